@@ -19,7 +19,7 @@ exit status: 0 all messages were printed; 1 the file is damaged or not a ring: w
 /// The action of the program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RingCommand {
-    Dump(Settings),
+    Dump(PrintSettings),
     Help,
     /// Invalid, for this reason.
     Nonsense(String),
@@ -27,7 +27,7 @@ pub(crate) enum RingCommand {
 
 /// How to print a file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct PrintSettings {
     pub path: PathBuf,
     /// `-f`.
     pub follow: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Settings {
 
 /// Reads the words after the program's name. Letters of options may be combined in one word.
 pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> RingCommand {
-    let mut settings = Settings::default();
+    let mut settings = PrintSettings::default();
     let mut path = None;
     let mut only_paths = false;
     for word in words {
@@ -65,7 +65,7 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> RingCommand {
         }
     }
     match path {
-        Some(path) => RingCommand::Dump(Settings { path, ..settings }),
+        Some(path) => RingCommand::Dump(PrintSettings { path, ..settings }),
         None => RingCommand::Nonsense("a file is expected".to_owned()),
     }
 }
@@ -80,11 +80,11 @@ mod tests {
 
     #[test]
     fn parses_the_command_line() {
-        let plain = || Settings { path: "ring".into(), ..Settings::default() };
+        let plain = || PrintSettings { path: "ring".into(), ..PrintSettings::default() };
         check("ring", RingCommand::Dump(plain()));
-        check("-f0 ring", RingCommand::Dump(Settings { follow: true, zero: true, ..plain() }));
-        check("ring -r -i", RingCommand::Dump(Settings { repair: true, information: true, ..plain() }));
-        check("-- -f", RingCommand::Dump(Settings { path: "-f".into(), ..Settings::default() }));
+        check("-f0 ring", RingCommand::Dump(PrintSettings { follow: true, zero: true, ..plain() }));
+        check("ring -r -i", RingCommand::Dump(PrintSettings { repair: true, information: true, ..plain() }));
+        check("-- -f", RingCommand::Dump(PrintSettings { path: "-f".into(), ..PrintSettings::default() }));
         check("-h", RingCommand::Help);
         check("", RingCommand::Nonsense("a file is expected".to_owned()));
         check("-x ring", RingCommand::Nonsense("unknown option '-x'".to_owned()));

@@ -12,9 +12,9 @@ use weir_sync::ring::file::{Area, Counters, Header, Part, RingElement, Source, W
 
 /// How far a file was read.
 #[derive(Debug, Default)]
-pub(crate) struct Follower {
+pub(crate) struct FileFollower {
     place: Option<RingPosition>,
-    stuck: Stuck,
+    stuck: UnfinishedMessage,
 }
 
 /// A report about a file.
@@ -48,19 +48,24 @@ pub(crate) type Reporter<'t> = &'t mut dyn FnMut(FileReport<'_>) -> io::Result<(
 
 /// How to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum LookMode {
     /// Once: reads all messages of the file.
     Once,
     /// Repeatedly: an unfinished message may be finished the next time.
     Again,
 }
 
-impl Follower {
+impl FileFollower {
     /// Reports the new messages.
     ///
     /// # Errors
     /// If the file cannot be read or is not a ring, or `report` fails.
-    pub(crate) fn look(&mut self, source: &impl Source, look: Look, report: Reporter<'_>) -> io::Result<()> {
+    pub(crate) fn look(
+        &mut self,
+        source: &impl Source,
+        look: LookMode,
+        report: Reporter<'_>,
+    ) -> io::Result<()> {
         let header = Header::read(source)?;
         let place = match self.place.take() {
             Some(place) if place.is_of(&header) => place,
@@ -70,7 +75,8 @@ impl Follower {
             }
             None => RingPosition::oldest(&header),
         };
-        let mut reading = Reading { source, look, header, place, stuck: &mut self.stuck, bytes: Vec::new() };
+        let mut reading =
+            FileReading { source, look, header, place, stuck: &mut self.stuck, bytes: Vec::new() };
         let read = reading.read(report);
         self.place = Some(reading.place);
         read
@@ -78,16 +84,16 @@ impl Follower {
 }
 
 /// One look.
-struct Reading<'l, S> {
+struct FileReading<'l, S> {
     source: &'l S,
-    look: Look,
+    look: LookMode,
     header: Header,
     place: RingPosition,
-    stuck: &'l mut Stuck,
+    stuck: &'l mut UnfinishedMessage,
     bytes: Vec<u8>,
 }
 
-impl<S: Source> Reading<'_, S> {
+impl<S: Source> FileReading<'_, S> {
     /// Reads up to where messages ended when the look began.
     fn read(&mut self, report: Reporter<'_>) -> io::Result<()> {
         self.place.catch_up(&self.header, self.source, report)?;
@@ -142,7 +148,9 @@ impl<S: Source> Reading<'_, S> {
                 // A message that is longer than the part.
                 _ if !part.ends && size < LARGEST_PART => size = LARGEST_PART,
                 // HAProxy moves the tail before it writes a message's length.
-                _ if self.look == Look::Again && self.stuck.waits(self.place.position) => return Ok(false),
+                _ if self.look == LookMode::Again && self.stuck.waits(self.place.position) => {
+                    return Ok(false);
+                }
                 _ => break part.search(),
             }
         };
@@ -171,7 +179,7 @@ impl<S: Source> Reading<'_, S> {
                 }
                 RingElement::Busy(tag) => {
                     self.place.pass(start + *tag as u64, 0);
-                    if self.look == Look::Again && self.stuck.waits(self.place.position) {
+                    if self.look == LookMode::Again && self.stuck.waits(self.place.position) {
                         self.place.remember(&self.bytes[last]);
                         return Ok(false);
                     }
@@ -312,16 +320,16 @@ impl RingPosition {
 
 /// The unfinished message that a look waits for.
 #[derive(Debug, Default)]
-struct Stuck {
+struct UnfinishedMessage {
     position: u64,
     looks: u32,
 }
 
-impl Stuck {
+impl UnfinishedMessage {
     /// Whether to wait longer for the message at `position`.
     fn waits(&mut self, position: u64) -> bool {
         if self.position != position {
-            *self = Stuck { position, looks: 0 };
+            *self = UnfinishedMessage { position, looks: 0 };
         }
         self.looks += 1;
         self.looks < MOST_LOOKS

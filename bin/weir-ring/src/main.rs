@@ -16,8 +16,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use arguments::{RingCommand, Settings};
-use follower::{FileReport, Follower, Look};
+use arguments::{PrintSettings, RingCommand};
+use follower::{FileFollower, FileReport, LookMode};
 use weir_sync::ring::file::{Header, Source};
 
 fn main() -> ExitCode {
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints a file; returns whether it is damaged.
-fn dump(settings: &Settings) -> io::Result<bool> {
+fn dump(settings: &PrintSettings) -> io::Result<bool> {
     let mut printer = Printer {
         out: BufWriter::new(io::stdout().lock()),
         end: if settings.zero { b'\0' } else { b'\n' },
@@ -72,7 +72,7 @@ fn dump(settings: &Settings) -> io::Result<bool> {
             let hint = format!("{error}; -r looks for messages all the same");
             return Err(io::Error::new(io::ErrorKind::InvalidData, hint));
         }
-        _ => follower.look(file, Look::Once, &mut |report| printer.print(report))?,
+        _ => follower.look(file, LookMode::Once, &mut |report| printer.print(report))?,
     }
     printer.out.flush()?;
     Ok(printer.damaged)
@@ -80,7 +80,11 @@ fn dump(settings: &Settings) -> io::Result<bool> {
 
 /// Prints new messages for ever: of the file of this name, and of those that had the name before, while their processes may
 /// still write to them.
-fn follow(settings: &Settings, files: &mut Vec<FollowedFile>, printer: &mut Printer<'_>) -> io::Result<bool> {
+fn follow(
+    settings: &PrintSettings,
+    files: &mut Vec<FollowedFile>,
+    printer: &mut Printer<'_>,
+) -> io::Result<bool> {
     let mut patience = PATIENCE;
     loop {
         let newest = files.len() - 1;
@@ -119,7 +123,7 @@ fn follow(settings: &Settings, files: &mut Vec<FollowedFile>, printer: &mut Prin
 fn describe(file: &File, out: &mut impl Write) -> io::Result<bool> {
     let header = Header::read(file)?;
     let (mut complete, mut busy, mut damaged) = (0, 0, header.excess() != 0);
-    Follower::default().look(file, Look::Once, &mut |report| {
+    FileFollower::default().look(file, LookMode::Once, &mut |report| {
         match report {
             FileReport::Message(_) => complete += 1,
             FileReport::Unfinished => busy += 1,
@@ -198,7 +202,7 @@ impl Printer<'_> {
 struct FollowedFile {
     file: File,
     inode: u64,
-    follower: Follower,
+    follower: FileFollower,
     /// Its length when a wrong length was last reported.
     length: Option<u64>,
 }
@@ -207,7 +211,7 @@ impl FollowedFile {
     fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let inode = file.metadata()?.ino();
-        Ok(FollowedFile { file, inode, follower: Follower::default(), length: None })
+        Ok(FollowedFile { file, inode, follower: FileFollower::default(), length: None })
     }
 
     fn look(&mut self, printer: &mut Printer<'_>) -> io::Result<()> {
@@ -215,7 +219,7 @@ impl FollowedFile {
         if self.length.replace(length) != Some(length) {
             printer.compare_length(&Header::read(&self.file)?);
         }
-        self.follower.look(&self.file, Look::Again, &mut |report| printer.print(report))
+        self.follower.look(&self.file, LookMode::Again, &mut |report| printer.print(report))
     }
 }
 

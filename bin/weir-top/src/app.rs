@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::columns::{self, Column, DisplayedRow, Tone};
-use crate::model::row::{Kind, Row, RowKey};
-use crate::model::sessions::Stream;
-use crate::model::{Listing, Model};
+use crate::model::row::{ObjectRow, RowKey, RowKind};
+use crate::model::sessions::StreamRow;
+use crate::model::{Model, PageAnswer};
 use crate::page::Page;
-use crate::poller::{News, Order, Watch};
+use crate::poller::{PollerNews, PollerOrder, WatchedAnswers};
 
 pub(crate) struct App {
     pub model: Model,
@@ -20,12 +20,12 @@ pub(crate) struct App {
     pub help: bool,
     /// Lines that the text on the screen is scrolled by: the details, the help or the captured errors.
     pub scroll: u16,
-    pub lists: [List; 6],
+    pub lists: [ListView; 6],
     pub filter: String,
     pub typing: Option<Typing>,
-    pub question: Option<Question>,
-    pub notice: Option<Notice>,
-    pub link: Link,
+    pub question: Option<Confirmation>,
+    pub notice: Option<ScreenNotice>,
+    pub link: ApiLink,
     pub paused: bool,
     pub interval: Duration,
     pub read_only: bool,
@@ -36,13 +36,13 @@ pub(crate) struct App {
 
 /// The selection and the order of a list.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct List {
-    pub selected: Option<Id>,
+pub(crate) struct ListView {
+    pub selected: Option<RowId>,
     /// The last index of the selected row, for when the row is gone.
     pub index: usize,
     /// The first row on the screen.
     pub offset: usize,
-    pub sort: Option<Sort>,
+    pub sort: Option<SortOrder>,
     /// As many rows as the screen has, and the titles of its columns, when it was last drawn.
     pub height: usize,
     pub titles: Vec<&'static str>,
@@ -51,13 +51,13 @@ pub(crate) struct List {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Id {
+pub(crate) enum RowId {
     Row(RowKey),
     Stream(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sort {
+pub(crate) struct SortOrder {
     pub title: String,
     pub descending: bool,
 }
@@ -71,20 +71,20 @@ pub(crate) enum Typing {
 
 /// A question, and the command that `y` sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct Confirmation {
     pub words: String,
     pub command: String,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Notice {
+pub(crate) struct ScreenNotice {
     pub text: String,
     pub tone: Tone,
     pub at: Instant,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Link {
+pub(crate) enum ApiLink {
     Connecting,
     Up,
     Lost { why: String, since: Instant },
@@ -92,8 +92,8 @@ pub(crate) enum Link {
 
 impl App {
     pub(crate) fn new(target: String) -> App {
-        let mut lists: [List; 6] = Default::default();
-        lists[Page::Errors as usize].sort = Some(Sort { title: "ERRORS".to_owned(), descending: true });
+        let mut lists: [ListView; 6] = Default::default();
+        lists[Page::Errors as usize].sort = Some(SortOrder { title: "ERRORS".to_owned(), descending: true });
         App {
             model: Model::default(),
             target,
@@ -106,7 +106,7 @@ impl App {
             typing: None,
             question: None,
             notice: None,
-            link: Link::Connecting,
+            link: ApiLink::Connecting,
             paused: false,
             interval: Duration::from_secs(1),
             read_only: false,
@@ -116,13 +116,13 @@ impl App {
     }
 
     /// Takes a message of the poller.
-    pub(crate) fn take(&mut self, news: News, now: Instant) {
+    pub(crate) fn take(&mut self, news: PollerNews, now: Instant) {
         match news {
-            News::Picture(picture) => {
-                if let Link::Lost { .. } = self.link {
+            PollerNews::Picture(picture) => {
+                if let ApiLink::Lost { .. } = self.link {
                     self.say(Tone::Good, "connected again", now);
                 }
-                self.link = Link::Up;
+                self.link = ApiLink::Up;
                 if let Some((former, present)) = self.model.add(*picture) {
                     let text = match former == present {
                         true => format!("process {present} was started again"),
@@ -131,10 +131,10 @@ impl App {
                     self.say(Tone::Warning, &text, now);
                 }
             }
-            News::Latencies(text) => self.model.add_latencies(&text),
-            News::Errors(answer) => self.model.add_errors(&answer.text, answer.cut),
-            News::Streams(answer) => self.model.add_streams(&answer.text, answer.cut),
-            News::Done(command, Ok(answer)) => {
+            PollerNews::Latencies(text) => self.model.add_latencies(&text),
+            PollerNews::Errors(answer) => self.model.add_errors(&answer.text, answer.cut),
+            PollerNews::Streams(answer) => self.model.add_streams(&answer.text, answer.cut),
+            PollerNews::Done(command, Ok(answer)) => {
                 // A command that succeeds has an empty answer.
                 let silent = answer.trim().is_empty();
                 let (tone, words) = if silent {
@@ -144,16 +144,16 @@ impl App {
                 };
                 self.say(tone, &format!("{command}: {words}"), now);
             }
-            News::Done(command, Err(why)) => self.say(Tone::Bad, &format!("{command}: {why}"), now),
-            News::Lost(why) => {
-                let since = if let Link::Lost { since, .. } = self.link { since } else { now };
-                self.link = Link::Lost { why: crate::text::clean(&why, 300), since };
+            PollerNews::Done(command, Err(why)) => self.say(Tone::Bad, &format!("{command}: {why}"), now),
+            PollerNews::Lost(why) => {
+                let since = if let ApiLink::Lost { since, .. } = self.link { since } else { now };
+                self.link = ApiLink::Lost { why: crate::text::clean(&why, 300), since };
             }
         }
     }
 
     pub(crate) fn say(&mut self, tone: Tone, text: &str, now: Instant) {
-        self.notice = Some(Notice { text: text.to_owned(), tone, at: now });
+        self.notice = Some(ScreenNotice { text: text.to_owned(), tone, at: now });
     }
 
     /// Removes a notice that was shown long enough; returns whether it did.
@@ -167,21 +167,21 @@ impl App {
     }
 
     /// The additional answers that the present page needs from the poller.
-    pub(crate) fn watch(&self) -> Watch {
-        Watch { errors: self.page == Page::Errors, sessions: self.page == Page::Sessions }
+    pub(crate) fn watch(&self) -> WatchedAnswers {
+        WatchedAnswers { errors: self.page == Page::Errors, sessions: self.page == Page::Sessions }
     }
 
     /// The rows of a page, filtered and sorted.
     pub(crate) fn rows(&self, page: Page) -> Vec<DisplayedRow<'_>> {
-        let wanted = |row: &&Row| page.kinds().contains(&row.key.kind) && self.passes(&[&row.path()]);
+        let wanted = |row: &&ObjectRow| page.kinds().contains(&row.key.kind) && self.passes(&[&row.path()]);
         let all = self.model.picture.iter().flat_map(|picture| &picture.rows);
         let rows = all.filter(wanted).map(|row| DisplayedRow::new(&self.model, row)).collect();
         self.sorted(page, rows, &columns::of_page(page, self.model.has_latencies()))
     }
 
-    pub(crate) fn streams(&self) -> Vec<Stream> {
-        let Listing::Known { value, .. } = &self.model.streams else { return Vec::new() };
-        let wanted = |s: &&Stream| self.passes(&[&s.source, &s.frontend, &s.backend, &s.server]);
+    pub(crate) fn streams(&self) -> Vec<StreamRow> {
+        let PageAnswer::Known { value, .. } = &self.model.streams else { return Vec::new() };
+        let wanted = |s: &&StreamRow| self.passes(&[&s.source, &s.frontend, &s.backend, &s.server]);
         let streams = value.listed.iter().filter(wanted).cloned().collect();
         self.sorted(Page::Sessions, streams, &columns::streams())
     }
@@ -208,28 +208,30 @@ impl App {
     }
 
     /// The identities of the rows of the present page, in their order.
-    fn ids(&self) -> Vec<Id> {
+    fn ids(&self) -> Vec<RowId> {
         match self.page {
-            Page::Sessions => self.streams().into_iter().map(|stream| Id::Stream(stream.id)).collect(),
-            page => self.rows(page).into_iter().map(|shown| Id::Row(shown.row.key.clone())).collect(),
+            Page::Sessions => self.streams().into_iter().map(|stream| RowId::Stream(stream.id)).collect(),
+            page => self.rows(page).into_iter().map(|shown| RowId::Row(shown.row.key.clone())).collect(),
         }
     }
 
     /// The target of an action: the server with its details shown, or the selected one.
-    fn server(&self) -> Option<&Row> {
+    fn server(&self) -> Option<&ObjectRow> {
         let key = match (&self.detail, &self.lists[self.page as usize].selected) {
             (Some(key), _) => key,
             // A server that the filter hides is not changed.
-            (None, Some(Id::Row(key))) if self.rows(self.page).iter().any(|shown| shown.row.key == *key) => {
+            (None, Some(RowId::Row(key)))
+                if self.rows(self.page).iter().any(|shown| shown.row.key == *key) =>
+            {
                 key
             }
             _ => return None,
         };
-        self.model.row(key).filter(|row| row.key.kind == Kind::Server)
+        self.model.row(key).filter(|row| row.key.kind == RowKind::Server)
     }
 
     /// Handles a key; returns the orders for the poller.
-    pub(crate) fn key(&mut self, key: KeyEvent, now: Instant) -> Vec<Order> {
+    pub(crate) fn key(&mut self, key: KeyEvent, now: Instant) -> Vec<PollerOrder> {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             self.is_over |= matches!(key.code, KeyCode::Char('c' | 'd'));
             self.is_garbled |= key.code == KeyCode::Char('l');
@@ -245,19 +247,19 @@ impl App {
             self.command(key.code, now)
         };
         if self.watch() != before {
-            orders.push(Order::Watch(self.watch()));
+            orders.push(PollerOrder::Watch(self.watch()));
         }
         orders
     }
 
-    fn answer(&mut self, question: Question, key: KeyCode, now: Instant) -> Vec<Order> {
+    fn answer(&mut self, question: Confirmation, key: KeyCode, now: Instant) -> Vec<PollerOrder> {
         match key {
-            KeyCode::Char('y' | 'Y') if self.link != Link::Up => {
+            KeyCode::Char('y' | 'Y') if self.link != ApiLink::Up => {
                 self.say(Tone::Bad, &format!("{}: not sent, not connected", question.command), now);
             }
             KeyCode::Char('y' | 'Y') => {
                 self.say(Tone::Plain, &format!("{}: sent", question.command), now);
-                return vec![Order::Command(question.command)];
+                return vec![PollerOrder::Command(question.command)];
             }
             KeyCode::Char('n' | 'N') | KeyCode::Esc => self.say(Tone::Plain, "nothing was changed", now),
             _ => self.question = Some(question),
@@ -296,7 +298,7 @@ impl App {
         match number.parse::<u32>() {
             Ok(weight) if weight <= most => {
                 let words = format!("Give {server} the weight {text}?");
-                self.question = Some(Question { words, command: format!("set weight {server} {text}") });
+                self.question = Some(Confirmation { words, command: format!("set weight {server} {text}") });
             }
             _ => self.say(
                 Tone::Bad,
@@ -309,7 +311,7 @@ impl App {
         }
     }
 
-    fn command(&mut self, key: KeyCode, now: Instant) -> Vec<Order> {
+    fn command(&mut self, key: KeyCode, now: Instant) -> Vec<PollerOrder> {
         match key {
             KeyCode::Char('q') => self.is_over = true,
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => {
@@ -353,7 +355,7 @@ impl App {
             }
             KeyCode::Char('p') => {
                 self.paused = !self.paused;
-                return vec![Order::Pause(self.paused)];
+                return vec![PollerOrder::Pause(self.paused)];
             }
             KeyCode::Char('+') => return self.pace(2.0),
             KeyCode::Char('-') => return self.pace(0.5),
@@ -400,10 +402,11 @@ impl App {
         let ids = self.ids();
         let list = &mut self.lists[self.page as usize];
         list.settle(&ids);
-        let Some(Id::Row(key)) = list.selected.clone().filter(|_| !self.help && self.detail.is_none()) else {
+        let Some(RowId::Row(key)) = list.selected.clone().filter(|_| !self.help && self.detail.is_none())
+        else {
             return;
         };
-        if key.kind == Kind::Backend && self.page == Page::Backends {
+        if key.kind == RowKind::Backend && self.page == Page::Backends {
             self.filter = format!("^{}/", key.proxy);
             self.open(Page::Servers);
         } else {
@@ -422,13 +425,15 @@ impl App {
             None if by > 0 => 0,
             None => list.titles.len().saturating_sub(1),
         };
-        list.sort = list.titles.get(next).map(|title| Sort { title: (*title).to_owned(), descending: true });
+        list.sort =
+            list.titles.get(next).map(|title| SortOrder { title: (*title).to_owned(), descending: true });
     }
 
     fn confirm_state(&mut self, verb: &str, state: &str, now: Instant) {
         if let Some(server) = self.changeable(now) {
             let words = format!("{verb} {server}?");
-            self.question = Some(Question { words, command: format!("set server {server} state {state}") });
+            self.question =
+                Some(Confirmation { words, command: format!("set server {server} state {state}") });
         }
     }
 
@@ -444,16 +449,16 @@ impl App {
         None
     }
 
-    fn pace(&mut self, factor: f64) -> Vec<Order> {
+    fn pace(&mut self, factor: f64) -> Vec<PollerOrder> {
         let seconds = (self.interval.as_secs_f64() * factor).clamp(0.25, 3600.0);
         self.interval = Duration::from_secs_f64(seconds);
-        vec![Order::Interval(self.interval)]
+        vec![PollerOrder::Interval(self.interval)]
     }
 }
 
-impl List {
+impl ListView {
     /// Finds the selected row in a new list; if it is gone, selects the row at its index.
-    pub(crate) fn settle(&mut self, ids: &[Id]) {
+    pub(crate) fn settle(&mut self, ids: &[RowId]) {
         let found = self.selected.as_ref().and_then(|selected| ids.iter().position(|id| id == selected));
         self.index = found.unwrap_or(self.index).min(ids.len().saturating_sub(1));
         if found.is_none() {

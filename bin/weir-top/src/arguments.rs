@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use crate::page::Page;
-use crate::target::Target;
+use crate::target::ApiAddress;
 
 /// The output of `--help`. The man page and the completions of shells are made from it (`make reference`).
 pub(crate) const USAGE: &str = "\
@@ -30,7 +30,7 @@ exit status: 0 all went well; 1 no answer, or no usable terminal; 2 wrong argume
 /// The action of the program.
 #[derive(Debug, PartialEq)]
 pub(crate) enum DashboardCommand {
-    Run(Settings),
+    Run(WatchSettings),
     Help,
     Version,
     /// Invalid, for this reason.
@@ -39,9 +39,9 @@ pub(crate) enum DashboardCommand {
 
 /// How to do it.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Settings {
+pub(crate) struct WatchSettings {
     /// `-s`.
-    pub target: Option<Target>,
+    pub target: Option<ApiAddress>,
     pub interval: Duration,
     pub once: bool,
     pub page: Option<Page>,
@@ -52,9 +52,9 @@ pub(crate) struct Settings {
     pub no_color: bool,
 }
 
-impl Default for Settings {
+impl Default for WatchSettings {
     fn default() -> Self {
-        Settings {
+        WatchSettings {
             target: None,
             interval: Duration::from_secs(1),
             once: false,
@@ -70,7 +70,7 @@ impl Default for Settings {
 
 /// Reads the words after the program's name.
 pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> DashboardCommand {
-    let mut settings = Settings::default();
+    let mut settings = WatchSettings::default();
     let mut words = words;
     while let Some(word) = words.next() {
         let Some(word) = word.to_str() else {
@@ -88,7 +88,7 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> DashboardCommand {
             "--ascii" => flag(&mut settings.ascii),
             "--no-color" => flag(&mut settings.no_color),
             "-s" => {
-                value().and_then(|text| Target::parse(&text)).map(|target| settings.target = Some(target))
+                value().and_then(|text| ApiAddress::parse(&text)).map(|target| settings.target = Some(target))
             }
             "-i" => value().and_then(|text| interval(&text)).map(|interval| settings.interval = interval),
             "--filter" => value().map(|text| settings.filter = text),
@@ -138,17 +138,17 @@ mod tests {
 
     #[test]
     fn parses_the_command_line() {
-        check("", DashboardCommand::Run(Settings::default()));
-        let target = Some(Target::Unix("/tmp/a".into()));
+        check("", DashboardCommand::Run(WatchSettings::default()));
+        let target = Some(ApiAddress::Unix("/tmp/a".into()));
         let half = Duration::from_millis(500);
         check(
             "-s /tmp/a -i 0.5",
-            DashboardCommand::Run(Settings { target, interval: half, ..Settings::default() }),
+            DashboardCommand::Run(WatchSettings { target, interval: half, ..WatchSettings::default() }),
         );
         let page = Some(Page::Servers);
         check(
             "--once --view servers",
-            DashboardCommand::Run(Settings { once: true, page, ..Settings::default() }),
+            DashboardCommand::Run(WatchSettings { once: true, page, ..WatchSettings::default() }),
         );
         check("-h -x", DashboardCommand::Help);
         check("--version", DashboardCommand::Version);

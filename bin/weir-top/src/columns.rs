@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use crate::model::Model;
 use crate::model::latency::{Latencies, Percentiles};
-use crate::model::rates::Track;
-use crate::model::row::{Kind, Row, State};
-use crate::model::sessions::{Stream, seconds};
+use crate::model::rates::RowTrack;
+use crate::model::row::{ObjectRow, RowKind, RowState};
+use crate::model::sessions::{StreamRow, seconds};
 use crate::page::Page;
 use crate::text::{bytes, count, duration, micros, rate, sparkline};
 
@@ -16,10 +16,10 @@ pub(crate) struct Column<R> {
     pub width: u16,
     /// 0 is always shown; the largest is the first to be dropped on a narrow screen.
     pub rank: u8,
-    value: Value<R>,
+    value: ColumnValue<R>,
 }
 
-enum Value<R> {
+enum ColumnValue<R> {
     /// Ends at the right; sorted by itself.
     Number {
         choose: fn(&R) -> Option<f64>,
@@ -39,39 +39,39 @@ enum Value<R> {
     /// The cell and the sort key differ.
     Other {
         cell: fn(&R) -> Cell,
-        key: fn(&R) -> Key,
+        key: fn(&R) -> SortKey,
         left: bool,
     },
 }
 
 impl<R> Column<R> {
     pub(crate) fn is_left(&self) -> bool {
-        matches!(self.value, Value::Words { .. } | Value::Other { left: true, .. })
+        matches!(self.value, ColumnValue::Words { .. } | ColumnValue::Other { left: true, .. })
     }
 
     pub(crate) fn cell(&self, row: &R) -> Cell {
         match &self.value {
-            Value::Number { choose, show, tone } => match choose(row) {
+            ColumnValue::Number { choose, show, tone } => match choose(row) {
                 None => Cell::new("-", Tone::Dim),
                 Some(number) => Cell::new(show(number), if number == 0.0 { Tone::Dim } else { *tone }),
             },
-            Value::Count { choose, show, tone } => match choose(row) {
+            ColumnValue::Count { choose, show, tone } => match choose(row) {
                 None => Cell::new("-", Tone::Dim),
                 Some(number) => Cell::new(show(number), if number == 0 { Tone::Dim } else { *tone }),
             },
-            Value::Words { choose, tone } => Cell::new(choose(row), tone(row)),
-            Value::Other { cell, .. } => cell(row),
+            ColumnValue::Words { choose, tone } => Cell::new(choose(row), tone(row)),
+            ColumnValue::Other { cell, .. } => cell(row),
         }
     }
 
-    pub(crate) fn key(&self, row: &R) -> Key {
+    pub(crate) fn key(&self, row: &R) -> SortKey {
         match &self.value {
-            Value::Number { choose, .. } => choose(row).map_or(Key::Nothing, Key::Number),
-            Value::Count { choose, .. } => {
-                choose(row).map_or(Key::Nothing, |number| Key::Number(number as f64))
+            ColumnValue::Number { choose, .. } => choose(row).map_or(SortKey::Nothing, SortKey::Number),
+            ColumnValue::Count { choose, .. } => {
+                choose(row).map_or(SortKey::Nothing, |number| SortKey::Number(number as f64))
             }
-            Value::Words { choose, .. } => Key::Text(choose(row)),
-            Value::Other { key, .. } => key(row),
+            ColumnValue::Words { choose, .. } => SortKey::Text(choose(row)),
+            ColumnValue::Other { key, .. } => key(row),
         }
     }
 }
@@ -102,37 +102,37 @@ pub(crate) enum Tone {
 
 /// A sort key. Missing values come last in both directions.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Key {
+pub(crate) enum SortKey {
     Number(f64),
     Text(String),
     Nothing,
 }
 
-impl Key {
-    pub(crate) fn compare(&self, other: &Key, descending: bool) -> Ordering {
+impl SortKey {
+    pub(crate) fn compare(&self, other: &SortKey, descending: bool) -> Ordering {
         let turned = |order: Ordering| if descending { order.reverse() } else { order };
         match (self, other) {
-            (Key::Nothing, Key::Nothing) => Ordering::Equal,
-            (Key::Nothing, _) => Ordering::Greater,
-            (_, Key::Nothing) => Ordering::Less,
-            (Key::Number(a), Key::Number(b)) => turned(a.total_cmp(b)),
+            (SortKey::Nothing, SortKey::Nothing) => Ordering::Equal,
+            (SortKey::Nothing, _) => Ordering::Greater,
+            (_, SortKey::Nothing) => Ordering::Less,
+            (SortKey::Number(a), SortKey::Number(b)) => turned(a.total_cmp(b)),
             // Text begins with the least, if the largest numbers come first.
-            (Key::Text(a), Key::Text(b)) => turned(b.cmp(a)),
-            (Key::Number(_), Key::Text(_)) => Ordering::Less,
-            (Key::Text(_), Key::Number(_)) => Ordering::Greater,
+            (SortKey::Text(a), SortKey::Text(b)) => turned(b.cmp(a)),
+            (SortKey::Number(_), SortKey::Text(_)) => Ordering::Less,
+            (SortKey::Text(_), SortKey::Number(_)) => Ordering::Greater,
         }
     }
 }
 
 /// A row, and its data besides the counters.
 pub(crate) struct DisplayedRow<'m> {
-    pub row: &'m Row,
-    pub track: Option<&'m Track>,
+    pub row: &'m ObjectRow,
+    pub track: Option<&'m RowTrack>,
     pub latencies: Option<&'m Latencies>,
 }
 
 impl<'m> DisplayedRow<'m> {
-    pub(crate) fn new(model: &'m Model, row: &'m Row) -> DisplayedRow<'m> {
+    pub(crate) fn new(model: &'m Model, row: &'m ObjectRow) -> DisplayedRow<'m> {
         DisplayedRow { row, track: model.track(&row.key), latencies: model.latencies(&row.key) }
     }
 
@@ -141,7 +141,7 @@ impl<'m> DisplayedRow<'m> {
         self.track.and_then(|track| track.rates.work).unwrap_or(self.row.reported_rate as f64)
     }
 
-    fn rates(&self, choose: fn(&Track) -> Option<f64>) -> Option<f64> {
+    fn rates(&self, choose: fn(&RowTrack) -> Option<f64>) -> Option<f64> {
         self.track.and_then(choose)
     }
 
@@ -188,13 +188,13 @@ fn frontends<'m>() -> Vec<OfRow<'m>> {
 }
 
 fn backends<'m>() -> Vec<OfRow<'m>> {
-    let servers = Value::Other {
+    let servers = ColumnValue::Other {
         cell: |s: &DisplayedRow<'m>| {
             let tone = if s.row.active + s.row.backup == 0 { Tone::Bad } else { Tone::Plain };
             let backup = if s.row.backup > 0 { format!("+{}", s.row.backup) } else { String::new() };
             Cell::new(format!("{}{backup}", s.row.active), tone)
         },
-        key: |s| Key::Number((s.row.active + s.row.backup) as f64),
+        key: |s| SortKey::Number((s.row.active + s.row.backup) as f64),
         left: false,
     };
     let servers = Column { title: "SERVERS", width: 7, rank: 2, value: servers };
@@ -253,25 +253,25 @@ fn errors<'m>() -> Vec<OfRow<'m>> {
 }
 
 /// The columns of the list of streams.
-pub(crate) fn streams() -> Vec<Column<Stream>> {
+pub(crate) fn streams() -> Vec<Column<StreamRow>> {
     let words = |title, width, rank, choose| Column {
         title,
         width,
         rank,
-        value: Value::Words { choose, tone: |_| Tone::Plain },
+        value: ColumnValue::Words { choose, tone: |_| Tone::Plain },
     };
-    let age = Value::Other {
-        cell: |s: &Stream| Cell::new(s.age.clone(), Tone::Plain),
-        key: |s| Key::Number(seconds(&s.age) as f64),
+    let age = ColumnValue::Other {
+        cell: |s: &StreamRow| Cell::new(s.age.clone(), Tone::Plain),
+        key: |s| SortKey::Number(seconds(&s.age) as f64),
         left: false,
     };
-    let calls = Value::Number {
-        choose: |s: &Stream| Some(s.calls as f64),
+    let calls = ColumnValue::Number {
+        choose: |s: &StreamRow| Some(s.calls as f64),
         show: |n| count(n as u64),
         tone: Tone::Plain,
     };
     vec![
-        words("SOURCE", 22, 0, |s: &Stream| s.source.clone()),
+        words("SOURCE", 22, 0, |s: &StreamRow| s.source.clone()),
         words("PROTO", 11, 4, |s| s.protocol.clone()),
         words("FRONTEND", 14, 1, |s| s.frontend.clone()),
         words("BACKEND", 14, 2, |s| s.backend.clone()),
@@ -282,35 +282,35 @@ pub(crate) fn streams() -> Vec<Column<Stream>> {
     ]
 }
 
-pub(crate) fn kind_name(kind: Kind) -> &'static str {
+pub(crate) fn kind_name(kind: RowKind) -> &'static str {
     match kind {
-        Kind::Frontend => "frontend",
-        Kind::Backend => "backend",
-        Kind::Server => "server",
-        Kind::Listener => "listener",
+        RowKind::Frontend => "frontend",
+        RowKind::Backend => "backend",
+        RowKind::Server => "server",
+        RowKind::Listener => "listener",
     }
 }
 
-pub(crate) fn state_tone(state: State) -> Tone {
+pub(crate) fn state_tone(state: RowState) -> Tone {
     match state {
-        State::Good => Tone::Good,
-        State::Changing => Tone::Warning,
-        State::Wanted => Tone::Accent,
-        State::Down => Tone::Bad,
+        RowState::Good => Tone::Good,
+        RowState::Changing => Tone::Warning,
+        RowState::Wanted => Tone::Accent,
+        RowState::Down => Tone::Bad,
     }
 }
 
 /// The columns of every proxy and server: rate, bytes.
 fn traffic<'m>() -> [OfRow<'m>; 4] {
-    let history = Value::Other {
+    let history = ColumnValue::Other {
         cell: |s: &DisplayedRow<'m>| {
             let values = s.track.map_or_else(Vec::new, |track| track.history.values());
             Cell::new(sparkline(&values, 12), Tone::Accent)
         },
-        key: |s| s.track.map_or(Key::Nothing, |track| Key::Number(track.history.most())),
+        key: |s| s.track.map_or(SortKey::Nothing, |track| SortKey::Number(track.history.most())),
         left: true,
     };
-    let by_bytes = |choose: fn(&DisplayedRow<'m>) -> Option<f64>| Value::Number {
+    let by_bytes = |choose: fn(&DisplayedRow<'m>) -> Option<f64>| ColumnValue::Number {
         choose,
         show: |n| bytes(n as u64),
         tone: Tone::Plain,
@@ -320,7 +320,7 @@ fn traffic<'m>() -> [OfRow<'m>; 4] {
             title: "RATE",
             width: 6,
             rank: 0,
-            value: Value::Number { choose: |s| Some(s.rate()), show: rate, tone: Tone::Plain },
+            value: ColumnValue::Number { choose: |s| Some(s.rate()), show: rate, tone: Tone::Plain },
         },
         Column { title: "HISTORY", width: 12, rank: 5, value: history },
         Column { title: "IN/s", width: 6, rank: 4, value: by_bytes(|s| s.rates(|t| t.rates.bytes_in)) },
@@ -352,11 +352,11 @@ fn words<'m>(
     rank: u8,
     choose: fn(&DisplayedRow<'m>) -> String,
 ) -> OfRow<'m> {
-    Column { title, width, rank, value: Value::Words { choose, tone: |_| Tone::Plain } }
+    Column { title, width, rank, value: ColumnValue::Words { choose, tone: |_| Tone::Plain } }
 }
 
 fn state<'m>() -> OfRow<'m> {
-    let value = Value::Words {
+    let value = ColumnValue::Words {
         choose: |s: &DisplayedRow<'m>| s.row.status.clone(),
         tone: |s| state_tone(s.row.state()),
     };
@@ -368,9 +368,9 @@ fn mode<'m>() -> OfRow<'m> {
 }
 
 fn sessions<'m>() -> OfRow<'m> {
-    let value = Value::Other {
+    let value = ColumnValue::Other {
         cell: |s: &DisplayedRow<'m>| Cell::new(count(s.row.sessions.now), s.fullness()),
-        key: |s| Key::Number(s.row.sessions.now as f64),
+        key: |s| SortKey::Number(s.row.sessions.now as f64),
         left: false,
     };
     Column { title: "SESS", width: 6, rank: 1, value }
@@ -382,13 +382,13 @@ fn count_of<'m>(
     tone: Tone,
     choose: fn(&DisplayedRow<'m>) -> Option<u64>,
 ) -> OfRow<'m> {
-    let value = Value::Count { choose, show: count, tone };
+    let value = ColumnValue::Count { choose, show: count, tone };
     Column { title, width: (title.len() as u16).max(6), rank, value }
 }
 
 /// Microseconds.
 fn time<'m>(title: &'static str, width: u16, choose: fn(&DisplayedRow<'m>) -> Option<u64>) -> OfRow<'m> {
-    Column { title, width, rank: 6, value: Value::Count { choose, show: micros, tone: Tone::Plain } }
+    Column { title, width, rank: 6, value: ColumnValue::Count { choose, show: micros, tone: Tone::Plain } }
 }
 
 fn limit<'m>() -> OfRow<'m> {
@@ -404,7 +404,7 @@ fn retries<'m>() -> OfRow<'m> {
 }
 
 fn error_rate<'m>() -> OfRow<'m> {
-    let value = Value::Number {
+    let value = ColumnValue::Number {
         choose: |s: &DisplayedRow<'m>| s.rates(|t| t.rates.errors),
         show: rate,
         tone: Tone::Bad,
@@ -422,7 +422,7 @@ fn since<'m>() -> OfRow<'m> {
         title: "SINCE",
         width: 7,
         rank: 7,
-        value: Value::Count { choose: |s| s.row.since_change, show: duration, tone: Tone::Dim },
+        value: ColumnValue::Count { choose: |s| s.row.since_change, show: duration, tone: Tone::Dim },
     }
 }
 
@@ -434,14 +434,15 @@ mod tests {
     #[test]
     fn missing_values_are_last_in_both_directions() {
         let sorted = |descending| {
-            let mut keys = vec![Key::Number(1.0), Key::Nothing, Key::Number(3.0), Key::Number(2.0)];
+            let mut keys =
+                vec![SortKey::Number(1.0), SortKey::Nothing, SortKey::Number(3.0), SortKey::Number(2.0)];
             keys.sort_by(|a, b| a.compare(b, descending));
             keys
         };
-        let [one, two, three] = [1.0, 2.0, 3.0].map(Key::Number);
-        assert_eq!(sorted(true), [three.clone(), two.clone(), one.clone(), Key::Nothing]);
-        assert_eq!(sorted(false), [one, two, three, Key::Nothing]);
-        assert_eq!(Key::Text("a".into()).compare(&Key::Text("b".into()), true), Ordering::Less);
+        let [one, two, three] = [1.0, 2.0, 3.0].map(SortKey::Number);
+        assert_eq!(sorted(true), [three.clone(), two.clone(), one.clone(), SortKey::Nothing]);
+        assert_eq!(sorted(false), [one, two, three, SortKey::Nothing]);
+        assert_eq!(SortKey::Text("a".into()).compare(&SortKey::Text("b".into()), true), Ordering::Less);
     }
 
     #[test]
@@ -475,7 +476,7 @@ mod tests {
         model.add(picture(1, 2, 20));
         model.add_latencies("# pxname,svname,phase,count,mean_us,p50_us,p90_us,p99_us,p99.9_us,max_us\napp,s1,total,9,1,2000,3,40000,5,6\n");
         let shown = |name: &str| {
-            let row = model.rows(Kind::Server).find(|row| row.key.name == name).expect("a server");
+            let row = model.rows(RowKind::Server).find(|row| row.key.name == name).expect("a server");
             let shown = DisplayedRow::new(&model, row);
             of_page(Page::Servers, true)
                 .iter()

@@ -9,10 +9,10 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use crate::target::Target;
+use crate::target::ApiAddress;
 
-pub(crate) struct Connection {
-    stream: Stream,
+pub(crate) struct ApiConnection {
+    stream: ApiSocket,
     /// The mark at the end of an answer: an empty line and the prompt.
     prompt: Vec<u8>,
     /// Before each command: a master sends it to its worker then.
@@ -22,7 +22,7 @@ pub(crate) struct Connection {
 
 /// An answer without the prompt.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct ApiAnswer {
     pub text: String,
     /// It was longer than its limit. The connection cannot be used any more.
     pub cut: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Answer {
 
 /// The reason for a missing answer.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum AnswerFailure {
     Connect(io::Error),
     /// The other end does not answer like a runtime API.
     Stranger,
@@ -40,22 +40,22 @@ pub(crate) enum Failure {
     Broken(io::Error),
 }
 
-impl Connection {
-    pub(crate) fn open(target: &Target, deadline: Duration) -> Result<Connection, Failure> {
-        let stream = Stream::connect(target, deadline).map_err(Failure::Connect)?;
-        let mut connection = Connection { stream, prompt: Vec::new(), prefix: "", deadline };
+impl ApiConnection {
+    pub(crate) fn open(target: &ApiAddress, deadline: Duration) -> Result<ApiConnection, AnswerFailure> {
+        let stream = ApiSocket::connect(target, deadline).map_err(AnswerFailure::Connect)?;
+        let mut connection = ApiConnection { stream, prompt: Vec::new(), prefix: "", deadline };
         connection.greet()?;
         Ok(connection)
     }
 
     /// Turns the interactive mode on, and learns the prompt.
-    fn greet(&mut self) -> Result<(), Failure> {
+    fn greet(&mut self) -> Result<(), AnswerFailure> {
         self.write("prompt\n")?;
         let end = Instant::now() + self.deadline;
         let mut buffer = Vec::new();
         while !buffer.ends_with(b"> ") {
             if buffer.len() > LONGEST_PROMPT || buffer.first().is_some_and(|first| !b"\nm".contains(first)) {
-                return Err(Failure::Stranger);
+                return Err(AnswerFailure::Stranger);
             }
             self.read(&mut buffer, end)?;
         }
@@ -67,7 +67,7 @@ impl Connection {
     }
 
     /// Sends one command and waits for its whole answer; keeps at most `limit` bytes of it.
-    pub(crate) fn request(&mut self, command: &str, limit: usize) -> Result<Answer, Failure> {
+    pub(crate) fn request(&mut self, command: &str, limit: usize) -> Result<ApiAnswer, AnswerFailure> {
         debug_assert!(!command.contains(['\n', ';']), "one command at a time: {command}");
         self.write(&format!("{}{command}\n", self.prefix))?;
         let end = Instant::now() + self.deadline;
@@ -76,7 +76,7 @@ impl Connection {
             if buffer.len() > limit {
                 let whole =
                     buffer[..limit].iter().rposition(|&byte| byte == b'\n').map_or(limit, |at| at + 1);
-                return Ok(Answer {
+                return Ok(ApiAnswer {
                     text: String::from_utf8_lossy(&buffer[..whole]).into_owned(),
                     cut: true,
                 });
@@ -84,7 +84,7 @@ impl Connection {
             self.read(&mut buffer, end)?;
         }
         buffer.truncate(buffer.len() - self.prompt.len());
-        Ok(Answer { text: String::from_utf8_lossy(&buffer).into_owned(), cut: false })
+        Ok(ApiAnswer { text: String::from_utf8_lossy(&buffer).into_owned(), cut: false })
     }
 
     /// Whether the next command can be sent: the other end has neither closed nor sent unsolicited bytes.
@@ -95,21 +95,21 @@ impl Connection {
         matches!(looked, Err(error) if error.kind() == ErrorKind::WouldBlock) && restored.is_ok()
     }
 
-    fn write(&mut self, text: &str) -> Result<(), Failure> {
-        self.stream.set_timeout(self.deadline).map_err(Failure::Broken)?;
+    fn write(&mut self, text: &str) -> Result<(), AnswerFailure> {
+        self.stream.set_timeout(self.deadline).map_err(AnswerFailure::Broken)?;
         self.stream.write_all(text.as_bytes()).map_err(|error| self.failure(error))
     }
 
     /// Appends the next bytes.
-    fn read(&mut self, buffer: &mut Vec<u8>, end: Instant) -> Result<(), Failure> {
+    fn read(&mut self, buffer: &mut Vec<u8>, end: Instant) -> Result<(), AnswerFailure> {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Failure::Late(self.deadline));
+            return Err(AnswerFailure::Late(self.deadline));
         }
-        self.stream.set_timeout(left).map_err(Failure::Broken)?;
+        self.stream.set_timeout(left).map_err(AnswerFailure::Broken)?;
         let mut chunk = [0; 32 << 10];
         match self.stream.read(&mut chunk) {
-            Ok(0) => Err(Failure::Closed),
+            Ok(0) => Err(AnswerFailure::Closed),
             Ok(length) => {
                 buffer.extend_from_slice(&chunk[..length]);
                 Ok(())
@@ -119,44 +119,44 @@ impl Connection {
         }
     }
 
-    fn failure(&self, error: io::Error) -> Failure {
+    fn failure(&self, error: io::Error) -> AnswerFailure {
         match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::Late(self.deadline),
-            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Failure::Closed,
-            _ => Failure::Broken(error),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => AnswerFailure::Late(self.deadline),
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => AnswerFailure::Closed,
+            _ => AnswerFailure::Broken(error),
         }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for AnswerFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Connect(error) => write!(f, "cannot connect: {error}"),
-            Failure::Stranger => write!(f, "what answers is not a runtime API"),
-            Failure::Late(deadline) => write!(f, "no answer within {} s", deadline.as_secs_f32()),
-            Failure::Closed => write!(f, "the connection was closed"),
-            Failure::Broken(error) => write!(f, "the connection broke: {error}"),
+            AnswerFailure::Connect(error) => write!(f, "cannot connect: {error}"),
+            AnswerFailure::Stranger => write!(f, "what answers is not a runtime API"),
+            AnswerFailure::Late(deadline) => write!(f, "no answer within {} s", deadline.as_secs_f32()),
+            AnswerFailure::Closed => write!(f, "the connection was closed"),
+            AnswerFailure::Broken(error) => write!(f, "the connection broke: {error}"),
         }
     }
 }
 
-enum Stream {
+enum ApiSocket {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
 
-impl Stream {
-    fn connect(target: &Target, deadline: Duration) -> io::Result<Stream> {
+impl ApiSocket {
+    fn connect(target: &ApiAddress, deadline: Duration) -> io::Result<ApiSocket> {
         let (host, port) = match target {
-            Target::Unix(path) => return UnixStream::connect(path).map(Stream::Unix),
-            Target::Tcp(host, port) => (host, *port),
+            ApiAddress::Unix(path) => return UnixStream::connect(path).map(ApiSocket::Unix),
+            ApiAddress::Tcp(host, port) => (host, *port),
         };
         let mut last = io::Error::new(ErrorKind::NotFound, "the name does not resolve");
         for address in (host.as_str(), port).to_socket_addrs()?.take(MOST_ADDRESSES) {
             match TcpStream::connect_timeout(&address, deadline) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
-                    return Ok(Stream::Tcp(stream));
+                    return Ok(ApiSocket::Tcp(stream));
                 }
                 Err(error) => last = error,
             }
@@ -166,10 +166,10 @@ impl Stream {
 
     fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         match self {
-            Stream::Unix(stream) => {
+            ApiSocket::Unix(stream) => {
                 stream.set_read_timeout(Some(timeout)).and(stream.set_write_timeout(Some(timeout)))
             }
-            Stream::Tcp(stream) => {
+            ApiSocket::Tcp(stream) => {
                 stream.set_read_timeout(Some(timeout)).and(stream.set_write_timeout(Some(timeout)))
             }
         }
@@ -177,26 +177,26 @@ impl Stream {
 
     fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         match self {
-            Stream::Unix(stream) => stream.set_nonblocking(nonblocking),
-            Stream::Tcp(stream) => stream.set_nonblocking(nonblocking),
+            ApiSocket::Unix(stream) => stream.set_nonblocking(nonblocking),
+            ApiSocket::Tcp(stream) => stream.set_nonblocking(nonblocking),
         }
     }
 }
 
-impl Read for Stream {
+impl Read for ApiSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Unix(stream) => stream.read(buffer),
-            Stream::Tcp(stream) => stream.read(buffer),
+            ApiSocket::Unix(stream) => stream.read(buffer),
+            ApiSocket::Tcp(stream) => stream.read(buffer),
         }
     }
 }
 
-impl Write for Stream {
+impl Write for ApiSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Unix(stream) => stream.write(bytes),
-            Stream::Tcp(stream) => stream.write(bytes),
+            ApiSocket::Unix(stream) => stream.write(bytes),
+            ApiSocket::Tcp(stream) => stream.write(bytes),
         }
     }
 
@@ -219,11 +219,11 @@ mod tests {
     const DEADLINE: Duration = Duration::from_millis(1500);
 
     /// A server that runs `script` for its only connection.
-    fn with(script: impl FnOnce(TcpStream) + Send + 'static) -> Target {
+    fn with(script: impl FnOnce(TcpStream) + Send + 'static) -> ApiAddress {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         thread::spawn(move || script(listener.accept().expect("a connection").0));
-        Target::Tcp("127.0.0.1".to_owned(), port)
+        ApiAddress::Tcp("127.0.0.1".to_owned(), port)
     }
 
     /// Takes the first line, answers as a runtime API does, and takes one line more.
@@ -235,7 +235,7 @@ mod tests {
     }
 
     /// Answers each line that comes with the next of these.
-    fn answering(prompt: &'static str, answers: &'static [&'static str]) -> Target {
+    fn answering(prompt: &'static str, answers: &'static [&'static str]) -> ApiAddress {
         with(move |mut stream| {
             let mut lines = io::BufRead::lines(io::BufReader::new(stream.try_clone().expect("a copy")));
             assert_eq!(lines.next().expect("a line").expect("a line"), "prompt");
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_connection_stays_for_several_commands() {
         let target = answering("\n> ", &["one {}\n> > x\n\n> ", "\n> ", "äö\n\n> "]);
-        let mut connection = Connection::open(&target, DEADLINE).expect("a connection");
+        let mut connection = ApiConnection::open(&target, DEADLINE).expect("a connection");
         let mut request = |command| connection.request(command, 1000).expect("an answer").text;
         assert_eq!(
             (request("a b"), request("c"), request("d")),
@@ -271,7 +271,7 @@ mod tests {
             ("master[ReloadFailed]> ", &["{}\n\nmaster[ReloadFailed]> "]),
         ] {
             let mut connection =
-                Connection::open(&answering(prompt, answers), DEADLINE).expect("a connection");
+                ApiConnection::open(&answering(prompt, answers), DEADLINE).expect("a connection");
             assert_eq!(connection.request("show info", 1000).expect("an answer").text, "@1 show info\n");
         }
     }
@@ -282,7 +282,7 @@ mod tests {
             greet(&mut stream);
             while stream.write_all(b"0123456789\n").is_ok() {}
         });
-        let mut connection = Connection::open(&target, DEADLINE).expect("a connection");
+        let mut connection = ApiConnection::open(&target, DEADLINE).expect("a connection");
         let answer = connection.request("show stat", 1000).expect("an answer");
         assert!(
             answer.cut && answer.text.len() == 990 && answer.text.ends_with("9\n"),
@@ -300,8 +300,10 @@ mod tests {
             }
         });
         let deadline = Duration::from_millis(200);
-        let mut connection = Connection::open(&target, deadline).expect("a connection");
-        assert!(matches!(connection.request("show stat", 1000), Err(Failure::Late(d)) if d == deadline));
+        let mut connection = ApiConnection::open(&target, deadline).expect("a connection");
+        assert!(
+            matches!(connection.request("show stat", 1000), Err(AnswerFailure::Late(d)) if d == deadline)
+        );
     }
 
     #[test]
@@ -310,11 +312,11 @@ mod tests {
             let _ = stream.read(&mut [0; 100]);
             let _ = stream.write_all(b"HTTP/1.0 400 Bad request\r\n\r\n");
         });
-        assert!(matches!(Connection::open(&http, DEADLINE), Err(Failure::Stranger)));
+        assert!(matches!(ApiConnection::open(&http, DEADLINE), Err(AnswerFailure::Stranger)));
         let closing = with(|mut stream| drop(stream.read(&mut [0; 100])));
-        assert!(matches!(Connection::open(&closing, DEADLINE), Err(Failure::Closed)));
-        let nobody = Target::Unix("/nonexistent/socket".into());
-        assert!(matches!(Connection::open(&nobody, DEADLINE), Err(Failure::Connect(_))));
+        assert!(matches!(ApiConnection::open(&closing, DEADLINE), Err(AnswerFailure::Closed)));
+        let nobody = ApiAddress::Unix("/nonexistent/socket".into());
+        assert!(matches!(ApiConnection::open(&nobody, DEADLINE), Err(AnswerFailure::Connect(_))));
     }
 
     #[test]
@@ -326,7 +328,7 @@ mod tests {
             stream.write_all(b"surprise").expect("room");
             let _ = wait.recv();
         });
-        let mut connection = Connection::open(&target, DEADLINE).expect("a connection");
+        let mut connection = ApiConnection::open(&target, DEADLINE).expect("a connection");
         assert!(connection.is_ready());
         go.send(()).expect("a listener");
         let end = Instant::now() + Duration::from_secs(10);

@@ -29,12 +29,12 @@ use std::time::{Duration, Instant};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use weir_sys::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SignalReader};
 
-use app::{App, Link, Sort};
-use arguments::{DashboardCommand, Settings};
+use app::{ApiLink, App, SortOrder};
+use arguments::{DashboardCommand, WatchSettings};
 use columns::Tone;
 use page::Page;
-use poller::{News, Order, Watch};
-use target::Target;
+use poller::{PollerNews, PollerOrder, WatchedAnswers};
+use target::ApiAddress;
 use view::theme::Theme;
 
 fn main() -> ExitCode {
@@ -64,12 +64,12 @@ fn printed(text: &str) -> ExitCode {
 }
 
 /// An exit status and the reason for it.
-type Fault = (u8, String);
+type ExitReason = (u8, String);
 
-fn run(settings: Settings) -> Result<(), Fault> {
+fn run(settings: WatchSettings) -> Result<(), ExitReason> {
     let target = match &settings.target {
         Some(target) => target.clone(),
-        None => Target::default_one(env::var("WEIR_SOCKET").ok().as_deref()).map_err(|why| (1, why))?,
+        None => ApiAddress::default_one(env::var("WEIR_SOCKET").ok().as_deref()).map_err(|why| (1, why))?,
     };
     let mut app = App::new(target.to_string());
     app.interval = settings.interval;
@@ -119,22 +119,27 @@ fn sort(app: &mut App, column: &str) -> Result<(), String> {
         return Err(format!("'{column}' is not the title of a column: {}", titles.join(", ")));
     };
     for list in &mut app.lists {
-        list.sort = Some(Sort { title: (*title).to_owned(), descending: true });
+        list.sort = Some(SortOrder { title: (*title).to_owned(), descending: true });
     }
     Ok(())
 }
 
-fn print_once(app: &mut App, news: &Receiver<News>, only: Option<Page>, theme: Theme) -> Result<(), Fault> {
+fn print_once(
+    app: &mut App,
+    news: &Receiver<PollerNews>,
+    only: Option<Page>,
+    theme: Theme,
+) -> Result<(), ExitReason> {
     let end = Instant::now() + ONCE;
-    let Watch { errors, sessions } = app.watch();
+    let WatchedAnswers { errors, sessions } = app.watch();
     let (mut picture, mut latencies, mut listing) = (false, false, !errors && !sessions);
     while !(picture && latencies && listing) {
         match news.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            Ok(News::Lost(why)) => return Err((1, format!("{}: {why}", app.target))),
+            Ok(PollerNews::Lost(why)) => return Err((1, format!("{}: {why}", app.target))),
             Ok(news) => {
-                picture |= matches!(news, News::Picture(_));
-                latencies |= matches!(news, News::Latencies(_));
-                listing |= matches!(news, News::Errors(_) | News::Streams(_));
+                picture |= matches!(news, PollerNews::Picture(_));
+                latencies |= matches!(news, PollerNews::Latencies(_));
+                listing |= matches!(news, PollerNews::Errors(_) | PollerNews::Streams(_));
                 app.take(news, Instant::now());
             }
             Err(RecvTimeoutError::Timeout) => {
@@ -156,15 +161,15 @@ fn show(
     app: &mut App,
     theme: Theme,
     over: &AtomicBool,
-    orders: &SyncSender<Order>,
-    news: &Receiver<News>,
+    orders: &SyncSender<PollerOrder>,
+    news: &Receiver<PollerNews>,
 ) -> io::Result<()> {
     let (mut screen, _taken) = terminal::take()?;
     let mut changed = true;
     let mut drawn = Instant::now();
     while !app.is_over {
         // The time since the last answer is a clock.
-        let ticks = matches!(app.link, Link::Lost { .. }) && drawn.elapsed() >= Duration::from_secs(1);
+        let ticks = matches!(app.link, ApiLink::Lost { .. }) && drawn.elapsed() >= Duration::from_secs(1);
         if changed || ticks {
             if std::mem::take(&mut app.is_garbled) {
                 screen.clear()?;

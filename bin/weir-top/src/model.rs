@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use info::Info;
 use latency::Latencies;
-use rates::{Counters, History, Track, growth};
-use row::{Kind, Row, RowKey, State};
-use sessions::Streams;
+use rates::{History, RowCounters, RowTrack, growth};
+use row::{ObjectRow, RowKey, RowKind, RowState};
+use sessions::StreamRows;
 
 use crate::text::clean;
 
@@ -24,7 +24,7 @@ use crate::text::clean;
 #[derive(Debug, Clone)]
 pub(crate) struct Picture {
     pub info: Info,
-    pub rows: Vec<Row>,
+    pub rows: Vec<ObjectRow>,
     /// There were more rows than are kept.
     pub more: bool,
     /// Since this program began.
@@ -34,17 +34,17 @@ pub(crate) struct Picture {
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     pub picture: Option<Picture>,
-    tracks: HashMap<RowKey, Track>,
+    tracks: HashMap<RowKey, RowTrack>,
     pub process: Process,
     /// By proxy and name; `None` if the other end does not have `show latency`.
     latencies: Option<HashMap<(String, String), Latencies>>,
-    pub errors: Listing<Vec<String>>,
-    pub streams: Listing<Streams>,
+    pub errors: PageAnswer<Vec<String>>,
+    pub streams: PageAnswer<StreamRows>,
 }
 
 /// An answer that is requested only while its page is open.
 #[derive(Debug, Default)]
-pub(crate) enum Listing<T> {
+pub(crate) enum PageAnswer<T> {
     #[default]
     Unknown,
     Known {
@@ -101,8 +101,8 @@ impl Model {
             tracks.insert(row.key.clone(), track);
         }
         self.tracks = tracks;
-        let sum = |count: fn(&Row) -> u64| {
-            let frontends = picture.rows.iter().filter(|row| row.key.kind == Kind::Frontend);
+        let sum = |count: fn(&ObjectRow) -> u64| {
+            let frontends = picture.rows.iter().filter(|row| row.key.kind == RowKind::Frontend);
             Some(frontends.map(count).fold(0, u64::saturating_add))
         };
         let info = &picture.info;
@@ -125,28 +125,28 @@ impl Model {
     pub(crate) fn add_errors(&mut self, text: &str, cut: bool) {
         self.errors = if text.starts_with("Total events") {
             let lines = text.lines().take(MOST_LINES).map(|line| clean(line, 300)).collect();
-            Listing::Known { value: lines, cut: cut || text.lines().nth(MOST_LINES).is_some() }
+            PageAnswer::Known { value: lines, cut: cut || text.lines().nth(MOST_LINES).is_some() }
         } else {
-            Listing::Refused(refusal(text))
+            PageAnswer::Refused(refusal(text))
         };
     }
 
     pub(crate) fn add_streams(&mut self, text: &str, cut: bool) {
-        self.streams = match Streams::read(text, MOST_STREAMS) {
-            Some(value) => Listing::Known { value, cut },
-            None => Listing::Refused(refusal(text)),
+        self.streams = match StreamRows::read(text, MOST_STREAMS) {
+            Some(value) => PageAnswer::Known { value, cut },
+            None => PageAnswer::Refused(refusal(text)),
         };
     }
 
-    pub(crate) fn rows(&self, kind: Kind) -> impl Iterator<Item = &Row> {
+    pub(crate) fn rows(&self, kind: RowKind) -> impl Iterator<Item = &ObjectRow> {
         self.picture.iter().flat_map(|picture| &picture.rows).filter(move |row| row.key.kind == kind)
     }
 
-    pub(crate) fn row(&self, key: &RowKey) -> Option<&Row> {
+    pub(crate) fn row(&self, key: &RowKey) -> Option<&ObjectRow> {
         self.picture.iter().flat_map(|picture| &picture.rows).find(|row| row.key == *key)
     }
 
-    pub(crate) fn track(&self, key: &RowKey) -> Option<&Track> {
+    pub(crate) fn track(&self, key: &RowKey) -> Option<&RowTrack> {
         self.tracks.get(key)
     }
 
@@ -160,25 +160,25 @@ impl Model {
     }
 
     /// Backends and servers that need attention, with the reason: those that are down first.
-    pub(crate) fn troubles(&self) -> Vec<(&Row, State, String)> {
+    pub(crate) fn troubles(&self) -> Vec<(&ObjectRow, RowState, String)> {
         let rows = self.picture.iter().flat_map(|picture| &picture.rows);
-        let mut found: Vec<(&Row, State, String)> =
+        let mut found: Vec<(&ObjectRow, RowState, String)> =
             rows.filter_map(|row| trouble(row, self.track(&row.key))).collect();
         found.sort_by_key(|(row, state, _)| {
-            (*state != State::Down, row.key.kind == Kind::Server, *state != State::Changing)
+            (*state != RowState::Down, row.key.kind == RowKind::Server, *state != RowState::Changing)
         });
         found
     }
 }
 
-fn trouble<'r>(row: &'r Row, track: Option<&Track>) -> Option<(&'r Row, State, String)> {
+fn trouble<'r>(row: &'r ObjectRow, track: Option<&RowTrack>) -> Option<(&'r ObjectRow, RowState, String)> {
     let mut why = Vec::new();
     let state = row.state();
-    if state != State::Good {
+    if state != RowState::Good {
         let since = row
             .since_change
             .map_or_else(String::new, |seconds| format!(" since {}", crate::text::duration(seconds)));
-        let check = Some(&row.check.status).filter(|status| !status.is_empty() && state != State::Wanted);
+        let check = Some(&row.check.status).filter(|status| !status.is_empty() && state != RowState::Wanted);
         why.push(format!(
             "{}{since}{}",
             row.status,
@@ -194,12 +194,17 @@ fn trouble<'r>(row: &'r Row, track: Option<&Track>) -> Option<(&'r Row, State, S
     if let Some(rate) = track.and_then(|track| track.rates.errors).filter(|&rate| rate > 0.0) {
         why.push(format!("{} errors/s", crate::text::rate(rate)));
     }
-    let state = if state == State::Good { State::Changing } else { state };
+    let state = if state == RowState::Good { RowState::Changing } else { state };
     (!why.is_empty()).then(|| (row, state, why.join(", ")))
 }
 
-fn counters(row: &Row) -> Counters {
-    Counters { work: row.work(), bytes_in: row.bytes_in, bytes_out: row.bytes_out, errors: row.errors.sum() }
+fn counters(row: &ObjectRow) -> RowCounters {
+    RowCounters {
+        work: row.work(),
+        bytes_in: row.bytes_in,
+        bytes_out: row.bytes_out,
+        errors: row.errors.sum(),
+    }
 }
 
 /// The first line that has any words.
@@ -231,18 +236,18 @@ pub(crate) mod tests {
         let info = format!(
             "Version: 3.5.0-weir0.1.0\nPid: {pid}\nUptime_sec: {second}\nCumConns: {work}\nCumReq: {work}\nCurrConns: 3\nMaxconn: 100\nIdle_pct: 90\nNbthread: 2\nnode: here\n"
         );
-        let (rows, more) = Row::read_all(&text, MOST_ROWS).expect("a table");
+        let (rows, more) = ObjectRow::read_all(&text, MOST_ROWS).expect("a table");
         Picture { info: Info::read(&info).expect("an answer"), rows, more, at: Duration::from_secs(second) }
     }
 
-    fn key(kind: Kind, proxy: &str, name: &str) -> RowKey {
+    fn key(kind: RowKind, proxy: &str, name: &str) -> RowKey {
         RowKey { kind, proxy: proxy.to_owned(), name: name.to_owned() }
     }
 
     #[test]
     fn rates_follow_pictures_and_a_reload_begins_anew() {
         let mut model = Model::default();
-        let server = key(Kind::Server, "app", "s1");
+        let server = key(RowKind::Server, "app", "s1");
         assert_eq!(model.add(picture(1, 10, 100)), None);
         assert_eq!(model.track(&server).expect("a track").rates.work, None);
         assert_eq!(model.add(picture(1, 12, 150)), None);
@@ -282,10 +287,10 @@ pub(crate) mod tests {
         let mut model = Model::default();
         model.add_errors("Permission denied\n\n", false);
         model.add_streams("\nPermission denied\n", false);
-        assert!(matches!(&model.errors, Listing::Refused(why) if why == "Permission denied"));
-        assert!(matches!(&model.streams, Listing::Refused(why) if why == "Permission denied"));
+        assert!(matches!(&model.errors, PageAnswer::Refused(why) if why == "Permission denied"));
+        assert!(matches!(&model.streams, PageAnswer::Refused(why) if why == "Permission denied"));
         model.add_errors("Total events captured on [x] : 0\n \x1b[2J\n", false);
-        assert!(matches!(&model.errors, Listing::Known { value, cut: false } if value[1] == " ?[2J"));
+        assert!(matches!(&model.errors, PageAnswer::Known { value, cut: false } if value[1] == " ?[2J"));
         model.add_latencies("Unknown command");
         assert!(!model.has_latencies());
     }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::app::App;
 use crate::columns::{self, Column};
-use crate::model::Listing;
+use crate::model::PageAnswer;
 use crate::page::Page;
 use crate::view::list::fit;
 use crate::view::overview::facts;
@@ -21,7 +21,7 @@ pub(crate) fn print(app: &App, only: Option<Page>) -> (String, Option<String>) {
         match page {
             Page::Overview => overview(&mut text, app),
             Page::Sessions => match &app.model.streams {
-                Listing::Refused(why) => refused = Some(format!("'show sess' was answered: {why}")),
+                PageAnswer::Refused(why) => refused = Some(format!("'show sess' was answered: {why}")),
                 _ => table(&mut text, &app.streams(), columns::streams()),
             },
             page => {
@@ -31,14 +31,14 @@ pub(crate) fn print(app: &App, only: Option<Page>) -> (String, Option<String>) {
         }
         if page == Page::Errors {
             match &app.model.errors {
-                Listing::Refused(why) => refused = Some(format!("'show errors' was answered: {why}")),
-                Listing::Known { value, .. } => {
+                PageAnswer::Refused(why) => refused = Some(format!("'show errors' was answered: {why}")),
+                PageAnswer::Known { value, .. } => {
                     text.push('\n');
                     for line in value {
                         let _ = writeln!(text, "{}", line.trim_end());
                     }
                 }
-                Listing::Unknown => {}
+                PageAnswer::Unknown => {}
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The pages, in the order of their digits.
 
-use crate::model::row::Kind;
+use crate::model::row::RowKind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Page {
@@ -25,12 +25,12 @@ impl Page {
     }
 
     /// The rows that it lists.
-    pub(crate) fn kinds(self) -> &'static [Kind] {
+    pub(crate) fn kinds(self) -> &'static [RowKind] {
         match self {
-            Page::Frontends => &[Kind::Frontend],
-            Page::Backends => &[Kind::Backend],
-            Page::Servers => &[Kind::Server],
-            Page::Errors => &[Kind::Frontend, Kind::Backend, Kind::Server],
+            Page::Frontends => &[RowKind::Frontend],
+            Page::Backends => &[RowKind::Backend],
+            Page::Servers => &[RowKind::Server],
+            Page::Errors => &[RowKind::Frontend, RowKind::Backend, RowKind::Server],
             Page::Overview | Page::Sessions => &[],
         }
     }

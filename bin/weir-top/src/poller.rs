@@ -8,36 +8,36 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::connection::{Answer, Connection, Failure};
+use crate::connection::{AnswerFailure, ApiAnswer, ApiConnection};
 use crate::model::info::Info;
-use crate::model::row::Row;
+use crate::model::row::ObjectRow;
 use crate::model::{MOST_ROWS, Picture, refusal};
-use crate::target::Target;
+use crate::target::ApiAddress;
 
 /// An order for the thread.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Order {
+pub(crate) enum PollerOrder {
     /// Send this command now, once.
     Command(String),
     /// The additional answers to poll.
-    Watch(Watch),
+    Watch(WatchedAnswers),
     Interval(Duration),
     Pause(bool),
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Watch {
+pub(crate) struct WatchedAnswers {
     pub errors: bool,
     pub sessions: bool,
 }
 
 /// A report of the thread.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum PollerNews {
     Picture(Box<Picture>),
     Latencies(String),
-    Errors(Answer),
-    Streams(Answer),
+    Errors(ApiAnswer),
+    Streams(ApiAnswer),
     /// A command and its answer, or the reason for a missing answer.
     Done(String, Result<String, String>),
     Lost(String),
@@ -45,13 +45,13 @@ pub(crate) enum News {
 
 /// Starts the thread. It ends when the other ends of its channels are gone.
 pub(crate) fn start(
-    target: Target,
+    target: ApiAddress,
     interval: Duration,
-    watch: Watch,
-    orders: Receiver<Order>,
-    news: SyncSender<News>,
+    watch: WatchedAnswers,
+    orders: Receiver<PollerOrder>,
+    news: SyncSender<PollerNews>,
 ) {
-    let poller = Poller {
+    let poller = ApiPoller {
         target,
         interval,
         news,
@@ -68,13 +68,13 @@ pub(crate) fn start(
         .expect("a thread can be started");
 }
 
-struct Poller {
-    target: Target,
+struct ApiPoller {
+    target: ApiAddress,
     interval: Duration,
-    news: SyncSender<News>,
+    news: SyncSender<PollerNews>,
     began: Instant,
-    connection: Option<Connection>,
-    watch: Watch,
+    connection: Option<ApiConnection>,
+    watch: WatchedAnswers,
     paused: bool,
     /// Since the connection was opened.
     rounds: u64,
@@ -84,27 +84,27 @@ struct Poller {
 /// The screen is gone.
 struct Over;
 
-impl Poller {
-    fn run(mut self, orders: &Receiver<Order>) {
+impl ApiPoller {
+    fn run(mut self, orders: &Receiver<PollerOrder>) {
         let mut next = Instant::now();
         loop {
             let done = match orders.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                Ok(Order::Command(command)) => {
+                Ok(PollerOrder::Command(command)) => {
                     // Show the effect immediately.
                     next = Instant::now();
                     self.command(command)
                 }
-                Ok(Order::Watch(watch)) => {
+                Ok(PollerOrder::Watch(watch)) => {
                     self.watch = watch;
                     next = Instant::now();
                     Ok(())
                 }
-                Ok(Order::Interval(interval)) => {
+                Ok(PollerOrder::Interval(interval)) => {
                     self.interval = interval;
                     next = next.min(Instant::now() + interval);
                     Ok(())
                 }
-                Ok(Order::Pause(paused)) => {
+                Ok(PollerOrder::Pause(paused)) => {
                     self.paused = paused;
                     Ok(())
                 }
@@ -132,7 +132,7 @@ impl Poller {
                 }
             },
         };
-        self.send(News::Done(command, answer))
+        self.send(PollerNews::Done(command, answer))
     }
 
     fn round(&mut self) -> Result<(), Over> {
@@ -140,30 +140,30 @@ impl Poller {
             Ok(news) => news.into_iter().try_for_each(|news| self.send(news)),
             Err(why) => {
                 self.connection = None;
-                self.send(News::Lost(why))
+                self.send(PollerNews::Lost(why))
             }
         }
     }
 
-    fn request_all(&mut self) -> Result<Vec<News>, String> {
+    fn request_all(&mut self) -> Result<Vec<PollerNews>, String> {
         let mut picture = self.picture()?;
         // A process that is being replaced keeps its connections: its successor has the socket.
         if picture.info.is_stopping() && self.rounds > 0 {
             self.connection = None;
             picture = self.picture()?;
         }
-        let mut news = vec![News::Picture(Box::new(picture))];
+        let mut news = vec![PollerNews::Picture(Box::new(picture))];
         // Distributions move slowly, and their list is as long as that of servers.
         if self.knows_latency && self.rounds.is_multiple_of(LATENCY_ROUNDS) {
             let answer = self.request("show latency", LONGEST_STATISTICS)?;
             self.knows_latency = answer.text.trim_start().starts_with('#') || answer.text.trim().is_empty();
-            news.push(News::Latencies(answer.text));
+            news.push(PollerNews::Latencies(answer.text));
         }
         if self.watch.errors {
-            news.push(News::Errors(self.request("show errors", LONGEST_LISTING)?));
+            news.push(PollerNews::Errors(self.request("show errors", LONGEST_LISTING)?));
         }
         if self.watch.sessions {
-            news.push(News::Streams(self.request("show sess", LONGEST_LISTING)?));
+            news.push(PollerNews::Streams(self.request("show sess", LONGEST_LISTING)?));
         }
         self.rounds += 1;
         Ok(news)
@@ -174,12 +174,12 @@ impl Poller {
         let info = Info::read(&info.text)
             .ok_or_else(|| format!("'show info' was answered: {}", refusal(&info.text)))?;
         let answer = self.request("show stat", LONGEST_STATISTICS)?;
-        let (rows, more) = Row::read_all(&answer.text, MOST_ROWS)
+        let (rows, more) = ObjectRow::read_all(&answer.text, MOST_ROWS)
             .ok_or_else(|| format!("'show stat' was answered: {}", refusal(&answer.text)))?;
         Ok(Picture { info, rows, more: more || answer.cut, at: self.began.elapsed() })
     }
 
-    fn request(&mut self, command: &str, limit: usize) -> Result<Answer, String> {
+    fn request(&mut self, command: &str, limit: usize) -> Result<ApiAnswer, String> {
         let answered = self.connected().and_then(|connection| connection.request(command, limit));
         let answer = answered.map_err(|failure| failure.to_string())?;
         if answer.cut {
@@ -189,10 +189,10 @@ impl Poller {
     }
 
     /// The connection; a new one if the other end has closed it, as it does after a long idle time.
-    fn connected(&mut self) -> Result<&mut Connection, Failure> {
-        if !self.connection.as_mut().is_some_and(Connection::is_ready) {
+    fn connected(&mut self) -> Result<&mut ApiConnection, AnswerFailure> {
+        if !self.connection.as_mut().is_some_and(ApiConnection::is_ready) {
             self.connection = None;
-            let connection = Connection::open(&self.target, DEADLINE)?;
+            let connection = ApiConnection::open(&self.target, DEADLINE)?;
             self.rounds = 0;
             self.knows_latency = true;
             self.connection = Some(connection);
@@ -200,7 +200,7 @@ impl Poller {
         Ok(self.connection.as_mut().expect("it was just opened"))
     }
 
-    fn send(&self, news: News) -> Result<(), Over> {
+    fn send(&self, news: PollerNews) -> Result<(), Over> {
         self.news.send(news).map_err(|_| Over)
     }
 }

@@ -5,23 +5,23 @@ use std::path::{Path, PathBuf};
 
 /// An address, as on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum ApiAddress {
     Unix(PathBuf),
     /// Host and port, resolved at each attempt to connect.
     Tcp(String, u16),
 }
 
-impl Target {
+impl ApiAddress {
     /// A path, or `host:port`, optionally with `unix@`, `ipv4@` or `ipv6@` in front, as on `bind` lines.
-    pub(crate) fn parse(text: &str) -> Result<Target, String> {
+    pub(crate) fn parse(text: &str) -> Result<ApiAddress, String> {
         let wrong = || format!("'{text}' is neither a path nor host:port");
         if let Some(path) = text.strip_prefix("unix@") {
-            return if path.is_empty() { Err(wrong()) } else { Ok(Target::Unix(path.into())) };
+            return if path.is_empty() { Err(wrong()) } else { Ok(ApiAddress::Unix(path.into())) };
         }
         let inet =
             ["ipv4@", "ipv6@", "tcp@", "tcp4@", "tcp6@"].iter().find_map(|prefix| text.strip_prefix(prefix));
         if inet.is_none() && text.contains('/') {
-            return Ok(Target::Unix(text.into()));
+            return Ok(ApiAddress::Unix(text.into()));
         }
         let rest = inet.unwrap_or(text);
         if let Some((host, port)) = rest.rsplit_once(':') {
@@ -29,22 +29,22 @@ impl Target {
             let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
             // Without a host, this machine.
             let host = if host.is_empty() { "127.0.0.1" } else { host };
-            return Ok(Target::Tcp(host.to_owned(), port));
+            return Ok(ApiAddress::Tcp(host.to_owned(), port));
         }
         // A name alone is a file of the present folder.
-        if inet.is_some() || text.is_empty() { Err(wrong()) } else { Ok(Target::Unix(text.into())) }
+        if inet.is_some() || text.is_empty() { Err(wrong()) } else { Ok(ApiAddress::Unix(text.into())) }
     }
 
     /// The address to use without `-s`.
-    pub(crate) fn default_one(variable: Option<&str>) -> Result<Target, String> {
+    pub(crate) fn default_one(variable: Option<&str>) -> Result<ApiAddress, String> {
         match variable.filter(|value| !value.is_empty()) {
-            Some(value) => Target::parse(value).map_err(|why| format!("WEIR_SOCKET: {why}")),
+            Some(value) => ApiAddress::parse(value).map_err(|why| format!("WEIR_SOCKET: {why}")),
             None => first_of(&DEFAULTS),
         }
     }
 }
 
-fn first_of(paths: &[&str]) -> Result<Target, String> {
+fn first_of(paths: &[&str]) -> Result<ApiAddress, String> {
     let found = paths.iter().find(|path| Path::new(path).exists());
     let none = || {
         format!(
@@ -52,15 +52,15 @@ fn first_of(paths: &[&str]) -> Result<Target, String> {
             paths.join(", ")
         )
     };
-    found.map(|path| Target::Unix(path.into())).ok_or_else(none)
+    found.map(|path| ApiAddress::Unix(path.into())).ok_or_else(none)
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for ApiAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::Unix(path) => write!(f, "{}", crate::text::clean(&path.display().to_string(), 200)),
-            Target::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Target::Tcp(host, port) => write!(f, "{}:{port}", crate::text::clean(host, 200)),
+            ApiAddress::Unix(path) => write!(f, "{}", crate::text::clean(&path.display().to_string(), 200)),
+            ApiAddress::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            ApiAddress::Tcp(host, port) => write!(f, "{}:{port}", crate::text::clean(host, 200)),
         }
     }
 }
@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn addresses_are_paths_or_ports() {
-        let unix = |path: &str| Ok(Target::Unix(path.into()));
-        let tcp = |host: &str, port| Ok(Target::Tcp(host.to_owned(), port));
+        let unix = |path: &str| Ok(ApiAddress::Unix(path.into()));
+        let tcp = |host: &str, port| Ok(ApiAddress::Tcp(host.to_owned(), port));
         for (text, expected) in [
             ("/run/a:1", unix("/run/a:1")),
             ("./a", unix("./a")),
@@ -88,20 +88,20 @@ mod tests {
             ("ipv4@127.0.0.1:99", tcp("127.0.0.1", 99)),
             ("::1:99", tcp("::1", 99)),
         ] {
-            assert_eq!(Target::parse(text), expected, "{text}");
+            assert_eq!(ApiAddress::parse(text), expected, "{text}");
         }
         for text in ["", "a:", "a:x", "a:0", "a:65536", "unix@", "ipv4@a"] {
             let expected = format!("'{text}' is neither a path nor host:port");
-            assert_eq!(Target::parse(text), Err(expected), "{text}");
+            assert_eq!(ApiAddress::parse(text), Err(expected), "{text}");
         }
-        assert_eq!(Target::parse("[::1]:99").expect("an address").to_string(), "[::1]:99");
+        assert_eq!(ApiAddress::parse("[::1]:99").expect("an address").to_string(), "[::1]:99");
     }
 
     #[test]
     fn prefers_the_variable_and_names_the_sockets_tried() {
-        assert_eq!(Target::default_one(Some("h:1")), Ok(Target::Tcp("h".to_owned(), 1)));
-        assert!(Target::default_one(Some("h:x")).expect_err("wrong").starts_with("WEIR_SOCKET: "));
-        assert_eq!(first_of(&["/nonexistent/a", "/"]), Ok(Target::Unix("/".into())));
+        assert_eq!(ApiAddress::default_one(Some("h:1")), Ok(ApiAddress::Tcp("h".to_owned(), 1)));
+        assert!(ApiAddress::default_one(Some("h:x")).expect_err("wrong").starts_with("WEIR_SOCKET: "));
+        assert_eq!(first_of(&["/nonexistent/a", "/"]), Ok(ApiAddress::Unix("/".into())));
         assert!(first_of(&["/nonexistent/a"]).expect_err("none").contains("(/nonexistent/a)"));
     }
 }

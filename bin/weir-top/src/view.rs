@@ -13,9 +13,9 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, BorderType, Clear, Paragraph, Wrap};
 
-use crate::app::{App, Link, Typing};
+use crate::app::{ApiLink, App, Typing};
 use crate::columns::Tone;
-use crate::model::Listing;
+use crate::model::PageAnswer;
 use crate::page::Page;
 use crate::text::duration;
 use theme::Theme;
@@ -29,10 +29,10 @@ pub(crate) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme, now: Inst
         Layout::vertical([fixed(3), fixed(6), Constraint::Fill(1), fixed(2)]).areas(area);
     match (&app.link, app.help) {
         (_, true) => help::draw(frame, body, app, theme),
-        (Link::Connecting, _) => {
+        (ApiLink::Connecting, _) => {
             said(frame, body, theme, Tone::Dim, &format!("connecting to {}", app.target))
         }
-        (Link::Lost { why, .. }, _) if app.model.picture.is_none() => {
+        (ApiLink::Lost { why, .. }, _) if app.model.picture.is_none() => {
             said(frame, body, theme, Tone::Bad, &format!("{}: {why}", app.target));
         }
         _ => page(frame, body, app, theme),
@@ -82,9 +82,9 @@ fn page(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
             capture(frame, captured, app, theme);
         }
         Page::Sessions => match &app.model.streams {
-            Listing::Unknown => said(frame, area, theme, Tone::Dim, "asking for sessions"),
-            Listing::Refused(why) => said(frame, area, theme, Tone::Bad, &refused("show sess", why)),
-            Listing::Known { .. } => list::draw_streams(frame, area, app, theme),
+            PageAnswer::Unknown => said(frame, area, theme, Tone::Dim, "asking for sessions"),
+            PageAnswer::Refused(why) => said(frame, area, theme, Tone::Bad, &refused("show sess", why)),
+            PageAnswer::Known { .. } => list::draw_streams(frame, area, app, theme),
         },
         _ => list::draw_rows(frame, area, app, theme),
     }
@@ -103,9 +103,9 @@ fn capture(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
         return;
     }
     let lines: Vec<Line<'_>> = match &app.model.errors {
-        Listing::Unknown => vec![Line::styled("asking for errors", theme.style(Tone::Dim))],
-        Listing::Refused(why) => vec![Line::styled(refused("show errors", why), theme.style(Tone::Bad))],
-        Listing::Known { value, cut } => {
+        PageAnswer::Unknown => vec![Line::styled("asking for errors", theme.style(Tone::Dim))],
+        PageAnswer::Refused(why) => vec![Line::styled(refused("show errors", why), theme.style(Tone::Bad))],
+        PageAnswer::Known { value, cut } => {
             let lines = value.iter().map(|line| Line::raw(line.as_str()));
             let more = cut.then(|| Line::styled("the answer is longer", theme.style(Tone::Warning)));
             lines.chain(more).collect()
@@ -133,15 +133,15 @@ fn title_line(app: &App, theme: Theme, width: u16, now: Instant) -> Line<'static
         }
     }
     let (sign, words, tone) = match &app.link {
-        Link::Connecting => ("○", "connecting".to_owned(), Tone::Warning),
-        Link::Lost { since, .. } => {
+        ApiLink::Connecting => ("○", "connecting".to_owned(), Tone::Warning),
+        ApiLink::Lost { since, .. } => {
             ("○", format!("lost {}", duration(now.saturating_duration_since(*since).as_secs())), Tone::Bad)
         }
-        Link::Up if app.paused => ("○", "paused".to_owned(), Tone::Warning),
-        Link::Up if app.model.picture.as_ref().is_some_and(|picture| picture.info.is_stopping()) => {
+        ApiLink::Up if app.paused => ("○", "paused".to_owned(), Tone::Warning),
+        ApiLink::Up if app.model.picture.as_ref().is_some_and(|picture| picture.info.is_stopping()) => {
             ("●", "stopping".to_owned(), Tone::Warning)
         }
-        Link::Up => ("●", format!("every {} s", app.interval.as_secs_f32()), Tone::Good),
+        ApiLink::Up => ("●", format!("every {} s", app.interval.as_secs_f32()), Tone::Good),
     };
     let list = &app.lists[app.page as usize];
     let note = if app.help || app.detail.is_some() || app.page == Page::Overview { "" } else { &list.note };
@@ -199,7 +199,7 @@ fn footer_line(app: &App, theme: Theme, width: u16) -> Line<'static> {
     if let Some(notice) = &app.notice {
         return Line::styled(format!(" {}", notice.text), theme.style(notice.tone));
     }
-    if let (Link::Lost { why, .. }, true) = (&app.link, app.model.picture.is_some()) {
+    if let (ApiLink::Lost { why, .. }, true) = (&app.link, app.model.picture.is_some()) {
         return Line::styled(format!(" {why}; this is the last picture"), theme.style(Tone::Bad));
     }
     let keys: &[(&str, &str)] = match (app.help, app.detail.is_some(), app.page) {

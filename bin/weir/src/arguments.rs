@@ -107,7 +107,7 @@ pub(crate) enum Dump {
 
 /// Why a command line is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum ArgumentFault {
     /// Print this text and the usage.
     Usage(String),
     Text(String),
@@ -127,9 +127,9 @@ pub(crate) struct Flag {
 enum Act {
     Set(fn(&mut Arguments)),
     /// A word follows, separated by a blank.
-    Take(fn(&mut Arguments, &str) -> Result<(), Fault>),
+    Take(fn(&mut Arguments, &str) -> Result<(), ArgumentFault>),
     /// A word may be attached to the name.
-    Attached(fn(&mut Arguments, &str) -> Result<(), Fault>),
+    Attached(fn(&mut Arguments, &str) -> Result<(), ArgumentFault>),
     /// A word may follow, separated by a blank.
     Perhaps(fn(&mut Arguments, &str)),
     Processes {
@@ -138,7 +138,7 @@ enum Act {
 }
 
 /// Reads the words that follow the program's name.
-pub(crate) fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Arguments, Fault> {
+pub(crate) fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Arguments, ArgumentFault> {
     let mut arguments = Arguments::default();
     let mut words = words.into_iter().peekable();
     while let Some(word) = words.next() {
@@ -147,7 +147,7 @@ pub(crate) fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Argu
             break;
         }
         let Some((flag, rest)) = find(word) else {
-            return Err(Fault::Usage(if word.starts_with('-') {
+            return Err(ArgumentFault::Usage(if word.starts_with('-') {
                 format!("unknown option '{word}'.")
             } else {
                 format!("unknown argument '{word}': a configuration file follows '-f' or '--'.")
@@ -156,7 +156,7 @@ pub(crate) fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Argu
         match flag.act {
             Act::Set(set) => set(&mut arguments),
             Act::Take(take) => {
-                let missing = || Fault::Usage(format!("'{}' expects {}.", flag.name, flag.value));
+                let missing = || ArgumentFault::Usage(format!("'{}' expects {}.", flag.name, flag.value));
                 take(&mut arguments, words.next().ok_or_else(missing)?)?;
             }
             Act::Attached(take) => take(&mut arguments, rest)?,
@@ -169,7 +169,7 @@ pub(crate) fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Argu
                     let process = number(word, "process number")?;
                     // 0 and numbers above the range have other meanings for kill(2).
                     if !(1..=i32::MAX as u32).contains(&process) {
-                        return Err(Fault::Text(format!("'{word}' is not a valid process number.")));
+                        return Err(ArgumentFault::Text(format!("'{word}' is not a valid process number.")));
                     }
                     arguments.former.processes.push(process);
                 }
@@ -252,8 +252,8 @@ fn is_number(word: &str) -> bool {
     }
 }
 
-fn number<T: std::str::FromStr>(word: &str, what: &str) -> Result<T, Fault> {
-    word.parse().map_err(|_| Fault::Text(format!("'{word}' is not a valid {what}.")))
+fn number<T: std::str::FromStr>(word: &str, what: &str) -> Result<T, ArgumentFault> {
+    word.parse().map_err(|_| ArgumentFault::Text(format!("'{word}' is not a valid {what}.")))
 }
 
 /// The usage, as standard error shows it.
@@ -325,7 +325,11 @@ pub(crate) static FLAGS: &[Flag] = &[
             arguments.json = match word {
                 "json" => true,
                 "text" => false,
-                _ => return Err(Fault::Text(format!("'--format' is 'text' or 'json', not '{word}'."))),
+                _ => {
+                    return Err(ArgumentFault::Text(format!(
+                        "'--format' is 'text' or 'json', not '{word}'."
+                    )));
+                }
             };
             Ok(())
         }),
@@ -502,7 +506,9 @@ pub(crate) static FLAGS: &[Flag] = &[
                 let is_known = MEMORY_OPTIONS.contains(&option) || (index == 0 && is_number(option));
                 arguments.memory_help |= option == "help";
                 if !is_known && option != "help" {
-                    return Err(Fault::Text(format!("-dM: unknown pool debugging feature <{option}>.")));
+                    return Err(ArgumentFault::Text(format!(
+                        "-dM: unknown pool debugging feature <{option}>."
+                    )));
                 }
             }
             Ok(())
@@ -547,7 +553,7 @@ pub(crate) static FLAGS: &[Flag] = &[
                 ",line" => Some(Dump::Numbered),
                 _ => {
                     let text = "'-dC' with a key is not implemented yet: only '-dC' and '-dC,line' are.";
-                    return Err(Fault::Text(text.to_owned()));
+                    return Err(ArgumentFault::Text(text.to_owned()));
                 }
             };
             Ok(())
@@ -627,7 +633,7 @@ mod tests {
     #[track_caller]
     fn refuse(line: &str, expected: &str) {
         let refused = match parse(line.split_whitespace()) {
-            Err(Fault::Usage(text) | Fault::Text(text)) => text,
+            Err(ArgumentFault::Usage(text) | ArgumentFault::Text(text)) => text,
             Ok(arguments) => panic!("{line}: {arguments:?}"),
         };
         assert_eq!(refused, expected, "{line}");

@@ -11,11 +11,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use super::explain::Entry;
+use super::explain::Explanation;
 
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
+enum EntryKind {
     Configured,
     Fetch,
     AclKeyword,
@@ -25,30 +25,30 @@ enum Sort {
     Statistic,
 }
 
-impl Sort {
-    fn of(entry: &Entry) -> Sort {
+impl EntryKind {
+    fn of(entry: &Explanation) -> EntryKind {
         let sorts = [
-            ("Sample fetch", Sort::Fetch),
-            ("Keyword of ACLs", Sort::AclKeyword),
-            ("Converter", Sort::Converter),
-            ("Alias of log", Sort::Alias),
-            ("Command of", Sort::Command),
-            ("Statistic of", Sort::Statistic),
+            ("Sample fetch", EntryKind::Fetch),
+            ("Keyword of ACLs", EntryKind::AclKeyword),
+            ("Converter", EntryKind::Converter),
+            ("Alias of log", EntryKind::Alias),
+            ("Command of", EntryKind::Command),
+            ("Statistic of", EntryKind::Statistic),
         ];
         let known = sorts.into_iter().find(|(begin, _)| entry.sort.starts_with(begin));
-        known.map_or(Sort::Configured, |(_, sort)| sort)
+        known.map_or(EntryKind::Configured, |(_, sort)| sort)
     }
 }
 
 /// A generated file: its path from the project's root, and its text.
-struct Generated {
+struct GeneratedFile {
     path: String,
     text: String,
 }
 
 /// All generated files. They take ten seconds without optimization, so tests share them.
-fn generated() -> &'static [Generated] {
-    static FILES: LazyLock<Vec<Generated>> =
+fn generated() -> &'static [GeneratedFile] {
+    static FILES: LazyLock<Vec<GeneratedFile>> =
         LazyLock::new(|| pages::all().into_iter().chain(shells::all()).collect());
     &FILES
 }
@@ -149,8 +149,8 @@ fn anchor(heading: &str) -> String {
 }
 
 /// The entries of one sort, by name.
-fn sorted(entries: &[Entry], sort: Sort) -> Vec<&Entry> {
-    let mut found: Vec<&Entry> = entries.iter().filter(|entry| Sort::of(entry) == sort).collect();
+fn sorted(entries: &[Explanation], sort: EntryKind) -> Vec<&Explanation> {
+    let mut found: Vec<&Explanation> = entries.iter().filter(|entry| EntryKind::of(entry) == sort).collect();
     found.sort_by_key(|entry| entry.name);
     found
 }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileTypeExt;
 
-use weir_assemble::{Parsed, Resolver, SystemResolver};
+use weir_assemble::{LoadedConfiguration, Resolver, SystemResolver};
 use weir_config::features::FEATURES;
 use weir_config::files::{file_list, load_sources};
 use weir_config::{Discovery, Outcome};
@@ -16,7 +16,7 @@ use weir_model::fingerprints::{self, Object};
 use weir_model::{Bind, Config, Location, TlsVerify};
 use weir_observe::files::SystemFiles;
 use weir_observe::messages::Messages;
-use weir_process::start::Prepared;
+use weir_process::start::ProcessConfiguration;
 use weir_syntax::{
     Diagnostics, Environment, FileKind, Files, FolderEntry, Line, Pseudo, Reader, Severity, SharedFiles,
     SourceMap, StaticFeatures, TlsLibrary, Word, evaluate_condition, lex_line,
@@ -32,7 +32,7 @@ pub(crate) use check::{check, check_as_json};
 /// The outcome of reading the configuration.
 pub(crate) enum ReadOutcome {
     /// It can be served.
-    Serve(Box<Prepared>),
+    Serve(Box<ProcessConfiguration>),
     /// It is valid, and the command only checks (`-c`).
     Valid,
     /// It is valid and the command only checks, but a start would fail for lack of a listener.
@@ -122,7 +122,8 @@ pub(crate) fn load(
     if is_shown_to_people(arguments) {
         messages.show_lines_of(sources.clone(), is_colored());
     }
-    let Parsed { outcome, registry, patterns, token_keys, variable_names } = parse(sources, environment);
+    let LoadedConfiguration { outcome, registry, patterns, token_keys, variable_names } =
+        parse(sources, environment);
     let Outcome { config, environment, diagnostics } = outcome;
     let config = with_arguments(config, arguments);
     show(&diagnostics, sources, arguments, messages);
@@ -166,7 +167,7 @@ pub(crate) fn load(
     let pair = |(name, value): (&[u8], &[u8])| {
         format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
     };
-    ReadOutcome::Serve(Box::new(Prepared {
+    ReadOutcome::Serve(Box::new(ProcessConfiguration {
         config,
         states,
         greeting: built_in.then(|| greeting(&environment)),
@@ -182,7 +183,7 @@ pub(crate) fn load(
 pub(crate) fn objects(arguments: &Arguments, messages: &Messages) -> Option<Vec<Object>> {
     let sources = read(arguments, false, messages)?;
     let environment = environment(arguments, &sources, None);
-    let Parsed { outcome, variable_names, .. } = parse(&sources, environment);
+    let LoadedConfiguration { outcome, variable_names, .. } = parse(&sources, environment);
     let Outcome { config, diagnostics, .. } = outcome;
     let config = with_arguments(config, arguments);
     let states = weir_assemble::SavedStates::read(&config, &SystemFiles);
@@ -200,7 +201,7 @@ pub(crate) fn objects(arguments: &Arguments, messages: &Messages) -> Option<Vec<
 #[cfg(test)]
 pub(crate) fn objects_of(sources: &SourceMap) -> Option<Vec<Object>> {
     let environment = environment(&Arguments::default(), sources, None);
-    let Parsed { outcome, variable_names, .. } = parse(sources, environment);
+    let LoadedConfiguration { outcome, variable_names, .. } = parse(sources, environment);
     let valid = !outcome.diagnostics.has_alerts();
     valid.then(|| fingerprints::objects(&outcome.config, &variable_names))
 }
@@ -213,8 +214,8 @@ pub(crate) fn understood(sources: &SourceMap) -> Option<Config> {
     (!diagnostics.has_alerts()).then_some(config)
 }
 
-fn parse(sources: &SourceMap, environment: Environment) -> Parsed {
-    Parsed::read(sources, &Disk { again: false }, &features(&feature_names()), environment)
+fn parse(sources: &SourceMap, environment: Environment) -> LoadedConfiguration {
+    LoadedConfiguration::read(sources, &Disk { again: false }, &features(&feature_names()), environment)
 }
 
 /// Faults that the parser cannot see: files of `ssl` lines, and names of hosts, users and groups.
@@ -224,7 +225,7 @@ fn looked_up(
     arguments: &Arguments,
 ) -> Vec<(Severity, String)> {
     let resolver = SystemResolver { ipv4_only: arguments.ipv4_only };
-    let weir_assemble::Verified { faults, notices } =
+    let weir_assemble::CheckedNames { faults, notices } =
         weir_assemble::verify(config, states, &resolver, arguments.ignore_unresolved);
     let checked = weir_assemble::TlsBuilder::check(config, SharedFiles::new(SystemFiles));
     let warnings = checked.warnings.into_iter().map(|warning| {

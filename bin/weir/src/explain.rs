@@ -19,11 +19,11 @@ use weir_stream::KEYWORDS;
 use weir_syntax::did_you_mean;
 use weir_vocabulary::fetch::FETCHES;
 
-use self::lines::{Expressions, Line};
+use self::lines::{ConfigLine, ExpressionExamples};
 use crate::problems;
 
 /// One entry.
-pub(crate) struct Entry {
+pub(crate) struct Explanation {
     /// The place of a configuration word; `None` for other entries.
     place: Option<WordPlace>,
     /// The words in front of it, if it is not the first word of a line: `http-request`, `option`.
@@ -54,7 +54,9 @@ pub(crate) fn explain_line(words: &[&str]) -> Option<Result<String, String>> {
     Some(match crate::arguments::parse(rest.iter().copied()) {
         Ok(arguments) if !arguments.files.is_empty() => line::explain(&arguments, number),
         Ok(_) => usage(),
-        Err(crate::arguments::Fault::Usage(text) | crate::arguments::Fault::Text(text)) => Err(text),
+        Err(crate::arguments::ArgumentFault::Usage(text) | crate::arguments::ArgumentFault::Text(text)) => {
+            Err(text)
+        }
     })
 }
 
@@ -74,9 +76,9 @@ pub(crate) fn explain(words: &[&str]) -> Result<String, String> {
     among(&entries(), wanted)
 }
 
-fn among(entries: &[Entry], wanted: &str) -> Result<String, String> {
+fn among(entries: &[Explanation], wanted: &str) -> Result<String, String> {
     let mut text = topics::explain(wanted).unwrap_or_default();
-    text.extend(entries.iter().filter(|entry| entry.answers(wanted)).map(Entry::text));
+    text.extend(entries.iter().filter(|entry| entry.answers(wanted)).map(Explanation::text));
     text.push_str(&codes::explain(wanted).unwrap_or_default());
     text.push_str(&statuses::explain(wanted).unwrap_or_default());
     if let Some(row) = problems::find(wanted) {
@@ -84,7 +86,7 @@ fn among(entries: &[Entry], wanted: &str) -> Result<String, String> {
         let _ = write!(text, "\n{}\n  Kind of problem: {}\n  {}\n", row.code, row.title, row.help);
     }
     if text.is_empty() {
-        text.extend(entries.iter().filter(|entry| entry.takes(wanted)).map(Entry::text));
+        text.extend(entries.iter().filter(|entry| entry.takes(wanted)).map(Explanation::text));
     }
     if !text.is_empty() {
         return Ok(text.trim_start().to_owned());
@@ -104,7 +106,7 @@ fn among(entries: &[Entry], wanted: &str) -> Result<String, String> {
 /// The most names listed of entries that only mention the word.
 const MENTIONED: usize = 12;
 
-impl Entry {
+impl Explanation {
     /// Whether the entry matches: by its whole name, by the first word of it, or by a line that begins with it.
     fn answers(&self, wanted: &str) -> bool {
         let begins = |text: &str, with: &str| {
@@ -165,12 +167,12 @@ pub(crate) fn default(default: DefaultValue, quote: &str) -> String {
 pub(crate) const NOT_YET: &str = "Not implemented yet.";
 
 /// All entries, word by word.
-pub(crate) fn entries() -> Vec<Entry> {
-    let mut entries: Vec<Entry> = vocabulary::words(&KEYWORDS).iter().map(configured).collect();
+pub(crate) fn entries() -> Vec<Explanation> {
+    let mut entries: Vec<Explanation> = vocabulary::words(&KEYWORDS).iter().map(configured).collect();
     let registry = Registry::new(FETCHES.iter().map(|row| &row.decl));
-    let lines = Expressions::all();
-    let example = |line: Option<&Line>| line.map_or_else(String::new, |line| line.text.clone());
-    entries.extend(registry.fetches().into_iter().map(|row| Entry {
+    let lines = ExpressionExamples::all();
+    let example = |line: Option<&ConfigLine>| line.map_or_else(String::new, |line| line.text.clone());
+    entries.extend(registry.fetches().into_iter().map(|row| Explanation {
         place: None,
         behind: Vec::new(),
         name: row.name,
@@ -182,7 +184,7 @@ pub(crate) fn entries() -> Vec<Entry> {
         example: example(lines.of_fetch(row.name)),
     }));
     entries.extend(registry.acl_keywords().into_iter().filter(|row| row.name != row.fetch).map(|row| {
-        Entry {
+        Explanation {
             place: None,
             behind: Vec::new(),
             name: row.name,
@@ -194,7 +196,7 @@ pub(crate) fn entries() -> Vec<Entry> {
             example: example(lines.of_acl_keyword(row.name)),
         }
     }));
-    entries.extend(converters::all().iter().map(|row| Entry {
+    entries.extend(converters::all().iter().map(|row| Explanation {
         place: None,
         behind: Vec::new(),
         name: row.name,
@@ -205,7 +207,7 @@ pub(crate) fn entries() -> Vec<Entry> {
         values: &[],
         example: example(lines.of_converter(row.name)),
     }));
-    entries.extend(Alias::ROWS.iter().map(|row| Entry {
+    entries.extend(Alias::ROWS.iter().map(|row| Explanation {
         place: None,
         behind: Vec::new(),
         name: row.name,
@@ -217,7 +219,7 @@ pub(crate) fn entries() -> Vec<Entry> {
         example: lines::of_alias(row.name).text,
     }));
     let commands = weir_cli::commands().filter(|row| row.flags & HIDDEN == 0);
-    entries.extend(commands.map(|row| Entry {
+    entries.extend(commands.map(|row| Explanation {
         place: None,
         behind: Vec::new(),
         name: row.name,
@@ -234,7 +236,7 @@ pub(crate) fn entries() -> Vec<Entry> {
     let statistics = fields::FIELDS.iter().map(|row| (row.name, "show stat", row.description));
     let statistics =
         statistics.chain(info::INFO_FIELDS.iter().map(|row| (row.name, "show info", row.description)));
-    entries.extend(statistics.map(|(name, shown_by, help)| Entry {
+    entries.extend(statistics.map(|(name, shown_by, help)| Explanation {
         place: None,
         behind: Vec::new(),
         name,
@@ -248,7 +250,7 @@ pub(crate) fn entries() -> Vec<Entry> {
     entries
 }
 
-fn configured(word: &ConfigWord) -> Entry {
+fn configured(word: &ConfigWord) -> Explanation {
     let place = vocabulary::written_in(&KEYWORDS, word).join(", ");
     let sort = match word.state {
         // A title may name the place itself.
@@ -267,7 +269,7 @@ fn configured(word: &ConfigWord) -> Entry {
         WordPlace::Filter => vec!["filter"],
         _ => Vec::new(),
     };
-    Entry {
+    Explanation {
         place: Some(word.place),
         behind,
         name: word.name,

@@ -14,7 +14,7 @@ pub(crate) struct Finding {
     /// Its code, as for `weir explain`.
     pub code: &'static str,
     /// Where, when it has a position.
-    pub position: Option<Position>,
+    pub position: Option<FilePosition>,
     pub message: String,
     /// The expected input, or the reason.
     pub note: Option<String>,
@@ -26,7 +26,7 @@ pub(crate) struct Finding {
 
 /// A position in a file. Lines and columns count from 1; columns count bytes, `end_column` is one past the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(crate) struct FilePosition {
     pub file: String,
     pub line: u32,
     /// `None` if only the line is known.
@@ -77,8 +77,8 @@ pub(crate) fn of_text(severity: Severity, text: &str, sources: &SourceMap) -> Fi
     }
 }
 
-fn position(span: Span, sources: &SourceMap) -> Position {
-    Position {
+fn position(span: Span, sources: &SourceMap) -> FilePosition {
+    FilePosition {
         file: sources.name(span.file).to_owned(),
         line: span.line,
         columns: Some((span.start + 1, span.end + 1)),

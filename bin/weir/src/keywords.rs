@@ -5,7 +5,7 @@ use weir_stream::KEYWORDS;
 use weir_vocabulary::fetch::FETCHES;
 
 /// One class of keywords.
-struct Class {
+struct KeywordClass {
     name: &'static str,
     help: &'static str,
     dump: fn() -> String,
@@ -33,18 +33,22 @@ fn registry() -> Registry {
     Registry::new(FETCHES.iter().map(|row| &row.decl))
 }
 
-static CLASSES: &[Class] = &[
-    Class { name: "acl", help: "keywords of ACLs", dump: || docs::acl_keywords(&registry()) },
-    Class {
+static CLASSES: &[KeywordClass] = &[
+    KeywordClass { name: "acl", help: "keywords of ACLs", dump: || docs::acl_keywords(&registry()) },
+    KeywordClass {
         name: "cfg",
         help: "words of the configuration",
         dump: || weir_config::vocabulary::dump(&KEYWORDS),
     },
-    Class { name: "cli", help: "commands of the runtime API", dump: weir_cli::keyword_dump },
-    Class { name: "cnv", help: "sample converters", dump: docs::converters },
-    Class { name: "flt", help: "filters", dump: || weir_config::vocabulary::filter_dump(&KEYWORDS) },
-    Class { name: "smp", help: "sample fetches", dump: || docs::fetches(&registry()) },
-    Class { name: "svc", help: "services", dump: || "# List of registered service names:\n".to_owned() },
+    KeywordClass { name: "cli", help: "commands of the runtime API", dump: weir_cli::keyword_dump },
+    KeywordClass { name: "cnv", help: "sample converters", dump: docs::converters },
+    KeywordClass { name: "flt", help: "filters", dump: || weir_config::vocabulary::filter_dump(&KEYWORDS) },
+    KeywordClass { name: "smp", help: "sample fetches", dump: || docs::fetches(&registry()) },
+    KeywordClass {
+        name: "svc",
+        help: "services",
+        dump: || "# List of registered service names:\n".to_owned(),
+    },
 ];
 
 #[cfg(test)]

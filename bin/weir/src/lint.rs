@@ -21,7 +21,7 @@ use weir_syntax::{Line, Severity, SourceMap, Span};
 
 use crate::arguments::Arguments;
 use crate::configuration;
-use crate::findings::{self, Finding, Position};
+use crate::findings::{self, FilePosition, Finding};
 
 /// Prints the findings. Returns 0 without findings, 1 with findings, 2 if the configuration cannot be used.
 pub(crate) fn lint(arguments: &Arguments) -> u8 {
@@ -30,7 +30,7 @@ pub(crate) fn lint(arguments: &Arguments) -> u8 {
     let mut findings = checked.findings;
     if valid {
         let lines = configuration::lines(&checked.sources, arguments);
-        let subject = Subject { config: &checked.config, sources: &checked.sources, lines: &lines };
+        let subject = LintSubject { config: &checked.config, sources: &checked.sources, lines: &lines };
         findings.extend(inspect(&subject, &findings));
     }
     let text = match arguments.json {
@@ -46,14 +46,14 @@ pub(crate) fn lint(arguments: &Arguments) -> u8 {
 }
 
 /// The configuration under examination.
-struct Subject<'s> {
+struct LintSubject<'s> {
     config: &'s Config,
     sources: &'s SourceMap,
     /// Every line as understood.
     lines: &'s [Line],
 }
 
-fn inspect(subject: &Subject<'_>, known: &[Finding]) -> Vec<Finding> {
+fn inspect(subject: &LintSubject<'_>, known: &[Finding]) -> Vec<Finding> {
     let mut found = flow::unreached_rules(subject);
     found.extend(names::unused_acls(subject));
     found.extend(flow::unchosen_backends(subject));
@@ -74,7 +74,7 @@ fn inspect(subject: &Subject<'_>, known: &[Finding]) -> Vec<Finding> {
     found
 }
 
-impl Subject<'_> {
+impl LintSubject<'_> {
     /// The line that was written at a position.
     fn line(&self, at: &Location) -> Option<&Line> {
         let is_it = |line: &&Line| {
@@ -85,7 +85,7 @@ impl Subject<'_> {
     }
 
     fn finding(&self, code: &'static str, span: Span, message: String) -> Finding {
-        let position = Position {
+        let position = FilePosition {
             file: self.sources.name(span.file).to_owned(),
             line: span.line,
             columns: Some((span.start + 1, span.end + 1)),
@@ -108,11 +108,11 @@ fn with_sections(lines: &[Line]) -> impl Iterator<Item = (Option<&str>, &Line)> 
 
 /// A finding at a line.
 fn finding_at(code: &'static str, at: &Location, message: String) -> Finding {
-    let position = Position { file: at.file.to_string(), line: at.line, columns: None };
+    let position = FilePosition { file: at.file.to_string(), line: at.line, columns: None };
     finding(code, Some(position), message)
 }
 
-fn finding(code: &'static str, position: Option<Position>, message: String) -> Finding {
+fn finding(code: &'static str, position: Option<FilePosition>, message: String) -> Finding {
     Finding { severity: Severity::Warning, code, position, message, note: None, suggestion: None, times: 1 }
 }
 

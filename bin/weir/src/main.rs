@@ -28,14 +28,14 @@ use std::os::unix::ffi::OsStringExt;
 
 use weir_observe::messages::{Messages, Verbosity};
 use weir_process::process::die_of;
-use weir_process::start::{self, End, Invocation};
+use weir_process::start::{self, ProcessEnd, ProcessOptions};
 use weir_process::worker::WorkerLink;
 
 use weir_syntax::SourceMap;
 
-use arguments::{Arguments, Fault};
+use arguments::{ArgumentFault, Arguments};
 use configuration::{ReadOutcome, Superior};
-use process::Role;
+use process::ProcessRole;
 
 #[global_allocator]
 static ALLOCATOR: weir_memory::Measured<weir_memory::Mimalloc> =
@@ -84,12 +84,12 @@ fn run_program() -> u8 {
     match arguments::parse(texts.iter().skip(first).map(AsRef::as_ref)) {
         Ok(arguments) if linting => lint(program, &arguments),
         Ok(arguments) => run(program, &words, &arguments),
-        Err(Fault::Usage(text)) => {
+        Err(ArgumentFault::Usage(text)) => {
             MESSAGES.alert(text);
             complain(&arguments::usage(program));
             FAILURE
         }
-        Err(Fault::Text(text)) => {
+        Err(ArgumentFault::Text(text)) => {
             MESSAGES.alert(text);
             FAILURE
         }
@@ -157,7 +157,7 @@ fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> u8 {
     if let Some(megabytes) = arguments.memory_mb.filter(|&megabytes| megabytes > 0) {
         weir_memory::shortage::limit(megabytes.saturating_mul(1 << 20));
     }
-    let origin = process::Origin::new(words);
+    let origin = process::StartOrigin::new(words);
     if let Some(folder) = &arguments.folder
         && let Err(error) = std::env::set_current_dir(folder)
     {
@@ -171,10 +171,10 @@ fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> u8 {
         return checked_for_programs(program, arguments);
     }
     match process::run_role(origin, arguments, &MESSAGES) {
-        Role::Serve(sources, invocation, master) => {
+        ProcessRole::Serve(sources, invocation, master) => {
             serve(program, sources, arguments, *invocation, master.as_deref())
         }
-        Role::End(status) => status,
+        ProcessRole::End(status) => status,
     }
 }
 
@@ -192,7 +192,7 @@ fn serve(
     program: &str,
     sources: SourceMap,
     arguments: &Arguments,
-    invocation: Invocation,
+    invocation: ProcessOptions,
     master: Option<&str>,
 ) -> u8 {
     let channel = invocation.worker.as_ref().map(WorkerLink::address);
@@ -202,9 +202,9 @@ fn serve(
     drop(sources);
     match verdict {
         ReadOutcome::Serve(prepared) => match start::serve(*prepared, invocation, &MESSAGES) {
-            End::Done => SUCCESS,
-            End::Failed => FAILURE,
-            End::Signal(signal) => die_of(signal),
+            ProcessEnd::Done => SUCCESS,
+            ProcessEnd::Failed => FAILURE,
+            ProcessEnd::Signal(signal) => die_of(signal),
         },
         ReadOutcome::Valid => SUCCESS,
         ReadOutcome::Idle => 2,

@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 
 use weir_master::notify::Supervisor;
-use weir_master::{Carried, FirstStart, Setup, Side, cli, launch};
+use weir_master::{FirstStart, ForkSide, MasterSetup, MasterState, cli, launch};
 use weir_observe::messages::{Messages, Verbosity};
 use weir_process::process::{Background, PidFile, Precedence};
-use weir_process::start::{Former, Invocation};
+use weir_process::start::{Former, ProcessOptions};
 use weir_syntax::SourceMap;
 use weir_sys::{process as system, signal};
 
@@ -17,34 +17,38 @@ use crate::arguments::{self, Arguments};
 use crate::{configuration, version};
 
 /// The next task of the process.
-pub(crate) enum Role {
+pub(crate) enum ProcessRole {
     /// Serve these files; the text is the address of the master's command line, if it has one.
-    Serve(SourceMap, Box<Invocation>, Option<String>),
+    Serve(SourceMap, Box<ProcessOptions>, Option<String>),
     /// End with this status.
     End(u8),
 }
 
 /// How the process was started, to start it again.
-pub(crate) struct Origin {
+pub(crate) struct StartOrigin {
     words: Vec<Vec<u8>>,
     folder: Option<OwnedFd>,
 }
 
-impl Origin {
+impl StartOrigin {
     /// Call it before the process changes its folder.
     pub(crate) fn new(words: &[Vec<u8>]) -> Self {
-        Origin { words: words.to_vec(), folder: system::current_directory().ok() }
+        StartOrigin { words: words.to_vec(), folder: system::current_directory().ok() }
     }
 }
 
 /// Takes the role that command line and configuration select. In a master this returns when the master ends.
-pub(crate) fn run_role(origin: Origin, arguments: &Arguments, messages: &'static Messages) -> Role {
+pub(crate) fn run_role(
+    origin: StartOrigin,
+    arguments: &Arguments,
+    messages: &'static Messages,
+) -> ProcessRole {
     // With the standard library's handlers for stack overflows, the process would survive the first such signal sent from
     // outside; a master and a service manager must see it end.
     for crash in [signal::SIGSEGV, signal::SIGBUS] {
         let _ = signal::restore_default(crash);
     }
-    let carried = Carried::take(|name| std::env::var(name).ok(), &own_version(), now());
+    let carried = MasterState::take(|name| std::env::var(name).ok(), &own_version(), now());
     if carried.is_none() {
         // A background shell, nohup or a test runner may have ignored or blocked signals: a master that ignores SIGCHLD never learns
         // that children ended. A reload keeps its mask, since signals may be pending.
@@ -55,10 +59,11 @@ pub(crate) fn run_role(origin: Origin, arguments: &Arguments, messages: &'static
     }
     let sources = configuration::read(arguments, carried.is_some(), messages);
     if arguments.check {
-        return sources.map_or(Role::End(1), |sources| Role::Serve(sources, Box::default(), None));
+        return sources
+            .map_or(ProcessRole::End(1), |sources| ProcessRole::Serve(sources, Box::default(), None));
     }
     if sources.is_none() && carried.is_none() {
-        return Role::End(1);
+        return ProcessRole::End(1);
     }
     let found = sources.as_ref().map(|sources| configuration::discover(sources, arguments));
     let global = found.as_ref().map(|found| &found.global);
@@ -75,13 +80,17 @@ pub(crate) fn run_role(origin: Origin, arguments: &Arguments, messages: &'static
         }
         let sources = sources.expect("without them it ended above");
         let precedence = Precedence::of_start(niceness, messages);
-        return Role::Serve(sources, Box::new(Invocation { precedence, ..invocation(arguments) }), None);
+        return ProcessRole::Serve(
+            sources,
+            Box::new(ProcessOptions { precedence, ..invocation(arguments) }),
+            None,
+        );
     }
     let Some(folder) = origin.folder else {
         messages.alert("The current directory cannot be opened.");
-        return Role::End(1);
+        return ProcessRole::End(1);
     };
-    let mut setup = Setup {
+    let mut setup = MasterSetup {
         program: origin.words.first().cloned().unwrap_or_default(),
         words: arguments::without_former(&origin.words),
         environment: own_environment(),
@@ -106,14 +115,16 @@ pub(crate) fn run_role(origin: Origin, arguments: &Arguments, messages: &'static
     let daemon = arguments.daemon || (!arguments.notify && global.is_some_and(|global| global.daemon));
     let pid_file = arguments.pid_file.clone().or_else(|| global.and_then(|global| global.pidfile.clone()));
     let mut master = Start { arguments, messages, carried, daemon: daemon && !arguments.foreground };
-    let Some((master_sockets, first)) = master.prepare(pid_file.as_deref()) else { return Role::End(1) };
+    let Some((master_sockets, first)) = master.prepare(pid_file.as_deref()) else {
+        return ProcessRole::End(1);
+    };
     let own = |(name, value): (&str, &str)| format!("{name}={value}");
     setup.shown_environment.extend(configuration::of_a_master(&master_sockets.spelling()).map(own));
     let (reached, reexecuted) = (master_sockets.spelling(), master.carried.is_some());
     match launch(setup, master.carried, first, master_sockets, messages) {
-        Some(Side::Worker(link)) => {
+        Some(ForkSide::Worker(link)) => {
             let precedence = Precedence::of_start(niceness, messages);
-            let mut invocation = Invocation { worker: Some(link), precedence, ..invocation(arguments) };
+            let mut invocation = ProcessOptions { worker: Some(link), precedence, ..invocation(arguments) };
             if reexecuted {
                 // HAProxy's master passes the workers by `-sf`; this one knows them, and stops them later.
                 invocation.former = Former::default();
@@ -121,14 +132,16 @@ pub(crate) fn run_role(origin: Origin, arguments: &Arguments, messages: &'static
                     invocation.take_over.filter(|path| !path.to_string_lossy().starts_with("sockpair@"));
             }
             // A worker is forked only if the files could be read.
-            sources.map_or(Role::End(1), |sources| Role::Serve(sources, Box::new(invocation), Some(reached)))
+            sources.map_or(ProcessRole::End(1), |sources| {
+                ProcessRole::Serve(sources, Box::new(invocation), Some(reached))
+            })
         }
-        Some(Side::Master(master)) => {
+        Some(ForkSide::Master(master)) => {
             // The master does not keep the configuration (R117).
             drop((sources, found));
-            Role::End(u8::try_from(master.run()).unwrap_or(1))
+            ProcessRole::End(u8::try_from(master.run()).unwrap_or(1))
         }
-        None => Role::End(1),
+        None => ProcessRole::End(1),
     }
 }
 
@@ -136,7 +149,7 @@ pub(crate) fn run_role(origin: Origin, arguments: &Arguments, messages: &'static
 struct Start<'a> {
     arguments: &'a Arguments,
     messages: &'static Messages,
-    carried: Option<Carried>,
+    carried: Option<MasterState>,
     daemon: bool,
 }
 
@@ -167,8 +180,8 @@ impl Start<'_> {
     }
 }
 
-fn invocation(arguments: &Arguments) -> Invocation {
-    Invocation {
+fn invocation(arguments: &Arguments) -> ProcessOptions {
+    ProcessOptions {
         daemon: arguments.daemon,
         foreground: arguments.foreground,
         pid_file: arguments.pid_file.clone(),

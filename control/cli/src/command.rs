@@ -2,8 +2,8 @@
 
 use crate::level::Level;
 use crate::modes::{PERMISSION_DENIED, SessionModes};
-use crate::outcome::Outcome;
-use crate::target::Target;
+use crate::outcome::CommandOutcome;
+use crate::target::CommandTarget;
 
 /// One row.
 pub struct Command {
@@ -18,11 +18,11 @@ pub struct Command {
     /// The help text, in one line.
     pub help: &'static str,
     /// Its function; `None` when it is not implemented yet.
-    pub run: Option<Run>,
+    pub run: Option<CommandFunction>,
 }
 
 /// A command's function.
-pub type Run = fn(&mut Context<'_>, &Arguments<'_>) -> Outcome;
+pub type CommandFunction = fn(&mut CommandContext<'_>, &CommandArguments<'_>) -> CommandOutcome;
 
 /// Exists on workers.
 pub const WORKER: u8 = 1;
@@ -51,20 +51,20 @@ impl Command {
 }
 
 /// The environment of a command.
-pub struct Context<'a> {
-    pub target: &'a mut dyn Target,
+pub struct CommandContext<'a> {
+    pub target: &'a mut dyn CommandTarget,
     pub modes: &'a mut SessionModes,
 }
 
 /// The arguments of a command.
 #[derive(Clone, Copy, Debug)]
-pub struct Arguments<'a> {
+pub struct CommandArguments<'a> {
     words: &'a [String],
     /// The lines of the payload, without the line that ended them.
     pub payload: Option<&'a str>,
 }
 
-impl<'a> Arguments<'a> {
+impl<'a> CommandArguments<'a> {
     /// Arguments from the words after the name, and a payload.
     pub fn new(words: &'a [String], payload: Option<&'a str>) -> Self {
         Self { words, payload }

@@ -34,10 +34,10 @@ use std::sync::OnceLock;
 
 use weir_events::WallTime;
 
-use crate::command::{Command, Context, EXPERIMENTAL, EXPERT, MASTER, WORKER};
+use crate::command::{Command, CommandContext, EXPERIMENTAL, EXPERT, MASTER, WORKER};
 use crate::modes::SessionModes;
-use crate::outcome::{Outcome, WaitCondition};
-use crate::target::{BackendKey, FrontendKey, ServerKey, Target};
+use crate::outcome::{CommandOutcome, WaitCondition};
+use crate::target::{BackendKey, CommandTarget, FrontendKey, ServerKey};
 
 static TABLES: &[&[Command]] = &[
     conversation::COMMANDS,
@@ -132,14 +132,14 @@ pub fn keyword_dump() -> String {
 }
 
 /// Whether a session's wait is over.
-pub(crate) fn holds(condition: &WaitCondition, target: &dyn Target) -> bool {
+pub(crate) fn holds(condition: &WaitCondition, target: &dyn CommandTarget) -> bool {
     match condition {
         WaitCondition::Removable(server) => servers::is_removable(target, *server),
     }
 }
 
 /// `20/Nov/2026:13:05:05.123`.
-pub(crate) fn date(target: &dyn Target, time: WallTime) -> String {
+pub(crate) fn date(target: &dyn CommandTarget, time: WallTime) -> String {
     let date = target.local_date(time);
     format!(
         "{:02}/{}/{:04}:{:02}:{:02}:{:02}.{:03}",
@@ -154,40 +154,43 @@ pub(crate) fn date(target: &dyn Target, time: WallTime) -> String {
 }
 
 /// The server of `<backend>/<server>`; the error is the answer.
-fn server(context: &Context<'_>, word: &str) -> Result<ServerKey, Outcome> {
+fn server(context: &CommandContext<'_>, word: &str) -> Result<ServerKey, CommandOutcome> {
     let (backend, name) = backend_and_name(context, word)?;
-    context.target.server(backend, name).ok_or_else(|| Outcome::error("No such server.\n"))
+    context.target.server(backend, name).ok_or_else(|| CommandOutcome::error("No such server.\n"))
 }
 
 /// The backend of `<backend>/<server>`, and the server's name; the error is the answer.
-fn backend_and_name<'a>(context: &Context<'_>, word: &'a str) -> Result<(BackendKey, &'a str), Outcome> {
+fn backend_and_name<'a>(
+    context: &CommandContext<'_>,
+    word: &'a str,
+) -> Result<(BackendKey, &'a str), CommandOutcome> {
     let (backend, name) = word
         .split_once('/')
         .filter(|(backend, name)| !backend.is_empty() && !name.is_empty())
-        .ok_or_else(|| Outcome::error("Require 'backend/server'.\n"))?;
+        .ok_or_else(|| CommandOutcome::error("Require 'backend/server'.\n"))?;
     Ok((self::backend(context, backend)?, name))
 }
 
 /// The backend of that name; the error is the answer.
-fn backend(context: &Context<'_>, name: &str) -> Result<BackendKey, Outcome> {
-    context.target.backend(name).ok_or_else(|| Outcome::error("No such backend.\n"))
+fn backend(context: &CommandContext<'_>, name: &str) -> Result<BackendKey, CommandOutcome> {
+    context.target.backend(name).ok_or_else(|| CommandOutcome::error("No such backend.\n"))
 }
 
 /// The frontend of that name; the error is the answer.
-fn frontend(context: &Context<'_>, name: &str) -> Result<FrontendKey, Outcome> {
+fn frontend(context: &CommandContext<'_>, name: &str) -> Result<FrontendKey, CommandOutcome> {
     if name.is_empty() {
-        return Err(Outcome::error("A frontend name is expected.\n"));
+        return Err(CommandOutcome::error("A frontend name is expected.\n"));
     }
-    context.target.frontend(name).ok_or_else(|| Outcome::error("No such frontend.\n"))
+    context.target.frontend(name).ok_or_else(|| CommandOutcome::error("No such frontend.\n"))
 }
 
 /// An error of the configuration's parser as an answer.
-fn complaint(text: &str) -> Outcome {
-    Outcome::error(format!("{}.\n", text.trim_end_matches('.')))
+fn complaint(text: &str) -> CommandOutcome {
+    CommandOutcome::error(format!("{}.\n", text.trim_end_matches('.')))
 }
 
 /// Runs a command with steps that may each end it: their error is the answer.
-fn answer(run: impl FnOnce() -> Result<Outcome, Outcome>) -> Outcome {
+fn answer(run: impl FnOnce() -> Result<CommandOutcome, CommandOutcome>) -> CommandOutcome {
     run().unwrap_or_else(|refused| refused)
 }
 

@@ -1,14 +1,14 @@
 //! The runtime API: commands from operators and scripts to a running process, and its answers.
 //!
-//! A [`Session`] is one conversation. It takes bytes and returns bytes, so it can be used behind a unix socket, a TCP
+//! A [`CliSession`] is one conversation. It takes bytes and returns bytes, so it can be used behind a unix socket, a TCP
 //! port or in a test; it never touches a descriptor, a clock or a thread. Commands are rows ([`command::Command`]): name,
 //! syntax, level, help, function. They act on live objects through the traits in [`target`], which `control/observe`
 //! implements; all wording and syntax is here.
 //!
-//! Long answers are written a bounded piece at a time ([`Session::run`]), so a dump of thousands of servers neither holds a
+//! Long answers are written a bounded piece at a time ([`CliSession::run`]), so a dump of thousands of servers neither holds a
 //! worker nor fills its memory.
 //!
-//! Begin with [`Session`], then [`target::Target`].
+//! Begin with [`CliSession`], then [`target::CommandTarget`].
 
 pub mod command;
 mod commands;
@@ -26,7 +26,7 @@ pub use commands::{
     unknown,
 };
 pub use level::{Level, Severity, SeverityOutput};
-pub use modes::{Mode, PERMISSION_DENIED, SessionModes};
-pub use outcome::{Outcome, Step, Stream, WaitCondition};
-pub use session::{Session, SessionSettings, Status};
-pub use target::Target;
+pub use modes::{PERMISSION_DENIED, SessionMode, SessionModes};
+pub use outcome::{AnswerStep, AnswerStream, CommandOutcome, WaitCondition};
+pub use session::{CliSession, SessionSettings, TransportAction};
+pub use target::CommandTarget;

@@ -14,7 +14,7 @@ pub const MAX_PATTERN: usize = 7;
 
 /// A parsed line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Line {
+pub struct CommandLine {
     /// The words of each command. An empty line is one command without words.
     pub commands: Vec<Vec<String>>,
     /// The end of the payload for which the last command waits: the empty string means an empty line.
@@ -39,7 +39,7 @@ impl fmt::Display for LineError {
     }
 }
 
-impl Line {
+impl CommandLine {
     /// Parses a line. Its end (`\n`, or `\r\n`) is not part of it.
     pub fn parse(bytes: &[u8]) -> Result<Self, LineError> {
         let (bytes, payload) = split_payload(bytes);
@@ -115,7 +115,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn check(text: &str, commands: &[&[&str]], payload: Option<&str>) {
-        let line = Line::parse(text.as_bytes()).unwrap();
+        let line = CommandLine::parse(text.as_bytes()).unwrap();
         let found: Vec<Vec<&str>> =
             line.commands.iter().map(|words| words.iter().map(String::as_str).collect()).collect();
         assert_eq!(found, commands, "{text}");
@@ -156,22 +156,25 @@ mod tests {
 
     #[test]
     fn rejects_too_many_words_and_invalid_utf8() {
-        assert_eq!(Line::parse(&b"x ".repeat(MAX_WORDS + 1)), Err(LineError::TooManyWords));
-        assert_eq!(Line::parse(b"show \xff"), Err(LineError::NotUtf8));
-        assert!(Line::announces_payload(b"add map \xff <<") && !Line::announces_payload(b"show \xff"));
+        assert_eq!(CommandLine::parse(&b"x ".repeat(MAX_WORDS + 1)), Err(LineError::TooManyWords));
+        assert_eq!(CommandLine::parse(b"show \xff"), Err(LineError::NotUtf8));
+        assert!(
+            CommandLine::announces_payload(b"add map \xff <<")
+                && !CommandLine::announces_payload(b"show \xff")
+        );
     }
 
     proptest! {
         #[test]
         fn nothing_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Line::parse(&bytes);
+            let _ = CommandLine::parse(&bytes);
         }
 
         #[test]
         fn escaped_words_are_read_back_unchanged(words in prop::collection::vec("[ -~]{1,12}", 1..6)) {
             let text: Vec<String> =
                 words.iter().map(|word| word.chars().flat_map(|c| ['\\', c]).collect()).collect();
-            let line = Line::parse(text.join(" ").as_bytes()).unwrap();
+            let line = CommandLine::parse(text.join(" ").as_bytes()).unwrap();
             prop_assert_eq!(&line.commands[0], &words);
         }
     }

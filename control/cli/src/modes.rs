@@ -16,14 +16,14 @@ pub struct SessionModes {
     /// Whether experimental commands are enabled.
     pub experimental: bool,
     /// The behaviour after a line.
-    pub mode: Mode,
+    pub mode: SessionMode,
     /// Whether the prompt shows the date.
     pub timed: bool,
 }
 
 /// The behaviour after a line is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum SessionMode {
     Single,
     /// It waits for the next line.
     Interactive,

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use crate::level::Severity;
 use crate::modes::PERMISSION_DENIED;
-use crate::target::{ServerKey, Target};
+use crate::target::{CommandTarget, ServerKey};
 
 /// The progress of a long answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum AnswerStep {
     /// There is more: make room and call again.
     More,
     /// Waiting for another worker: the target wakes the session's task when it has answered.
@@ -20,20 +20,20 @@ pub enum Step {
 }
 
 /// A long answer, written a piece at a time.
-pub trait Stream {
+pub trait AnswerStream {
     /// Appends to `out` until it holds at least `enough` bytes, at most one line more, or the answer is complete.
-    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step;
+    fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep;
 }
 
-/// The answer of a command. An empty line follows all except [`Outcome::Quit`].
-pub enum Outcome {
+/// The answer of a command. An empty line follows all except [`CommandOutcome::Quit`].
+pub enum CommandOutcome {
     /// Only the empty line: the command succeeded.
     Nothing,
     /// A message. Texts end with a newline as in HAProxy; a few do not, and then no empty line follows.
     Message(Severity, Cow<'static, str>),
     /// A text without a severity.
     Text(String),
-    Stream(Box<dyn Stream>),
+    Stream(Box<dyn AnswerStream>),
     Wait {
         /// The longest wait, in milliseconds.
         delay_ms: u64,
@@ -55,24 +55,24 @@ pub enum WaitCondition {
     Removable(ServerKey),
 }
 
-impl Outcome {
+impl CommandOutcome {
     /// An error message: the command was refused.
     pub fn error(text: impl Into<Cow<'static, str>>) -> Self {
-        Outcome::Message(Severity::Error, text.into())
+        CommandOutcome::Message(Severity::Error, text.into())
     }
 
     /// The answer to a command above the session's level.
     pub(crate) fn denied() -> Self {
-        Outcome::error(PERMISSION_DENIED)
+        CommandOutcome::error(PERMISSION_DENIED)
     }
 
     /// A warning: the command succeeded.
     pub fn warning(text: impl Into<Cow<'static, str>>) -> Self {
-        Outcome::Message(Severity::Warning, text.into())
+        CommandOutcome::Message(Severity::Warning, text.into())
     }
 
     /// A short answer.
     pub fn info(text: impl Into<Cow<'static, str>>) -> Self {
-        Outcome::Message(Severity::Info, text.into())
+        CommandOutcome::Message(Severity::Info, text.into())
     }
 }

@@ -9,18 +9,18 @@
 //!    └──► Closed: end of input, quit, or a line was answered in single-command mode
 //! ```
 //!
-//! The transport passes received bytes ([`Session::feed`], at most [`Session::room`] bytes), then calls [`Session::run`]
+//! The transport passes received bytes ([`CliSession::feed`], at most [`CliSession::room`] bytes), then calls [`CliSession::run`]
 //! until the session wants input or is closed, and sends the output in between.
 
 use std::collections::VecDeque;
 
-use crate::command::{Arguments, Context, WORKER};
+use crate::command::{CommandArguments, CommandContext, WORKER};
 use crate::commands::{find_command, unknown};
 use crate::level::{Level, Severity, SeverityOutput};
-use crate::line::Line;
-use crate::modes::{Mode, PERMISSION_DENIED, SessionModes};
-use crate::outcome::{Outcome, Step, Stream, WaitCondition};
-use crate::target::Target;
+use crate::line::CommandLine;
+use crate::modes::{PERMISSION_DENIED, SessionMode, SessionModes};
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome, WaitCondition};
+use crate::target::CommandTarget;
 
 /// Initial settings of a session, from the socket's configuration.
 #[derive(Clone, Copy, Debug)]
@@ -50,10 +50,10 @@ impl Default for SessionSettings {
 
 /// The next action of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Pass more input, or call [`Session::end_of_input`].
+pub enum TransportAction {
+    /// Pass more input, or call [`CliSession::end_of_input`].
     NeedInput,
-    /// Send the output and call [`Session::run`] again.
+    /// Send the output and call [`CliSession::run`] again.
     More,
     /// Call again once the target has woken this task.
     Pending,
@@ -62,14 +62,14 @@ pub enum Status {
     Watch,
     /// Call again at this time, in the milliseconds that were passed in.
     WaitUntil(u64),
-    /// Send the output, pass the listening sockets if this transport can, then call [`Session::handed_over`].
+    /// Send the output, pass the listening sockets if this transport can, then call [`CliSession::handed_over`].
     HandOver,
     /// Send the output, then close.
     Close,
 }
 
 /// One conversation.
-pub struct Session {
+pub struct CliSession {
     settings: SessionSettings,
     modes: SessionModes,
     input: Vec<u8>,
@@ -79,7 +79,7 @@ pub struct Session {
     /// Remaining commands of the current line.
     queue: VecDeque<Vec<String>>,
     /// The part of the last command's payload that was received, and its end.
-    payload: Option<Payload>,
+    payload: Option<SessionPayload>,
     doing: Doing,
     /// Whether a line was answered: then single-command sessions end.
     answered: bool,
@@ -87,7 +87,7 @@ pub struct Session {
     refused: bool,
 }
 
-struct Payload {
+struct SessionPayload {
     pattern: String,
     text: Vec<u8>,
     complete: bool,
@@ -95,13 +95,13 @@ struct Payload {
 
 enum Doing {
     Nothing,
-    Answering(Box<dyn Stream>),
+    Answering(Box<dyn AnswerStream>),
     Waiting { deadline_ms: u64, until: Option<WaitCondition> },
     HandingOver,
     Closed,
 }
 
-impl Session {
+impl CliSession {
     /// A session without input so far.
     pub fn new(settings: SessionSettings) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl Session {
                 timeout_ms: settings.timeout_ms,
                 expert: false,
                 experimental: false,
-                mode: Mode::Single,
+                mode: SessionMode::Single,
                 timed: false,
             },
             settings,
@@ -127,12 +127,12 @@ impl Session {
     }
 
     /// A session for one command of another session, which handles the client before and after it: its words, and the
-    /// lines of a payload. It begins with that session's modes, which are returned by [`Session::into_modes`].
+    /// lines of a payload. It begins with that session's modes, which are returned by [`CliSession::into_modes`].
     pub fn of_command(modes: SessionModes, words: Vec<String>, payload: Option<Vec<u8>>) -> Self {
-        let payload = payload.map(|text| Payload { pattern: String::new(), text, complete: true });
+        let payload = payload.map(|text| SessionPayload { pattern: String::new(), text, complete: true });
         Self {
             // The other session prints the prompts.
-            modes: SessionModes { mode: Mode::Single, ..modes },
+            modes: SessionModes { mode: SessionMode::Single, ..modes },
             queue: VecDeque::from([words]),
             payload,
             end_of_input: true,
@@ -175,22 +175,28 @@ impl Session {
     /// Executes commands, appending answers to `out` until it holds about `enough` bytes.
     ///
     /// Many short commands take as long as a long answer: after [`STEPS_AT_ONCE`] steps the transport must call again.
-    pub fn run(&mut self, target: &mut dyn Target, now_ms: u64, enough: usize, out: &mut Vec<u8>) -> Status {
+    pub fn run(
+        &mut self,
+        target: &mut dyn CommandTarget,
+        now_ms: u64,
+        enough: usize,
+        out: &mut Vec<u8>,
+    ) -> TransportAction {
         let mut steps = 0;
         loop {
             match &mut self.doing {
-                Doing::Closed => return Status::Close,
-                Doing::HandingOver => return Status::HandOver,
+                Doing::Closed => return TransportAction::Close,
+                Doing::HandingOver => return TransportAction::HandOver,
                 Doing::Answering(stream) => match stream.advance(target, enough, out) {
-                    Step::Done => self.finish(target, out),
-                    Step::More => return Status::More,
-                    Step::Pending => return Status::Pending,
+                    AnswerStep::Done => self.finish(target, out),
+                    AnswerStep::More => return TransportAction::More,
+                    AnswerStep::Pending => return TransportAction::Pending,
                     // Any input ends the answer, and is not a command.
-                    Step::Watch if !self.heard().is_empty() => {
+                    AnswerStep::Watch if !self.heard().is_empty() => {
                         self.taken = self.input.len();
                         self.finish(target, out);
                     }
-                    Step::Watch => return Status::Watch,
+                    AnswerStep::Watch => return TransportAction::Watch,
                 },
                 Doing::Waiting { deadline_ms, until } => {
                     let deadline_ms = *deadline_ms;
@@ -198,13 +204,13 @@ impl Session {
                     if holds != Some(true) && now_ms < deadline_ms {
                         let look_again = now_ms + CONDITION_INTERVAL_MS;
                         let at = if holds.is_some() { deadline_ms.min(look_again) } else { deadline_ms };
-                        return Status::WaitUntil(at);
+                        return TransportAction::WaitUntil(at);
                     }
                     self.end_waiting(holds, target, out);
                 }
                 Doing::Nothing => {
                     if out.len() >= enough || steps == STEPS_AT_ONCE {
-                        return Status::More;
+                        return TransportAction::More;
                     }
                     steps += 1;
                     if let Some(status) = self.next_step(target, now_ms, out) {
@@ -215,8 +221,8 @@ impl Session {
         }
     }
 
-    /// Continues after [`Status::HandOver`]: the sockets were passed, or not permitted.
-    pub fn handed_over(&mut self, permitted: bool, target: &mut dyn Target, out: &mut Vec<u8>) {
+    /// Continues after [`TransportAction::HandOver`]: the sockets were passed, or not permitted.
+    pub fn handed_over(&mut self, permitted: bool, target: &mut dyn CommandTarget, out: &mut Vec<u8>) {
         if !permitted {
             self.message(Severity::Error, PERMISSION_DENIED, out);
         }
@@ -225,7 +231,12 @@ impl Session {
 
     /// One step while no command is in progress: the next command, else the next line. `None` when more steps are
     /// possible.
-    fn next_step(&mut self, target: &mut dyn Target, now_ms: u64, out: &mut Vec<u8>) -> Option<Status> {
+    fn next_step(
+        &mut self,
+        target: &mut dyn CommandTarget,
+        now_ms: u64,
+        out: &mut Vec<u8>,
+    ) -> Option<TransportAction> {
         let last_waits =
             self.queue.len() == 1 && self.payload.as_ref().is_some_and(|payload| !payload.complete);
         if !self.queue.is_empty() && !last_waits {
@@ -238,7 +249,7 @@ impl Session {
             // Further lines are not executed: they may be the rest of a payload that ended too early.
             self.refused = !self.heard().is_empty();
             self.doing = Doing::Closed;
-            return Some(Status::Close);
+            return Some(TransportAction::Close);
         }
         match self.take_line() {
             InputLine::Line(line) => {
@@ -252,16 +263,16 @@ impl Session {
             InputLine::Nothing => {
                 if self.end_of_input {
                     self.doing = Doing::Closed;
-                    return Some(Status::Close);
+                    return Some(TransportAction::Close);
                 }
-                Some(Status::NeedInput)
+                Some(TransportAction::NeedInput)
             }
         }
     }
 
     /// Whether the only line of a single-command session was answered.
     fn is_over(&self) -> bool {
-        self.answered && self.modes.mode == Mode::Single && self.payload.is_none()
+        self.answered && self.modes.mode == SessionMode::Single && self.payload.is_none()
     }
 
     /// Input that was not consumed yet.
@@ -284,7 +295,7 @@ impl Session {
     }
 
     /// Handles a line of commands, or of a payload.
-    fn hear(&mut self, line: &[u8], target: &mut dyn Target, out: &mut Vec<u8>) {
+    fn hear(&mut self, line: &[u8], target: &mut dyn CommandTarget, out: &mut Vec<u8>) {
         if let Some(payload) = &mut self.payload {
             if line == payload.pattern.as_bytes() {
                 payload.complete = true;
@@ -298,17 +309,17 @@ impl Session {
             return self.prompt("+ ", target, out);
         }
         self.answered = true;
-        match Line::parse(line) {
+        match CommandLine::parse(line) {
             Ok(line) => {
                 self.queue.extend(line.commands);
                 if let Some(pattern) = line.payload {
-                    self.payload = Some(Payload { pattern, text: Vec::new(), complete: false });
+                    self.payload = Some(SessionPayload { pattern, text: Vec::new(), complete: false });
                     if self.queue.len() == 1 {
                         self.prompt("+ ", target, out);
                     }
                 }
             }
-            Err(error) if Line::announces_payload(line) => self.refuse(&format!("{error}\n"), out),
+            Err(error) if CommandLine::announces_payload(line) => self.refuse(&format!("{error}\n"), out),
             Err(error) => {
                 self.message(Severity::Error, &format!("{error}\n"), out);
                 self.finish(target, out);
@@ -318,33 +329,33 @@ impl Session {
 
     fn execute(
         &mut self,
-        target: &mut dyn Target,
+        target: &mut dyn CommandTarget,
         now_ms: u64,
         words: &[String],
-        payload: Option<Payload>,
+        payload: Option<SessionPayload>,
         out: &mut Vec<u8>,
     ) {
         let outcome = match payload.map(|payload| String::from_utf8(payload.text)).transpose() {
             Ok(payload) => self.outcome_of(target, words, payload.as_deref()),
-            Err(_) => Outcome::error("The payload is not valid UTF-8.\n"),
+            Err(_) => CommandOutcome::error("The payload is not valid UTF-8.\n"),
         };
         match outcome {
-            Outcome::Nothing => self.finish(target, out),
-            Outcome::Message(severity, text) => {
+            CommandOutcome::Nothing => self.finish(target, out),
+            CommandOutcome::Message(severity, text) => {
                 self.message(severity, &text, out);
                 self.finish(target, out);
             }
-            Outcome::Text(text) => {
+            CommandOutcome::Text(text) => {
                 out.extend_from_slice(text.as_bytes());
                 self.finish(target, out);
             }
-            Outcome::Stream(stream) => self.doing = Doing::Answering(stream),
-            Outcome::Wait { delay_ms, until } => {
+            CommandOutcome::Stream(stream) => self.doing = Doing::Answering(stream),
+            CommandOutcome::Wait { delay_ms, until } => {
                 self.doing = Doing::Waiting { deadline_ms: now_ms.saturating_add(delay_ms), until };
             }
-            Outcome::Silence => self.doing = Doing::Nothing,
-            Outcome::HandOver => self.doing = Doing::HandingOver,
-            Outcome::Quit => self.doing = Doing::Closed,
+            CommandOutcome::Silence => self.doing = Doing::Nothing,
+            CommandOutcome::HandOver => self.doing = Doing::HandingOver,
+            CommandOutcome::Quit => self.doing = Doing::Closed,
         }
         // The prompt for a payload is printed when its command's turn has come.
         if self.payload.as_ref().is_some_and(|payload| !payload.complete) && self.queue.len() == 1 {
@@ -352,21 +363,26 @@ impl Session {
         }
     }
 
-    fn outcome_of(&mut self, target: &mut dyn Target, words: &[String], payload: Option<&str>) -> Outcome {
+    fn outcome_of(
+        &mut self,
+        target: &mut dyn CommandTarget,
+        words: &[String],
+        payload: Option<&str>,
+    ) -> CommandOutcome {
         if words.is_empty() {
-            return Outcome::Nothing;
+            return CommandOutcome::Nothing;
         }
         let Some((command, count)) = find_command(words, WORKER) else {
-            return Outcome::info(unknown(words, WORKER, &self.modes));
+            return CommandOutcome::info(unknown(words, WORKER, &self.modes));
         };
         if let Some(refusal) = command.refusal(&self.modes) {
-            return Outcome::error(refusal);
+            return CommandOutcome::error(refusal);
         }
         let Some(run) = command.run else {
-            return Outcome::error(format!("'{}' is not implemented yet.\n", command.name));
+            return CommandOutcome::error(format!("'{}' is not implemented yet.\n", command.name));
         };
-        let arguments = Arguments::new(&words[count..], payload);
-        run(&mut Context { target, modes: &mut self.modes }, &arguments)
+        let arguments = CommandArguments::new(&words[count..], payload);
+        run(&mut CommandContext { target, modes: &mut self.modes }, &arguments)
     }
 
     fn message(&self, severity: Severity, text: &str, out: &mut Vec<u8>) {
@@ -375,7 +391,7 @@ impl Session {
     }
 
     /// Ends an answer with an empty line, and prints the next prompt.
-    fn finish(&mut self, target: &mut dyn Target, out: &mut Vec<u8>) {
+    fn finish(&mut self, target: &mut dyn CommandTarget, out: &mut Vec<u8>) {
         self.doing = Doing::Nothing;
         out.push(b'\n');
         // The prompt is printed when a command is awaited: not between those of one line.
@@ -384,8 +400,8 @@ impl Session {
         }
     }
 
-    fn prompt(&self, prompt: &str, target: &mut dyn Target, out: &mut Vec<u8>) {
-        if self.modes.mode != Mode::Prompt {
+    fn prompt(&self, prompt: &str, target: &mut dyn CommandTarget, out: &mut Vec<u8>) {
+        if self.modes.mode != SessionMode::Prompt {
             return;
         }
         if self.modes.timed {
@@ -394,7 +410,7 @@ impl Session {
         out.extend_from_slice(prompt.as_bytes());
     }
 
-    fn end_waiting(&mut self, holds: Option<bool>, target: &mut dyn Target, out: &mut Vec<u8>) {
+    fn end_waiting(&mut self, holds: Option<bool>, target: &mut dyn CommandTarget, out: &mut Vec<u8>) {
         match holds {
             Some(true) | None => self.message(Severity::Info, "Done.\n", out),
             Some(false) => self.message(Severity::Error, WAIT_FAILED, out),

@@ -37,7 +37,7 @@ pub use work::{
 pub type ListPosition = u64;
 
 /// All objects that commands act on.
-pub trait Target:
+pub trait CommandTarget:
     ProcessTarget
     + WorkTarget
     + ProxyTarget
@@ -49,7 +49,7 @@ pub trait Target:
 {
 }
 
-impl<T> Target for T where
+impl<T> CommandTarget for T where
     T: ProcessTarget
         + WorkTarget
         + ProxyTarget

@@ -7,8 +7,8 @@ use toy::{Toy, converse, toy};
 use weir_cli::Level;
 use weir_cli::command::{MASTER, WORKER};
 use weir_cli::help;
-use weir_cli::{Mode, SessionModes};
-use weir_cli::{Session, SessionSettings, Status, keyword_dump};
+use weir_cli::{CliSession, SessionSettings, TransportAction, keyword_dump};
+use weir_cli::{SessionMode, SessionModes};
 
 fn admin() -> SessionSettings {
     SessionSettings { level: Level::Admin, ..SessionSettings::default() }
@@ -74,18 +74,18 @@ fn payloads() {
 
 #[test]
 fn single_command_sessions_end_after_their_line() {
-    let mut session = Session::new(admin());
+    let mut session = CliSession::new(admin());
     let mut out = Vec::new();
-    assert_eq!(session.run(&mut toy(), 0, usize::MAX, &mut out), Status::NeedInput);
+    assert_eq!(session.run(&mut toy(), 0, usize::MAX, &mut out), TransportAction::NeedInput);
     session.feed(b"show version\nshow ver");
-    assert_eq!(session.run(&mut toy(), 0, usize::MAX, &mut out), Status::Close);
+    assert_eq!(session.run(&mut toy(), 0, usize::MAX, &mut out), TransportAction::Close);
     assert_eq!(out, b"3.5-weir\n\n");
 }
 
 /// A client that sends many commands at once is answered a few at a time, so that other tasks run in between.
 #[test]
 fn yields_between_many_short_commands() {
-    let mut session = Session::new(admin());
+    let mut session = CliSession::new(admin());
     session.feed(format!("prompt i\n{}", "show version\n".repeat(500)).as_bytes());
     let (mut turns, mut answered) = (0, 0);
     loop {
@@ -96,8 +96,8 @@ fn yields_between_many_short_commands() {
         answered += answers;
         turns += 1;
         match status {
-            Status::More => {}
-            other => break assert_eq!(other, Status::NeedInput),
+            TransportAction::More => {}
+            other => break assert_eq!(other, TransportAction::NeedInput),
         }
     }
     assert!(answered == 500 && turns > 15, "{answered} in {turns} turns");
@@ -105,7 +105,7 @@ fn yields_between_many_short_commands() {
 
 #[test]
 fn the_timeout_follows_the_command() {
-    let mut session = Session::new(admin());
+    let mut session = CliSession::new(admin());
     assert_eq!(session.timeout_ms(), Some(10_000));
     session.feed(b"prompt i; set timeout cli 60\n");
     session.run(&mut toy(), 0, usize::MAX, &mut Vec::new());
@@ -184,7 +184,7 @@ fn help_lists_similar_commands() {
 
 #[test]
 fn a_master_that_opens_the_commands_of_workers_lists_both() {
-    let session = Session::new(admin());
+    let session = CliSession::new(admin());
     let modes = session.into_modes();
     let lists = |side: u8, command: &str| help(&[], side, &modes).contains(&format!("\n  {command}"));
     for (command, alone, opened) in [
@@ -203,19 +203,19 @@ fn a_master_that_opens_the_commands_of_workers_lists_both() {
 
 #[test]
 fn one_command_is_answered_with_the_modes_of_another_session() {
-    let modes = Session::new(SessionSettings { level: Level::User, ..admin() }).into_modes();
+    let modes = CliSession::new(SessionSettings { level: Level::User, ..admin() }).into_modes();
     let mut toy = toy();
     let mut answer = |modes: SessionModes, words: &str, payload: Option<&[u8]>| {
         let words = words.split(' ').map(str::to_owned).collect();
-        let mut session = Session::of_command(modes, words, payload.map(<[u8]>::to_vec));
+        let mut session = CliSession::of_command(modes, words, payload.map(<[u8]>::to_vec));
         let mut out = Vec::new();
-        while session.run(&mut toy, 0, usize::MAX, &mut out) != Status::Close {}
+        while session.run(&mut toy, 0, usize::MAX, &mut out) != TransportAction::Close {}
         (String::from_utf8(out).expect("answers are text"), session.into_modes())
     };
     let (denied, modes) = answer(modes, "disable server be/s1", None);
     assert_eq!(denied, "Permission denied\n\n");
     let (_, modes) = answer(modes, "set severity-output number", None);
-    let modes = SessionModes { level: Level::Admin, mode: Mode::Prompt, ..modes };
+    let modes = SessionModes { level: Level::Admin, mode: SessionMode::Prompt, ..modes };
     assert_eq!(answer(modes.clone(), "show nosuch; quit", None).1.level, Level::Admin);
     let (denied, modes) = answer(modes, "disable server be/nosuch", None);
     assert_eq!(denied, "[3]: No such server.\n\n");
@@ -260,17 +260,18 @@ fn a_script_may_be_split_at_every_byte() {
     let whole = say(&mut toy(), SCRIPT);
     for at in 0..=SCRIPT.len() {
         let mut toy = toy();
-        let mut session = Session::new(admin());
+        let mut session = CliSession::new(admin());
         let mut out = Vec::new();
         for part in [&SCRIPT.as_bytes()[..at], &SCRIPT.as_bytes()[at..]] {
             session.feed(part);
             let mut now_ms = 0;
-            while let Status::WaitUntil(until) = session.run(&mut toy, now_ms, usize::MAX, &mut out) {
+            while let TransportAction::WaitUntil(until) = session.run(&mut toy, now_ms, usize::MAX, &mut out)
+            {
                 now_ms = until;
             }
         }
         session.end_of_input();
-        assert_eq!(session.run(&mut toy, 0, usize::MAX, &mut out), Status::Close);
+        assert_eq!(session.run(&mut toy, 0, usize::MAX, &mut out), TransportAction::Close);
         assert_eq!(String::from_utf8(out).unwrap(), whole, "split at {at}");
     }
 }

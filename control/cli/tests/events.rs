@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use toy::{Toy, converse, toy};
 use weir_cli::Level;
-use weir_cli::{Session, SessionSettings, Status};
+use weir_cli::{CliSession, SessionSettings, TransportAction};
 use weir_events::{LogFormat, Sink};
 use weir_sync::Ring;
 use weir_sync::ring::{MOST_READERS, Seek, Wait};
@@ -25,34 +25,34 @@ fn with_ring() -> (Toy, Arc<Ring>) {
 /// A session that was sent a command.
 struct Client {
     toy: Toy,
-    session: Session,
+    session: CliSession,
 }
 
 impl Client {
     fn new(toy: Toy) -> Self {
-        let session = Session::new(SessionSettings { level: Level::Admin, ..SessionSettings::default() });
+        let session = CliSession::new(SessionSettings { level: Level::Admin, ..SessionSettings::default() });
         Client { toy, session }
     }
 
     /// The output until the session needs something, and the status that names it.
-    fn hear(&mut self) -> (String, Status) {
+    fn hear(&mut self) -> (String, TransportAction) {
         let mut out = Vec::new();
         loop {
             match self.session.run(&mut self.toy, 0, usize::MAX, &mut out) {
-                Status::More => {}
+                TransportAction::More => {}
                 status => return (String::from_utf8(out).expect("text"), status),
             }
         }
     }
 
-    fn send(&mut self, line: &str) -> (String, Status) {
+    fn send(&mut self, line: &str) -> (String, TransportAction) {
         self.session.feed(line.as_bytes());
         self.session.feed(b"\n");
         self.hear()
     }
 }
 
-fn check(command: &str, expected: &str, status: Status) {
+fn check(command: &str, expected: &str, status: TransportAction) {
     let mut client = Client::new(with_ring().0);
     assert_eq!(client.send(command), (expected.to_owned(), status), "{command}");
 }
@@ -77,19 +77,19 @@ fn sinks_are_listed_as_the_reference_does() {
 /// R97: with `-0` each event ends with NUL, so that events of many lines can be separated; without, with a newline.
 #[test]
 fn r97_events_end_with_a_newline_or_with_nul() {
-    check("show events r", "one\n{\n \"a\": 1\n}\n\n", Status::Close);
-    check("show events r -0", "one\0{\n \"a\": 1\n}\0\n", Status::Close);
-    check("show events r -0w", "one\0{\n \"a\": 1\n}\0", Status::Watch);
-    check("show events r -n -0", "\n", Status::Close);
+    check("show events r", "one\n{\n \"a\": 1\n}\n\n", TransportAction::Close);
+    check("show events r -0", "one\0{\n \"a\": 1\n}\0\n", TransportAction::Close);
+    check("show events r -0w", "one\0{\n \"a\": 1\n}\0", TransportAction::Watch);
+    check("show events r -n -0", "\n", TransportAction::Close);
 }
 
 /// R115: waiting and the start position depend only on the current command.
 #[test]
 fn r115_flags_of_waiting_and_seeking_apply_to_one_command() {
-    check("show events r -n", "\n", Status::Close);
-    check("show events r -w", "one\n{\n \"a\": 1\n}\n", Status::Watch);
-    check("show events r -wn", "", Status::Watch);
-    check("show events r -n -w", "", Status::Watch);
+    check("show events r -n", "\n", TransportAction::Close);
+    check("show events r -w", "one\n{\n \"a\": 1\n}\n", TransportAction::Watch);
+    check("show events r -wn", "", TransportAction::Watch);
+    check("show events r -n -w", "", TransportAction::Watch);
     // The answer is the same however it is split.
     let settings = SessionSettings { level: Level::Admin, ..SessionSettings::default() };
     assert_eq!(converse(&mut with_ring().0, settings, b"show events r\n", 1, 1), "one\n{\n \"a\": 1\n}\n\n");
@@ -109,12 +109,12 @@ fn events_wake_a_watcher_and_any_key_stops_it() {
     let woken = Arc::clone(&toy.woken);
     let mut client = Client::new(toy);
     client.send("prompt i");
-    assert_eq!(client.send("show events r -wn"), (String::new(), Status::Watch));
+    assert_eq!(client.send("show events r -wn"), (String::new(), TransportAction::Watch));
     ring.write(0, &[b"new"]);
     assert_eq!(woken.load(SeqCst), 1);
-    assert_eq!(client.hear(), ("new\n".to_owned(), Status::Watch));
+    assert_eq!(client.hear(), ("new\n".to_owned(), TransportAction::Watch));
     // The input that stops it is not executed.
-    assert_eq!(client.send("show version"), ("\n".to_owned(), Status::NeedInput));
+    assert_eq!(client.send("show version"), ("\n".to_owned(), TransportAction::NeedInput));
     assert_eq!(ring.readers(), 0);
     assert_eq!(client.send("show version").0, "3.5-weir\n\n");
 }
@@ -149,10 +149,10 @@ fn r113_too_many_readers_are_refused() {
 
 #[test]
 fn refusals_are_those_of_the_reference() {
-    check("show events nosuch", "No such event sink\n\n", Status::Close);
-    check("show events stdout", "Nothing to report for this sink\n\n", Status::Close);
-    check("show events r -x", "unknown option\n\n", Status::Close);
-    check("show events r foo", "unknown option\n\n", Status::Close);
+    check("show events nosuch", "No such event sink\n\n", TransportAction::Close);
+    check("show events stdout", "Nothing to report for this sink\n\n", TransportAction::Close);
+    check("show events r -x", "unknown option\n\n", TransportAction::Close);
+    check("show events r foo", "unknown option\n\n", TransportAction::Close);
 }
 
 #[test]

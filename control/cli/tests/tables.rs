@@ -5,7 +5,7 @@ mod toy;
 use std::sync::Arc;
 
 use toy::{Toy, converse, toy};
-use weir_cli::{Level, Session, SessionSettings, Status};
+use weir_cli::{CliSession, Level, SessionSettings, TransportAction};
 use weir_expr::Value;
 use weir_tables::{DataType, Declaration, Key, KeyType, ServerKeyKind, Stored, Table};
 
@@ -202,7 +202,7 @@ fn long_commands_yield_after_a_bounded_number_of_entries() {
     {
         fill(&toy);
         let settings = SessionSettings { level: Level::Admin, ..SessionSettings::default() };
-        let mut session = Session::new(settings);
+        let mut session = CliSession::new(settings);
         session.feed(format!("{line}\n").as_bytes());
         let mut taken = 0;
         loop {
@@ -210,7 +210,7 @@ fn long_commands_yield_after_a_bounded_number_of_entries() {
             let status = session.run(&mut toy, 0, 1000, &mut Vec::new());
             let removed = before - toy.tables[0].used();
             assert!(removed <= most_removed, "{removed} in one turn of {line:?}");
-            if status != Status::More {
+            if status != TransportAction::More {
                 break;
             }
             taken += 1;

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use weir_sys::{process, socket};
 
-use crate::processes::{Processes, Worker, WorkerState};
+use crate::processes::{Processes, WorkerProcess, WorkerState};
 
 /// The variable with the processes.
 pub const PROCESSES: &str = "HAPROXY_PROCESSES";
@@ -23,7 +23,7 @@ pub const VARIABLES: [&str; 3] = [PROCESSES, REEXECUTED, MASTER];
 
 /// A master's state from before its re-execution.
 #[derive(Debug)]
-pub struct Carried {
+pub struct MasterState {
     /// The processes; the number of reloads of each worker includes this one.
     pub processes: Processes,
     /// The pair of sockets that carries the connections waiting for the result of the reload: they are received from the first end.
@@ -38,16 +38,16 @@ pub struct Carried {
     pub reloads_max: u32,
 }
 
-impl Carried {
+impl MasterState {
     /// Takes the state from the environment and the descriptors that it names; `None` on a first start. Call it once.
-    pub fn take(variable: impl Fn(&str) -> Option<String>, version: &str, now: u64) -> Option<Carried> {
+    pub fn take(variable: impl Fn(&str) -> Option<String>, version: &str, now: u64) -> Option<MasterState> {
         variable(REEXECUTED)?;
         let mut inheritance = Inheritance::default();
         let mut processes = Processes::new(process::id(), now, version.to_owned());
         let mut given = None;
         let written = variable(PROCESSES)?;
         for record in written.split('|').filter(|record| !record.is_empty()) {
-            let fields = Fields(record);
+            let fields = CarriedFields(record);
             read_process(&fields, &mut processes, &mut inheritance);
             if fields.value("type") == Some("m") && given.is_none() {
                 // The pair to which HAProxy's master passes the connections of clients that requested the reload.
@@ -55,9 +55,9 @@ impl Carried {
             }
         }
         let own = variable(MASTER).unwrap_or_default();
-        let own = Fields(&own);
+        let own = CarriedFields(&own);
         let waiting = own.value("waiting").and_then(|pair| pair.split_once(',')).or(given);
-        Some(Carried {
+        Some(MasterState {
             processes,
             waiting: waiting.and_then(|(out, into)| Some((inheritance.take(out)?, inheritance.take(into)?))),
             sockets: own
@@ -123,7 +123,7 @@ fn written(processes: &Processes) -> String {
     text
 }
 
-fn read_process(fields: &Fields<'_>, processes: &mut Processes, inheritance: &mut Inheritance) {
+fn read_process(fields: &CarriedFields<'_>, processes: &mut Processes, inheritance: &mut Inheritance) {
     let Some(pid) = fields.number("pid") else { return };
     let started = fields.value("timestamp").and_then(|text| text.parse().ok()).unwrap_or(processes.started);
     let reloads = fields.number("reloads").unwrap_or(0);
@@ -133,7 +133,7 @@ fn read_process(fields: &Fields<'_>, processes: &mut Processes, inheritance: &mu
             processes.failed = fields.number("failedreloads").unwrap_or(0);
             processes.started = started;
         }
-        Some("w") if processes.workers.len() < MOST_WORKERS => processes.workers.push(Worker {
+        Some("w") if processes.workers.len() < MOST_WORKERS => processes.workers.push(WorkerProcess {
             pid,
             // The master before the re-execution ordered it to leave; it does not get the order again.
             state: if fields.value("state") == Some("leaving") {
@@ -152,9 +152,9 @@ fn read_process(fields: &Fields<'_>, processes: &mut Processes, inheritance: &mu
 }
 
 /// `name=value`, separated by semicolons.
-struct Fields<'f>(&'f str);
+struct CarriedFields<'f>(&'f str);
 
-impl<'f> Fields<'f> {
+impl<'f> CarriedFields<'f> {
     fn value(&self, name: &str) -> Option<&'f str> {
         self.0
             .split(';')
@@ -197,14 +197,14 @@ mod tests {
     use proptest::prelude::*;
     use std::os::fd::IntoRawFd;
 
-    fn taken(processes: &str, own: &str) -> Option<Carried> {
+    fn taken(processes: &str, own: &str) -> Option<MasterState> {
         let variable = |name: &str| match name {
             PROCESSES => Some(processes.to_owned()),
             MASTER => Some(own.to_owned()),
             REEXECUTED => Some("1".to_owned()),
             _ => None,
         };
-        Carried::take(variable, "v2", 100)
+        MasterState::take(variable, "v2", 100)
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
         );
         assert_eq!(carried.processes.current().map(|worker| worker.pid), Some(26986));
         assert!(carried.waiting.is_none());
-        assert!(Carried::take(|_| None, "v", 0).is_none());
+        assert!(MasterState::take(|_| None, "v", 0).is_none());
         // The master's own pair, since 3.1: the connection of the client that requested the reload is received from it.
         let (out, into) = socket::stream_pair().expect("a pair");
         let (out, into) = (out.into_raw_fd(), into.into_raw_fd());

@@ -17,23 +17,24 @@ use std::rc::Rc;
 
 use weir_assemble::traces::TracedSession;
 use weir_cli::command::{MASTER, SERVING, WORKER};
-use weir_cli::line::Line;
+use weir_cli::line::CommandLine;
 use weir_cli::session::{LINE_TOO_LONG, PAYLOAD_TOO_LONG};
 use weir_cli::{
-    Level, Mode, PERMISSION_DENIED, Session, SessionModes, Severity, SeverityOutput, find_command, switch,
+    CliSession, Level, PERMISSION_DENIED, SessionMode, SessionModes, Severity, SeverityOutput, find_command,
+    switch,
 };
-use weir_net::{Connection, Received};
+use weir_net::{Connection, ReceiveOutcome};
 use weir_observe::record::LONGEST_PAYLOAD;
 use weir_process::cli_server;
 use weir_sched::{Class, Descriptor, Kind, Tick, wait};
 
-use crate::master::{How, Loading, Master};
+use crate::master::{Loading, Master, WorkerEnd};
 
 pub use sockets::{MasterSocket, MasterSockets};
 
 /// A client.
 #[derive(Clone, Debug)]
-pub(crate) struct Client {
+pub(crate) struct CliClient {
     /// The address of its socket.
     address: String,
     level: Level,
@@ -42,10 +43,10 @@ pub(crate) struct Client {
     worker: Option<u32>,
 }
 
-impl Client {
+impl CliClient {
     /// A worker, on its pair of sockets.
     pub(crate) fn of_worker(pid: u32, address: &str) -> Self {
-        Client {
+        CliClient {
             address: address.to_owned(),
             level: Level::User,
             severity_output: SeverityOutput::None,
@@ -64,7 +65,7 @@ enum Whom {
 /// A session.
 struct Talk {
     master: Rc<Master>,
-    client: Client,
+    client: CliClient,
     connection: Connection,
     modes: SessionModes,
     whom: Whom,
@@ -74,7 +75,7 @@ struct Talk {
 
 /// Whether a session continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flow {
+enum SessionFlow {
     On,
     Over,
 }
@@ -88,7 +89,7 @@ enum ClientInput {
 }
 
 /// The lines after a command.
-struct Payload {
+struct CommandPayload {
     lines: Vec<u8>,
     /// The line that ended them.
     end: String,
@@ -96,7 +97,7 @@ struct Payload {
 
 /// Serves one client until it closes, quits or is silent for [`SILENCE_MS`]. Unlike a worker, a master answers any number of lines
 /// without a prompt, as HAProxy's does.
-pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Connection) {
+pub(crate) async fn converse(master: Rc<Master>, client: CliClient, connection: Connection) {
     let address = client.address.clone();
     let _trace = TracedSession::begin(&address);
     let modes = SessionModes {
@@ -105,7 +106,7 @@ pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Con
         timeout_ms: Some(SILENCE_MS),
         expert: false,
         experimental: false,
-        mode: Mode::Single,
+        mode: SessionMode::Single,
         timed: false,
     };
     let mut talk = Talk { master, client, connection, modes, whom: Whom::Master, debug: false };
@@ -121,7 +122,7 @@ pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Con
         let commands = words::commands(&line);
         let last = commands.len().saturating_sub(1);
         for (position, command) in commands.into_iter().enumerate() {
-            if talk.command(command, position == last).await != Some(Flow::On) {
+            if talk.command(command, position == last).await != Some(SessionFlow::On) {
                 return;
             }
         }
@@ -144,7 +145,7 @@ fn is_about_the_session(spoken: &[String], prefixed: bool) -> bool {
 
 impl Talk {
     /// Executes one command. `None` when the client is gone.
-    async fn command(&mut self, text: &[u8], last: bool) -> Option<Flow> {
+    async fn command(&mut self, text: &[u8], last: bool) -> Option<SessionFlow> {
         let (prefix, rest) = words::prefix(text);
         let name = prefix.map(|prefix| prefix.strip_prefix('@').unwrap_or(prefix));
         if name == Some("1") {
@@ -156,9 +157,11 @@ impl Talk {
             return pass_on::everything(self, pid, rest).await;
         }
         let rest = &*words::alone(rest, last);
-        let line = match Line::parse(rest) {
+        let line = match CommandLine::parse(rest) {
             Ok(line) => line,
-            Err(error) if Line::announces_payload(rest) => return self.refuse(&format!("{error}\n")).await,
+            Err(error) if CommandLine::announces_payload(rest) => {
+                return self.refuse(&format!("{error}\n")).await;
+            }
             Err(error) => return self.say(Severity::Error, &format!("{error}\n")).await,
         };
         // Before anything else, because these lines are not commands whatever the result.
@@ -219,7 +222,7 @@ impl Talk {
         if self.debug { MASTER | WORKER } else { MASTER }
     }
 
-    async fn carry_out(&mut self, spoken: &[String], payload: Option<Payload>) -> Option<Flow> {
+    async fn carry_out(&mut self, spoken: &[String], payload: Option<CommandPayload>) -> Option<SessionFlow> {
         let word = |at: usize| spoken.get(at).map_or("", String::as_str);
         // Commands of workers, which the master applies to its own sessions.
         if spoken.is_empty() {
@@ -254,10 +257,10 @@ impl Talk {
         match command.name {
             "quit" => {
                 self.leave().await;
-                Some(Flow::Over)
+                Some(SessionFlow::Over)
             }
-            "reload" => self.reload(How::Soft),
-            "hard-reload" => self.reload(How::Hard),
+            "reload" => self.reload(WorkerEnd::Soft),
+            "hard-reload" => self.reload(WorkerEnd::Hard),
             "_loadstatus" => self.load_status().await,
             "_send_status" => self.worker_status(arguments).await,
             "user" => self.lower(Level::User).await,
@@ -272,9 +275,9 @@ impl Talk {
     }
 
     /// Runs a command of workers on the master itself.
-    async fn look_at_itself(&mut self, spoken: &[String], payload: Option<Vec<u8>>) -> Option<Flow> {
+    async fn look_at_itself(&mut self, spoken: &[String], payload: Option<Vec<u8>>) -> Option<SessionFlow> {
         let live = self.master.look();
-        let mut session = Session::of_command(self.modes.clone(), spoken.to_vec(), payload);
+        let mut session = CliSession::of_command(self.modes.clone(), spoken.to_vec(), payload);
         cli_server::answer(live, None, &mut session, &mut self.connection, || {}).await?;
         self.modes = SessionModes { mode: self.modes.mode, ..session.into_modes() };
         self.prompt().await
@@ -317,13 +320,13 @@ impl Talk {
     }
 
     /// The next execution sends the answer: it inherits the connection.
-    fn reload(&mut self, how: How) -> Option<Flow> {
+    fn reload(&mut self, how: WorkerEnd) -> Option<SessionFlow> {
         let socket = weir_sys::process::duplicate(self.connection.descriptor()).ok();
         self.master.reload(how, socket);
-        Some(Flow::Over)
+        Some(SessionFlow::Over)
     }
 
-    async fn load_status(&mut self) -> Option<Flow> {
+    async fn load_status(&mut self) -> Option<SessionFlow> {
         while self.master.loading.get() == Loading::UnderWay {
             wait(weir_sched::now().after(LOOK_MS)).await;
         }
@@ -332,17 +335,17 @@ impl Talk {
     }
 
     /// `_send_status READY`: only a worker may send it, about itself.
-    async fn worker_status(&mut self, arguments: &[String]) -> Option<Flow> {
+    async fn worker_status(&mut self, arguments: &[String]) -> Option<SessionFlow> {
         match self.client.worker {
             Some(pid) if arguments.first().is_some_and(|word| word == "READY") => {
                 self.master.worker_is_ready(pid);
-                Some(Flow::Over)
+                Some(SessionFlow::Over)
             }
             _ => self.say(Severity::Error, PERMISSION_DENIED).await,
         }
     }
 
-    async fn lower(&mut self, level: Level) -> Option<Flow> {
+    async fn lower(&mut self, level: Level) -> Option<SessionFlow> {
         if level > self.modes.level {
             return self.say(Severity::Error, PERMISSION_DENIED).await;
         }
@@ -356,13 +359,14 @@ impl Talk {
     fn set_mode(&mut self, arguments: &[String]) -> &'static str {
         let modes = &mut self.modes;
         if arguments.is_empty() {
-            modes.mode = if modes.mode == Mode::Prompt { Mode::Single } else { Mode::Prompt };
+            modes.mode =
+                if modes.mode == SessionMode::Prompt { SessionMode::Single } else { SessionMode::Prompt };
         }
         for word in arguments {
             match word.as_str() {
-                "n" => modes.mode = Mode::Single,
-                "i" => modes.mode = Mode::Interactive,
-                "p" => modes.mode = Mode::Prompt,
+                "n" => modes.mode = SessionMode::Single,
+                "i" => modes.mode = SessionMode::Interactive,
+                "p" => modes.mode = SessionMode::Prompt,
                 "timed" => modes.timed = !modes.timed,
                 _ => return weir_cli::PROMPT_HELP,
             }
@@ -371,15 +375,15 @@ impl Talk {
     }
 
     /// Sends an answer, and continues.
-    async fn say(&mut self, severity: Severity, text: &str) -> Option<Flow> {
+    async fn say(&mut self, severity: Severity, text: &str) -> Option<SessionFlow> {
         let prefix = if text.is_empty() { "" } else { self.modes.severity_output.prefix(severity) };
         let text = format!("{prefix}{text}\n");
         self.send(text.as_bytes()).await?;
         self.prompt().await
     }
 
-    async fn prompt(&mut self) -> Option<Flow> {
-        if self.modes.mode == Mode::Prompt {
+    async fn prompt(&mut self) -> Option<SessionFlow> {
+        if self.modes.mode == SessionMode::Prompt {
             let name = match self.whom {
                 Whom::Worker(pid) => pid.to_string(),
                 Whom::Master if self.master.loading.get() == Loading::Failed => {
@@ -389,7 +393,7 @@ impl Talk {
             };
             self.send(format!("{name}{}> ", self.opened()).as_bytes()).await?;
         }
-        Some(Flow::On)
+        Some(SessionFlow::On)
     }
 
     /// The enabled modes, one letter each as in HAProxy: `(xed)`.
@@ -400,11 +404,11 @@ impl Talk {
     }
 
     /// Invalid input ends the session, as on workers: the following lines may be the rest of a payload instead of commands.
-    async fn refuse(&mut self, text: &str) -> Option<Flow> {
+    async fn refuse(&mut self, text: &str) -> Option<SessionFlow> {
         let prefix = self.modes.severity_output.prefix(Severity::Error);
         self.send(format!("{prefix}{text}\n").as_bytes()).await?;
         self.leave().await;
-        Some(Flow::Over)
+        Some(SessionFlow::Over)
     }
 
     /// Receives the next line, without its end.
@@ -415,7 +419,7 @@ impl Talk {
 
     /// Receives the lines up to the end of a payload. The error is the reason of a refusal, or `None` when the client
     /// is gone.
-    async fn hear_payload(&mut self, end: String) -> Result<Payload, Option<&'static str>> {
+    async fn hear_payload(&mut self, end: String) -> Result<CommandPayload, Option<&'static str>> {
         let mut lines = Vec::new();
         loop {
             let line = match self.hear_line().await {
@@ -424,7 +428,7 @@ impl Talk {
                 ClientInput::Nothing => return Err(None),
             };
             if line == end.as_bytes() {
-                return Ok(Payload { lines, end });
+                return Ok(CommandPayload { lines, end });
             }
             if lines.len() + line.len() >= LONGEST_PAYLOAD {
                 return Err(Some(PAYLOAD_TOO_LONG));
@@ -470,11 +474,11 @@ async fn hear_line(connection: &mut Connection, deadline: Tick) -> ClientInput {
             return ClientInput::Line(line);
         }
         match connection.receive(LONGEST_LINE) {
-            Received::Bytes(_) => {}
-            Received::Nothing if weir_sched::now() < deadline => {
+            ReceiveOutcome::Bytes(_) => {}
+            ReceiveOutcome::Nothing if weir_sched::now() < deadline => {
                 wait(deadline).await;
             }
-            Received::Full => return ClientInput::TooLong,
+            ReceiveOutcome::Full => return ClientInput::TooLong,
             _ => return ClientInput::Nothing,
         }
     }
@@ -493,8 +497,8 @@ async fn leave(connection: &mut Connection) {
     connection.consume(usize::MAX);
     while weir_sched::now() < deadline {
         match connection.receive(usize::MAX) {
-            Received::Bytes(_) => connection.consume(usize::MAX),
-            Received::Nothing => {
+            ReceiveOutcome::Bytes(_) => connection.consume(usize::MAX),
+            ReceiveOutcome::Nothing => {
                 wait(deadline).await;
             }
             _ => return,

@@ -10,14 +10,14 @@ use weir_sys::process::{self, Fork};
 use weir_sys::signal::{self, Signal, SignalReader};
 use weir_sys::{child, socket};
 
-use crate::carried::Carried;
+use crate::carried::MasterState;
 use crate::cli::MasterSockets;
 use crate::master::Master;
 use crate::notify::Supervisor;
 use crate::processes::Processes;
 
 /// The settings of a master.
-pub struct Setup {
+pub struct MasterSetup {
     /// The path of the program, for re-execution.
     pub program: Vec<u8>,
     /// Its arguments, without those that only a first start needs.
@@ -50,7 +50,7 @@ pub struct FirstStart {
 }
 
 /// The sides of the fork.
-pub enum Side {
+pub enum ForkSide {
     /// A worker: it reads the configuration, and serves it.
     Worker(WorkerLink),
     Master(Box<Master>),
@@ -60,12 +60,12 @@ pub enum Side {
 ///
 /// The process must have only one thread.
 pub fn launch(
-    setup: Setup,
-    carried: Option<Carried>,
+    setup: MasterSetup,
+    carried: Option<MasterState>,
     start: FirstStart,
     mut sockets: MasterSockets,
     messages: &'static Messages,
-) -> Option<Side> {
+) -> Option<ForkSide> {
     let first = carried.is_none();
     let now = wall_seconds();
     let carried = carried.map_or_else(|| fresh(&setup, now), Ok);
@@ -84,7 +84,7 @@ pub fn launch(
             link.background = start.background.map(Background::into_null_device);
             sockets.leave_to_the_master();
             drop((signals, carried, sockets));
-            return Some(Side::Worker(link));
+            return Some(ForkSide::Worker(link));
         }
         Ok(None) => {}
         Err(errno) => messages.alert(format!("[weir.main()] Cannot fork: {errno}")),
@@ -92,7 +92,7 @@ pub fn launch(
     if first && carried.processes.starting().is_none() {
         return None;
     }
-    Some(Side::Master(Box::new(Master::new(
+    Some(ForkSide::Master(Box::new(Master::new(
         setup,
         carried,
         first.then_some(start),
@@ -102,8 +102,8 @@ pub fn launch(
     ))))
 }
 
-fn fresh(setup: &Setup, now: u64) -> weir_sys::Result<Carried> {
-    Ok(Carried {
+fn fresh(setup: &MasterSetup, now: u64) -> weir_sys::Result<MasterState> {
+    Ok(MasterState {
         processes: Processes::new(process::id(), now, setup.version.clone()),
         waiting: Some(socket::stream_pair()?),
         sockets: Vec::new(),
@@ -114,7 +114,7 @@ fn fresh(setup: &Setup, now: u64) -> weir_sys::Result<Carried> {
 }
 
 /// `Some` in the worker.
-fn fork(carried: &mut Carried, now: u64, messages: &Messages) -> weir_sys::Result<Option<WorkerLink>> {
+fn fork(carried: &mut MasterState, now: u64, messages: &Messages) -> weir_sys::Result<Option<WorkerLink>> {
     let (ours, theirs) = socket::stream_pair()?;
     let current = carried.processes.current().and_then(|worker| worker.channel.as_ref());
     // Without it addresses are shared, which leaves a short gap.

@@ -17,21 +17,21 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use weir_net::{Connection, Permit};
 use weir_observe::messages::Messages;
-use weir_observe::{Live, MasterView};
+use weir_observe::{LiveProcess, MasterView};
 use weir_process::process::PidFile;
 use weir_sched::{Class, Descriptor, Kind, Signals, Tick, wait};
 use weir_sys::child::{self, Exit};
 use weir_sys::signal::{self, Signal, SignalReader};
 use weir_sys::{Errno, pass, process};
 
-use crate::carried::{self, Carried};
-use crate::cli::{self, Client, MasterSocket, MasterSockets};
-use crate::launch::{FirstStart, Setup, wall_seconds};
-use crate::processes::{Order, Processes, Worker};
+use crate::carried::{self, MasterState};
+use crate::cli::{self, CliClient, MasterSocket, MasterSockets};
+use crate::launch::{FirstStart, MasterSetup, wall_seconds};
+use crate::processes::{EndOrder, Processes, WorkerProcess};
 
 /// The master process.
 pub struct Master {
-    pub(crate) setup: Setup,
+    pub(crate) setup: MasterSetup,
     pub(crate) messages: &'static Messages,
     pub(crate) processes: RefCell<Processes>,
     pub(crate) loading: Cell<Loading>,
@@ -42,7 +42,7 @@ pub struct Master {
     /// Connections that wait for the result of this load are received from the first end.
     waiting: (OwnedFd, OwnedFd),
     /// The next reload, if one is requested.
-    next: RefCell<Next>,
+    next: RefCell<PendingReload>,
     at_once: bool,
     /// The rest of a first start.
     start: Cell<Option<FirstStart>>,
@@ -63,15 +63,15 @@ pub(crate) enum Loading {
 
 /// A reload that waits for the end of the current load.
 #[derive(Default)]
-struct Next {
-    wanted: Option<How>,
+struct PendingReload {
+    wanted: Option<WorkerEnd>,
     /// Connections of the clients that requested it.
     clients: Vec<OwnedFd>,
 }
 
 /// How former workers end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum WorkerEnd {
     /// After their last connection.
     Soft,
     Hard,
@@ -79,8 +79,8 @@ pub(crate) enum How {
 
 impl Master {
     pub(crate) fn new(
-        setup: Setup,
-        carried: Carried,
+        setup: MasterSetup,
+        carried: MasterState,
         start: Option<FirstStart>,
         sockets: MasterSockets,
         signals: SignalReader,
@@ -143,7 +143,7 @@ impl Master {
     fn obey(self: &Rc<Self>, signal: Signal) {
         match signal {
             signal::SIGCHLD => self.reap(),
-            signal::SIGUSR2 | signal::SIGHUP => self.reload(How::Soft, None),
+            signal::SIGUSR2 | signal::SIGHUP => self.reload(WorkerEnd::Soft, None),
             signal::SIGTERM | signal::SIGINT | signal::SIGUSR1 => self.end(signal),
             other => self.signal_all(other),
         }
@@ -168,7 +168,7 @@ impl Master {
     }
 
     /// The master's own state, for the commands of workers.
-    pub(crate) fn look(&self) -> Live {
+    pub(crate) fn look(&self) -> LiveProcess {
         let sockets = || self.sockets.list().iter().map(MasterSocket::as_operators_see_it).collect();
         self.own.look(self.messages, sockets, self.ending.get())
     }
@@ -180,7 +180,7 @@ impl Master {
         }
     }
 
-    fn carry_out(&self, orders: &[Order]) {
+    fn carry_out(&self, orders: &[EndOrder]) {
         for order in orders {
             let signal = if order.at_once { signal::SIGTERM } else { signal::SIGUSR1 };
             // A worker that is gone will be reaped.
@@ -327,7 +327,7 @@ impl Master {
     }
 
     /// Reloads, now or after the current load. `client` gets the result.
-    pub(crate) fn reload(self: &Rc<Self>, how: How, client: Option<OwnedFd>) {
+    pub(crate) fn reload(self: &Rc<Self>, how: WorkerEnd, client: Option<OwnedFd>) {
         if self.ending.get() {
             if let Some(client) = client {
                 cli::answer(self.clone(), client, "Success=0\n--\nThe master is ending.\n".to_owned());
@@ -339,7 +339,7 @@ impl Master {
             next.clients.extend(client);
         }
         if self.loading.get() == Loading::UnderWay {
-            next.wanted = Some(if next.wanted == Some(How::Hard) { How::Hard } else { how });
+            next.wanted = Some(if next.wanted == Some(WorkerEnd::Hard) { WorkerEnd::Hard } else { how });
             return;
         }
         drop(next);
@@ -347,7 +347,7 @@ impl Master {
     }
 
     /// Executes the program in this process (R118, R146). Returns only if that fails; then everything is as before.
-    fn execute(self: &Rc<Self>, how: How) {
+    fn execute(self: &Rc<Self>, how: WorkerEnd) {
         self.messages.announce("Reloading weir");
         self.setup.service.reloading();
         let clients = std::mem::take(&mut self.next.borrow_mut().clients);
@@ -362,7 +362,7 @@ impl Master {
             &processes,
             &self.waiting,
             &sockets,
-            how == How::Hard,
+            how == WorkerEnd::Hard,
             self.setup.stays,
             self.setup.reloads_max,
         );
@@ -388,7 +388,7 @@ impl Master {
     }
 
     /// Handles messages of a worker on its pair of sockets.
-    fn listen_to(self: Rc<Self>, worker: &Worker) {
+    fn listen_to(self: Rc<Self>, worker: &WorkerProcess) {
         let pid = worker.pid;
         let own = worker.channel.as_ref().map(process::duplicate);
         let Some(Ok(channel)) = own else { return };
@@ -401,7 +401,7 @@ impl Master {
                     Ok((0, _)) => break,
                     Ok((_, clients)) => {
                         for client in clients {
-                            self.clone().hear(Client::of_worker(pid, &address), client, None);
+                            self.clone().hear(CliClient::of_worker(pid, &address), client, None);
                         }
                     }
                     Err(Errno::AGAIN | Errno::INTR) => {
@@ -417,7 +417,7 @@ impl Master {
     }
 
     /// Serves a client of the command line.
-    pub(crate) fn hear(self: Rc<Self>, client: Client, socket: OwnedFd, place: Option<Permit>) {
+    pub(crate) fn hear(self: Rc<Self>, client: CliClient, socket: OwnedFd, place: Option<Permit>) {
         let Ok(descriptor) = Descriptor::register(socket) else { return };
         weir_sched::spawn(&SESSION, Class::Urgent, async move {
             let _counted = (place, self.own.meet());

@@ -7,7 +7,7 @@
 //!     └───────────────────────────────────────────────────────────────────────┘  ends
 //! ```
 //!
-//! The table is pure: messages for other processes are returned as a list of [`Order`]s.
+//! The table is pure: messages for other processes are returned as a list of [`EndOrder`]s.
 
 use std::fmt::Write;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -24,7 +24,7 @@ pub enum WorkerState {
 
 /// A worker.
 #[derive(Debug)]
-pub struct Worker {
+pub struct WorkerProcess {
     pub pid: u32,
     /// How far it is.
     pub state: WorkerState,
@@ -52,12 +52,12 @@ pub struct Processes {
     /// How many reloads failed since the last successful one.
     pub failed: u32,
     pub version: String,
-    pub workers: Vec<Worker>,
+    pub workers: Vec<WorkerProcess>,
 }
 
 /// A message to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct EndOrder {
     /// The worker's process number.
     pub pid: u32,
     /// Whether it must end at once, or after its last connection.
@@ -72,7 +72,7 @@ impl Processes {
 
     /// Adds a worker that was just forked.
     pub fn begin(&mut self, pid: u32, started: u64, channel: OwnedFd) {
-        let worker = Worker {
+        let worker = WorkerProcess {
             pid,
             state: WorkerState::Init,
             reloads: 0,
@@ -85,17 +85,17 @@ impl Processes {
     }
 
     /// The worker that is reading its configuration.
-    pub fn starting(&self) -> Option<&Worker> {
+    pub fn starting(&self) -> Option<&WorkerProcess> {
         self.workers.iter().find(|worker| worker.state == WorkerState::Init)
     }
 
     /// The worker that accepts connections: the newest that is ready.
-    pub fn current(&self) -> Option<&Worker> {
+    pub fn current(&self) -> Option<&WorkerProcess> {
         self.workers.iter().find(|worker| worker.state == WorkerState::Ready)
     }
 
     /// The worker of that number.
-    pub fn find(&self, pid: u32) -> Option<&Worker> {
+    pub fn find(&self, pid: u32) -> Option<&WorkerProcess> {
         self.workers.iter().find(|worker| worker.pid == pid)
     }
 
@@ -103,7 +103,7 @@ impl Processes {
     ///
     /// Two passes (R121): workers that survived more than `reloads_max` reloads end at once, and others that still serve
     /// leave, or end at once if requested. A worker receives the order to end at once only once.
-    pub fn ready(&mut self, pid: u32, reloads_max: u32, at_once: bool) -> Option<Vec<Order>> {
+    pub fn ready(&mut self, pid: u32, reloads_max: u32, at_once: bool) -> Option<Vec<EndOrder>> {
         let worker = self.workers.iter_mut().find(|worker| worker.pid == pid)?;
         if worker.state != WorkerState::Init {
             return None;
@@ -115,21 +115,21 @@ impl Processes {
             if worker.reloads > reloads_max && !worker.stop_requested {
                 worker.state = WorkerState::Leaving;
                 worker.stop_requested = true;
-                orders.push(Order { pid: worker.pid, at_once: true });
+                orders.push(EndOrder { pid: worker.pid, at_once: true });
             }
         }
         for worker in self.workers.iter_mut().filter(|worker| worker.pid != pid && !worker.stop_requested) {
             if worker.state == WorkerState::Ready || at_once {
                 worker.state = WorkerState::Leaving;
                 worker.stop_requested = at_once;
-                orders.push(Order { pid: worker.pid, at_once });
+                orders.push(EndOrder { pid: worker.pid, at_once });
             }
         }
         Some(orders)
     }
 
     /// Removes a process that ended. `None` when it is not a worker.
-    pub fn remove(&mut self, pid: u32) -> Option<Worker> {
+    pub fn remove(&mut self, pid: u32) -> Option<WorkerProcess> {
         let position = self.workers.iter().position(|worker| worker.pid == pid)?;
         Some(self.workers.remove(position))
     }
@@ -150,7 +150,7 @@ impl Processes {
         let own = debug.map(|(first, second)| [first.to_string(), second.to_string()]);
         let reloads = format!("{} [failed: {}]", self.reloads, self.failed);
         line(&self.pid.to_string(), "master", &reloads, &uptime(now, self.started), &self.version, own);
-        let section = |title: &str, belongs: &dyn Fn(&Worker) -> bool, always: bool| {
+        let section = |title: &str, belongs: &dyn Fn(&WorkerProcess) -> bool, always: bool| {
             let mut members = self.workers.iter().filter(|worker| belongs(worker)).peekable();
             let mut text =
                 if always || members.peek().is_some() { format!("{title}\n") } else { String::new() };
@@ -196,7 +196,7 @@ mod tests {
         processes.workers = workers
             .iter()
             .enumerate()
-            .map(|(position, &(state, reloads))| Worker {
+            .map(|(position, &(state, reloads))| WorkerProcess {
                 pid: 10 + position as u32,
                 state,
                 reloads,
@@ -209,7 +209,7 @@ mod tests {
         processes
     }
 
-    fn starting() -> Worker {
+    fn starting() -> WorkerProcess {
         processes(&[(WorkerState::Init, 0)]).workers.remove(0)
     }
 
@@ -254,7 +254,7 @@ mod tests {
             for pid in [10, 20, 21, 22] {
                 if pid > 10 {
                     processes.workers.iter_mut().for_each(|worker| worker.reloads += 1);
-                    processes.workers.insert(0, Worker { pid, ..starting() });
+                    processes.workers.insert(0, WorkerProcess { pid, ..starting() });
                 }
                 let orders = processes.ready(pid, reloads_max, at_once).expect("it starts");
                 ended.extend(orders.iter().filter(|order| order.at_once).map(|order| order.pid));

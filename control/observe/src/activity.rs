@@ -4,28 +4,28 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_checks::CheckCounts;
 
-use super::Live;
+use super::LiveProcess;
 
 /// One value.
-pub(super) struct Row {
+pub(super) struct ActivityValue {
     /// HAProxy's name where the meaning is the same.
     pub(super) name: &'static str,
     /// Its value on a worker.
-    pub(super) counter: fn(&Live, usize) -> u64,
+    pub(super) counter: fn(&LiveProcess, usize) -> u64,
     /// Whether the workers' values are averaged rather than summed.
     pub(super) average: bool,
 }
 
-const fn row(name: &'static str, counter: fn(&Live, usize) -> u64) -> Row {
-    Row { name, counter, average: false }
+const fn row(name: &'static str, counter: fn(&LiveProcess, usize) -> u64) -> ActivityValue {
+    ActivityValue { name, counter, average: false }
 }
 
-const fn average(name: &'static str, counter: fn(&Live, usize) -> u64) -> Row {
-    Row { name, counter, average: true }
+const fn average(name: &'static str, counter: fn(&LiveProcess, usize) -> u64) -> ActivityValue {
+    ActivityValue { name, counter, average: true }
 }
 
 /// The values shown for each worker.
-pub(super) static ACTIVITY: &[Row] = &[
+pub(super) static ACTIVITY: &[ActivityValue] = &[
     row("ctxsw", |_, worker| of_worker(worker, runs)),
     row("tasksw", |_, worker| {
         of_worker(worker, |activity| activity.runs[..2].iter().map(|run| run.value()).sum())
@@ -77,7 +77,7 @@ fn of_worker(worker: usize, counter: impl FnOnce(&weir_sched::Activity) -> u64) 
     weir_sched::activity(worker, counter).unwrap_or(0)
 }
 
-fn of_checks(live: &Live, worker: usize, counter: fn(&CheckCounts) -> u64) -> u64 {
+fn of_checks(live: &LiveProcess, worker: usize, counter: fn(&CheckCounts) -> u64) -> u64 {
     live.record.checks.as_ref().and_then(|checks| checks.load.of(worker)).map_or(0, counter)
 }
 
@@ -85,6 +85,10 @@ fn runs(activity: &weir_sched::Activity) -> u64 {
     activity.runs.iter().map(|class| class.value()).sum()
 }
 
-fn of_site(live: &Live, worker: usize, counter: fn(&weir_stream::worker::ProcessCounters) -> u64) -> u64 {
+fn of_site(
+    live: &LiveProcess,
+    worker: usize,
+    counter: fn(&weir_stream::worker::ProcessCounters) -> u64,
+) -> u64 {
     live.instance.process_counters.get(worker).map_or(0, |counters| counter(counters))
 }

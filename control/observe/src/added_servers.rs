@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_backend::{AddError, Backend, Follower, RemoveError, Server};
+use weir_backend::{AddError, Backend, RemoveError, Server, TrackMember};
 use weir_cli::target::{BackendKey, ServerKey};
 use weir_config::Resources;
 use weir_model::{Host, Mode, Protocol, TransparentSource};
@@ -78,7 +78,7 @@ impl LiveTarget {
         let remembered = AddedServer { said: Arc::clone(&said), tls };
         proxy.added_servers.insert(server.key(), remembered);
         if let Some((of_leader, leader)) = leader {
-            let follower = Follower { backend: Arc::downgrade(backend), server: server.key() };
+            let follower = TrackMember { backend: Arc::downgrade(backend), server: server.key() };
             if !of_leader.add_follower(leader, follower) {
                 self.remove_from(proxy, &server)?;
                 return Err("the server to track was removed meanwhile.".to_owned());

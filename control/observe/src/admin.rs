@@ -1,17 +1,17 @@
 //! The form of the statistics page, applied to the live servers.
 
-use weir_backend::{Change, CheckKind, OperationalState, RequestedState};
-use weir_stats::admin::{Action, AdminOutcome, AdminTarget, Forced};
+use weir_backend::{CheckKind, OperationalState, RequestedState, ServerChange};
+use weir_stats::admin::{AdminAction, AdminOutcome, AdminTarget, ForcedHealth};
 
-use super::{Live, names, notices, session_target};
+use super::{LiveProcess, names, notices, session_target};
 use weir_stream::ending::By;
 
-impl AdminTarget for Live {
+impl AdminTarget for LiveProcess {
     fn has_backend(&self, backend: &str) -> bool {
         names::proxy(&self.instance, backend, names::backend_side).is_some()
     }
 
-    fn act(&mut self, backend: &str, server: &str, action: Action) -> AdminOutcome {
+    fn act(&mut self, backend: &str, server: &str, action: AdminAction) -> AdminOutcome {
         let Some(proxy) = names::proxy(&self.instance, backend, names::backend_side) else {
             return AdminOutcome::Refused;
         };
@@ -24,17 +24,17 @@ impl AdminTarget for Live {
             }
         };
         let change = match action {
-            Action::Ready => Change::State(RequestedState::Ready),
-            Action::Drain => Change::State(RequestedState::Drain),
-            Action::Maintenance => Change::State(RequestedState::Maintenance),
-            Action::HealthChecks(enabled) => return enable(CheckKind::Health, enabled),
-            Action::AgentChecks(enabled) => return enable(CheckKind::Agent, enabled),
-            Action::Health(Forced::Up) => Change::Health(OperationalState::Running),
-            Action::Health(Forced::Stopping) => Change::Health(OperationalState::Stopping),
-            Action::Health(Forced::Down) => Change::Health(OperationalState::Stopped),
-            Action::Agent(_) if server.agent().is_none() => return AdminOutcome::Nothing,
-            Action::Agent(up) => Change::Agent { up },
-            Action::Shutdown => {
+            AdminAction::Ready => ServerChange::State(RequestedState::Ready),
+            AdminAction::Drain => ServerChange::State(RequestedState::Drain),
+            AdminAction::Maintenance => ServerChange::State(RequestedState::Maintenance),
+            AdminAction::HealthChecks(enabled) => return enable(CheckKind::Health, enabled),
+            AdminAction::AgentChecks(enabled) => return enable(CheckKind::Agent, enabled),
+            AdminAction::Health(ForcedHealth::Up) => ServerChange::Health(OperationalState::Running),
+            AdminAction::Health(ForcedHealth::Stopping) => ServerChange::Health(OperationalState::Stopping),
+            AdminAction::Health(ForcedHealth::Down) => ServerChange::Health(OperationalState::Stopped),
+            AdminAction::Agent(_) if server.agent().is_none() => return AdminOutcome::Nothing,
+            AdminAction::Agent(up) => ServerChange::Agent { up },
+            AdminAction::Shutdown => {
                 session_target::shutdown_on_server(proxy.index, server.key(), By::Killed);
                 return AdminOutcome::Done;
             }

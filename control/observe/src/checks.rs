@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_backend::{Backend, News, Server};
+use weir_backend::{Backend, BackendNews, Server};
 use weir_checks::{IdleConnection, ProcessView};
 use weir_expr::{LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 use weir_stream::instance::Instance;
@@ -24,7 +24,7 @@ impl CheckedProcess {
 }
 
 impl ProcessView for CheckedProcess {
-    fn news(&self, news: News) {
+    fn news(&self, news: BackendNews) {
         self.live.report(news);
     }
 

@@ -3,29 +3,29 @@
 //! Each kind of object has a table. A counter without a column does not compile, so every counter is shown.
 
 use weir_backend::{BackendCounter, CounterSet, FrontendCounter, ListenerCounter, ServerCounter};
-use weir_stats::Field;
+use weir_stats::StatsField;
 
 /// Counters with columns.
-pub(super) trait Column: CounterSet {
+pub(super) trait ColumnCounters: CounterSet {
     /// Its column.
-    fn column(self) -> Field;
+    fn column(self) -> StatsField;
 
     /// The counter of a column, if it has one.
-    fn of(field: Field) -> Option<Self>;
+    fn of(field: StatsField) -> Option<Self>;
 }
 
 macro_rules! columns {
     ($($counters:ident { $($counter:ident $field:ident,)* })*) => {$(
-        impl Column for $counters {
-            fn column(self) -> Field {
+        impl ColumnCounters for $counters {
+            fn column(self) -> StatsField {
                 match self {
-                    $(Self::$counter => Field::$field,)*
+                    $(Self::$counter => StatsField::$field,)*
                 }
             }
 
-            fn of(field: Field) -> Option<Self> {
+            fn of(field: StatsField) -> Option<Self> {
                 match field {
-                    $(Field::$field => Some(Self::$counter),)*
+                    $(StatsField::$field => Some(Self::$counter),)*
                     _ => None,
                 }
             }

@@ -18,11 +18,11 @@ pub(super) struct Descriptors {
     /// The first place of the next batch.
     from: usize,
     batch: VecDeque<DescriptorView>,
-    requested: Option<Mailbox<Batch>>,
+    requested: Option<Mailbox<DescriptorBatch>>,
 }
 
 /// Views, and the place behind them unless they are the last.
-type Batch = (Vec<DescriptorView>, Option<usize>);
+type DescriptorBatch = (Vec<DescriptorView>, Option<usize>);
 
 impl Descriptors {
     fn next(&mut self, task: TaskKey) -> NextDescriptor {
@@ -49,7 +49,7 @@ impl Descriptors {
         }
     }
 
-    fn accept(&mut self, (views, next): Batch) {
+    fn accept(&mut self, (views, next): DescriptorBatch) {
         self.batch = views.into();
         (self.worker, self.from) = match next {
             Some(next) => (self.worker, next),
@@ -76,7 +76,7 @@ impl DescriptorTarget for LiveTarget {
 }
 
 /// The descriptors of the current worker, from a place on.
-fn describe(instance: &Instance, from: usize) -> Batch {
+fn describe(instance: &Instance, from: usize) -> DescriptorBatch {
     let (found, next) = weir_sched::registered(from, BATCH);
     // Only their owners are put into a map: there may be thousands of other sessions.
     let numbers: HashSet<i32> = found.iter().map(|one| one.number).collect();

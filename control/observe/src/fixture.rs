@@ -7,18 +7,19 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use weir_assemble::{
-    BuildError, BuiltInstance, Events, NameServersPlan, Options, Parsed, PeersPlan, Resolver, SavedStates,
+    BuildError, BuiltInstance, EventSinks, LoadedConfiguration, NameServersPlan, PeersPlan, ProcessValues,
+    Resolver, SavedStates,
 };
+use weir_cli::{CliSession, SessionSettings, TransportAction};
 use weir_cli::{Level, SeverityOutput};
-use weir_cli::{Session, SessionSettings, Status};
 use weir_counting::Counting;
 use weir_expr::{Loader, TimeZone};
 use weir_model::{Config, Global};
 use weir_observe::files::SystemFiles;
-use weir_stream::instance::{Hooks, Identity, Instance};
+use weir_stream::instance::{Hooks, Instance, InstanceIdentity};
 use weir_syntax::{Environment, SharedFiles, SourceMap, StaticFeatures};
 
-use weir_observe::{CliSettings, Live, LiveTarget, Page, ProcessRecord};
+use weir_observe::{CliSettings, LiveProcess, LiveTarget, ProcessRecord, StatisticsPage};
 
 /// Counts the allocations of each test.
 #[global_allocator]
@@ -94,7 +95,7 @@ impl Resolver for NoNames {
 }
 
 /// The process of a configuration.
-pub(crate) fn live(text: &str) -> Live {
+pub(crate) fn live(text: &str) -> LiveProcess {
     try_live(text, &NoNames, false).expect("a configuration without names")
 }
 
@@ -103,13 +104,13 @@ pub(crate) fn try_live(
     text: &str,
     resolver: &dyn Resolver,
     ignore_unknown_names: bool,
-) -> Result<Live, Vec<String>> {
+) -> Result<LiveProcess, Vec<String>> {
     let (record, config) = read(text)?;
     let BuiltInstance { instance, tls, log_sinks } =
         built(config, &record.events, resolver, ignore_unknown_names)?;
     record.events.attach(&instance).map_err(said)?;
-    Ok(Live::new(|live| {
-        let hooks = Hooks { statistics: Some(Box::new(Page::new(live))), ..Hooks::default() };
+    Ok(LiveProcess::new(|live| {
+        let hooks = Hooks { statistics: Some(Box::new(StatisticsPage::new(live))), ..Hooks::default() };
         let instance = instance.with_hooks(hooks);
         let record = |_: &Arc<Instance>| ProcessRecord { tls: Some(tls), log_sinks, ..record };
         (instance, record)
@@ -127,7 +128,7 @@ fn said(errors: Vec<BuildError>) -> Vec<String> {
 
 fn built(
     config: Config,
-    events: &Events,
+    events: &EventSinks,
     resolver: &dyn Resolver,
     ignore_unknown_names: bool,
 ) -> Result<BuiltInstance, Vec<String>> {
@@ -140,11 +141,11 @@ static NO_STATES: LazyLock<SavedStates> = LazyLock::new(SavedStates::default);
 
 /// The facts of a process of one worker.
 pub(crate) fn options<'o>(
-    events: &'o Events,
+    events: &'o EventSinks,
     resolver: &'o dyn Resolver,
     ignore_unknown_names: bool,
-) -> Options<'o> {
-    Options {
+) -> ProcessValues<'o> {
+    ProcessValues {
         files: SharedFiles::new(SystemFiles),
         workers: 1,
         connections: 1000,
@@ -155,7 +156,7 @@ pub(crate) fn options<'o>(
         resolver,
         states: &NO_STATES,
         ignore_unknown_names,
-        identity: Identity {
+        identity: InstanceIdentity {
             hostname: "vm".to_owned(),
             node: "vm".to_owned(),
             process_id: 7,
@@ -168,7 +169,7 @@ pub(crate) fn options<'o>(
 }
 
 /// The process of a configuration, and its global section.
-pub(crate) fn live_with_global(text: &str) -> (Live, Global) {
+pub(crate) fn live_with_global(text: &str) -> (LiveProcess, Global) {
     let (_, config) = read(text).expect("rings in memory");
     (live(text), config.global)
 }
@@ -184,8 +185,8 @@ pub(crate) fn read(text: &str) -> Result<(ProcessRecord, Config), Vec<String>> {
 pub(crate) fn read_only(text: &str) -> (ProcessRecord, Config) {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
-    let Parsed { outcome, registry, patterns, token_keys, variable_names } =
-        Parsed::read(&sources, &Files, &StaticFeatures::default(), Environment::new());
+    let LoadedConfiguration { outcome, registry, patterns, token_keys, variable_names } =
+        LoadedConfiguration::read(&sources, &Files, &StaticFeatures::default(), Environment::new());
     let messages: Vec<_> =
         outcome.diagnostics.iter().map(|diagnostic| diagnostic.classic_message(&sources)).collect();
     assert!(messages.is_empty(), "{messages:?}");
@@ -212,19 +213,19 @@ pub(crate) fn settings() -> CliSettings {
 }
 
 /// The output for an administrator who sends this on one connection.
-pub(crate) fn run_command(live: &Live, text: &str) -> String {
+pub(crate) fn run_command(live: &LiveProcess, text: &str) -> String {
     let mut target = LiveTarget::new(live, weir_sched::current());
-    let mut session = Session::new(SessionSettings { level: Level::Admin, ..SessionSettings::default() });
+    let mut session = CliSession::new(SessionSettings { level: Level::Admin, ..SessionSettings::default() });
     session.feed(text.as_bytes());
     session.feed(b"\n");
     session.end_of_input();
     let mut out = Vec::new();
-    while session.run(&mut target, 0, usize::MAX, &mut out) != Status::Close {}
+    while session.run(&mut target, 0, usize::MAX, &mut out) != TransportAction::Close {}
     String::from_utf8(out).expect("answers are text")
 }
 
 /// Runs a test on a worker, in a process with a backend `farm` of this size.
-pub(crate) fn with_backend(servers: usize, test: impl FnOnce(Live) + 'static) {
+pub(crate) fn with_backend(servers: usize, test: impl FnOnce(LiveProcess) + 'static) {
     let lines: String =
         (1..=servers).map(|at| format!("    server s{at} 127.0.0.1:80 weight 10\n")).collect();
     let text = format!(
@@ -235,7 +236,7 @@ pub(crate) fn with_backend(servers: usize, test: impl FnOnce(Live) + 'static) {
 }
 
 /// Runs a test on a worker, with the process of [`CONFIGURATION`].
-pub(crate) fn with_live(test: impl FnOnce(Live) + 'static) {
+pub(crate) fn with_live(test: impl FnOnce(LiveProcess) + 'static) {
     let done = weir_sched::run(async move { test(live(CONFIGURATION)) }).expect("a worker");
     assert!(done.is_some(), "the test ends");
 }

@@ -1,10 +1,10 @@
 //! The live process as operators see and change it: statistics, the runtime API, the statistics page, metrics.
 //!
-//! Everything reads a [`Live`]: the [`Instance`], which streams use, and a [`ProcessRecord`], which only operators need. A process that
-//! serves nothing creates them on demand: [`MasterView`]. [`Page`] serves the statistics page and Prometheus; [`LiveTarget`] is the target
-//! of a session of the runtime API; [`pulse::start`] takes the measurements of each worker once a second.
+//! Everything reads a [`LiveProcess`]: the [`Instance`], which streams use, and a [`ProcessRecord`], which only operators need. A process
+//! that serves nothing creates them on demand: [`MasterView`]. [`StatisticsPage`] serves the statistics page and Prometheus; [`LiveTarget`]
+//! is the target of a session of the runtime API; [`pulse::start`] takes the measurements of each worker once a second.
 //!
-//! The crate does not know how a process starts, listens and ends, and how operators reach it. Begin with [`Live`].
+//! The crate does not know how a process starts, listens and ends, and how operators reach it. Begin with [`LiveProcess`].
 
 #[cfg(test)]
 extern crate self as weir_observe;
@@ -42,25 +42,25 @@ pub mod work_target;
 
 pub use checks::CheckedProcess;
 pub use master_view::MasterView;
-pub use ocsp_updates::OcspUpdates;
+pub use ocsp_updates::OcspRenewals;
 pub use record::{CliSettings, CliSocket, FrontendSwitch, ProcessRecord, RecordedLimits};
-pub use statistics_page::Page;
+pub use statistics_page::StatisticsPage;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
-use weir_backend::News;
+use weir_backend::BackendNews;
 use weir_sched::TaskKey;
 use weir_stream::instance::Instance;
 use weir_stream::worker::ProcessCounters;
 
 use descriptor_target::Descriptors;
-use session_target::{Listing, Shutdown};
+use session_target::{SessionListing, Shutdown};
 use work_target::Census;
 
 /// The observable state of the process.
 #[derive(Clone)]
-pub struct Live {
+pub struct LiveProcess {
     /// The state that streams use.
     pub instance: Arc<Instance>,
     /// The state that only operators need.
@@ -74,10 +74,10 @@ pub struct WeakLive {
     record: Weak<ProcessRecord>,
 }
 
-impl Live {
+impl LiveProcess {
     /// An instance and a record that refer to each other. `make` gets a reference for the objects inside, and returns the instance and
     /// a function that makes the record once the instance is shared.
-    pub fn new<R>(make: impl FnOnce(&WeakLive) -> (Instance, R)) -> Live
+    pub fn new<R>(make: impl FnOnce(&WeakLive) -> (Instance, R)) -> LiveProcess
     where
         R: FnOnce(&Arc<Instance>) -> ProcessRecord,
     {
@@ -95,7 +95,7 @@ impl Live {
             shared = Some(instance);
             record
         });
-        Live { instance: shared.expect("it was made with the record"), record }
+        LiveProcess { instance: shared.expect("it was made with the record"), record }
     }
 
     /// A weak reference to this state.
@@ -106,12 +106,12 @@ impl Live {
 
 impl WeakLive {
     /// The state; `None` once its owners dropped it.
-    pub fn upgrade(&self) -> Option<Live> {
-        Some(Live { instance: self.instance.upgrade()?, record: self.record.upgrade()? })
+    pub fn upgrade(&self) -> Option<LiveProcess> {
+        Some(LiveProcess { instance: self.instance.upgrade()?, record: self.record.upgrade()? })
     }
 
     /// Logs the changes of servers, and starts the work that follows from them.
-    pub fn report(&self, news: News) {
+    pub fn report(&self, news: BackendNews) {
         if let Some(live) = self.upgrade() {
             notices::report(&live, news);
         }
@@ -120,11 +120,11 @@ impl WeakLive {
 
 /// The target of one session of the runtime API.
 pub struct LiveTarget {
-    live: Live,
+    live: LiveProcess,
     /// The session's task: it is woken when other workers have answered.
     task: TaskKey,
     /// The listing of sessions in progress.
-    listing: Option<Listing>,
+    listing: Option<SessionListing>,
     /// The listing of descriptors in progress.
     descriptors: Option<Descriptors>,
     /// The end of a session on another worker, in progress.
@@ -137,7 +137,7 @@ pub struct LiveTarget {
 
 impl LiveTarget {
     /// The target of a session that runs in the task `task`.
-    pub fn new(live: &Live, task: TaskKey) -> Self {
+    pub fn new(live: &LiveProcess, task: TaskKey) -> Self {
         LiveTarget {
             live: live.clone(),
             task,

@@ -7,10 +7,10 @@ use weir_mail::Mail;
 use weir_model::Severity;
 use weir_stream::instance::Proxy;
 
-use super::Live;
+use super::LiveProcess;
 
 /// Sends a mail with a log message, if the proxy is configured for it.
-pub(super) fn send(live: &Live, proxy: &Proxy, level: MailLevel, text: &str) {
+pub(super) fn send(live: &LiveProcess, proxy: &Proxy, level: MailLevel, text: &str) {
     let Some(alert) = &proxy.config.settings.mail_alert else { return };
     let severity = match level {
         MailLevel::Alert => Severity::Alert,

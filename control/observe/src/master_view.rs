@@ -1,6 +1,6 @@
 //! The view of a process that serves nothing: a master, while its `mcli-debug-mode` is on.
 //!
-//! It has neither proxies nor listeners of traffic nor a configuration, so its [`Live`] is that of an empty one:
+//! It has neither proxies nor listeners of traffic nor a configuration, so its [`LiveProcess`] is that of an empty one:
 //! commands find
 //! no server to change, and show the process's own state. It is created at the first use, and kept. Only counters that
 //! need it are kept from the beginning.
@@ -9,17 +9,17 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use weir_assemble::{BuiltInstance, NameServersPlan, Options, PeersPlan, SavedStates, SystemResolver};
+use weir_assemble::{BuiltInstance, NameServersPlan, PeersPlan, ProcessValues, SavedStates, SystemResolver};
 use weir_model::Config;
 use weir_net::{ConnectionLimit, Permit};
-use weir_stream::instance::{Hooks, Identity, Instance};
+use weir_stream::instance::{Hooks, Instance, InstanceIdentity};
 use weir_stream::worker::ProcessCounters;
 use weir_sync::CachePadded;
 use weir_syntax::SharedFiles;
 use weir_sys::{process as system, users};
 
 use super::record::{CliSocket, RecordedLimits};
-use super::{Live, Page, ProcessRecord, count_client, pulse, work_target};
+use super::{LiveProcess, ProcessRecord, StatisticsPage, count_client, pulse, work_target};
 use crate::files::SystemFiles;
 use crate::messages::Messages;
 
@@ -32,7 +32,7 @@ pub struct MasterView {
     counters: RefCell<Vec<Arc<CachePadded<ProcessCounters>>>>,
     /// The time from the start until it was ready.
     boot_ms: Cell<u32>,
-    live: OnceCell<Live>,
+    live: OnceCell<LiveProcess>,
 }
 
 impl MasterView {
@@ -73,7 +73,7 @@ impl MasterView {
     }
 
     /// The state of the process, if it was created.
-    pub fn seen(&self) -> Option<Live> {
+    pub fn seen(&self) -> Option<LiveProcess> {
         self.live.get().cloned()
     }
 
@@ -83,7 +83,7 @@ impl MasterView {
         messages: &'static Messages,
         sockets: impl FnOnce() -> Vec<CliSocket>,
         leaves: bool,
-    ) -> Live {
+    ) -> LiveProcess {
         let live = self.live.get_or_init(|| {
             let live = self.make(messages, sockets().into_iter().map(Arc::new).collect());
             live.instance.stopping.store(leaves, SeqCst);
@@ -94,7 +94,7 @@ impl MasterView {
         live.clone()
     }
 
-    fn make(&self, messages: &'static Messages, cli_sockets: Vec<Arc<CliSocket>>) -> Live {
+    fn make(&self, messages: &'static Messages, cli_sockets: Vec<Arc<CliSocket>>) -> LiveProcess {
         let nothing = Config::default();
         let resolver = SystemResolver::default();
         let events =
@@ -102,7 +102,7 @@ impl MasterView {
         let open_files = system::descriptor_limit().soft.unwrap_or(u64::MAX);
         let open_files = u32::try_from(open_files).unwrap_or(u32::MAX);
         let hostname = users::host_name();
-        let options = Options {
+        let options = ProcessValues {
             files: SharedFiles::default(),
             workers: 1,
             connections: 0,
@@ -113,7 +113,7 @@ impl MasterView {
             resolver: &resolver,
             states: &SavedStates::default(),
             ignore_unknown_names: false,
-            identity: Identity {
+            identity: InstanceIdentity {
                 node: hostname.clone(),
                 hostname,
                 process_id: system::id(),
@@ -128,8 +128,8 @@ impl MasterView {
             weir_assemble::instance(nothing, options, &mut peers, &mut name_servers)
                 .expect("without proxies no proxy has a fault");
         instance.process_counters = self.counters.take();
-        Live::new(|live| {
-            let hooks = Hooks { statistics: Some(Box::new(Page::new(live))), ..Hooks::default() };
+        LiveProcess::new(|live| {
+            let hooks = Hooks { statistics: Some(Box::new(StatisticsPage::new(live))), ..Hooks::default() };
             let instance = instance.with_hooks(hooks);
             let record = |_: &Arc<Instance>| ProcessRecord {
                 events,
@@ -155,7 +155,7 @@ mod tests {
     static MESSAGES: Messages = Messages::new();
 
     #[track_caller]
-    fn check(live: &Live, command: &str, lines: &[&str]) {
+    fn check(live: &LiveProcess, command: &str, lines: &[&str]) {
         let answer = run_command(live, command);
         for line in lines {
             assert!(answer.lines().any(|known| known == *line), "{line} in {answer}");

@@ -1,15 +1,15 @@
 //! The output for Prometheus: the rows of the statistics, stick-tables and name servers.
 
 use weir_memory::shortage;
-use weir_mux::{Made, Service};
+use weir_mux::{BodyProducer, ProducerStep};
 use weir_resolvers::QueryCounter;
 use weir_stats::prometheus::{NameServerMetrics, ScrapeMemory, TableMetrics};
-use weir_stats::{MetricsDump, MetricsRequest, MetricsSource, Progress};
-use weir_stream::instance::service::Page;
+use weir_stats::{DumpProgress, MetricsDump, MetricsRequest, MetricsSource};
+use weir_stream::instance::service::PageService;
 
-use super::Live;
+use super::LiveProcess;
 
-impl MetricsSource for Live {
+impl MetricsSource for LiveProcess {
     fn table(&self, position: usize) -> Option<TableMetrics<'_>> {
         let table = self.instance.tables.get(position)?;
         let declaration = table.declaration();
@@ -38,12 +38,12 @@ impl MetricsSource for Live {
 }
 
 /// The answer to a scrape with this query and this `Accept` field; `None` if the query is invalid.
-pub(super) fn page(live: &Live, query: &[u8], accept: &[u8]) -> Option<Page> {
+pub(super) fn page(live: &LiveProcess, query: &[u8], accept: &[u8]) -> Option<PageService> {
     let request = MetricsRequest::parse(query)?.accepting(accept);
     let content_type = request.form.content_type();
     let scrape = Scrape { live: live.clone(), dump: MetricsDump::new(request, &MEMORY) };
-    let body: Option<Box<dyn Service>> = Some(Box::new(scrape));
-    Some(Page { status: 200, content_type, policy: None, location: None, refresh: None, body })
+    let body: Option<Box<dyn BodyProducer>> = Some(Box::new(scrape));
+    Some(PageService { status: 200, content_type, policy: None, location: None, refresh: None, body })
 }
 
 /// Two scrapes of ten thousand servers, or one of twenty-five thousand, read each server once.
@@ -51,16 +51,16 @@ static MEMORY: ScrapeMemory = ScrapeMemory::new(16 << 20, shortage::is_short);
 
 /// A scrape in progress.
 struct Scrape {
-    live: Live,
+    live: LiveProcess,
     dump: MetricsDump,
 }
 
-impl Service for Scrape {
-    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> Made {
+impl BodyProducer for Scrape {
+    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> ProducerStep {
         let enough = out.len().saturating_add(enough);
         match self.dump.advance(&self.live, enough, out) {
-            Progress::More => Made::More,
-            Progress::Done => Made::Last,
+            DumpProgress::More => ProducerStep::More,
+            DumpProgress::Done => ProducerStep::Last,
         }
     }
 }
@@ -72,7 +72,7 @@ mod tests {
     use super::super::fixture::with_live;
     use super::*;
 
-    fn scrape(live: &Live, query: &str) -> String {
+    fn scrape(live: &LiveProcess, query: &str) -> String {
         let page = live.instance.hooks.statistics.as_ref().expect("a page").metrics(
             &live.instance,
             query.as_bytes(),
@@ -80,7 +80,7 @@ mod tests {
         );
         let mut service = page.and_then(|page| page.body).expect("a scrape has a body");
         let mut body = Vec::new();
-        while service.advance(100, &mut body) == Made::More {}
+        while service.advance(100, &mut body) == ProducerStep::More {}
         String::from_utf8(body).unwrap()
     }
 

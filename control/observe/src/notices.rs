@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 
 use weir_backend::{
-    BatchEnd, Change, ChangeError, EjectionEnd, Followers, News, Passage, Reason, Server, Urgency,
+    BackendNews, BatchEnd, ChangeError, EjectionEnd, Followers, Passage, Reason, Server, ServerChange,
+    Urgency,
 };
 use weir_events::Level;
 use weir_sched::{Class, Kind, Tick};
@@ -14,14 +15,14 @@ use weir_stream::ending::By;
 use weir_stream::instance::{Proxy, ProxyState};
 use weir_stream::log::announce;
 
-use super::{Live, mail, now_ms, session_target};
+use super::{LiveProcess, mail, now_ms, session_target};
 
 /// Changes a server for an operator, and logs the result.
 pub(super) fn change_server(
-    live: &Live,
+    live: &LiveProcess,
     proxy: &Proxy,
     server: &Server,
-    change: Change,
+    change: ServerChange,
 ) -> Result<(), ChangeError> {
     let Some(backend) = &proxy.backend else { return Err(ChangeError::NoSuchServer) };
     let news = backend.change_for(server.key(), change, Reason::Operator, now_ms())?;
@@ -30,7 +31,7 @@ pub(super) fn change_server(
 }
 
 /// Logs the result of a change, and starts its delayed effects.
-pub(super) fn report(live: &Live, news: News) {
+pub(super) fn report(live: &LiveProcess, news: BackendNews) {
     for notice in &news.notices {
         let Some(proxy) = live.instance.proxies.get(notice.proxy) else { continue };
         let level = match notice.urgency {
@@ -59,7 +60,7 @@ pub(super) fn report(live: &Live, news: News) {
 }
 
 /// Applies changes to the servers that track the changed ones, a portion at a time.
-async fn notify_followers(live: Live, later: Vec<Followers>) {
+async fn notify_followers(live: LiveProcess, later: Vec<Followers>) {
     let mut later = VecDeque::from(later);
     while let Some(followers) = later.pop_front() {
         weir_sched::yield_now().await;
@@ -73,7 +74,7 @@ async fn notify_followers(live: Live, later: Vec<Followers>) {
 }
 
 /// Ends ejections at their time.
-async fn end_ejections(live: Live, end: EjectionEnd) {
+async fn end_ejections(live: LiveProcess, end: EjectionEnd) {
     weir_sched::sleep_until(Tick::from_ms(end.at_ms)).await;
     let proxy = live.instance.proxies.get(end.proxy);
     if let Some(backend) = proxy.and_then(|proxy| proxy.backend.as_ref()) {
@@ -82,7 +83,7 @@ async fn end_ejections(live: Live, end: EjectionEnd) {
 }
 
 /// Recomputes the servers for new visitors after a batch of changes, if that was postponed.
-async fn settle(live: Live, end: BatchEnd) {
+async fn settle(live: LiveProcess, end: BatchEnd) {
     weir_sched::sleep_until(Tick::from_ms(end.at_ms)).await;
     let proxy = live.instance.proxies.get(end.proxy);
     if let Some(backend) = proxy.and_then(|proxy| proxy.backend.as_ref()) {
@@ -116,7 +117,7 @@ fn end_sessions(proxy: &Proxy, passage: &Passage) {
 }
 
 /// Pauses, resumes or stops a frontend, and logs it. False when it cannot be resumed, because another process has its address.
-pub(super) fn change_frontend_state(live: &Live, proxy: &Proxy, state: ProxyState) -> bool {
+pub(super) fn change_frontend_state(live: &LiveProcess, proxy: &Proxy, state: ProxyState) -> bool {
     let Some(frontends) = &live.record.frontends else {
         // The listening sockets do not exist yet.
         proxy.set_state(state);
@@ -140,7 +141,7 @@ pub(super) fn change_frontend_state(live: &Live, proxy: &Proxy, state: ProxyStat
 }
 
 /// Writes to the proxy's logs, and to standard error.
-fn say(live: &Live, proxy: &Proxy, level: Level, text: &str) {
+fn say(live: &LiveProcess, proxy: &Proxy, level: Level, text: &str) {
     announce(proxy, level, text.as_bytes());
     if let Some(messages) = live.record.messages {
         match level {

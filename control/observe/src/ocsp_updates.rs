@@ -12,33 +12,33 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_cli::target::{Later, OcspUpdate};
-use weir_client::{Client, Failure, Outcome, Request, Url};
+use weir_client::{Client, Request, RequestFailure, RequestOutcome, Url};
 use weir_events::Level;
 use weir_expr::{WallTime, time};
 use weir_resolvers::Resolvers;
 use weir_sched::{Class, Kind, TaskKey, Tick, caught, now, wait};
 use weir_tls::LiveUpstream;
-use weir_tls::ocsp::Response;
+use weir_tls::ocsp::OcspResponse;
 
-use super::Live;
-use weir_assemble::{ClientPlan, LiveTls, RenewalFault, Subject};
+use super::LiveProcess;
+use weir_assemble::{ClientPlan, LiveTls, RenewalFault, RenewalSubject};
 
 /// All responses that are renewed, with the results.
 #[derive(Debug)]
-pub struct OcspUpdates {
+pub struct OcspRenewals {
     /// The sender of the requests.
     pub client: Client,
     delays: Delays,
     proxy: Option<SocketAddr>,
-    state: Mutex<State>,
+    state: Mutex<RenewalState>,
     /// Held while the state is brought up to date, which reads the certificates without the state's lock.
     aligning: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RenewalState {
     /// By the response's key in the runtime API.
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, ScheduledRenewal>,
     /// The number of updates in progress.
     under_way: usize,
     /// The task that waits for the next due time.
@@ -47,9 +47,9 @@ struct State {
     is_stale: bool,
 }
 
-impl State {
+impl RenewalState {
     /// Takes the responses that are due now and may be updated; also returns when the next one is due.
-    fn take_due(&mut self, at: u64) -> (Vec<Subject>, Option<u64>) {
+    fn take_due(&mut self, at: u64) -> (Vec<RenewalSubject>, Option<u64>) {
         let mut waiting: Vec<(u64, String)> = self
             .entries
             .values()
@@ -91,8 +91,8 @@ impl Delays {
 }
 
 #[derive(Debug)]
-struct Entry {
-    subject: Subject,
+struct ScheduledRenewal {
+    subject: RenewalSubject,
     /// When the next update is due, in seconds since 1970.
     due: u64,
     is_under_way: bool,
@@ -139,20 +139,20 @@ const NO_RESPONSE: u8 = 3;
 const NOT_BELIEVED: u8 = 4;
 const NOT_SHOWN: u8 = 5;
 
-impl OcspUpdates {
+impl OcspRenewals {
     /// Updates begin with [`start`].
     pub fn new(plan: &ClientPlan, tls: Option<Arc<LiveUpstream>>, resolvers: Arc<Resolvers>) -> Self {
-        OcspUpdates {
+        OcspRenewals {
             client: plan.client(tls, resolvers),
             delays: Delays { least: plan.updates.least_delay.into(), most: plan.updates.most_delay.into() },
             proxy: plan.proxy,
             // `align` reads the certificates.
-            state: Mutex::new(State { is_stale: true, ..State::default() }),
+            state: Mutex::new(RenewalState { is_stale: true, ..RenewalState::default() }),
             aligning: Mutex::new(()),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RenewalState> {
         lock(&self.state)
     }
 
@@ -173,7 +173,7 @@ impl OcspUpdates {
     /// Records the result of an update. Returns how many updates of this response failed, and how many did not.
     fn conclude(
         &self,
-        subject: &Subject,
+        subject: &RenewalSubject,
         verdict: &UpdateResult,
         good_until: Option<u64>,
         at: u64,
@@ -213,9 +213,9 @@ impl OcspUpdates {
     pub(super) fn list(&self, tls: &LiveTls) -> Vec<OcspUpdate> {
         self.align(tls, seconds());
         let state = self.state();
-        let mut listed: Vec<&Entry> = state.entries.values().collect();
+        let mut listed: Vec<&ScheduledRenewal> = state.entries.values().collect();
         listed.sort_by_key(|entry| entry.due);
-        let view = |entry: &Entry| OcspUpdate {
+        let view = |entry: &ScheduledRenewal| OcspUpdate {
             key: entry.subject.key.clone(),
             path: entry.subject.path.to_string(),
             due: entry.due,
@@ -229,7 +229,7 @@ impl OcspUpdates {
     }
 
     /// Queries the responder.
-    async fn query(&self, subject: &Subject) -> Result<(Exchange, Outcome), UpdateResult> {
+    async fn query(&self, subject: &RenewalSubject) -> Result<(OcspRequest, RequestOutcome), UpdateResult> {
         let unfit = |why: &str| UpdateResult::of(HTTP_ERROR, why.to_owned());
         let responder = subject.responder.as_deref().unwrap_or_default();
         let mut url = Url::parse(responder).map_err(unfit)?;
@@ -246,19 +246,19 @@ impl OcspUpdates {
             Request { method, url: &url, proxy, content_type: "application/ocsp-request", body: &body };
         let began_us = weir_sched::wall_us();
         let outcome = self.client.send(&request).await;
-        Ok((Exchange { method, url, began_us }, outcome))
+        Ok((OcspRequest { method, url, began_us }, outcome))
     }
 }
 
 /// A request that was made.
-struct Exchange {
+struct OcspRequest {
     method: &'static str,
     url: Url,
     began_us: u64,
 }
 
 /// The response that an answer carries.
-fn response_of(outcome: &Outcome) -> Result<&[u8], UpdateResult> {
+fn response_of(outcome: &RequestOutcome) -> Result<&[u8], UpdateResult> {
     let answer = match &outcome.answer {
         Ok(answer) => answer,
         Err(failure) => {
@@ -280,10 +280,10 @@ fn response_of(outcome: &Outcome) -> Result<&[u8], UpdateResult> {
 /// Adopts the current set of responses to renew, if certificates changed; those already known keep their state. A second caller waits: the
 /// keeper would find nothing to do and sleep, and operators would see an empty list.
 fn align(
-    state: &Mutex<State>,
+    state: &Mutex<RenewalState>,
     aligning: &Mutex<()>,
     delays: &Delays,
-    renewed: impl FnOnce() -> Vec<Subject>,
+    renewed: impl FnOnce() -> Vec<RenewalSubject>,
     at: u64,
 ) {
     let _aligning = lock(aligning);
@@ -297,10 +297,10 @@ fn align(
         let entry = match former.remove(&subject.key) {
             // An operator gave it another response: that is good for a while.
             Some(known) if known.subject.good_until != subject.good_until && !known.is_under_way => {
-                Entry { due: delays.after(subject.good_until, at), subject, ..known }
+                ScheduledRenewal { due: delays.after(subject.good_until, at), subject, ..known }
             }
-            Some(known) => Entry { subject, ..known },
-            None => Entry {
+            Some(known) => ScheduledRenewal { subject, ..known },
+            None => ScheduledRenewal {
                 due: subject.good_until.map_or(at, |_| delays.after(subject.good_until, at)),
                 subject,
                 is_under_way: false,
@@ -319,14 +319,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Starts the keeper on the current worker.
-pub fn start(live: &Live) {
+pub fn start(live: &LiveProcess) {
     let (Some(updates), Some(tls)) = (&live.record.ocsp_updates, &live.record.tls) else { return };
     let watching = Arc::clone(updates);
     tls.watch(move || watching.note_change());
     weir_sched::spawn(&KEEPER, Class::Bulk, keep(live.clone(), Arc::clone(updates), Arc::clone(tls)));
 }
 
-async fn keep(live: Live, updates: Arc<OcspUpdates>, tls: Arc<LiveTls>) {
+async fn keep(live: LiveProcess, updates: Arc<OcspRenewals>, tls: Arc<LiveTls>) {
     updates.state().keeper = Some(weir_sched::current());
     loop {
         let at = seconds();
@@ -346,11 +346,11 @@ async fn keep(live: Live, updates: Arc<OcspUpdates>, tls: Arc<LiveTls>) {
 
 /// Renews one response. Returns the response now shown, or the reason for a failure.
 async fn renew(
-    live: Live,
-    updates: &OcspUpdates,
+    live: LiveProcess,
+    updates: &OcspRenewals,
     tls: &LiveTls,
-    subject: &Subject,
-) -> Result<Response, String> {
+    subject: &RenewalSubject,
+) -> Result<OcspResponse, String> {
     let renewed = match updates.query(subject).await {
         Ok((exchange, outcome)) => {
             log_exchange(&live, &exchange, &outcome);
@@ -364,7 +364,7 @@ async fn renew(
         Err(verdict) => Err(verdict),
     };
     let verdict = renewed.as_ref().err().cloned().unwrap_or(UpdateResult::of(SUCCESSFUL, None));
-    let good_until = renewed.as_ref().ok().map(Response::good_until);
+    let good_until = renewed.as_ref().ok().map(OcspResponse::good_until);
     let (failures, successes) = updates.conclude(subject, &verdict, good_until, seconds());
     let (code, text) = (verdict.code, verdict.text());
     let line = format!("<OCSP-UPDATE> {} {code} \"{text}\" {failures} {successes}", subject.path);
@@ -373,9 +373,9 @@ async fn renew(
 }
 
 /// The result of an operator's request.
-struct Update(Arc<Mutex<Option<String>>>);
+struct RenewalResult(Arc<Mutex<Option<String>>>);
 
-impl Later for Update {
+impl Later for RenewalResult {
     fn take(&mut self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -385,7 +385,7 @@ impl Later for Update {
 ///
 /// # Errors
 /// The reason why no request can be sent.
-pub(super) fn update_now(live: &Live, path: &str, task: TaskKey) -> Result<Box<dyn Later>, String> {
+pub(super) fn update_now(live: &LiveProcess, path: &str, task: TaskKey) -> Result<Box<dyn Later>, String> {
     let none = || "there are no certificates".to_owned();
     let tls = live.record.tls.clone().ok_or_else(none)?;
     let updates = live.record.ocsp_updates.clone().ok_or_else(none)?;
@@ -409,7 +409,7 @@ pub(super) fn in_background(task: TaskKey, work: impl Future<Output = String> + 
         *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
         weir_sched::wake(task);
     });
-    Box::new(Update(place))
+    Box::new(RenewalResult(place))
 }
 
 /// Sends a request for an operator (manual, "httpclient"); returns the response verbatim.
@@ -417,7 +417,7 @@ pub(super) fn in_background(task: TaskKey, work: impl Future<Output = String> + 
 /// # Errors
 /// Why it cannot be sent.
 pub(super) fn request_now(
-    live: &Live,
+    live: &LiveProcess,
     method: &str,
     url: &str,
     task: TaskKey,
@@ -443,7 +443,7 @@ pub(super) fn request_now(
 }
 
 /// Logs a failed request in the format of traffic; successful ones are not logged.
-fn log_exchange(live: &Live, exchange: &Exchange, outcome: &Outcome) {
+fn log_exchange(live: &LiveProcess, exchange: &OcspRequest, outcome: &RequestOutcome) {
     let (status, bytes, state) = match &outcome.answer {
         Ok(answer) => match answer.head.head.status() {
             status @ 500.. => (status, answer.body.len(), "--"),
@@ -475,18 +475,18 @@ fn wall_time(us: u64) -> WallTime {
 }
 
 /// The status that represents a failure in a log, with the termination code.
-fn ending(failure: Failure) -> (u16, &'static str) {
+fn ending(failure: RequestFailure) -> (u16, &'static str) {
     match failure {
-        Failure::UnknownHost => (503, "LR"),
-        Failure::NoConnection(_) | Failure::NoTls | Failure::Handshake(_) => (503, "SC"),
-        Failure::NoConnectionInTime => (503, "sC"),
-        Failure::Broken(_) | Failure::Cut => (502, "SH"),
-        Failure::NoAnswerInTime => (504, "sH"),
-        Failure::Malformed | Failure::TooLarge => (502, "PH"),
+        RequestFailure::UnknownHost => (503, "LR"),
+        RequestFailure::NoConnection(_) | RequestFailure::NoTls | RequestFailure::Handshake(_) => (503, "SC"),
+        RequestFailure::NoConnectionInTime => (503, "sC"),
+        RequestFailure::Broken(_) | RequestFailure::Cut => (502, "SH"),
+        RequestFailure::NoAnswerInTime => (504, "sH"),
+        RequestFailure::Malformed | RequestFailure::TooLarge => (502, "PH"),
     }
 }
 
-fn log(live: &Live, level: Level, line: &str) {
+fn log(live: &LiveProcess, level: Level, line: &str) {
     let sinks = &live.record.log_sinks;
     weir_stream::log::send_line(sinks, &live.record.log_tag, level, line.as_bytes());
 }
@@ -521,10 +521,10 @@ mod tests {
         check(Some(99_000), 13_600);
     }
 
-    fn entry(number: usize, due: u64) -> (String, Entry) {
+    fn entry(number: usize, due: u64) -> (String, ScheduledRenewal) {
         let id = CertId { name_hash: [].into(), key_hash: [].into(), serial: [number as u8].into() };
         let key = format!("{number:02}");
-        let subject = Subject {
+        let subject = RenewalSubject {
             key: key.clone(),
             path: "a.pem".into(),
             id,
@@ -534,19 +534,26 @@ mod tests {
             is_renewed: true,
         };
         let last = UpdateResult::default();
-        let entry =
-            Entry { subject, due, is_under_way: false, renewed: None, successes: 0, failures: 0, last };
+        let entry = ScheduledRenewal {
+            subject,
+            due,
+            is_under_way: false,
+            renewed: None,
+            successes: 0,
+            failures: 0,
+            last,
+        };
         (key, entry)
     }
 
-    fn keys(subjects: &[Subject]) -> Vec<&str> {
+    fn keys(subjects: &[RenewalSubject]) -> Vec<&str> {
         subjects.iter().map(|subject| &*subject.key).collect()
     }
 
     #[test]
     fn updates_start_in_the_order_of_due_times_and_a_few_at_once() {
         let entries = (0..12).map(|number| entry(number, 100 - number as u64)).chain([entry(20, 500)]);
-        let mut state = State { entries: entries.collect(), ..State::default() };
+        let mut state = RenewalState { entries: entries.collect(), ..RenewalState::default() };
         assert_eq!(state.take_due(80).1, Some(89));
         let (begun, next) = state.take_due(200);
         assert_eq!(keys(&begun), ["11", "10", "09", "08", "07", "06", "05", "04"]);
@@ -558,7 +565,8 @@ mod tests {
 
     #[test]
     fn a_second_caller_waits_for_the_alignment() {
-        let (state, aligning) = (Mutex::new(State { is_stale: true, ..State::default() }), Mutex::new(()));
+        let (state, aligning) =
+            (Mutex::new(RenewalState { is_stale: true, ..RenewalState::default() }), Mutex::new(()));
         let delays = Delays { least: 300, most: 3600 };
         let seen = || lock(&state).entries.len();
         let (begun, has_begun) = std::sync::mpsc::channel();

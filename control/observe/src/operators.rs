@@ -10,7 +10,7 @@ use weir_net::Connection;
 use weir_sched::TaskKey;
 use weir_sys::Address;
 
-use super::{Live, names, now_ms};
+use super::{LiveProcess, names, now_ms};
 use crate::CliSettings;
 
 /// One client, listed on its worker until it is dropped.
@@ -27,7 +27,12 @@ pub struct Operator {
 
 impl Operator {
     /// Lists the client of the current task on this worker.
-    pub fn enlist(live: &Live, settings: &CliSettings, peer: &Address, client: &Connection) -> Rc<Self> {
+    pub fn enlist(
+        live: &LiveProcess,
+        settings: &CliSettings,
+        peer: &Address,
+        client: &Connection,
+    ) -> Rc<Self> {
         let sockets = &live.record.cli_sockets;
         // Counted from 1, as listeners; the master's channel is not among the sockets of lines.
         let number = sockets.iter().position(|socket| std::ptr::eq(&socket.settings, settings));

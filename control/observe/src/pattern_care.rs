@@ -12,10 +12,10 @@ use weir_expr::pattern::{any_discarded, free_some, take_untidy};
 use weir_sched::{Class, Kind};
 use weir_stream::log::announce;
 
-use super::Live;
+use super::LiveProcess;
 
 /// Starts it on the current worker; one worker is enough.
-pub fn start(live: Live) {
+pub fn start(live: LiveProcess) {
     weir_sched::spawn(&PATTERNS, Class::Bulk, async move {
         let mut next_report = weir_sched::now();
         // Reading large files took memory that is free now.
@@ -46,7 +46,7 @@ pub fn start(live: Live) {
 /// Reorganizes large changed sets, in a thread of low priority. If the thread cannot start, this worker does it: a late
 /// worker is
 /// better than lists that grow with every change.
-fn tidy(live: &Live) {
+fn tidy(live: &LiveProcess) {
     static TIDYING: AtomicBool = AtomicBool::new(false);
     if TIDYING.load(Acquire) || !take_untidy() {
         return;
@@ -80,7 +80,7 @@ fn describe(report: &LimitReport, on_limit: OnLimit) -> String {
 }
 
 /// Writes to standard error, and to every log target of the proxies once: the text contains the rule's position.
-fn say(live: &Live, text: &str) {
+fn say(live: &LiveProcess, text: &str) {
     if let Some(messages) = live.record.messages {
         messages.warning(text);
     }

@@ -145,15 +145,15 @@ impl PatternTarget for LiveTarget {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::{run_command, with_live};
-    use crate::Live;
+    use crate::LiveProcess;
 
     #[track_caller]
-    fn check(live: &Live, command: &str, expected: &str) {
+    fn check(live: &LiveProcess, command: &str, expected: &str) {
         assert_eq!(run_command(live, command), format!("{expected}\n"), "{command}");
     }
 
     /// The entries of a set, without their numbers.
-    fn entries(live: &Live, command: &str) -> Vec<String> {
+    fn entries(live: &LiveProcess, command: &str) -> Vec<String> {
         let answer = run_command(live, command);
         let rest = |line: &str| line.split_once(' ').map(|(_, rest)| rest.to_owned());
         answer.lines().filter_map(rest).collect()

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use weir_backend::{ProcessCounter, ProcessRate};
-use weir_stats::{InfoField, InfoRow, Value};
+use weir_stats::{FieldValue, InfoField, InfoRow};
 use weir_stream::instance::ProxyState;
 use weir_stream::worker::ProcessCounters;
 
 use super::pulse::{PoolPulse, Pulse};
-use super::{Live, now_ms};
+use super::{LiveProcess, now_ms};
 use weir_assemble::LiveTls;
 
 /// The product name that tools expect: HAProxy's.
 const PRODUCT: &str = "HAProxy";
 
 /// Fills all metrics.
-pub(super) fn fill(live: &Live, float: bool, info: &mut InfoRow) {
+pub(super) fn fill(live: &LiveProcess, float: bool, info: &mut InfoRow) {
     product(live, info);
     times(live, float, info);
     limits(live, info);
@@ -27,7 +27,7 @@ pub(super) fn fill(live: &Live, float: bool, info: &mut InfoRow) {
     objects(live, info);
 }
 
-fn product(live: &Live, info: &mut InfoRow) {
+fn product(live: &LiveProcess, info: &mut InfoRow) {
     let record = &live.record;
     info.set(InfoField::Name, PRODUCT);
     info.set(InfoField::Version, record.version.as_str());
@@ -48,12 +48,12 @@ fn product(live: &Live, info: &mut InfoRow) {
     info.set(InfoField::Tainted, "0");
 }
 
-fn times(live: &Live, float: bool, info: &mut InfoRow) {
+fn times(live: &LiveProcess, float: bool, info: &mut InfoRow) {
     let uptime_ms = now_ms().saturating_sub(live.record.started_ms);
     let seconds = uptime_ms / 1000;
     info.set(InfoField::Uptime, duration(seconds).as_str());
     if float {
-        info.set(InfoField::UptimeSec, Value::Float(uptime_ms as f64 / 1000.0));
+        info.set(InfoField::UptimeSec, FieldValue::Float(uptime_ms as f64 / 1000.0));
     } else {
         info.set(InfoField::UptimeSec, narrow(seconds));
     }
@@ -67,7 +67,7 @@ fn duration(seconds: u64) -> String {
     format!("{days}d {}h{:02}m{:02}s", hours % 24, minutes % 60, seconds % 60)
 }
 
-fn limits(live: &Live, info: &mut InfoRow) {
+fn limits(live: &LiveProcess, info: &mut InfoRow) {
     let recorded = &live.record.limits;
     info.set(InfoField::UlimitN, recorded.open_files);
     info.set(InfoField::Maxsock, recorded.sockets);
@@ -80,7 +80,7 @@ fn limits(live: &Live, info: &mut InfoRow) {
     info.set(InfoField::MemmaxMB, narrow(recorded.memory >> 20));
 }
 
-fn traffic(live: &Live, info: &mut InfoRow) {
+fn traffic(live: &LiveProcess, info: &mut InfoRow) {
     let sum = |counter: fn(&ProcessCounters) -> u64| -> u64 {
         live.instance.process_counters.iter().map(|counters| counter(counters)).fold(0, u64::wrapping_add)
     };
@@ -104,7 +104,7 @@ fn traffic(live: &Live, info: &mut InfoRow) {
     info.set(InfoField::BytesOutRate, pulse_sum(live, |pulse| pulse.bytes_out_rate.load(Relaxed)));
 }
 
-fn tls(live: &Live, now_ms: u64, info: &mut InfoRow) {
+fn tls(live: &LiveProcess, now_ms: u64, info: &mut InfoRow) {
     let rates = &live.instance.rates;
     let (now, total) = weir_net::tls_count::sessions();
     info.set(InfoField::MaxSslConns, weir_net::tls_count::most());
@@ -126,11 +126,11 @@ fn tls(live: &Live, now_ms: u64, info: &mut InfoRow) {
     info.set(InfoField::SslCacheMisses, narrow(misses));
 }
 
-fn pulse_sum(live: &Live, counter: impl Fn(&Pulse) -> u64) -> u64 {
+fn pulse_sum(live: &LiveProcess, counter: impl Fn(&Pulse) -> u64) -> u64 {
     live.record.pulses.iter().map(|pulse| counter(pulse)).sum()
 }
 
-fn work(live: &Live, info: &mut InfoRow) {
+fn work(live: &LiveProcess, info: &mut InfoRow) {
     let workers = live.instance.process_counters.len();
     let of_all = |counter: fn(&weir_sched::Activity) -> u64| -> u64 {
         (0..workers).filter_map(|worker| weir_sched::activity(worker, counter)).sum()
@@ -147,7 +147,7 @@ fn work(live: &Live, info: &mut InfoRow) {
 }
 
 /// The totals of `show pools`.
-fn memory(live: &Live, info: &mut InfoRow) {
+fn memory(live: &LiveProcess, info: &mut InfoRow) {
     let bytes_of = |objects: fn(&PoolPulse) -> &AtomicU64| {
         let bytes = |pool: &PoolPulse| objects(pool).load(Relaxed).saturating_mul(pool.size.load(Relaxed));
         pulse_sum(live, |pulse| pulse.pools.iter().map(bytes).sum())
@@ -161,7 +161,7 @@ fn memory(live: &Live, info: &mut InfoRow) {
     info.set(InfoField::PoolFailed, narrow(refused + weir_memory::shortage::shortages().failures));
 }
 
-fn objects(live: &Live, info: &mut InfoRow) {
+fn objects(live: &LiveProcess, info: &mut InfoRow) {
     let open = live.instance.proxies.iter().filter(|proxy| proxy.state() != ProxyState::Stopped);
     let of_relays = live.record.relays.as_ref().map_or(0, |relays| relays.listeners.len());
     let of_proxies = open.map(|proxy| proxy.listeners.len()).sum::<usize>();
@@ -188,7 +188,7 @@ fn objects(live: &Live, info: &mut InfoRow) {
 }
 
 /// Each sink counted once, however many proxies log to it.
-fn dropped_logs(live: &Live) -> u64 {
+fn dropped_logs(live: &LiveProcess) -> u64 {
     let of_proxies = live.instance.proxies.iter().flat_map(|proxy| &proxy.log_sinks);
     let mut seen = HashSet::new();
     let of_relays = live.record.relays.iter().flat_map(|relays| &relays.sinks);

@@ -12,7 +12,7 @@ use weir_expr::{
     Scope, SetCondition, Value, VariableScope, Warnings,
 };
 use weir_formats::CivilTime;
-use weir_resolvers::{NameServer, QueryCounter, Section};
+use weir_resolvers::{NameServer, QueryCounter, ResolversSection};
 use weir_stats::StatsSource;
 use weir_sync::Ring;
 use weir_sync::ring::Wake;
@@ -87,7 +87,7 @@ impl ProcessTarget for LiveTarget {
             name: server.name.to_string(),
             counters: QueryCounter::ALL.map(|counter| server.counters.value(counter)),
         };
-        let of = |section: &Arc<Section>| {
+        let of = |section: &Arc<ResolversSection>| {
             (section.settings.name.to_string(), section.name_servers.iter().map(view).collect())
         };
         sections.unwrap_or_default().iter().map(of).collect()
@@ -223,10 +223,10 @@ fn shown(value: Value<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::{run_command, with_live};
-    use crate::Live;
+    use crate::LiveProcess;
 
     #[track_caller]
-    fn check(live: &Live, command: &str, expected: &str) {
+    fn check(live: &LiveProcess, command: &str, expected: &str) {
         assert_eq!(run_command(live, command), format!("{expected}\n"), "{command}");
     }
 

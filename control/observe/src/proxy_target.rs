@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::{
-    AdminState, Change, CheckKind, CheckResult, DynamicCookies, OperationalState, Redirection,
-    RequestedState, Server, WeightChange,
+    AdminState, CheckKind, CheckResult, DynamicCookies, OperationalState, Redirection, RequestedState,
+    Server, ServerChange, WeightChange,
 };
 use weir_cli::target::{
     AddressChange, BackendKey, CapturedError, CheckRedirection, Direction, ErrorFilter, FrontendKey,
@@ -16,7 +16,7 @@ use weir_cli::target::{
 use weir_dns::Name;
 use weir_events::WallTime;
 use weir_model::{Host, ServerPort};
-use weir_resolvers::{Follower, RenameError};
+use weir_resolvers::{NameFollower, RenameError};
 use weir_stream::ending::By;
 use weir_stream::errors::{self, RefusedMessage};
 use weir_stream::instance::{Instance, Proxy, ProxyState};
@@ -42,11 +42,11 @@ impl LiveTarget {
     }
 
     /// The name that a server follows, if any.
-    fn followed(&self, proxy: &Proxy, server: &Server) -> Option<Follower> {
+    fn followed(&self, proxy: &Proxy, server: &Server) -> Option<NameFollower> {
         self.live.record.resolvers.as_ref()?.follower(proxy.backend.as_ref()?, server.key())
     }
 
-    fn change(&self, key: ServerKey, change: Change) -> Result<(), ServerRefusal> {
+    fn change(&self, key: ServerKey, change: ServerChange) -> Result<(), ServerRefusal> {
         let (proxy, server) = self.server_of(key).ok_or(ServerRefusal::Gone)?;
         notices::change_server(&self.live, proxy, &server, change)
             .map_err(|error| ServerRefusal::Because(error.to_string()))
@@ -196,7 +196,7 @@ impl ProxyTarget for LiveTarget {
     }
 
     fn set_server_weight(&mut self, server: ServerKey, weight: u32) -> Result<(), ServerRefusal> {
-        self.change(server, Change::Weight(WeightChange::Absolute(weight)))
+        self.change(server, ServerChange::Weight(WeightChange::Absolute(weight)))
     }
 
     fn set_server_name(&mut self, key: ServerKey, name: &str) -> Result<Option<String>, ServerRefusal> {
@@ -227,7 +227,7 @@ impl ProxyTarget for LiveTarget {
             ServerState::Drain => RequestedState::Drain,
             ServerState::Maintenance => RequestedState::Maintenance,
         };
-        self.change(key, Change::State(state))?;
+        self.change(key, ServerChange::State(state))?;
         if server.admin_state().is_maintenance() {
             forget_connections(&self.live.instance, proxy, &server);
         }
@@ -243,13 +243,13 @@ impl ProxyTarget for LiveTarget {
             PortSetting::Fixed(port) => ServerPort::Fixed(port),
             PortSetting::Offset(offset) => ServerPort::Mapped(offset),
         });
-        self.change(server, Change::Address { ip: change.address, port })?;
+        self.change(server, ServerChange::Address { ip: change.address, port })?;
         forget_connections(&self.live.instance, proxy, &known);
         Ok(())
     }
 
     fn set_server_maxconn(&mut self, server: ServerKey, maxconn: u32) -> Result<(), ServerRefusal> {
-        self.change(server, Change::MaximumConnections(maxconn))
+        self.change(server, ServerChange::MaximumConnections(maxconn))
     }
 
     fn shutdown_server_sessions(&mut self, server: ServerKey) -> bool {
@@ -279,7 +279,7 @@ impl ProxyTarget for LiveTarget {
 
     fn set_server_agent(&mut self, server: ServerKey, up: bool) -> bool {
         let has_agent = self.server_of(server).is_some_and(|(_, server)| server.agent().is_some());
-        has_agent && self.change(server, Change::Agent { up }).is_ok()
+        has_agent && self.change(server, ServerChange::Agent { up }).is_ok()
     }
 
     fn redirect_checks(
@@ -312,7 +312,7 @@ impl ProxyTarget for LiveTarget {
             ServerHealth::Stopping => OperationalState::Stopping,
             ServerHealth::Down => OperationalState::Stopped,
         };
-        self.change(server, Change::Health(state))
+        self.change(server, ServerChange::Health(state))
     }
 
     fn publish_backend(&mut self, backend: BackendKey, published: bool) -> bool {
@@ -380,10 +380,10 @@ impl ProxyTarget for LiveTarget {
     }
 
     fn next_captured_error(&self, filter: &ErrorFilter, place: &mut ListPosition) -> Option<CapturedError> {
-        let wanted = |direction: errors::Direction| match filter.only {
+        let wanted = |direction: errors::MessageDirection| match filter.only {
             None => true,
-            Some(Direction::Request) => direction == errors::Direction::Request,
-            Some(Direction::Response) => direction == errors::Direction::Response,
+            Some(Direction::Request) => direction == errors::MessageDirection::Request,
+            Some(Direction::Response) => direction == errors::MessageDirection::Response,
         };
         loop {
             // There are two positions for each proxy, one for each direction.
@@ -412,13 +412,13 @@ impl LiveTarget {
         CapturedError {
             time: WallTime::from_micros(i64::try_from(message.at_us).unwrap_or(i64::MAX)),
             direction: match message.direction {
-                errors::Direction::Request => Direction::Request,
-                errors::Direction::Response => Direction::Response,
+                errors::MessageDirection::Request => Direction::Request,
+                errors::MessageDirection::Response => Direction::Response,
             },
             proxy: (proxy.name().to_owned(), proxy.config.id),
             other_side: match message.direction {
-                errors::Direction::Request => message.backend.and_then(named),
-                errors::Direction::Response => named(message.frontend),
+                errors::MessageDirection::Request => message.backend.and_then(named),
+                errors::MessageDirection::Response => named(message.frontend),
             },
             server,
             number: u32::try_from(message.number).unwrap_or(u32::MAX),
@@ -535,14 +535,14 @@ mod tests {
     use weir_counting::allocations;
 
     use super::super::fixture::{run_command, with_backend, with_live};
-    use crate::Live;
+    use crate::LiveProcess;
 
     #[track_caller]
-    fn check(live: &Live, command: &str, expected: &str) {
+    fn check(live: &LiveProcess, command: &str, expected: &str) {
         assert_eq!(run_command(live, command), format!("{expected}\n"), "{command}");
     }
 
-    fn states(live: &Live) -> String {
+    fn states(live: &LiveProcess) -> String {
         let answer = run_command(live, "show servers state be");
         answer.lines().skip(2).map(|line| line.to_owned() + "\n").collect()
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use weir_containers::{BufferPool, POOLS, PoolCounters, pool_counters};
 use weir_sched::{Class, Kind};
 
-use super::Live;
+use super::LiveProcess;
 
 /// A worker's last measurements. Only the worker writes them.
 #[derive(Debug)]
@@ -48,12 +48,12 @@ impl PoolPulse {
 }
 
 /// Starts the current worker's measurements. Call it once on each worker.
-pub fn start(live: Live) {
+pub fn start(live: LiveProcess) {
     weir_sched::spawn(&PULSE, Class::Bulk, async move {
-        let mut last = Moment::now(&live);
+        let mut last = PulseTotals::now(&live);
         loop {
             weir_sched::sleep_until(weir_sched::now().after(PERIOD_MS)).await;
-            let now = Moment::now(&live);
+            let now = PulseTotals::now(&live);
             if let Some(pulse) = live.record.pulses.get(weir_sched::worker_index()) {
                 pulse.beat(&last, &now);
             }
@@ -84,9 +84,9 @@ pub fn trim_memory() {
 }
 
 /// Starts the measurements on a worker that has run since `began_ns`: the first measurement covers all that time.
-pub(super) fn start_late(live: Live, began_ns: u64) {
+pub(super) fn start_late(live: LiveProcess, began_ns: u64) {
     if let Some(pulse) = live.record.pulses.get(weir_sched::worker_index()) {
-        pulse.beat(&Moment { at_ns: began_ns, idle_ns: 0, bytes_out: 0 }, &Moment::now(&live));
+        pulse.beat(&PulseTotals { at_ns: began_ns, idle_ns: 0, bytes_out: 0 }, &PulseTotals::now(&live));
     }
     start(live);
 }
@@ -105,7 +105,7 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    fn beat(&self, last: &Moment, now: &Moment) {
+    fn beat(&self, last: &PulseTotals, now: &PulseTotals) {
         let elapsed_ns = now.at_ns.saturating_sub(last.at_ns).max(1);
         let idle_ns = now.idle_ns.saturating_sub(last.idle_ns).min(elapsed_ns);
         self.idle_percent.store((idle_ns * 100 / elapsed_ns) as u32, Relaxed);
@@ -122,16 +122,16 @@ impl Pulse {
 }
 
 /// A worker's totals at some moment.
-struct Moment {
+struct PulseTotals {
     at_ns: u64,
     idle_ns: u64,
     bytes_out: u64,
 }
 
-impl Moment {
-    fn now(live: &Live) -> Self {
+impl PulseTotals {
+    fn now(live: &LiveProcess) -> Self {
         let worker = weir_sched::worker_index();
-        Moment {
+        PulseTotals {
             at_ns: weir_sched::precise_ns(),
             idle_ns: weir_sched::activity(worker, |activity| activity.idle_ns.value()).unwrap_or(0),
             bytes_out: live

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use weir_assemble::{CheckMeans, Events, LivePeers, LiveRelays, LiveTls};
+use weir_assemble::{CheckMeans, EventSinks, LivePeers, LiveRelays, LiveTls};
 use weir_checks::Checks;
 use weir_cli::{Level, SeverityOutput};
 use weir_events::LogSink;
@@ -20,7 +20,7 @@ use weir_sync::{CachePadded, Ring};
 use weir_sys::Address;
 use weir_tls::ChooseServer;
 
-use super::ocsp_updates::OcspUpdates;
+use super::ocsp_updates::OcspRenewals;
 use super::pulse::Pulse;
 use crate::messages::Messages;
 
@@ -52,7 +52,7 @@ pub struct ProcessRecord {
     /// The time until the process was ready, in milliseconds; 0 before.
     pub boot_ms: AtomicU32,
     /// The event sinks, and the servers of rings.
-    pub events: Events,
+    pub events: EventSinks,
     /// The timeline of each worker.
     pub timelines: Vec<Arc<Ring>>,
     /// Where the global section logs to.
@@ -83,7 +83,7 @@ pub struct ProcessRecord {
     /// The secret token in forms of the statistics page.
     pub form_token: String,
     /// Renews OCSP responses, and sends the requests of operators.
-    pub ocsp_updates: Option<Arc<OcspUpdates>>,
+    pub ocsp_updates: Option<Arc<OcspRenewals>>,
     pub tls: Option<Arc<LiveTls>>,
     /// The measurements of each worker.
     pub pulses: Vec<CachePadded<Pulse>>,
@@ -130,7 +130,7 @@ impl ProcessRecord {
             limits: RecordedLimits::default(),
             started_ms: weir_sched::now().as_ms(),
             boot_ms: AtomicU32::new(0),
-            events: Events::default(),
+            events: EventSinks::default(),
             timelines: (0..workers.max(1)).map(|_| Ring::in_memory(TIMELINE_SIZE, 1)).collect(),
             log_sinks: Vec::new(),
             log_tag: weir_assemble::DEFAULT_TAG.as_bytes().into(),

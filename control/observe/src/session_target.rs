@@ -18,7 +18,7 @@ use weir_logs::forward::Forward;
 use weir_sched::TaskKey;
 use weir_stream::ending::By;
 use weir_stream::ending::During;
-use weir_stream::entry::{Listed, StreamSide};
+use weir_stream::entry::{ListedStream, StreamSide};
 use weir_stream::instance::Instance;
 use weir_sys::Address;
 
@@ -49,8 +49,8 @@ impl<T: Send + 'static> Mailbox<T> {
 }
 
 /// A listing of sessions in progress: worker by worker, in batches, sorted by number.
-pub(super) struct Listing {
-    query: Query,
+pub(super) struct SessionListing {
+    query: SessionQuery,
     worker: usize,
     /// The index of the next forward of a ring.
     forward: usize,
@@ -60,7 +60,7 @@ pub(super) struct Listing {
 
 /// The next sessions of one worker for a listing.
 #[derive(Clone)]
-struct Query {
+struct SessionQuery {
     filter: Arc<SessionFilter>,
     instance: Arc<Instance>,
     /// Sessions that began later are omitted, because a busy worker's listing would never end otherwise.
@@ -69,16 +69,16 @@ struct Query {
     after: u64,
 }
 
-impl Listing {
+impl SessionListing {
     fn new(instance: Arc<Instance>, filter: &SessionFilter) -> Self {
-        let query = Query { filter: Arc::new(filter.clone()), instance, until_ms: now_ms(), after: 0 };
+        let query = SessionQuery { filter: Arc::new(filter.clone()), instance, until_ms: now_ms(), after: 0 };
         // The number of a stream contains its worker; a ring's forward is not in any worker's list.
         let worker = match filter.id {
             Some(id) if id & OF_A_RING != 0 => usize::MAX,
             Some(id) => worker_of(id),
             None => 0,
         };
-        Listing { query, worker, forward: 0, batch: VecDeque::new(), requested: None }
+        SessionListing { query, worker, forward: 0, batch: VecDeque::new(), requested: None }
     }
 
     fn next(&mut self, task: TaskKey, forwards: &[Arc<Forward>]) -> NextSession {
@@ -127,7 +127,7 @@ impl Listing {
     }
 }
 
-impl Query {
+impl SessionQuery {
     /// The next sessions of the current worker.
     fn run(&self) -> Vec<SessionView> {
         let mut streams = weir_stream::entry::streams();
@@ -141,7 +141,7 @@ impl Query {
         views
     }
 
-    fn wants(&self, stream: &Listed) -> bool {
+    fn wants(&self, stream: &ListedStream) -> bool {
         let (view, filter) = (&stream.entry, &*self.filter);
         let id = view.id.get();
         let since_ms = view.since_ms.get();
@@ -198,18 +198,18 @@ fn forward_view(number: usize, forward: &Forward) -> Option<SessionView> {
     })
 }
 
-pub(super) fn backend_of<'i>(instance: &'i Instance, stream: &Listed) -> Option<&'i str> {
+pub(super) fn backend_of<'i>(instance: &'i Instance, stream: &ListedStream) -> Option<&'i str> {
     Some(instance.proxies.get(stream.entry.backend.get() as usize)?.name())
 }
 
-pub(super) fn server_of(instance: &Instance, stream: &Listed) -> Option<String> {
+pub(super) fn server_of(instance: &Instance, stream: &ListedStream) -> Option<String> {
     let proxy = instance.proxies.get(stream.entry.backend.get() as usize)?;
     let server = proxy.backend.as_ref()?.server_at(stream.entry.server.get() as usize)?;
     Some(server.name().to_owned())
 }
 
-fn view(instance: &Instance, stream: &Listed, filter: &SessionFilter) -> SessionView {
-    let Listed { session, entry: view } = stream;
+fn view(instance: &Instance, stream: &ListedStream, filter: &SessionFilter) -> SessionView {
+    let ListedStream { session, entry: view } = stream;
     let descriptor = |number: i32| (number >= 0).then_some(number);
     let source = stream.source();
     SessionView {
@@ -268,7 +268,7 @@ pub(super) struct Shutdown {
 impl SessionTarget for LiveTarget {
     fn next_session(&mut self, filter: &SessionFilter, place: &mut ListPosition) -> NextSession {
         if *place == 0 {
-            self.listing = Some(Listing::new(Arc::clone(&self.live.instance), filter));
+            self.listing = Some(SessionListing::new(Arc::clone(&self.live.instance), filter));
             *place = 1;
         }
         let Some(listing) = &mut self.listing else { return NextSession::None };

@@ -4,29 +4,29 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use weir_model::{Stats, StatsScope, StatsText};
-use weir_mux::{Made, Service};
+use weir_mux::{BodyProducer, ProducerStep};
 use weir_stats::admin::Trust;
-use weir_stats::{PageSettings, Progress, StatsAnswer, StatsRequest, What, admin, page};
+use weir_stats::{DumpProgress, PageSettings, StatsAnswer, StatsRequest, What, admin, page};
 use weir_stream::instance::service::{self, FormSender, PageRequest, Statistics};
 use weir_stream::instance::{Instance, Proxy};
 
-use super::{Live, ProcessRecord, WeakLive, metrics};
+use super::{LiveProcess, ProcessRecord, WeakLive, metrics};
 
 /// Serves the statistics page and Prometheus.
-pub struct Page {
+pub struct StatisticsPage {
     /// Weak, because the record refers to the instance, which owns the page.
     record: Weak<ProcessRecord>,
 }
 
-impl Page {
+impl StatisticsPage {
     /// The page of this process.
     pub fn new(live: &WeakLive) -> Self {
-        Page { record: Weak::clone(&live.record) }
+        StatisticsPage { record: Weak::clone(&live.record) }
     }
 }
 
-impl Statistics for Page {
-    fn page(&self, instance: &Arc<Instance>, request: &PageRequest<'_>) -> service::Page {
+impl Statistics for StatisticsPage {
+    fn page(&self, instance: &Arc<Instance>, request: &PageRequest<'_>) -> service::PageService {
         let proxy = &instance.proxies[request.proxy];
         let Some(stats) = proxy.config.settings.stats.as_deref() else { return empty(404) };
         let uri = stats.uri();
@@ -35,7 +35,7 @@ impl Statistics for Page {
             return empty(400);
         };
         let Some(record) = self.record.upgrade() else { return empty(503) };
-        let mut live = Live { instance: Arc::clone(instance), record };
+        let mut live = LiveProcess { instance: Arc::clone(instance), record };
         if let Some(form) = request.form {
             let body = (form.len() <= admin::LONGEST_FORM).then_some(form);
             let token = live.record.form_token.clone();
@@ -48,33 +48,38 @@ impl Statistics for Page {
             let status = admin::post(body, trust, &mut live);
             // The browser is redirected to a GET, so that a reload does not repeat the change.
             let location = admin::location(uri, &stats_request, status).into_bytes();
-            return service::Page { location: Some(location), content_type: "text/plain", ..empty(303) };
+            return service::PageService {
+                location: Some(location),
+                content_type: "text/plain",
+                ..empty(303)
+            };
         }
         answer(live, proxy, stats, stats_request, request.admin)
     }
 
-    fn metrics(&self, instance: &Arc<Instance>, query: &[u8], accept: &[u8]) -> Option<service::Page> {
+    fn metrics(&self, instance: &Arc<Instance>, query: &[u8], accept: &[u8]) -> Option<service::PageService> {
         let record = self.record.upgrade()?;
-        metrics::page(&Live { instance: Arc::clone(instance), record }, query, accept)
+        metrics::page(&LiveProcess { instance: Arc::clone(instance), record }, query, accept)
     }
 }
 
 fn answer(
-    live: Live,
+    live: LiveProcess,
     proxy: &Proxy,
     stats: &Stats,
     stats_request: StatsRequest,
     admin: bool,
-) -> service::Page {
+) -> service::PageService {
     let settings = settings(&live, proxy, stats, admin);
     let refresh = settings.refresh(&stats_request).map(|seconds| Duration::from_secs(u64::from(seconds)));
     let content_type = stats_request.content_type();
     let policy = (stats_request.what == What::Page).then_some(page::POLICY);
-    let body: Box<dyn Service> = Box::new(Answer { live, answer: StatsAnswer::new(settings, stats_request) });
-    service::Page { refresh, policy, body: Some(body), content_type, ..empty(200) }
+    let body: Box<dyn BodyProducer> =
+        Box::new(StatisticsAnswer { live, answer: StatsAnswer::new(settings, stats_request) });
+    service::PageService { refresh, policy, body: Some(body), content_type, ..empty(200) }
 }
 
-fn settings(live: &Live, proxy: &Proxy, stats: &Stats, admin: bool) -> PageSettings {
+fn settings(live: &LiveProcess, proxy: &Proxy, stats: &Stats, admin: bool) -> PageSettings {
     let of_text = |text: &StatsText, of_process: Option<&str>| match text {
         StatsText::Global => of_process.map(str::to_owned),
         StatsText::Own(own) => Some(own.to_string()),
@@ -103,23 +108,23 @@ fn settings(live: &Live, proxy: &Proxy, stats: &Stats, admin: bool) -> PageSetti
 }
 
 /// The page, or the metrics, in progress.
-struct Answer {
-    live: Live,
+struct StatisticsAnswer {
+    live: LiveProcess,
     answer: StatsAnswer,
 }
 
-impl Service for Answer {
-    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> Made {
+impl BodyProducer for StatisticsAnswer {
+    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> ProducerStep {
         let enough = out.len().saturating_add(enough);
         match self.answer.advance(&self.live, enough, out) {
-            Progress::More => Made::More,
-            Progress::Done => Made::Last,
+            DumpProgress::More => ProducerStep::More,
+            DumpProgress::Done => ProducerStep::Last,
         }
     }
 }
 
-fn empty(status: u16) -> service::Page {
-    service::Page { status, content_type: "", policy: None, location: None, refresh: None, body: None }
+fn empty(status: u16) -> service::PageService {
+    service::PageService { status, content_type: "", policy: None, location: None, refresh: None, body: None }
 }
 
 #[cfg(test)]
@@ -132,7 +137,7 @@ mod tests {
         PageRequest { proxy: 0, suffix: &target[b"/stats".len()..], target, form, admin, sender }
     }
 
-    fn page(live: &Live, target: &str) -> service::Page {
+    fn page(live: &LiveProcess, target: &str) -> service::PageService {
         live.instance
             .hooks
             .statistics
@@ -147,7 +152,7 @@ mod tests {
             let text = |target: &str| {
                 let mut body = Vec::new();
                 let mut service = page(&live, target).body.expect("a page has a body");
-                while service.advance(100, &mut body) == Made::More {}
+                while service.advance(100, &mut body) == ProducerStep::More {}
                 String::from_utf8(body).unwrap()
             };
             assert!(text("/stats").contains("<html"));

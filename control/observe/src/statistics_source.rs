@@ -4,32 +4,35 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_backend::counters::{CounterSet, Level, ObjectCounters};
+use weir_backend::counters::{CounterSet, CurrentCount, ObjectCounters};
 use weir_backend::server::weight;
 use weir_backend::{
-    BackendCounter, Check, CheckStatus, FrontendCounter, FrontendRate, LatencyReading, OperationalState,
-    Phase, Server, ServerCounter,
+    BackendCounter, CheckStatus, FrontendCounter, FrontendRate, LatencyReading, OperationalState, Phase,
+    Server, ServerCheck, ServerCounter,
 };
 use weir_model::Mode;
-use weir_stats::{Cursor, Field, FieldSet, Health, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
+use weir_stats::{
+    FieldSet, Health, InfoRow, ProxyHead, RowCursor, RowSelection, StatsField, StatsObject, StatsRow,
+    StatsSource,
+};
 use weir_stream::instance::{Instance, Listener, Proxy, ProxyState};
 
-use super::columns::Column;
-use super::{Live, names, now_ms};
+use super::columns::ColumnCounters;
+use super::{LiveProcess, names, now_ms};
 
-impl StatsSource for Live {
+impl StatsSource for LiveProcess {
     fn visit_rows(
         &self,
-        cursor: &mut Cursor,
-        selection: &Selection,
-        row: &mut Row,
-        visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+        cursor: &mut RowCursor,
+        selection: &RowSelection,
+        row: &mut StatsRow,
+        visit: &mut dyn FnMut(&StatsRow) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         while let Some(proxy) = self.instance.proxies.get(cursor.proxy) {
             if !proxy.config.settings.disabled && selection.wants_proxy(proxy.config.id, proxy.name()) {
                 visit_proxy(&self.instance, proxy, cursor, selection, row, visit)?;
             }
-            *cursor = Cursor { proxy: cursor.proxy + 1, ..Cursor::default() };
+            *cursor = RowCursor { proxy: cursor.proxy + 1, ..RowCursor::default() };
         }
         ControlFlow::Continue(())
     }
@@ -49,22 +52,22 @@ const BACKEND: u8 = 3;
 fn visit_proxy(
     instance: &Instance,
     proxy: &Proxy,
-    cursor: &mut Cursor,
-    selection: &Selection,
-    row: &mut Row,
-    visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+    cursor: &mut RowCursor,
+    selection: &RowSelection,
+    row: &mut StatsRow,
+    visit: &mut dyn FnMut(&StatsRow) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let is_wanted = |kind: Kind| selection.kinds & kind.mask() != 0;
+    let is_wanted = |kind: StatsObject| selection.kinds & kind.mask() != 0;
     if cursor.part == FRONTEND {
         cursor.part = LISTENERS;
-        if proxy.config.is_frontend() && is_wanted(Kind::Frontend) {
+        if proxy.config.is_frontend() && is_wanted(StatsObject::Frontend) {
             frontend(proxy, row);
             latencies(selection, row, |reading| proxy.frontend_counters.latencies(reading));
             visit(row)?;
         }
     }
     if cursor.part == LISTENERS {
-        if proxy.config.settings.options.socket_statistics && is_wanted(Kind::Listener) {
+        if proxy.config.settings.options.socket_statistics && is_wanted(StatsObject::Listener) {
             for of_proxy in proxy.listeners.iter().skip(cursor.object) {
                 cursor.object += 1;
                 listener(proxy, of_proxy, row);
@@ -75,7 +78,7 @@ fn visit_proxy(
     }
     let Some(of_proxy) = &proxy.backend else { return ControlFlow::Continue(()) };
     if cursor.part == SERVERS {
-        if is_wanted(Kind::Server) {
+        if is_wanted(StatsObject::Server) {
             let (servers, rows) = (of_proxy.servers(), ServerRows::new(instance, proxy, row));
             let first = cursor.object;
             for server in servers.iter_after(first) {
@@ -87,7 +90,7 @@ fn visit_proxy(
         }
         (cursor.part, cursor.object) = (BACKEND, 0);
     }
-    if cursor.object == 0 && is_wanted(Kind::Backend) {
+    if cursor.object == 0 && is_wanted(StatsObject::Backend) {
         cursor.object = 1;
         backend(proxy, of_proxy, row);
         latencies(selection, row, |reading| {
@@ -100,7 +103,7 @@ fn visit_proxy(
 }
 
 /// Adds the distributions if they are selected.
-fn latencies(selection: &Selection, row: &mut Row, read: impl FnOnce(&mut LatencyReading)) {
+fn latencies(selection: &RowSelection, row: &mut StatsRow, read: impl FnOnce(&mut LatencyReading)) {
     if selection.latencies {
         let mut reading = LatencyReading::default();
         read(&mut reading);
@@ -130,43 +133,46 @@ fn has_servers(proxy: &Proxy) -> bool {
     proxy.backend.as_ref().is_some_and(|backend| !backend.servers().is_empty())
 }
 
-fn frontend(proxy: &Proxy, row: &mut Row) {
+fn frontend(proxy: &Proxy, row: &mut StatsRow) {
     let now_ms = now_ms();
     let counters = &proxy.frontend_counters;
-    row.begin(Kind::Frontend, &head(proxy, has_servers(proxy)), 0, "");
-    fill(row, &columns(row, Kind::Frontend, proxy), counters);
-    row.set_with(Field::Scur, || proxy.connections.inside());
-    row.set_with(Field::Smax, || proxy.connections.maximum());
-    row.set_with(Field::Slim, || proxy.connections_limit.load(Relaxed));
-    row.set_with(Field::Status, || frontend_status(proxy));
-    row.set_with(Field::Rate, || counters.rate(FrontendRate::Sessions, now_ms));
-    row.set_with(Field::RateMax, || counters.rate_maximum(FrontendRate::Sessions, now_ms));
-    row.set_with(Field::RateLim, || proxy.config.settings.session_rate_limit);
-    row.set_with(Field::ReqRate, || counters.rate(FrontendRate::Requests, now_ms));
-    row.set_with(Field::ReqRateMax, || counters.rate_maximum(FrontendRate::Requests, now_ms));
-    row.set_with(Field::ConnRate, || counters.rate(FrontendRate::Connections, now_ms));
-    row.set_with(Field::ConnRateMax, || counters.rate_maximum(FrontendRate::Connections, now_ms));
+    row.begin(StatsObject::Frontend, &head(proxy, has_servers(proxy)), 0, "");
+    fill(row, &columns(row, StatsObject::Frontend, proxy), counters);
+    row.set_with(StatsField::Scur, || proxy.connections.inside());
+    row.set_with(StatsField::Smax, || proxy.connections.maximum());
+    row.set_with(StatsField::Slim, || proxy.connections_limit.load(Relaxed));
+    row.set_with(StatsField::Status, || frontend_status(proxy));
+    row.set_with(StatsField::Rate, || counters.rate(FrontendRate::Sessions, now_ms));
+    row.set_with(StatsField::RateMax, || counters.rate_maximum(FrontendRate::Sessions, now_ms));
+    row.set_with(StatsField::RateLim, || proxy.config.settings.session_rate_limit);
+    row.set_with(StatsField::ReqRate, || counters.rate(FrontendRate::Requests, now_ms));
+    row.set_with(StatsField::ReqRateMax, || counters.rate_maximum(FrontendRate::Requests, now_ms));
+    row.set_with(StatsField::ConnRate, || counters.rate(FrontendRate::Connections, now_ms));
+    row.set_with(StatsField::ConnRateMax, || counters.rate_maximum(FrontendRate::Connections, now_ms));
     if proxy.is_http() {
         let sum = |counter| counters.sum(counter);
         // The two counts are read one after the other.
-        row.set_with(Field::H1OpenConnections, || {
-            let http2 = counters.level(Level::Http2Connections);
+        row.set_with(StatsField::H1OpenConnections, || {
+            let http2 = counters.level(CurrentCount::Http2Connections);
             u64::from(proxy.connections.inside()).saturating_sub(http2)
         });
-        row.set_with(Field::H1TotalConnections, || {
+        row.set_with(StatsField::H1TotalConnections, || {
             sum(FrontendCounter::Connections).saturating_sub(sum(FrontendCounter::Http2Connections))
         });
         levels(row, counters);
-        row.set_with(Field::H1TotalStreams, || counters.sum(FrontendCounter::RequestsHttp1));
-        row.set_with(Field::H1BytesIn, || counters.sum(FrontendCounter::BytesIn));
-        row.set_with(Field::H1BytesOut, || counters.sum(FrontendCounter::BytesOut));
+        row.set_with(StatsField::H1TotalStreams, || counters.sum(FrontendCounter::RequestsHttp1));
+        row.set_with(StatsField::H1BytesIn, || counters.sum(FrontendCounter::BytesIn));
+        row.set_with(StatsField::H1BytesOut, || counters.sum(FrontendCounter::BytesOut));
     }
 }
 
 /// The current HTTP/2 connections and streams.
-fn levels<C: CounterSet, const N: usize, const R: usize>(row: &mut Row, counters: &ObjectCounters<C, N, R>) {
-    row.set_with(Field::H2OpenConnections, || counters.level(Level::Http2Connections));
-    row.set_with(Field::H2BackendOpenStreams, || counters.level(Level::Http2Streams));
+fn levels<C: CounterSet, const N: usize, const R: usize>(
+    row: &mut StatsRow,
+    counters: &ObjectCounters<C, N, R>,
+) {
+    row.set_with(StatsField::H2OpenConnections, || counters.level(CurrentCount::Http2Connections));
+    row.set_with(StatsField::H2BackendOpenStreams, || counters.level(CurrentCount::Http2Streams));
 }
 
 fn frontend_status(proxy: &Proxy) -> &'static str {
@@ -177,18 +183,18 @@ fn frontend_status(proxy: &Proxy) -> &'static str {
     }
 }
 
-fn listener(proxy: &Proxy, listener: &Listener, row: &mut Row) {
-    row.begin(Kind::Listener, &head(proxy, has_servers(proxy)), listener.id, &listener.name);
-    fill(row, &columns(row, Kind::Listener, proxy), &listener.counters);
+fn listener(proxy: &Proxy, listener: &Listener, row: &mut StatsRow) {
+    row.begin(StatsObject::Listener, &head(proxy, has_servers(proxy)), listener.id, &listener.name);
+    fill(row, &columns(row, StatsObject::Listener, proxy), &listener.counters);
     let limit = listener.bind.options.maxconn;
-    row.set_with(Field::Scur, || listener.connections.inside());
-    row.set_with(Field::Smax, || listener.connections.maximum());
-    row.set_with(Field::Slim, || limit.unwrap_or(0));
+    row.set_with(StatsField::Scur, || listener.connections.inside());
+    row.set_with(StatsField::Smax, || listener.connections.maximum());
+    row.set_with(StatsField::Slim, || limit.unwrap_or(0));
     let full = limit.is_some_and(|limit| listener.connections.inside() >= limit);
-    row.set_with(Field::Status, || if full { "FULL" } else { frontend_status(proxy) });
+    row.set_with(StatsField::Status, || if full { "FULL" } else { frontend_status(proxy) });
     if let Some(address) = &listener.address {
-        row.set(Field::Addr, names::of_listener(address).as_str());
-        row.set_with(Field::Proto, || names::protocol(address));
+        row.set(StatsField::Addr, names::of_listener(address).as_str());
+        row.set_with(StatsField::Proto, || names::protocol(address));
     }
 }
 
@@ -198,7 +204,7 @@ struct ServerRows<'p> {
     proxy: &'p Proxy,
     head: ProxyHead<'p>,
     now_ms: u64,
-    columns: Vec<(ServerCounter, Field)>,
+    columns: Vec<(ServerCounter, StatsField)>,
     wanted: WantedGroups,
 }
 
@@ -214,30 +220,30 @@ struct WantedGroups {
 }
 
 impl<'p> ServerRows<'p> {
-    fn new(instance: &'p Instance, proxy: &'p Proxy, row: &Row) -> Self {
+    fn new(instance: &'p Instance, proxy: &'p Proxy, row: &StatsRow) -> Self {
         let wanted = WantedGroups {
-            status: row.wants(Field::Status),
+            status: row.wants(StatsField::Status),
             checks: row.wants_any(&OF_CHECKS),
             state: row.wants_any(&OF_STATE),
             sessions: row.wants_any(&OF_SESSIONS),
             pools: row.wants_any(&OF_POOLS),
-            address: row.wants(Field::Addr),
-            cookie: row.wants(Field::Cookie),
+            address: row.wants(StatsField::Addr),
+            cookie: row.wants(StatsField::Cookie),
         };
-        let columns = columns(row, Kind::Server, proxy);
+        let columns = columns(row, StatsObject::Server, proxy);
         ServerRows { instance, proxy, head: head(proxy, true), now_ms: now_ms(), columns, wanted }
     }
 
-    fn fill(&self, server: &Server, is_first: bool, row: &mut Row) {
+    fn fill(&self, server: &Server, is_first: bool, row: &mut StatsRow) {
         let &ServerRows { instance, proxy, ref head, now_ms, ref columns, ref wanted } = self;
         match is_first {
-            true => row.begin(Kind::Server, head, server.id(), server.name()),
+            true => row.begin(StatsObject::Server, head, server.id(), server.name()),
             false => row.begin_next(head, server.id(), server.name()),
         }
         if wanted.status {
             let (status, health) = status(instance, proxy, server, now_ms);
             row.set_health(health);
-            row.set(Field::Status, &*status);
+            row.set(StatsField::Status, &*status);
         }
         if wanted.checks {
             checks(server, row, now_ms);
@@ -246,10 +252,10 @@ impl<'p> ServerRows<'p> {
             state(instance, proxy, server, row, now_ms);
         }
         if wanted.address {
-            server.look_at_address(|address| row.set(Field::Addr, names::of_server(address).as_deref()));
+            server.look_at_address(|address| row.set(StatsField::Addr, names::of_server(address).as_deref()));
         }
         if wanted.cookie {
-            row.set(Field::Cookie, server.cookie().as_deref().map(String::as_str));
+            row.set(StatsField::Cookie, server.cookie().as_deref().map(String::as_str));
         }
         fill(row, columns, server.counters());
         if wanted.sessions {
@@ -263,148 +269,148 @@ impl<'p> ServerRows<'p> {
 
 /// The groups of columns that have a function of their own: for one of them, as a metric needs it, the others are not even looked at.
 const OF_STATE: FieldSet = FieldSet::of(&[
-    Field::Ejections,
-    Field::Tracked,
-    Field::Weight,
-    Field::Uweight,
-    Field::Act,
-    Field::Bck,
-    Field::Qcur,
-    Field::Qmax,
-    Field::Scur,
-    Field::Smax,
-    Field::Slim,
-    Field::Qlimit,
-    Field::Lastchg,
-    Field::Throttle,
+    StatsField::Ejections,
+    StatsField::Tracked,
+    StatsField::Weight,
+    StatsField::Uweight,
+    StatsField::Act,
+    StatsField::Bck,
+    StatsField::Qcur,
+    StatsField::Qmax,
+    StatsField::Scur,
+    StatsField::Smax,
+    StatsField::Slim,
+    StatsField::Qlimit,
+    StatsField::Lastchg,
+    StatsField::Throttle,
 ]);
 
 const OF_POOLS: FieldSet = FieldSet::of(&[
-    Field::SrvIcur,
-    Field::SrcIlim,
-    Field::IdleConnCur,
-    Field::SafeConnCur,
-    Field::UsedConnCur,
-    Field::NeedConnEst,
-    Field::PrivIdleCur,
+    StatsField::SrvIcur,
+    StatsField::SrcIlim,
+    StatsField::IdleConnCur,
+    StatsField::SafeConnCur,
+    StatsField::UsedConnCur,
+    StatsField::NeedConnEst,
+    StatsField::PrivIdleCur,
 ]);
 
 const OF_SESSIONS: FieldSet = FieldSet::of(&[
-    Field::Rate,
-    Field::RateMax,
-    Field::Lastsess,
-    Field::Qtime,
-    Field::QtimeMax,
-    Field::Ctime,
-    Field::CtimeMax,
-    Field::Rtime,
-    Field::RtimeMax,
-    Field::Ttime,
-    Field::TtimeMax,
+    StatsField::Rate,
+    StatsField::RateMax,
+    StatsField::Lastsess,
+    StatsField::Qtime,
+    StatsField::QtimeMax,
+    StatsField::Ctime,
+    StatsField::CtimeMax,
+    StatsField::Rtime,
+    StatsField::RtimeMax,
+    StatsField::Ttime,
+    StatsField::TtimeMax,
 ]);
 
 const OF_CHECKS: FieldSet = FieldSet::of(&[
-    Field::Chkfail,
-    Field::Chkdown,
-    Field::Hanafail,
-    Field::Downtime,
-    Field::CheckStatus,
-    Field::CheckCode,
-    Field::CheckDuration,
-    Field::LastChk,
-    Field::CheckDesc,
-    Field::CheckRise,
-    Field::CheckFall,
-    Field::CheckHealth,
-    Field::AgentStatus,
-    Field::AgentCode,
-    Field::AgentDuration,
-    Field::LastAgt,
-    Field::AgentDesc,
-    Field::AgentRise,
-    Field::AgentFall,
-    Field::AgentHealth,
+    StatsField::Chkfail,
+    StatsField::Chkdown,
+    StatsField::Hanafail,
+    StatsField::Downtime,
+    StatsField::CheckStatus,
+    StatsField::CheckCode,
+    StatsField::CheckDuration,
+    StatsField::LastChk,
+    StatsField::CheckDesc,
+    StatsField::CheckRise,
+    StatsField::CheckFall,
+    StatsField::CheckHealth,
+    StatsField::AgentStatus,
+    StatsField::AgentCode,
+    StatsField::AgentDuration,
+    StatsField::LastAgt,
+    StatsField::AgentDesc,
+    StatsField::AgentRise,
+    StatsField::AgentFall,
+    StatsField::AgentHealth,
 ]);
 
 /// A server's weights, limits and use.
-fn state(instance: &Instance, proxy: &Proxy, server: &Server, row: &mut Row, now_ms: u64) {
+fn state(instance: &Instance, proxy: &Proxy, server: &Server, row: &mut StatsRow, now_ms: u64) {
     let settings = server.settings();
-    if row.wants(Field::Ejections)
+    if row.wants(StatsField::Ejections)
         && let Some(ejections) = server.ejections()
     {
-        row.set(Field::Ejections, ejections);
+        row.set(StatsField::Ejections, ejections);
     }
-    if row.wants(Field::Tracked)
+    if row.wants(StatsField::Tracked)
         && let Some(leader) = leader(instance, proxy, server)
     {
-        row.set(Field::Tracked, leader.0.as_str());
+        row.set(StatsField::Tracked, leader.0.as_str());
     }
-    row.set_with(Field::Weight, || shown_weight(server, now_ms));
-    row.set_with(Field::Uweight, || server.user_weight());
-    row.set_with(Field::Act, || u32::from(!settings.backup));
-    row.set_with(Field::Bck, || u32::from(settings.backup));
-    row.set_with(Field::Qcur, || server.queued());
-    row.set_with(Field::Qmax, || server.queued_maximum());
-    row.set_with(Field::Scur, || server.served());
-    row.set_with(Field::Smax, || server.served_maximum());
-    row.set_with(Field::Slim, || unless_zero(server.maximum_connections()));
-    row.set_with(Field::Qlimit, || unless_zero(settings.maximum_queue));
-    row.set_with(Field::Lastchg, || seconds_since(server.last_change_ms(), now_ms));
-    if row.wants(Field::Throttle) && server.operational_state(now_ms) == OperationalState::Starting {
-        row.set(Field::Throttle, server.ramp(now_ms).percentage());
+    row.set_with(StatsField::Weight, || shown_weight(server, now_ms));
+    row.set_with(StatsField::Uweight, || server.user_weight());
+    row.set_with(StatsField::Act, || u32::from(!settings.backup));
+    row.set_with(StatsField::Bck, || u32::from(settings.backup));
+    row.set_with(StatsField::Qcur, || server.queued());
+    row.set_with(StatsField::Qmax, || server.queued_maximum());
+    row.set_with(StatsField::Scur, || server.served());
+    row.set_with(StatsField::Smax, || server.served_maximum());
+    row.set_with(StatsField::Slim, || unless_zero(server.maximum_connections()));
+    row.set_with(StatsField::Qlimit, || unless_zero(settings.maximum_queue));
+    row.set_with(StatsField::Lastchg, || seconds_since(server.last_change_ms(), now_ms));
+    if row.wants(StatsField::Throttle) && server.operational_state(now_ms) == OperationalState::Starting {
+        row.set(StatsField::Throttle, server.ramp(now_ms).percentage());
     }
 }
 
 /// A server's connections, in use and idle.
-fn pools(server: &Server, row: &mut Row) {
+fn pools(server: &Server, row: &mut StatsRow) {
     let pools = server.pools();
     let total = pools.total();
-    row.set_with(Field::SrvIcur, || total.idle());
-    row.set_with(Field::SrcIlim, || server.settings().pool.maximum);
-    row.set_with(Field::IdleConnCur, || total.idle().saturating_sub(total.safe));
-    row.set_with(Field::SafeConnCur, || total.safe);
-    row.set_with(Field::UsedConnCur, || total.used);
-    row.set_with(Field::NeedConnEst, || total.estimate);
-    row.set_with(Field::PrivIdleCur, || pools.private());
+    row.set_with(StatsField::SrvIcur, || total.idle());
+    row.set_with(StatsField::SrcIlim, || server.settings().pool.maximum);
+    row.set_with(StatsField::IdleConnCur, || total.idle().saturating_sub(total.safe));
+    row.set_with(StatsField::SafeConnCur, || total.safe);
+    row.set_with(StatsField::UsedConnCur, || total.used);
+    row.set_with(StatsField::NeedConnEst, || total.estimate);
+    row.set_with(StatsField::PrivIdleCur, || pools.private());
 }
 
 /// The results of a server's checks. Paused or disabled checks only have totals.
-fn checks(server: &Server, row: &mut Row, now_ms: u64) {
-    let speaks = |check: &Check| check.record().enabled && !server.admin_state().is_maintenance();
+fn checks(server: &Server, row: &mut StatsRow, now_ms: u64) {
+    let speaks = |check: &ServerCheck| check.record().enabled && !server.admin_state().is_maintenance();
     if let Some(check) = server.health() {
         if check.record().enabled {
-            row.set_with(Field::Chkfail, || check.record().failures);
-            row.set_with(Field::Chkdown, || u64::from(server.downs()));
+            row.set_with(StatsField::Chkfail, || check.record().failures);
+            row.set_with(StatsField::Chkdown, || u64::from(server.downs()));
             if server.settings().observe.is_some() {
-                row.set_with(Field::Hanafail, || check.record().observed_failures);
+                row.set_with(StatsField::Hanafail, || check.record().observed_failures);
             }
             let downtime_s = server.downtime_ms(now_ms) / 1000;
-            row.set_with(Field::Downtime, || u32::try_from(downtime_s).unwrap_or(u32::MAX));
+            row.set_with(StatsField::Downtime, || u32::try_from(downtime_s).unwrap_or(u32::MAX));
         }
         if speaks(check) {
             let fields = CheckFields {
-                status: Field::CheckStatus,
-                code: Field::CheckCode,
-                duration: Field::CheckDuration,
-                last: Field::LastChk,
-                description: Field::CheckDesc,
-                rise: Field::CheckRise,
-                fall: Field::CheckFall,
-                level: Field::CheckHealth,
+                status: StatsField::CheckStatus,
+                code: StatsField::CheckCode,
+                duration: StatsField::CheckDuration,
+                last: StatsField::LastChk,
+                description: StatsField::CheckDesc,
+                rise: StatsField::CheckRise,
+                fall: StatsField::CheckFall,
+                level: StatsField::CheckHealth,
             };
             fields.fill(check, row);
         }
     }
     if let Some(agent) = server.agent().filter(|agent| agent.record().enabled) {
         let fields = CheckFields {
-            status: Field::AgentStatus,
-            code: Field::AgentCode,
-            duration: Field::AgentDuration,
-            last: Field::LastAgt,
-            description: Field::AgentDesc,
-            rise: Field::AgentRise,
-            fall: Field::AgentFall,
-            level: Field::AgentHealth,
+            status: StatsField::AgentStatus,
+            code: StatsField::AgentCode,
+            duration: StatsField::AgentDuration,
+            last: StatsField::LastAgt,
+            description: StatsField::AgentDesc,
+            rise: StatsField::AgentRise,
+            fall: StatsField::AgentFall,
+            level: StatsField::AgentHealth,
         };
         fields.fill(agent, row);
     }
@@ -412,18 +418,18 @@ fn checks(server: &Server, row: &mut Row, now_ms: u64) {
 
 /// The columns of one of a server's checks.
 struct CheckFields {
-    status: Field,
-    code: Field,
-    duration: Field,
-    last: Field,
-    description: Field,
-    rise: Field,
-    fall: Field,
-    level: Field,
+    status: StatsField,
+    code: StatsField,
+    duration: StatsField,
+    last: StatsField,
+    description: StatsField,
+    rise: StatsField,
+    fall: StatsField,
+    level: StatsField,
 }
 
 impl CheckFields {
-    fn fill(&self, check: &Check, row: &mut Row) {
+    fn fill(&self, check: &ServerCheck, row: &mut StatsRow) {
         let (record, rules) = (check.record(), check.rules());
         let found = &record.last;
         let running = if record.running { "* " } else { "" };
@@ -506,7 +512,7 @@ fn of_checks(
         }
         OperationalState::Starting | OperationalState::Running => ("UP", Health::Up, Health::GoingDown),
     };
-    match check.map(Check::progress) {
+    match check.map(ServerCheck::progress) {
         Some((step, steps, is_up)) if step < steps && (is_up || step > 0) => {
             (format!("{word} {step}/{steps}").into(), changing)
         }
@@ -519,31 +525,31 @@ fn shown_weight(server: &Server, now_ms: u64) -> u32 {
     weight::displayed(weight::effective(server.user_weight(), server.ramp(now_ms)))
 }
 
-fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
+fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut StatsRow) {
     let now_ms = now_ms();
     let status = std::cell::LazyCell::new(|| backend.status(now_ms));
     let has_servers = !backend.servers().is_empty();
-    row.begin(Kind::Backend, &head(proxy, has_servers), 0, "");
-    fill(row, &columns(row, Kind::Backend, proxy), &proxy.backend_counters);
+    row.begin(StatsObject::Backend, &head(proxy, has_servers), 0, "");
+    fill(row, &columns(row, StatsObject::Backend, proxy), &proxy.backend_counters);
     session_statistics(row, &proxy.backend_counters, now_ms);
-    row.set_with(Field::Status, || if status.up || !has_servers { "UP" } else { "DOWN" });
-    row.set_with(Field::Weight, || status.weight);
-    row.set_with(Field::Uweight, || user_weight(backend, status.active == 0));
-    row.set_with(Field::Act, || status.active);
-    row.set_with(Field::Bck, || status.backup);
-    row.set_with(Field::Qcur, || backend.queued());
-    row.set_with(Field::Qmax, || backend.queued_maximum());
-    row.set_with(Field::Scur, || backend.sessions());
-    row.set_with(Field::Smax, || backend.sessions_maximum());
-    row.set_with(Field::Slim, || backend.settings().full_connections);
-    row.set_with(Field::Chkdown, || u64::from(status.downs));
+    row.set_with(StatsField::Status, || if status.up || !has_servers { "UP" } else { "DOWN" });
+    row.set_with(StatsField::Weight, || status.weight);
+    row.set_with(StatsField::Uweight, || user_weight(backend, status.active == 0));
+    row.set_with(StatsField::Act, || status.active);
+    row.set_with(StatsField::Bck, || status.backup);
+    row.set_with(StatsField::Qcur, || backend.queued());
+    row.set_with(StatsField::Qmax, || backend.queued_maximum());
+    row.set_with(StatsField::Scur, || backend.sessions());
+    row.set_with(StatsField::Smax, || backend.sessions_maximum());
+    row.set_with(StatsField::Slim, || backend.settings().full_connections);
+    row.set_with(StatsField::Chkdown, || u64::from(status.downs));
     if backend.settings().outliers.is_some() {
         let ejections = || backend.servers().iter().filter_map(|server| server.ejections()).sum::<u64>();
-        row.set_with(Field::Ejections, ejections);
+        row.set_with(StatsField::Ejections, ejections);
     }
-    row.set_with(Field::Lastchg, || seconds_since(status.last_change_ms, now_ms));
+    row.set_with(StatsField::Lastchg, || seconds_since(status.last_change_ms, now_ms));
     if has_servers {
-        row.set_with(Field::Downtime, || u32::try_from(status.downtime_ms / 1000).unwrap_or(u32::MAX));
+        row.set_with(StatsField::Downtime, || u32::try_from(status.downtime_ms / 1000).unwrap_or(u32::MAX));
     }
     if proxy.is_http() {
         let counters = &proxy.backend_counters;
@@ -553,22 +559,24 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
             backend.servers().iter().map(|server| u64::from(counter(server))).sum::<u64>()
         };
         let open = || all(|server| server.pools().total().used) + all(|server| server.pools().total().idle());
-        let (http2, multiplexed) = (Level::Http2Connections, Level::Http2Streams);
+        let (http2, multiplexed) = (CurrentCount::Http2Connections, CurrentCount::Http2Streams);
         // The counts are read one after the other.
-        row.set_with(Field::H1OpenConnections, || open().saturating_sub(counters.level(http2)));
-        row.set_with(Field::H1OpenStreams, || {
+        row.set_with(StatsField::H1OpenConnections, || open().saturating_sub(counters.level(http2)));
+        row.set_with(StatsField::H1OpenStreams, || {
             all(Server::served).saturating_sub(counters.level(multiplexed))
         });
-        row.set_with(Field::H1TotalConnections, || {
+        row.set_with(StatsField::H1TotalConnections, || {
             sum(BackendCounter::Connects).saturating_sub(sum(BackendCounter::Http2Connections))
         });
-        row.set_with(Field::H1TotalStreams, || requests().saturating_sub(sum(BackendCounter::Http2Streams)));
+        row.set_with(StatsField::H1TotalStreams, || {
+            requests().saturating_sub(sum(BackendCounter::Http2Streams))
+        });
         levels(row, counters);
-        row.set_with(Field::H1BytesIn, || counters.sum(BackendCounter::ResponseBytesIn));
-        row.set_with(Field::H1BytesOut, || counters.sum(BackendCounter::RequestBytesOut));
+        row.set_with(StatsField::H1BytesIn, || counters.sum(BackendCounter::ResponseBytesIn));
+        row.set_with(StatsField::H1BytesOut, || counters.sum(BackendCounter::RequestBytesOut));
     }
-    row.set_with(Field::Algo, || proxy.config.settings.balance.word.name);
-    row.set_with(Field::Cookie, || proxy.config.settings.cookie.as_ref().map(|cookie| &*cookie.name));
+    row.set_with(StatsField::Algo, || proxy.config.settings.balance.word.name);
+    row.set_with(StatsField::Cookie, || proxy.config.settings.cookie.as_ref().map(|cookie| &*cookie.name));
 }
 
 /// The sum of the user weights of the servers that share the traffic now: the backups if no other server is left.
@@ -586,21 +594,21 @@ fn user_weight(backend: &weir_backend::Backend, on_backups: bool) -> u32 {
 
 /// Columns of servers and backends that are not counters.
 fn session_statistics<C: CounterSet, const N: usize>(
-    row: &mut Row,
+    row: &mut StatsRow,
     counters: &ObjectCounters<C, N, 1>,
     now_ms: u64,
 ) {
-    row.set_with(Field::Rate, || counters.rate(0_usize, now_ms));
-    row.set_with(Field::RateMax, || counters.rate_maximum(0_usize, now_ms));
-    row.set_with(Field::Lastsess, || {
+    row.set_with(StatsField::Rate, || counters.rate(0_usize, now_ms));
+    row.set_with(StatsField::RateMax, || counters.rate_maximum(0_usize, now_ms));
+    row.set_with(StatsField::Lastsess, || {
         let age = |at_ms| i32::try_from(now_ms.saturating_sub(at_ms) / 1000).unwrap_or(i32::MAX);
         counters.last_session_ms().map_or(-1, age)
     });
     let times = [
-        (Field::Qtime, Field::QtimeMax, Phase::Queue),
-        (Field::Ctime, Field::CtimeMax, Phase::Connect),
-        (Field::Rtime, Field::RtimeMax, Phase::Response),
-        (Field::Ttime, Field::TtimeMax, Phase::Total),
+        (StatsField::Qtime, StatsField::QtimeMax, Phase::Queue),
+        (StatsField::Ctime, StatsField::CtimeMax, Phase::Connect),
+        (StatsField::Rtime, StatsField::RtimeMax, Phase::Response),
+        (StatsField::Ttime, StatsField::TtimeMax, Phase::Total),
     ];
     for (average, longest, phase) in times {
         row.set_with(average, || counters.average(phase));
@@ -609,11 +617,12 @@ fn session_statistics<C: CounterSet, const N: usize>(
 }
 
 /// The counters of a kind of object that a row shows, with their columns.
-fn columns<C: Column>(row: &Row, kind: Kind, proxy: &Proxy) -> Vec<(C, Field)> {
+fn columns<C: ColumnCounters>(row: &StatsRow, kind: StatsObject, proxy: &Proxy) -> Vec<(C, StatsField)> {
     let is_http = proxy.is_http();
     // Columns of only some objects are set by the caller.
-    let is_shown =
-        |field: Field| field.decl().fill.is_zero(kind, is_http) && field.applies_to(kind) && row.wants(field);
+    let is_shown = |field: StatsField| {
+        field.decl().fill.is_zero(kind, is_http) && field.applies_to(kind) && row.wants(field)
+    };
     let of_counter = |counter: C| Some((counter, counter.column())).filter(|(_, field)| is_shown(*field));
     match row.only() {
         None => C::ALL.iter().copied().filter_map(of_counter).collect(),
@@ -622,16 +631,16 @@ fn columns<C: Column>(row: &Row, kind: Kind, proxy: &Proxy) -> Vec<(C, Field)> {
 }
 
 /// Writes counters into their columns.
-fn fill<C: Column, const N: usize, const R: usize>(
-    row: &mut Row,
-    columns: &[(C, Field)],
+fn fill<C: ColumnCounters, const N: usize, const R: usize>(
+    row: &mut StatsRow,
+    columns: &[(C, StatsField)],
     counters: &ObjectCounters<C, N, R>,
 ) {
     for (counter, field) in columns {
         row.set(*field, counters.sum(*counter));
     }
     // Bytes from clients are those received in requests, and bytes to clients those sent in responses.
-    for (total, part) in [(Field::Bin, Field::Reqbin), (Field::Bout, Field::Resbout)] {
+    for (total, part) in [(StatsField::Bin, StatsField::Reqbin), (StatsField::Bout, StatsField::Resbout)] {
         row.set_with(part, || C::of(total).map(|counter| counters.sum(counter)));
     }
 }

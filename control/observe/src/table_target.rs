@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_cli::target::TableTarget;
-use weir_peers::Section;
+use weir_peers::PeersSection;
 use weir_tables::Table;
 
 use super::{LiveTarget, now_ms};
@@ -13,7 +13,7 @@ impl TableTarget for LiveTarget {
         &self.live.instance.tables
     }
 
-    fn peers(&self) -> &[Arc<Section>] {
+    fn peers(&self) -> &[Arc<PeersSection>] {
         &self.live.record.peers.sections
     }
 

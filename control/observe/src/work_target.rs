@@ -236,7 +236,7 @@ pub fn place_of(kind: &Kind) -> String {
     format!("{}@{}:{}", kind.name, kind.place.file(), kind.place.line())
 }
 
-fn view(worker: usize, answer: Option<&Answer>) -> ThreadView {
+fn view(worker: usize, answer: Option<&WorkerAnswer>) -> ThreadView {
     let own = worker == weir_sched::worker_index();
     let published = weir_sched::published(worker);
     let (queues, silent) = match answer {
@@ -264,7 +264,7 @@ fn view(worker: usize, answer: Option<&Answer>) -> ThreadView {
 }
 
 /// The answer of one worker.
-struct Answer {
+struct WorkerAnswer {
     queues: QueueView,
     waiting: Vec<WaitingKind>,
 }
@@ -272,24 +272,24 @@ struct Answer {
 /// A question to all workers about their queues. Each answers between two tasks, so its counts are exact; a worker that
 /// does not answer in time is shown with its last known counts.
 pub(super) struct Census {
-    answers: Arc<Mutex<Vec<Option<Answer>>>>,
+    answers: Arc<Mutex<Vec<Option<WorkerAnswer>>>>,
     deadline: Tick,
 }
 
 impl Census {
     fn begin(task: TaskKey) -> Self {
         let workers = weir_sched::worker_count();
-        let answers: Arc<Mutex<Vec<Option<Answer>>>> =
+        let answers: Arc<Mutex<Vec<Option<WorkerAnswer>>>> =
             Arc::new(Mutex::new(std::iter::repeat_with(|| None).take(workers).collect()));
         for worker in 0..workers {
             if worker == weir_sched::worker_index() {
-                lock(&answers)[worker] = Some(Answer::now());
+                lock(&answers)[worker] = Some(WorkerAnswer::now());
                 continue;
             }
             let place = Arc::clone(&answers);
             // A worker that is gone does not answer.
             let _ = weir_sched::send_to(worker, move || {
-                let answer = Answer::now();
+                let answer = WorkerAnswer::now();
                 lock(&place)[worker] = Some(answer);
                 weir_sched::wake(task);
             });
@@ -305,7 +305,7 @@ impl Census {
     }
 
     /// The answers, once all have arrived or the wait is over.
-    fn take(&self) -> Option<Vec<Option<Answer>>> {
+    fn take(&self) -> Option<Vec<Option<WorkerAnswer>>> {
         let mut answers = lock(&self.answers);
         let complete = answers.iter().all(Option::is_some) || weir_sched::now() >= self.deadline;
         // Answers that come too late are dropped.
@@ -313,7 +313,7 @@ impl Census {
     }
 }
 
-impl Answer {
+impl WorkerAnswer {
     fn now() -> Self {
         Self { queues: weir_sched::queues(), waiting: weir_sched::waiting() }
     }
@@ -321,7 +321,7 @@ impl Answer {
 
 impl LiveTarget {
     /// The workers' answers; `None` while some are missing. The first call sends the queries.
-    fn take_census(&mut self) -> Option<Vec<Option<Answer>>> {
+    fn take_census(&mut self) -> Option<Vec<Option<WorkerAnswer>>> {
         let task = self.task;
         let answers = self.census.get_or_insert_with(|| Census::begin(task)).take()?;
         self.census = None;

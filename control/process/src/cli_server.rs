@@ -1,4 +1,4 @@
-//! Serves clients of the runtime API: accepts them, passes their input to a [`Session`], sends its output.
+//! Serves clients of the runtime API: accepts them, passes their input to a [`CliSession`], sends its output.
 //!
 //! ```text
 //!             bytes                        piece of an answer
@@ -14,25 +14,26 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use weir_assemble::traces;
-use weir_cli::{Session, SessionSettings, Status};
+use weir_cli::{CliSession, SessionSettings, TransportAction};
 use weir_net::{
-    Acceptor, AcceptorState, Connection, ConnectionLimit, DescriptorRoom, Permit, Received, proxy_header,
+    Acceptor, AcceptorState, Connection, ConnectionLimit, DescriptorRoom, Permit, ReceiveOutcome,
+    proxy_header,
 };
 use weir_observe::operators::Operator;
-use weir_observe::{CliSettings, CliSocket, Live, LiveTarget, count_client};
+use weir_observe::{CliSettings, CliSocket, LiveProcess, LiveTarget, count_client};
 use weir_sched::{Class, Descriptor, Kind, Tick, wait, yield_now};
 use weir_sys::{Address, Errno};
 use weir_tls::Session as TlsSession;
 
 use crate::handover;
 use crate::lifecycle::Lifecycle;
-use crate::listening::Listening;
+use crate::listening::ListeningSockets;
 
 /// The acceptor of one socket of the runtime API, on each worker that accepts from it.
 #[derive(Clone)]
 pub struct CliAcceptor {
     /// The objects that its clients see and change.
-    pub live: Live,
+    pub live: LiveProcess,
     pub socket: Arc<CliSocket>,
     /// The process, with the listening sockets that its clients may get.
     pub lifecycle: Arc<Lifecycle>,
@@ -96,7 +97,12 @@ impl Acceptor for CliAcceptor {
 }
 
 /// Reads the PROXY header (`accept-proxy`) and makes the TLS handshake, as far as configured. `None` on a failure.
-async fn greet(socket: &CliSocket, live: &Live, client: &mut Connection, peer: Address) -> Option<Address> {
+async fn greet(
+    socket: &CliSocket,
+    live: &LiveProcess,
+    client: &mut Connection,
+    peer: Address,
+) -> Option<Address> {
     let timeout = u64::try_from(socket.settings.timeout.as_millis()).ok().filter(|timeout| *timeout > 0);
     let deadline = weir_sched::now().after_some(timeout);
     let peer = match socket.accept_proxy {
@@ -113,8 +119,8 @@ async fn greet(socket: &CliSocket, live: &Live, client: &mut Connection, peer: A
 
 /// Serves one client until it closes, is silent for too long, or its session is over.
 pub async fn converse(
-    live: Live,
-    listening: &Listening,
+    live: LiveProcess,
+    listening: &ListeningSockets,
     settings: &CliSettings,
     mut client: Connection,
     peer: &Address,
@@ -122,7 +128,7 @@ pub async fn converse(
     let _trace = traces::TracedSession::begin(&settings.address);
     let operator = Operator::enlist(&live, settings, peer, &client);
     count(&live);
-    let mut session = Session::new(SessionSettings {
+    let mut session = CliSession::new(SessionSettings {
         level: settings.level,
         severity_output: settings.severity_output,
         timeout_ms: u64::try_from(settings.timeout.as_millis()).ok().filter(|&timeout| timeout > 0),
@@ -141,9 +147,9 @@ pub async fn converse(
 /// Answers a session's input until it is over; clients may get the sockets that it `gives`; `ran` is called each time that it ran. None when the client is gone, or silent
 /// for too long.
 pub async fn answer(
-    live: Live,
-    gives: Option<&Listening>,
-    session: &mut Session,
+    live: LiveProcess,
+    gives: Option<&ListeningSockets>,
+    session: &mut CliSession,
     client: &mut Connection,
     ran: impl Fn(),
 ) -> Option<()> {
@@ -156,12 +162,12 @@ pub async fn answer(
         count_sent(&live, out.len());
         out.clear();
         match status {
-            Status::NeedInput => listen(client, session).await?,
-            Status::More => make_more().await,
-            Status::Pending => await_answer(client, silence(session)).await?,
-            Status::Watch => watch(&live, client, session).await?,
-            Status::WaitUntil(at_ms) => pause(client, Tick::from_ms(at_ms)).await?,
-            Status::HandOver => {
+            TransportAction::NeedInput => listen(client, session).await?,
+            TransportAction::More => make_more().await,
+            TransportAction::Pending => await_answer(client, silence(session)).await?,
+            TransportAction::Watch => watch(&live, client, session).await?,
+            TransportAction::WaitUntil(at_ms) => pause(client, Tick::from_ms(at_ms)).await?,
+            TransportAction::HandOver => {
                 // Descriptors cannot be passed over TLS.
                 let gives = gives.filter(|_| client.is_plain());
                 if let Some(listening) = gives {
@@ -169,7 +175,7 @@ pub async fn answer(
                 }
                 session.handed_over(gives.is_some(), &mut target, &mut out);
             }
-            Status::Close => return Some(()),
+            TransportAction::Close => return Some(()),
         }
     }
 }
@@ -182,31 +188,31 @@ async fn make_more() {
 }
 
 /// Clients count in the totals of the process, but not in the rates that limits use.
-fn count(live: &Live) {
+fn count(live: &LiveProcess) {
     if let Some(counters) = live.instance.process_counters.get(weir_sched::worker_index()) {
         count_client(counters);
     }
 }
 
-fn count_sent(live: &Live, bytes: usize) {
+fn count_sent(live: &LiveProcess, bytes: usize) {
     if let Some(counters) = live.instance.process_counters.get(weir_sched::worker_index()) {
         counters.bytes_out.add(bytes as u64);
     }
 }
 
 /// Passes the client's input to the session, waiting for some. `None` when the client is gone or silent.
-async fn listen(client: &mut Connection, session: &mut Session) -> Option<()> {
+async fn listen(client: &mut Connection, session: &mut CliSession) -> Option<()> {
     let deadline = silence(session);
     loop {
         if client.input().is_empty() {
             match client.receive(usize::MAX) {
-                Received::Bytes(_) => {}
-                Received::End => {
+                ReceiveOutcome::Bytes(_) => {}
+                ReceiveOutcome::End => {
                     session.end_of_input();
                     return Some(());
                 }
-                Received::Failed(_) => return None,
-                Received::Nothing | Received::Full => {
+                ReceiveOutcome::Failed(_) => return None,
+                ReceiveOutcome::Nothing | ReceiveOutcome::Full => {
                     if weir_sched::now() >= deadline {
                         return None;
                     }
@@ -239,16 +245,16 @@ async fn pause(client: &Connection, deadline: Tick) -> Option<()> {
 
 /// Waits until the session is woken or the client sends something, without a limit; a client that half-closed still gets
 /// events. None when it is gone.
-async fn watch(live: &Live, client: &mut Connection, session: &mut Session) -> Option<()> {
+async fn watch(live: &LiveProcess, client: &mut Connection, session: &mut CliSession) -> Option<()> {
     // A watching client must not keep a leaving process from ending.
     if client.is_broken() || live.instance.is_stopping() {
         return None;
     }
     if client.input().is_empty() {
         match client.receive(usize::MAX) {
-            Received::Bytes(_) => {}
-            Received::Failed(_) => return None,
-            Received::End | Received::Nothing | Received::Full => {
+            ReceiveOutcome::Bytes(_) => {}
+            ReceiveOutcome::Failed(_) => return None,
+            ReceiveOutcome::End | ReceiveOutcome::Nothing | ReceiveOutcome::Full => {
                 wait(weir_sched::now().after(WATCH_MS)).await;
                 return Some(());
             }
@@ -268,11 +274,11 @@ async fn leave(client: &mut Connection, interrupted: bool) {
     client.consume(usize::MAX);
     while weir_sched::now() < deadline {
         match client.receive(usize::MAX) {
-            Received::Bytes(_) => {
+            ReceiveOutcome::Bytes(_) => {
                 client.consume(usize::MAX);
                 yield_now().await;
             }
-            Received::Nothing if interrupted => {
+            ReceiveOutcome::Nothing if interrupted => {
                 wait(deadline).await;
             }
             _ => return,
@@ -280,7 +286,7 @@ async fn leave(client: &mut Connection, interrupted: bool) {
     }
 }
 
-fn silence(session: &Session) -> Tick {
+fn silence(session: &CliSession) -> Tick {
     weir_sched::now().after_some(session.timeout_ms())
 }
 
@@ -318,7 +324,7 @@ mod tests {
             descriptor.set_owner(weir_sched::current());
             converse(
                 live(CONFIGURATION),
-                &Listening::default(),
+                &ListeningSockets::default(),
                 &settings,
                 Connection::new(descriptor),
                 &Address::Unnamed,
@@ -377,8 +383,14 @@ mod tests {
             let descriptor = Descriptor::register(theirs.into()).expect("a descriptor");
             descriptor.set_owner(weir_sched::current());
             let client = Connection::new(descriptor);
-            converse(live(CONFIGURATION), &Listening::default(), &settings(), client, &Address::Unnamed)
-                .await;
+            converse(
+                live(CONFIGURATION),
+                &ListeningSockets::default(),
+                &settings(),
+                client,
+                &Address::Unnamed,
+            )
+            .await;
         });
         assert_eq!(ended, Ok(None), "it was killed");
     }
@@ -393,7 +405,7 @@ mod tests {
             descriptor.set_owner(weir_sched::current());
             converse(
                 live(CONFIGURATION),
-                &Listening::default(),
+                &ListeningSockets::default(),
                 &settings,
                 Connection::new(descriptor),
                 &Address::Unnamed,

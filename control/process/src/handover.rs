@@ -18,11 +18,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use weir_net::{Connection, HandedOver, Received};
+use weir_net::{Connection, HandedOver, ReceiveOutcome};
 use weir_sched::{Tick, wait};
 use weir_sys::{Errno, pass, socket};
 
-use crate::listening::Listening;
+use crate::listening::ListeningSockets;
 
 /// The process that can pass listening sockets.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ fn refused() -> io::Error {
 }
 
 /// Passes all listening sockets to a client of the runtime API. `None` when it is gone, or does not take them.
-pub async fn give(listening: &Listening, client: &mut Connection) -> Option<()> {
+pub async fn give(listening: &ListeningSockets, client: &mut Connection) -> Option<()> {
     let mut sockets = listening.all().ok()?;
     sockets.truncate(MOST_SOCKETS);
     let deadline = weir_sched::now().after(PATIENCE.as_millis() as u64);
@@ -159,8 +159,8 @@ async fn pass_on(
 async fn acknowledgement(client: &mut Connection, deadline: Tick) -> Option<()> {
     while client.input().len() < 4 {
         match client.receive(4) {
-            Received::Bytes(_) => {}
-            Received::Nothing if weir_sched::now() < deadline => {
+            ReceiveOutcome::Bytes(_) => {}
+            ReceiveOutcome::Nothing if weir_sched::now() < deadline => {
                 wait(deadline).await;
             }
             _ => return None,

@@ -24,12 +24,12 @@ use weir_sched::{Class, Kind, Signals, TaskKey, Tick, WorkerSet, sleep_until};
 use weir_stream::instance::{Instance, Proxy, ProxyState};
 use weir_sys::signal::{self, Signal, SignalReader};
 
-use crate::listening::Listening;
+use crate::listening::ListeningSockets;
 
 /// The serving process.
 pub struct Lifecycle {
     parts: ServedParts,
-    pub listening: Listening,
+    pub listening: ListeningSockets,
     /// The messages for operators.
     pub messages: &'static Messages,
     hard_stop_after: Option<Duration>,
@@ -70,7 +70,7 @@ impl Lifecycle {
     /// The lifecycle of a process that serves these with the settings of the global section.
     pub fn new(
         parts: ServedParts,
-        listening: Listening,
+        listening: ListeningSockets,
         global: &Global,
         messages: &'static Messages,
     ) -> Lifecycle {

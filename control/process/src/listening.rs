@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use weir_assemble::{LivePeers, PeerListener, RelayListener, RelayListeners, RelayWay, Resolver};
 use weir_model::{Account, Bind, Global, ListenAddress, Proxy as ProxyConfig};
 use weir_net::{
-    Acceptor, Endpoint, HandedOver, OpenError, Opened, Opener, PlacedSocket, Placement, SocketOptions,
+    Acceptor, Endpoint, HandedOver, ListeningSocket, OpenError, Opener, PlacedSocket, Placement,
+    SocketOptions,
 };
 use weir_observe::messages::{Messages, Verbosity};
 use weir_sched::{Class, Descriptor, Kind};
@@ -22,7 +23,7 @@ use weir_sys::{Address, process, socket, users};
 pub use plan::workers_of;
 
 /// Parameters for opening sockets.
-pub struct BindContext<'s> {
+pub struct ListenContext<'s> {
     pub global: &'s Global,
     /// The number of workers.
     pub workers: usize,
@@ -42,7 +43,7 @@ pub trait Predecessor {
 
 /// All listening sockets.
 #[derive(Default)]
-pub struct Listening {
+pub struct ListeningSockets {
     sockets: Vec<ListenerSockets>,
     /// UNIX sockets that do not have their paths yet, and where each was configured.
     placements: Vec<(Placement, String)>,
@@ -50,7 +51,7 @@ pub struct Listening {
     placed: Vec<PlacedSocket>,
 }
 
-impl Drop for Listening {
+impl Drop for ListeningSockets {
     fn drop(&mut self) {
         self.placed.drain(..).for_each(PlacedSocket::withdraw);
     }
@@ -59,7 +60,7 @@ impl Drop for Listening {
 /// The sockets of one listener.
 pub struct ListenerSockets {
     /// The owner of their connections.
-    pub owner: Owner,
+    pub owner: SocketOwner,
     /// The numbers of the workers that accept and serve.
     pub workers: Arc<[usize]>,
     /// One, or one for each shard.
@@ -73,7 +74,7 @@ pub struct ListenerSockets {
 
 /// The owner of a socket's connections.
 #[derive(Clone)]
-pub enum Owner {
+pub enum SocketOwner {
     Frontend {
         /// The index of the proxy.
         proxy: usize,
@@ -89,7 +90,7 @@ pub enum Owner {
 
 /// A socket that is to be opened.
 struct SocketRequest<'w> {
-    owner: Owner,
+    owner: SocketOwner,
     /// The socket in messages: `[file:line] for frontend fe`.
     place: String,
     address: &'w ListenAddress,
@@ -101,26 +102,26 @@ struct SocketRequest<'w> {
     alone: bool,
 }
 
-impl Listening {
+impl ListeningSockets {
     /// Opens every socket of the instance and of the runtime API, or uses those that a former process `gave`. While
     /// `predecessor` has an address, it is requested to release it, for a limited time. `None` when a socket could not
     /// be opened, which was printed.
     ///
     /// UNIX sockets come first: a program that reaches a port finds the runtime API. A path without a listener is taken at once, one
-    /// of another process by [`Listening::put_in_place`].
+    /// of another process by [`ListeningSockets::put_in_place`].
     pub fn open(
         instance: &Instance,
         relays: &RelayListeners,
         peers: &LivePeers,
-        context: &BindContext<'_>,
+        context: &ListenContext<'_>,
         gave: Vec<HandedOver>,
         predecessor: &dyn Predecessor,
-    ) -> Option<Listening> {
+    ) -> Option<ListeningSockets> {
         let wanted = plan::wanted(instance, relays, peers, context)?;
         let mut opener = Opener::new();
         opener.adopt(gave);
-        let mut listening = Listening::default();
-        let mut opened: Vec<Option<Vec<Opened>>> = wanted.iter().map(|_| None).collect();
+        let mut listening = ListeningSockets::default();
+        let mut opened: Vec<Option<Vec<ListeningSocket>>> = wanted.iter().map(|_| None).collect();
         let (paths, others): (Vec<_>, Vec<_>) =
             (0..wanted.len()).partition(|index| wanted[*index].is_at_a_path());
         let give_up = Instant::now() + PATIENCE;
@@ -163,14 +164,18 @@ impl Listening {
     /// Gives the listeners of the instance their addresses, as bound.
     pub fn name_listeners(&self, instance: &mut Instance) {
         for sockets in &self.sockets {
-            let Owner::Frontend { proxy, listener } = sockets.owner else { continue };
+            let SocketOwner::Frontend { proxy, listener } = sockets.owner else { continue };
             instance.proxies[proxy].listeners[listener as usize].address = Some(sockets.address.clone());
         }
     }
 
     /// Gives opened sockets their paths, except those with a listener.
-    fn place_early(&mut self, mut opened: Vec<Opened>, place: &str) -> Result<Vec<Opened>, OpenError> {
-        for placement in opened.iter_mut().filter_map(Opened::take_placement) {
+    fn place_early(
+        &mut self,
+        mut opened: Vec<ListeningSocket>,
+        place: &str,
+    ) -> Result<Vec<ListeningSocket>, OpenError> {
+        for placement in opened.iter_mut().filter_map(ListeningSocket::take_placement) {
             match placement.is_taken() {
                 true => self.placements.push((placement, place.to_owned())),
                 false => self.placed.push(placement.put_in_place()?),
@@ -231,12 +236,12 @@ impl Listening {
         }
     }
 
-    /// Undoes [`Listening::pause`]. `false` when another process has one of the addresses: then all stay paused, because
+    /// Undoes [`ListeningSockets::pause`]. `false` when another process has one of the addresses: then all stay paused, because
     /// connections to the others would not be accepted.
     pub fn resume(&self, proxy: &Proxy) -> bool {
         let mut resumed = true;
         for listener_sockets in self.of(proxy).filter(|listener_sockets| !listener_sockets.inherited) {
-            let Owner::Frontend { listener, .. } = listener_sockets.owner else { continue };
+            let SocketOwner::Frontend { listener, .. } = listener_sockets.owner else { continue };
             let bind = &proxy.listener(listener).bind;
             for socket in &*listener_sockets.lock() {
                 resumed &= socket::listen(socket, plan::backlog(bind, &proxy.config, proxy) as i32).is_ok();
@@ -258,11 +263,11 @@ impl Listening {
         let others = self
             .sockets
             .iter()
-            .filter(|listener_sockets| !matches!(listener_sockets.owner, Owner::Frontend { .. }));
+            .filter(|listener_sockets| !matches!(listener_sockets.owner, SocketOwner::Frontend { .. }));
         others.for_each(|listener_sockets| listener_sockets.lock().clear());
     }
 
-    /// Pauses the sockets of `log-forward` sections, as [`Listening::pause`] does.
+    /// Pauses the sockets of `log-forward` sections, as [`ListeningSockets::pause`] does.
     pub fn pause_relays(&self) {
         for (listener_sockets, listener) in
             self.of_relays().filter(|(listener_sockets, _)| !listener_sockets.address.is_unix())
@@ -277,7 +282,7 @@ impl Listening {
         }
     }
 
-    /// Undoes [`Listening::pause_relays`]. `false` when another process has one of the addresses: then all stay paused.
+    /// Undoes [`ListeningSockets::pause_relays`]. `false` when another process has one of the addresses: then all stay paused.
     pub fn resume_relays(&self) -> bool {
         let mut resumed = true;
         for (listener_sockets, listener) in self.of_relays() {
@@ -302,7 +307,7 @@ impl Listening {
     fn of_relays(&self) -> impl Iterator<Item = (&ListenerSockets, &RelayListener)> {
         self.sockets.iter().filter(|listener_sockets| !listener_sockets.inherited).filter_map(
             |listener_sockets| match &listener_sockets.owner {
-                Owner::Relay(listener) => Some((listener_sockets, &**listener)),
+                SocketOwner::Relay(listener) => Some((listener_sockets, &**listener)),
                 _ => None,
             },
         )
@@ -310,8 +315,8 @@ impl Listening {
 
     fn of<'l>(&'l self, proxy: &'l Proxy) -> impl Iterator<Item = &'l ListenerSockets> {
         self.sockets.iter().filter(move |listener_sockets| match listener_sockets.owner {
-            Owner::Frontend { proxy: owner, .. } => owner == proxy.index,
-            Owner::Operator(_) | Owner::Relay(_) | Owner::Peers(_) => false,
+            SocketOwner::Frontend { proxy: owner, .. } => owner == proxy.index,
+            SocketOwner::Operator(_) | SocketOwner::Relay(_) | SocketOwner::Peers(_) => false,
         })
     }
 }
@@ -395,7 +400,7 @@ impl SocketRequest<'_> {
     fn listener_sockets(
         &self,
         instance: &Instance,
-        opened: Vec<Opened>,
+        opened: Vec<ListeningSocket>,
         messages: &Messages,
     ) -> ListenerSockets {
         let inherited = opened.iter().any(|opened| opened.inherited);
@@ -408,7 +413,7 @@ impl SocketRequest<'_> {
         if messages.verbosity() == Verbosity::Verbose {
             messages.notice(format!("Binding {}: listening at [{address}].", self.place));
         }
-        if let Owner::Frontend { proxy, .. } = self.owner {
+        if let SocketOwner::Frontend { proxy, .. } = self.owner {
             let proxy = &instance.proxies[proxy];
             for opened in &opened {
                 weir_stream::accept::prepare_listener(proxy, &opened.socket);
@@ -435,7 +440,7 @@ fn stop_listening(socket: &OwnedFd) {
     }
 }
 
-fn open_shards(opener: &mut Opener, wanted: &SocketRequest<'_>) -> Result<Vec<Opened>, OpenError> {
+fn open_shards(opener: &mut Opener, wanted: &SocketRequest<'_>) -> Result<Vec<ListeningSocket>, OpenError> {
     let first = opener.open(&wanted.endpoint, &wanted.options)?;
     // The kernel chose a port: the other shards must have the same one.
     let endpoint = match &wanted.endpoint {
@@ -465,10 +470,10 @@ fn complain(messages: &Messages, wanted: &SocketRequest<'_>, error: OpenError) {
 
 /// Opens the sockets of a line that does not belong to an instance: a master's command line. `None` when one cannot be opened,
 /// which was printed. UNIX sockets still have temporary paths.
-pub fn open_apart(opener: &mut Opener, bind: &Bind, messages: &Messages) -> Option<Vec<Opened>> {
+pub fn open_apart(opener: &mut Opener, bind: &Bind, messages: &Messages) -> Option<Vec<ListeningSocket>> {
     let global = Global::default();
     let resolver = &weir_assemble::SystemResolver::default();
-    let context = BindContext { global: &global, workers: 1, reuse_port: true, resolver, messages };
+    let context = ListenContext { global: &global, workers: 1, reuse_port: true, resolver, messages };
     let mut opened = Vec::new();
     let mut open = || -> Result<(), String> {
         let options = plan::options(bind, bind.options.backlog.unwrap_or(BACKLOG_APART), &context)?;

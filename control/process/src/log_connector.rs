@@ -8,7 +8,7 @@ use weir_events::connector;
 use weir_model::{Config, LogAddress, LogTarget, ServerAddress};
 use weir_sys::process::{self, Fork, NullDevice};
 
-use crate::process::Identity;
+use crate::process::ProcessIdentity;
 use weir_observe::messages::Messages;
 
 /// Starts the process if the configuration logs to UNIX sockets and changes the root directory. Call it before the
@@ -16,7 +16,11 @@ use weir_observe::messages::Messages;
 ///
 /// # Errors
 /// When the kernel is out of processes or sockets.
-pub(crate) fn start(config: &Config, identity: &Identity, messages: &Messages) -> weir_sys::Result<()> {
+pub(crate) fn start(
+    config: &Config,
+    identity: &ProcessIdentity,
+    messages: &Messages,
+) -> weir_sys::Result<()> {
     let paths = paths(config);
     if paths.is_empty() || !identity.changes_root() {
         return Ok(());
@@ -37,7 +41,12 @@ pub(crate) fn start(config: &Config, identity: &Identity, messages: &Messages) -
 
 /// The child: it has the rights of the workers, but another view of the file system, and no socket of its parent. It outlives signals
 /// to its process group, since the parent still logs then, and ends with its parent.
-fn run(channel: &OwnedFd, paths: &[PathBuf], identity: &Identity, messages: &Messages) -> Result<(), String> {
+fn run(
+    channel: &OwnedFd,
+    paths: &[PathBuf],
+    identity: &ProcessIdentity,
+    messages: &Messages,
+) -> Result<(), String> {
     let failed = |error: weir_sys::Errno| error.to_string();
     process::close_all_but(channel).map_err(failed)?;
     NullDevice::open().and_then(NullDevice::replace_standard_streams).map_err(failed)?;

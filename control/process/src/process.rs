@@ -241,7 +241,7 @@ const LONGEST_PID_FILE: u64 = 64 * 1024;
 
 /// The user, group and root directory that the process will take, looked up in advance.
 #[derive(Debug, Default)]
-pub struct Identity {
+pub struct ProcessIdentity {
     user: Option<u32>,
     group: Option<u32>,
     root: Option<Root>,
@@ -257,9 +257,9 @@ struct Root {
     directory: OwnedFd,
 }
 
-impl Identity {
+impl ProcessIdentity {
     /// Looks up the settings of the global section; the error names the unknown name.
-    pub fn new(global: &Global) -> std::result::Result<Identity, String> {
+    pub fn new(global: &Global) -> std::result::Result<ProcessIdentity, String> {
         let user = match &global.user {
             None => None,
             Some(Account::Id(id)) => Some(*id),
@@ -290,7 +290,7 @@ impl Identity {
         let root = root.transpose()?;
         let named = global.capabilities.iter().filter_map(|name| Capabilities::named(name));
         let capabilities = named.fold(Capabilities::NONE, Capabilities::with);
-        Ok(Identity { user, group, root, capabilities })
+        Ok(ProcessIdentity { user, group, root, capabilities })
     }
 
     /// Whether `assume` will succeed, and the process then has the privileges in `needs`. Changes nothing.
@@ -483,10 +483,10 @@ mod tests {
             chroot: Some(Chroot::Folder("/proc".into())),
             ..Global::default()
         };
-        let identity = Identity::new(&global).expect("all of it is there");
+        let identity = ProcessIdentity::new(&global).expect("all of it is there");
         assert_eq!((identity.user, identity.group), (Some(0), Some(7)));
         assert_eq!(identity.root.expect("a root").name, "/proc");
-        let refusal = |global| Identity::new(&global).expect_err("unknown");
+        let refusal = |global| ProcessIdentity::new(&global).expect_err("unknown");
         let unknown = Global { user: Some(Account::Name("no such user".into())), ..Global::default() };
         assert_eq!(refusal(unknown), "cannot find user id for 'no such user'");
         let absent = Global { chroot: Some(Chroot::Folder("/nonexistent".into())), ..Global::default() };

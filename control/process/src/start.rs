@@ -30,14 +30,14 @@ use weir_observe::messages::Messages;
 use weir_sys::signal::{self, SignalReader};
 
 use crate::limits::Capacity;
-use crate::process::{Background, Identity, Precedence};
+use crate::process::{Background, Precedence, ProcessIdentity};
 use crate::worker::WorkerLink;
 
 pub use read::worker_count;
 
 /// The command line's options for the process.
 #[derive(Debug, Default)]
-pub struct Invocation {
+pub struct ProcessOptions {
     /// `-D`: go to the background, like `daemon`.
     pub daemon: bool,
     /// `-d`, `-db`: stay in the foreground, which takes precedence.
@@ -78,7 +78,7 @@ pub struct Former {
 
 /// How the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ProcessEnd {
     Done,
     /// It could not start; the reason was printed.
     Failed,
@@ -86,7 +86,7 @@ pub enum End {
 }
 
 /// A configuration, and the objects that its expressions refer to.
-pub struct Prepared {
+pub struct ProcessConfiguration {
     pub config: Config,
     /// The state of its servers in a former process.
     pub states: SavedStates,
@@ -112,37 +112,45 @@ impl Former {
 }
 
 /// Serves a configuration until the process ends.
-pub fn serve(prepared: Prepared, invocation: Invocation, messages: &'static Messages) -> End {
+pub fn serve(
+    prepared: ProcessConfiguration,
+    invocation: ProcessOptions,
+    messages: &'static Messages,
+) -> ProcessEnd {
     match try_serve(prepared, invocation, messages) {
         Ok(end) => end,
         Err(fault) => {
             if let Some(text) = fault {
                 messages.alert(text);
             }
-            End::Failed
+            ProcessEnd::Failed
         }
     }
 }
 
-fn try_serve(prepared: Prepared, invocation: Invocation, messages: &'static Messages) -> Result<End, Fault> {
+fn try_serve(
+    prepared: ProcessConfiguration,
+    invocation: ProcessOptions,
+    messages: &'static Messages,
+) -> Result<ProcessEnd, StartFault> {
     let built = read::ReadProcess::new(prepared, invocation, messages)?.detach()?.build()?;
     let confined = built.bind()?.settle()?.confine()?;
     confined.serve()?.ready()?.join()
 }
 
 /// The reason why a process could not start: a text, or `None` when it was printed.
-type Fault = Option<String>;
+type StartFault = Option<String>;
 
 /// The input of every step.
 struct Startup {
     global: Global,
-    invocation: Invocation,
+    invocation: ProcessOptions,
     /// The link to the master, if one started this process.
     link: Option<WorkerLink>,
     messages: &'static Messages,
     workers: usize,
     capacity: Capacity,
-    identity: Identity,
+    identity: ProcessIdentity,
     greeting: Option<String>,
 }
 
@@ -152,12 +160,12 @@ struct Outside {
     signals: SignalReader,
 }
 
-fn said(what: &'static str) -> impl Fn(weir_sys::Errno) -> Fault {
+fn said(what: &'static str) -> impl Fn(weir_sys::Errno) -> StartFault {
     move |errno| Some(format!("{what}: {errno}."))
 }
 
 /// Prints the faults of a configuration that could be parsed.
-fn refused(faults: &[BuildError], messages: &Messages) -> Fault {
+fn refused(faults: &[BuildError], messages: &Messages) -> StartFault {
     faults.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
     Some("config : Fatal errors found in configuration.".to_owned())
 }

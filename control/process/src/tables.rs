@@ -18,7 +18,7 @@ pub(crate) fn start(instance: LocalInstance) {
     weir_sched::spawn(&EXPIRY, Class::Bulk, async move {
         let task = weir_sched::current();
         instance.tables.iter().for_each(|table| table.on_due(move || weir_sched::wake(task)));
-        let mut turns = Turns::default();
+        let mut turns = TableTurns::default();
         loop {
             let now = weir_sched::now();
             let more = turns.take(&instance.tables, now.as_ms());
@@ -33,11 +33,11 @@ pub(crate) fn start(instance: LocalInstance) {
 
 /// Which table comes first in the next turn.
 #[derive(Default)]
-struct Turns {
+struct TableTurns {
     first: usize,
 }
 
-impl Turns {
+impl TableTurns {
     /// Removes at most [`AT_ONCE`] entries of all tables together; returns whether there are more. The table that had
     /// more comes last in the next turn.
     fn take(&mut self, tables: &[Arc<Table>], now_ms: u64) -> bool {
@@ -91,7 +91,7 @@ mod tests {
         let large = std::iter::once(table(200 * AT_ONCE));
         let tables: Vec<Arc<Table>> = large.chain((0..50).map(|_| table(AT_ONCE - 10))).collect();
         let used = || tables.iter().map(|table| table.used()).sum::<u32>();
-        let mut turns = Turns::default();
+        let mut turns = TableTurns::default();
         for _ in 0..150 {
             let before = used();
             assert!(turns.take(&tables, 1000), "there is more");

@@ -12,7 +12,7 @@ use std::time::Duration;
 use weir_cli::{Level, SeverityOutput};
 use weir_model::Global;
 use weir_net::{Connection, Permit};
-use weir_observe::{CliSettings, CliSocket, Live};
+use weir_observe::{CliSettings, CliSocket, LiveProcess};
 use weir_sched::{Class, Descriptor, Kind, Tick, wait};
 use weir_sys::process::NullDevice;
 use weir_sys::{Address, Errno, pass};
@@ -68,7 +68,7 @@ impl WorkerLink {
 
 /// Serves sessions from the master, on the current worker thread, until the master is gone.
 pub fn attend(
-    live: Live,
+    live: LiveProcess,
     lifecycle: Arc<Lifecycle>,
     socket: Arc<CliSocket>,
     channel: OwnedFd,
@@ -95,7 +95,7 @@ pub fn attend(
     Ok(())
 }
 
-fn admit(live: Live, lifecycle: &Arc<Lifecycle>, socket: &Arc<CliSocket>, client: OwnedFd) {
+fn admit(live: LiveProcess, lifecycle: &Arc<Lifecycle>, socket: &Arc<CliSocket>, client: OwnedFd) {
     let (socket, lifecycle) = (Arc::clone(socket), Arc::clone(lifecycle));
     let place = Permit::enter(Arc::clone(&live.record.cli_connections), u32::MAX);
     weir_sched::spawn(&SESSION, Class::Urgent, async move {

@@ -7,7 +7,7 @@ pub const LONGEST_FORM: usize = 65_536;
 
 /// An action on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum AdminAction {
     Ready,
     /// No new traffic except that of persistence.
     Drain,
@@ -15,7 +15,7 @@ pub enum Action {
     /// Run health checks, or pause them.
     HealthChecks(bool),
     /// Its health, as checks would find it.
-    Health(Forced),
+    Health(ForcedHealth),
     /// Run agent checks, or pause them.
     AgentChecks(bool),
     /// Forces the agent's result: up or down.
@@ -25,7 +25,7 @@ pub enum Action {
 
 /// A health that an administrator sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forced {
+pub enum ForcedHealth {
     Up,
     /// It serves known clients only.
     Stopping,
@@ -33,30 +33,30 @@ pub enum Forced {
     Down,
 }
 
-impl Action {
+impl AdminAction {
     /// All actions, with their word in the form and their label on the page.
-    pub const ALL: [(Action, &'static str, &'static str); 13] = [
-        (Action::Ready, "ready", "Set state to READY"),
-        (Action::Drain, "drain", "Set state to DRAIN"),
-        (Action::Maintenance, "maint", "Set state to MAINT"),
-        (Action::HealthChecks(false), "dhlth", "Health: disable checks"),
-        (Action::HealthChecks(true), "ehlth", "Health: enable checks"),
-        (Action::Health(Forced::Up), "hrunn", "Health: force UP"),
-        (Action::Health(Forced::Stopping), "hnolb", "Health: force NOLB"),
-        (Action::Health(Forced::Down), "hdown", "Health: force DOWN"),
-        (Action::AgentChecks(false), "dagent", "Agent: disable checks"),
-        (Action::AgentChecks(true), "eagent", "Agent: enable checks"),
-        (Action::Agent(true), "arunn", "Agent: force UP"),
-        (Action::Agent(false), "adown", "Agent: force DOWN"),
-        (Action::Shutdown, "shutdown", "Kill sessions"),
+    pub const ALL: [(AdminAction, &'static str, &'static str); 13] = [
+        (AdminAction::Ready, "ready", "Set state to READY"),
+        (AdminAction::Drain, "drain", "Set state to DRAIN"),
+        (AdminAction::Maintenance, "maint", "Set state to MAINT"),
+        (AdminAction::HealthChecks(false), "dhlth", "Health: disable checks"),
+        (AdminAction::HealthChecks(true), "ehlth", "Health: enable checks"),
+        (AdminAction::Health(ForcedHealth::Up), "hrunn", "Health: force UP"),
+        (AdminAction::Health(ForcedHealth::Stopping), "hnolb", "Health: force NOLB"),
+        (AdminAction::Health(ForcedHealth::Down), "hdown", "Health: force DOWN"),
+        (AdminAction::AgentChecks(false), "dagent", "Agent: disable checks"),
+        (AdminAction::AgentChecks(true), "eagent", "Agent: enable checks"),
+        (AdminAction::Agent(true), "arunn", "Agent: force UP"),
+        (AdminAction::Agent(false), "adown", "Agent: force DOWN"),
+        (AdminAction::Shutdown, "shutdown", "Kill sessions"),
     ];
 
     /// Words of former pages, which scripts still send.
-    const FORMER: [(Action, &'static str); 4] = [
-        (Action::Ready, "enable"),
-        (Action::Ready, "start"),
-        (Action::Drain, "stop"),
-        (Action::Maintenance, "disable"),
+    const FORMER: [(AdminAction, &'static str); 4] = [
+        (AdminAction::Ready, "enable"),
+        (AdminAction::Ready, "start"),
+        (AdminAction::Drain, "stop"),
+        (AdminAction::Maintenance, "disable"),
     ];
 
     fn from_word(word: &str) -> Option<Self> {
@@ -81,7 +81,7 @@ pub trait AdminTarget {
     fn has_backend(&self, backend: &str) -> bool;
 
     /// Applies an action.
-    fn act(&mut self, backend: &str, server: &str, action: Action) -> AdminOutcome;
+    fn act(&mut self, backend: &str, server: &str, action: AdminAction) -> AdminOutcome;
 }
 
 /// The permission of a form's sender.
@@ -108,7 +108,7 @@ pub struct AdminForm {
     pub backend: String,
     pub servers: Vec<String>,
     /// The action; `None` when the word is unknown.
-    pub action: Option<Action>,
+    pub action: Option<AdminAction>,
     /// The token of the page; empty without one.
     pub token: String,
 }
@@ -127,7 +127,7 @@ impl AdminForm {
                 b"s" => form.servers.push(value),
                 b"action" => {
                     has_action = true;
-                    form.action = Action::from_word(&value);
+                    form.action = AdminAction::from_word(&value);
                 }
                 key if key == TOKEN.as_bytes() => form.token = value,
                 _ => {}
@@ -211,10 +211,10 @@ mod tests {
             matches!(backend, "b1" | "#3")
         }
 
-        fn act(&mut self, backend: &str, server: &str, action: Action) -> AdminOutcome {
+        fn act(&mut self, backend: &str, server: &str, action: AdminAction) -> AdminOutcome {
             self.done.push(format!("{backend}/{server} {action:?}"));
             match (server.starts_with("srv"), action) {
-                (true, Action::Agent(_)) => AdminOutcome::Nothing,
+                (true, AdminAction::Agent(_)) => AdminOutcome::Nothing,
                 (true, _) => AdminOutcome::Done,
                 (false, _) => AdminOutcome::Refused,
             }
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn each_action_of_the_page_is_done() {
-        for (action, word, _) in Action::ALL {
+        for (action, word, _) in AdminAction::ALL {
             let mut toy = Toy::default();
             post(Some(format!("s=srv1&action={word}&b=b1").as_bytes()), Trust::Script, &mut toy);
             assert_eq!(toy.done, [format!("b1/srv1 {action:?}")], "{word}");

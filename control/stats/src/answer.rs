@@ -1,8 +1,8 @@
 //! The complete answer to a `GET` on the statistics, in any format.
 
-use crate::dump::{Progress, StatsDump};
+use crate::dump::{DumpProgress, StatsDump};
 use crate::page::{PageDump, PageSettings};
-use crate::row::Row;
+use crate::row::StatsRow;
 use crate::schema::SCHEMA;
 use crate::source::StatsSource;
 use crate::uri::{StatsRequest, What};
@@ -11,12 +11,12 @@ use crate::uri::{StatsRequest, What};
 /// no-cache`, and `Refresh` if [`PageSettings::refresh`] returns a value.
 #[derive(Debug)]
 pub struct StatsAnswer {
-    body: Body,
-    row: Row,
+    body: AnswerBody,
+    row: StatsRow,
 }
 
 #[derive(Debug)]
-enum Body {
+enum AnswerBody {
     Page { dump: Box<PageDump>, text: String },
     Statistics(StatsDump),
     Schema { sent: usize },
@@ -27,33 +27,33 @@ impl StatsAnswer {
     pub fn new(settings: PageSettings, request: StatsRequest) -> Self {
         let body = match request.what {
             What::Page => {
-                Body::Page { dump: Box::new(PageDump::new(settings, request)), text: String::new() }
+                AnswerBody::Page { dump: Box::new(PageDump::new(settings, request)), text: String::new() }
             }
             What::Statistics(format) => {
                 let selection = settings.selection(&request);
-                Body::Statistics(StatsDump::new(format, false, settings.legends, selection))
+                AnswerBody::Statistics(StatsDump::new(format, false, settings.legends, selection))
             }
-            What::Schema => Body::Schema { sent: 0 },
+            What::Schema => AnswerBody::Schema { sent: 0 },
         };
-        Self { body, row: Row::default() }
+        Self { body, row: StatsRow::default() }
     }
 
     /// Appends to `out` until it holds at least `enough` bytes, at most one row more.
-    pub fn advance(&mut self, source: &dyn StatsSource, enough: usize, out: &mut Vec<u8>) -> Progress {
+    pub fn advance(&mut self, source: &dyn StatsSource, enough: usize, out: &mut Vec<u8>) -> DumpProgress {
         match &mut self.body {
-            Body::Page { dump, text } => {
+            AnswerBody::Page { dump, text } => {
                 text.clear();
                 let progress = dump.advance(source, &mut self.row, enough.saturating_sub(out.len()), text);
                 out.extend_from_slice(text.as_bytes());
                 progress
             }
-            Body::Statistics(dump) => dump.advance(source, &mut self.row, enough, out),
-            Body::Schema { sent } => {
+            AnswerBody::Statistics(dump) => dump.advance(source, &mut self.row, enough, out),
+            AnswerBody::Schema { sent } => {
                 let rest = &SCHEMA.as_bytes()[*sent..];
                 let piece = &rest[..rest.len().min(enough.saturating_sub(out.len()))];
                 out.extend_from_slice(piece);
                 *sent += piece.len();
-                if piece.len() == rest.len() { Progress::Done } else { Progress::More }
+                if piece.len() == rest.len() { DumpProgress::Done } else { DumpProgress::More }
             }
         }
     }

@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 
 use crate::render::{Format, write_csv, write_csv_header, write_json, write_typed};
-use crate::row::Row;
-use crate::source::{Cursor, Selection, StatsSource};
+use crate::row::StatsRow;
+use crate::source::{RowCursor, RowSelection, StatsSource};
 
 /// The progress of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum DumpProgress {
     /// There is more: make room and call again.
     More,
     /// The dump is complete.
@@ -17,9 +17,9 @@ pub enum Progress {
 
 /// The walk of a dump over the rows of its selection.
 #[derive(Debug)]
-pub(crate) struct Walk {
-    pub selection: Selection,
-    cursor: Cursor,
+pub(crate) struct RowWalk {
+    pub selection: RowSelection,
+    cursor: RowCursor,
     state: WalkState,
     /// Whether a row was written.
     pub has_written: bool,
@@ -32,18 +32,18 @@ enum WalkState {
     Done,
 }
 
-impl Walk {
+impl RowWalk {
     /// A walk at its beginning.
-    pub(crate) fn new(selection: Selection) -> Walk {
-        Walk { selection, cursor: Cursor::default(), state: WalkState::Header, has_written: false }
+    pub(crate) fn new(selection: RowSelection) -> RowWalk {
+        RowWalk { selection, cursor: RowCursor::default(), state: WalkState::Header, has_written: false }
     }
 }
 
 /// The writer of a dump's rows, and of the text around them.
 pub(crate) trait WritesRows {
-    fn walk(&mut self) -> &mut Walk;
+    fn walk(&mut self) -> &mut RowWalk;
     fn begin(&mut self, out: &mut Vec<u8>);
-    fn row(&mut self, row: &Row, out: &mut Vec<u8>);
+    fn row(&mut self, row: &StatsRow, out: &mut Vec<u8>);
     fn end(&mut self, out: &mut Vec<u8>);
 }
 
@@ -51,19 +51,19 @@ pub(crate) trait WritesRows {
 pub(crate) fn advance(
     dump: &mut impl WritesRows,
     source: &dyn StatsSource,
-    scratch: &mut Row,
+    scratch: &mut StatsRow,
     enough: usize,
     out: &mut Vec<u8>,
-) -> Progress {
+) -> DumpProgress {
     if dump.walk().state == WalkState::Header {
         dump.begin(out);
         dump.walk().state = WalkState::Rows;
     }
     if dump.walk().state == WalkState::Done {
-        return Progress::Done;
+        return DumpProgress::Done;
     }
     if out.len() >= enough {
-        return Progress::More;
+        return DumpProgress::More;
     }
     let (mut cursor, selection) = (dump.walk().cursor, std::mem::take(&mut dump.walk().selection));
     let mut left = OBJECTS_PER_PIECE;
@@ -72,7 +72,7 @@ pub(crate) fn advance(
         out.len() >= enough
     });
     (dump.walk().cursor, dump.walk().selection) = (cursor, selection);
-    if progress == Progress::Done {
+    if progress == DumpProgress::Done {
         dump.walk().state = WalkState::Done;
         dump.end(out);
     }
@@ -82,18 +82,18 @@ pub(crate) fn advance(
 /// Shows `visit` the rows of a selection, from the cursor on, until it has enough or `left` objects were visited, matching or not.
 pub(crate) fn visit_rows<S: StatsSource + ?Sized>(
     source: &S,
-    cursor: &mut Cursor,
-    selection: &Selection,
-    scratch: &mut Row,
+    cursor: &mut RowCursor,
+    selection: &RowSelection,
+    scratch: &mut StatsRow,
     left: &mut usize,
-    mut visit: impl FnMut(&Row) -> bool,
-) -> Progress {
+    mut visit: impl FnMut(&StatsRow) -> bool,
+) -> DumpProgress {
     let ended = source.visit_rows(cursor, selection, scratch, &mut |row| {
         let has_enough = selection.wants(row) && visit(row);
         *left = left.saturating_sub(1);
         if has_enough || *left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    if ended.is_continue() { Progress::Done } else { Progress::More }
+    if ended.is_continue() { DumpProgress::Done } else { DumpProgress::More }
 }
 
 /// How many objects one piece visits, matching or not: a selection without matches among thousands must not block a worker.
@@ -105,13 +105,13 @@ pub struct StatsDump {
     format: Format,
     descriptions: bool,
     legends: bool,
-    walk: Walk,
+    walk: RowWalk,
 }
 
 impl StatsDump {
     /// A dump at its beginning. `legends` shows addresses, cookies and algorithms.
-    pub fn new(format: Format, descriptions: bool, legends: bool, selection: Selection) -> Self {
-        Self { format, descriptions, legends, walk: Walk::new(selection) }
+    pub fn new(format: Format, descriptions: bool, legends: bool, selection: RowSelection) -> Self {
+        Self { format, descriptions, legends, walk: RowWalk::new(selection) }
     }
 
     /// Appends rows until `out` holds at least `enough` bytes, at most one row more (a row is under 1 kB in CSV, some
@@ -119,16 +119,16 @@ impl StatsDump {
     pub fn advance(
         &mut self,
         source: &dyn StatsSource,
-        scratch: &mut Row,
+        scratch: &mut StatsRow,
         enough: usize,
         out: &mut Vec<u8>,
-    ) -> Progress {
+    ) -> DumpProgress {
         advance(self, source, scratch, enough, out)
     }
 }
 
 impl WritesRows for StatsDump {
-    fn walk(&mut self) -> &mut Walk {
+    fn walk(&mut self) -> &mut RowWalk {
         &mut self.walk
     }
 
@@ -140,7 +140,7 @@ impl WritesRows for StatsDump {
         }
     }
 
-    fn row(&mut self, row: &Row, out: &mut Vec<u8>) {
+    fn row(&mut self, row: &StatsRow, out: &mut Vec<u8>) {
         match self.format {
             Format::Csv => write_csv(row, self.legends, out),
             Format::Typed => write_typed(row, self.legends, self.descriptions, out),

@@ -1,12 +1,12 @@
 //! Every field of a frontend, listener, server or backend, one row each: the dictionary of `show stat`.
 //!
 //! Monitoring tools for HAProxy read the names, order, tags and descriptions, so these are exact copies. Positions are
-//! the order below. A field that is always zero where it applies is filled in by [`Row::begin`](crate::Row::begin);
+//! the order below. A field that is always zero where it applies is filled in by [`StatsRow::begin`](crate::StatsRow::begin);
 //! the source of a row only sets the others.
 
 /// The kind of a row's object. The number is that of the `type` field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum StatsObject {
     /// The client side of a proxy.
     Frontend = 0,
     /// The server side of a proxy.
@@ -15,7 +15,7 @@ pub enum Kind {
     Listener = 3,
 }
 
-impl Kind {
+impl StatsObject {
     /// The first letter of a typed line.
     pub fn letter(self) -> char {
         ['F', 'B', 'S', 'L'][self as usize]
@@ -52,24 +52,24 @@ pub enum Type {
 
 /// The value of a field that the source of a row does not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fill {
+pub enum FieldDefault {
     Set,
     /// Zero, wherever it applies.
     Zero,
     /// Zero in `mode http`, otherwise empty.
     HttpZero,
-    /// Zero of a frontend in any mode, else as [`Fill::HttpZero`].
+    /// Zero of a frontend in any mode, else as [`FieldDefault::HttpZero`].
     FrontendZero,
 }
 
-impl Fill {
+impl FieldDefault {
     /// Whether the field of such an object is zero by default.
-    pub fn is_zero(self, kind: Kind, http: bool) -> bool {
+    pub fn is_zero(self, kind: StatsObject, http: bool) -> bool {
         match self {
-            Fill::Set => false,
-            Fill::Zero => true,
-            Fill::HttpZero => http,
-            Fill::FrontendZero => http || kind == Kind::Frontend,
+            FieldDefault::Set => false,
+            FieldDefault::Zero => true,
+            FieldDefault::HttpZero => http,
+            FieldDefault::FrontendZero => http || kind == StatsObject::Frontend,
         }
     }
 }
@@ -79,22 +79,22 @@ impl Fill {
 pub struct FieldDecl {
     /// The name in headers.
     pub name: &'static str,
-    /// The kinds to which it applies: a sum of [`Kind::mask`].
+    /// The kinds to which it applies: a sum of [`StatsObject::mask`].
     pub applies: u32,
     /// Origin, nature, scope and persistence, one letter each (management manual, "Typed output format").
     pub tags: &'static str,
     /// The type it is written with.
     pub type_: Type,
-    pub fill: Fill,
+    pub fill: FieldDefault,
     pub description: &'static str,
 }
 
 impl FieldDecl {
     /// The tags for a kind. A backend counts servers, as gauges, where a server has a state, and HAProxy tags a
     /// backend's highest rate as a gauge.
-    pub fn tags_on(&self, kind: Kind) -> &'static str {
+    pub fn tags_on(&self, kind: StatsObject) -> &'static str {
         match (kind, self.name) {
-            (Kind::Backend, "act" | "bck" | "rate_max") => "MGPV",
+            (StatsObject::Backend, "act" | "bck" | "rate_max") => "MGPV",
             _ => self.tags,
         }
     }
@@ -105,7 +105,7 @@ macro_rules! fields {
         /// A field, by name. Its number is its position.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
-        pub enum Field {
+        pub enum StatsField {
             $(#[doc = $description] $variant,)*
         }
 
@@ -116,14 +116,14 @@ macro_rules! fields {
                 applies: $applies,
                 tags: $tags,
                 type_: Type::$type,
-                fill: Fill::$fill,
+                fill: FieldDefault::$fill,
                 description: $description,
             },)*
         ];
 
-        impl Field {
+        impl StatsField {
             /// All fields, by position.
-            pub const ALL: &'static [Field] = &[$(Field::$variant,)*];
+            pub const ALL: &'static [StatsField] = &[$(StatsField::$variant,)*];
         }
     };
 }
@@ -347,19 +347,19 @@ fields! {
 }
 
 /// The number of fields.
-pub const FIELD_COUNT: usize = Field::ALL.len();
+pub const FIELD_COUNT: usize = StatsField::ALL.len();
 
 /// The first field of the protocol engines: in CSV a column named `-` precedes it.
-pub const FIRST_EXTRA: usize = Field::H2HeadersRcvd as usize;
+pub const FIRST_EXTRA: usize = StatsField::H2HeadersRcvd as usize;
 
-impl Field {
+impl StatsField {
     /// Its row.
     pub fn decl(self) -> &'static FieldDecl {
         &FIELDS[self as usize]
     }
 
     /// Whether objects of this kind have the field.
-    pub fn applies_to(self, kind: Kind) -> bool {
+    pub fn applies_to(self, kind: StatsObject) -> bool {
         self.decl().applies & kind.mask() != 0
     }
 }
@@ -373,18 +373,18 @@ mod tests {
         for row in FIELDS {
             assert_eq!(row.tags.len(), 4, "{}", row.name);
             assert!(!row.description.is_empty() && row.applies != 0, "{}", row.name);
-            assert!(row.fill == Fill::Set || row.type_ != Type::Text, "{}", row.name);
+            assert!(row.fill == FieldDefault::Set || row.type_ != Type::Text, "{}", row.name);
         }
     }
 
     #[test]
     fn positions_of_the_reference_hold() {
         for (field, position) in [
-            (Field::Type, 32),
-            (Field::Addr, 73),
-            (Field::Uweight, 99),
-            (Field::CacheHintHits, 118),
-            (Field::SslSess, 132),
+            (StatsField::Type, 32),
+            (StatsField::Addr, 73),
+            (StatsField::Uweight, 99),
+            (StatsField::CacheHintHits, 118),
+            (StatsField::SslSess, 132),
         ] {
             assert_eq!(field as usize, position);
         }

@@ -5,7 +5,7 @@
 
 use crate::fields::Type;
 use crate::render::{Format, JSON, write_float, write_number, write_type_and_value};
-use crate::row::{Cells, Value};
+use crate::row::{FieldValue, ValueCells};
 
 /// One row of the dictionary.
 #[derive(Debug)]
@@ -137,7 +137,7 @@ impl InfoField {
 /// The fields of the process, ready to be written.
 #[derive(Debug)]
 pub struct InfoRow {
-    cells: Cells,
+    cells: ValueCells,
 }
 
 impl Default for InfoRow {
@@ -149,13 +149,13 @@ impl Default for InfoRow {
 impl InfoRow {
     /// Zero in every number, an empty string in every text.
     pub fn new() -> Self {
-        let mut cells = Cells::default();
+        let mut cells = ValueCells::default();
         cells.reset(INFO_FIELDS.len());
         for (index, row) in INFO_FIELDS.iter().enumerate() {
             match row.type_ {
-                Type::U32 => cells.set(index, Value::U32(0)),
-                Type::S32 => cells.set(index, Value::S32(0)),
-                Type::U64 => cells.set(index, Value::U64(0)),
+                Type::U32 => cells.set(index, FieldValue::U32(0)),
+                Type::S32 => cells.set(index, FieldValue::S32(0)),
+                Type::U64 => cells.set(index, FieldValue::U64(0)),
                 Type::Text => {}
             }
         }
@@ -163,21 +163,21 @@ impl InfoRow {
     }
 
     /// Sets one field. Its type is that of the row, which typed output names.
-    pub fn set<'a>(&mut self, field: InfoField, value: impl Into<Value<'a>>) {
+    pub fn set<'a>(&mut self, field: InfoField, value: impl Into<FieldValue<'a>>) {
         let value = value.into();
         debug_assert!(value.has_type(field.decl().type_), "{field:?} is not {value:?}");
         self.cells.set(field as usize, value);
     }
 
     /// The value of one field.
-    pub fn value(&self, field: InfoField) -> Value<'_> {
+    pub fn value(&self, field: InfoField) -> FieldValue<'_> {
         self.cells.value(field as usize)
     }
 
     /// The value as text; empty for numbers.
     pub fn text(&self, field: InfoField) -> &str {
         match self.value(field) {
-            Value::Text(text) => text,
+            FieldValue::Text(text) => text,
             _ => "",
         }
     }
@@ -185,11 +185,11 @@ impl InfoRow {
     /// The value as a number; 0 for texts.
     pub fn number(&self, field: InfoField) -> u64 {
         match self.value(field) {
-            Value::U32(number) => u64::from(number),
-            Value::U64(number) => number,
-            Value::S32(number) => u64::try_from(number).unwrap_or(0),
-            Value::Float(number) => number as u64,
-            Value::Empty | Value::Text(_) => 0,
+            FieldValue::U32(number) => u64::from(number),
+            FieldValue::U64(number) => number,
+            FieldValue::S32(number) => u64::try_from(number).unwrap_or(0),
+            FieldValue::Float(number) => number as u64,
+            FieldValue::Empty | FieldValue::Text(_) => 0,
         }
     }
 
@@ -202,7 +202,7 @@ impl InfoRow {
         }
         for (index, row) in INFO_FIELDS.iter().enumerate() {
             let value = self.cells.value(index);
-            if value == Value::Empty {
+            if value == FieldValue::Empty {
                 continue;
             }
             match format {
@@ -231,18 +231,18 @@ impl InfoRow {
     }
 }
 
-fn write_plain(row: &InfoDecl, value: Value<'_>, out: &mut Vec<u8>) {
+fn write_plain(row: &InfoDecl, value: FieldValue<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(row.name.as_bytes());
     out.extend_from_slice(b": ");
     match value {
-        Value::Text(text) => out.extend_from_slice(text.as_bytes()),
-        Value::Float(number) => write_float(number, out),
+        FieldValue::Text(text) => out.extend_from_slice(text.as_bytes()),
+        FieldValue::Float(number) => write_float(number, out),
         other => write_number(other, out),
     }
 }
 
-fn write_typed(row: &InfoDecl, value: Value<'_>, out: &mut Vec<u8>) {
-    write_number(Value::U32(row.position), out);
+fn write_typed(row: &InfoDecl, value: FieldValue<'_>, out: &mut Vec<u8>) {
+    write_number(FieldValue::U32(row.position), out);
     out.push(b'.');
     out.extend_from_slice(row.name.as_bytes());
     out.extend_from_slice(b".1:");
@@ -251,9 +251,9 @@ fn write_typed(row: &InfoDecl, value: Value<'_>, out: &mut Vec<u8>) {
     write_type_and_value(value, out);
 }
 
-fn write_json(row: &InfoDecl, value: Value<'_>, out: &mut Vec<u8>) {
+fn write_json(row: &InfoDecl, value: FieldValue<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"field\":{\"pos\":");
-    write_number(Value::U32(row.position), out);
+    write_number(FieldValue::U32(row.position), out);
     out.extend_from_slice(b",\"name\":");
     JSON.write(row.name, out);
     crate::render::write_json_rest(row.tags, value, out);
@@ -275,7 +275,7 @@ mod tests {
     fn plain_lines() {
         let text = written(Format::Csv, false, |row| {
             row.set(InfoField::Name, "HAProxy");
-            row.set(InfoField::UptimeSec, Value::Float(1.520067));
+            row.set(InfoField::UptimeSec, FieldValue::Float(1.520067));
         });
         assert!(text.starts_with("Name: HAProxy\nNbthread: 0\n"), "{text}");
         assert!(text.contains("\nUptime_sec: 1.520067\n"));

@@ -4,11 +4,11 @@ use std::io::Write;
 
 use weir_events::HistogramReading;
 
-use crate::dump::{Progress, Walk, WritesRows, advance};
-use crate::fields::Field;
+use crate::dump::{DumpProgress, RowWalk, WritesRows, advance};
+use crate::fields::StatsField;
 use crate::render::{JSON, write_csv_text};
-use crate::row::{LATENCY_PHASES, Row};
-use crate::source::{Selection, StatsSource};
+use crate::row::{LATENCY_PHASES, StatsRow};
+use crate::source::{RowSelection, StatsSource};
 
 /// The phases: waiting in queues, connecting, waiting for the response, and all from the request's first byte to the end.
 pub const PHASES: [&str; LATENCY_PHASES] = ["queue", "connect", "response", "total"];
@@ -22,14 +22,14 @@ pub struct LatencyDump {
     json: bool,
     /// Only the object of this name.
     object: Option<String>,
-    walk: Walk,
+    walk: RowWalk,
 }
 
 impl LatencyDump {
     /// A dump at its beginning, about all objects of this name or of any.
-    pub fn new(json: bool, selection: Selection, object: Option<String>) -> Self {
-        let selection = Selection { latencies: true, ..selection };
-        Self { json, object, walk: Walk::new(selection) }
+    pub fn new(json: bool, selection: RowSelection, object: Option<String>) -> Self {
+        let selection = RowSelection { latencies: true, ..selection };
+        Self { json, object, walk: RowWalk::new(selection) }
     }
 
     /// Appends rows until `out` holds at least `enough` bytes, at most those of one object more, some 1 kB and its names. A phase that
@@ -37,16 +37,16 @@ impl LatencyDump {
     pub fn advance(
         &mut self,
         source: &dyn StatsSource,
-        scratch: &mut Row,
+        scratch: &mut StatsRow,
         enough: usize,
         out: &mut Vec<u8>,
-    ) -> Progress {
+    ) -> DumpProgress {
         advance(self, source, scratch, enough, out)
     }
 }
 
 impl WritesRows for LatencyDump {
-    fn walk(&mut self) -> &mut Walk {
+    fn walk(&mut self) -> &mut RowWalk {
         &mut self.walk
     }
 
@@ -60,8 +60,8 @@ impl WritesRows for LatencyDump {
         }
     }
 
-    fn row(&mut self, row: &Row, out: &mut Vec<u8>) {
-        if self.object.as_deref().is_some_and(|name| name != row.text(Field::Svname)) {
+    fn row(&mut self, row: &StatsRow, out: &mut Vec<u8>) {
+        if self.object.as_deref().is_some_and(|name| name != row.text(StatsField::Svname)) {
             return;
         }
         let Some(latencies) = row.latencies() else { return };
@@ -81,20 +81,20 @@ impl WritesRows for LatencyDump {
     }
 }
 
-fn write_csv(row: &Row, phase: &str, reading: &HistogramReading, out: &mut Vec<u8>) {
-    write_csv_text(row.text(Field::Pxname), out);
+fn write_csv(row: &StatsRow, phase: &str, reading: &HistogramReading, out: &mut Vec<u8>) {
+    write_csv_text(row.text(StatsField::Pxname), out);
     out.push(b',');
-    write_csv_text(row.text(Field::Svname), out);
+    write_csv_text(row.text(StatsField::Svname), out);
     let _ = write!(out, ",{phase},{},{}", reading.count(), reading.mean());
     PERCENTILES.iter().for_each(|(_, share)| _ = write!(out, ",{}", reading.quantile(*share)));
     let _ = writeln!(out, ",{}", reading.largest());
 }
 
-fn write_json(row: &Row, phase: &str, reading: &HistogramReading, out: &mut Vec<u8>) {
+fn write_json(row: &StatsRow, phase: &str, reading: &HistogramReading, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"pxname\":");
-    JSON.write(row.text(Field::Pxname), out);
+    JSON.write(row.text(StatsField::Pxname), out);
     out.extend_from_slice(b",\"svname\":");
-    JSON.write(row.text(Field::Svname), out);
+    JSON.write(row.text(StatsField::Svname), out);
     let (count, mean) = (reading.count(), reading.mean());
     let _ = write!(out, ",\"phase\":\"{phase}\",\"count\":{count},\"mean_us\":{mean}");
     PERCENTILES
@@ -110,16 +110,16 @@ mod tests {
     use weir_events::Histogram;
 
     use super::*;
-    use crate::fields::Kind;
+    use crate::fields::StatsObject;
     use crate::info::InfoRow;
     use crate::row::{Latencies, ProxyHead};
-    use crate::source::Cursor;
+    use crate::source::RowCursor;
 
     /// A frontend without traffic, and a server with some.
     struct Shop;
 
     impl Shop {
-        fn fill(&self, object: usize, row: &mut Row) -> bool {
+        fn fill(&self, object: usize, row: &mut StatsRow) -> bool {
             let head = ProxyHead {
                 id: 2,
                 name: "a,\"b\"",
@@ -131,9 +131,9 @@ mod tests {
             };
             let mut latencies = Latencies::default();
             match object {
-                0 => row.begin(Kind::Frontend, &head, 0, ""),
+                0 => row.begin(StatsObject::Frontend, &head, 0, ""),
                 1 => {
-                    row.begin(Kind::Server, &head, 1, "s1");
+                    row.begin(StatsObject::Server, &head, 1, "s1");
                     let (waits, totals) = (Histogram::default(), Histogram::default());
                     (1..=1000).for_each(|us| totals.record(us));
                     waits.record(0);
@@ -150,10 +150,10 @@ mod tests {
     impl StatsSource for Shop {
         fn visit_rows(
             &self,
-            cursor: &mut Cursor,
-            selection: &Selection,
-            row: &mut Row,
-            visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+            cursor: &mut RowCursor,
+            selection: &RowSelection,
+            row: &mut StatsRow,
+            visit: &mut dyn FnMut(&StatsRow) -> ControlFlow<()>,
         ) -> ControlFlow<()> {
             assert!(selection.latencies);
             while self.fill(cursor.object, row) {
@@ -167,9 +167,9 @@ mod tests {
     }
 
     fn shown(json: bool, object: Option<&str>) -> String {
-        let mut dump = LatencyDump::new(json, Selection::default(), object.map(str::to_owned));
-        let (mut row, mut out) = (Row::default(), Vec::new());
-        while dump.advance(&Shop, &mut row, out.len() + 1, &mut out) == Progress::More {}
+        let mut dump = LatencyDump::new(json, RowSelection::default(), object.map(str::to_owned));
+        let (mut row, mut out) = (StatsRow::default(), Vec::new());
+        while dump.advance(&Shop, &mut row, out.len() + 1, &mut out) == DumpProgress::More {}
         String::from_utf8(out).unwrap()
     }
 

@@ -2,7 +2,7 @@
 //! the HTML page.
 //!
 //! The crate knows the dictionary of fields ([`fields`], [`info`]) and how each format writes them. It refuses to know
-//! the origin of values: a [`StatsSource`] fills one [`Row`] per object, and all formats are written from such rows, a
+//! the origin of values: a [`StatsSource`] fills one [`StatsRow`] per object, and all formats are written from such rows, a
 //! bounded piece at a time, so that a page about thousands of servers neither blocks a worker nor fills its memory.
 //!
 //! Begin with [`StatsSource`] and [`StatsDump`]; for HTTP with [`StatsRequest`], [`StatsAnswer`] and [`admin::post`]; for
@@ -25,14 +25,14 @@ pub mod source;
 pub mod uri;
 
 pub use answer::StatsAnswer;
-pub use dump::{Progress, StatsDump};
+pub use dump::{DumpProgress, StatsDump};
 pub use field_set::FieldSet;
-pub use fields::{FIELD_COUNT, Field, Kind};
+pub use fields::{FIELD_COUNT, StatsField, StatsObject};
 pub use info::{InfoField, InfoRow};
 pub use latency::LatencyDump;
 pub use page::{PageDump, PageSettings};
 pub use prometheus::{MetricsDump, MetricsRequest, MetricsSource};
 pub use render::Format;
-pub use row::{Health, Latencies, ProxyHead, Row, Value};
-pub use source::{Cursor, Selection, StatsSource};
+pub use row::{FieldValue, Health, Latencies, ProxyHead, StatsRow};
+pub use source::{RowCursor, RowSelection, StatsSource};
 pub use uri::{FormStatus, StatsRequest, What};

@@ -8,12 +8,12 @@ mod head;
 
 use std::fmt::Write;
 
-use crate::admin::{Action, TOKEN};
-use crate::dump::{OBJECTS_PER_PIECE, Progress, visit_rows};
-use crate::fields::{Field, Kind};
+use crate::admin::{AdminAction, TOKEN};
+use crate::dump::{DumpProgress, OBJECTS_PER_PIECE, visit_rows};
+use crate::fields::{StatsField, StatsObject};
 use crate::info::InfoRow;
-use crate::row::Row;
-use crate::source::{Cursor, Selection, StatsSource};
+use crate::row::StatsRow;
+use crate::source::{RowCursor, RowSelection, StatsSource};
 use crate::uri::StatsRequest;
 
 /// The `stats` settings that shape the page.
@@ -41,14 +41,14 @@ pub struct PageSettings {
 
 impl PageSettings {
     /// The rows that a request may see.
-    pub fn selection(&self, request: &StatsRequest) -> Selection {
-        Selection {
+    pub fn selection(&self, request: &StatsRequest) -> RowSelection {
+        RowSelection {
             only_up: request.only_up,
             no_maintenance: request.no_maintenance,
             scope: request.scope.clone(),
             proxies: self.proxies.clone(),
             latencies: true,
-            ..Selection::default()
+            ..RowSelection::default()
         }
     }
 
@@ -68,8 +68,8 @@ pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src
 pub struct PageDump {
     settings: PageSettings,
     request: StatsRequest,
-    selection: Selection,
-    cursor: Cursor,
+    selection: RowSelection,
+    cursor: RowCursor,
     state: PageState,
 }
 
@@ -92,7 +92,7 @@ impl PageDump {
     /// A page at its beginning.
     pub fn new(settings: PageSettings, request: StatsRequest) -> Self {
         let selection = settings.selection(&request);
-        Self { settings, request, selection, cursor: Cursor::default(), state: PageState::Head }
+        Self { settings, request, selection, cursor: RowCursor::default(), state: PageState::Head }
     }
 
     /// Appends to `out` until it holds at least `enough` bytes, at most one row more (a row is some 3 kB). `scratch`
@@ -100,10 +100,10 @@ impl PageDump {
     pub fn advance(
         &mut self,
         source: &dyn StatsSource,
-        scratch: &mut Row,
+        scratch: &mut StatsRow,
         enough: usize,
         out: &mut String,
-    ) -> Progress {
+    ) -> DumpProgress {
         if self.state == PageState::Head {
             let mut info = InfoRow::new();
             source.info(false, &mut info);
@@ -111,10 +111,10 @@ impl PageDump {
             self.state = PageState::Between;
         }
         if self.state == PageState::Done {
-            return Progress::Done;
+            return DumpProgress::Done;
         }
         if out.len() >= enough {
-            return Progress::More;
+            return DumpProgress::More;
         }
         let (mut cursor, selection) = (self.cursor, std::mem::take(&mut self.selection));
         let mut left = OBJECTS_PER_PIECE;
@@ -123,7 +123,7 @@ impl PageDump {
             out.len() >= enough
         });
         (self.cursor, self.selection) = (cursor, selection);
-        if progress == Progress::Done {
+        if progress == DumpProgress::Done {
             self.end_proxy(out);
             out.push_str("</body></html>\n");
             self.state = PageState::Done;
@@ -131,13 +131,13 @@ impl PageDump {
         progress
     }
 
-    fn row(&mut self, row: &Row, out: &mut String) {
+    fn row(&mut self, row: &StatsRow, out: &mut String) {
         let id = row.proxy_id();
         let open = matches!(self.state, PageState::Proxy { id: open, .. } if open == id);
         if !open {
             self.end_proxy(out);
             // The servers of a backend come first: if another row does, its servers are not shown.
-            let has_servers = row.kind() == Kind::Server || row.sides().0 && row.has_servers();
+            let has_servers = row.kind() == StatsObject::Server || row.sides().0 && row.has_servers();
             let form = self.settings.form_token.is_some() && row.sides().1 && has_servers;
             self.begin_proxy(row, form, out);
             self.state = PageState::Proxy { id, form };
@@ -146,8 +146,8 @@ impl PageDump {
         cells::write(row, &self.settings, form, out);
     }
 
-    fn begin_proxy(&self, row: &Row, form: bool, out: &mut String) {
-        let name = escape(row.text(Field::Pxname));
+    fn begin_proxy(&self, row: &StatsRow, form: bool, out: &mut String) {
+        let name = escape(row.text(StatsField::Pxname));
         let side = match row.sides() {
             (true, true) => "proxy",
             (true, false) => "frontend",
@@ -156,7 +156,7 @@ impl PageDump {
         out.push_str(if form { "<form method=\"post\">" } else { "" });
         let _ = write!(out, "<h3 id=\"{name}\"><a href=\"#{name}\"");
         if self.settings.legends {
-            let mode = escape(row.text(Field::Mode));
+            let mode = escape(row.text(StatsField::Mode));
             let _ = write!(out, " title=\"cap: {side}, mode: {mode}, id: {}\"", row.proxy_id());
         }
         let _ = write!(out, ">{name}</a>");
@@ -175,7 +175,7 @@ impl PageDump {
             out.push_str(
                 "<p><label>With the checked servers: <select name=\"action\"><option value=\"\"></option>",
             );
-            for (_, word, text) in Action::ALL {
+            for (_, word, text) in AdminAction::ALL {
                 let _ = write!(out, "<option value=\"{word}\">{text}</option>");
             }
             let token = self.settings.form_token.as_deref().unwrap_or_default();
@@ -190,12 +190,12 @@ impl PageDump {
 }
 
 /// The mark in a row's anchor, and the row's name, which is also the end of the anchor.
-fn shown_name(row: &Row) -> (&'static str, &str) {
+fn shown_name(row: &StatsRow) -> (&'static str, &str) {
     match row.kind() {
-        Kind::Frontend => ("", "Frontend"),
-        Kind::Backend => ("", "Backend"),
-        Kind::Listener => ("+", row.text(Field::Svname)),
-        Kind::Server => ("", row.text(Field::Svname)),
+        StatsObject::Frontend => ("", "Frontend"),
+        StatsObject::Backend => ("", "Backend"),
+        StatsObject::Listener => ("+", row.text(StatsField::Svname)),
+        StatsObject::Server => ("", row.text(StatsField::Svname)),
     }
 }
 

@@ -23,7 +23,7 @@ mod sheet;
 
 pub use dump::MetricsDump;
 pub use memory::ScrapeMemory;
-pub use request::{Form, MetricsRequest, Scope};
+pub use request::{AnswerForm, MetricScope, MetricsRequest};
 
 use crate::name_server;
 use crate::source::StatsSource;
@@ -31,7 +31,7 @@ use crate::source::StatsSource;
 /// The names of the metrics that a field of `show stat` or `show info` becomes, with the label of those that need one;
 /// empty for a field that is not a metric.
 pub fn names_of(field: &str) -> Vec<String> {
-    let scoped = Scope::ALL
+    let scoped = MetricScope::ALL
         .into_iter()
         .flat_map(|scope| metrics::Metric::of(scope).map(move |metric| (scope, metric)));
     let of_field = scoped.filter(|(_, metric)| metric.field() == Some(field));

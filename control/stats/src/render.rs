@@ -4,8 +4,8 @@ use std::io::Write;
 
 use weir_formats::json::{Beyond, Escaping};
 
-use crate::fields::{FIELD_COUNT, FIELDS, FIRST_EXTRA, Field};
-use crate::row::{Row, Value};
+use crate::fields::{FIELD_COUNT, FIELDS, FIRST_EXTRA, StatsField};
+use crate::row::{FieldValue, StatsRow};
 
 /// The format of statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub enum Format {
 }
 
 /// Fields that are only shown with `stats show-legends`, or to level operator on the command line, because they reveal internals.
-pub fn is_legend(field: Field) -> bool {
-    matches!(field, Field::Addr | Field::Cookie | Field::Algo)
+pub fn is_legend(field: StatsField) -> bool {
+    matches!(field, StatsField::Addr | StatsField::Cookie | StatsField::Algo)
 }
 
 /// The first line of CSV output.
@@ -38,14 +38,14 @@ pub fn write_csv_header(out: &mut Vec<u8>) {
 }
 
 /// One object as a line of CSV.
-pub fn write_csv(row: &Row, legends: bool, out: &mut Vec<u8>) {
+pub fn write_csv(row: &StatsRow, legends: bool, out: &mut Vec<u8>) {
     for position in 0..FIELD_COUNT {
         if position == FIRST_EXTRA {
             out.extend_from_slice(b"-,");
         }
-        if legends || !is_legend(Field::ALL[position]) {
+        if legends || !is_legend(StatsField::ALL[position]) {
             match row.cells.value(position) {
-                Value::Text(text) => write_csv_text(text, out),
+                FieldValue::Text(text) => write_csv_text(text, out),
                 other => write_number(other, out),
             }
         }
@@ -55,7 +55,7 @@ pub fn write_csv(row: &Row, legends: bool, out: &mut Vec<u8>) {
 }
 
 /// One object as typed lines, with descriptions if requested.
-pub fn write_typed(row: &Row, legends: bool, descriptions: bool, out: &mut Vec<u8>) {
+pub fn write_typed(row: &StatsRow, legends: bool, descriptions: bool, out: &mut Vec<u8>) {
     for (position, value) in shown(row, legends) {
         let decl = &FIELDS[position];
         let _ = write!(
@@ -76,7 +76,7 @@ pub fn write_typed(row: &Row, legends: bool, descriptions: bool, out: &mut Vec<u
 }
 
 /// One object as a JSON array of its fields.
-pub fn write_json(row: &Row, legends: bool, out: &mut Vec<u8>) {
+pub fn write_json(row: &StatsRow, legends: bool, out: &mut Vec<u8>) {
     out.push(b'[');
     for (index, (position, value)) in shown(row, legends).enumerate() {
         let decl = &FIELDS[position];
@@ -94,21 +94,21 @@ pub fn write_json(row: &Row, legends: bool, out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-fn shown(row: &Row, legends: bool) -> impl Iterator<Item = (usize, Value<'_>)> {
+fn shown(row: &StatsRow, legends: bool) -> impl Iterator<Item = (usize, FieldValue<'_>)> {
     (0..FIELD_COUNT)
-        .filter(move |&position| legends || !is_legend(Field::ALL[position]))
+        .filter(move |&position| legends || !is_legend(StatsField::ALL[position]))
         .map(|position| (position, row.cells.value(position)))
-        .filter(|(_, value)| *value != Value::Empty)
+        .filter(|(_, value)| *value != FieldValue::Empty)
 }
 
 /// The rest of a JSON item after the field object.
-pub(crate) fn write_json_rest(tags: &str, value: Value<'_>, out: &mut Vec<u8>) {
+pub(crate) fn write_json_rest(tags: &str, value: FieldValue<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"},\"processNum\":1,");
     write_json_tags_and_value(tags, value, out);
 }
 
 /// The tags and the value of an item, and its end.
-pub fn write_json_tags_and_value(tags: &str, value: Value<'_>, out: &mut Vec<u8>) {
+pub fn write_json_tags_and_value(tags: &str, value: FieldValue<'_>, out: &mut Vec<u8>) {
     let mut letters = tags.bytes();
     let origin = origin_word(letters.next());
     let nature = nature_word(letters.next());
@@ -120,8 +120,8 @@ pub fn write_json_tags_and_value(tags: &str, value: Value<'_>, out: &mut Vec<u8>
         type_word(value)
     );
     match value {
-        Value::Text(text) => JSON.write(text, out),
-        Value::Float(number) => write_float(number, out),
+        FieldValue::Text(text) => JSON.write(text, out),
+        FieldValue::Float(number) => write_float(number, out),
         other => write_number(other, out),
     }
     out.extend_from_slice(b"}}");
@@ -166,24 +166,24 @@ fn scope_word(letter: Option<u8>) -> &'static str {
     }
 }
 
-fn type_word(value: Value<'_>) -> &'static str {
+fn type_word(value: FieldValue<'_>) -> &'static str {
     match value {
-        Value::U32(_) => "u32",
-        Value::S32(_) => "s32",
-        Value::U64(_) => "u64",
-        Value::Float(_) => "flt",
-        Value::Text(_) => "str",
-        Value::Empty => "",
+        FieldValue::U32(_) => "u32",
+        FieldValue::S32(_) => "s32",
+        FieldValue::U64(_) => "u64",
+        FieldValue::Float(_) => "flt",
+        FieldValue::Text(_) => "str",
+        FieldValue::Empty => "",
     }
 }
 
 /// A type and its value: `<type>:<value>`.
-pub fn write_type_and_value(value: Value<'_>, out: &mut Vec<u8>) {
+pub fn write_type_and_value(value: FieldValue<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(type_word(value).as_bytes());
     out.push(b':');
     match value {
         // A value must stay on one line: characters that would break it are shown as blanks.
-        Value::Text(text) => {
+        FieldValue::Text(text) => {
             out.extend(text.bytes().map(|byte| if byte == b'\n' || byte == b'\r' { b' ' } else { byte }));
         }
         other => write_number(other, out),
@@ -191,14 +191,14 @@ pub fn write_type_and_value(value: Value<'_>, out: &mut Vec<u8>) {
 }
 
 /// A number in decimal; empty for other values.
-pub(crate) fn write_number(value: Value<'_>, out: &mut Vec<u8>) {
+pub(crate) fn write_number(value: FieldValue<'_>, out: &mut Vec<u8>) {
     let mut digits = itoa::Buffer::new();
     let text = match value {
-        Value::U32(number) => digits.format(number),
-        Value::S32(number) => digits.format(number),
-        Value::U64(number) => digits.format(number),
-        Value::Float(number) => return write_float(number, out),
-        Value::Empty | Value::Text(_) => return,
+        FieldValue::U32(number) => digits.format(number),
+        FieldValue::S32(number) => digits.format(number),
+        FieldValue::U64(number) => digits.format(number),
+        FieldValue::Float(number) => return write_float(number, out),
+        FieldValue::Empty | FieldValue::Text(_) => return,
     };
     out.extend_from_slice(text.as_bytes());
 }
@@ -231,7 +231,7 @@ pub(crate) const JSON: Escaping = Escaping { short: "\n\r\t", is_uppercase: fals
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fields::Kind;
+    use crate::fields::StatsObject;
     use crate::row::ProxyHead;
 
     fn head() -> ProxyHead<'static> {
@@ -263,10 +263,10 @@ mod tests {
 
     #[test]
     fn hides_addresses_and_cookies_without_legends() {
-        let mut row = Row::default();
-        row.begin(Kind::Server, &head(), 1, "s1");
-        row.set(Field::Addr, "127.0.0.1:80");
-        row.set(Field::Cookie, "secret");
+        let mut row = StatsRow::default();
+        row.begin(StatsObject::Server, &head(), 1, "s1");
+        row.set(StatsField::Addr, "127.0.0.1:80");
+        row.set(StatsField::Cookie, "secret");
         for (legends, seen) in [(true, true), (false, false)] {
             for text in [
                 written(|out| write_csv(&row, legends, out)),

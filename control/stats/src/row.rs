@@ -5,11 +5,11 @@ use std::sync::OnceLock;
 use weir_events::HistogramReading;
 
 use crate::field_set::FieldSet;
-use crate::fields::{FIELD_COUNT, FIELDS, Field, Kind, Type};
+use crate::fields::{FIELD_COUNT, FIELDS, StatsField, StatsObject, Type};
 
 /// The value of one field.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value<'a> {
+pub enum FieldValue<'a> {
     /// Unknown, or not applicable: omitted.
     Empty,
     /// An unsigned 32-bit number.
@@ -23,59 +23,59 @@ pub enum Value<'a> {
     Text(&'a str),
 }
 
-impl Value<'_> {
+impl FieldValue<'_> {
     /// Whether it has this type. A rate or an age may have a fraction instead (`show info float`), and any value may be missing.
     pub fn has_type(&self, type_: Type) -> bool {
         match self {
-            Value::Empty => true,
-            Value::Text(_) => type_ == Type::Text,
-            Value::U32(_) => type_ == Type::U32,
-            Value::S32(_) => type_ == Type::S32,
-            Value::U64(_) => type_ == Type::U64,
-            Value::Float(_) => type_ != Type::Text,
+            FieldValue::Empty => true,
+            FieldValue::Text(_) => type_ == Type::Text,
+            FieldValue::U32(_) => type_ == Type::U32,
+            FieldValue::S32(_) => type_ == Type::S32,
+            FieldValue::U64(_) => type_ == Type::U64,
+            FieldValue::Float(_) => type_ != Type::Text,
         }
     }
 }
 
-impl From<u32> for Value<'_> {
+impl From<u32> for FieldValue<'_> {
     fn from(value: u32) -> Self {
-        Value::U32(value)
+        FieldValue::U32(value)
     }
 }
 
-impl From<i32> for Value<'_> {
+impl From<i32> for FieldValue<'_> {
     fn from(value: i32) -> Self {
-        Value::S32(value)
+        FieldValue::S32(value)
     }
 }
 
-impl From<u64> for Value<'_> {
+impl From<u64> for FieldValue<'_> {
     fn from(value: u64) -> Self {
-        Value::U64(value)
+        FieldValue::U64(value)
     }
 }
 
-impl<'a> From<&'a str> for Value<'a> {
+impl<'a> From<&'a str> for FieldValue<'a> {
     fn from(value: &'a str) -> Self {
-        Value::Text(value)
+        FieldValue::Text(value)
     }
 }
 
-impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
+impl<'a, T: Into<FieldValue<'a>>> From<Option<T>> for FieldValue<'a> {
     fn from(value: Option<T>) -> Self {
-        value.map_or(Value::Empty, Into::into)
+        value.map_or(FieldValue::Empty, Into::into)
     }
 }
 
 /// Values by position, with texts adjacent in one buffer, so that a reused row does not allocate.
 #[derive(Debug, Default)]
-pub(crate) struct Cells {
-    cells: Vec<Cell>,
+pub(crate) struct ValueCells {
+    cells: Vec<ValueCell>,
     text: String,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Cell {
+enum ValueCell {
     Empty,
     U32(u32),
     S32(i32),
@@ -84,7 +84,7 @@ enum Cell {
     Text { start: usize, end: usize },
 }
 
-impl Clone for Cells {
+impl Clone for ValueCells {
     fn clone(&self) -> Self {
         Self { cells: self.cells.clone(), text: self.text.clone() }
     }
@@ -96,21 +96,21 @@ impl Clone for Cells {
     }
 }
 
-impl Cells {
+impl ValueCells {
     pub(crate) fn reset(&mut self, count: usize) {
         self.text.clear();
         self.cells.clear();
-        self.cells.resize(count, Cell::Empty);
+        self.cells.resize(count, ValueCell::Empty);
     }
 
-    pub(crate) fn set(&mut self, position: usize, value: Value<'_>) {
+    pub(crate) fn set(&mut self, position: usize, value: FieldValue<'_>) {
         self.cells[position] = match value {
-            Value::Empty => Cell::Empty,
-            Value::U32(number) => Cell::U32(number),
-            Value::S32(number) => Cell::S32(number),
-            Value::U64(number) => Cell::U64(number),
-            Value::Float(number) => Cell::Float(number),
-            Value::Text(text) => return self.set_joined(position, [text, ""]),
+            FieldValue::Empty => ValueCell::Empty,
+            FieldValue::U32(number) => ValueCell::U32(number),
+            FieldValue::S32(number) => ValueCell::S32(number),
+            FieldValue::U64(number) => ValueCell::U64(number),
+            FieldValue::Float(number) => ValueCell::Float(number),
+            FieldValue::Text(text) => return self.set_joined(position, [text, ""]),
         };
     }
 
@@ -118,18 +118,18 @@ impl Cells {
     fn set_joined(&mut self, position: usize, parts: [&str; 2]) {
         let start = self.text.len();
         parts.iter().for_each(|part| self.text.push_str(part));
-        self.cells[position] = Cell::Text { start, end: self.text.len() };
+        self.cells[position] = ValueCell::Text { start, end: self.text.len() };
     }
 
     #[inline]
-    pub(crate) fn value(&self, position: usize) -> Value<'_> {
+    pub(crate) fn value(&self, position: usize) -> FieldValue<'_> {
         match self.cells[position] {
-            Cell::Empty => Value::Empty,
-            Cell::U32(number) => Value::U32(number),
-            Cell::S32(number) => Value::S32(number),
-            Cell::U64(number) => Value::U64(number),
-            Cell::Float(number) => Value::Float(number),
-            Cell::Text { start, end } => Value::Text(&self.text[start..end]),
+            ValueCell::Empty => FieldValue::Empty,
+            ValueCell::U32(number) => FieldValue::U32(number),
+            ValueCell::S32(number) => FieldValue::S32(number),
+            ValueCell::U64(number) => FieldValue::U64(number),
+            ValueCell::Float(number) => FieldValue::Float(number),
+            ValueCell::Text { start, end } => FieldValue::Text(&self.text[start..end]),
         }
     }
 }
@@ -179,11 +179,11 @@ pub struct ProxyHead<'a> {
 /// The fields of one frontend, listener, server or backend. Filled by a [`StatsSource`](crate::StatsSource), written by
 /// the formats, and reused for the next object.
 #[derive(Debug)]
-pub struct Row {
-    pub(crate) cells: Cells,
+pub struct StatsRow {
+    pub(crate) cells: ValueCells,
     /// The cells of an object of this kind without values.
-    template: &'static Cells,
-    kind: Kind,
+    template: &'static ValueCells,
+    kind: StatsObject,
     proxy_id: u32,
     object_id: u32,
     both_sides: (bool, bool),
@@ -200,19 +200,19 @@ pub struct Row {
 struct Only {
     set: FieldSet,
     /// Those of them that are not the same for all servers of a proxy.
-    changing: Vec<Field>,
+    changing: Vec<StatsField>,
     /// The length of the texts that are.
     constant: usize,
 }
 
-impl Default for Row {
+impl Default for StatsRow {
     fn default() -> Self {
-        let mut cells = Cells::default();
+        let mut cells = ValueCells::default();
         cells.reset(FIELD_COUNT);
         Self {
             cells,
-            template: template(Kind::Frontend, false),
-            kind: Kind::Frontend,
+            template: template(StatsObject::Frontend, false),
+            kind: StatsObject::Frontend,
             proxy_id: 0,
             object_id: 0,
             both_sides: (false, false),
@@ -225,13 +225,13 @@ impl Default for Row {
     }
 }
 
-impl Row {
+impl StatsRow {
     /// Fills only these fields from now on, besides the names of proxy and object. The health of a server comes with
-    /// its [`Field::Status`].
+    /// its [`StatsField::Status`].
     pub fn fill_only(&mut self, fields: FieldSet) {
         self.cells.reset(FIELD_COUNT);
-        let set = fields.with(Field::Pxname).with(Field::Svname);
-        let is_constant = |field: &Field| matches!(field, Field::Pxname | Field::Mode);
+        let set = fields.with(StatsField::Pxname).with(StatsField::Svname);
+        let is_constant = |field: &StatsField| matches!(field, StatsField::Pxname | StatsField::Mode);
         let changing = set.iter().filter(|field| !is_constant(field)).collect();
         self.only = Some(Only { set, changing, constant: 0 });
     }
@@ -243,7 +243,7 @@ impl Row {
 
     /// Whether a field is filled: its source need not compute others.
     #[inline]
-    pub fn wants(&self, field: Field) -> bool {
+    pub fn wants(&self, field: StatsField) -> bool {
         self.only().is_none_or(|only| only.contains(field))
     }
 
@@ -254,7 +254,7 @@ impl Row {
 
     /// Starts the row of an object: names and identifiers, and zero in the fields that have it as their
     /// default. Frontends and backends pass 0 as `object_id`; their name is fixed.
-    pub fn begin(&mut self, kind: Kind, proxy: &ProxyHead<'_>, object_id: u32, object_name: &str) {
+    pub fn begin(&mut self, kind: StatsObject, proxy: &ProxyHead<'_>, object_id: u32, object_name: &str) {
         self.kind = kind;
         self.proxy_id = proxy.id;
         self.object_id = object_id;
@@ -272,23 +272,23 @@ impl Row {
             None => self.cells.clone_from(self.template),
             Some(_) => self.cells.text.clear(),
         }
-        self.set(Field::Pxname, proxy.name);
-        self.set(Field::Mode, proxy.mode);
+        self.set(StatsField::Pxname, proxy.name);
+        self.set(StatsField::Mode, proxy.mode);
         if let Some(only) = &mut self.only {
             only.constant = self.cells.text.len();
         }
         let name = match kind {
-            Kind::Frontend => "FRONTEND",
-            Kind::Backend => "BACKEND",
-            Kind::Server | Kind::Listener => object_name,
+            StatsObject::Frontend => "FRONTEND",
+            StatsObject::Backend => "BACKEND",
+            StatsObject::Server | StatsObject::Listener => object_name,
         };
         self.begin_object(object_id, name);
     }
 
-    /// Starts the row of the next server of the same proxy, as [`Row::begin`] does, in less time.
+    /// Starts the row of the next server of the same proxy, as [`StatsRow::begin`] does, in less time.
     pub fn begin_next(&mut self, proxy: &ProxyHead<'_>, object_id: u32, object_name: &str) {
         debug_assert!(
-            self.kind == Kind::Server && self.proxy_id == proxy.id,
+            self.kind == StatsObject::Server && self.proxy_id == proxy.id,
             "the row before was of another kind"
         );
         match &self.only {
@@ -311,17 +311,17 @@ impl Row {
                 self.cells.cells[*field as usize] = self.template.cells[*field as usize];
             }
         }
-        self.cells.set(Field::Svname as usize, Value::Text(name));
+        self.cells.set(StatsField::Svname as usize, FieldValue::Text(name));
         // Relative process number: weir has one process.
-        self.set_anyway(Field::Pid, Value::U32(1));
-        self.set_anyway(Field::Iid, Value::U32(self.proxy_id));
-        self.set_anyway(Field::Sid, Value::U32(object_id));
-        self.set_anyway(Field::Type, Value::U32(self.kind as u32));
+        self.set_anyway(StatsField::Pid, FieldValue::U32(1));
+        self.set_anyway(StatsField::Iid, FieldValue::U32(self.proxy_id));
+        self.set_anyway(StatsField::Sid, FieldValue::U32(object_id));
+        self.set_anyway(StatsField::Type, FieldValue::U32(self.kind as u32));
     }
 
     /// Sets one field. A field that does not apply to this kind of object is an error of the caller, and is ignored.
     #[inline]
-    pub fn set<'a>(&mut self, field: Field, value: impl Into<Value<'a>>) {
+    pub fn set<'a>(&mut self, field: StatsField, value: impl Into<FieldValue<'a>>) {
         debug_assert!(field.applies_to(self.kind), "{field:?} does not apply to {:?}", self.kind);
         if field.applies_to(self.kind) {
             self.set_anyway(field, value.into());
@@ -329,7 +329,7 @@ impl Row {
     }
 
     /// Sets a text that is put together from two.
-    pub fn set_joined(&mut self, field: Field, parts: [&str; 2]) {
+    pub fn set_joined(&mut self, field: StatsField, parts: [&str; 2]) {
         debug_assert!(field.applies_to(self.kind), "{field:?} does not apply to {:?}", self.kind);
         if self.wants(field) && field.applies_to(self.kind) {
             self.cells.set_joined(field as usize, parts);
@@ -338,7 +338,7 @@ impl Row {
 
     /// Sets one field. The value is only computed if the field is filled.
     #[inline]
-    pub fn set_with<'a, V: Into<Value<'a>>>(&mut self, field: Field, value: impl FnOnce() -> V) {
+    pub fn set_with<'a, V: Into<FieldValue<'a>>>(&mut self, field: StatsField, value: impl FnOnce() -> V) {
         if self.wants(field) {
             self.set(field, value());
         }
@@ -346,7 +346,7 @@ impl Row {
 
     /// For `sid`, which HAProxy prints as 0 for frontends and backends too.
     #[inline]
-    fn set_anyway(&mut self, field: Field, value: Value<'_>) {
+    fn set_anyway(&mut self, field: StatsField, value: FieldValue<'_>) {
         if !self.wants(field) {
             return;
         }
@@ -359,7 +359,7 @@ impl Row {
         self.health = health;
     }
 
-    /// Sets the distributions of its durations ([`Selection::latencies`](crate::Selection)).
+    /// Sets the distributions of its durations ([`RowSelection::latencies`](crate::RowSelection)).
     pub fn set_latencies(&mut self, latencies: Latencies) {
         self.latencies = Some(Box::new(latencies));
     }
@@ -371,32 +371,32 @@ impl Row {
 
     /// The value of one field.
     #[inline]
-    pub fn value(&self, field: Field) -> Value<'_> {
+    pub fn value(&self, field: StatsField) -> FieldValue<'_> {
         self.cells.value(field as usize)
     }
 
     /// The value as text; empty for numbers.
     #[inline]
-    pub fn text(&self, field: Field) -> &str {
+    pub fn text(&self, field: StatsField) -> &str {
         match self.value(field) {
-            Value::Text(text) => text,
+            FieldValue::Text(text) => text,
             _ => "",
         }
     }
 
     /// The value as a number; 0 for texts.
-    pub fn number(&self, field: Field) -> u64 {
+    pub fn number(&self, field: StatsField) -> u64 {
         match self.value(field) {
-            Value::U32(number) => u64::from(number),
-            Value::S32(number) => u64::try_from(number).unwrap_or(0),
-            Value::U64(number) => number,
-            Value::Float(number) => number as u64,
-            Value::Empty | Value::Text(_) => 0,
+            FieldValue::U32(number) => u64::from(number),
+            FieldValue::S32(number) => u64::try_from(number).unwrap_or(0),
+            FieldValue::U64(number) => number,
+            FieldValue::Float(number) => number as u64,
+            FieldValue::Empty | FieldValue::Text(_) => 0,
         }
     }
 
     /// The kind of the object.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> StatsObject {
         self.kind
     }
 
@@ -432,10 +432,10 @@ impl Row {
 }
 
 /// The cells of an object without values: zero in those that have it as their default.
-fn template(kind: Kind, http: bool) -> &'static Cells {
-    static TEMPLATES: [OnceLock<Cells>; 8] = [const { OnceLock::new() }; 8];
+fn template(kind: StatsObject, http: bool) -> &'static ValueCells {
+    static TEMPLATES: [OnceLock<ValueCells>; 8] = [const { OnceLock::new() }; 8];
     TEMPLATES[2 * kind as usize + usize::from(http)].get_or_init(|| {
-        let mut cells = Cells::default();
+        let mut cells = ValueCells::default();
         cells.reset(FIELD_COUNT);
         for (position, row) in FIELDS.iter().enumerate() {
             if row.fill.is_zero(kind, http) && row.applies & kind.mask() != 0 {
@@ -446,11 +446,11 @@ fn template(kind: Kind, http: bool) -> &'static Cells {
     })
 }
 
-fn zero_of(type_: Type) -> Value<'static> {
+fn zero_of(type_: Type) -> FieldValue<'static> {
     match type_ {
-        Type::U32 => Value::U32(0),
-        Type::S32 => Value::S32(0),
-        Type::U64 => Value::U64(0),
-        Type::Text => Value::Empty,
+        Type::U32 => FieldValue::U32(0),
+        Type::S32 => FieldValue::S32(0),
+        Type::U64 => FieldValue::U64(0),
+        Type::Text => FieldValue::Empty,
     }
 }

@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use crate::fields::{Field, Kind};
+use crate::fields::{StatsField, StatsObject};
 use crate::info::InfoRow;
-use crate::row::{Health, Row};
+use crate::row::{Health, StatsRow};
 
 /// The live objects, as an interface that `control/observe` implements.
 ///
@@ -22,10 +22,10 @@ pub trait StatsSource {
     /// caller checks again.
     fn visit_rows(
         &self,
-        cursor: &mut Cursor,
-        selection: &Selection,
-        row: &mut Row,
-        visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+        cursor: &mut RowCursor,
+        selection: &RowSelection,
+        row: &mut StatsRow,
+        visit: &mut dyn FnMut(&StatsRow) -> ControlFlow<()>,
     ) -> ControlFlow<()>;
 
     /// Fills the fields of the process. With `float`, rates and ages may have a fraction.
@@ -34,7 +34,7 @@ pub trait StatsSource {
 
 /// A position between two rows. All zero is the beginning; the source defines the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cursor {
+pub struct RowCursor {
     pub proxy: usize,
     /// The part of the proxy.
     pub part: u8,
@@ -44,10 +44,10 @@ pub struct Cursor {
 
 /// A selection of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection {
+pub struct RowSelection {
     /// Only this proxy, by `id`.
     pub proxy_id: Option<u32>,
-    /// Only these kinds: a sum of [`Kind::mask`].
+    /// Only these kinds: a sum of [`StatsObject::mask`].
     pub kinds: u32,
     /// Only the server (or listener) with this `id`.
     pub object_id: Option<u32>,
@@ -63,7 +63,7 @@ pub struct Selection {
     pub latencies: bool,
 }
 
-impl Default for Selection {
+impl Default for RowSelection {
     fn default() -> Self {
         Self {
             proxy_id: None,
@@ -78,7 +78,7 @@ impl Default for Selection {
     }
 }
 
-impl Selection {
+impl RowSelection {
     /// Whether any row of this proxy can match: lets a source skip it as a whole.
     pub fn wants_proxy(&self, id: u32, name: &str) -> bool {
         self.proxy_id.is_none_or(|wanted| wanted == id)
@@ -87,23 +87,23 @@ impl Selection {
     }
 
     /// Whether this row matches.
-    pub fn wants(&self, row: &Row) -> bool {
+    pub fn wants(&self, row: &StatsRow) -> bool {
         // Most selections have all names, which then need not be looked at for each of thousands of servers.
         let is_by_name = self.scope.is_some() || !self.proxies.is_empty();
-        let name = if is_by_name { row.text(Field::Pxname) } else { "" };
+        let name = if is_by_name { row.text(StatsField::Pxname) } else { "" };
         self.wants_proxy(row.proxy_id(), name)
             && self.kinds & row.kind().mask() != 0
             && self.wants_object(row)
             && self.wants_health(row)
     }
 
-    fn wants_object(&self, row: &Row) -> bool {
-        let has_id = matches!(row.kind(), Kind::Server | Kind::Listener);
+    fn wants_object(&self, row: &StatsRow) -> bool {
+        let has_id = matches!(row.kind(), StatsObject::Server | StatsObject::Listener);
         !has_id || self.object_id.is_none_or(|wanted| wanted == row.object_id())
     }
 
-    fn wants_health(&self, row: &Row) -> bool {
-        if row.kind() != Kind::Server {
+    fn wants_health(&self, row: &StatsRow) -> bool {
+        if row.kind() != StatsObject::Server {
             return true;
         }
         match row.health() {

@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 
 use weir_counting::{Counting, allocations};
 use weir_stats::{
-    Cursor, Field, Format, InfoRow, Kind, MetricsDump, MetricsRequest, MetricsSource, PageDump, PageSettings,
-    Progress, ProxyHead, Row, Selection, StatsDump, StatsRequest, StatsSource,
+    DumpProgress, Format, InfoRow, MetricsDump, MetricsRequest, MetricsSource, PageDump, PageSettings,
+    ProxyHead, RowCursor, RowSelection, StatsDump, StatsField, StatsObject, StatsRequest, StatsRow,
+    StatsSource,
     prometheus::{NameServerMetrics, ScrapeMemory, TableMetrics},
 };
 
@@ -22,10 +23,10 @@ struct TestSource;
 impl StatsSource for TestSource {
     fn visit_rows(
         &self,
-        cursor: &mut Cursor,
-        _: &Selection,
-        row: &mut Row,
-        visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+        cursor: &mut RowCursor,
+        _: &RowSelection,
+        row: &mut StatsRow,
+        visit: &mut dyn FnMut(&StatsRow) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let proxy = ProxyHead {
             id: 3,
@@ -38,12 +39,12 @@ impl StatsSource for TestSource {
         };
         while cursor.object < SERVERS {
             cursor.object += 1;
-            row.begin(Kind::Server, &proxy, cursor.object as u32, "s<1>");
-            row.set(Field::Status, "UP 2/3");
-            row.set(Field::Addr, "192.0.2.1:8080");
-            row.set(Field::Stot, 1_234_567u64);
-            row.set(Field::Lastsess, 4_000);
-            row.set(Field::Lastchg, 400u32);
+            row.begin(StatsObject::Server, &proxy, cursor.object as u32, "s<1>");
+            row.set(StatsField::Status, "UP 2/3");
+            row.set(StatsField::Addr, "192.0.2.1:8080");
+            row.set(StatsField::Stot, 1_234_567u64);
+            row.set(StatsField::Lastsess, 4_000);
+            row.set(StatsField::Lastchg, 400u32);
             visit(row)?;
         }
         ControlFlow::Continue(())
@@ -73,11 +74,11 @@ fn check(most: u64, work: impl FnOnce()) {
 
 #[test]
 fn rows_are_written_without_allocations() {
-    let mut row = Row::default();
+    let mut row = StatsRow::default();
     let mut out = Vec::with_capacity(1 << 23);
-    let mut dump = StatsDump::new(Format::Csv, false, true, Selection::default());
+    let mut dump = StatsDump::new(Format::Csv, false, true, RowSelection::default());
     // The buffers of a row grow with the first one.
-    check(20, || while dump.advance(&TestSource, &mut row, usize::MAX, &mut out) == Progress::More {});
+    check(20, || while dump.advance(&TestSource, &mut row, usize::MAX, &mut out) == DumpProgress::More {});
 
     let settings = PageSettings {
         uri: "/stats".into(),
@@ -88,13 +89,13 @@ fn rows_are_written_without_allocations() {
     let request = StatsRequest::parse("/stats", "/stats").unwrap();
     let mut page = PageDump::new(settings, request);
     let mut text = String::with_capacity(1 << 23);
-    check(100, || while page.advance(&TestSource, &mut row, usize::MAX, &mut text) == Progress::More {});
+    check(100, || while page.advance(&TestSource, &mut row, usize::MAX, &mut text) == DumpProgress::More {});
 
     let mut scrape = MetricsDump::new(MetricsRequest::parse(b"scope=server").unwrap(), &MEMORY);
     out.clear();
     // Some for each of a hundred metrics.
     check(1_000, || {
-        while scrape.advance(&TestSource, usize::MAX, &mut out) == Progress::More {
+        while scrape.advance(&TestSource, usize::MAX, &mut out) == DumpProgress::More {
             out.clear()
         }
     });

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use weir_stats::{
-    Cursor, Field, Format, Health, InfoField, InfoRow, Kind, Progress, ProxyHead, Row, Selection, StatsDump,
-    StatsSource, Value,
+    DumpProgress, FieldValue, Format, Health, InfoField, InfoRow, ProxyHead, RowCursor, RowSelection,
+    StatsDump, StatsField, StatsObject, StatsRow, StatsSource,
 };
 
 const FE: ProxyHead<'static> = ProxyHead {
@@ -32,10 +32,10 @@ struct Captured;
 impl StatsSource for Captured {
     fn visit_rows(
         &self,
-        cursor: &mut Cursor,
-        _: &Selection,
-        row: &mut Row,
-        visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+        cursor: &mut RowCursor,
+        _: &RowSelection,
+        row: &mut StatsRow,
+        visit: &mut dyn FnMut(&StatsRow) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         for fill in [frontend, server, backend].into_iter().skip(cursor.object) {
             fill(row);
@@ -50,61 +50,68 @@ impl StatsSource for Captured {
     }
 }
 
-fn frontend(row: &mut Row) {
-    row.begin(Kind::Frontend, &FE, 0, "");
-    row.set(Field::Status, "OPEN");
-    row.set(Field::Slim, 9985u32);
-    for field in
-        [Field::Smax, Field::Rate, Field::RateMax, Field::ReqRate, Field::ReqRateMax, Field::ConnRate]
-    {
+fn frontend(row: &mut StatsRow) {
+    row.begin(StatsObject::Frontend, &FE, 0, "");
+    row.set(StatsField::Status, "OPEN");
+    row.set(StatsField::Slim, 9985u32);
+    for field in [
+        StatsField::Smax,
+        StatsField::Rate,
+        StatsField::RateMax,
+        StatsField::ReqRate,
+        StatsField::ReqRateMax,
+        StatsField::ConnRate,
+    ] {
         row.set(field, 1u32);
     }
-    row.set(Field::ConnRateMax, 1u32);
+    row.set(StatsField::ConnRateMax, 1u32);
     for (field, value) in [
-        (Field::Stot, 1u64),
-        (Field::Bin, 40),
-        (Field::Hrsp2xx, 1),
-        (Field::ReqTot, 1),
-        (Field::ConnTot, 1),
-        (Field::Intercepted, 1),
-        (Field::H1sess, 1),
-        (Field::H1req, 1),
-        (Field::Reqbin, 40),
-        (Field::Resbout, 146),
-        (Field::H1TotalConnections, 1),
-        (Field::H1TotalStreams, 1),
-        (Field::H1BytesIn, 48),
-        (Field::H1BytesOut, 85),
+        (StatsField::Stot, 1u64),
+        (StatsField::Bin, 40),
+        (StatsField::Hrsp2xx, 1),
+        (StatsField::ReqTot, 1),
+        (StatsField::ConnTot, 1),
+        (StatsField::Intercepted, 1),
+        (StatsField::H1sess, 1),
+        (StatsField::H1req, 1),
+        (StatsField::Reqbin, 40),
+        (StatsField::Resbout, 146),
+        (StatsField::H1TotalConnections, 1),
+        (StatsField::H1TotalStreams, 1),
+        (StatsField::H1BytesIn, 48),
+        (StatsField::H1BytesOut, 85),
     ] {
         row.set(field, value);
     }
 }
 
-fn server(row: &mut Row) {
-    row.begin(Kind::Server, &BE, 1, "s1");
-    row.set(Field::Status, "no check");
-    row.set(Field::Addr, "unix");
-    row.set(Field::Lastsess, -1i32);
-    row.set(Field::Lastchg, 31u32);
-    for (field, value) in [(Field::Weight, 1u32), (Field::Act, 1), (Field::Bck, 0), (Field::Uweight, 1)] {
+fn server(row: &mut StatsRow) {
+    row.begin(StatsObject::Server, &BE, 1, "s1");
+    row.set(StatsField::Status, "no check");
+    row.set(StatsField::Addr, "unix");
+    row.set(StatsField::Lastsess, -1i32);
+    row.set(StatsField::Lastchg, 31u32);
+    for (field, value) in
+        [(StatsField::Weight, 1u32), (StatsField::Act, 1), (StatsField::Bck, 0), (StatsField::Uweight, 1)]
+    {
         row.set(field, value);
     }
 }
 
-fn backend(row: &mut Row) {
-    row.begin(Kind::Backend, &BE, 0, "");
-    row.set(Field::Status, "UP");
-    row.set(Field::Algo, "roundrobin");
-    row.set(Field::Lastsess, -1i32);
-    row.set(Field::Chkdown, 0u64);
+fn backend(row: &mut StatsRow) {
+    row.begin(StatsObject::Backend, &BE, 0, "");
+    row.set(StatsField::Status, "UP");
+    row.set(StatsField::Algo, "roundrobin");
+    row.set(StatsField::Lastsess, -1i32);
+    row.set(StatsField::Chkdown, 0u64);
     for (field, value) in [
-        (Field::Weight, 1u32),
-        (Field::Act, 1),
-        (Field::Bck, 0),
-        (Field::Uweight, 1),
-        (Field::Slim, 999),
-        (Field::Lastchg, 31),
-        (Field::Downtime, 0),
+        (StatsField::Weight, 1u32),
+        (StatsField::Act, 1),
+        (StatsField::Bck, 0),
+        (StatsField::Uweight, 1),
+        (StatsField::Slim, 999),
+        (StatsField::Lastchg, 31),
+        (StatsField::Downtime, 0),
     ] {
         row.set(field, value);
     }
@@ -164,15 +171,15 @@ fn captured_info(info: &mut InfoRow) {
 }
 
 /// The whole dump, taken in pieces of at least `enough` bytes.
-fn dumped(format: Format, descriptions: bool, selection: Selection, enough: usize) -> String {
+fn dumped(format: Format, descriptions: bool, selection: RowSelection, enough: usize) -> String {
     let mut dump = StatsDump::new(format, descriptions, true, selection);
-    let mut row = Row::default();
+    let mut row = StatsRow::default();
     let mut all = Vec::new();
     loop {
         let mut piece = Vec::new();
         let progress = dump.advance(&Captured, &mut row, enough, &mut piece);
         all.extend(piece);
-        if progress == Progress::Done {
+        if progress == DumpProgress::Done {
             return String::from_utf8(all).unwrap();
         }
     }
@@ -189,15 +196,15 @@ fn assert_same_lines(found: &str, expected: &str) {
 fn csv_is_the_reference_s() {
     let expected = include_str!("golden/show_stat.csv");
     for enough in [1, 1000, usize::MAX] {
-        assert_same_lines(&dumped(Format::Csv, false, Selection::default(), enough), expected);
+        assert_same_lines(&dumped(Format::Csv, false, RowSelection::default(), enough), expected);
     }
 }
 
 #[test]
 fn typed_lines_are_the_reference_s() {
     let expected = include_str!("golden/show_stat_typed_desc.txt");
-    let kinds = Kind::Frontend.mask() | Kind::Server.mask();
-    let found = dumped(Format::Typed, true, Selection { kinds, ..Selection::default() }, 1);
+    let kinds = StatsObject::Frontend.mask() | StatsObject::Server.mask();
+    let found = dumped(Format::Typed, true, RowSelection { kinds, ..RowSelection::default() }, 1);
     assert_same_lines(&found, expected);
 }
 
@@ -229,8 +236,8 @@ fn info_is_the_reference_s() {
 
 #[test]
 fn json_has_one_array_per_object_for_any_size_of_pieces() {
-    let whole = dumped(Format::Json, false, Selection::default(), usize::MAX);
-    assert_eq!(whole, dumped(Format::Json, false, Selection::default(), 1));
+    let whole = dumped(Format::Json, false, RowSelection::default(), usize::MAX);
+    assert_eq!(whole, dumped(Format::Json, false, RowSelection::default(), 1));
     let objects: serde_json::Value = serde_json::from_str(&whole).unwrap();
     assert_eq!(objects.as_array().unwrap().len(), 3);
     let first = &objects[0][0];
@@ -246,19 +253,19 @@ fn selections_keep_only_the_matching_rows() {
         let text = dumped(Format::Csv, false, selection, usize::MAX);
         text.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().to_owned()).collect()
     };
-    let all = Selection::default;
-    assert_eq!(names(Selection { proxy_id: Some(3), ..all() }), ["s1", "BACKEND"]);
-    assert_eq!(names(Selection { kinds: 3, ..all() }), ["FRONTEND", "BACKEND"]);
-    assert_eq!(names(Selection { object_id: Some(9), ..all() }), ["FRONTEND", "BACKEND"]);
-    assert_eq!(names(Selection { scope: Some("b".into()), ..all() }), ["s1", "BACKEND"]);
-    assert_eq!(names(Selection { proxies: vec!["fe".into()], ..all() }), ["FRONTEND"]);
-    assert_eq!(names(Selection { proxies: vec!["f".into()], ..all() }), Vec::<String>::new());
+    let all = RowSelection::default;
+    assert_eq!(names(RowSelection { proxy_id: Some(3), ..all() }), ["s1", "BACKEND"]);
+    assert_eq!(names(RowSelection { kinds: 3, ..all() }), ["FRONTEND", "BACKEND"]);
+    assert_eq!(names(RowSelection { object_id: Some(9), ..all() }), ["FRONTEND", "BACKEND"]);
+    assert_eq!(names(RowSelection { scope: Some("b".into()), ..all() }), ["s1", "BACKEND"]);
+    assert_eq!(names(RowSelection { proxies: vec!["fe".into()], ..all() }), ["FRONTEND"]);
+    assert_eq!(names(RowSelection { proxies: vec!["f".into()], ..all() }), Vec::<String>::new());
 }
 
 #[test]
 fn filters_look_at_the_health_of_servers() {
-    let mut row = Row::default();
-    row.begin(Kind::Server, &BE, 1, "s1");
+    let mut row = StatsRow::default();
+    row.begin(StatsObject::Server, &BE, 1, "s1");
     for (health, up, no_maintenance) in [
         (Health::NotChecked, true, true),
         (Health::Up, true, true),
@@ -269,9 +276,9 @@ fn filters_look_at_the_health_of_servers() {
         (Health::Maintenance, false, false),
     ] {
         row.set_health(health);
-        assert_eq!(Selection { only_up: true, ..Selection::default() }.wants(&row), up, "{health:?}");
-        let selection = Selection { no_maintenance: true, ..Selection::default() };
+        assert_eq!(RowSelection { only_up: true, ..RowSelection::default() }.wants(&row), up, "{health:?}");
+        let selection = RowSelection { no_maintenance: true, ..RowSelection::default() };
         assert_eq!(selection.wants(&row), no_maintenance, "{health:?}");
     }
-    assert_eq!(row.value(Field::Slim), Value::Empty);
+    assert_eq!(row.value(StatsField::Slim), FieldValue::Empty);
 }

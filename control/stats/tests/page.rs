@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use weir_events::Histogram;
 use weir_stats::{
-    Cursor, Field, FormStatus, Health, InfoField, InfoRow, Kind, Latencies, PageSettings, Progress,
-    ProxyHead, Row, Selection, StatsAnswer, StatsRequest, StatsSource, What,
+    DumpProgress, FormStatus, Health, InfoField, InfoRow, Latencies, PageSettings, ProxyHead, RowCursor,
+    RowSelection, StatsAnswer, StatsField, StatsObject, StatsRequest, StatsRow, StatsSource, What,
 };
 
 /// A frontend with a listener, a backend with a server in each state, and names that need escaping.
@@ -23,7 +23,7 @@ const HEALTHS: [Health; 8] = [
 ];
 
 impl Shop {
-    fn fill(&self, object: usize, row: &mut Row) -> bool {
+    fn fill(&self, object: usize, row: &mut StatsRow) -> bool {
         let fe = ProxyHead {
             id: 2,
             name: "shop",
@@ -44,23 +44,23 @@ impl Shop {
         };
         match object {
             0 => {
-                row.begin(Kind::Frontend, &fe, 0, "");
-                row.set(Field::Status, "OPEN");
-                row.set(Field::Stot, 1_234_567u64);
+                row.begin(StatsObject::Frontend, &fe, 0, "");
+                row.set(StatsField::Status, "OPEN");
+                row.set(StatsField::Stot, 1_234_567u64);
             }
             1 => {
-                row.begin(Kind::Listener, &fe, 1, "sock-1");
-                row.set(Field::Addr, "127.0.0.1:80");
+                row.begin(StatsObject::Listener, &fe, 1, "sock-1");
+                row.set(StatsField::Addr, "127.0.0.1:80");
             }
             at @ 2..=9 => {
-                row.begin(Kind::Server, &be, at as u32, &format!("s{at}"));
+                row.begin(StatsObject::Server, &be, at as u32, &format!("s{at}"));
                 row.set_health(HEALTHS[at - 2]);
-                row.set(Field::Status, "UP");
-                row.set(Field::Bck, u32::from(at == 4));
-                row.set(Field::Cookie, "<script>");
+                row.set(StatsField::Status, "UP");
+                row.set(StatsField::Bck, u32::from(at == 4));
+                row.set(StatsField::Cookie, "<script>");
             }
             10 => {
-                row.begin(Kind::Backend, &be, 0, "");
+                row.begin(StatsObject::Backend, &be, 0, "");
                 let (totals, mut latencies) = (Histogram::default(), Latencies::default());
                 (1..=1000).for_each(|ms| totals.record(ms * 1000));
                 totals.read_into(&mut latencies[3]);
@@ -75,10 +75,10 @@ impl Shop {
 impl StatsSource for Shop {
     fn visit_rows(
         &self,
-        cursor: &mut Cursor,
-        _: &Selection,
-        row: &mut Row,
-        visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+        cursor: &mut RowCursor,
+        _: &RowSelection,
+        row: &mut StatsRow,
+        visit: &mut dyn FnMut(&StatsRow) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         while self.fill(cursor.object, row) {
             cursor.object += 1;
@@ -106,7 +106,7 @@ fn shown(settings: &PageSettings, target: &str, enough: usize) -> String {
         let mut piece = Vec::new();
         let progress = answer.advance(&Shop, enough, &mut piece);
         all.extend(piece);
-        if progress == Progress::Done {
+        if progress == DumpProgress::Done {
             return String::from_utf8(all).unwrap();
         }
     }
@@ -215,10 +215,10 @@ fn a_form_needs_servers() {
     impl StatsSource for Empty {
         fn visit_rows(
             &self,
-            cursor: &mut Cursor,
-            _: &Selection,
-            row: &mut Row,
-            visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+            cursor: &mut RowCursor,
+            _: &RowSelection,
+            row: &mut StatsRow,
+            visit: &mut dyn FnMut(&StatsRow) -> ControlFlow<()>,
         ) -> ControlFlow<()> {
             let head = ProxyHead {
                 id: 3,
@@ -229,7 +229,12 @@ fn a_form_needs_servers() {
                 has_servers: false,
                 description: None,
             };
-            row.begin(if self.is_listen { Kind::Frontend } else { Kind::Backend }, &head, 0, "");
+            row.begin(
+                if self.is_listen { StatsObject::Frontend } else { StatsObject::Backend },
+                &head,
+                0,
+                "",
+            );
             if cursor.object == 0 {
                 cursor.object += 1;
                 visit(row)?;
@@ -243,7 +248,7 @@ fn a_form_needs_servers() {
     for is_listen in [false, true] {
         let mut answer = StatsAnswer::new(settings.clone(), StatsRequest::parse("/stats", "/stats").unwrap());
         let mut page = Vec::new();
-        while answer.advance(&Empty { is_listen }, usize::MAX, &mut page) == Progress::More {}
+        while answer.advance(&Empty { is_listen }, usize::MAX, &mut page) == DumpProgress::More {}
         let page = String::from_utf8(page).unwrap();
         assert!(page.contains("id=\"none\"") && !page.contains("method=\"post\""), "{page}");
         assert_well_formed(&page);

@@ -7,8 +7,8 @@ use weir_events::Histogram;
 use weir_stats::name_server::COUNTERS;
 use weir_stats::prometheus::{NameServerMetrics, ScrapeMemory, TableMetrics};
 use weir_stats::{
-    Cursor, Field, Health, InfoField, InfoRow, Kind, Latencies, MetricsDump, MetricsRequest, MetricsSource,
-    Progress, ProxyHead, Row, Selection, StatsSource,
+    DumpProgress, Health, InfoField, InfoRow, Latencies, MetricsDump, MetricsRequest, MetricsSource,
+    ProxyHead, RowCursor, RowSelection, StatsField, StatsObject, StatsRow, StatsSource,
 };
 
 /// A frontend in each mode, and a backend with this many servers: the first one is down, the second in maintenance,
@@ -59,7 +59,7 @@ impl Shop {
         }
     }
 
-    fn fill(&self, object: usize, row: &mut Row) -> bool {
+    fn fill(&self, object: usize, row: &mut StatsRow) -> bool {
         // A metric needs its own field, two names, and the fields on which its presence depends.
         let filled = row.only().map_or(usize::MAX, |only| only.iter().count());
         self.most_fields.set(self.most_fields.get().max(filled));
@@ -69,8 +69,8 @@ impl Shop {
             1 => frontend(&TCP, row),
             at if at < 2 + self.servers => server(at - 1, row),
             at if at == 2 + self.servers => {
-                row.begin(Kind::Backend, &BE, 0, "");
-                row.set(Field::Status, "UP");
+                row.begin(StatsObject::Backend, &BE, 0, "");
+                row.set(StatsField::Status, "UP");
             }
             _ => return false,
         }
@@ -81,10 +81,10 @@ impl Shop {
 impl StatsSource for Shop {
     fn visit_rows(
         &self,
-        cursor: &mut Cursor,
-        _: &Selection,
-        row: &mut Row,
-        visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+        cursor: &mut RowCursor,
+        _: &RowSelection,
+        row: &mut StatsRow,
+        visit: &mut dyn FnMut(&StatsRow) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         self.visits.set(self.visits.get() + 1);
         while self.fill(cursor.object, row) {
@@ -102,24 +102,24 @@ impl StatsSource for Shop {
     }
 }
 
-fn frontend(head: &ProxyHead<'_>, row: &mut Row) {
-    row.begin(Kind::Frontend, head, 0, "");
-    row.set(Field::Status, "STOP");
-    row.set(Field::Hrsp2xx, 7u64);
+fn frontend(head: &ProxyHead<'_>, row: &mut StatsRow) {
+    row.begin(StatsObject::Frontend, head, 0, "");
+    row.set(StatsField::Status, "STOP");
+    row.set(StatsField::Hrsp2xx, 7u64);
 }
 
-fn server(number: usize, row: &mut Row) {
-    row.begin(Kind::Server, &BE, number as u32, &format!("s{number}"));
+fn server(number: usize, row: &mut StatsRow) {
+    row.begin(StatsObject::Server, &BE, number as u32, &format!("s{number}"));
     let (mut latencies, totals) = (Latencies::default(), Histogram::default());
     [0, 63, 64, 1_500, 90_000_000].into_iter().for_each(|us| totals.record(us));
     totals.read_into(&mut latencies[3]);
     row.set_latencies(latencies);
-    row.set(Field::Qtime, 1500u32);
+    row.set(StatsField::Qtime, 1500u32);
     match number {
         1 => {
             row.set_health(Health::Down);
-            row.set(Field::CheckStatus, "* L4CON");
-            row.set(Field::CheckDuration, 3u64);
+            row.set(StatsField::CheckStatus, "* L4CON");
+            row.set(StatsField::CheckDuration, 3u64);
         }
         2 => row.set_health(Health::Maintenance),
         _ => {}
@@ -147,7 +147,7 @@ impl MetricsSource for Shop {
 fn scrape(query: &str) -> String {
     let mut dump = MetricsDump::new(MetricsRequest::parse(query.as_bytes()).expect("a good query"), &MEMORY);
     let mut out = Vec::new();
-    while dump.advance(&Shop::new(3), usize::MAX, &mut out) == Progress::More {}
+    while dump.advance(&Shop::new(3), usize::MAX, &mut out) == DumpProgress::More {}
     String::from_utf8(out).unwrap()
 }
 
@@ -199,7 +199,7 @@ fn fills_rows_only_with_the_fields_of_the_selected_metrics() {
         b"no-maint&metrics=haproxy_server_weight,haproxy_server_check_code,haproxy_backend_h1_bytes_in";
     let mut dump = MetricsDump::new(MetricsRequest::parse(request).expect("a valid request"), &MEMORY);
     let mut out = Vec::new();
-    while dump.advance(&shop, usize::MAX, &mut out) == Progress::More {}
+    while dump.advance(&shop, usize::MAX, &mut out) == DumpProgress::More {}
     assert!((3..=6).contains(&shop.most_fields.get()), "{} fields", shop.most_fields.get());
 }
 
@@ -210,7 +210,7 @@ fn a_source_fills_many_rows_each_time() {
     let request = b"scope=server&metrics=haproxy_server_weight,haproxy_server_sessions_total";
     let mut dump = MetricsDump::new(MetricsRequest::parse(request).expect("a valid request"), &MEMORY);
     let mut out = Vec::new();
-    while dump.advance(&shop, usize::MAX, &mut out) == Progress::More {}
+    while dump.advance(&shop, usize::MAX, &mut out) == DumpProgress::More {}
     assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 2 * (2 + 600));
     assert!((2..=24).contains(&shop.visits.get()), "{} visits", shop.visits.get());
 }
@@ -222,7 +222,7 @@ fn scrape_of_many(query: &[u8], memory: &'static ScrapeMemory) -> (Vec<u8>, usiz
     let mut out = Vec::new();
     loop {
         let (enough, before) = (out.len() + 16_384, shop.fields.get());
-        if dump.advance(&shop, enough, &mut out) == Progress::Done {
+        if dump.advance(&shop, enough, &mut out) == DumpProgress::Done {
             return (out, shop.rows.get());
         }
         let filled = shop.fields.get() - before;
@@ -392,7 +392,7 @@ fn pieces_are_small_for_any_number_of_servers() {
         assert!(piece.len() < 16_384 + 2048, "{}", piece.len());
         whole.extend_from_slice(&piece);
         pieces += 1;
-        if progress == Progress::Done {
+        if progress == DumpProgress::Done {
             break;
         }
     }

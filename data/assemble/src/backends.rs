@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use weir_backend::persistence::{CookieRules, DynamicCookies};
 use weir_backend::{
-    Algorithm, Backend, BackendSettings, OutlierRules, PoolSettings, ServerAddress, ServerSettings,
+    Backend, BackendSettings, BalanceAlgorithm, OutlierRules, PoolSettings, ServerAddress, ServerSettings,
 };
 use weir_model::{BackendTarget, Host, InitialAddress, Redispatch, ServerPort, TransparentSource};
 
-use super::{BuildError, Options, Resolver, Warning, milliseconds, shares_idle};
+use super::{BuildError, ProcessValues, Resolver, Warning, milliseconds, shares_idle};
 use super::{checks, names};
 
 /// The default of `fullconn` for each proxy, the load at which its servers reach `maxconn`: a tenth of the limits of
 /// all frontends that may send to it (manual, "fullconn").
-pub(super) fn full_connections(proxies: &[weir_model::Proxy], options: &Options<'_>) -> Vec<u32> {
+pub(super) fn full_connections(proxies: &[weir_model::Proxy], options: &ProcessValues<'_>) -> Vec<u32> {
     let mut totals = vec![0_u32; proxies.len()];
     for (index, frontend) in proxies.iter().enumerate().filter(|(_, proxy)| proxy.is_frontend()) {
         let limit = frontend.settings.maxconn.or(options.frontend_connections).unwrap_or(options.connections);
@@ -52,7 +52,7 @@ pub(super) fn backend(
     place: usize,
     config: &weir_model::Proxy,
     global: &weir_model::Global,
-    options: &Options<'_>,
+    options: &ProcessValues<'_>,
     full_connections: u32,
     errors: &mut Vec<BuildError>,
 ) -> Arc<Backend> {
@@ -64,7 +64,7 @@ pub(super) fn backend(
         is_listen: config.is_frontend(),
         log_health_checks: settings.options.log_health_checks,
         workers: options.workers.max(1),
-        algorithm: Algorithm::new(settings.balance.word.name).with(settings.balance.number()),
+        algorithm: BalanceAlgorithm::new(settings.balance.word.name).with(settings.balance.number()),
         hash_type: settings.hash_type,
         hash_balance_factor: settings.hash_balance_factor,
         hash_affinity: settings.hash_preserve_affinity,
@@ -109,7 +109,7 @@ fn server(
     backend: &str,
     config: &weir_model::Server,
     global: &weir_model::Global,
-    options: &Options<'_>,
+    options: &ProcessValues<'_>,
     errors: &mut Vec<BuildError>,
 ) -> ServerSettings {
     let address = address(backend, config, options).unwrap_or_else(|message| {
@@ -162,7 +162,7 @@ fn server_settings(config: &weir_model::Server, address: ServerAddress, shares_i
 fn address(
     backend: &str,
     config: &weir_model::Server,
-    options: &Options<'_>,
+    options: &ProcessValues<'_>,
 ) -> Result<ServerAddress, String> {
     match &config.address {
         weir_model::ServerAddress::Inet { host, port } => {
@@ -324,7 +324,7 @@ pub(super) fn resolve_sources(
 }
 
 /// The error for an unknown name of a keyword.
-fn unknown_name(word: &str, error: &names::NameError) -> String {
+fn unknown_name(word: &str, error: &names::UnresolvedName) -> String {
     format!("'{word}' : could not resolve address '{}'.", error.0)
 }
 
@@ -396,7 +396,7 @@ fn source_hosts(source: &weir_model::Source) -> impl Iterator<Item = &Host> {
 fn resolve_source(
     source: Option<&mut Arc<weir_model::Source>>,
     resolver: &dyn Resolver,
-) -> Result<(), names::NameError> {
+) -> Result<(), names::UnresolvedName> {
     let Some(source) = source else { return Ok(()) };
     if matches!(source.host, Host::Name { .. }) {
         let found = names::address(&source.host, resolver)?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_backend::{CheckKind, CheckRules, Follower, ObserveRules, ServerKey};
+use weir_backend::{CheckKind, CheckRules, ObserveRules, ServerKey, TrackMember};
 use weir_checks::{
     CheckLoad, CheckPlan, CheckTls, Checks, Dial, Greets, Http2Bounds, Intervals, Launcher, ProgramPlan,
     ReusePlan, Script, Timings,
@@ -249,7 +249,7 @@ pub fn follow(instance: &Instance) {
             let of_leader = instance.proxies.get(place as usize).and_then(|proxy| proxy.backend.as_ref());
             let Some(of_leader) = of_leader else { continue };
             let key = ServerKey::configured(rank);
-            let follower = Follower { backend: Arc::downgrade(backend), server: key };
+            let follower = TrackMember { backend: Arc::downgrade(backend), server: key };
             if of_leader.add_follower(ServerKey::configured(leader), follower) {
                 followers.push((backend, key));
             }

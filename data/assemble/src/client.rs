@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use weir_client::{Client, Naming, Settings};
+use weir_client::{Client, ClientSettings, HostResolution};
 use weir_model::{Config, HttpClient, OcspUpdates, Resolvers as Section};
 use weir_resolvers::Resolvers;
 use weir_tls::LiveUpstream;
@@ -69,13 +69,13 @@ impl ClientPlan {
     /// The client for these settings.
     pub fn client(&self, tls: Option<Arc<LiveUpstream>>, resolvers: Arc<Resolvers>) -> Client {
         let prefers_ipv4 = self.said.prefers_ipv4;
-        Client::new(Settings {
+        Client::new(ClientSettings {
             retries: self.said.retries,
             connect_ms: milliseconds(self.said.connect_timeout),
             answer_ms: ANSWER_MS,
             largest_answer: self.buffer_size,
             tls,
-            naming: self.section.clone().map(|section| Naming { resolvers, section, prefers_ipv4 }),
+            naming: self.section.clone().map(|section| HostResolution { resolvers, section, prefers_ipv4 }),
         })
     }
 }

@@ -16,7 +16,7 @@ use super::{BuildError, TlsBuilder};
 
 /// The event sinks, and the servers of rings.
 #[derive(Debug, Default)]
-pub struct Events {
+pub struct EventSinks {
     pub sinks: Sinks,
     /// The servers of all rings.
     pub forwards: Vec<Arc<Forward>>,
@@ -42,7 +42,7 @@ struct PlannedForward {
     settings: ServerSettings,
 }
 
-impl Events {
+impl EventSinks {
     /// Takes the files of rings that do not have their paths yet.
     pub fn take_files(&mut self) -> RingFiles {
         std::mem::take(&mut self.files)
@@ -50,7 +50,7 @@ impl Events {
 
     /// No rings and servers, but these sinks.
     pub(super) fn new(sinks: Sinks) -> Self {
-        Events { sinks, ..Events::default() }
+        EventSinks { sinks, ..EventSinks::default() }
     }
 
     /// Adds the ring of `log` lines with this server.

@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use weir_expr::TimeZone;
 use weir_model::Config;
-use weir_stream::instance::Identity;
+use weir_stream::instance::InstanceIdentity;
 use weir_syntax::{Environment, NoFiles, SharedFiles, SourceMap, StaticFeatures};
 
 use crate::{
-    BuildError, BuiltInstance, NameServersPlan, Options, Parsed, PeersPlan, RelayListeners, Resolver,
-    SavedStates,
+    BuildError, BuiltInstance, LoadedConfiguration, NameServersPlan, PeersPlan, ProcessValues,
+    RelayListeners, Resolver, SavedStates,
 };
 
 struct NoNames;
@@ -24,7 +24,8 @@ impl Resolver for NoNames {
 pub(crate) fn config(text: &str) -> Config {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
-    let outcome = Parsed::read(&sources, &NoFiles, &StaticFeatures::default(), Environment::new()).outcome;
+    let outcome =
+        LoadedConfiguration::read(&sources, &NoFiles, &StaticFeatures::default(), Environment::new()).outcome;
     let faults: Vec<_> = outcome.diagnostics.iter().map(|fault| fault.classic_message(&sources)).collect();
     assert!(faults.is_empty(), "{faults:?}");
     outcome.config
@@ -52,7 +53,7 @@ fn with_relays(
     let config = config(text);
     let events = crate::events(&config, &NoNames, false).map_err(said)?;
     let states = SavedStates::default();
-    let options = Options {
+    let options = ProcessValues {
         files: SharedFiles::new(NoFiles),
         workers: 1,
         connections: 1000,
@@ -63,7 +64,7 @@ fn with_relays(
         resolver,
         states: &states,
         ignore_unknown_names,
-        identity: Identity {
+        identity: InstanceIdentity {
             hostname: "vm".to_owned(),
             node: "vm".to_owned(),
             process_id: 7,

@@ -1,7 +1,8 @@
 //! Live objects made from a configuration: every object is created once, before any worker runs.
 //!
-//! [`Parsed::read`] reads the text, [`events`] makes sinks and rings for log lines, and [`instance`] makes the proxies with their servers,
-//! listeners and limits. Names are resolved and log targets opened here. The program and the integration tests of `data` build with it.
+//! [`LoadedConfiguration::read`] reads the text, [`events`] makes sinks and rings for log lines, and [`instance`] makes the proxies with
+//! their servers, listeners and limits. Names are resolved and log targets opened here. The program and the integration tests of `data`
+//! build with it.
 //!
 //! The crate refuses to know the syntax of the configuration, the meaning of messages, and the process that serves. Begin with [`instance`].
 
@@ -41,8 +42,10 @@ use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
 use weir_http::CaseMap;
 use weir_model::{ConnectionSharing, ProcessValue, RulesetKind};
 use weir_net::{ConnectionLimit, SocketSizes};
-use weir_stream::closing::Closing;
-use weir_stream::instance::{AddedServers, DescriptorMarks, Hooks, Identity, Instance, Limits, Proxy};
+use weir_stream::closing::ClosingWindow;
+use weir_stream::instance::{
+    AddedServers, DescriptorMarks, Hooks, Instance, InstanceIdentity, ProcessLimits, Proxy,
+};
 use weir_stream::variables::VariableLimits;
 use weir_syntax::{Files, SharedFiles};
 use weir_tables::Table;
@@ -50,11 +53,11 @@ use weir_tables::Table;
 pub use checks::CheckMeans;
 pub use checks::{CheckParts, checks, follow, plans};
 pub use client::ClientPlan;
-pub use events::{Events, RingFiles};
+pub use events::{EventSinks, RingFiles};
 pub use logs::LogSinks;
 pub use mail::mailers;
-pub use names::{NameError, Resolver, SystemResolver, address};
-pub use parsed::Parsed;
+pub use names::{Resolver, SystemResolver, UnresolvedName, address};
+pub use parsed::LoadedConfiguration;
 pub use peers::{LivePeers, PeerListener, PeersPlan, peers, updates_at_once};
 pub use relays::{LiveRelays, RelayListener, RelayListeners, RelayPlan, RelayWay, relays};
 pub use resolvers::{LiveNames, resolvers};
@@ -62,11 +65,11 @@ pub use resolvers::{NameServersPlan, name_servers};
 pub use rings::events;
 pub use states::SavedStates;
 pub use subjects::unknown_account;
-pub use tls::{LiveTls, RenewalFault, Subject, TlsBuilder, Warning};
-pub use verify::{Verified, verify};
+pub use tls::{LiveTls, RenewalFault, RenewalSubject, TlsBuilder, Warning};
+pub use verify::{CheckedNames, verify};
 
 /// Values for the instance that come from the process rather than from the configuration.
-pub struct Options<'o> {
+pub struct ProcessValues<'o> {
     /// The number of workers.
     pub workers: usize,
     /// The computed connection limit of the process.
@@ -77,7 +80,7 @@ pub struct Options<'o> {
     pub pipes: u32,
     /// `-N`: the default limit of frontends.
     pub frontend_connections: Option<u32>,
-    pub events: &'o Events,
+    pub events: &'o EventSinks,
     /// Where files come from.
     pub files: SharedFiles,
     /// Turns names into addresses.
@@ -87,7 +90,7 @@ pub struct Options<'o> {
     /// `-dr`: servers with unresolved names start in maintenance.
     pub ignore_unknown_names: bool,
     /// Facts about the process.
-    pub identity: Identity,
+    pub identity: InstanceIdentity,
     pub warn: &'o dyn Fn(Warning),
     /// Called with notices: facts that may be intended.
     pub notice: &'o dyn Fn(String),
@@ -124,7 +127,7 @@ pub struct BuiltInstance {
 /// When a name is unknown or a log target cannot be opened.
 pub fn instance(
     config: weir_model::Config,
-    options: Options<'_>,
+    options: ProcessValues<'_>,
     peers: &mut PeersPlan,
     name_servers: &mut NameServersPlan,
 ) -> Result<BuiltInstance, Vec<BuildError>> {
@@ -190,7 +193,7 @@ pub fn instance(
     });
     let tables = tables.collect();
     let limits = limits(&global, &options);
-    let refused = weir_stream::errors::Refused::new(built.len(), limits.buffer_size);
+    let refused = weir_stream::errors::RefusedMessages::new(built.len(), limits.buffer_size);
     let instance = Instance {
         limits,
         identity: options.identity,
@@ -201,7 +204,7 @@ pub fn instance(
         rates: ProcessRates::new(options.workers),
         connections: Arc::default(),
         stopping: AtomicBool::new(false),
-        closing: Closing::new(global.close_spread),
+        closing: ClosingWindow::new(global.close_spread),
         keeps_quiet_clients: AtomicBool::new(false),
         tables,
         userlists,
@@ -243,7 +246,7 @@ fn make_proxy(
     index: usize,
     mut config: weir_model::Proxy,
     global: &weir_model::Global,
-    options: &Options<'_>,
+    options: &ProcessValues<'_>,
     full_connections: u32,
     shared: &mut SharedParts,
     errors: &mut Vec<BuildError>,
@@ -282,7 +285,7 @@ fn make_proxy(
         takes_fragments: config.takes_fragments(),
         used_userlists: config.used_userlists(),
         log_timing: weir_stream::log::LogTiming::of(&config),
-        timeouts: weir_stream::deadlines::Timeouts::of_proxy(&config.settings.timeouts),
+        timeouts: weir_stream::deadlines::StreamTimeouts::of_proxy(&config.settings.timeouts),
         rulesets: rulesets(&config),
         name: Arc::from(&*config.name),
         config,
@@ -302,10 +305,10 @@ fn uses_request_line(config: &weir_model::Proxy) -> bool {
         || config.is_backend()
 }
 
-fn limits(global: &weir_model::Global, options: &Options<'_>) -> Limits {
+fn limits(global: &weir_model::Global, options: &ProcessValues<'_>) -> ProcessLimits {
     let tuning = &global.tuning;
     weir_net::tls_count::limit(global.limits.tls_connections);
-    Limits {
+    ProcessLimits {
         buffer_size: tuning.buffer_size as usize,
         rewrite_reserve: tuning.rewrite_room() as usize,
         // The start line counts as one (manual, "tune.http.maxhdr").

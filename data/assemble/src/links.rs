@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_logs::forward::ForwardLine;
 use weir_model::{SendProxy, ServerSettings, TcpKeepAlive};
-use weir_net::{Link, LinkTls};
+use weir_net::{LinkTls, PeerLink};
 use weir_proxy_protocol::{Addresses, Command, Transport, V2};
 use weir_stream::server::plan;
 use weir_sys::Address;
@@ -39,9 +39,9 @@ impl PlannedLink {
     }
 
     /// Makes it live.
-    pub(super) fn publish(self) -> Link {
+    pub(super) fn publish(self) -> PeerLink {
         let settings = &*self.settings;
-        let mut link = Link::to(self.address);
+        let mut link = PeerLink::to(self.address);
         link.socks4 = plan::socks4(settings);
         let source = settings.source.as_deref().map(|said| plan::source(said, 0)).unwrap_or_default();
         link.source = source.into();

@@ -12,14 +12,14 @@ use weir_sync::Ring;
 
 use super::BuildError;
 use super::backends;
-use super::events::Events;
+use super::events::EventSinks;
 use super::links::line;
 use super::names::Resolver;
 use super::subjects;
 
 /// Creates the log backends of a configuration. They get their servers from the `Backend` that [`LogBackend::attach`] connects them to.
 pub(super) fn add(
-    events: &mut Events,
+    events: &mut EventSinks,
     config: &Config,
     queues: usize,
     resolver: &dyn Resolver,
@@ -43,7 +43,7 @@ pub(super) fn add(
 }
 
 fn transport(
-    events: &mut Events,
+    events: &mut EventSinks,
     config: &Config,
     proxy: &weir_model::Proxy,
     server: &weir_model::Server,

@@ -7,7 +7,7 @@ use weir_model::{LogAddress, LogHeader};
 use weir_sys::Address;
 
 use super::names;
-use super::{BuildError, Options};
+use super::{BuildError, ProcessValues};
 
 /// The open log targets.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ impl LogSinks {
         &mut self,
         target: &Arc<weir_model::LogTarget>,
         global: &weir_model::Global,
-        options: &Options<'_>,
+        options: &ProcessValues<'_>,
     ) -> Result<Arc<LogSink>, String> {
         // Sampled targets have a count of their own for each line.
         let same = |known: &Arc<weir_model::LogTarget>| {
@@ -40,7 +40,7 @@ impl LogSinks {
 pub(super) fn of_proxy(
     config: &weir_model::Proxy,
     global: &weir_model::Global,
-    options: &Options<'_>,
+    options: &ProcessValues<'_>,
     sinks: &mut LogSinks,
     errors: &mut Vec<BuildError>,
 ) -> Vec<Arc<LogSink>> {
@@ -52,7 +52,7 @@ pub(super) fn open_all<'t>(
     targets: impl Iterator<Item = &'t Arc<weir_model::LogTarget>>,
     at: &weir_model::Location,
     global: &weir_model::Global,
-    options: &Options<'_>,
+    options: &ProcessValues<'_>,
     sinks: &mut LogSinks,
     errors: &mut Vec<BuildError>,
 ) -> Vec<Arc<LogSink>> {
@@ -71,7 +71,7 @@ pub(super) fn open_all<'t>(
 fn settings(
     target: &weir_model::LogTarget,
     global: &weir_model::Global,
-    options: &Options<'_>,
+    options: &ProcessValues<'_>,
 ) -> Result<LogTarget, String> {
     let address = match &target.address {
         LogAddress::Udp { host, port } => {

@@ -29,10 +29,10 @@ impl Resolver for SystemResolver {
 
 /// A name without an address of the wanted family.
 #[derive(Debug)]
-pub struct NameError(pub Box<str>);
+pub struct UnresolvedName(pub Box<str>);
 
 /// The address of a host.
-pub fn address(host: &Host, resolver: &dyn Resolver) -> Result<IpAddr, NameError> {
+pub fn address(host: &Host, resolver: &dyn Resolver) -> Result<IpAddr, UnresolvedName> {
     match host {
         Host::Ip(address) => Ok(*address),
         Host::Name { name, family } => {
@@ -42,7 +42,7 @@ pub fn address(host: &Host, resolver: &dyn Resolver) -> Result<IpAddr, NameError
                 Family::V6 => address.is_ipv6(),
             };
             let found = resolver.addresses(name).into_iter().find(wanted);
-            found.ok_or_else(|| NameError(name.clone()))
+            found.ok_or_else(|| UnresolvedName(name.clone()))
         }
     }
 }
@@ -52,7 +52,7 @@ pub(super) fn socket_address(
     host: &Host,
     port: u16,
     resolver: &dyn Resolver,
-) -> Result<SocketAddr, NameError> {
+) -> Result<SocketAddr, UnresolvedName> {
     address(host, resolver).map(|address| SocketAddr::new(address, port))
 }
 

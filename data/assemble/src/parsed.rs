@@ -9,7 +9,7 @@ use weir_syntax::{ConditionContext, Environment, SourceMap};
 use weir_vocabulary::fetch::FETCHES;
 
 /// A parsed configuration, with the registry and the pattern sets of its expressions.
-pub struct Parsed {
+pub struct LoadedConfiguration {
     /// The configuration, its environment and its diagnostics.
     pub outcome: Outcome,
     /// The fetches that its expressions may use.
@@ -22,14 +22,14 @@ pub struct Parsed {
     pub variable_names: Arc<VariableNames>,
 }
 
-impl Parsed {
+impl LoadedConfiguration {
     /// Reads these files. `loader` reads the files that they name; `.if` tests the `conditions`.
     pub fn read(
         sources: &SourceMap,
         loader: &dyn Loader,
         conditions: &dyn ConditionContext,
         environment: Environment,
-    ) -> Parsed {
+    ) -> LoadedConfiguration {
         let registry = Arc::new(Registry::new(FETCHES.iter().map(|row| &row.decl)));
         let (patterns, variable_names) = (Arc::new(PatternStore::new()), Arc::new(VariableNames::new()));
         let token_keys = TokenKeys::new();
@@ -44,6 +44,6 @@ impl Parsed {
             conditions,
         };
         let outcome = weir_config::parse(inputs, environment);
-        Parsed { outcome, registry, patterns, token_keys, variable_names }
+        LoadedConfiguration { outcome, registry, patterns, token_keys, variable_names }
     }
 }

@@ -9,7 +9,7 @@ use weir_model::{
     Bind, Config, Host, ListenAddress, ServerAddress, ServerPort, ThreadRange, ThreadSet, Tuning,
 };
 use weir_net::endpoint::padded_abstract_name;
-use weir_peers::{ListenerEvent, Peer, Section, SharedTable};
+use weir_peers::{ListenerEvent, Peer, PeersSection, SharedTable};
 use weir_stream::instance::Instance;
 use weir_sys::Address;
 use weir_tls::LiveListener;
@@ -17,13 +17,13 @@ use weir_tls::LiveListener;
 use super::TlsBuilder;
 use super::links::PlannedLink;
 use super::logs::{self, LogSinks};
-use super::names::{NameError, socket_address};
-use super::{BuildError, Options, Resolver, listeners, subjects};
+use super::names::{UnresolvedName, socket_address};
+use super::{BuildError, ProcessValues, Resolver, listeners, subjects};
 
 /// All `peers` sections of the process that share tables.
 #[derive(Debug, Default)]
 pub struct LivePeers {
-    pub sections: Vec<Arc<Section>>,
+    pub sections: Vec<Arc<PeersSection>>,
     /// The listeners for peers.
     pub listeners: Vec<Arc<PeerListener>>,
     /// The log targets of the sections.
@@ -35,7 +35,7 @@ pub struct LivePeers {
 pub struct PeerListener {
     /// The line, with only this address.
     pub bind: Bind,
-    pub section: Arc<Section>,
+    pub section: Arc<PeersSection>,
     /// The certificates for peers, if TLS is used.
     pub tls: Option<Arc<LiveListener>>,
 }
@@ -93,7 +93,7 @@ impl PeersPlan {
         &mut self,
         sections: &[weir_model::Peers],
         global: &weir_model::Global,
-        options: &Options<'_>,
+        options: &ProcessValues<'_>,
         sinks: &mut LogSinks,
         errors: &mut Vec<BuildError>,
     ) {
@@ -203,7 +203,7 @@ fn tables(config: &Config, section: &weir_model::Peers) -> Vec<PlannedTable> {
     .collect()
 }
 
-fn of_peer(address: &ServerAddress, resolver: &dyn Resolver) -> Result<Address, NameError> {
+fn of_peer(address: &ServerAddress, resolver: &dyn Resolver) -> Result<Address, UnresolvedName> {
     Ok(match address {
         ServerAddress::Inet { host, port } => {
             let port = match port {
@@ -268,7 +268,8 @@ impl PeersPlan {
                 peer.shard = shard;
                 peer
             });
-            let mut section = Section::new(&planned.name, &planned.local, shared.collect(), peers.collect());
+            let mut section =
+                PeersSection::new(&planned.name, &planned.local, shared.collect(), peers.collect());
             section.local_position = planned.local_position;
             section.own_link = planned.own.map(PlannedLink::publish);
             // The next process listens as this one does.

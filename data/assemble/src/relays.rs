@@ -10,7 +10,7 @@ use weir_stream::instance::Instance;
 use weir_tls::ChooseServer;
 
 use super::logs::{self, LogSinks};
-use super::{BuildError, LiveTls, Options, listeners};
+use super::{BuildError, LiveTls, ProcessValues, listeners};
 
 /// All `log-forward` sections of the process.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub struct RelayPlan(Vec<(weir_model::LogForward, Vec<Arc<LogSink>>)>);
 ///
 /// # Errors
 /// When a name is unknown or a target cannot be opened. All faults are collected.
-pub fn relays(config: &Config, options: &Options<'_>) -> Result<RelayPlan, Vec<BuildError>> {
+pub fn relays(config: &Config, options: &ProcessValues<'_>) -> Result<RelayPlan, Vec<BuildError>> {
     let (mut sinks, mut errors) = (LogSinks::default(), Vec::new());
     let plan = config.log_forwards.iter().map(|section| {
         let targets = section.targets.iter();

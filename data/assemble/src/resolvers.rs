@@ -3,13 +3,14 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_backend::{News, ServerKey};
+use weir_backend::{BackendNews, ServerKey};
 use weir_dns::Name;
 use weir_model::{AcceptedFamilies, Config, Host};
 use weir_resolvers::{
-    Families, Follower, HoldTimes, NameServer, Question, Reply, Resolvers, Section, SectionSettings,
+    Families, HoldTimes, NameFollower, NameServer, ResolveQuestion, ResolveReply, Resolvers,
+    ResolversSection, SectionSettings,
 };
-use weir_stream::instance::names::{NameLookup, Names, PendingLookup};
+use weir_stream::instance::names::{NameLookup, NameResolver, PendingLookup};
 use weir_stream::instance::{Instance, Proxy};
 use weir_sys::Address;
 
@@ -72,7 +73,7 @@ pub fn resolvers(
     families: AcceptedFamilies,
     instance: &Instance,
     states: &SavedStates,
-    report: Box<dyn Fn(News) + Send + Sync>,
+    report: Box<dyn Fn(BackendNews) + Send + Sync>,
 ) -> Resolvers {
     let families =
         Families { ipv4: families.ipv4, ipv6: families.ipv6, ipv6_if_routed: families.ipv6_if_routed };
@@ -92,7 +93,7 @@ pub fn resolvers(
                 NameServer::new(&known.name, known.address, known.over_tcp, most).through(link.publish())
             })
             .collect();
-        Section::new(settings(section), name_servers, families, followers)
+        ResolversSection::new(settings(section), name_servers, families, followers)
     });
     Resolvers::new(live.collect(), report)
 }
@@ -121,7 +122,7 @@ fn followers<'p>(
     proxy: &'p Proxy,
     section: &'p str,
     states: &'p SavedStates,
-) -> impl Iterator<Item = Follower> + 'p {
+) -> impl Iterator<Item = NameFollower> + 'p {
     let backend = proxy.backend.as_ref();
     (0..).zip(&proxy.config.servers).filter_map(move |(rank, server)| {
         let resolution = &server.settings.resolution;
@@ -138,7 +139,7 @@ fn followers<'p>(
         let given = states.given_name(proxy.name(), server);
         let service_port = given.as_ref().and_then(|given| given.port).unwrap_or(0);
         let name = given.map(|given| given.name).or(name);
-        Some(Follower {
+        Some(NameFollower {
             backend: Arc::clone(backend?),
             server: ServerKey::configured(rank),
             name,
@@ -158,17 +159,17 @@ pub struct LiveNames(pub Arc<Resolvers>);
 
 /// A question of a rule.
 struct LiveQuestion {
-    question: Arc<Question>,
+    question: Arc<ResolveQuestion>,
     limit_ms: u64,
 }
 
-impl Names for LiveNames {
+impl NameResolver for LiveNames {
     fn look_up(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> NameLookup {
         // An invalid name cannot resolve.
         let Ok(name) = Name::parse(name) else { return NameLookup::Known(None) };
         match self.0.look_up(section, name, prefers_ipv4) {
-            Reply::Known(address) => NameLookup::Known(address),
-            Reply::Later { question, limit_ms } => {
+            ResolveReply::Known(address) => NameLookup::Known(address),
+            ResolveReply::Later { question, limit_ms } => {
                 NameLookup::Later(Box::new(LiveQuestion { question, limit_ms }))
             }
         }

@@ -12,7 +12,7 @@ use weir_sync::ring::DEFAULT_QUEUES;
 use weir_sys::Address;
 
 use super::BuildError;
-use super::events::{Events, ring_in_file};
+use super::events::{EventSinks, ring_in_file};
 use super::links::line;
 use super::names::{self, Resolver};
 use super::{backends, log_backends, logs, subjects, traces};
@@ -25,9 +25,9 @@ pub fn events(
     config: &Config,
     resolver: &dyn Resolver,
     ignore_unknown_names: bool,
-) -> Result<Events, Vec<BuildError>> {
+) -> Result<EventSinks, Vec<BuildError>> {
     let queues = config.global.tuning.ring_queues.map_or(DEFAULT_QUEUES, |queues| queues as usize);
-    let mut events = Events::new(Sinks::built_in(queues));
+    let mut events = EventSinks::new(Sinks::built_in(queues));
     let mut errors = Vec::new();
     for section in &config.rings {
         if let Err(message) =
@@ -52,7 +52,7 @@ pub fn events(
 
 /// The ring of `log` lines with a server that needs connections (manual, "log").
 fn add_implicit(
-    events: &mut Events,
+    events: &mut EventSinks,
     server: &ServerAddress,
     settings: ServerSettings,
     queues: usize,
@@ -108,7 +108,7 @@ fn apply_traces(config: &Config, sinks: &Sinks, errors: &mut Vec<BuildError>) {
 }
 
 fn add(
-    events: &mut Events,
+    events: &mut EventSinks,
     section: &weir_model::Ring,
     global: &weir_model::Global,
     queues: usize,

@@ -21,34 +21,34 @@ use std::sync::Arc;
 
 use weir_config::CrtListLine;
 use weir_model::{Bind, BindTls, CertificateFiles, CertificateSource, Location, TlsOptions, TlsVerify};
-use weir_net::Clock;
+use weir_net::CertificateClock;
 use weir_syntax::{FileKind, SharedFiles};
 use weir_tls::clock::TimeProvider;
 use weir_tls::forge::Forger;
 use weir_tls::passphrase::Passphrases;
-use weir_tls::resumption::{Scope, SessionCache, tickets};
+use weir_tls::resumption::{SessionCache, SessionScope, tickets};
 use weir_tls::rustls::KeyLog;
 use weir_tls::rustls::server::ProducesTickets;
 use weir_tls::ticket_keys::TicketKeys;
 use weir_tls::{
-    Base, Certificate, CertificatePaths, Entry, Listener, ListenerSettings, LiveListener, LiveUpstream,
-    Loader, Part, describe,
+    Base, Certificate, CertificateLoader, CertificatePaths, CertificateScope, ListenerCertificate,
+    ListenerCertificates, ListenerSettings, LiveListener, LiveUpstream, describe,
 };
 
 use super::BuildError;
 use super::subjects;
 use authorities::AuthorityFiles;
 use defaults::{OrderedDefaults, issuer_chains};
-use layers::{Layers, Side};
+use layers::{Layers, LineSide};
 pub use live::LiveTls;
 use live::{LiveBind, LiveServer};
 use renewals::Renewals;
-pub use renewals::{RenewalFault, Subject};
+pub use renewals::{RenewalFault, RenewalSubject};
 
 /// Builds TLS settings from a configuration, and rebuilds those that change at run time.
 pub struct TlsBuilder {
     defaults: OrderedDefaults,
-    loader: Loader,
+    loader: CertificateLoader,
     /// The names of certificates by the paths in lines: a file has one, a folder or a bundle several.
     paths: HashMap<String, Vec<Box<str>>>,
     /// Certificates by name, shared by lines. None for those that are still empty.
@@ -135,7 +135,7 @@ impl TlsBuilder {
         let (mut remarks, mut errors) = (Vec::new(), Vec::new());
         TlsBuilder {
             authorities: AuthorityFiles::new(files.clone()),
-            loader: Loader {
+            loader: CertificateLoader {
                 issuers: Arc::new(issuer_chains(global, &files, &mut remarks, &mut errors)),
                 files,
                 extra: defaults.extra_files,
@@ -275,7 +275,7 @@ impl TlsBuilder {
         }
     }
 
-    fn make_listener(&mut self, bind: &Bind) -> Option<Listener> {
+    fn make_listener(&mut self, bind: &Bind) -> Option<ListenerCertificates> {
         self.defaults.enter(&bind.at, &mut self.loader);
         let tls = bind.options.tls.as_deref()?;
         if !tls.enabled {
@@ -318,7 +318,7 @@ impl TlsBuilder {
             );
             self.warn(&bind.at, &text);
         }
-        Some(Listener::new(strict, entries).with_forger(forger))
+        Some(ListenerCertificates::new(strict, entries).with_forger(forger))
     }
 
     fn refuse_line(&mut self, bind: &Bind, path: &str, line: &ListedLine, fault: &str) {
@@ -343,7 +343,7 @@ impl TlsBuilder {
                     None => self.loader.load_files(&file, &files),
                     Some(passphrase) => {
                         let passphrases = Arc::new(Passphrases::of(passphrase));
-                        let loader = Loader { passphrases, ..self.loader.clone() };
+                        let loader = CertificateLoader { passphrases, ..self.loader.clone() };
                         let loaded = loader.load_files(&file, &files);
                         loaded.map_err(|fault| format!("'ca-sign-pass' : {fault}"))
                     }
@@ -364,7 +364,7 @@ impl TlsBuilder {
 
     fn add_path(
         &mut self,
-        entries: &mut Vec<Entry>,
+        entries: &mut Vec<ListenerCertificate>,
         bind: &Bind,
         tls: &BindTls,
         path: &str,
@@ -392,18 +392,20 @@ impl TlsBuilder {
             at: &bind.at,
             line: &tls.options,
             listed: None,
-            side: Side::Listener,
+            side: LineSide::Listener,
         };
         let Some(base) = self.server_settings(&layers) else { return };
         let base = Arc::new(base);
         for certificate in &certificates {
             self.note_renewal(certificate, None, &subject, &bind.at);
         }
-        let part = Part { is_default, ..Part::default() };
-        entries.extend(certificates.iter().map(|certificate| Entry::new(certificate, &base, part.clone())));
+        let part = CertificateScope { is_default, ..CertificateScope::default() };
+        entries.extend(
+            certificates.iter().map(|certificate| ListenerCertificate::new(certificate, &base, part.clone())),
+        );
     }
 
-    fn add_list(&mut self, entries: &mut Vec<Entry>, bind: &Bind, tls: &BindTls, path: &str) {
+    fn add_list(&mut self, entries: &mut Vec<ListenerCertificate>, bind: &Bind, tls: &BindTls, path: &str) {
         if let Err(fault) = self.read_list(path) {
             return self.refuse(&bind.at, format!("'bind {}' : 'crt-list' : {fault}", bind.spelling));
         }
@@ -440,7 +442,7 @@ impl TlsBuilder {
         list: &str,
         line: &ListedLine,
         same: &mut Option<Arc<Base>>,
-    ) -> Result<Vec<Entry>, Option<String>> {
+    ) -> Result<Vec<ListenerCertificate>, Option<String>> {
         let parsed = self.parse_line(list, line, inherited)?;
         let subject = format!("'bind {}'", bind.spelling);
         // A folder does not have lines: faults of its certificates are reported at the line that names it.
@@ -456,17 +458,28 @@ impl TlsBuilder {
             Some(base) if parsed.written.is_empty() => Arc::clone(base),
             _ => {
                 let listed = Some((&at, &parsed.options)).filter(|_| !parsed.written.is_empty());
-                let layers =
-                    Layers { subject: &subject, at: &bind.at, line: inherited, listed, side: Side::Listener };
+                let layers = Layers {
+                    subject: &subject,
+                    at: &bind.at,
+                    line: inherited,
+                    listed,
+                    side: LineSide::Listener,
+                };
                 Arc::new(self.server_settings(&layers).ok_or(None::<String>)?)
             }
         };
         if parsed.written.is_empty() {
             *same = Some(Arc::clone(&base));
         }
-        let part =
-            Part { filters: parsed.filters, is_default: false, line: Some((list.into(), line.number)) };
-        Ok(certificates.iter().map(|certificate| Entry::new(certificate, &base, part.clone())).collect())
+        let part = CertificateScope {
+            filters: parsed.filters,
+            is_default: false,
+            line: Some((list.into(), line.number)),
+        };
+        Ok(certificates
+            .iter()
+            .map(|certificate| ListenerCertificate::new(certificate, &base, part.clone()))
+            .collect())
     }
 
     fn parse_line(
@@ -532,7 +545,7 @@ impl TlsBuilder {
 
     /// Warns about faults of a certificate that do not prevent its use.
     fn note_remarks(&mut self, certificate: &Certificate, subject: &str, at: &Location) {
-        let now = Clock.current_time();
+        let now = CertificateClock.current_time();
         let seconds = now.and_then(|now| i64::try_from(now.as_secs()).ok());
         if let Some(why) = seconds.and_then(|now| describe::out_of_validity(certificate.own(), now)) {
             let text = format!(
@@ -585,7 +598,7 @@ impl TlsBuilder {
     }
 
     fn sessions(&mut self) -> Arc<SessionCache> {
-        let made = || Arc::new(SessionCache::new(self.cache_size, self.lifetime, Arc::new(Clock)));
+        let made = || Arc::new(SessionCache::new(self.cache_size, self.lifetime, Arc::new(CertificateClock)));
         Arc::clone(self.sessions.get_or_insert_with(made))
     }
 
@@ -614,10 +627,13 @@ impl TlsBuilder {
         };
         let files = [&options.ca_file, &options.ca_verify_file, &options.crl_file];
         let [authorities, verified, revoked] = files.map(|file| file.as_deref().unwrap_or_default());
-        let scope =
-            if mode.is_empty() { Scope::of(&[]) } else { Scope::of(&[mode, authorities, verified, revoked]) };
+        let scope = if mode.is_empty() {
+            SessionScope::of(&[])
+        } else {
+            SessionScope::of(&[mode, authorities, verified, revoked])
+        };
         let lifetime = u32::try_from(self.lifetime).unwrap_or(u32::MAX);
-        Some(tickets(keys, lifetime, Arc::new(Clock), scope))
+        Some(tickets(keys, lifetime, Arc::new(CertificateClock), scope))
     }
 
     fn keys_of_tickets(&mut self, file: &str) -> Result<Arc<TicketKeys>, String> {

@@ -8,7 +8,7 @@ use super::{BuildError, Resolver, SavedStates, backends, names, rings};
 
 /// The results of looking up the names in a configuration.
 #[derive(Debug, Default)]
-pub struct Verified {
+pub struct CheckedNames {
     /// The faults that prevent the start.
     pub faults: Vec<String>,
     /// The servers that start without an address, since `init-addr` allows it.
@@ -21,7 +21,7 @@ pub fn verify(
     states: &SavedStates,
     resolver: &dyn Resolver,
     ignore_unknown_names: bool,
-) -> Verified {
+) -> CheckedNames {
     let mut faults = accounts(&config.global);
     let mut notices = Vec::new();
     for socket in &config.global.sockets {
@@ -56,7 +56,7 @@ pub fn verify(
     super::resolvers::verify(config, resolver, &mut errors);
     faults.extend(errors.iter().map(ToString::to_string));
     faults.extend(log_targets(config, resolver));
-    Verified { faults, notices }
+    CheckedNames { faults, notices }
 }
 
 fn accounts(global: &weir_model::Global) -> Vec<String> {

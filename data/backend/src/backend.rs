@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 
-pub use tracking::Follower;
+pub use tracking::TrackMember;
 
 use crate::balance::{Pick, declaration};
 use crate::changes::{AddError, RemoveError};
@@ -26,16 +26,16 @@ use crate::idle::IdlePools;
 use crate::lb_state::{BackendStatus, LbState, Watcher};
 use crate::lease::Lease;
 use crate::persistence::DynamicCookies;
-use crate::queue::{Decision, Order, QueueOf, Waiter, Wake};
+use crate::queue::{Decision, QueueOf, QueuePosition, Waiter, WakeWaiter};
 use crate::server::Server;
 use crate::server_key::ServerKey;
 use crate::settings::{BackendSettings, ServerSettings};
-use crate::shared::{Home, Owner, Shared, Version};
+use crate::shared::{BackendVersion, Home, ServerOwner, SharedBackend};
 use crate::snapshot::{ServerList, ServerSnapshot};
 use crate::sync::{Ordering, handshake_point, raise};
 use crate::view::{ViewChoice, WorkerView};
-use crate::waiting::{Outcome, Queues, Waiting};
-use tracking::Tracking;
+use crate::waiting::{QueueEntry, WaitOutcome, WaiterQueues};
+use tracking::ServerTracking;
 use weir_sync::{Lock, LockGuard, LockLabel, PerWorker};
 
 /// The name of backends' locks in lock profiles. Each critical section leaves its state consistent at each step, so a panic
@@ -47,14 +47,14 @@ static TRACKING: LockLabel = LockLabel::new("TRACKING");
 
 /// A backend, shared by all workers.
 pub struct Backend {
-    shared: Arc<Shared>,
+    shared: Arc<SharedBackend>,
     snapshot: ArcSwap<ServerSnapshot>,
     lb_state: Lock<LbState>,
     /// Each worker's view is created at its first choice.
     views: PerWorker<Option<Box<WorkerView>>>,
     itself: Weak<Backend>,
     /// Which servers follow which (`track`). May be locked while `lb_state` is, not the other way round.
-    tracking: Lock<Tracking>,
+    tracking: Lock<ServerTracking>,
 }
 
 impl Backend {
@@ -66,7 +66,7 @@ impl Backend {
     pub fn new(settings: BackendSettings, servers: Vec<ServerSettings>, now_ms: u64) -> Arc<Self> {
         let views = PerWorker::new(settings.workers, |_| None);
         let algorithm = declaration(settings.algorithm);
-        let shared = Arc::new(Shared::new(settings, algorithm));
+        let shared = Arc::new(SharedBackend::new(settings, algorithm));
         Arc::new_cyclic(|itself: &Weak<Self>| {
             let home = || Home { owner: itself.clone(), shared: Arc::clone(&shared) };
             let servers = (0u32..).zip(servers).map(|(rank, settings)| {
@@ -82,7 +82,7 @@ impl Backend {
                 snapshot,
                 views,
                 itself: Weak::clone(itself),
-                tracking: Lock::new(Tracking::default(), &TRACKING),
+                tracking: Lock::new(ServerTracking::default(), &TRACKING),
                 shared,
             }
         })
@@ -216,7 +216,7 @@ impl Backend {
     /// Picks a server by the configured algorithm and takes a slot, or joins a queue.
     ///
     /// `wake` is only called when the request joins a queue.
-    pub fn choose(&self, input: &ChooseInput, wake: impl FnOnce() -> Box<dyn Wake>) -> Choice {
+    pub fn choose(&self, input: &ChooseInput, wake: impl FnOnce() -> Box<dyn WakeWaiter>) -> Choice {
         if let Some(choice) = self.choose_alone(input) {
             return choice;
         }
@@ -286,8 +286,8 @@ impl Backend {
         (self.version() == version).then_some(Choice::Server(lease))
     }
 
-    fn version(&self) -> Version {
-        Version::from_number(self.shared.version.load(Ordering::SeqCst))
+    fn version(&self) -> BackendVersion {
+        BackendVersion::from_number(self.shared.version.load(Ordering::SeqCst))
     }
 
     /// Takes a slot of a designated server (persistence, `use-server`), or joins its queue.
@@ -298,7 +298,7 @@ impl Backend {
         key: ServerKey,
         sticky: bool,
         input: &ChooseInput,
-        wake: impl FnOnce() -> Box<dyn Wake>,
+        wake: impl FnOnce() -> Box<dyn WakeWaiter>,
     ) -> Choice {
         if let Some(choice) = self.take_alone(key, input) {
             return choice;
@@ -419,7 +419,8 @@ impl Backend {
         wake_all(woken);
     }
 
-    /// Computes who takes new visitors, if that was postponed. To be called at the times in [`News::batches`](crate::News::batches).
+    /// Computes who takes new visitors, if that was postponed. To be called at the times in
+    /// [`BackendNews::batches`](crate::BackendNews::batches).
     pub fn settle(&self) {
         self.lb_state.lock().settle();
     }
@@ -452,7 +453,7 @@ impl Backend {
         mut lb_state: LockGuard<'_, LbState>,
         queue: QueueOf,
         input: &ChooseInput,
-        wake: impl FnOnce() -> Box<dyn Wake>,
+        wake: impl FnOnce() -> Box<dyn WakeWaiter>,
         sticky: bool,
     ) -> Choice {
         // The backend is alive: this is one of its methods.
@@ -471,20 +472,20 @@ impl Backend {
             woken.swap_remove(position);
         }
         wake_all(woken);
-        let mut waiting = Waiting::new(itself, waiter, queue, order);
+        let mut waiting = QueueEntry::new(itself, waiter, queue, order);
         match served_at_once.and_then(|_| waiting.poll()) {
-            Some(Outcome::Granted(granted)) => Choice::Server(granted.lease),
+            Some(WaitOutcome::Granted(granted)) => Choice::Server(granted.lease),
             _ => Choice::Wait(waiting),
         }
     }
 }
 
-impl Queues for Backend {
+impl WaiterQueues for Backend {
     fn leased(&self, key: ServerKey) -> Option<Lease> {
         self.server(key).map(Lease::granted)
     }
 
-    fn abandon(&self, queue: QueueOf, order: Order, waiter: &Waiter) {
+    fn abandon(&self, queue: QueueOf, order: QueuePosition, waiter: &Waiter) {
         let mut lb_state = self.lb_state.lock();
         if lb_state.leave(queue, order) {
             return;
@@ -497,7 +498,7 @@ impl Queues for Backend {
     }
 }
 
-impl Owner for Backend {
+impl ServerOwner for Backend {
     fn released(&self, key: ServerKey) {
         let mut woken = Vec::new();
         {

@@ -21,7 +21,7 @@ use crate::algorithm::{AlgorithmDecl, TurnUse};
 use crate::rotation::Sequence;
 use crate::server::Server;
 use crate::server_key::ServerKey;
-use crate::settings::{Algorithm, BackendSettings};
+use crate::settings::{BackendSettings, BalanceAlgorithm};
 
 /// A server that takes new visitors.
 pub(crate) struct Member {
@@ -94,7 +94,7 @@ fn load(server: &Server) -> u32 {
 }
 
 /// Per-request input to [`Structure::pick`].
-pub(crate) struct Request {
+pub(crate) struct BalanceRequest {
     pub(crate) hash: Option<u32>,
     pub(crate) avoid: Option<usize>,
     pub(crate) random: u64,
@@ -137,13 +137,13 @@ static ROWS: &[&AlgorithmRow] = &[
 ///
 /// # Panics
 /// If no row has the word. The language knows the same words: a test of `weir-assemble` compares both.
-fn row(algorithm: Algorithm) -> &'static AlgorithmRow {
+fn row(algorithm: BalanceAlgorithm) -> &'static AlgorithmRow {
     let has_word = |row: &&&AlgorithmRow| row.decl.words.contains(&algorithm.word());
     ROWS.iter().find(has_word).expect("each word of the language is one of a row")
 }
 
 /// The declaration of a configured algorithm.
-pub(crate) fn declaration(algorithm: Algorithm) -> &'static AlgorithmDecl {
+pub(crate) fn declaration(algorithm: BalanceAlgorithm) -> &'static AlgorithmDecl {
     &row(algorithm).decl
 }
 
@@ -160,7 +160,7 @@ pub(crate) trait Structure: Any + Send + Sync {
     fn rebuild(&mut self, members: &[Member]);
 
     /// Chooses. There is at least one member.
-    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick;
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick;
 
     /// Copies the state that follows from the usable servers from the leader ([`same_kind`]); large tables are shared. Turns are not copied:
     /// workers draw them (`rotation.rs`). A follower is never rebuilt: a structure that copies nothing stays empty. Its `pick`
@@ -251,7 +251,7 @@ impl Balancer {
     }
 
     /// Chooses. There is at least one member.
-    pub(crate) fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
+    pub(crate) fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick {
         self.structure.pick(servers, request)
     }
 }
@@ -268,7 +268,7 @@ mod fixture {
 
     use std::sync::Arc;
 
-    use super::{Member, Request, UsableServers};
+    use super::{BalanceRequest, Member, UsableServers};
     use crate::idle::IdlePools;
     use crate::server::Server;
     use crate::server::weight::WEIGHT_SCALE;
@@ -296,8 +296,8 @@ mod fixture {
     }
 
     /// A request that avoids a member.
-    pub(super) fn request(avoid: Option<usize>) -> Request {
-        Request { hash: None, avoid, random: 0, worker: 0 }
+    pub(super) fn request(avoid: Option<usize>) -> BalanceRequest {
+        BalanceRequest { hash: None, avoid, random: 0, worker: 0 }
     }
 
     pub(super) fn usable(members: &[Member]) -> UsableServers<'_> {
@@ -329,19 +329,19 @@ mod tests {
     #[test]
     fn only_algorithms_that_use_loads_compare_them() {
         #[track_caller]
-        fn check(algorithm: Algorithm, hash_balance_factor: u32, expected: bool) {
+        fn check(algorithm: BalanceAlgorithm, hash_balance_factor: u32, expected: bool) {
             let settings = BackendSettings { algorithm, hash_balance_factor, ..Default::default() };
             assert_eq!(declaration(algorithm).compares_load_in(&settings), expected);
         }
-        check(Algorithm::new("roundrobin"), 0, false);
-        check(Algorithm::new("source"), 0, false);
-        check(Algorithm::new("source"), 150, true);
-        check(Algorithm::new("leastconn"), 0, true);
-        check(Algorithm::new("latency"), 0, true);
-        check(Algorithm::new("random").with(Some(1)), 0, false);
-        check(Algorithm::new("random").with(Some(2)), 0, true);
-        check(Algorithm::new("random").with(Some(3)), 0, true);
-        check(Algorithm::new("random"), 0, true);
+        check(BalanceAlgorithm::new("roundrobin"), 0, false);
+        check(BalanceAlgorithm::new("source"), 0, false);
+        check(BalanceAlgorithm::new("source"), 150, true);
+        check(BalanceAlgorithm::new("leastconn"), 0, true);
+        check(BalanceAlgorithm::new("latency"), 0, true);
+        check(BalanceAlgorithm::new("random").with(Some(1)), 0, false);
+        check(BalanceAlgorithm::new("random").with(Some(2)), 0, true);
+        check(BalanceAlgorithm::new("random").with(Some(3)), 0, true);
+        check(BalanceAlgorithm::new("random"), 0, true);
     }
 
     /// A follower chooses as its leader, or leaves the choice to it. Before its first `follow` any choice will do, but a panic.
@@ -349,9 +349,9 @@ mod tests {
     fn followers_choose_as_their_leader_or_leave_the_choice_to_it() {
         let members = fixture::members(&[1, 2, 3]);
         for word in words().map(|(word, _)| word) {
-            let settings = BackendSettings { algorithm: Algorithm::new(word), ..Default::default() };
+            let settings = BackendSettings { algorithm: BalanceAlgorithm::new(word), ..Default::default() };
             let (mut leader, mut follower) = (Balancer::new(&settings), Balancer::new(&settings));
-            let request = Request { hash: Some(7), ..fixture::request(None) };
+            let request = BalanceRequest { hash: Some(7), ..fixture::request(None) };
             match follower.pick(&fixture::usable(&members), &request) {
                 Pick::Free(member) | Pick::Queue(member) => assert!(member < members.len(), "{word}: empty"),
                 Pick::Saturated => {}

@@ -3,7 +3,7 @@
 use crate::lease::Lease;
 use crate::queue::Priority;
 use crate::server_key::ServerKey;
-use crate::waiting::Waiting;
+use crate::waiting::QueueEntry;
 
 /// The properties of a request that choosing needs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +31,7 @@ pub enum Choice {
     /// A slot of a server.
     Server(Lease),
     /// No slot is free: a place in a queue.
-    Wait(Waiting),
+    Wait(QueueEntry),
     /// The queue of the designated server is full (`maxqueue`): choose freely.
     Full,
     /// No server can serve.

@@ -16,7 +16,7 @@ use weir_sync::{Counter, LazyBox, LazyPerWorker};
 
 use average::Averages;
 pub use average::{Phase, Phases};
-pub use latency::{Latencies, LatencyHistograms, LatencyReading};
+pub use latency::{LatencyHistograms, LatencyReading, PhaseDurations};
 use rate::SecondCounts;
 pub use rows::{
     BackendCounter, CounterSet, FrontendCounter, FrontendRate, ListenerCounter, ProcessCounter, ProcessRate,
@@ -38,7 +38,7 @@ pub type ProcessRates = ObjectCounters<ProcessCounter, { ProcessCounter::COUNT }
 
 /// The counters, rates and averages of one object: `C` names the counters, `COUNTERS` and `RATES` say how many there are.
 pub struct ObjectCounters<C, const COUNTERS: usize, const RATES: usize> {
-    workers: LazyPerWorker<Block<COUNTERS, RATES>>,
+    workers: LazyPerWorker<WorkerBlock<COUNTERS, RATES>>,
     rate_maxima: [AtomicU32; RATES],
     /// Measurements of objects that were deleted or cleared.
     absorbed: Mutex<Option<Box<LatencyReading>>>,
@@ -46,7 +46,7 @@ pub struct ObjectCounters<C, const COUNTERS: usize, const RATES: usize> {
 }
 
 /// The block of one worker.
-struct Block<const COUNTERS: usize, const RATES: usize> {
+struct WorkerBlock<const COUNTERS: usize, const RATES: usize> {
     counters: [Counter; COUNTERS],
     rates: [SecondCounts; RATES],
     phases: Averages,
@@ -54,19 +54,19 @@ struct Block<const COUNTERS: usize, const RATES: usize> {
     /// When the last session was seen, in milliseconds plus one; 0 means never.
     last_session: Counter,
     log_lines: Counter,
-    presence: Presence,
-    levels: [Counter; Level::COUNT],
+    presence: WorkerPresence,
+    levels: [Counter; CurrentCount::COUNT],
 }
 
 /// Current numbers, summed over the workers. `clear counters` does not reset them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub enum CurrentCount {
     Http2Connections,
     Http2Streams,
 }
 
-impl Level {
-    const COUNT: usize = Level::Http2Streams as usize + 1;
+impl CurrentCount {
+    const COUNT: usize = CurrentCount::Http2Streams as usize + 1;
 }
 
 impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C, COUNTERS, RATES> {
@@ -103,13 +103,13 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
     }
 
     /// Changes a level by this much; only for that worker.
-    pub fn change(&self, worker: usize, level: Level, by: i64) {
+    pub fn change(&self, worker: usize, level: CurrentCount, by: i64) {
         self.block(worker).levels[level as usize].add(by as u64);
     }
 
     /// The current value of a level.
     #[must_use]
-    pub fn level(&self, level: Level) -> u64 {
+    pub fn level(&self, level: CurrentCount) -> u64 {
         let values = self.workers.iter().map(|block| block.levels[level as usize].value());
         values.fold(0, u64::wrapping_add)
     }
@@ -264,7 +264,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
     }
 
     #[inline]
-    fn block(&self, worker: usize) -> &Block<COUNTERS, RATES> {
+    fn block(&self, worker: usize) -> &WorkerBlock<COUNTERS, RATES> {
         self.workers.of(worker)
     }
 
@@ -274,7 +274,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
     }
 }
 
-impl<const COUNTERS: usize, const RATES: usize> Default for Block<COUNTERS, RATES> {
+impl<const COUNTERS: usize, const RATES: usize> Default for WorkerBlock<COUNTERS, RATES> {
     fn default() -> Self {
         Self {
             counters: std::array::from_fn(|_| Counter::new()),
@@ -283,7 +283,7 @@ impl<const COUNTERS: usize, const RATES: usize> Default for Block<COUNTERS, RATE
             latencies: LazyBox::default(),
             last_session: Counter::new(),
             log_lines: Counter::new(),
-            presence: Presence::default(),
+            presence: WorkerPresence::default(),
             levels: std::array::from_fn(|_| Counter::new()),
         }
     }
@@ -295,7 +295,7 @@ impl<const COUNTERS: usize, const RATES: usize> Default for Block<COUNTERS, RATE
 /// cannot be known exactly that way: it is computed at each new maximum of a worker, at every [`LOOK_EVERY`]th entry
 /// and at each read. With one worker the maximum is exact.
 #[derive(Default)]
-struct Presence {
+struct WorkerPresence {
     /// Counted with locked instructions, so that an end on another thread is counted too.
     now: AtomicU32,
     most: AtomicU32,
@@ -305,7 +305,7 @@ struct Presence {
 /// Low enough to see a peak that lasts, high enough that reading the other workers' cache lines costs nothing noticeable.
 const LOOK_EVERY: u32 = 64;
 
-impl Presence {
+impl WorkerPresence {
     fn enter(&self) -> bool {
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         if now > self.most.load(Ordering::Relaxed) {
@@ -357,9 +357,9 @@ mod tests {
         let (frontend, backend) = (FrontendCounters::new(2), BackendCounters::new(2));
         let server = ServerCounters::new(2);
         let at = |worker| frontend.latency_histograms(worker);
-        let refused = Latencies([0, Latencies::ABSENT, Latencies::ABSENT, 900]);
+        let refused = PhaseDurations([0, PhaseDurations::ABSENT, PhaseDurations::ABSENT, 900]);
         LatencyHistograms::record_in_both(at(0), backend.latency_histograms(0), &refused);
-        let served = Latencies([0, 40, 3_000, 0]);
+        let served = PhaseDurations([0, 40, 3_000, 0]);
         LatencyHistograms::record_in_both(at(1), server.latency_histograms(1), &served);
         at(1).record_local(7);
         let read = |read_into: &dyn Fn(&mut LatencyReading)| {

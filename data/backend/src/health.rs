@@ -75,7 +75,7 @@ pub enum CheckKind {
 
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct CheckFinding {
     pub status: CheckStatus,
     /// The code of the answer, where its protocol has one, or a program's exit status; -1 for a program that a signal ended.
     pub code: Option<i32>,
@@ -91,7 +91,7 @@ pub struct Finding {
     pub detail_is_for_logs: bool,
 }
 
-impl Finding {
+impl CheckFinding {
     /// A finding with a status only.
     #[must_use]
     pub fn new(status: CheckStatus) -> Self {
@@ -131,7 +131,7 @@ impl Finding {
 
 /// One check of a server.
 #[derive(Debug)]
-pub struct Check {
+pub struct ServerCheck {
     kind: CheckKind,
     rules: CheckRules,
     record: Lock<CheckRecord>,
@@ -141,7 +141,7 @@ pub struct Check {
 pub struct CheckRecord {
     /// Between 0 and [`CheckRules::top`].
     pub level: u32,
-    pub last: Finding,
+    pub last: CheckFinding,
     /// The meaning of the last finding that was not neutral.
     pub result: CheckResult,
     /// Whether the check is enabled (`enable health`, `disable agent`).
@@ -182,7 +182,7 @@ pub struct Redirection {
 
 /// The effects of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct HealthEffects {
     /// Whether the level or the outcome differ from before.
     pub(crate) is_news: bool,
     /// Whether the level went from up to down, or is 0.
@@ -195,11 +195,11 @@ pub(crate) struct Step {
     pub(crate) result: CheckResult,
 }
 
-impl Check {
+impl ServerCheck {
     pub(crate) fn new(kind: CheckKind, rules: CheckRules) -> Self {
         let record = CheckRecord {
             level: if kind == CheckKind::Agent { rules.top() } else { rules.first_level() },
-            last: Finding::new(CheckStatus::Initializing),
+            last: CheckFinding::new(CheckStatus::Initializing),
             result: CheckResult::Unknown,
             enabled: true,
             running: false,
@@ -251,7 +251,7 @@ impl Check {
     }
 
     /// Records a finding.
-    pub(crate) fn learn(&self, finding: Finding) -> Step {
+    pub(crate) fn learn(&self, finding: CheckFinding) -> HealthEffects {
         let mut record = self.record();
         let CheckRules { rise, .. } = self.rules;
         let (level, status) = (record.level, record.last.status);
@@ -277,7 +277,7 @@ impl Check {
         record.failures += u64::from(failed_while_up);
         record.last = finding;
         record.result = result;
-        Step {
+        HealthEffects {
             is_news: record.level != level || record.last.status != status,
             is_down: result == CheckResult::Failed && record.level == 0,
             is_up: record.level >= rise,
@@ -291,18 +291,18 @@ impl Check {
 mod tests {
     use super::*;
 
-    fn check(rise: u32, fall: u32, start: InitialState) -> Check {
-        Check::new(CheckKind::Health, CheckRules { rise, fall, start })
+    fn check(rise: u32, fall: u32, start: InitialState) -> ServerCheck {
+        ServerCheck::new(CheckKind::Health, CheckRules { rise, fall, start })
     }
 
     /// Checks the level after each finding: `+` passed, `-` failed, `~` neutral.
     #[track_caller]
-    fn levels(check: &Check, findings: &str, expected: &[u32]) {
+    fn levels(check: &ServerCheck, findings: &str, expected: &[u32]) {
         let found: Vec<u32> = findings
             .chars()
             .map(|sign| {
                 let status = if sign == '+' { CheckStatus::L4Ok } else { CheckStatus::SocketError };
-                check.learn(Finding { inconclusive: sign == '~', ..Finding::new(status) });
+                check.learn(CheckFinding { inconclusive: sign == '~', ..CheckFinding::new(status) });
                 check.record().level
             })
             .collect();
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn failures_count_while_the_server_is_up() {
         let check = check(2, 2, InitialState::FullyUp);
-        let fail = || check.learn(Finding::new(CheckStatus::L4Timeout));
+        let fail = || check.learn(CheckFinding::new(CheckStatus::L4Timeout));
         assert_eq!(
             (fail().failed_while_up, fail().failed_while_up, fail().failed_while_up),
             (true, true, false)
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn news_is_a_new_level_or_a_new_outcome() {
         let check = check(2, 2, InitialState::FullyUp);
-        let learn = |status| check.learn(Finding::new(status)).is_news;
+        let learn = |status| check.learn(CheckFinding::new(status)).is_news;
         assert!(learn(CheckStatus::L4Ok));
         assert!(!learn(CheckStatus::L4Ok));
         assert!(learn(CheckStatus::L7Ok));
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn reasons_read_as_logs_have_them() {
-        let finding = Finding {
+        let finding = CheckFinding {
             status: CheckStatus::L7Status,
             code: Some(500),
             detail: "Oops".into(),
@@ -359,7 +359,7 @@ mod tests {
         };
         let expected = ", reason: Layer7 wrong status, code: 500, info: \"Oops\", check duration: 7ms";
         assert_eq!(finding.reason(), expected);
-        let finding = Finding { code: Some(9), ..Finding::new(CheckStatus::L4Timeout) };
+        let finding = CheckFinding { code: Some(9), ..CheckFinding::new(CheckStatus::L4Timeout) };
         assert_eq!(finding.reason(), ", reason: Layer4 timeout, check duration: 0ms");
     }
 }

@@ -10,7 +10,10 @@ mod pool;
 
 pub use estimate::{PurgePlan, Usage, purge_plan};
 pub use key::{ConnectionKeys, ConnectionParts};
-pub use pool::{Admission, Idle, IdlePool, NeverShared, Removed, Reusable, SharedConnection, SharedId};
+pub use pool::{
+    Idle, IdleAdmission, IdlePool, NeverShared, PooledConnection, RemovedConnection, SharedConnection,
+    SharedId,
+};
 
 use std::sync::Arc;
 
@@ -203,19 +206,19 @@ impl IdlePools {
 
 /// Counts one of the connections of a server with `strict-maxconn`, of all workers together, as long as it lives.
 #[derive(Debug)]
-pub struct Open(Arc<IdlePools>);
+pub struct CountedConnection(Arc<IdlePools>);
 
-impl Open {
+impl CountedConnection {
     /// One more, unless there are `maximum` (0: no bound) or more already.
     #[must_use]
-    pub fn one_of(pools: &Arc<IdlePools>, maximum: u32) -> Option<Open> {
+    pub fn one_of(pools: &Arc<IdlePools>, maximum: u32) -> Option<CountedConnection> {
         let has_room = |open: u32| (maximum == 0 || open < maximum).then_some(open + 1);
         let is_counted = pools.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, has_room).is_ok();
-        is_counted.then(|| Open(Arc::clone(pools)))
+        is_counted.then(|| CountedConnection(Arc::clone(pools)))
     }
 }
 
-impl Drop for Open {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -352,14 +355,14 @@ mod tests {
     #[test]
     fn never_exceeds_the_limit_of_open_connections() {
         let pools = Arc::new(IdlePools::new(2));
-        let mut open: Vec<_> = (0..3).map_while(|_| Open::one_of(&pools, 2)).collect();
+        let mut open: Vec<_> = (0..3).map_while(|_| CountedConnection::one_of(&pools, 2)).collect();
         assert_eq!(open.len(), 2);
-        assert!(Open::one_of(&pools, 1).is_none(), "it was lowered meanwhile");
-        open.extend(Open::one_of(&pools, 0));
+        assert!(CountedConnection::one_of(&pools, 1).is_none(), "it was lowered meanwhile");
+        open.extend(CountedConnection::one_of(&pools, 0));
         assert_eq!(open.len(), 3, "0 is no bound");
         open.truncate(1);
-        assert!(Open::one_of(&pools, 1).is_none());
-        assert!(Open::one_of(&pools, 2).is_some());
+        assert!(CountedConnection::one_of(&pools, 1).is_none());
+        assert!(CountedConnection::one_of(&pools, 2).is_some());
     }
 
     #[test]

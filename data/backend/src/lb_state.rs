@@ -3,22 +3,22 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::balance::{Balancer, Member, Members, Pick, Request, UsableServers};
+use crate::balance::{BalanceRequest, Balancer, Member, Members, Pick, UsableServers};
 use crate::choice::ChooseInput;
 use crate::idle::IdlePools;
 use crate::lease::Lease;
 use crate::notice::Situation;
-use crate::queue::{Decision, Order, QueueOf, WaitQueue, Waiter};
+use crate::queue::{Decision, QueueOf, QueuePosition, WaitQueue, Waiter};
 use crate::rotation::Rotation;
 use crate::server::{Server, weight};
 use crate::server_key::ServerKey;
-use crate::shared::{Shared, Version};
+use crate::shared::{BackendVersion, SharedBackend};
 use crate::snapshot::{ServerList, ServerSnapshot};
 use crate::sync::{Ordering, handshake_point, raise};
 
 /// The state behind the lock.
 pub(crate) struct LbState {
-    shared: Arc<Shared>,
+    shared: Arc<SharedBackend>,
     /// All servers, in the version that is published after each change.
     pub(crate) servers: ServerSnapshot,
     /// The places of servers, by key.
@@ -32,11 +32,11 @@ pub(crate) struct LbState {
     /// The turns that workers draw, while they do.
     rotation: Option<Arc<Rotation>>,
     /// The current version, by which workers that choose without the lock notice changes.
-    version: Version,
+    version: BackendVersion,
     /// How many servers have a limit that follows the backend's load.
     followers_of_load: usize,
     /// How many servers are usable, without and with those that are ejected.
-    tally: Tally,
+    tally: ServerTally,
     arrivals: u64,
     /// The latest time that a caller passed.
     now_ms: u64,
@@ -116,14 +116,14 @@ const MAX_GENERATION: u32 = i32::MAX as u32;
 
 /// A server's contribution to its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct ServerStanding {
     /// Whether it takes new visitors.
     weighs: bool,
     /// Whether it would if it were not ejected.
     would_weigh: bool,
 }
 
-impl Standing {
+impl ServerStanding {
     fn of(server: &Server, now_ms: u64) -> Self {
         let would_weigh = server.weight_if_taken_back(now_ms) > 0;
         Self { weighs: would_weigh && !server.is_ejected(), would_weigh }
@@ -132,7 +132,7 @@ impl Standing {
 
 /// How many servers are usable, active servers first, then backups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tally {
+struct ServerTally {
     weighing: [u32; 2],
     would_weigh: [u32; 2],
 }
@@ -147,21 +147,21 @@ enum Serving {
     Nobody,
 }
 
-impl Tally {
+impl ServerTally {
     fn of(servers: &ServerList, now_ms: u64) -> Self {
         let mut tally = Self::default();
-        servers.iter().for_each(|server| tally.add(server, Standing::of(server, now_ms)));
+        servers.iter().for_each(|server| tally.add(server, ServerStanding::of(server, now_ms)));
         tally
     }
 
-    fn add(&mut self, server: &Server, standing: Standing) {
+    fn add(&mut self, server: &Server, standing: ServerStanding) {
         let kind = usize::from(server.settings().backup);
         self.weighing[kind] += u32::from(standing.weighs);
         self.would_weigh[kind] += u32::from(standing.would_weigh);
     }
 
     /// The tally after a server's standing changed.
-    fn changed(mut self, server: &Server, before: Standing, after: Standing) -> Self {
+    fn changed(mut self, server: &Server, before: ServerStanding, after: ServerStanding) -> Self {
         let kind = usize::from(server.settings().backup);
         self.weighing[kind] = self.weighing[kind].saturating_sub(u32::from(before.weighs));
         self.would_weigh[kind] = self.would_weigh[kind].saturating_sub(u32::from(before.would_weigh));
@@ -204,7 +204,7 @@ const MOOT_TURNS: usize = 32;
 const RAMP_STEPS: u64 = 50;
 
 impl LbState {
-    pub(crate) fn new(shared: Arc<Shared>, servers: ServerSnapshot, now_ms: u64) -> Self {
+    pub(crate) fn new(shared: Arc<SharedBackend>, servers: ServerSnapshot, now_ms: u64) -> Self {
         let list = servers.servers().clone();
         let mut lb_state = Self {
             slots: list.iter().map(|server| ServerSlot::of(Arc::clone(server))).collect(),
@@ -213,9 +213,9 @@ impl LbState {
             members: Arc::new(Members::new(Vec::new())),
             balancer: Balancer::new(&shared.settings),
             rotation: None,
-            version: Version::default(),
+            version: BackendVersion::default(),
             followers_of_load: list.iter().filter(|server| follows_load(server)).count(),
-            tally: Tally::of(&list, now_ms),
+            tally: ServerTally::of(&list, now_ms),
             arrivals: 0,
             now_ms,
             ramp_step_ms: None,
@@ -251,8 +251,8 @@ impl LbState {
     }
 
     /// A server's current contribution. Take it before a change, for [`LbState::follow`].
-    pub(crate) fn standing(&self, server: &Server, now_ms: u64) -> Standing {
-        Standing::of(server, now_ms)
+    pub(crate) fn standing(&self, server: &Server, now_ms: u64) -> ServerStanding {
+        ServerStanding::of(server, now_ms)
     }
 
     /// Counts a change of a server with the former standing `before` and computes the members: at once, or in a large
@@ -261,9 +261,9 @@ impl LbState {
     ///
     /// Meanwhile choices are made under the lock, from the previous members, and skip those that left. This is not possible when other
     /// servers take over.
-    pub(crate) fn follow(&mut self, server: &Server, before: Standing, now_ms: u64) -> bool {
+    pub(crate) fn follow(&mut self, server: &Server, before: ServerStanding, now_ms: u64) -> bool {
         self.now_ms = self.now_ms.max(now_ms);
-        let after = Standing::of(server, now_ms);
+        let after = ServerStanding::of(server, now_ms);
         let tally = self.tally.changed(server, before, after);
         let serving = tally.serving();
         let takes_over = serving != self.tally.serving() || {
@@ -358,7 +358,7 @@ impl LbState {
     }
 
     /// The version of the backend, for workers that choose without the lock.
-    pub(crate) fn version(&self) -> Version {
+    pub(crate) fn version(&self) -> BackendVersion {
         self.version
     }
 
@@ -401,7 +401,11 @@ impl LbState {
         self.visits += self.servers.servers().len() as u64;
         let now_ms = self.now_ms;
         let was_up = !self.members.list.is_empty();
-        debug_assert_eq!(self.tally, Tally::of(self.servers.servers(), now_ms), "each change was counted");
+        debug_assert_eq!(
+            self.tally,
+            ServerTally::of(self.servers.servers(), now_ms),
+            "each change was counted"
+        );
         let members = self.find_members();
         if was_up == members.is_empty() {
             if !was_up {
@@ -642,8 +646,10 @@ impl LbState {
             now_ms: self.now_ms,
         };
         let avoid = input.avoid.and_then(|key| self.members.position(key));
-        self.balancer
-            .pick(&servers, &Request { hash: input.hash, avoid, random: input.random, worker: input.worker })
+        self.balancer.pick(
+            &servers,
+            &BalanceRequest { hash: input.hash, avoid, random: input.random, worker: input.worker },
+        )
     }
 
     /// Notifies the balancing structure of a changed number of served or queued requests.
@@ -700,9 +706,14 @@ impl LbState {
     }
 
     /// Joins a queue.
-    pub(crate) fn enqueue(&mut self, queue: QueueOf, input: &ChooseInput, waiter: Arc<Waiter>) -> Order {
+    pub(crate) fn enqueue(
+        &mut self,
+        queue: QueueOf,
+        input: &ChooseInput,
+        waiter: Arc<Waiter>,
+    ) -> QueuePosition {
         self.arrivals += 1;
-        let order = Order::new(input.priority, self.now_ms, self.arrivals);
+        let order = QueuePosition::new(input.priority, self.now_ms, self.arrivals);
         self.queue_at(queue).insert(order, waiter);
         self.note_length(queue);
         handshake_point();
@@ -710,7 +721,7 @@ impl LbState {
     }
 
     /// Leaves a queue; false when the waiter was taken out before.
-    pub(crate) fn leave(&mut self, queue: QueueOf, order: Order) -> bool {
+    pub(crate) fn leave(&mut self, queue: QueueOf, order: QueuePosition) -> bool {
         let left = self.queue_at(queue).remove(order);
         self.note_length(queue);
         left

@@ -2,7 +2,7 @@
 //!
 //! A [`Backend`] is the live object behind a `backend` or `listen` section: all workers share it.
 //! A stream calls [`Backend::choose`] and gets a [`Choice`]: a [`Lease`] on a server's slot, a
-//! [`Waiting`] place in a queue, or the result that no server can serve. Everything that changes a
+//! [`QueueEntry`] place in a queue, or the result that no server can serve. Everything that changes a
 //! server (runtime API, checks, DNS, agents, the state file) goes through one method,
 //! [`Backend::change`].
 //!
@@ -42,38 +42,40 @@ mod view;
 mod waiting;
 
 pub use address::ServerAddress;
-pub use backend::{Backend, Follower};
+pub use backend::{Backend, TrackMember};
 pub use balance::words as algorithms;
 pub use changes::{AddError, ChangeError, FormerState, RemoveError};
 pub use choice::{Choice, ChooseInput};
 pub use counters::{
-    BackendCounter, BackendCounters, CounterSet, FrontendCounter, FrontendCounters, FrontendRate, Latencies,
-    LatencyHistograms, LatencyReading, ListenerCounter, ListenerCounters, Phase, Phases, ProcessCounter,
-    ProcessRate, ProcessRates, ServerCounter, ServerCounters,
+    BackendCounter, BackendCounters, CounterSet, FrontendCounter, FrontendCounters, FrontendRate,
+    LatencyHistograms, LatencyReading, ListenerCounter, ListenerCounters, Phase, PhaseDurations, Phases,
+    ProcessCounter, ProcessRate, ProcessRates, ServerCounter, ServerCounters,
 };
 pub use health::{
-    Check, CheckKind, CheckRecord, CheckResult, CheckRules, CheckStatus, Finding, Observation, ObserveRules,
-    Redirection,
+    CheckFinding, CheckKind, CheckRecord, CheckResult, CheckRules, CheckStatus, Observation, ObserveRules,
+    Redirection, ServerCheck,
 };
 pub use idle::{
-    Admission, ConnectionKeys, ConnectionParts, Idle, IdlePool, IdlePools, InUse, NeverShared, Open,
-    PurgePlan, Removed, Reusable, ReuseScope, SharedConnection, SharedId, Usage, may_reuse, purge_plan,
-    reuse_scope,
+    ConnectionKeys, ConnectionParts, CountedConnection, Idle, IdleAdmission, IdlePool, IdlePools, InUse,
+    NeverShared, PooledConnection, PurgePlan, RemovedConnection, ReuseScope, SharedConnection, SharedId,
+    Usage, may_reuse, purge_plan, reuse_scope,
 };
 pub use lb_state::{BackendStatus, BackendView, Watcher};
 pub use lease::Lease;
-pub use notice::{BatchEnd, EjectionEnd, Followers, MailLevel, News, Notice, Passage, Reason, Urgency};
+pub use notice::{
+    BackendNews, BackendNotice, BatchEnd, EjectionEnd, Followers, MailLevel, Passage, Reason, Urgency,
+};
 pub use outlier::OutlierRules;
 pub use persistence::{
-    CookieRules, DynamicCookies, HeaderEdit, Presented, PresentedState, ResponseFacts, ResponsePlan,
+    CookieEdit, CookieRules, DynamicCookies, PresentedCookie, PresentedState, ResponseFacts, ResponsePlan,
 };
-pub use queue::{Priority, Wake, WakeFn};
-pub use retry::{Failure, NextAttempt, TURN_AROUND_MS, after_failure};
+pub use queue::{Priority, WakeFn, WakeWaiter};
+pub use retry::{FailedAttempt, NextAttempt, TURN_AROUND_MS, after_failure};
 pub use server::state::{AdminState, OperationalState, RequestedState};
 pub use server::weight::WeightChange;
-pub use server::{Change, Server};
+pub use server::{Server, ServerChange};
 pub use server_key::ServerKey;
-pub use settings::{Algorithm, BackendSettings, PoolSettings, ServerSettings};
+pub use settings::{BackendSettings, BalanceAlgorithm, PoolSettings, ServerSettings};
 pub use snapshot::ServerList;
 pub use traffic::TrafficSample;
-pub use waiting::{Granted, Outcome, Positions, Waiting};
+pub use waiting::{GrantedSlot, Positions, QueueEntry, WaitOutcome};

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::health::{Check, CheckKind, CheckResult, Finding};
+use crate::health::{CheckFinding, CheckKind, CheckResult, ServerCheck};
 use crate::server::Server;
 use crate::server::state::{AdminState, OperationalState};
 use crate::server_key::ServerKey;
@@ -23,7 +23,7 @@ pub enum Urgency {
 
 /// One line for the logs of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct BackendNotice {
     /// The backend's index among the proxies.
     pub proxy: usize,
     /// How urgent it is.
@@ -56,9 +56,9 @@ pub struct Passage {
 
 /// The result of a change: lines for logs, and servers that went up or down. The first servers that follow the changed one are included.
 #[derive(Debug, Default)]
-pub struct News {
+pub struct BackendNews {
     /// The lines, in their order.
-    pub notices: Vec<Notice>,
+    pub notices: Vec<BackendNotice>,
     /// The servers that went up or down.
     pub passages: Vec<Passage>,
     /// When ejected servers return; those that return at the same time share an entry.
@@ -101,8 +101,8 @@ pub struct Followers {
 
 /// A backend with servers that others follow.
 pub(crate) trait Leader: Send + Sync {
-    /// Updates the next followers of a server. [`News::later`] has the rest.
-    fn go_on(&self, leader: ServerKey, now_ms: u64) -> News;
+    /// Updates the next followers of a server. [`BackendNews::later`] has the rest.
+    fn go_on(&self, leader: ServerKey, now_ms: u64) -> BackendNews;
 }
 
 impl Followers {
@@ -110,9 +110,9 @@ impl Followers {
         Self { backend, leader, held }
     }
 
-    /// Updates the next followers. [`News::later`] has the rest.
+    /// Updates the next followers. [`BackendNews::later`] has the rest.
     #[must_use]
-    pub fn go_on(self, now_ms: u64) -> News {
+    pub fn go_on(self, now_ms: u64) -> BackendNews {
         let Self { backend, leader, held } = self;
         // The next task that finds followers left may continue.
         drop(held);
@@ -120,9 +120,9 @@ impl Followers {
     }
 }
 
-impl News {
+impl BackendNews {
     /// Appends `more`.
-    pub fn extend(&mut self, more: News) {
+    pub fn extend(&mut self, more: BackendNews) {
         self.notices.extend(more.notices);
         self.passages.extend(more.passages);
         self.ejections.extend(more.ejections);
@@ -136,7 +136,7 @@ impl News {
 pub enum Reason {
     Operator,
     /// A check with this finding.
-    Found(Finding),
+    Found(CheckFinding),
     /// A check with a finding that is already in the logs.
     Said,
     /// It follows another server, which has this name.
@@ -215,7 +215,7 @@ impl Situation {
 
 impl Transition<'_> {
     /// The log lines of the change.
-    pub(crate) fn lines(&self) -> Vec<Notice> {
+    pub(crate) fn lines(&self) -> Vec<BackendNotice> {
         let mut lines: Vec<_> = self.of_ejection().or_else(|| self.of_admin()).into_iter().collect();
         if lines.is_empty() {
             lines.extend(self.of_health());
@@ -232,7 +232,7 @@ impl Transition<'_> {
             let text = format!("{kind} {} has no server available!", self.backend);
             lines.push((Urgency::Emergency, None, text));
         }
-        let notice = |(urgency, mail, text)| Notice { proxy: self.proxy, urgency, mail, text };
+        let notice = |(urgency, mail, text)| BackendNotice { proxy: self.proxy, urgency, mail, text };
         lines.into_iter().map(notice).collect()
     }
 
@@ -365,8 +365,8 @@ pub(crate) fn check_line(
     backend: &str,
     server: &Server,
     kind: CheckKind,
-    check: &Check,
-    finding: &Finding,
+    check: &ServerCheck,
+    finding: &CheckFinding,
 ) -> String {
     let what = match kind {
         CheckKind::Health => "Health",

@@ -32,7 +32,7 @@ pub struct OutlierRules {
 
 /// A server's traffic in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Window {
+pub(crate) struct TrafficWindow {
     /// Answers without an error.
     pub(crate) well: u64,
     pub(crate) errors: u64,
@@ -63,8 +63,8 @@ impl OutlierRules {
     }
 
     /// Which servers stand out, the worst first.
-    pub(crate) fn outliers(&self, windows: &[Window]) -> Vec<(usize, Suspicion)> {
-        let all = windows.iter().fold(Window::default(), |all, window| all.plus(window));
+    pub(crate) fn outliers(&self, windows: &[TrafficWindow]) -> Vec<(usize, Suspicion)> {
+        let all = windows.iter().fold(TrafficWindow::default(), |all, window| all.plus(window));
         let mut found: Vec<_> = (0..)
             .zip(windows)
             .filter_map(|(place, window)| {
@@ -77,16 +77,16 @@ impl OutlierRules {
     }
 
     /// A server's excess over the allowance relative to the others, in hundredths; `None` within the allowance.
-    fn suspects(&self, own: &Window, others: &Window) -> Option<(Suspicion, u64)> {
+    fn suspects(&self, own: &TrafficWindow, others: &TrafficWindow) -> Option<(Suspicion, u64)> {
         if own.answers() < FEWEST_ANSWERS || others.answers() < FEWEST_ANSWERS {
             return None;
         }
         self.suspects_errors(own, others).or_else(|| self.suspects_latency(own, others))
     }
 
-    fn suspects_errors(&self, own: &Window, others: &Window) -> Option<(Suspicion, u64)> {
+    fn suspects_errors(&self, own: &TrafficWindow, others: &TrafficWindow) -> Option<(Suspicion, u64)> {
         let allowed = u64::from(self.ratio?);
-        let share = |window: &Window| window.errors.saturating_mul(10_000) / window.answers().max(1);
+        let share = |window: &TrafficWindow| window.errors.saturating_mul(10_000) / window.answers().max(1);
         let excess = share(own).saturating_sub(share(others));
         let suspicion = Suspicion::Ratio {
             errors: own.errors,
@@ -96,7 +96,7 @@ impl OutlierRules {
         (excess >= allowed * 100).then(|| (suspicion, excess / allowed.max(1)))
     }
 
-    fn suspects_latency(&self, own: &Window, others: &Window) -> Option<(Suspicion, u64)> {
+    fn suspects_latency(&self, own: &TrafficWindow, others: &TrafficWindow) -> Option<(Suspicion, u64)> {
         let factor = u64::from(self.latency?);
         if own.well == 0 || others.well == 0 {
             return None;
@@ -121,21 +121,21 @@ impl OutlierRules {
     }
 }
 
-impl Window {
+impl TrafficWindow {
     fn answers(&self) -> u64 {
         self.well.saturating_add(self.errors)
     }
 
-    pub(crate) fn plus(&self, other: &Window) -> Window {
-        Window {
+    pub(crate) fn plus(&self, other: &TrafficWindow) -> TrafficWindow {
+        TrafficWindow {
             well: self.well.saturating_add(other.well),
             errors: self.errors.saturating_add(other.errors),
             took_ms: self.took_ms.saturating_add(other.took_ms),
         }
     }
 
-    pub(crate) fn minus(&self, other: &Window) -> Window {
-        Window {
+    pub(crate) fn minus(&self, other: &TrafficWindow) -> TrafficWindow {
+        TrafficWindow {
             well: self.well.saturating_sub(other.well),
             errors: self.errors.saturating_sub(other.errors),
             took_ms: self.took_ms.saturating_sub(other.took_ms),
@@ -173,8 +173,8 @@ mod tests {
         at_most_percent: 30,
     };
 
-    fn window((well, errors, took_ms): (u64, u64, u64)) -> Window {
-        Window { well, errors, took_ms }
+    fn window((well, errors, took_ms): (u64, u64, u64)) -> TrafficWindow {
+        TrafficWindow { well, errors, took_ms }
     }
 
     #[track_caller]

@@ -14,8 +14,8 @@ mod header;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use date::Date;
-pub use header::HeaderEdit;
+use date::CookieDate;
+pub use header::CookieEdit;
 use weir_model::{CookieMode, CookiePersistence};
 
 use crate::address::ServerAddress;
@@ -53,13 +53,13 @@ impl Deref for CookieRules {
 
 /// The result of examining a request's cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Presented {
+pub struct PresentedCookie {
     /// The state of the cookie.
     pub state: PresentedState,
     /// The server to use, if the state allows it.
     pub server: Option<ServerKey>,
-    first: Option<Date>,
-    last: Option<Date>,
+    first: Option<CookieDate>,
+    last: Option<CookieDate>,
 }
 
 /// The state of a request's cookie: the third letter of the termination state.
@@ -96,7 +96,7 @@ impl PresentedState {
     }
 }
 
-impl Presented {
+impl PresentedCookie {
     /// No cookie.
     pub const NONE: Self = Self { state: PresentedState::None, server: None, first: None, last: None };
 
@@ -165,8 +165,8 @@ impl CookieRules {
         wall_seconds: u64,
         stays: bool,
         mut find: impl FnMut(&str) -> Option<(ServerKey, bool)>,
-    ) -> Presented {
-        let mut presented = Presented::NONE;
+    ) -> PresentedCookie {
+        let mut presented = PresentedCookie::NONE;
         let values = headers.into_iter().flat_map(|header| header::values(header, &self.name));
         for value in values {
             presented = self.judge(value, wall_seconds, stays, &mut find);
@@ -183,45 +183,47 @@ impl CookieRules {
         wall_seconds: u64,
         stays: bool,
         find: &mut impl FnMut(&str) -> Option<(ServerKey, bool)>,
-    ) -> Presented {
+    ) -> PresentedCookie {
         let (name, last, first) = self.dissect(value);
-        let now = Date::of(wall_seconds);
-        let dated = Presented { first, last, ..Presented::NONE };
+        let now = CookieDate::of(wall_seconds);
+        let dated = PresentedCookie { first, last, ..PresentedCookie::NONE };
         let (idle, life) = (self.idle_seconds(), self.life_seconds());
         if idle > 0 && last.is_some_and(|last| last.is_out(now, idle)) {
-            return Presented { state: PresentedState::Expired, ..dated };
+            return PresentedCookie { state: PresentedState::Expired, ..dated };
         }
         if life > 0 && first.is_some_and(|first| first.is_out(now, life)) {
-            return Presented { state: PresentedState::Old, ..dated };
+            return PresentedCookie { state: PresentedState::Old, ..dated };
         }
         match std::str::from_utf8(name).ok().and_then(find) {
-            None => Presented { state: PresentedState::Invalid, ..dated },
-            Some((server, true)) => Presented { state: PresentedState::Valid, server: Some(server), ..dated },
+            None => PresentedCookie { state: PresentedState::Invalid, ..dated },
+            Some((server, true)) => {
+                PresentedCookie { state: PresentedState::Valid, server: Some(server), ..dated }
+            }
             Some((server, false)) => {
-                Presented { state: PresentedState::Down, server: stays.then_some(server), ..dated }
+                PresentedCookie { state: PresentedState::Down, server: stays.then_some(server), ..dated }
             }
         }
     }
 
     /// Splits a value into the server's cookie and the dates of the last and the first visit.
-    fn dissect<'a>(&self, value: &'a [u8]) -> (&'a [u8], Option<Date>, Option<Date>) {
+    fn dissect<'a>(&self, value: &'a [u8]) -> (&'a [u8], Option<CookieDate>, Option<CookieDate>) {
         if self.mode == CookieMode::Prefix {
             return (header::before(value, PREFIX_END).unwrap_or(value), None, None);
         }
         let mut parts = value.split(|byte| *byte == DATE_START);
         let name = parts.next().unwrap_or_default();
-        let mut date = || parts.next().and_then(Date::decode);
+        let mut date = || parts.next().and_then(CookieDate::decode);
         let last = date();
         (name, last, date())
     }
 
     /// The edit of a `Cookie` header before it is sent to the server.
     #[must_use]
-    pub fn edit_request(&self, header: &[u8]) -> HeaderEdit {
+    pub fn edit_request(&self, header: &[u8]) -> CookieEdit {
         match self.mode {
             CookieMode::Insert if self.indirect => header::without(header, &self.name),
             CookieMode::Prefix => header::without_prefix(header, &self.name, PREFIX_END),
-            _ => HeaderEdit::Keep,
+            _ => CookieEdit::Keep,
         }
     }
 
@@ -233,7 +235,7 @@ impl CookieRules {
 
     /// Decides the cookie that the response sends to the client.
     #[must_use]
-    pub fn plan_response(&self, presented: &Presented, facts: &ResponseFacts<'_>) -> ResponsePlan {
+    pub fn plan_response(&self, presented: &PresentedCookie, facts: &ResponseFacts<'_>) -> ResponsePlan {
         match self.mode {
             CookieMode::Passive => ResponsePlan::new(NOT_CONCERNED, ProvidedCookie::Keep),
             CookieMode::Insert => self.plan_insertion(presented, facts),
@@ -258,7 +260,7 @@ impl CookieRules {
         }
     }
 
-    fn plan_insertion(&self, presented: &Presented, facts: &ResponseFacts<'_>) -> ResponsePlan {
+    fn plan_insertion(&self, presented: &PresentedCookie, facts: &ResponseFacts<'_>) -> ResponsePlan {
         if facts.provided && self.preserve {
             return ResponsePlan::new('P', ProvidedCookie::Keep);
         }
@@ -280,9 +282,9 @@ impl CookieRules {
     }
 
     /// Whether the dates of a valid cookie need an update.
-    fn is_stale(&self, presented: &Presented, wall_seconds: u64) -> bool {
+    fn is_stale(&self, presented: &PresentedCookie, wall_seconds: u64) -> bool {
         if self.is_dated() {
-            presented.last.is_none_or(|last| last < Date::of(wall_seconds))
+            presented.last.is_none_or(|last| last < CookieDate::of(wall_seconds))
         } else {
             presented.last.is_some() || presented.first.is_some()
         }
@@ -292,14 +294,14 @@ impl CookieRules {
         self.idle_seconds() > 0 || self.life_seconds() > 0
     }
 
-    fn inserted(&self, facts: &ResponseFacts<'_>, first: Option<Date>) -> String {
+    fn inserted(&self, facts: &ResponseFacts<'_>, first: Option<CookieDate>) -> String {
         let mut text = format!("{}=", self.name);
         match facts.server_cookie {
             // A server without a cookie value: the client's cookie is deleted.
             None => text.push_str("; Expires=Thu, 01-Jan-1970 00:00:01 GMT"),
             Some(cookie) => {
                 text.push_str(cookie);
-                self.append_dates(&mut text, Date::of(facts.wall_seconds), first);
+                self.append_dates(&mut text, CookieDate::of(facts.wall_seconds), first);
             }
         }
         text.push_str("; path=/");
@@ -316,7 +318,7 @@ impl CookieRules {
         text
     }
 
-    fn append_dates(&self, text: &mut String, now: Date, first: Option<Date>) {
+    fn append_dates(&self, text: &mut String, now: CookieDate, first: Option<CookieDate>) {
         if self.is_dated() {
             text.push(char::from(DATE_START));
             now.encode(text);
@@ -329,17 +331,17 @@ impl CookieRules {
 
     /// The edit of a server's `Set-Cookie` header before it is sent to the client.
     #[must_use]
-    pub fn edit_response(&self, plan: &ResponsePlan, header: &[u8]) -> HeaderEdit {
+    pub fn edit_response(&self, plan: &ResponsePlan, header: &[u8]) -> CookieEdit {
         let Some((value, end)) = header::set_cookie_value(header, &self.name) else {
-            return HeaderEdit::Keep;
+            return CookieEdit::Keep;
         };
         let replaced = |value: &[&[u8]]| {
             let parts = [self.name.as_bytes(), b"="].into_iter().chain(value.iter().copied());
-            HeaderEdit::Replace(parts.chain([&header[end..]]).flatten().copied().collect())
+            CookieEdit::Replace(parts.chain([&header[end..]]).flatten().copied().collect())
         };
         match &plan.provided {
-            ProvidedCookie::Keep => HeaderEdit::Keep,
-            ProvidedCookie::Remove => HeaderEdit::Remove,
+            ProvidedCookie::Keep => CookieEdit::Keep,
+            ProvidedCookie::Remove => CookieEdit::Remove,
             ProvidedCookie::Rewrite(cookie) => replaced(&[cookie.as_bytes()]),
             ProvidedCookie::Prefix(prefix) => replaced(&[prefix.as_bytes(), value]),
         }
@@ -347,7 +349,7 @@ impl CookieRules {
 
     /// Both letters of the termination state.
     #[must_use]
-    pub fn letters(&self, presented: &Presented, plan: Option<&ResponsePlan>) -> (char, char) {
+    pub fn letters(&self, presented: &PresentedCookie, plan: Option<&ResponsePlan>) -> (char, char) {
         if self.mode == CookieMode::Passive {
             return (NOT_CONCERNED, NOT_CONCERNED);
         }

@@ -34,16 +34,16 @@ use std::sync::Arc;
 use crate::server_key::ServerKey;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Notifies the owner of a [`Waiting`](crate::Waiting) that it has an outcome. Called from any thread, at most once.
-pub trait Wake: Send + Sync {
-    /// Makes the waiter look at its [`Waiting`](crate::Waiting) again. Must not call back into the backend.
+/// Notifies the owner of a [`QueueEntry`](crate::QueueEntry) that it has an outcome. Called from any thread, at most once.
+pub trait WakeWaiter: Send + Sync {
+    /// Makes the waiter look at its [`QueueEntry`](crate::QueueEntry) again. Must not call back into the backend.
     fn wake(&self);
 }
 
-/// A closure as a [`Wake`].
+/// A closure as a [`WakeWaiter`].
 pub struct WakeFn<F>(pub F);
 
-impl<F: Fn() + Send + Sync> Wake for WakeFn<F> {
+impl<F: Fn() + Send + Sync> WakeWaiter for WakeFn<F> {
     fn wake(&self) {
         (self.0)();
     }
@@ -93,13 +93,13 @@ pub(crate) enum QueueOf {
 
 /// A position in a queue: class, then time with its offset, then arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Order {
+pub(crate) struct QueuePosition {
     class: i16,
     at_ms: i64,
     arrival: u64,
 }
 
-impl Order {
+impl QueuePosition {
     pub(crate) fn new(priority: Priority, now_ms: u64, arrival: u64) -> Self {
         let now_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
         let at_ms = now_ms.saturating_add(i64::from(priority.offset_ms));
@@ -113,7 +113,7 @@ pub(crate) struct Waiter {
     ahead: AtomicU32,
     /// Stays with its server when that goes down (`option persist`, `force-persist`).
     pub(crate) sticky: bool,
-    wake: Box<dyn Wake>,
+    wake: Box<dyn WakeWaiter>,
 }
 
 /// The outcome of a wait.
@@ -128,7 +128,7 @@ const CHOOSE_AGAIN: u64 = 1;
 const GRANTED: u64 = 2;
 
 impl Waiter {
-    pub(crate) fn new(wake: Box<dyn Wake>, sticky: bool) -> Self {
+    pub(crate) fn new(wake: Box<dyn WakeWaiter>, sticky: bool) -> Self {
         Self { state: AtomicU64::new(UNDECIDED), ahead: AtomicU32::new(0), sticky, wake }
     }
 
@@ -157,23 +157,23 @@ impl Waiter {
 /// One queue. Its length is bounded by the number of streams that the process admits.
 #[derive(Default)]
 pub(crate) struct WaitQueue {
-    entries: BTreeMap<Order, (u64, Arc<Waiter>)>,
+    entries: BTreeMap<QueuePosition, (u64, Arc<Waiter>)>,
     /// How many waiters were ever served from it.
     served: u64,
 }
 
 impl WaitQueue {
-    pub(crate) fn insert(&mut self, order: Order, waiter: Arc<Waiter>) {
+    pub(crate) fn insert(&mut self, order: QueuePosition, waiter: Arc<Waiter>) {
         self.entries.insert(order, (self.served, waiter));
     }
 
-    pub(crate) fn remove(&mut self, order: Order) -> bool {
+    pub(crate) fn remove(&mut self, order: QueuePosition) -> bool {
         let Some((joined, waiter)) = self.entries.remove(&order) else { return false };
         waiter.note_ahead(self.served - joined + 1);
         true
     }
 
-    pub(crate) fn head(&self) -> Option<Order> {
+    pub(crate) fn head(&self) -> Option<QueuePosition> {
         self.entries.first_key_value().map(|(order, _)| *order)
     }
 

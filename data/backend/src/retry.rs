@@ -8,7 +8,7 @@ use crate::settings::BackendSettings;
 
 /// The facts known when an attempt to reach a server failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailedAttempt {
     /// Retries made before, so 0 when the first attempt failed.
     pub retries_made: u32,
     /// `retries`, or the value of `set-retries`.
@@ -44,7 +44,7 @@ pub const TURN_AROUND_MS: u64 = 1_000;
 
 /// Decides what to do after a failure.
 #[must_use]
-pub fn after_failure(backend: &BackendSettings, failure: &Failure) -> NextAttempt {
+pub fn after_failure(backend: &BackendSettings, failure: &FailedAttempt) -> NextAttempt {
     if failure.retries_made >= failure.retries_allowed {
         return NextAttempt::GiveUp;
     }
@@ -59,7 +59,7 @@ pub fn after_failure(backend: &BackendSettings, failure: &Failure) -> NextAttemp
     NextAttempt::Again { wait_ms }
 }
 
-fn goes_elsewhere(backend: &BackendSettings, failure: &Failure) -> bool {
+fn goes_elsewhere(backend: &BackendSettings, failure: &FailedAttempt) -> bool {
     if backend.redispatch == 0 || failure.forced || failure.usable_servers < 2 {
         return false;
     }
@@ -82,13 +82,13 @@ fn is_redispatch_turn(interval: i32, retry: u32, allowed: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Algorithm;
+    use crate::settings::BalanceAlgorithm;
 
     /// The attempts that follow a first failure: `s` the same server, `e` elsewhere.
     #[track_caller]
-    fn check(algorithm: Algorithm, redispatch: i32, retries: u32, designated: bool, expected: &str) {
+    fn check(algorithm: BalanceAlgorithm, redispatch: i32, retries: u32, designated: bool, expected: &str) {
         let backend = BackendSettings { algorithm, redispatch, retries, ..Default::default() };
-        let mut failure = Failure {
+        let mut failure = FailedAttempt {
             retries_made: 0,
             retries_allowed: retries,
             designated,
@@ -117,15 +117,15 @@ mod tests {
 
     #[test]
     fn the_sequence_of_attempts_is_that_of_haproxy() {
-        let turns = || Algorithm::new("roundrobin");
+        let turns = || BalanceAlgorithm::new("roundrobin");
         check(turns(), 0, 3, false, "sss");
         check(turns(), -1, 3, false, "eee");
         check(turns(), 1, 3, false, "eee");
-        check(Algorithm::new("leastconn"), -1, 3, false, "eee");
-        check(Algorithm::new("source"), 0, 3, false, "sss");
-        check(Algorithm::new("source"), -1, 3, false, "sse");
-        check(Algorithm::new("source"), 1, 3, false, "eee");
-        check(Algorithm::new("source"), -3, 4, false, "sese");
+        check(BalanceAlgorithm::new("leastconn"), -1, 3, false, "eee");
+        check(BalanceAlgorithm::new("source"), 0, 3, false, "sss");
+        check(BalanceAlgorithm::new("source"), -1, 3, false, "sse");
+        check(BalanceAlgorithm::new("source"), 1, 3, false, "eee");
+        check(BalanceAlgorithm::new("source"), -3, 4, false, "sese");
         check(turns(), 0, 3, true, "sss");
         check(turns(), -1, 3, true, "sse");
         check(turns(), 2, 4, true, "seee");
@@ -134,14 +134,14 @@ mod tests {
         check(turns(), 3, 3, true, "sse");
         check(turns(), -1, 1, true, "e");
         check(turns(), -1, 0, true, "");
-        check(Algorithm::new("source"), -3, 2, false, "ee");
-        check(Algorithm::new("source"), -9, 2, false, "ee");
+        check(BalanceAlgorithm::new("source"), -3, 2, false, "ee");
+        check(BalanceAlgorithm::new("source"), -9, 2, false, "ee");
     }
 
     #[test]
     fn only_refusals_wait_and_never_longer_than_the_connect_timeout() {
         let backend = BackendSettings::default();
-        let failure = Failure {
+        let failure = FailedAttempt {
             retries_made: 0,
             retries_allowed: 3,
             designated: false,
@@ -155,15 +155,18 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(wait(failure), 1_000);
-        assert_eq!(wait(Failure { connect_timeout_ms: Some(200), ..failure }), 200);
-        assert_eq!(wait(Failure { refused: false, ..failure }), 0);
+        assert_eq!(wait(FailedAttempt { connect_timeout_ms: Some(200), ..failure }), 200);
+        assert_eq!(wait(FailedAttempt { refused: false, ..failure }), 0);
     }
 
     #[test]
     fn retries_a_lone_or_forced_server() {
-        let backend =
-            BackendSettings { redispatch: 1, algorithm: Algorithm::new("roundrobin"), ..Default::default() };
-        let failure = Failure {
+        let backend = BackendSettings {
+            redispatch: 1,
+            algorithm: BalanceAlgorithm::new("roundrobin"),
+            ..Default::default()
+        };
+        let failure = FailedAttempt {
             retries_made: 0,
             retries_allowed: 3,
             designated: false,
@@ -173,9 +176,9 @@ mod tests {
             connect_timeout_ms: None,
         };
         assert_ne!(after_failure(&backend, &failure), NextAttempt::Elsewhere);
-        let forced = Failure { usable_servers: 3, forced: true, ..failure };
+        let forced = FailedAttempt { usable_servers: 3, forced: true, ..failure };
         assert_ne!(after_failure(&backend, &forced), NextAttempt::Elsewhere);
-        let free = Failure { usable_servers: 3, ..failure };
+        let free = FailedAttempt { usable_servers: 3, ..failure };
         assert_eq!(after_failure(&backend, &free), NextAttempt::Elsewhere);
     }
 }

@@ -16,19 +16,19 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::address::ServerAddress;
 use crate::counters::ServerCounters;
-use crate::health::{Check, CheckKind, CheckResult, Observation, Step};
+use crate::health::{CheckKind, CheckResult, HealthEffects, Observation, ServerCheck};
 use crate::idle::IdlePools;
 use crate::server_key::ServerKey;
 use crate::settings::{MAXIMUM_WEIGHT, ServerSettings};
-use crate::shared::{Home, Shared};
+use crate::shared::{Home, SharedBackend};
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, handshake_point, raise};
-use crate::traffic::Traffic;
+use crate::traffic::ServerTraffic;
 use state::{AdminState, OperationalState, RequestedState};
 use weight::{Ramp, WeightChange};
 
 /// A change of a live server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ServerChange {
     /// `set server weight`, `set weight`, an agent's answer.
     Weight(WeightChange),
     /// `set server state`, `enable server`, `disable server`.
@@ -87,12 +87,12 @@ pub struct Server {
     queued_maximum: AtomicU32,
     counters: ServerCounters,
     /// The checks, boxed because many servers run without checks.
-    health: Option<Box<Check>>,
-    agent: Option<Box<Check>>,
+    health: Option<Box<ServerCheck>>,
+    agent: Option<Box<ServerCheck>>,
     /// Errors in a row of its traffic, where that is observed.
     errors_in_a_row: AtomicU32,
     /// Statistics of its traffic, where something depends on them.
-    traffic: Option<Box<Traffic>>,
+    traffic: Option<Box<ServerTraffic>>,
     pools: Arc<IdlePools>,
     home: Home,
 }
@@ -136,14 +136,14 @@ impl Server {
             served_maximum: AtomicU32::new(0),
             queued_maximum: AtomicU32::new(0),
             counters: ServerCounters::new(home.shared.settings.workers),
-            health: settings.check.map(|rules| Box::new(Check::new(CheckKind::Health, rules))),
-            agent: settings.agent.map(|rules| Box::new(Check::new(CheckKind::Agent, rules))),
+            health: settings.check.map(|rules| Box::new(ServerCheck::new(CheckKind::Health, rules))),
+            agent: settings.agent.map(|rules| Box::new(ServerCheck::new(CheckKind::Agent, rules))),
             errors_in_a_row: AtomicU32::new(0),
             traffic: {
                 // `outlier-ejection` or the algorithm depends on it.
-                let Shared { settings, algorithm, .. } = &*home.shared;
+                let SharedBackend { settings, algorithm, .. } = &*home.shared;
                 let is_weighed = settings.outliers.is_some() || algorithm.weighs_traffic;
-                is_weighed.then(|| Box::new(Traffic::new(settings.workers)))
+                is_weighed.then(|| Box::new(ServerTraffic::new(settings.workers)))
             },
             pools,
             home,
@@ -298,17 +298,17 @@ impl Server {
     /// Whether it is ejected because of its traffic (`outlier-ejection`).
     #[must_use]
     pub fn is_ejected(&self) -> bool {
-        self.traffic().is_some_and(Traffic::is_ejected)
+        self.traffic().is_some_and(ServerTraffic::is_ejected)
     }
 
     /// How often it was ejected; `None` where servers are not ejected.
     #[must_use]
     pub fn ejections(&self) -> Option<u64> {
         self.home.shared.settings.outliers?;
-        self.traffic().map(Traffic::ejections)
+        self.traffic().map(ServerTraffic::ejections)
     }
 
-    pub(crate) fn traffic(&self) -> Option<&Traffic> {
+    pub(crate) fn traffic(&self) -> Option<&ServerTraffic> {
         self.traffic.as_deref()
     }
 
@@ -369,19 +369,19 @@ impl Server {
 
     /// Its health check, if it has one.
     #[must_use]
-    pub fn health(&self) -> Option<&Check> {
+    pub fn health(&self) -> Option<&ServerCheck> {
         self.health.as_deref()
     }
 
     /// Its agent check, if it has one.
     #[must_use]
-    pub fn agent(&self) -> Option<&Check> {
+    pub fn agent(&self) -> Option<&ServerCheck> {
         self.agent.as_deref()
     }
 
     /// One of its checks, if it has it.
     #[must_use]
-    pub fn check(&self, kind: CheckKind) -> Option<&Check> {
+    pub fn check(&self, kind: CheckKind) -> Option<&ServerCheck> {
         match kind {
             CheckKind::Health => self.health(),
             CheckKind::Agent => self.agent(),
@@ -390,7 +390,7 @@ impl Server {
 
     /// Whether all its enabled checks say that it is up.
     pub(crate) fn checks_say_up(&self) -> bool {
-        let says_up = |check: &Check| !check.record().enabled || check.says_up();
+        let says_up = |check: &ServerCheck| !check.record().enabled || check.says_up();
         self.health().is_none_or(says_up) && self.agent().is_none_or(says_up)
     }
 
@@ -420,7 +420,7 @@ impl Server {
     }
 
     /// The state that follows from a check's finding, if it differs from the current one.
-    pub(crate) fn state_after(&self, step: &Step, now_ms: u64) -> Option<OperationalState> {
+    pub(crate) fn state_after(&self, step: &HealthEffects, now_ms: u64) -> Option<OperationalState> {
         let now = self.operational_state(now_ms);
         let next = match step.result {
             CheckResult::Failed if step.is_down => OperationalState::Stopped,

@@ -26,7 +26,7 @@ pub struct BackendSettings {
     /// How many workers share the backend; worker numbers are below this.
     pub workers: usize,
     /// `balance`.
-    pub algorithm: Algorithm,
+    pub algorithm: BalanceAlgorithm,
     /// `hash-type`.
     pub hash_type: HashType,
     /// `hash-balance-factor` in per cent of the average load; 0 is off.
@@ -64,7 +64,7 @@ impl Default for BackendSettings {
             is_listen: false,
             log_health_checks: false,
             workers: 1,
-            algorithm: Algorithm::new("random"),
+            algorithm: BalanceAlgorithm::new("random"),
             hash_type: HashType::default(),
             hash_balance_factor: 0,
             hash_affinity: PreserveAffinity::Always,
@@ -91,12 +91,12 @@ pub const MAXIMUM_WEIGHT: u32 = 256;
 
 /// `balance`: how a server is chosen when nothing else designates one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Algorithm {
+pub struct BalanceAlgorithm {
     word: &'static str,
     number: Option<u32>,
 }
 
-impl Algorithm {
+impl BalanceAlgorithm {
     /// The algorithm of a word, one of [`crate::algorithms`].
     #[must_use]
     pub const fn new(word: &'static str) -> Self {

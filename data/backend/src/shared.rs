@@ -14,14 +14,14 @@ use crate::settings::BackendSettings;
 use crate::sync::{AtomicU32, AtomicU64};
 
 /// One for each backend.
-pub(crate) struct Shared {
+pub(crate) struct SharedBackend {
     pub(crate) settings: BackendSettings,
     /// The declaration of its algorithm.
     pub(crate) algorithm: &'static AlgorithmDecl,
     pub(crate) counters: BackendCounters,
     /// The most streams inside at once that were seen.
     pub(crate) sessions_maximum: AtomicU32,
-    /// The version of the backend, as a [`Version`]. Written under the lock, and read for each request.
+    /// The version of the backend, as a [`BackendVersion`]. Written under the lock, and read for each request.
     pub(crate) version: CachePadded<AtomicU64>,
     /// The turns that workers draw.
     pub(crate) turns: TurnCounter,
@@ -40,13 +40,13 @@ pub(crate) struct Shared {
     pub(crate) dynamic_cookies: ArcSwap<DynamicCookies>,
 }
 
-impl Shared {
+impl SharedBackend {
     /// `algorithm` is the declaration of the settings' algorithm.
     pub(crate) fn new(settings: BackendSettings, algorithm: &'static AlgorithmDecl) -> Self {
         Self {
             counters: BackendCounters::new(settings.workers),
             sessions_maximum: AtomicU32::new(0),
-            version: CachePadded::new(AtomicU64::new(Version::default().to_number())),
+            version: CachePadded::new(AtomicU64::new(BackendVersion::default().to_number())),
             turns: TurnCounter::new(),
             compares_load: algorithm.compares_load_in(&settings),
             orders_by_load: algorithm.orders_by_load,
@@ -63,12 +63,12 @@ impl Shared {
 
 /// A server's reference to its backend.
 pub(crate) struct Home {
-    pub(crate) owner: Weak<dyn Owner>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) owner: Weak<dyn ServerOwner>,
+    pub(crate) shared: Arc<SharedBackend>,
 }
 
 /// Calls of a server on its backend.
-pub(crate) trait Owner: Send + Sync {
+pub(crate) trait ServerOwner: Send + Sync {
     /// A slot of `key` came free while a request waited for it, or while the algorithm orders servers by load.
     fn released(&self, key: ServerKey);
 }
@@ -78,20 +78,20 @@ impl Home {
     /// For a server without a backend.
     pub(crate) fn nowhere() -> Self {
         struct Nobody;
-        impl Owner for Nobody {
+        impl ServerOwner for Nobody {
             fn released(&self, _key: ServerKey) {}
         }
         static PLAIN: AlgorithmDecl = AlgorithmDecl::new(&["plain"]);
-        let shared = Shared::new(BackendSettings::default(), &PLAIN);
+        let shared = SharedBackend::new(BackendSettings::default(), &PLAIN);
         Self { owner: Weak::<Nobody>::new(), shared: Arc::new(shared) }
     }
 }
 
 /// The number of a version of the backend, and whether workers may choose without the lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Version(u64);
+pub(crate) struct BackendVersion(u64);
 
-impl Version {
+impl BackendVersion {
     /// The next version.
     pub(crate) fn next(self, is_free: bool) -> Self {
         Self(((self.0 >> 1) + 1) << 1 | u64::from(is_free))

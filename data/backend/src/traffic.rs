@@ -5,7 +5,7 @@
 use weir_sync::LazyPerWorker;
 
 use crate::health::Observation;
-use crate::outlier::{OutlierRules, Window};
+use crate::outlier::{OutlierRules, TrafficWindow};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// One connection or response, as an observation of a server.
@@ -20,17 +20,17 @@ pub struct TrafficSample {
 
 /// The traffic of one server.
 #[derive(Default)]
-pub(crate) struct Traffic {
+pub(crate) struct ServerTraffic {
     tallies: Tallies,
     /// Errors in a row over all workers; a success resets it.
     errors_in_a_row: AtomicU32,
     /// The sums when the current interval began. Written by the worker that ends an interval.
-    mark: Tally,
+    mark: TrafficTally,
     ejection: Ejection,
 }
 
 /// One tally for each worker that had traffic.
-struct Tallies(LazyPerWorker<Tally>);
+struct Tallies(LazyPerWorker<TrafficTally>);
 
 impl Default for Tallies {
     fn default() -> Self {
@@ -40,7 +40,7 @@ impl Default for Tallies {
 
 /// The counts of one worker.
 #[derive(Default)]
-struct Tally {
+struct TrafficTally {
     well: AtomicU64,
     errors: AtomicU64,
     took_ms: AtomicU64,
@@ -62,9 +62,9 @@ struct Ejection {
     total: AtomicU64,
 }
 
-impl Traffic {
+impl ServerTraffic {
     pub(crate) fn new(workers: usize) -> Self {
-        Traffic { tallies: Tallies(LazyPerWorker::new(workers)), ..Traffic::default() }
+        ServerTraffic { tallies: Tallies(LazyPerWorker::new(workers)), ..ServerTraffic::default() }
     }
 
     /// Counts an observation and returns the number of errors in a row, this one included.
@@ -86,9 +86,9 @@ impl Traffic {
     }
 
     /// Ends an interval and returns its counts.
-    pub(crate) fn end_window(&self) -> Window {
-        let all = self.tallies.0.iter().map(Tally::window);
-        let all = all.fold(Window::default(), |all, own| all.plus(&own));
+    pub(crate) fn end_window(&self) -> TrafficWindow {
+        let all = self.tallies.0.iter().map(TrafficTally::window);
+        let all = all.fold(TrafficWindow::default(), |all, own| all.plus(&own));
         let window = all.minus(&self.mark.window());
         self.mark.well.store(all.well, Ordering::Relaxed);
         self.mark.errors.store(all.errors, Ordering::Relaxed);
@@ -140,7 +140,7 @@ impl Traffic {
     }
 }
 
-impl Tally {
+impl TrafficTally {
     /// For its worker only.
     fn note(&self, seen: TrafficSample, now_ms: u64) {
         let add = |counter: &AtomicU64, amount| {
@@ -169,8 +169,8 @@ impl Tally {
         self.pace_at_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    fn window(&self) -> Window {
-        Window {
+    fn window(&self) -> TrafficWindow {
+        TrafficWindow {
             well: self.well.load(Ordering::Relaxed),
             errors: self.errors.load(Ordering::Relaxed),
             took_ms: self.took_ms.load(Ordering::Relaxed),
@@ -206,13 +206,13 @@ mod tests {
         TrafficSample { observation, worker: 0, took_ms }
     }
 
-    fn pace_ms(traffic: &Traffic, now_ms: u64) -> Option<u64> {
+    fn pace_ms(traffic: &ServerTraffic, now_ms: u64) -> Option<u64> {
         traffic.pace(0, now_ms).map(|pace| pace / UNIT)
     }
 
     #[test]
     fn the_average_follows_and_fades() {
-        let traffic = Traffic::new(2);
+        let traffic = ServerTraffic::new(2);
         assert_eq!(pace_ms(&traffic, 0), None);
         traffic.note(seen(Observation::Responded, 100), 0);
         assert_eq!((pace_ms(&traffic, 0), traffic.pace(1, 0)), (Some(100), None));
@@ -232,18 +232,18 @@ mod tests {
 
     #[test]
     fn a_window_counts_the_traffic_since_the_previous_one() {
-        let traffic = Traffic::new(2);
+        let traffic = ServerTraffic::new(2);
         traffic.note(seen(Observation::Responded, 7), 0);
         traffic.note(TrafficSample { worker: 1, ..seen(Observation::NoResponse, 9) }, 0);
-        assert_eq!(traffic.end_window(), Window { well: 1, errors: 1, took_ms: 7 });
-        assert_eq!(traffic.end_window(), Window::default());
+        assert_eq!(traffic.end_window(), TrafficWindow { well: 1, errors: 1, took_ms: 7 });
+        assert_eq!(traffic.end_window(), TrafficWindow::default());
         traffic.note(TrafficSample { worker: 1, ..seen(Observation::Connected, 5) }, 0);
-        assert_eq!(traffic.end_window(), Window { well: 1, errors: 0, took_ms: 5 });
+        assert_eq!(traffic.end_window(), TrafficWindow { well: 1, errors: 0, took_ms: 5 });
     }
 
     #[test]
     fn errors_in_a_row_are_those_of_all_workers() {
-        let traffic = Traffic::new(2);
+        let traffic = ServerTraffic::new(2);
         let note = |observation, worker| traffic.note(TrafficSample { worker, ..seen(observation, 0) }, 0);
         assert_eq!([0, 1, 0].map(|worker| note(Observation::NotConnected, worker)), [1, 2, 3]);
         assert_eq!((note(Observation::Responded, 1), note(Observation::WrongStatus, 0)), (0, 1));

@@ -20,21 +20,21 @@
 
 use std::sync::Arc;
 
-use crate::balance::{Balancer, Members, Pick, Request, UsableServers};
+use crate::balance::{BalanceRequest, Balancer, Members, Pick, UsableServers};
 use crate::choice::ChooseInput;
 use crate::lb_state::LbState;
-use crate::lease::{Handle, Lease};
+use crate::lease::{Lease, ServerHandle};
 use crate::rotation::Rotation;
 use crate::server::Server;
 use crate::server_key::ServerKey;
 use crate::settings::MAXIMUM_WEIGHT;
-use crate::shared::{Shared, Version};
+use crate::shared::{BackendVersion, SharedBackend};
 
 /// One worker's view of a backend.
 pub(crate) struct WorkerView {
     worker: usize,
     /// The version that this view shows; 0 before the first look.
-    version: Version,
+    version: BackendVersion,
     members: Arc<Members>,
     refresh_at_ms: u64,
     balancer: Balancer,
@@ -56,10 +56,10 @@ pub(crate) enum ViewChoice {
 
 impl WorkerView {
     /// An empty view.
-    pub(crate) fn new(shared: &Shared, worker: usize) -> Self {
+    pub(crate) fn new(shared: &SharedBackend, worker: usize) -> Self {
         Self {
             worker,
-            version: Version::default(),
+            version: BackendVersion::default(),
             members: Arc::new(Members::new(Vec::new())),
             refresh_at_ms: u64::MAX,
             balancer: Balancer::new(&shared.settings),
@@ -71,7 +71,7 @@ impl WorkerView {
 
     /// Whether the view is up to date with that version and that time.
     #[inline]
-    pub(crate) fn shows(&self, version: Version, now_ms: u64) -> bool {
+    pub(crate) fn shows(&self, version: BackendVersion, now_ms: u64) -> bool {
         self.version == version && now_ms < self.refresh_at_ms
     }
 
@@ -92,7 +92,7 @@ impl WorkerView {
 
     /// The version that the view shows.
     #[inline]
-    pub(crate) fn version(&self) -> Version {
+    pub(crate) fn version(&self) -> BackendVersion {
         self.version
     }
 
@@ -102,7 +102,7 @@ impl WorkerView {
     }
 
     /// Chooses a member and takes a slot.
-    pub(crate) fn choose(&mut self, shared: &Shared, input: &ChooseInput) -> ViewChoice {
+    pub(crate) fn choose(&mut self, shared: &SharedBackend, input: &ChooseInput) -> ViewChoice {
         let position = |key: ServerKey| self.members.position(key);
         let preferred = input.prefer.filter(|_| !shared.algorithm.by_key).and_then(position);
         let avoid = input.avoid.and_then(position);
@@ -119,7 +119,7 @@ impl WorkerView {
                 UsableServers { members: &self.members.list, backend_load: 0, full: 0, now_ms: input.now_ms };
             match self.balancer.pick(
                 &servers,
-                &Request { hash: input.hash, avoid, random: input.random, worker: self.worker },
+                &BalanceRequest { hash: input.hash, avoid, random: input.random, worker: self.worker },
             ) {
                 Pick::Free(member) => member,
                 Pick::Queue(_) | Pick::Saturated => return ViewChoice::Wait,
@@ -131,7 +131,7 @@ impl WorkerView {
 
     /// Draws the member of the next turn.
     #[inline]
-    fn draw(&mut self, shared: &Shared, avoid: Option<usize>) -> Option<usize> {
+    fn draw(&mut self, shared: &SharedBackend, avoid: Option<usize>) -> Option<usize> {
         let rotation = self.rotation.as_deref()?;
         if avoid.is_none() && self.passed_over.turns == 0 {
             return rotation.member(shared.turns.draw());
@@ -140,13 +140,13 @@ impl WorkerView {
     }
 
     /// Takes a slot of a server without a limit.
-    pub(crate) fn take(&mut self, server: &Arc<Server>, shared: &Shared) -> Lease {
+    pub(crate) fn take(&mut self, server: &Arc<Server>, shared: &SharedBackend) -> Lease {
         let together = self.counts_together(shared);
         self.handles.take(server, self.worker, together)
     }
 
     /// Whether the count of requests is compared with another server's at some worker's next choice.
-    fn counts_together(&self, shared: &Shared) -> bool {
+    fn counts_together(&self, shared: &SharedBackend) -> bool {
         shared.compares_load && self.members.list.len() > 1
     }
 }
@@ -184,7 +184,7 @@ const PASSES_LIMIT: u32 = 2 * MAXIMUM_WEIGHT;
 
 /// The handles of the servers that the worker has chosen, by their places.
 #[derive(Default)]
-struct Handles(Vec<Option<Arc<Handle>>>);
+struct Handles(Vec<Option<Arc<ServerHandle>>>);
 
 impl Handles {
     /// Takes a slot of a server, in the count of all workers or in this worker's own.
@@ -198,7 +198,7 @@ impl Handles {
         Lease::alone(handle, Some(worker))
     }
 
-    fn of(&mut self, server: &Arc<Server>) -> Arc<Handle> {
+    fn of(&mut self, server: &Arc<Server>) -> Arc<ServerHandle> {
         let place = server.key().index();
         match self.0.get(place) {
             Some(Some(handle)) if Arc::ptr_eq(&handle.0, server) => Arc::clone(handle),
@@ -207,11 +207,11 @@ impl Handles {
     }
 
     #[cold]
-    fn insert(&mut self, place: usize, server: &Arc<Server>) -> Arc<Handle> {
+    fn insert(&mut self, place: usize, server: &Arc<Server>) -> Arc<ServerHandle> {
         if self.0.len() <= place {
             self.0.resize(place + 1, None);
         }
-        let handle = Arc::new(Handle(Arc::clone(server)));
+        let handle = Arc::new(ServerHandle(Arc::clone(server)));
         self.0[place] = Some(Arc::clone(&handle));
         handle
     }

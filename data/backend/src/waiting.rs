@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::lease::Lease;
-use crate::queue::{Decision, Order, QueueOf, Waiter};
+use crate::queue::{Decision, QueueOf, QueuePosition, Waiter};
 use crate::server_key::ServerKey;
 
 /// How many requests left the queue while this one waited, itself included: `%sq` and `%bq` in logs.
@@ -25,37 +25,42 @@ impl Positions {
 
 /// How a wait ended.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum WaitOutcome {
     /// A slot was granted.
-    Granted(Granted),
+    Granted(GrantedSlot),
     /// The server went down: choose again.
     ChooseAgain(Positions),
 }
 
 /// A slot granted after a wait.
 #[derive(Debug)]
-pub struct Granted {
+pub struct GrantedSlot {
     pub lease: Lease,
     /// How many were served before.
     pub positions: Positions,
 }
 
 /// A place in a queue. Dropping it leaves the queue, or gives back a slot that was just granted.
-pub struct Waiting {
-    owner: Arc<dyn Queues>,
+pub struct QueueEntry {
+    owner: Arc<dyn WaiterQueues>,
     waiter: Arc<Waiter>,
     queue: QueueOf,
-    order: Order,
+    order: QueuePosition,
     settled: bool,
 }
 
-impl Waiting {
-    pub(crate) fn new(owner: Arc<dyn Queues>, waiter: Arc<Waiter>, queue: QueueOf, order: Order) -> Self {
+impl QueueEntry {
+    pub(crate) fn new(
+        owner: Arc<dyn WaiterQueues>,
+        waiter: Arc<Waiter>,
+        queue: QueueOf,
+        order: QueuePosition,
+    ) -> Self {
         Self { owner, waiter, queue, order, settled: false }
     }
 
     /// The outcome, once there is one; `None` again after it was returned.
-    pub fn poll(&mut self) -> Option<Outcome> {
+    pub fn poll(&mut self) -> Option<WaitOutcome> {
         if self.settled {
             return None;
         }
@@ -63,11 +68,11 @@ impl Waiting {
         self.settled = true;
         let positions = self.positions();
         Some(match decision {
-            Decision::ChooseAgain => Outcome::ChooseAgain(positions),
+            Decision::ChooseAgain => WaitOutcome::ChooseAgain(positions),
             Decision::Granted(key) => match self.owner.leased(key) {
-                Some(lease) => Outcome::Granted(Granted { lease, positions }),
+                Some(lease) => WaitOutcome::Granted(GrantedSlot { lease, positions }),
                 // A granted slot prevents the removal of its server; without a server there is nothing to give back.
-                None => Outcome::ChooseAgain(positions),
+                None => WaitOutcome::ChooseAgain(positions),
             },
         })
     }
@@ -104,23 +109,23 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for QueueEntry {
     fn drop(&mut self) {
         self.leave();
     }
 }
 
-impl std::fmt::Debug for Waiting {
+impl std::fmt::Debug for QueueEntry {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Waiting").field("queue", &self.queue).finish_non_exhaustive()
     }
 }
 
 /// The part of the backend that a waiter calls.
-pub(crate) trait Queues: Send + Sync {
+pub(crate) trait WaiterQueues: Send + Sync {
     /// The granted slot of that server; `None` when the server does not exist any more.
     fn leased(&self, key: ServerKey) -> Option<Lease>;
 
     /// A waiter gives up: it leaves its queue, or a slot that it was just granted goes to the next waiter.
-    fn abandon(&self, queue: QueueOf, order: Order, waiter: &Waiter);
+    fn abandon(&self, queue: QueueOf, order: QueuePosition, waiter: &Waiter);
 }

@@ -16,7 +16,7 @@ fn add(backend: &Backend, name: &str) -> ServerKey {
 }
 
 fn set(backend: &Backend, key: ServerKey, state: RequestedState) {
-    backend.change(key, Change::State(state), 0).expect("it is there");
+    backend.change(key, ServerChange::State(state), 0).expect("it is there");
 }
 
 fn remove(backend: &Backend, key: ServerKey) -> Result<(), RemoveError> {
@@ -25,7 +25,7 @@ fn remove(backend: &Backend, key: ServerKey) -> Result<(), RemoveError> {
 
 #[test]
 fn a_server_begins_in_maintenance_and_takes_its_turn_once_it_is_ready() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![server("a")]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![server("a")]);
     let b = add(&backend, "b");
     assert_eq!(sequence(&backend, 2), "aa");
     let found = backend.server(b).unwrap();
@@ -41,7 +41,7 @@ fn a_server_begins_in_maintenance_and_takes_its_turn_once_it_is_ready() {
 
 #[test]
 fn the_key_of_a_removed_server_finds_no_server() {
-    let backend = backend(Algorithm::new("leastconn"), vec![server("a"), server("b")]);
+    let backend = backend(BalanceAlgorithm::new("leastconn"), vec![server("a"), server("b")]);
     let a = backend.server_by_name("a").unwrap().key();
     set(&backend, a, RequestedState::Maintenance);
     assert_eq!(remove(&backend, a), Ok(()));
@@ -51,7 +51,10 @@ fn the_key_of_a_removed_server_finds_no_server() {
     assert!(backend.server(a).is_none());
     assert!(backend.force(a).is_none());
     assert!(matches!(backend.take(a, true, &at(0), || Bell::default().wake()), Choice::None));
-    assert_eq!(backend.change(a, Change::State(RequestedState::Ready), 0), Err(ChangeError::NoSuchServer));
+    assert_eq!(
+        backend.change(a, ServerChange::State(RequestedState::Ready), 0),
+        Err(ChangeError::NoSuchServer)
+    );
     let stale = ChooseInput { prefer: Some(a), avoid: Some(a), ..at(0) };
     assert_eq!(lease(backend.choose(&stale, || Bell::default().wake())).server().name(), "b");
     assert_eq!(ServerKey::from_number(c.to_number()), c);
@@ -60,7 +63,7 @@ fn the_key_of_a_removed_server_finds_no_server() {
 /// However often a place is reused, a former server's key never finds the current one.
 #[test]
 fn servers_in_a_reused_place_have_different_keys() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![server("a"), server("b")]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![server("a"), server("b")]);
     let a = key(&backend, "a");
     set(&backend, a, RequestedState::Maintenance);
     assert_eq!(remove(&backend, a), Ok(()));
@@ -76,7 +79,7 @@ fn servers_in_a_reused_place_have_different_keys() {
 
 #[test]
 fn refuses_to_remove_a_server_in_use() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = backend.servers()[0].key();
     let held = lease(choose(&backend));
     let waiting = waiting(backend.take(a, true, &at(0), || Bell::default().wake()));
@@ -98,13 +101,13 @@ fn refuses_to_remove_a_server_in_use() {
 
 #[test]
 fn names_and_identifiers_are_unique() {
-    let dynamic = backend(Algorithm::new("random").with(Some(2)), vec![server("a"), server("b")]);
+    let dynamic = backend(BalanceAlgorithm::new("random").with(Some(2)), vec![server("a"), server("b")]);
     assert!(matches!(dynamic.add(server("a"), 0), Err(AddError::NameTaken)));
     let numbered = |id| ServerSettings { id, ..server("c") };
     let taken = dynamic.add(numbered(2), 0);
     assert!(matches!(taken, Err(AddError::IdentifierTaken(owner)) if owner.name() == "b"));
     assert_eq!(dynamic.add(numbered(9), 0).unwrap().id(), 9);
-    for algorithm in [Algorithm::new("static-rr"), Algorithm::new("source")] {
+    for algorithm in [BalanceAlgorithm::new("static-rr"), BalanceAlgorithm::new("source")] {
         let fixed = backend(algorithm, vec![server("a")]);
         assert!(matches!(fixed.add(server("b"), 0), Err(AddError::StaticAlgorithm)));
     }
@@ -132,7 +135,7 @@ fn a_change_of_one_of_thousands_copies_few_references() {
     assert!(copied_by(&mut || added.set(Some(add(&backend, "new")))) <= 100);
     assert!(copied_by(&mut || remove(&backend, added.take().unwrap()).unwrap()) <= 100);
     let first = all[0].key();
-    let address = Change::Address { ip: Some([127, 0, 0, 9].into()), port: None };
+    let address = ServerChange::Address { ip: Some([127, 0, 0, 9].into()), port: None };
     assert!(copied_by(&mut || backend.change(first, address.clone(), 0).unwrap()) <= 100);
     assert!(copied_by(&mut || set(&backend, first, RequestedState::Maintenance)) <= 100);
     assert!(copied_by(&mut || remove(&backend, first).map(drop).unwrap()) <= 100);
@@ -145,7 +148,7 @@ fn a_change_of_one_of_thousands_copies_few_references() {
 
 #[test]
 fn a_new_server_gets_the_lowest_free_identifier() {
-    let backend = backend(Algorithm::new("roundrobin"), Vec::new());
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), Vec::new());
     let mut names = (0..).map(|name| format!("n{name}"));
     let mut numbered = |id| {
         let settings = ServerSettings { id, ..server(&names.next().unwrap()) };
@@ -161,7 +164,7 @@ fn a_new_server_gets_the_lowest_free_identifier() {
 #[test]
 fn a_ring_moves_few_keys_when_a_server_is_added_and_restores_them_when_it_is_removed() {
     let settings = BackendSettings {
-        algorithm: Algorithm::new("source"),
+        algorithm: BalanceAlgorithm::new("source"),
         hash_type: HashType::consistent(),
         ..Default::default()
     };
@@ -187,7 +190,7 @@ fn a_ring_moves_few_keys_when_a_server_is_added_and_restores_them_when_it_is_rem
 /// Threads take slots while another one adds and removes servers: no request is lost, none gets a removed server.
 #[test]
 fn threads_choose_while_servers_come_and_go() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 2)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 2)]);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..3 {

@@ -10,7 +10,7 @@ use fixture::*;
 use proptest::prelude::*;
 use weir_backend::*;
 
-fn shared_by(workers: usize, algorithm: Algorithm, servers: Vec<ServerSettings>) -> Arc<Backend> {
+fn shared_by(workers: usize, algorithm: BalanceAlgorithm, servers: Vec<ServerSettings>) -> Arc<Backend> {
     with(BackendSettings { workers, algorithm, ..Default::default() }, servers)
 }
 
@@ -39,15 +39,15 @@ fn locks_of(work: impl FnOnce()) -> u64 {
 fn requests_take_the_lock_only_for_algorithms_over_all_workers() {
     const REQUESTS: u32 = 1_000;
     let cases = [
-        (Algorithm::new("roundrobin"), 0, false),
-        (Algorithm::new("static-rr"), 0, false),
-        (Algorithm::new("random").with(Some(1)), 0, false),
-        (Algorithm::new("random").with(Some(2)), 0, false),
-        (Algorithm::new("first"), 0, false),
-        (Algorithm::new("sticky"), 0, false),
-        (Algorithm::new("source"), 0, false),
-        (Algorithm::new("leastconn"), 0, true),
-        (Algorithm::new("roundrobin"), 9, true),
+        (BalanceAlgorithm::new("roundrobin"), 0, false),
+        (BalanceAlgorithm::new("static-rr"), 0, false),
+        (BalanceAlgorithm::new("random").with(Some(1)), 0, false),
+        (BalanceAlgorithm::new("random").with(Some(2)), 0, false),
+        (BalanceAlgorithm::new("first"), 0, false),
+        (BalanceAlgorithm::new("sticky"), 0, false),
+        (BalanceAlgorithm::new("source"), 0, false),
+        (BalanceAlgorithm::new("leastconn"), 0, true),
+        (BalanceAlgorithm::new("roundrobin"), 9, true),
     ];
     for (algorithm, limit, locks) in cases {
         let backend = shared_by(2, algorithm, vec![limited("a", limit), server("b"), server("c")]);
@@ -75,7 +75,7 @@ fn requests_take_the_lock_only_for_algorithms_over_all_workers() {
 /// A reference that every request counts would be written to by all workers.
 #[test]
 fn a_lease_does_not_touch_the_shared_reference_count() {
-    let backend = shared_by(2, Algorithm::new("roundrobin"), vec![server("a")]);
+    let backend = shared_by(2, BalanceAlgorithm::new("roundrobin"), vec![server("a")]);
     let a = key(&backend, "a");
     drop(choose_on(&backend, 1));
     let server = backend.server(a).expect("it is there");
@@ -86,7 +86,7 @@ fn a_lease_does_not_touch_the_shared_reference_count() {
     assert_eq!((Arc::strong_count(&server), server.served()), (before, 2));
     drop((chosen, taken));
     // A view soon drops a server that was removed.
-    backend.change(a, Change::State(RequestedState::Maintenance), 0).unwrap();
+    backend.change(a, ServerChange::State(RequestedState::Maintenance), 0).unwrap();
     backend.remove(a, 0).unwrap();
     assert!(matches!(choose_on(&backend, 1), Choice::None));
     assert_eq!(Arc::strong_count(&server), 1);
@@ -95,10 +95,10 @@ fn a_lease_does_not_touch_the_shared_reference_count() {
 /// A change is seen at the next choice, at the cost of one lock per worker.
 #[test]
 fn a_change_costs_each_worker_one_lock() {
-    let backend = shared_by(4, Algorithm::new("random").with(Some(1)), weighted(&[1, 1]));
+    let backend = shared_by(4, BalanceAlgorithm::new("random").with(Some(1)), weighted(&[1, 1]));
     (0..4).for_each(|worker| drop(choose_on(&backend, worker)));
     let second = key(&backend, "1");
-    backend.change(second, Change::State(RequestedState::Maintenance), 0).unwrap();
+    backend.change(second, ServerChange::State(RequestedState::Maintenance), 0).unwrap();
     let taken = locks_of(|| {
         for request in 0..40 {
             assert_eq!(lease(choose_on(&backend, request % 4)).server().name(), "0");
@@ -107,18 +107,21 @@ fn a_change_costs_each_worker_one_lock() {
     assert_eq!(taken, 4);
 }
 
-const TURNS: [Algorithm; 3] =
-    [Algorithm::new("roundrobin"), Algorithm::new("static-rr"), Algorithm::new("source")];
+const TURNS: [BalanceAlgorithm; 3] = [
+    BalanceAlgorithm::new("roundrobin"),
+    BalanceAlgorithm::new("static-rr"),
+    BalanceAlgorithm::new("source"),
+];
 
 /// A backend that takes turns: `consistent` is for hashing, where requests without a key take turns.
-fn in_turn(workers: usize, kind: (&Algorithm, HashType), weights: &[u32], limit: u32) -> Arc<Backend> {
+fn in_turn(workers: usize, kind: (&BalanceAlgorithm, HashType), weights: &[u32], limit: u32) -> Arc<Backend> {
     let servers = weighted(weights).into_iter();
     let servers = servers.map(|server| ServerSettings { maximum_connections: limit, ..server });
     let settings = BackendSettings { workers, algorithm: *kind.0, hash_type: kind.1, ..Default::default() };
     with(settings, servers.collect())
 }
 
-fn all_turns() -> impl Iterator<Item = (&'static Algorithm, HashType)> {
+fn all_turns() -> impl Iterator<Item = (&'static BalanceAlgorithm, HashType)> {
     let consistent = (&TURNS[2], HashType::consistent());
     TURNS.iter().map(|algorithm| (algorithm, HashType::default())).chain([consistent])
 }
@@ -153,10 +156,10 @@ proptest! {
             for (change, server, weight, requests) in &steps {
                 let changed = backends.each_ref().map(|backend| {
                     let change = match change {
-                        0 => Change::State(RequestedState::Maintenance),
-                        1 => Change::State(RequestedState::Ready),
-                        2 => Change::State(RequestedState::Drain),
-                        _ => Change::Weight(WeightChange::Absolute(*weight)),
+                        0 => ServerChange::State(RequestedState::Maintenance),
+                        1 => ServerChange::State(RequestedState::Ready),
+                        2 => ServerChange::State(RequestedState::Drain),
+                        _ => ServerChange::Weight(WeightChange::Absolute(*weight)),
                     };
                     backend.change(backend.servers()[server % weights.len()].key(), change, 0)
                 });
@@ -180,7 +183,8 @@ fn a_server_to_avoid_keeps_its_turn() {
     #[track_caller]
     fn check(weights: &[u32], avoided: &[usize], limits: &[u32], expected: &str) {
         for limit in limits.iter().copied() {
-            let backend = in_turn(2, (&Algorithm::new("roundrobin"), HashType::default()), weights, limit);
+            let backend =
+                in_turn(2, (&BalanceAlgorithm::new("roundrobin"), HashType::default()), weights, limit);
             let first = key(&backend, "0");
             let name = |request: usize| {
                 let avoid = avoided.contains(&request).then_some(first);
@@ -204,7 +208,7 @@ fn a_server_to_avoid_keeps_its_turn() {
 #[test]
 fn weights_change_under_load() {
     const WORKERS: usize = 4;
-    for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("source")] {
+    for algorithm in [BalanceAlgorithm::new("roundrobin"), BalanceAlgorithm::new("source")] {
         let settings = BackendSettings {
             workers: WORKERS,
             algorithm,
@@ -225,16 +229,16 @@ fn weights_change_under_load() {
                 })
                 .collect();
             for round in 0.. {
-                backend.change(last, Change::Weight(WeightChange::Absolute(round % 7)), 0).unwrap();
+                backend.change(last, ServerChange::Weight(WeightChange::Absolute(round % 7)), 0).unwrap();
                 let state = [RequestedState::Maintenance, RequestedState::Ready][round as usize % 2];
-                backend.change(first, Change::State(state), 0).unwrap();
+                backend.change(first, ServerChange::State(state), 0).unwrap();
                 if workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
                     break;
                 }
             }
         });
-        backend.change(first, Change::State(RequestedState::Ready), 0).unwrap();
-        backend.change(last, Change::Weight(WeightChange::Absolute(3)), 0).unwrap();
+        backend.change(first, ServerChange::State(RequestedState::Ready), 0).unwrap();
+        backend.change(last, ServerChange::Weight(WeightChange::Absolute(3)), 0).unwrap();
         let names: String = (0..60)
             .map(|request| lease(choose_on(&backend, request % WORKERS)).server().name().to_owned())
             .collect();
@@ -249,12 +253,12 @@ fn weights_change_under_load() {
 /// A single server has every turn: no worker locks or draws for it.
 #[test]
 fn a_single_server_needs_no_turns() {
-    let backend = shared_by(2, Algorithm::new("roundrobin"), vec![server("a")]);
+    let backend = shared_by(2, BalanceAlgorithm::new("roundrobin"), vec![server("a")]);
     drop(choose_on(&backend, 1));
     assert_eq!(locks_of(|| (0..10).for_each(|_| drop(choose_on(&backend, 1)))), 0);
     // It had its turn when a second server is added.
     backend.add(ServerSettings { weight: 2, ..server("b") }, 0).unwrap();
-    backend.change(key(&backend, "b"), Change::State(RequestedState::Ready), 0).unwrap();
+    backend.change(key(&backend, "b"), ServerChange::State(RequestedState::Ready), 0).unwrap();
     assert_eq!(sequence(&backend, 6), "abbabb");
 }
 
@@ -264,7 +268,7 @@ fn the_shares_of_eight_workers_add_up_to_the_weights() {
     const WORKERS: usize = 8;
     const REQUESTS: u64 = 20_000;
     let weights = [1, 2, 3, 4, 10];
-    for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("static-rr")] {
+    for algorithm in [BalanceAlgorithm::new("roundrobin"), BalanceAlgorithm::new("static-rr")] {
         let backend = shared_by(WORKERS, algorithm, weighted(&weights));
         std::thread::scope(|scope| {
             for worker in 0..WORKERS {
@@ -289,7 +293,7 @@ fn the_shares_of_eight_workers_add_up_to_the_weights() {
 /// Each worker counts for itself, and readers sum, whether a slot was taken with or without the lock.
 #[test]
 fn readers_add_up_what_workers_count() {
-    let backend = shared_by(3, Algorithm::new("roundrobin"), vec![server("a")]);
+    let backend = shared_by(3, BalanceAlgorithm::new("roundrobin"), vec![server("a")]);
     let mut held: Vec<_> = (0..6).map(|request| lease(choose_on(&backend, request % 3))).collect();
     let server = &backend.servers()[0];
     assert_eq!((server.served(), server.served_maximum()), (6, 6));
@@ -298,13 +302,13 @@ fn readers_add_up_what_workers_count() {
     std::thread::spawn(move || drop(other)).join().unwrap();
     assert_eq!((server.served(), server.served_maximum()), (2, 6));
     // With a limit, earlier requests still count.
-    backend.change(server.key(), Change::MaximumConnections(3), 0).unwrap();
+    backend.change(server.key(), ServerChange::MaximumConnections(3), 0).unwrap();
     held.push(lease(choose_on(&backend, 0)));
     let mut waits = waiting(choose_on(&backend, 1));
     assert_eq!((server.served(), server.queued()), (3, 0));
     held.remove(0);
     assert_eq!(granted(&mut waits).lease.server().name(), "a");
-    backend.change(server.key(), Change::MaximumConnections(0), 0).unwrap();
+    backend.change(server.key(), ServerChange::MaximumConnections(0), 0).unwrap();
     held.extend((0..4).map(|_| lease(choose_on(&backend, 2))));
     assert_eq!((server.served(), server.is_unused()), (6, false));
     held.clear();
@@ -318,12 +322,12 @@ fn readers_add_up_what_workers_count() {
 #[test]
 fn a_server_that_was_away_for_a_moment_returns_as_a_new_one() {
     let sequence_after = |between: u64| {
-        let backend = shared_by(1, Algorithm::new("roundrobin"), weighted(&[1, 1, 1]));
+        let backend = shared_by(1, BalanceAlgorithm::new("roundrobin"), weighted(&[1, 1, 1]));
         assert_eq!(sequence(&backend, 4), "0120");
         let third = key(&backend, "2");
-        backend.change(third, Change::State(RequestedState::Maintenance), 0).unwrap();
+        backend.change(third, ServerChange::State(RequestedState::Maintenance), 0).unwrap();
         sequence(&backend, between);
-        backend.change(third, Change::State(RequestedState::Ready), 0).unwrap();
+        backend.change(third, ServerChange::State(RequestedState::Ready), 0).unwrap();
         sequence(&backend, 4)
     };
     assert_eq!((sequence_after(0), sequence_after(2)), ("1201".to_owned(), "1201".to_owned()));

@@ -19,17 +19,17 @@ fn weighted(name: &str, weight: u32) -> ServerSettings {
 #[test]
 fn sequences_by_algorithm() {
     #[track_caller]
-    fn check(algorithm: Algorithm, expected: &str) {
+    fn check(algorithm: BalanceAlgorithm, expected: &str) {
         let servers = vec![weighted("a", 1), weighted("b", 2), weighted("c", 3)];
         assert_eq!(sequence(&backend(algorithm, servers), expected.len() as u64), expected);
     }
-    check(Algorithm::new("roundrobin"), "cbcacbcbcacb");
-    check(Algorithm::new("static-rr"), "acbcbcacbcbc");
-    check(Algorithm::new("first"), "aaaa");
+    check(BalanceAlgorithm::new("roundrobin"), "cbcacbcbcacb");
+    check(BalanceAlgorithm::new("static-rr"), "acbcbcacbcbc");
+    check(BalanceAlgorithm::new("first"), "aaaa");
     // Requests that end at once leave all servers idle, and idle servers take turns whatever their weight.
-    check(Algorithm::new("leastconn"), "abcabc");
+    check(BalanceAlgorithm::new("leastconn"), "abcabc");
     // Without a key, hashing falls back on turns.
-    check(Algorithm::new("source"), "acbcbc");
+    check(BalanceAlgorithm::new("source"), "acbcbc");
 }
 
 /// Connections that stay: the sequences that HAProxy 2.6 gave.
@@ -38,7 +38,7 @@ fn the_least_loaded_for_its_weight() {
     #[track_caller]
     fn check(weights: &[u32], expected: &str) {
         let servers = weights.iter().zip(["a", "b", "c", "d"]).map(|(weight, name)| weighted(name, *weight));
-        let backend = backend(Algorithm::new("leastconn"), servers.collect());
+        let backend = backend(BalanceAlgorithm::new("leastconn"), servers.collect());
         let held: Vec<_> = (0..expected.len()).map(|_| lease(choose(&backend))).collect();
         let names: String = held.iter().map(|lease| lease.server().name()).collect();
         assert_eq!(names, expected);
@@ -56,7 +56,7 @@ fn the_least_loaded_for_its_weight() {
 
 #[test]
 fn connections_that_end_make_room_among_the_least_loaded() {
-    let backend = backend(Algorithm::new("leastconn"), vec![server("a"), server("b"), server("c")]);
+    let backend = backend(BalanceAlgorithm::new("leastconn"), vec![server("a"), server("b"), server("c")]);
     let mut held: Vec<_> = (0..3).map(|_| lease(choose(&backend))).collect();
     drop(held.remove(1));
     held.push(lease(choose(&backend)));
@@ -65,7 +65,8 @@ fn connections_that_end_make_room_among_the_least_loaded() {
 
 #[test]
 fn the_first_with_a_free_slot() {
-    let backend = backend(Algorithm::new("first"), vec![limited("a", 2), limited("b", 1), limited("c", 0)]);
+    let backend =
+        backend(BalanceAlgorithm::new("first"), vec![limited("a", 2), limited("b", 1), limited("c", 0)]);
     let held: Vec<_> = (0..5).map(|_| lease(choose(&backend))).collect();
     let names: String = held.iter().map(|lease| lease.server().name()).collect();
     assert_eq!(names, "aabcc");
@@ -74,10 +75,10 @@ fn the_first_with_a_free_slot() {
 #[test]
 fn saturated_servers_are_passed_over() {
     for algorithm in [
-        Algorithm::new("roundrobin"),
-        Algorithm::new("static-rr"),
-        Algorithm::new("leastconn"),
-        Algorithm::new("random").with(Some(1)),
+        BalanceAlgorithm::new("roundrobin"),
+        BalanceAlgorithm::new("static-rr"),
+        BalanceAlgorithm::new("leastconn"),
+        BalanceAlgorithm::new("random").with(Some(1)),
     ] {
         let backend = backend(algorithm, vec![limited("a", 1), limited("b", 3)]);
         let held: Vec<_> = (0..4).map(|_| lease(choose(&backend))).collect();
@@ -90,12 +91,12 @@ fn saturated_servers_are_passed_over() {
 #[test]
 fn a_server_to_avoid_is_taken_when_it_is_the_only_one() {
     for algorithm in [
-        Algorithm::new("roundrobin"),
-        Algorithm::new("static-rr"),
-        Algorithm::new("leastconn"),
-        Algorithm::new("first"),
-        Algorithm::new("random").with(Some(2)),
-        Algorithm::new("source"),
+        BalanceAlgorithm::new("roundrobin"),
+        BalanceAlgorithm::new("static-rr"),
+        BalanceAlgorithm::new("leastconn"),
+        BalanceAlgorithm::new("first"),
+        BalanceAlgorithm::new("random").with(Some(2)),
+        BalanceAlgorithm::new("source"),
     ] {
         let backend = backend(algorithm, vec![server("a"), server("b")]);
         let avoid = Some(key(&backend, "a"));
@@ -104,7 +105,7 @@ fn a_server_to_avoid_is_taken_when_it_is_the_only_one() {
             let choose = || lease(backend.choose(&input, || Bell::default().wake()));
             assert_eq!(choose().server().name(), "b", "{algorithm:?}");
         }
-        backend.change(key(&backend, "b"), Change::State(RequestedState::Maintenance), 0).unwrap();
+        backend.change(key(&backend, "b"), ServerChange::State(RequestedState::Maintenance), 0).unwrap();
         let input = ChooseInput { avoid, hash: Some(1), ..at(0) };
         assert_eq!(
             lease(backend.choose(&input, || Bell::default().wake())).server().name(),
@@ -119,8 +120,10 @@ fn a_server_to_avoid_is_taken_when_it_is_the_only_one() {
 fn the_least_loaded_of_the_others_is_drawn() {
     #[track_caller]
     fn check(avoid: &str, busy: &str, expected: &str) {
-        let backend =
-            backend(Algorithm::new("random").with(Some(16)), vec![server("a"), server("b"), server("c")]);
+        let backend = backend(
+            BalanceAlgorithm::new("random").with(Some(16)),
+            vec![server("a"), server("b"), server("c")],
+        );
         let _held: Vec<_> =
             (0..5).map(|_| backend.force(key(&backend, busy)).expect("it is there")).collect();
         let avoid = Some(key(&backend, avoid));
@@ -140,13 +143,13 @@ fn the_least_loaded_of_the_others_is_drawn() {
 #[test]
 fn the_last_server_is_preferred_while_it_has_room() {
     let backend =
-        backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1), limited("c", 1)]);
+        backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1), limited("c", 1)]);
     let prefer = Some(key(&backend, "b"));
     let choose = || backend.choose(&ChooseInput { prefer, ..at(0) }, || Bell::default().wake());
     let held = lease(choose());
     assert_eq!(held.server().name(), "b");
     assert_eq!(lease(choose()).server().name(), "a");
-    backend.change(key(&backend, "b"), Change::State(RequestedState::Drain), 0).unwrap();
+    backend.change(key(&backend, "b"), ServerChange::State(RequestedState::Drain), 0).unwrap();
     drop(held);
     assert_eq!(lease(choose()).server().name(), "c");
 }
@@ -158,7 +161,7 @@ fn backups_step_in_one_by_one_or_all_together() {
         vec![backup("x"), server("a"), backup("y")]
     };
     let settings = |all_backups| BackendSettings {
-        algorithm: Algorithm::new("roundrobin"),
+        algorithm: BalanceAlgorithm::new("roundrobin"),
         all_backups,
         ..Default::default()
     };
@@ -167,9 +170,9 @@ fn backups_step_in_one_by_one_or_all_together() {
         assert_eq!(sequence(&backend, 2), "aa");
         let status = backend.status(0);
         assert_eq!((status.active, status.backup, status.weight), (1, 2, 1));
-        backend.change(key(&backend, "a"), Change::State(RequestedState::Drain), 0).unwrap();
+        backend.change(key(&backend, "a"), ServerChange::State(RequestedState::Drain), 0).unwrap();
         assert_eq!(sequence(&backend, 4), expected);
-        backend.change(key(&backend, "x"), Change::State(RequestedState::Maintenance), 0).unwrap();
+        backend.change(key(&backend, "x"), ServerChange::State(RequestedState::Maintenance), 0).unwrap();
         assert_eq!(sequence(&backend, 2), "yy");
         assert_eq!(backend.usable_servers(), 1);
     }
@@ -177,13 +180,13 @@ fn backups_step_in_one_by_one_or_all_together() {
 
 #[test]
 fn changes_of_weight_take_effect_at_once_where_the_algorithm_is_dynamic() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![server("a"), server("b")]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![server("a"), server("b")]);
     let b = key(&backend, "b");
     assert_eq!(sequence(&backend, 4), "abab");
-    backend.change(b, Change::Weight(WeightChange::Absolute(3)), 0).unwrap();
+    backend.change(b, ServerChange::Weight(WeightChange::Absolute(3)), 0).unwrap();
     let names = sequence(&backend, 40);
     assert_eq!(names.matches('b').count(), 30);
-    backend.change(b, Change::Weight(WeightChange::Absolute(0)), 0).unwrap();
+    backend.change(b, ServerChange::Weight(WeightChange::Absolute(0)), 0).unwrap();
     assert_eq!(sequence(&backend, 3), "aaa");
     assert_eq!(backend.server(b).unwrap().user_weight(), 0);
     assert!(backend.server(b).unwrap().is_up(), "persistence still reaches it");
@@ -191,10 +194,10 @@ fn changes_of_weight_take_effect_at_once_where_the_algorithm_is_dynamic() {
 
 #[test]
 fn static_algorithms_accept_only_full_and_zero_weight() {
-    for algorithm in [Algorithm::new("static-rr"), Algorithm::new("source")] {
+    for algorithm in [BalanceAlgorithm::new("static-rr"), BalanceAlgorithm::new("source")] {
         let backend = backend(algorithm, vec![weighted("a", 10), weighted("b", 4)]);
         let b = key(&backend, "b");
-        let change = |weight| backend.change(b, Change::Weight(weight), 0);
+        let change = |weight| backend.change(b, ServerChange::Weight(weight), 0);
         assert_eq!(change(WeightChange::Percentage(50)), Err(ChangeError::StaticAlgorithm));
         for accepted in
             [WeightChange::Percentage(0), WeightChange::Absolute(4), WeightChange::Percentage(100)]
@@ -209,13 +212,13 @@ fn static_algorithms_accept_only_full_and_zero_weight() {
 #[test]
 fn slow_start_ramps_the_share() {
     let backend = backend(
-        Algorithm::new("roundrobin"),
+        BalanceAlgorithm::new("roundrobin"),
         vec![weighted("a", 10), ServerSettings { slow_start_ms: 10_000, ..weighted("b", 10) }],
     );
     let b = key(&backend, "b");
     assert_eq!(sequence(&backend, 4), "abab", "no slow start when the process starts");
-    backend.change(b, Change::State(RequestedState::Maintenance), 1_000).unwrap();
-    backend.change(b, Change::State(RequestedState::Ready), 2_000).unwrap();
+    backend.change(b, ServerChange::State(RequestedState::Maintenance), 1_000).unwrap();
+    backend.change(b, ServerChange::State(RequestedState::Ready), 2_000).unwrap();
     let share = |now_ms| {
         let choose = || lease(backend.choose(&at(now_ms), || Bell::default().wake()));
         (0..1_000).filter(|_| choose().server().name() == "b").count()
@@ -231,30 +234,34 @@ fn slow_start_ramps_the_share() {
 #[test]
 fn states_and_times_are_kept() {
     let backend =
-        backend(Algorithm::new("roundrobin"), vec![ServerSettings { disabled: true, ..server("a") }]);
+        backend(BalanceAlgorithm::new("roundrobin"), vec![ServerSettings { disabled: true, ..server("a") }]);
     let a = key(&backend, "a");
     let server = backend.server(a).unwrap();
     assert_eq!((server.admin_state().bits(), server.operational_state(0) as u8), (5, 0));
     assert!(!backend.status(0).up);
     assert!(matches!(choose(&backend), Choice::None));
-    backend.change(a, Change::State(RequestedState::Ready), 5_000).unwrap();
+    backend.change(a, ServerChange::State(RequestedState::Ready), 5_000).unwrap();
     assert_eq!((server.admin_state().bits(), server.operational_state(5_000) as u8), (4, 2));
     assert_eq!((server.downtime_ms(9_000), server.last_change_ms()), (5_000, 5_000));
     let status = backend.status(9_000);
     assert_eq!((status.up, status.downtime_ms, status.last_change_ms), (true, 5_000, 5_000));
     assert_eq!((status.downs, server.downs()), (0, 0));
-    backend.change(a, Change::Health(OperationalState::Stopped), 10_000).unwrap();
+    backend.change(a, ServerChange::Health(OperationalState::Stopped), 10_000).unwrap();
     assert_eq!(server.downtime_ms(12_000), 7_000);
     assert_eq!((backend.status(12_000).downs, server.downs()), (1, 1));
     assert_eq!(backend.status(12_000).downtime_ms, 7_000);
-    backend.change(a, Change::Health(OperationalState::Running), 13_000).unwrap();
+    backend.change(a, ServerChange::Health(OperationalState::Running), 13_000).unwrap();
     assert_eq!((server.downtime_ms(20_000), backend.status(20_000).downtime_ms), (8_000, 8_000));
     // Checks do not change the state while an operator keeps it in maintenance.
-    backend.change(a, Change::State(RequestedState::Maintenance), 14_000).unwrap();
-    backend.change(a, Change::Health(OperationalState::Running), 15_000).unwrap();
+    backend.change(a, ServerChange::State(RequestedState::Maintenance), 14_000).unwrap();
+    backend.change(a, ServerChange::Health(OperationalState::Running), 15_000).unwrap();
     assert!(!server.is_up());
     assert_eq!(
-        backend.change(a, Change::Admin { set: AdminState::READY, clear: AdminState::FORCED_MAINTENANCE }, 1),
+        backend.change(
+            a,
+            ServerChange::Admin { set: AdminState::READY, clear: AdminState::FORCED_MAINTENANCE },
+            1
+        ),
         Ok(())
     );
     assert!(server.is_up());
@@ -264,10 +271,10 @@ fn states_and_times_are_kept() {
 fn cookies_designate_the_first_server_that_is_up() {
     let named = |name, cookie: &str| ServerSettings { cookie: Some(cookie.to_owned()), ..server(name) };
     let backend =
-        backend(Algorithm::new("roundrobin"), vec![named("a", "1"), named("b", "2"), named("c", "1")]);
+        backend(BalanceAlgorithm::new("roundrobin"), vec![named("a", "1"), named("b", "2"), named("c", "1")]);
     let designated = |cookie| backend.server_by_cookie(cookie).map(|server| server.name().to_owned());
     assert_eq!(designated("1").as_deref(), Some("a"));
-    backend.change(key(&backend, "a"), Change::State(RequestedState::Maintenance), 0).unwrap();
+    backend.change(key(&backend, "a"), ServerChange::State(RequestedState::Maintenance), 0).unwrap();
     assert_eq!(designated("1").as_deref(), Some("c"));
     assert_eq!(designated("3"), None);
 }
@@ -292,7 +299,7 @@ fn dynamic_cookies_follow_the_address() {
     backend
         .change(
             key(&backend, "a"),
-            Change::Address { ip: Some(address("127.0.0.2:56423").ip()), port: None },
+            ServerChange::Address { ip: Some(address("127.0.0.2:56423").ip()), port: None },
             0,
         )
         .unwrap();
@@ -311,7 +318,11 @@ fn shares(backend: &Backend, requests: impl Iterator<Item = ChooseInput>) -> Has
     shares
 }
 
-fn test_backend(algorithm: Algorithm, hash_type: HashType, weights: &[u32]) -> std::sync::Arc<Backend> {
+fn test_backend(
+    algorithm: BalanceAlgorithm,
+    hash_type: HashType,
+    weights: &[u32],
+) -> std::sync::Arc<Backend> {
     let servers = weights.iter().enumerate().map(|(at, weight)| weighted(&at.to_string(), *weight)).collect();
     with(BackendSettings { algorithm, hash_type, ..Default::default() }, servers)
 }
@@ -320,7 +331,7 @@ proptest! {
     /// In any window of one round, each server gets its weight, give or take one turn.
     #[test]
     fn turns_respect_weights(weights in prop::collection::vec(1u32..40, 1..8), rounds in 1u32..4) {
-        for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("static-rr")] {
+        for algorithm in [BalanceAlgorithm::new("roundrobin"), BalanceAlgorithm::new("static-rr")] {
             let backend = test_backend(algorithm, HashType::default(), &weights);
             let total: u32 = weights.iter().sum::<u32>() * rounds;
             let shares = shares(&backend, (0..total).map(|_| at(0)));
@@ -341,10 +352,10 @@ proptest! {
         const REQUESTS: u32 = 6_000;
         let plain = HashType { avalanche: true, ..HashType::default() };
         let kinds = [
-            (Algorithm::new("random").with(Some(1)), plain, 6),
-            (Algorithm::new("random").with(Some(3)), plain, 6),
-            (Algorithm::new("hash"), plain, 6),
-            (Algorithm::new("hash"), HashType::consistent(), 60),
+            (BalanceAlgorithm::new("random").with(Some(1)), plain, 6),
+            (BalanceAlgorithm::new("random").with(Some(3)), plain, 6),
+            (BalanceAlgorithm::new("hash"), plain, 6),
+            (BalanceAlgorithm::new("hash"), HashType::consistent(), 60),
         ];
         for (algorithm, hash_type, tolerance) in kinds {
             let backend = test_backend(algorithm, hash_type, &weights);
@@ -373,19 +384,19 @@ proptest! {
         choice in 0usize..6,
     ) {
         let algorithms = [
-            Algorithm::new("roundrobin"),
-            Algorithm::new("leastconn"),
-            Algorithm::new("first"),
-            Algorithm::new("random").with(Some(2)),
-            Algorithm::new("hash"),
-            Algorithm::new("hash"),
+            BalanceAlgorithm::new("roundrobin"),
+            BalanceAlgorithm::new("leastconn"),
+            BalanceAlgorithm::new("first"),
+            BalanceAlgorithm::new("random").with(Some(2)),
+            BalanceAlgorithm::new("hash"),
+            BalanceAlgorithm::new("hash"),
         ];
         let hash_type = if choice == 5 { HashType::consistent() } else { HashType::default() };
         let backend = test_backend(algorithms[choice], hash_type, &[1, 2, 3, 4]);
         for (server, weight, hash) in steps {
             let key = backend.servers()[server].key();
             let change = if weight == 3 { WeightChange::Percentage(100) } else { WeightChange::Absolute(weight) };
-            match backend.change(key, Change::Weight(change), 0) {
+            match backend.change(key, ServerChange::Weight(change), 0) {
                 Ok(()) | Err(ChangeError::StaticAlgorithm) => {}
                 Err(error) => panic!("{error}"),
             }

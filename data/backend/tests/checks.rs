@@ -4,9 +4,9 @@ use std::sync::Arc;
 use weir_model::{InitialState, OnError};
 
 use weir_backend::{
-    AdminState, Backend, BackendSettings, Change, CheckKind, CheckRules, CheckStatus, Finding, Follower,
-    MailLevel, Observation, ObserveRules, OperationalState, Reason, RemoveError, RequestedState, ServerKey,
-    ServerSettings, TrafficSample, Urgency, WeightChange,
+    AdminState, Backend, BackendSettings, CheckFinding, CheckKind, CheckRules, CheckStatus, MailLevel,
+    Observation, ObserveRules, OperationalState, Reason, RemoveError, RequestedState, ServerChange,
+    ServerKey, ServerSettings, TrackMember, TrafficSample, Urgency, WeightChange,
 };
 
 const FIRST: ServerKey = ServerKey::configured(0);
@@ -22,7 +22,7 @@ fn backend(name: &str, servers: Vec<ServerSettings>) -> Arc<Backend> {
 
 /// Reports an outcome, and returns the lines for the logs.
 fn report(backend: &Backend, kind: CheckKind, status: CheckStatus) -> Vec<String> {
-    let news = backend.report(FIRST, kind, Finding { code: Some(200), ..Finding::new(status) }, 1);
+    let news = backend.report(FIRST, kind, CheckFinding { code: Some(200), ..CheckFinding::new(status) }, 1);
     news.notices.into_iter().map(|notice| notice.text).collect()
 }
 
@@ -71,7 +71,8 @@ fn logs_a_line_for_each_command_of_an_operator() {
         (Maintenance, "Server be/s is going DOWN for maintenance. ", false),
         (Ready, "Server be/s is UP/READY (leaving forced maintenance).", false),
     ] {
-        let news = backend.change_for(FIRST, Change::State(order), Reason::Operator, 1).expect("a server");
+        let news =
+            backend.change_for(FIRST, ServerChange::State(order), Reason::Operator, 1).expect("a server");
         let texts: Vec<_> = news.notices.iter().map(|notice| notice.text.as_str()).collect();
         assert!(texts[0].starts_with(line), "{order:?}: {texts:?}");
         assert_eq!(texts.get(1) == Some(&nobody_left), is_last, "{order:?}: {texts:?}");
@@ -85,7 +86,7 @@ fn a_downed_server_enters_maintenance_without_an_alert() {
     let backend = backend("be", vec![checked("s", InitialState::Up), ServerSettings::default()]);
     report(&backend, CheckKind::Health, CheckStatus::L4Timeout);
     assert_eq!(state(&backend), OperationalState::Stopped);
-    let order = Change::State(RequestedState::Maintenance);
+    let order = ServerChange::State(RequestedState::Maintenance);
     let news = backend.change_for(FIRST, order, Reason::Operator, 1).expect("a server");
     let said: Vec<_> = news.notices.iter().map(|notice| (notice.urgency, notice.text.as_str())).collect();
     assert_eq!(said, [(Urgency::Notice, "Server be/s was DOWN and now enters maintenance.")]);
@@ -126,7 +127,7 @@ fn a_server_that_its_agent_took_down_needs_both_checks_to_come_up() {
 #[test]
 fn an_inconclusive_check_changes_nothing() {
     let backend = backend("be", vec![checked("s", InitialState::Up)]);
-    let finding = Finding { inconclusive: true, ..Finding::new(CheckStatus::SocketError) };
+    let finding = CheckFinding { inconclusive: true, ..CheckFinding::new(CheckStatus::SocketError) };
     let news = backend.report(FIRST, CheckKind::Health, finding, 1);
     assert!(news.notices.is_empty() && news.passages.is_empty());
     assert_eq!(state(&backend), OperationalState::Running);
@@ -137,7 +138,7 @@ fn an_inconclusive_check_changes_nothing() {
 fn a_server_leaves_maintenance_in_its_initial_state() {
     let check = |start, expected| {
         let backend = backend("be", vec![checked("s", start)]);
-        let request_state = |state| backend.change(FIRST, Change::State(state), 1).expect("a server");
+        let request_state = |state| backend.change(FIRST, ServerChange::State(state), 1).expect("a server");
         report(&backend, CheckKind::Health, CheckStatus::L4Ok);
         request_state(RequestedState::Maintenance);
         assert_eq!(state(&backend), OperationalState::Stopped);
@@ -156,7 +157,7 @@ fn followers_follow_through_a_chain() {
     let plain = |name: &str| ServerSettings { name: name.to_owned(), id: 1, ..ServerSettings::default() };
     let (middle, last) = (backend("b", vec![plain("m")]), backend("c", vec![plain("l")]));
     let follow = |of: &Backend, by: &Arc<Backend>| {
-        let follower = Follower { backend: Arc::downgrade(by), server: FIRST };
+        let follower = TrackMember { backend: Arc::downgrade(by), server: FIRST };
         assert!(of.add_follower(FIRST, follower));
     };
     follow(&leader, &middle);
@@ -166,7 +167,7 @@ fn followers_follow_through_a_chain() {
     assert!(down("Server b/m is DOWN via a/s. ") && down("Server c/l is DOWN via b/m. "), "{lines:?}");
     assert_eq!(state(&last), OperationalState::Stopped);
     let request_state =
-        |state| leader.change_for(FIRST, Change::State(state), Reason::Operator, 1).expect("a server");
+        |state| leader.change_for(FIRST, ServerChange::State(state), Reason::Operator, 1).expect("a server");
     let admin = || last.server(FIRST).expect("a server").admin_state();
     request_state(RequestedState::Maintenance);
     assert_eq!(admin(), AdminState::INHERITED_MAINTENANCE);
@@ -182,10 +183,10 @@ fn a_follower_that_leaves_maintenance_takes_its_leaders_state() {
     let plain = ServerSettings { name: "f".to_owned(), id: 1, ..ServerSettings::default() };
     let follower_backend = backend("b", vec![plain]);
     assert!(
-        leader.add_follower(FIRST, Follower { backend: Arc::downgrade(&follower_backend), server: FIRST })
+        leader.add_follower(FIRST, TrackMember { backend: Arc::downgrade(&follower_backend), server: FIRST })
     );
     let request_state = |state| {
-        follower_backend.change_for(FIRST, Change::State(state), Reason::Operator, 1).expect("a server")
+        follower_backend.change_for(FIRST, ServerChange::State(state), Reason::Operator, 1).expect("a server")
     };
     request_state(RequestedState::Maintenance);
     report(&leader, CheckKind::Health, CheckStatus::L4Timeout);
@@ -205,7 +206,7 @@ fn refuses_to_remove_a_server_while_others_follow_it() {
     };
     let (leader, middle, last) = (add("l"), add("m"), add("n"));
     let follow = |leader, server| {
-        assert!(backend.add_follower(leader, Follower { backend: Arc::downgrade(&backend), server }));
+        assert!(backend.add_follower(leader, TrackMember { backend: Arc::downgrade(&backend), server }));
     };
     follow(leader, middle);
     follow(middle, last);
@@ -253,10 +254,10 @@ fn errors_in_a_row_have_consequences() {
 fn draining_servers_go_down_without_an_alert() {
     let settings =
         BackendSettings { name: "be".to_owned(), log_health_checks: true, ..BackendSettings::default() };
-    let drain = Change::State(RequestedState::Drain);
-    let weightless = Change::Weight(WeightChange::Absolute(0));
-    let stopping = Change::Health(OperationalState::Stopping);
-    let ready = Change::State(RequestedState::Ready);
+    let drain = ServerChange::State(RequestedState::Drain);
+    let weightless = ServerChange::Weight(WeightChange::Absolute(0));
+    let stopping = ServerChange::Health(OperationalState::Stopping);
+    let ready = ServerChange::State(RequestedState::Ready);
     for (change, urgency, word) in [
         (ready, Urgency::Alert, "UP"),
         (drain, Urgency::Notice, "UP"),
@@ -266,7 +267,7 @@ fn draining_servers_go_down_without_an_alert() {
         let backend = Backend::new(settings.clone(), vec![checked("s", InitialState::FullyUp)], 0);
         backend.change(FIRST, change.clone(), 1).expect("a server");
         let fail =
-            || backend.report(FIRST, CheckKind::Health, Finding::new(CheckStatus::L7Status), 1).notices;
+            || backend.report(FIRST, CheckKind::Health, CheckFinding::new(CheckStatus::L7Status), 1).notices;
         let first = fail();
         assert!(first[0].text.ends_with(&format!("status: 1/2 {word}.")), "{change:?}: {first:?}");
         let second = fail();

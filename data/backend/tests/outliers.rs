@@ -22,28 +22,28 @@ const RULES: OutlierRules = OutlierRules {
 fn test_backend(rules: OutlierRules, servers: &[&str]) -> Arc<Backend> {
     let settings = BackendSettings {
         name: "be".to_owned(),
-        algorithm: Algorithm::new("roundrobin"),
+        algorithm: BalanceAlgorithm::new("roundrobin"),
         outliers: Some(rules),
         ..Default::default()
     };
     with(settings, servers.iter().map(|name| server(name)).collect())
 }
 
-fn show(backend: &Backend, name: &str, observation: Observation, now_ms: u64) -> News {
+fn show(backend: &Backend, name: &str, observation: Observation, now_ms: u64) -> BackendNews {
     let server = backend.server_by_name(name).expect("a server of that name");
     backend.observe(&server, TrafficSample { observation, worker: 0, took_ms: 1 }, now_ms).unwrap_or_default()
 }
 
 /// Reports this many errors in a row; returns the last one's news.
-fn fail(backend: &Backend, name: &str, count: u32, now_ms: u64) -> News {
+fn fail(backend: &Backend, name: &str, count: u32, now_ms: u64) -> BackendNews {
     (0..count).map(|_| show(backend, name, Observation::WrongStatus, now_ms)).last().unwrap_or_default()
 }
 
-fn texts(news: &News) -> Vec<&str> {
+fn texts(news: &BackendNews) -> Vec<&str> {
     news.notices.iter().map(|notice| notice.text.as_str()).collect()
 }
 
-fn ends_ms(news: &News) -> Vec<u64> {
+fn ends_ms(news: &BackendNews) -> Vec<u64> {
     news.ejections.iter().map(|end| end.at_ms).collect()
 }
 
@@ -103,7 +103,7 @@ fn ejects_at_most_the_allowed_share_and_never_the_last_server() {
     }
     assert_eq!(used(&backend, 1), "cd", "half of them");
     let stop = |name| {
-        let down = Change::State(RequestedState::Maintenance);
+        let down = ServerChange::State(RequestedState::Maintenance);
         backend.change(key(&backend, name), down, 2).expect("it is there");
     };
     stop("c");
@@ -125,7 +125,7 @@ fn an_operator_and_persistence_see_an_ejected_server() {
     let take = |sticky| backend.take(a, sticky, &at(2), || Bell::default().wake());
     assert!(matches!(take(false), Choice::None), "its visitors go elsewhere");
     assert!(matches!(take(true), Choice::Server(_)), "unless they are to stay whatever happens");
-    backend.change(a, Change::State(RequestedState::Ready), 3).expect("it is there");
+    backend.change(a, ServerChange::State(RequestedState::Ready), 3).expect("it is there");
     assert_eq!(used(&backend, 3), "ab");
     assert!(texts(&backend.end_ejections(60_000)).is_empty(), "it is back already");
 }
@@ -133,7 +133,7 @@ fn an_operator_and_persistence_see_an_ejected_server() {
 #[test]
 fn waiters_of_an_ejected_server_choose_again_and_it_serves_the_backend_queue_on_return() {
     let settings = BackendSettings {
-        algorithm: Algorithm::new("roundrobin"),
+        algorithm: BalanceAlgorithm::new("roundrobin"),
         outliers: Some(RULES),
         ..Default::default()
     };
@@ -143,7 +143,7 @@ fn waiters_of_an_ejected_server_choose_again_and_it_serves_the_backend_queue_on_
     let held = lease(take(a));
     let mut waiter = waiting(take(a));
     fail(&backend, "a", 5, 1);
-    assert!(matches!(waiter.poll(), Some(Outcome::ChooseAgain(_))));
+    assert!(matches!(waiter.poll(), Some(WaitOutcome::ChooseAgain(_))));
     drop(held);
     let _other = lease(backend.choose(&at(2), || bell.wake()));
     let mut next = waiting(backend.choose(&at(2), || bell.wake()));
@@ -173,7 +173,7 @@ struct Outcomes {
 }
 
 /// Two minutes, 500 requests a second, 5 to 15 ms each, on two workers.
-fn run(algorithm: Algorithm, outliers: Option<OutlierRules>, illness: Illness, seed: u64) -> Outcomes {
+fn run(algorithm: BalanceAlgorithm, outliers: Option<OutlierRules>, illness: Illness, seed: u64) -> Outcomes {
     let settings = BackendSettings { algorithm, outliers, workers: 2, ..Default::default() };
     let names: Vec<_> = (0..10).map(|number| format!("s{number}")).collect();
     let backend = with(settings, names.iter().map(|name| server(name)).collect());
@@ -234,10 +234,10 @@ fn ejecting() -> Option<OutlierRules> {
 #[test]
 fn a_slow_server_is_avoided() {
     for seed in 1..=3 {
-        let turns = run(Algorithm::new("roundrobin"), None, Illness::Slow, seed);
-        let least = run(Algorithm::new("leastconn"), None, Illness::Slow, seed);
-        let latency = run(Algorithm::new("latency"), None, Illness::Slow, seed);
-        let ejected = run(Algorithm::new("roundrobin"), ejecting(), Illness::Slow, seed);
+        let turns = run(BalanceAlgorithm::new("roundrobin"), None, Illness::Slow, seed);
+        let least = run(BalanceAlgorithm::new("leastconn"), None, Illness::Slow, seed);
+        let latency = run(BalanceAlgorithm::new("latency"), None, Illness::Slow, seed);
+        let ejected = run(BalanceAlgorithm::new("roundrobin"), ejecting(), Illness::Slow, seed);
         println!("slow: {turns:?}\n  {least:?}\n  {latency:?}\n  {ejected:?}");
         assert!(turns.mean_ms > 25.0 && turns.p99_ms > 200, "{turns:?}");
         assert!(
@@ -253,10 +253,10 @@ fn a_slow_server_is_avoided() {
 #[test]
 fn a_server_that_fails_now_and_then_is_avoided() {
     for seed in 1..=3 {
-        let turns = run(Algorithm::new("roundrobin"), None, Illness::Fails, seed);
-        let least = run(Algorithm::new("leastconn"), None, Illness::Fails, seed);
-        let latency = run(Algorithm::new("latency"), None, Illness::Fails, seed);
-        let ejected = run(Algorithm::new("roundrobin"), ejecting(), Illness::Fails, seed);
+        let turns = run(BalanceAlgorithm::new("roundrobin"), None, Illness::Fails, seed);
+        let least = run(BalanceAlgorithm::new("leastconn"), None, Illness::Fails, seed);
+        let latency = run(BalanceAlgorithm::new("latency"), None, Illness::Fails, seed);
+        let ejected = run(BalanceAlgorithm::new("roundrobin"), ejecting(), Illness::Fails, seed);
         println!("fails: {turns:?}\n  {least:?}\n  {latency:?}\n  {ejected:?}");
         assert!(turns.errors > 400 && least.errors >= turns.errors * 9 / 10, "{turns:?} {least:?}");
         assert!(latency.errors * 4 < turns.errors, "{latency:?} {turns:?}");

@@ -9,7 +9,7 @@ use weir_model::PreserveAffinity;
 
 #[test]
 fn serves_waiters_in_order_and_counts_those_before_them() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let first = lease(choose(&backend));
     let bells = [Bell::default(), Bell::default()];
     let mut waiters: Vec<_> =
@@ -27,7 +27,7 @@ fn serves_waiters_in_order_and_counts_those_before_them() {
 
 #[test]
 fn designated_requests_wait_at_their_server() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
     let a = key(&backend, "a");
     let held = lease(backend.take(a, false, &at(0), || Bell::default().wake()));
     let mut waiter = waiting(backend.take(a, false, &at(0), || Bell::default().wake()));
@@ -41,7 +41,7 @@ fn designated_requests_wait_at_their_server() {
 
 #[test]
 fn hashed_requests_wait_at_their_server() {
-    let backend = backend(Algorithm::new("source"), vec![limited("a", 1), limited("b", 1)]);
+    let backend = backend(BalanceAlgorithm::new("source"), vec![limited("a", 1), limited("b", 1)]);
     let hashed = |hash| backend.choose(&ChooseInput { hash: Some(hash), ..at(0) }, || Bell::default().wake());
     let held = lease(hashed(0));
     assert_eq!(held.server().name(), "a");
@@ -52,7 +52,7 @@ fn hashed_requests_wait_at_their_server() {
 #[test]
 fn affinity_gives_way_where_the_configuration_allows_it() {
     let settings = |hash_affinity| BackendSettings {
-        algorithm: Algorithm::new("source"),
+        algorithm: BalanceAlgorithm::new("source"),
         hash_affinity,
         ..Default::default()
     };
@@ -76,8 +76,10 @@ fn affinity_gives_way_where_the_configuration_allows_it() {
 
 #[test]
 fn a_full_server_queue_rejects_the_request() {
-    let backend =
-        backend(Algorithm::new("roundrobin"), vec![ServerSettings { maximum_queue: 1, ..limited("a", 1) }]);
+    let backend = backend(
+        BalanceAlgorithm::new("roundrobin"),
+        vec![ServerSettings { maximum_queue: 1, ..limited("a", 1) }],
+    );
     let a = key(&backend, "a");
     let take = || backend.take(a, false, &at(0), || Bell::default().wake());
     let _held = lease(take());
@@ -88,7 +90,7 @@ fn a_full_server_queue_rejects_the_request() {
 #[test]
 fn least_loaded_servers_accept_waiters_up_to_their_queues_limit() {
     let servers = vec![ServerSettings { maximum_queue: 1, ..limited("a", 1) }, limited("b", 1)];
-    let backend = backend(Algorithm::new("leastconn"), servers);
+    let backend = backend(BalanceAlgorithm::new("leastconn"), servers);
     let _held = [lease(choose(&backend)), lease(choose(&backend))];
     let first = waiting(choose(&backend));
     assert_eq!(first.server(), Some(key(&backend, "a")));
@@ -97,7 +99,7 @@ fn least_loaded_servers_accept_waiters_up_to_their_queues_limit() {
 
 #[test]
 fn orders_waiters_by_class_then_by_time_with_offset() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let mut held = Some(lease(choose(&backend)));
     let join = |class, offset, now_ms| {
         let input = ChooseInput { priority: Priority::new(class, offset), ..at(now_ms) };
@@ -117,7 +119,7 @@ fn orders_waiters_by_class_then_by_time_with_offset() {
         let served = ready.iter().position(Option::is_some);
         assert_eq!(served, Some(expected));
         held = ready.into_iter().flatten().next().map(|outcome| match outcome {
-            Outcome::Granted(granted) => granted.lease,
+            WaitOutcome::Granted(granted) => granted.lease,
             other => panic!("{other:?}"),
         });
     }
@@ -143,7 +145,7 @@ fn priorities_keep_to_their_bounds() {
 /// `%sq` and `%bq`: requests that left the queue before, and the request itself; several waits are added up.
 #[test]
 fn a_request_that_gives_up_knows_its_queue_positions() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = key(&backend, "a");
     let held = lease(choose(&backend));
     let mut first = waiting(choose(&backend));
@@ -168,8 +170,8 @@ fn a_request_that_gives_up_knows_its_queue_positions() {
 #[test]
 fn positions_count_from_when_a_request_joined() {
     #[track_caller]
-    fn check(leave: impl FnOnce(&Backend, Waiting, Lease) -> Positions) {
-        let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
+    fn check(leave: impl FnOnce(&Backend, QueueEntry, Lease) -> Positions) {
+        let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
         let mut held = lease(choose(&backend));
         for _ in 0..5 {
             let mut waiter = waiting(choose(&backend));
@@ -185,9 +187,9 @@ fn positions_count_from_when_a_request_joined() {
         granted(&mut late).positions
     });
     check(|backend, mut late, _| {
-        backend.change(key(backend, "a"), Change::State(RequestedState::Maintenance), 1).unwrap();
+        backend.change(key(backend, "a"), ServerChange::State(RequestedState::Maintenance), 1).unwrap();
         match late.poll() {
-            Some(Outcome::ChooseAgain(positions)) => positions,
+            Some(WaitOutcome::ChooseAgain(positions)) => positions,
             other => panic!("{other:?}"),
         }
     });
@@ -195,7 +197,7 @@ fn positions_count_from_when_a_request_joined() {
 
 #[test]
 fn server_and_backend_queues_are_served_by_age() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = key(&backend, "a");
     let held = lease(choose(&backend));
     let mut anywhere = waiting(choose(&backend));
@@ -213,7 +215,7 @@ fn server_and_backend_queues_are_served_by_age() {
 
 #[test]
 fn a_request_that_gives_up_does_not_block_the_next() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let held = lease(choose(&backend));
     let quitter = waiting(choose(&backend));
     let mut patient = waiting(choose(&backend));
@@ -233,7 +235,7 @@ fn a_request_that_gives_up_does_not_block_the_next() {
 
 #[test]
 fn newcomers_do_not_overtake_r167() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let held = lease(choose(&backend));
     let mut waiter = waiting(choose(&backend));
     drop(held);
@@ -248,7 +250,11 @@ fn newcomers_do_not_overtake_r167() {
 /// is being served. They must get the slot at once instead of retrying in a loop.
 #[test]
 fn redispatch_with_nothing_being_served_makes_progress_r167() {
-    for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("leastconn"), Algorithm::new("first")] {
+    for algorithm in [
+        BalanceAlgorithm::new("roundrobin"),
+        BalanceAlgorithm::new("leastconn"),
+        BalanceAlgorithm::new("first"),
+    ] {
         let backend = backend(algorithm, vec![limited("a", 1), limited("b", 1)]);
         let a = lease(choose(&backend));
         let b = lease(choose(&backend));
@@ -271,85 +277,85 @@ fn redispatch_with_nothing_being_served_makes_progress_r167() {
 
 #[test]
 fn waiters_of_a_server_that_goes_down_choose_again_r168() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
     let a = key(&backend, "a");
     let take = |sticky| backend.take(a, sticky, &at(0), || Bell::default().wake());
     let _held = lease(take(false));
     let (mut loose, mut sticky) = (waiting(take(false)), waiting(take(true)));
-    backend.change(a, Change::State(RequestedState::Maintenance), 1).unwrap();
-    assert!(matches!(loose.poll(), Some(Outcome::ChooseAgain(_))));
+    backend.change(a, ServerChange::State(RequestedState::Maintenance), 1).unwrap();
+    assert!(matches!(loose.poll(), Some(WaitOutcome::ChooseAgain(_))));
     assert!(loose.poll().is_none(), "notified once");
     assert!(sticky.poll().is_none());
     assert!(matches!(take(false), Choice::None));
-    backend.change(a, Change::State(RequestedState::Ready), 2).unwrap();
+    backend.change(a, ServerChange::State(RequestedState::Ready), 2).unwrap();
     drop(_held);
     granted(&mut sticky);
 }
 
 #[test]
 fn the_last_server_to_go_takes_the_backends_queue_along_r169() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
     let _held = [lease(choose(&backend)), lease(choose(&backend))];
     let bell = Bell::default();
     let mut waiter = waiting(backend.choose(&at(0), || bell.wake()));
-    backend.change(key(&backend, "a"), Change::State(RequestedState::Maintenance), 1).unwrap();
+    backend.change(key(&backend, "a"), ServerChange::State(RequestedState::Maintenance), 1).unwrap();
     assert!(waiter.poll().is_none(), "b is still there");
-    backend.change(key(&backend, "b"), Change::State(RequestedState::Maintenance), 1).unwrap();
+    backend.change(key(&backend, "b"), ServerChange::State(RequestedState::Maintenance), 1).unwrap();
     assert_eq!(bell.rung(), 1);
-    assert!(matches!(waiter.poll(), Some(Outcome::ChooseAgain(_))));
+    assert!(matches!(waiter.poll(), Some(WaitOutcome::ChooseAgain(_))));
     assert!(matches!(choose(&backend), Choice::None));
     assert_eq!(backend.queued(), 0);
 }
 
 #[test]
 fn a_server_that_comes_up_serves_waiters_r169() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 2)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 2)]);
     let b = key(&backend, "b");
-    backend.change(b, Change::State(RequestedState::Maintenance), 0).unwrap();
+    backend.change(b, ServerChange::State(RequestedState::Maintenance), 0).unwrap();
     let _held = lease(choose(&backend));
     let mut waiters: Vec<_> = (0..3).map(|_| waiting(choose(&backend))).collect();
-    backend.change(b, Change::State(RequestedState::Ready), 1).unwrap();
-    let served: Vec<_> = waiters.iter_mut().filter_map(Waiting::poll).collect();
+    backend.change(b, ServerChange::State(RequestedState::Ready), 1).unwrap();
+    let served: Vec<_> = waiters.iter_mut().filter_map(QueueEntry::poll).collect();
     assert_eq!(served.len(), 2);
     assert_eq!(backend.queued(), 1);
 }
 
 #[test]
 fn a_raised_limit_serves_waiters_of_the_backend() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = key(&backend, "a");
     let _held = lease(choose(&backend));
     let mut waiters: Vec<_> = (0..3).map(|_| waiting(choose(&backend))).collect();
-    backend.change(a, Change::MaximumConnections(3), 0).unwrap();
-    let held: Vec<_> = waiters.iter_mut().filter_map(Waiting::poll).collect();
+    backend.change(a, ServerChange::MaximumConnections(3), 0).unwrap();
+    let held: Vec<_> = waiters.iter_mut().filter_map(QueueEntry::poll).collect();
     assert_eq!(held.len(), 2);
-    backend.change(a, Change::MaximumConnections(0), 0).unwrap();
+    backend.change(a, ServerChange::MaximumConnections(0), 0).unwrap();
     assert!(waiters[2].poll().is_some());
 }
 
 /// Requests that wait for a server get its new slots, even if no request waits for any server.
 #[test]
 fn a_raised_limit_serves_waiters_of_that_server() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
     let a = key(&backend, "a");
     let take = || backend.take(a, false, &at(0), || Bell::default().wake());
     let _held = lease(take());
     let mut waiters: Vec<_> = (0..3).map(|_| waiting(take())).collect();
-    backend.change(a, Change::MaximumConnections(2), 0).unwrap();
-    let outcomes: Vec<_> = waiters.iter_mut().map(Waiting::poll).collect();
-    assert!(matches!(outcomes[..], [Some(Outcome::Granted(_)), None, None]), "{outcomes:?}");
+    backend.change(a, ServerChange::MaximumConnections(2), 0).unwrap();
+    let outcomes: Vec<_> = waiters.iter_mut().map(QueueEntry::poll).collect();
+    assert!(matches!(outcomes[..], [Some(WaitOutcome::Granted(_)), None, None]), "{outcomes:?}");
     assert_eq!(backend.server(a).unwrap().queued(), 2);
 }
 
 #[test]
 fn time_opens_slots_of_starting_servers() {
     let backend = backend(
-        Algorithm::new("roundrobin"),
+        BalanceAlgorithm::new("roundrobin"),
         vec![ServerSettings { slow_start_ms: 1_000, ..limited("a", 4) }],
     );
     let a = key(&backend, "a");
-    backend.change(a, Change::State(RequestedState::Maintenance), 0).unwrap();
-    backend.change(a, Change::State(RequestedState::Ready), 1_000).unwrap();
+    backend.change(a, ServerChange::State(RequestedState::Maintenance), 0).unwrap();
+    backend.change(a, ServerChange::State(RequestedState::Ready), 1_000).unwrap();
     let choose = || backend.choose(&at(1_000), || Bell::default().wake());
     let _held = lease(choose());
     let mut waiters: Vec<_> = (0..3).map(|_| waiting(choose())).collect();
@@ -357,7 +363,7 @@ fn time_opens_slots_of_starting_servers() {
     let mut held = Vec::new();
     for (now_ms, served) in [(1_100, 0), (1_500, 1), (1_750, 2), (2_000, 3)] {
         backend.tick(now_ms);
-        held.extend(waiters.iter_mut().filter_map(Waiting::poll));
+        held.extend(waiters.iter_mut().filter_map(QueueEntry::poll));
         assert_eq!(held.len(), served, "at {now_ms}");
     }
     assert!(!backend.is_ramping());
@@ -367,7 +373,7 @@ fn time_opens_slots_of_starting_servers() {
 #[test]
 fn the_dynamic_limit_follows_the_backends_load() {
     let settings = BackendSettings {
-        algorithm: Algorithm::new("roundrobin"),
+        algorithm: BalanceAlgorithm::new("roundrobin"),
         full_connections: 10,
         ..Default::default()
     };
@@ -387,14 +393,14 @@ fn the_dynamic_limit_follows_the_backends_load() {
 }
 
 /// The slot went to the newcomer or to the earlier waiter; returns the lease of the earlier one.
-fn lease_or_granted(choice: Choice, waiter: &mut Waiting) -> Lease {
+fn lease_or_granted(choice: Choice, waiter: &mut QueueEntry) -> Lease {
     drop(lease(choice));
     granted(waiter).lease
 }
 
 #[test]
 fn a_forced_slot_ignores_the_limit() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = key(&backend, "a");
     let _held = [lease(choose(&backend)), backend.force(a).unwrap()];
     assert_eq!(backend.server(a).unwrap().served(), 2);
@@ -403,7 +409,7 @@ fn a_forced_slot_ignores_the_limit() {
 
 #[test]
 fn a_lease_that_was_given_back_still_names_its_server() {
-    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
+    let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let mut first = lease(choose(&backend));
     first.give_back();
     assert_eq!(first.server().name(), "a");

@@ -31,7 +31,7 @@ fn check_idle(backend: &Backend) {
 /// A release and a join at once: one of them hands the slot over.
 #[test]
 fn no_wake_up_is_lost_between_release_and_joining_r168() {
-    for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("leastconn")] {
+    for algorithm in [BalanceAlgorithm::new("roundrobin"), BalanceAlgorithm::new("leastconn")] {
         loom::model(move || {
             let backend = backend(algorithm, vec![limited("a", 1)]);
             let held = lease(choose(&backend));
@@ -48,7 +48,7 @@ fn no_wake_up_is_lost_between_release_and_joining_r168() {
 #[test]
 fn no_wake_up_is_lost_at_a_server_r168() {
     loom::model(|| {
-        let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
+        let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
         let a = key(&backend, "a");
         let held = lease(choose(&backend));
         let releasing = thread::spawn(move || drop(held));
@@ -63,7 +63,7 @@ fn no_wake_up_is_lost_at_a_server_r168() {
 #[test]
 fn a_slot_granted_to_a_quitter_goes_on_r168() {
     loom::model(|| {
-        let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
+        let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
         let held = lease(choose(&backend));
         let quitter = waiting(choose(&backend));
         let mut patient = waiting(choose(&backend));
@@ -80,18 +80,18 @@ fn a_slot_granted_to_a_quitter_goes_on_r168() {
 #[test]
 fn requests_do_not_wait_for_a_downed_backend_r169() {
     loom::model(|| {
-        let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
+        let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
         let a = key(&backend, "a");
         let held = lease(choose(&backend));
         let other = Arc::clone(&backend);
         let stopping = thread::spawn(move || {
-            other.change(a, Change::State(RequestedState::Maintenance), 1).unwrap();
+            other.change(a, ServerChange::State(RequestedState::Maintenance), 1).unwrap();
         });
         let choice = choose(&backend);
         stopping.join().unwrap();
         match choice {
             Choice::None => {}
-            Choice::Wait(mut waiting) => assert!(matches!(waiting.poll(), Some(Outcome::ChooseAgain(_)))),
+            Choice::Wait(mut waiting) => assert!(matches!(waiting.poll(), Some(WaitOutcome::ChooseAgain(_)))),
             other => panic!("{other:?}"),
         }
         drop(held);
@@ -103,14 +103,14 @@ fn requests_do_not_wait_for_a_downed_backend_r169() {
 #[test]
 fn a_server_that_comes_up_and_a_release_serve_both_waiters_r169() {
     loom::model(|| {
-        let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
+        let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
         let b = key(&backend, "b");
-        backend.change(b, Change::State(RequestedState::Maintenance), 0).unwrap();
+        backend.change(b, ServerChange::State(RequestedState::Maintenance), 0).unwrap();
         let held = lease(choose(&backend));
         let first = choose(&backend);
         let other = Arc::clone(&backend);
         let starting = thread::spawn(move || {
-            other.change(b, Change::State(RequestedState::Ready), 1).unwrap();
+            other.change(b, ServerChange::State(RequestedState::Ready), 1).unwrap();
         });
         let releasing = thread::spawn(move || drop(held));
         let second = choose(&backend);
@@ -126,7 +126,7 @@ fn a_server_that_comes_up_and_a_release_serve_both_waiters_r169() {
 /// One server without a limit, which two workers choose without the lock; both know the backend.
 fn free() -> (Arc<Backend>, ServerKey) {
     let settings =
-        BackendSettings { workers: 2, algorithm: Algorithm::new("roundrobin"), ..Default::default() };
+        BackendSettings { workers: 2, algorithm: BalanceAlgorithm::new("roundrobin"), ..Default::default() };
     let backend = with(settings, vec![server("a")]);
     (0..2).for_each(|worker| drop(lease(choose_on(&backend, worker))));
     let a = key(&backend, "a");
@@ -140,7 +140,7 @@ fn workers_never_choose_a_removed_server() {
         let (backend, a) = free();
         let other = Arc::clone(&backend);
         let choosing = thread::spawn(move || choose_on(&other, 1));
-        backend.change(a, Change::State(RequestedState::Maintenance), 1).unwrap();
+        backend.change(a, ServerChange::State(RequestedState::Maintenance), 1).unwrap();
         let let_go = backend.remove(a, 1).is_ok();
         match choosing.join().unwrap() {
             Choice::Server(_) => assert!(!let_go, "somebody is on it"),
@@ -157,7 +157,7 @@ fn a_new_limit_counts_requests_chosen_without_the_lock() {
         let (backend, a) = free();
         let other = Arc::clone(&backend);
         let choosing = thread::spawn(move || choose_on(&other, 1));
-        backend.change(a, Change::MaximumConnections(1), 1).unwrap();
+        backend.change(a, ServerChange::MaximumConnections(1), 1).unwrap();
         let mine = choose_on(&backend, 0);
         let (mut held, mut waiting) = (Vec::new(), Vec::new());
         for choice in [mine, choosing.join().unwrap()] {
@@ -165,7 +165,7 @@ fn a_new_limit_counts_requests_chosen_without_the_lock() {
                 Choice::Server(lease) => held.push(lease),
                 // A worker that takes its choice back hands the slot to the waiter.
                 Choice::Wait(mut wait) => match wait.poll() {
-                    Some(Outcome::Granted(granted)) => held.push(granted.lease),
+                    Some(WaitOutcome::Granted(granted)) => held.push(granted.lease),
                     Some(other) => panic!("{other:?}"),
                     None => waiting.push(wait),
                 },
@@ -185,7 +185,7 @@ fn a_slot_taken_without_the_lock_is_handed_on() {
     loom::model(|| {
         let (backend, a) = free();
         let held = lease(choose_on(&backend, 1));
-        backend.change(a, Change::MaximumConnections(1), 1).unwrap();
+        backend.change(a, ServerChange::MaximumConnections(1), 1).unwrap();
         let releasing = thread::spawn(move || drop(held));
         let choice = choose_on(&backend, 0);
         releasing.join().unwrap();
@@ -198,8 +198,11 @@ fn a_slot_taken_without_the_lock_is_handed_on() {
 #[test]
 fn a_turn_is_drawn_once() {
     loom::model(|| {
-        let settings =
-            BackendSettings { workers: 2, algorithm: Algorithm::new("roundrobin"), ..Default::default() };
+        let settings = BackendSettings {
+            workers: 2,
+            algorithm: BalanceAlgorithm::new("roundrobin"),
+            ..Default::default()
+        };
         let backend = with(settings, vec![server("a"), server("b"), server("c")]);
         let other = Arc::clone(&backend);
         let choosing = thread::spawn(move || lease(choose_on(&other, 1)).server().key());
@@ -216,15 +219,18 @@ fn a_turn_is_drawn_once() {
 #[test]
 fn turns_go_on_after_a_change() {
     loom::model(|| {
-        let settings =
-            BackendSettings { workers: 2, algorithm: Algorithm::new("roundrobin"), ..Default::default() };
+        let settings = BackendSettings {
+            workers: 2,
+            algorithm: BalanceAlgorithm::new("roundrobin"),
+            ..Default::default()
+        };
         let backend = with(settings, vec![server("a"), server("b"), server("c")]);
         let [a, b, c] = ["a", "b", "c"].map(|name| key(&backend, name));
         let drawn = (0..2).map(|worker| lease(choose_on(&backend, worker)).server().key());
         assert_eq!(drawn.collect::<Vec<_>>(), [a, b]);
         let other = Arc::clone(&backend);
         let choosing = thread::spawn(move || lease(choose_on(&other, 1)).server().key());
-        backend.change(c, Change::Weight(WeightChange::Absolute(0)), 1).unwrap();
+        backend.change(c, ServerChange::Weight(WeightChange::Absolute(0)), 1).unwrap();
         let chosen = choosing.join().unwrap();
         let next = lease(choose_on(&backend, 0)).server().key();
         // Before the change the third had its turn; after it, or when the choice was taken back, the first and the second.

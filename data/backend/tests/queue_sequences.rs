@@ -86,22 +86,22 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn algorithm() -> impl Strategy<Value = Algorithm> {
+fn algorithm() -> impl Strategy<Value = BalanceAlgorithm> {
     prop_oneof![
-        Just(Algorithm::new("roundrobin")),
-        Just(Algorithm::new("static-rr")),
-        Just(Algorithm::new("leastconn")),
-        Just(Algorithm::new("first")),
-        Just(Algorithm::new("random").with(Some(2))),
-        Just(Algorithm::new("latency")),
-        Just(Algorithm::new("source")),
+        Just(BalanceAlgorithm::new("roundrobin")),
+        Just(BalanceAlgorithm::new("static-rr")),
+        Just(BalanceAlgorithm::new("leastconn")),
+        Just(BalanceAlgorithm::new("first")),
+        Just(BalanceAlgorithm::new("random").with(Some(2))),
+        Just(BalanceAlgorithm::new("latency")),
+        Just(BalanceAlgorithm::new("source")),
     ]
 }
 
 struct World {
     backend: Arc<Backend>,
     leases: Vec<Lease>,
-    waiters: Vec<Waiting>,
+    waiters: Vec<QueueEntry>,
     now_ms: u64,
     /// Limits were lowered or bypassed: more may be served than now allowed.
     keys: Vec<ServerKey>,
@@ -112,7 +112,7 @@ struct World {
 const LARGE_BACKEND: usize = 256;
 
 impl World {
-    fn new(algorithm: Algorithm, method: HashMethod, limits: [u32; 3], is_large: bool) -> Self {
+    fn new(algorithm: BalanceAlgorithm, method: HashMethod, limits: [u32; 3], is_large: bool) -> Self {
         let line = |(name, limit)| ServerSettings {
             slow_start_ms: 500,
             maximum_queue: limit / 2,
@@ -156,19 +156,21 @@ impl World {
             Step::Release(index) if index < self.leases.len() => drop(self.leases.swap_remove(index)),
             Step::Quit(index) if index < self.waiters.len() => drop(self.waiters.swap_remove(index)),
             Step::Poll(index) if index < self.waiters.len() => self.poll(index),
-            Step::State { server, state } => self.change(key(server), Change::State(state)),
+            Step::State { server, state } => self.change(key(server), ServerChange::State(state)),
             Step::Weight { server, weight } => {
-                self.change(key(server), Change::Weight(WeightChange::Absolute(weight)));
+                self.change(key(server), ServerChange::Weight(WeightChange::Absolute(weight)));
             }
-            Step::Limit { server, limit } => self.change(key(server), Change::MaximumConnections(limit)),
+            Step::Limit { server, limit } => {
+                self.change(key(server), ServerChange::MaximumConnections(limit))
+            }
             Step::Check { server, is_well } => {
                 let status = if is_well { CheckStatus::L4Ok } else { CheckStatus::L4Timeout };
-                drop(backend.report(key(server), CheckKind::Health, Finding::new(status), self.now_ms));
+                drop(backend.report(key(server), CheckKind::Health, CheckFinding::new(status), self.now_ms));
             }
             Step::Agent { server, drains } => {
                 let (on, off) = (AdminState::FORCED_DRAIN, AdminState::READY);
                 let (set, clear) = if drains { (on, off) } else { (off, on) };
-                self.change(key(server), Change::Admin { set, clear });
+                self.change(key(server), ServerChange::Admin { set, clear });
             }
             Step::Fail { server } => {
                 let seen = TrafficSample { observation: Observation::WrongStatus, worker: 0, took_ms: 1 };
@@ -186,7 +188,7 @@ impl World {
         }
     }
 
-    fn change(&self, key: ServerKey, change: Change) {
+    fn change(&self, key: ServerKey, change: ServerChange) {
         match self.backend.change(key, change, self.now_ms) {
             Ok(()) | Err(ChangeError::StaticAlgorithm) => {}
             Err(error) => panic!("{error}"),
@@ -206,7 +208,7 @@ impl World {
             None => {}
             Some(outcome) => {
                 drop(self.waiters.swap_remove(index));
-                if let Outcome::Granted(granted) = outcome {
+                if let WaitOutcome::Granted(granted) = outcome {
                     self.leases.push(granted.lease);
                 }
             }
@@ -267,9 +269,9 @@ proptest! {
         }
         // When every request ends and every server is up, each waiter is served.
         for key in world.keys.clone() {
-            world.change(key, Change::State(RequestedState::Ready));
+            world.change(key, ServerChange::State(RequestedState::Ready));
             world.run(&Step::Check { server: key.index() as u32, is_well: true });
-            world.change(key, Change::Weight(WeightChange::Percentage(100)));
+            world.change(key, ServerChange::Weight(WeightChange::Percentage(100)));
         }
         let mut rounds = 0;
         while !world.waiters.is_empty() {

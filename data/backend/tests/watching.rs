@@ -9,7 +9,11 @@ use weir_backend::*;
 
 #[test]
 fn a_watcher_is_shown_the_backend_at_once_and_after_each_change() {
-    for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("leastconn"), Algorithm::new("first")] {
+    for algorithm in [
+        BalanceAlgorithm::new("roundrobin"),
+        BalanceAlgorithm::new("leastconn"),
+        BalanceAlgorithm::new("first"),
+    ] {
         let backend = backend(algorithm, vec![server("a"), server("b"), server("c")]);
         let seen = Arc::new(Mutex::new(Vec::new()));
         let recorded = Arc::clone(&seen);
@@ -21,9 +25,9 @@ fn a_watcher_is_shown_the_backend_at_once_and_after_each_change() {
         let last = || seen.lock().expect("nobody panics").last().cloned();
         assert_eq!(last(), Some((3, "a b c".to_owned())), "{algorithm:?}: at once");
         let b = backend.servers()[1].key();
-        backend.change(b, Change::State(RequestedState::Maintenance), 1).expect("it is there");
+        backend.change(b, ServerChange::State(RequestedState::Maintenance), 1).expect("it is there");
         assert_eq!(last(), Some((3, "a c".to_owned())), "{algorithm:?}: one less");
-        backend.change(b, Change::State(RequestedState::Ready), 2).expect("it is there");
+        backend.change(b, ServerChange::State(RequestedState::Ready), 2).expect("it is there");
         assert_eq!(last(), Some((3, "a b c".to_owned())), "{algorithm:?}: back");
     }
 }
@@ -32,12 +36,12 @@ fn a_watcher_is_shown_the_backend_at_once_and_after_each_change() {
 #[test]
 fn a_slow_start_moves_in_steps() {
     let backend = backend(
-        Algorithm::new("roundrobin"),
+        BalanceAlgorithm::new("roundrobin"),
         vec![server("a"), ServerSettings { slow_start_ms: 10_000, ..server("b") }],
     );
     let b = key(&backend, "b");
-    backend.change(b, Change::State(RequestedState::Maintenance), 0).expect("it is there");
-    backend.change(b, Change::State(RequestedState::Ready), 1_000).expect("it is there");
+    backend.change(b, ServerChange::State(RequestedState::Maintenance), 0).expect("it is there");
+    backend.change(b, ServerChange::State(RequestedState::Ready), 1_000).expect("it is there");
     let shown = Arc::new(Mutex::new(0_u32));
     let recorded = Arc::clone(&shown);
     backend.watch(Box::new(move |_| *recorded.lock().expect("nobody panics") += 1));
@@ -58,7 +62,7 @@ fn a_slow_start_moves_in_steps() {
 #[test]
 fn a_watcher_sees_servers_in_the_order_of_use() {
     #[track_caller]
-    fn check(algorithm: Algorithm, expected: [&str; 3]) {
+    fn check(algorithm: BalanceAlgorithm, expected: [&str; 3]) {
         let backend = backend(algorithm, vec![server("a"), server("b"), server("c")]);
         let seen = Arc::new(Mutex::new(String::new()));
         let recorded = Arc::clone(&seen);
@@ -66,8 +70,9 @@ fn a_watcher_sees_servers_in_the_order_of_use() {
             *recorded.lock().expect("nobody panics") =
                 view.usable.iter().map(|server| server.name()).collect();
         }));
-        let set =
-            |name, state| backend.change(key(&backend, name), Change::State(state), 1).expect("it is there");
+        let set = |name, state| {
+            backend.change(key(&backend, name), ServerChange::State(state), 1).expect("it is there")
+        };
         let shown = || seen.lock().expect("nobody panics").clone();
         let first = shown();
         set("a", RequestedState::Maintenance);
@@ -75,7 +80,7 @@ fn a_watcher_sees_servers_in_the_order_of_use() {
         set("a", RequestedState::Ready);
         assert_eq!([first, without, shown()], expected);
     }
-    check(Algorithm::new("roundrobin"), ["abc", "bc", "abc"]);
-    check(Algorithm::new("leastconn"), ["abc", "bc", "abc"]);
-    check(Algorithm::new("sticky"), ["abc", "bc", "bca"]);
+    check(BalanceAlgorithm::new("roundrobin"), ["abc", "bc", "abc"]);
+    check(BalanceAlgorithm::new("leastconn"), ["abc", "bc", "abc"]);
+    check(BalanceAlgorithm::new("sticky"), ["abc", "bc", "bca"]);
 }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use weir_backend::{Change, CheckStatus, Finding, Reason, RequestedState, WeightChange};
+use weir_backend::{CheckFinding, CheckStatus, Reason, RequestedState, ServerChange, WeightChange};
 use weir_model::CheckConnect;
-use weir_net::{Connection, Received};
+use weir_net::{Connection, ReceiveOutcome};
 use weir_sched::{now, wait};
 
-use crate::attempt::{Attempt, ConnectionRequest, Established};
+use crate::attempt::{Attempt, CheckConnection, ConnectionRequest};
 
 /// Queries a server's agent, and applies its answer to the server. Its word about up or down is the finding.
-pub(crate) async fn query(attempt: &Attempt<'_>) -> Finding {
+pub(crate) async fn query(attempt: &Attempt<'_>) -> CheckFinding {
     let line = match listen(attempt).await {
         Ok(line) => line,
         Err(finding) => return finding,
@@ -31,12 +31,12 @@ pub(crate) async fn query(attempt: &Attempt<'_>) -> Finding {
 const STATIC: &str = "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'. ";
 
 /// Reads the agent's line.
-async fn listen(attempt: &Attempt<'_>) -> Result<Vec<u8>, Finding> {
+async fn listen(attempt: &Attempt<'_>) -> Result<Vec<u8>, CheckFinding> {
     let redirected = attempt.check.record().redirection.as_ref().and_then(|said| said.send.clone());
     let question = redirected.as_ref().or(attempt.plan.agent_send.as_ref());
     let said = CheckConnect::default();
     let wanted = ConnectionRequest { speaks_first: question.is_some(), ..ConnectionRequest::usual(&said) };
-    let Established { mut connection, socket, .. } = attempt.connect(wanted).await?;
+    let CheckConnection { mut connection, socket, .. } = attempt.connect(wanted).await?;
     let line = converse(attempt, &mut connection, question).await;
     socket.end(connection);
     line
@@ -46,50 +46,50 @@ async fn converse(
     attempt: &Attempt<'_>,
     connection: &mut Connection,
     question: Option<&Arc<[u8]>>,
-) -> Result<Vec<u8>, Finding> {
+) -> Result<Vec<u8>, CheckFinding> {
     let deadline = attempt.answer_deadline();
     if let Some(text) = question
         && connection.send_all(text, deadline).await.is_none()
     {
-        return Err(Finding::new(CheckStatus::L7Timeout));
+        return Err(CheckFinding::new(CheckStatus::L7Timeout));
     }
     let limit = attempt.view.objects().buffer_size();
     loop {
         let is_over = match connection.receive(limit) {
-            Received::Bytes(_) | Received::Nothing => false,
-            Received::End | Received::Full => true,
-            Received::Failed(fault) => {
+            ReceiveOutcome::Bytes(_) | ReceiveOutcome::Nothing => false,
+            ReceiveOutcome::End | ReceiveOutcome::Full => true,
+            ReceiveOutcome::Failed(fault) => {
                 let detail = fault.to_string().into();
-                return Err(Finding { detail, ..Finding::new(CheckStatus::SocketError) });
+                return Err(CheckFinding { detail, ..CheckFinding::new(CheckStatus::SocketError) });
             }
         };
         match line(connection.input()) {
-            Line::Complete(line) => return Ok(line.to_vec()),
+            AgentLine::Complete(line) => return Ok(line.to_vec()),
             // Half of a word may be another word.
-            Line::NoText => return Err(incomplete()),
-            Line::Incomplete if is_over && connection.input().is_empty() => {
+            AgentLine::NoText => return Err(incomplete()),
+            AgentLine::Incomplete if is_over && connection.input().is_empty() => {
                 let detail = "TCPCHK got an empty response at step 2".into();
-                return Err(Finding { detail, ..Finding::new(CheckStatus::L7Response) });
+                return Err(CheckFinding { detail, ..CheckFinding::new(CheckStatus::L7Response) });
             }
-            Line::Incomplete if is_over => return Err(incomplete()),
-            Line::Incomplete => {}
+            AgentLine::Incomplete if is_over => return Err(incomplete()),
+            AgentLine::Incomplete => {}
         }
         if deadline <= now() {
-            return Err(Finding::new(CheckStatus::L7Timeout));
+            return Err(CheckFinding::new(CheckStatus::L7Timeout));
         }
         wait(deadline).await;
     }
 }
 
 /// The finding where the agent ends before its line does, or its line is longer than a buffer: it changes nothing.
-fn incomplete() -> Finding {
+fn incomplete() -> CheckFinding {
     let detail = "Ignoring incomplete line from agent".into();
-    Finding { detail, ..Finding::new(CheckStatus::L7Timeout) }
+    CheckFinding { detail, ..CheckFinding::new(CheckStatus::L7Timeout) }
 }
 
 /// An answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct AgentAnswer {
     /// `<n>%`, `weight:<n>`, `weight:<n>%`; or why it is invalid.
     pub(crate) weight: Option<Result<WeightChange, &'static str>>,
     /// `maxconn:<n>`; or why it is invalid.
@@ -104,35 +104,35 @@ pub(crate) struct Answer {
     pub(crate) unknown: Option<String>,
 }
 
-impl Answer {
+impl AgentAnswer {
     /// The changes to the server. Errors in the words are added to `remarks`.
-    fn changes(&self, remarks: &mut Vec<String>) -> Vec<Change> {
+    fn changes(&self, remarks: &mut Vec<String>) -> Vec<ServerChange> {
         let mut changes = Vec::new();
         match self.weight {
-            Some(Ok(weight)) => changes.push(Change::Weight(weight)),
+            Some(Ok(weight)) => changes.push(ServerChange::Weight(weight)),
             Some(Err(why)) => remarks.push(why.to_owned()),
             None => {}
         }
         match self.maximum_connections {
-            Some(Ok(limit)) => changes.push(Change::MaximumConnections(limit)),
+            Some(Ok(limit)) => changes.push(ServerChange::MaximumConnections(limit)),
             Some(Err(why)) => remarks.push(why.to_owned()),
             None => {}
         }
-        changes.extend(self.state.map(Change::State));
+        changes.extend(self.state.map(ServerChange::State));
         changes
     }
 
     /// The finding about the server's health, in the words of HAProxy.
-    fn finding(&self, remarks: &[String]) -> Finding {
+    fn finding(&self, remarks: &[String]) -> CheckFinding {
         let Some(word) = &self.health else {
             let detail = match (&self.unknown, remarks.first()) {
                 (Some(word), _) => format!("agent reports an error : {word}"),
                 (None, Some(remark)) => format!("agent warns : {remark}"),
                 (None, None) => String::new(),
             };
-            return Finding {
+            return CheckFinding {
                 detail: shortened(&detail).to_owned().into(),
-                ..Finding::new(CheckStatus::Checked)
+                ..CheckFinding::new(CheckStatus::Checked)
             };
         };
         let remark = match &self.unknown {
@@ -143,7 +143,11 @@ impl Answer {
         let remark = if remark.is_empty() { remark } else { format!(" ({remark})") };
         let status = if word.eq_ignore_ascii_case("up") { CheckStatus::L7Ok } else { CheckStatus::L7Status };
         let detail = format!("via agent : {word}{remark}");
-        Finding { code: Some(0), detail: shortened(&detail).to_owned().into(), ..Finding::new(status) }
+        CheckFinding {
+            code: Some(0),
+            detail: shortened(&detail).to_owned().into(),
+            ..CheckFinding::new(status)
+        }
     }
 }
 
@@ -158,37 +162,37 @@ const TEXT_LIMIT: usize = 256;
 
 /// The first line of received bytes.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line<'b> {
+pub(crate) enum AgentLine<'b> {
     Complete(&'b [u8]),
     Incomplete,
     /// It has a zero byte: it will never be one.
     NoText,
 }
 
-pub(crate) fn line(came: &[u8]) -> Line<'_> {
+pub(crate) fn line(came: &[u8]) -> AgentLine<'_> {
     match came.iter().position(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-        Some(zero) if came[zero] == 0 => Line::NoText,
-        Some(end) => Line::Complete(&came[..end]),
-        None => Line::Incomplete,
+        Some(zero) if came[zero] == 0 => AgentLine::NoText,
+        Some(end) => AgentLine::Complete(&came[..end]),
+        None => AgentLine::Incomplete,
     }
 }
 
 /// Reads a line.
-pub(crate) fn parse(line: &[u8]) -> Answer {
+pub(crate) fn parse(line: &[u8]) -> AgentAnswer {
     let text = String::from_utf8_lossy(line);
     let (words, description) = match text.split_once('#') {
         // A `#` begins a description only at the beginning of a word.
         Some((words, rest)) if words.is_empty() || words.ends_with([' ', '\t', ',']) => (words, rest),
         _ => (&*text, ""),
     };
-    let mut answer = Answer { description: description.trim().to_owned(), ..Answer::default() };
+    let mut answer = AgentAnswer { description: description.trim().to_owned(), ..AgentAnswer::default() };
     for word in words.split([' ', '\t', ',']).filter(|word| !word.is_empty()) {
         take(&mut answer, word);
     }
     answer
 }
 
-fn take(answer: &mut Answer, word: &str) {
+fn take(answer: &mut AgentAnswer, word: &str) {
     let is = |known: &str| word.eq_ignore_ascii_case(known);
     if ["up", "down", "fail", "stopped"].into_iter().any(is) {
         answer.health = Some(word.to_owned());
@@ -219,17 +223,17 @@ fn behind<'w>(word: &'w str, beginning: &str) -> Option<&'w str> {
 mod tests {
     use super::*;
 
-    fn check(text: &str, expected: Answer) {
+    fn check(text: &str, expected: AgentAnswer) {
         assert_eq!(parse(text.as_bytes()), expected, "{text}");
     }
 
     #[test]
     fn accepts_words_in_any_order() {
-        let none = Answer::default;
+        let none = AgentAnswer::default;
         check("", none());
         check(
             "up,50%",
-            Answer {
+            AgentAnswer {
                 health: Some("up".to_owned()),
                 weight: Some(Ok(WeightChange::Percentage(50))),
                 ..none()
@@ -237,7 +241,7 @@ mod tests {
         );
         check(
             "maxconn:30 READY\tweight:7",
-            Answer {
+            AgentAnswer {
                 maximum_connections: Some(Ok(30)),
                 state: Some(RequestedState::Ready),
                 weight: Some(Ok(WeightChange::Absolute(7))),
@@ -246,14 +250,14 @@ mod tests {
         );
         check(
             "drain stopped # maintenance window ",
-            Answer {
+            AgentAnswer {
                 state: Some(RequestedState::Drain),
                 health: Some("stopped".to_owned()),
                 description: "maintenance window".to_owned(),
                 ..none()
             },
         );
-        check("maint", Answer { state: Some(RequestedState::Maintenance), ..none() });
+        check("maint", AgentAnswer { state: Some(RequestedState::Maintenance), ..none() });
     }
 
     #[test]
@@ -287,11 +291,11 @@ mod tests {
 
     #[test]
     fn an_answer_ends_with_its_line() {
-        assert_eq!(line(b"up"), Line::Incomplete);
-        assert_eq!(line(b"up\r\nmore"), Line::Complete(b"up"));
-        assert_eq!(line(b"up\nmo\0re"), Line::Complete(b"up"));
-        assert_eq!(line(b"up\0\n"), Line::NoText);
-        assert_eq!(line(b""), Line::Incomplete);
+        assert_eq!(line(b"up"), AgentLine::Incomplete);
+        assert_eq!(line(b"up\r\nmore"), AgentLine::Complete(b"up"));
+        assert_eq!(line(b"up\nmo\0re"), AgentLine::Complete(b"up"));
+        assert_eq!(line(b"up\0\n"), AgentLine::NoText);
+        assert_eq!(line(b""), AgentLine::Incomplete);
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::Arc;
 
-use weir_backend::{Check, CheckStatus, Finding, Server};
+use weir_backend::{CheckFinding, CheckStatus, Server, ServerCheck};
 use weir_model::{CheckConnect, Protocol};
-use weir_net::{ConnectError, ConnectPlan, Connecting, Connection, Fault, Greeting, Probe};
+use weir_net::{ConnectError, ConnectPlan, Connecting, Connection, ConnectionFault, Greeting, Probe};
 use weir_sched::{Tick, now, now_us};
 use weir_sys::{AddressFamily, Errno};
 use weir_tls::Why;
@@ -22,7 +22,7 @@ use crate::schedule::{MOST_LATE_MS, deadline};
 pub(crate) struct Attempt<'a> {
     pub(crate) plan: &'a CheckPlan,
     pub(crate) server: &'a Arc<Server>,
-    pub(crate) check: &'a Check,
+    pub(crate) check: &'a ServerCheck,
     pub(crate) view: &'a dyn ProcessView,
     /// Microseconds of the clock.
     began_us: u64,
@@ -55,19 +55,19 @@ impl<'w> ConnectionRequest<'w> {
 
 /// An established connection.
 #[derive(Debug)]
-pub(crate) struct Established {
+pub(crate) struct CheckConnection {
     pub(crate) connection: Connection,
     /// The limits of HTTP/2, if it carries that.
     pub(crate) http2: Option<Http2Bounds>,
     /// Whether its socket can be reused afterwards.
-    pub(crate) socket: Socket,
+    pub(crate) socket: SocketReuse,
 }
 
 /// Whether the socket of a connection can be reused for another one: its address family if so.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Socket(Option<AddressFamily>);
+pub(crate) struct SocketReuse(Option<AddressFamily>);
 
-impl Socket {
+impl SocketReuse {
     /// Ends the connection, and keeps its socket if that can be reused.
     pub(crate) fn end(self, connection: Connection) {
         if let Some(family) = self.0 {
@@ -81,7 +81,7 @@ impl<'a> Attempt<'a> {
     pub(crate) fn new(
         plan: &'a CheckPlan,
         server: &'a Arc<Server>,
-        check: &'a Check,
+        check: &'a ServerCheck,
         view: &'a dyn ProcessView,
     ) -> Self {
         let (began_us, interval_ms, due) = (now_us(), plan.intervals.of(check), Cell::new(Tick::NEVER));
@@ -91,7 +91,10 @@ impl<'a> Attempt<'a> {
 
 impl Attempt<'_> {
     /// Connects by the settings of the plan and the rule, within the time limit of the manual ("timeout check").
-    pub(crate) async fn connect(&self, wanted: ConnectionRequest<'_>) -> Result<Established, Finding> {
+    pub(crate) async fn connect(
+        &self,
+        wanted: ConnectionRequest<'_>,
+    ) -> Result<CheckConnection, CheckFinding> {
         let dial = self.dial(wanted.said, wanted.port);
         let deadline = self.connect_deadline();
         let mut plan = self.connect_plan(&dial)?;
@@ -115,11 +118,16 @@ impl Attempt<'_> {
             forced => forced == Some(Protocol::H2),
         };
         let http2 = (wanted.is_http && is_http2).then_some(dial.http2);
-        Ok(Established { connection, http2, socket: Socket(family) })
+        Ok(CheckConnection { connection, http2, socket: SocketReuse(family) })
     }
 
     /// Sends the PROXY header, if there is one.
-    async fn greet(&self, dial: &Dial, connection: &mut Connection, deadline: Tick) -> Result<(), Finding> {
+    async fn greet(
+        &self,
+        dial: &Dial,
+        connection: &mut Connection,
+        deadline: Tick,
+    ) -> Result<(), CheckFinding> {
         if dial.greets == Greets::No {
             return Ok(());
         }
@@ -127,14 +135,14 @@ impl Attempt<'_> {
         let header = proxy_header::header(dial, connection, &mut context);
         match connection.send_all(&header, deadline).await {
             Some(()) => Ok(()),
-            None => {
-                Err(connection.fault().map_or_else(|| Finding::new(CheckStatus::L4Timeout), no_connection))
-            }
+            None => Err(connection
+                .fault()
+                .map_or_else(|| CheckFinding::new(CheckStatus::L4Timeout), no_connection)),
         }
     }
 
     /// Only checks whether the server accepts connections, where that is the whole check.
-    pub(crate) async fn probe(&self) -> Result<CheckStatus, Finding> {
+    pub(crate) async fn probe(&self) -> Result<CheckStatus, CheckFinding> {
         let said = CheckConnect::default();
         let dial = self.dial(&said, None);
         if dial.greets != Greets::No || dial.tls.is_some() {
@@ -149,8 +157,8 @@ impl Attempt<'_> {
         Ok(CheckStatus::L4Ok)
     }
 
-    fn connect_plan<'d>(&self, dial: &'d Dial) -> Result<ConnectPlan<'d>, Finding> {
-        let target = dial.target(self.server).ok_or_else(|| Finding::new(CheckStatus::Unknown))?;
+    fn connect_plan<'d>(&self, dial: &'d Dial) -> Result<ConnectPlan<'d>, CheckFinding> {
+        let target = dial.target(self.server).ok_or_else(|| CheckFinding::new(CheckStatus::Unknown))?;
         Ok(dial.connect_plan(target, weir_sched::random() as u32))
     }
 
@@ -237,11 +245,11 @@ impl Attempt<'_> {
 }
 
 /// Waits for a connection that was begun.
-async fn stand(mut connecting: Connecting, deadline: Tick) -> Result<Connection, Finding> {
+async fn stand(mut connecting: Connecting, deadline: Tick) -> Result<Connection, CheckFinding> {
     match connecting.stand(Greeting::default(), deadline, || Ok(())).await {
         Ok(()) => Ok(connecting.into_connection()),
         Err(ConnectError::Failed(fault)) => Err(no_connection(fault)),
-        Err(ConnectError::TimedOut) => Err(Finding::new(CheckStatus::L4Timeout)),
+        Err(ConnectError::TimedOut) => Err(CheckFinding::new(CheckStatus::L4Timeout)),
     }
 }
 
@@ -261,14 +269,16 @@ async fn secure(
     name: Option<&[u8]>,
     connection: &mut Connection,
     deadline: Tick,
-) -> Result<(), Finding> {
-    let failed =
-        |detail: &'static str| Finding { detail: detail.into(), ..Finding::new(CheckStatus::L6Response) };
+) -> Result<(), CheckFinding> {
+    let failed = |detail: &'static str| CheckFinding {
+        detail: detail.into(),
+        ..CheckFinding::new(CheckStatus::L6Response)
+    };
     let session = tls.upstream.check_session(name, tls.protocols.as_deref(), http2);
     let session = session.map_err(|_| failed("Invalid name for SNI"))?;
     let Err(failure) = connection.shake_hands(session, deadline).await else { return Ok(()) };
     Err(match failure.why {
-        Why::TimedOut => Finding::new(CheckStatus::L6Timeout),
+        Why::TimedOut => CheckFinding::new(CheckStatus::L6Timeout),
         Why::WrongName => failed("Server presented an SSL certificate different from the expected one"),
         Why::WrongHost => failed("Server presented an SSL certificate different from the configured one"),
         _ => failed("SSL handshake failure"),
@@ -281,45 +291,50 @@ pub(crate) fn stands(is_secured: bool) -> CheckStatus {
 }
 
 /// The finding of a connection that was not established; inconclusive if the cause is this process.
-fn no_connection(fault: Fault) -> Finding {
-    let is_ours = fault.is_lack_of_descriptors() || fault == Fault::Shortage;
+fn no_connection(fault: ConnectionFault) -> CheckFinding {
+    let is_ours = fault.is_lack_of_descriptors() || fault == ConnectionFault::Shortage;
     let status = match fault {
         _ if is_ours => CheckStatus::SocketError,
-        Fault::Io(Errno::TIMEDOUT) => CheckStatus::L4Timeout,
+        ConnectionFault::Io(Errno::TIMEDOUT) => CheckStatus::L4Timeout,
         _ => CheckStatus::L4Connection,
     };
-    let is_refused = fault == Fault::Io(Errno::CONNREFUSED);
-    Finding { detail: fault.to_string().into(), is_refused, inconclusive: is_ours, ..Finding::new(status) }
+    let is_refused = fault == ConnectionFault::Io(Errno::CONNREFUSED);
+    CheckFinding {
+        detail: fault.to_string().into(),
+        is_refused,
+        inconclusive: is_ours,
+        ..CheckFinding::new(status)
+    }
 }
 
 /// The finding of the connection that a check makes without a rule; with `tcp-check` its text names that step. Without,
 /// the system's error name precedes a refusal, as in 3.5; the packaged suite expects the short text in steps of
 /// `tcp-check`.
-pub(crate) fn at_first(finding: Finding, is_tcp_check: bool) -> Finding {
+pub(crate) fn at_first(finding: CheckFinding, is_tcp_check: bool) -> CheckFinding {
     if !is_tcp_check && finding.is_refused {
         let detail = format!("ECONNREFUSED returned by OS ({})", finding.detail);
-        return Finding { detail: detail.into(), ..finding };
+        return CheckFinding { detail: detail.into(), ..finding };
     }
     if !is_tcp_check || finding.status == CheckStatus::Unknown {
         return finding;
     }
     let detail = format!("{} at initial connection step of tcp-check", finding.detail);
-    Finding { detail: detail.into(), ..finding }
+    CheckFinding { detail: detail.into(), ..finding }
 }
 
 /// The finding of a connection that could not even be started.
-fn not_begun(fault: Fault) -> Finding {
+fn not_begun(fault: ConnectionFault) -> CheckFinding {
     let finding = no_connection(fault);
     let detail = match fault {
-        Fault::Io(Errno::CONNREFUSED) => return finding,
-        Fault::Io(Errno::ADDRNOTAVAIL) => format!("Can't bind to source address ({fault})"),
-        Fault::Io(_) => format!("General socket error ({fault})"),
+        ConnectionFault::Io(Errno::CONNREFUSED) => return finding,
+        ConnectionFault::Io(Errno::ADDRNOTAVAIL) => format!("Can't bind to source address ({fault})"),
+        ConnectionFault::Io(_) => format!("General socket error ({fault})"),
         _ => return finding,
     };
     // A UNIX socket that is not there: the manual calls that an error of the socket.
-    let is_absent = fault == Fault::Io(Errno::NOENT);
+    let is_absent = fault == ConnectionFault::Io(Errno::NOENT);
     let status = if is_absent { CheckStatus::SocketError } else { finding.status };
-    Finding { status, detail: detail.into(), ..finding }
+    CheckFinding { status, detail: detail.into(), ..finding }
 }
 
 #[cfg(test)]

@@ -8,23 +8,23 @@
 //!
 //! Received bytes are kept until the next send, so that several rules may examine them.
 
-use weir_backend::{CheckStatus, Finding, OperationalState};
+use weir_backend::{CheckFinding, CheckStatus, OperationalState};
 use weir_expr::{Context as _, LogFormat};
 use weir_http::{BodySize, Method};
 use weir_model::{
     CheckAction, CheckConnect, CheckPort, CheckRule, Expect, ExpectStatus, Expected, HttpRequest, OwnExpected,
 };
 use weir_mux::{BodyFlow, HeadOptions, Message, ReadHead, StreamConnector};
-use weir_net::{Fault, Received};
+use weir_net::{ConnectionFault, ReceiveOutcome};
 use weir_sched::{Tick, now, wait};
 use weir_sys::Errno;
 
-use crate::attempt::{self, Attempt, ConnectionRequest, Established, Socket};
+use crate::attempt::{self, Attempt, CheckConnection, ConnectionRequest, SocketReuse};
 use crate::context::CheckContext;
-use crate::expected::{self, Look};
+use crate::expected::{self, Examination};
 use crate::form::RequestForm;
 use crate::http2::{Http2Connection, Http2Request};
-use crate::load::{Step, take_apart};
+use crate::load::{CheckStep, take_apart};
 use crate::own;
 use crate::request;
 use crate::reuse::{self, BorrowedConnection};
@@ -32,14 +32,14 @@ use crate::schedule::patience;
 use crate::script::{Script, Style};
 
 /// A dialogue in progress.
-pub(crate) struct Conversation<'c> {
+pub(crate) struct CheckDialogue<'c> {
     attempt: &'c Attempt<'c>,
     script: &'c Script,
     context: CheckContext<'c>,
     /// The HTTP/2 connection, if the context's connector is a stream.
     http2: Option<Http2Connection>,
     /// Whether the connection's socket can be reused afterwards.
-    socket: Socket,
+    socket: SocketReuse,
     /// The deadline of the current step.
     deadline: Tick,
     /// The method of the last request.
@@ -55,14 +55,14 @@ pub(crate) struct Conversation<'c> {
     complete: bool,
 }
 
-impl<'c> Conversation<'c> {
+impl<'c> CheckDialogue<'c> {
     pub(crate) fn new(attempt: &'c Attempt<'c>, script: &'c Script) -> Self {
-        Conversation {
+        CheckDialogue {
             attempt,
             script,
             context: CheckContext::new(attempt.view, &attempt.plan.backend, attempt.server),
             http2: None,
-            socket: Socket::default(),
+            socket: SocketReuse::default(),
             deadline: Tick::NEVER,
             method: Method::Options,
             persists: false,
@@ -73,7 +73,7 @@ impl<'c> Conversation<'c> {
     }
 
     /// Runs the dialogue. If the server closed a shared connection while it was idle, another connection is opened.
-    pub(crate) async fn hold(mut self) -> Finding {
+    pub(crate) async fn hold(mut self) -> CheckFinding {
         let mut takes_idle = true;
         loop {
             let outcome = self.walk(takes_idle).await;
@@ -120,7 +120,7 @@ impl<'c> Conversation<'c> {
         }
     }
 
-    async fn walk(&mut self, takes_idle: bool) -> Result<Finding, Finding> {
+    async fn walk(&mut self, takes_idle: bool) -> Result<CheckFinding, CheckFinding> {
         let script = self.script;
         let first = script.rules.iter().find(|rule| !is_silent(rule));
         if !matches!(first.map(|rule| &rule.action), Some(CheckAction::Connect(_))) {
@@ -148,7 +148,7 @@ impl<'c> Conversation<'c> {
                             OwnExpected::LdapBind | OwnExpected::MysqlGreeting | OwnExpected::MysqlAnswer
                         )
                     );
-                    last = Finding { detail: greeting.clone(), detail_is_for_logs, ..found };
+                    last = CheckFinding { detail: greeting.clone(), detail_is_for_logs, ..found };
                 }
                 CheckAction::SetVariable { name, condition, value } => {
                     let value = value.evaluate(&mut self.context).into_owned().sample();
@@ -175,7 +175,8 @@ impl<'c> Conversation<'c> {
                         }
                     };
                     sent.map_err(|finding| self.at_step(finding, rule, "send"))?;
-                    last = self.with_style(Finding { code: Some(0), ..Finding::new(CheckStatus::L7Ok) });
+                    last = self
+                        .with_style(CheckFinding { code: Some(0), ..CheckFinding::new(CheckStatus::L7Ok) });
                 }
             }
         }
@@ -183,30 +184,30 @@ impl<'c> Conversation<'c> {
     }
 
     /// The finding of an established connection.
-    fn stands(&self) -> Finding {
-        self.with_style(Finding::new(attempt::stands(self.context.connector.tls().is_some())))
+    fn stands(&self) -> CheckFinding {
+        self.with_style(CheckFinding::new(attempt::stands(self.context.connector.tls().is_some())))
     }
 
     /// A success, with the text of `tcp-check` rules.
-    fn with_style(&self, finding: Finding) -> Finding {
+    fn with_style(&self, finding: CheckFinding) -> CheckFinding {
         match self.script.style {
-            Style::Tcp => Finding { detail: "(tcp-check)".into(), ..finding },
+            Style::Tcp => CheckFinding { detail: "(tcp-check)".into(), ..finding },
             Style::Http | Style::Own => finding,
         }
     }
 
     /// A failure of `tcp-check` rules includes the step.
-    fn at_step(&self, finding: Finding, rule: &CheckRule, what: &str) -> Finding {
+    fn at_step(&self, finding: CheckFinding, rule: &CheckRule, what: &str) -> CheckFinding {
         if self.script.style != Style::Tcp {
             return finding;
         }
         let comment = rule.comment.as_ref().map_or_else(String::new, |text| format!(" comment: '{text}'"));
         let detail = format!("{} at step {} of tcp-check ({what}){comment}", finding.detail, rule.step);
-        Finding { detail: detail.into(), ..finding }
+        CheckFinding { detail: detail.into(), ..finding }
     }
 
     /// Connects by the server's settings, or takes an idle connection of its traffic.
-    async fn begin(&mut self, takes_idle: bool) -> Result<(), Finding> {
+    async fn begin(&mut self, takes_idle: bool) -> Result<(), CheckFinding> {
         if takes_idle && let Some((lent, connector)) = BorrowedConnection::take(self.attempt) {
             self.forget();
             self.http2 = None;
@@ -225,7 +226,7 @@ impl<'c> Conversation<'c> {
     }
 
     /// Connects for the following rules.
-    async fn connect(&mut self, said: &CheckConnect, following: &[CheckRule]) -> Result<(), Finding> {
+    async fn connect(&mut self, said: &CheckConnect, following: &[CheckRule]) -> Result<(), CheckFinding> {
         self.end_connection();
         self.http2 = None;
         (self.lent, self.has_answer) = (None, false);
@@ -238,9 +239,9 @@ impl<'c> Conversation<'c> {
             Some(CheckPort::Expression(expression)) => {
                 let port = expected::number(expression, &mut self.context);
                 let port = port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
-                Some(port.ok_or_else(|| Finding {
+                Some(port.ok_or_else(|| CheckFinding {
                     detail: "invalid port".into(),
-                    ..Finding::new(CheckStatus::SocketError)
+                    ..CheckFinding::new(CheckStatus::SocketError)
                 })?)
             }
         };
@@ -248,7 +249,7 @@ impl<'c> Conversation<'c> {
         let next = following.iter().find(|rule| !is_silent(rule));
         let speaks_first = next.is_some_and(|rule| !matches!(rule.action, CheckAction::Expect(_)));
         let wanted = ConnectionRequest { said, port, host: host.as_deref(), is_http, speaks_first };
-        let Established { connection, http2, socket } = self.attempt.connect(wanted).await?;
+        let CheckConnection { connection, http2, socket } = self.attempt.connect(wanted).await?;
         self.socket = socket;
         self.deadline = self.attempt.answer_deadline();
         match http2 {
@@ -298,7 +299,7 @@ impl<'c> Conversation<'c> {
         form
     }
 
-    async fn send_request(&mut self, said: &HttpRequest) -> Result<(), Finding> {
+    async fn send_request(&mut self, said: &HttpRequest) -> Result<(), CheckFinding> {
         if self.http2.is_none() {
             let text: Vec<u8> = self.make_request(said);
             return self.send(&text).await;
@@ -311,23 +312,23 @@ impl<'c> Conversation<'c> {
         request.send(&mut self.context.connector).map_err(broken)
     }
 
-    async fn send(&mut self, bytes: &[u8]) -> Result<(), Finding> {
+    async fn send(&mut self, bytes: &[u8]) -> Result<(), CheckFinding> {
         self.forget();
         let deadline = self.deadline;
         let Some(connection) = self.context.connector.connection_mut() else {
-            return Err(Finding::new(CheckStatus::SocketError));
+            return Err(CheckFinding::new(CheckStatus::SocketError));
         };
         if connection.send_all(bytes, deadline).await.is_some() {
             return Ok(());
         }
         Err(match connection.fault() {
             Some(fault) => broken(fault),
-            None => Finding::new(CheckStatus::L7Timeout),
+            None => CheckFinding::new(CheckStatus::L7Timeout),
         })
     }
 
     /// Waits until a rule matches, or cannot match any more.
-    async fn expect(&mut self, rule: &CheckRule, said: &Expect) -> Result<Finding, Finding> {
+    async fn expect(&mut self, rule: &CheckRule, said: &Expect) -> Result<CheckFinding, CheckFinding> {
         loop {
             let is_there = match self.script.style {
                 Style::Http => self.take_response(said).await,
@@ -335,8 +336,8 @@ impl<'c> Conversation<'c> {
             };
             let is_there = match is_there {
                 Ok(is_there) => is_there,
-                Err(Stop::TimedOut) => return Err(self.timed_out(rule, said)),
-                Err(Stop::Failed(finding)) => {
+                Err(RuleObstacle::TimedOut) => return Err(self.timed_out(rule, said)),
+                Err(RuleObstacle::Failed(finding)) => {
                     return Err(self.at_step(finding, rule, &expected::rule_in_words(&said.what)));
                 }
             };
@@ -350,8 +351,8 @@ impl<'c> Conversation<'c> {
             }
             if let Err(stop) = self.more().await {
                 match stop {
-                    Stop::TimedOut => return Err(self.timed_out(rule, said)),
-                    Stop::Failed(finding) => {
+                    RuleObstacle::TimedOut => return Err(self.timed_out(rule, said)),
+                    RuleObstacle::Failed(finding) => {
                         return Err(self.at_step(finding, rule, &expected::rule_in_words(&said.what)));
                     }
                 }
@@ -360,24 +361,24 @@ impl<'c> Conversation<'c> {
     }
 
     /// Examines the received bytes; `None` if the rule needs more.
-    fn conclude(&mut self, rule: &CheckRule, said: &Expect) -> Option<Result<Finding, Finding>> {
+    fn conclude(&mut self, rule: &CheckRule, said: &Expect) -> Option<Result<CheckFinding, CheckFinding>> {
         // Only a server that is up can be taken out by it (manual, "http-check disable-on-404").
         let is_down = self.attempt.server.operational_state(now().as_ms()) == OperationalState::Stopped;
         if self.script.disable_on_404 && !is_down && self.status() == Some(404) {
-            let found = Finding::new(CheckStatus::L7OkConditional);
-            return Some(Ok(Finding { code: Some(404), ..found }));
+            let found = CheckFinding::new(CheckStatus::L7OkConditional);
+            return Some(Ok(CheckFinding { code: Some(404), ..found }));
         }
         let is_well = match expected::look(said, &mut self.context, self.complete) {
-            Look::Later => return None,
+            Examination::Later => return None,
             // Without a body nothing was checked, wanted or not.
             _ if looks_at_body(said) && self.has_no_body() => false,
-            Look::Found => !said.inverted,
-            Look::Absent => said.inverted,
-            Look::Own(found) => {
-                let finding = Finding {
+            Examination::Found => !said.inverted,
+            Examination::Absent => said.inverted,
+            Examination::Own(found) => {
+                let finding = CheckFinding {
                     code: Some(found.code.into()),
                     detail: found.detail.into(),
-                    ..Finding::new(found.status)
+                    ..CheckFinding::new(found.status)
                 };
                 return Some(if found.is_well { Ok(finding) } else { Err(finding) });
             }
@@ -385,18 +386,18 @@ impl<'c> Conversation<'c> {
         Some(if is_well { Ok(self.passed(said)) } else { self.failed(rule, said) })
     }
 
-    fn passed(&mut self, said: &Expect) -> Finding {
+    fn passed(&mut self, said: &Expect) -> CheckFinding {
         let status = said.ok_status.map_or(CheckStatus::L7Ok, status_of);
         let detail = match &said.on_success {
             Some(format) => String::from_utf8_lossy(&self.format(format)).into_owned(),
             None if self.script.style == Style::Tcp => "(tcp-check)".to_owned(),
             None => String::new(),
         };
-        Finding { code: self.code(said), detail: detail.into(), ..Finding::new(status) }
+        CheckFinding { code: self.code(said), detail: detail.into(), ..CheckFinding::new(status) }
     }
 
     /// The finding of a failed rule; `error-status L7OKC` makes it a success.
-    fn failed(&mut self, rule: &CheckRule, said: &Expect) -> Result<Finding, Finding> {
+    fn failed(&mut self, rule: &CheckRule, said: &Expect) -> Result<CheckFinding, CheckFinding> {
         let of_answer =
             matches!(said.what, Expected::Status(_) | Expected::StatusRegex(_) | Expected::Header(_));
         let usual = if of_answer { CheckStatus::L7Status } else { CheckStatus::L7Response };
@@ -405,7 +406,8 @@ impl<'c> Conversation<'c> {
             Some(format) => String::from_utf8_lossy(&self.format(format)).into_owned(),
             None => format!("{}{}", self.mismatch(rule, said, of_answer), comment_of(rule)),
         };
-        let finding = Finding { code: self.code(said), detail: detail.into(), ..Finding::new(status) };
+        let finding =
+            CheckFinding { code: self.code(said), detail: detail.into(), ..CheckFinding::new(status) };
         if status == CheckStatus::L7OkConditional { Ok(finding) } else { Err(finding) }
     }
 
@@ -452,13 +454,13 @@ impl<'c> Conversation<'c> {
         self.context.response.as_ref().map(|response| response.head.status())
     }
 
-    fn timed_out(&mut self, rule: &CheckRule, said: &Expect) -> Finding {
+    fn timed_out(&mut self, rule: &CheckRule, said: &Expect) -> CheckFinding {
         let status = said.timeout_status.map_or(CheckStatus::L7Timeout, status_of);
-        self.at_step(Finding::new(status), rule, &expected::rule_in_words(&said.what))
+        self.at_step(CheckFinding::new(status), rule, &expected::rule_in_words(&said.what))
     }
 
     /// A server that closes without sending gets the error status of the rule (manual, "error-status").
-    fn empty(&self, rule: &CheckRule) -> Finding {
+    fn empty(&self, rule: &CheckRule) -> CheckFinding {
         let said = match &rule.action {
             CheckAction::Expect(said) => Some(said),
             _ => None,
@@ -469,7 +471,7 @@ impl<'c> Conversation<'c> {
             _ => format!("TCPCHK got an empty response at step {}{}", rule.step, comment_of(rule)),
         };
         let status = said.and_then(|said| said.error_status).map_or(CheckStatus::L7Response, status_of);
-        Finding { detail: detail.into(), ..Finding::new(status) }
+        CheckFinding { detail: detail.into(), ..CheckFinding::new(status) }
     }
 
     /// Whether bytes are available, or will never be.
@@ -478,16 +480,16 @@ impl<'c> Conversation<'c> {
     }
 
     /// Takes a response's head, then the available part of its body; false as long as the head is not complete.
-    async fn take_response(&mut self, said: &Expect) -> Result<bool, Stop> {
+    async fn take_response(&mut self, said: &Expect) -> Result<bool, RuleObstacle> {
         if self.context.response.is_none() {
             let limit = self.attempt.view.objects().buffer_size();
             let mut message = Message::new(MOST_FIELDS);
             match message.read_response(&mut self.context.connector, &HeadOptions::default(), limit) {
                 ReadHead::Complete => {}
                 ReadHead::Incomplete => return Ok(false),
-                ReadHead::Failed(fault) => return Err(Stop::Failed(broken(fault))),
+                ReadHead::Failed(fault) => return Err(RuleObstacle::Failed(broken(fault))),
                 ReadHead::Ended | ReadHead::StartLineTooLarge | ReadHead::TooLarge | ReadHead::Invalid(_) => {
-                    return Err(Stop::Failed(Finding::new(CheckStatus::SocketError)));
+                    return Err(RuleObstacle::Failed(CheckFinding::new(CheckStatus::SocketError)));
                 }
             }
             message.detach(&mut self.context.connector);
@@ -509,7 +511,7 @@ impl<'c> Conversation<'c> {
     }
 
     /// Waits until more is received, or nothing more will be.
-    async fn more(&mut self) -> Result<(), Stop> {
+    async fn more(&mut self) -> Result<(), RuleObstacle> {
         let limit = self.attempt.view.objects().buffer_size();
         loop {
             if let Some(http2) = &mut self.http2
@@ -520,27 +522,27 @@ impl<'c> Conversation<'c> {
                 return Ok(());
             }
             match self.context.connector.receive(limit) {
-                Received::Bytes(_) => {
+                ReceiveOutcome::Bytes(_) => {
                     self.has_answer = true;
                     return Ok(());
                 }
                 // Bytes beyond the buffer are not examined (manual, "tune.bufsize").
-                Received::End | Received::Full if !self.complete => {
+                ReceiveOutcome::End | ReceiveOutcome::Full if !self.complete => {
                     self.complete = true;
                     return Ok(());
                 }
-                Received::Failed(fault) => return Err(Stop::Failed(broken(fault))),
-                Received::Nothing => {}
+                ReceiveOutcome::Failed(fault) => return Err(RuleObstacle::Failed(broken(fault))),
+                ReceiveOutcome::Nothing => {}
                 // Everything was examined.
-                Received::End | Received::Full => {
-                    return Err(Stop::Failed(Finding::new(CheckStatus::SocketError)));
+                ReceiveOutcome::End | ReceiveOutcome::Full => {
+                    return Err(RuleObstacle::Failed(CheckFinding::new(CheckStatus::SocketError)));
                 }
             }
             if self.deadline <= now() {
-                return Err(Stop::TimedOut);
+                return Err(RuleObstacle::TimedOut);
             }
             wait(self.deadline).await;
-            take_apart(Step::GoOn, patience(now(), self.attempt.plan.intervals.usual_ms)).await;
+            take_apart(CheckStep::GoOn, patience(now(), self.attempt.plan.intervals.usual_ms)).await;
         }
     }
 }
@@ -550,9 +552,9 @@ fn looks_at_body(said: &Expect) -> bool {
 }
 
 /// Why a rule cannot be evaluated.
-enum Stop {
+enum RuleObstacle {
     TimedOut,
-    Failed(Finding),
+    Failed(CheckFinding),
 }
 
 /// The interim status that ends HTTP on the connection.
@@ -583,9 +585,9 @@ fn connect_in_words(connect: &CheckConnect) -> String {
 }
 
 /// The finding of a connection that broke.
-fn broken(fault: Fault) -> Finding {
+fn broken(fault: ConnectionFault) -> CheckFinding {
     let detail = match fault {
-        Fault::Io(errno) => {
+        ConnectionFault::Io(errno) => {
             let name = match errno {
                 Errno::CONNRESET => "ECONNRESET",
                 Errno::PIPE => "EPIPE",
@@ -596,10 +598,10 @@ fn broken(fault: Fault) -> Finding {
         }
         other => other.to_string(),
     };
-    Finding {
+    CheckFinding {
         detail: detail.into(),
-        inconclusive: fault == Fault::Shortage,
-        ..Finding::new(CheckStatus::SocketError)
+        inconclusive: fault == ConnectionFault::Shortage,
+        ..CheckFinding::new(CheckStatus::SocketError)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::own;
 
 /// The result of examining the received data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Examination {
     /// The expected data is there.
     Found,
     /// The expected data is not there.
@@ -20,15 +20,15 @@ pub(crate) enum Look {
 }
 
 /// Looks at the payload of `context`; `complete` when nothing more will come.
-pub(crate) fn look(expect: &Expect, context: &mut CheckContext<'_>, complete: bool) -> Look {
+pub(crate) fn look(expect: &Expect, context: &mut CheckContext<'_>, complete: bool) -> Examination {
     if let Expected::Own(own) = expect.what {
         return match own::look(own, context.payload(), complete) {
-            Some(conclusion) => Look::Own(conclusion),
-            None => Look::Later,
+            Some(conclusion) => Examination::Own(conclusion),
+            None => Examination::Later,
         };
     }
     if !complete && context.payload().len() < expect.min_receive.unwrap_or(0) as usize {
-        return Look::Later;
+        return Examination::Later;
     }
     let found = match &expect.what {
         Expected::Status(ranges) => {
@@ -58,13 +58,13 @@ pub(crate) fn look(expect: &Expect, context: &mut CheckContext<'_>, complete: bo
     };
     // Without a minimum, the rest may still arrive (manual, "min-recv").
     if !found && !complete && expect.min_receive.is_none() {
-        return Look::Later;
+        return Examination::Later;
     }
     conclude(found)
 }
 
-fn conclude(found: bool) -> Look {
-    if found { Look::Found } else { Look::Absent }
+fn conclude(found: bool) -> Examination {
+    if found { Examination::Found } else { Examination::Absent }
 }
 
 /// The expected bytes, for messages.
@@ -111,8 +111,8 @@ fn to_hex(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn has_header(wanted: &HeaderMatch, context: &mut CheckContext<'_>) -> bool {
-    let name = Text::of(&wanted.name, context);
-    let value = wanted.value.as_ref().map(|value| Text::of(value, context));
+    let name = ExpectedText::of(&wanted.name, context);
+    let value = wanted.value.as_ref().map(|value| ExpectedText::of(value, context));
     let Some(response) = &context.response else { return false };
     let (head, raw): (&Head, &[u8]) = (&response.head, response.bytes());
     head.fields(raw).any(|(field, text)| {
@@ -127,12 +127,12 @@ fn has_header(wanted: &HeaderMatch, context: &mut CheckContext<'_>) -> bool {
 }
 
 /// A rendered text to compare with.
-struct Text<'m> {
+struct ExpectedText<'m> {
     how: &'m TextMatch,
     text: Vec<u8>,
 }
 
-impl<'m> Text<'m> {
+impl<'m> ExpectedText<'m> {
     fn of(how: &'m TextMatch, context: &mut CheckContext<'_>) -> Self {
         let text = match how {
             TextMatch::Equal(text)
@@ -141,7 +141,7 @@ impl<'m> Text<'m> {
             | TextMatch::Inside(text) => render(text, context),
             TextMatch::Regex(_) => Vec::new(),
         };
-        Text { how, text }
+        ExpectedText { how, text }
     }
 
     /// `lowered` texts are compared without regard to case.

@@ -1,9 +1,9 @@
 //! Checks over HTTP/2: the requests of a check are streams of its connection, which the check's own task owns.
 
 use weir_http::Version;
-use weir_mux::trace::Identity;
-use weir_mux::{Closing, Message, Multiplexer, Pace, StreamConnector, Turn};
-use weir_net::{Connection, Fault, Sent};
+use weir_mux::trace::ConnectionIdentity;
+use weir_mux::{Message, Multiplexer, OwnerHandle, Pace, StreamConnector, TurnEnd};
+use weir_net::{Connection, ConnectionFault, SendOutcome};
 use weir_sched::yield_now;
 
 use crate::form::RequestForm;
@@ -19,7 +19,7 @@ pub struct Http2Bounds {
 
 /// An HTTP/2 connection in use by a check. It ends when this is dropped.
 pub(crate) struct Http2Connection {
-    connection: Closing,
+    connection: OwnerHandle,
     /// Frames received and already examined.
     frames: u64,
 }
@@ -27,10 +27,10 @@ pub(crate) struct Http2Connection {
 impl Http2Connection {
     /// Makes the current task the owner of the connection.
     pub(crate) fn new(connection: Connection, bounds: Http2Bounds) -> Self {
-        let identity = Identity { proxy: "<check>".into(), ..Identity::default() };
+        let identity = ConnectionIdentity { proxy: "<check>".into(), ..ConnectionIdentity::default() };
         let multiplexer = Multiplexer::to_server(connection, bounds.limits, bounds.pace, identity);
         multiplexer.own(weir_sched::current());
-        Http2Connection { connection: Closing(multiplexer), frames: 0 }
+        Http2Connection { connection: OwnerHandle(multiplexer), frames: 0 }
     }
 
     /// A connector for the next request.
@@ -41,7 +41,7 @@ impl Http2Connection {
     /// Receives and sends without blocking; true if new frames arrived.
     pub(crate) async fn turn(&mut self, stream: &mut StreamConnector) -> bool {
         let multiplexer = &self.connection.0;
-        while matches!(multiplexer.turn(), Turn::More | Turn::Late) {
+        while matches!(multiplexer.turn(), TurnEnd::More | TurnEnd::Late) {
             yield_now().await;
         }
         if stream.has_pending() {
@@ -73,14 +73,14 @@ impl Http2Request {
     ///
     /// # Errors
     /// When it is too large, or nothing can be sent.
-    pub(crate) fn send(mut self, stream: &mut StreamConnector) -> Result<(), Fault> {
+    pub(crate) fn send(mut self, stream: &mut StreamConnector) -> Result<(), ConnectionFault> {
         if self.is_too_large {
-            return Err(Fault::Protocol);
+            return Err(ConnectionFault::Protocol);
         }
         // Bytes beyond the windows remain pending.
         match self.message.send_whole(stream, &self.body, &mut Vec::new(), false) {
-            Sent::Failed(fault) => Err(fault),
-            Sent::All | Sent::Part(_) => Ok(()),
+            SendOutcome::Failed(fault) => Err(fault),
+            SendOutcome::All | SendOutcome::Part(_) => Ok(()),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_net::{Turn, Turns};
+use weir_net::{TaskTurn, TaskTurns};
 use weir_sched::{TaskKey, Tick, now, wait};
 use weir_sys::Errno;
 use weir_sys::process::NullDevice;
@@ -16,7 +16,7 @@ use weir_sys::program::{Invocation, Program};
 #[derive(Debug)]
 pub struct Launcher {
     jobs: Sender<Job>,
-    turns: Turns,
+    turns: TaskTurns,
     /// The environment variables that programs inherit, `NAME=value` each.
     pub(crate) environment: Vec<Vec<u8>>,
 }
@@ -49,11 +49,11 @@ impl Launcher {
         let streams = NullDevice::open()?;
         let (jobs, received) = channel();
         weir_sys::thread::start(c"programs", move || launch_all(&received, &streams))?;
-        Ok(Launcher { jobs, turns: Turns::new(MOST_PROGRAMS), environment })
+        Ok(Launcher { jobs, turns: TaskTurns::new(MOST_PROGRAMS), environment })
     }
 
     /// Waits until a program may run; none if that takes until `deadline`. The program may run until the returned value is dropped.
-    pub(crate) async fn turn(&self, deadline: Tick) -> Option<Turn<'_>> {
+    pub(crate) async fn turn(&self, deadline: Tick) -> Option<TaskTurn<'_>> {
         self.turns.turn(deadline).await
     }
 

@@ -55,10 +55,10 @@ impl CheckLoad {
     }
 
     /// Waits for a turn on the current worker; the check counts as running until the turn is dropped.
-    pub(crate) async fn turn(&self, worker: usize) -> Turn<'_> {
+    pub(crate) async fn turn(&self, worker: usize) -> CheckTurn<'_> {
         let counts = &self.workers[worker];
         counts.active.fetch_add(1, Relaxed);
-        let mut turn = Turn { counts, runs: false };
+        let mut turn = CheckTurn { counts, runs: false };
         let is_full = || self.most > 0 && counts.running.load(Relaxed) >= self.most;
         while is_full() {
             let task = weir_sched::current();
@@ -85,7 +85,7 @@ thread_local! {
 
 /// A step of a check that runs without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum CheckStep {
     /// It connects, and may send.
     Begin,
     /// It processes received bytes.
@@ -94,11 +94,11 @@ pub(crate) enum Step {
 
 /// Waits until no other check took such a step on this worker since it looked at its poller, `until` that time at most. Checks that are due
 /// together, or get their answers together, would keep a request that arrives meanwhile waiting for all of them; it waits for one.
-pub(crate) async fn take_apart(step: Step, until: Tick) {
+pub(crate) async fn take_apart(step: CheckStep, until: Tick) {
     if with_waiting(step, |queue| queue.is_empty()) && is_first_of_loop(step) {
         return;
     }
-    let place = Place::take(step);
+    let place = StepPermit::take(step);
     while !place.is_first() && now() < until {
         wait(until).await;
     }
@@ -109,13 +109,13 @@ pub(crate) async fn take_apart(step: Step, until: Tick) {
 }
 
 /// Whether no check took such a step in this loop of the worker yet; one does now.
-fn is_first_of_loop(step: Step) -> bool {
+fn is_first_of_loop(step: CheckStep) -> bool {
     let worker = weir_sched::worker_index();
     let loops = weir_sched::activity(worker, |activity| activity.loops.value()).unwrap_or_default();
     LAST_LOOPS.with(|last| last[step as usize].replace(Some(loops))) != Some(loops)
 }
 
-fn with_waiting<R>(step: Step, look: impl FnOnce(&mut VecDeque<TaskKey>) -> R) -> R {
+fn with_waiting<R>(step: CheckStep, look: impl FnOnce(&mut VecDeque<TaskKey>) -> R) -> R {
     WAITING.with_borrow_mut(|queues| look(&mut queues[step as usize]))
 }
 
@@ -129,14 +129,14 @@ thread_local! {
 
 /// A place among the checks that take a step one after the other; the next one is woken when it is dropped.
 #[derive(Debug)]
-struct Place(Step, TaskKey);
+struct StepPermit(CheckStep, TaskKey);
 
-impl Place {
+impl StepPermit {
     /// The last place, for the current task.
-    fn take(step: Step) -> Self {
+    fn take(step: CheckStep) -> Self {
         let task = weir_sched::current();
         with_waiting(step, |queue| queue.push_back(task));
-        Place(step, task)
+        StepPermit(step, task)
     }
 
     fn is_first(&self) -> bool {
@@ -144,7 +144,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StepPermit {
     fn drop(&mut self) {
         let next = with_waiting(self.0, |queue| {
             match queue.front() == Some(&self.1) {
@@ -161,12 +161,12 @@ impl Drop for Place {
 
 /// A check that runs, or waits to run.
 #[derive(Debug)]
-pub(crate) struct Turn<'l> {
+pub(crate) struct CheckTurn<'l> {
     counts: &'l CheckCounts,
     runs: bool,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for CheckTurn<'_> {
     fn drop(&mut self) {
         self.counts.active.fetch_sub(1, Relaxed);
         if self.runs {

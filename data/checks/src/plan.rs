@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_backend::{Backend, CheckKind, Server, ServerAddress, ServerKey};
 use weir_model::{Protocol, ProxyV2};
-use weir_net::{ConnectOptions, ConnectPlan, OwnedSource, Source, SourceAddress, Target};
+use weir_net::{ConnectOptions, ConnectPlan, ConnectTarget, ConnectionSource, OwnedSource, SourceAddress};
 use weir_sys::Address;
 use weir_tls::LiveUpstream;
 
@@ -163,27 +163,29 @@ impl Dial {
     }
 
     /// The target of a server's check; none where there is nothing to connect to.
-    pub(crate) fn target(&self, server: &Server) -> Option<Target> {
+    pub(crate) fn target(&self, server: &Server) -> Option<ConnectTarget> {
         let own = server.address();
         Some(match (self.address, &*own) {
             // A mapping needs a client, so its checks need a port of their own.
             (other, ServerAddress::Inet { ip, port }) => inet(other.or(*ip)?, self.port.or(port.fixed())?)?,
             (Some(ip), _) => inet(ip, self.port?)?,
-            (None, ServerAddress::Unix(path)) => Target::Address(Address::Unix(path.clone())),
-            (None, ServerAddress::Abstract(name)) => Target::Address(Address::Abstract(name.clone().into())),
-            (None, ServerAddress::Pair(number)) => Target::Pair(*number),
+            (None, ServerAddress::Unix(path)) => ConnectTarget::Address(Address::Unix(path.clone())),
+            (None, ServerAddress::Abstract(name)) => {
+                ConnectTarget::Address(Address::Abstract(name.clone().into()))
+            }
+            (None, ServerAddress::Pair(number)) => ConnectTarget::Pair(*number),
         })
     }
 
     /// A plan to connect there. `turn` selects the first source port of a range to try.
-    pub(crate) fn connect_plan(&self, target: Target, turn: u32) -> ConnectPlan<'_> {
+    pub(crate) fn connect_plan(&self, target: ConnectTarget, turn: u32) -> ConnectPlan<'_> {
         let address = match self.source.address {
             SourceAddress::Ports { ip, first, last, .. } => SourceAddress::Ports { ip, first, last, turn },
             other => other,
         };
         ConnectPlan {
             socks4: self.socks4,
-            source: Source { address, ..self.source.as_source() },
+            source: ConnectionSource { address, ..self.source.as_source() },
             options: self.options,
             ..ConnectPlan::to(target)
         }
@@ -191,6 +193,6 @@ impl Dial {
 }
 
 /// The target of an address; none for port 0.
-fn inet(ip: IpAddr, port: u16) -> Option<Target> {
-    (port > 0).then(|| Target::Address(Address::Inet(SocketAddr::new(ip, port))))
+fn inet(ip: IpAddr, port: u16) -> Option<ConnectTarget> {
+    (port > 0).then(|| ConnectTarget::Address(Address::Inet(SocketAddr::new(ip, port))))
 }

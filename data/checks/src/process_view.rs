@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_backend::{Backend, News, Server};
+use weir_backend::{Backend, BackendNews, Server};
 use weir_expr::{LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 use weir_net::Connection;
 use weir_vocabulary::Objects;
@@ -18,7 +18,7 @@ pub struct IdleConnection {
 /// The process around the checks: it receives their findings, and provides the data of their expressions.
 pub trait ProcessView: Send + Sync {
     /// A check changed a server, or has a log line about it.
-    fn news(&self, news: News);
+    fn news(&self, news: BackendNews);
 
     /// Takes an idle connection to a server with this key from the current worker's pool.
     fn take_idle(&self, backend: &Backend, server: &Server, key: u64) -> Option<IdleConnection>;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use weir_backend::{CheckStatus, Finding, ServerAddress};
+use weir_backend::{CheckFinding, CheckStatus, ServerAddress};
 use weir_sched::{Descriptor, Tick, now, wait};
 use weir_sys::child::Exit;
 use weir_sys::program::{Invocation, Program};
@@ -12,7 +12,7 @@ use crate::attempt::Attempt;
 use crate::plan::ProgramPlan;
 
 /// Runs the program. It may take as long as a connection may.
-pub(crate) async fn run(attempt: &Attempt<'_>, plan: &ProgramPlan) -> Finding {
+pub(crate) async fn run(attempt: &Attempt<'_>, plan: &ProgramPlan) -> CheckFinding {
     let most_ms = attempt.connect_deadline().since(now());
     let Some(_turn) = plan.launcher.turn(now().after(most_ms)).await else {
         return not_run("too many programs run".to_owned());
@@ -29,7 +29,7 @@ pub(crate) async fn run(attempt: &Attempt<'_>, plan: &ProgramPlan) -> Finding {
 }
 
 /// Waits for a program; one that takes too long is killed.
-async fn wait_for(mut program: Program, deadline: Tick) -> Finding {
+async fn wait_for(mut program: Program, deadline: Tick) -> CheckFinding {
     let descriptor = program.end_descriptor().and_then(Descriptor::register);
     let descriptor = match descriptor {
         Ok(descriptor) => descriptor,
@@ -44,36 +44,36 @@ async fn wait_for(mut program: Program, deadline: Tick) -> Finding {
             Err(errno) => return not_run(error_text(errno)),
         }
         if deadline <= now() {
-            return Finding { code: Some(0), ..Finding::new(CheckStatus::ProcessTimeout) };
+            return CheckFinding { code: Some(0), ..CheckFinding::new(CheckStatus::ProcessTimeout) };
         }
         wait(deadline).await;
     }
 }
 
-fn finding(exit: Exit) -> Finding {
+fn finding(exit: Exit) -> CheckFinding {
     match exit {
-        Exit::Code(0) => Finding { code: Some(0), ..Finding::new(CheckStatus::ProcessOk) },
-        Exit::Code(code) => Finding { code: Some(code), ..Finding::new(CheckStatus::ProcessError) },
+        Exit::Code(0) => CheckFinding { code: Some(0), ..CheckFinding::new(CheckStatus::ProcessOk) },
+        Exit::Code(code) => CheckFinding { code: Some(code), ..CheckFinding::new(CheckStatus::ProcessError) },
         Exit::Signal(_) => {
             let detail = exit.to_string().into();
-            Finding { code: Some(-1), detail, ..Finding::new(CheckStatus::ProcessError) }
+            CheckFinding { code: Some(-1), detail, ..CheckFinding::new(CheckStatus::ProcessError) }
         }
     }
 }
 
 /// A program that cannot be started counts as a failure; if this process lacks resources, the check is inconclusive.
-fn not_started(errno: Errno) -> Finding {
+fn not_started(errno: Errno) -> CheckFinding {
     // BADF: a limit on descriptors below those that are open.
     let lacks = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::BADF, Errno::PERM];
     if lacks.contains(&errno) {
         return not_run(format!("cannot create a process: {}", error_text(errno)));
     }
     let detail = format!("cannot be executed: {}", error_text(errno)).into();
-    Finding { code: Some(NOT_EXECUTED), detail, ..Finding::new(CheckStatus::ProcessError) }
+    CheckFinding { code: Some(NOT_EXECUTED), detail, ..CheckFinding::new(CheckStatus::ProcessError) }
 }
 
-fn not_run(detail: String) -> Finding {
-    Finding { detail: detail.into(), inconclusive: true, ..Finding::new(CheckStatus::SocketError) }
+fn not_run(detail: String) -> CheckFinding {
+    CheckFinding { detail: detail.into(), inconclusive: true, ..CheckFinding::new(CheckStatus::SocketError) }
 }
 
 /// The status of a program that could not be executed.

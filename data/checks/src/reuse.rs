@@ -6,7 +6,7 @@ use weir_backend::{InUse, Server};
 use weir_containers::LocalArc;
 use weir_http::BodySize;
 use weir_mux::{BodyFlow, ConnectionMode, Message, StreamConnector};
-use weir_net::Received;
+use weir_net::ReceiveOutcome;
 use weir_sched::{Tick, now, wait};
 
 use crate::attempt::Attempt;
@@ -73,8 +73,8 @@ pub(crate) async fn is_over(
     let deadline = deadline.min(now().after(REST_MS));
     while body.inspect(connector) && !body.is_complete() {
         match connector.receive(limit) {
-            Received::Bytes(_) => {}
-            Received::Nothing if now() < deadline => _ = wait(deadline).await,
+            ReceiveOutcome::Bytes(_) => {}
+            ReceiveOutcome::Nothing if now() < deadline => _ = wait(deadline).await,
             // The server closes it, or sends more than the connection is worth.
             _ => return false,
         }

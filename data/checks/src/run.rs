@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use weir_backend::{Check, CheckKind, CheckResult, Finding, Server};
+use weir_backend::{CheckFinding, CheckKind, CheckResult, Server, ServerCheck};
 
 use crate::agent;
 use crate::attempt::{Attempt, at_first};
-use crate::conversation::Conversation;
+use crate::conversation::CheckDialogue;
 use crate::plan::CheckPlan;
 use crate::process_view::ProcessView;
 use crate::program;
@@ -17,9 +17,9 @@ use crate::program;
 pub(crate) async fn run(
     plan: &CheckPlan,
     server: &Arc<Server>,
-    check: &Check,
+    check: &ServerCheck,
     view: &dyn ProcessView,
-) -> Finding {
+) -> CheckFinding {
     let mut is_again = false;
     loop {
         let began_us = weir_sched::now_us();
@@ -28,19 +28,19 @@ pub(crate) async fn run(
         let is_doubtful = attempt.is_late() && finding.result() == CheckResult::Failed;
         if std::mem::replace(&mut is_again, true) || !is_doubtful {
             let duration_ms = weir_sched::now_us().saturating_sub(began_us) / 1000;
-            return Finding { duration_ms, ..finding };
+            return CheckFinding { duration_ms, ..finding };
         }
     }
 }
 
-async fn once(attempt: &Attempt<'_>) -> Finding {
+async fn once(attempt: &Attempt<'_>) -> CheckFinding {
     let plan = attempt.plan;
     match (&plan.program, &plan.script) {
         _ if plan.kind == CheckKind::Agent => agent::query(attempt).await,
         (Some(program), _) => program::run(attempt, program).await,
-        (None, Some(script)) if !script.rules.is_empty() => Conversation::new(attempt, script).hold().await,
+        (None, Some(script)) if !script.rules.is_empty() => CheckDialogue::new(attempt, script).hold().await,
         (None, script) => {
-            attempt.probe().await.map_or_else(|failed| at_first(failed, script.is_some()), Finding::new)
+            attempt.probe().await.map_or_else(|failed| at_first(failed, script.is_some()), CheckFinding::new)
         }
     }
 }

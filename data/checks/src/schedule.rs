@@ -1,6 +1,6 @@
 //! When checks run: pure arithmetic on milliseconds.
 
-use weir_backend::Check;
+use weir_backend::ServerCheck;
 use weir_sched::Tick;
 
 /// How often a server is checked, in milliseconds each, at least 1.
@@ -18,7 +18,7 @@ pub struct Intervals {
 
 impl Intervals {
     /// The interval for a check's level (manual, "inter").
-    pub fn of(&self, check: &Check) -> u64 {
+    pub fn of(&self, check: &ServerCheck) -> u64 {
         let (level, top) = (check.record().level, check.rules().top());
         if level == top {
             self.usual_ms

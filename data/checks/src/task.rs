@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_backend::{Check, CheckKind, CheckStatus, Finding, OperationalState, Server};
+use weir_backend::{CheckFinding, CheckKind, CheckStatus, OperationalState, Server, ServerCheck};
 use weir_sched::{Class, Kind, Tick, caught, now};
 
-use crate::load::{CheckLoad, Step, take_apart};
+use crate::load::{CheckLoad, CheckStep, take_apart};
 use crate::plan::CheckPlan;
 use crate::process_view::ProcessView;
 use crate::run;
@@ -83,7 +83,7 @@ async fn run(checks: Arc<Checks>, plan: Arc<CheckPlan>, mut at: Tick, mut adopte
             if may_move && has_moved(&checks, &plan, worker) {
                 return;
             }
-            take_apart(Step::Begin, patience(now(), plan.intervals.usual_ms)).await;
+            take_apart(CheckStep::Begin, patience(now(), plan.intervals.usual_ms)).await;
             let turn = checks.load.turn(worker).await;
             check.record().running = true;
             // State that a check needs only while it runs is not part of the sleeping task.
@@ -104,7 +104,7 @@ async fn run(checks: Arc<Checks>, plan: Arc<CheckPlan>, mut at: Tick, mut adopte
 }
 
 /// Checks a server once, and reports the finding.
-async fn judge(checks: &Checks, plan: &CheckPlan, server: &Arc<Server>, check: &Check) {
+async fn judge(checks: &Checks, plan: &CheckPlan, server: &Arc<Server>, check: &ServerCheck) {
     let finding = run::run(plan, server, check, &*checks.view).await;
     check.record().running = false;
     // A server that was put into maintenance meanwhile gets no finding.
@@ -114,17 +114,17 @@ async fn judge(checks: &Checks, plan: &CheckPlan, server: &Arc<Server>, check: &
 }
 
 /// Records the panic of a check, which does not affect the server's state: the next check decides.
-fn note_panic(check: &Check) {
+fn note_panic(check: &ServerCheck) {
     let mut record = check.record();
     record.running = false;
-    record.last = Finding {
+    record.last = CheckFinding {
         detail: "the check itself failed".into(),
         inconclusive: true,
-        ..Finding::new(CheckStatus::SocketError)
+        ..CheckFinding::new(CheckStatus::SocketError)
     };
 }
 
-/// Registers the current task to be woken by [`Check::hurry`].
+/// Registers the current task to be woken by [`ServerCheck::hurry`].
 fn be_woken(plan: &CheckPlan) {
     let task = weir_sched::current();
     if let Some(server) = plan.backend.server(plan.server)
@@ -148,7 +148,7 @@ async fn sleep(plan: &CheckPlan, mut at: Tick) {
 }
 
 /// Whether a check is to run now.
-fn is_due(plan: &CheckPlan, server: &Server, check: &Check) -> bool {
+fn is_due(plan: &CheckPlan, server: &Server, check: &ServerCheck) -> bool {
     // An agent may end the maintenance that it requested.
     check.record().enabled && (plan.kind == CheckKind::Agent || !server.admin_state().is_maintenance())
 }

@@ -3,17 +3,17 @@
 use std::fmt;
 
 use weir_mux::Message;
-use weir_net::Fault;
+use weir_net::ConnectionFault;
 use weir_tls::Why;
 
 /// A response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpAnswer {
     pub head: Message,
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpAnswer {
     /// The value of a field; the first one if there are several.
     pub fn field<'a>(&'a self, name: &'a [u8]) -> Option<&'a [u8]> {
         self.head.head.find(self.head.bytes(), name, 1)
@@ -22,17 +22,17 @@ impl Answer {
 
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The host name does not resolve, or the client lacks a [`Naming`](crate::Naming).
+pub enum RequestFailure {
+    /// The host name does not resolve, or the client lacks a [`HostResolution`](crate::HostResolution).
     UnknownHost,
     /// The connection could not be established.
-    NoConnection(Fault),
+    NoConnection(ConnectionFault),
     /// The connect timed out.
     NoConnectionInTime,
     /// TLS is unavailable: its authorities could not be loaded.
     NoTls,
     Handshake(Why),
-    Broken(Fault),
+    Broken(ConnectionFault),
     /// The server closed before its response was complete.
     Cut,
     /// The response timed out.
@@ -43,25 +43,29 @@ pub enum Failure {
     TooLarge,
 }
 
-impl Failure {
+impl RequestFailure {
     /// Whether the request cannot have reached a server, so a retry is safe.
     pub(crate) fn is_before_request(self) -> bool {
-        matches!(self, Failure::NoConnection(_) | Failure::NoConnectionInTime)
+        matches!(self, RequestFailure::NoConnection(_) | RequestFailure::NoConnectionInTime)
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for RequestFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::UnknownHost => formatter.write_str("the host's name cannot be resolved"),
-            Failure::NoConnection(fault) | Failure::Broken(fault) => write!(formatter, "{fault}"),
-            Failure::NoConnectionInTime => formatter.write_str("no connection in time"),
-            Failure::NoTls => formatter.write_str("TLS is disabled: its authorities could not be loaded"),
-            Failure::Handshake(_) => formatter.write_str("TLS handshake failure"),
-            Failure::Cut => formatter.write_str("the server closed before its answer was whole"),
-            Failure::NoAnswerInTime => formatter.write_str("no answer in time"),
-            Failure::Malformed => formatter.write_str("the answer is not valid HTTP"),
-            Failure::TooLarge => formatter.write_str("the answer is too large"),
+            RequestFailure::UnknownHost => formatter.write_str("the host's name cannot be resolved"),
+            RequestFailure::NoConnection(fault) | RequestFailure::Broken(fault) => {
+                write!(formatter, "{fault}")
+            }
+            RequestFailure::NoConnectionInTime => formatter.write_str("no connection in time"),
+            RequestFailure::NoTls => {
+                formatter.write_str("TLS is disabled: its authorities could not be loaded")
+            }
+            RequestFailure::Handshake(_) => formatter.write_str("TLS handshake failure"),
+            RequestFailure::Cut => formatter.write_str("the server closed before its answer was whole"),
+            RequestFailure::NoAnswerInTime => formatter.write_str("no answer in time"),
+            RequestFailure::Malformed => formatter.write_str("the answer is not valid HTTP"),
+            RequestFailure::TooLarge => formatter.write_str("the answer is too large"),
         }
     }
 }

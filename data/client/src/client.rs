@@ -5,25 +5,25 @@ use std::sync::Arc;
 
 use weir_dns::Name;
 use weir_http::Method;
-use weir_net::{ConnectError, ConnectPlan, Connection, Greeting, Target};
-use weir_resolvers::{Reply, Resolvers};
+use weir_net::{ConnectError, ConnectPlan, ConnectTarget, Connection, Greeting};
+use weir_resolvers::{ResolveReply, Resolvers};
 use weir_sched::{Tick, now, wait};
 use weir_sys::Address;
 use weir_tls::LiveUpstream;
 
-use crate::answer::{Answer, Failure};
+use crate::answer::{HttpAnswer, RequestFailure};
 use crate::exchange;
 use crate::url::Url;
 
 /// Sends requests.
 #[derive(Debug)]
 pub struct Client {
-    settings: Settings,
+    settings: ClientSettings,
 }
 
 /// How requests are sent.
 #[derive(Debug)]
-pub struct Settings {
+pub struct ClientSettings {
     /// The most retries of a request that never reached a server.
     pub retries: u32,
     /// The connect timeout in milliseconds. The TLS handshake has another timeout of the same length.
@@ -35,12 +35,12 @@ pub struct Settings {
     /// The TLS settings; without them, requests to `https` URLs fail.
     pub tls: Option<Arc<LiveUpstream>>,
     /// The name servers; without them, only URLs with addresses work.
-    pub naming: Option<Naming>,
+    pub naming: Option<HostResolution>,
 }
 
 /// The name servers that resolve hosts.
 #[derive(Debug)]
-pub struct Naming {
+pub struct HostResolution {
     /// All `resolvers` sections.
     pub resolvers: Arc<Resolvers>,
     /// The name of the section to use.
@@ -63,9 +63,9 @@ pub struct Request<'r> {
 
 /// The result of a request, with its timings.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct RequestOutcome {
     /// The response, or the failure of the last attempt.
-    pub answer: Result<Answer, Failure>,
+    pub answer: Result<HttpAnswer, RequestFailure>,
     /// The number of retries.
     pub retries: u32,
     /// The connect time of the last established connection, in milliseconds.
@@ -76,12 +76,12 @@ pub struct Outcome {
 
 impl Client {
     /// A client with these settings.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: ClientSettings) -> Self {
         Client { settings }
     }
 
     /// Sends a request. Retries if the connection cannot be established.
-    pub async fn send(&self, request: &Request<'_>) -> Outcome {
+    pub async fn send(&self, request: &Request<'_>) -> RequestOutcome {
         let began = now();
         let (mut retries, mut connect_ms) = (0, None);
         let answer = loop {
@@ -96,10 +96,14 @@ impl Client {
             }
         };
         let total_ms = now().as_ms().saturating_sub(began.as_ms());
-        Outcome { answer, retries, connect_ms, total_ms }
+        RequestOutcome { answer, retries, connect_ms, total_ms }
     }
 
-    async fn attempt(&self, request: &Request<'_>, connect_ms: &mut Option<u64>) -> Result<Answer, Failure> {
+    async fn attempt(
+        &self,
+        request: &Request<'_>,
+        connect_ms: &mut Option<u64>,
+    ) -> Result<HttpAnswer, RequestFailure> {
         let address = match request.proxy {
             Some(proxy) => proxy,
             None => SocketAddr::new(self.address_of(request.url).await?, request.url.port),
@@ -116,15 +120,15 @@ impl Client {
         exchange::hold(connection, method, &written(request), limit, deadline).await
     }
 
-    async fn address_of(&self, url: &Url) -> Result<IpAddr, Failure> {
+    async fn address_of(&self, url: &Url) -> Result<IpAddr, RequestFailure> {
         if let Some(address) = url.address() {
             return Ok(address);
         }
-        let naming = self.settings.naming.as_ref().ok_or(Failure::UnknownHost)?;
-        let name = Name::parse(url.host.as_bytes()).map_err(|_| Failure::UnknownHost)?;
+        let naming = self.settings.naming.as_ref().ok_or(RequestFailure::UnknownHost)?;
+        let name = Name::parse(url.host.as_bytes()).map_err(|_| RequestFailure::UnknownHost)?;
         let address = match naming.resolvers.look_up(&naming.section, name, naming.prefers_ipv4) {
-            Reply::Known(address) => address,
-            Reply::Later { question, limit_ms } => {
+            ResolveReply::Known(address) => address,
+            ResolveReply::Later { question, limit_ms } => {
                 let deadline = now().after(limit_ms);
                 loop {
                     if let Some(address) = question.answer() {
@@ -137,29 +141,29 @@ impl Client {
                 }
             }
         };
-        address.ok_or(Failure::UnknownHost)
+        address.ok_or(RequestFailure::UnknownHost)
     }
 
-    async fn connect(&self, to: SocketAddr) -> Result<Connection, Failure> {
+    async fn connect(&self, to: SocketAddr) -> Result<Connection, RequestFailure> {
         let deadline = now().after(self.settings.connect_ms);
-        let plan = ConnectPlan::to(Target::Address(Address::Inet(to)));
-        let mut connecting = plan.begin().map_err(Failure::NoConnection)?;
+        let plan = ConnectPlan::to(ConnectTarget::Address(Address::Inet(to)));
+        let mut connecting = plan.begin().map_err(RequestFailure::NoConnection)?;
         let stood = connecting.stand(Greeting::default(), deadline, || Ok(())).await;
         stood.map_err(|error| match error {
-            ConnectError::Failed(fault) => Failure::NoConnection(fault),
-            ConnectError::TimedOut => Failure::NoConnectionInTime,
+            ConnectError::Failed(fault) => RequestFailure::NoConnection(fault),
+            ConnectError::TimedOut => RequestFailure::NoConnectionInTime,
         })?;
         Ok(connecting.into_connection())
     }
 
-    async fn secure(&self, url: &Url, connection: &mut Connection) -> Result<(), Failure> {
-        let tls = self.settings.tls.as_ref().ok_or(Failure::NoTls)?;
+    async fn secure(&self, url: &Url, connection: &mut Connection) -> Result<(), RequestFailure> {
+        let tls = self.settings.tls.as_ref().ok_or(RequestFailure::NoTls)?;
         let deadline: Tick = now().after(self.settings.connect_ms);
         // The certificate is verified against the host sent as SNI, even if that is an address.
         let session = tls.session(Some(url.host.as_bytes()), None);
-        let session = session.map_err(|failure| Failure::Handshake(failure.why))?;
+        let session = session.map_err(|failure| RequestFailure::Handshake(failure.why))?;
         let made = connection.shake_hands(session, deadline).await;
-        made.map_err(|failure| Failure::Handshake(failure.why))
+        made.map_err(|failure| RequestFailure::Handshake(failure.why))
     }
 }
 

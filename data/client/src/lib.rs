@@ -16,6 +16,6 @@ mod client;
 mod exchange;
 mod url;
 
-pub use answer::{Answer, Failure};
-pub use client::{Client, Naming, Outcome, Request, Settings};
+pub use answer::{HttpAnswer, RequestFailure};
+pub use client::{Client, ClientSettings, HostResolution, Request, RequestOutcome};
 pub use url::Url;

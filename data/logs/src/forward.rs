@@ -20,15 +20,15 @@ use std::time::Duration;
 use weir_events::Sink;
 use weir_model::Framing;
 use weir_net::{
-    ConnectError, ConnectOptions, ConnectPlan, Connection, Greeting, LinkTls, OwnedSource, Received, Sent,
-    Target,
+    ConnectError, ConnectOptions, ConnectPlan, ConnectTarget, Connection, Greeting, LinkTls, OwnedSource,
+    ReceiveOutcome, SendOutcome,
 };
 use weir_sched::{Class, Kind, TaskKey, Tick, sleep_until, wait, yield_now};
 use weir_sync::Published;
 use weir_sync::ring::{Progress, RingReader, Seek, Wait};
 use weir_sys::Address;
 
-use conversation::Conversation;
+use conversation::LogConversation;
 
 /// A server that gets a copy of a ring's contents.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub struct Forward {
     /// Whether messages wait to be sent to it.
     behind: AtomicBool,
     /// The state of its connection.
-    pub conversation: Conversation,
+    pub conversation: LogConversation,
     /// The task that sends, once it has started.
     sender: OnceLock<TaskKey>,
 }
@@ -77,7 +77,7 @@ impl Forward {
             line,
             tls: OnceLock::new(),
             behind: AtomicBool::new(false),
-            conversation: Conversation::default(),
+            conversation: LogConversation::default(),
             sender: OnceLock::new(),
         }
     }
@@ -163,7 +163,7 @@ async fn connect(forward: &Forward, to: &Address, moved: &impl Fn() -> bool) -> 
         socks4: line.socks4,
         source: line.source.as_source(),
         options: line.options,
-        ..ConnectPlan::to(Target::Address(to.clone()))
+        ..ConnectPlan::to(ConnectTarget::Address(to.clone()))
     };
     let mut connecting = plan.begin().ok()?;
     let look = || if forward.conversation.goes_on() && !moved() { Ok(()) } else { Err(GivenUp) };
@@ -226,16 +226,16 @@ impl Sender {
             let deadline = after(forward.line.server_timeout);
             while !self.outbox.is_empty() {
                 match connection.send(self.outbox.unsent(), false) {
-                    Sent::All => {
+                    SendOutcome::All => {
                         self.outbox.sent(self.outbox.unsent().len());
                         forward.conversation.succeeded();
                     }
-                    Sent::Part(count) if count > 0 => {
+                    SendOutcome::Part(count) if count > 0 => {
                         self.outbox.sent(count);
                         forward.conversation.succeeded();
                         break;
                     }
-                    Sent::Part(_)
+                    SendOutcome::Part(_)
                         if weir_sched::now() < deadline
                             && forward.conversation.goes_on()
                             && !moved()
@@ -269,12 +269,12 @@ const READ_AT_ONCE: usize = 1024;
 fn listen(connection: &mut Connection) -> bool {
     for _ in 0..MOST_READS {
         match connection.receive(READ_AT_ONCE) {
-            Received::Bytes(_) => {
+            ReceiveOutcome::Bytes(_) => {
                 let length = connection.input().len();
                 connection.consume(length);
             }
-            Received::Nothing => return true,
-            Received::End | Received::Full | Received::Failed(_) => return false,
+            ReceiveOutcome::Nothing => return true,
+            ReceiveOutcome::End | ReceiveOutcome::Full | ReceiveOutcome::Failed(_) => return false,
         }
     }
     // A server that sends without end is not a log server.

@@ -63,20 +63,20 @@ pub enum LogTransport {
 /// The servers that can take lines now.
 #[derive(Default)]
 struct Usable {
-    exits: Box<[Exit]>,
+    exits: Box<[LogExit]>,
     /// The counters of the backend; none before the log backend is attached.
     counters: Option<Arc<BackendCounters>>,
 }
 
 /// A server that can take lines now.
 #[derive(Debug)]
-struct Exit {
+struct LogExit {
     server: Arc<Server>,
-    way: Way,
+    way: ExitWay,
 }
 
 #[derive(Debug)]
-enum Way {
+enum ExitWay {
     Ring(Arc<Ring>),
     /// From the worker's own socket, to this address.
     Datagrams(Address),
@@ -131,7 +131,7 @@ impl LogBackend {
         }
         let exits = view.usable.iter().filter_map(|server| {
             let way = self.transport(server.key())?.way(destination(&server.address())?)?;
-            Some(Exit { server: Arc::clone(server), way })
+            Some(LogExit { server: Arc::clone(server), way })
         });
         self.usable.publish(Usable { exits: exits.collect(), counters: Some(Arc::clone(counters)) });
     }
@@ -166,10 +166,10 @@ impl LogServers for LogBackend {
         };
         let left = match exit.map(|exit| &exit.way) {
             None => Err(Errno::HOSTUNREACH),
-            Some(Way::Ring(ring)) if write_to_ring(ring, thread, line) => Ok(()),
-            Some(Way::Ring(_)) => Err(Errno::AGAIN),
-            Some(Way::Datagrams(to)) => sockets.send_to(line, to),
-            Some(Way::DatagramsFrom(from, to)) => socket::send_to(from, line, to).map(drop),
+            Some(ExitWay::Ring(ring)) if write_to_ring(ring, thread, line) => Ok(()),
+            Some(ExitWay::Ring(_)) => Err(Errno::AGAIN),
+            Some(ExitWay::Datagrams(to)) => sockets.send_to(line, to),
+            Some(ExitWay::DatagramsFrom(from, to)) => socket::send_to(from, line, to).map(drop),
         };
         if let Some(counters) = &usable.counters {
             count(counters, exit.map(|exit| &*exit.server), thread, line.len() as u64, left.is_ok());
@@ -208,14 +208,14 @@ impl LogTransport {
         LogTransport::Datagrams { source, socket: OnceLock::new() }
     }
 
-    fn way(&self, to: Address) -> Option<Way> {
+    fn way(&self, to: Address) -> Option<ExitWay> {
         match self {
-            LogTransport::Ring { ring, .. } => Some(Way::Ring(Arc::clone(ring))),
-            LogTransport::Datagrams { source: None, .. } => Some(Way::Datagrams(to)),
-            LogTransport::Datagrams { source: Some(_), .. } if to.is_unix() => Some(Way::Datagrams(to)),
+            LogTransport::Ring { ring, .. } => Some(ExitWay::Ring(Arc::clone(ring))),
+            LogTransport::Datagrams { source: None, .. } => Some(ExitWay::Datagrams(to)),
+            LogTransport::Datagrams { source: Some(_), .. } if to.is_unix() => Some(ExitWay::Datagrams(to)),
             LogTransport::Datagrams { source: Some(source), socket } => {
                 let from = socket.get_or_init(|| open(source, to.family()).map(Arc::new)).as_ref().ok()?;
-                Some(Way::DatagramsFrom(Arc::clone(from), to))
+                Some(ExitWay::DatagramsFrom(Arc::clone(from), to))
             }
         }
     }

@@ -3,12 +3,15 @@
 use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
 
-use weir_assemble::{Events, NameServersPlan, Options, Parsed, PeersPlan, Resolver, SavedStates};
+use weir_assemble::{
+    EventSinks, LoadedConfiguration, NameServersPlan, PeersPlan, ProcessValues, Resolver, SavedStates,
+};
 use weir_backend::{
-    Backend, BackendCounter, Change, OperationalState, RequestedState, ServerCounter, ServerKey, WeightChange,
+    Backend, BackendCounter, OperationalState, RequestedState, ServerChange, ServerCounter, ServerKey,
+    WeightChange,
 };
 use weir_expr::TimeZone;
-use weir_stream::instance::{Identity, Instance};
+use weir_stream::instance::{Instance, InstanceIdentity};
 use weir_syntax::{Environment, NoFiles, SharedFiles, SourceMap, StaticFeatures};
 
 use weir_events::{
@@ -55,12 +58,12 @@ impl TestBackend {
         self.instance.proxies[0].servers()
     }
 
-    fn change(&self, server: u32, change: Change) {
+    fn change(&self, server: u32, change: ServerChange) {
         self.backend().change(ServerKey::configured(server), change, 0).expect("it is there");
     }
 
     fn disable(&self, server: u32) {
-        self.change(server, Change::State(RequestedState::Maintenance));
+        self.change(server, ServerChange::State(RequestedState::Maintenance));
     }
 
     fn send(&mut self, text: &str) -> Sent {
@@ -92,12 +95,12 @@ fn with(lines: &'static str, work: impl FnOnce(&mut TestBackend) + Send + 'stati
 #[test]
 fn servers_take_turns_whatever_their_weights() {
     with(" balance roundrobin", |backend| {
-        backend.change(A, Change::Weight(WeightChange::Absolute(200)));
+        backend.change(A, ServerChange::Weight(WeightChange::Absolute(200)));
         assert_eq!(backend.hear(&["x"; 6]), "abcabc");
         backend.disable(B);
         assert_eq!(backend.hear(&["x"; 4]), "acac");
-        backend.change(A, Change::State(RequestedState::Drain));
-        backend.change(C, Change::Health(OperationalState::Stopped));
+        backend.change(A, ServerChange::State(RequestedState::Drain));
+        backend.change(C, ServerChange::Health(OperationalState::Stopped));
         assert_eq!((backend.hear(&["x"; 2]).as_str(), backend.sink.dropped()), ("--", 2));
     });
 }
@@ -118,9 +121,9 @@ fn hashes_lines_with_a_key_and_rotates_the_others() {
 fn leaves_a_sticky_server_only_when_it_is_unavailable() {
     with(" balance sticky", |backend| {
         assert_eq!(backend.hear(&["x"; 2]), "aa");
-        backend.change(A, Change::Health(OperationalState::Stopped));
+        backend.change(A, ServerChange::Health(OperationalState::Stopped));
         assert_eq!(backend.hear(&["x"; 2]), "bb");
-        backend.change(A, Change::Health(OperationalState::Running));
+        backend.change(A, ServerChange::Health(OperationalState::Running));
         assert_eq!(backend.hear(&["x"; 2]), "bb");
         backend.disable(B);
         assert_eq!(backend.hear(&["x"; 2]), "cc", "the first one stands behind it now");
@@ -164,20 +167,22 @@ impl Resolver for Nothing {
 }
 
 /// The instance of a configuration, and its event sinks.
-fn built(text: &str) -> (Instance, Events) {
+fn built(text: &str) -> (Instance, EventSinks) {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
     let config =
-        Parsed::read(&sources, &NoFiles, &StaticFeatures::default(), Environment::new()).outcome.config;
+        LoadedConfiguration::read(&sources, &NoFiles, &StaticFeatures::default(), Environment::new())
+            .outcome
+            .config;
     let events = weir_assemble::events(&config, &Nothing, false).expect("no names");
-    let identity = Identity {
+    let identity = InstanceIdentity {
         hostname: "host".into(),
         node: "host".into(),
         process_id: 1,
         started_us: 0,
         time_zone: TimeZone::fixed(0, "UTC"),
     };
-    let options = Options {
+    let options = ProcessValues {
         files: SharedFiles::default(),
         workers: 1,
         connections: 100,

@@ -17,4 +17,4 @@ mod mailer;
 mod smtp;
 
 pub use mailer::{Mailer, Mailers};
-pub use smtp::{Failure, Mail};
+pub use smtp::{DeliveryFailure, Mail};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_sched::{Class, Kind, caught};
 
-use crate::smtp::{self, Failure, Mail};
+use crate::smtp::{self, DeliveryFailure, Mail};
 
 /// The mail servers of a section.
 pub struct Mailers {
@@ -21,18 +21,18 @@ pub struct Mailer {
     pub address: SocketAddr,
     /// How long the delivery of one mail may take, in milliseconds.
     pub timeout_ms: u64,
-    report: Report,
-    waiting: Mutex<Waiting>,
+    report: MailerReport,
+    waiting: Mutex<MailQueue>,
     sent: AtomicU64,
     failed: AtomicU64,
     dropped: AtomicU64,
 }
 
 /// Called with messages for operators about a mailer.
-type Report = Box<dyn Fn(&str) + Send + Sync>;
+type MailerReport = Box<dyn Fn(&str) + Send + Sync>;
 
 #[derive(Default)]
-struct Waiting {
+struct MailQueue {
     mails: VecDeque<Arc<Mail>>,
     /// Whether a task delivers its mails.
     is_served: bool,
@@ -123,7 +123,7 @@ impl Mailer {
     async fn deliver_all(&self) {
         while let Some(mail) = self.next() {
             let outcome = caught(smtp::deliver(&mail, self.address, self.timeout_ms)).await;
-            match outcome.unwrap_or(Err(Failure::OurOwn)) {
+            match outcome.unwrap_or(Err(DeliveryFailure::OurOwn)) {
                 Ok(()) => {
                     self.sent.fetch_add(1, Relaxed);
                     self.waiting().is_failing = false;
@@ -147,7 +147,7 @@ impl Mailer {
         mail
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, MailQueue> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,7 +9,9 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use weir_net::{ConnectError, ConnectPlan, Connection, Fault, Greeting, Received, Target};
+use weir_net::{
+    ConnectError, ConnectPlan, ConnectTarget, Connection, ConnectionFault, Greeting, ReceiveOutcome,
+};
 use weir_sched::{Tick, now, wait};
 use weir_sys::Address;
 
@@ -30,9 +32,9 @@ pub struct Mail {
 
 /// Why a mail was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum DeliveryFailure {
     /// The connection could not be established, or it broke.
-    Connection(Fault),
+    Connection(ConnectionFault),
     /// The delivery timed out.
     TimedOut,
     /// The server closed the connection.
@@ -49,31 +51,31 @@ pub enum Failure {
     OurOwn,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for DeliveryFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Connection(fault) => write!(formatter, "{fault}"),
-            Failure::TimedOut => formatter.write_str("it took too long ('timeout mail')"),
-            Failure::Ended => formatter.write_str("the server closed the connection"),
-            Failure::Refused { command, reply } => {
+            DeliveryFailure::Connection(fault) => write!(formatter, "{fault}"),
+            DeliveryFailure::TimedOut => formatter.write_str("it took too long ('timeout mail')"),
+            DeliveryFailure::Ended => formatter.write_str("the server closed the connection"),
+            DeliveryFailure::Refused { command, reply } => {
                 write!(formatter, "the server answered '{reply}' to {command}")
             }
-            Failure::TooLong => formatter.write_str("the server's reply is too long"),
-            Failure::OurOwn => formatter.write_str("the delivery itself failed"),
+            DeliveryFailure::TooLong => formatter.write_str("the server's reply is too long"),
+            DeliveryFailure::OurOwn => formatter.write_str("the delivery itself failed"),
         }
     }
 }
 
 /// Delivers a mail within `timeout_ms` milliseconds.
-pub(crate) async fn deliver(mail: &Mail, to: SocketAddr, timeout_ms: u64) -> Result<(), Failure> {
+pub(crate) async fn deliver(mail: &Mail, to: SocketAddr, timeout_ms: u64) -> Result<(), DeliveryFailure> {
     let deadline = now().after(timeout_ms);
-    let plan = ConnectPlan::to(Target::Address(Address::Inet(to)));
-    let mut connecting = plan.begin().map_err(Failure::Connection)?;
+    let plan = ConnectPlan::to(ConnectTarget::Address(Address::Inet(to)));
+    let mut connecting = plan.begin().map_err(DeliveryFailure::Connection)?;
     connecting.stand(Greeting::default(), deadline, || Ok(())).await.map_err(|error| match error {
-        ConnectError::Failed(fault) => Failure::Connection(fault),
-        ConnectError::TimedOut => Failure::TimedOut,
+        ConnectError::Failed(fault) => DeliveryFailure::Connection(fault),
+        ConnectError::TimedOut => DeliveryFailure::TimedOut,
     })?;
-    let mut session = Session { connection: connecting.into_connection(), deadline };
+    let mut session = SmtpSession { connection: connecting.into_connection(), deadline };
     session.expect("the connection", "220").await?;
     session.say("HELO", &format!("HELO {}\r\n", one_line(&mail.host_name)), "250").await?;
     session.say("MAIL", &format!("MAIL FROM:<{}>\r\n", one_line(&mail.from)), "250").await?;
@@ -86,21 +88,29 @@ pub(crate) async fn deliver(mail: &Mail, to: SocketAddr, timeout_ms: u64) -> Res
 }
 
 /// A connection to a mail server.
-struct Session {
+struct SmtpSession {
     connection: Connection,
     deadline: Tick,
 }
 
-impl Session {
-    async fn say(&mut self, command: &'static str, line: &str, expected: &str) -> Result<(), Failure> {
+impl SmtpSession {
+    async fn say(
+        &mut self,
+        command: &'static str,
+        line: &str,
+        expected: &str,
+    ) -> Result<(), DeliveryFailure> {
         if self.connection.send_all(line.as_bytes(), self.deadline).await.is_none() {
-            return Err(self.connection.fault().map_or(Failure::TimedOut, Failure::Connection));
+            return Err(self
+                .connection
+                .fault()
+                .map_or(DeliveryFailure::TimedOut, DeliveryFailure::Connection));
         }
         self.expect(command, expected).await
     }
 
     /// Waits for a reply, which must have this code.
-    async fn expect(&mut self, command: &'static str, expected: &str) -> Result<(), Failure> {
+    async fn expect(&mut self, command: &'static str, expected: &str) -> Result<(), DeliveryFailure> {
         loop {
             let input = self.connection.input();
             if let Some((length, last)) = reply(input) {
@@ -112,17 +122,17 @@ impl Session {
                     .take(LONGEST_SHOWN_REPLY)
                     .collect();
                 self.connection.consume(length);
-                return if is_right { Ok(()) } else { Err(Failure::Refused { command, reply }) };
+                return if is_right { Ok(()) } else { Err(DeliveryFailure::Refused { command, reply }) };
             }
             match self.connection.receive(LONGEST_REPLY) {
-                Received::Bytes(_) => continue,
-                Received::Nothing => {}
-                Received::End => return Err(Failure::Ended),
-                Received::Full => return Err(Failure::TooLong),
-                Received::Failed(fault) => return Err(Failure::Connection(fault)),
+                ReceiveOutcome::Bytes(_) => continue,
+                ReceiveOutcome::Nothing => {}
+                ReceiveOutcome::End => return Err(DeliveryFailure::Ended),
+                ReceiveOutcome::Full => return Err(DeliveryFailure::TooLong),
+                ReceiveOutcome::Failed(fault) => return Err(DeliveryFailure::Connection(fault)),
             }
             if self.deadline <= now() {
-                return Err(Failure::TimedOut);
+                return Err(DeliveryFailure::TimedOut);
             }
             wait(self.deadline).await;
         }

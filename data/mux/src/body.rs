@@ -1,28 +1,28 @@
 //! Moves a body from one connection to the other.
 //!
 //! Bytes stay in the receiver's input buffer until the other side took them: nothing is copied. Received bytes are
-//! inspected once: depending on the body's [`Way`], they are counted, validated in their framing, or taken out of it
+//! inspected once: depending on the body's [`BodyWay`], they are counted, validated in their framing, or taken out of it
 //! ([`weir_h1::ChunkDecoder`]). After that they may leave (`ready.rs`).
 
 use weir_h1::{BodyFraming, ChunkDecoder};
 use weir_http::{BodySize, Head};
-use weir_net::{Fault, Received, Sent};
+use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 use weir_sys::Errno;
 
 use crate::connector::{Indirect, StreamConnector};
-use crate::ends::{Sink, Source};
+use crate::ends::{BodySink, BodySource};
 use crate::message::Message;
-use crate::progress::{Progress, Step};
+use crate::progress::{BodyDelta, BodyProgress};
 use crate::ready::ReadyBytes;
 use crate::service::LocalService;
-use crate::way::{Tail, Way};
+use crate::way::{BodyWay, Tail};
 
 /// Moves one body. Holds no bytes itself.
 #[derive(Debug)]
 pub struct BodyFlow {
-    pub(crate) framing: Framing,
+    pub(crate) framing: BodyRemainder,
     /// The mark of the end of the body.
-    end: End,
+    end: EndMark,
     /// The bytes that may leave.
     pub(crate) ready: ReadyBytes,
     payload: u64,
@@ -38,7 +38,7 @@ pub struct BodyFlow {
 const _: () = assert!(size_of::<BodyFlow>() <= 64);
 
 #[derive(Debug)]
-pub(crate) enum Framing {
+pub(crate) enum BodyRemainder {
     /// The number of bytes still to come.
     Length(u64),
     Chunked(ChunkDecoder),
@@ -49,13 +49,13 @@ pub(crate) enum Framing {
     Done,
 }
 
-impl Framing {
+impl BodyRemainder {
     /// How many bytes of pure payload may still come.
     pub(crate) fn awaited(&self) -> u64 {
         match self {
-            Framing::Length(left) => *left,
-            Framing::UntilClose => u64::MAX,
-            Framing::Chunked(_) | Framing::UntilEnd | Framing::Done => 0,
+            BodyRemainder::Length(left) => *left,
+            BodyRemainder::UntilClose => u64::MAX,
+            BodyRemainder::Chunked(_) | BodyRemainder::UntilEnd | BodyRemainder::Done => 0,
         }
     }
 
@@ -63,13 +63,13 @@ impl Framing {
     #[inline]
     fn take(&mut self, there: usize) -> usize {
         match self {
-            Framing::Done | Framing::Chunked(_) => 0,
-            Framing::UntilClose | Framing::UntilEnd => there,
-            Framing::Length(left) => {
+            BodyRemainder::Done | BodyRemainder::Chunked(_) => 0,
+            BodyRemainder::UntilClose | BodyRemainder::UntilEnd => there,
+            BodyRemainder::Length(left) => {
                 let taken = (there as u64).min(*left);
                 *left -= taken;
                 if *left == 0 {
-                    *self = Framing::Done;
+                    *self = BodyRemainder::Done;
                 }
                 taken as usize
             }
@@ -79,7 +79,7 @@ impl Framing {
 
 /// The mark of the end of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum EndMark {
     /// Its head: the message is without a body.
     Head,
     Length,
@@ -126,15 +126,15 @@ impl KeptBody {
         message: &mut Message,
         sink: &mut StreamConnector,
         scratch: &mut Vec<u8>,
-    ) -> Sent {
-        let way = Way::to(sink, &message.head);
+    ) -> SendOutcome {
+        let way = BodyWay::to(sink, &message.head);
         message.send_framed(sink, way, (&self.payload, &self.trailers), scratch, false)
     }
 }
 
 /// The result of a call of [`BodyFlow::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
+pub enum FlowState {
     /// The whole body was moved.
     Done,
     /// The source lacks bytes now.
@@ -151,20 +151,23 @@ pub enum Flow {
     Malformed,
     Refused,
     /// One side's connection broke.
-    Failed(Side, Fault),
+    Failed(FlowSide, ConnectionFault),
 }
 
-impl Flow {
+impl FlowState {
     /// Whether the flow has ended, normally or by a fault.
     #[inline]
     pub fn is_over(self) -> bool {
-        !matches!(self, Flow::AwaitSource | Flow::AwaitSink | Flow::Withheld | Flow::Yield)
+        !matches!(
+            self,
+            FlowState::AwaitSource | FlowState::AwaitSink | FlowState::Withheld | FlowState::Yield
+        )
     }
 }
 
 /// The two ends of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum FlowSide {
     /// Where the body comes from.
     Source,
     Sink,
@@ -184,7 +187,7 @@ impl BodyFlow {
 
     /// A flow of payload without framing: its source announces the end.
     pub fn made() -> Self {
-        BodyFlow { framing: Framing::UntilEnd, end: End::Message, ..BodyFlow::done() }
+        BodyFlow { framing: BodyRemainder::UntilEnd, end: EndMark::Message, ..BodyFlow::done() }
     }
 
     /// A flow of all bytes until the source ends.
@@ -199,16 +202,16 @@ impl BodyFlow {
 
     fn new(framing: BodyFraming) -> Self {
         let end = match framing {
-            BodyFraming::None => End::Head,
-            BodyFraming::Length(_) => End::Length,
-            BodyFraming::Chunked => End::Chunk,
-            BodyFraming::UntilClose | BodyFraming::Tunnel => End::Close,
+            BodyFraming::None => EndMark::Head,
+            BodyFraming::Length(_) => EndMark::Length,
+            BodyFraming::Chunked => EndMark::Chunk,
+            BodyFraming::UntilClose | BodyFraming::Tunnel => EndMark::Close,
         };
         let framing = match framing {
-            BodyFraming::None => Framing::Done,
-            BodyFraming::Length(length) => Framing::Length(length),
-            BodyFraming::Chunked => Framing::Chunked(ChunkDecoder::new()),
-            BodyFraming::UntilClose | BodyFraming::Tunnel => Framing::UntilClose,
+            BodyFraming::None => BodyRemainder::Done,
+            BodyFraming::Length(length) => BodyRemainder::Length(length),
+            BodyFraming::Chunked => BodyRemainder::Chunked(ChunkDecoder::new()),
+            BodyFraming::UntilClose | BodyFraming::Tunnel => BodyRemainder::UntilClose,
         };
         BodyFlow {
             framing,
@@ -236,18 +239,18 @@ impl BodyFlow {
     #[inline]
     pub fn aim(&mut self, sink: &StreamConnector, head: &Head, is_filtered: bool) {
         let ReadyBytes { way, count, .. } = self.ready;
-        let is_untouched = matches!(way, Way::Open | Way::Wire) && count == 0 && self.payload == 0;
-        debug_assert!(is_untouched || way != Way::Wire, "it was rewound");
-        self.ready.way = match Way::to(sink, head) {
-            Way::Chunks(_) if self.end == End::Chunk && is_untouched && !is_filtered => Way::Wire,
-            _ if self.end == End::Head => Way::Payload,
+        let is_untouched = matches!(way, BodyWay::Open | BodyWay::Wire) && count == 0 && self.payload == 0;
+        debug_assert!(is_untouched || way != BodyWay::Wire, "it was rewound");
+        self.ready.way = match BodyWay::to(sink, head) {
+            BodyWay::Chunks(_) if self.end == EndMark::Chunk && is_untouched && !is_filtered => BodyWay::Wire,
+            _ if self.end == EndMark::Head => BodyWay::Payload,
             to => to,
         };
     }
 
     /// Inspects the body again for another attempt, maybe with another way: none of its bytes have left.
     pub fn rewind(&mut self) {
-        if self.ready.way == Way::Wire {
+        if self.ready.way == BodyWay::Wire {
             let ready = ReadyBytes { drops_trailers: self.ready.drops_trailers, ..ReadyBytes::NONE };
             *self = BodyFlow { ready, ..BodyFlow::new(BodyFraming::Chunked) };
         }
@@ -255,13 +258,13 @@ impl BodyFlow {
 
     /// The tail of the ready bytes; `whole` if they contain all payload.
     #[inline]
-    fn tail<S: Source>(&self, source: &S, whole: bool) -> Tail {
+    fn tail<S: BodySource>(&self, source: &S, whole: bool) -> Tail {
         match self.framing {
-            Framing::Done => Tail {
+            BodyRemainder::Done => Tail {
                 ends: whole && (self.ready.drops_trailers || self.ready.trailers.is_empty()),
                 closes: self.ready.ends_sink,
             },
-            Framing::UntilClose => Tail { ends: false, closes: source.peer_closed() },
+            BodyRemainder::UntilClose => Tail { ends: false, closes: source.peer_closed() },
             _ => Tail::default(),
         }
     }
@@ -273,7 +276,7 @@ impl BodyFlow {
 
     /// Whether the sink knows the end of the body only by the end of its connection.
     pub fn ends_by_closing(&self) -> bool {
-        self.end == End::Close && !matches!(self.ready.way, Way::Chunks(_))
+        self.end == EndMark::Close && !matches!(self.ready.way, BodyWay::Chunks(_))
     }
 
     /// Whether so much payload may still come that a pipe costs less than a buffer.
@@ -298,14 +301,14 @@ impl BodyFlow {
     /// own.
     #[inline]
     pub fn is_done(&self) -> bool {
-        let has_left = self.ready.count == 0 && matches!(self.framing, Framing::Done);
-        has_left && (!self.is_delimited() || self.ready.end_sent || self.ready.way == Way::Wire)
+        let has_left = self.ready.count == 0 && matches!(self.framing, BodyRemainder::Done);
+        has_left && (!self.is_delimited() || self.ready.end_sent || self.ready.way == BodyWay::Wire)
     }
 
     /// Whether the last byte was seen, even if it has not left.
     #[inline]
     pub fn is_complete(&self) -> bool {
-        matches!(self.framing, Framing::Done)
+        matches!(self.framing, BodyRemainder::Done)
     }
 
     /// Payload bytes seen so far, without framing.
@@ -324,8 +327,8 @@ impl BodyFlow {
     }
 
     #[inline]
-    fn inspect_input<S: Source>(&mut self, source: &mut S) -> bool {
-        if let Framing::Chunked(_) = self.framing {
+    fn inspect_input<S: BodySource>(&mut self, source: &mut S) -> bool {
+        if let BodyRemainder::Chunked(_) = self.framing {
             return self.inspect_chunks(source);
         }
         self.measure(source);
@@ -347,7 +350,7 @@ impl BodyFlow {
         scratch: &mut Vec<u8>,
         closes: bool,
         waits: bool,
-    ) -> Sent {
+    ) -> SendOutcome {
         let body = self.ready.leaving();
         let taken = body.min(SENT_WITH_HEAD);
         if taken == 0 {
@@ -362,7 +365,7 @@ impl BodyFlow {
         let sent = match sink {
             StreamConnector::Indirect(Indirect::Shared(shared)) => {
                 match shared.send_message(&message.head, message.bytes()) {
-                    Sent::All => shared.send_pending(bytes, tail.ends),
+                    SendOutcome::All => shared.send_pending(bytes, tail.ends),
                     other => other,
                 }
             }
@@ -374,7 +377,7 @@ impl BodyFlow {
                 sink.send_head(scratch, if is_last { closes } else { waits })
             }
         };
-        if !matches!(sent, Sent::Failed(_)) {
+        if !matches!(sent, SendOutcome::Failed(_)) {
             source.consume(taken);
             self.ready.left(taken);
             self.ready.with_head = true;
@@ -385,12 +388,12 @@ impl BodyFlow {
     /// Whether its end is marked, and not announced by a length or its source's end.
     #[inline]
     pub fn is_delimited(&self) -> bool {
-        matches!(self.end, End::Chunk | End::Message)
+        matches!(self.end, EndMark::Chunk | EndMark::Message)
     }
 
     /// Whether it lasts until its source ends.
     pub fn ends_with_source(&self) -> bool {
-        self.end == End::Close
+        self.end == EndMark::Close
     }
 
     /// The payload among the ready bytes.
@@ -406,15 +409,15 @@ impl BodyFlow {
     }
 
     /// The progress of the body.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> BodyProgress {
         let trailers_received = u64::from(self.trailer_bytes);
         let trailers_sent = match self.ready.drops_trailers {
             true => 0,
             false => trailers_received.saturating_sub(self.ready.trailers.len() as u64),
         };
         // Trailers count as framing where they leave in their own.
-        let held = if self.ready.way == Way::Wire { self.ready() } else { self.ready.leaving() };
-        Progress {
+        let held = if self.ready.way == BodyWay::Wire { self.ready() } else { self.ready.leaving() };
+        BodyProgress {
             received: self.payload,
             // The ready bytes end with bytes of the body, but may begin with a head, which was not counted.
             sent: (self.payload + self.framing_bytes).saturating_sub(held as u64),
@@ -427,15 +430,16 @@ impl BodyFlow {
 
     /// The changes since the last traced totals; empty for a message without a body. `held` bytes left the
     /// source and did not reach the sink yet.
-    pub(crate) fn step(&mut self, reported: &mut Option<Progress>, held: usize) -> Step {
+    pub(crate) fn step(&mut self, reported: &mut Option<BodyProgress>, held: usize) -> BodyDelta {
         let now = self.progress();
-        let now = Progress { sent: now.sent.saturating_sub(held as u64), done: now.done && held == 0, ..now };
-        let ended = self.end == End::Head;
-        let first = Progress { complete: ended, done: ended, ..Progress::default() };
-        let step = Step {
+        let now =
+            BodyProgress { sent: now.sent.saturating_sub(held as u64), done: now.done && held == 0, ..now };
+        let ended = self.end == EndMark::Head;
+        let first = BodyProgress { complete: ended, done: ended, ..BodyProgress::default() };
+        let step = BodyDelta {
             with_head: self.ready.with_head,
             ends_sink: self.ready.ends_sink,
-            ..Step::between(reported.get_or_insert(first), now)
+            ..BodyDelta::between(reported.get_or_insert(first), now)
         };
         // True as long as the head is among the ready bytes.
         self.ready.with_head &= u64::from(self.ready.count) > self.payload + self.framing_bytes;
@@ -444,11 +448,11 @@ impl BodyFlow {
 
     /// Moves as many bytes as possible without waiting.
     #[inline]
-    pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
+    pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> FlowState {
         if let (StreamConnector::Own(source), StreamConnector::Own(sink)) = (&mut *source, &mut *sink) {
             // Usually one of the two directions has nothing to do: that is checked without a call.
             if self.ready.count == 0 && !self.is_complete() && source.is_quiet() && !sink.has_pending() {
-                return Flow::AwaitSource;
+                return FlowState::AwaitSource;
             }
             return self.advance_between(source, sink);
         }
@@ -457,34 +461,36 @@ impl BodyFlow {
 
     /// Reads and drops the available part of the body.
     #[cold]
-    pub fn discard(&mut self, source: &mut StreamConnector) -> Flow {
+    pub fn discard(&mut self, source: &mut StreamConnector) -> FlowState {
         match source {
             StreamConnector::Own(own) => self.discard_from(own),
             StreamConnector::Indirect(Indirect::Shared(shared)) => self.discard_from(shared),
-            StreamConnector::Indirect(_) => Flow::Failed(Side::Source, Fault::Io(Errno::PIPE)),
+            StreamConnector::Indirect(_) => {
+                FlowState::Failed(FlowSide::Source, ConnectionFault::Io(Errno::PIPE))
+            }
         }
     }
 
-    fn discard_from<S: Source>(&mut self, source: &mut S) -> Flow {
+    fn discard_from<S: BodySource>(&mut self, source: &mut S) -> FlowState {
         for _ in 0..ROUNDS {
             if !source.input().is_empty() && !self.is_complete() && !self.inspect_input(source) {
-                return Flow::Malformed;
+                return FlowState::Malformed;
             }
             source.consume(self.ready());
             self.ready.left(self.ready());
             if self.is_complete() {
-                return Flow::Done;
+                return FlowState::Done;
             }
             if let Some(stop) = self.receive_more(source) {
                 return stop;
             }
         }
-        Flow::Yield
+        FlowState::Yield
     }
 
     /// The same where the source or the sink is not a connection of its own.
     #[inline(never)]
-    fn advance_others(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
+    fn advance_others(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> FlowState {
         match (source, sink) {
             (StreamConnector::Own(source), StreamConnector::Indirect(Indirect::Shared(sink))) => {
                 self.advance_between(source, sink)
@@ -498,39 +504,39 @@ impl BodyFlow {
             ) => self.advance_between(source, sink),
             (StreamConnector::Indirect(Indirect::Local(service)), sink) => self.advance_made(service, sink),
             // A service cannot receive a body, and a closed connector cannot send one.
-            _ => Flow::Failed(Side::Sink, Fault::Io(Errno::PIPE)),
+            _ => FlowState::Failed(FlowSide::Sink, ConnectionFault::Io(Errno::PIPE)),
         }
     }
 
-    fn advance_between<S: Source, K: Sink>(&mut self, source: &mut S, sink: &mut K) -> Flow {
+    fn advance_between<S: BodySource, K: BodySink>(&mut self, source: &mut S, sink: &mut K) -> FlowState {
         for _ in 0..ROUNDS {
             let mut leaving = self.ready.leaving();
             if leaving == 0 && source.input().len() > self.ready() && !self.is_complete() {
                 if !self.inspect_input(source) {
-                    return Flow::Malformed;
+                    return FlowState::Malformed;
                 }
                 leaving = self.ready.leaving();
             }
             if leaving > 0 {
                 let tail = self.tail(source, true);
                 match sink.send(&mut self.ready.way, &source.input()[..leaving], tail) {
-                    Sent::All => {
+                    SendOutcome::All => {
                         source.consume(leaving);
                         self.ready.left(leaving);
                     }
-                    Sent::Part(done) => {
+                    SendOutcome::Part(done) => {
                         source.consume(done);
                         self.ready.left(done);
                         if sink.is_slow() {
                             self.small_pieces = SMALL_PIECES;
                         }
-                        return Flow::AwaitSink;
+                        return FlowState::AwaitSink;
                     }
-                    Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
+                    SendOutcome::Failed(fault) => return FlowState::Failed(FlowSide::Sink, fault),
                 }
                 continue;
             }
-            if self.ready.count > 0 && self.ready.way == Way::Wire {
+            if self.ready.count > 0 && self.ready.way == BodyWay::Wire {
                 let behind = self.ready.trailers.len();
                 source.consume(behind);
                 self.ready.left(behind);
@@ -543,25 +549,25 @@ impl BodyFlow {
             // Nothing is received while a head still waits to leave.
             if sink.has_pending() {
                 match sink.flush(false) {
-                    Sent::All => {}
-                    Sent::Part(_) => return Flow::AwaitSink,
-                    Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
+                    SendOutcome::All => {}
+                    SendOutcome::Part(_) => return FlowState::AwaitSink,
+                    SendOutcome::Failed(fault) => return FlowState::Failed(FlowSide::Sink, fault),
                 }
             }
             // Nor while received bytes could not leave, if all of them are payload: the end of other bodies needs no window.
-            if sink.is_full(matches!(self.framing, Framing::Length(_))) {
-                return Flow::AwaitSink;
+            if sink.is_full(matches!(self.framing, BodyRemainder::Length(_))) {
+                return FlowState::AwaitSink;
             }
             if let Some(stop) = self.receive_more(source) {
                 return stop;
             }
         }
-        Flow::Yield
+        FlowState::Yield
     }
 
     /// All payload has left: the end of the message follows.
     #[inline]
-    fn finish_between<S: Source, K: Sink>(&mut self, source: &mut S, sink: &mut K) -> Flow {
+    fn finish_between<S: BodySource, K: BodySink>(&mut self, source: &mut S, sink: &mut K) -> FlowState {
         self.ready.end_sent = true;
         let (count, go_on) = self.ready.trailers();
         let sent = match count {
@@ -575,79 +581,79 @@ impl BodyFlow {
             }
         };
         match sent {
-            Sent::All => Flow::Done,
-            Sent::Part(_) => Flow::AwaitSink,
-            Sent::Failed(fault) => Flow::Failed(Side::Sink, fault),
+            SendOutcome::All => FlowState::Done,
+            SendOutcome::Part(_) => FlowState::AwaitSink,
+            SendOutcome::Failed(fault) => FlowState::Failed(FlowSide::Sink, fault),
         }
     }
 
     /// Receives; returns why the flow stops, if it does.
     #[inline(always)]
-    fn receive_more<S: Source>(&mut self, source: &mut S) -> Option<Flow> {
+    fn receive_more<S: BodySource>(&mut self, source: &mut S) -> Option<FlowState> {
         match self.receive(source) {
-            Received::Bytes(_) => None,
-            Received::Nothing => Some(Flow::AwaitSource),
-            Received::End => match self.framing {
-                Framing::UntilClose | Framing::UntilEnd => {
-                    self.framing = Framing::Done;
+            ReceiveOutcome::Bytes(_) => None,
+            ReceiveOutcome::Nothing => Some(FlowState::AwaitSource),
+            ReceiveOutcome::End => match self.framing {
+                BodyRemainder::UntilClose | BodyRemainder::UntilEnd => {
+                    self.framing = BodyRemainder::Done;
                     None
                 }
-                _ => Some(Flow::Truncated),
+                _ => Some(FlowState::Truncated),
             },
             // The framing of a chunk does not fit the buffer: the decoder bounds framing, so this is invalid.
-            Received::Full => Some(Flow::Malformed),
-            Received::Failed(fault) => Some(Flow::Failed(Side::Source, fault)),
+            ReceiveOutcome::Full => Some(FlowState::Malformed),
+            ReceiveOutcome::Failed(fault) => Some(FlowState::Failed(FlowSide::Source, fault)),
         }
     }
 
     /// Moves the next piece from a service, after the sink took the former one. Other tasks run between two pieces: making
     /// one takes as long as a few small requests.
-    fn advance_made(&mut self, service: &mut LocalService, sink: &mut StreamConnector) -> Flow {
+    fn advance_made(&mut self, service: &mut LocalService, sink: &mut StreamConnector) -> FlowState {
         match sink.flush(false) {
-            Sent::All => {}
-            Sent::Part(_) => return Flow::AwaitSink,
-            Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
+            SendOutcome::All => {}
+            SendOutcome::Part(_) => return FlowState::AwaitSink,
+            SendOutcome::Failed(fault) => return FlowState::Failed(FlowSide::Sink, fault),
         }
         match service.receive() {
-            Received::Bytes(count) => self.payload += count as u64,
-            Received::Nothing => return Flow::AwaitSource,
+            ReceiveOutcome::Bytes(count) => self.payload += count as u64,
+            ReceiveOutcome::Nothing => return FlowState::AwaitSource,
             _ => {}
         }
         if service.ended() {
-            self.framing = Framing::Done;
+            self.framing = BodyRemainder::Done;
         }
         let tail = Tail { ends: self.is_complete(), closes: self.is_complete() && self.ready.ends_sink };
         let length = service.output().len();
         let sent = match sink.send_body(&mut self.ready.way, service.output(), tail) {
-            Sent::All => {
+            SendOutcome::All => {
                 service.consume(length);
                 if !self.is_complete() {
-                    return Flow::Yield;
+                    return FlowState::Yield;
                 }
                 self.ready.end_sent = true;
                 sink.finish_body(&mut self.ready.way, b"", self.ready.ends_sink)
             }
-            Sent::Part(count) => {
+            SendOutcome::Part(count) => {
                 service.consume(count);
-                return Flow::AwaitSink;
+                return FlowState::AwaitSink;
             }
             failed => failed,
         };
         match sent {
-            Sent::All => Flow::Done,
-            Sent::Part(_) => Flow::AwaitSink,
-            Sent::Failed(fault) => Flow::Failed(Side::Sink, fault),
+            SendOutcome::All => FlowState::Done,
+            SendOutcome::Part(_) => FlowState::AwaitSink,
+            SendOutcome::Failed(fault) => FlowState::Failed(FlowSide::Sink, fault),
         }
     }
 
     /// Bytes that a slow sink does not take stay here: then at most a buffer is received.
     #[inline]
-    fn receive<S: Source>(&mut self, source: &mut S) -> Received {
+    fn receive<S: BodySource>(&mut self, source: &mut S) -> ReceiveOutcome {
         if self.small_pieces == 0 {
             return source.receive_bulk();
         }
         let received = source.receive_piece();
-        if let Received::Bytes(count) = received {
+        if let ReceiveOutcome::Bytes(count) = received {
             self.small_pieces = self.small_pieces.saturating_sub(count.div_ceil(1024) as u16);
         }
         received
@@ -655,14 +661,14 @@ impl BodyFlow {
 
     /// Counts the input after the ready bytes.
     #[inline]
-    fn measure<S: Source>(&mut self, source: &S) {
+    fn measure<S: BodySource>(&mut self, source: &S) {
         let there = source.input().len() - self.ready();
         let trailers = source.trailers().min(there);
         self.count_seen(there - trailers);
-        if let Framing::UntilEnd = self.framing
+        if let BodyRemainder::UntilEnd = self.framing
             && source.at_end()
         {
-            self.framing = Framing::Done;
+            self.framing = BodyRemainder::Done;
             if trailers > 0 {
                 self.ready.add_trailers(self.ready()..self.ready() + trailers);
                 self.trailer_bytes = trailers as u32;
@@ -679,13 +685,13 @@ impl BodyFlow {
     }
 
     /// Validates or decodes the chunks after the ready bytes; false if the coding is invalid.
-    fn inspect_chunks<S: Source>(&mut self, source: &mut S) -> bool {
+    fn inspect_chunks<S: BodySource>(&mut self, source: &mut S) -> bool {
         let ready = self.ready();
-        let Framing::Chunked(decoder) = &mut self.framing else { return true };
-        if self.ready.way == Way::Open {
-            self.ready.way = Way::Payload;
+        let BodyRemainder::Chunked(decoder) = &mut self.framing else { return true };
+        if self.ready.way == BodyWay::Open {
+            self.ready.way = BodyWay::Payload;
         }
-        let is_wire = self.ready.way == Way::Wire;
+        let is_wire = self.ready.way == BodyWay::Wire;
         let found = source.shorten_input(ready, |bytes| {
             let found = if is_wire { decoder.validate(bytes) } else { decoder.decode(bytes, ready == 0) };
             let removed = found.as_ref().map_or(0, |advance| advance.removed);
@@ -703,7 +709,7 @@ impl BodyFlow {
             self.framing_bytes += (advance.consumed - advance.payload) as u64;
         }
         if advance.done {
-            self.framing = Framing::Done;
+            self.framing = BodyRemainder::Done;
         }
         true
     }

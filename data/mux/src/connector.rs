@@ -15,8 +15,8 @@
 
 mod indirect;
 
-use weir_net::connection::Fill;
-use weir_net::{Connection, Fault, Received, Sent};
+use weir_net::connection::BufferFill;
+use weir_net::{Connection, ConnectionFault, ReceiveOutcome, SendOutcome};
 use weir_sched::{Descriptor, Tick};
 use weir_sys::tcp_info::{TcpInfo, tcp_info};
 use weir_sys::{Address, Errno, socket};
@@ -121,7 +121,7 @@ impl StreamConnector {
 
     /// Receives more, so that at most `limit` bytes are held.
     #[inline]
-    pub fn receive(&mut self, limit: usize) -> Received {
+    pub fn receive(&mut self, limit: usize) -> ReceiveOutcome {
         match self {
             StreamConnector::Own(own) => own.receive(limit),
             StreamConnector::Indirect(other) => other.receive(limit),
@@ -130,16 +130,16 @@ impl StreamConnector {
 
     /// Sends a head of HTTP/1 with the bytes after it. The connection keeps the bytes that do not fit. Other kinds take no bytes.
     #[inline]
-    pub(crate) fn send_head(&mut self, head: &[u8], more: bool) -> Sent {
+    pub(crate) fn send_head(&mut self, head: &[u8], more: bool) -> SendOutcome {
         match self {
             StreamConnector::Own(own) => own.send_head(head, more),
-            StreamConnector::Indirect(_) => Sent::Failed(Fault::Io(Errno::PIPE)),
+            StreamConnector::Indirect(_) => SendOutcome::Failed(ConnectionFault::Io(Errno::PIPE)),
         }
     }
 
     /// Sends the pending bytes.
     #[inline]
-    pub fn flush(&mut self, more: bool) -> Sent {
+    pub fn flush(&mut self, more: bool) -> SendOutcome {
         match self {
             StreamConnector::Own(own) => own.flush(more),
             StreamConnector::Indirect(other) => other.flush(),
@@ -217,7 +217,7 @@ impl StreamConnector {
 
     /// The fault that broke it, if any.
     #[inline]
-    pub fn fault(&self) -> Option<Fault> {
+    pub fn fault(&self) -> Option<ConnectionFault> {
         match self {
             StreamConnector::Own(own) => own.fault(),
             StreamConnector::Indirect(other) => other.fault(),
@@ -226,7 +226,7 @@ impl StreamConnector {
 
     /// The fault of the underlying connection, if it broke. The reset of one stream is not a fault of a shared
     /// connection.
-    pub fn fault_of_connection(&self) -> Option<Fault> {
+    pub fn fault_of_connection(&self) -> Option<ConnectionFault> {
         match self.shared() {
             Some(shared) => shared.multiplexer().fault_of_connection(),
             None => self.fault(),
@@ -337,8 +337,8 @@ impl StreamConnector {
     }
 
     /// How full its buffers are.
-    pub fn fill(&self) -> Fill {
-        self.connection().map_or_else(Fill::default, Connection::fill)
+    pub fn fill(&self) -> BufferFill {
+        self.connection().map_or_else(BufferFill::default, Connection::fill)
     }
 
     /// Its state in words, for traces.

@@ -1,18 +1,18 @@
 //! The two ends of a flow: where a body comes from, and where it goes.
 
-use weir_net::{Connection, Received, Sent};
+use weir_net::{Connection, ReceiveOutcome, SendOutcome};
 
 use crate::connector::{Indirect, StreamConnector};
 use crate::multiplexer::SharedStream;
-use crate::way::{Tail, Way};
+use crate::way::{BodyWay, Tail};
 
 /// The source of a body: a connection of its own, or a stream of a shared one.
-pub(crate) trait Source {
+pub(crate) trait BodySource {
     fn input(&self) -> &[u8];
     fn consume(&mut self, count: usize);
     fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R;
-    fn receive_bulk(&mut self) -> Received;
-    fn receive_piece(&mut self) -> Received;
+    fn receive_bulk(&mut self) -> ReceiveOutcome;
+    fn receive_piece(&mut self) -> ReceiveOutcome;
     fn peer_closed(&self) -> bool;
     /// The size of the trailers at the end of the input, if the engine below knows them.
     fn trailers(&self) -> usize;
@@ -20,7 +20,7 @@ pub(crate) trait Source {
     fn at_end(&self) -> bool;
 }
 
-impl Source for Connection {
+impl BodySource for Connection {
     #[inline]
     fn input(&self) -> &[u8] {
         Connection::input(self)
@@ -37,12 +37,12 @@ impl Source for Connection {
     }
 
     #[inline]
-    fn receive_bulk(&mut self) -> Received {
+    fn receive_bulk(&mut self) -> ReceiveOutcome {
         Connection::receive_bulk(self)
     }
 
     #[inline]
-    fn receive_piece(&mut self) -> Received {
+    fn receive_piece(&mut self) -> ReceiveOutcome {
         Connection::receive_piece(self)
     }
 
@@ -62,7 +62,7 @@ impl Source for Connection {
     }
 }
 
-impl Source for SharedStream {
+impl BodySource for SharedStream {
     fn input(&self) -> &[u8] {
         SharedStream::input(self)
     }
@@ -76,11 +76,11 @@ impl Source for SharedStream {
         edit(&mut []).0
     }
 
-    fn receive_bulk(&mut self) -> Received {
+    fn receive_bulk(&mut self) -> ReceiveOutcome {
         self.receive(usize::MAX)
     }
 
-    fn receive_piece(&mut self) -> Received {
+    fn receive_piece(&mut self) -> ReceiveOutcome {
         self.receive(usize::MAX)
     }
 
@@ -99,30 +99,30 @@ impl Source for SharedStream {
 }
 
 /// The sink of a body.
-pub(crate) trait Sink {
+pub(crate) trait BodySink {
     /// Sends bytes of a body on its way, as many as fit now.
-    fn send(&mut self, way: &mut Way, bytes: &[u8], tail: Tail) -> Sent;
-    fn flush(&mut self, more: bool) -> Sent;
+    fn send(&mut self, way: &mut BodyWay, bytes: &[u8], tail: Tail) -> SendOutcome;
+    fn flush(&mut self, more: bool) -> SendOutcome;
     fn has_pending(&self) -> bool;
     /// Sends the end of the message, once, and flushes.
-    fn finish(&mut self, way: &mut Way, trailers: &[u8], closes: bool) -> Sent;
+    fn finish(&mut self, way: &mut BodyWay, trailers: &[u8], closes: bool) -> SendOutcome;
     /// Whether it accepts nothing now, or no payload. The task is woken when it does.
     fn is_full(&mut self, payload: bool) -> bool;
     /// Whether a sink that did not take all bytes waits for its peer.
     fn is_slow(&self) -> bool;
 }
 
-impl Sink for Connection {
+impl BodySink for Connection {
     #[inline]
-    fn send(&mut self, way: &mut Way, bytes: &[u8], tail: Tail) -> Sent {
+    fn send(&mut self, way: &mut BodyWay, bytes: &[u8], tail: Tail) -> SendOutcome {
         match way {
-            Way::Chunks(chunks) => chunks.send(self, bytes, tail),
+            BodyWay::Chunks(chunks) => chunks.send(self, bytes, tail),
             _ => Connection::send(self, bytes, tail.closes),
         }
     }
 
     #[inline]
-    fn flush(&mut self, more: bool) -> Sent {
+    fn flush(&mut self, more: bool) -> SendOutcome {
         Connection::flush(self, more)
     }
 
@@ -132,9 +132,9 @@ impl Sink for Connection {
     }
 
     #[inline]
-    fn finish(&mut self, way: &mut Way, trailers: &[u8], closes: bool) -> Sent {
+    fn finish(&mut self, way: &mut BodyWay, trailers: &[u8], closes: bool) -> SendOutcome {
         match way {
-            Way::Chunks(chunks) => chunks.finish(self, trailers, closes),
+            BodyWay::Chunks(chunks) => chunks.finish(self, trailers, closes),
             _ => Connection::flush(self, false),
         }
     }
@@ -150,12 +150,12 @@ impl Sink for Connection {
     }
 }
 
-impl Sink for SharedStream {
-    fn send(&mut self, _: &mut Way, bytes: &[u8], tail: Tail) -> Sent {
+impl BodySink for SharedStream {
+    fn send(&mut self, _: &mut BodyWay, bytes: &[u8], tail: Tail) -> SendOutcome {
         SharedStream::send(self, bytes, tail.ends)
     }
 
-    fn flush(&mut self, _: bool) -> Sent {
+    fn flush(&mut self, _: bool) -> SendOutcome {
         SharedStream::flush(self)
     }
 
@@ -163,7 +163,7 @@ impl Sink for SharedStream {
         SharedStream::has_pending(self)
     }
 
-    fn finish(&mut self, _: &mut Way, trailers: &[u8], _: bool) -> Sent {
+    fn finish(&mut self, _: &mut BodyWay, trailers: &[u8], _: bool) -> SendOutcome {
         SharedStream::finish(self, trailers)
     }
 
@@ -178,22 +178,22 @@ impl Sink for SharedStream {
 
 impl StreamConnector {
     /// Sends bytes of a body on its way, as many as fit now.
-    pub(crate) fn send_body(&mut self, way: &mut Way, bytes: &[u8], tail: Tail) -> Sent {
+    pub(crate) fn send_body(&mut self, way: &mut BodyWay, bytes: &[u8], tail: Tail) -> SendOutcome {
         match self {
-            StreamConnector::Own(own) => Sink::send(own, way, bytes, tail),
-            StreamConnector::Indirect(Indirect::Shared(shared)) => Sink::send(shared, way, bytes, tail),
-            StreamConnector::Indirect(_) => Sent::All,
+            StreamConnector::Own(own) => BodySink::send(own, way, bytes, tail),
+            StreamConnector::Indirect(Indirect::Shared(shared)) => BodySink::send(shared, way, bytes, tail),
+            StreamConnector::Indirect(_) => SendOutcome::All,
         }
     }
 
     /// Sends the end of the message, once, and flushes.
-    pub(crate) fn finish_body(&mut self, way: &mut Way, trailers: &[u8], closes: bool) -> Sent {
+    pub(crate) fn finish_body(&mut self, way: &mut BodyWay, trailers: &[u8], closes: bool) -> SendOutcome {
         match self {
-            StreamConnector::Own(own) => Sink::finish(own, way, trailers, closes),
+            StreamConnector::Own(own) => BodySink::finish(own, way, trailers, closes),
             StreamConnector::Indirect(Indirect::Shared(shared)) => {
-                Sink::finish(shared, way, trailers, closes)
+                BodySink::finish(shared, way, trailers, closes)
             }
-            StreamConnector::Indirect(_) => Sent::All,
+            StreamConnector::Indirect(_) => SendOutcome::All,
         }
     }
 }

@@ -117,12 +117,12 @@ impl Passed {
 
 /// The filters of one direction, in their order.
 pub struct FilterChain {
-    stages: Vec<Stage>,
+    stages: Vec<FilterStage>,
     /// How many bytes each filter is offered and puts out at once, and how many are kept for it.
     limit: usize,
 }
 
-struct Stage {
+struct FilterStage {
     filter: Box<dyn Filter>,
     /// Bytes that passed the stage before, but not this one.
     held: Vec<u8>,
@@ -144,7 +144,7 @@ enum Life {
     Ended,
 }
 
-impl Stage {
+impl FilterStage {
     /// Whether it takes no bytes now.
     fn is_stuck(&self) -> bool {
         !self.until.is_never()
@@ -167,7 +167,7 @@ impl FilterChain {
 
     /// Adds a filter after the others.
     pub fn push(&mut self, filter: Box<dyn Filter>) {
-        self.stages.push(Stage {
+        self.stages.push(FilterStage {
             filter,
             held: Vec::new(),
             until: Tick::NEVER,
@@ -179,7 +179,7 @@ impl FilterChain {
 
     /// Starts another body.
     pub fn begin(&mut self) {
-        self.stages.iter_mut().for_each(Stage::begin);
+        self.stages.iter_mut().for_each(FilterStage::begin);
     }
 
     /// Has the filters forget the body that [`FilterChain::begin`] started, because it is the former one again.
@@ -265,7 +265,7 @@ impl FilterChain {
 
     /// Whether this filter or one behind it takes nothing now.
     fn is_blocked(&self, at: usize) -> bool {
-        self.stages[at..].iter().any(Stage::is_stuck)
+        self.stages[at..].iter().any(FilterStage::is_stuck)
     }
 
     /// Resumes the filters at their time, from the last to the first, as far as nothing behind them holds bytes back.
@@ -360,7 +360,7 @@ impl FilterChain {
         if bytes.is_empty() {
             return Ok(());
         }
-        let was_stuck = self.stages.get(at + 1).is_some_and(Stage::is_stuck);
+        let was_stuck = self.stages.get(at + 1).is_some_and(FilterStage::is_stuck);
         let taken = if was_stuck { 0 } else { self.show(at + 1, bytes, last, now, out)? };
         if let Some(next) = self.stages.get_mut(at + 1)
             && taken < bytes.len()

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use weir_h1::{Parser, Progress};
 use weir_http::{CaseMap, Head, Kind};
-use weir_net::{Fault, Received, Sent};
+use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 
 use crate::connector::{Indirect, StreamConnector};
 use crate::multiplexer::NoHead;
-use crate::way::Way;
+use crate::way::BodyWay;
 
 pub use weir_h1::{HeadError, HeadErrorKind, Options as HeadOptions};
 
@@ -22,14 +22,14 @@ pub struct Message {
     pub head: Head,
     bytes: Vec<u8>,
     /// Only of a message of HTTP/1. Boxed, because hundreds of HTTP/2 may wait on one connection.
-    reading: Option<Box<Reading>>,
+    reading: Option<Box<HeadReading>>,
     /// The case of field names for the next hop (`h1-case-adjust`).
     case: Option<Arc<CaseMap>>,
 }
 
 /// A head that is read from the input of a connection of HTTP/1.
 #[derive(Debug, Default)]
-struct Reading {
+struct HeadReading {
     parser: Parser,
     /// How many bytes at the front of the connection's input are the head, until they are consumed.
     unconsumed: usize,
@@ -53,7 +53,7 @@ pub enum ReadHead {
     TooLarge,
     /// The head breaks the protocol.
     Invalid(HeadError),
-    Failed(Fault),
+    Failed(ConnectionFault),
 }
 
 impl Message {
@@ -146,7 +146,7 @@ impl Message {
         mut look: impl FnMut(&mut Parser, &[u8], &mut Head) -> Progress,
     ) -> ReadHead {
         let StreamConnector::Own(from) = from else { return self.read_shared(from) };
-        let Reading { parser, unconsumed } = &mut **self.reading.get_or_insert_default();
+        let HeadReading { parser, unconsumed } = &mut **self.reading.get_or_insert_default();
         // The input may already hold a whole head (pipelining): parse before receiving.
         let mut fresh = !from.input().is_empty();
         loop {
@@ -155,7 +155,7 @@ impl Message {
                     Progress::Complete { head_len } => {
                         self.bytes.clear();
                         if head_len > self.bytes.capacity() && !make_room(&mut self.bytes, head_len) {
-                            return ReadHead::Failed(Fault::Shortage);
+                            return ReadHead::Failed(ConnectionFault::Shortage);
                         }
                         self.bytes.extend_from_slice(&from.input()[..head_len]);
                         *unconsumed = head_len;
@@ -166,12 +166,12 @@ impl Message {
                 }
             }
             match from.receive(limit) {
-                Received::Bytes(_) => fresh = true,
-                Received::Nothing => return ReadHead::Incomplete,
-                Received::End => return ReadHead::Ended,
-                Received::Full if parser.has_start_line() => return ReadHead::TooLarge,
-                Received::Full => return ReadHead::StartLineTooLarge,
-                Received::Failed(fault) => return ReadHead::Failed(fault),
+                ReceiveOutcome::Bytes(_) => fresh = true,
+                ReceiveOutcome::Nothing => return ReadHead::Incomplete,
+                ReceiveOutcome::End => return ReadHead::Ended,
+                ReceiveOutcome::Full if parser.has_start_line() => return ReadHead::TooLarge,
+                ReceiveOutcome::Full => return ReadHead::StartLineTooLarge,
+                ReceiveOutcome::Failed(fault) => return ReadHead::Failed(fault),
             }
         }
     }
@@ -200,7 +200,7 @@ impl Message {
     pub fn read_kept(&mut self, kind: Kind, bytes: &[u8]) -> Option<usize> {
         self.clear();
         let options = HeadOptions { accept_unsafe_violations: true, ..HeadOptions::default() };
-        let Reading { parser, .. } = &mut **self.reading.get_or_insert_default();
+        let HeadReading { parser, .. } = &mut **self.reading.get_or_insert_default();
         match parse(parser, kind, bytes, &options, &mut self.head) {
             Progress::Complete { head_len } => {
                 self.bytes.extend_from_slice(&bytes[..head_len]);
@@ -253,7 +253,7 @@ impl Message {
     }
 
     /// Sends the head, serialized if it was edited. After a `Part` the connection keeps the rest pending.
-    pub fn send(&mut self, to: &mut StreamConnector, scratch: &mut Vec<u8>, more: bool) -> Sent {
+    pub fn send(&mut self, to: &mut StreamConnector, scratch: &mut Vec<u8>, more: bool) -> SendOutcome {
         if let StreamConnector::Indirect(Indirect::Shared(to)) = to {
             return to.send_message(&self.head, &self.bytes);
         }
@@ -274,22 +274,22 @@ impl Message {
         body: &[u8],
         scratch: &mut Vec<u8>,
         closes: bool,
-    ) -> Sent {
-        self.send_framed(to, Way::Payload, (body, b""), scratch, closes)
+    ) -> SendOutcome {
+        self.send_framed(to, BodyWay::Payload, (body, b""), scratch, closes)
     }
 
     /// The same for a body with trailers that goes this way.
     pub(crate) fn send_framed(
         &mut self,
         to: &mut StreamConnector,
-        mut way: Way,
+        mut way: BodyWay,
         (payload, trailers): (&[u8], &[u8]),
         scratch: &mut Vec<u8>,
         closes: bool,
-    ) -> Sent {
+    ) -> SendOutcome {
         if let StreamConnector::Indirect(Indirect::Shared(to)) = to {
             return match to.send_message(&self.head, &self.bytes) {
-                Sent::All => to.send_rest(payload, trailers),
+                SendOutcome::All => to.send_rest(payload, trailers),
                 other => other,
             };
         }

@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 use weir_h2::{Connection as Engine, ErrorCode, Limits, ReceivedHead, Tally};
 use weir_http::Head;
-use weir_net::{Connection, Fault, Received, Sent, shortage};
+use weir_net::{Connection, ConnectionFault, ReceiveOutcome, SendOutcome, shortage};
 use weir_sched::TaskKey;
 use weir_sys::Errno;
 use weir_tls::Facts;
@@ -39,14 +39,14 @@ pub use freed::take as take_freed;
 use lent::LentWindow;
 pub(crate) use shared::NoHead;
 pub use shared::SharedStream;
-pub(crate) use slot::Arrived;
-use slot::{Awaits, Slot};
-use trace::{Identity, Passing, TraceEvent};
+pub(crate) use slot::TakeResult;
+use slot::{SendEvent, StreamSlot};
+use trace::{ConnectionIdentity, Passing, TraceEvent};
 
 /// A connection and its streams.
 #[derive(Debug)]
 pub struct Multiplexer {
-    inner: RefCell<Inner>,
+    inner: RefCell<MultiplexerState>,
     /// The parameters of the TLS session. Boxed, because connections without TLS would hold the place for it, too.
     facts: Option<Box<Facts>>,
     /// The task that owns the connection.
@@ -56,17 +56,17 @@ pub struct Multiplexer {
 }
 
 #[derive(Debug)]
-struct Inner {
+struct MultiplexerState {
     connection: Connection,
     engine: Engine,
     /// In the order of their stream identifiers.
-    slots: VecDeque<Slot>,
+    slots: VecDeque<StreamSlot>,
     /// Streams opened by the peer that do not have a task yet.
     started: VecDeque<u32>,
     /// The peer will not send any more.
     ended: bool,
     /// The fault that broke the connection.
-    fault: Option<Fault>,
+    fault: Option<ConnectionFault>,
     /// Whether streams wait until output has left.
     crowded: bool,
     /// Whether streams wait for the connection's window that were not woken when it opened.
@@ -88,7 +88,7 @@ struct Inner {
     clogged_since_ms: u64,
     /// How much wider its streams' windows are than initially.
     lent: LentWindow,
-    identity: Identity,
+    identity: ConnectionIdentity,
     /// How many bytes of the output were traced, or [`UNKNOWN`].
     traced: usize,
 }
@@ -107,7 +107,7 @@ pub struct Pace {
 
 /// How a turn of the connection's task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum TurnEnd {
     /// Everything that could be done is done.
     Quiet,
     /// More could be done after other tasks have run.
@@ -118,8 +118,8 @@ pub enum Turn {
     Over,
 }
 
-impl Inner {
-    fn slot(&mut self, id: u32) -> Option<&mut Slot> {
+impl MultiplexerState {
+    fn slot(&mut self, id: u32) -> Option<&mut StreamSlot> {
         let at = self.slots.binary_search_by_key(&id, |slot| slot.id).ok()?;
         self.slots.get_mut(at)
     }
@@ -142,9 +142,9 @@ impl Inner {
         let active = self.trace_output();
         let waiting = self.engine.output().len();
         match self.connection.send(self.engine.output(), false) {
-            Sent::All => self.engine.flushed(waiting),
-            Sent::Part(count) => self.engine.flushed(count),
-            Sent::Failed(fault) => self.fail(fault),
+            SendOutcome::All => self.engine.flushed(waiting),
+            SendOutcome::Part(count) => self.engine.flushed(count),
+            SendOutcome::Failed(fault) => self.fail(fault),
         }
         self.stuck = !self.engine.output().is_empty();
         self.note_traced(active, waiting);
@@ -160,13 +160,13 @@ impl Inner {
     /// Sends the pending output, then payload from its buffer; returns the count. The bytes that the peer does not
     /// take become output.
     fn send_through(&mut self, id: u32, payload: &[u8], ends: bool) -> usize {
-        let Inner { engine, connection, .. } = self;
+        let MultiplexerState { engine, connection, .. } = self;
         let mut fault = None;
         let count = engine.send_data_through(id, payload, ends, |slices| {
             match connection.send_vectored(slices, false) {
-                Sent::All => slices.iter().map(|slice| slice.len()).sum(),
-                Sent::Part(count) => count,
-                Sent::Failed(what) => {
+                SendOutcome::All => slices.iter().map(|slice| slice.len()).sum(),
+                SendOutcome::Part(count) => count,
+                SendOutcome::Failed(what) => {
                     fault = Some(what);
                     0
                 }
@@ -191,7 +191,7 @@ impl Inner {
         self.lent.set(self.engine.lent());
     }
 
-    fn fail(&mut self, fault: Fault) {
+    fn fail(&mut self, fault: ConnectionFault) {
         if self.fault.is_none() {
             self.fault = Some(fault);
             self.trace_fault(fault);
@@ -206,13 +206,18 @@ impl Inner {
 
 impl Multiplexer {
     /// Takes over a client's connection. The current task becomes its owner.
-    pub fn new(connection: Connection, limits: Limits, pace: Pace, identity: Identity) -> Rc<Self> {
+    pub fn new(connection: Connection, limits: Limits, pace: Pace, identity: ConnectionIdentity) -> Rc<Self> {
         let owner = weir_sched::current();
         Multiplexer::over(connection, Engine::server(limits), pace, (false, identity), owner)
     }
 
     /// Takes over a connection to a server. [`Multiplexer::own`] sets its owner.
-    pub fn to_server(connection: Connection, limits: Limits, pace: Pace, identity: Identity) -> Rc<Self> {
+    pub fn to_server(
+        connection: Connection,
+        limits: Limits,
+        pace: Pace,
+        identity: ConnectionIdentity,
+    ) -> Rc<Self> {
         Multiplexer::over(connection, Engine::client(limits), pace, (true, identity), TaskKey::NONE)
     }
 
@@ -220,12 +225,12 @@ impl Multiplexer {
         connection: Connection,
         engine: Engine,
         pace: Pace,
-        (sends_requests, identity): (bool, Identity),
+        (sends_requests, identity): (bool, ConnectionIdentity),
         owner: TaskKey,
     ) -> Rc<Self> {
         let facts = connection.tls().cloned().map(Box::new);
         let multiplexer = Rc::new(Multiplexer {
-            inner: RefCell::new(Inner {
+            inner: RefCell::new(MultiplexerState {
                 connection,
                 engine,
                 slots: VecDeque::new(),
@@ -261,7 +266,7 @@ impl Multiplexer {
     }
 
     /// One turn of the owner: receives, and sends the output.
-    pub fn turn(&self) -> Turn {
+    pub fn turn(&self) -> TurnEnd {
         self.woken.set(false);
         let mut inner = self.inner.borrow_mut();
         inner.trace_connection(TraceEvent::ConnectionWoken);
@@ -294,11 +299,11 @@ impl Multiplexer {
         };
         let over = inner.engine.is_over() || (inner.ended && inner.slots.is_empty());
         match () {
-            () if inner.fault.is_some() => Turn::Over,
-            () if over && flushed => Turn::Over,
-            () if more && inner.pace.resets > 0 && inner.resets >= inner.pace.resets => Turn::Late,
-            () if more => Turn::More,
-            () => Turn::Quiet,
+            () if inner.fault.is_some() => TurnEnd::Over,
+            () if over && flushed => TurnEnd::Over,
+            () if more && inner.pace.resets > 0 && inner.resets >= inner.pace.resets => TurnEnd::Late,
+            () if more => TurnEnd::More,
+            () => TurnEnd::Quiet,
         }
     }
 
@@ -363,9 +368,9 @@ impl Multiplexer {
             slot.arrived().len(),
             u8::from(slot.ended),
             match slot.awaits {
-                Awaits::Nothing => "none",
-                Awaits::Window => "window",
-                Awaits::Room => "room",
+                SendEvent::Nothing => "none",
+                SendEvent::Window => "window",
+                SendEvent::Room => "room",
             },
         ))
     }
@@ -397,7 +402,7 @@ impl Multiplexer {
     }
 
     /// The fault of the connection itself, if it broke.
-    pub fn fault_of_connection(&self) -> Option<Fault> {
+    pub fn fault_of_connection(&self) -> Option<ConnectionFault> {
         self.inner.borrow().fault
     }
 
@@ -441,24 +446,24 @@ impl Multiplexer {
         inner.flush();
         inner.trace_connection(TraceEvent::ConnectionEnd);
         inner.connection.shut_write();
-        inner.fail(Fault::Io(Errno::CONNRESET));
+        inner.fail(ConnectionFault::Io(Errno::CONNRESET));
     }
 
     /// Receives and drops bytes, so that the peer can read the last output, and subtracts them from `most`. Over at the
     /// end of input, or when `most` is used up.
-    pub fn drain(&self, most: &mut usize) -> Turn {
+    pub fn drain(&self, most: &mut usize) -> TurnEnd {
         let mut inner = self.inner.borrow_mut();
         for _ in 0..ROUNDS {
             let held = inner.connection.input().len();
             inner.connection.consume(held);
             match inner.connection.receive_bulk() {
-                Received::Bytes(count) if count < *most => *most -= count,
-                Received::Nothing => return Turn::Quiet,
-                _ => return Turn::Over,
+                ReceiveOutcome::Bytes(count) if count < *most => *most -= count,
+                ReceiveOutcome::Nothing => return TurnEnd::Quiet,
+                _ => return TurnEnd::Over,
             }
         }
         // More bytes may have arrived without a further event.
-        Turn::More
+        TurnEnd::More
     }
 
     /// The parameters of the TLS session.
@@ -489,13 +494,13 @@ impl Multiplexer {
     }
 
     /// Appends the received bytes of a stream to `into`.
-    pub(crate) fn take_arrived(&self, id: u32, into: &mut Vec<u8>) -> Arrived {
-        self.inner.borrow_mut().slot(id).map_or(Arrived::default(), |slot| slot.take_arrived(into))
+    pub(crate) fn take_arrived(&self, id: u32, into: &mut Vec<u8>) -> TakeResult {
+        self.inner.borrow_mut().slot(id).map_or(TakeResult::default(), |slot| slot.take_arrived(into))
     }
 
     /// Shrinks the memory of a stream's received bytes that were not taken; returns how much was freed.
     pub(crate) fn shrink_arrived(&self, id: u32) -> usize {
-        self.inner.borrow_mut().slot(id).map_or(0, Slot::shrink)
+        self.inner.borrow_mut().slot(id).map_or(0, StreamSlot::shrink)
     }
 
     pub(crate) fn consumed(&self, id: u32, count: u32) {
@@ -515,14 +520,14 @@ impl Multiplexer {
         inner.ended || inner.fault.is_some()
     }
 
-    pub(crate) fn fault(&self, id: u32) -> Option<Fault> {
+    pub(crate) fn fault(&self, id: u32) -> Option<ConnectionFault> {
         let mut inner = self.inner.borrow_mut();
         let of_stream = match inner.slot(id) {
             Some(slot) => slot.fault,
             None if id == shared::UNOPENED => None,
-            None => Some(Fault::Io(Errno::CONNRESET)),
+            None => Some(ConnectionFault::Io(Errno::CONNRESET)),
         };
-        let failed = inner.engine.failure().map(|_| Fault::Io(Errno::CONNABORTED));
+        let failed = inner.engine.failure().map(|_| ConnectionFault::Io(Errno::CONNABORTED));
         // The fault of the stream itself is more precise.
         of_stream.or(failed).or(inner.fault)
     }
@@ -538,7 +543,7 @@ impl Multiplexer {
         inner.allow_growth(weir_sched::now().as_ms());
         let id = inner.engine.open(head, raw, DEFAULT_SCHEME, chunks, end)?;
         inner.note_growth();
-        let mut slot = Slot::new(id);
+        let mut slot = StreamSlot::new(id);
         slot.task = weir_sched::current();
         inner.slots.push_back(slot);
         inner.trace_head(Passing::RequestSent, id, head, raw);
@@ -697,7 +702,7 @@ impl Multiplexer {
         inner.trace_wait(id);
         let closed = inner.engine.sendable(id) == Some(0);
         if let Some(slot) = inner.slot(id) {
-            slot.awaits = if closed { Awaits::Window } else { Awaits::Room };
+            slot.awaits = if closed { SendEvent::Window } else { SendEvent::Room };
         }
     }
 
@@ -736,9 +741,9 @@ pub fn trim() {
 
 /// The owner's handle of its connection. Dropping it closes the connection for its streams.
 #[derive(Debug)]
-pub struct Closing(pub Rc<Multiplexer>);
+pub struct OwnerHandle(pub Rc<Multiplexer>);
 
-impl Drop for Closing {
+impl Drop for OwnerHandle {
     fn drop(&mut self) {
         self.0.close();
     }

@@ -2,7 +2,7 @@
 
 /// The totals of a body so far, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct BodyProgress {
     /// Payload received, without framing.
     pub received: u64,
     /// Bytes given to the sink: payload and framing, as on the wire.
@@ -19,7 +19,7 @@ pub struct Progress {
 
 /// The changes of a body between two calls, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct BodyDelta {
     pub received: u64,
     /// Bytes given to the sink, framing included.
     pub sent: u64,
@@ -34,16 +34,16 @@ pub struct Step {
     pub finished: bool,
     /// The sink is closed right after the last byte, which waits for the FIN.
     pub ends_sink: bool,
-    pub now: Progress,
+    pub now: BodyProgress,
 }
 
-impl Step {
+impl BodyDelta {
     /// The step from the totals last shown to the current ones. A body that was shown as complete stays complete.
-    pub(crate) fn between(reported: &mut Progress, now: Progress) -> Step {
+    pub(crate) fn between(reported: &mut BodyProgress, now: BodyProgress) -> BodyDelta {
         let before = *reported;
         *reported =
-            Progress { complete: before.complete || now.complete, done: before.done || now.done, ..now };
-        Step {
+            BodyProgress { complete: before.complete || now.complete, done: before.done || now.done, ..now };
+        BodyDelta {
             received: now.received.saturating_sub(before.received),
             sent: now.sent.saturating_sub(before.sent),
             trailers_received: now.trailers_received.saturating_sub(before.trailers_received),
@@ -51,7 +51,7 @@ impl Step {
             completed: now.complete && !before.complete,
             finished: now.done && !before.done,
             now,
-            ..Step::default()
+            ..BodyDelta::default()
         }
     }
 }
@@ -62,17 +62,17 @@ mod tests {
 
     #[test]
     fn a_step_covers_the_changes_since_the_last_one() {
-        let mut reported = Progress::default();
-        let first = Progress { received: 10, sent: 4, ..Progress::default() };
-        let step = Step::between(&mut reported, first);
+        let mut reported = BodyProgress::default();
+        let first = BodyProgress { received: 10, sent: 4, ..BodyProgress::default() };
+        let step = BodyDelta::between(&mut reported, first);
         assert_eq!((step.received, step.sent, step.completed, step.finished), (10, 4, false, false));
         let last =
-            Progress { received: 12, sent: 9, trailers_received: 3, complete: true, done: true, ..first };
-        let step = Step::between(&mut reported, last);
+            BodyProgress { received: 12, sent: 9, trailers_received: 3, complete: true, done: true, ..first };
+        let step = BodyDelta::between(&mut reported, last);
         assert_eq!((step.received, step.sent, step.trailers_received, step.now), (2, 5, 3, last));
         assert!(step.completed && step.finished);
         // A body that was traced as complete stays complete, and a restart of its counters is not a negative step.
-        let step = Step::between(&mut reported, Progress { received: 1, ..Progress::default() });
+        let step = BodyDelta::between(&mut reported, BodyProgress { received: 1, ..BodyProgress::default() });
         assert_eq!((step.received, step.completed, step.finished), (0, false, false));
         assert!(reported.complete && reported.done && reported.received == 1);
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::way::Way;
+use crate::way::BodyWay;
 
 /// The ready bytes, and how they leave.
 ///
@@ -13,7 +13,7 @@ use crate::way::Way;
 #[derive(Debug)]
 pub(crate) struct ReadyBytes {
     /// The way of these bytes.
-    pub way: Way,
+    pub way: BodyWay,
     /// How many there are. Input is never as large as 4 GB, and flows are part of every stream.
     pub count: u32,
     /// The position of trailers among them.
@@ -31,7 +31,7 @@ pub(crate) struct ReadyBytes {
 impl ReadyBytes {
     /// Nothing.
     pub(crate) const NONE: ReadyBytes = ReadyBytes {
-        way: Way::Open,
+        way: BodyWay::Open,
         count: 0,
         trailers: 0..0,
         drops_trailers: false,
@@ -43,7 +43,7 @@ impl ReadyBytes {
     /// How many bytes leave unchanged: all but trailers that the sink frames or does not get.
     #[inline]
     pub(crate) fn leaving(&self) -> usize {
-        let is_whole = self.trailers.is_empty() || (self.way == Way::Wire && !self.drops_trailers);
+        let is_whole = self.trailers.is_empty() || (self.way == BodyWay::Wire && !self.drops_trailers);
         if is_whole { self.count as usize } else { self.trailers.start as usize }
     }
 

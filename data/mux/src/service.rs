@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use weir_net::Received;
+use weir_net::ReceiveOutcome;
 use weir_sched::Tick;
 
 /// Produces the body of an answer in pieces. Other tasks run between two sends, and only the bytes of one send wait for the client.
-pub trait Service {
+pub trait BodyProducer {
     /// Appends a piece of about `enough` bytes, or goes to the next one that it lends. The former piece was copied, or has left.
-    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> Made;
+    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> ProducerStep;
 
     /// The current piece, if the service holds it in its own memory and appended nothing. It leaves without a copy if
     /// it is large or the only one.
@@ -19,7 +19,7 @@ pub trait Service {
 
 /// The result of a step of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum ProducerStep {
     /// A piece, and more follow.
     More,
     Last,
@@ -32,7 +32,7 @@ pub enum Made {
 /// Small pieces are gathered by copying them: a send costs more than the copy, and a vectored send as much as both. See
 /// `doc/design/2026-11-29-how-a-body-crosses.md`.
 pub struct LocalService {
-    service: Box<dyn Service>,
+    service: Box<dyn BodyProducer>,
     /// Pieces that the service appended, or that were copied.
     gathered: Vec<u8>,
     /// How many bytes of the output were taken. It is never as large as 4 GB, and each stream has the place for a service.
@@ -58,7 +58,7 @@ enum Lending {
 
 impl LocalService {
     /// Calls the service only when output is requested.
-    pub fn new(service: Box<dyn Service>) -> Self {
+    pub fn new(service: Box<dyn BodyProducer>) -> Self {
         LocalService {
             service,
             gathered: Vec::new(),
@@ -89,7 +89,7 @@ impl LocalService {
         self.is_last && self.lending != Lending::Next
     }
 
-    /// When the service continues after [`Received::Nothing`]; never if it wakes the task itself.
+    /// When the service continues after [`ReceiveOutcome::Nothing`]; never if it wakes the task itself.
     pub fn resumes_at(&self) -> Tick {
         self.resumes
     }
@@ -100,12 +100,12 @@ impl LocalService {
     }
 
     /// Produces the next output, after the former one has left.
-    pub fn receive(&mut self) -> Received {
+    pub fn receive(&mut self) -> ReceiveOutcome {
         if !self.output().is_empty() {
-            return Received::Full;
+            return ReceiveOutcome::Full;
         }
         if self.ended() {
-            return Received::End;
+            return ReceiveOutcome::End;
         }
         self.taken = 0;
         self.gathered.clear();
@@ -119,9 +119,9 @@ impl LocalService {
         let count = self.output().len();
         self.produced += count as u64;
         match count {
-            0 if self.is_last => Received::End,
-            0 if waits => Received::Nothing,
-            _ => Received::Bytes(count),
+            0 if self.is_last => ReceiveOutcome::End,
+            0 if waits => ReceiveOutcome::Nothing,
+            _ => ReceiveOutcome::Bytes(count),
         }
     }
 
@@ -132,9 +132,9 @@ impl LocalService {
         for _ in 0..PIECES {
             let before = self.gathered.len();
             match self.service.advance(ENOUGH - before, &mut self.gathered) {
-                Made::More => {}
-                Made::Last => self.is_last = true,
-                Made::Later(resumes) => {
+                ProducerStep::More => {}
+                ProducerStep::Last => self.is_last = true,
+                ProducerStep::Later(resumes) => {
                     self.resumes = resumes;
                     return true;
                 }
@@ -178,11 +178,11 @@ mod tests {
     /// Produces this many pieces of this many bytes.
     struct Pieces(usize, usize);
 
-    impl Service for Pieces {
-        fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> Made {
+    impl BodyProducer for Pieces {
+        fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> ProducerStep {
             self.0 = self.0.saturating_sub(1);
             out.resize(out.len() + self.1, b'0' + self.0 as u8);
-            if self.0 > 0 { Made::More } else { Made::Last }
+            if self.0 > 0 { ProducerStep::More } else { ProducerStep::Last }
         }
     }
 
@@ -208,11 +208,11 @@ mod tests {
         }
     }
 
-    impl Service for Lender {
-        fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> Made {
+    impl BodyProducer for Lender {
+        fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> ProducerStep {
             if self.place % 2 == 1 && self.waits < 2 {
                 self.waits += 1;
-                return Made::Later(Tick::from_ms(7));
+                return ProducerStep::Later(Tick::from_ms(7));
             }
             self.waits = 0;
             self.at += self.parts[self.place];
@@ -220,7 +220,7 @@ mod tests {
             if !self.lends {
                 out.extend_from_slice(self.current());
             }
-            if self.place < self.parts.len() { Made::More } else { Made::Last }
+            if self.place < self.parts.len() { ProducerStep::More } else { ProducerStep::Last }
         }
 
         fn lent(&self) -> Option<&[u8]> {
@@ -236,29 +236,29 @@ mod tests {
         let (mut sizes, mut own, mut seen) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             match service.receive() {
-                Received::Nothing => {
+                ReceiveOutcome::Nothing => {
                     assert_eq!((service.resumes_at(), service.output().len()), (Tick::from_ms(7), 0));
                     if sizes.last() != Some(&0) {
                         sizes.push(0);
                     }
                 }
-                Received::Bytes(count) => {
+                ReceiveOutcome::Bytes(count) => {
                     let output = service.output();
                     assert_eq!(output.len(), count);
                     own.push(place.contains(&output.as_ptr()));
                     seen.extend_from_slice(output);
                     sizes.push(count);
                     assert_eq!(service.ended(), seen.len() == text.len());
-                    assert_eq!(service.receive(), Received::Full);
+                    assert_eq!(service.receive(), ReceiveOutcome::Full);
                     service.consume(count / 2);
                     assert_eq!(
                         (service.output().len(), service.receive()),
-                        (count - count / 2, Received::Full)
+                        (count - count / 2, ReceiveOutcome::Full)
                     );
                     service.consume(count - count / 2);
                 }
                 end => {
-                    assert_eq!((end, service.ended()), (Received::End, true));
+                    assert_eq!((end, service.ended()), (ReceiveOutcome::End, true));
                     assert_eq!((seen == text, service.produced()), (true, text.len() as u64));
                     return (sizes, own);
                 }
@@ -287,7 +287,7 @@ mod tests {
         let sizes = |count, size| {
             let mut service = LocalService::new(Box::new(Pieces(count, size)));
             let mut sizes = Vec::new();
-            while let Received::Bytes(count) = service.receive() {
+            while let ReceiveOutcome::Bytes(count) = service.receive() {
                 sizes.push(count);
                 service.consume(count);
             }

@@ -1,26 +1,26 @@
 //! Splicing: bytes move from one connection's socket to the other's through a pipe, inside the kernel.
 
 use weir_containers::LocalArc;
-use weir_net::{Connection, Fault, Received, Sent};
+use weir_net::{Connection, ConnectionFault, ReceiveOutcome, SendOutcome};
 use weir_sys::Errno;
 use weir_sys::splice::Pipe;
 
-use crate::body::{BodyFlow, Flow, Framing, Side};
+use crate::body::{BodyFlow, BodyRemainder, FlowSide, FlowState};
 use crate::connector::StreamConnector;
 use crate::pipes::Pipes;
 use crate::way::Tail;
 
 /// Moves a body through a pipe, once much of it came through the source's buffer.
 #[derive(Debug)]
-pub(crate) struct Spliced {
+pub(crate) struct SplicedBody {
     pipes: LocalArc<Pipes>,
-    way: Way,
+    way: SpliceWay,
     /// Bytes that passed the pipe.
     bytes: u64,
 }
 
 #[derive(Debug)]
-enum Way {
+enum SpliceWay {
     /// Through the buffer, until a pipe pays.
     Buffer,
     Pipe(Pipe),
@@ -28,10 +28,10 @@ enum Way {
     NoPipe,
 }
 
-impl Spliced {
+impl SplicedBody {
     /// A body that uses one of these pipes as soon as it pays.
     pub(crate) fn new(pipes: LocalArc<Pipes>) -> Self {
-        Spliced { pipes, way: Way::Buffer, bytes: 0 }
+        SplicedBody { pipes, way: SpliceWay::Buffer, bytes: 0 }
     }
 
     /// Bytes that passed the pipe.
@@ -42,8 +42,8 @@ impl Spliced {
     /// How many of them are still in it.
     pub(crate) fn held(&self) -> usize {
         match &self.way {
-            Way::Pipe(pipe) => pipe.held(),
-            Way::Buffer | Way::NoPipe => 0,
+            SpliceWay::Pipe(pipe) => pipe.held(),
+            SpliceWay::Buffer | SpliceWay::NoPipe => 0,
         }
     }
 
@@ -54,27 +54,31 @@ impl Spliced {
         flow: &mut BodyFlow,
         source: &mut StreamConnector,
         sink: &mut StreamConnector,
-    ) -> Flow {
-        if let Way::Pipe(pipe) = &mut self.way {
+    ) -> FlowState {
+        if let SpliceWay::Pipe(pipe) = &mut self.way {
             // A connector never becomes one of another kind.
             let (Some(source), Some(sink)) = (source.connection_mut(), sink.connection_mut()) else {
-                return Flow::Failed(Side::Sink, Fault::Io(Errno::PIPE));
+                return FlowState::Failed(FlowSide::Sink, ConnectionFault::Io(Errno::PIPE));
             };
             let before = flow.payload();
             let moved = advance(pipe, flow, source, sink);
             self.bytes += flow.payload() - before;
-            if moved == Flow::Done {
+            if moved == FlowState::Done {
                 self.release();
             }
             return moved;
         }
-        if matches!(self.way, Way::Buffer) && flow.payload() >= SEEN && source.is_plain() && sink.is_plain() {
+        if matches!(self.way, SpliceWay::Buffer)
+            && flow.payload() >= SEEN
+            && source.is_plain()
+            && sink.is_plain()
+        {
             if let Some(stop) = empty(flow, source, sink) {
                 return stop;
             }
             self.way = match flow.is_worth_a_pipe() {
-                true => self.pipes.take().map_or(Way::NoPipe, Way::Pipe),
-                false => Way::NoPipe,
+                true => self.pipes.take().map_or(SpliceWay::NoPipe, SpliceWay::Pipe),
+                false => SpliceWay::NoPipe,
             };
             return self.advance(flow, source, sink);
         }
@@ -83,76 +87,81 @@ impl Spliced {
 
     /// Gives the pipe back.
     fn release(&mut self) {
-        if let Way::Pipe(pipe) = std::mem::replace(&mut self.way, Way::NoPipe) {
+        if let SpliceWay::Pipe(pipe) = std::mem::replace(&mut self.way, SpliceWay::NoPipe) {
             self.pipes.give(pipe);
         }
     }
 }
 
 /// Sends the bytes in the source's buffer without receiving; returns why the flow stops, if it does.
-fn empty(flow: &mut BodyFlow, source: &mut StreamConnector, sink: &mut StreamConnector) -> Option<Flow> {
+fn empty(flow: &mut BodyFlow, source: &mut StreamConnector, sink: &mut StreamConnector) -> Option<FlowState> {
     if !flow.inspect(source) {
-        return Some(Flow::Malformed);
+        return Some(FlowState::Malformed);
     }
     let ready = flow.ready();
     let sent = match sink.send_body(&mut flow.ready.way, &source.input()[..ready], Tail::default()) {
-        Sent::All => {
+        SendOutcome::All => {
             source.consume(ready);
             flow.ready.left(ready);
             sink.flush(false)
         }
-        Sent::Part(count) => {
+        SendOutcome::Part(count) => {
             source.consume(count);
             flow.ready.left(count);
-            return Some(Flow::AwaitSink);
+            return Some(FlowState::AwaitSink);
         }
-        failed @ Sent::Failed(_) => failed,
+        failed @ SendOutcome::Failed(_) => failed,
     };
     match sent {
-        Sent::All => None,
-        Sent::Part(_) => Some(Flow::AwaitSink),
-        Sent::Failed(fault) => Some(Flow::Failed(Side::Sink, fault)),
+        SendOutcome::All => None,
+        SendOutcome::Part(_) => Some(FlowState::AwaitSink),
+        SendOutcome::Failed(fault) => Some(FlowState::Failed(FlowSide::Sink, fault)),
     }
 }
 
 /// Moves as many bytes through a pipe as possible without waiting.
-fn advance(pipe: &mut Pipe, flow: &mut BodyFlow, source: &mut Connection, sink: &mut Connection) -> Flow {
+fn advance(
+    pipe: &mut Pipe,
+    flow: &mut BodyFlow,
+    source: &mut Connection,
+    sink: &mut Connection,
+) -> FlowState {
     let mut moved = 0;
     for _ in 0..ROUNDS {
         if moved >= IN_A_TURN {
             break;
         }
         let received = match flow.is_complete() {
-            true => Received::Nothing,
+            true => ReceiveOutcome::Nothing,
             false => source.splice_into(pipe, usize::try_from(flow.framing.awaited()).unwrap_or(usize::MAX)),
         };
         match received {
-            Received::Bytes(count) => {
+            ReceiveOutcome::Bytes(count) => {
                 flow.passed_by(count);
                 moved += count;
             }
-            Received::End if flow.ends_with_source() => flow.framing = Framing::Done,
+            ReceiveOutcome::End if flow.ends_with_source() => flow.framing = BodyRemainder::Done,
             _ => {}
         }
         match sink.splice_from(pipe) {
-            Sent::All => {}
-            Sent::Part(_) => return Flow::AwaitSink,
-            Sent::Failed(fault) => return Flow::Failed(Side::Sink, fault),
+            SendOutcome::All => {}
+            SendOutcome::Part(_) => return FlowState::AwaitSink,
+            SendOutcome::Failed(fault) => return FlowState::Failed(FlowSide::Sink, fault),
         }
         if flow.is_complete() {
-            return Flow::Done;
+            return FlowState::Done;
         }
         match received {
-            Received::Bytes(_) | Received::Full => {}
-            Received::Nothing => return Flow::AwaitSource,
-            Received::End => return Flow::Truncated,
-            Received::Failed(fault) => return Flow::Failed(Side::Source, fault),
+            ReceiveOutcome::Bytes(_) | ReceiveOutcome::Full => {}
+            ReceiveOutcome::Nothing => return FlowState::AwaitSource,
+            ReceiveOutcome::End => return FlowState::Truncated,
+            ReceiveOutcome::Failed(fault) => return FlowState::Failed(FlowSide::Source, fault),
         }
     }
-    Flow::Yield
+    FlowState::Yield
 }
 
-impl Drop for Spliced {
+impl Drop for SplicedBody {
     fn drop(&mut self) {
         self.release();
     }

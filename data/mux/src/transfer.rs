@@ -14,18 +14,18 @@ use std::rc::Rc;
 
 use weir_containers::LocalArc;
 use weir_http::Head;
-use weir_net::{Received, Sent};
+use weir_net::{ReceiveOutcome, SendOutcome};
 use weir_sched::Tick;
 use weir_sys::Errno;
 
-use crate::body::{BodyFlow, Flow, Framing, KeptBody, Side};
+use crate::body::{BodyFlow, BodyRemainder, FlowSide, FlowState, KeptBody};
 use crate::connector::{Indirect, StreamConnector};
 use crate::filter::{Failed, Filter, FilterChain};
 use crate::message::Message;
 use crate::pipes::Pipes;
-use crate::progress::{Progress, Step};
+use crate::progress::{BodyDelta, BodyProgress};
 use crate::service::LocalService;
-use crate::spliced::Spliced;
+use crate::spliced::SplicedBody;
 use crate::trailers::Trailers;
 use crate::way::Tail;
 
@@ -44,14 +44,14 @@ struct Aside {
     /// When a service that waits, the source, continues.
     resumes: Option<Tick>,
     /// The progress last traced.
-    reported: Option<Progress>,
+    reported: Option<BodyProgress>,
 }
 
 /// The path of bytes that do not go straight from the source's buffer to the sink.
 #[derive(Debug)]
 enum Detour {
-    Filters(Filtered),
-    Pipe(Spliced),
+    Filters(FilteredBytes),
+    Pipe(SplicedBody),
 }
 
 impl Transfer {
@@ -83,7 +83,7 @@ impl Transfer {
     /// Adds a filter after the others, before anything has moved. For a filter that wants more bytes at once, up to `limit` bytes are kept.
     pub fn add(&mut self, filter: Box<dyn Filter>, limit: usize) {
         if self.filtered().is_none() {
-            let mut filtered = Filtered::new(limit);
+            let mut filtered = FilteredBytes::new(limit);
             filtered.begin(&self.flow);
             self.aside.get_or_insert_default().detour = Some(Detour::Filters(filtered));
         }
@@ -97,7 +97,7 @@ impl Transfer {
         self.aside.as_ref()?.detour.as_ref()
     }
 
-    fn filtered(&mut self) -> Option<&mut Filtered> {
+    fn filtered(&mut self) -> Option<&mut FilteredBytes> {
         match &mut self.aside.as_mut()?.detour {
             Some(Detour::Filters(filtered)) => Some(filtered),
             Some(Detour::Pipe(_)) | None => None,
@@ -114,16 +114,16 @@ impl Transfer {
     /// Chunked and short bodies always pass through the buffer.
     pub fn allow_pipe(&mut self, pipes: &LocalArc<Pipes>) {
         if self.detour().is_none() && self.flow.is_worth_a_pipe() {
-            self.aside.get_or_insert_default().detour = Some(Detour::Pipe(Spliced::new(pipes.clone())));
+            self.aside.get_or_insert_default().detour = Some(Detour::Pipe(SplicedBody::new(pipes.clone())));
         }
     }
 
     /// How many bytes of this body passed through a pipe.
     pub fn piped(&self) -> u64 {
-        self.pipe().map_or(0, Spliced::bytes)
+        self.pipe().map_or(0, SplicedBody::bytes)
     }
 
-    fn pipe(&self) -> Option<&Spliced> {
+    fn pipe(&self) -> Option<&SplicedBody> {
         match self.detour() {
             Some(Detour::Pipe(spliced)) => Some(spliced),
             Some(Detour::Filters(_)) | None => None,
@@ -175,7 +175,7 @@ impl Transfer {
         scratch: &mut Vec<u8>,
         closes: bool,
         waits: bool,
-    ) -> Sent {
+    ) -> SendOutcome {
         match self.is_filtered() {
             true => message.send(sink, scratch, waits),
             false => self.flow.send_behind(message, (source, sink), scratch, closes, waits),
@@ -193,7 +193,7 @@ impl Transfer {
             }
     }
 
-    /// When a filter lets more pass, after [`Flow::Withheld`], or a service continues; never if only a peer is awaited.
+    /// When a filter lets more pass, after [`FlowState::Withheld`], or a service continues; never if only a peer is awaited.
     #[inline]
     pub fn wake_at(&self) -> Tick {
         let filters = match self.detour() {
@@ -212,7 +212,7 @@ impl Transfer {
 
     /// Moves as many bytes as possible without waiting.
     #[inline]
-    pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
+    pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> FlowState {
         let detour = self.aside.as_mut().and_then(|aside| aside.detour.as_mut());
         match detour {
             None => self.flow.advance(source, sink),
@@ -222,8 +222,8 @@ impl Transfer {
     }
 
     /// The changes since the last call, for traces; empty for a message without a body.
-    pub fn step(&mut self) -> Step {
-        let held = self.pipe().map_or(0, Spliced::held);
+    pub fn step(&mut self) -> BodyDelta {
+        let held = self.pipe().map_or(0, SplicedBody::held);
         self.flow.step(&mut self.aside.get_or_insert_default().reported, held)
     }
 }
@@ -253,7 +253,7 @@ struct Repeat {
 
 /// The filters, and the bytes that are passing through them.
 #[derive(Debug)]
-struct Filtered {
+struct FilteredBytes {
     chain: FilterChain,
     kept: Option<Repeat>,
     trailers: Trailers,
@@ -265,9 +265,9 @@ struct Filtered {
     limit: usize,
 }
 
-impl Filtered {
+impl FilteredBytes {
     fn new(limit: usize) -> Self {
-        Filtered {
+        FilteredBytes {
             chain: FilterChain::new(limit),
             kept: None,
             trailers: Trailers::default(),
@@ -297,9 +297,9 @@ impl Filtered {
         flow: &mut BodyFlow,
         source: &mut StreamConnector,
         sink: &mut StreamConnector,
-    ) -> Flow {
+    ) -> FlowState {
         if matches!(sink, StreamConnector::Indirect(Indirect::Local(_) | Indirect::Closed)) {
-            return Flow::Failed(Side::Sink, weir_net::Fault::Io(Errno::PIPE));
+            return FlowState::Failed(FlowSide::Sink, weir_net::ConnectionFault::Io(Errno::PIPE));
         }
         let now = weir_sched::now();
         for _ in 0..ROUNDS {
@@ -308,8 +308,8 @@ impl Filtered {
             }
             match self.filter(flow, source, now) {
                 Ok(true) => {}
-                Ok(false) => return Flow::Malformed,
-                Err(Failed) => return Flow::Refused,
+                Ok(false) => return FlowState::Malformed,
+                Err(Failed) => return FlowState::Refused,
             }
             if !self.staged.is_empty() || self.ended {
                 continue;
@@ -321,22 +321,22 @@ impl Filtered {
             // A kept body is there as a whole: only filters hold it back.
             let waits = match wake.is_never() && self.kept.is_none() {
                 true => self.receive(flow, source, sink),
-                false => Some(Flow::Withheld),
+                false => Some(FlowState::Withheld),
             };
             match waits {
                 None => continue,
-                Some(Flow::AwaitSource | Flow::Withheld) => {}
+                Some(FlowState::AwaitSource | FlowState::Withheld) => {}
                 Some(stop) => return stop,
             }
             if self.chain.idle(now, &mut self.staged).is_err() {
-                return Flow::Refused;
+                return FlowState::Refused;
             }
             if self.staged.is_empty() {
                 self.staged = Vec::new();
-                return waits.unwrap_or(Flow::Yield);
+                return waits.unwrap_or(FlowState::Yield);
             }
         }
-        Flow::Yield
+        FlowState::Yield
     }
 
     /// Receives the next bytes of the body; `None` after bytes or its end, otherwise the reason to stop.
@@ -345,13 +345,13 @@ impl Filtered {
         flow: &mut BodyFlow,
         source: &mut StreamConnector,
         sink: &mut StreamConnector,
-    ) -> Option<Flow> {
+    ) -> Option<FlowState> {
         // Nothing is received while a head still waits to leave.
         if sink.has_pending() {
             match sink.flush(false) {
-                Sent::All => {}
-                Sent::Part(_) => return Some(Flow::AwaitSink),
-                Sent::Failed(fault) => return Some(Flow::Failed(Side::Sink, fault)),
+                SendOutcome::All => {}
+                SendOutcome::Part(_) => return Some(FlowState::AwaitSink),
+                SendOutcome::Failed(fault) => return Some(FlowState::Failed(FlowSide::Sink, fault)),
             }
         }
         let received = match source {
@@ -359,14 +359,16 @@ impl Filtered {
             StreamConnector::Indirect(other) => other.receive(self.limit),
         };
         match received {
-            Received::Bytes(count) => flow.count_made(source, count),
-            Received::Nothing => return Some(Flow::AwaitSource),
-            Received::End if matches!(flow.framing, Framing::UntilClose | Framing::UntilEnd) => {
-                flow.framing = Framing::Done;
+            ReceiveOutcome::Bytes(count) => flow.count_made(source, count),
+            ReceiveOutcome::Nothing => return Some(FlowState::AwaitSource),
+            ReceiveOutcome::End
+                if matches!(flow.framing, BodyRemainder::UntilClose | BodyRemainder::UntilEnd) =>
+            {
+                flow.framing = BodyRemainder::Done;
             }
-            Received::End => return Some(Flow::Truncated),
-            Received::Full => return Some(Flow::Malformed),
-            Received::Failed(fault) => return Some(Flow::Failed(Side::Source, fault)),
+            ReceiveOutcome::End => return Some(FlowState::Truncated),
+            ReceiveOutcome::Full => return Some(FlowState::Malformed),
+            ReceiveOutcome::Failed(fault) => return Some(FlowState::Failed(FlowSide::Source, fault)),
         }
         None
     }
@@ -393,20 +395,20 @@ impl Filtered {
     }
 
     /// Sends the filtered bytes; `None` if there is room for more.
-    fn send(&mut self, flow: &mut BodyFlow, sink: &mut StreamConnector) -> Option<Flow> {
+    fn send(&mut self, flow: &mut BodyFlow, sink: &mut StreamConnector) -> Option<FlowState> {
         let closes = self.ended && flow.closes_sink();
         if !self.staged.is_empty() {
             let tail = Tail { ends: self.ended && self.trailers.is_empty(), closes };
             match sink.send_body(&mut flow.ready.way, &self.staged[self.sent..], tail) {
-                Sent::All => {
+                SendOutcome::All => {
                     self.staged.clear();
                     self.sent = 0;
                 }
-                Sent::Part(count) => {
+                SendOutcome::Part(count) => {
                     self.sent += count;
-                    return Some(Flow::AwaitSink);
+                    return Some(FlowState::AwaitSink);
                 }
-                Sent::Failed(fault) => return Some(Flow::Failed(Side::Sink, fault)),
+                SendOutcome::Failed(fault) => return Some(FlowState::Failed(FlowSide::Sink, fault)),
             }
         }
         if !self.ended {
@@ -415,9 +417,9 @@ impl Filtered {
         self.staged = Vec::new();
         flow.ready.end_sent = true;
         Some(match sink.finish_body(&mut flow.ready.way, self.trailers.as_bytes(), closes) {
-            Sent::All => Flow::Done,
-            Sent::Part(_) => Flow::AwaitSink,
-            Sent::Failed(fault) => Flow::Failed(Side::Sink, fault),
+            SendOutcome::All => FlowState::Done,
+            SendOutcome::Part(_) => FlowState::AwaitSink,
+            SendOutcome::Failed(fault) => FlowState::Failed(FlowSide::Sink, fault),
         })
     }
 
@@ -455,7 +457,7 @@ impl Filtered {
         let taken = self.feed(service.output(), service.ended(), now)?;
         service.consume(taken);
         if service.ended() && service.output().is_empty() {
-            flow.framing = Framing::Done;
+            flow.framing = BodyRemainder::Done;
             self.finish(now)?;
         }
         Ok(())
@@ -471,7 +473,7 @@ impl Filtered {
         }
         if taken == body.payload().len() {
             if !flow.is_complete() {
-                flow.framing = Framing::Done;
+                flow.framing = BodyRemainder::Done;
                 self.trailers.append(body.trailers());
             }
             self.finish(now)?;
@@ -481,7 +483,7 @@ impl Filtered {
 
     /// Offers payload to the filters, the last if `last`; returns how much was taken.
     fn feed(&mut self, payload: &[u8], last: bool, now: Tick) -> Result<usize, Failed> {
-        let Filtered { chain, staged, limit, .. } = self;
+        let FilteredBytes { chain, staged, limit, .. } = self;
         let mut at = 0;
         while at < payload.len() && staged.len() < *limit {
             let taken = chain.offer(&payload[at..], last, now, staged)?;
@@ -500,7 +502,7 @@ impl Filtered {
     /// Signals the end of the body to the filters.
     fn finish(&mut self, now: Tick) -> Result<(), Failed> {
         if !self.ended {
-            let Filtered { chain, staged, trailers, .. } = self;
+            let FilteredBytes { chain, staged, trailers, .. } = self;
             self.ended = chain.end(trailers, now, staged)?;
         }
         Ok(())

@@ -14,13 +14,13 @@ use std::mem::ManuallyDrop;
 
 use weir_h1::chunk_encoder::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 use weir_http::{Flags, Head};
-use weir_net::{Connection, Sent};
+use weir_net::{Connection, SendOutcome};
 
 use crate::connector::StreamConnector;
 
 /// How a body crosses from its source to its sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum BodyWay {
     Open,
     /// In its framing, unchanged.
     Wire,
@@ -52,27 +52,32 @@ pub(crate) struct Tail {
 impl Chunks {
     /// Sends payload in chunks: one, unless the former one is not complete. How much payload was sent or is pending with its framing.
     #[inline(never)]
-    pub(crate) fn send(&mut self, sink: &mut Connection, payload: &[u8], tail: Tail) -> Sent {
+    pub(crate) fn send(&mut self, sink: &mut Connection, payload: &[u8], tail: Tail) -> SendOutcome {
         let mut done = 0;
         while done < payload.len() && *self != Chunks::Ended {
             if sink.has_pending() {
                 match sink.flush(true) {
-                    Sent::All => {}
-                    Sent::Part(_) => return Sent::Part(done),
+                    SendOutcome::All => {}
+                    SendOutcome::Part(_) => return SendOutcome::Part(done),
                     failed => return failed,
                 }
             }
             match self.send_one(sink, &payload[done..], tail) {
                 Ok((count, true)) => done += count,
-                Ok((count, false)) => return Sent::Part(done + count),
+                Ok((count, false)) => return SendOutcome::Part(done + count),
                 Err(failed) => return failed,
             }
         }
-        Sent::All
+        SendOutcome::All
     }
 
     /// Sends the rest of a chunk, or a new one: how much payload is in it, and whether all of it left.
-    fn send_one(&mut self, sink: &mut Connection, payload: &[u8], tail: Tail) -> Result<(usize, bool), Sent> {
+    fn send_one(
+        &mut self,
+        sink: &mut Connection,
+        payload: &[u8],
+        tail: Tail,
+    ) -> Result<(usize, bool), SendOutcome> {
         let header = match self {
             Chunks::Within(_) => None,
             _ => Some(ChunkHeader::new(payload.len() as u64)),
@@ -92,9 +97,9 @@ impl Chunks {
         let parts = [header, piece, trail];
         let total = parts.iter().map(|part| part.len()).sum();
         let count = match send_parts(sink, parts, tail.closes) {
-            Sent::All => total,
-            Sent::Part(count) => count,
-            failed @ Sent::Failed(_) => return Err(failed),
+            SendOutcome::All => total,
+            SendOutcome::Part(count) => count,
+            failed @ SendOutcome::Failed(_) => return Err(failed),
         };
         if count == 0 && total > 0 {
             return Ok((0, false));
@@ -111,7 +116,7 @@ impl Chunks {
             count if of_piece == piece.len() => &trail[count - header.len() - piece.len()..],
             _ => b"",
         };
-        if let failed @ Sent::Failed(_) = sink.send_head(rest, tail.closes) {
+        if let failed @ SendOutcome::Failed(_) = sink.send_head(rest, tail.closes) {
             return Err(failed);
         }
         Ok((of_piece, count == total))
@@ -119,7 +124,7 @@ impl Chunks {
 
     /// Sends the end of the body, once.
     #[inline(never)]
-    pub(crate) fn finish(&mut self, sink: &mut Connection, trailers: &[u8], closes: bool) -> Sent {
+    pub(crate) fn finish(&mut self, sink: &mut Connection, trailers: &[u8], closes: bool) -> SendOutcome {
         if std::mem::replace(self, Chunks::Ended) == Chunks::Ended {
             return sink.flush(false);
         }
@@ -134,18 +139,20 @@ impl Chunks {
     }
 }
 
-impl Way {
+impl BodyWay {
     /// The way of payload to this sink behind this head.
-    pub(crate) fn to(sink: &StreamConnector, head: &Head) -> Way {
+    pub(crate) fn to(sink: &StreamConnector, head: &Head) -> BodyWay {
         match sink {
-            StreamConnector::Own(_) if head.flags().contains(Flags::CHUNKED) => Way::Chunks(Chunks::Between),
-            _ => Way::Payload,
+            StreamConnector::Own(_) if head.flags().contains(Flags::CHUNKED) => {
+                BodyWay::Chunks(Chunks::Between)
+            }
+            _ => BodyWay::Payload,
         }
     }
 
     /// Appends payload in the framing of this way, in whole chunks if it has chunks.
     pub(crate) fn write(&mut self, payload: &[u8], ends: bool, out: &mut Vec<u8>) {
-        let Way::Chunks(chunks) = self else { return out.extend_from_slice(payload) };
+        let BodyWay::Chunks(chunks) = self else { return out.extend_from_slice(payload) };
         if !payload.is_empty() {
             out.extend_from_slice(ChunkHeader::new(payload.len() as u64).as_bytes());
             out.extend_from_slice(payload);
@@ -159,7 +166,7 @@ impl Way {
 
     /// Appends the end of the body behind its payload.
     pub(crate) fn write_end(&mut self, trailers: &[u8], out: &mut Vec<u8>) {
-        if let Way::Chunks(chunks) = self
+        if let BodyWay::Chunks(chunks) = self
             && std::mem::replace(chunks, Chunks::Ended) != Chunks::Ended
         {
             write_end(out, trailers);
@@ -175,7 +182,7 @@ fn write_end(out: &mut Vec<u8>, trailers: &[u8]) {
 
 /// Sends the parts with one call, as much as the far end takes. Small ones are copied together, and those that are encrypted: parts of
 /// their own would be records of their own.
-fn send_parts(sink: &mut Connection, parts: [&[u8]; 3], closes: bool) -> Sent {
+fn send_parts(sink: &mut Connection, parts: [&[u8]; 3], closes: bool) -> SendOutcome {
     if parts[1].len() >= WORTH_SLICES && sink.is_plain() {
         return sink.send_vectored(&parts.map(IoSlice::new), closes);
     }

@@ -32,19 +32,19 @@ use weir_tls::{Facts, Session};
 pub use kept::keep;
 pub use options::{ConnectOptions, SocketSizes};
 pub use probe::Probe;
-pub use source::{OwnedSource, Source, SourceAddress};
+pub use source::{ConnectionSource, OwnedSource, SourceAddress};
 
-use crate::connection::{Companion, Connection, Sent};
-use crate::fault::Fault;
+use crate::connection::{Companion, Connection, SendOutcome};
+use crate::fault::ConnectionFault;
 use socks4::Handshake;
 
 /// The settings of a connection to be opened.
 #[derive(Clone, Debug)]
 pub struct ConnectPlan<'p> {
-    pub target: Target,
+    pub target: ConnectTarget,
     /// The SOCKS4 proxy to connect through (manual, "socks4"): it is the socket's own peer.
     pub socks4: Option<SocketAddr>,
-    pub source: Source<'p>,
+    pub source: ConnectionSource<'p>,
     /// The mark of its packets, for netfilter and routing.
     pub mark: Option<u32>,
     /// The type of service or traffic class of its packets.
@@ -54,7 +54,7 @@ pub struct ConnectPlan<'p> {
 
 /// The destination of a connection.
 #[derive(Clone, Debug)]
-pub enum Target {
+pub enum ConnectTarget {
     Address(Address),
     /// The process at the far end of this inherited pair of sockets: it is passed one end of a new pair (`sockpair@`).
     Pair(i32),
@@ -72,24 +72,24 @@ pub struct Greeting<'g> {
 /// Why a connection could not be established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectError {
-    Failed(Fault),
+    Failed(ConnectionFault),
     /// The deadline is over.
     TimedOut,
 }
 
-impl From<Fault> for ConnectError {
-    fn from(fault: Fault) -> Self {
+impl From<ConnectionFault> for ConnectError {
+    fn from(fault: ConnectionFault) -> Self {
         ConnectError::Failed(fault)
     }
 }
 
 impl ConnectPlan<'_> {
     /// A plan with default settings.
-    pub fn to(target: Target) -> Self {
+    pub fn to(target: ConnectTarget) -> Self {
         ConnectPlan {
             target,
             socks4: None,
-            source: Source::default(),
+            source: ConnectionSource::default(),
             mark: None,
             tos: None,
             options: ConnectOptions::default(),
@@ -99,8 +99,8 @@ impl ConnectPlan<'_> {
     /// Creates the socket and starts to connect it. Its events wake the current task.
     ///
     /// # Errors
-    /// A [`Fault`] that [is a lack of room](Fault::is_lack_of_room) may go away: the plan can be tried again.
-    pub fn begin(&self) -> Result<Connecting, Fault> {
+    /// A [`ConnectionFault`] that [is a lack of room](ConnectionFault::is_lack_of_room) may go away: the plan can be tried again.
+    pub fn begin(&self) -> Result<Connecting, ConnectionFault> {
         self.begin_by(|socket, peer| Descriptor::connect(socket, peer).map(Begun::Awaited))
     }
 
@@ -108,30 +108,30 @@ impl ConnectPlan<'_> {
     ///
     /// # Errors
     /// As above; also the peer's refusal.
-    pub fn begin_now(&self) -> Result<Connecting, Fault> {
+    pub fn begin_now(&self) -> Result<Connecting, ConnectionFault> {
         self.begin_by(Descriptor::connect_now)
     }
 
     fn begin_by(
         &self,
         connect: impl FnOnce(OwnedFd, &Address) -> weir_sys::Result<Begun>,
-    ) -> Result<Connecting, Fault> {
+    ) -> Result<Connecting, ConnectionFault> {
         if crate::shortage::is_exhausted() {
             crate::shortage::count_refusal();
-            return Err(Fault::Shortage);
+            return Err(ConnectionFault::Shortage);
         }
-        let connect_to = |peer| Ok::<_, Fault>(connect(self.open(peer)?, peer)?);
+        let connect_to = |peer| Ok::<_, ConnectionFault>(connect(self.open(peer)?, peer)?);
         let (begun, awaits) = match (&self.target, self.socks4) {
-            (Target::Pair(number), None) => {
+            (ConnectTarget::Pair(number), None) => {
                 let pair = weir_sys::process::duplicate_number(*number)?;
                 let end = Descriptor::register(weir_sys::pass::pass_connection(pair)?)?;
-                (Begun::Awaited(end), Awaits::Peer(None))
+                (Begun::Awaited(end), GreetingEvent::Peer(None))
             }
-            (Target::Address(target), None) => (connect_to(target)?, Awaits::Peer(None)),
-            (Target::Address(Address::Inet(target)), Some(proxy)) => {
+            (ConnectTarget::Address(target), None) => (connect_to(target)?, GreetingEvent::Peer(None)),
+            (ConnectTarget::Address(Address::Inet(target)), Some(proxy)) => {
                 // SOCKS4 only has IPv4 addresses.
                 let SocketAddr::V4(target) = target else { return Err(Errno::AFNOSUPPORT.into()) };
-                (connect_to(&Address::Inet(proxy))?, Awaits::Peer(Some(*target)))
+                (connect_to(&Address::Inet(proxy))?, GreetingEvent::Peer(Some(*target)))
             }
             (_, Some(_)) => return Err(Errno::AFNOSUPPORT.into()),
         };
@@ -139,7 +139,7 @@ impl ConnectPlan<'_> {
     }
 
     /// A socket that is ready to be connected to `peer`.
-    fn open(&self, peer: &Address) -> Result<OwnedFd, Fault> {
+    fn open(&self, peer: &Address) -> Result<OwnedFd, ConnectionFault> {
         let family = peer.family();
         let socket = self.socket(family)?;
         self.options.sizes.apply(&socket);
@@ -174,12 +174,12 @@ impl ConnectPlan<'_> {
 #[derive(Debug)]
 pub struct Connecting {
     connection: Connection,
-    awaits: Awaits,
+    awaits: GreetingEvent,
 }
 
 /// The event that must come before the greeting may be sent.
 #[derive(Debug)]
-enum Awaits {
+enum GreetingEvent {
     /// The socket's peer. With an address, the peer is a SOCKS4 proxy, which then has to connect there.
     Peer(Option<SocketAddrV4>),
     /// The SOCKS4 proxy's answer.
@@ -189,11 +189,13 @@ enum Awaits {
 
 impl Connecting {
     /// Registers the socket: its events wake the current task.
-    fn of(begun: Begun, awaits: Awaits) -> Result<Self, Fault> {
+    fn of(begun: Begun, awaits: GreetingEvent) -> Result<Self, ConnectionFault> {
         let (descriptor, awaits) = match (begun, awaits) {
             (Begun::Awaited(descriptor), awaits) => (descriptor, awaits),
             // A connection that stands already cannot have an error.
-            (Begun::Stands(socket), Awaits::Peer(None)) => (registered(socket)?, Awaits::Nothing),
+            (Begun::Stands(socket), GreetingEvent::Peer(None)) => {
+                (registered(socket)?, GreetingEvent::Nothing)
+            }
             (Begun::Stands(socket), awaits) => (registered(socket)?, awaits),
         };
         descriptor.set_owner(weir_sched::current());
@@ -227,7 +229,7 @@ impl Connecting {
     ///
     /// # Errors
     /// The failure.
-    pub fn advance(&mut self, greeting: Greeting<'_>) -> Result<bool, Fault> {
+    pub fn advance(&mut self, greeting: Greeting<'_>) -> Result<bool, ConnectionFault> {
         let stands = self.connects()?;
         if stands {
             self.greet(greeting)?;
@@ -244,8 +246,8 @@ impl Connecting {
     ///
     /// # Errors
     /// The failure.
-    pub fn advance_tls(&mut self) -> Result<bool, Fault> {
-        self.connection.advance_tls().map_err(Fault::Tls)
+    pub fn advance_tls(&mut self) -> Result<bool, ConnectionFault> {
+        self.connection.advance_tls().map_err(ConnectionFault::Tls)
     }
 
     /// The parameters of the TLS session.
@@ -274,37 +276,37 @@ impl Connecting {
     }
 
     /// Whether the connection is established.
-    fn connects(&mut self) -> Result<bool, Fault> {
+    fn connects(&mut self) -> Result<bool, ConnectionFault> {
         loop {
             match &mut self.awaits {
-                Awaits::Peer(by_proxy) => {
+                GreetingEvent::Peer(by_proxy) => {
                     if !self.connection.descriptor().finish_connect()? {
                         return Ok(false);
                     }
                     self.awaits = match by_proxy {
-                        Some(target) => Awaits::Proxy(Handshake::new(*target)),
-                        None => Awaits::Nothing,
+                        Some(target) => GreetingEvent::Proxy(Handshake::new(*target)),
+                        None => GreetingEvent::Nothing,
                     };
                 }
-                Awaits::Proxy(handshake) => {
+                GreetingEvent::Proxy(handshake) => {
                     if !handshake.advance(self.connection.descriptor())? {
                         return Ok(false);
                     }
-                    self.awaits = Awaits::Nothing;
+                    self.awaits = GreetingEvent::Nothing;
                 }
-                Awaits::Nothing => return Ok(true),
+                GreetingEvent::Nothing => return Ok(true),
             }
         }
     }
 
     /// Sends the greeting; the part that does not fit leaves before later data.
-    fn greet(&mut self, greeting: Greeting<'_>) -> Result<(), Fault> {
+    fn greet(&mut self, greeting: Greeting<'_>) -> Result<(), ConnectionFault> {
         if greeting.bytes.is_empty() {
             return Ok(());
         }
         match self.connection.send_head(greeting.bytes, greeting.more) {
-            Sent::Failed(fault) => Err(fault),
-            Sent::All | Sent::Part(_) => Ok(()),
+            SendOutcome::Failed(fault) => Err(fault),
+            SendOutcome::All | SendOutcome::Part(_) => Ok(()),
         }
     }
 }

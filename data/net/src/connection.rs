@@ -10,13 +10,13 @@ use weir_containers::{Buffer, BufferPool};
 use weir_sched::{Descriptor, Received as Raw, Sent as RawSent, Tick};
 use weir_sys::splice::Pipe;
 
-use crate::fault::Fault;
-use crate::shortage::{Right, Turn};
-use transport::Transport;
+use crate::fault::ConnectionFault;
+use crate::shortage::{BufferRight, WaiterTurn};
+use transport::TlsTransport;
 
 /// The result of receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
+pub enum ReceiveOutcome {
     /// This many more bytes are in [`Connection::input`].
     Bytes(usize),
     /// Nothing is available now, or no buffer for it: wait for an event.
@@ -26,18 +26,18 @@ pub enum Received {
     /// The input buffer is full.
     Full,
     /// The connection is broken.
-    Failed(Fault),
+    Failed(ConnectionFault),
 }
 
 /// The result of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum SendOutcome {
     /// All of them left.
     All,
     /// This many left, then the socket's buffer was full: wait for an event.
     Part(usize),
     /// The connection is broken.
-    Failed(Fault),
+    Failed(ConnectionFault),
 }
 
 /// The buffers that a connection may use when the common ones are used up.
@@ -59,17 +59,17 @@ pub struct Connection {
     descriptor: Descriptor,
     input: Option<Buffer>,
     /// Rare parts. Boxed, because every idle connection would hold the space for them.
-    beside: Option<Box<Beside>>,
+    beside: Option<Box<RareParts>>,
     ended: bool,
     shut: bool,
     /// Whether bytes were received before the counts began.
     heard_before: bool,
     /// Its place in the queue while it waits for a buffer to receive into.
-    turn: Turn,
+    turn: WaiterTurn,
     privilege: Privilege,
-    broken: Option<Fault>,
+    broken: Option<ConnectionFault>,
     /// Set if nothing can be sent any more. Bytes that the peer sent before it closed may still be available.
-    write_error: Option<Fault>,
+    write_error: Option<ConnectionFault>,
     /// Bytes received since the connection was created, or [`Connection::count_anew`] was called.
     pub received: u64,
     /// The same of bytes sent.
@@ -84,20 +84,20 @@ pub type Companion = Box<dyn Any + Send>;
 
 /// Rare parts: bytes that must leave before anything else, a TLS session, a companion. At least one of them is present.
 #[derive(Debug, Default)]
-struct Beside {
-    pending: Pending,
-    tls: Option<Transport>,
+struct RareParts {
+    pending: PendingBytes,
+    tls: Option<TlsTransport>,
     companion: Option<Companion>,
 }
 
 /// Bytes that must leave before anything else.
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingBytes {
     bytes: Vec<u8>,
     start: usize,
 }
 
-impl Pending {
+impl PendingBytes {
     fn rest(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
@@ -110,7 +110,7 @@ impl Pending {
     fn left(&mut self, count: usize) {
         self.start += count;
         if self.is_empty() {
-            *self = Pending::default();
+            *self = PendingBytes::default();
         }
     }
 }
@@ -118,7 +118,7 @@ impl Pending {
 /// How full the buffers of a connection are, for traces: an empty one explains why nothing is parsed, a full one why
 /// nothing is received (R191).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fill {
+pub struct BufferFill {
     /// The offset of the first unconsumed byte in the buffer.
     pub head: usize,
     /// The offset at which the next received byte is stored.
@@ -129,9 +129,9 @@ pub struct Fill {
     pub pending: usize,
 }
 
-impl std::fmt::Display for Fill {
+impl std::fmt::Display for BufferFill {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Fill { head, tail, size, pending } = *self;
+        let BufferFill { head, tail, size, pending } = *self;
         write!(f, "in={}/{size} head={head} tail={tail} out={pending}", tail - head)
     }
 }
@@ -162,7 +162,7 @@ impl Connection {
             ended: false,
             shut: false,
             heard_before: false,
-            turn: Turn::default(),
+            turn: WaiterTurn::default(),
             privilege,
             broken: None,
             write_error: None,
@@ -206,11 +206,11 @@ impl Connection {
     }
 
     /// How full its buffers are.
-    pub fn fill(&self) -> Fill {
+    pub fn fill(&self) -> BufferFill {
         let pending = self.beside.as_ref().map_or(0, |beside| beside.pending.rest().len());
-        let Some(buffer) = &self.input else { return Fill { pending, ..Fill::default() } };
+        let Some(buffer) = &self.input else { return BufferFill { pending, ..BufferFill::default() } };
         let head = buffer.headroom();
-        Fill { head, tail: head + buffer.len(), size: buffer.capacity(), pending }
+        BufferFill { head, tail: head + buffer.len(), size: buffer.capacity(), pending }
     }
 
     /// Its state in words, for traces.
@@ -303,7 +303,7 @@ impl Connection {
     }
 
     /// The fault that broke the connection, if any.
-    pub fn fault(&self) -> Option<Fault> {
+    pub fn fault(&self) -> Option<ConnectionFault> {
         self.broken.or(self.write_error)
     }
 
@@ -326,12 +326,12 @@ impl Connection {
 
     /// Receives into the input buffer, so that at most `limit` bytes are held.
     #[inline]
-    pub fn receive(&mut self, limit: usize) -> Received {
+    pub fn receive(&mut self, limit: usize) -> ReceiveOutcome {
         if let Some(fault) = self.broken {
-            return Received::Failed(fault);
+            return ReceiveOutcome::Failed(fault);
         }
         if self.ended {
-            return Received::End;
+            return ReceiveOutcome::End;
         }
         // After a failed send the poller may not have reported yet that there are bytes to read.
         if !self.descriptor.is_readable() && self.write_error.is_none() {
@@ -342,23 +342,23 @@ impl Connection {
 
     /// The socket has nothing, but a TLS session may.
     #[inline]
-    fn receive_held(&mut self, limit: usize) -> Received {
+    fn receive_held(&mut self, limit: usize) -> ReceiveOutcome {
         match &self.beside {
             Some(beside) if beside.holds_input() => self.receive_now(limit),
-            _ => Received::Nothing,
+            _ => ReceiveOutcome::Nothing,
         }
     }
 
-    fn receive_now(&mut self, limit: usize) -> Received {
+    fn receive_now(&mut self, limit: usize) -> ReceiveOutcome {
         let buffer = match &mut self.input {
             Some(buffer) => buffer,
             None => {
-                let Some(buffer) = self.take_buffer() else { return Received::Nothing };
+                let Some(buffer) = self.take_buffer() else { return ReceiveOutcome::Nothing };
                 self.input.insert(buffer)
             }
         };
         if buffer.len() >= limit {
-            return Received::Full;
+            return ReceiveOutcome::Full;
         }
         // The space of consumed bytes at the front can be used too, but moving is only worth it when little is left at the end.
         if buffer.headroom() > 0
@@ -381,18 +381,18 @@ impl Connection {
             Ok(Raw::Bytes(count)) => {
                 buffer.fill(count);
                 self.received += count as u64;
-                return Received::Bytes(count);
+                return ReceiveOutcome::Bytes(count);
             }
             Ok(Raw::End) => {
                 self.ended = true;
-                Received::End
+                ReceiveOutcome::End
             }
-            Ok(Raw::Blocked) => Received::Nothing,
-            Ok(Raw::Full) => Received::Full,
+            Ok(Raw::Blocked) => ReceiveOutcome::Nothing,
+            Ok(Raw::Full) => ReceiveOutcome::Full,
             Err(errno) => {
-                let fault = Fault::from(errno);
+                let fault = ConnectionFault::from(errno);
                 self.broken = Some(fault);
-                Received::Failed(fault)
+                ReceiveOutcome::Failed(fault)
             }
         };
         if buffer.is_empty() {
@@ -403,11 +403,11 @@ impl Connection {
 
     /// The input is full, perhaps because it was shrunk.
     #[cold]
-    fn receive_in_larger(&mut self, limit: usize) -> Received {
+    fn receive_in_larger(&mut self, limit: usize) -> ReceiveOutcome {
         if self.input().len() >= BufferPool::buffer_size() {
-            return Received::Full;
+            return ReceiveOutcome::Full;
         }
-        let Some(mut larger) = self.take_buffer() else { return Received::Nothing };
+        let Some(mut larger) = self.take_buffer() else { return ReceiveOutcome::Nothing };
         larger.append(self.input());
         self.input = Some(larger);
         self.receive_now(limit)
@@ -425,7 +425,7 @@ impl Connection {
     /// The buffer that was handed to it while it waited, else a privileged one.
     #[cold]
     fn take_in_turn(&mut self) -> Option<Buffer> {
-        let right = if self.privilege == Privilege::Aside { Right::Aside } else { Right::Common };
+        let right = if self.privilege == Privilege::Aside { BufferRight::Aside } else { BufferRight::Common };
         if let Some(handed) = self.turn.wait_on(right) {
             return Some(handed);
         }
@@ -449,7 +449,7 @@ impl Connection {
     /// because the pool lends the one that came back last. Into one of the usual size while many large ones are in
     /// use.
     #[inline]
-    pub fn receive_bulk(&mut self) -> Received {
+    pub fn receive_bulk(&mut self) -> ReceiveOutcome {
         if self.input.is_none() && self.descriptor.is_readable() && !self.ended && self.broken.is_none() {
             self.input = Buffer::take_bulk().ok();
             if self.input.is_none() {
@@ -462,7 +462,7 @@ impl Connection {
     /// Receives forwarded bytes that may wait for long: at most as many as a buffer holds without another page of
     /// memory.
     #[inline]
-    pub fn receive_piece(&mut self) -> Received {
+    pub fn receive_piece(&mut self) -> ReceiveOutcome {
         self.receive(BufferPool::buffer_size() - PIECE_MARGIN)
     }
 
@@ -470,9 +470,9 @@ impl Connection {
     pub async fn send_all(&mut self, mut bytes: &[u8], deadline: Tick) -> Option<()> {
         while !bytes.is_empty() || self.has_pending() {
             match self.send(bytes, false) {
-                Sent::All => return Some(()),
-                Sent::Part(count) => bytes = &bytes[count..],
-                Sent::Failed(_) => return None,
+                SendOutcome::All => return Some(()),
+                SendOutcome::Part(count) => bytes = &bytes[count..],
+                SendOutcome::Failed(_) => return None,
             }
             if bytes.is_empty() && !self.has_pending() {
                 return Some(());
@@ -487,7 +487,7 @@ impl Connection {
 
     /// Sends bytes, after the pending ones.
     #[inline]
-    pub fn send(&mut self, bytes: &[u8], more: bool) -> Sent {
+    pub fn send(&mut self, bytes: &[u8], more: bool) -> SendOutcome {
         if self.beside.is_some() {
             return self.send_beside(bytes, more);
         }
@@ -496,11 +496,11 @@ impl Connection {
 
     /// Sends after the pending bytes, or encrypted.
     #[inline(never)]
-    fn send_beside(&mut self, bytes: &[u8], more: bool) -> Sent {
+    fn send_beside(&mut self, bytes: &[u8], more: bool) -> SendOutcome {
         if self.has_pending() {
             match self.flush(true) {
-                Sent::All => {}
-                Sent::Part(_) => return Sent::Part(0),
+                SendOutcome::All => {}
+                SendOutcome::Part(_) => return SendOutcome::Part(0),
                 failed => return failed,
             }
         }
@@ -510,69 +510,69 @@ impl Connection {
         }
     }
 
-    fn send_now(&mut self, bytes: &[u8], more: bool) -> Sent {
+    fn send_now(&mut self, bytes: &[u8], more: bool) -> SendOutcome {
         if let Some(fault) = self.fault() {
-            return Sent::Failed(fault);
+            return SendOutcome::Failed(fault);
         }
         let mut done = 0;
         while done < bytes.len() {
             if !self.descriptor.is_writable() {
-                return Sent::Part(done);
+                return SendOutcome::Part(done);
             }
             match self.descriptor.send(&bytes[done..], more) {
                 Ok(RawSent::Bytes(count)) => {
                     self.sent += count as u64;
                     done += count;
                 }
-                Ok(RawSent::Blocked) => return Sent::Part(done),
+                Ok(RawSent::Blocked) => return SendOutcome::Part(done),
                 Err(errno) => {
-                    let fault = Fault::from(errno);
+                    let fault = ConnectionFault::from(errno);
                     self.write_error = Some(fault);
-                    return Sent::Failed(fault);
+                    return SendOutcome::Failed(fault);
                 }
             }
         }
-        Sent::All
+        SendOutcome::All
     }
 
     /// Sends several slices with one call: as many bytes as the far end takes now. Only for an unencrypted connection
     /// without pending bytes.
-    pub fn send_vectored(&mut self, slices: &[IoSlice<'_>], more: bool) -> Sent {
+    pub fn send_vectored(&mut self, slices: &[IoSlice<'_>], more: bool) -> SendOutcome {
         if let Some(fault) = self.fault() {
-            return Sent::Failed(fault);
+            return SendOutcome::Failed(fault);
         }
         if !self.descriptor.is_writable() {
-            return Sent::Part(0);
+            return SendOutcome::Part(0);
         }
         match self.descriptor.send_vectored(slices, more) {
             Ok(RawSent::Bytes(count)) => {
                 self.sent += count as u64;
                 let wanted: usize = slices.iter().map(|slice| slice.len()).sum();
-                if count < wanted { Sent::Part(count) } else { Sent::All }
+                if count < wanted { SendOutcome::Part(count) } else { SendOutcome::All }
             }
-            Ok(RawSent::Blocked) => Sent::Part(0),
+            Ok(RawSent::Blocked) => SendOutcome::Part(0),
             Err(errno) => {
-                let fault = Fault::from(errno);
+                let fault = ConnectionFault::from(errno);
                 self.write_error = Some(fault);
-                Sent::Failed(fault)
+                SendOutcome::Failed(fault)
             }
         }
     }
 
     /// Sends a whole head. The part that does not fit stays pending here, so that the caller may forget it.
-    pub fn send_head(&mut self, head: &[u8], more: bool) -> Sent {
+    pub fn send_head(&mut self, head: &[u8], more: bool) -> SendOutcome {
         match self.send(head, more) {
-            Sent::Part(done) => {
+            SendOutcome::Part(done) => {
                 let rest = &head[done..];
                 if rest.is_empty() {
-                    return Sent::Part(done);
+                    return SendOutcome::Part(done);
                 }
                 if self.tls().is_some() {
                     return self.seal_behind(rest, done);
                 }
                 match self.keep_pending(rest) {
-                    Ok(()) => Sent::Part(head.len()),
-                    Err(fault) => Sent::Failed(fault),
+                    Ok(()) => SendOutcome::Part(head.len()),
+                    Err(fault) => SendOutcome::Failed(fault),
                 }
             }
             other => other,
@@ -580,7 +580,7 @@ impl Connection {
     }
 
     /// Keeps bytes that must leave before anything that is sent later.
-    fn keep_pending(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    fn keep_pending(&mut self, bytes: &[u8]) -> Result<(), ConnectionFault> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -590,8 +590,8 @@ impl Connection {
         let pending = &mut beside.pending;
         // Under shortage of memory, connections to peers that do not read are closed first.
         if crate::shortage::is_short() || pending.bytes.try_reserve(tickets.len() + bytes.len()).is_err() {
-            self.write_error = Some(Fault::Shortage);
-            return Err(Fault::Shortage);
+            self.write_error = Some(ConnectionFault::Shortage);
+            return Err(ConnectionFault::Shortage);
         }
         pending.bytes.extend_from_slice(&tickets);
         pending.bytes.extend_from_slice(bytes);
@@ -599,11 +599,11 @@ impl Connection {
     }
 
     /// Sends the pending bytes.
-    pub fn flush(&mut self, more: bool) -> Sent {
+    pub fn flush(&mut self, more: bool) -> SendOutcome {
         if !self.has_pending() {
-            return Sent::All;
+            return SendOutcome::All;
         }
-        let Some(mut beside) = self.beside.take() else { return Sent::All };
+        let Some(mut beside) = self.beside.take() else { return SendOutcome::All };
         // Encrypted bytes were counted when they were taken.
         let counted = self.sent;
         let outcome = self.send_now(beside.pending.rest(), more);
@@ -611,11 +611,11 @@ impl Connection {
             self.sent = counted;
         }
         match outcome {
-            Sent::All => beside.pending = Pending::default(),
-            Sent::Part(done) => beside.pending.left(done),
-            Sent::Failed(_) => {}
+            SendOutcome::All => beside.pending = PendingBytes::default(),
+            SendOutcome::Part(done) => beside.pending.left(done),
+            SendOutcome::Failed(_) => {}
         }
-        if beside.tls.is_some() || beside.companion.is_some() || outcome != Sent::All {
+        if beside.tls.is_some() || beside.companion.is_some() || outcome != SendOutcome::All {
             self.beside = Some(beside);
         }
         outcome
@@ -623,69 +623,69 @@ impl Connection {
 
     /// Sends up to `count` bytes from the front of `from`'s input on this connection; returns how many were sent.
     #[inline]
-    pub fn send_from(&mut self, from: &mut Connection, count: usize, more: bool) -> Sent {
+    pub fn send_from(&mut self, from: &mut Connection, count: usize, more: bool) -> SendOutcome {
         let outcome = self.send(&from.input()[..count], more);
         match outcome {
-            Sent::All => from.consume(count),
-            Sent::Part(done) => from.consume(done),
-            Sent::Failed(_) => {}
+            SendOutcome::All => from.consume(count),
+            SendOutcome::Part(done) => from.consume(done),
+            SendOutcome::Failed(_) => {}
         }
         outcome
     }
 
     /// Moves at most `limit` bytes from the peer into `pipe` inside the kernel. Only for a connection with an empty
     /// input.
-    pub fn splice_into(&mut self, pipe: &mut Pipe, limit: usize) -> Received {
+    pub fn splice_into(&mut self, pipe: &mut Pipe, limit: usize) -> ReceiveOutcome {
         if let Some(fault) = self.broken {
-            return Received::Failed(fault);
+            return ReceiveOutcome::Failed(fault);
         }
         if self.ended {
-            return Received::End;
+            return ReceiveOutcome::End;
         }
         if !self.descriptor.is_readable() {
-            return Received::Nothing;
+            return ReceiveOutcome::Nothing;
         }
         // The kernel refuses lengths that are negative as signed numbers; more than the pipe holds does not fit anyway.
         let limit = limit.min(pipe.capacity());
         match self.descriptor.splice_into(pipe, limit) {
             Ok(Raw::Bytes(count)) => {
                 self.received += count as u64;
-                Received::Bytes(count)
+                ReceiveOutcome::Bytes(count)
             }
             Ok(Raw::End) => {
                 self.ended = true;
-                Received::End
+                ReceiveOutcome::End
             }
-            Ok(Raw::Blocked) => Received::Nothing,
-            Ok(Raw::Full) => Received::Full,
+            Ok(Raw::Blocked) => ReceiveOutcome::Nothing,
+            Ok(Raw::Full) => ReceiveOutcome::Full,
             Err(errno) => {
-                let fault = Fault::from(errno);
+                let fault = ConnectionFault::from(errno);
                 self.broken = Some(fault);
-                Received::Failed(fault)
+                ReceiveOutcome::Failed(fault)
             }
         }
     }
 
     /// Sends the bytes in `pipe` to the peer. Only for a connection without pending bytes.
-    pub fn splice_from(&mut self, pipe: &mut Pipe) -> Sent {
+    pub fn splice_from(&mut self, pipe: &mut Pipe) -> SendOutcome {
         let mut done = 0;
         while pipe.held() > 0 {
             if let Some(fault) = self.fault() {
-                return Sent::Failed(fault);
+                return SendOutcome::Failed(fault);
             }
             if !self.descriptor.is_writable() {
-                return Sent::Part(done);
+                return SendOutcome::Part(done);
             }
             match self.descriptor.splice_from(pipe, false) {
                 Ok(RawSent::Bytes(count)) => {
                     self.sent += count as u64;
                     done += count;
                 }
-                Ok(RawSent::Blocked) => return Sent::Part(done),
+                Ok(RawSent::Blocked) => return SendOutcome::Part(done),
                 Err(errno) => self.write_error = Some(errno.into()),
             }
         }
-        Sent::All
+        SendOutcome::All
     }
 
     /// Signals that this side sends no more.

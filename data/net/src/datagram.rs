@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use weir_sched::Descriptor;
 use weir_sys::{Address, Errno, socket};
 
-use crate::fault::Fault;
+use crate::fault::ConnectionFault;
 
 /// A socket that exchanges datagrams with one peer only. The kernel gives it a random port of its own.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub struct Datagram(Descriptor);
 
 /// The result of receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrived {
+pub enum DatagramOutcome {
     /// A datagram of this many bytes, cut to the size of the buffer.
     Bytes(usize),
     Nothing,
@@ -26,7 +26,7 @@ impl Datagram {
     ///
     /// # Errors
     /// When the process is out of descriptors, or the peer is unreachable.
-    pub fn to(peer: SocketAddr) -> Result<Self, Fault> {
+    pub fn to(peer: SocketAddr) -> Result<Self, ConnectionFault> {
         let peer = Address::Inet(peer);
         let open = socket::datagram(peer.family())?;
         socket::connect(&open, &peer)?;
@@ -39,7 +39,7 @@ impl Datagram {
     ///
     /// # Errors
     /// When it did not leave.
-    pub fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
+    pub fn send(&self, bytes: &[u8]) -> Result<(), ConnectionFault> {
         match socket::send(&self.0, bytes, false) {
             Ok(_) => Ok(()),
             Err(error) => Err(error.into()),
@@ -50,14 +50,16 @@ impl Datagram {
     ///
     /// # Errors
     /// When the socket failed.
-    pub fn receive(&self, space: &mut [u8]) -> Result<Arrived, Fault> {
+    pub fn receive(&self, space: &mut [u8]) -> Result<DatagramOutcome, ConnectionFault> {
         match socket::receive(&self.0, space) {
-            Ok(count) => Ok(Arrived::Bytes(count)),
+            Ok(count) => Ok(DatagramOutcome::Bytes(count)),
             Err(Errno::AGAIN | Errno::INTR) => {
                 self.0.clear_readable();
-                Ok(Arrived::Nothing)
+                Ok(DatagramOutcome::Nothing)
             }
-            Err(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH) => Ok(Arrived::Unreachable),
+            Err(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH) => {
+                Ok(DatagramOutcome::Unreachable)
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -63,7 +63,7 @@ pub struct SocketOptions {
 
 /// A listening socket.
 #[derive(Debug)]
-pub struct Opened {
+pub struct ListeningSocket {
     pub socket: OwnedFd,
     pub address: Address,
     /// Whether another process created it, and may go on using it.
@@ -74,7 +74,7 @@ pub struct Opened {
     placement: Option<Placement>,
 }
 
-impl Opened {
+impl ListeningSocket {
     /// Takes the placement of a UNIX socket; `None` when the socket has its path.
     pub fn take_placement(&mut self) -> Option<Placement> {
         self.placement.take()
@@ -236,13 +236,17 @@ impl Opener {
         &mut self,
         address: &Address,
         options: &SocketOptions,
-    ) -> Option<Result<Opened, OpenError>> {
+    ) -> Option<Result<ListeningSocket, OpenError>> {
         let position = self.handed_over.iter().position(|handed| handed.serves(address, options))?;
         Some(take(self.handed_over.swap_remove(position), options))
     }
 
     /// Opens one listening socket.
-    pub fn open(&mut self, endpoint: &Endpoint, options: &SocketOptions) -> Result<Opened, OpenError> {
+    pub fn open(
+        &mut self,
+        endpoint: &Endpoint,
+        options: &SocketOptions,
+    ) -> Result<ListeningSocket, OpenError> {
         if let Endpoint::Address(address) = endpoint
             && let Some(opened) = self.another(address, options)
         {
@@ -256,7 +260,7 @@ impl Opener {
         }
     }
 
-    fn take_over(&mut self, number: i32, options: &SocketOptions) -> Result<Opened, OpenError> {
+    fn take_over(&mut self, number: i32, options: &SocketOptions) -> Result<ListeningSocket, OpenError> {
         let opened = self.take_pair(number)?;
         if options.datagrams {
             let datagrams = socket::keeps_messages_apart(&opened.socket);
@@ -268,7 +272,7 @@ impl Opener {
         Ok(opened)
     }
 
-    fn take_pair(&mut self, number: i32) -> Result<Opened, OpenError> {
+    fn take_pair(&mut self, number: i32) -> Result<ListeningSocket, OpenError> {
         if let std::collections::btree_map::Entry::Vacant(vacant) = self.inherited.entry(number) {
             vacant.insert(
                 process::inherited_descriptor(number).map_err(because("cannot use this descriptor"))?,
@@ -278,17 +282,17 @@ impl Opener {
         let socket = process::duplicate(own).map_err(because("cannot duplicate the descriptor"))?;
         let address = socket::local_address(&socket).map_err(because("the descriptor is no socket"))?;
         socket::set_nonblocking(&socket).map_err(because("cannot make socket non-blocking"))?;
-        Ok(Opened { socket, address, inherited: true, refused: Vec::new(), placement: None })
+        Ok(ListeningSocket { socket, address, inherited: true, refused: Vec::new(), placement: None })
     }
 }
 
 /// Uses a socket of a former process.
-fn take(handed: HandedOver, options: &SocketOptions) -> Result<Opened, OpenError> {
+fn take(handed: HandedOver, options: &SocketOptions) -> Result<ListeningSocket, OpenError> {
     let HandedOver { socket, address, .. } = handed;
     let mut refused = Vec::new();
     socket::set_nonblocking(&socket).map_err(because("cannot make socket non-blocking"))?;
     begin(&socket, address.family(), options, &mut refused)?;
-    Ok(Opened { socket, address, inherited: false, refused, placement: None })
+    Ok(ListeningSocket { socket, address, inherited: false, refused, placement: None })
 }
 
 /// Starts to listen on a bound socket; a datagram socket needs no such call.
@@ -307,7 +311,7 @@ fn begin(
     socket::listen(socket, backlog(options)).map_err(because("cannot listen to socket"))
 }
 
-fn open_address(address: &Address, options: &SocketOptions) -> Result<Opened, OpenError> {
+fn open_address(address: &Address, options: &SocketOptions) -> Result<ListeningSocket, OpenError> {
     let family = address.family();
     let create = match options {
         SocketOptions { datagrams: true, .. } => socket::datagram,
@@ -322,7 +326,7 @@ fn open_address(address: &Address, options: &SocketOptions) -> Result<Opened, Op
     socket::bind(&socket, address).map_err(because("cannot bind socket"))?;
     begin(&socket, family, options, &mut refused)?;
     let address = socket::local_address(&socket).map_err(because("cannot find the socket's address"))?;
-    Ok(Opened { socket, address, inherited: false, refused, placement: None })
+    Ok(ListeningSocket { socket, address, inherited: false, refused, placement: None })
 }
 
 /// Sets the options that must be set before binding; returns those that failed but may.
@@ -388,7 +392,7 @@ fn set_segment(socket: &OwnedFd, size: i32) -> weir_sys::Result<()> {
 }
 
 /// Binds to a temporary path: see [`Placement::put_in_place`].
-fn open_unix(path: &Path, options: &SocketOptions) -> Result<Opened, OpenError> {
+fn open_unix(path: &Path, options: &SocketOptions) -> Result<ListeningSocket, OpenError> {
     if path.is_dir() {
         return Err(because("cannot switch final and temporary UNIX sockets")(Errno::ISDIR));
     }
@@ -406,7 +410,7 @@ fn open_unix(path: &Path, options: &SocketOptions) -> Result<Opened, OpenError> 
         std::fs::set_permissions(&placement.beside, permissions)
             .map_err(because_io("cannot change UNIX socket ownership"))?;
     }
-    Ok(Opened { address: Address::Unix(path.to_owned()), placement: Some(placement), ..opened })
+    Ok(ListeningSocket { address: Address::Unix(path.to_owned()), placement: Some(placement), ..opened })
 }
 
 fn beside(path: &Path) -> PathBuf {
@@ -448,7 +452,7 @@ mod tests {
         SocketOptions { backlog: 16, reuse_port: true, ..SocketOptions::default() }
     }
 
-    fn open(address: Address, options: &SocketOptions) -> Result<Opened, OpenError> {
+    fn open(address: Address, options: &SocketOptions) -> Result<ListeningSocket, OpenError> {
         Opener::new().open(&Endpoint::Address(address), options)
     }
 
@@ -489,7 +493,7 @@ mod tests {
         assert!(client.is_ok());
     }
 
-    fn place(opened: &mut Opened, taken: bool) -> PlacedSocket {
+    fn place(opened: &mut ListeningSocket, taken: bool) -> PlacedSocket {
         let placement = opened.take_placement().expect("it is beside its path");
         assert_eq!(placement.is_taken(), taken);
         placement.put_in_place().expect("the folder is ours")
@@ -543,7 +547,7 @@ mod tests {
         let mut path = open(unix.clone(), &options()).expect("a new path");
         place(&mut path, false);
         let mut opener = Opener::new();
-        let give = |opened: &Opened| {
+        let give = |opened: &ListeningSocket| {
             let copy = process::duplicate(&opened.socket).expect("a descriptor");
             HandedOver::new(copy, None).expect("it listens")
         };

@@ -7,7 +7,7 @@ use weir_tls::Failure;
 
 /// What broke a connection, or prevented it. Rules about retries, termination codes and traces use these, not sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ConnectionFault {
     /// An error of the socket.
     Io(Errno),
     /// Memory is short, here or in the kernel.
@@ -24,50 +24,54 @@ pub enum Fault {
     Protocol,
 }
 
-impl Fault {
+impl ConnectionFault {
     /// Whether the cause is a lack of resources in this process or its kernel.
     pub fn is_ours(self) -> bool {
-        matches!(self, Fault::Shortage | Fault::Io(Errno::MFILE | Errno::NFILE | Errno::ADDRNOTAVAIL))
+        matches!(
+            self,
+            ConnectionFault::Shortage
+                | ConnectionFault::Io(Errno::MFILE | Errno::NFILE | Errno::ADDRNOTAVAIL)
+        )
     }
 
     /// Whether the cause is the SOCKS4 proxy, not the server behind it.
     pub fn is_of_proxy(self) -> bool {
-        matches!(self, Fault::SocksAborted | Fault::SocksRefused(_))
+        matches!(self, ConnectionFault::SocksAborted | ConnectionFault::SocksRefused(_))
     }
 
     /// Whether descriptors or memory are short, which closing an idle connection would free.
     pub fn is_lack_of_room(self) -> bool {
-        self.is_lack_of_descriptors() || self == Fault::Shortage
+        self.is_lack_of_descriptors() || self == ConnectionFault::Shortage
     }
 
     /// Whether no descriptor is left.
     pub fn is_lack_of_descriptors(self) -> bool {
-        matches!(self, Fault::Io(Errno::MFILE | Errno::NFILE))
+        matches!(self, ConnectionFault::Io(Errno::MFILE | Errno::NFILE))
     }
 }
 
-impl From<Errno> for Fault {
+impl From<Errno> for ConnectionFault {
     fn from(errno: Errno) -> Self {
         match errno {
-            Errno::NOBUFS | Errno::NOMEM => Fault::Shortage,
-            errno => Fault::Io(errno),
+            Errno::NOBUFS | Errno::NOMEM => ConnectionFault::Shortage,
+            errno => ConnectionFault::Io(errno),
         }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ConnectionFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Io(errno) => f.write_str(&weir_sys::error_text(errno)),
-            Fault::Shortage => f.write_str("no memory for it"),
-            Fault::SocksAborted => f.write_str("the SOCKS4 proxy did not answer"),
-            Fault::Refused => f.write_str("the peer refused the stream"),
-            Fault::Protocol => f.write_str("the peer broke the protocol"),
-            Fault::Tls(failure) => write!(f, "{failure}"),
-            Fault::SocksRefused(code) => write!(f, "the SOCKS4 proxy refused ({code})"),
+            ConnectionFault::Io(errno) => f.write_str(&weir_sys::error_text(errno)),
+            ConnectionFault::Shortage => f.write_str("no memory for it"),
+            ConnectionFault::SocksAborted => f.write_str("the SOCKS4 proxy did not answer"),
+            ConnectionFault::Refused => f.write_str("the peer refused the stream"),
+            ConnectionFault::Protocol => f.write_str("the peer broke the protocol"),
+            ConnectionFault::Tls(failure) => write!(f, "{failure}"),
+            ConnectionFault::SocksRefused(code) => write!(f, "the SOCKS4 proxy refused ({code})"),
         }
     }
 }
 
 // Each connection stores two faults, and each idle client a connection.
-const _: () = assert!(size_of::<Option<Fault>>() <= 2 * size_of::<Option<Errno>>());
+const _: () = assert!(size_of::<Option<ConnectionFault>>() <= 2 * size_of::<Option<Errno>>());

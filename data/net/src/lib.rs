@@ -23,16 +23,18 @@ pub mod shortage;
 pub mod turns;
 
 pub use connect::{
-    ConnectError, ConnectOptions, ConnectPlan, Connecting, Greeting, OwnedSource, Probe, SocketSizes, Source,
-    SourceAddress, Target, keep,
+    ConnectError, ConnectOptions, ConnectPlan, ConnectTarget, Connecting, ConnectionSource, Greeting,
+    OwnedSource, Probe, SocketSizes, SourceAddress, keep,
 };
 pub use connection::tls_count;
-pub use connection::transport::{Clock, set_largest_record};
-pub use connection::{Companion, Connection, Fill, Received, Sent};
+pub use connection::transport::{CertificateClock, set_largest_record};
+pub use connection::{BufferFill, Companion, Connection, ReceiveOutcome, SendOutcome};
 pub use connection_limit::{ConnectionLimit, Permit};
-pub use datagram::{Arrived, Datagram};
-pub use endpoint::{Endpoint, HandedOver, OpenError, Opened, Opener, PlacedSocket, Placement, SocketOptions};
-pub use fault::Fault;
-pub use link::{Link, LinkTls};
+pub use datagram::{Datagram, DatagramOutcome};
+pub use endpoint::{
+    Endpoint, HandedOver, ListeningSocket, OpenError, Opener, PlacedSocket, Placement, SocketOptions,
+};
+pub use fault::ConnectionFault;
+pub use link::{LinkTls, PeerLink};
 pub use listener::{Acceptor, AcceptorState, DescriptorRoom};
-pub use turns::{Turn, Turns};
+pub use turns::{TaskTurn, TaskTurns};

@@ -7,13 +7,13 @@ use weir_sched::Tick;
 use weir_sys::Address;
 use weir_tls::LiveUpstream;
 
-use crate::connect::{ConnectError, ConnectOptions, ConnectPlan, Greeting, OwnedSource, Target};
+use crate::connect::{ConnectError, ConnectOptions, ConnectPlan, ConnectTarget, Greeting, OwnedSource};
 use crate::connection::Connection;
-use crate::fault::Fault;
+use crate::fault::ConnectionFault;
 
 /// How to connect to one peer.
 #[derive(Debug)]
-pub struct Link {
+pub struct PeerLink {
     pub address: Address,
     /// The SOCKS4 proxy to connect through.
     pub socks4: Option<SocketAddr>,
@@ -35,10 +35,10 @@ pub struct LinkTls {
     pub server_name: Option<Vec<u8>>,
 }
 
-impl Link {
+impl PeerLink {
     /// A link with default settings.
-    pub fn to(address: Address) -> Link {
-        Link {
+    pub fn to(address: Address) -> PeerLink {
+        PeerLink {
             address,
             socks4: None,
             source: OwnedSource::default(),
@@ -57,7 +57,7 @@ impl Link {
             socks4: self.socks4,
             source: self.source.as_source(),
             options: self.options,
-            ..ConnectPlan::to(Target::Address(self.address.clone()))
+            ..ConnectPlan::to(ConnectTarget::Address(self.address.clone()))
         };
         let mut connecting = plan.begin()?;
         // Without TLS, the hello may be sent together with the header.
@@ -69,8 +69,9 @@ impl Link {
         connecting.stand(greeting, deadline, || Ok::<(), ConnectError>(())).await?;
         let mut connection = connecting.into_connection();
         if let Some(tls) = &self.tls {
-            let session = tls.upstream.session(tls.server_name.as_deref(), None).map_err(Fault::Tls)?;
-            connection.shake_hands(session, deadline).await.map_err(Fault::Tls)?;
+            let session =
+                tls.upstream.session(tls.server_name.as_deref(), None).map_err(ConnectionFault::Tls)?;
+            connection.shake_hands(session, deadline).await.map_err(ConnectionFault::Tls)?;
             connection.send_all(hello, deadline).await.ok_or(ConnectError::TimedOut)?;
         }
         Ok(connection)

@@ -90,23 +90,23 @@ pub async fn accept<D: Acceptor>(listener: Descriptor, acceptor: D, batch: u32) 
             }
             AcceptorState::Paused => Tick::NEVER,
             AcceptorState::Open => match accept_some(&listener, passed, &acceptor, batch) {
-                Halt::Drained => {
+                AcceptHalt::Drained => {
                     wait(Tick::NEVER).await;
                     continue;
                 }
-                Halt::Batch => {
+                AcceptHalt::Batch => {
                     complained = false;
                     yield_now().await;
                     continue;
                 }
-                Halt::Full(gate) => {
+                AcceptHalt::Full(gate) => {
                     wait_for_room(gate, &acceptor).await;
                     continue;
                 }
-                Halt::Until(tick) => tick,
+                AcceptHalt::Until(tick) => tick,
                 // A listener that is being paused fails before its state changes: try again soon.
-                Halt::Failed(Errno::INVAL) => after(RETRY),
-                Halt::Failed(errno) => {
+                AcceptHalt::Failed(Errno::INVAL) => after(RETRY),
+                AcceptHalt::Failed(errno) => {
                     // Other workers get one request before each complaint.
                     let is_lack = errno == Errno::MFILE && !requested;
                     let room = if is_lack { acceptor.make_room() } else { DescriptorRoom::Missing };
@@ -149,7 +149,7 @@ fn take_the_last<D: Acceptor>(listener: &Descriptor, passed: bool, acceptor: &D)
 }
 
 /// Why accepting stopped.
-enum Halt<'a> {
+enum AcceptHalt<'a> {
     Drained,
     /// Other tasks run first.
     Batch,
@@ -171,17 +171,17 @@ fn accept_some<'a, D: Acceptor>(
     passed: bool,
     acceptor: &'a D,
     batch: u32,
-) -> Halt<'a> {
+) -> AcceptHalt<'a> {
     for _ in 0..batch.max(1) {
         if let Some(tick) = acceptor.too_fast() {
-            return Halt::Until(tick);
+            return AcceptHalt::Until(tick);
         }
         if crate::shortage::is_short_still() && !acceptor.is_for_operators() {
-            return Halt::Failed(Errno::NOMEM);
+            return AcceptHalt::Failed(Errno::NOMEM);
         }
         let ticket = match acceptor.admit() {
             Ok(ticket) => ticket,
-            Err(gate) => return Halt::Full(gate),
+            Err(gate) => return AcceptHalt::Full(gate),
         };
         let accepted = match passed {
             false => listener.accept(),
@@ -195,11 +195,11 @@ fn accept_some<'a, D: Acceptor>(
         };
         match accepted {
             Ok(Some((socket, peer))) => acceptor.enter(ticket, socket, peer),
-            Ok(None) => return Halt::Drained,
-            Err(errno) => return Halt::Failed(errno),
+            Ok(None) => return AcceptHalt::Drained,
+            Err(errno) => return AcceptHalt::Failed(errno),
         }
     }
-    Halt::Batch
+    AcceptHalt::Batch
 }
 
 /// Waits until there may be room. The task enlists first, then tries again: see [`ConnectionLimit`].

@@ -4,7 +4,7 @@ use weir_proxy_protocol::{Addresses, Command, Header, ProxyError};
 use weir_sched::{Tick, wait};
 use weir_sys::Address;
 
-use crate::{Connection, Received};
+use crate::{Connection, ReceiveOutcome};
 
 /// Reads the header at the beginning of a connection and calls `look` with it.
 ///
@@ -28,12 +28,12 @@ pub async fn read<R>(
             }
         }
         match client.receive(usize::MAX) {
-            Received::Bytes(_) => continue,
-            Received::Nothing => {}
-            Received::End => {
+            ReceiveOutcome::Bytes(_) => continue,
+            ReceiveOutcome::Nothing => {}
+            ReceiveOutcome::End => {
                 return Err(none_came(client, "Connection closed while waiting for PROXY protocol header"));
             }
-            Received::Full | Received::Failed(_) => {
+            ReceiveOutcome::Full | ReceiveOutcome::Failed(_) => {
                 return Err(none_came(client, "Connection error while waiting for PROXY protocol header"));
             }
         }

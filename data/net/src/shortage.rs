@@ -69,18 +69,18 @@ fn give_to_all(count: usize) {
 
 /// A place among the waiters; none while the connection waits for no buffer.
 #[derive(Debug, Default)]
-pub(crate) struct Turn(Option<NonZeroU32>);
+pub(crate) struct WaiterTurn(Option<NonZeroU32>);
 
 /// Which buffers a waiter may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Right {
+pub(crate) enum BufferRight {
     /// Only the common ones.
     Common,
     /// Also the reserved ones.
     Aside,
 }
 
-impl Turn {
+impl WaiterTurn {
     /// Whether it is waiting.
     #[inline]
     pub(crate) fn is_held(&self) -> bool {
@@ -89,7 +89,7 @@ impl Turn {
 
     /// The buffer that was handed to it; `None` while it still waits: then the current task is woken when there is one.
     #[cold]
-    pub(crate) fn wait_on(&mut self, right: Right) -> Option<Buffer> {
+    pub(crate) fn wait_on(&mut self, right: BufferRight) -> Option<Buffer> {
         let Some(number) = self.0 else {
             self.0 = Some(WAITING.with_borrow_mut(|waiting| waiting.enter(right, current())));
             BufferPool::notify_of_next(serve);
@@ -114,7 +114,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for WaiterTurn {
     #[inline]
     fn drop(&mut self) {
         self.end();
@@ -130,7 +130,7 @@ fn leave(number: NonZeroU32) {
 }
 
 /// The waiters of this worker, by the ascending numbers of their turns.
-struct Waiting {
+struct WorkerWaiters {
     common: BTreeMap<NonZeroU32, TaskKey>,
     aside: BTreeMap<NonZeroU32, TaskKey>,
     /// Buffers for waiters that were woken and have not run yet.
@@ -139,24 +139,24 @@ struct Waiting {
     last: u32,
 }
 
-impl Waiting {
+impl WorkerWaiters {
     const fn new() -> Self {
-        Waiting { common: BTreeMap::new(), aside: BTreeMap::new(), handed: BTreeMap::new(), last: 0 }
+        WorkerWaiters { common: BTreeMap::new(), aside: BTreeMap::new(), handed: BTreeMap::new(), last: 0 }
     }
 
     fn is_empty(&self) -> bool {
         self.common.is_empty() && self.aside.is_empty()
     }
 
-    fn enter(&mut self, right: Right, task: TaskKey) -> NonZeroU32 {
+    fn enter(&mut self, right: BufferRight, task: TaskKey) -> NonZeroU32 {
         if self.is_empty() && self.handed.is_empty() {
             self.last = 0;
         }
         self.last = self.last.saturating_add(1);
         let number = NonZeroU32::new(self.last).unwrap_or(NonZeroU32::MIN);
         match right {
-            Right::Common => self.common.insert(number, task),
-            Right::Aside => self.aside.insert(number, task),
+            BufferRight::Common => self.common.insert(number, task),
+            BufferRight::Aside => self.aside.insert(number, task),
         };
         number
     }
@@ -169,9 +169,9 @@ impl Waiting {
     }
 
     /// Hands a buffer to the first turn that may have it: returns the task to wake, or the buffer if no turn may.
-    fn hand(&mut self, buffer: Buffer, right: Right) -> Result<TaskKey, Buffer> {
+    fn hand(&mut self, buffer: Buffer, right: BufferRight) -> Result<TaskKey, Buffer> {
         let first = |list: &BTreeMap<NonZeroU32, TaskKey>| list.keys().next().copied();
-        let common = first(&self.common).filter(|_| right == Right::Common);
+        let common = first(&self.common).filter(|_| right == BufferRight::Common);
         let list = match (common, first(&self.aside)) {
             (Some(common), Some(aside)) if common < aside => &mut self.common,
             (Some(_), None) => &mut self.common,
@@ -191,9 +191,9 @@ fn serve() {
         }
         SERVING.set(true);
         let found = match Buffer::take() {
-            Ok(buffer) => Some((buffer, Right::Common)),
+            Ok(buffer) => Some((buffer, BufferRight::Common)),
             Err(_) if WAITING.with_borrow(|waiting| !waiting.aside.is_empty()) => {
-                Buffer::take_aside().ok().map(|buffer| (buffer, Right::Aside))
+                Buffer::take_aside().ok().map(|buffer| (buffer, BufferRight::Aside))
             }
             Err(_) => None,
         };
@@ -235,7 +235,7 @@ const PERIOD_MS: u64 = 20;
 const IN_A_PERIOD: usize = 32;
 
 thread_local! {
-    static WAITING: RefCell<ManuallyDrop<Waiting>> = const { RefCell::new(ManuallyDrop::new(Waiting::new())) };
+    static WAITING: RefCell<ManuallyDrop<WorkerWaiters>> = const { RefCell::new(ManuallyDrop::new(WorkerWaiters::new())) };
     /// Whether buffers are being taken for waiters.
     static SERVING: Cell<bool> = const { Cell::new(false) };
     static KEEPER_RUNS: Cell<bool> = const { Cell::new(false) };
@@ -244,7 +244,7 @@ thread_local! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Connection, Received};
+    use crate::{Connection, ReceiveOutcome};
     use std::io::Write as _;
     use std::os::unix::net::UnixStream;
     use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -271,11 +271,11 @@ mod tests {
 
     #[test]
     fn tickets_ascend_while_tasks_wait_and_then_restart() {
-        let mut waiting = Waiting::new();
-        let enter = |waiting: &mut Waiting| waiting.enter(Right::Common, TaskKey::NONE).get();
+        let mut waiting = WorkerWaiters::new();
+        let enter = |waiting: &mut WorkerWaiters| waiting.enter(BufferRight::Common, TaskKey::NONE).get();
         assert_eq!([enter(&mut waiting), enter(&mut waiting)], [1, 2]);
         let buffer = Buffer::with_capacity(1);
-        assert!(waiting.hand(buffer, Right::Common).is_ok());
+        assert!(waiting.hand(buffer, BufferRight::Common).is_ok());
         waiting.leave(NonZeroU32::new(2).expect("not zero"));
         assert_eq!(enter(&mut waiting), 3, "the first one has its buffer and has not run yet");
         waiting.leave(NonZeroU32::MIN);
@@ -296,7 +296,7 @@ mod tests {
     /// Waits for a buffer; returns the position in which it was served.
     async fn receive_in_turn(served: &'static AtomicUsize) -> usize {
         let (mut connection, _peer) = readable();
-        while connection.receive(100) == Received::Nothing {
+        while connection.receive(100) == ReceiveOutcome::Nothing {
             assert!(connection.is_starved());
             wait(Tick::NEVER).await;
         }
@@ -368,8 +368,8 @@ mod tests {
             let mut held = all_held(2);
             let (mut first, mut second) = (readable(), readable());
             for leaver in [&mut first, &mut second] {
-                assert_eq!(leaver.0.receive(100), Received::Nothing);
-                assert_eq!(leaver.0.receive(100), Received::Nothing, "and still");
+                assert_eq!(leaver.0.receive(100), ReceiveOutcome::Nothing);
+                assert_eq!(leaver.0.receive(100), ReceiveOutcome::Nothing, "and still");
             }
             spawn(&KEEPER, Class::Normal, async {
                 receive_in_turn(&SERVED).await;
@@ -395,8 +395,8 @@ mod tests {
         let all = weir_sched::run(async {
             let held = all_held(2);
             let (mut operator, mut client) = (readable_as(Connection::of_operator), readable());
-            assert_eq!(client.0.receive(100), Received::Nothing);
-            assert_eq!(operator.0.receive(100), Received::Bytes(1));
+            assert_eq!(client.0.receive(100), ReceiveOutcome::Nothing);
+            assert_eq!(operator.0.receive(100), ReceiveOutcome::Bytes(1));
             assert!(!operator.0.is_starved() && client.0.is_starved());
             operator.0.consume(1);
             drop(operator);
@@ -410,18 +410,18 @@ mod tests {
     /// A waiter that may use reserved buffers gets them before others, but common ones only in its turn.
     #[test]
     fn gives_reserved_buffers_only_to_privileged_waiters() {
-        let mut waiting = Waiting::new();
+        let mut waiting = WorkerWaiters::new();
         let buffer = || Buffer::with_capacity(8);
         let task = |number: u64| TaskKey::from_bits(number);
-        waiting.enter(Right::Common, task(1));
-        waiting.enter(Right::Aside, task(2));
-        waiting.enter(Right::Aside, task(3));
-        assert_eq!(waiting.hand(buffer(), Right::Aside).ok(), Some(task(2)));
-        assert_eq!(waiting.hand(buffer(), Right::Common).ok(), Some(task(1)));
-        assert_eq!(waiting.hand(buffer(), Right::Common).ok(), Some(task(3)));
-        assert!(waiting.is_empty() && waiting.hand(buffer(), Right::Common).is_err());
-        waiting.enter(Right::Common, task(4));
-        assert!(waiting.hand(buffer(), Right::Aside).is_err());
+        waiting.enter(BufferRight::Common, task(1));
+        waiting.enter(BufferRight::Aside, task(2));
+        waiting.enter(BufferRight::Aside, task(3));
+        assert_eq!(waiting.hand(buffer(), BufferRight::Aside).ok(), Some(task(2)));
+        assert_eq!(waiting.hand(buffer(), BufferRight::Common).ok(), Some(task(1)));
+        assert_eq!(waiting.hand(buffer(), BufferRight::Common).ok(), Some(task(3)));
+        assert!(waiting.is_empty() && waiting.hand(buffer(), BufferRight::Common).is_err());
+        waiting.enter(BufferRight::Common, task(4));
+        assert!(waiting.hand(buffer(), BufferRight::Aside).is_err());
     }
 
     #[test]

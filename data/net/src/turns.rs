@@ -5,22 +5,22 @@ use weir_sync::Semaphore;
 
 /// Lets a limited number of tasks run at once.
 #[derive(Debug)]
-pub struct Turns {
+pub struct TaskTurns {
     semaphore: Semaphore<TaskKey>,
     most: u32,
 }
 
 /// The right of a task to run. Dropping it lets another task run.
 #[derive(Debug)]
-pub struct Turn<'t> {
-    turns: &'t Turns,
+pub struct TaskTurn<'t> {
+    turns: &'t TaskTurns,
 }
 
-impl Turns {
+impl TaskTurns {
     /// A limit of `most` tasks at once; at first no task runs.
     #[must_use]
     pub fn new(most: u32) -> Self {
-        Turns { semaphore: Semaphore::new(), most }
+        TaskTurns { semaphore: Semaphore::new(), most }
     }
 
     /// How many tasks run now.
@@ -30,7 +30,7 @@ impl Turns {
     }
 
     /// Waits until the current task may run; `None` if `deadline` passes first.
-    pub async fn turn(&self, deadline: Tick) -> Option<Turn<'_>> {
+    pub async fn turn(&self, deadline: Tick) -> Option<TaskTurn<'_>> {
         let task = weir_sched::current();
         while !self.semaphore.enter(self.most) {
             self.semaphore.enlist(task);
@@ -44,14 +44,14 @@ impl Turns {
                 if was_notified {
                     notify(self.semaphore.next());
                 }
-                return entered.then(|| Turn { turns: self });
+                return entered.then(|| TaskTurn { turns: self });
             }
         }
-        Some(Turn { turns: self })
+        Some(TaskTurn { turns: self })
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for TaskTurn<'_> {
     fn drop(&mut self) {
         notify(self.turns.semaphore.leave());
     }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn runs_at_most_the_allowed_number_of_tasks() {
-        let turns: &'static Turns = Box::leak(Box::new(Turns::new(2)));
+        let turns: &'static TaskTurns = Box::leak(Box::new(TaskTurns::new(2)));
         let outcome = simulate::run(1, async move {
             let soon = now().after(100);
             let first = turns.turn(soon).await.expect("there is room");

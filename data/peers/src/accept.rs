@@ -17,7 +17,7 @@ use weir_sys::{Address, Errno, option};
 use weir_tls::{ChooseServer, openssl};
 
 use crate::conversation::{GREETING_MS, Partner, receive_some};
-use crate::section::Section;
+use crate::section::PeersSection;
 use crate::view::ListenerEvent;
 
 static SESSION: Kind = Kind::new("peer session");
@@ -26,7 +26,7 @@ static SESSION: Kind = Kind::new("peer session");
 #[derive(Clone)]
 pub struct PeerAcceptor {
     /// The section that they connect to.
-    pub section: Arc<Section>,
+    pub section: Arc<PeersSection>,
     /// The TLS settings of the listener, if it has TLS.
     pub tls: Option<Arc<dyn ChooseServer>>,
     /// `accept-proxy`: a PROXY header comes first, with the peer's address.
@@ -103,7 +103,7 @@ impl PeerAcceptor {
     }
 }
 
-impl Section {
+impl PeersSection {
     /// Waits for the greeting of a peer that connected: the peer, or why it is refused.
     ///
     /// # Errors

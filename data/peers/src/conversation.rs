@@ -9,12 +9,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_net::{Connection, Link, Received, Sent};
+use weir_net::{Connection, PeerLink, ReceiveOutcome, SendOutcome};
 use weir_peers_protocol::{Hello, Status};
 use weir_sched::{Class, Kind, Tick, now, sleep_until, wait, yield_now};
 
-use crate::section::{Peer, Section};
-use crate::session::{ControlMessage, Session};
+use crate::section::{Peer, PeersSection};
+use crate::session::{ControlMessage, PeerSession};
 use crate::view::{LinkState, LinkStatus};
 
 /// The limit of a greeting, in milliseconds.
@@ -50,7 +50,7 @@ pub(crate) enum Partner {
     Successor,
 }
 
-impl Section {
+impl PeersSection {
     /// Starts to connect to peers. Call it once, on one worker.
     pub fn start(self: &Arc<Self>) {
         for shared in &*self.tables {
@@ -100,7 +100,12 @@ impl Section {
     }
 
     /// Connects to a peer and sends the greeting, then calls `greeted` and waits for the answer; the error is the reason for the state.
-    async fn connect(&self, link: &Link, name: &str, greeted: impl Fn()) -> Result<Connection, LinkState> {
+    async fn connect(
+        &self,
+        link: &PeerLink,
+        name: &str,
+        greeted: impl Fn(),
+    ) -> Result<Connection, LinkState> {
         let deadline = now().after(GREETING_MS);
         let hello =
             Hello { minor: 1, remote: name.into(), local: (*self.local).into(), process: std::process::id() };
@@ -158,7 +163,7 @@ impl Section {
         let peer = position.and_then(|position| self.peers.get(position));
         let name = peer.map_or(&self.local, |peer| &peer.name);
         let session =
-            Session::new(Arc::clone(&self.tables), position).named(&format!("{}/{name}", self.name));
+            PeerSession::new(Arc::clone(&self.tables), position).named(&format!("{}/{name}", self.name));
         let session = match peer.and_then(|peer| peer.shard) {
             Some(shard) => session.of_part(shard, self.shards),
             None => session,
@@ -168,7 +173,7 @@ impl Section {
         let number = peer.map(|peer| peer.claim(&session, is_own, now()));
         let mut out = Vec::new();
         lock(&session).begin(is_first, &mut out);
-        let mut conversation = Conversation {
+        let mut conversation = PeerConversation {
             section: self,
             partner,
             peer: peer.zip(number),
@@ -194,14 +199,14 @@ impl Section {
 }
 
 /// A session and its connection.
-struct Conversation<'s> {
-    section: &'s Section,
+struct PeerConversation<'s> {
+    section: &'s PeersSection,
     partner: Partner,
     /// The peer, and the number of this session.
     peer: Option<(&'s Peer, u64)>,
     connection: Connection,
     /// Shared, because the runtime API reads it from any worker.
-    session: Arc<Mutex<Session>>,
+    session: Arc<Mutex<PeerSession>>,
     /// Bytes to be sent, and how many of them were.
     out: Vec<u8>,
     sent: usize,
@@ -213,8 +218,8 @@ struct Conversation<'s> {
     is_over: bool,
 }
 
-impl Conversation<'_> {
-    fn session(&self) -> MutexGuard<'_, Session> {
+impl PeerConversation<'_> {
+    fn session(&self) -> MutexGuard<'_, PeerSession> {
         lock(&self.session)
     }
 
@@ -280,15 +285,18 @@ impl Conversation<'_> {
 
     /// Processes received messages, a limited number; true if there are more. `None` when no more will arrive.
     fn hear(&mut self, position: Option<usize>) -> Option<bool> {
-        let received =
-            if self.session().has_room() { self.connection.receive(usize::MAX) } else { Received::Nothing };
+        let received = if self.session().has_room() {
+            self.connection.receive(usize::MAX)
+        } else {
+            ReceiveOutcome::Nothing
+        };
         match received {
-            Received::Bytes(_) => {
+            ReceiveOutcome::Bytes(_) => {
                 self.heard_at = now();
                 self.take_input();
             }
-            Received::Nothing => {}
-            Received::End | Received::Full | Received::Failed(_) => return None,
+            ReceiveOutcome::Nothing => {}
+            ReceiveOutcome::End | ReceiveOutcome::Full | ReceiveOutcome::Failed(_) => return None,
         }
         let mut is_over = false;
         let is_learning =
@@ -349,24 +357,24 @@ impl Conversation<'_> {
             return true;
         }
         match self.connection.send(&self.out[self.sent..], false) {
-            Sent::All => {
+            SendOutcome::All => {
                 self.out.clear();
                 self.sent = 0;
                 self.said_at = now();
             }
-            Sent::Part(count) => {
+            SendOutcome::Part(count) => {
                 self.sent += count;
                 if count > 0 {
                     self.said_at = now();
                 }
             }
-            Sent::Failed(_) => return false,
+            SendOutcome::Failed(_) => return false,
         }
         true
     }
 }
 
-fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
+fn lock(session: &Mutex<PeerSession>) -> MutexGuard<'_, PeerSession> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -374,9 +382,9 @@ fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
 pub(crate) async fn receive_some(connection: &mut Connection, deadline: Tick) -> Option<()> {
     loop {
         match connection.receive(usize::MAX) {
-            Received::Bytes(_) => return Some(()),
-            Received::Nothing => {}
-            Received::End | Received::Full | Received::Failed(_) => return None,
+            ReceiveOutcome::Bytes(_) => return Some(()),
+            ReceiveOutcome::Nothing => {}
+            ReceiveOutcome::End | ReceiveOutcome::Full | ReceiveOutcome::Failed(_) => return None,
         }
         if now() >= deadline {
             return None;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_expr::table::DataType;
 use weir_peers_protocol::definition::Fields;
 use weir_peers_protocol::{Definition, Entry, Fault, KeyKind, LearnedNames, Rate, Update, Value, write};
-use weir_tables::{RateParts, Row, Share, ShareValue};
+use weir_tables::{LockedEntry, RateParts, Share, ShareValue};
 
 use crate::mismatch::Mismatch;
 use crate::shared_table::{SharedTable, data_of};
@@ -181,7 +181,7 @@ impl Incoming {
 
     /// Learns an entry from a peer without shares: its last value counts. In an aggregate table, the difference to our
     /// sum becomes its share.
-    fn learn_all(&self, shared: &SharedTable, row: &mut Row<'_>) {
+    fn learn_all(&self, shared: &SharedTable, row: &mut LockedEntry<'_>) {
         let rest = self.audience.map_or(Share::Former, Share::Peer);
         for learned in self.data.iter().filter(|learned| shared.receive_only || !is_local(learned.data)) {
             match shared.is_aggregate() && learned.data.is_sum() {
@@ -192,7 +192,7 @@ impl Incoming {
     }
 
     /// Learns one share. Its owner's value counts; other peers' values count where the owner sent nothing.
-    fn learn_share(&self, share: Option<Share>, row: &mut Row<'_>) {
+    fn learn_share(&self, share: Option<Share>, row: &mut LockedEntry<'_>) {
         let is_news = share.is_some_and(|share| match share {
             Share::Peer(audience) => Some(audience) == self.audience || row.is_empty_share(share),
             Share::Former => self.is_learning,
@@ -274,7 +274,7 @@ fn is_no_sum(data: DataType) -> bool {
 }
 
 impl DataItem {
-    fn store(&self, row: &mut Row<'_>) {
+    fn store(&self, row: &mut LockedEntry<'_>) {
         match &self.value {
             LearnedValue::Number(number) => _ = row.set(self.data, self.element, *number),
             LearnedValue::Rate(parts) => row.set_rate(self.data, self.element, *parts),
@@ -283,13 +283,13 @@ impl DataItem {
         }
     }
 
-    fn store_share(&self, share: Share, row: &mut Row<'_>) {
+    fn store_share(&self, share: Share, row: &mut LockedEntry<'_>) {
         if let Some(value) = self.share_value() {
             row.set_share(share, self.data, self.element, value);
         }
     }
 
-    fn store_rest(&self, share: Share, row: &mut Row<'_>) {
+    fn store_rest(&self, share: Share, row: &mut LockedEntry<'_>) {
         if let Some(value) = self.share_value() {
             row.set_rest(share, self.data, self.element, value);
         }

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_peers_protocol::{SentNames, write};
-use weir_tables::{Cursor, Position, Row, Share};
+use weir_tables::{EntryPosition, LockedEntry, Share, TableCursor};
 
 use crate::shared_table::SharedTable;
 
 /// The state of the tables sent to a peer.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingTables {
     tables: Arc<[SharedTable]>,
     /// The peer's index among the tables' audiences; `None` if it only receives lessons.
     audience: Option<usize>,
@@ -38,22 +38,22 @@ struct SentTable {
     /// The next shard to examine.
     shard: u16,
     /// Updates that were not acknowledged: the number of the last update of each batch, and the positions of its entries.
-    unacknowledged: VecDeque<(u32, Vec<Position>)>,
+    unacknowledged: VecDeque<(u32, Vec<EntryPosition>)>,
 }
 
 /// The position in a lesson.
 #[derive(Debug, Default)]
 struct Lesson {
     table: usize,
-    cursor: Cursor,
+    cursor: TableCursor,
 }
 
 /// How many batches of a table may be unacknowledged: sending pauses at that number.
 const MOST_UNACKNOWLEDGED: usize = 32;
 
-impl Outgoing {
-    pub(crate) fn new(tables: Arc<[SharedTable]>, audience: Option<usize>) -> Outgoing {
-        Outgoing {
+impl OutgoingTables {
+    pub(crate) fn new(tables: Arc<[SharedTable]>, audience: Option<usize>) -> OutgoingTables {
+        OutgoingTables {
             audience,
             part: None,
             counts_together: None,
@@ -113,7 +113,7 @@ impl Outgoing {
         let Some(shared) = tables.get(position) else { return true };
         let part = self.part;
         let with_own = is_complete || self.audience.is_none();
-        let mut batch = Batch::new(self, position, out);
+        let mut batch = UpdateBatch::new(self, position, out);
         let next = shared.table.walk(cursor, budget, now_ms, |_, row| {
             // An entry of a table without expiry expires nowhere.
             let expires = (shared.table.declaration().expire_ms != 0).then(|| row.expires_in_ms());
@@ -123,7 +123,7 @@ impl Outgoing {
         });
         self.lesson = Some(match next {
             Some(cursor) => Lesson { table: position, cursor },
-            None => Lesson { table: position + 1, cursor: Cursor::default() },
+            None => Lesson { table: position + 1, cursor: TableCursor::default() },
         });
         false
     }
@@ -143,7 +143,7 @@ impl Outgoing {
             }
             let (from, part) = (self.sent[position].shard, self.part);
             let mut positions = Vec::new();
-            let mut batch = Batch::new(self, position, out);
+            let mut batch = UpdateBatch::new(self, position, out);
             let more = shared.table.send_changes(audience, from, budget, now_ms, |position, row| {
                 if is_in(part, row) {
                     positions.push(position);
@@ -200,12 +200,12 @@ impl Outgoing {
     }
 }
 
-fn is_in(part: Option<(u32, u32)>, row: &Row<'_>) -> bool {
+fn is_in(part: Option<(u32, u32)>, row: &LockedEntry<'_>) -> bool {
     part.is_none_or(|(shard, shards)| SharedTable::shard_of(row, shards) == shard)
 }
 
 /// Consecutive updates of one table.
-struct Batch<'o> {
+struct UpdateBatch<'o> {
     shared: &'o SharedTable,
     position: usize,
     /// The peer receives shares.
@@ -219,10 +219,10 @@ struct Batch<'o> {
     out: &'o mut Vec<u8>,
 }
 
-impl<'o> Batch<'o> {
-    fn new(outgoing: &'o mut Outgoing, position: usize, out: &'o mut Vec<u8>) -> Batch<'o> {
+impl<'o> UpdateBatch<'o> {
+    fn new(outgoing: &'o mut OutgoingTables, position: usize, out: &'o mut Vec<u8>) -> UpdateBatch<'o> {
         let shared = &outgoing.tables[position];
-        Batch {
+        UpdateBatch {
             shared,
             position,
             in_shares: shared.is_aggregate() && outgoing.counts_together == Some(true),
@@ -236,13 +236,13 @@ impl<'o> Batch<'o> {
     }
 
     /// Reports a change here.
-    fn push(&mut self, row: &Row<'_>) {
+    fn push(&mut self, row: &LockedEntry<'_>) {
         let own = self.shared.shares().next().filter(|_| self.in_shares);
         self.add(row, own, None);
     }
 
     /// Sends all of an entry: for sums, each known share.
-    fn teach(&mut self, row: &Row<'_>, with_own: bool, expires_in_ms: u32) {
+    fn teach(&mut self, row: &LockedEntry<'_>, with_own: bool, expires_in_ms: u32) {
         if !self.in_shares {
             return self.add(row, None, Some(expires_in_ms));
         }
@@ -255,7 +255,7 @@ impl<'o> Batch<'o> {
         }
     }
 
-    fn add(&mut self, row: &Row<'_>, share: Option<(Share, &str)>, expires_in_ms: Option<u32>) {
+    fn add(&mut self, row: &LockedEntry<'_>, share: Option<(Share, &str)>, expires_in_ms: Option<u32>) {
         if *self.defined != Some(self.position) {
             let definition = self.shared.definition(self.position as u64 + 1, self.in_shares);
             write::definition(&definition, self.out);

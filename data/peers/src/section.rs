@@ -4,23 +4,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_net::ConnectionLimit;
-use weir_net::Link;
+use weir_net::PeerLink;
 use weir_sched::{TaskKey, Tick, now};
 
 use crate::learning::Learning;
-use crate::session::{ControlMessage, Session};
+use crate::session::{ControlMessage, PeerSession};
 use crate::shared_table::SharedTable;
 use crate::view::{LearnState, LinkState, LinkStatus, ListenerEvent, SessionView};
 
 /// A `peers` section.
-pub struct Section {
+pub struct PeersSection {
     pub name: Box<str>,
     /// The position of this instance's own line: the index of the peer that follows it.
     pub local_position: usize,
     /// The name of this instance.
     pub local: Box<str>,
     /// How a process that leaves connects to the next one. `None` if unknown.
-    pub own_link: Option<Link>,
+    pub own_link: Option<PeerLink>,
     /// The tables that are shared.
     pub tables: Arc<[SharedTable]>,
     /// The other instances. The index of each is also its audience in the tables.
@@ -32,7 +32,7 @@ pub struct Section {
     /// Whether a former process can teach this one.
     pub has_predecessor: bool,
     /// Called with messages for operators.
-    pub report: Report,
+    pub report: SectionReport,
     /// Called with events of connections from peers.
     pub log: ListenerLog,
     /// Connections of peers to this instance.
@@ -43,7 +43,7 @@ pub struct Section {
 }
 
 /// Called with messages for operators.
-type Report = Box<dyn Fn(&str) + Send + Sync>;
+type SectionReport = Box<dyn Fn(&str) + Send + Sync>;
 /// Called with events of connections from peers.
 type ListenerLog = Box<dyn Fn(&ListenerEvent<'_>) + Send + Sync>;
 
@@ -52,22 +52,22 @@ type ListenerLog = Box<dyn Fn(&ListenerEvent<'_>) + Send + Sync>;
 pub struct Peer {
     pub name: Box<str>,
     /// How to connect to it.
-    pub link: Link,
+    pub link: PeerLink,
     /// `shard`: the part of all keys that it gets, from 1; `None` for all of them.
     pub shard: Option<u32>,
     pub sessions: AtomicU64,
-    current: Mutex<Current>,
+    current: Mutex<CurrentSession>,
 }
 
 /// The session with a peer: at most one at a time.
 #[derive(Debug, Default)]
-struct Current {
+struct CurrentSession {
     /// The number of the latest session. A session with another number must end.
     number: u64,
     /// The task that runs it, while a session exists.
     task: Option<TaskKey>,
     /// The current session, or the last one.
-    session: Option<Arc<Mutex<Session>>>,
+    session: Option<Arc<Mutex<PeerSession>>>,
     /// Whether this instance opened it.
     is_own: bool,
     link: LinkStatus,
@@ -75,7 +75,7 @@ struct Current {
 
 impl Peer {
     /// A peer without a session so far.
-    pub fn new(name: &str, link: Link) -> Peer {
+    pub fn new(name: &str, link: PeerLink) -> Peer {
         Peer { name: name.into(), link, shard: None, sessions: AtomicU64::new(0), current: Mutex::default() }
     }
 
@@ -116,7 +116,7 @@ impl Peer {
 
     /// Makes the current task the one that runs the session, which this instance opened or not, and wakes the task that had the former
     /// one. Returns the session's number.
-    pub(crate) fn claim(&self, session: &Arc<Mutex<Session>>, is_own: bool, now: Tick) -> u64 {
+    pub(crate) fn claim(&self, session: &Arc<Mutex<PeerSession>>, is_own: bool, now: Tick) -> u64 {
         let (number, former) = {
             let mut current = self.current();
             current.number += 1;
@@ -150,17 +150,17 @@ impl Peer {
         }
     }
 
-    fn current(&self) -> MutexGuard<'_, Current> {
+    fn current(&self) -> MutexGuard<'_, CurrentSession> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Section {
+impl PeersSection {
     /// A section without sessions.
-    pub fn new(name: &str, local: &str, tables: Vec<SharedTable>, peers: Vec<Peer>) -> Section {
+    pub fn new(name: &str, local: &str, tables: Vec<SharedTable>, peers: Vec<Peer>) -> PeersSection {
         let names = |table: SharedTable| table.of_members(local, peers.iter().map(|peer| peer.name.clone()));
         let tables = tables.into_iter().map(names).collect();
-        Section {
+        PeersSection {
             name: name.into(),
             local_position: 0,
             local: local.into(),
@@ -274,9 +274,9 @@ const CROSSING_MS: u64 = 1_000;
 /// The default number of entries sent in one turn (manual, "tune.peers.max-updates-at-once").
 pub const UPDATES_AT_ONCE: usize = 200;
 
-impl std::fmt::Debug for Section {
+impl std::fmt::Debug for PeersSection {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Section { name, local, peers, tables, .. } = self;
+        let PeersSection { name, local, peers, tables, .. } = self;
         let mut shown = formatter.debug_struct("Section");
         shown.field("name", name).field("local", local).field("peers", peers).field("tables", tables);
         shown.finish_non_exhaustive()

@@ -14,18 +14,18 @@ use weir_peers_protocol::{Control, Fault, Message, message, next, write};
 
 use crate::incoming::Incoming;
 use crate::mismatch::Mismatch;
-use crate::outgoing::Outgoing;
+use crate::outgoing::OutgoingTables;
 use crate::shared_table::SharedTable;
 use crate::trace;
 use crate::view::{SessionView, TableProgress};
 
 /// A conversation with a peer.
 #[derive(Debug)]
-pub struct Session {
+pub struct PeerSession {
     /// The peer's name in traces: its section and its name.
     who: Box<str>,
     incoming: Incoming,
-    outgoing: Outgoing,
+    outgoing: OutgoingTables,
     /// Received bytes that are not processed yet: an incomplete message, and the bytes received with it.
     held: Vec<u8>,
     /// The progress of a lesson for the peer.
@@ -70,14 +70,14 @@ pub enum ControlMessage {
 /// How many messages are processed in one turn at most.
 const MESSAGES_PER_TURN: usize = 200;
 
-impl Session {
+impl PeerSession {
     /// A conversation about these tables. `audience` is the peer's index among their audiences; `None` for a peer that
     /// only receives lessons.
-    pub fn new(tables: Arc<[SharedTable]>, audience: Option<usize>) -> Session {
-        Session {
+    pub fn new(tables: Arc<[SharedTable]>, audience: Option<usize>) -> PeerSession {
+        PeerSession {
             who: Box::default(),
             incoming: Incoming::new(Arc::clone(&tables), audience),
-            outgoing: Outgoing::new(tables, audience),
+            outgoing: OutgoingTables::new(tables, audience),
             held: Vec::new(),
             lesson: LessonState::None,
             gave_shares: false,
@@ -87,14 +87,14 @@ impl Session {
     }
 
     /// The same, for a peer that gets only part `shard` of `shards` parts of all keys (`shard` and `shards`).
-    pub fn of_part(mut self, shard: u32, shards: u32) -> Session {
+    pub fn of_part(mut self, shard: u32, shards: u32) -> PeerSession {
         self.outgoing.limit_to_part(shard, shards);
         self
     }
 
     /// The same, with the peer's name for traces.
-    pub fn named(self, who: &str) -> Session {
-        Session { who: who.into(), ..self }
+    pub fn named(self, who: &str) -> PeerSession {
+        PeerSession { who: who.into(), ..self }
     }
 
     /// Begins: announces that we count together with others, if we do. `is_first`: this process never had a session
@@ -167,25 +167,27 @@ impl Session {
         result
     }
 
-    fn obey(&mut self, step: Step, out: &mut Vec<u8>) -> Option<ControlMessage> {
+    fn obey(&mut self, step: MessageEffect, out: &mut Vec<u8>) -> Option<ControlMessage> {
         match step {
-            Step::Done => None,
-            Step::Learned => {
+            MessageEffect::Done => None,
+            MessageEffect::Learned => {
                 self.received_entries += 1;
                 None
             }
-            Step::OtherTable(table, mismatch) => Some(ControlMessage::OtherTable { table, mismatch }),
-            Step::Refused(fault) => Some(ControlMessage::Refused(fault)),
-            Step::Control(Control::ResyncRequest) => {
+            MessageEffect::OtherTable(table, mismatch) => {
+                Some(ControlMessage::OtherTable { table, mismatch })
+            }
+            MessageEffect::Refused(fault) => Some(ControlMessage::Refused(fault)),
+            MessageEffect::Control(Control::ResyncRequest) => {
                 self.teach();
                 None
             }
-            Step::Control(Control::ResyncConfirm) => {
+            MessageEffect::Control(Control::ResyncConfirm) => {
                 let was_taught = self.lesson == LessonState::AwaitsConfirm;
                 self.lesson = LessonState::None;
                 was_taught.then_some(ControlMessage::Confirmed)
             }
-            Step::Control(end @ (Control::ResyncFinished | Control::ResyncPartial)) => {
+            MessageEffect::Control(end @ (Control::ResyncFinished | Control::ResyncPartial)) => {
                 self.control(Control::ResyncConfirm, out);
                 Some(if end == Control::ResyncFinished {
                     ControlMessage::Finished
@@ -193,14 +195,14 @@ impl Session {
                     ControlMessage::Partial
                 })
             }
-            Step::Control(Control::WantsShares) => {
+            MessageEffect::Control(Control::WantsShares) => {
                 if !std::mem::replace(&mut self.gave_shares, true) {
                     self.outgoing.schedule_shares();
                 }
                 None
             }
-            Step::Control(Control::CountsTogether) => None,
-            Step::Control(Control::Heartbeat) => {
+            MessageEffect::Control(Control::CountsTogether) => None,
+            MessageEffect::Control(Control::Heartbeat) => {
                 self.heartbeats.1 += 1;
                 None
             }
@@ -298,7 +300,7 @@ impl Session {
 }
 
 /// The first message reveals whether the peer has shares of sums.
-fn meet(first: &Message<'_>, incoming: &mut Incoming, outgoing: &mut Outgoing) {
+fn meet(first: &Message<'_>, incoming: &mut Incoming, outgoing: &mut OutgoingTables) {
     if !outgoing.knows_peer() {
         let counts = matches!(first, Message::Control(Control::CountsTogether | Control::WantsShares));
         outgoing.set_counts_together(counts);
@@ -309,7 +311,7 @@ fn meet(first: &Message<'_>, incoming: &mut Incoming, outgoing: &mut Outgoing) {
 }
 
 /// The effect of a message on the session.
-enum Step {
+enum MessageEffect {
     Done,
     /// An entry was received.
     Learned,
@@ -321,26 +323,26 @@ enum Step {
 fn read(
     message: Message<'_>,
     incoming: &mut Incoming,
-    outgoing: &mut Outgoing,
+    outgoing: &mut OutgoingTables,
     now_ms: u64,
-) -> Result<Step, Fault> {
+) -> Result<MessageEffect, Fault> {
     match message {
         Message::Update(update) => {
             incoming.learn(&update, now_ms)?;
-            return Ok(Step::Learned);
+            return Ok(MessageEffect::Learned);
         }
         Message::Definition(definition) => {
             if let Some((table, mismatch)) = incoming.define(&definition) {
-                return Ok(Step::OtherTable(table, mismatch));
+                return Ok(MessageEffect::OtherTable(table, mismatch));
             }
         }
         Message::Switch(id) => incoming.switch(id),
         Message::Acknowledgement { table, update } => outgoing.acknowledged(table, update),
-        Message::Control(control) => return Ok(Step::Control(control)),
-        Message::Error(fault) => return Ok(Step::Refused(fault)),
+        Message::Control(control) => return Ok(MessageEffect::Control(control)),
+        Message::Error(fault) => return Ok(MessageEffect::Refused(fault)),
         Message::Unknown => {}
     }
-    Ok(Step::Done)
+    Ok(MessageEffect::Done)
 }
 
 #[cfg(test)]

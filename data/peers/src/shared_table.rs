@@ -7,7 +7,7 @@ use weir_expr::Value as Sample;
 use weir_expr::table::{DataType, KeyType};
 use weir_peers_protocol::definition::Fields;
 use weir_peers_protocol::{DataKind, Definition, Field, KeyBytes, KeyKind, Rate, SentNames, integer};
-use weir_tables::{Key, RateParts, Row, Share, ShareValue, Table};
+use weir_tables::{Key, LockedEntry, RateParts, Share, ShareValue, Table};
 use xxhash_rust::xxh64::xxh64;
 
 use crate::mismatch::Mismatch;
@@ -156,7 +156,7 @@ impl SharedTable {
     }
 
     /// The part of `shards` parts that an entry's key belongs to, from 1: the same in every instance.
-    pub(crate) fn shard_of(row: &Row<'_>, shards: u32) -> u32 {
+    pub(crate) fn shard_of(row: &LockedEntry<'_>, shards: u32) -> u32 {
         let hash = match row.key() {
             Sample::Int(number) => xxh64(&(number as u32).to_be_bytes(), 0),
             Sample::Ipv4(address) => xxh64(&address.octets(), 0),
@@ -170,7 +170,7 @@ impl SharedTable {
     }
 
     /// Appends the key and data of an entry.
-    pub(crate) fn write_entry(&self, row: &Row<'_>, names: &mut SentNames, out: &mut Vec<u8>) {
+    pub(crate) fn write_entry(&self, row: &LockedEntry<'_>, names: &mut SentNames, out: &mut Vec<u8>) {
         self.write_key(row, out);
         write_fields(&self.fields, row, names, out);
     }
@@ -178,7 +178,7 @@ impl SharedTable {
     /// Appends the key of an entry, its tags and one share of its counts and rates.
     pub(crate) fn write_share(
         &self,
-        row: &Row<'_>,
+        row: &LockedEntry<'_>,
         (share, owner): (Share, &str),
         names: &mut SentNames,
         out: &mut Vec<u8>,
@@ -200,7 +200,7 @@ impl SharedTable {
         }
     }
 
-    fn write_key(&self, row: &Row<'_>, out: &mut Vec<u8>) {
+    fn write_key(&self, row: &LockedEntry<'_>, out: &mut Vec<u8>) {
         let kind = kind_of(self.table.declaration().key).0;
         match row.key() {
             Sample::Int(number) => KeyBytes::Integer(number as u32).write(kind, out),
@@ -213,7 +213,7 @@ impl SharedTable {
     }
 }
 
-fn write_fields(fields: &Fields, row: &Row<'_>, names: &mut SentNames, out: &mut Vec<u8>) {
+fn write_fields(fields: &Fields, row: &LockedEntry<'_>, names: &mut SentNames, out: &mut Vec<u8>) {
     for field in fields.iter() {
         let Some(data) = data_of(field) else { continue };
         for element in 0..field.elements {

@@ -15,7 +15,7 @@ use weir_dns::Kind;
 
 /// Why a resolution failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum ResolutionFailure {
     /// The name does not exist.
     NoSuchName,
     /// Every server refused to answer.
@@ -29,12 +29,12 @@ pub(crate) enum Failure {
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum CourseStep {
     /// Query this kind now.
     Query(Kind),
     /// Query this kind once the time of the round is over.
     QueryLater(Kind),
-    Fail(Failure),
+    Fail(ResolutionFailure),
 }
 
 /// One resolution of a name.
@@ -58,20 +58,20 @@ impl Course {
     }
 
     /// The next step after the last question failed.
-    pub(crate) fn failed(&mut self, failure: Failure) -> Next {
-        if failure != Failure::Timeout
+    pub(crate) fn failed(&mut self, failure: ResolutionFailure) -> CourseStep {
+        if failure != ResolutionFailure::Timeout
             && !self.queried_other
             && let Some(other) = self.other
         {
             self.queried_other = true;
-            return Next::Query(other);
+            return CourseStep::Query(other);
         }
         self.rounds_left -= 1;
         if self.rounds_left == 0 {
-            return Next::Fail(failure);
+            return CourseStep::Fail(failure);
         }
         self.queried_other = false;
-        Next::QueryLater(self.preferred)
+        CourseStep::QueryLater(self.preferred)
     }
 }
 
@@ -83,23 +83,26 @@ mod tests {
     fn queries_the_other_kind_after_an_error_and_then_another_round() {
         let mut course = Course::new(Kind::Aaaa, Some(Kind::A), 2);
         assert_eq!(course.first(), Kind::Aaaa);
-        assert_eq!(course.failed(Failure::NoSuchName), Next::Query(Kind::A));
-        assert_eq!(course.failed(Failure::Refused), Next::QueryLater(Kind::Aaaa));
-        assert_eq!(course.failed(Failure::Other), Next::Query(Kind::A));
-        assert_eq!(course.failed(Failure::NoSuchName), Next::Fail(Failure::NoSuchName));
+        assert_eq!(course.failed(ResolutionFailure::NoSuchName), CourseStep::Query(Kind::A));
+        assert_eq!(course.failed(ResolutionFailure::Refused), CourseStep::QueryLater(Kind::Aaaa));
+        assert_eq!(course.failed(ResolutionFailure::Other), CourseStep::Query(Kind::A));
+        assert_eq!(
+            course.failed(ResolutionFailure::NoSuchName),
+            CourseStep::Fail(ResolutionFailure::NoSuchName)
+        );
     }
 
     #[test]
     fn repeats_the_same_kind_after_a_timeout() {
         let mut course = Course::new(Kind::A, Some(Kind::Aaaa), 3);
-        assert_eq!(course.failed(Failure::Timeout), Next::QueryLater(Kind::A));
-        assert_eq!(course.failed(Failure::Timeout), Next::QueryLater(Kind::A));
-        assert_eq!(course.failed(Failure::Timeout), Next::Fail(Failure::Timeout));
+        assert_eq!(course.failed(ResolutionFailure::Timeout), CourseStep::QueryLater(Kind::A));
+        assert_eq!(course.failed(ResolutionFailure::Timeout), CourseStep::QueryLater(Kind::A));
+        assert_eq!(course.failed(ResolutionFailure::Timeout), CourseStep::Fail(ResolutionFailure::Timeout));
     }
 
     #[test]
     fn queries_services_in_one_kind_only() {
         let mut course = Course::new(Kind::Srv, None, 1);
-        assert_eq!(course.failed(Failure::Other), Next::Fail(Failure::Other));
+        assert_eq!(course.failed(ResolutionFailure::Other), CourseStep::Fail(ResolutionFailure::Other));
     }
 }

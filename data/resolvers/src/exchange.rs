@@ -9,25 +9,25 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use weir_dns::{Answer, Kind, Name, Question, Refusal, ResponseCode};
-use weir_net::{Arrived, ConnectError, Connection, Datagram, Fault, Received};
+use weir_net::{ConnectError, Connection, ConnectionFault, Datagram, DatagramOutcome, ReceiveOutcome};
 use weir_sched::{Class, Kind as TaskKind, TaskKey, Tick, now, wait};
 
-use crate::course::Failure;
+use crate::course::ResolutionFailure;
 use crate::query_counters::QueryCounter;
-use crate::section::{NameServer, Section};
+use crate::section::{NameServer, ResolversSection};
 
 /// Queries all name servers of a section; returns the first valid answer and its server, or the last failure.
 pub(crate) async fn query(
-    section: &Arc<Section>,
+    section: &Arc<ResolversSection>,
     name: &Name,
     kind: Kind,
-) -> Result<(Answer, usize), Failure> {
+) -> Result<(Answer, usize), ResolutionFailure> {
     let count = section.name_servers.len();
     let deadline = now().after(section.settings.retry_ms);
     let gathering = Rc::new(Gathering {
         waiter: weir_sched::current(),
         found: RefCell::new(None),
-        failure: Cell::new(Failure::NotSent),
+        failure: Cell::new(ResolutionFailure::NotSent),
         left: Cell::new(count),
     });
     for index in 0..count {
@@ -50,12 +50,12 @@ pub(crate) async fn query(
 struct Gathering {
     waiter: TaskKey,
     found: RefCell<Option<(Answer, usize)>>,
-    failure: Cell<Failure>,
+    failure: Cell<ResolutionFailure>,
     left: Cell<usize>,
 }
 
 async fn exchange(
-    section: Arc<Section>,
+    section: Arc<ResolversSection>,
     index: usize,
     name: Name,
     kind: Kind,
@@ -65,7 +65,7 @@ async fn exchange(
     let Some(server) = section.name_servers.get(index) else { return };
     let letters = if server.keeps_letters(now().as_ms()) { random() } else { 0 };
     let question = Question { name: name.with_case(letters), kind };
-    let query = Query { server, question, identifier: random() as u16, deadline };
+    let query = NameQuery { server, question, identifier: random() as u16, deadline };
     let result = match query.put(section.settings.payload_size).await {
         Ok(answer) => judge(answer, kind, server),
         Err(failure) => Err(failure),
@@ -81,7 +81,7 @@ async fn exchange(
         }
         Err(_) if is_late => {}
         Err(failure) => {
-            if failure != Failure::NotSent {
+            if failure != ResolutionFailure::NotSent {
                 gathering.failure.set(failure);
             }
             gathering.left.set(gathering.left.get() - 1);
@@ -93,19 +93,21 @@ async fn exchange(
 }
 
 /// Interprets and counts an answer.
-fn judge(answer: Answer, kind: Kind, server: &NameServer) -> Result<Answer, Failure> {
+fn judge(answer: Answer, kind: Kind, server: &NameServer) -> Result<Answer, ResolutionFailure> {
     let is_empty = match kind {
         Kind::A | Kind::Aaaa => answer.addresses.is_empty(),
         Kind::Srv => answer.services.is_empty(),
     };
     let (counter, failure) = match answer.code {
-        ResponseCode::NoSuchName => (QueryCounter::NoSuchName, Failure::NoSuchName),
-        ResponseCode::Refused => (QueryCounter::Refused, Failure::Refused),
-        ResponseCode::Other(_) => (QueryCounter::Other, Failure::Other),
-        ResponseCode::NoError if answer.is_truncated => (QueryCounter::Truncated, Failure::Other),
-        ResponseCode::NoError if answer.aliases_fail => (QueryCounter::AliasErrors, Failure::Other),
-        ResponseCode::NoError if is_empty && answer.has_aliases => (QueryCounter::Aliases, Failure::Other),
-        ResponseCode::NoError if is_empty => (QueryCounter::Empty, Failure::Other),
+        ResponseCode::NoSuchName => (QueryCounter::NoSuchName, ResolutionFailure::NoSuchName),
+        ResponseCode::Refused => (QueryCounter::Refused, ResolutionFailure::Refused),
+        ResponseCode::Other(_) => (QueryCounter::Other, ResolutionFailure::Other),
+        ResponseCode::NoError if answer.is_truncated => (QueryCounter::Truncated, ResolutionFailure::Other),
+        ResponseCode::NoError if answer.aliases_fail => (QueryCounter::AliasErrors, ResolutionFailure::Other),
+        ResponseCode::NoError if is_empty && answer.has_aliases => {
+            (QueryCounter::Aliases, ResolutionFailure::Other)
+        }
+        ResponseCode::NoError if is_empty => (QueryCounter::Empty, ResolutionFailure::Other),
         ResponseCode::NoError => {
             server.counters.count(QueryCounter::Valid);
             return Ok(answer);
@@ -116,17 +118,17 @@ fn judge(answer: Answer, kind: Kind, server: &NameServer) -> Result<Answer, Fail
 }
 
 /// A question to one name server.
-struct Query<'q> {
+struct NameQuery<'q> {
     server: &'q NameServer,
     question: Question,
     identifier: u16,
     deadline: Tick,
 }
 
-impl Query<'_> {
+impl NameQuery<'_> {
     /// Queries over datagrams, unless the server is configured for connections; repeats the query over a connection if
     /// the answer is truncated.
-    async fn put(&self, payload_size: u16) -> Result<Answer, Failure> {
+    async fn put(&self, payload_size: u16) -> Result<Answer, ResolutionFailure> {
         let mut message = Vec::new();
         self.question.write(self.identifier, payload_size, &mut message);
         if self.server.over_tcp {
@@ -140,13 +142,15 @@ impl Query<'_> {
         self.over_connection(&message).await
     }
 
-    async fn over_datagrams(&self, message: &[u8], payload_size: usize) -> Result<Answer, Failure> {
+    async fn over_datagrams(&self, message: &[u8], payload_size: usize) -> Result<Answer, ResolutionFailure> {
         let socket = match Datagram::to(self.server.address) {
             Ok(socket) if socket.send(message).is_ok() => socket,
-            Ok(_) => return Err(self.unsent(Failure::Timeout).await),
+            Ok(_) => return Err(self.unsent(ResolutionFailure::Timeout).await),
             Err(fault) => {
-                let lacks = fault.is_lack_of_descriptors() || fault == Fault::Shortage;
-                return Err(self.unsent(if lacks { Failure::NotSent } else { Failure::Timeout }).await);
+                let lacks = fault.is_lack_of_descriptors() || fault == ConnectionFault::Shortage;
+                return Err(self
+                    .unsent(if lacks { ResolutionFailure::NotSent } else { ResolutionFailure::Timeout })
+                    .await);
             }
         };
         self.count(QueryCounter::Sent);
@@ -155,33 +159,35 @@ impl Query<'_> {
         let mut lies = 0;
         loop {
             match socket.receive(&mut space) {
-                Ok(Arrived::Bytes(count)) if count > payload_size => {
+                Ok(DatagramOutcome::Bytes(count)) if count > payload_size => {
                     self.count(QueryCounter::TooBig);
-                    return Err(Failure::Other);
+                    return Err(ResolutionFailure::Other);
                 }
-                Ok(Arrived::Bytes(count)) => match self.read(space.get(..count).unwrap_or_default()) {
-                    Ok(answer) => return Ok(answer),
-                    Err(_) if lies < MOST_LIES => lies += 1,
-                    Err(_) => return Err(Failure::Other),
-                },
-                Ok(Arrived::Unreachable) => self.count(QueryCounter::SendErrors),
-                Ok(Arrived::Nothing) => {
+                Ok(DatagramOutcome::Bytes(count)) => {
+                    match self.read(space.get(..count).unwrap_or_default()) {
+                        Ok(answer) => return Ok(answer),
+                        Err(_) if lies < MOST_LIES => lies += 1,
+                        Err(_) => return Err(ResolutionFailure::Other),
+                    }
+                }
+                Ok(DatagramOutcome::Unreachable) => self.count(QueryCounter::SendErrors),
+                Ok(DatagramOutcome::Nothing) => {
                     if now() >= self.deadline {
                         self.count(QueryCounter::Timeouts);
-                        return Err(Failure::Timeout);
+                        return Err(ResolutionFailure::Timeout);
                     }
                     wait(self.deadline).await;
                 }
-                Err(_) => return Err(self.unsent(Failure::Timeout).await),
+                Err(_) => return Err(self.unsent(ResolutionFailure::Timeout).await),
             }
         }
     }
 
-    async fn over_connection(&self, message: &[u8]) -> Result<Answer, Failure> {
+    async fn over_connection(&self, message: &[u8]) -> Result<Answer, ResolutionFailure> {
         let turn = match &self.server.connections {
             None => None,
             Some(turns) => match turns.turn(self.deadline).await {
-                None => return Err(self.unsent(Failure::Timeout).await),
+                None => return Err(self.unsent(ResolutionFailure::Timeout).await),
                 turn => turn,
             },
         };
@@ -190,25 +196,25 @@ impl Query<'_> {
         answer
     }
 
-    async fn over_own_connection(&self, message: &[u8]) -> Result<Answer, Failure> {
+    async fn over_own_connection(&self, message: &[u8]) -> Result<Answer, ResolutionFailure> {
         // A length of two bytes goes before each message (RFC 1035, 4.2.2).
         let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
         let framed = [&length.to_be_bytes(), message].concat();
         let mut connection = match self.server.link.open(&framed, self.deadline).await {
             Ok(connection) => connection,
             Err(ConnectError::Failed(fault))
-                if fault.is_lack_of_descriptors() || fault == Fault::Shortage =>
+                if fault.is_lack_of_descriptors() || fault == ConnectionFault::Shortage =>
             {
-                return Err(self.unsent(Failure::NotSent).await);
+                return Err(self.unsent(ResolutionFailure::NotSent).await);
             }
-            Err(_) => return Err(self.unsent(Failure::Timeout).await),
+            Err(_) => return Err(self.unsent(ResolutionFailure::Timeout).await),
         };
         self.count(QueryCounter::Sent);
         let Some(answer) = self.receive_message(&mut connection).await else {
             self.count(QueryCounter::Timeouts);
-            return Err(Failure::Timeout);
+            return Err(ResolutionFailure::Timeout);
         };
-        self.read(&answer).map_err(|_| Failure::Other)
+        self.read(&answer).map_err(|_| ResolutionFailure::Other)
     }
 
     /// The message on a connection; `None` when it does not arrive in time.
@@ -226,13 +232,13 @@ impl Query<'_> {
                 return Some(rest[..length].to_vec());
             }
             match received {
-                Received::End | Received::Failed(_) => {
+                ReceiveOutcome::End | ReceiveOutcome::Failed(_) => {
                     // A server that closes too early gets no further query before the next round.
                     weir_sched::sleep_until(self.deadline).await;
                     return None;
                 }
-                Received::Nothing if now() >= self.deadline => return None,
-                Received::Nothing => _ = wait(self.deadline).await,
+                ReceiveOutcome::Nothing if now() >= self.deadline => return None,
+                ReceiveOutcome::Nothing => _ = wait(self.deadline).await,
                 _ => {}
             }
         }
@@ -250,7 +256,7 @@ impl Query<'_> {
     }
 
     /// The query could not be sent. The next round repeats it, not this one.
-    async fn unsent(&self, failure: Failure) -> Failure {
+    async fn unsent(&self, failure: ResolutionFailure) -> ResolutionFailure {
         self.count(QueryCounter::SendErrors);
         weir_sched::sleep_until(self.deadline).await;
         failure

@@ -9,17 +9,18 @@ use weir_model::ServerPort;
 
 use weir_backend::server::weight::WeightChange;
 use weir_backend::{
-    AdminState, Backend, Change, News, Notice, Reason, Server, ServerAddress, ServerKey, Urgency,
+    AdminState, Backend, BackendNews, BackendNotice, Reason, Server, ServerAddress, ServerChange, ServerKey,
+    Urgency,
 };
 use weir_dns::{Kind, Name, Service};
 use weir_model::IpNetwork;
 
-use crate::course::Failure;
+use crate::course::ResolutionFailure;
 use crate::knowledge::Knowledge;
 
 /// A server that gets its address from a name.
 #[derive(Clone, Debug)]
-pub struct Follower {
+pub struct NameFollower {
     pub backend: Arc<Backend>,
     pub server: ServerKey,
     /// Its host name; `None` while its service does not have a host for it.
@@ -42,27 +43,28 @@ pub struct Follower {
 
 /// A question: a name, and the preferred kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Lookup {
+pub(crate) struct FollowerLookup {
     pub(crate) name: Name,
     pub(crate) first: Kind,
 }
 
 /// The consequences of an answer.
 #[derive(Default)]
-pub(crate) struct Followed {
-    pub(crate) news: Vec<News>,
+pub(crate) struct AnswerEffects {
+    pub(crate) news: Vec<BackendNews>,
     /// How many servers got another address from this answer.
     pub(crate) updates: u64,
 }
 
-impl Follower {
+impl NameFollower {
     /// The questions that it needs.
-    pub(crate) fn wants(&self) -> impl Iterator<Item = Lookup> {
+    pub(crate) fn wants(&self) -> impl Iterator<Item = FollowerLookup> {
         // A removed server needs no questions.
         let is_here = !self.has_left();
-        let service = self.service.clone().filter(|_| is_here).map(|name| Lookup { name, first: Kind::Srv });
+        let service =
+            self.service.clone().filter(|_| is_here).map(|name| FollowerLookup { name, first: Kind::Srv });
         let host = self.name.clone().filter(|_| is_here && !self.is_given);
-        service.into_iter().chain(host.map(|name| Lookup { name, first: self.first_kind() }))
+        service.into_iter().chain(host.map(|name| FollowerLookup { name, first: self.first_kind() }))
     }
 
     pub(crate) fn is(&self, backend: &Arc<Backend>, server: ServerKey) -> bool {
@@ -73,7 +75,7 @@ impl Follower {
         if self.prefers_ipv4 { Kind::A } else { Kind::Aaaa }
     }
 
-    fn follows(&self, lookup: &Lookup) -> bool {
+    fn follows(&self, lookup: &FollowerLookup) -> bool {
         !self.is_given && self.first_kind() == lookup.first && self.name.as_ref() == Some(&lookup.name)
     }
 
@@ -109,7 +111,7 @@ impl Follower {
     }
 
     /// Gives the server an address, and a port if the answer has one.
-    fn settle(&self, found: ServerPlace, by: &str, now_ms: u64, followed: &mut Followed) -> bool {
+    fn settle(&self, found: ServerPlace, by: &str, now_ms: u64, followed: &mut AnswerEffects) -> bool {
         let Some(server) = self.live() else { return false };
         let changes = found.changes_of(&server.address());
         let is_out = server.admin_state().contains(AdminState::RESOLUTION_MAINTENANCE);
@@ -123,34 +125,38 @@ impl Follower {
             followed.news.push(self.remark(text));
         }
         let host = self.name.as_ref().map(ToString::to_string).unwrap_or_default();
-        let change = Change::Resolved { ip: found.ip, port: found.port };
+        let change = ServerChange::Resolved { ip: found.ip, port: found.port };
         self.change(change, Reason::Resolves(host), now_ms, followed);
         has_moved
     }
 
-    fn remark(&self, text: String) -> News {
-        let notice =
-            Notice { proxy: self.backend.settings().place, urgency: Urgency::Notice, text, mail: None };
-        News { notices: vec![notice], ..News::default() }
+    fn remark(&self, text: String) -> BackendNews {
+        let notice = BackendNotice {
+            proxy: self.backend.settings().place,
+            urgency: Urgency::Notice,
+            text,
+            mail: None,
+        };
+        BackendNews { notices: vec![notice], ..BackendNews::default() }
     }
 
     /// Removes the server's address; its port remains.
-    fn unsettle(&self, why: &'static str, now_ms: u64, followed: &mut Followed) {
+    fn unsettle(&self, why: &'static str, now_ms: u64, followed: &mut AnswerEffects) {
         let Some(server) = self.live() else { return };
         let is_out = server.admin_state().contains(AdminState::RESOLUTION_MAINTENANCE);
         if !is_out || self.address().is_some() {
-            self.change(Change::Unresolved { port: None }, Reason::Unresolved(why), now_ms, followed);
+            self.change(ServerChange::Unresolved { port: None }, Reason::Unresolved(why), now_ms, followed);
         }
     }
 
     /// Takes the host and the port of a removed record away.
-    fn release(&mut self, now_ms: u64, followed: &mut Followed) {
-        let change = Change::Unresolved { port: Some(ServerPort::Fixed(0)) };
+    fn release(&mut self, now_ms: u64, followed: &mut AnswerEffects) {
+        let change = ServerChange::Unresolved { port: Some(ServerPort::Fixed(0)) };
         self.change(change, Reason::Unresolved(REMOVED), now_ms, followed);
         (self.name, self.service_port, self.is_given) = (None, 0, false);
     }
 
-    fn change(&self, change: Change, reason: Reason, now_ms: u64, followed: &mut Followed) {
+    fn change(&self, change: ServerChange, reason: Reason, now_ms: u64, followed: &mut AnswerEffects) {
         // A removed server follows no name.
         if let Ok(news) = self.backend.change_for(self.server, change, reason, now_ms) {
             followed.news.push(news);
@@ -166,7 +172,7 @@ impl Follower {
     }
 
     /// Takes over a host that a service names.
-    fn take_over(&mut self, service: &Service, now_ms: u64, followed: &mut Followed) {
+    fn take_over(&mut self, service: &Service, now_ms: u64, followed: &mut AnswerEffects) {
         let Some(server) = self.live() else { return };
         self.name = Some(service.target.clone());
         self.service_port = service.port;
@@ -177,16 +183,21 @@ impl Follower {
             service.target
         );
         followed.news.push(self.remark(text));
-        let change = Change::Admin { set: AdminState::FQDN_CHANGED, clear: AdminState::READY };
+        let change = ServerChange::Admin { set: AdminState::FQDN_CHANGED, clear: AdminState::READY };
         self.change(change, Reason::Operator, now_ms, followed);
     }
 
     /// Applies the port, the weight and, if they were included, the addresses of an SRV record.
-    fn follow_service(&mut self, service: &Service, now_ms: u64, followed: &mut Followed) {
+    fn follow_service(&mut self, service: &Service, now_ms: u64, followed: &mut AnswerEffects) {
         let weight = weight_of(service);
         if !self.ignores_weight && self.live().is_some_and(|server| server.user_weight() != weight) {
             // Static algorithms refuse a weight.
-            self.change(Change::Weight(WeightChange::Absolute(weight)), Reason::Operator, now_ms, followed);
+            self.change(
+                ServerChange::Weight(WeightChange::Absolute(weight)),
+                Reason::Operator,
+                now_ms,
+                followed,
+            );
         }
         self.is_given = !service.addresses.is_empty();
         let port = Some(ServerPort::Fixed(service.port));
@@ -199,7 +210,7 @@ impl Follower {
                 None => self.unsettle(NO_ADDRESS, now_ms, followed),
             }
         } else if self.port() != port {
-            self.change(Change::Address { ip: None, port }, Reason::Operator, now_ms, followed);
+            self.change(ServerChange::Address { ip: None, port }, Reason::Operator, now_ms, followed);
         }
     }
 }
@@ -252,18 +263,18 @@ const NO_ADDRESS: &str = "No IP for server ";
 const REMOVED: &str = "entry removed from SRV record";
 
 /// The log text for a server with a name that could not be resolved.
-fn failed(failure: Option<Failure>) -> &'static str {
+fn failed(failure: Option<ResolutionFailure>) -> &'static str {
     match failure {
-        Some(Failure::NoSuchName) => "DNS NX status",
-        Some(Failure::Refused) => "DNS refused status",
-        Some(Failure::Timeout) => "DNS timeout status",
-        Some(Failure::Other | Failure::NotSent) | None => "unspecified DNS error",
+        Some(ResolutionFailure::NoSuchName) => "DNS NX status",
+        Some(ResolutionFailure::Refused) => "DNS refused status",
+        Some(ResolutionFailure::Timeout) => "DNS timeout status",
+        Some(ResolutionFailure::Other | ResolutionFailure::NotSent) | None => "unspecified DNS error",
     }
 }
 
 /// The addresses of other servers of a follower's backend that follow the same name. A service may have several ports on one
 /// host: where one of the two servers follows a service, only the same port makes the same address.
-fn taken(followers: &[Follower], index: usize) -> Vec<IpAddr> {
+fn taken(followers: &[NameFollower], index: usize) -> Vec<IpAddr> {
     let own = &followers[index];
     let others = followers.iter().enumerate().filter(|(other, follower)| {
         *other != index
@@ -276,13 +287,13 @@ fn taken(followers: &[Follower], index: usize) -> Vec<IpAddr> {
 
 /// Updates the addresses of a name's followers. `by` is the source of the knowledge.
 pub(crate) fn follow_addresses(
-    followers: &mut [Follower],
-    lookup: &Lookup,
+    followers: &mut [NameFollower],
+    lookup: &FollowerLookup,
     known: &Knowledge,
     by: &str,
     now_ms: u64,
-) -> Followed {
-    let mut followed = Followed::default();
+) -> AnswerEffects {
+    let mut followed = AnswerEffects::default();
     if known.is_unanswered() {
         return followed;
     }
@@ -316,12 +327,12 @@ pub(crate) fn follow_addresses(
 
 /// Assigns the hosts of a service to its followers.
 pub(crate) fn follow_services(
-    followers: &mut [Follower],
+    followers: &mut [NameFollower],
     label: &Name,
     known: &Knowledge,
     now_ms: u64,
-) -> Followed {
-    let mut followed = Followed::default();
+) -> AnswerEffects {
+    let mut followed = AnswerEffects::default();
     if known.is_unanswered() {
         return followed;
     }
@@ -347,7 +358,7 @@ pub(crate) fn follow_services(
             .collect();
         of_backend.iter().for_each(|index| done[*index] = true);
         for service in known.services() {
-            let has = |wants: &dyn Fn(&Follower) -> bool| {
+            let has = |wants: &dyn Fn(&NameFollower) -> bool| {
                 of_backend.iter().copied().find(|index| wants(&followers[*index]))
             };
             let (index, is_new) = match has(&|follower| follower.is_host_of(service)) {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use weir_dns::{Answer, Service};
 
-use crate::course::Failure;
+use crate::course::ResolutionFailure;
 
 /// How long a name's last valid answer holds, by what followed it; milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +22,13 @@ pub struct HoldTimes {
 }
 
 impl HoldTimes {
-    fn after(&self, failure: Failure) -> u64 {
+    fn after(&self, failure: ResolutionFailure) -> u64 {
         match failure {
-            Failure::NoSuchName => self.no_such_name_ms,
-            Failure::Refused => self.refused_ms,
-            Failure::Timeout => self.timeout_ms,
-            Failure::Other => self.other_ms,
-            Failure::NotSent => u64::MAX,
+            ResolutionFailure::NoSuchName => self.no_such_name_ms,
+            ResolutionFailure::Refused => self.refused_ms,
+            ResolutionFailure::Timeout => self.timeout_ms,
+            ResolutionFailure::Other => self.other_ms,
+            ResolutionFailure::NotSent => u64::MAX,
         }
     }
 }
@@ -39,7 +39,7 @@ pub(crate) struct Knowledge {
     addresses: Vec<CachedRecord<IpAddr>>,
     services: Vec<CachedRecord<Service>>,
     belief: Belief,
-    failure: Option<Failure>,
+    failure: Option<ResolutionFailure>,
 }
 
 /// Whether the records of a name hold.
@@ -81,8 +81,8 @@ impl Knowledge {
     }
 
     /// A resolution failed: the records hold for a while longer.
-    pub(crate) fn fail(&mut self, failure: Failure, hold: &HoldTimes, now_ms: u64) {
-        if failure == Failure::NotSent {
+    pub(crate) fn fail(&mut self, failure: ResolutionFailure, hold: &HoldTimes, now_ms: u64) {
+        if failure == ResolutionFailure::NotSent {
             return;
         }
         self.failure = Some(failure);
@@ -126,7 +126,7 @@ impl Knowledge {
     }
 
     /// The failure of the last resolution, if it failed.
-    pub(crate) fn failure(&self) -> Option<Failure> {
+    pub(crate) fn failure(&self) -> Option<ResolutionFailure> {
         self.failure
     }
 
@@ -190,10 +190,10 @@ mod tests {
     #[test]
     fn a_failure_counts_once_the_last_valid_answer_is_old() {
         for (failure, hold_ms) in [
-            (Failure::NoSuchName, 1000),
-            (Failure::Refused, 2000),
-            (Failure::Timeout, 3000),
-            (Failure::Other, 4000),
+            (ResolutionFailure::NoSuchName, 1000),
+            (ResolutionFailure::Refused, 2000),
+            (ResolutionFailure::Timeout, 3000),
+            (ResolutionFailure::Other, 4000),
         ] {
             let mut knowledge = Knowledge::default();
             knowledge.learn(answer(&[1]), &HOLD, 10);
@@ -212,7 +212,7 @@ mod tests {
     fn initial_addresses_hold_from_the_first_failure_on() {
         let mut never = Knowledge::default();
         for (now_ms, is_unanswered) in [(500, true), (3500, true), (3501, false), (9000, false)] {
-            never.fail(Failure::Timeout, &HOLD, now_ms);
+            never.fail(ResolutionFailure::Timeout, &HOLD, now_ms);
             assert_eq!((never.is_unanswered(), never.holds()), (is_unanswered, false), "{now_ms}");
         }
         never.learn(answer(&[1]), &HOLD, 9001);
@@ -223,7 +223,7 @@ mod tests {
     fn keeps_its_answers_when_a_query_could_not_be_sent() {
         let mut knowledge = Knowledge::default();
         knowledge.learn(answer(&[1]), &HOLD, 0);
-        knowledge.fail(Failure::NotSent, &HOLD, 1_000_000);
+        knowledge.fail(ResolutionFailure::NotSent, &HOLD, 1_000_000);
         assert!(knowledge.holds() && knowledge.failure().is_none());
     }
 }

@@ -26,11 +26,11 @@ mod name_task;
 mod query_counters;
 mod section;
 
-pub use followers::Follower;
+pub use followers::NameFollower;
 pub use knowledge::HoldTimes;
-pub use name_task::{Reply, Resolvers};
+pub use name_task::{ResolveReply, Resolvers};
 pub use query_counters::{NameServerCounters, QueryCounter};
-pub use section::{Families, NameServer, Question, RenameError, Section, SectionSettings};
+pub use section::{Families, NameServer, RenameError, ResolveQuestion, ResolversSection, SectionSettings};
 
 #[cfg(test)]
 mod tests;

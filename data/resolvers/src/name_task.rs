@@ -3,38 +3,38 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_backend::{AdminState, Backend, Change, News, Reason, ServerKey};
+use weir_backend::{AdminState, Backend, BackendNews, Reason, ServerChange, ServerKey};
 use weir_dns::{Answer, Kind, Name};
 use weir_sched::{Class, Kind as TaskKind, Tick, caught, now, sleep_until, wait};
 
-use crate::course::{Course, Failure, Next};
+use crate::course::{Course, CourseStep, ResolutionFailure};
 use crate::exchange;
-use crate::followers::{Follower, Lookup};
-use crate::section::{Families, QueryResult, Question, RenameError, Section};
+use crate::followers::{FollowerLookup, NameFollower};
+use crate::section::{Families, QueryResult, RenameError, ResolveQuestion, ResolversSection};
 
 /// All sections of a process.
 pub struct Resolvers {
-    sections: Vec<Arc<Section>>,
+    sections: Vec<Arc<ResolversSection>>,
     /// Called with the changes of servers.
-    report: Box<dyn Fn(News) + Send + Sync>,
+    report: Box<dyn Fn(BackendNews) + Send + Sync>,
 }
 
 impl Resolvers {
     /// Sections that are not started yet. `report` receives the changes of servers.
     #[must_use]
-    pub fn new(sections: Vec<Section>, report: Box<dyn Fn(News) + Send + Sync>) -> Self {
+    pub fn new(sections: Vec<ResolversSection>, report: Box<dyn Fn(BackendNews) + Send + Sync>) -> Self {
         Resolvers { sections: sections.into_iter().map(Arc::new).collect(), report }
     }
 
     /// The sections, in the order of the configuration.
     #[must_use]
-    pub fn sections(&self) -> &[Arc<Section>] {
+    pub fn sections(&self) -> &[Arc<ResolversSection>] {
         &self.sections
     }
 
     /// The follower of a server, if the server follows a name.
     #[must_use]
-    pub fn follower(&self, backend: &Arc<Backend>, server: ServerKey) -> Option<Follower> {
+    pub fn follower(&self, backend: &Arc<Backend>, server: ServerKey) -> Option<NameFollower> {
         self.sections.iter().find_map(|section| section.follower(backend, server))
     }
 
@@ -55,7 +55,7 @@ impl Resolvers {
             .find_map(|(index, section)| Some((index, section.rename(backend, server, name)?)));
         let (index, former) = found.ok_or(RenameError::NotResolved)?;
         let former = former?;
-        let change = Change::Admin { set: AdminState::FQDN_CHANGED, clear: AdminState::READY };
+        let change = ServerChange::Admin { set: AdminState::FQDN_CHANGED, clear: AdminState::READY };
         if let Ok(news) = backend.change_for(server, change, Reason::Operator, now().as_ms()) {
             (self.report)(news);
         }
@@ -73,18 +73,18 @@ impl Resolvers {
 
     /// Resolves a name in a section (`do-resolve`). The current task is woken once there is an answer.
     #[must_use]
-    pub fn look_up(self: &Arc<Self>, section: &str, name: Name, prefers_ipv4: bool) -> Reply {
+    pub fn look_up(self: &Arc<Self>, section: &str, name: Name, prefers_ipv4: bool) -> ResolveReply {
         let found = self.sections.iter().position(|known| *known.settings.name == *section);
         let Some((index, section)) = found.and_then(|index| Some((index, self.sections.get(index)?))) else {
-            return Reply::Known(None);
+            return ResolveReply::Known(None);
         };
-        let lookup = Lookup { name, first: if prefers_ipv4 { Kind::A } else { Kind::Aaaa } };
+        let lookup = FollowerLookup { name, first: if prefers_ipv4 { Kind::A } else { Kind::Aaaa } };
         let settings = &section.settings;
         // The time of two questions a round, and some time in the queue.
         let limit_ms = settings.retry_ms.saturating_mul(2).saturating_mul(settings.retries.into()) + QUEUE_MS;
         match section.look_up(&lookup, weir_sched::current(), now().as_ms()) {
-            QueryResult::Known(address) => Reply::Known(address),
-            QueryResult::Later(question) => Reply::Later { question, limit_ms },
+            QueryResult::Known(address) => ResolveReply::Known(address),
+            QueryResult::Later(question) => ResolveReply::Later { question, limit_ms },
             QueryResult::Begin(question) => {
                 let home = index % weir_sched::worker_count().max(1);
                 let (resolvers, section) = (Arc::clone(self), Arc::clone(section));
@@ -92,8 +92,8 @@ impl Resolvers {
                     weir_sched::spawn(&NAME, Class::Normal, resolvers.keep(section, lookup));
                 };
                 match weir_sched::send_to(home, begin) {
-                    Ok(()) => Reply::Later { question, limit_ms },
-                    Err(_) => Reply::Known(None),
+                    Ok(()) => ResolveReply::Later { question, limit_ms },
+                    Err(_) => ResolveReply::Known(None),
                 }
             }
         }
@@ -108,18 +108,18 @@ impl Resolvers {
     }
 
     /// Starts tasks for names that servers of a section follow and that are without one.
-    fn keep_all(self: &Arc<Self>, section: &Arc<Section>) {
+    fn keep_all(self: &Arc<Self>, section: &Arc<ResolversSection>) {
         for lookup in section.unkept() {
             weir_sched::spawn(&NAME, Class::Normal, Arc::clone(self).keep(Arc::clone(section), lookup));
         }
     }
 
     /// Resolves a name as long as servers follow it.
-    async fn keep(self: Arc<Self>, section: Arc<Section>, lookup: Lookup) {
+    async fn keep(self: Arc<Self>, section: Arc<ResolversSection>, lookup: FollowerLookup) {
         section.keep(&lookup, weir_sched::current());
         while section.is_kept(&lookup) {
             // A panic ends one resolution, not the task.
-            let outcome = caught(in_turn(&section, &lookup)).await.unwrap_or(Err(Failure::NotSent));
+            let outcome = caught(in_turn(&section, &lookup)).await.unwrap_or(Err(ResolutionFailure::NotSent));
             for news in section.conclude(&lookup, outcome, now().as_ms()) {
                 (self.report)(news);
             }
@@ -134,13 +134,13 @@ impl Resolvers {
 
 /// The result of a question.
 #[derive(Debug)]
-pub enum Reply {
+pub enum ResolveReply {
     /// The address, or none.
     Known(Option<IpAddr>),
     /// The question was sent.
     Later {
         /// The place of the answer.
-        question: Arc<Question>,
+        question: Arc<ResolveQuestion>,
         /// The limit of the wait, in milliseconds.
         limit_ms: u64,
     },
@@ -156,14 +156,20 @@ impl std::fmt::Debug for Resolvers {
 }
 
 /// Resolves a name when its turn comes.
-async fn in_turn(section: &Arc<Section>, lookup: &Lookup) -> Result<(Answer, usize), Failure> {
+async fn in_turn(
+    section: &Arc<ResolversSection>,
+    lookup: &FollowerLookup,
+) -> Result<(Answer, usize), ResolutionFailure> {
     // This always returns a turn, because it waits without a deadline.
     let _turn = section.turns.turn(Tick::NEVER).await;
     resolve(section, lookup).await
 }
 
 /// Resolves a name: returns the answer, and the index of its name server.
-async fn resolve(section: &Arc<Section>, lookup: &Lookup) -> Result<(Answer, usize), Failure> {
+async fn resolve(
+    section: &Arc<ResolversSection>,
+    lookup: &FollowerLookup,
+) -> Result<(Answer, usize), ResolutionFailure> {
     let (first, other) = kinds(lookup.first, section.families, routes_ipv6);
     let mut course = Course::new(first, other, section.settings.retries);
     let mut kind = course.first();
@@ -174,13 +180,13 @@ async fn resolve(section: &Arc<Section>, lookup: &Lookup) -> Result<(Answer, usi
             Err(failure) => failure,
         };
         match course.failed(failure) {
-            Next::Query(next) => kind = next,
-            Next::QueryLater(next) => {
+            CourseStep::Query(next) => kind = next,
+            CourseStep::QueryLater(next) => {
                 sleep_until(round).await;
                 kind = next;
                 round = now().after(section.settings.retry_ms);
             }
-            Next::Fail(failure) => return Err(failure),
+            CourseStep::Fail(failure) => return Err(failure),
         }
     }
 }

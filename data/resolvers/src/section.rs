@@ -5,15 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use weir_backend::{Backend, News, ServerKey};
+use weir_backend::{Backend, BackendNews, ServerKey};
 use weir_dns::{Answer, Kind, Name};
-use weir_net::{Link, Turns};
+use weir_net::{PeerLink, TaskTurns};
 use weir_sched::TaskKey;
 use weir_sync::{Lock, LockLabel};
 use weir_sys::Address;
 
-use crate::course::Failure;
-use crate::followers::{self, Followed, Follower, Lookup};
+use crate::course::ResolutionFailure;
+use crate::followers::{self, AnswerEffects, FollowerLookup, NameFollower};
 use crate::knowledge::{HoldTimes, Knowledge};
 use crate::query_counters::{NameServerCounters, QueryCounter};
 
@@ -50,9 +50,9 @@ pub struct NameServer {
     /// Whether it is queried over TCP.
     pub over_tcp: bool,
     /// How connections to it are opened.
-    pub(crate) link: Link,
+    pub(crate) link: PeerLink,
     /// `maxconn`: limits the concurrent connections to it, if configured.
-    pub(crate) connections: Option<Turns>,
+    pub(crate) connections: Option<TaskTurns>,
     pub counters: NameServerCounters,
     /// Until when it gets queries in lower case, because it does not preserve the case.
     small_letters_until_ms: AtomicU64,
@@ -66,8 +66,8 @@ impl NameServer {
             name: name.into(),
             address,
             over_tcp,
-            link: Link::to(Address::Inet(address)),
-            connections: most_connections.map(Turns::new),
+            link: PeerLink::to(Address::Inet(address)),
+            connections: most_connections.map(TaskTurns::new),
             counters: NameServerCounters::default(),
             small_letters_until_ms: AtomicU64::new(0),
         }
@@ -75,7 +75,7 @@ impl NameServer {
 
     /// The same name server, with connections that are opened like this, over TLS for instance (RFC 7858).
     #[must_use]
-    pub fn through(self, link: Link) -> Self {
+    pub fn through(self, link: PeerLink) -> Self {
         NameServer { link, ..self }
     }
 
@@ -93,46 +93,51 @@ impl NameServer {
 const SMALL_LETTERS_MS: u64 = 600_000;
 
 /// A section.
-pub struct Section {
+pub struct ResolversSection {
     pub settings: SectionSettings,
     /// The name servers, which are all queried at once.
     pub name_servers: Vec<NameServer>,
     pub(crate) families: Families,
     /// Limits the concurrent resolutions.
-    pub(crate) turns: Turns,
+    pub(crate) turns: TaskTurns,
     state: Lock<SectionState>,
 }
 
 /// The knowledge of a section.
 pub(crate) struct SectionState {
-    names: HashMap<Lookup, Entry>,
-    followers: Vec<Follower>,
+    names: HashMap<FollowerLookup, ResolvedName>,
+    followers: Vec<NameFollower>,
 }
 
 /// A name with a task.
-struct Entry {
+struct ResolvedName {
     known: Knowledge,
     keeper: TaskKey,
     /// Whether its task sleeps as for a name that servers follow.
     is_followed: bool,
     /// Questions of `do-resolve` that wait.
-    questions: Vec<Arc<Question>>,
+    questions: Vec<Arc<ResolveQuestion>>,
 }
 
-impl Default for Entry {
+impl Default for ResolvedName {
     fn default() -> Self {
-        Entry { known: Knowledge::default(), keeper: TaskKey::NONE, is_followed: true, questions: Vec::new() }
+        ResolvedName {
+            known: Knowledge::default(),
+            keeper: TaskKey::NONE,
+            is_followed: true,
+            questions: Vec::new(),
+        }
     }
 }
 
 /// A question of `do-resolve`.
 #[derive(Debug)]
-pub struct Question {
+pub struct ResolveQuestion {
     waiter: TaskKey,
     found: OnceLock<Option<IpAddr>>,
 }
 
-impl Question {
+impl ResolveQuestion {
     /// The answer, once there is one: the address, or none.
     #[must_use]
     pub fn answer(&self) -> Option<Option<IpAddr>> {
@@ -145,9 +150,9 @@ pub(crate) enum QueryResult {
     /// The answer is known.
     Known(Option<IpAddr>),
     /// It is being resolved.
-    Later(Arc<Question>),
+    Later(Arc<ResolveQuestion>),
     /// The caller must start a task for the name.
-    Begin(Arc<Question>),
+    Begin(Arc<ResolveQuestion>),
 }
 
 /// How many names are kept at the same time: clients may choose them.
@@ -167,23 +172,23 @@ pub enum RenameError {
     FollowsService,
 }
 
-impl Section {
+impl ResolversSection {
     /// A section that has not sent a query yet.
     #[must_use]
     pub fn new(
         settings: SectionSettings,
         name_servers: Vec<NameServer>,
         families: Families,
-        followers: Vec<Follower>,
+        followers: Vec<NameFollower>,
     ) -> Self {
         let state = SectionState { names: HashMap::new(), followers };
-        let turns = Turns::new(MOST_AT_ONCE);
-        Section { settings, name_servers, families, turns, state: Lock::new(state, &SECTION) }
+        let turns = TaskTurns::new(MOST_AT_ONCE);
+        ResolversSection { settings, name_servers, families, turns, state: Lock::new(state, &SECTION) }
     }
 
     /// The follower of a server in this section, if any.
     #[must_use]
-    pub fn follower(&self, backend: &Arc<Backend>, server: ServerKey) -> Option<Follower> {
+    pub fn follower(&self, backend: &Arc<Backend>, server: ServerKey) -> Option<NameFollower> {
         self.state.lock().followers.iter().find(|follower| follower.is(backend, server)).cloned()
     }
 
@@ -203,14 +208,14 @@ impl Section {
     }
 
     /// Followed names without a task; the caller must start their tasks.
-    pub(crate) fn unkept(&self) -> Vec<Lookup> {
+    pub(crate) fn unkept(&self) -> Vec<FollowerLookup> {
         let mut state = self.state.lock();
         let SectionState { names, followers, .. } = &mut *state;
         let mut found = Vec::new();
-        for lookup in followers.iter().flat_map(Follower::wants) {
+        for lookup in followers.iter().flat_map(NameFollower::wants) {
             match names.get_mut(&lookup) {
                 None => {
-                    names.insert(lookup.clone(), Entry::default());
+                    names.insert(lookup.clone(), ResolvedName::default());
                     found.push(lookup);
                 }
                 // Its task slept as for `do-resolve` only; a server needs an earlier wake-up.
@@ -227,10 +232,10 @@ impl Section {
     /// A resolution is over: updates the servers. `by` is the name server that answered.
     pub(crate) fn conclude(
         &self,
-        lookup: &Lookup,
-        outcome: Result<(Answer, usize), Failure>,
+        lookup: &FollowerLookup,
+        outcome: Result<(Answer, usize), ResolutionFailure>,
         now_ms: u64,
-    ) -> Vec<News> {
+    ) -> Vec<BackendNews> {
         let mut state = self.state.lock();
         let SectionState { names, followers, .. } = &mut *state;
         let Some(entry) = names.get_mut(lookup) else { return Vec::new() };
@@ -258,9 +263,9 @@ impl Section {
     }
 
     /// Looks up a name on behalf of a task, which is woken once there is an answer.
-    pub(crate) fn look_up(&self, lookup: &Lookup, waiter: TaskKey, now_ms: u64) -> QueryResult {
+    pub(crate) fn look_up(&self, lookup: &FollowerLookup, waiter: TaskKey, now_ms: u64) -> QueryResult {
         let mut state = self.state.lock();
-        let question = Arc::new(Question { waiter, found: OnceLock::new() });
+        let question = Arc::new(ResolveQuestion { waiter, found: OnceLock::new() });
         if let Some(entry) = state.names.get_mut(lookup) {
             if entry.known.is_fresh(&self.settings.hold, now_ms) {
                 return QueryResult::Known(preferred(&entry.known, lookup));
@@ -272,24 +277,24 @@ impl Section {
         if state.names.len() >= MOST_NAMES {
             return QueryResult::Known(None);
         }
-        let entry = Entry { questions: vec![Arc::clone(&question)], ..Entry::default() };
+        let entry = ResolvedName { questions: vec![Arc::clone(&question)], ..ResolvedName::default() };
         state.names.insert(lookup.clone(), entry);
         QueryResult::Begin(question)
     }
 
     /// Records that this task resolves a name.
-    pub(crate) fn keep(&self, lookup: &Lookup, keeper: TaskKey) {
+    pub(crate) fn keep(&self, lookup: &FollowerLookup, keeper: TaskKey) {
         if let Some(entry) = self.state.lock().names.get_mut(lookup) {
             entry.keeper = keeper;
         }
     }
 
     /// When a name is resolved next; at once when a question waits for it.
-    pub(crate) fn rests_until(&self, lookup: &Lookup, concluded_ms: u64) -> u64 {
+    pub(crate) fn rests_until(&self, lookup: &FollowerLookup, concluded_ms: u64) -> u64 {
         let mut state = self.state.lock();
         let SectionState { names, followers, .. } = &mut *state;
         let Some(entry) = names.get_mut(lookup) else { return concluded_ms };
-        let is_followed = followers.iter().flat_map(Follower::wants).any(|other| other == *lookup);
+        let is_followed = followers.iter().flat_map(NameFollower::wants).any(|other| other == *lookup);
         entry.is_followed = is_followed;
         match () {
             () if !entry.questions.is_empty() => concluded_ms,
@@ -300,11 +305,11 @@ impl Section {
     }
 
     /// Whether a name is still needed. If not, it is removed.
-    pub(crate) fn is_kept(&self, lookup: &Lookup) -> bool {
+    pub(crate) fn is_kept(&self, lookup: &FollowerLookup) -> bool {
         let mut state = self.state.lock();
         let is_queried = state.names.get(lookup).is_some_and(|entry| !entry.questions.is_empty());
         let is_wanted =
-            is_queried || state.followers.iter().flat_map(Follower::wants).any(|other| other == *lookup);
+            is_queried || state.followers.iter().flat_map(NameFollower::wants).any(|other| other == *lookup);
         if !is_wanted {
             state.names.remove(lookup);
         }
@@ -313,19 +318,25 @@ impl Section {
 }
 
 /// The address that `do-resolve` gets.
-fn preferred(known: &Knowledge, lookup: &Lookup) -> Option<IpAddr> {
+fn preferred(known: &Knowledge, lookup: &FollowerLookup) -> Option<IpAddr> {
     let is_preferred = |address: &IpAddr| address.is_ipv4() == (lookup.first == Kind::A);
     known.addresses().find(is_preferred).or_else(|| known.addresses().next())
 }
 
-fn follow(followers: &mut [Follower], lookup: &Lookup, known: &Knowledge, by: &str, now_ms: u64) -> Followed {
+fn follow(
+    followers: &mut [NameFollower],
+    lookup: &FollowerLookup,
+    known: &Knowledge,
+    by: &str,
+    now_ms: u64,
+) -> AnswerEffects {
     match lookup.first {
         Kind::Srv => followers::follow_services(followers, &lookup.name, known, now_ms),
         Kind::A | Kind::Aaaa => followers::follow_addresses(followers, lookup, known, by, now_ms),
     }
 }
 
-impl std::fmt::Debug for Section {
+impl std::fmt::Debug for ResolversSection {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Section").field("name", &self.settings.name).finish_non_exhaustive()
     }

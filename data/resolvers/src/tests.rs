@@ -9,15 +9,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_backend::{
-    AdminState, Backend, BackendSettings, Change, News, ServerAddress, ServerKey, ServerSettings,
+    AdminState, Backend, BackendNews, BackendSettings, ServerAddress, ServerChange, ServerKey, ServerSettings,
 };
 use weir_dns::{Answer, Kind, Name, ResponseCode, Service};
 use weir_model::IpNetwork;
 
-use crate::course::{Course, Failure, Next};
-use crate::followers::{Follower, Lookup};
+use crate::course::{Course, CourseStep, ResolutionFailure};
+use crate::followers::{FollowerLookup, NameFollower};
 use crate::knowledge::HoldTimes;
-use crate::section::{Families, NameServer, RenameError, Section, SectionSettings};
+use crate::section::{Families, NameServer, RenameError, ResolversSection, SectionSettings};
 
 const HOLD: HoldTimes = HoldTimes {
     valid_ms: 10_000,
@@ -44,9 +44,9 @@ fn backend(place: usize, servers: &[&str]) -> Arc<Backend> {
     Backend::new(settings, servers.collect(), 0)
 }
 
-fn follower(backend: &Arc<Backend>, rank: u32, of: &str) -> Follower {
+fn follower(backend: &Arc<Backend>, rank: u32, of: &str) -> NameFollower {
     let is_service = of.starts_with('_');
-    Follower {
+    NameFollower {
         backend: Arc::clone(backend),
         server: ServerKey::configured(rank),
         name: (!is_service).then(|| name(of)),
@@ -73,9 +73,9 @@ fn settings() -> SectionSettings {
 
 const FAMILIES: Families = Families { ipv4: true, ipv6: true, ipv6_if_routed: false };
 
-fn section(followers: Vec<Follower>) -> Section {
+fn section(followers: Vec<NameFollower>) -> ResolversSection {
     let server = NameServer::new("ns", ([192, 0, 2, 53], 53).into(), false, None);
-    Section::new(settings(), vec![server], FAMILIES, followers)
+    ResolversSection::new(settings(), vec![server], FAMILIES, followers)
 }
 
 fn answer(addresses: Vec<IpAddr>, services: Vec<Service>) -> Answer {
@@ -99,27 +99,27 @@ fn service(target: &str, port: u16, weight: u16, addresses: &[u8]) -> Service {
 }
 
 /// A section and its backends, with the resulting log lines.
-struct World {
-    section: Section,
+struct ResolversFixture {
+    section: ResolversSection,
     said: Vec<String>,
 }
 
-impl World {
-    fn new(followers: Vec<Follower>) -> Self {
-        let world = World { section: section(followers), said: Vec::new() };
+impl ResolversFixture {
+    fn new(followers: Vec<NameFollower>) -> Self {
+        let world = ResolversFixture { section: section(followers), said: Vec::new() };
         world.section.unkept();
         world
     }
 
-    fn hear(&mut self, of: &str, first: Kind, outcome: Result<Answer, Failure>, now_ms: u64) {
-        let lookup = Lookup { name: name(of), first };
+    fn hear(&mut self, of: &str, first: Kind, outcome: Result<Answer, ResolutionFailure>, now_ms: u64) {
+        let lookup = FollowerLookup { name: name(of), first };
         let outcome = outcome.map(|answer| (answer, 0));
         let news = self.section.conclude(&lookup, outcome, now_ms);
         self.note(news);
         self.section.unkept();
     }
 
-    fn note(&mut self, news: Vec<News>) {
+    fn note(&mut self, news: Vec<BackendNews>) {
         self.said.extend(news.into_iter().flat_map(|news| news.notices).map(|notice| notice.text));
     }
 
@@ -156,7 +156,7 @@ fn places(backend: &Backend) -> Vec<String> {
 #[test]
 fn a_server_follows_its_name_and_logs_each_change() {
     let be = backend(0, &["s", "t"]);
-    let mut world = World::new(vec![follower(&be, 0, "a.test")]);
+    let mut world = ResolversFixture::new(vec![follower(&be, 0, "a.test")]);
     world.addresses("a.test", &[1], 1000);
     world.said(&[
         "b0/s: IP changed from '(none)' to '192.0.2.1' by 'r/ns'.",
@@ -168,16 +168,16 @@ fn a_server_follows_its_name_and_logs_each_change() {
     world.said(&[]);
     world.addresses("a.test", &[2], 6000);
     world.said(&["b0/s: IP changed from '192.0.2.1' to '192.0.2.2' by 'r/ns'."]);
-    world.hear("a.test", Kind::A, Err(Failure::NoSuchName), 9000);
+    world.hear("a.test", Kind::A, Err(ResolutionFailure::NoSuchName), 9000);
     world.said(&[]);
-    world.hear("a.test", Kind::A, Err(Failure::NoSuchName), 9001);
+    world.hear("a.test", Kind::A, Err(ResolutionFailure::NoSuchName), 9001);
     world.said(&[
         "Server b0/s is going DOWN for maintenance (DNS NX status). 0 active and 0 backup servers left. 0 sessions active, 0 requeued, 0 \
          remaining in queue.",
         "backend b0 has no server available!",
     ]);
     assert_eq!(places(&be)[0], "-");
-    world.hear("a.test", Kind::A, Err(Failure::Refused), 9100);
+    world.hear("a.test", Kind::A, Err(ResolutionFailure::Refused), 9100);
     world.said(&[]);
     world.addresses("a.test", &[3], 9200);
     assert_eq!(places(&be)[0], "192.0.2.3:80");
@@ -186,13 +186,13 @@ fn a_server_follows_its_name_and_logs_each_change() {
 #[test]
 fn logs_name_each_failure() {
     for (failure, words) in [
-        (Failure::NoSuchName, "DNS NX status"),
-        (Failure::Refused, "DNS refused status"),
-        (Failure::Timeout, "DNS timeout status"),
-        (Failure::Other, "unspecified DNS error"),
+        (ResolutionFailure::NoSuchName, "DNS NX status"),
+        (ResolutionFailure::Refused, "DNS refused status"),
+        (ResolutionFailure::Timeout, "DNS timeout status"),
+        (ResolutionFailure::Other, "unspecified DNS error"),
     ] {
         let be = backend(0, &["s"]);
-        let mut world = World::new(vec![follower(&be, 0, "a.test")]);
+        let mut world = ResolversFixture::new(vec![follower(&be, 0, "a.test")]);
         world.addresses("a.test", &[1], 0);
         world.said.clear();
         world.hear("a.test", Kind::A, Err(failure), 60_000);
@@ -205,7 +205,7 @@ fn servers_of_a_backend_share_an_address_only_if_allowed() {
     let (be, other) = (backend(0, &["s", "t", "u"]), backend(1, &["v"]));
     let mut followers: Vec<_> = (0..3).map(|rank| follower(&be, rank, "a.test")).collect();
     followers.push(follower(&other, 0, "a.test"));
-    let mut world = World::new(followers.clone());
+    let mut world = ResolversFixture::new(followers.clone());
     world.addresses("a.test", &[1, 2], 0);
     assert_eq!(places(&be), ["192.0.2.1:80", "192.0.2.2:80", "-"]);
     assert_eq!(places(&other), ["192.0.2.1:80"]);
@@ -219,9 +219,9 @@ fn servers_of_a_backend_share_an_address_only_if_allowed() {
     assert_eq!(places(&be), ["-", "192.0.2.2:80", "-"]);
     assert!(world.said.iter().any(|line| line.contains("maintenance (No IP for server ). ")));
     let shared = backend(2, &["s", "t", "u"]);
-    let mut world = World::new(
+    let mut world = ResolversFixture::new(
         (0..3)
-            .map(|rank| Follower { allows_duplicates: true, ..follower(&shared, rank, "a.test") })
+            .map(|rank| NameFollower { allows_duplicates: true, ..follower(&shared, rank, "a.test") })
             .collect(),
     );
     world.addresses("a.test", &[9], 0);
@@ -233,7 +233,8 @@ fn servers_of_a_backend_share_an_address_only_if_allowed() {
 fn ports_of_one_host_are_two_addresses() {
     let check = |of: [&str; 2], addresses: &[u8], expected: [&str; 2]| {
         let be = backend(0, &["s", "t"]);
-        let mut world = World::new((0..2).map(|rank| follower(&be, rank, of[rank as usize])).collect());
+        let mut world =
+            ResolversFixture::new((0..2).map(|rank| follower(&be, rank, of[rank as usize])).collect());
         let records = [service("a.test", 81, 1, addresses), service("a.test", 82, 1, addresses)];
         world.services("_h._tcp.test", &records, 0);
         world.services("_g._tcp.test", &[service("a.test", 81, 1, addresses)], 0);
@@ -255,17 +256,17 @@ fn ports_of_one_host_are_two_addresses() {
 #[test]
 fn a_removed_record_clears_the_port() {
     let be = backend(0, &["s"]);
-    let mut world = World::new(vec![follower(&be, 0, "_h._tcp.test")]);
+    let mut world = ResolversFixture::new(vec![follower(&be, 0, "_h._tcp.test")]);
     let port = || be.servers()[0].address().port();
     assert_eq!(port(), Some(ServerPort::Fixed(80)), "the port of the line");
     world.services("_h._tcp.test", &[service("a.test", 81, 1, &[1])], 0);
     let said = &world.said[1];
     assert!(said.ends_with("port changed from '80' to '81' by 'DNS additional record'."), "{said}");
-    let moved = Change::Address { ip: Some(v4(9)), port: Some(ServerPort::Mapped(1)) };
+    let moved = ServerChange::Address { ip: Some(v4(9)), port: Some(ServerPort::Mapped(1)) };
     be.change(ServerKey::configured(0), moved, 0).expect("the server is there");
     world.services("_h._tcp.test", &[service("a.test", 81, 1, &[])], 1);
     assert_eq!(places(&be), ["192.0.2.9:81"], "without an address the answer still has a port");
-    world.hear("_h._tcp.test", Kind::Srv, Err(Failure::Timeout), 60_000);
+    world.hear("_h._tcp.test", Kind::Srv, Err(ResolutionFailure::Timeout), 60_000);
     assert_eq!((places(&be), port()), (vec!["-".to_owned()], Some(ServerPort::Fixed(0))));
     let former = world.section.rename(&be, ServerKey::configured(0), &name("b.test"));
     assert_eq!(former, Some(Err(RenameError::FollowsService)));
@@ -277,7 +278,7 @@ fn families_and_networks_are_preferred() {
     let six = IpAddr::from([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     let network = IpNetwork { address: IpAddr::from([192, 0, 2, 128]), prefix_length: 25 };
     let networks = Arc::from([network]);
-    let mut world = World::new(vec![Follower { networks, ..follower(&be, 0, "a.test") }]);
+    let mut world = ResolversFixture::new(vec![NameFollower { networks, ..follower(&be, 0, "a.test") }]);
     world.hear("a.test", Kind::A, Ok(answer(vec![six], Vec::new())), 0);
     assert_eq!(places(&be), ["[2001:db8::1]:80"]);
     world.hear("a.test", Kind::A, Ok(answer(vec![six, v4(1)], Vec::new())), 1);
@@ -289,7 +290,7 @@ fn families_and_networks_are_preferred() {
 #[test]
 fn servers_take_the_hosts_of_their_service() {
     let be = backend(0, &["s", "t", "u"]);
-    let mut world = World::new((0..3).map(|rank| follower(&be, rank, "_h._tcp.test")).collect());
+    let mut world = ResolversFixture::new((0..3).map(|rank| follower(&be, rank, "_h._tcp.test")).collect());
     world.services("_h._tcp.test", &[service("a.test", 81, 10, &[]), service("b.test", 82, 65535, &[])], 0);
     world.said(&[
         "b0/s changed its FQDN from (null) to a.test by 'SRV record'",
@@ -318,14 +319,17 @@ fn servers_take_the_hosts_of_their_service() {
     world.services("_h._tcp.test", &[service("d.test", 84, 1, &[9])], 4001);
     assert_eq!(places(&be)[0], "192.0.2.9:84");
     // No answer for too long: the hosts of the service are unknown.
-    world.hear("_h._tcp.test", Kind::Srv, Err(Failure::Timeout), 60_000);
+    world.hear("_h._tcp.test", Kind::Srv, Err(ResolutionFailure::Timeout), 60_000);
     assert_eq!(places(&be), ["-"; 3]);
 }
 
 #[test]
 fn ignores_weights_of_services_if_configured() {
     let be = backend(0, &["s"]);
-    let mut world = World::new(vec![Follower { ignores_weight: true, ..follower(&be, 0, "_h._tcp.test") }]);
+    let mut world = ResolversFixture::new(vec![NameFollower {
+        ignores_weight: true,
+        ..follower(&be, 0, "_h._tcp.test")
+    }]);
     world.services("_h._tcp.test", &[service("a.test", 81, 65535, &[1])], 0);
     assert_eq!((places(&be), be.servers()[0].user_weight()), (vec!["192.0.2.1:81".to_owned()], 1));
 }
@@ -333,11 +337,11 @@ fn ignores_weights_of_services_if_configured() {
 #[test]
 fn a_server_that_gets_another_name_is_not_kept_out_r164() {
     let be = backend(0, &["s"]);
-    let mut world = World::new(vec![follower(&be, 0, "a.test")]);
+    let mut world = ResolversFixture::new(vec![follower(&be, 0, "a.test")]);
     world.addresses("a.test", &[1], 0);
     let former = world.section.rename(&be, ServerKey::configured(0), &name("b.test"));
     assert_eq!(former, Some(Ok(Some(name("a.test")))));
-    assert!(!world.section.is_kept(&Lookup { name: name("a.test"), first: Kind::A }));
+    assert!(!world.section.is_kept(&FollowerLookup { name: name("a.test"), first: Kind::A }));
     world.section.unkept();
     // Answers for the former name are ignored.
     world.addresses("a.test", &[5], 1);
@@ -349,8 +353,8 @@ fn a_server_that_gets_another_name_is_not_kept_out_r164() {
 #[test]
 fn ends_the_resolution_of_a_name_when_its_last_server_is_removed() {
     let be = backend(0, &["s", "t"]);
-    let world = World::new(vec![follower(&be, 0, "a.test"), follower(&be, 1, "a.test")]);
-    let lookup = Lookup { name: name("a.test"), first: Kind::A };
+    let world = ResolversFixture::new(vec![follower(&be, 0, "a.test"), follower(&be, 1, "a.test")]);
+    let lookup = FollowerLookup { name: name("a.test"), first: Kind::A };
     be.remove(ServerKey::configured(0), 0).expect("it is in maintenance");
     assert!(world.section.is_kept(&lookup));
     be.remove(ServerKey::configured(1), 0).expect("it is in maintenance");
@@ -393,11 +397,11 @@ impl Truth {
             .collect();
     }
 
-    fn answer(&self, of: &Name, kind: Kind) -> Result<Answer, Failure> {
+    fn answer(&self, of: &Name, kind: Kind) -> Result<Answer, ResolutionFailure> {
         let known = |of: &str| self.hosts.get(of).into_iter().flatten().map(|last| v4(*last));
         let found = match kind {
             Kind::A => answer(known(&of.to_string()).collect(), Vec::new()),
-            Kind::Aaaa => return Err(Failure::Other),
+            Kind::Aaaa => return Err(ResolutionFailure::Other),
             Kind::Srv => {
                 let of = |&(target, port, weight, brings): &(&str, u16, u16, bool)| Service {
                     target: name(target),
@@ -410,18 +414,18 @@ impl Truth {
             }
         };
         let is_empty = found.addresses.is_empty() && found.services.is_empty();
-        if is_empty { Err(Failure::Other) } else { Ok(found) }
+        if is_empty { Err(ResolutionFailure::Other) } else { Ok(found) }
     }
 }
 
 /// The answer of a faulty name server.
-fn erring(truth: &Truth, of: &Name, kind: Kind, dice: &mut Dice) -> Result<Answer, Failure> {
+fn erring(truth: &Truth, of: &Name, kind: Kind, dice: &mut Dice) -> Result<Answer, ResolutionFailure> {
     let mut found = match dice.roll(8) {
-        0 => return Err(Failure::NoSuchName),
-        1 => return Err(Failure::Refused),
-        2 => return Err(Failure::Timeout),
-        3 => return Err(Failure::Other),
-        4 => return Err(Failure::NotSent),
+        0 => return Err(ResolutionFailure::NoSuchName),
+        1 => return Err(ResolutionFailure::Refused),
+        2 => return Err(ResolutionFailure::Timeout),
+        3 => return Err(ResolutionFailure::Other),
+        4 => return Err(ResolutionFailure::NotSent),
         _ => truth.answer(of, kind)?,
     };
     if dice.roll(2) == 0 {
@@ -433,18 +437,22 @@ fn erring(truth: &Truth, of: &Name, kind: Kind, dice: &mut Dice) -> Result<Answe
             found.addresses.push(v4(200 + dice.roll(3) as u8));
         }
     }
-    if found.addresses.is_empty() && found.services.is_empty() { Err(Failure::Other) } else { Ok(found) }
+    if found.addresses.is_empty() && found.services.is_empty() {
+        Err(ResolutionFailure::Other)
+    } else {
+        Ok(found)
+    }
 }
 
 /// Names that tasks resolve, with the time of each next resolution.
-struct Tasks(Vec<(Lookup, u64)>);
+struct Tasks(Vec<(FollowerLookup, u64)>);
 
 impl Tasks {
     /// Resolves the first name that is due; returns the time at which it was over.
     fn step(
         &mut self,
-        world: &mut World,
-        query: &mut dyn FnMut(&Name, Kind) -> Result<Answer, Failure>,
+        world: &mut ResolversFixture,
+        query: &mut dyn FnMut(&Name, Kind) -> Result<Answer, ResolutionFailure>,
     ) -> u64 {
         let Some(at) = (0..self.0.len()).min_by_key(|at| self.0[*at].1) else { return u64::MAX };
         let (lookup, mut now_ms) = self.0.swap_remove(at);
@@ -458,12 +466,12 @@ impl Tasks {
             match query(&lookup.name, kind) {
                 Ok(found) => break Ok((found, 0)),
                 Err(failure) => match course.failed(failure) {
-                    Next::Query(next) => kind = next,
-                    Next::QueryLater(next) => {
+                    CourseStep::Query(next) => kind = next,
+                    CourseStep::QueryLater(next) => {
                         now_ms += 300;
                         kind = next;
                     }
-                    Next::Fail(failure) => break Err(failure),
+                    CourseStep::Fail(failure) => break Err(failure),
                 },
             }
         };
@@ -489,7 +497,7 @@ fn servers_recover_their_addresses_after_any_faults() {
         let shares = dice.roll(2) == 0;
         followers.iter_mut().for_each(|follower| follower.allows_duplicates = shares);
         let names: Vec<_> = followers.iter().map(|follower| follower.name.clone()).collect();
-        let mut world = World { section: section(followers), said: Vec::new() };
+        let mut world = ResolversFixture { section: section(followers), said: Vec::new() };
         let mut truth = Truth::default();
         let mut tasks = Tasks(world.section.unkept().into_iter().map(|lookup| (lookup, 0)).collect());
         let mut now_ms = 0;

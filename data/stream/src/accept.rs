@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_backend::{FrontendCounter, ListenerCounter, ProcessCounter, ProcessRate};
 use weir_model::RulesetKind;
 use weir_net::tls_count;
-use weir_net::{Connection, Received, proxy_header};
+use weir_net::{Connection, ReceiveOutcome, proxy_header};
 use weir_sys::option;
 use weir_tls::{ChooseServer, Facts, Failure, Session as TlsSession, Why, openssl};
 
@@ -16,11 +16,11 @@ use crate::deadlines;
 use crate::instance::{Instance, Proxy};
 use crate::proxy_header::adopt;
 use crate::rules::RulesetResult;
-use crate::session::Session;
+use crate::session::ClientSession;
 use crate::stream::{ProxySide, Stream};
 
 /// Whether anything must be done before the session begins.
-pub(crate) fn needs_admission(session: &Session) -> bool {
+pub(crate) fn needs_admission(session: &ClientSession) -> bool {
     session.listener().bind.options.accept_proxy
         || session.listener().tls.is_some()
         || session.frontend().has_rules(RulesetKind::TcpRequestConnection)
@@ -28,7 +28,7 @@ pub(crate) fn needs_admission(session: &Session) -> bool {
 }
 
 /// Runs the connection's rules, reads its header, and runs the session's rules; none when the connection ends here.
-pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Connection> {
+pub(crate) async fn admit(client: Connection, session: Rc<ClientSession>) -> Option<Connection> {
     let frontend = session.frontend().clone();
     let before = frontend.has_rules(RulesetKind::TcpRequestConnection);
     let after = frontend.has_rules(RulesetKind::TcpRequestSession);
@@ -84,7 +84,7 @@ fn reset_if_it_spoke(client: &Connection) {
     }
 }
 
-async fn read_header(client: &mut Connection, session: &Session) -> Result<(), &'static str> {
+async fn read_header(client: &mut Connection, session: &ClientSession) -> Result<(), &'static str> {
     let timeouts = &session.frontend().config.settings.timeouts;
     let deadline = clock::after_some(deadlines::handshake(timeouts));
     let read = proxy_header::read(client, deadline, |header| adopt(session, header)).await;
@@ -95,7 +95,7 @@ async fn read_header(client: &mut Connection, session: &Session) -> Result<(), &
 
 async fn shake_hands(
     client: &mut Connection,
-    session: &Session,
+    session: &ClientSession,
     chooser: Arc<dyn ChooseServer>,
 ) -> Result<(), Failure> {
     let timeouts = &session.frontend().config.settings.timeouts;
@@ -109,19 +109,19 @@ async fn shake_hands(
 
 /// Waits for the end of a handshake with early data: all streams of an HTTP/2 connection share it, and none of them may be early.
 /// None when the handshake does not end.
-async fn end_handshake(client: &mut Connection, session: &Session) -> Option<()> {
+async fn end_handshake(client: &mut Connection, session: &ClientSession) -> Option<()> {
     let deadline = clock::after_some(deadlines::handshake(&session.frontend().config.settings.timeouts));
     while client.tls().is_some_and(|facts| facts.early) {
         match client.receive(usize::MAX) {
-            Received::Bytes(_) => {}
-            Received::Nothing if !clock::passed(deadline) => _ = weir_sched::wait(deadline).await,
+            ReceiveOutcome::Bytes(_) => {}
+            ReceiveOutcome::Nothing if !clock::passed(deadline) => _ = weir_sched::wait(deadline).await,
             _ => return None,
         }
     }
     Some(())
 }
 
-impl Session {
+impl ClientSession {
     /// Counts a finished handshake of the client. One that took too long was ended by this process, and does not count as a failure.
     fn count_handshake(&self, facts: Option<&Facts>, failure: Option<&Failure>) {
         let count = |frontend, listener| {

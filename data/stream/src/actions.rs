@@ -35,7 +35,7 @@ pub(crate) use self::headers::EarlyHint;
 use crate::ending::During;
 use crate::instance::Proxy;
 use crate::stream::rule_state::RuleKey;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{PhaseResult, Stream, StreamError};
 
 /// Every action, in the order in which messages list them.
 pub static ACTIONS: ActionTable = ActionTable::new(&[
@@ -51,21 +51,21 @@ pub static ACTIONS: ActionTable = ActionTable::new(&[
 ]);
 
 /// The row of an action.
-type Row = rows::Row<ActionReader>;
+type ActionRow = rows::Row<ActionReader>;
 
 /// Actions of the language that are errors here: not implemented yet, or removed.
-const NOT_YET: &[Row] = &[
-    Row::not_yet("add-headers-bin", "<expr> [ prefix <str> ]", "add headers from a binary list"),
-    Row::not_yet("attach-srv", "<srv> [name <expr>]", "make the connection one to a server"),
-    Row::not_yet("cache-store", "<name>", "store the response in a cache"),
-    Row::not_yet("cache-use", "<name> [no-early-hints]", "answer from a cache"),
-    Row::not_yet("del-headers-bin", "<expr> [ -m <meth> ]", "remove headers of a binary list"),
-    Row::not_yet("dgram-drop", "", "drop a QUIC packet"),
-    Row::not_yet("expect-netscaler-cip", "layer4", "expect a NetScaler client address header"),
-    Row::not_yet("send-retry", "", "answer a QUIC packet with a Retry"),
-    Row::not_yet("send-spoe-group", "<engine-name> <group-name>", "ask an agent"),
-    Row::not_yet("set-headers-bin", "<expr> [ prefix <str> ]", "set headers from a binary list"),
-    Row::removed("block", "use 'deny' instead."),
+const NOT_YET: &[ActionRow] = &[
+    ActionRow::not_yet("add-headers-bin", "<expr> [ prefix <str> ]", "add headers from a binary list"),
+    ActionRow::not_yet("attach-srv", "<srv> [name <expr>]", "make the connection one to a server"),
+    ActionRow::not_yet("cache-store", "<name>", "store the response in a cache"),
+    ActionRow::not_yet("cache-use", "<name> [no-early-hints]", "answer from a cache"),
+    ActionRow::not_yet("del-headers-bin", "<expr> [ -m <meth> ]", "remove headers of a binary list"),
+    ActionRow::not_yet("dgram-drop", "", "drop a QUIC packet"),
+    ActionRow::not_yet("expect-netscaler-cip", "layer4", "expect a NetScaler client address header"),
+    ActionRow::not_yet("send-retry", "", "answer a QUIC packet with a Retry"),
+    ActionRow::not_yet("send-spoe-group", "<engine-name> <group-name>", "ask an agent"),
+    ActionRow::not_yet("set-headers-bin", "<expr> [ prefix <str> ]", "set headers from a binary list"),
+    ActionRow::removed("block", "use 'deny' instead."),
 ];
 
 /// The arguments of an action, and its effect on a stream.
@@ -153,7 +153,7 @@ pub(crate) enum ActionResult<'s> {
     /// It is known now.
     Done(Verdict),
     /// It is known after a wait.
-    Await(PooledFuture<'s, Phase<Verdict>>),
+    Await(PooledFuture<'s, PhaseResult<Verdict>>),
 }
 
 /// The consequence of an action for its ruleset.

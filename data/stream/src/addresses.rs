@@ -7,7 +7,7 @@ use crate::instance::WorkerInstance;
 
 /// The source and destination of a client's connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Addresses {
+pub(crate) struct ClientAddresses {
     source: Address,
     destination: Destination,
 }
@@ -19,14 +19,14 @@ enum Destination {
     Own(Box<Address>),
 }
 
-impl Addresses {
+impl ClientAddresses {
     pub(crate) fn new(source: Address, destination: Address) -> Self {
-        Addresses { source, destination: Destination::Own(Box::new(destination)) }
+        ClientAddresses { source, destination: Destination::Own(Box::new(destination)) }
     }
 
     /// The addresses of a client that connected to the only address of its listener.
     pub(crate) fn of_listener(source: Address, destination: RcRef<WorkerInstance, Address>) -> Self {
-        Addresses { source, destination: Destination::Listener(destination) }
+        ClientAddresses { source, destination: Destination::Listener(destination) }
     }
 
     pub(crate) fn source(&self) -> &Address {

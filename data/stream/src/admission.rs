@@ -22,12 +22,12 @@ pub struct Admission {
     frontend: ProxyRef,
     /// The listener's position among those of the frontend.
     listener: u32,
-    progress: Progress,
+    progress: CountsOwner,
 }
 
 /// The owner of a connection's counts.
 #[derive(Clone, Copy)]
-enum Progress {
+enum CountsOwner {
     Tried,
     /// The limits, and this worker's load.
     Served(u16),
@@ -55,7 +55,7 @@ impl Admission {
         for permit in [of_process, of_frontend, of_listener] {
             permit.count_on();
         }
-        Ok(Admission { frontend: frontend.clone(), listener, progress: Progress::Tried })
+        Ok(Admission { frontend: frontend.clone(), listener, progress: CountsOwner::Tried })
     }
 
     /// The proxy that accepted it.
@@ -81,14 +81,14 @@ impl Admission {
             limit.note_maximum();
         }
         weir_sched::change_load(worker, 1);
-        self.progress = Progress::Served(worker as u16);
+        self.progress = CountsOwner::Served(worker as u16);
     }
 
     /// Lets it go to another worker, which was chosen by [`Admission::serve_on`].
     pub(crate) fn leave(mut self) -> Transit {
-        let worker = match std::mem::replace(&mut self.progress, Progress::Left) {
-            Progress::Served(worker) => Some(worker),
-            Progress::Tried | Progress::Left => None,
+        let worker = match std::mem::replace(&mut self.progress, CountsOwner::Left) {
+            CountsOwner::Served(worker) => Some(worker),
+            CountsOwner::Tried | CountsOwner::Left => None,
         };
         Transit {
             instance: Arc::clone(self.frontend.instance().shared()),
@@ -102,9 +102,9 @@ impl Admission {
 impl Drop for Admission {
     fn drop(&mut self) {
         let worker = match self.progress {
-            Progress::Tried => None,
-            Progress::Served(worker) => Some(worker),
-            Progress::Left => return,
+            CountsOwner::Tried => None,
+            CountsOwner::Served(worker) => Some(worker),
+            CountsOwner::Left => return,
         };
         end(self.frontend.instance(), &self.frontend, self.listener(), worker);
     }
@@ -115,7 +115,7 @@ impl Transit {
     pub(crate) fn arrive(mut self) -> Option<Admission> {
         let instance = crate::instance::local(&self.instance);
         let frontend = ProxyRef::at(&instance, self.frontend)?;
-        let progress = Progress::Served(self.worker.take()?);
+        let progress = CountsOwner::Served(self.worker.take()?);
         Some(Admission { frontend, listener: self.listener, progress })
     }
 }

@@ -1,7 +1,7 @@
 //! Responses of this process: error messages, redirects, `return`, `deny`, authentication, the statistics page.
 //!
 //! The head is made in [`Stream::response`] like any other head, so `http-after-response` rules and the log see it;
-//! the body is in a [`Reply`].
+//! the body is in a [`LocalReply`].
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use weir_http::{BodySize, Flags, KnownName, NoRoom, Version, status};
 use weir_model as config;
 use weir_model::RulesetKind;
 use weir_model::{Redirect, RedirectKind};
-use weir_mux::{BodyFlow, Flow, LocalService, Service, StreamConnector};
-use weir_net::Sent;
+use weir_mux::{BodyFlow, BodyProducer, FlowState, LocalService, StreamConnector};
+use weir_net::SendOutcome;
 
 use crate::deadlines::{Waits, While};
-use crate::drive::Step;
+use crate::drive::DriveStep;
 use crate::ending::{By, During, Ending};
-use crate::errors::Direction;
-use crate::reply::{Body, Reply};
+use crate::errors::MessageDirection;
+use crate::reply::{LocalReply, ReplyBody};
 use crate::rules::RulesetResult;
 use crate::stream::Stream;
 use crate::stream::phases::ReplyPhase;
@@ -94,7 +94,7 @@ impl ReplyPhase {
             head.add(b"connection", b"close")?;
         }
         head.add(b"content-type", b"text/html")?;
-        self.stream.response.reply = Some(Reply { body: Body::Made(body), closes, logged_as: 0 });
+        self.stream.response.reply = Some(LocalReply { body: ReplyBody::Made(body), closes, logged_as: 0 });
         Ok(())
     }
 
@@ -117,8 +117,8 @@ impl ReplyPhase {
         head.start_response(version, response.status, reason)?;
         response.fields.iter().try_for_each(|field| head.add(&field.name, &field.value))?;
         head.add(b"content-length", itoa::Buffer::new().format(response.body.len()).as_bytes())?;
-        let body = Body::Shared(Arc::clone(&response.body));
-        self.stream.response.reply = Some(Reply { body, closes: false, logged_as: status });
+        let body = ReplyBody::Shared(Arc::clone(&response.body));
+        self.stream.response.reply = Some(LocalReply { body, closes: false, logged_as: status });
         Ok(())
     }
 
@@ -142,7 +142,7 @@ impl ReplyPhase {
             return Ok(());
         }
         let body = match &made.content {
-            config::ReplyContent::ProxyDefault => Body::Empty,
+            config::ReplyContent::ProxyDefault => ReplyBody::Empty,
             config::ReplyContent::Message(_) | config::ReplyContent::Section(_) => {
                 let message = match &made.content {
                     config::ReplyContent::Section(section) => section.message.get(),
@@ -152,9 +152,9 @@ impl ReplyPhase {
                 let Some(message) = message else { return Ok(()) };
                 return self.prepare_message(message, status);
             }
-            config::ReplyContent::Empty => Body::Empty,
-            config::ReplyContent::Body(body) => Body::Shared(Arc::clone(body)),
-            config::ReplyContent::Format(format) => Body::Made(whole(self.stream.format(format))?),
+            config::ReplyContent::Empty => ReplyBody::Empty,
+            config::ReplyContent::Body(body) => ReplyBody::Shared(Arc::clone(body)),
+            config::ReplyContent::Format(format) => ReplyBody::Made(whole(self.stream.format(format))?),
         };
         self.start(status, status::reason(status))?;
         self.add_reply_headers(made)?;
@@ -166,7 +166,7 @@ impl ReplyPhase {
         if let Some(kind) = made.content_type.as_ref().filter(|_| !body.bytes().is_empty()) {
             head.add(b"content-type", kind.as_bytes())?;
         }
-        self.stream.response.reply = Some(Reply { body, closes: false, logged_as: 0 });
+        self.stream.response.reply = Some(LocalReply { body, closes: false, logged_as: 0 });
         Ok(())
     }
 
@@ -254,7 +254,7 @@ impl ReplyPhase {
         if !matches!(status, 301 | 308) {
             head.add(b"cache-control", b"no-cache")?;
         }
-        self.stream.response.reply = Some(Reply::default());
+        self.stream.response.reply = Some(LocalReply::default());
         Ok(())
     }
 
@@ -277,16 +277,16 @@ impl ReplyPhase {
         &mut self,
         status: u16,
         headers: &[(&[u8], &[u8])],
-        service: Option<Box<dyn Service>>,
+        service: Option<Box<dyn BodyProducer>>,
     ) {
         let made = self.start(status, status::reason(status)).and_then(|()| {
             let head = &mut self.stream.response.message.head;
             headers.iter().try_for_each(|(name, value)| head.add(name, value))?;
             if service.is_none() { head.add(b"content-length", b"0") } else { Ok(()) }
         });
-        let body =
-            service.map_or(Body::Empty, |service| Body::Streamed(Box::new(LocalService::new(service))));
-        self.stream.response.reply = Some(Reply { body, closes: false, logged_as: 0 });
+        let body = service
+            .map_or(ReplyBody::Empty, |service| ReplyBody::Streamed(Box::new(LocalService::new(service))));
+        self.stream.response.reply = Some(LocalReply { body, closes: false, logged_as: 0 });
         if made.is_err() {
             self.prepare_error(500);
         }
@@ -323,7 +323,7 @@ impl ReplyPhase {
             // A client that takes this for a tunnel reads until the end and ignores the framing fields.
             _ if self.stream.as_exchange_phase().promises_tunnel() => BodySize::Tunnel,
             _ if bodiless => BodySize::None,
-            Body::Streamed(_) => BodySize::Unknown,
+            ReplyBody::Streamed(_) => BodySize::Unknown,
             body => BodySize::of_length(body.bytes().len() as u64),
         };
         // For an HTTP/1.0 client the body ends with the connection.
@@ -338,7 +338,7 @@ impl ReplyPhase {
         self.stream.log_the_beginning();
         self.stream.response.progress = ResponseProgress::Leaving;
         match reply.body {
-            Body::Streamed(service) if !bodiless => PooledFuture::new(self.send_streamed(service)).await,
+            ReplyBody::Streamed(service) if !bodiless => PooledFuture::new(self.send_streamed(service)).await,
             _ => self.send_whole(whole).await,
         }
     }
@@ -355,13 +355,13 @@ impl ReplyPhase {
     }
 
     /// Decides whether the client's connection persists, and sets the head's fields accordingly.
-    fn settle_reply(&mut self, reply: &Reply, size: BodySize) {
+    fn settle_reply(&mut self, reply: &LocalReply, size: BodySize) {
         // The rest of the request's body would be parsed as the next request. The head is removed first: counted as body, it
         // would make an incomplete body look complete.
         self.stream.request.message.detach(&mut self.stream.client);
         if !self.stream.request.body.is_done() {
             let right = self.stream.request.body.inspect(&mut self.stream.client);
-            self.stream.trace_mut().trace_coding(Direction::Request, right);
+            self.stream.trace_mut().trace_coding(MessageDirection::Request, right);
             if self.stream.request.body.is_complete() {
                 self.stream.client.consume(self.stream.request.body.ready());
                 self.stream.request.body.begin(BodyFlow::done());
@@ -404,20 +404,23 @@ impl ReplyPhase {
                 While::Bodies,
                 |stream, _| {
                     let flow = stream.response.body.advance(&mut source, &mut stream.client);
-                    stream.trace_mut().trace_body(Direction::Response, flow);
+                    stream.trace_mut().trace_body(MessageDirection::Response, flow);
                     match flow {
-                        Flow::Done => return Ok(Step::Done(())),
-                        Flow::Refused => return Err(Ending::new(By::Internal, During::Data)),
-                        Flow::Yield | Flow::AwaitSource | Flow::AwaitSink | Flow::Withheld
+                        FlowState::Done => return Ok(DriveStep::Done(())),
+                        FlowState::Refused => return Err(Ending::new(By::Internal, During::Data)),
+                        FlowState::Yield
+                        | FlowState::AwaitSource
+                        | FlowState::AwaitSink
+                        | FlowState::Withheld
                             if !stream.client.is_broken() => {}
                         _ => return Err(ABORTED),
                     }
-                    let waits_for_service = flow == Flow::AwaitSource;
+                    let waits_for_service = flow == FlowState::AwaitSource;
                     stream.response.body.resume_at(waits_for_service.then(|| source.resumes_at()));
-                    Ok(Step::Wait(Waits {
-                        client_takes: flow == Flow::AwaitSink,
-                        withheld: matches!(flow, Flow::Withheld | Flow::AwaitSource),
-                        yields: flow == Flow::Yield,
+                    Ok(DriveStep::Wait(Waits {
+                        client_takes: flow == FlowState::AwaitSink,
+                        withheld: matches!(flow, FlowState::Withheld | FlowState::AwaitSource),
+                        yields: flow == FlowState::Yield,
                         ..Waits::default()
                     }))
                 },
@@ -431,11 +434,11 @@ impl ReplyPhase {
         // A FIN that follows at once is sent in the same segment.
         let last = !reusable.client;
         let sent = response.message.send_whole(client, body, scratch, last);
-        self.stream.trace().trace_sent(Direction::Response, body.len(), last);
+        self.stream.trace().trace_sent(MessageDirection::Response, body.len(), last);
         match sent {
-            Sent::All => Ok(()),
-            Sent::Failed(_) => Err(ABORTED),
-            Sent::Part(_) => PooledFuture::new(self.send_rest()).await,
+            SendOutcome::All => Ok(()),
+            SendOutcome::Failed(_) => Err(ABORTED),
+            SendOutcome::Part(_) => PooledFuture::new(self.send_rest()).await,
         }
     }
 
@@ -444,9 +447,11 @@ impl ReplyPhase {
             .drive(
                 While::Bodies,
                 |stream, _| match stream.client.flush(false) {
-                    Sent::All => Ok(Step::Done(())),
-                    Sent::Failed(_) => Err(ABORTED),
-                    Sent::Part(_) => Ok(Step::Wait(Waits { client_takes: true, ..Waits::default() })),
+                    SendOutcome::All => Ok(DriveStep::Done(())),
+                    SendOutcome::Failed(_) => Err(ABORTED),
+                    SendOutcome::Part(_) => {
+                        Ok(DriveStep::Wait(Waits { client_takes: true, ..Waits::default() }))
+                    }
                 },
                 |_, by, _| Err(Ending::new(by, During::Data)),
             )

@@ -4,7 +4,7 @@ use weir_expr::context::CaptureSide;
 use weir_http::Head;
 use weir_model::{CaptureSlot, CookieCapture};
 
-use crate::stream::captures::Captures;
+use crate::stream::captures::CapturedValues;
 use crate::stream::phases::StreamLog;
 
 impl StreamLog {
@@ -101,7 +101,7 @@ fn capture_headers(
     slots: &[CaptureSlot],
     head: &Head,
     raw: &[u8],
-    captures: &mut Captures,
+    captures: &mut CapturedValues,
     side: CaptureSide,
 ) {
     if slots.is_empty() {

@@ -7,17 +7,17 @@ use weir_sched::Tick;
 
 /// One moment on both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moment {
+pub struct ClockReading {
     /// The worker's monotonic clock, in microseconds.
     pub monotonic_us: u64,
     /// The wall clock, in microseconds since the epoch.
     pub wall_us: u64,
 }
 
-impl Moment {
+impl ClockReading {
     /// The time of the worker's current turn.
     pub fn now() -> Self {
-        Moment { monotonic_us: weir_sched::now_us(), wall_us: weir_sched::wall_us() }
+        ClockReading { monotonic_us: weir_sched::now_us(), wall_us: weir_sched::wall_us() }
     }
 }
 

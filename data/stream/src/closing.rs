@@ -9,16 +9,16 @@ use weir_model::CloseSpread;
 
 /// The configured window, and the time at which the process began to leave.
 #[derive(Debug)]
-pub struct Closing {
+pub struct ClosingWindow {
     /// `close-spread-time`.
     pub spread: CloseSpread,
     began_ms: AtomicU64,
 }
 
-impl Closing {
+impl ClosingWindow {
     /// For a process that is not leaving.
     pub fn new(spread: CloseSpread) -> Self {
-        Closing { spread, began_ms: AtomicU64::new(u64::MAX) }
+        ClosingWindow { spread, began_ms: AtomicU64::new(u64::MAX) }
     }
 
     /// Begins to leave.
@@ -52,7 +52,7 @@ mod tests {
     /// Checks how many of a thousand sessions, accepted a millisecond apart, close within `after_ms`.
     #[track_caller]
     fn check(spread: CloseSpread, after_ms: u64, expected: std::ops::RangeInclusive<usize>) {
-        let closing = Closing::new(spread);
+        let closing = ClosingWindow::new(spread);
         closing.begin(5_000);
         let due = (0..1000).filter(|number| closing.is_due(number * 1000, 5_000 + after_ms)).count();
         assert!(expected.contains(&due), "{due} after {after_ms} ms");

@@ -9,7 +9,7 @@
 //!      └───────► Admitting ──► Streaming ──────────────────────► end       (HTTP/2)
 //! ```
 //!
-//! Written by hand because of its size: an idle client has only this and its [`Session`], and there may be many idle
+//! Written by hand because of its size: an idle client has only this and its [`ClientSession`], and there may be many idle
 //! clients. It has 104 bytes; as an async function it had 472, because async functions keep their arguments besides
 //! the values made of them, and space for every phase. All larger phases live in recycled memory while they last.
 
@@ -20,22 +20,22 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use weir_containers::{PoolBox, PooledFuture};
-use weir_net::{Connection, Received};
+use weir_net::{Connection, ReceiveOutcome};
 use weir_sched::{Descriptor, Tick, Wait, wait};
 use weir_sys::{Address, socket};
 
 use crate::admission::Admission;
-use crate::clock::{self, Moment};
+use crate::clock::{self, ClockReading};
 use crate::deadlines;
 use crate::http::FirstByteWait;
-use crate::session::Session;
+use crate::session::ClientSession;
 use crate::stream::Stream;
 
 /// The task of one accepted connection.
 pub(crate) struct ConnectionTask {
     state: ConnectionState,
     /// None before the task runs for the first time.
-    session: Option<Rc<Session>>,
+    session: Option<Rc<ClientSession>>,
     /// The worker's clock when the next stream begins: at the acceptance, or at the end of the previous one.
     began_us: u64,
 }
@@ -87,7 +87,7 @@ impl ConnectionTask {
             weir_sched::set_nice(listener.bind.options.nice);
         }
         let number = Stream::number_of(&descriptor);
-        let session = Session::new(admitted, peer, local, Moment::now(), number);
+        let session = ClientSession::new(admitted, peer, local, ClockReading::now(), number);
         session.task.set(weir_sched::current());
         crate::worker::enlist(&session);
         crate::trace::session_begins(&session);
@@ -191,13 +191,15 @@ impl Future for ConnectionTask {
 fn poll_idle(
     client: &mut Connection,
     waiting: &mut Wait,
-    session: Option<&Session>,
+    session: Option<&ClientSession>,
     context: &mut Context<'_>,
 ) -> Poll<FirstByteWait> {
     let Some(session) = session else { return Poll::Ready(FirstByteWait::Stopped) };
     let instance = session.frontend().instance();
     loop {
-        if !client.input().is_empty() || client.receive(instance.limits.head_limit()) != Received::Nothing {
+        if !client.input().is_empty()
+            || client.receive(instance.limits.head_limit()) != ReceiveOutcome::Nothing
+        {
             return Poll::Ready(FirstByteWait::Bytes);
         }
         if session.requests.get() > 0 && session.closes_idle() {
@@ -214,7 +216,7 @@ fn poll_idle(
 }
 
 /// Until when a request may begin.
-fn idle_deadline(session: &Session) -> Tick {
+fn idle_deadline(session: &ClientSession) -> Tick {
     let timeouts = &session.frontend().config.settings.timeouts;
     clock::after_some(deadlines::next_request(timeouts, session.requests.get()))
 }

@@ -7,13 +7,14 @@
 //! cookie's dates, which may have been removed for the server, are still in the request's original bytes.
 
 use weir_backend::{
-    Backend, CookieRules, HeaderEdit, Presented, PresentedState, ResponseFacts, ServerAddress, ServerKey,
+    Backend, CookieEdit, CookieRules, PresentedCookie, PresentedState, ResponseFacts, ServerAddress,
+    ServerKey,
 };
 use weir_http::{Head, KnownName, Method, NoRoom, ValueEdit, received_lines};
 use weir_model::CookieMode;
 
 use crate::caching::Caching;
-use crate::errors::Direction;
+use crate::errors::MessageDirection;
 use crate::stream::Stream;
 use weir_vocabulary::fetch::rdp;
 
@@ -30,10 +31,10 @@ fn designated_by_cookie(stream: &mut Stream) -> (Option<ServerKey>, bool) {
     let backend = proxy.servers();
     let Some(settings) = &backend.settings().cookie else { return (None, false) };
     let rule = persist_rule(stream);
-    let forced = rule == Some(Rule::Force);
+    let forced = rule == Some(PersistOverride::Force);
     let stays = backend.settings().persist || forced;
     let mut presented = examine(stream, settings, stays);
-    if rule == Some(Rule::Ignore) {
+    if rule == Some(PersistOverride::Ignore) {
         presented = presented.unused();
     }
     note_request(stream, settings, &presented);
@@ -78,10 +79,10 @@ pub(crate) fn logged_letters(stream: &Stream) -> [u8; 2] {
 
 /// Whether a server is used even when it is down (manual, "option persist", "force-persist").
 pub(crate) fn wants_servers_that_are_down(stream: &mut Stream) -> bool {
-    stream.backend.servers().settings().persist || persist_rule(stream) == Some(Rule::Force)
+    stream.backend.servers().settings().persist || persist_rule(stream) == Some(PersistOverride::Force)
 }
 
-fn note_request(stream: &mut Stream, settings: &CookieRules, presented: &Presented) {
+fn note_request(stream: &mut Stream, settings: &CookieRules, presented: &PresentedCookie) {
     stream.choice.cookie_letters = letters(settings, presented, None);
     // A request without room for the edit keeps the cookie: the server then sees it needlessly.
     let _ = edit_request(stream, settings);
@@ -118,22 +119,22 @@ fn set_cookie(stream: &mut Stream, settings: &CookieRules) {
 
 /// The rules `force-persist` and `ignore-persist`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Rule {
+enum PersistOverride {
     Force,
     Ignore,
 }
 
 /// The kind of the first rule that applies.
-fn persist_rule(stream: &mut Stream) -> Option<Rule> {
+fn persist_rule(stream: &mut Stream) -> Option<PersistOverride> {
     if stream.backend.config.persist_rules.is_empty() {
         return None;
     }
     let proxy = stream.backend.proxy().clone();
     let applies = proxy.config.persist_rules.iter().find(|rule| stream.holds(&rule.condition))?;
-    Some(if applies.force { Rule::Force } else { Rule::Ignore })
+    Some(if applies.force { PersistOverride::Force } else { PersistOverride::Ignore })
 }
 
-fn examine(stream: &Stream, settings: &CookieRules, stays: bool) -> Presented {
+fn examine(stream: &Stream, settings: &CookieRules, stays: bool) -> PresentedCookie {
     let head = &stream.request.message.head;
     let lines = head.lines(stream.request.message.bytes(), COOKIE);
     let backend = stream.backend.servers();
@@ -153,16 +154,16 @@ fn is_overruled(stream: &mut Stream) -> bool {
         return false;
     }
     // The rules are about the request, so they are evaluated as request rules.
-    let processed = std::mem::replace(&mut stream.rules.processed, Direction::Request);
-    let ignores = persist_rule(stream) == Some(Rule::Ignore);
+    let processed = std::mem::replace(&mut stream.rules.processed, MessageDirection::Request);
+    let ignores = persist_rule(stream) == Some(PersistOverride::Ignore);
     stream.rules.processed = processed;
     ignores
 }
 
 /// The state of the request's cookie, when the response is there.
-fn presented_before(stream: &Stream, settings: &CookieRules) -> Presented {
+fn presented_before(stream: &Stream, settings: &CookieRules) -> PresentedCookie {
     let state = state_of(stream.choice.cookie_letters[0]);
-    let mut presented = Presented::NONE;
+    let mut presented = PresentedCookie::NONE;
     if stream.choice.overruled {
         presented.state = state;
         return presented;
@@ -229,18 +230,18 @@ fn edit_fields(
     head: &mut Head,
     raw: &[u8],
     name: KnownName,
-    edit: impl Fn(&[u8]) -> HeaderEdit,
+    edit: impl Fn(&[u8]) -> CookieEdit,
 ) -> Result<(), NoRoom> {
     head.edit_values(raw, name, |value| match edit(value) {
-        HeaderEdit::Keep => ValueEdit::Keep,
-        HeaderEdit::Remove => ValueEdit::Remove,
-        HeaderEdit::Replace(value) => ValueEdit::Replace(value),
+        CookieEdit::Keep => ValueEdit::Keep,
+        CookieEdit::Remove => ValueEdit::Remove,
+        CookieEdit::Replace(value) => ValueEdit::Replace(value),
     })
 }
 
 fn letters(
     settings: &CookieRules,
-    presented: &Presented,
+    presented: &PresentedCookie,
     plan: Option<&weir_backend::ResponsePlan>,
 ) -> [u8; 2] {
     let (request, response) = settings.letters(presented, plan);
@@ -256,10 +257,10 @@ fn wall_seconds() -> u64 {
 fn designated_by_token(stream: &mut Stream) -> (Option<ServerKey>, bool) {
     let Some(wanted) = address_of_token(stream) else { return (None, false) };
     let rule = persist_rule(stream);
-    if rule == Some(Rule::Ignore) {
+    if rule == Some(PersistOverride::Ignore) {
         return (None, false);
     }
-    let forced = rule == Some(Rule::Force);
+    let forced = rule == Some(PersistOverride::Force);
     let backend = stream.backend.servers();
     let stays = backend.settings().persist || forced;
     let servers = backend.servers();

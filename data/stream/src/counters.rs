@@ -10,13 +10,13 @@ use weir_tls::Facts;
 
 use crate::ending::By;
 use crate::instance::{Listener, Proxy};
-use crate::session::Session;
+use crate::session::ClientSession;
 use crate::stream::phases::StreamCounts;
 use crate::upstream::Upstream;
 
 /// An event that several objects count, each under its own name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum CountedEvent {
     /// A rule refused the request.
     DeniedRequest,
     /// A rule refused the response.
@@ -47,7 +47,7 @@ pub(crate) enum Event {
 
 /// Bytes received and sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Bytes {
+struct ByteCounters {
     client: (u64, u64),
     server: (u64, u64),
 }
@@ -82,34 +82,36 @@ impl StreamCounts {
     /// Counts an event for all its objects.
     // Each caller passes a constant, so the compiler folds the match.
     #[inline(always)]
-    pub(crate) fn count(&self, event: Event) {
+    pub(crate) fn count(&self, event: CountedEvent) {
         use BackendCounter as B;
         use FrontendCounter as F;
         use ListenerCounter as L;
         use ServerCounter as S;
         let (frontend, listener, backend, server) = match event {
-            Event::DeniedRequest => {
+            CountedEvent::DeniedRequest => {
                 (Some(F::DeniedRequests), Some(L::DeniedRequests), Some(B::DeniedRequests), None)
             }
-            Event::DeniedResponse => (
+            CountedEvent::DeniedResponse => (
                 Some(F::DeniedResponses),
                 Some(L::DeniedResponses),
                 Some(B::DeniedResponses),
                 Some(S::DeniedResponses),
             ),
-            Event::FailedConnection => (None, None, Some(B::FailedConnections), Some(S::FailedConnections)),
-            Event::FailedResponse => (None, None, Some(B::FailedResponses), Some(S::FailedResponses)),
-            Event::ClientAbort => (None, None, Some(B::ClientAborts), Some(S::ClientAborts)),
-            Event::ServerAbort => (None, None, Some(B::ServerAborts), Some(S::ServerAborts)),
-            Event::Retry => (None, None, Some(B::Retries), Some(S::Retries)),
-            Event::Redispatch => (None, None, Some(B::Redispatches), Some(S::Redispatches)),
-            Event::Connect => (None, None, Some(B::Connects), Some(S::Connects)),
-            Event::Reuse => (None, None, Some(B::Reuses), Some(S::Reuses)),
-            Event::TlsSession => (None, None, Some(B::TlsSessions), Some(S::TlsSessions)),
-            Event::TlsResumed => (None, None, Some(B::TlsResumed), Some(S::TlsResumed)),
-            Event::TlsFailure => (None, None, Some(B::TlsFailures), Some(S::TlsFailures)),
+            CountedEvent::FailedConnection => {
+                (None, None, Some(B::FailedConnections), Some(S::FailedConnections))
+            }
+            CountedEvent::FailedResponse => (None, None, Some(B::FailedResponses), Some(S::FailedResponses)),
+            CountedEvent::ClientAbort => (None, None, Some(B::ClientAborts), Some(S::ClientAborts)),
+            CountedEvent::ServerAbort => (None, None, Some(B::ServerAborts), Some(S::ServerAborts)),
+            CountedEvent::Retry => (None, None, Some(B::Retries), Some(S::Retries)),
+            CountedEvent::Redispatch => (None, None, Some(B::Redispatches), Some(S::Redispatches)),
+            CountedEvent::Connect => (None, None, Some(B::Connects), Some(S::Connects)),
+            CountedEvent::Reuse => (None, None, Some(B::Reuses), Some(S::Reuses)),
+            CountedEvent::TlsSession => (None, None, Some(B::TlsSessions), Some(S::TlsSessions)),
+            CountedEvent::TlsResumed => (None, None, Some(B::TlsResumed), Some(S::TlsResumed)),
+            CountedEvent::TlsFailure => (None, None, Some(B::TlsFailures), Some(S::TlsFailures)),
         };
-        if event == Event::FailedResponse {
+        if event == CountedEvent::FailedResponse {
             self.stream.tracking().count_tracked_failure();
         }
         let worker = weir_sched::worker_index();
@@ -130,10 +132,10 @@ impl StreamCounts {
     /// Counts a handshake with the server; without facts it failed.
     pub(crate) fn count_server_handshake(&self, agreed: Option<&Facts>) {
         match agreed {
-            None => self.count(Event::TlsFailure),
-            Some(facts) if facts.resumed => self.count(Event::TlsResumed),
+            None => self.count(CountedEvent::TlsFailure),
+            Some(facts) if facts.resumed => self.count(CountedEvent::TlsResumed),
             Some(_) => {
-                self.count(Event::TlsSession);
+                self.count(CountedEvent::TlsSession);
                 let worker = weir_sched::worker_index();
                 self.stream.frontend.instance().rates.event(
                     worker,
@@ -247,11 +249,11 @@ impl StreamCounts {
         // The end of the request may be known only after its bytes were counted (`option contstats`).
         let (total_in, total_out) =
             (self.stream.bytes_in().max(self.stream.counted.0), self.stream.bytes_out());
-        let bytes = Bytes {
+        let bytes = ByteCounters {
             client: (total_in - self.stream.counted.0, total_out - self.stream.counted.1),
             server: self.stream.server.upstream.as_mut().map_or((0, 0), Upstream::take_uncounted),
         };
-        if bytes == Bytes::default() {
+        if bytes == ByteCounters::default() {
             return;
         }
         self.stream.counted = (total_in, total_out);
@@ -351,7 +353,7 @@ impl Proxy {
     }
 
     /// A session began: the connection's own rules let it pass.
-    pub(crate) fn count_session(&self, session: &Session, client: &Connection) {
+    pub(crate) fn count_session(&self, session: &ClientSession, client: &Connection) {
         let listener = session.listener();
         let worker = weir_sched::worker_index();
         let now_ms = weir_sched::now().as_ms();

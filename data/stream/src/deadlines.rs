@@ -91,7 +91,7 @@ impl std::fmt::Debug for Timeout {
 
 /// The timeouts in force, from the proxies and `set-timeout`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Timeouts {
+pub struct StreamTimeouts {
     /// `timeout client`.
     pub client: Timeout,
     /// `timeout server`.
@@ -114,10 +114,10 @@ pub struct Timeouts {
     tarpit_is_ruled: bool,
 }
 
-impl Timeouts {
+impl StreamTimeouts {
     /// Those of a proxy, in the form in which its streams have them.
     pub fn of_proxy(configured: &Configured) -> Self {
-        Timeouts {
+        StreamTimeouts {
             client: Timeout::of(configured.client),
             server: Timeout::of(configured.server),
             connect: Timeout::of(configured.connect),
@@ -148,19 +148,19 @@ impl Timeouts {
 
     /// A frontend's timeouts, until a backend is chosen.
     #[inline]
-    pub(crate) fn of_frontend(frontend: &Timeouts) -> Self {
+    pub(crate) fn of_frontend(frontend: &StreamTimeouts) -> Self {
         let none = Timeout::NONE;
-        Timeouts { server: none, connect: none, queue: none, server_fin: none, ..*frontend }
+        StreamTimeouts { server: none, connect: none, queue: none, server_fin: none, ..*frontend }
     }
 
     /// Drops what rules of a `listen` section set for its servers: the stream goes to another backend (manual, "set-timeout").
-    pub(crate) fn leave_section(&mut self, frontend: &Timeouts) {
-        let Timeouts { client, tarpit, tarpit_is_ruled, .. } = *self;
-        *self = Timeouts { client, tarpit, tarpit_is_ruled, ..Timeouts::of_frontend(frontend) };
+    pub(crate) fn leave_section(&mut self, frontend: &StreamTimeouts) {
+        let StreamTimeouts { client, tarpit, tarpit_is_ruled, .. } = *self;
+        *self = StreamTimeouts { client, tarpit, tarpit_is_ruled, ..StreamTimeouts::of_frontend(frontend) };
     }
 
     /// Adds the timeouts of the chosen backend. Its values of `tunnel` and `tarpit` win, unless a rule set them.
-    pub(crate) fn enter_backend(&mut self, backend: &Timeouts) {
+    pub(crate) fn enter_backend(&mut self, backend: &StreamTimeouts) {
         self.server = self.server.or(backend.server);
         self.connect = self.connect.or(backend.connect);
         self.queue = self.queue.or(backend.queue);
@@ -238,7 +238,7 @@ impl While {
     }
 
     /// A request's body, with the rule's own limit if it has one.
-    pub(crate) fn body(timeouts: &Timeouts, time: Option<Duration>, now: Tick) -> Self {
+    pub(crate) fn body(timeouts: &StreamTimeouts, time: Option<Duration>, now: Tick) -> Self {
         While::client(Timeout::of(time).or(timeouts.client), now)
     }
 
@@ -248,17 +248,17 @@ impl While {
     }
 
     /// A slot of a server.
-    pub(crate) fn slot(timeouts: &Timeouts, now: Tick) -> Self {
+    pub(crate) fn slot(timeouts: &StreamTimeouts, now: Tick) -> Self {
         While::server(timeouts.queue.or(timeouts.connect), now)
     }
 
     /// A connection to a server.
-    pub(crate) fn connection(timeouts: &Timeouts, now: Tick) -> Self {
+    pub(crate) fn connection(timeouts: &StreamTimeouts, now: Tick) -> Self {
         While::server(timeouts.connect, now)
     }
 
     /// The end of a tarpit; immediately without a timeout.
-    pub(crate) fn tarpit(timeouts: &Timeouts, now: Tick) -> Self {
+    pub(crate) fn tarpit(timeouts: &StreamTimeouts, now: Tick) -> Self {
         While::pause(timeouts.tarpit.duration().unwrap_or_default(), now)
     }
 
@@ -285,9 +285,9 @@ impl While {
         matches!(self, While::Tunnel | While::IndependentTunnel)
     }
 
-    /// Which movements restart the client's time, and which the server's: the table above, as bits of [`Progress`].
+    /// Which movements restart the client's time, and which the server's: the table above, as bits of [`SideBytes`].
     const fn renewals(self) -> (u8, u8) {
-        use Progress as P;
+        use SideBytes as P;
         match self {
             While::Response => (P::FROM_CLIENT | P::TO_CLIENT | P::TO_SERVER, P::FROM_CLIENT | P::TO_SERVER),
             While::Bodies => (P::ANY, P::ANY),
@@ -329,14 +329,14 @@ impl Waits {
 
 /// Byte counts on both sides of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct SideBytes {
     pub(crate) from_client: u64,
     pub(crate) to_client: u64,
     pub(crate) from_server: u64,
     pub(crate) to_server: u64,
 }
 
-impl Progress {
+impl SideBytes {
     const FROM_CLIENT: u8 = 1;
     const TO_CLIENT: u8 = 2;
     const FROM_SERVER: u8 = 4;
@@ -345,7 +345,7 @@ impl Progress {
 
     /// Which counts differ from `before`.
     #[inline]
-    fn since(&self, before: &Progress) -> u8 {
+    fn since(&self, before: &SideBytes) -> u8 {
         u8::from(self.from_client != before.from_client)
             | u8::from(self.to_client != before.to_client) << 1
             | u8::from(self.from_server != before.from_server) << 2
@@ -359,24 +359,24 @@ pub(crate) struct Deadlines {
     /// Which movements restart the client's time, and which the server's.
     renewals: (u8, u8),
     is_tunnel: bool,
-    client: Side,
-    server: Side,
-    last: Progress,
+    client: SideDeadline,
+    server: SideDeadline,
+    last: SideBytes,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Side {
+struct SideDeadline {
     timeout: Timeout,
     at: Tick,
 }
 
-impl Side {
+impl SideDeadline {
     fn new(timeout: Timeout, now: Tick) -> Self {
-        Side { timeout, at: timeout.from(now) }
+        SideDeadline { timeout, at: timeout.from(now) }
     }
 
     fn until(at: Tick) -> Self {
-        Side { timeout: Timeout::NONE, at }
+        SideDeadline { timeout: Timeout::NONE, at }
     }
 
     #[inline]
@@ -387,27 +387,30 @@ impl Side {
     /// Switches to another timeout, if there is one.
     fn replace(&mut self, timeout: Timeout, now: Tick) {
         if timeout != Timeout::NONE {
-            *self = Side::new(timeout, now);
+            *self = SideDeadline::new(timeout, now);
         }
     }
 }
 
 impl Deadlines {
     /// Begins now; `progress` covers the bytes that passed before.
-    pub(crate) fn new(during: While, timeouts: &Timeouts, progress: Progress, now: Tick) -> Self {
+    pub(crate) fn new(during: While, timeouts: &StreamTimeouts, progress: SideBytes, now: Tick) -> Self {
         // Once bytes flow both ways, `timeout tunnel` takes over from both sides' (manual, "timeout tunnel").
         let is_tunnel = during.is_tunnel();
         let tunnel = if is_tunnel { timeouts.tunnel } else { Timeout::NONE };
         let (client, server) = match during {
-            While::Once { client, server } => (Side::until(client), Side::until(server)),
-            _ => (Side::new(tunnel.or(timeouts.client), now), Side::new(tunnel.or(timeouts.server), now)),
+            While::Once { client, server } => (SideDeadline::until(client), SideDeadline::until(server)),
+            _ => (
+                SideDeadline::new(tunnel.or(timeouts.client), now),
+                SideDeadline::new(tunnel.or(timeouts.server), now),
+            ),
         };
         Deadlines { renewals: during.renewals(), is_tunnel, client, server, last: progress }
     }
 
     /// Takes the current counts: whether anything moved.
     #[inline]
-    pub(crate) fn advance(&mut self, progress: Progress, now: Tick) -> bool {
+    pub(crate) fn advance(&mut self, progress: SideBytes, now: Tick) -> bool {
         let moved = progress.since(&self.last);
         if moved == 0 {
             return false;
@@ -438,7 +441,7 @@ impl Deadlines {
     }
 
     /// One direction of a tunnel was closed.
-    pub(crate) fn half_closed(&mut self, timeouts: &Timeouts, now: Tick) {
+    pub(crate) fn half_closed(&mut self, timeouts: &StreamTimeouts, now: Tick) {
         self.client.replace(timeouts.client_fin, now);
         self.server.replace(timeouts.server_fin, now);
     }
@@ -446,7 +449,7 @@ impl Deadlines {
     /// The side that was quiet for too long, of those that are waited for.
     #[inline]
     pub(crate) fn passed(&self, waits: &Waits, now: Tick) -> Option<By> {
-        let late = |side: &Side, awaited: bool| awaited && side.at <= now;
+        let late = |side: &SideDeadline, awaited: bool| awaited && side.at <= now;
         let client = late(&self.client, waits.client_sends || waits.client_takes);
         let server = late(&self.server, waits.server_sends || waits.server_takes);
         match (client, server) {
@@ -462,7 +465,7 @@ impl Deadlines {
     /// The next deadline of those sides.
     #[inline]
     pub(crate) fn next(&self, waits: &Waits) -> Tick {
-        let of = |side: &Side, awaited: bool| if awaited { side.at } else { Tick::NEVER };
+        let of = |side: &SideDeadline, awaited: bool| if awaited { side.at } else { Tick::NEVER };
         let client = of(&self.client, waits.client_sends || waits.client_takes);
         client.min(of(&self.server, waits.server_sends || waits.server_takes))
     }
@@ -485,19 +488,23 @@ mod tests {
     }
 
     /// Client and server timeouts differ, so that tests show which one runs.
-    fn timeouts() -> Timeouts {
-        Timeouts { client: limit(100), server: limit(300), ..Timeouts::default() }
+    fn timeouts() -> StreamTimeouts {
+        StreamTimeouts { client: limit(100), server: limit(300), ..StreamTimeouts::default() }
     }
 
     #[test]
     fn backends_override_tunnel_and_tarpit_timeouts_unless_a_rule_set_them() {
         let backend = Configured { tunnel: ms(7), tarpit: ms(8), server: ms(9), ..Configured::default() };
-        let backend = Timeouts::of_proxy(&backend);
-        let mut chosen =
-            Timeouts { tunnel: limit(1), tarpit: limit(2), server: limit(3), ..Timeouts::default() };
+        let backend = StreamTimeouts::of_proxy(&backend);
+        let mut chosen = StreamTimeouts {
+            tunnel: limit(1),
+            tarpit: limit(2),
+            server: limit(3),
+            ..StreamTimeouts::default()
+        };
         chosen.enter_backend(&backend);
         assert_eq!((chosen.tunnel, chosen.tarpit, chosen.server), (limit(7), limit(8), limit(3)));
-        let mut ruled = Timeouts::default();
+        let mut ruled = StreamTimeouts::default();
         ruled.set_by_rule(TimeoutName::Tunnel, Duration::from_millis(4));
         ruled.set_by_rule(TimeoutName::Tarpit, Duration::ZERO);
         ruled.enter_backend(&backend);
@@ -507,10 +514,10 @@ mod tests {
     #[test]
     fn timeouts_for_servers_end_with_the_section_that_set_them() {
         let listen =
-            Timeouts::of_proxy(&Configured { tunnel: ms(6), tarpit: ms(5), ..Configured::default() });
+            StreamTimeouts::of_proxy(&Configured { tunnel: ms(6), tarpit: ms(5), ..Configured::default() });
         let backend =
-            Timeouts::of_proxy(&Configured { server: ms(9), queue: ms(8), ..Configured::default() });
-        let mut chosen = Timeouts::of_frontend(&listen);
+            StreamTimeouts::of_proxy(&Configured { server: ms(9), queue: ms(8), ..Configured::default() });
+        let mut chosen = StreamTimeouts::of_frontend(&listen);
         for name in [
             TimeoutName::Client,
             TimeoutName::Connect,
@@ -540,16 +547,16 @@ mod tests {
     }
 
     /// Parses moves: `c>` from the client, `>c` to it, `s>` and `>s` the same for the server.
-    fn moved(word: &str) -> Progress {
+    fn moved(word: &str) -> SideBytes {
         let of = |way: &str| u64::from(word.contains(way));
-        Progress { from_client: of("c>"), to_client: of(">c"), from_server: of("s>"), to_server: of(">s") }
+        SideBytes { from_client: of("c>"), to_client: of(">c"), from_server: of("s>"), to_server: of(">s") }
     }
 
     /// Checks which side is late, and when, if 40 ms after the beginning something moves and then nothing more.
     #[track_caller]
-    fn check(during: While, timeouts: &Timeouts, moves: &str, awaits: &str, want: Option<(By, u64)>) {
+    fn check(during: While, timeouts: &StreamTimeouts, moves: &str, awaits: &str, want: Option<(By, u64)>) {
         let at = |ms: u64| Tick::from_ms(T0 + ms);
-        let mut deadlines = Deadlines::new(during, timeouts, Progress::default(), at(0));
+        let mut deadlines = Deadlines::new(during, timeouts, SideBytes::default(), at(0));
         assert_eq!(deadlines.advance(moved(moves), at(40)), !moves.is_empty());
         let waits = waits(awaits);
         let next = deadlines.next(&waits);
@@ -572,7 +579,7 @@ mod tests {
             check(during, &timeouts(), "", "st", Some((server, 300)));
             check(during, &timeouts(), "", "cs ct ss st", Some((client, 100)));
             check(during, &timeouts(), "", "", None);
-            check(during, &Timeouts::default(), "", "cs ct ss st", None);
+            check(during, &StreamTimeouts::default(), "", "cs ct ss st", None);
         }
     }
 
@@ -606,11 +613,11 @@ mod tests {
 
     #[test]
     fn a_tunnel_has_its_own_timeout_and_blames_the_client_first() {
-        let timeouts = Timeouts { tunnel: limit(500), ..timeouts() };
+        let timeouts = StreamTimeouts { tunnel: limit(500), ..timeouts() };
         check(TUNNEL, &timeouts, "", "cs ss", Some((By::ClientTimeout, 500)));
         check(TUNNEL, &timeouts, "", "ss", Some((By::ServerTimeout, 500)));
         check(While::Bodies, &timeouts, "", "cs", Some((By::ClientTimeout, 100)));
-        let equal = Timeouts { client: limit(200), server: limit(200), ..Timeouts::default() };
+        let equal = StreamTimeouts { client: limit(200), server: limit(200), ..StreamTimeouts::default() };
         check(TUNNEL, &equal, "", "cs ss", Some((By::ClientTimeout, 200)));
         check(While::Bodies, &equal, "", "ct st", Some((By::ServerTimeout, 200)));
     }
@@ -624,8 +631,8 @@ mod tests {
             (Timeout::NONE, limit(30), (100, 70)),
             (Timeout::NONE, Timeout::NONE, (100, 300)),
         ] {
-            let timeouts = Timeouts { client_fin, server_fin, ..timeouts() };
-            let mut deadlines = Deadlines::new(TUNNEL, &timeouts, Progress::default(), at(0));
+            let timeouts = StreamTimeouts { client_fin, server_fin, ..timeouts() };
+            let mut deadlines = Deadlines::new(TUNNEL, &timeouts, SideBytes::default(), at(0));
             deadlines.half_closed(&timeouts, at(40));
             assert_eq!(deadlines.next(&waits("cs")), at(want.0));
             assert_eq!(deadlines.next(&waits("st")), at(want.1));
@@ -635,7 +642,7 @@ mod tests {
     #[test]
     fn the_servers_time_begins_when_it_has_the_request() {
         let at = |ms: u64| Tick::from_ms(T0 + ms);
-        let mut deadlines = Deadlines::new(While::Response, &timeouts(), Progress::default(), at(0));
+        let mut deadlines = Deadlines::new(While::Response, &timeouts(), SideBytes::default(), at(0));
         deadlines.server_begins(at(200));
         assert_eq!(deadlines.next(&waits("ss")), at(500));
     }
@@ -663,9 +670,9 @@ mod tests {
         let now = Tick::from_ms(T0);
         let (client, server) = (By::ClientTimeout, By::ServerTimeout);
         let once = |during: While, want: Option<(By, u64)>| {
-            check(during, &Timeouts::default(), "", "cs ss", want);
+            check(during, &StreamTimeouts::default(), "", "cs ss", want);
             // Movements do not extend a fixed deadline.
-            let mut deadlines = Deadlines::new(during, &timeouts(), Progress::default(), now);
+            let mut deadlines = Deadlines::new(during, &timeouts(), SideBytes::default(), now);
             assert!(deadlines.advance(moved("c> >c s> >s"), Tick::from_ms(T0 + 40)));
             let at = want.map_or(Tick::NEVER, |(_, after)| Tick::from_ms(T0 + after));
             assert_eq!(deadlines.next(&Waits::ONCE), at);
@@ -676,22 +683,23 @@ mod tests {
         once(While::head(&all, early, 1, now), Some((client, 2)));
         once(While::head(&only_client, early, 1, now), Some((client, 1)));
         once(While::head(&Configured::default(), early, 0, now), None);
-        let queue = |queue, connect| While::slot(&Timeouts { queue, connect, ..timeouts() }, now);
+        let queue = |queue, connect| While::slot(&StreamTimeouts { queue, connect, ..timeouts() }, now);
         once(queue(limit(5), limit(6)), Some((server, 5)));
         once(queue(Timeout::NONE, limit(6)), Some((server, 6)));
         once(queue(Timeout::NONE, Timeout::NONE), None);
-        let connect = |connect| While::connection(&Timeouts { connect, queue: limit(5), ..timeouts() }, now);
+        let connect =
+            |connect| While::connection(&StreamTimeouts { connect, queue: limit(5), ..timeouts() }, now);
         once(connect(limit(6)), Some((server, 6)));
         once(connect(Timeout::NONE), None);
         once(While::body(&timeouts(), ms(9), now), Some((client, 9)));
         once(While::body(&timeouts(), None, now), Some((client, 100)));
         once(While::response_body(Duration::from_millis(8), now), Some((server, 8)));
-        let tarpit = |tarpit| While::tarpit(&Timeouts { tarpit, ..timeouts() }, now);
+        let tarpit = |tarpit| While::tarpit(&StreamTimeouts { tarpit, ..timeouts() }, now);
         once(tarpit(limit(7)), Some((client, 7)));
         assert_eq!(tarpit(Timeout::NONE), While::until(now));
         once(While::pause(Duration::from_millis(9), now), Some((client, 9)));
-        assert_eq!(Timeouts::of_proxy(&all).tarpit, limit(7));
-        assert_eq!(Timeouts::of_proxy(&Configured { tarpit: None, ..all }).tarpit, limit(6));
+        assert_eq!(StreamTimeouts::of_proxy(&all).tarpit, limit(7));
+        assert_eq!(StreamTimeouts::of_proxy(&Configured { tarpit: None, ..all }).tarpit, limit(6));
     }
 
     #[test]
@@ -705,16 +713,16 @@ mod tests {
         for long in [Duration::from_millis(u64::from(u32::MAX)), Duration::MAX] {
             assert_eq!(Timeout::of(Some(long)), limit(u64::from(u32::MAX) - 1));
         }
-        let frontend = Timeouts {
+        let frontend = StreamTimeouts {
             client: limit(1),
             server: limit(2),
             connect: limit(3),
             queue: limit(4),
             server_fin: limit(5),
             client_fin: limit(6),
-            ..Timeouts::default()
+            ..StreamTimeouts::default()
         };
-        let begun = Timeouts::of_frontend(&frontend);
+        let begun = StreamTimeouts::of_frontend(&frontend);
         assert_eq!([begun.client, begun.client_fin], [limit(1), limit(6)]);
         assert_eq!([begun.server, begun.connect, begun.queue, begun.server_fin], [Timeout::NONE; 4]);
     }

@@ -10,13 +10,13 @@
 use weir_sched::{Tick, wait, yield_now};
 
 use crate::clock;
-use crate::deadlines::{Deadlines, Progress, Waits, While};
+use crate::deadlines::{Deadlines, SideBytes, Waits, While};
 use crate::ending::By;
 use crate::holding::QUIET;
 use crate::stream::{Stream, StreamError};
 
 /// The result of a step, after everything possible was moved.
-pub(crate) enum Step<T> {
+pub(crate) enum DriveStep<T> {
     /// The operation is complete.
     Done(T),
     /// It continues when one of these happened.
@@ -29,7 +29,7 @@ impl Stream {
     pub(crate) fn drive<T, E: From<StreamError>>(
         &mut self,
         during: While,
-        step: impl FnMut(&mut Stream, &mut Deadlines) -> Result<Step<T>, E>,
+        step: impl FnMut(&mut Stream, &mut Deadlines) -> Result<DriveStep<T>, E>,
         late: fn(&mut Stream, By, &Waits) -> Result<T, E>,
     ) -> impl Future<Output = Result<T, E>> {
         self.drive_on(during, None, step, late)
@@ -43,7 +43,7 @@ impl Stream {
         &mut self,
         during: While,
         mut first: Option<Waits>,
-        mut step: impl FnMut(&mut Stream, &mut Deadlines) -> Result<Step<T>, E>,
+        mut step: impl FnMut(&mut Stream, &mut Deadlines) -> Result<DriveStep<T>, E>,
         late: fn(&mut Stream, By, &Waits) -> Result<T, E>,
     ) -> impl Future<Output = Result<T, E>> {
         let mut deadlines = Deadlines::new(during, &self.timeouts, self.progress(), weir_sched::now());
@@ -53,8 +53,8 @@ impl Stream {
                 let waits = match first.take() {
                     Some(waits) => waits,
                     None => match step(self, &mut deadlines)? {
-                        Step::Done(result) => return Ok(result),
-                        Step::Wait(waits) => waits,
+                        DriveStep::Done(result) => return Ok(result),
+                        DriveStep::Wait(waits) => waits,
                     },
                 };
                 // A stream that was ended before keeps its reason.
@@ -91,9 +91,9 @@ impl Stream {
 
     /// The current byte counts.
     #[inline]
-    pub(crate) fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> SideBytes {
         let server = self.server.bytes();
-        Progress {
+        SideBytes {
             from_client: self.client.received(),
             to_client: self.client.sent(),
             from_server: server.0,

@@ -1,6 +1,6 @@
 //! A stream's entry: the view of a stream in progress for others, and the way to end it.
 //!
-//! A [`Session`] is a client's connection; its streams come one after the other in HTTP/1, several at once in HTTP/2. So each
+//! A [`ClientSession`] is a client's connection; its streams come one after the other in HTTP/1, several at once in HTTP/2. So each
 //! stream has an entry and a number of its own, whether it runs in the connection's task or in its own. Entries belong to the
 //! worker and are reused for other streams: a holder of an entry compares its number.
 //!
@@ -20,18 +20,18 @@ use weir_mux::{Multiplexer, StreamConnector};
 use weir_sched::{Class, Kind, TaskKey};
 use weir_sys::Address;
 
-use crate::addresses::Addresses;
+use crate::addresses::ClientAddresses;
 use crate::ending::{By, During};
 use crate::process_counters;
 use crate::recycle::LARGE;
-use crate::session::Session;
+use crate::session::ClientSession;
 
 /// The entry of one stream, for listing and ending streams. Written with plain stores, read by the same worker.
 #[derive(Default)]
 pub struct StreamEntry {
     /// The stream's number, 0 while it is not listed.
     pub id: Cell<u64>,
-    session: Cell<Option<Rc<Session>>>,
+    session: Cell<Option<Rc<ClientSession>>>,
     /// The task that runs it, or [`TaskKey::NONE`].
     pub task: Cell<TaskKey>,
     /// Set when the stream is ended from outside, to the cause: the stream ends at its next step, or is killed.
@@ -64,7 +64,7 @@ struct EntryDetails {
     /// The request line, kept after its message if a log format uses it. Empty for none.
     request_line: Vec<u8>,
     /// The client's addresses, once rules of this stream replaced them.
-    addresses: Option<Box<Addresses>>,
+    addresses: Option<Box<ClientAddresses>>,
 }
 
 // Every stream has one, in a block of 128 bytes with the counts of its `Rc`.
@@ -90,27 +90,27 @@ impl StreamEntry {
     }
 
     /// The client's address: the stream's, if a rule set one, else the session's.
-    pub(crate) fn source<'s>(&'s self, session: &'s Session) -> Ref<'s, Address> {
+    pub(crate) fn source<'s>(&'s self, session: &'s ClientSession) -> Ref<'s, Address> {
         match self.own_addresses() {
-            Some(own) => Ref::map(own, Addresses::source),
+            Some(own) => Ref::map(own, ClientAddresses::source),
             None => session.source(),
         }
     }
 
     /// The same for the destination.
-    pub(crate) fn destination<'s>(&'s self, session: &'s Session) -> Ref<'s, Address> {
+    pub(crate) fn destination<'s>(&'s self, session: &'s ClientSession) -> Ref<'s, Address> {
         match self.own_addresses() {
-            Some(own) => Ref::map(own, Addresses::destination),
+            Some(own) => Ref::map(own, ClientAddresses::destination),
             None => session.destination(),
         }
     }
 
-    fn own_addresses(&self) -> Option<Ref<'_, Addresses>> {
+    fn own_addresses(&self) -> Option<Ref<'_, ClientAddresses>> {
         Ref::filter_map(self.shown.borrow(), |shown| shown.addresses.as_deref()).ok()
     }
 
     /// Replaces one of the client's addresses for this stream.
-    pub(crate) fn set_address(&self, session: &Session, is_source: bool, address: Address) {
+    pub(crate) fn set_address(&self, session: &ClientSession, is_source: bool, address: Address) {
         let mut shown = self.shown.borrow_mut();
         shown.addresses.get_or_insert_with(|| Box::new(session.addresses())).set(is_source, address);
     }
@@ -168,13 +168,13 @@ impl StreamEntry {
     }
 
     /// The listed stream of this entry, if it is one.
-    fn listed(self: Rc<Self>) -> Option<Listed> {
+    fn listed(self: Rc<Self>) -> Option<ListedStream> {
         if self.id.get() == 0 {
             return None;
         }
         let session = self.session.take()?;
         self.session.set(Some(Rc::clone(&session)));
-        Some(Listed { session, entry: self })
+        Some(ListedStream { session, entry: self })
     }
 }
 
@@ -190,7 +190,7 @@ pub(crate) struct OwnEntry(Rc<StreamEntry>);
 
 impl OwnEntry {
     /// An unlisted entry for a stream on that connection.
-    pub(crate) fn new(session: &Rc<Session>) -> Self {
+    pub(crate) fn new(session: &Rc<ClientSession>) -> Self {
         let entry = ENTRIES.with_borrow_mut(|entries| entries.take());
         entry.session.set(Some(Rc::clone(session)));
         OwnEntry(entry)
@@ -250,12 +250,12 @@ impl Drop for OwnEntry {
 
 /// A listed stream, and its connection.
 #[derive(Clone)]
-pub struct Listed {
-    pub session: Rc<Session>,
+pub struct ListedStream {
+    pub session: Rc<ClientSession>,
     pub entry: Rc<StreamEntry>,
 }
 
-impl Listed {
+impl ListedStream {
     /// The client's address, as the stream knows it.
     pub fn source(&self) -> Ref<'_, Address> {
         self.entry.source(&self.session)
@@ -276,7 +276,7 @@ impl Listed {
 }
 
 /// The streams in progress on this worker, in no order.
-pub fn streams() -> Vec<Listed> {
+pub fn streams() -> Vec<ListedStream> {
     ENTRIES.with_borrow(|entries| {
         entries.all.iter().filter_map(Weak::upgrade).filter_map(StreamEntry::listed).collect()
     })
@@ -288,7 +288,7 @@ pub fn streams() -> Vec<Listed> {
 /// Streams get a request to end first, so that they log the reason. A stream that still exists after [`LAST_WORDS_MS`]
 /// is killed: it ends wherever it waits, even if that place does not check (R67). Other streams on its connection are
 /// not affected, unless they share its task.
-pub fn end_streams(by: By, which: impl Fn(&Listed) -> bool) -> usize {
+pub fn end_streams(by: By, which: impl Fn(&ListedStream) -> bool) -> usize {
     let ending: Vec<(u64, Weak<StreamEntry>)> = streams()
         .into_iter()
         .filter(|stream| which(stream))
@@ -313,12 +313,12 @@ pub fn end_streams(by: By, which: impl Fn(&Listed) -> bool) -> usize {
 }
 
 /// The entries of a worker.
-struct Entries {
+struct WorkerEntries {
     all: Vec<Weak<StreamEntry>>,
     free: Vec<Rc<StreamEntry>>,
 }
 
-impl Entries {
+impl WorkerEntries {
     #[inline]
     fn take(&mut self) -> Rc<StreamEntry> {
         self.free.pop().unwrap_or_else(|| self.create())
@@ -337,7 +337,7 @@ impl Entries {
 }
 
 thread_local! {
-    static ENTRIES: RefCell<ManuallyDrop<Entries>> = const { RefCell::new(ManuallyDrop::new(Entries { all: Vec::new(), free: Vec::new() })) };
+    static ENTRIES: RefCell<ManuallyDrop<WorkerEntries>> = const { RefCell::new(ManuallyDrop::new(WorkerEntries { all: Vec::new(), free: Vec::new() })) };
 }
 
 /// Frees the entries that the worker keeps for later streams.

@@ -13,7 +13,7 @@ use weir_sync::ring::{HEADER, Seek, Wait};
 
 /// The last refused messages of the process.
 #[derive(Debug)]
-pub struct Refused {
+pub struct RefusedMessages {
     total: AtomicU64,
     /// For each proxy, one for requests and one for responses.
     rings: Box<[RingCell]>,
@@ -26,7 +26,7 @@ type RingCell = OnceLock<Arc<Ring>>;
 
 /// Which message was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Direction {
+pub enum MessageDirection {
     Request,
     Response,
 }
@@ -38,7 +38,7 @@ pub struct RefusedMessage {
     pub number: u64,
     /// The time, in microseconds since the epoch.
     pub at_us: u64,
-    pub direction: Direction,
+    pub direction: MessageDirection,
     pub frontend: usize,
     /// The backend's index, if one was chosen.
     pub backend: Option<usize>,
@@ -53,10 +53,10 @@ pub struct RefusedMessage {
     pub bytes: Box<[u8]>,
 }
 
-impl Refused {
+impl RefusedMessages {
     /// No refused messages, for `proxies` proxies; messages are cut to `largest` bytes.
     pub fn new(proxies: usize, largest: usize) -> Self {
-        Refused {
+        RefusedMessages {
             total: AtomicU64::new(0),
             rings: (0..2 * proxies).map(|_| RingCell::new()).collect(),
             largest,
@@ -149,7 +149,7 @@ impl RefusedMessage {
         Some(RefusedMessage {
             number,
             at_us,
-            direction: if direction == 0 { Direction::Request } else { Direction::Response },
+            direction: if direction == 0 { MessageDirection::Request } else { MessageDirection::Response },
             frontend: usize::try_from(frontend).ok()?,
             backend: if backend == NONE { None } else { usize::try_from(backend).ok() },
             server: (!server.is_empty()).then_some(server),
@@ -166,14 +166,14 @@ impl RefusedMessage {
 mod tests {
     use super::*;
 
-    fn message(direction: Direction, bytes: &[u8]) -> RefusedMessage {
+    fn message(direction: MessageDirection, bytes: &[u8]) -> RefusedMessage {
         RefusedMessage {
             number: 0,
             at_us: 1_700_000_000_000_000,
             direction,
             frontend: 1,
-            backend: (direction == Direction::Response).then_some(2),
-            server: (direction == Direction::Response).then(|| "s1".into()),
+            backend: (direction == MessageDirection::Response).then_some(2),
+            server: (direction == MessageDirection::Response).then(|| "s1".into()),
             source: "192.0.2.1:1234".into(),
             stream: 7,
             reason: "InvalidName".into(),
@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    fn kept(refused: &Refused) -> Vec<(usize, u64, Vec<u8>)> {
+    fn kept(refused: &RefusedMessages) -> Vec<(usize, u64, Vec<u8>)> {
         let mut place = 0;
         let next = || {
             let (at, message) = refused.next(place)?;
@@ -194,33 +194,33 @@ mod tests {
 
     #[test]
     fn keeps_the_last_message_of_each_proxy_and_direction() {
-        let refused = Refused::new(3, 1000);
+        let refused = RefusedMessages::new(3, 1000);
         assert!(kept(&refused).is_empty() && refused.total() == 0);
-        refused.keep(1, message(Direction::Request, b"first"));
-        refused.keep(2, message(Direction::Response, b"answer"));
+        refused.keep(1, message(MessageDirection::Request, b"first"));
+        refused.keep(2, message(MessageDirection::Response, b"answer"));
         assert_eq!(kept(&refused), [(2, 0, b"first".to_vec()), (5, 1, b"answer".to_vec())]);
         // Whatever the number and length of others.
         for number in 2..500 {
-            refused.keep(1, message(Direction::Request, &vec![b'x'; number]));
+            refused.keep(1, message(MessageDirection::Request, &vec![b'x'; number]));
         }
         assert_eq!(kept(&refused), [(2, 499, vec![b'x'; 499]), (5, 1, b"answer".to_vec())]);
         assert_eq!(refused.total(), 500);
-        refused.keep(9, message(Direction::Request, b"of nobody"));
+        refused.keep(9, message(MessageDirection::Request, b"of nobody"));
         assert_eq!(kept(&refused).len(), 2);
     }
 
     #[test]
     fn reads_back_a_kept_message() {
-        let refused = Refused::new(2, 1000);
-        let sent = message(Direction::Response, b"HTTP/1.1 2\x000 OK\r\n\r\n");
+        let refused = RefusedMessages::new(2, 1000);
+        let sent = message(MessageDirection::Response, b"HTTP/1.1 2\x000 OK\r\n\r\n");
         refused.keep(0, sent.clone());
         assert_eq!(refused.next(0), Some((1, sent)));
     }
 
     #[test]
     fn truncates_large_messages() {
-        let refused = Refused::new(1, 1000);
-        let mut long = message(Direction::Request, &[b'y'; 10_000]);
+        let refused = RefusedMessages::new(1, 1000);
+        let mut long = message(MessageDirection::Request, &[b'y'; 10_000]);
         long.source = "s".repeat(400).into();
         refused.keep(0, long);
         let (_, found) = refused.next(0).expect("it is kept");
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn rejects_truncated_records() {
-        let head = message(Direction::Request, b"").head();
+        let head = message(MessageDirection::Request, b"").head();
         for length in 0..head.len() {
             assert_eq!(RefusedMessage::decode(&head[..length]), None);
         }

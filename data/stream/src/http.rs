@@ -17,7 +17,7 @@ use weir_containers::PoolBox;
 use weir_net::Connection;
 
 use crate::ending::{During, Ending};
-use crate::stream::{Phase, ProxySide, Stream, StreamError};
+use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 
 /// How the wait for a request's first byte ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Stream {
     }
 
     #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
-    fn process(&mut self, waited: FirstByteWait) -> impl Future<Output = Phase> {
+    fn process(&mut self, waited: FirstByteWait) -> impl Future<Output = PhaseResult> {
         async move {
             self.request_phase().read_request(waited).await?;
             self.request_phase().frontend_phase().await?;
@@ -72,7 +72,7 @@ impl Stream {
 
     /// Fails when an administrator, or a state change of the server, ended the stream. A client that waits for a server
     /// gets a 503.
-    pub fn check_alive(&self) -> Phase {
+    pub fn check_alive(&self) -> PhaseResult {
         let Some(by) = self.entry.killed_by() else { return Ok(()) };
         let waits = self.request.is_known() && !self.response.is_leaving();
         Err(match self.phase {

@@ -1,6 +1,6 @@
 //! Counters of HTTP/2 connections for their frontend or backend (`h2_*` in the statistics).
 
-use weir_backend::counters::Level;
+use weir_backend::counters::CurrentCount;
 use weir_backend::{BackendCounter, FrontendCounter};
 use weir_mux::{FrameKind, Multiplexer};
 
@@ -31,7 +31,7 @@ impl ConnectionCount {
 
     fn begin(counted_proxy: CountedProxy) -> ConnectionCount {
         let counted = ConnectionCount { counted_proxy, counts: [0; ROWS.len()], live: 0 };
-        counted.change(Level::Http2Connections, 1);
+        counted.change(CurrentCount::Http2Connections, 1);
         match &counted.counted_proxy {
             CountedProxy::Clients(proxy) => {
                 proxy
@@ -64,12 +64,12 @@ impl ConnectionCount {
         }
         let live = multiplexer.live();
         if live != self.live {
-            self.change(Level::Http2Streams, live as i64 - self.live as i64);
+            self.change(CurrentCount::Http2Streams, live as i64 - self.live as i64);
             self.live = live;
         }
     }
 
-    fn change(&self, level: Level, by: i64) {
+    fn change(&self, level: CurrentCount, by: i64) {
         let worker = weir_sched::worker_index();
         match &self.counted_proxy {
             CountedProxy::Clients(proxy) => proxy.frontend_counters.change(worker, level, by),
@@ -80,8 +80,8 @@ impl ConnectionCount {
 
 impl Drop for ConnectionCount {
     fn drop(&mut self) {
-        self.change(Level::Http2Streams, -(self.live as i64));
-        self.change(Level::Http2Connections, -1);
+        self.change(CurrentCount::Http2Streams, -(self.live as i64));
+        self.change(CurrentCount::Http2Connections, -1);
     }
 }
 

@@ -23,7 +23,7 @@ use weir_sched::TaskKey;
 use weir_tables::Table;
 use weir_vocabulary::{Objects, ViewedProxy, server_by_name};
 
-use crate::closing::Closing;
+use crate::closing::ClosingWindow;
 use crate::process_counters::ProcessCounters;
 use crate::variables::VariableLimits;
 pub use references::{LocalInstance, ProxyRef, WorkerInstance, local};
@@ -32,9 +32,9 @@ use service::Statistics;
 /// The state shared by all workers.
 pub struct Instance {
     /// The limits of the global section.
-    pub limits: Limits,
+    pub limits: ProcessLimits,
     /// Facts about the process that logs and samples show.
-    pub identity: Identity,
+    pub identity: InstanceIdentity,
     /// All proxies, in the order of the configuration.
     pub proxies: Vec<Proxy>,
     /// The position of proxies with a backend side, by name.
@@ -50,7 +50,7 @@ pub struct Instance {
     /// The process is leaving: connections close after the current response.
     pub stopping: AtomicBool,
     /// When connections close while the process leaves.
-    pub closing: Closing,
+    pub closing: ClosingWindow,
     /// Whether a quiet client keeps its connection until its next request is answered while the process leaves: then
     /// another process accepts new connections meanwhile, and nothing waits for this process to end.
     pub keeps_quiet_clients: AtomicBool,
@@ -65,7 +65,7 @@ pub struct Instance {
     /// Bytes of the variables of all sessions, counted when there is a limit for the process.
     pub variable_bytes: Arc<AtomicUsize>,
     /// Refused messages, for `show errors`.
-    pub refused: crate::errors::Refused,
+    pub refused: crate::errors::RefusedMessages,
     /// Functions of crates above, called by streams.
     pub hooks: Hooks,
 }
@@ -78,7 +78,7 @@ pub struct Hooks {
     /// Called with changes of servers because of traffic.
     pub news: Option<NewsListener>,
     /// Resolves names for rules.
-    pub names: Option<Box<dyn names::Names>>,
+    pub names: Option<Box<dyn names::NameResolver>>,
 }
 
 impl Instance {
@@ -121,11 +121,11 @@ impl Objects for Instance {
 }
 
 /// Called with changes of servers.
-pub type NewsListener = Box<dyn Fn(weir_backend::News) + Send + Sync>;
+pub type NewsListener = Box<dyn Fn(weir_backend::BackendNews) + Send + Sync>;
 
 /// The limits of the global section. Those that the runtime API changes are atomic.
 #[derive(Debug)]
-pub struct Limits {
+pub struct ProcessLimits {
     /// `tune.bufsize`.
     pub buffer_size: usize,
     /// `tune.maxrewrite`: this many bytes of a buffer are reserved for edits.
@@ -197,7 +197,7 @@ impl DescriptorMarks {
     }
 }
 
-impl Limits {
+impl ProcessLimits {
     /// The parser options of HTTP/1.
     #[inline]
     pub fn h1_options(&self, accept_unsafe_violations: bool) -> weir_mux::HeadOptions {
@@ -218,7 +218,7 @@ impl Limits {
 
 /// Facts about the process that logs and samples show.
 #[derive(Debug)]
-pub struct Identity {
+pub struct InstanceIdentity {
     pub hostname: String,
     /// `node`, or the host's name.
     pub node: String,
@@ -269,7 +269,7 @@ pub struct Proxy {
     /// When its log line is written.
     pub log_timing: crate::log_timing::LogTiming,
     /// Its timeouts, in the form in which its streams have them.
-    pub timeouts: crate::deadlines::Timeouts,
+    pub timeouts: crate::deadlines::StreamTimeouts,
     /// Which kinds of rules it has, one bit each.
     pub rulesets: u32,
 }

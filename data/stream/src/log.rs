@@ -109,13 +109,13 @@ impl StreamLog {
         let frontend = self.stream.frontend.clone();
         let mut rendered = None;
         for sink in frontend.log_sinks.iter().filter(|sink| sink.admits(level)) {
-            let Rendered { text, structured_data, time } =
-                rendered.get_or_insert_with(|| Rendered::of(&mut self.stream));
+            let RenderedLine { text, structured_data, time } =
+                rendered.get_or_insert_with(|| RenderedLine::of(&mut self.stream));
             let message = LogMessage { level, tag: &frontend.log_tag, structured_data, text };
             with_logger(|logger| logger.send_admitted(sink, *time, &message));
         }
         if rendered.is_none() && frontend.log_timing.has_effects {
-            Rendered::of(&mut self.stream);
+            RenderedLine::of(&mut self.stream);
         }
         frontend.frontend_counters.log_line(weir_sched::worker_index());
     }
@@ -172,14 +172,14 @@ impl StreamLog {
 }
 
 /// A line, ready for the headers of its targets.
-struct Rendered {
+struct RenderedLine {
     text: Loan<Vec<u8>>,
     structured_data: Loan<Vec<u8>>,
     time: WallTime,
 }
 
-impl Rendered {
-    fn of(stream: &mut Stream) -> Rendered {
+impl RenderedLine {
+    fn of(stream: &mut Stream) -> RenderedLine {
         let frontend = stream.frontend.clone();
         let logging = &frontend.config.settings.logging;
         let failed_early =
@@ -196,7 +196,7 @@ impl Rendered {
         if let Some(format) = &logging.structured_data {
             format.render_within(LONGEST_LENGTH, stream, &mut structured_data);
         }
-        Rendered { text, structured_data, time: weir_sched::wall_time() }
+        RenderedLine { text, structured_data, time: weir_sched::wall_time() }
     }
 }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use weir_containers::PoolBox;
-use weir_mux::{Closing, Multiplexer, StreamConnector, Turn};
+use weir_mux::{Multiplexer, OwnerHandle, StreamConnector, TurnEnd};
 use weir_net::Connection;
 use weir_sched::{Class, Kind, Tick, wait, yield_now};
 
@@ -15,7 +15,7 @@ use crate::clock;
 use crate::deadlines;
 use crate::http::FirstByteWait;
 use crate::http2_counters::ConnectionCount;
-use crate::session::Session;
+use crate::session::ClientSession;
 use crate::silence::{Rest, Silence};
 use crate::stream::Stream;
 
@@ -24,7 +24,7 @@ mod oddities;
 use oddities::Oddities;
 
 /// Whether the client begins with the HTTP/2 preface where HTTP/1 was expected. Only allowed before the first request.
-pub(crate) fn is_upgrade(session: &Session, client: &Connection) -> bool {
+pub(crate) fn is_upgrade(session: &ClientSession, client: &Connection) -> bool {
     session.requests.get() == 0
         && client.input().len() >= LEAST_PREFACE
         && weir_mux::is_preface(client.input())
@@ -35,16 +35,16 @@ pub(crate) fn is_upgrade(session: &Session, client: &Connection) -> bool {
 /// Serves the streams of the connection until it ends.
 ///
 /// Not an async function, which would store the connection a second time for as long as it runs.
-pub(crate) fn serve(client: Connection, session: Rc<Session>) -> impl Future<Output = ()> {
+pub(crate) fn serve(client: Connection, session: Rc<ClientSession>) -> impl Future<Output = ()> {
     let limits = &session.frontend().instance().limits;
     let identity = crate::trace::identity(&session);
     let multiplexer = Multiplexer::new(client, limits.h2, limits.h2_pace, identity);
     carry(multiplexer, session)
 }
 
-async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<Session>) {
+async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<ClientSession>) {
     // Dropping this ends the streams, however the connection ends.
-    let connection = Closing(Rc::clone(&multiplexer));
+    let connection = OwnerHandle(Rc::clone(&multiplexer));
     let mut deadline = idle_deadline(&session);
     let mut was_busy = false;
     let mut rest = Rest::default();
@@ -60,18 +60,18 @@ async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<Session>) {
             begin(&multiplexer, &session, id);
         }
         match turn {
-            Turn::Over => break,
-            Turn::More => {
+            TurnEnd::Over => break,
+            TurnEnd::More => {
                 yield_now().await;
                 continue;
             }
-            Turn::Late => {
+            TurnEnd::Late => {
                 weir_sched::set_class(Class::Bulk);
                 yield_now().await;
                 weir_sched::set_class(Class::Normal);
                 continue;
             }
-            Turn::Quiet => {}
+            TurnEnd::Quiet => {}
         }
         let busy = multiplexer.live() > 0;
         if session.closes() && (busy || session.closes_idle()) && !multiplexer.is_leaving() {
@@ -113,17 +113,17 @@ async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<Session>) {
     let mut most = LINGER_BYTES;
     while !clock::passed(end) {
         match multiplexer.drain(&mut most) {
-            Turn::Over => break,
-            Turn::Quiet => {
+            TurnEnd::Over => break,
+            TurnEnd::Quiet => {
                 wait(end).await;
             }
-            Turn::More | Turn::Late => yield_now().await,
+            TurnEnd::More | TurnEnd::Late => yield_now().await,
         }
     }
 }
 
 /// Starts a stream.
-fn begin(multiplexer: &Rc<Multiplexer>, session: &Rc<Session>, id: u32) {
+fn begin(multiplexer: &Rc<Multiplexer>, session: &Rc<ClientSession>, id: u32) {
     let client = StreamConnector::from(multiplexer.stream(id));
     let stream = PoolBox::new(Stream::new(Rc::clone(session), client, weir_sched::now_us()));
     let serial = stream.serial + 1;
@@ -138,14 +138,14 @@ fn begin(multiplexer: &Rc<Multiplexer>, session: &Rc<Session>, id: u32) {
 }
 
 /// The deadline for the next stream on a connection without streams.
-fn idle_deadline(session: &Session) -> Tick {
+fn idle_deadline(session: &ClientSession) -> Tick {
     let timeouts = &session.frontend().config.settings.timeouts;
     clock::after_some(deadlines::next_request(timeouts, session.requests.get()))
 }
 
 /// The same after a client answered a PING: `timeout client` restarts, the timeouts of requests do not (manual,
 /// "idle-ping").
-fn deadline_of_answer(session: &Session, before: Tick) -> Tick {
+fn deadline_of_answer(session: &ClientSession, before: Tick) -> Tick {
     let timeouts = &session.frontend().config.settings.timeouts;
     match timeouts.http_keep_alive.or(timeouts.http_request) {
         Some(_) => before,

@@ -15,10 +15,10 @@ use weir_model::{Action, Rule, UsedUserlists};
 use weir_sched::Class;
 
 use crate::deadlines::{Waits, While};
-use crate::drive::Step;
+use crate::drive::DriveStep;
 use crate::ending::{By, During};
 use crate::stream::password_verdicts::{KEPT_VERDICTS, PasswordQuestion};
-use crate::stream::{Phase, ProxySide, Stream, StreamError};
+use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 use weir_vocabulary::fetch::auth;
 
 /// Verifies the user and the password of the request with the userlists that `choose` chooses of those that a proxy uses, for
@@ -30,17 +30,17 @@ pub(crate) fn verify_ahead<'s>(
     stream: &'s mut Stream,
     side: ProxySide,
     choose: for<'l> fn(&'l UsedUserlists) -> &'l [u32],
-) -> PooledFuture<'s, Phase> {
+) -> PooledFuture<'s, PhaseResult> {
     let lists = stream.proxy(side).part(|proxy| choose(&proxy.used_userlists));
     PooledFuture::new(async move { verify_in_lists(stream, &lists).await })
 }
 
 /// The same for an action of a rule that applies.
-pub(crate) async fn verify_for_action(stream: &mut Stream, action: &Action) -> Phase {
+pub(crate) async fn verify_for_action(stream: &mut Stream, action: &Action) -> PhaseResult {
     verify_in_lists(stream, &action.used_userlists()).await
 }
 
-async fn verify_in_lists(stream: &mut Stream, lists: &[u32]) -> Phase {
+async fn verify_in_lists(stream: &mut Stream, lists: &[u32]) -> PhaseResult {
     for list in lists {
         let Some((hash, candidate)) = auth::costly_password(stream, *list) else { continue };
         let question = stream.captures.passwords_mut().question(hash, candidate);
@@ -65,7 +65,7 @@ fn resume(stream: &mut Stream, rule: &Rule, from: Suspension) -> Result<Truth, S
 }
 
 /// Evaluates a suspended condition to its end.
-pub(crate) async fn settle(stream: &mut Stream, rule: &Rule, mut at: Suspension) -> Phase<Truth> {
+pub(crate) async fn settle(stream: &mut Stream, rule: &Rule, mut at: Suspension) -> PhaseResult<Truth> {
     // The stream forgets verdicts: a condition with many passwords could be suspended for ever.
     for _ in 0..KEPT_VERDICTS {
         let Some(question) = stream.captures.passwords_mut().take_pending() else { break };
@@ -80,13 +80,13 @@ pub(crate) async fn settle(stream: &mut Stream, rule: &Rule, mut at: Suspension)
 }
 
 /// Finds the answer and keeps it.
-async fn answer(stream: &mut Stream, question: PasswordQuestion) -> Phase {
+async fn answer(stream: &mut Stream, question: PasswordQuestion) -> PhaseResult {
     let is_right = verify(stream, &question).await?;
     stream.captures.passwords_mut().keep(&question, is_right);
     Ok(())
 }
 
-async fn verify(stream: &mut Stream, question: &PasswordQuestion) -> Phase<bool> {
+async fn verify(stream: &mut Stream, question: &PasswordQuestion) -> PhaseResult<bool> {
     let mut verification = Verification::new(&question.hash, &question.candidate);
     let usual = weir_sched::set_class(Class::Heavy);
     let result = stream
@@ -98,8 +98,8 @@ async fn verify(stream: &mut Stream, question: &PasswordQuestion) -> Phase<bool>
                     return Err(StreamError::close(By::Client, During::Request));
                 }
                 Ok(match verification.advance(ROUNDS_PER_TURN) {
-                    Some(is_right) => Step::Done(is_right),
-                    None => Step::Wait(NEXT_TURN),
+                    Some(is_right) => DriveStep::Done(is_right),
+                    None => DriveStep::Wait(NEXT_TURN),
                 })
             },
             |_, _, _| Ok(false),

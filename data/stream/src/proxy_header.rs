@@ -3,16 +3,16 @@
 use weir_model::ProxyV2Tls;
 use weir_proxy_protocol::{Addresses, Command, Ssl, Tlv, Transport, V2, tlv};
 use weir_sys::Address;
-use weir_tls::inspect::{Inspected, Party};
+use weir_tls::inspect::{CertificateDetails, Party};
 use weir_tls::{Facts, ciphers};
 
 use weir_vocabulary::ProxyFields;
 
-use crate::session::Session;
+use crate::session::ClientSession;
 use crate::stream::Stream;
 
 /// Sets the session's addresses to those of the header.
-pub(crate) fn adopt(session: &Session, header: &weir_proxy_protocol::Header<'_>) {
+pub(crate) fn adopt(session: &ClientSession, header: &weir_proxy_protocol::Header<'_>) {
     if header.command == Command::Proxy
         && let Addresses::Inet { source, destination } = header.addresses
     {
@@ -84,11 +84,11 @@ fn of_tls(client: Option<&Facts>, wanted: ProxyV2Tls) -> Vec<u8> {
         if !facts.resumed {
             bits |= Ssl::CERTIFICATE_ON_CONNECTION;
         }
-        let name = Inspected::of(certificate).filter(|_| wanted.common_name);
+        let name = CertificateDetails::of(certificate).filter(|_| wanted.common_name);
         let name = name.and_then(|certificate| certificate.attribute(Party::Subject, "CN", 1));
         values.extend(name.map(|name| (tlv::SSL_CN, name)));
     }
-    let shown = facts.certificate.as_ref().and_then(|certificate| Inspected::of(certificate.own()));
+    let shown = facts.certificate.as_ref().and_then(|certificate| CertificateDetails::of(certificate.own()));
     if let Some(certificate) = shown {
         if wanted.key {
             values.extend(certificate.key_in_short().map(|kind| (tlv::SSL_KEY_ALGORITHM, kind)));
@@ -108,7 +108,7 @@ fn of_tls(client: Option<&Facts>, wanted: ProxyV2Tls) -> Vec<u8> {
 }
 
 /// A field of the client's own PROXY header.
-pub(crate) fn received(session: &Session, kind: u8) -> Option<Vec<u8>> {
+pub(crate) fn received(session: &ClientSession, kind: u8) -> Option<Vec<u8>> {
     let header = session.proxy_header();
     header.as_ref()?.fields.iter().find(|field| field.0 == kind).map(|field| field.1.to_vec())
 }

@@ -2,13 +2,13 @@
 
 use weir_mux::{HeadError, HeadErrorKind};
 
-use crate::errors::{Direction, RefusedMessage};
+use crate::errors::{MessageDirection, RefusedMessage};
 use crate::stream::Stream;
 
 /// Keeps a refused request.
 #[cold]
 pub(crate) fn keep_request(stream: &Stream, error: HeadError) {
-    let message = describe(stream, Direction::Request, error, stream.client.input());
+    let message = describe(stream, MessageDirection::Request, error, stream.client.input());
     stream.frontend.instance().refused.keep(stream.frontend.index, message);
 }
 
@@ -16,7 +16,7 @@ pub(crate) fn keep_request(stream: &Stream, error: HeadError) {
 #[cold]
 pub(crate) fn keep_response(stream: &Stream, error: HeadError) {
     let Some(upstream) = &stream.server.upstream else { return };
-    let message = describe(stream, Direction::Response, error, upstream.connector.input());
+    let message = describe(stream, MessageDirection::Response, error, upstream.connector.input());
     stream.frontend.instance().refused.keep(stream.backend.index, message);
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn keep_tolerated_response(stream: &Stream) {
     }
 }
 
-fn describe(stream: &Stream, direction: Direction, error: HeadError, bytes: &[u8]) -> RefusedMessage {
+fn describe(stream: &Stream, direction: MessageDirection, error: HeadError, bytes: &[u8]) -> RefusedMessage {
     RefusedMessage {
         number: 0,
         at_us: weir_sched::wall_us(),

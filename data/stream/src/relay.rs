@@ -1,33 +1,37 @@
 //! Bytes both ways until both sides are done: TCP mode, and HTTP connections that became tunnels.
 
-use weir_mux::{BodyFlow, Flow, Side};
+use weir_mux::{BodyFlow, FlowSide, FlowState};
 
-use crate::counters::Event;
+use crate::counters::CountedEvent;
 use crate::deadlines::{Deadlines, Waits, While};
-use crate::drive::Step;
+use crate::drive::DriveStep;
 use crate::ending::{By, During, Ending};
-use crate::errors::Direction;
+use crate::errors::MessageDirection;
 use crate::instance::Proxy;
 use crate::stream::phases::RelayPhase;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{PhaseResult, Stream, StreamError};
 use crate::trace::body::{Layer, OF_H1, OF_PT};
 
 impl RelayPhase {
     /// Relays until both directions have ended. The end of one direction is forwarded as a half-close.
-    pub(crate) async fn relay(&mut self) -> Phase {
+    pub(crate) async fn relay(&mut self) -> PhaseResult {
         self.stream.enter(During::Data);
         let during = match self.stream.backend.config.settings.options.independent_streams {
             true => While::IndependentTunnel,
             false => While::Tunnel,
         };
-        self.allow_pipe(Direction::Request);
-        self.allow_pipe(Direction::Response);
+        self.allow_pipe(MessageDirection::Request);
+        self.allow_pipe(MessageDirection::Response);
         let step =
             |stream: &mut Stream, deadlines: &mut Deadlines| stream.relay_phase().relay_both(deadlines);
         self.stream
             .drive(during, step, |stream, by, _| {
                 let client = by == By::ClientTimeout;
-                stream.counts().count(if client { Event::ClientAbort } else { Event::ServerAbort });
+                stream.counts().count(if client {
+                    CountedEvent::ClientAbort
+                } else {
+                    CountedEvent::ServerAbort
+                });
                 Err(StreamError::close(by, During::Data))
             })
             .await
@@ -35,12 +39,14 @@ impl RelayPhase {
 
     /// Lets the rest of one direction pass through a pipe, with `option splice-*` (manual, 4.2).
     #[cold]
-    pub(crate) fn allow_pipe(&mut self, direction: Direction) {
+    pub(crate) fn allow_pipe(&mut self, direction: MessageDirection) {
         let of = |proxy: &Proxy| proxy.config.settings.options.splice;
         let (frontend, backend) = (of(&self.stream.frontend), of(&self.stream.backend));
         let (body, allowed) = match direction {
-            Direction::Request => (&mut self.stream.request.body, frontend.request || backend.request),
-            Direction::Response => (&mut self.stream.response.body, frontend.response || backend.response),
+            MessageDirection::Request => (&mut self.stream.request.body, frontend.request || backend.request),
+            MessageDirection::Response => {
+                (&mut self.stream.response.body, frontend.response || backend.response)
+            }
         };
         if allowed || frontend.auto || backend.auto {
             body.allow_pipe(&self.stream.frontend.instance().pipes);
@@ -48,7 +54,7 @@ impl RelayPhase {
     }
 
     /// Moves as many bytes as possible without waiting.
-    fn relay_both(&mut self, deadlines: &mut Deadlines) -> Phase<Step<()>> {
+    fn relay_both(&mut self, deadlines: &mut Deadlines) -> PhaseResult<DriveStep<()>> {
         let Some(upstream) = &mut self.stream.server.upstream else {
             return Err(StreamError::close(By::Internal, During::Data));
         };
@@ -59,26 +65,26 @@ impl RelayPhase {
             self.emit_relayed(layer);
         }
         if (up.is_over() || down.is_over()) && self.way_ended(up, down, deadlines)? {
-            return Ok(Step::Done(()));
+            return Ok(DriveStep::Done(()));
         }
-        Ok(Step::Wait(Waits {
-            client_sends: matches!(up, Flow::AwaitSource),
-            client_takes: matches!(down, Flow::AwaitSink),
-            server_sends: matches!(down, Flow::AwaitSource),
-            server_takes: matches!(up, Flow::AwaitSink),
-            withheld: matches!(up, Flow::Withheld) || matches!(down, Flow::Withheld),
-            yields: matches!(up, Flow::Yield) || matches!(down, Flow::Yield),
+        Ok(DriveStep::Wait(Waits {
+            client_sends: matches!(up, FlowState::AwaitSource),
+            client_takes: matches!(down, FlowState::AwaitSink),
+            server_sends: matches!(down, FlowState::AwaitSource),
+            server_takes: matches!(up, FlowState::AwaitSink),
+            withheld: matches!(up, FlowState::Withheld) || matches!(down, FlowState::Withheld),
+            yields: matches!(up, FlowState::Yield) || matches!(down, FlowState::Yield),
         }))
     }
 
     /// Handles the end of a direction, now or before: whether both are done.
     #[cold]
-    fn way_ended(&mut self, up: Flow, down: Flow, deadlines: &mut Deadlines) -> Phase<bool> {
+    fn way_ended(&mut self, up: FlowState, down: FlowState, deadlines: &mut Deadlines) -> PhaseResult<bool> {
         if let Some(ending) = self.direction_failed(up, down) {
             return Err(StreamError::Close(ending));
         }
         // The connection is closed next, which includes the end of sending.
-        if up == Flow::Done && down == Flow::Done {
+        if up == FlowState::Done && down == FlowState::Done {
             return Ok(true);
         }
         self.pass_on_endings(up, down, deadlines);
@@ -88,7 +94,7 @@ impl RelayPhase {
     /// Traces the bytes that passed since the last call.
     #[cold]
     fn emit_relayed(&mut self, layer: &Layer) {
-        for direction in [Direction::Request, Direction::Response] {
+        for direction in [MessageDirection::Request, MessageDirection::Response] {
             self.stream.trace_mut().emit_moved(layer, direction);
         }
     }
@@ -100,45 +106,45 @@ impl RelayPhase {
     }
 
     /// Forwards the client's bytes while the response is inspected: the server may need them to respond.
-    pub(crate) fn relay_upwards(&mut self) -> Phase<Flow> {
-        let Some(upstream) = &mut self.stream.server.upstream else { return Ok(Flow::Done) };
+    pub(crate) fn relay_upwards(&mut self) -> PhaseResult<FlowState> {
+        let Some(upstream) = &mut self.stream.server.upstream else { return Ok(FlowState::Done) };
         let up = self.stream.request.body.advance(&mut self.stream.client, &mut upstream.connector);
-        if up == Flow::Done && !upstream.connector.shut() {
+        if up == FlowState::Done && !upstream.connector.shut() {
             upstream.connector.shut_write();
         }
-        match self.direction_failed(up, Flow::AwaitSource) {
+        match self.direction_failed(up, FlowState::AwaitSource) {
             Some(ending) => Err(StreamError::Close(ending)),
             None => Ok(up),
         }
     }
 
     /// The ending when one side broke.
-    fn direction_failed(&mut self, up: Flow, down: Flow) -> Option<Ending> {
-        let broken = |flow: Flow, client: Side| match flow {
-            Flow::Failed(side, _) if side == client => Some(By::Client),
-            Flow::Failed(..) => Some(By::Server),
-            Flow::Refused => Some(By::Internal),
+    fn direction_failed(&mut self, up: FlowState, down: FlowState) -> Option<Ending> {
+        let broken = |flow: FlowState, client: FlowSide| match flow {
+            FlowState::Failed(side, _) if side == client => Some(By::Client),
+            FlowState::Failed(..) => Some(By::Server),
+            FlowState::Refused => Some(By::Internal),
             _ => None,
         };
-        let by = broken(down, Side::Sink).or(broken(up, Side::Source))?;
+        let by = broken(down, FlowSide::Sink).or(broken(up, FlowSide::Source))?;
         match by {
-            By::Client => self.stream.counts().count(Event::ClientAbort),
+            By::Client => self.stream.counts().count(CountedEvent::ClientAbort),
             By::Server => {
-                self.stream.counts().count(Event::FailedResponse);
-                self.stream.counts().count(Event::ServerAbort);
+                self.stream.counts().count(CountedEvent::FailedResponse);
+                self.stream.counts().count(CountedEvent::ServerAbort);
             }
-            _ => self.stream.counts().count(Event::FailedResponse),
+            _ => self.stream.counts().count(CountedEvent::FailedResponse),
         }
         Some(Ending::new(by, During::Data))
     }
 
-    fn pass_on_endings(&mut self, up: Flow, down: Flow, deadlines: &mut Deadlines) {
+    fn pass_on_endings(&mut self, up: FlowState, down: FlowState, deadlines: &mut Deadlines) {
         let Some(upstream) = &mut self.stream.server.upstream else { return };
-        if up == Flow::Done && !upstream.connector.shut() {
+        if up == FlowState::Done && !upstream.connector.shut() {
             upstream.connector.shut_write();
             deadlines.half_closed(&self.stream.timeouts, weir_sched::now());
         }
-        if down == Flow::Done && !self.stream.client.shut() {
+        if down == FlowState::Done && !self.stream.client.shut() {
             self.stream.client.shut_write();
             deadlines.half_closed(&self.stream.timeouts, weir_sched::now());
         }

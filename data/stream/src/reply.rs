@@ -7,8 +7,8 @@ use weir_mux::LocalService;
 
 /// The part of a local response after its head.
 #[derive(Debug, Default)]
-pub struct Reply {
-    pub body: Body,
+pub struct LocalReply {
+    pub body: ReplyBody,
     /// The connection closes after it, whatever the client requested.
     pub closes: bool,
     /// The status for logs and counters, if it differs from the client's: an `errorloc` redirects.
@@ -17,7 +17,7 @@ pub struct Reply {
 
 /// The body of a local response.
 #[derive(Debug, Default)]
-pub enum Body {
+pub enum ReplyBody {
     /// Nothing.
     #[default]
     Empty,
@@ -29,13 +29,13 @@ pub enum Body {
     Streamed(Box<LocalService>),
 }
 
-impl Body {
+impl ReplyBody {
     /// The bytes that are available as a whole.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Body::Empty | Body::Streamed(_) => b"",
-            Body::Shared(bytes) => bytes,
-            Body::Made(bytes) => bytes,
+            ReplyBody::Empty | ReplyBody::Streamed(_) => b"",
+            ReplyBody::Shared(bytes) => bytes,
+            ReplyBody::Made(bytes) => bytes,
         }
     }
 }

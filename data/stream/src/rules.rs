@@ -10,7 +10,7 @@ use crate::ending::{By, During};
 use crate::instance::Proxy;
 use crate::passwords;
 use crate::stream::rule_state::{RuleKey, RuleList};
-use crate::stream::{Phase, ProxySide, Stream, StreamError};
+use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 
 /// The result of a ruleset.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Stream {
         &mut self,
         side: ProxySide,
         kind: RulesetKind,
-    ) -> impl Future<Output = Phase<RulesetResult>> {
+    ) -> impl Future<Output = PhaseResult<RulesetResult>> {
         async move {
             if !self.proxy(side).has_rules(kind) {
                 return Ok(RulesetResult::Continue);

@@ -13,20 +13,20 @@ pub mod retry;
 mod shared;
 mod websocket;
 
-pub use retry::Failure;
+pub use retry::AttemptFailure;
 
 use weir_backend::{Lease, Observation, TrafficSample};
 use weir_containers::PooledFuture;
 
 use crate::ending::During;
 use crate::entry::StreamSide;
-use crate::stream::Phase;
+use crate::stream::PhaseResult;
 use crate::stream::phases::ServerPhase;
 
 impl ServerPhase {
     /// Returns once there is a server, a slot on it and a connection to it.
     #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
-    pub(crate) fn reach_server(&mut self) -> impl Future<Output = Phase> {
+    pub(crate) fn reach_server(&mut self) -> impl Future<Output = PhaseResult> {
         async move {
             loop {
                 if self.stream.server.lease.is_none() && !self.stream.backend.is_transparent() {
@@ -47,8 +47,8 @@ impl ServerPhase {
                         self.stream.timers.connect = Some(self.stream.elapsed());
                         return Ok(());
                     }
-                    Err(connect::ConnectError::Stop(stop)) => return Err(stop),
-                    Err(connect::ConnectError::Failed(failure)) => {
+                    Err(connect::ServerConnectError::Stop(stop)) => return Err(stop),
+                    Err(connect::ServerConnectError::Failed(failure)) => {
                         PooledFuture::new(self.retry_after(failure)).await?
                     }
                 }

@@ -13,25 +13,25 @@ use weir_net::Connection;
 use weir_sched::TaskKey;
 use weir_sys::Address;
 
-use crate::addresses::Addresses;
+use crate::addresses::ClientAddresses;
 use crate::admission::Admission;
-use crate::clock::Moment;
+use crate::clock::ClockReading;
 use crate::instance::{Listener, ProxyRef};
 use crate::upstream::OwnConnection;
 use crate::variables::Charge;
 use weir_vocabulary::ProxyFields;
-use weir_vocabulary::tracked::Tracked;
+use weir_vocabulary::tracked::TrackedEntries;
 
 /// Facts about one client connection. Shared by its streams and by the list of the worker's connections.
 ///
 /// Every idle client has one, so rare state is kept separately, in [`Rare`].
-pub struct Session {
+pub struct ClientSession {
     /// The task that serves it.
     pub task: Cell<TaskKey>,
     /// When it was accepted.
-    pub accepted: Moment,
+    pub accepted: ClockReading,
     /// The client's address and the destination, as replaced by a PROXY header or a rule of the session.
-    addresses: RefCell<Addresses>,
+    addresses: RefCell<ClientAddresses>,
     rare: RefCell<Option<Box<Rare>>>,
     /// The number of its descriptor.
     pub descriptor: i32,
@@ -50,7 +50,7 @@ pub struct Session {
 #[derive(Default)]
 struct Rare {
     /// The addresses of the connection itself, once a PROXY header or a session's rule replaced them.
-    connection_addresses: Option<Addresses>,
+    connection_addresses: Option<ClientAddresses>,
     /// Fields of a PROXY header besides the addresses.
     proxy_header: Option<ProxyFields>,
     /// Variables of scope `sess`.
@@ -59,12 +59,12 @@ struct Rare {
     /// A server connection that only this client may use.
     own_connection: Option<OwnConnection>,
     /// Entries of stick-tables that rules of the connection and of the session track.
-    tracked: Tracked,
+    tracked: TrackedEntries,
     /// Set if it was accepted in TCP mode and continues in HTTP, with the version if a rule sets one.
     upgraded: Option<Option<Protocol>>,
 }
 
-impl Session {
+impl ClientSession {
     /// The proxy that accepted it.
     #[inline]
     pub fn frontend(&self) -> &ProxyRef {
@@ -107,15 +107,15 @@ impl Session {
         admitted: Admission,
         source: Address,
         destination: Option<Address>,
-        accepted: Moment,
+        accepted: ClockReading,
         descriptor: i32,
     ) -> Rc<Self> {
         let addresses = match (destination, admitted.only_address()) {
-            (Some(destination), _) => Addresses::new(source, destination),
-            (None, Some(address)) => Addresses::of_listener(source, address),
-            (None, None) => Addresses::new(source.clone(), source),
+            (Some(destination), _) => ClientAddresses::new(source, destination),
+            (None, Some(address)) => ClientAddresses::of_listener(source, address),
+            (None, None) => ClientAddresses::new(source.clone(), source),
         };
-        Rc::new(Session {
+        Rc::new(ClientSession {
             task: Cell::new(TaskKey::NONE),
             accepted,
             addresses: RefCell::new(addresses),
@@ -130,36 +130,36 @@ impl Session {
 
     /// The client's address.
     pub fn source(&self) -> Ref<'_, Address> {
-        Ref::map(self.addresses.borrow(), Addresses::source)
+        Ref::map(self.addresses.borrow(), ClientAddresses::source)
     }
 
     /// The address that the client connected to.
     pub fn destination(&self) -> Ref<'_, Address> {
-        Ref::map(self.addresses.borrow(), Addresses::destination)
+        Ref::map(self.addresses.borrow(), ClientAddresses::destination)
     }
 
     /// Both addresses, for a stream that needs its own copy.
-    pub(crate) fn addresses(&self) -> Addresses {
+    pub(crate) fn addresses(&self) -> ClientAddresses {
         self.addresses.borrow().clone()
     }
 
     /// The peer's address (`fc_src`), unchanged by a PROXY header.
     pub fn connection_source(&self) -> Ref<'_, Address> {
-        Ref::map(self.own_addresses(), Addresses::source)
+        Ref::map(self.own_addresses(), ClientAddresses::source)
     }
 
     /// The local address (`fc_dst`), unchanged by a PROXY header.
     pub fn connection_destination(&self) -> Ref<'_, Address> {
-        Ref::map(self.own_addresses(), Addresses::destination)
+        Ref::map(self.own_addresses(), ClientAddresses::destination)
     }
 
-    fn own_addresses(&self) -> Ref<'_, Addresses> {
+    fn own_addresses(&self) -> Ref<'_, ClientAddresses> {
         self.rare(|rare| rare.connection_addresses.as_ref()).unwrap_or_else(|| self.addresses.borrow())
     }
 
     /// Sets the addresses of a PROXY header; the connection's own are kept separately.
     pub fn replace_addresses(&self, source: Address, destination: Address) {
-        let own = self.addresses.replace(Addresses::new(source, destination));
+        let own = self.addresses.replace(ClientAddresses::new(source, destination));
         self.with_rare(|rare| _ = rare.connection_addresses.get_or_insert(own));
     }
 
@@ -248,12 +248,12 @@ impl Session {
     }
 
     /// Calls `look` with the connection's tracked entries, if there may be any.
-    pub(crate) fn look_at_tracked<R>(&self, look: impl FnOnce(&Tracked) -> R) -> Option<R> {
+    pub(crate) fn look_at_tracked<R>(&self, look: impl FnOnce(&TrackedEntries) -> R) -> Option<R> {
         self.rare.borrow().as_ref().map(|rare| look(&rare.tracked))
     }
 
     /// Calls `then` to change the connection's tracked entries.
-    pub(crate) fn with_tracked(&self, then: impl FnOnce(&mut Tracked)) {
+    pub(crate) fn with_tracked(&self, then: impl FnOnce(&mut TrackedEntries)) {
         self.with_rare(|rare| then(&mut rare.tracked));
     }
 
@@ -299,4 +299,4 @@ impl Session {
 }
 
 // The size of an idle client's session, besides `connection_task.rs`.
-const _: () = assert!(size_of::<Session>() <= 152);
+const _: () = assert!(size_of::<ClientSession>() <= 152);

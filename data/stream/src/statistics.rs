@@ -5,19 +5,19 @@ mod sender;
 use weir_http::Method;
 use weir_model::StatsVerdict;
 
-use crate::counters::Event;
+use crate::counters::CountedEvent;
 use crate::ending::{By, During, Ending};
 use crate::http::request::target_as;
 use crate::instance::Proxy;
-use crate::instance::service::{Page, PageRequest};
+use crate::instance::service::{PageRequest, PageService};
 use crate::stream::phases::ReplyPhase;
 use crate::stream::response::LocalName;
-use crate::stream::{Phase, ProxySide, StreamError};
+use crate::stream::{PhaseResult, ProxySide, StreamError};
 use weir_vocabulary::FetchView as _;
 
 impl ReplyPhase {
     /// Answers with the statistics page.
-    pub(crate) async fn serve_statistics(&mut self, side: ProxySide) -> Phase {
+    pub(crate) async fn serve_statistics(&mut self, side: ProxySide) -> PhaseResult {
         let proxy = self.stream.proxy(side).clone();
         let Some(stats) = &proxy.config.settings.stats else { return Ok(()) };
         let uri = stats.uri().as_bytes();
@@ -78,7 +78,7 @@ impl ReplyPhase {
     }
 
     /// `stats http-request` rules, then `stats auth`.
-    fn judge_statistics(&mut self, stats: &weir_model::Stats) -> Phase {
+    fn judge_statistics(&mut self, stats: &weir_model::Stats) -> PhaseResult {
         for rule in &stats.http_request {
             if rule.condition.as_ref().is_some_and(|condition| !self.stream.holds(condition)) {
                 continue;
@@ -86,7 +86,7 @@ impl ReplyPhase {
             match &rule.verdict {
                 StatsVerdict::Allow => return Ok(()),
                 StatsVerdict::Deny => {
-                    self.stream.counts().count(Event::DeniedRequest);
+                    self.stream.counts().count(CountedEvent::DeniedRequest);
                     self.prepare_error(403);
                     return Err(StreamError::Reply(Ending::new(By::Proxy, During::Request)));
                 }
@@ -123,7 +123,7 @@ impl ReplyPhase {
             .any(|(user, password)| user.as_bytes() == given.user && password.as_bytes() == given.password)
     }
 
-    fn prepare_statistics(&mut self, page: Page) {
+    fn prepare_statistics(&mut self, page: PageService) {
         let refresh = page.refresh.map(|every| every.as_secs().to_string());
         let mut headers: Vec<(&[u8], &[u8])> = vec![(b"cache-control", b"no-cache")];
         if !page.content_type.is_empty() {

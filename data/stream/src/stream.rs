@@ -31,29 +31,29 @@ use weir_backend::Server;
 use weir_containers::PoolBox;
 use weir_mux::StreamConnector;
 
-use crate::deadlines::Timeouts;
+use crate::deadlines::StreamTimeouts;
 use crate::ending::{By, During, Ending};
 use crate::entry::OwnEntry;
 use crate::instance::ProxyRef;
 use crate::recycle::Loan;
-use crate::session::Session;
+use crate::session::ClientSession;
 use crate::stream::attached::Attached;
 use crate::stream::attempts::Attempts;
-use crate::stream::captures::Captures;
+use crate::stream::captures::CapturedValues;
 use crate::stream::choice::ServerChoice;
 use crate::stream::log_record::{LogRecord, LogState};
 use crate::stream::request::RequestPart;
 use crate::stream::response::ResponsePart;
-use crate::stream::reusable::Reusable;
+use crate::stream::reusable::ReusableConnections;
 use crate::stream::rule_state::RuleState;
 use crate::stream::server_side::ServerSide;
 use crate::stream::stream_variables::StreamVariables;
 use crate::upstream::VisitedBackend;
-use weir_vocabulary::timers::{Elapsed, Timers};
+use weir_vocabulary::timers::{ElapsedTime, Timers};
 
 /// A stream in progress.
 pub struct Stream {
-    pub session: Rc<Session>,
+    pub session: Rc<ClientSession>,
     /// The stream's entry in the list of streams.
     pub(crate) entry: OwnEntry,
     /// Whether it began in TCP mode and serves a request now: the frontend's rules on content were run.
@@ -65,7 +65,7 @@ pub struct Stream {
     pub client: StreamConnector,
     pub server: ServerSide,
     /// Which connections may carry another request.
-    pub reusable: Reusable,
+    pub reusable: ReusableConnections,
     pub request: RequestPart,
     pub response: ResponsePart,
     /// Its use of stick-tables; none without any.
@@ -77,7 +77,7 @@ pub struct Stream {
     /// When each phase ended.
     pub timers: Timers,
     /// The timeouts in force.
-    pub timeouts: Timeouts,
+    pub timeouts: StreamTimeouts,
     /// The choice of its server.
     pub choice: ServerChoice,
     /// The attempts on servers.
@@ -88,7 +88,7 @@ pub struct Stream {
     /// The state of its log line.
     pub log: LogRecord,
     /// Values kept for that: the unique identifier, and captures.
-    pub captures: Captures,
+    pub captures: CapturedValues,
     /// Bytes that are in the counters already.
     pub counted: (u64, u64),
     /// The stream's number, which also seeds its random choices.
@@ -148,7 +148,7 @@ impl From<StreamError> for Ending {
 }
 
 /// The result of a phase.
-pub type Phase<T = ()> = Result<T, StreamError>;
+pub type PhaseResult<T = ()> = Result<T, StreamError>;
 
 /// One of a stream's two proxies, which may be the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +182,7 @@ impl Stream {
     }
 
     /// A stream carried by `client`, on the connection of this session. It begins at `began_us` of the worker's clock.
-    pub fn new(session: Rc<Session>, client: impl Into<StreamConnector>, began_us: u64) -> Self {
+    pub fn new(session: Rc<ClientSession>, client: impl Into<StreamConnector>, began_us: u64) -> Self {
         let frontend = session.frontend().clone();
         let handshake_ms = if session.requests.get() == 0 { session.handshake_ms.get() } else { 0 };
         let serial = crate::process_counters::next_serial();
@@ -190,7 +190,7 @@ impl Stream {
         Stream {
             backend: VisitedBackend::ahead_of(frontend.clone()),
             server: ServerSide::default(),
-            reusable: Reusable::default(),
+            reusable: ReusableConnections::default(),
             request: RequestPart::new(),
             response: ResponsePart::new(),
             tables: None,
@@ -198,14 +198,14 @@ impl Stream {
             phase: During::Request,
             ending: Ending::NORMAL,
             timers: Timers::begin(began_us, handshake_ms),
-            timeouts: Timeouts::of_frontend(&frontend.timeouts),
+            timeouts: StreamTimeouts::of_frontend(&frontend.timeouts),
             frontend,
             choice: ServerChoice::default(),
             attempts: Attempts::default(),
             rules: RuleState::default(),
             variables: StreamVariables::default(),
             log: LogRecord::default(),
-            captures: Captures::default(),
+            captures: CapturedValues::default(),
             counted: (0, 0),
             serial,
             scratch: crate::recycle::bytes(),
@@ -219,7 +219,7 @@ impl Stream {
 
     /// Time since the stream began.
     #[inline]
-    pub fn elapsed(&self) -> Elapsed {
+    pub fn elapsed(&self) -> ElapsedTime {
         self.timers.since(weir_sched::now_us())
     }
 
@@ -251,7 +251,7 @@ impl Stream {
         self.client.input().len() <= self.request.held()
             && matches!(
                 self.client.receive(self.frontend.instance().limits.head_limit()),
-                weir_net::Received::End | weir_net::Received::Failed(_)
+                weir_net::ReceiveOutcome::End | weir_net::ReceiveOutcome::Failed(_)
             )
     }
 

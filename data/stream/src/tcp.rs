@@ -3,7 +3,7 @@
 use weir_containers::PoolBox;
 use weir_model::{Protocol, RulesetKind};
 
-use weir_net::{Connection, Received};
+use weir_net::{Connection, ReceiveOutcome};
 
 use crate::clock;
 use crate::deadlines;
@@ -14,7 +14,7 @@ use crate::multiplexed;
 use crate::passwords;
 use crate::stream::log_record::LogState;
 use crate::stream::phases::TcpPhase;
-use crate::stream::{Phase, ProxySide, Stream, StreamError};
+use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 
 impl Stream {
     /// Serves a client until its connection ends, or a rule or the backend switches it to HTTP (manual, 4.2, `mode`,
@@ -47,7 +47,7 @@ impl TcpPhase {
         loop {
             let head_limit = self.stream.frontend.instance().limits.head_limit();
             if !self.stream.client.input().is_empty()
-                || self.stream.client.receive(head_limit) != Received::Nothing
+                || self.stream.client.receive(head_limit) != ReceiveOutcome::Nothing
             {
                 return FirstByteWait::Bytes;
             }
@@ -65,8 +65,8 @@ impl TcpPhase {
         self.stream.begin_view();
         self.stream.attach_filters(ProxySide::Frontend);
         match self.process_tcp().await {
-            Ok(Served::Wholly) => {}
-            Ok(Served::UntilHttp) => return true,
+            Ok(TcpProgress::Wholly) => {}
+            Ok(TcpProgress::UntilHttp) => return true,
             Err(stop) => {
                 self.stream.ending = stop.ending();
                 self.spare_reset();
@@ -92,14 +92,14 @@ impl TcpPhase {
     }
 
     /// With `proto none` of its listener, a connection never switches to HTTP.
-    fn until_http(&self) -> Phase<Served> {
+    fn until_http(&self) -> PhaseResult<TcpProgress> {
         match self.stream.session.listener().bind.options.protocol {
             Some(Protocol::None) => Err(StreamError::close(By::Proxy, During::Request)),
-            _ => Ok(Served::UntilHttp),
+            _ => Ok(TcpProgress::UntilHttp),
         }
     }
 
-    async fn process_tcp(&mut self) -> Phase<Served> {
+    async fn process_tcp(&mut self) -> PhaseResult<TcpProgress> {
         // Whether the client sends anything is known later.
         if !self.stream.frontend.config.settings.options.dont_log_null {
             self.stream.log_line().log_arrival();
@@ -134,12 +134,12 @@ impl TcpPhase {
             self.stream.inspection().response_content_rules().await?;
         }
         self.stream.tracking_mut().remember_server_by_response();
-        self.stream.relay_phase().relay().await.map(|()| Served::Wholly)
+        self.stream.relay_phase().relay().await.map(|()| TcpProgress::Wholly)
     }
 }
 
 /// How far a connection was served in TCP mode.
-enum Served {
+enum TcpProgress {
     Wholly,
     /// Until a rule, or its backend, switches it to HTTP.
     UntilHttp,

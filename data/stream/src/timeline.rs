@@ -13,8 +13,8 @@ use weir_sync::Ring;
 use crate::ending::By;
 use crate::stream::phases::StreamLog;
 use crate::stream::rule_state::{StoppedBy, decided_at};
-use sentence::Ended;
-use weir_vocabulary::timers::Elapsed;
+use sentence::EndedStream;
+use weir_vocabulary::timers::ElapsedTime;
 
 mod sentence;
 
@@ -34,7 +34,7 @@ impl StreamLog {
     /// Records a stream at its end if it ended badly or was slow.
     #[inline]
     pub(crate) fn note_on_timeline(&mut self) {
-        let at_ms = |moment: Option<Elapsed>| moment.map_or(0, Elapsed::ms);
+        let at_ms = |moment: Option<ElapsedTime>| moment.map_or(0, ElapsedTime::ms);
         let slow = at_ms(self.stream.timers.close).saturating_sub(at_ms(self.stream.timers.first_byte));
         if self.stream.ending.is_error() || self.stream.response.status >= 500 || slow >= SLOW_MS.get() {
             self.keep_on_timeline();
@@ -82,7 +82,7 @@ impl StreamLog {
                 timers.response,
                 timers.close,
             ]
-            .map(|moment| moment.map(Elapsed::ms)),
+            .map(|moment| moment.map(ElapsedTime::ms)),
             words: Default::default(),
         };
         entry.set_word(Word::Source, &self.stream.source().to_string());
@@ -103,8 +103,8 @@ impl StreamLog {
         entry
     }
 
-    fn ended(&self) -> Ended {
-        Ended {
+    fn ended(&self) -> EndedStream {
+        EndedStream {
             ending: self.stream.ending,
             status: self.stream.response.status,
             http: self.stream.speaks_http(),

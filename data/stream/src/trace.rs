@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use weir_events::trace::{About, Event, Happening, Level, Source};
 use weir_http::Head;
-use weir_mux::trace::Identity;
+use weir_mux::trace::ConnectionIdentity;
 use weir_mux::{ReadHead, StreamConnector};
 
 use crate::ending::During;
-use crate::errors::Direction;
-use crate::session::Session;
+use crate::errors::MessageDirection;
+use crate::session::ClientSession;
 use crate::stream::log_record::LogState;
 use crate::stream::phases::StreamTrace;
 use crate::stream::response::LocalName;
@@ -105,7 +105,7 @@ fn now(event: usize, level: Level, about: About) -> Happening {
     Happening { event, also: 0, level, about, time: weir_sched::wall_time() }
 }
 
-fn about_session(session: &Rc<Session>) -> About {
+fn about_session(session: &Rc<ClientSession>) -> About {
     let number = Rc::as_ptr(session) as u64;
     About {
         connection: number,
@@ -118,26 +118,26 @@ fn about_session(session: &Rc<Session>) -> About {
 }
 
 /// The identity of a client's connection, for traces.
-pub(crate) fn identity(session: &Rc<Session>) -> Identity {
-    Identity { about: about_session(session), proxy: Arc::clone(&session.frontend().name) }
+pub(crate) fn identity(session: &Rc<ClientSession>) -> ConnectionIdentity {
+    ConnectionIdentity { about: about_session(session), proxy: Arc::clone(&session.frontend().name) }
 }
 
 #[inline]
-pub(crate) fn session_begins(session: &Rc<Session>) {
+pub(crate) fn session_begins(session: &Rc<ClientSession>) {
     if SESSION.is_active() {
         emit_session(session, SESS_NEW);
     }
 }
 
 #[inline]
-pub(crate) fn session_ends(session: &Rc<Session>) {
+pub(crate) fn session_ends(session: &Rc<ClientSession>) {
     if SESSION.is_active() {
         emit_session(session, SESS_END);
     }
 }
 
 #[cold]
-fn emit_session(session: &Rc<Session>, event: usize) {
+fn emit_session(session: &Rc<ClientSession>, event: usize) {
     SESSION.trace(&now(event, Level::User, about_session(session)), |verbosity, line| {
         // Writing to memory does not fail.
         let _ = write!(line, "{} from {}", session.frontend().name(), session.source());
@@ -159,10 +159,10 @@ impl StreamTrace {
 
     /// The identity of the connection that this stream opens to its server, without a client, because other streams use
     /// it, too.
-    pub(crate) fn server_identity(&self) -> Identity {
+    pub(crate) fn server_identity(&self) -> ConnectionIdentity {
         let about = self.about();
         let about = About { backend: about.backend, server: about.server, ..About::default() };
-        Identity { about, proxy: Arc::clone(&self.stream.backend.name) }
+        ConnectionIdentity { about, proxy: Arc::clone(&self.stream.backend.name) }
     }
 
     #[inline]
@@ -283,7 +283,7 @@ impl StreamTrace {
 
     /// The head of a message is not complete.
     #[inline]
-    pub(crate) fn trace_wait(&self, direction: Direction) {
+    pub(crate) fn trace_wait(&self, direction: MessageDirection) {
         if H1.is_active() {
             self.emit_h1(RX_WAIT, Level::Data, direction, |_, _| {});
         }
@@ -291,7 +291,7 @@ impl StreamTrace {
 
     /// The head of a message is invalid, or will not arrive.
     #[cold]
-    pub(crate) fn trace_refusal(&self, direction: Direction, why: ReadHead) {
+    pub(crate) fn trace_refusal(&self, direction: MessageDirection, why: ReadHead) {
         if H1.is_active() {
             self.emit_h1(RX_ERR, Level::Error, direction, |_, line| {
                 // Writing to memory does not fail.
@@ -306,8 +306,8 @@ impl StreamTrace {
     #[cold]
     fn emit_head(&self, event: usize) {
         let (direction, message) = match event {
-            RX_REQ => (Direction::Request, &self.stream.request.message),
-            _ => (Direction::Response, &self.stream.response.message),
+            RX_REQ => (MessageDirection::Request, &self.stream.request.message),
+            _ => (MessageDirection::Response, &self.stream.response.message),
         };
         let (head, raw) = (&message.head, message.bytes());
         self.emit_h1(event, Level::User, direction, |verbosity, line| {
@@ -334,12 +334,12 @@ impl StreamTrace {
         &self,
         event: usize,
         level: Level,
-        direction: Direction,
+        direction: MessageDirection,
         write_text: impl FnOnce(u8, &mut Vec<u8>),
     ) {
         let side = match direction {
-            Direction::Request => Side::Front,
-            Direction::Response => Side::Back,
+            MessageDirection::Request => TracedSide::Front,
+            MessageDirection::Response => TracedSide::Back,
         };
         self.emit_message(&H1, (event, level), direction, side, write_text);
     }
@@ -349,17 +349,17 @@ impl StreamTrace {
         &self,
         source: &Source,
         (event, level): (usize, Level),
-        direction: Direction,
-        side: Side,
+        direction: MessageDirection,
+        side: TracedSide,
         write_text: impl FnOnce(u8, &mut Vec<u8>),
     ) {
         let (proxy, side) = match side {
-            Side::Front => (&self.stream.frontend, "front"),
-            Side::Back => (self.stream.backend.proxy(), "back"),
+            TracedSide::Front => (&self.stream.frontend, "front"),
+            TracedSide::Back => (self.stream.backend.proxy(), "back"),
         };
         let what = match direction {
-            Direction::Request => "request",
-            Direction::Response => "response",
+            MessageDirection::Request => "request",
+            MessageDirection::Response => "response",
         };
         source.trace(&now(event, level, self.about()), |verbosity, line| {
             // Writing to memory does not fail.
@@ -372,7 +372,7 @@ impl StreamTrace {
 
 /// The sides of a proxy.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum TracedSide {
     Front,
     Back,
 }

@@ -13,21 +13,21 @@ use weir_model::{RulesetKind, Track};
 use weir_tables::{Key, Table};
 
 use crate::instance::Proxy;
-use crate::session::Session;
+use crate::session::ClientSession;
 use crate::stream::phases::StreamTables;
 use crate::stream::table_use::TableUse;
 use weir_vocabulary::tracked::{TrackedEntry, TrackedEvent, now_ms};
 
 /// The result of a rule that tracks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tracking {
+pub(crate) enum TrackResult {
     /// The rule is done, or there was nothing to do.
     Done,
     /// More data may bring the key.
     Later,
 }
 
-impl Session {
+impl ClientSession {
     /// Counts a session in its tracked entries; its connection was admitted.
     pub(crate) fn count_tracked_session(&self) {
         self.count_tracked(DataType::SessionCount, DataType::SessionRate, 1);
@@ -47,17 +47,17 @@ impl Session {
 impl StreamTables {
     /// `track-sc`: starts to track the entry of a key. Only the first rule of a counter that finds a key has an effect,
     /// be it the stream's or its session's.
-    pub(crate) fn track(&mut self, kind: RulesetKind, proxy: &Proxy, track: &Track) -> Tracking {
+    pub(crate) fn track(&mut self, kind: RulesetKind, proxy: &Proxy, track: &Track) -> TrackResult {
         let of_session = matches!(kind, RulesetKind::TcpRequestConnection | RulesetKind::TcpRequestSession);
         let counter = usize::from(track.counter);
         if self.counter(counter).is_some() {
-            return Tracking::Done;
+            return TrackResult::Done;
         }
         let position = track.table.target().map(|(table, _)| table).or(proxy.config.table);
         let Some(table) =
             position.and_then(|position| self.stream.frontend.instance().table(position)).cloned()
         else {
-            return Tracking::Done;
+            return TrackResult::Done;
         };
         let key = match self.table_key(&table, &track.key) {
             Ok(key) => key,
@@ -74,22 +74,26 @@ impl StreamTables {
                 row.count(DataType::RequestCount, DataType::RequestRate, 1);
             }
         });
-        let Some((entry, ())) = tracked else { return Tracking::Done };
+        let Some((entry, ())) = tracked else { return TrackResult::Done };
         let entry = TrackedEntry { table, entry };
         match of_session {
             true => self.stream.session.with_tracked(|tracked| tracked.set(counter, entry)),
             false => self.use_tables().tracked.set(counter, entry),
         }
-        Tracking::Done
+        TrackResult::Done
     }
 
     /// The table key from the value of an expression.
-    pub(crate) fn table_key(&mut self, table: &Table, expression: &weir_expr::Expr) -> Result<Key, Tracking> {
+    pub(crate) fn table_key(
+        &mut self,
+        table: &Table,
+        expression: &weir_expr::Expr,
+    ) -> Result<Key, TrackResult> {
         let kind = table.declaration().key;
         match expression.evaluate_as(&mut self.stream, kind.sample_type()) {
-            Fetched::Sample(sample) => Key::of(sample.value, kind).ok_or(Tracking::Done),
-            Fetched::Missing => Err(Tracking::Done),
-            Fetched::Later => Err(Tracking::Later),
+            Fetched::Sample(sample) => Key::of(sample.value, kind).ok_or(TrackResult::Done),
+            Fetched::Missing => Err(TrackResult::Done),
+            Fetched::Later => Err(TrackResult::Later),
         }
     }
 

@@ -5,16 +5,16 @@ use std::mem::ManuallyDrop;
 use std::rc::{Rc, Weak};
 
 pub use crate::process_counters::{ProcessCounters, install, next_serial};
-use crate::session::Session;
+use crate::session::ClientSession;
 
 thread_local! {
-    static SESSIONS: RefCell<ManuallyDrop<Vec<Weak<Session>>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
+    static SESSIONS: RefCell<ManuallyDrop<Vec<Weak<ClientSession>>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
     /// The position at which the next search begins.
     static NEXT_TO_LOOK_AT: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Adds a session to the worker's list.
-pub(crate) fn enlist(session: &Rc<Session>) {
+pub(crate) fn enlist(session: &Rc<ClientSession>) {
     SESSIONS.with_borrow_mut(|sessions| {
         // The list is swept when it has doubled: its length stays within twice the number of live sessions.
         if sessions.len() == sessions.capacity() {
@@ -26,7 +26,7 @@ pub(crate) fn enlist(session: &Rc<Session>) {
 
 /// Calls `is_found` with the sessions of this worker until it returns true; false when it never does. The next search begins
 /// after that session, so that many searches share one walk over the list.
-pub(crate) fn find_session(is_found: impl Fn(&Session) -> bool) -> bool {
+pub(crate) fn find_session(is_found: impl Fn(&ClientSession) -> bool) -> bool {
     SESSIONS.with_borrow(|sessions| {
         let count = sessions.len();
         let first = NEXT_TO_LOOK_AT.get();
@@ -40,6 +40,6 @@ pub(crate) fn find_session(is_found: impl Fn(&Session) -> bool) -> bool {
 }
 
 /// The live sessions of this worker.
-pub fn sessions() -> Vec<Rc<Session>> {
+pub fn sessions() -> Vec<Rc<ClientSession>> {
     SESSIONS.with_borrow(|sessions| sessions.iter().filter_map(Weak::upgrade).collect())
 }

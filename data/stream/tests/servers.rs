@@ -492,10 +492,10 @@ fn a_server_in_maintenance_loses_its_idle_connections() {
 }
 
 fn set_down(world: &World) {
-    use weir_backend::{Change, RequestedState};
+    use weir_backend::{RequestedState, ServerChange};
     let backend = world.proxy("front").servers();
     let key = backend.servers()[0].key();
-    let change = Change::State(RequestedState::Maintenance);
+    let change = ServerChange::State(RequestedState::Maintenance);
     backend.change(key, change, weir_sched::now().as_ms()).expect("a server");
 }
 

@@ -9,7 +9,7 @@ use weir_containers::PoolBox;
 use weir_net::Connection;
 use weir_sched::{Class, Descriptor, Kind, Tick, now, sleep_until, spawn, wait};
 use weir_stream::ending::By;
-use weir_stream::entry::{Listed, end_streams, streams};
+use weir_stream::entry::{ListedStream, end_streams, streams};
 use weir_stream::http::FirstByteWait;
 use weir_stream::stream::Stream;
 use weir_sys::socket;
@@ -19,7 +19,7 @@ static STREAM: Kind = Kind::new("a stream of its own");
 const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
 /// The only stream in progress.
-async fn the_stream() -> Listed {
+async fn the_stream() -> ListedStream {
     for _ in 0..1000 {
         if let Some(stream) = streams().pop() {
             return stream;

@@ -20,7 +20,7 @@ const COUNTED: &str = "type string size 100 store conn_cnt,conn_cur,sess_cnt,htt
 fn counters(world: &World, table: usize, key: &str, wanted: &[DataType]) -> Option<Vec<u64>> {
     let key = Key::of(Value::str(key.as_bytes()), KeyType::Text(32)).expect("a key");
     let now = weir_sched::now().as_ms();
-    let read = |data: &DataType, row: &weir_tables::Row<'_>| row.get(*data, 0).expect("it is stored");
+    let read = |data: &DataType, row: &weir_tables::LockedEntry<'_>| row.get(*data, 0).expect("it is stored");
     world.instance.tables[table].look(&key, now, |row| wanted.iter().map(|data| read(data, row)).collect())
 }
 

@@ -137,7 +137,8 @@ fn servers_come_and_go_under_load() {
     let backend = proxy.servers();
     let address = backend.servers()[0].settings().address.clone();
     let done = std::sync::atomic::AtomicBool::new(false);
-    let set = |key, state| backend.change(key, weir_backend::Change::State(state), 0).expect("it is there");
+    let set =
+        |key, state| backend.change(key, weir_backend::ServerChange::State(state), 0).expect("it is there");
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {

@@ -3,12 +3,12 @@
 use weir_expr::table::{DataType, TableQuestion};
 
 use crate::key::Key;
-use crate::row::Row;
+use crate::row::LockedEntry;
 use crate::table::Table;
 
 /// The answer to a [`TableQuestion`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum TableAnswer {
     Value(u64),
     /// The table does not store the data type.
     NotStored,
@@ -16,45 +16,45 @@ pub enum Answer {
     NoEntry,
 }
 
-impl From<Option<u64>> for Answer {
-    fn from(value: Option<u64>) -> Answer {
-        value.map_or(Answer::NotStored, Answer::Value)
+impl From<Option<u64>> for TableAnswer {
+    fn from(value: Option<u64>) -> TableAnswer {
+        value.map_or(TableAnswer::NotStored, TableAnswer::Value)
     }
 }
 
 impl Table {
     /// Answers a question about the entry of a key. A question that changes a counter creates a missing entry, even if
     /// the counter is not stored (as HAProxy does), and uses it; others do not.
-    pub fn query(&self, key: &Key, question: TableQuestion, now_ms: u64) -> Answer {
+    pub fn query(&self, key: &Key, question: TableQuestion, now_ms: u64) -> TableAnswer {
         let answer = match question {
             TableQuestion::Increment(..) | TableQuestion::Clear(..) => {
                 self.store(key, now_ms, |row| row.query(question))
             }
             _ => self.look(key, now_ms, |row| row.query(question)),
         };
-        answer.unwrap_or(Answer::NoEntry)
+        answer.unwrap_or(TableAnswer::NoEntry)
     }
 }
 
-impl Row<'_> {
+impl LockedEntry<'_> {
     /// Answers a question about the entry.
-    pub fn query(&mut self, question: TableQuestion) -> Answer {
+    pub fn query(&mut self, question: TableQuestion) -> TableAnswer {
         match question {
-            TableQuestion::Exists => Answer::Value(1),
+            TableQuestion::Exists => TableAnswer::Value(1),
             TableQuestion::Data(data, element) => self.get(data, element).into(),
             TableQuestion::Kilobytes(data) => self.get(data, 0).map(|bytes| bytes >> 10).into(),
             TableQuestion::Increment(DataType::ConnectionCount, _) => {
                 self.add(DataType::ConnectionCount, 0, 1).into()
             }
-            TableQuestion::Increment(data, element) => Answer::Value(self.grow(data, element, 1)),
+            TableQuestion::Increment(data, element) => TableAnswer::Value(self.grow(data, element, 1)),
             TableQuestion::Clear(data, element) => {
                 let former = self.get(data, element);
                 self.set(data, element, 0);
                 former.into()
             }
-            TableQuestion::Expires => Answer::Value(self.expires_in_ms().into()),
-            TableQuestion::Idle => Answer::Value(self.idle_ms().into()),
-            TableQuestion::Trackers => Answer::Value(self.trackers().into()),
+            TableQuestion::Expires => TableAnswer::Value(self.expires_in_ms().into()),
+            TableQuestion::Idle => TableAnswer::Value(self.idle_ms().into()),
+            TableQuestion::Trackers => TableAnswer::Value(self.trackers().into()),
         }
     }
 
@@ -86,19 +86,19 @@ mod tests {
         let table = Table::new(declaration(10, 1000));
         let key = Key::of(Value::Int(1), KeyType::Ipv4).expect("a key");
         let query = |question, now| table.query(&key, question, now);
-        assert_eq!(query(TableQuestion::Data(GPC0, 0), 0), Answer::NoEntry);
-        assert_eq!(query(TableQuestion::Increment(DataType::Gpc1, 0), 0), Answer::Value(0));
+        assert_eq!(query(TableQuestion::Data(GPC0, 0), 0), TableAnswer::NoEntry);
+        assert_eq!(query(TableQuestion::Increment(DataType::Gpc1, 0), 0), TableAnswer::Value(0));
         assert_eq!(table.used(), 1, "an entry, although there is nothing to count");
-        assert_eq!(query(TableQuestion::Clear(DataType::Gpc1, 0), 0), Answer::NotStored);
-        assert_eq!(query(TableQuestion::Increment(DataType::ConnectionCount, 0), 0), Answer::NotStored);
-        assert_eq!(query(TableQuestion::Increment(GPC0, 0), 0), Answer::Value(1));
-        assert_eq!(query(TableQuestion::Increment(GPC0, 0), 0), Answer::Value(2));
-        assert_eq!(query(TableQuestion::Clear(GPC0, 0), 0), Answer::Value(2));
-        assert_eq!(query(TableQuestion::Data(GPC0, 0), 0), Answer::Value(0));
-        assert_eq!(query(TableQuestion::Data(DataType::SessionCount, 0), 0), Answer::NotStored);
-        assert_eq!(query(TableQuestion::Expires, 400), Answer::Value(600));
-        assert_eq!(query(TableQuestion::Idle, 400), Answer::Value(400));
-        assert_eq!(query(TableQuestion::Trackers, 400), Answer::Value(0));
-        assert_eq!(query(TableQuestion::Expires, 1000), Answer::NoEntry);
+        assert_eq!(query(TableQuestion::Clear(DataType::Gpc1, 0), 0), TableAnswer::NotStored);
+        assert_eq!(query(TableQuestion::Increment(DataType::ConnectionCount, 0), 0), TableAnswer::NotStored);
+        assert_eq!(query(TableQuestion::Increment(GPC0, 0), 0), TableAnswer::Value(1));
+        assert_eq!(query(TableQuestion::Increment(GPC0, 0), 0), TableAnswer::Value(2));
+        assert_eq!(query(TableQuestion::Clear(GPC0, 0), 0), TableAnswer::Value(2));
+        assert_eq!(query(TableQuestion::Data(GPC0, 0), 0), TableAnswer::Value(0));
+        assert_eq!(query(TableQuestion::Data(DataType::SessionCount, 0), 0), TableAnswer::NotStored);
+        assert_eq!(query(TableQuestion::Expires, 400), TableAnswer::Value(600));
+        assert_eq!(query(TableQuestion::Idle, 400), TableAnswer::Value(400));
+        assert_eq!(query(TableQuestion::Trackers, 400), TableAnswer::Value(0));
+        assert_eq!(query(TableQuestion::Expires, 1000), TableAnswer::NoEntry);
     }
 }

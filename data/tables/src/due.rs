@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 ///
 /// It is never later than the work, and may be earlier: an entry that is used lives longer than was known.
 #[derive(Default)]
-pub(crate) struct Due {
+pub(crate) struct DueTime {
     at_ms: AtomicU64,
-    wake: OnceLock<Wake>,
+    wake: OnceLock<WakeCall>,
 }
 
 /// Called when there is work earlier than was known.
-type Wake = Box<dyn Fn() + Send + Sync>;
+type WakeCall = Box<dyn Fn() + Send + Sync>;
 
-impl Due {
+impl DueTime {
     /// When to look.
     pub(crate) fn at(&self) -> u64 {
         self.at_ms.load(SeqCst)
@@ -47,7 +47,7 @@ impl Due {
     }
 }
 
-impl std::fmt::Debug for Due {
+impl std::fmt::Debug for DueTime {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "Due({})", self.at())
     }

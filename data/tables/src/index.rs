@@ -1,6 +1,6 @@
 //! Finding an entry by its key: a hash table that grows and shrinks by one bucket at a time (linear hashing, W. Litwin, 1980).
 //!
-//! Entries of a bucket are a chain through the entries themselves. Each [`Link`] holds the hash of the next entry and
+//! Entries of a bucket are a chain through the entries themselves. Each [`IndexLink`] holds the hash of the next entry and
 //! whether the chain goes on behind it. So a search for a missing key and the division of a chain of one read no entry,
 //! which would cost a cache miss. There are about as many buckets as entries, at most twice as many, so a bucket costs
 //! eight bytes an entry, and no growth ever looks at more than one chain.
@@ -9,7 +9,7 @@ use weir_memory::Pages;
 
 /// The first entry of each bucket.
 #[derive(Debug, Default)]
-pub(crate) struct Index {
+pub(crate) struct BucketIndex {
     /// Two words a bucket.
     blocks: Vec<Pages>,
     /// Blocks without buckets, to be used again or [given back](Self::spare).
@@ -20,7 +20,7 @@ pub(crate) struct Index {
 
 /// The way to an entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct IndexLink {
     /// The slot plus 1; 0 for none.
     pub entry: u32,
     /// The lower bits of the entry's hash, and whether another entry may come behind it.
@@ -30,14 +30,14 @@ pub(crate) struct Link {
 /// Another entry may come behind the one that a link leads to. Without it none does.
 const LEADS_ON: u32 = 1 << 31;
 
-impl Link {
+impl IndexLink {
     /// The bits of a hash in a link: a shard never has more buckets.
     pub(crate) const HASH: u32 = !LEADS_ON;
 
     /// To an entry in front of what `next` leads to.
-    pub(crate) fn to(slot: u32, hash: u32, next: Link) -> Link {
+    pub(crate) fn to(slot: u32, hash: u32, next: IndexLink) -> IndexLink {
         let leads_on = if next.entry == 0 { 0 } else { LEADS_ON };
-        Link { entry: slot + 1, hash: hash & !LEADS_ON | leads_on }
+        IndexLink { entry: slot + 1, hash: hash & !LEADS_ON | leads_on }
     }
 
     /// The entry's slot; `None` at the end.
@@ -64,7 +64,7 @@ const BLOCK: u32 = 1024;
 /// The number of buckets of a new index: a power of two.
 const FIRST: u32 = 16;
 
-impl Index {
+impl BucketIndex {
     /// The bucket of a hash.
     #[inline]
     pub(crate) fn bucket(&self, hash: u32) -> u32 {
@@ -120,10 +120,10 @@ impl Index {
 
     /// Removes the last bucket; returns the one that its entries now belong to, and the way to the first of them. A whole block
     /// less is memory to give back.
-    pub(crate) fn shrink(&mut self) -> (u32, Link) {
+    pub(crate) fn shrink(&mut self) -> (u32, IndexLink) {
         let last = self.buckets - 1;
         let first = self.first(last);
-        self.set_first(last, Link::default());
+        self.set_first(last, IndexLink::default());
         self.buckets = last;
         if last.is_multiple_of(BLOCK) {
             self.spare.extend(self.blocks.pop());
@@ -149,17 +149,17 @@ impl Index {
 
     /// The way to the first entry of a bucket.
     #[inline]
-    pub(crate) fn first(&self, bucket: u32) -> Link {
+    pub(crate) fn first(&self, bucket: u32) -> IndexLink {
         let at = (bucket % BLOCK) as usize * 2;
         match self.blocks.get((bucket / BLOCK) as usize).map(|block| &block[at..at + 2]) {
-            Some(&[entry, hash]) => Link { entry, hash },
-            _ => Link::default(),
+            Some(&[entry, hash]) => IndexLink { entry, hash },
+            _ => IndexLink::default(),
         }
     }
 
     /// Sets the first entry of a bucket.
     #[inline]
-    pub(crate) fn set_first(&mut self, bucket: u32, link: Link) {
+    pub(crate) fn set_first(&mut self, bucket: u32, link: IndexLink) {
         let at = (bucket % BLOCK) as usize * 2;
         let words = &mut self.blocks[(bucket / BLOCK) as usize][at..at + 2];
         (words[0], words[1]) = (link.entry, link.hash);
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_new_bucket_takes_from_one_other_only() {
-        let mut index = Index::default();
+        let mut index = BucketIndex::default();
         assert_eq!(index.grow(), None);
         for _ in 0..1000 {
             let before: Vec<u32> = (0..5000).map(|hash| index.bucket(hash)).collect();
@@ -188,12 +188,12 @@ mod tests {
 
     #[test]
     fn the_last_bucket_goes_where_its_entries_came_from() {
-        let mut index = Index::default();
+        let mut index = BucketIndex::default();
         index.grow();
         let divided: Vec<u32> = (0..3000).filter_map(|_| index.grow()).collect();
         for into in divided.into_iter().rev() {
             let before: Vec<u32> = (0..5000).map(|hash| index.bucket(hash)).collect();
-            assert_eq!(index.shrink(), (into, Link::default()));
+            assert_eq!(index.shrink(), (into, IndexLink::default()));
             for (hash, before) in before.into_iter().enumerate() {
                 let now = index.bucket(hash as u32);
                 assert_eq!(now, if before == index.buckets { into } else { before }, "{hash}");

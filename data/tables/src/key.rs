@@ -11,12 +11,12 @@ use crate::layout::words_of_key;
 /// A key of a table, in the form in which entries store it.
 #[derive(Debug, Clone)]
 pub struct Key {
-    words: Words,
+    words: KeyWords,
 }
 
 /// Short keys need no allocation.
 #[derive(Debug, Clone)]
-enum Words {
+enum KeyWords {
     Short([u32; SHORT], usize),
     Long(Vec<u32>),
 }
@@ -49,18 +49,18 @@ impl Key {
     fn short(words: &[u32]) -> Key {
         let mut room = [0; SHORT];
         room[..words.len()].copy_from_slice(words);
-        Key { words: Words::Short(room, words.len()) }
+        Key { words: KeyWords::Short(room, words.len()) }
     }
 
     /// Bytes packed into words, after their number if the length varies.
     fn packed(words: usize, length: Option<u32>, bytes: &[u8]) -> Key {
         let mut words = match words <= SHORT {
-            true => Words::Short([0; SHORT], words),
-            false => Words::Long(vec![0; words]),
+            true => KeyWords::Short([0; SHORT], words),
+            false => KeyWords::Long(vec![0; words]),
         };
         let room = match &mut words {
-            Words::Short(room, count) => &mut room[..*count],
-            Words::Long(room) => &mut room[..],
+            KeyWords::Short(room, count) => &mut room[..*count],
+            KeyWords::Long(room) => &mut room[..],
         };
         let from = usize::from(length.is_some());
         if let (Some(length), Some(first)) = (length, room.first_mut()) {
@@ -78,8 +78,8 @@ impl Key {
     #[inline]
     pub(crate) fn words(&self) -> &[u32] {
         match &self.words {
-            Words::Short(room, count) => &room[..*count],
-            Words::Long(room) => room,
+            KeyWords::Short(room, count) => &room[..*count],
+            KeyWords::Long(room) => room,
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) mod header {
 
 /// Offsets of the words of an entry.
 #[derive(Debug, Clone)]
-pub struct Layout {
+pub struct EntryLayout {
     /// Number of words of the key.
     pub(crate) key_words: usize,
     /// Number of words of a whole entry.
@@ -74,14 +74,14 @@ pub(crate) fn words_of_key(kind: KeyType) -> usize {
     }
 }
 
-impl Layout {
+impl EntryLayout {
     /// The layout of a declared table.
-    pub fn of(declaration: &Declaration) -> Layout {
-        Layout::with_shares(declaration, 0)
+    pub fn of(declaration: &Declaration) -> EntryLayout {
+        EntryLayout::with_shares(declaration, 0)
     }
 
     /// The same, with room for `shares` shares of other instances. Sums come last, so that a share is one run of words.
-    pub(crate) fn with_shares(declaration: &Declaration, shares: usize) -> Layout {
+    pub(crate) fn with_shares(declaration: &Declaration, shares: usize) -> EntryLayout {
         let key_words = words_of_key(declaration.key);
         let mut slots = [FieldSlot::default(); DataType::ALL.len()];
         let mut declared = 0;
@@ -110,7 +110,7 @@ impl Layout {
         }
         let share_words = end - sums_at;
         let bytes_rate_factor = declaration.bytes_rate_factor.max(1);
-        Layout {
+        EntryLayout {
             key_words,
             stride: end + shares * share_words,
             shares,
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn an_entry_stores_exactly_the_declared_data() {
         let mut declaration = fixture::declaration(10, 0);
-        let layout = Layout::of(&declaration);
+        let layout = EntryLayout::of(&declaration);
         assert_eq!(layout.stride, header::WORDS + 1 + 1 + 3);
         assert_eq!(layout.slot(DataType::Gpc0, 0), Some((header::WORDS + 1, 0)));
         assert_eq!(layout.slot(DataType::RequestRate, 0), Some((header::WORDS + 2, 10_000)));
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(layout.slot(DataType::Gpc1, 0), None);
         declaration.key = KeyType::Text(5);
         declaration.stored.push(Stored { data: DataType::GpcRate, elements: 3, period_ms: 5 });
-        let layout = Layout::of(&declaration);
+        let layout = EntryLayout::of(&declaration);
         assert_eq!(layout.stride, header::WORDS + 3 + 1 + 3 + 9);
         assert_eq!(layout.slot(DataType::GpcRate, 2), Some((layout.stride - 3, 5)));
         assert_eq!(layout.slot(DataType::Gpc0Rate, 0), layout.slot(DataType::GpcRate, 0), "it stands in");
@@ -198,13 +198,13 @@ mod tests {
         assert_eq!((layout.period_ms(DataType::GpcRate), layout.period_ms(DataType::Gpc1Rate)), (5, 0));
         assert_eq!(layout.slot(DataType::Gpc0, 0), Some((header::WORDS + 3, 0)), "declared by itself");
         declaration.stored[2].elements = 1;
-        assert_eq!(Layout::of(&declaration).slot(DataType::Gpc1Rate, 0), None, "the array is too short");
+        assert_eq!(EntryLayout::of(&declaration).slot(DataType::Gpc1Rate, 0), None, "the array is too short");
     }
 
     #[test]
     fn an_address_with_one_rate_takes_forty_four_bytes() {
         let mut declaration = fixture::declaration(10, 0);
         declaration.stored.remove(0);
-        assert_eq!(Layout::of(&declaration).stride * size_of::<u32>(), 44);
+        assert_eq!(EntryLayout::of(&declaration).stride * size_of::<u32>(), 44);
     }
 }

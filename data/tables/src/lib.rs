@@ -3,7 +3,7 @@
 //! A [`Table`] is declared once ([`Declaration`]): the type of its keys, how many entries fit, how long one lives, which
 //! data each has. It is split into shards, each with its own lock, index and entries, so that workers that count different
 //! keys do not contend. An entry is a run of 32-bit words in its shard: its links, its key, and the declared data, nothing
-//! else ([`Layout`]). An [`EntryKey`] refers to a tracked entry, which neither expires nor is purged. A lock is held for
+//! else ([`EntryLayout`]). An [`EntryKey`] refers to a tracked entry, which neither expires nor is purged. A lock is held for
 //! one access to one entry, never during a wait.
 //!
 //! No operation is proportional to the table: an index grows by one bucket with each new entry and shrinks by two with each that goes,
@@ -38,10 +38,10 @@ mod table;
 
 pub use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored, TableQuestion};
 
-pub use answer::Answer;
+pub use answer::TableAnswer;
 pub use key::Key;
-pub use layout::Layout;
+pub use layout::EntryLayout;
 pub use rate::RateParts;
-pub use row::Row;
+pub use row::LockedEntry;
 pub use shares::{Share, ShareValue};
-pub use table::{Cursor, EntryKey, Position, Removed, Table};
+pub use table::{EntryKey, EntryPosition, Removal, Table, TableCursor};

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Names, each with its number from 1.
 ///
-/// Names are never removed: there are as many as servers were ever named, at most [`Names::MAX`].
+/// Names are never removed: there are as many as servers were ever named, at most [`NumberedNames::MAX`].
 #[derive(Debug, Default)]
-pub(crate) struct Names(Mutex<Vec<Arc<str>>>);
+pub(crate) struct NumberedNames(Mutex<Vec<Arc<str>>>);
 
-impl Names {
+impl NumberedNames {
     /// The limit of names; further ones get the number 0.
     pub(crate) const MAX: usize = 65_536;
 
@@ -17,7 +17,7 @@ impl Names {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = names.iter().position(|known| **known == *name);
         let position = found.or_else(|| {
-            (names.len() < Names::MAX).then(|| {
+            (names.len() < NumberedNames::MAX).then(|| {
                 names.push(name.into());
                 names.len() - 1
             })
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn a_name_keeps_its_number() {
-        let names = Names::default();
+        let names = NumberedNames::default();
         let (first, second) = (names.number("a"), names.number("b"));
         assert_eq!((first, second, names.number("a")), (1, 2, 1));
         assert_eq!(names.name(2).as_deref(), Some("b"));

@@ -9,7 +9,7 @@
 
 /// A rate, as stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Rate {
+pub(crate) struct StoredRate {
     began: u32,
     current: u32,
     previous: u32,
@@ -25,13 +25,15 @@ pub struct RateParts {
     pub previous: u32,
 }
 
-impl Rate {
+impl StoredRate {
     /// Decodes the stored words.
     #[inline]
-    pub(crate) fn load(words: &[u32]) -> Rate {
+    pub(crate) fn load(words: &[u32]) -> StoredRate {
         match words {
-            [began, current, previous, ..] => Rate { began: *began, current: *current, previous: *previous },
-            _ => Rate::default(),
+            [began, current, previous, ..] => {
+                StoredRate { began: *began, current: *current, previous: *previous }
+            }
+            _ => StoredRate::default(),
         }
     }
 
@@ -45,18 +47,18 @@ impl Rate {
 
     /// Adds `events` events at time `now`.
     #[inline]
-    pub(crate) fn add(self, period_ms: u32, now: u32, events: u32) -> Rate {
+    pub(crate) fn add(self, period_ms: u32, now: u32, events: u32) -> StoredRate {
         let rate = self.at(period_ms, now);
-        Rate { current: rate.current.saturating_add(events), ..rate }
+        StoredRate { current: rate.current.saturating_add(events), ..rate }
     }
 
     /// A rate with this many events in the previous period, and none in the current one.
-    pub(crate) fn of(now: u32, events: u32) -> Rate {
-        Rate { began: now, current: 0, previous: events }
+    pub(crate) fn of(now: u32, events: u32) -> StoredRate {
+        StoredRate { began: now, current: 0, previous: events }
     }
 
     /// Both rates as one, which reads now as both together do, or as one more. Its period is that of the one that began last.
-    pub(crate) fn merged(self, other: Rate, period_ms: u32, now: u32) -> Rate {
+    pub(crate) fn merged(self, other: StoredRate, period_ms: u32, now: u32) -> StoredRate {
         let (one, other) = (self.at(period_ms, now), other.at(period_ms, now));
         // An empty rate takes the period of the other one.
         for (empty, rate) in [(one, other), (other, one)] {
@@ -64,11 +66,11 @@ impl Rate {
                 return rate;
             }
         }
-        let left = |rate: Rate| period_ms.saturating_sub(now.wrapping_sub(rate.began));
+        let left = |rate: StoredRate| period_ms.saturating_sub(now.wrapping_sub(rate.began));
         let (newer, older) = if left(one) >= left(other) { (one, other) } else { (other, one) };
         // The rest of the older one's previous period is spread over the longer rest of the newer one's.
         let faded = (u64::from(older.previous) * u64::from(left(older))).div_ceil(left(newer).max(1).into());
-        Rate {
+        StoredRate {
             began: newer.began,
             current: newer.current.saturating_add(older.current),
             previous: newer.previous.saturating_add(faded as u32),
@@ -76,13 +78,13 @@ impl Rate {
     }
 
     /// The rate without `events` of the events that it reads now: the older ones go first.
-    pub(crate) fn without(self, events: u32, period_ms: u32, now: u32) -> Rate {
+    pub(crate) fn without(self, events: u32, period_ms: u32, now: u32) -> StoredRate {
         let rate = self.at(period_ms, now);
         let rest = self.read(period_ms, now).saturating_sub(events);
         let current = rate.current.min(rest);
         let left = period_ms.saturating_sub(now.wrapping_sub(rate.began));
         let previous = (u64::from(rest - current) * u64::from(period_ms)).div_ceil(left.max(1).into());
-        Rate { began: rate.began, current, previous: u32::try_from(previous).unwrap_or(u32::MAX) }
+        StoredRate { began: rate.began, current, previous: u32::try_from(previous).unwrap_or(u32::MAX) }
     }
 
     /// Its parts, to send to other instances.
@@ -91,8 +93,8 @@ impl Rate {
     }
 
     /// A rate from received parts. A period that began longer ago than the clock can represent is over, and so is the next.
-    pub(crate) fn from_parts(parts: RateParts, now: u32) -> Rate {
-        Rate { began: now.wrapping_sub(parts.age_ms), current: parts.current, previous: parts.previous }
+    pub(crate) fn from_parts(parts: RateParts, now: u32) -> StoredRate {
+        StoredRate { began: now.wrapping_sub(parts.age_ms), current: parts.current, previous: parts.previous }
     }
 
     /// Events in the period that ends now.
@@ -110,14 +112,14 @@ impl Rate {
 
     /// The counts at time `now`, after any number of periods.
     #[inline]
-    fn at(self, period_ms: u32, now: u32) -> Rate {
+    fn at(self, period_ms: u32, now: u32) -> StoredRate {
         let elapsed = now.wrapping_sub(self.began);
         if elapsed < period_ms {
             self
         } else if elapsed - period_ms < period_ms {
-            Rate { began: self.began.wrapping_add(period_ms), current: 0, previous: self.current }
+            StoredRate { began: self.began.wrapping_add(period_ms), current: 0, previous: self.current }
         } else {
-            Rate { began: now, current: 0, previous: 0 }
+            StoredRate { began: now, current: 0, previous: 0 }
         }
     }
 }
@@ -130,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_reading_fades_over_the_next_period() {
-        let rate = Rate::default().add(PERIOD, 50_000, 8);
+        let rate = StoredRate::default().add(PERIOD, 50_000, 8);
         let readings =
             [50_000, 59_999, 60_000, 62_500, 65_000, 69_999, 70_000].map(|now| rate.read(PERIOD, now));
         assert_eq!(readings, [8, 8, 8, 6, 4, 0, 0]);
@@ -138,13 +140,13 @@ mod tests {
 
     #[test]
     fn a_single_event_counts_until_its_share_is_gone() {
-        let rate = Rate::default().add(PERIOD, 50_000, 1);
+        let rate = StoredRate::default().add(PERIOD, 50_000, 1);
         assert_eq!([60_000, 69_999, 70_000].map(|now| rate.read(PERIOD, now)), [1, 1, 0]);
     }
 
     #[test]
     fn events_of_both_periods_add_up() {
-        let rate = Rate::default().add(PERIOD, 50_000, 10).add(PERIOD, 62_000, 5);
+        let rate = StoredRate::default().add(PERIOD, 50_000, 10).add(PERIOD, 62_000, 5);
         assert_eq!(rate.read(PERIOD, 62_000), 13);
         assert_eq!(rate.read(PERIOD, 65_000), 10);
         assert_eq!(rate.read(PERIOD, 75_000), 2, "the older events are gone");
@@ -152,21 +154,21 @@ mod tests {
 
     #[test]
     fn two_rates_read_as_one() {
-        let older = Rate::default().add(PERIOD, 50_000, 10).add(PERIOD, 61_000, 4);
-        let newer = Rate::default().add(PERIOD, 56_000, 100).add(PERIOD, 67_000, 7);
+        let older = StoredRate::default().add(PERIOD, 50_000, 10).add(PERIOD, 61_000, 4);
+        let newer = StoredRate::default().add(PERIOD, 56_000, 100).add(PERIOD, 67_000, 7);
         for now in [68_000, 69_999] {
             let sum = older.read(PERIOD, now) + newer.read(PERIOD, now);
             let merged = older.merged(newer, PERIOD, now);
             assert!((sum..=sum + 1).contains(&merged.read(PERIOD, now)), "{now}: {merged:?}");
             assert_eq!(newer.merged(older, PERIOD, now), merged, "{now}");
         }
-        assert_eq!(older.merged(Rate::default(), PERIOD, 65_000), older);
-        assert_eq!(Rate::default().merged(older, PERIOD, 65_000), older);
+        assert_eq!(older.merged(StoredRate::default(), PERIOD, 65_000), older);
+        assert_eq!(StoredRate::default().merged(older, PERIOD, 65_000), older);
     }
 
     #[test]
     fn without_subtracts_events_of_others() {
-        let rate = Rate::default().add(PERIOD, 50_000, 10).add(PERIOD, 62_000, 5);
+        let rate = StoredRate::default().add(PERIOD, 50_000, 10).add(PERIOD, 62_000, 5);
         for (events, left) in [(0, 13), (1, 12), (8, 5), (10, 3), (13, 0), (100, 0)] {
             assert_eq!(rate.without(events, PERIOD, 62_000).read(PERIOD, 62_000), left, "{events}");
         }
@@ -179,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_clock_may_wrap() {
-        let rate = Rate::default().add(PERIOD, u32::MAX - 4_999, 10);
+        let rate = StoredRate::default().add(PERIOD, u32::MAX - 4_999, 10);
         assert_eq!(rate.read(PERIOD, 4_000), 10);
         assert_eq!(rate.add(PERIOD, 5_000, 2).read(PERIOD, 10_000), 7);
     }

@@ -6,16 +6,16 @@ use weir_expr::Value;
 use weir_expr::table::{DataKind, DataType, KeyType};
 
 use crate::key::value_of;
-use crate::layout::{Layout, header};
-use crate::names::Names;
-use crate::rate::{Rate, RateParts};
+use crate::layout::{EntryLayout, header};
+use crate::names::NumberedNames;
+use crate::rate::{RateParts, StoredRate};
 
 /// An entry of a table, while its data is read and changed.
 #[derive(Debug)]
-pub struct Row<'s> {
+pub struct LockedEntry<'s> {
     pub(crate) words: &'s mut [u32],
-    pub(crate) layout: &'s Layout,
-    pub(crate) names: &'s Names,
+    pub(crate) layout: &'s EntryLayout,
+    pub(crate) names: &'s NumberedNames,
     pub(crate) key: KeyType,
     /// The current time: the low 32 bits of milliseconds.
     pub(crate) now: u32,
@@ -25,7 +25,7 @@ pub struct Row<'s> {
     pub(crate) is_changed: bool,
 }
 
-impl Row<'_> {
+impl LockedEntry<'_> {
     /// Its key, as a value.
     pub fn key(&self) -> Value<'static> {
         value_of(&self.words[header::WORDS..header::WORDS + self.layout.key_words], self.key)
@@ -63,7 +63,7 @@ impl Row<'_> {
         match data.kind() {
             DataKind::Plain | DataKind::Count | DataKind::Name => words[0].into(),
             DataKind::LongCount => u64::from(words[0]) | u64::from(words[1]) << 32,
-            DataKind::Rate => Rate::load(words).read(period_ms, self.now).into(),
+            DataKind::Rate => StoredRate::load(words).read(period_ms, self.now).into(),
         }
     }
 
@@ -86,7 +86,7 @@ impl Row<'_> {
         match data.kind() {
             DataKind::Plain | DataKind::Count | DataKind::Name => words[0] = value as u32,
             DataKind::LongCount => (words[0], words[1]) = (value as u32, (value >> 32) as u32),
-            DataKind::Rate => Rate::of(now, value as u32).store(words),
+            DataKind::Rate => StoredRate::of(now, value as u32).store(words),
         }
         true
     }
@@ -119,7 +119,7 @@ impl Row<'_> {
                     false => amount,
                 };
                 let events = u32::try_from(blocks).unwrap_or(u32::MAX);
-                Rate::load(words).add(period_ms, self.now, events).store(words);
+                StoredRate::load(words).add(period_ms, self.now, events).store(words);
             }
         }
     }
@@ -130,14 +130,14 @@ impl Row<'_> {
         if self.is_sum(data) {
             return Some(self.merged_rate(at, period_ms, None).parts(self.now));
         }
-        Some(Rate::load(&self.words[at..]).parts(self.now))
+        Some(StoredRate::load(&self.words[at..]).parts(self.now))
     }
 
     /// Sets a rate to these parts, if it is stored.
     pub fn set_rate(&mut self, data: DataType, element: u16, parts: RateParts) {
         if let Some((at, _)) = self.layout.slot(data, element) {
             self.is_changed = true;
-            Rate::from_parts(parts, self.now).store(&mut self.words[at..]);
+            StoredRate::from_parts(parts, self.now).store(&mut self.words[at..]);
         }
     }
 

@@ -8,16 +8,16 @@ use weir_memory::Pages;
 
 use crate::ages::Ages;
 use crate::changes::Changes;
-use crate::due::Due;
-use crate::index::{Index, Link};
-use crate::layout::{Layout, header};
+use crate::due::DueTime;
+use crate::index::{BucketIndex, IndexLink};
+use crate::layout::{EntryLayout, header};
 use crate::slots::Slots;
 
 /// The entries of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
     pub slots: Slots,
-    index: Index,
+    index: BucketIndex,
     ages: Ages,
     /// The number of entries.
     count: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Shard {
     /// Changes to send to other instances; `None` if the table is not shared.
     changes: Option<Box<Changes>>,
     /// When the table has work.
-    due: Arc<Due>,
+    due: Arc<DueTime>,
 }
 
 /// So many buckets go at most with each entry, so that there are never more than twice as many as entries.
@@ -34,15 +34,15 @@ const MERGED_PER_ENTRY: u32 = 2;
 
 /// A shard's parameters from its table.
 #[derive(Clone, Copy)]
-pub(crate) struct Rules<'t> {
-    pub layout: &'t Layout,
+pub(crate) struct ShardRules<'t> {
+    pub layout: &'t EntryLayout,
     /// How long an entry lives; 0 for as long as there is room.
     pub expire_ms: u32,
     /// How keys are hashed.
     pub hasher: &'t RandomState,
 }
 
-impl Rules<'_> {
+impl ShardRules<'_> {
     /// The hash of a key's words: the shard sees the lower half.
     pub(crate) fn hash(self, words: &[u32]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
@@ -53,17 +53,17 @@ impl Rules<'_> {
 
 impl Shard {
     /// An empty shard of a table.
-    pub(crate) fn new(due: &Arc<Due>) -> Shard {
+    pub(crate) fn new(due: &Arc<DueTime>) -> Shard {
         Shard { due: Arc::clone(due), ..Shard::default() }
     }
 
     /// An empty shard that records changes for this many audiences.
-    pub(crate) fn shared(due: &Arc<Due>, audiences: usize) -> Shard {
+    pub(crate) fn shared(due: &Arc<DueTime>, audiences: usize) -> Shard {
         Shard { changes: Some(Box::new(Changes::new(audiences))), ..Shard::new(due) }
     }
 
     /// In how many milliseconds the oldest entry that is not tracked expires; `None` without one.
-    pub(crate) fn expires_in(&self, now: u32, rules: Rules<'_>) -> Option<u32> {
+    pub(crate) fn expires_in(&self, now: u32, rules: ShardRules<'_>) -> Option<u32> {
         let words = self.slots.get(self.ages.oldest()?, rules.layout.stride);
         Some((words[header::EXPIRES].wrapping_sub(now) as i32).max(0) as u32)
     }
@@ -80,7 +80,7 @@ impl Shard {
     }
 
     /// Sets when an entry expires, without counting as a use.
-    pub(crate) fn expire_at(&mut self, slot: u32, at: u32, rules: Rules<'_>) {
+    pub(crate) fn expire_at(&mut self, slot: u32, at: u32, rules: ShardRules<'_>) {
         self.slots.get_mut(slot, rules.layout.stride)[header::EXPIRES] = at;
     }
 
@@ -96,19 +96,19 @@ impl Shard {
 
     /// The generation of the entry in a slot; 0 for none.
     #[inline]
-    pub(crate) fn generation(&self, slot: u32, rules: Rules<'_>) -> u32 {
+    pub(crate) fn generation(&self, slot: u32, rules: ShardRules<'_>) -> u32 {
         self.slots.generation(slot, rules.layout.stride)
     }
 
     /// The words of an entry.
     #[inline]
-    pub(crate) fn words(&mut self, slot: u32, rules: Rules<'_>) -> &mut [u32] {
+    pub(crate) fn words(&mut self, slot: u32, rules: ShardRules<'_>) -> &mut [u32] {
         self.slots.get_mut(slot, rules.layout.stride)
     }
 
     /// The entry of a key, unless it has expired. An expired one is removed.
     #[inline]
-    pub(crate) fn find(&mut self, key: &[u32], hash: u32, now: u32, rules: Rules<'_>) -> Option<u32> {
+    pub(crate) fn find(&mut self, key: &[u32], hash: u32, now: u32, rules: ShardRules<'_>) -> Option<u32> {
         let stride = rules.layout.stride;
         let mut link = self.index.first(self.index_bucket(hash)?);
         while let Some(slot) = link.slot() {
@@ -135,7 +135,7 @@ impl Shard {
     }
 
     /// Adds an entry for a new key; `None` without memory for it. Right after the removal of an entry there is memory.
-    pub(crate) fn insert(&mut self, key: &[u32], hash: u32, now: u32, rules: Rules<'_>) -> Option<u32> {
+    pub(crate) fn insert(&mut self, key: &[u32], hash: u32, now: u32, rules: ShardRules<'_>) -> Option<u32> {
         if self.index.is_full(self.count) {
             self.divide_a_bucket(rules);
         }
@@ -153,7 +153,7 @@ impl Shard {
         self.generation = self.generation.checked_add(1).unwrap_or(1);
         let bucket = self.index.bucket(hash);
         let next = self.index.first(bucket);
-        self.index.set_first(bucket, Link::to(slot, hash, next));
+        self.index.set_first(bucket, IndexLink::to(slot, hash, next));
         self.slots.set_next(slot, stride, next);
         let words = self.slots.get_mut(slot, stride);
         words[header::GENERATION] = self.generation;
@@ -165,7 +165,7 @@ impl Shard {
     }
 
     /// Removes an untracked entry.
-    pub(crate) fn remove(&mut self, slot: u32, rules: Rules<'_>) {
+    pub(crate) fn remove(&mut self, slot: u32, rules: ShardRules<'_>) {
         let stride = rules.layout.stride;
         debug_assert_eq!(self.slots.get(slot, stride)[header::TRACKERS], 0, "a tracked entry stays");
         self.ages.remove(&mut self.slots, stride, slot);
@@ -192,19 +192,19 @@ impl Shard {
     fn merge_a_bucket(&mut self, stride: usize) {
         let (into, mut link) = self.index.shrink();
         while let Some(slot) = link.slot() {
-            let next = if link.leads_on() { self.slots.next(slot, stride) } else { Link::default() };
+            let next = if link.leads_on() { self.slots.next(slot, stride) } else { IndexLink::default() };
             let first = self.index.first(into);
             if link.leads_on() || first.slot().is_some() {
                 self.slots.set_next(slot, stride, first);
             }
-            self.index.set_first(into, Link::to(slot, link.hash, first));
+            self.index.set_first(into, IndexLink::to(slot, link.hash, first));
             link = next;
         }
     }
 
     /// Records that an entry is used now.
     #[inline]
-    pub(crate) fn touch(&mut self, slot: u32, now: u32, rules: Rules<'_>) {
+    pub(crate) fn touch(&mut self, slot: u32, now: u32, rules: ShardRules<'_>) {
         let stride = rules.layout.stride;
         let words = self.slots.get_mut(slot, stride);
         words[header::EXPIRES] = now.wrapping_add(rules.expire_ms);
@@ -216,7 +216,7 @@ impl Shard {
 
     /// Adds a tracking reference to the entry.
     #[inline]
-    pub(crate) fn track(&mut self, slot: u32, now: u32, rules: Rules<'_>) {
+    pub(crate) fn track(&mut self, slot: u32, now: u32, rules: ShardRules<'_>) {
         let stride = rules.layout.stride;
         let words = self.slots.get_mut(slot, stride);
         words[header::EXPIRES] = now.wrapping_add(rules.expire_ms);
@@ -228,7 +228,7 @@ impl Shard {
 
     /// Removes a tracking reference.
     #[inline]
-    pub(crate) fn untrack(&mut self, slot: u32, now: u32, rules: Rules<'_>) {
+    pub(crate) fn untrack(&mut self, slot: u32, now: u32, rules: ShardRules<'_>) {
         let stride = rules.layout.stride;
         let words = self.slots.get_mut(slot, stride);
         words[header::EXPIRES] = now.wrapping_add(rules.expire_ms);
@@ -239,14 +239,14 @@ impl Shard {
     }
 
     /// Removes the oldest entry that is not tracked; false if all are tracked.
-    pub(crate) fn evict(&mut self, rules: Rules<'_>) -> bool {
+    pub(crate) fn evict(&mut self, rules: ShardRules<'_>) -> bool {
         let Some(oldest) = self.ages.oldest() else { return false };
         self.remove(oldest, rules);
         true
     }
 
     /// Removes expired entries, at most `budget`; returns their number.
-    pub(crate) fn expire(&mut self, now: u32, budget: u32, rules: Rules<'_>) -> u32 {
+    pub(crate) fn expire(&mut self, now: u32, budget: u32, rules: ShardRules<'_>) -> u32 {
         let mut gone = 0;
         while gone < budget
             && let Some(oldest) = self.ages.oldest()
@@ -268,7 +268,7 @@ impl Shard {
         spare
     }
 
-    fn hash_of(&self, slot: u32, rules: Rules<'_>) -> u32 {
+    fn hash_of(&self, slot: u32, rules: ShardRules<'_>) -> u32 {
         let words = self.slots.get(slot, rules.layout.stride);
         rules.hash(&words[header::WORDS..header::WORDS + rules.layout.key_words]) as u32
     }
@@ -292,27 +292,27 @@ impl Shard {
     }
 
     /// Adds a bucket to the index, and divides one chain.
-    fn divide_a_bucket(&mut self, rules: Rules<'_>) {
+    fn divide_a_bucket(&mut self, rules: ShardRules<'_>) {
         let Some(divided) = self.index.grow() else { return };
         let stride = rules.layout.stride;
         let mut link = self.index.first(divided);
-        self.index.set_first(divided, Link::default());
+        self.index.set_first(divided, IndexLink::default());
         while let Some(slot) = link.slot() {
             let hash = link.hash;
-            let bucket = self.index.bucket(hash & Link::HASH);
+            let bucket = self.index.bucket(hash & IndexLink::HASH);
             let first = self.index.first(bucket);
-            let next = if link.leads_on() { self.slots.next(slot, stride) } else { Link::default() };
+            let next = if link.leads_on() { self.slots.next(slot, stride) } else { IndexLink::default() };
             if link.leads_on() || first.slot().is_some() {
                 self.slots.set_next(slot, stride, first);
             }
-            self.index.set_first(bucket, Link::to(slot, hash, first));
+            self.index.set_first(bucket, IndexLink::to(slot, hash, first));
             link = next;
         }
     }
 
     /// Checks that every entry is found by its key, is counted once, and is in the list of ages unless it is tracked.
     #[cfg(test)]
-    pub(crate) fn check_invariants(&mut self, rules: Rules<'_>) {
+    pub(crate) fn check_invariants(&mut self, rules: ShardRules<'_>) {
         let stride = rules.layout.stride;
         let (mut used, mut untracked) = (0, 0);
         for slot in 0..self.slots.len() {
@@ -346,7 +346,7 @@ impl Shard {
 
 /// Whether an entry has expired. A tracked one has not.
 #[inline]
-fn is_expired(words: &[u32], now: u32, rules: Rules<'_>) -> bool {
+fn is_expired(words: &[u32], now: u32, rules: ShardRules<'_>) -> bool {
     rules.expire_ms != 0
         && words[header::TRACKERS] == 0
         && words[header::EXPIRES].wrapping_sub(now) as i32 <= 0

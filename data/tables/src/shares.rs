@@ -15,8 +15,8 @@
 
 use weir_expr::table::{DataKind, DataType};
 
-use crate::rate::{Rate, RateParts};
-use crate::row::Row;
+use crate::rate::{RateParts, StoredRate};
+use crate::row::LockedEntry;
 
 /// The owner of a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum ShareValue {
     Rate(RateParts),
 }
 
-impl Row<'_> {
+impl LockedEntry<'_> {
     /// The number of a share in the entry; `None` if the entry does not have it.
     fn share_number(&self, share: Share) -> Option<usize> {
         let former = self.layout.shares;
@@ -72,17 +72,17 @@ impl Row<'_> {
     fn sum_without(&self, data: DataType, at: usize, period_ms: u32, without: Option<usize>) -> i64 {
         let numbers = (0..=self.layout.shares).filter(|number| Some(*number) != without);
         let values = numbers.map(|number| match data.kind() {
-            DataKind::Rate => Rate::load(self.in_share(at, number)).read(period_ms, self.now).into(),
+            DataKind::Rate => StoredRate::load(self.in_share(at, number)).read(period_ms, self.now).into(),
             _ => self.count_in(data, at, number),
         });
         values.fold(0, i64::saturating_add)
     }
 
     /// The rates of all shares except `without`, as one.
-    pub(crate) fn merged_rate(&self, at: usize, period_ms: u32, without: Option<usize>) -> Rate {
+    pub(crate) fn merged_rate(&self, at: usize, period_ms: u32, without: Option<usize>) -> StoredRate {
         let numbers = (0..=self.layout.shares).filter(|number| Some(*number) != without);
-        let rates = numbers.map(|number| Rate::load(self.in_share(at, number)));
-        rates.fold(Rate::default(), |all, rate| all.merged(rate, period_ms, self.now))
+        let rates = numbers.map(|number| StoredRate::load(self.in_share(at, number)));
+        rates.fold(StoredRate::default(), |all, rate| all.merged(rate, period_ms, self.now))
     }
 
     /// The sum of all shares, at least 0.
@@ -98,7 +98,7 @@ impl Row<'_> {
         let others = self.sum_without(data, at, period_ms, Some(number));
         let missing = i64::try_from(value).unwrap_or(i64::MAX).saturating_sub(others);
         if data.kind() == DataKind::Rate {
-            let rate = Rate::of(self.now, u32::try_from(missing.max(0)).unwrap_or(u32::MAX));
+            let rate = StoredRate::of(self.now, u32::try_from(missing.max(0)).unwrap_or(u32::MAX));
             rate.store(&mut self.words[at + number * self.layout.share_words..]);
         } else {
             self.put_count(data, at, number, missing);
@@ -129,7 +129,7 @@ impl Row<'_> {
         let former = (share == Share::Own).then_some(self.layout.shares);
         Some(match data.kind() {
             DataKind::Rate => {
-                let rate = |number| Rate::load(self.in_share(at, number));
+                let rate = |number| StoredRate::load(self.in_share(at, number));
                 let own = rate(number);
                 let both = former.map_or(own, |former| own.merged(rate(former), period_ms, self.now));
                 ShareValue::Rate(both.parts(self.now))
@@ -152,7 +152,7 @@ impl Row<'_> {
         let Some(number) = self.share_number(share) else { return };
         match (data.kind(), value) {
             (DataKind::Rate, ShareValue::Rate(parts)) => {
-                let rate = Rate::from_parts(parts, self.now);
+                let rate = StoredRate::from_parts(parts, self.now);
                 rate.store(&mut self.words[at + number * self.layout.share_words..]);
             }
             (DataKind::LongCount, ShareValue::Count(count)) => self.put_count(data, at, number, count as i64),
@@ -175,7 +175,7 @@ impl Row<'_> {
                 self.set_sum(data, at, period_ms, value.max(others), number);
             }
             (DataKind::Rate, ShareValue::Rate(parts)) => {
-                let stored = Rate::from_parts(parts, self.now);
+                let stored = StoredRate::from_parts(parts, self.now);
                 let rest = stored.without(u32::try_from(others).unwrap_or(u32::MAX), period_ms, self.now);
                 rest.store(&mut self.words[at + number * self.layout.share_words..]);
             }
@@ -199,7 +199,7 @@ mod tests {
     const RATE: DataType = DataType::RequestRate;
 
     /// A table that counts with two others.
-    fn with_row<R>(then: impl FnOnce(&mut Row<'_>) -> R) -> R {
+    fn with_row<R>(then: impl FnOnce(&mut LockedEntry<'_>) -> R) -> R {
         let mut declaration: Declaration = declaration(10, 60_000);
         let stored = |data| Stored { data, elements: 1, period_ms: 0 };
         declaration.stored.extend([

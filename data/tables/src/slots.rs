@@ -3,16 +3,16 @@
 
 use weir_memory::Pages;
 
-use crate::index::Link;
+use crate::index::IndexLink;
 use crate::layout::header;
 
 /// Slots for entries of one size.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    blocks: Vec<Block>,
+    blocks: Vec<SlotBlock>,
     /// Blocks with memory that have free slots.
-    roomy: Numbers,
-    bare: Numbers,
+    roomy: BlockSet,
+    bare: BlockSet,
     /// Memory that no entry is in, to be used again or [given back](Self::spare).
     spare: Vec<Pages>,
     /// A block has two to the power of this many slots.
@@ -23,7 +23,7 @@ pub(crate) struct Slots {
 
 /// Slots of neighbouring numbers.
 #[derive(Debug, Default)]
-struct Block {
+struct SlotBlock {
     /// Their words; none while no entry is in it.
     words: Pages,
     /// The number of entries.
@@ -36,13 +36,13 @@ struct Block {
 
 /// A set of the numbers of blocks.
 #[derive(Debug, Default)]
-struct Numbers {
+struct BlockSet {
     words: Vec<u64>,
     /// Words before this one are 0.
     from: usize,
 }
 
-impl Numbers {
+impl BlockSet {
     fn insert(&mut self, number: usize) {
         let word = number / 64;
         if word >= self.words.len() {
@@ -143,7 +143,7 @@ impl Slots {
             }
             None => Pages::new(stride << self.bits)?,
         };
-        let block = Block { words, ..Block::default() };
+        let block = SlotBlock { words, ..SlotBlock::default() };
         let number = match bare {
             Some(number) => {
                 self.bare.remove(number);
@@ -237,14 +237,14 @@ impl Slots {
 
     /// The way to the next entry of an entry's bucket.
     #[inline]
-    pub(crate) fn next(&self, slot: u32, stride: usize) -> Link {
+    pub(crate) fn next(&self, slot: u32, stride: usize) -> IndexLink {
         let words = self.get(slot, stride);
-        Link { entry: words[header::NEXT], hash: words[header::NEXT_HASH] }
+        IndexLink { entry: words[header::NEXT], hash: words[header::NEXT_HASH] }
     }
 
     /// Replaces it.
     #[inline]
-    pub(crate) fn set_next(&mut self, slot: u32, stride: usize, link: Link) {
+    pub(crate) fn set_next(&mut self, slot: u32, stride: usize, link: IndexLink) {
         let words = self.get_mut(slot, stride);
         (words[header::NEXT], words[header::NEXT_HASH]) = (link.entry, link.hash);
     }
@@ -273,7 +273,7 @@ mod tests {
         // All other numbers belong to blocks that are full.
         let blocks = MOST_SLOTS >> slots.bits;
         slots.roomy.remove(0);
-        slots.blocks.resize_with(blocks, Block::default);
+        slots.blocks.resize_with(blocks, SlotBlock::default);
         assert_eq!(slots.take(STRIDE), None);
         slots.bare.insert(blocks - 1);
         let last = slots.take(STRIDE).expect("a block of no entries");

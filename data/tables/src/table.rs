@@ -5,22 +5,22 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use foldhash::quality::RandomState;
 
-use crate::due::Due;
+use crate::due::DueTime;
 use crate::key::Key;
-use crate::layout::{Layout, header};
-use crate::names::Names;
-use crate::row::Row;
-use crate::shard::{Rules, Shard};
+use crate::layout::{EntryLayout, header};
+use crate::names::NumberedNames;
+use crate::row::LockedEntry;
+use crate::shard::{Shard, ShardRules};
 use weir_expr::table::Declaration;
 
 /// A stick-table.
 ///
-/// Times are milliseconds of one monotonic clock. A closure that accesses an entry gets a [`Row`] while its shard is locked: it must
-/// be short, and must not access the same table again.
+/// Times are milliseconds of one monotonic clock. A closure that accesses an entry gets a [`LockedEntry`] while its shard is locked: it
+/// must be short, and must not access the same table again.
 pub struct Table {
     declaration: Declaration,
-    layout: Layout,
-    shards: Box<[Slot]>,
+    layout: EntryLayout,
+    shards: Box<[PaddedShard]>,
     hasher: RandomState,
     /// The number of entries in all shards. An entry is counted before it is added, so the number is too high for a
     /// moment.
@@ -29,11 +29,11 @@ pub struct Table {
     refused: AtomicU64,
     /// Entries that were purged because the table was full.
     evicted: AtomicU64,
-    names: Names,
+    names: NumberedNames,
     /// Called at the first change since an audience looked.
     on_change: OnceLock<OnChange>,
     /// When something expires, or memory can be given back.
-    due: Arc<Due>,
+    due: Arc<DueTime>,
 }
 
 /// Called when there are changes to send, with a shard locked.
@@ -41,7 +41,7 @@ type OnChange = Box<dyn Fn() + Send + Sync>;
 
 /// A shard on cache lines of its own.
 #[repr(align(128))]
-struct Slot(Mutex<Shard>);
+struct PaddedShard(Mutex<Shard>);
 
 /// Identifies an entry for as long as it exists. The key of a removed entry finds nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,7 +53,7 @@ pub struct EntryKey {
 
 /// The result of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Removed {
+pub enum Removal {
     /// The entry was removed.
     Gone,
     /// The entry is tracked, and stays.
@@ -64,14 +64,14 @@ pub enum Removed {
 
 /// The position of an entry, whichever is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
+pub struct EntryPosition {
     shard: u16,
     slot: u32,
 }
 
 /// The progress of a dump.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Cursor {
+pub struct TableCursor {
     shard: u16,
     slot: u32,
 }
@@ -100,24 +100,24 @@ impl Table {
 
     /// An empty table with counts and rates that are sums of this instance's and of those of `audiences` others.
     pub fn aggregate(declaration: Declaration, audiences: usize) -> Table {
-        let layout = Layout::with_shares(&declaration, audiences + 1);
+        let layout = EntryLayout::with_shares(&declaration, audiences + 1);
         Table { layout, ..Table::shared(declaration, audiences) }
     }
 
-    fn of_shards(declaration: Declaration, shard: impl Fn(&Arc<Due>) -> Shard) -> Table {
-        let due = Arc::new(Due::default());
-        let layout = Layout::of(&declaration);
+    fn of_shards(declaration: Declaration, shard: impl Fn(&Arc<DueTime>) -> Shard) -> Table {
+        let due = Arc::new(DueTime::default());
+        let layout = EntryLayout::of(&declaration);
         let shards = (declaration.size as usize / ENTRIES_PER_SHARD).clamp(1, MAX_SHARDS);
         // A power of two, so that a few bits of the hash select one.
         let shards = 1 << shards.ilog2();
         Table {
             layout,
-            shards: (0..shards).map(|_| Slot(Mutex::new(shard(&due)))).collect(),
+            shards: (0..shards).map(|_| PaddedShard(Mutex::new(shard(&due)))).collect(),
             hasher: RandomState::default(),
             used: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
-            names: Names::default(),
+            names: NumberedNames::default(),
             on_change: OnceLock::new(),
             due,
             declaration,
@@ -130,7 +130,7 @@ impl Table {
     }
 
     /// The layout of its entries.
-    pub fn layout(&self) -> &Layout {
+    pub fn layout(&self) -> &EntryLayout {
         &self.layout
     }
 
@@ -151,7 +151,7 @@ impl Table {
 
     /// Calls `then` with the entry of a key, without using it: its expiry does not change.
     #[inline]
-    pub fn look<R>(&self, key: &Key, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
+    pub fn look<R>(&self, key: &Key, now_ms: u64, then: impl FnOnce(&mut LockedEntry<'_>) -> R) -> Option<R> {
         self.with_shard(key, |table, shard, hash, rules| {
             let slot = table.found(shard, key, hash, now_ms, rules)?;
             Some(table.show(shard, slot, now_ms, rules, then))
@@ -170,7 +170,12 @@ impl Table {
     }
 
     /// Calls `then` with the entry of a key, and counts as a use.
-    pub fn refresh<R>(&self, key: &Key, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
+    pub fn refresh<R>(
+        &self,
+        key: &Key,
+        now_ms: u64,
+        then: impl FnOnce(&mut LockedEntry<'_>) -> R,
+    ) -> Option<R> {
         self.with_shard(key, |table, shard, hash, rules| {
             let slot = table.found(shard, key, hash, now_ms, rules)?;
             shard.touch(slot, now_ms as u32, rules);
@@ -181,8 +186,13 @@ impl Table {
 
     /// Calls `then` with the entry of a key, which is created if necessary, and counts as a use. `None` if the table is
     /// full.
-    pub fn store<R>(&self, key: &Key, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
-        self.with_entry(key, now_ms, |table, shard, Position { slot, .. }, rules| {
+    pub fn store<R>(
+        &self,
+        key: &Key,
+        now_ms: u64,
+        then: impl FnOnce(&mut LockedEntry<'_>) -> R,
+    ) -> Option<R> {
+        self.with_entry(key, now_ms, |table, shard, EntryPosition { slot, .. }, rules| {
             shard.touch(slot, now_ms as u32, rules);
             table.mark(shard, slot);
             then(&mut table.row(shard, slot, now_ms, rules))
@@ -196,9 +206,9 @@ impl Table {
         &self,
         key: &Key,
         now_ms: u64,
-        then: impl FnOnce(&mut Row<'_>) -> R,
+        then: impl FnOnce(&mut LockedEntry<'_>) -> R,
     ) -> Option<(EntryKey, R)> {
-        self.with_entry(key, now_ms, |table, shard, Position { shard: number, slot }, rules| {
+        self.with_entry(key, now_ms, |table, shard, EntryPosition { shard: number, slot }, rules| {
             shard.track(slot, now_ms as u32, rules);
             table.mark(shard, slot);
             let generation = shard.generation(slot, rules);
@@ -208,7 +218,7 @@ impl Table {
     }
 
     /// Calls `then` with a tracked entry, and ends the tracking.
-    pub fn untrack(&self, entry: EntryKey, now_ms: u64, then: impl FnOnce(&mut Row<'_>)) {
+    pub fn untrack(&self, entry: EntryKey, now_ms: u64, then: impl FnOnce(&mut LockedEntry<'_>)) {
         self.with_tracked(entry, |table, shard, slot, rules| {
             then(&mut table.row(shard, slot, now_ms, rules));
             shard.untrack(slot, now_ms as u32, rules);
@@ -218,12 +228,22 @@ impl Table {
 
     /// Calls `then` with a tracked entry; `None` if it does not exist.
     #[inline]
-    pub fn at<R>(&self, entry: EntryKey, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
+    pub fn at<R>(
+        &self,
+        entry: EntryKey,
+        now_ms: u64,
+        then: impl FnOnce(&mut LockedEntry<'_>) -> R,
+    ) -> Option<R> {
         self.with_tracked(entry, |table, shard, slot, rules| table.show(shard, slot, now_ms, rules, then))
     }
 
     /// The same, and counts as a use.
-    pub fn touch<R>(&self, entry: EntryKey, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
+    pub fn touch<R>(
+        &self,
+        entry: EntryKey,
+        now_ms: u64,
+        then: impl FnOnce(&mut LockedEntry<'_>) -> R,
+    ) -> Option<R> {
         self.with_tracked(entry, |table, shard, slot, rules| {
             shard.touch(slot, now_ms as u32, rules);
             table.mark(shard, slot);
@@ -232,26 +252,26 @@ impl Table {
     }
 
     /// Removes the entry of a key.
-    pub fn remove(&self, key: &Key, now_ms: u64) -> Removed {
+    pub fn remove(&self, key: &Key, now_ms: u64) -> Removal {
         self.with_shard(key, |table, shard, hash, rules| match table.found(shard, key, hash, now_ms, rules) {
             Some(slot) => table.remove_slot(shard, slot, rules),
-            None => Removed::Missing,
+            None => Removal::Missing,
         })
     }
 
     /// Removes an entry.
-    pub fn remove_entry(&self, entry: EntryKey) -> Removed {
+    pub fn remove_entry(&self, entry: EntryKey) -> Removal {
         self.with_tracked(entry, |table, shard, slot, rules| table.remove_slot(shard, slot, rules))
-            .unwrap_or(Removed::Missing)
+            .unwrap_or(Removal::Missing)
     }
 
-    fn remove_slot(&self, shard: &mut Shard, slot: u32, rules: Rules<'_>) -> Removed {
+    fn remove_slot(&self, shard: &mut Shard, slot: u32, rules: ShardRules<'_>) -> Removal {
         if shard.words(slot, rules)[header::TRACKERS] > 0 {
-            return Removed::InUse;
+            return Removal::InUse;
         }
         shard.remove(slot, rules);
         self.used.fetch_sub(1, Relaxed);
-        Removed::Gone
+        Removal::Gone
     }
 
     /// Removes at most `budget` expired entries and frees a few blocks of memory. Returns whether more is left to do.
@@ -319,12 +339,12 @@ impl Table {
     /// Entries that are added or removed meanwhile may be included or not.
     pub fn walk(
         &self,
-        cursor: Cursor,
+        cursor: TableCursor,
         budget: u32,
         now_ms: u64,
-        mut then: impl FnMut(EntryKey, &mut Row<'_>),
-    ) -> Option<Cursor> {
-        let Cursor { shard: number, slot: from } = cursor;
+        mut then: impl FnMut(EntryKey, &mut LockedEntry<'_>),
+    ) -> Option<TableCursor> {
+        let TableCursor { shard: number, slot: from } = cursor;
         let mut shard = self.shards.get(usize::from(number))?.lock();
         let to = shard.slots().min(from.saturating_add(budget));
         for slot in from..to {
@@ -335,8 +355,11 @@ impl Table {
             }
         }
         let ended = to == shard.slots();
-        let next =
-            if ended { Cursor { shard: number + 1, slot: 0 } } else { Cursor { shard: number, slot: to } };
+        let next = if ended {
+            TableCursor { shard: number + 1, slot: 0 }
+        } else {
+            TableCursor { shard: number, slot: to }
+        };
         (usize::from(next.shard) < self.shards.len()).then_some(next)
     }
 
@@ -356,7 +379,7 @@ impl Table {
         from: u16,
         budget: usize,
         now_ms: u64,
-        mut then: impl FnMut(Position, &mut Row<'_>),
+        mut then: impl FnMut(EntryPosition, &mut LockedEntry<'_>),
     ) -> Option<u16> {
         let mut left = budget;
         for (number, shard) in (0..).zip(&self.shards).skip(from.into()) {
@@ -369,7 +392,7 @@ impl Table {
                 for slot in slots {
                     if shard.generation(slot, self.rules()) != 0 {
                         let mut row = self.row(&mut shard, slot, now_ms, self.rules());
-                        then(Position { shard: number, slot }, &mut row);
+                        then(EntryPosition { shard: number, slot }, &mut row);
                     }
                 }
                 if left == 0 {
@@ -384,8 +407,8 @@ impl Table {
     }
 
     /// Marks these positions as unsent for an audience.
-    pub fn mark_unsent(&self, audience: usize, positions: impl IntoIterator<Item = Position>) {
-        for Position { shard, slot } in positions {
+    pub fn mark_unsent(&self, audience: usize, positions: impl IntoIterator<Item = EntryPosition>) {
+        for EntryPosition { shard, slot } in positions {
             let Some(shard) = self.shards.get(usize::from(shard)) else { continue };
             if let Some(changes) = shard.lock().changes() {
                 changes.give_back(audience, slot);
@@ -424,9 +447,9 @@ impl Table {
         key: &Key,
         now_ms: u64,
         expires_in_ms: Option<u32>,
-        then: impl FnOnce(&mut Row<'_>) -> R,
+        then: impl FnOnce(&mut LockedEntry<'_>) -> R,
     ) -> Option<R> {
-        self.with_entry(key, now_ms, |table, shard, Position { slot, .. }, rules| {
+        self.with_entry(key, now_ms, |table, shard, EntryPosition { slot, .. }, rules| {
             shard.touch(slot, now_ms as u32, rules);
             if let Some(left) = expires_in_ms.filter(|left| *left < rules.expire_ms) {
                 shard.expire_at(slot, (now_ms as u32).wrapping_add(left), rules);
@@ -443,8 +466,8 @@ impl Table {
         shard: &mut Shard,
         slot: u32,
         now_ms: u64,
-        rules: Rules<'_>,
-        then: impl FnOnce(&mut Row<'_>) -> R,
+        rules: ShardRules<'_>,
+        then: impl FnOnce(&mut LockedEntry<'_>) -> R,
     ) -> R {
         let mut row = self.row(shard, slot, now_ms, rules);
         let shown = then(&mut row);
@@ -464,8 +487,14 @@ impl Table {
     }
 
     #[inline]
-    fn row<'s>(&'s self, shard: &'s mut Shard, slot: u32, now_ms: u64, rules: Rules<'_>) -> Row<'s> {
-        Row {
+    fn row<'s>(
+        &'s self,
+        shard: &'s mut Shard,
+        slot: u32,
+        now_ms: u64,
+        rules: ShardRules<'_>,
+    ) -> LockedEntry<'s> {
+        LockedEntry {
             words: shard.words(slot, rules),
             layout: &self.layout,
             names: &self.names,
@@ -482,12 +511,12 @@ impl Table {
     }
 
     #[inline]
-    fn rules(&self) -> Rules<'_> {
-        Rules { layout: &self.layout, expire_ms: self.declaration.expire_ms, hasher: &self.hasher }
+    fn rules(&self) -> ShardRules<'_> {
+        ShardRules { layout: &self.layout, expire_ms: self.declaration.expire_ms, hasher: &self.hasher }
     }
 
     #[inline]
-    fn with_shard<R>(&self, key: &Key, then: impl FnOnce(&Self, &mut Shard, u64, Rules<'_>) -> R) -> R {
+    fn with_shard<R>(&self, key: &Key, then: impl FnOnce(&Self, &mut Shard, u64, ShardRules<'_>) -> R) -> R {
         let rules = self.rules();
         let hash = rules.hash(key.words());
         let mut shard = self.shards[usize::from(self.shard_of(hash))].lock();
@@ -498,7 +527,7 @@ impl Table {
     fn with_tracked<R>(
         &self,
         entry: EntryKey,
-        then: impl FnOnce(&Self, &mut Shard, u32, Rules<'_>) -> R,
+        then: impl FnOnce(&Self, &mut Shard, u32, ShardRules<'_>) -> R,
     ) -> Option<R> {
         let mut shard = self.shards.get(usize::from(entry.shard))?.lock();
         let rules = self.rules();
@@ -508,7 +537,14 @@ impl Table {
 
     /// The entry of a key. An expired one is removed.
     #[inline]
-    fn found(&self, shard: &mut Shard, key: &Key, hash: u64, now_ms: u64, rules: Rules<'_>) -> Option<u32> {
+    fn found(
+        &self,
+        shard: &mut Shard,
+        key: &Key,
+        hash: u64,
+        now_ms: u64,
+        rules: ShardRules<'_>,
+    ) -> Option<u32> {
         let before = shard.count();
         let slot = shard.find(key.words(), hash as u32, now_ms as u32, rules);
         let gone = before - shard.count();
@@ -523,14 +559,14 @@ impl Table {
         &self,
         key: &Key,
         now_ms: u64,
-        then: impl FnOnce(&Self, &mut Shard, Position, Rules<'_>) -> R,
+        then: impl FnOnce(&Self, &mut Shard, EntryPosition, ShardRules<'_>) -> R,
     ) -> Option<R> {
         let rules = self.rules();
         let hash = rules.hash(key.words());
         let own = self.shard_of(hash);
         let mut shard = self.shards[usize::from(own)].lock();
         if let Some(slot) = self.found(&mut shard, key, hash, now_ms, rules) {
-            return Some(then(self, &mut shard, Position { shard: own, slot }, rules));
+            return Some(then(self, &mut shard, EntryPosition { shard: own, slot }, rules));
         }
         let gone = shard.expire(now_ms as u32, EXPIRED_PER_ENTRY, rules);
         self.used.fetch_sub(gone.into(), Relaxed);
@@ -549,17 +585,24 @@ impl Table {
                 }
                 if let Some(slot) = self.found(&mut shard, key, hash, now_ms, rules) {
                     self.used.fetch_sub(1, Relaxed);
-                    return Some(then(self, &mut shard, Position { shard: own, slot }, rules));
+                    return Some(then(self, &mut shard, EntryPosition { shard: own, slot }, rules));
                 }
             }
         }
         let slot = self.insert(&mut shard, key, hash, now_ms, rules)?;
-        Some(then(self, &mut shard, Position { shard: own, slot }, rules))
+        Some(then(self, &mut shard, EntryPosition { shard: own, slot }, rules))
     }
 
     /// Adds an entry that was counted. Without memory it takes the place of the oldest one of its shard: another
     /// shard's memory would have to go back to the system first. If that fails, returns `None` and uncounts the entry.
-    fn insert(&self, shard: &mut Shard, key: &Key, hash: u64, now_ms: u64, rules: Rules<'_>) -> Option<u32> {
+    fn insert(
+        &self,
+        shard: &mut Shard,
+        key: &Key,
+        hash: u64,
+        now_ms: u64,
+        rules: ShardRules<'_>,
+    ) -> Option<u32> {
         let mut slot = shard.insert(key.words(), hash as u32, now_ms as u32, rules);
         if slot.is_none() && !self.declaration.no_purge && shard.evict(rules) {
             self.evicted.fetch_add(1, Relaxed);
@@ -583,7 +626,7 @@ impl Table {
     }
 
     /// Makes room for an entry in other shards than `own`, and counts it. Each shard is tried once.
-    fn make_room(&self, own: usize, now_ms: u64, purges: bool, rules: Rules<'_>) -> bool {
+    fn make_room(&self, own: usize, now_ms: u64, purges: bool, rules: ShardRules<'_>) -> bool {
         for step in 1..=self.shards.len() {
             let mut shard = self.shards[(own + step) % self.shards.len()].lock();
             let expired = shard.expire(now_ms as u32, 1, rules);
@@ -626,7 +669,7 @@ impl Table {
     }
 }
 
-impl Slot {
+impl PaddedShard {
     /// A poisoned lock is used all the same: entries are changed word by word, and nothing panics in between.
     fn lock(&self) -> MutexGuard<'_, Shard> {
         let shard = self.0.lock().unwrap_or_else(PoisonError::into_inner);

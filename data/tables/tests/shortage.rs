@@ -3,7 +3,7 @@
 use weir_expr::Value;
 use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored};
 use weir_memory::shortage::{is_short, limit, shortages};
-use weir_tables::{Key, Removed, Table};
+use weir_tables::{Key, Removal, Table};
 
 const LIMIT: u64 = 8 << 20;
 /// What three quarters of the limit have room for at most: 48 bytes an entry, and eight for its bucket.
@@ -38,7 +38,7 @@ fn has(table: &Table, number: u32) -> bool {
 
 /// Removes all entries, and gives their memory back.
 fn clear(table: &Table, numbers: std::ops::Range<u32>) {
-    numbers.for_each(|number| assert_ne!(table.remove(&key(number), 0), Removed::InUse));
+    numbers.for_each(|number| assert_ne!(table.remove(&key(number), 0), Removal::InUse));
     while table.expire(0, 1000) {}
     assert_eq!(table.used(), 0);
 }

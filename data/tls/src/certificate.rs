@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use crate::issuers::{IssuerChains, is_self_issued};
-use crate::ocsp::{CertId, Response};
+use crate::ocsp::{CertId, OcspResponse};
 use crate::passphrase::{EncryptedKey, Passphrases};
 use crate::pem;
 use rustls::SignatureAlgorithm;
@@ -42,7 +42,7 @@ pub struct Certificate {
     files: Option<Arc<CertificatePaths>>,
     /// Its OCSP identifier, if its issuer is known.
     id: Option<CertId>,
-    response: Option<Arc<Response>>,
+    response: Option<Arc<OcspResponse>>,
     pub remarks: Vec<String>,
     /// The URI of its OCSP responder, looked up on first use.
     responder: OnceLock<Option<Box<str>>>,
@@ -50,8 +50,8 @@ pub struct Certificate {
 
 impl Certificate {
     /// The parts from which it was assembled.
-    pub fn parts(&self) -> Parts {
-        Parts {
+    pub fn parts(&self) -> CertificateParts {
+        CertificateParts {
             chain: self.certified.cert.clone(),
             key: Some(self.key.clone_key()),
             issuer: self.issuer.clone(),
@@ -71,7 +71,7 @@ impl Certificate {
     }
 
     /// Its OCSP response.
-    pub fn response(&self) -> Option<&Arc<Response>> {
+    pub fn response(&self) -> Option<&Arc<OcspResponse>> {
         self.response.as_ref()
     }
 
@@ -117,7 +117,7 @@ impl std::fmt::Debug for Certificate {
 
 /// Reads certificates.
 #[derive(Clone, Debug, Default)]
-pub struct Loader {
+pub struct CertificateLoader {
     /// Where files come from.
     pub files: SharedFiles,
     /// Which additional files of a certificate are read.
@@ -132,7 +132,7 @@ pub struct Loader {
     pub passphrases: Arc<Passphrases>,
 }
 
-impl Loader {
+impl CertificateLoader {
     /// The certificates of a path: one of a file, those of a bundle, all of a folder.
     ///
     /// # Errors
@@ -177,7 +177,7 @@ impl Loader {
 
     fn load_file(&self, path: &str) -> Result<Arc<Certificate>, String> {
         let pem = self.files.read_all(path).map_err(|error| cannot_open(path, &error))?;
-        let mut parts = Parts::default();
+        let mut parts = CertificateParts::default();
         parts.read(&pem, path, &self.passphrases)?;
         let mut files = CertificatePaths {
             certificate: path.to_owned(),
@@ -188,7 +188,7 @@ impl Loader {
             let key = self.beside(path, ".key");
             match self.files.read_all(&key) {
                 Ok(pem) => {
-                    let mut beside = Parts::default();
+                    let mut beside = CertificateParts::default();
                     beside.read(&pem, &key, &self.passphrases)?;
                     parts.key = beside.key;
                     files.key = Some(key);
@@ -200,7 +200,7 @@ impl Loader {
         if self.extra.issuer && parts.chain.len() == 1 {
             let issuer = self.beside(path, ".issuer");
             if let Ok(pem) = self.files.read_all(&issuer) {
-                let mut beside = Parts::default();
+                let mut beside = CertificateParts::default();
                 beside.read(&pem, &issuer, &self.passphrases)?;
                 parts.issuer = beside.chain;
             }
@@ -225,17 +225,17 @@ impl Loader {
     /// The error of a faulty file.
     pub fn load_files(&self, name: &str, files: &CertificatePaths) -> Result<Arc<Certificate>, String> {
         let read = |path: &str| self.files.read_all(path).map_err(|error| cannot_open(path, &error));
-        let mut parts = Parts::default();
+        let mut parts = CertificateParts::default();
         parts.read(&read(&files.certificate)?, &files.certificate, &self.passphrases)?;
         if let Some(path) = &files.key {
-            let mut beside = Parts::default();
+            let mut beside = CertificateParts::default();
             beside.read(&read(path)?, path, &self.passphrases)?;
             parts.key = Some(beside.key.ok_or_else(|| {
                 format!("'{path}' holds no private key (a PEM block 'PRIVATE KEY' is expected).")
             })?);
         }
         if let Some(path) = &files.issuer {
-            let mut beside = Parts::default();
+            let mut beside = CertificateParts::default();
             beside.read(&read(path)?, path, &self.passphrases)?;
             if beside.chain.is_empty() {
                 return Err(format!(
@@ -260,11 +260,11 @@ impl Loader {
     ///
     /// # Errors
     /// A message about a missing or mismatched part.
-    pub fn assemble(&self, path: &str, parts: Parts) -> Result<Arc<Certificate>, String> {
+    pub fn assemble(&self, path: &str, parts: CertificateParts) -> Result<Arc<Certificate>, String> {
         self.put_together(path, parts).map(Arc::new)
     }
 
-    fn put_together(&self, path: &str, mut parts: Parts) -> Result<Certificate, String> {
+    fn put_together(&self, path: &str, mut parts: CertificateParts) -> Result<Certificate, String> {
         if parts.chain.is_empty() {
             return Err(format!("'{path}' holds no certificate (a PEM block 'CERTIFICATE' is expected)."));
         }
@@ -322,7 +322,7 @@ impl Loader {
     }
 
     /// Adds the missing chain of a certificate, and returns the chain's file. A root that need not be sent is only kept as the issuer.
-    fn complete(&self, parts: &mut Parts) -> Option<Box<str>> {
+    fn complete(&self, parts: &mut CertificateParts) -> Option<Box<str>> {
         if let [own] = &parts.chain[..] {
             let found = self.issuers.above(own)?;
             parts.chain.extend_from_slice(&found.certificates);
@@ -353,8 +353,8 @@ enum Unfit {
     Refused(String),
 }
 
-fn response(path: &str, der: &[u8], id: Option<&CertId>) -> Result<Response, Unfit> {
-    let response = Response::parse(der).map_err(Unfit::Ignored)?;
+fn response(path: &str, der: &[u8], id: Option<&CertId>) -> Result<OcspResponse, Unfit> {
+    let response = OcspResponse::parse(der).map_err(Unfit::Ignored)?;
     match id {
         Some(id) if id == response.id() => Ok(response),
         Some(_) => Err(Unfit::Ignored("OCSP single response: it is about another certificate.")),
@@ -378,7 +378,7 @@ pub struct CertificatePaths {
 
 /// The parts of a certificate.
 #[derive(Default)]
-pub struct Parts {
+pub struct CertificateParts {
     /// The certificate and its chain.
     pub chain: Vec<CertificateDer<'static>>,
     pub key: Option<PrivateKeyDer<'static>>,
@@ -390,7 +390,7 @@ pub struct Parts {
     pub files: Option<Arc<CertificatePaths>>,
 }
 
-impl Parts {
+impl CertificateParts {
     /// Replaces parts by those of a PEM file; parts that it does not have stay. A key that is encrypted needs one of `passphrases`.
     ///
     /// # Errors
@@ -438,9 +438,9 @@ impl Parts {
     }
 }
 
-impl Clone for Parts {
+impl Clone for CertificateParts {
     fn clone(&self) -> Self {
-        Parts {
+        CertificateParts {
             chain: self.chain.clone(),
             key: self.key.as_ref().map(PrivateKeyDer::clone_key),
             issuer: self.issuer.clone(),
@@ -450,7 +450,7 @@ impl Clone for Parts {
     }
 }
 
-impl std::fmt::Debug for Parts {
+impl std::fmt::Debug for CertificateParts {
     /// Omits the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").field("chain", &self.chain.len()).finish_non_exhaustive()
@@ -503,7 +503,7 @@ mod tests {
         let good = made.cert.pem();
         let damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         let read = |texts: &[&str]| {
-            let mut parts = Parts::default();
+            let mut parts = CertificateParts::default();
             let read = parts.read(texts.concat().as_bytes(), "x.pem", &Passphrases::default());
             read.map(|()| parts.chain.len())
         };

@@ -8,11 +8,11 @@ use x509_parser::prelude::{CertificateRevocationList, FromDer};
 use x509_parser::public_key::PublicKey;
 use x509_parser::time::ASN1Time;
 
-use crate::inspect::{Inspected, Party, name_of, named_signature, sha1};
+use crate::inspect::{CertificateDetails, Party, name_of, named_signature, sha1};
 
 /// The text of a certificate; empty if it is damaged.
 pub fn certificate(der: &CertificateDer<'_>) -> String {
-    let Some(inspected) = Inspected::of(der) else { return String::new() };
+    let Some(inspected) = CertificateDetails::of(der) else { return String::new() };
     let mut text = String::new();
     // Writing to memory does not fail, here and below.
     let _ = writeln!(text, "Serial: {}", hexadecimal(inspected.serial()));
@@ -29,7 +29,7 @@ pub fn certificate(der: &CertificateDer<'_>) -> String {
 
 /// The text of a certificate of the chain.
 pub fn chain_certificate(der: &CertificateDer<'_>) -> String {
-    let Some(inspected) = Inspected::of(der) else { return String::new() };
+    let Some(inspected) = CertificateDetails::of(der) else { return String::new() };
     format!(
         "Chain Subject: {}\nChain Issuer: {}\n",
         inspected.distinguished_name(Party::Subject, false),
@@ -39,20 +39,20 @@ pub fn chain_certificate(der: &CertificateDer<'_>) -> String {
 
 /// The validity of a certificate: `Nov 23 04:34:37 2026 GMT` for the beginning and the end. `None` if it is damaged.
 pub fn validity(der: &CertificateDer<'_>) -> Option<(String, String)> {
-    let inspected = Inspected::of(der)?;
+    let inspected = CertificateDetails::of(der)?;
     let validity = inspected.validity();
     Some((moment(&validity.not_before), moment(&validity.not_after)))
 }
 
 /// The end of a certificate's validity, in seconds since 1970.
 pub fn ends(der: &CertificateDer<'_>) -> Option<i64> {
-    Some(Inspected::of(der)?.validity().not_after.timestamp())
+    Some(CertificateDetails::of(der)?.validity().not_after.timestamp())
 }
 
 /// Why a certificate is not valid at a time in seconds since 1970: `expired on Nov 23 04:34:37 2026 GMT`. `None` if it
 /// is valid.
 pub fn out_of_validity(der: &CertificateDer<'_>, now: i64) -> Option<String> {
-    let inspected = Inspected::of(der)?;
+    let inspected = CertificateDetails::of(der)?;
     let validity = inspected.validity();
     if validity.not_after.timestamp() < now {
         return Some(format!("expired on {}", moment(&validity.not_after)));
@@ -97,7 +97,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// The kind and the size of a key: `RSA2048`, `EC256`.
-fn key(inspected: &Inspected<'_>) -> String {
+fn key(inspected: &CertificateDetails<'_>) -> String {
     match inspected.key() {
         Some(PublicKey::RSA(key)) => format!("RSA{}", key.key_size()),
         Some(PublicKey::EC(point)) => format!("EC{}", point.key_size()),

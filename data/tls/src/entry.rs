@@ -11,18 +11,18 @@ use weir_tls_session::Chosen;
 
 /// A certificate of a listener, with its settings.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct ListenerCertificate {
     certificate: Arc<Certificate>,
     /// The settings without a certificate.
     base: Arc<Base>,
     /// The settings with this certificate.
     config: Arc<ServerConfig>,
-    part: Arc<Part>,
+    part: Arc<CertificateScope>,
 }
 
 /// Which clients a certificate is for, and its position in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Part {
+pub struct CertificateScope {
     /// The names that it serves, and with `!` names that it does not serve; empty for those of the certificate.
     pub filters: Vec<Box<str>>,
     /// Whether it also serves clients with an unknown name or none.
@@ -31,10 +31,14 @@ pub struct Part {
     pub line: Option<(Box<str>, usize)>,
 }
 
-impl Entry {
+impl ListenerCertificate {
     /// A certificate with its settings.
-    pub fn new(certificate: &Arc<Certificate>, base: &Arc<Base>, part: Part) -> Entry {
-        Entry {
+    pub fn new(
+        certificate: &Arc<Certificate>,
+        base: &Arc<Base>,
+        part: CertificateScope,
+    ) -> ListenerCertificate {
+        ListenerCertificate {
             certificate: Arc::clone(certificate),
             base: Arc::clone(base),
             config: base.with(certificate),
@@ -44,8 +48,12 @@ impl Entry {
 
     /// The same entry with another certificate.
     #[must_use]
-    pub fn with_certificate(&self, certificate: &Arc<Certificate>) -> Entry {
-        Entry { certificate: Arc::clone(certificate), config: self.base.with(certificate), ..self.clone() }
+    pub fn with_certificate(&self, certificate: &Arc<Certificate>) -> ListenerCertificate {
+        ListenerCertificate {
+            certificate: Arc::clone(certificate),
+            config: self.base.with(certificate),
+            ..self.clone()
+        }
     }
 
     /// The certificate.
@@ -64,12 +72,12 @@ impl Entry {
     }
 
     /// The clients that it is for.
-    pub fn part(&self) -> &Part {
+    pub fn part(&self) -> &CertificateScope {
         &self.part
     }
 
     /// Whether it is selected by the same names as another.
-    pub(crate) fn is_found_like(&self, other: &Entry) -> bool {
+    pub(crate) fn is_found_like(&self, other: &ListenerCertificate) -> bool {
         let (own, others) = (&self.certificate, &other.certificate);
         Arc::ptr_eq(&self.part, &other.part)
             && (Arc::ptr_eq(own, others)

@@ -12,8 +12,8 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::time::ASN1Time;
 
-use crate::certificate::{Certificate, Loader, Parts};
-use crate::entry::Entry;
+use crate::certificate::{Certificate, CertificateLoader, CertificateParts};
+use crate::entry::ListenerCertificate;
 use weir_tls_session::verify::der::{
     BIT_STRING, GENERALIZED_TIME, INTEGER, OBJECT, OCTET_STRING, SEQUENCE, SET, UTC_TIME, UTF8_STRING, built,
     element, explicit,
@@ -30,13 +30,13 @@ pub struct Forger {
 /// Generated certificates with their last use, the oldest first.
 #[derive(Default)]
 struct CertificateCache {
-    entries: HashMap<Box<str>, (u64, Entry)>,
+    entries: HashMap<Box<str>, (u64, ListenerCertificate)>,
     ages: BTreeMap<u64, Box<str>>,
     clock: u64,
 }
 
 impl CertificateCache {
-    fn get(&mut self, name: &str) -> Option<Entry> {
+    fn get(&mut self, name: &str) -> Option<ListenerCertificate> {
         let (age, entry) = self.entries.get_mut(name)?;
         let entry = entry.clone();
         let kept = self.ages.remove(age)?;
@@ -46,7 +46,7 @@ impl CertificateCache {
         Some(entry)
     }
 
-    fn put(&mut self, name: &str, entry: &Entry, most: usize) {
+    fn put(&mut self, name: &str, entry: &ListenerCertificate, most: usize) {
         while self.entries.len() >= most {
             let Some((_, oldest)) = self.ages.pop_first() else { return };
             self.entries.remove(&oldest);
@@ -73,7 +73,7 @@ impl Forger {
 
     /// The certificate for a client that sends `name`, with the settings and the key of `model`. `None` for an invalid
     /// name.
-    pub(crate) fn entry(&self, name: &str, model: &Entry) -> Option<Entry> {
+    pub(crate) fn entry(&self, name: &str, model: &ListenerCertificate) -> Option<ListenerCertificate> {
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = kept().get(name) {
             return Some(known);
@@ -98,8 +98,9 @@ impl Forger {
             X509Certificate::from_der(der).is_ok_and(|(_, parsed)| parsed.subject() == parsed.issuer())
         };
         let chain = [own].into_iter().chain(above.iter().filter(|der| !is_root(der)).cloned()).collect();
-        let parts = Parts { chain, key: model.parts().key, issuer: Vec::new(), ocsp: None, files: None };
-        Loader::default().assemble(name, parts).ok()
+        let parts =
+            CertificateParts { chain, key: model.parts().key, issuer: Vec::new(), ocsp: None, files: None };
+        CertificateLoader::default().assemble(name, parts).ok()
     }
 }
 

@@ -11,7 +11,7 @@ use x509_parser::public_key::PublicKey;
 use x509_parser::time::ASN1Time;
 
 /// A certificate, parsed.
-pub struct Inspected<'c> {
+pub struct CertificateDetails<'c> {
     parsed: X509Certificate<'c>,
 }
 
@@ -22,11 +22,11 @@ pub enum Party {
     Issuer,
 }
 
-impl<'c> Inspected<'c> {
+impl<'c> CertificateDetails<'c> {
     /// Parses a certificate; `None` if it is damaged.
-    pub fn of(certificate: &'c CertificateDer<'_>) -> Option<Inspected<'c>> {
+    pub fn of(certificate: &'c CertificateDer<'_>) -> Option<CertificateDetails<'c>> {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
-        Some(Inspected { parsed })
+        Some(CertificateDetails { parsed })
     }
 
     fn name(&self, party: Party) -> &X509Name<'_> {

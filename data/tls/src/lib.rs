@@ -1,11 +1,11 @@
 //! Certificates and settings of TLS, and which of them a session gets.
 //!
-//! A [`Listener`] is the state of a TLS listener: certificates by name, with the settings of each ([`Settings`]); an [`Upstream`] is
-//! that of a server. Both are published: a session takes the newest when it begins. Sessions themselves are engines of
+//! [`ListenerCertificates`] is the state of a TLS listener: certificates by name, with the settings of each ([`TlsSettings`]); an
+//! [`UpstreamTls`] is that of a server. Both are published: a session takes the newest when it begins. Sessions themselves are engines of
 //! `proto/tls-session`, which is passed on here, so that users of TLS import one crate.
 //!
 //! The crate refuses to know sockets, tasks and timeouts (`data/net` has those), and the language (`data/assemble` makes
-//! [`Settings`] from a configuration). Begin with `listener.rs`, then `settings.rs`.
+//! [`TlsSettings`] from a configuration). Begin with `listener.rs`, then `settings.rs`.
 
 pub mod certificate;
 pub mod describe;
@@ -26,11 +26,11 @@ pub mod ticket_keys;
 pub mod upstream;
 pub mod views;
 
-pub use certificate::{Certificate, CertificatePaths, Loader, Parts, cannot_open};
-pub use entry::{Entry, Part};
-pub use listener::{Listener, LiveListener};
-pub use settings::{Base, ListenerSettings, Settings};
-pub use upstream::{LiveUpstream, Upstream, host_name};
+pub use certificate::{Certificate, CertificateLoader, CertificateParts, CertificatePaths, cannot_open};
+pub use entry::{CertificateScope, ListenerCertificate};
+pub use listener::{ListenerCertificates, LiveListener};
+pub use settings::{Base, ListenerSettings, TlsSettings};
+pub use upstream::{LiveUpstream, UpstreamTls, host_name};
 pub use weir_tls_session::{
     Alert, Capture, ChooseServer, Chosen, Facts, Failure, HEADER, Identity, Listed, MAX_CONTENT,
     MAX_OVERHEAD, MAX_RECORD, Opened, OwnCertificate, Progress, Randoms, Secret, Secrets, Session, Verified,

@@ -11,18 +11,18 @@ use rustls::SignatureAlgorithm;
 use weir_client_hello::ClientHello;
 use weir_sync::Published;
 
-use crate::entry::Entry;
+use crate::entry::ListenerCertificate;
 use crate::forge::Forger;
 use weir_tls_session::{Alert, Failure, Why};
 use weir_tls_session::{ChooseServer, Chosen};
 
 /// The certificates of a listener.
 #[derive(Debug, Default)]
-pub struct Listener {
-    entries: Vec<Entry>,
+pub struct ListenerCertificates {
+    entries: Vec<ListenerCertificate>,
     /// Shared with the listener that this one replaces, if only certificates changed and not their names: one of ten thousand can
     /// be replaced without processing the names of the others.
-    index: Arc<Index>,
+    index: Arc<NameIndex>,
     /// Whether clients with an unknown name are refused.
     strict: bool,
     /// Generates certificates for names without one.
@@ -31,7 +31,7 @@ pub struct Listener {
 
 /// Maps names to the numbers of entries.
 #[derive(Debug, Default)]
-struct Index {
+struct NameIndex {
     /// By name; wildcard names are in `wildcards`, without their `*.`.
     names: HashMap<Box<str>, Vec<u32>>,
     wildcards: HashMap<Box<str>, Vec<u32>>,
@@ -43,9 +43,9 @@ struct Index {
     by_path: Vec<u32>,
 }
 
-impl Index {
-    fn of(entries: &[Entry]) -> Index {
-        let mut index = Index::default();
+impl NameIndex {
+    fn of(entries: &[ListenerCertificate]) -> NameIndex {
+        let mut index = NameIndex::default();
         for (number, entry) in entries.iter().enumerate() {
             index.add(number as u32, entry);
         }
@@ -61,7 +61,7 @@ impl Index {
         index
     }
 
-    fn add(&mut self, number: u32, entry: &Entry) {
+    fn add(&mut self, number: u32, entry: &ListenerCertificate) {
         let mut is_default = entry.part().is_default;
         for name in entry.names() {
             let name = name.to_ascii_lowercase();
@@ -84,7 +84,7 @@ impl Index {
     }
 }
 
-fn path_of(entries: &[Entry], number: u32) -> &str {
+fn path_of(entries: &[ListenerCertificate], number: u32) -> &str {
     &entries[number as usize].certificate().path
 }
 
@@ -96,11 +96,11 @@ fn with_path<'n, 'p>(numbers: &'n [u32], path: &str, path_of: impl Fn(u32) -> &'
 }
 
 /// A certificate, and the others of its bundle.
-fn of_same_names(entries: &[Entry], number: u32) -> Vec<u32> {
+fn of_same_names(entries: &[ListenerCertificate], number: u32) -> Vec<u32> {
     let first = entries[number as usize].certificate();
     let stem =
         |path: &str| path.rsplit_once('.').map_or_else(|| path.to_owned(), |(stem, _)| stem.to_owned());
-    let same = |entry: &Entry| {
+    let same = |entry: &ListenerCertificate| {
         entry.certificate().algorithm != first.algorithm
             && stem(&entry.certificate().path) == stem(&first.path)
             && BUNDLE.iter().any(|end| entry.certificate().path.ends_with(end))
@@ -109,48 +109,51 @@ fn of_same_names(entries: &[Entry], number: u32) -> Vec<u32> {
     std::iter::once(number).chain(others.map(|(number, _)| number as u32)).collect()
 }
 
-impl Listener {
+impl ListenerCertificates {
     /// A listener with these certificates, in the order of the configuration: the first is always a default.
-    pub fn new(strict: bool, entries: impl IntoIterator<Item = Entry>) -> Listener {
-        let entries: Vec<Entry> = entries.into_iter().collect();
-        let index = Arc::new(Index::of(&entries));
-        Listener { entries, index, strict, forger: None }
+    pub fn new(strict: bool, entries: impl IntoIterator<Item = ListenerCertificate>) -> ListenerCertificates {
+        let entries: Vec<ListenerCertificate> = entries.into_iter().collect();
+        let index = Arc::new(NameIndex::of(&entries));
+        ListenerCertificates { entries, index, strict, forger: None }
     }
 
     /// The same listener with other certificates.
     #[must_use]
-    pub fn with_entries(&self, entries: impl IntoIterator<Item = Entry>) -> Listener {
-        let entries: Vec<Entry> = entries.into_iter().collect();
+    pub fn with_entries(
+        &self,
+        entries: impl IntoIterator<Item = ListenerCertificate>,
+    ) -> ListenerCertificates {
+        let entries: Vec<ListenerCertificate> = entries.into_iter().collect();
         let same = entries.len() == self.entries.len()
             && entries.iter().zip(&self.entries).all(|(entry, former)| entry.is_found_like(former));
-        let index = if same { Arc::clone(&self.index) } else { Arc::new(Index::of(&entries)) };
-        Listener { entries, index, strict: self.strict, forger: self.forger.clone() }
+        let index = if same { Arc::clone(&self.index) } else { Arc::new(NameIndex::of(&entries)) };
+        ListenerCertificates { entries, index, strict: self.strict, forger: self.forger.clone() }
     }
 
     /// The same listener, with certificates generated for names without one.
     #[must_use]
-    pub fn with_forger(self, forger: Option<Arc<Forger>>) -> Listener {
-        Listener { forger, ..self }
+    pub fn with_forger(self, forger: Option<Arc<Forger>>) -> ListenerCertificates {
+        ListenerCertificates { forger, ..self }
     }
 
     /// All certificates, in the order of the configuration.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[ListenerCertificate] {
         &self.entries
     }
 
     /// The entries with the certificate of this path.
-    pub fn entries_of(&self, path: &str) -> impl Iterator<Item = &Entry> {
+    pub fn entries_of(&self, path: &str) -> impl Iterator<Item = &ListenerCertificate> {
         let numbers = with_path(&self.index.by_path, path, |number| path_of(&self.entries, number));
         numbers.iter().map(|number| &self.entries[*number as usize])
     }
 
     /// The certificates for clients with an unknown name.
-    pub fn defaults(&self) -> impl Iterator<Item = &Entry> {
+    pub fn defaults(&self) -> impl Iterator<Item = &ListenerCertificate> {
         self.index.defaults.iter().filter_map(|number| self.entries.get(*number as usize))
     }
 
     /// The first certificate, as the implicit default; `None` if clients with an unknown name are refused.
-    pub fn implicit_default(&self) -> Option<&Entry> {
+    pub fn implicit_default(&self) -> Option<&ListenerCertificate> {
         if self.strict { None } else { self.entries.first() }
     }
 
@@ -160,7 +163,7 @@ impl Listener {
     }
 
     /// The certificate of a name. One of a wildcard comes second, and first where the client can only verify that one.
-    fn named(&self, name: &str, abilities: &Abilities) -> Option<&Entry> {
+    fn named(&self, name: &str, abilities: &Abilities) -> Option<&ListenerCertificate> {
         let named = self.index.names.get(name).and_then(|found| self.best(found, None, abilities));
         if let Some(entry) = named
             && abilities.rank(entry) < UNVERIFIABLE
@@ -174,17 +177,22 @@ impl Listener {
     }
 
     /// A generated certificate for a name without one.
-    fn forged(&self, name: &str, abilities: &Abilities) -> Option<Entry> {
+    fn forged(&self, name: &str, abilities: &Abilities) -> Option<ListenerCertificate> {
         self.forger.as_ref()?.entry(name, self.best(&self.index.defaults, None, abilities)?)
     }
 
     /// The certificate for a client with an unknown name.
-    fn fallback(&self, abilities: &Abilities) -> Option<&Entry> {
+    fn fallback(&self, abilities: &Abilities) -> Option<&ListenerCertificate> {
         if self.strict { None } else { self.best(&self.index.defaults, None, abilities) }
     }
 
     /// The certificate that the client can verify best, or the first if it can verify none.
-    fn best(&self, found: &[u32], excluded: Option<&Vec<u32>>, abilities: &Abilities) -> Option<&Entry> {
+    fn best(
+        &self,
+        found: &[u32],
+        excluded: Option<&Vec<u32>>,
+        abilities: &Abilities,
+    ) -> Option<&ListenerCertificate> {
         let mut found = found
             .iter()
             .filter(|number| excluded.is_none_or(|excluded| !excluded.contains(number)))
@@ -195,7 +203,7 @@ impl Listener {
     }
 }
 
-impl ChooseServer for Listener {
+impl ChooseServer for ListenerCertificates {
     fn choose(&self, hello: &ClientHello<'_>) -> Result<Chosen, Failure> {
         let name = hello.server_name().and_then(|name| std::str::from_utf8(name).ok());
         let name = name.map(str::to_ascii_lowercase);
@@ -210,27 +218,27 @@ impl ChooseServer for Listener {
         }
         let entry = self.fallback(&abilities);
         let refused = Failure { why: Why::UnknownName, alert: Some(Alert::UnrecognisedName) };
-        entry.map(Entry::chosen).ok_or(refused)
+        entry.map(ListenerCertificate::chosen).ok_or(refused)
     }
 }
 
 /// A listener with certificates that change at run time: each handshake keeps those that it began with.
 #[derive(Debug)]
-pub struct LiveListener(Published<Listener>);
+pub struct LiveListener(Published<ListenerCertificates>);
 
 impl LiveListener {
     /// A listener as configured.
-    pub fn new(listener: Listener) -> LiveListener {
+    pub fn new(listener: ListenerCertificates) -> LiveListener {
         LiveListener(Published::new(listener))
     }
 
     /// The current listener.
-    pub fn now(&self) -> Arc<Listener> {
+    pub fn now(&self) -> Arc<ListenerCertificates> {
         self.0.load_full()
     }
 
     /// Replaces the listener, for all workers at once.
-    pub fn publish(&self, listener: Listener) {
+    pub fn publish(&self, listener: ListenerCertificates) {
         self.0.publish(listener);
     }
 }
@@ -250,7 +258,7 @@ struct Abilities {
 
 impl Abilities {
     /// The preference for a certificate, the best first.
-    fn rank(&self, entry: &Entry) -> u8 {
+    fn rank(&self, entry: &ListenerCertificate) -> u8 {
         match entry.certificate().algorithm {
             SignatureAlgorithm::ECDSA | SignatureAlgorithm::ED25519
                 if self.ecdsa_tls12 || (self.ecdsa_tls13 && entry.speaks_tls13()) =>

@@ -1,7 +1,7 @@
 //! OCSP responses (RFC 6960): an authority's recent statement about a certificate, which handshakes can staple.
 //!
 //! A response applies to the certificate that its [`CertId`] names. The authority's signature is only checked on
-//! responses from the network ([`Response::verify`]): others come from the operator's files, and clients check them.
+//! responses from the network ([`OcspResponse::verify`]): others come from the operator's files, and clients check them.
 
 mod question;
 mod signer;
@@ -103,23 +103,23 @@ impl CertId {
 
 /// A response about one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Response {
+pub struct OcspResponse {
     der: Box<[u8]>,
     id: CertId,
     this_update: i64,
     next_update: i64,
 }
 
-impl Response {
+impl OcspResponse {
     /// Reads a response.
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub fn parse(der: &[u8]) -> Result<Response, &'static str> {
+    pub fn parse(der: &[u8]) -> Result<OcspResponse, &'static str> {
         let read = ResponseParts::of(der)?;
         let id = CertId::read(read.id).ok_or("OCSP single response: Certificate ID without SHA-1.")?;
         let next_update = read.next_update.as_ref().ok_or("OCSP single response: missing nextupdate.")?;
-        Ok(Response {
+        Ok(OcspResponse {
             der: der.into(),
             id,
             this_update: read.this_update.timestamp(),
@@ -172,7 +172,7 @@ struct ResponseParts<'d> {
     responder_is_key: bool,
     produced: ASN1Time,
     id: &'d [u8],
-    status: Status,
+    status: CertificateStatus,
     this_update: ASN1Time,
     next_update: Option<ASN1Time>,
     algorithm: &'d [u8],
@@ -181,7 +181,7 @@ struct ResponseParts<'d> {
 }
 
 /// The status of the certificate.
-enum Status {
+enum CertificateStatus {
     Good,
     Revoked(ASN1Time, Option<u8>),
     Unknown,
@@ -234,14 +234,14 @@ impl<'d> ResponseParts<'d> {
         let (id, rest) = element(single.content, SEQUENCE)?;
         let (tag, status, rest) = any(rest)?;
         let status = match tag {
-            0x80 => Status::Good,
+            0x80 => CertificateStatus::Good,
             0xa1 => {
                 let (at, rest) = time(status.content)?;
                 let reason =
                     element(rest, explicit(0)).and_then(|(reason, _)| element(reason.content, ENUMERATED));
-                Status::Revoked(at, reason.and_then(|(reason, _)| reason.content.first().copied()))
+                CertificateStatus::Revoked(at, reason.and_then(|(reason, _)| reason.content.first().copied()))
             }
-            _ => Status::Unknown,
+            _ => CertificateStatus::Unknown,
         };
         let (this_update, rest) = time(rest)?;
         let next_update = match element(rest, explicit(0)) {
@@ -275,9 +275,9 @@ impl<'d> ResponseParts<'d> {
         text += "    Responses:\n    Certificate ID:\n      Hash Algorithm: sha1\n";
         text += &id.describe("      ");
         match &self.status {
-            Status::Good => text += "    Cert Status: good\n",
-            Status::Unknown => text += "    Cert Status: unknown\n",
-            Status::Revoked(at, reason) => {
+            CertificateStatus::Good => text += "    Cert Status: good\n",
+            CertificateStatus::Unknown => text += "    Cert Status: unknown\n",
+            CertificateStatus::Revoked(at, reason) => {
                 let _ = writeln!(text, "    Cert Status: revoked\n    Revocation Time: {}", moment(at));
                 if let Some(reason) = reason {
                     let words = REASONS.get(usize::from(*reason)).copied().unwrap_or("(UNKNOWN)");

@@ -21,18 +21,18 @@ use crate::pem;
 
 /// Passphrases for encrypted keys: those that opened one before, and a source of others.
 #[derive(Default)]
-pub struct Passphrases(Mutex<State>);
+pub struct Passphrases(Mutex<PassphraseState>);
 
 #[derive(Default)]
-struct State {
+struct PassphraseState {
     /// Those that opened a key, the last one first.
     known: Vec<Vec<u8>>,
-    source: Source,
+    source: PassphraseSource,
 }
 
 /// The source of unknown passphrases.
 #[derive(Default)]
-enum Source {
+enum PassphraseSource {
     #[default]
     Nobody,
     Command(PassphraseCommand),
@@ -45,19 +45,25 @@ pub type PassphraseCommand = Box<dyn Fn(&str) -> Result<Vec<u8>, String> + Send>
 impl Passphrases {
     /// One passphrase, without a source of others.
     pub fn of(passphrase: &str) -> Self {
-        Passphrases(Mutex::new(State { known: vec![passphrase.into()], ..State::default() }))
+        Passphrases(Mutex::new(PassphraseState {
+            known: vec![passphrase.into()],
+            ..PassphraseState::default()
+        }))
     }
 
     /// Those that `command` returns. Each is remembered when it opened a key.
     pub fn from(command: PassphraseCommand) -> Self {
-        Passphrases(Mutex::new(State { source: Source::Command(command), ..State::default() }))
+        Passphrases(Mutex::new(PassphraseState {
+            source: PassphraseSource::Command(command),
+            ..PassphraseState::default()
+        }))
     }
 
     /// From now on, uses only known passphrases.
     pub fn use_known_only(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Source::Command(_) = state.source {
-            state.source = Source::NoMore;
+        if let PassphraseSource::Command(_) = state.source {
+            state.source = PassphraseSource::NoMore;
         }
     }
 
@@ -70,23 +76,23 @@ impl Passphrases {
                     state.known[..=at].rotate_right(1);
                     return Ok(opened);
                 }
-                Err(OpenError::Wrong) => {}
-                Err(OpenError::Unusable(why)) => return Err(format!("the private key of '{path}' {why}")),
+                Err(KeyOpenError::Wrong) => {}
+                Err(KeyOpenError::Unusable(why)) => return Err(format!("the private key of '{path}' {why}")),
             }
         }
         let printed = match &state.source {
-            Source::Command(command) => command(path)?,
-            Source::NoMore => {
+            PassphraseSource::Command(command) => command(path)?,
+            PassphraseSource::NoMore => {
                 return Err(format!(
                     "the private key of '{path}' is encrypted, no passphrase that is known opens it, and 'ssl-passphrase-cmd' runs only at start: send the key without a passphrase ({DECRYPT})."
                 ));
             }
-            Source::Nobody if state.known.is_empty() => {
+            PassphraseSource::Nobody if state.known.is_empty() => {
                 return Err(format!(
                     "the private key of '{path}' is encrypted: 'ssl-passphrase-cmd' in the global section names a program that prints its passphrase, or store the key without one ({DECRYPT})."
                 ));
             }
-            Source::Nobody => {
+            PassphraseSource::Nobody => {
                 return Err(format!("the passphrase does not open the private key of '{path}'."));
             }
         };
@@ -96,10 +102,10 @@ impl Passphrases {
                 state.known.insert(0, printed);
                 Ok(opened)
             }
-            Err(OpenError::Wrong) => Err(format!(
+            Err(KeyOpenError::Wrong) => Err(format!(
                 "'ssl-passphrase-cmd' printed a passphrase that does not open the private key of '{path}'."
             )),
-            Err(OpenError::Unusable(why)) => Err(format!("the private key of '{path}' {why}")),
+            Err(KeyOpenError::Unusable(why)) => Err(format!("the private key of '{path}' {why}")),
         }
     }
 }
@@ -132,7 +138,7 @@ pub(crate) struct Traditional {
 }
 
 /// Why a key does not open.
-enum OpenError {
+enum KeyOpenError {
     /// The passphrase is another one.
     Wrong,
     /// No passphrase opens it; the fault of the key.
@@ -186,7 +192,7 @@ impl EncryptedKey {
         Some((key, rest))
     }
 
-    fn open(&self, passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, OpenError> {
+    fn open(&self, passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, KeyOpenError> {
         match self {
             EncryptedKey::Pkcs8(der) => open_pkcs8(der, passphrase),
             EncryptedKey::Traditional(key) => key.open(passphrase),
@@ -206,7 +212,7 @@ fn next_line(text: &[u8]) -> Option<(&str, &[u8])> {
     Some((std::str::from_utf8(line).unwrap_or_default().trim(), rest))
 }
 
-fn open_pkcs8(der: &[u8], passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, OpenError> {
+fn open_pkcs8(der: &[u8], passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, KeyOpenError> {
     let document = EncryptedPrivateKeyInfoRef::from_der(der)
         .map_err(|_| if names_a_scheme(der) { another_scheme() } else { damaged() })?;
     let EncryptionScheme::Pbes2(parameters) = &document.encryption_algorithm else {
@@ -214,11 +220,11 @@ fn open_pkcs8(der: &[u8], passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, O
     };
     if !is_affordable(parameters) {
         let why = "takes too long to open: its passphrase is hashed too often. Encrypt it again";
-        return Err(OpenError::Unusable(format!("{why} ({ENCRYPT}).")));
+        return Err(KeyOpenError::Unusable(format!("{why} ({ENCRYPT}).")));
     }
     match parameters.decrypt(passphrase, document.encrypted_data.as_bytes()) {
         Ok(opened) if is_document(&opened) => Ok(PrivateKeyDer::Pkcs8(opened.into())),
-        Ok(_) | Err(SchemeError::DecryptFailed) => Err(OpenError::Wrong),
+        Ok(_) | Err(SchemeError::DecryptFailed) => Err(KeyOpenError::Wrong),
         Err(SchemeError::UnsupportedAlgorithm { .. }) => Err(another_scheme()),
         Err(_) => Err(damaged()),
     }
@@ -265,7 +271,7 @@ impl Traditional {
         })
     }
 
-    fn open(&self, passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, OpenError> {
+    fn open(&self, passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, KeyOpenError> {
         let opened = match &*self.cipher {
             "AES-128-CBC" => self.decrypt::<aes::Aes128Dec>(passphrase, 16),
             "AES-192-CBC" => self.decrypt::<aes::Aes192Dec>(passphrase, 24),
@@ -283,11 +289,11 @@ impl Traditional {
         &self,
         passphrase: &[u8],
         size: usize,
-    ) -> Result<Vec<u8>, OpenError> {
+    ) -> Result<Vec<u8>, KeyOpenError> {
         let key = derive(passphrase, &self.initial[..SALT], size);
         let cipher = cbc::Decryptor::<C>::new_from_slices(&key, &self.initial).map_err(|_| damaged())?;
-        let opened = cipher.decrypt_padded_vec::<Pkcs7>(&self.encrypted).map_err(|_| OpenError::Wrong)?;
-        if is_document(&opened) { Ok(opened) } else { Err(OpenError::Wrong) }
+        let opened = cipher.decrypt_padded_vec::<Pkcs7>(&self.encrypted).map_err(|_| KeyOpenError::Wrong)?;
+        if is_document(&opened) { Ok(opened) } else { Err(KeyOpenError::Wrong) }
     }
 }
 
@@ -308,12 +314,12 @@ fn is_document(bytes: &[u8]) -> bool {
     SecretDocument::try_from(bytes).is_ok()
 }
 
-fn damaged() -> OpenError {
-    OpenError::Unusable("is encrypted, and damaged: it cannot be read.".to_owned())
+fn damaged() -> KeyOpenError {
+    KeyOpenError::Unusable("is encrypted, and damaged: it cannot be read.".to_owned())
 }
 
-fn another_scheme() -> OpenError {
-    OpenError::Unusable(format!(
+fn another_scheme() -> KeyOpenError {
+    KeyOpenError::Unusable(format!(
         "is encrypted in a way that is not supported: PBES2 with AES or triple DES is, and the traditional form with the same. Encrypt it again ({ENCRYPT})."
     ))
 }
@@ -354,11 +360,11 @@ mod tests {
         keys.remove(0)
     }
 
-    fn why(opened: Result<PrivateKeyDer<'static>, OpenError>) -> String {
+    fn why(opened: Result<PrivateKeyDer<'static>, KeyOpenError>) -> String {
         match opened {
             Ok(_) => panic!("it opened"),
-            Err(OpenError::Wrong) => "another passphrase".to_owned(),
-            Err(OpenError::Unusable(why)) => why,
+            Err(KeyOpenError::Wrong) => "another passphrase".to_owned(),
+            Err(KeyOpenError::Unusable(why)) => why,
         }
     }
 

@@ -24,7 +24,7 @@ pub fn tickets(
     keys: Option<Arc<TicketKeys>>,
     lifetime: u32,
     clock: Arc<dyn TimeProvider>,
-    scope: Scope,
+    scope: SessionScope,
 ) -> Arc<dyn ProducesTickets> {
     let keys: Arc<dyn ProducesTickets> = match keys {
         Some(keys) => keys,
@@ -35,15 +35,15 @@ pub fn tickets(
 
 /// The requirements on a client when its session began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scope([u8; SCOPE]);
+pub struct SessionScope([u8; SCOPE]);
 
-impl Scope {
+impl SessionScope {
     /// The scope of all these words.
-    pub fn of(words: &[&str]) -> Scope {
+    pub fn of(words: &[&str]) -> SessionScope {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, words.join("\0").as_bytes());
         let mut scope = [0; SCOPE];
         scope.copy_from_slice(&digest.as_ref()[..SCOPE]);
-        Scope(scope)
+        SessionScope(scope)
     }
 }
 
@@ -53,7 +53,7 @@ struct Tickets {
     keys: Arc<dyn ProducesTickets>,
     lifetime: u32,
     clock: Arc<dyn TimeProvider>,
-    scope: Scope,
+    scope: SessionScope,
 }
 
 impl ProducesTickets for Tickets {
@@ -113,7 +113,7 @@ impl ProducesTickets for LateTickets {
 
 /// Sessions of the process, up to a limit.
 pub struct SessionCache {
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Mutex<CacheShard>]>,
     of_shard: usize,
     lifetime: u64,
     clock: Arc<dyn TimeProvider>,
@@ -122,11 +122,11 @@ pub struct SessionCache {
 }
 
 /// A session, and the second in which it began.
-type Kept = (u64, Box<[u8]>);
+type CachedSession = (u64, Box<[u8]>);
 
 #[derive(Default)]
-struct Shard {
-    sessions: HashMap<Box<[u8]>, Kept>,
+struct CacheShard {
+    sessions: HashMap<Box<[u8]>, CachedSession>,
     /// The oldest first; sessions that were taken may still be listed.
     ages: VecDeque<Box<[u8]>>,
 }
@@ -165,7 +165,7 @@ impl SessionCache {
         found
     }
 
-    fn shard(&self, key: &[u8]) -> Option<std::sync::MutexGuard<'_, Shard>> {
+    fn shard(&self, key: &[u8]) -> Option<std::sync::MutexGuard<'_, CacheShard>> {
         let number = usize::from(*key.last()?) % SHARDS;
         Some(self.shards[number].lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -189,7 +189,7 @@ impl OfListener {
     }
 
     /// A kept session, unless it is too old.
-    fn fresh(&self, (began, session): &Kept) -> Option<Vec<u8>> {
+    fn fresh(&self, (began, session): &CachedSession) -> Option<Vec<u8>> {
         let age = seconds(&*self.cache.clock)?.checked_sub(*began)?;
         (age <= self.cache.lifetime).then(|| session.to_vec())
     }
@@ -243,9 +243,9 @@ mod tests {
 
     /// A clock that only changes when it is set.
     #[derive(Debug, Default)]
-    struct Set(AtomicU64);
+    struct ManualClock(AtomicU64);
 
-    impl TimeProvider for Set {
+    impl TimeProvider for ManualClock {
         fn current_time(&self) -> Option<UnixTime> {
             Some(UnixTime::since_unix_epoch(Duration::from_secs(self.0.load(Relaxed))))
         }
@@ -253,10 +253,10 @@ mod tests {
 
     #[test]
     fn tickets_are_good_for_their_time_and_their_scope() {
-        let clock = Arc::new(Set::default());
+        let clock = Arc::new(ManualClock::default());
         let keys = Arc::new(TicketKeys::for_tests());
         let made = |keys: Option<Arc<TicketKeys>>, scope: &str| {
-            tickets(keys, 300, Arc::clone(&clock) as _, Scope::of(&[scope]))
+            tickets(keys, 300, Arc::clone(&clock) as _, SessionScope::of(&[scope]))
         };
         let one = made(Some(Arc::clone(&keys)), "");
         let ticket = one.encrypt(b"a session").expect("a ticket");
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn cached_sessions_expire() {
-        let clock = Arc::new(Set::default());
+        let clock = Arc::new(ManualClock::default());
         let all = Arc::new(SessionCache::new(9, 5, Arc::clone(&clock) as _));
         let cache = all.of_listener();
         assert!(cache.put(vec![1], vec![9]));
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn sessions_are_bounded_and_of_one_listener() {
-        let cache = Arc::new(SessionCache::new(SHARDS, 5, Arc::<Set>::default()));
+        let cache = Arc::new(SessionCache::new(SHARDS, 5, Arc::<ManualClock>::default()));
         let (one, other) = (cache.of_listener(), cache.of_listener());
         assert!(one.put(vec![1, 7], vec![9]) && one.can_cache());
         assert_eq!((one.get(&[1, 7]), other.get(&[1, 7])), (Some(vec![9]), None));
@@ -293,7 +293,9 @@ mod tests {
         assert!(one.put(vec![2, 7], vec![8]));
         assert_eq!((one.get(&[1, 7]), one.take(&[2, 7]), one.take(&[2, 7])), (None, Some(vec![8]), None));
         assert!(
-            !Arc::new(SessionCache::new(0, 5, Arc::<Set>::default())).of_listener().put(vec![1], vec![2])
+            !Arc::new(SessionCache::new(0, 5, Arc::<ManualClock>::default()))
+                .of_listener()
+                .put(vec![1], vec![2])
         );
     }
 }

@@ -23,7 +23,7 @@ use weir_tls_session::with_our_schedule;
 
 /// Settings of either side.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct TlsSettings {
     /// Whether TLS 1.2 is enabled.
     pub tls12: bool,
     /// Whether TLS 1.3 is enabled.
@@ -43,11 +43,11 @@ pub struct Settings {
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
-impl Settings {
+impl TlsSettings {
     /// Everything that is supported, without checking the peer.
-    pub fn new(clock: Arc<dyn TimeProvider>) -> Settings {
+    pub fn new(clock: Arc<dyn TimeProvider>) -> TlsSettings {
         let ciphers = [ciphers::all_suites(), ciphers::all_ciphers()].concat();
-        Settings {
+        TlsSettings {
             tls12: true,
             tls13: true,
             ciphers,
@@ -92,7 +92,7 @@ impl Settings {
 /// Additional settings of a listener.
 #[derive(Clone, Debug)]
 pub struct ListenerSettings {
-    pub settings: Settings,
+    pub settings: TlsSettings,
     /// Whether the client's order of ciphers counts (`prefer-client-ciphers`).
     pub client_order: bool,
     /// The tickets for resumption.
@@ -129,7 +129,7 @@ impl Base {
             Some(response) => {
                 let mut bare = CertifiedKey::clone(&shown);
                 bare.ocsp = None;
-                Arc::new(Stapled {
+                Arc::new(StapledCertificate {
                     shown,
                     bare: Arc::new(bare),
                     good_until: response.good_until(),
@@ -182,7 +182,7 @@ impl ListenerSettings {
 
 /// A certificate with an OCSP response, which is stapled until it expires.
 #[derive(Debug)]
-struct Stapled {
+struct StapledCertificate {
     shown: Arc<CertifiedKey>,
     /// The certificate without the response.
     bare: Arc<CertifiedKey>,
@@ -191,7 +191,7 @@ struct Stapled {
     clock: Arc<dyn TimeProvider>,
 }
 
-impl ResolvesServerCert for Stapled {
+impl ResolvesServerCert for StapledCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let is_good = self.clock.current_time().is_some_and(|now| now.as_secs() <= self.good_until);
         Some(Arc::clone(if is_good { &self.shown } else { &self.bare }))
@@ -210,7 +210,7 @@ impl ResolvesServerCert for NoCertificate {
 
 /// How sessions with a server are resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reuse {
+pub enum SessionReuse {
     /// By tickets, or by session identifiers.
     Tickets,
     /// By session identifiers; TLS 1.3 uses tickets for that, too (`no-tls-tickets`).
@@ -224,11 +224,11 @@ pub enum Reuse {
 /// # Errors
 /// When the ciphers, groups and versions do not match.
 pub fn client_config(
-    settings: &Settings,
+    settings: &TlsSettings,
     verifier: Arc<Verifier>,
     certificate: Option<&Certificate>,
     sends_name: bool,
-    reuse: Reuse,
+    reuse: SessionReuse,
 ) -> Result<Arc<ClientConfig>, Error> {
     let builder = ClientConfig::builder_with_details(settings.provider(), Arc::clone(&settings.clock))
         .with_protocol_versions(&settings.versions())?
@@ -247,9 +247,9 @@ pub fn client_config(
     config.key_log = settings.key_log();
     let sessions = || Resumption::store(Arc::new(ClientSessionMemoryCache::new(SESSIONS_OF_A_SERVER)));
     config.resumption = match reuse {
-        Reuse::Tickets => sessions().tls12_resumption(Tls12Resumption::SessionIdOrTickets),
-        Reuse::SessionIds => sessions().tls12_resumption(Tls12Resumption::SessionIdOnly),
-        Reuse::Never => Resumption::disabled(),
+        SessionReuse::Tickets => sessions().tls12_resumption(Tls12Resumption::SessionIdOrTickets),
+        SessionReuse::SessionIds => sessions().tls12_resumption(Tls12Resumption::SessionIdOnly),
+        SessionReuse::Never => Resumption::disabled(),
     };
     Ok(Arc::new(config))
 }

@@ -13,17 +13,18 @@ pub(crate) fn limited(
 ) -> Arc<CertifiedKey> {
     let Some(schemes) = schemes else { return Arc::clone(certified) };
     let mut limited = CertifiedKey::clone(certified);
-    limited.key = Arc::new(Limited { key: Arc::clone(&certified.key), schemes: Arc::clone(schemes) });
+    limited.key =
+        Arc::new(LimitedSignatures { key: Arc::clone(&certified.key), schemes: Arc::clone(schemes) });
     Arc::new(limited)
 }
 
 #[derive(Debug)]
-struct Limited {
+struct LimitedSignatures {
     key: Arc<dyn SigningKey>,
     schemes: Arc<[SignatureScheme]>,
 }
 
-impl SigningKey for Limited {
+impl SigningKey for LimitedSignatures {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
         let both = self.schemes.iter().filter(|scheme| offered.contains(scheme));
         both.into_iter().find_map(|scheme| self.key.choose_scheme(&[*scheme]))

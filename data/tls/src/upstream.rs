@@ -13,7 +13,7 @@ use weir_tls_session::{Failure, Why};
 
 /// TLS settings for connections to a server.
 #[derive(Clone, Debug)]
-pub struct Upstream {
+pub struct UpstreamTls {
     /// For connections with an SNI.
     pub named: Arc<ClientConfig>,
     /// For connections without one, which can only check a configured name.
@@ -22,7 +22,7 @@ pub struct Upstream {
     pub early_data: bool,
 }
 
-impl Upstream {
+impl UpstreamTls {
     /// The session of a new connection, with `name` as its SNI, if given.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Offer<'_> {
 /// TLS settings for connections to a server, which may change at run time.
 #[derive(Debug)]
 pub struct LiveUpstream {
-    needs: Published<Upstream>,
+    needs: Published<UpstreamTls>,
     carries_traffic: AtomicBool,
     /// Whether no command has changed it at run time.
     is_as_configured: AtomicBool,
@@ -100,7 +100,7 @@ pub struct LiveUpstream {
 
 impl LiveUpstream {
     /// The configured settings. Without TLS for traffic, only health checks use it.
-    pub fn new(upstream: Upstream, carries_traffic: bool) -> LiveUpstream {
+    pub fn new(upstream: UpstreamTls, carries_traffic: bool) -> LiveUpstream {
         LiveUpstream {
             needs: Published::new(upstream),
             carries_traffic: AtomicBool::new(carries_traffic),
@@ -160,7 +160,7 @@ impl LiveUpstream {
     }
 
     /// Replaces the settings of later connections, on all workers.
-    pub fn publish(&self, upstream: Upstream) {
+    pub fn publish(&self, upstream: UpstreamTls) {
         self.needs.publish(upstream);
     }
 }

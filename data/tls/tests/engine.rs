@@ -6,7 +6,10 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use weir_tls::rustls::pki_types::ServerName;
 use weir_tls::rustls::{ClientConfig, ClientConnection, ProtocolVersion};
-use weir_tls::{Alert, ChooseServer, Entry, Listener, Part, Progress, Secret, Session, VerifyMode, Why};
+use weir_tls::{
+    Alert, CertificateScope, ChooseServer, ListenerCertificate, ListenerCertificates, Progress, Secret,
+    Session, VerifyMode, Why,
+};
 
 mod world;
 use world::*;
@@ -47,12 +50,12 @@ fn a_certificate_that_takes_the_place_of_another_is_found_by_its_own_names() {
     let listener = world.plain_listener(&["one.example", "two.example"], true);
     let with = |name: &str| {
         let made = certificate(&world.authority, name);
-        let changed = |(at, entry): (usize, &Entry)| {
+        let changed = |(at, entry): (usize, &ListenerCertificate)| {
             if at == 1 { entry.with_certificate(&made) } else { entry.clone() }
         };
         (Arc::new(listener.with_entries(listener.entries().iter().enumerate().map(changed))), made)
     };
-    let shown = |listener: &Arc<Listener>, name: &'static str| {
+    let shown = |listener: &Arc<ListenerCertificates>, name: &'static str| {
         let mut pair = Pair::new(Arc::clone(listener) as _, world.client(None), name);
         pair.shake(usize::MAX / 2).ok()?;
         pair.server.facts().certificate.clone()
@@ -69,8 +72,10 @@ fn a_certificate_that_takes_the_place_of_another_is_found_by_its_own_names() {
 fn certificates_of_a_listener_are_found_by_their_path() {
     let world = World::new();
     let listener = world.plain_listener(&["two.example", "one.example", "three.example"], true);
-    let places = |listener: &Listener, path: &str| -> Vec<usize> {
-        let at = |entry: &Entry| listener.entries().iter().position(|known| std::ptr::eq(known, entry));
+    let places = |listener: &ListenerCertificates, path: &str| -> Vec<usize> {
+        let at = |entry: &ListenerCertificate| {
+            listener.entries().iter().position(|known| std::ptr::eq(known, entry))
+        };
         listener.entries_of(path).filter_map(at).collect()
     };
     let path = |at: usize| listener.entries()[at].certificate().path.clone();
@@ -429,19 +434,19 @@ fn certificates_are_chosen_by_name() {
 #[test]
 fn the_first_certificate_is_a_default_beside_those_that_are_declared() {
     let world = World::new();
-    let declared = |part: Part| {
+    let declared = |part: CertificateScope| {
         let listener = world.plain_listener(&["one.example", "two.example", "three.example"], false);
         let base = world.base();
-        let second = Entry::new(listener.entries()[1].certificate(), &base, part);
+        let second = ListenerCertificate::new(listener.entries()[1].certificate(), &base, part);
         let entries = [listener.entries()[0].clone(), second, listener.entries()[2].clone()];
         let listener = listener.with_entries(entries);
         assert_eq!(&*listener.implicit_default().expect("the first").certificate().names[0], "one.example");
         listener.defaults().map(|entry| entry.certificate().names[0].to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(declared(Part::default()), ["one.example"]);
+    assert_eq!(declared(CertificateScope::default()), ["one.example"]);
     let both = ["one.example", "two.example"];
-    assert_eq!(declared(Part { filters: vec!["*".into()], ..Part::default() }), both);
-    assert_eq!(declared(Part { is_default: true, ..Part::default() }), both);
+    assert_eq!(declared(CertificateScope { filters: vec!["*".into()], ..CertificateScope::default() }), both);
+    assert_eq!(declared(CertificateScope { is_default: true, ..CertificateScope::default() }), both);
     assert!(world.plain_listener(&["one.example"], true).implicit_default().is_none());
 }
 

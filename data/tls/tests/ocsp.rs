@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_syntax::{MemoryFiles, SharedFiles};
 use weir_tls::clock::UnixTime;
-use weir_tls::ocsp::{CertId, Response};
-use weir_tls::{Loader, Parts, pem};
+use weir_tls::ocsp::{CertId, OcspResponse};
+use weir_tls::{CertificateLoader, CertificateParts, pem};
 
 fn openssl(folder: &Path, arguments: &str) {
     let done = Command::new("openssl")
@@ -39,12 +39,15 @@ fn prepared() -> tempfile::TempDir {
 }
 
 /// A loader of the folder's current contents.
-fn loader(folder: &Path) -> Loader {
+fn loader(folder: &Path) -> CertificateLoader {
     let paths = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let file = |path: std::path::PathBuf| {
         (path.to_str().expect("a path").to_owned(), fs::read(&path).expect("a file"))
     };
-    Loader { files: SharedFiles::new(paths.map(file).collect::<MemoryFiles>()), ..Loader::default() }
+    CertificateLoader {
+        files: SharedFiles::new(paths.map(file).collect::<MemoryFiles>()),
+        ..CertificateLoader::default()
+    }
 }
 
 /// The authority's response when its index has this line.
@@ -72,7 +75,7 @@ fn in_days(days: u64) -> UnixTime {
 fn a_response_holds_the_certificate_the_validity_and_the_status() {
     let folder = prepared();
     let at = folder.path();
-    let response = Response::parse(&answer(at, GOOD, " -ndays 2")).expect("a good response");
+    let response = OcspResponse::parse(&answer(at, GOOD, " -ndays 2")).expect("a good response");
     let read = |name: &str| pem::certificates(&fs::read(at.join(name)).expect("a file")).remove(0);
     let id = CertId::of(&read("site.crt"), &read("ca.pem")).expect("an identity");
     assert_eq!(response.id(), &id);
@@ -93,7 +96,7 @@ fn a_response_holds_the_certificate_the_validity_and_the_status() {
 fn a_response_in_words_is_what_openssl_prints() {
     let folder = prepared();
     for (line, more) in [(GOOD, " -ndays 2"), (REVOKED, " -ndays 2 -resp_key_id -resp_no_certs")] {
-        let response = Response::parse(&answer(folder.path(), line, more)).expect("a response");
+        let response = OcspResponse::parse(&answer(folder.path(), line, more)).expect("a response");
         openssl(folder.path(), "ocsp -respin answer -noverify -resp_text -out printed");
         let printed = fs::read_to_string(folder.path().join("printed")).expect("what was printed");
         let printed: String =
@@ -110,16 +113,16 @@ fn refuses_responses_that_cannot_be_stapled() {
     let folder = prepared();
     let good = answer(folder.path(), GOOD, " -ndays 2");
     let endless = answer(folder.path(), GOOD, "");
-    assert_eq!(Response::parse(&endless), Err("OCSP single response: missing nextupdate."));
-    assert_eq!(Response::parse(b"\x30\x03\x0a\x01\x06"), Err("OCSP response status not successful."));
+    assert_eq!(OcspResponse::parse(&endless), Err("OCSP single response: missing nextupdate."));
+    assert_eq!(OcspResponse::parse(b"\x30\x03\x0a\x01\x06"), Err("OCSP response status not successful."));
     for length in 0..good.len() {
-        assert!(Response::parse(&good[..length]).is_err(), "{length} bytes");
+        assert!(OcspResponse::parse(&good[..length]).is_err(), "{length} bytes");
     }
     // No changed byte may cause a panic.
     for at in 0..good.len() {
         let mut changed = good.clone();
         changed[at] ^= 0x81;
-        let _ = Response::parse(&changed).map(|response| response.describe());
+        let _ = OcspResponse::parse(&changed).map(|response| response.describe());
     }
 }
 
@@ -138,8 +141,8 @@ fn a_certificate_takes_the_response_that_is_about_it() {
     assert_eq!((loaded.certified.cert.len(), loaded.parts().issuer.len()), (1, 1), "the issuer is not shown");
     // A response about another certificate is ignored.
     let other = prepared();
-    let parts = Parts { ocsp: Some(answer(other.path(), GOOD, " -ndays 2")), ..loaded.parts() };
-    let without = Loader::default().assemble(path, parts).expect("a certificate");
+    let parts = CertificateParts { ocsp: Some(answer(other.path(), GOOD, " -ndays 2")), ..loaded.parts() };
+    let without = CertificateLoader::default().assemble(path, parts).expect("a certificate");
     assert!(without.response().is_none() && without.certified.ocsp.is_none());
     assert!(without.remarks[0].contains("it is about another certificate"), "{:?}", without.remarks);
 }
@@ -149,7 +152,8 @@ fn remarks_on_timestamps_in_the_file_that_haproxy_would_read() {
     let folder = prepared();
     let site = folder.path().join("site.pem");
     let path = site.to_str().expect("a path");
-    let remarks = |loader: &Loader| loader.load(path).expect("a certificate").remove(0).remarks.clone();
+    let remarks =
+        |loader: &CertificateLoader| loader.load(path).expect("a certificate").remove(0).remarks.clone();
     assert!(remarks(&loader(folder.path())).is_empty());
     fs::write(folder.path().join("site.pem.sctl"), [0; 8]).expect("a file");
     let found = remarks(&loader(folder.path()));
@@ -157,12 +161,12 @@ fn remarks_on_timestamps_in_the_file_that_haproxy_would_read() {
     let mut alone = loader(folder.path());
     alone.extra.sctl = false;
     assert!(remarks(&alone).is_empty());
-    let replacing = Loader { replaces_extension: true, ..loader(folder.path()) };
+    let replacing = CertificateLoader { replaces_extension: true, ..loader(folder.path()) };
     assert!(remarks(&replacing).is_empty(), "it would be 'site.sctl'");
 }
 
 /// The answer of a responder with this certificate to the question of `prepared`.
-fn signed_by(folder: &Path, signer: &str, key: &str) -> Response {
+fn signed_by(folder: &Path, signer: &str, key: &str) -> OcspResponse {
     fs::write(folder.join("index"), format!("{GOOD}\n")).expect("a file");
     fs::write(folder.join("index.attr"), "").expect("a file");
     openssl(
@@ -171,7 +175,7 @@ fn signed_by(folder: &Path, signer: &str, key: &str) -> Response {
             "ocsp -index index -rsigner {signer} -rkey {key} -CA ca.pem -reqin question -respout answer -ndays 1"
         ),
     );
-    Response::parse(&fs::read(folder.join("answer")).expect("an answer")).expect("a response")
+    OcspResponse::parse(&fs::read(folder.join("answer")).expect("an answer")).expect("a response")
 }
 
 /// A certificate of the authority, for these uses.
@@ -254,6 +258,6 @@ fn accepts_responses_signed_by_the_authority_or_its_delegate() {
     let produced = der.windows(2).position(|two| two == [0x18, 0x0f]).expect("a time");
     assert!(produced < at_serial);
     der[produced + 15] ^= 0x01;
-    let changed = Response::parse(&der).expect("still a response");
+    let changed = OcspResponse::parse(&der).expect("still a response");
     assert_eq!(changed.verify(&authority, in_days(0)), Err("OCSP response: wrong signature."));
 }

@@ -36,10 +36,10 @@ use weir_expr::{Args, Cursor, Fetch, FetchDecl, Fetched};
 use crate::view::FetchView;
 
 /// The function that evaluates a fetch.
-pub type Run = for<'c> fn(&'c mut (dyn FetchView + 'c), &'c Args, &mut Cursor) -> Fetched<'c>;
+pub type FetchFunction = for<'c> fn(&'c mut (dyn FetchView + 'c), &'c Args, &mut Cursor) -> Fetched<'c>;
 
 /// A fetch of this crate.
-pub type FetchRow = Fetch<Run>;
+pub type FetchRow = Fetch<FetchFunction>;
 
 /// Every fetch, in the order of their indexes.
 pub static FETCHES: &[FetchRow] = &ALL;
@@ -108,7 +108,7 @@ const fn join<const N: usize>(parts: &[&[FetchRow]]) -> [FetchRow; N] {
     all
 }
 
-const fn row(decl: FetchDecl, run: Run) -> FetchRow {
+const fn row(decl: FetchDecl, run: FetchFunction) -> FetchRow {
     Fetch { decl, run }
 }
 

@@ -1,7 +1,7 @@
 //! Facts about a connection to a server that outlast it.
 
 use weir_mux::StreamConnector;
-use weir_net::Fault;
+use weir_net::ConnectionFault;
 use weir_sys::Address;
 
 /// Facts about a server connection that was closed.
@@ -19,7 +19,7 @@ pub struct PastConnection {
     /// Whether it spoke TLS.
     pub secured: bool,
     /// The fault that broke it, or prevented it.
-    pub fault: Option<Fault>,
+    pub fault: Option<ConnectionFault>,
 }
 
 impl PastConnection {

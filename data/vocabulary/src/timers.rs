@@ -2,19 +2,19 @@
 
 use std::num::NonZeroU64;
 
-use weir_backend::{Latencies, Phases};
+use weir_backend::{PhaseDurations, Phases};
 
 /// Time since a stream began, in microseconds. Statistics and logs show whole milliseconds of it.
 ///
-/// It is kept plus one, so that `Option<Elapsed>` is not larger.
+/// It is kept plus one, so that `Option<ElapsedTime>` is not larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Elapsed(NonZeroU64);
+pub struct ElapsedTime(NonZeroU64);
 
-impl Elapsed {
+impl ElapsedTime {
     /// From microseconds.
     #[inline]
     pub fn from_us(us: u64) -> Self {
-        Elapsed(NonZeroU64::MIN.saturating_add(us))
+        ElapsedTime(NonZeroU64::MIN.saturating_add(us))
     }
 
     /// Microseconds.
@@ -40,16 +40,16 @@ pub struct Timers {
     /// How long the connection's handshakes took, in milliseconds; only the first stream counts them.
     pub handshake_ms: u32,
     /// The first byte of the request.
-    pub first_byte: Option<Elapsed>,
+    pub first_byte: Option<ElapsedTime>,
     /// The request's head was complete.
-    pub request: Option<Elapsed>,
+    pub request: Option<ElapsedTime>,
     /// A server's slot was granted.
-    pub queue: Option<Elapsed>,
+    pub queue: Option<ElapsedTime>,
     /// The connection to the server was established.
-    pub connect: Option<Elapsed>,
+    pub connect: Option<ElapsedTime>,
     /// The response's head was complete.
-    pub response: Option<Elapsed>,
-    pub close: Option<Elapsed>,
+    pub response: Option<ElapsedTime>,
+    pub close: Option<ElapsedTime>,
 }
 
 impl Timers {
@@ -60,8 +60,8 @@ impl Timers {
 
     /// Time since the stream began.
     #[inline]
-    pub fn since(&self, now_us: u64) -> Elapsed {
-        Elapsed::from_us(now_us.saturating_sub(self.began_us))
+    pub fn since(&self, now_us: u64) -> ElapsedTime {
+        ElapsedTime::from_us(now_us.saturating_sub(self.began_us))
     }
 
     /// `%Th`: the handshakes.
@@ -69,8 +69,8 @@ impl Timers {
         i64::from(self.handshake_ms)
     }
 
-    fn after_handshake(&self) -> Elapsed {
-        Elapsed::from_us(u64::from(self.handshake_ms) * 1000)
+    fn after_handshake(&self) -> ElapsedTime {
+        ElapsedTime::from_us(u64::from(self.handshake_ms) * 1000)
     }
 
     /// `%Ti`: idle time before the request's first byte.
@@ -129,9 +129,9 @@ impl Timers {
 
     /// The durations that distributions are made of.
     #[inline]
-    pub fn latencies(&self) -> Latencies {
+    pub fn latencies(&self) -> PhaseDurations {
         let arrived = self.request.unwrap_or_else(|| self.after_handshake());
-        Latencies([
+        PhaseDurations([
             between(Some(arrived), self.queue),
             between(self.queue, self.connect),
             between(self.connect, self.response),
@@ -149,10 +149,10 @@ impl Timers {
 
     /// The durations that averages are made of: the same, but for the whole, which begins where `%Tt` does.
     #[inline]
-    pub fn averaged(&self, latencies: Latencies) -> Phases {
-        let Latencies([queue, connect, response, _]) = latencies;
-        let total = self.close.map_or(Latencies::ABSENT, Elapsed::us);
-        Latencies([queue, connect, response, total]).phases()
+    pub fn averaged(&self, latencies: PhaseDurations) -> Phases {
+        let PhaseDurations([queue, connect, response, _]) = latencies;
+        let total = self.close.map_or(PhaseDurations::ABSENT, ElapsedTime::us);
+        PhaseDurations([queue, connect, response, total]).phases()
     }
 
     /// `%Tu`: the whole stream without the idle time.
@@ -162,7 +162,7 @@ impl Timers {
 }
 
 /// Milliseconds from one moment to another, each rounded down, so that phases add up; -1 if one was not reached.
-fn difference(from: Option<Elapsed>, to: Option<Elapsed>) -> i64 {
+fn difference(from: Option<ElapsedTime>, to: Option<ElapsedTime>) -> i64 {
     match (from, to) {
         (Some(from), Some(to)) => i64::from(to.ms().saturating_sub(from.ms())),
         _ => -1,
@@ -171,20 +171,20 @@ fn difference(from: Option<Elapsed>, to: Option<Elapsed>) -> i64 {
 
 /// Microseconds from one moment to another.
 #[inline]
-fn between(from: Option<Elapsed>, to: Option<Elapsed>) -> u64 {
+fn between(from: Option<ElapsedTime>, to: Option<ElapsedTime>) -> u64 {
     match (from, to) {
         // Both are kept plus one.
         (Some(from), Some(to)) => to.0.get().saturating_sub(from.0.get()),
-        _ => Latencies::ABSENT,
+        _ => PhaseDurations::ABSENT,
     }
 }
 
 /// Whole milliseconds of a moment, in microseconds; 0 if it was not reached.
-pub fn whole_ms_us(moment: Option<Elapsed>) -> u64 {
+pub fn whole_ms_us(moment: Option<ElapsedTime>) -> u64 {
     moment.map_or(0, |at| u64::from(at.ms()) * 1000)
 }
 
-fn shown(moment: Option<Elapsed>) -> i64 {
+fn shown(moment: Option<ElapsedTime>) -> i64 {
     moment.map_or(-1, |at| i64::from(at.ms()))
 }
 
@@ -192,8 +192,8 @@ fn shown(moment: Option<Elapsed>) -> i64 {
 mod tests {
     use super::*;
 
-    fn at(ms: u64) -> Option<Elapsed> {
-        Some(Elapsed::from_us(ms * 1000 + 400))
+    fn at(ms: u64) -> Option<ElapsedTime> {
+        Some(ElapsedTime::from_us(ms * 1000 + 400))
     }
 
     #[test]
@@ -217,12 +217,12 @@ mod tests {
         ];
         assert_eq!(shown, [5, 0, 1, 14, 21]);
         assert_eq!((timers.idle(), timers.total_request(), timers.total()), (8, 15, 31));
-        assert_eq!(timers.latencies(), Latencies([0, 1_000, 14_000, 21_000]));
+        assert_eq!(timers.latencies(), PhaseDurations([0, 1_000, 14_000, 21_000]));
     }
 
     #[test]
     fn distributions_see_less_than_a_millisecond_and_no_idle_time() {
-        let us = |us| Some(Elapsed::from_us(us));
+        let us = |us| Some(ElapsedTime::from_us(us));
         let timers = Timers {
             first_byte: us(9_000_100),
             request: us(9_000_100),
@@ -232,9 +232,9 @@ mod tests {
             close: us(9_000_750),
             ..Timers::begin(5, 0)
         };
-        assert_eq!(timers.latencies(), Latencies([0, 20, 580, 650]));
+        assert_eq!(timers.latencies(), PhaseDurations([0, 20, 580, 650]));
         let tcp = Timers { queue: us(2_010), connect: us(2_300), close: us(5_000), ..Timers::begin(5, 2) };
-        assert_eq!(tcp.latencies(), Latencies([10, 290, Latencies::ABSENT, 3_000]));
+        assert_eq!(tcp.latencies(), PhaseDurations([10, 290, PhaseDurations::ABSENT, 3_000]));
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use weir_containers::LocalArc;
 use weir_expr::Value;
 use weir_expr::table::{DataType, TableQuestion};
-use weir_tables::{Answer, EntryKey, Key, Row, Table};
+use weir_tables::{EntryKey, Key, LockedEntry, Table, TableAnswer};
 
 /// Tracked entries, by the number of the counter. Dropping this ends the tracking.
 #[derive(Default)]
-pub struct Tracked {
+pub struct TrackedEntries {
     first: [Option<TrackedEntry>; USUAL],
     further: Vec<Option<TrackedEntry>>,
     /// One more than the highest counter in use.
@@ -25,7 +25,7 @@ pub struct TrackedEntry {
     pub entry: EntryKey,
 }
 
-impl Tracked {
+impl TrackedEntries {
     /// The entry that a counter tracks.
     pub fn get(&self, counter: usize) -> Option<&TrackedEntry> {
         match counter.checked_sub(USUAL) {
@@ -58,7 +58,7 @@ impl Tracked {
     }
 }
 
-impl Drop for Tracked {
+impl Drop for TrackedEntries {
     fn drop(&mut self) {
         for tracked in self.entries() {
             tracked.table.untrack(tracked.entry, now_ms(), |row| {
@@ -90,13 +90,13 @@ impl TrackedEntry {
                     return None;
                 }
                 let key = Key::of(self.look(|row| row.key())?, other.declaration().key)?;
-                other.look(&key, now_ms(), |row| row.query(question)).unwrap_or(Answer::NoEntry)
+                other.look(&key, now_ms(), |row| row.query(question)).unwrap_or(TableAnswer::NoEntry)
             }
         };
         match answer {
-            Answer::Value(value) => Some(value),
-            Answer::NoEntry => Some(0),
-            Answer::NotStored => None,
+            TableAnswer::Value(value) => Some(value),
+            TableAnswer::NoEntry => Some(0),
+            TableAnswer::NotStored => None,
         }
     }
 
@@ -107,7 +107,7 @@ impl TrackedEntry {
 
     /// Calls `then` with the entry's row, if it is still there.
     #[inline]
-    pub fn look<R>(&self, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
+    pub fn look<R>(&self, then: impl FnOnce(&mut LockedEntry<'_>) -> R) -> Option<R> {
         self.table.at(self.entry, now_ms(), then)
     }
 }
@@ -127,12 +127,12 @@ pub fn query_table(
 ) -> Option<i64> {
     let answer = match Key::of(key, table.declaration().key) {
         Some(key) => table.query(&key, question, now_ms()),
-        None => Answer::NoEntry,
+        None => TableAnswer::NoEntry,
     };
     match (answer, question) {
-        (Answer::Value(value), _) => Some(i64::try_from(value).unwrap_or(i64::MAX)),
-        (Answer::NotStored, _) => None,
-        (Answer::NoEntry, TableQuestion::Expires | TableQuestion::Idle) => default,
-        (Answer::NoEntry, _) => Some(0),
+        (TableAnswer::Value(value), _) => Some(i64::try_from(value).unwrap_or(i64::MAX)),
+        (TableAnswer::NotStored, _) => None,
+        (TableAnswer::NoEntry, TableQuestion::Expires | TableQuestion::Idle) => default,
+        (TableAnswer::NoEntry, _) => Some(0),
     }
 }

@@ -6,7 +6,7 @@ use weir_sync::Ring;
 struct Live {
     ring: Arc<Ring>,
     path: std::path::PathBuf,
-    follower: Follower,
+    follower: FileFollower,
     /// Whether the file has HAProxy's layout, without counters.
     plain: bool,
     _folder: tempfile::TempDir,
@@ -17,7 +17,7 @@ impl Live {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ring");
         let ring = Ring::in_file(&path, size + HEADER, 6).expect("a file");
-        Live { ring, path, follower: Follower::default(), plain, _folder: folder }
+        Live { ring, path, follower: FileFollower::default(), plain, _folder: folder }
     }
 
     fn write(&self, message: &str) {
@@ -35,11 +35,11 @@ impl Live {
     /// The new messages, with remarks in angle brackets.
     fn look(&mut self) -> Vec<String> {
         let bytes = self.bytes();
-        look(&mut self.follower, &bytes, Look::Again)
+        look(&mut self.follower, &bytes, LookMode::Again)
     }
 }
 
-fn look(follower: &mut Follower, bytes: &Vec<u8>, look: Look) -> Vec<String> {
+fn look(follower: &mut FileFollower, bytes: &Vec<u8>, look: LookMode) -> Vec<String> {
     let mut reports = Vec::new();
     follower
         .look(bytes, look, &mut |what| {
@@ -154,13 +154,13 @@ fn messages_overwritten_during_a_read_are_reported_as_lost() {
             }
         };
         let file = Changing { live, reads: RefCell::new(0), change };
-        let (mut follower, mut reports) = (Follower::default(), Vec::new());
+        let (mut follower, mut reports) = (FileFollower::default(), Vec::new());
         for _ in 0..2 {
             let report = &mut |what: FileReport<'_>| {
                 reports.push(word(what));
                 Ok(())
             };
-            follower.look(&file, Look::Again, report).expect("it is a ring");
+            follower.look(&file, LookMode::Again, report).expect("it is a ring");
         }
         let oldest = 100 - 39;
         let mut next = oldest;
@@ -185,16 +185,16 @@ fn waits_for_an_unfinished_message_for_a_limited_time() {
     live.write("two");
     let mut bytes = live.bytes();
     bytes[HEADER + 5] = 255;
-    assert_eq!(look(&mut live.follower, &bytes, Look::Again), ["one"]);
-    assert_eq!(look(&mut live.follower, &bytes, Look::Again), [""; 0]);
+    assert_eq!(look(&mut live.follower, &bytes, LookMode::Again), ["one"]);
+    assert_eq!(look(&mut live.follower, &bytes, LookMode::Again), [""; 0]);
     bytes[HEADER + 5] = 0;
-    assert_eq!(look(&mut live.follower, &bytes, Look::Again), ["two"]);
+    assert_eq!(look(&mut live.follower, &bytes, LookMode::Again), ["two"]);
     // A message of a writer that was killed does not block readers for ever, and a single look does not wait.
     bytes[HEADER + 5] = 255;
-    let mut follower = Follower::default();
-    let reports: Vec<_> = (0..30).flat_map(|_| look(&mut follower, &bytes, Look::Again)).collect();
+    let mut follower = FileFollower::default();
+    let reports: Vec<_> = (0..30).flat_map(|_| look(&mut follower, &bytes, LookMode::Again)).collect();
     assert_eq!(reports, ["one", "<unfinished>"]);
-    assert_eq!(look(&mut Follower::default(), &bytes, Look::Once), ["one", "<unfinished>"]);
+    assert_eq!(look(&mut FileFollower::default(), &bytes, LookMode::Once), ["one", "<unfinished>"]);
 }
 
 #[test]
@@ -257,7 +257,7 @@ proptest::proptest! {
         let header = Header::read(&whole).expect("it is a ring");
         // The messages, and the range of each from its tag to the next.
         let (mut messages, mut at) = (Vec::new(), 0);
-        for text in look(&mut Follower::default(), &whole, Look::Once) {
+        for text in look(&mut FileFollower::default(), &whole, LookMode::Once) {
             let behind = at + 2 + text.len();
             let places: Vec<usize> = (at..=behind).map(|at| (header.head as usize + at) % area).collect();
             messages.push((text, places));
@@ -271,7 +271,7 @@ proptest::proptest! {
             bytes.truncate(HEADER + cut.min(area));
         }
         let touched = |place: usize| bytes.get(HEADER + place) != whole.get(HEADER + place);
-        let reports = look(&mut Follower::default(), &bytes, Look::Once);
+        let reports = look(&mut FileFollower::default(), &bytes, LookMode::Once);
         for (text, places) in &messages {
             if !places.iter().copied().any(touched) {
                 proptest::prop_assert!(reports.contains(text), "{text} is missing in {reports:?}");
@@ -319,8 +319,8 @@ proptest::proptest! {
             Ok(())
         };
         let _ = repair(&bytes, &mut report);
-        let mut follower = Follower::default();
-        for look in [Look::Again, Look::Once, Look::Again] {
+        let mut follower = FileFollower::default();
+        for look in [LookMode::Again, LookMode::Once, LookMode::Again] {
             let _ = follower.look(&bytes, look, &mut report);
         }
         proptest::prop_assert!(reported <= 4 * bytes.len());

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::table::{Line, Table};
+use super::table::{PrintedRow, PrintedTable};
 use crate::text::clean;
 
 /// The phases of an exchange, in the order that the arrays have them.
@@ -24,7 +24,7 @@ pub(crate) type Latencies = [Option<Percentiles>; 4];
 
 /// By proxy and name, as `show stat` calls them.
 pub(crate) fn read_all(text: &str, most: usize) -> Option<HashMap<(String, String), Latencies>> {
-    let table = Table::read(text)?;
+    let table = PrintedTable::read(text)?;
     let mut found: HashMap<(String, String), Latencies> = HashMap::new();
     for line in table.lines().take(most.saturating_mul(PHASES.len())) {
         let key = (clean(line.text("pxname"), 256), clean(line.text("svname"), 256));
@@ -35,7 +35,7 @@ pub(crate) fn read_all(text: &str, most: usize) -> Option<HashMap<(String, Strin
     Some(found)
 }
 
-fn percentiles(line: &Line<'_>) -> Percentiles {
+fn percentiles(line: &PrintedRow<'_>) -> Percentiles {
     let count = |column| line.number(column).unwrap_or(0);
     Percentiles {
         count: count("count"),

@@ -19,7 +19,7 @@ pub(crate) fn growth(before: u64, now: u64, continued: bool) -> Option<u64> {
 
 /// The counters that have their rates shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counters {
+pub(crate) struct RowCounters {
     pub work: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Counters {
 
 /// How fast each of them grows, a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Rates {
+pub(crate) struct RowRates {
     pub work: Option<f64>,
     pub bytes_in: Option<f64>,
     pub bytes_out: Option<f64>,
@@ -37,18 +37,18 @@ pub(crate) struct Rates {
 
 /// One row's last counters, its rates, and the history of its rate of work.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Track {
-    last: Option<Counters>,
-    pub rates: Rates,
+pub(crate) struct RowTrack {
+    last: Option<RowCounters>,
+    pub rates: RowRates,
     pub history: History,
 }
 
-impl Track {
+impl RowTrack {
     /// `seconds` have passed since the last call; `continued`: the same process counts.
-    pub(crate) fn add(&mut self, now: Counters, seconds: f64, continued: bool) {
+    pub(crate) fn add(&mut self, now: RowCounters, seconds: f64, continued: bool) {
         let Some(before) = self.last.replace(now).filter(|_| seconds > 0.0) else { return };
         let rate = |before, now| growth(before, now, continued).map(|grown| grown as f64 / seconds);
-        self.rates = Rates {
+        self.rates = RowRates {
             work: rate(before.work, now.work),
             bytes_in: rate(before.bytes_in, now.bytes_in),
             bytes_out: rate(before.bytes_out, now.bytes_out),
@@ -88,8 +88,8 @@ const LONGEST: usize = 200;
 mod tests {
     use super::*;
 
-    fn counters(work: u64) -> Counters {
-        Counters { work, ..Counters::default() }
+    fn counters(work: u64) -> RowCounters {
+        RowCounters { work, ..RowCounters::default() }
     }
 
     #[test]
@@ -104,9 +104,9 @@ mod tests {
 
     #[test]
     fn a_rate_needs_two_readings_of_one_process() {
-        let mut track = Track::default();
+        let mut track = RowTrack::default();
         track.add(counters(100), 1.0, false);
-        assert_eq!(track.rates, Rates::default());
+        assert_eq!(track.rates, RowRates::default());
         track.add(counters(150), 2.0, true);
         assert_eq!((track.rates.work, track.rates.errors), (Some(25.0), Some(0.0)));
         track.add(counters(10), 1.0, true);

@@ -1,18 +1,18 @@
 //! The rows of `show stat`: frontends, backends, servers and listeners.
 
-use super::table::{Line, Table};
+use super::table::{PrintedRow, PrintedTable};
 use crate::text::clean;
 
 /// Which row: names are unique together with their kind, a backend and a frontend may share a name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RowKey {
-    pub kind: Kind,
+    pub kind: RowKind,
     pub proxy: String,
     pub name: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum RowKind {
     Frontend,
     Backend,
     Server,
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 
 /// One row. A counter that the row lacks is 0, or `None` where that matters.
 #[derive(Debug, Clone)]
-pub(crate) struct Row {
+pub(crate) struct ObjectRow {
     pub key: RowKey,
     /// Whether the names can be written in a command: they consist of characters that a configuration allows in names.
     pub can_be_named: bool,
@@ -34,16 +34,16 @@ pub(crate) struct Row {
     pub initial_weight: Option<u64>,
     pub active: u64,
     pub backup: u64,
-    pub sessions: Gauge,
+    pub sessions: RowGauge,
     pub sessions_total: u64,
-    pub queue: Gauge,
+    pub queue: RowGauge,
     pub requests_total: Option<u64>,
     pub bytes_in: u64,
     pub bytes_out: u64,
     /// Responses by class: 1xx to 5xx, then others. `None` for TCP.
     pub codes: Option<[u64; 6]>,
     pub errors: Errors,
-    pub check: Check,
+    pub check: RowCheck,
     pub since_change: Option<u64>,
     pub downtime: Option<u64>,
     pub last_session: Option<u64>,
@@ -58,7 +58,7 @@ pub(crate) struct Row {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Gauge {
+pub(crate) struct RowGauge {
     pub now: u64,
     pub most: u64,
     pub limit: Option<u64>,
@@ -89,7 +89,7 @@ impl Errors {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Check {
+pub(crate) struct RowCheck {
     pub status: String,
     pub code: String,
     pub duration_ms: Option<u64>,
@@ -101,7 +101,7 @@ pub(crate) struct Check {
 
 /// How a row's state is to be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum RowState {
     Good,
     /// On its way up or down, or without checks and unknown.
     Changing,
@@ -110,30 +110,31 @@ pub(crate) enum State {
     Down,
 }
 
-impl Row {
+impl ObjectRow {
     /// The rows of an answer to `show stat`, at most `most` of them, and whether there were more.
-    pub(crate) fn read_all(text: &str, most: usize) -> Option<(Vec<Row>, bool)> {
-        let table = Table::read(text)?;
-        let mut rows: Vec<Row> = table.lines().take(most + 1).filter_map(|line| Row::read(&line)).collect();
+    pub(crate) fn read_all(text: &str, most: usize) -> Option<(Vec<ObjectRow>, bool)> {
+        let table = PrintedTable::read(text)?;
+        let mut rows: Vec<ObjectRow> =
+            table.lines().take(most + 1).filter_map(|line| ObjectRow::read(&line)).collect();
         let more = rows.len() > most;
         rows.truncate(most);
         Some((rows, more))
     }
 
-    fn read(line: &Line<'_>) -> Option<Row> {
+    fn read(line: &PrintedRow<'_>) -> Option<ObjectRow> {
         let text = |column: &str| clean(line.text(column), LONGEST_TEXT);
         let count = |column: &str| line.number(column).unwrap_or(0);
         let gauge =
-            |now, most, limit| Gauge { now: count(now), most: count(most), limit: line.number(limit) };
+            |now, most, limit| RowGauge { now: count(now), most: count(most), limit: line.number(limit) };
         let kind = match line.text("type") {
-            "0" => Kind::Frontend,
-            "1" => Kind::Backend,
-            "2" => Kind::Server,
-            "3" => Kind::Listener,
+            "0" => RowKind::Frontend,
+            "1" => RowKind::Backend,
+            "2" => RowKind::Server,
+            "3" => RowKind::Listener,
             _ => return None,
         };
         let codes = ["hrsp_1xx", "hrsp_2xx", "hrsp_3xx", "hrsp_4xx", "hrsp_5xx", "hrsp_other"];
-        Some(Row {
+        Some(ObjectRow {
             key: RowKey { kind, proxy: text("pxname"), name: text("svname") },
             can_be_named: is_name(line.text("pxname")) && is_name(line.text("svname")),
             status: text("status"),
@@ -163,7 +164,7 @@ impl Row {
                 client_aborts: count("cli_abrt"),
                 server_aborts: count("srv_abrt"),
             },
-            check: Check {
+            check: RowCheck {
                 status: text("check_status"),
                 code: text("check_code"),
                 duration_ms: line.number("check_duration"),
@@ -189,25 +190,25 @@ impl Row {
         self.requests_total.unwrap_or(self.sessions_total)
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> RowState {
         let status = self.status.as_str();
         match () {
             () if status.starts_with("DOWN") && !status.contains('/')
-                || status.starts_with("NOLB") && self.key.kind != Kind::Server =>
+                || status.starts_with("NOLB") && self.key.kind != RowKind::Server =>
             {
-                State::Down
+                RowState::Down
             }
-            () if ["MAINT", "DRAIN", "STOP"].iter().any(|word| status.starts_with(word)) => State::Wanted,
-            () if status == "UP" || status == "OPEN" || status == "no check" => State::Good,
-            () => State::Changing,
+            () if ["MAINT", "DRAIN", "STOP"].iter().any(|word| status.starts_with(word)) => RowState::Wanted,
+            () if status == "UP" || status == "OPEN" || status == "no check" => RowState::Good,
+            () => RowState::Changing,
         }
     }
 
     /// As it is written in commands, and shown.
     pub(crate) fn path(&self) -> String {
         match self.key.kind {
-            Kind::Server | Kind::Listener => format!("{}/{}", self.key.proxy, self.key.name),
-            Kind::Frontend | Kind::Backend => self.key.proxy.clone(),
+            RowKind::Server | RowKind::Listener => format!("{}/{}", self.key.proxy, self.key.name),
+            RowKind::Frontend | RowKind::Backend => self.key.proxy.clone(),
         }
     }
 }
@@ -228,8 +229,8 @@ mod tests {
     const HEAD: &str =
         "# pxname,svname,status,type,scur,slim,stot,req_tot,hrsp_2xx,hrsp_5xx,weight,ereq,econ,last_chk\n";
 
-    fn read(line: &str) -> Row {
-        let (rows, more) = Row::read_all(&format!("{HEAD}{line}\n"), 10).expect("a table");
+    fn read(line: &str) -> ObjectRow {
+        let (rows, more) = ObjectRow::read_all(&format!("{HEAD}{line}\n"), 10).expect("a table");
         assert!(!more);
         rows.into_iter().next().expect("a row")
     }
@@ -237,12 +238,12 @@ mod tests {
     #[test]
     fn a_line_becomes_a_row() {
         let row = read("app,s1,UP 2/3,2,4,30,100,,50,3,7,,2,\"no, not well\"");
-        assert_eq!((row.path().as_str(), row.key.kind, row.weight), ("app/s1", Kind::Server, Some(7)));
+        assert_eq!((row.path().as_str(), row.key.kind, row.weight), ("app/s1", RowKind::Server, Some(7)));
         assert_eq!((row.sessions.now, row.sessions.limit, row.work()), (4, Some(30), 100));
         assert_eq!((row.codes, row.errors.sum()), (Some([0, 50, 0, 0, 3, 0]), 2));
         assert_eq!(
             (row.state(), row.check.last.as_str(), row.can_be_named),
-            (State::Changing, "no, not well", true)
+            (RowState::Changing, "no, not well", true)
         );
         assert_eq!(read("web,FRONTEND,OPEN,0,1,,5,9,1,,,,,").work(), 9);
         assert_eq!(read("db,BACKEND,UP,1,1,,5,,,,,,,").codes, None);
@@ -251,17 +252,17 @@ mod tests {
     #[test]
     fn classifies_states_as_good_bad_or_intended() {
         for (status, expected) in [
-            ("UP", State::Good),
-            ("no check", State::Good),
-            ("DOWN", State::Down),
-            ("DOWN (agent)", State::Down),
-            ("DOWN 1/2", State::Changing),
-            ("UP 1/3", State::Changing),
-            ("NOLB", State::Changing),
-            ("MAINT", State::Wanted),
-            ("MAINT (via a/b)", State::Wanted),
-            ("DRAIN", State::Wanted),
-            ("DRAIN (agent)", State::Wanted),
+            ("UP", RowState::Good),
+            ("no check", RowState::Good),
+            ("DOWN", RowState::Down),
+            ("DOWN (agent)", RowState::Down),
+            ("DOWN 1/2", RowState::Changing),
+            ("UP 1/3", RowState::Changing),
+            ("NOLB", RowState::Changing),
+            ("MAINT", RowState::Wanted),
+            ("MAINT (via a/b)", RowState::Wanted),
+            ("DRAIN", RowState::Wanted),
+            ("DRAIN (agent)", RowState::Wanted),
         ] {
             assert_eq!(read(&format!("a,b,{status},2,,,,,,,,,,")).state(), expected, "{status}");
         }
@@ -278,9 +279,9 @@ mod tests {
     #[test]
     fn limits_the_rows_and_skips_lines_that_are_not_rows() {
         let text = format!("{HEAD}{}", "a,b,UP,2,,,,,,,,,,\n".repeat(9));
-        let (rows, more) = Row::read_all(&text, 5).expect("a table");
+        let (rows, more) = ObjectRow::read_all(&text, 5).expect("a table");
         assert_eq!((rows.len(), more), (5, true));
-        assert_eq!(Row::read_all(&format!("{HEAD}a,b,UP,9\n,,,\n"), 5).expect("a table").0.len(), 0);
-        assert!(Row::read_all("Permission denied\n", 5).is_none());
+        assert_eq!(ObjectRow::read_all(&format!("{HEAD}a,b,UP,9\n,,,\n"), 5).expect("a table").0.len(), 0);
+        assert!(ObjectRow::read_all("Permission denied\n", 5).is_none());
     }
 }

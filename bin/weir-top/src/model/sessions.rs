@@ -3,7 +3,7 @@
 use crate::text::clean;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Stream {
+pub(crate) struct StreamRow {
     pub id: String,
     pub protocol: String,
     pub source: String,
@@ -17,17 +17,17 @@ pub(crate) struct Stream {
 
 /// Streams of an answer, and their total number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Streams {
-    pub listed: Vec<Stream>,
+pub(crate) struct StreamRows {
+    pub listed: Vec<StreamRow>,
     pub total: usize,
 }
 
-impl Streams {
+impl StreamRows {
     /// Keeps at most `most` of them. `None` if the answer is not a list of streams.
-    pub(crate) fn read(text: &str, most: usize) -> Option<Streams> {
-        let mut found = Streams::default();
+    pub(crate) fn read(text: &str, most: usize) -> Option<StreamRows> {
+        let mut found = StreamRows::default();
         for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
-            match Stream::read(line) {
+            match StreamRow::read(line) {
                 Some(stream) => {
                     found.total += 1;
                     if found.listed.len() < most {
@@ -43,10 +43,10 @@ impl Streams {
     }
 }
 
-impl Stream {
-    fn read(line: &str) -> Option<Stream> {
+impl StreamRow {
+    fn read(line: &str) -> Option<StreamRow> {
         let (id, rest) = line.split_once(": ").filter(|(id, _)| id.starts_with("0x"))?;
-        let mut stream = Stream { id: clean(id, 20), ..Stream::default() };
+        let mut stream = StreamRow { id: clean(id, 20), ..StreamRow::default() };
         for (name, value) in rest.split(' ').filter_map(|word| word.split_once('=')) {
             let text = || match value {
                 "<none>" | "<NONE>" | "" => "-".to_owned(),
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn streams_are_read_and_counted() {
-        let found = Streams::read(&format!("{LINE}\n{LINE}\n\n{LINE}\n"), 2).expect("streams");
+        let found = StreamRows::read(&format!("{LINE}\n{LINE}\n\n{LINE}\n"), 2).expect("streams");
         assert_eq!((found.listed.len(), found.total), (2, 3));
         let stream = &found.listed[0];
         assert_eq!(
@@ -106,13 +106,13 @@ mod tests {
             ("10.0.0.1:55", "web", "-")
         );
         assert_eq!((stream.age.as_str(), stream.calls, seconds(&stream.age)), ("1m5s", 3, 65));
-        assert_eq!(Streams::read("\n", 2), Some(Streams::default()));
-        assert_eq!(Streams::read("Permission denied\n", 2), None);
+        assert_eq!(StreamRows::read("\n", 2), Some(StreamRows::default()));
+        assert_eq!(StreamRows::read("Permission denied\n", 2), None);
     }
 
     #[test]
     fn cleans_control_characters_from_clients() {
-        let found = Streams::read("0x1: src=\u{1b}]0;x\u{7} fe=a\n", 2).expect("streams");
+        let found = StreamRows::read("0x1: src=\u{1b}]0;x\u{7} fe=a\n", 2).expect("streams");
         assert_eq!(found.listed[0].source, "?]0;x?");
         assert_eq!(seconds("99999999999999999999999999d"), u64::MAX);
     }

@@ -5,20 +5,20 @@
 use std::collections::HashMap;
 
 /// The columns of a table and its rows, not yet read.
-pub(crate) struct Table<'t> {
+pub(crate) struct PrintedTable<'t> {
     columns: HashMap<&'t str, usize>,
     rest: &'t str,
 }
 
 /// One row: values by the name of their column.
-pub(crate) struct Line<'l> {
+pub(crate) struct PrintedRow<'l> {
     columns: &'l HashMap<&'l str, usize>,
     values: Vec<String>,
 }
 
-impl<'t> Table<'t> {
+impl<'t> PrintedTable<'t> {
     /// `None` when the text does not begin with the names of columns: an error message, for example.
-    pub(crate) fn read(text: &'t str) -> Option<Table<'t>> {
+    pub(crate) fn read(text: &'t str) -> Option<PrintedTable<'t>> {
         let (head, rest) = text.split_once('\n')?;
         let names = head.trim_start().strip_prefix("# ")?;
         let columns = names
@@ -28,17 +28,17 @@ impl<'t> Table<'t> {
             .take(MOST_COLUMNS)
             .map(|(at, name)| (name, at))
             .collect();
-        Some(Table { columns, rest })
+        Some(PrintedTable { columns, rest })
     }
 
     /// The rows, without empty lines.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = PrintedRow<'_>> {
         let lines = self.rest.lines().filter(|line| !line.trim().is_empty());
-        lines.map(|line| Line { columns: &self.columns, values: split(line) })
+        lines.map(|line| PrintedRow { columns: &self.columns, values: split(line) })
     }
 }
 
-impl Line<'_> {
+impl PrintedRow<'_> {
     /// The value of a column; empty without such a column.
     pub(crate) fn text(&self, column: &str) -> &str {
         self.columns.get(column).and_then(|&at| self.values.get(at)).map_or("", String::as_str)
@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn values_are_found_by_the_names_of_their_columns() {
-        let table = Table::read("# a,b,c,\n1,\"x, \"\"y\"\"\",\n\n2,y,7,8,9\nshort\n").expect("a table");
+        let table =
+            PrintedTable::read("# a,b,c,\n1,\"x, \"\"y\"\"\",\n\n2,y,7,8,9\nshort\n").expect("a table");
         let lines: Vec<(String, String, Option<u64>)> = table
             .lines()
             .map(|line| (line.text("a").to_owned(), line.text("b").to_owned(), line.number("c")))
@@ -95,9 +96,9 @@ mod tests {
 
     #[test]
     fn an_error_is_not_a_table() {
-        assert!(Table::read("Permission denied\n").is_none());
-        assert!(Table::read("Unknown command\n# a,b\n1,2\n").is_none());
-        assert!(Table::read("").is_none());
+        assert!(PrintedTable::read("Permission denied\n").is_none());
+        assert!(PrintedTable::read("Unknown command\n# a,b\n1,2\n").is_none());
+        assert!(PrintedTable::read("").is_none());
     }
 
     #[test]

@@ -10,10 +10,17 @@ use super::theme::Theme;
 use crate::columns::{DisplayedRow, Tone, kind_name, state_tone};
 use crate::model::Model;
 use crate::model::latency::PHASES;
-use crate::model::row::{Gauge, Kind, Row};
+use crate::model::row::{ObjectRow, RowGauge, RowKind};
 use crate::text::{bar, bytes, count, duration, micros, rate, sparkline};
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, row: &Row, theme: Theme, scroll: u16) {
+pub(super) fn draw(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    model: &Model,
+    row: &ObjectRow,
+    theme: Theme,
+    scroll: u16,
+) {
     let shown = DisplayedRow::new(model, row);
     let width = usize::from(area.width.saturating_sub(4));
     let mut lines = facts(&shown, theme, width);
@@ -39,15 +46,15 @@ fn facts(shown: &DisplayedRow<'_>, theme: Theme, width: usize) -> Vec<Line<'stat
     add("state", format!("{}{since}", row.status), state_tone(row.state()));
     add("rate", format!("{}/s", rate(shown.rate())), Tone::Plain);
     add("sessions", gauge(row.sessions), Tone::Plain);
-    if row.key.kind != Kind::Frontend {
+    if row.key.kind != RowKind::Frontend {
         add("queue", gauge(row.queue), if row.queue.now > 0 { Tone::Warning } else { Tone::Plain });
     }
-    if row.key.kind == Kind::Server {
+    if row.key.kind == RowKind::Server {
         let initial = row.initial_weight.filter(|weight| row.weight != Some(*weight));
         let initial = initial.map_or_else(String::new, |weight| format!(" (configured {weight})"));
         add("weight", format!("{}{initial}", row.weight.unwrap_or(0)), Tone::Plain);
         add("role", if row.backup > 0 { "backup".to_owned() } else { "active".to_owned() }, Tone::Plain);
-    } else if row.key.kind == Kind::Backend {
+    } else if row.key.kind == RowKind::Backend {
         add("servers", format!("{} active, {} backup", row.active, row.backup), Tone::Plain);
     }
     add("total", count(row.sessions_total), Tone::Plain);
@@ -104,7 +111,7 @@ fn facts(shown: &DisplayedRow<'_>, theme: Theme, width: usize) -> Vec<Line<'stat
     (0..rows).map(line).collect()
 }
 
-fn gauge(gauge: Gauge) -> String {
+fn gauge(gauge: RowGauge) -> String {
     let limit = gauge
         .limit
         .filter(|&limit| limit > 0)
@@ -156,7 +163,7 @@ fn times(shown: &DisplayedRow<'_>, theme: Theme) -> Vec<Line<'static>> {
     lines
 }
 
-fn codes(row: &Row, theme: Theme, width: usize) -> Vec<Line<'static>> {
+fn codes(row: &ObjectRow, theme: Theme, width: usize) -> Vec<Line<'static>> {
     let Some(codes) = row.codes else { return Vec::new() };
     let all = codes.iter().fold(0, |sum: u64, &code| sum.saturating_add(code));
     let mut lines = vec![Line::raw(""), Line::styled("RESPONSES", theme.heading())];

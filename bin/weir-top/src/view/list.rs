@@ -6,9 +6,9 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::theme::Theme;
-use crate::app::{App, Id, List, Sort};
+use crate::app::{App, ListView, RowId, SortOrder};
 use crate::columns::{self, Column, Tone};
-use crate::model::Listing;
+use crate::model::PageAnswer;
 use crate::page::Page;
 use crate::text::clean;
 
@@ -17,7 +17,7 @@ pub(crate) fn draw_rows(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme:
     let mut list = app.lists[page as usize].clone();
     {
         let rows = app.rows(page);
-        let ids: Vec<Id> = rows.iter().map(|shown| Id::Row(shown.row.key.clone())).collect();
+        let ids: Vec<RowId> = rows.iter().map(|shown| RowId::Row(shown.row.key.clone())).collect();
         let columns = columns::of_page(page, app.model.has_latencies());
         let more = app.model.picture.as_ref().is_some_and(|picture| picture.more);
         let remark = if more { " and more than can be kept" } else { "" };
@@ -28,10 +28,10 @@ pub(crate) fn draw_rows(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme:
 
 pub(crate) fn draw_streams(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
     let rows = app.streams();
-    let ids: Vec<Id> = rows.iter().map(|stream| Id::Stream(stream.id.clone())).collect();
+    let ids: Vec<RowId> = rows.iter().map(|stream| RowId::Stream(stream.id.clone())).collect();
     let remark = match &app.model.streams {
-        Listing::Known { cut: true, .. } => " and more than can be read".to_owned(),
-        Listing::Known { value, .. } if value.total > value.listed.len() => format!(" of {}", value.total),
+        PageAnswer::Known { cut: true, .. } => " and more than can be read".to_owned(),
+        PageAnswer::Known { value, .. } if value.total > value.listed.len() => format!(" of {}", value.total),
         _ => String::new(),
     };
     let list = &mut app.lists[Page::Sessions as usize];
@@ -42,9 +42,9 @@ pub(crate) fn draw_streams(frame: &mut Frame<'_>, area: Rect, app: &mut App, the
 fn draw<R>(
     frame: &mut Frame<'_>,
     area: Rect,
-    list: &mut List,
+    list: &mut ListView,
     rows: &[R],
-    ids: &[Id],
+    ids: &[RowId],
     columns: &[Column<R>],
     theme: Theme,
     remark: &str,
@@ -110,7 +110,7 @@ fn fitting<R>(columns: &[Column<R>], width: u16) -> Vec<(&Column<R>, u16)> {
     shown
 }
 
-fn head<R>(shown: &[(&Column<R>, u16)], sort: Option<&Sort>, theme: Theme) -> Line<'static> {
+fn head<R>(shown: &[(&Column<R>, u16)], sort: Option<&SortOrder>, theme: Theme) -> Line<'static> {
     let style = theme.heading();
     let titles = shown.iter().flat_map(|(column, width)| {
         let sorted = sort.filter(|sort| sort.title == column.title);

@@ -11,7 +11,7 @@ use super::theme::Theme;
 use crate::app::App;
 use crate::columns::{DisplayedRow, Tone, kind_name, state_tone};
 use crate::model::info::Info;
-use crate::model::row::{Kind, Row, State};
+use crate::model::row::{ObjectRow, RowKind, RowState};
 use crate::model::{Model, Series};
 use crate::text::{bar, bytes, count, duration, rate, sparkline};
 
@@ -113,7 +113,7 @@ pub(crate) fn facts(info: &Info, model: &Model) -> Vec<Fact> {
 
 /// How many servers are in which state. A draining server still serves sessions, so it is not in maintenance.
 fn tally(model: &Model) -> String {
-    let words: Vec<&str> = model.rows(Kind::Server).map(word).collect();
+    let words: Vec<&str> = model.rows(RowKind::Server).map(word).collect();
     let of = |word: &str| words.iter().filter(|&&found| found == word).count();
     let named = ["up", "changing", "drain", "maint", "down"];
     let parts = named.into_iter().filter(|word| *word == "up" || of(word) > 0);
@@ -121,13 +121,13 @@ fn tally(model: &Model) -> String {
 }
 
 /// The state of a server in one word.
-fn word(row: &Row) -> &'static str {
+fn word(row: &ObjectRow) -> &'static str {
     match row.state() {
-        State::Good => "up",
-        State::Changing => "changing",
-        State::Wanted if row.status.starts_with("DRAIN") => "drain",
-        State::Wanted => "maint",
-        State::Down => "down",
+        RowState::Good => "up",
+        RowState::Changing => "changing",
+        RowState::Wanted if row.status.starts_with("DRAIN") => "drain",
+        RowState::Wanted => "maint",
+        RowState::Down => "down",
     }
 }
 
@@ -166,17 +166,17 @@ fn draw_traffic(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) 
 }
 
 /// A title, the series below it, and its unit.
-type Shape<'m> = (&'static str, &'m Series, fn(f64) -> String);
+type SeriesShape<'m> = (&'static str, &'m Series, fn(f64) -> String);
 
 fn traffic_lines(model: &Model, width: u16, theme: Theme) -> Vec<Line<'static>> {
     let process = &model.process;
-    let series: [Shape<'_>; 4] = [
+    let series: [SeriesShape<'_>; 4] = [
         ("requests/s", &process.requests, rate),
         ("connections/s", &process.connections, rate),
         ("bytes in/s", &process.bytes_in, |n| bytes(n as u64)),
         ("bytes out/s", &process.bytes_out, |n| bytes(n as u64)),
     ];
-    let line = |(name, series, show): &Shape<'_>| {
+    let line = |(name, series, show): &SeriesShape<'_>| {
         let now = series.rate.map_or_else(|| "-".to_owned(), show);
         let values = series.history.values();
         let most = if values.is_empty() { "-".to_owned() } else { show(series.history.most()) };
@@ -205,7 +205,7 @@ fn trouble_lines(model: &Model, width: u16, room: usize, theme: Theme) -> Vec<Li
     let longest = troubles.iter().take(room).map(|(row, ..)| row.path().len()).max().unwrap_or(0) as u16;
     let name_width = longest.min(width * 2 / 5).max(1);
     let rest = width.saturating_sub(name_width + 2);
-    let line = |(row, state, why): &(&Row, State, String)| {
+    let line = |(row, state, why): &(&ObjectRow, RowState, String)| {
         Line::from(vec![
             Span::styled(
                 format!(" {}", fit(&shortened(&row.path(), name_width), name_width, true)),
@@ -222,7 +222,7 @@ fn trouble_lines(model: &Model, width: u16, room: usize, theme: Theme) -> Vec<Li
 
 /// Proxies and servers by their work per second.
 fn draw_busy(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
-    let kinds = [Kind::Frontend, Kind::Backend, Kind::Server];
+    let kinds = [RowKind::Frontend, RowKind::Backend, RowKind::Server];
     let mut rows: Vec<DisplayedRow<'_>> =
         kinds.iter().flat_map(|&kind| model.rows(kind)).map(|row| DisplayedRow::new(model, row)).collect();
     rows.sort_by(|a, b| b.rate().total_cmp(&a.rate()));

@@ -8,9 +8,9 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::{Color, Modifier};
 
 use super::*;
-use crate::connection::Answer;
+use crate::connection::ApiAnswer;
 use crate::model::tests::picture;
-use crate::poller::{News, Order, Watch};
+use crate::poller::{PollerNews, PollerOrder, WatchedAnswers};
 
 const PLAIN: Theme = Theme { color: true, unicode: true };
 
@@ -32,12 +32,12 @@ impl Screen {
             height: 30,
             theme: PLAIN,
         };
-        screen.take(News::Picture(Box::new(picture(1, 61, 10))));
-        screen.take(News::Picture(Box::new(picture(1, 62, 20))));
+        screen.take(PollerNews::Picture(Box::new(picture(1, 61, 10))));
+        screen.take(PollerNews::Picture(Box::new(picture(1, 62, 20))));
         screen
     }
 
-    fn take(&mut self, news: News) {
+    fn take(&mut self, news: PollerNews) {
         self.app.take(news, self.now);
     }
 
@@ -55,11 +55,11 @@ impl Screen {
     }
 
     /// Types words as a person would.
-    fn keys(&mut self, keys: &str) -> Vec<Order> {
+    fn keys(&mut self, keys: &str) -> Vec<PollerOrder> {
         keys.chars().flat_map(|c| self.key(KeyCode::Char(c))).collect()
     }
 
-    fn key(&mut self, code: KeyCode) -> Vec<Order> {
+    fn key(&mut self, code: KeyCode) -> Vec<PollerOrder> {
         self.drawn();
         self.app.key(KeyEvent::new(code, KeyModifiers::NONE), self.now)
     }
@@ -79,8 +79,8 @@ impl Screen {
     }
 }
 
-fn command(text: &str) -> Vec<Order> {
-    vec![Order::Command(text.to_owned())]
+fn command(text: &str) -> Vec<PollerOrder> {
+    vec![PollerOrder::Command(text.to_owned())]
 }
 
 #[test]
@@ -110,26 +110,26 @@ fn every_page_lists_its_own_rows() {
     screen.shows(&["BACKEND", "app", "SERVERS"]);
     screen.keys("4");
     screen.shows(&["SERVER", "app/s1", "app/s2", "DOWN", "10"]);
-    assert_eq!(screen.keys("5"), [Order::Watch(Watch { errors: true, sessions: false })]);
-    screen.take(News::Errors(Answer {
+    assert_eq!(screen.keys("5"), [PollerOrder::Watch(WatchedAnswers { errors: true, sessions: false })]);
+    screen.take(PollerNews::Errors(ApiAnswer {
         text: "Total events captured on [now] : 1\n \x1b[31minvalid request\n".to_owned(),
         cut: false,
     }));
     screen.shows(&["CONNECT", "Captured messages", "?[31minvalid request"]);
-    assert_eq!(screen.keys("6"), [Order::Watch(Watch { errors: false, sessions: true })]);
-    screen.take(News::Streams(Answer {
+    assert_eq!(screen.keys("6"), [PollerOrder::Watch(WatchedAnswers { errors: false, sessions: true })]);
+    screen.take(PollerNews::Streams(ApiAnswer {
         text: "0x1: proto=tcpv4 src=10.0.0.1:5 fe=web be=app srv=s1 age=9s calls=3\n".to_owned(),
         cut: false,
     }));
     screen.shows(&["SOURCE", "10.0.0.1:5", "9s"]);
-    assert_eq!(screen.keys("1"), [Order::Watch(Watch::default())]);
+    assert_eq!(screen.keys("1"), [PollerOrder::Watch(WatchedAnswers::default())]);
 }
 
 #[test]
 fn a_refused_list_shows_the_reason() {
     let mut screen = Screen::new();
     screen.keys("6");
-    screen.take(News::Streams(Answer { text: "Permission denied\n\n".to_owned(), cut: false }));
+    screen.take(PollerNews::Streams(ApiAnswer { text: "Permission denied\n\n".to_owned(), cut: false }));
     screen.shows(&["Permission denied", "level of this socket"]);
 }
 
@@ -147,10 +147,12 @@ fn changes_require_confirmation() {
     assert_eq!(screen.keys("ey"), command("set server app/s1 state ready"));
     screen.key(KeyCode::Down);
     assert_eq!(screen.keys("my"), command("set server app/s2 state maint"));
-    screen
-        .take(News::Done("set server app/s2 state maint".to_owned(), Ok("Permission denied\n\n".to_owned())));
+    screen.take(PollerNews::Done(
+        "set server app/s2 state maint".to_owned(),
+        Ok("Permission denied\n\n".to_owned()),
+    ));
     screen.shows(&["set server app/s2 state maint: Permission denied"]);
-    screen.take(News::Done("x".to_owned(), Ok("\n".to_owned())));
+    screen.take(PollerNews::Done("x".to_owned(), Ok("\n".to_owned())));
     screen.shows(&["x: done"]);
     assert!(!screen.app.is_over);
 }
@@ -187,7 +189,7 @@ fn gives_the_reason_why_a_server_cannot_be_changed() {
     let mut screen = Screen::new();
     let mut hostile = picture(1, 63, 30);
     hostile.rows[1].can_be_named = false;
-    screen.take(News::Picture(Box::new(hostile)));
+    screen.take(PollerNews::Picture(Box::new(hostile)));
     screen.keys("4d");
     screen.shows(&["cannot be written in a command"]);
     assert_eq!(screen.keys("y"), []);
@@ -197,13 +199,13 @@ fn gives_the_reason_why_a_server_cannot_be_changed() {
 fn a_lost_process_leaves_its_last_picture() {
     let mut screen = Screen::new();
     screen.keys("4d");
-    screen.take(News::Lost("the connection was closed".to_owned()));
+    screen.take(PollerNews::Lost("the connection was closed".to_owned()));
     assert_eq!(screen.keys("y"), [], "not connected: executed later, it would be a surprise");
     screen.shows(&["lost 0s", "app/s1", "not sent, not connected"]);
     screen.now += Duration::from_secs(11);
     assert!(screen.app.forget(screen.now));
     screen.shows(&["lost 11s", "the connection was closed; this is the last picture"]);
-    screen.take(News::Picture(Box::new(picture(2, 5, 3))));
+    screen.take(PollerNews::Picture(Box::new(picture(2, 5, 3))));
     screen.shows(&["process 2 follows 1", "every 1 s", "app/s1"]);
 }
 
@@ -212,7 +214,7 @@ fn shows_the_reason_until_the_first_picture() {
     let mut screen = Screen::new();
     screen.app = App::new("/run/x".to_owned());
     screen.shows(&["connecting to /run/x"]);
-    screen.take(News::Lost("cannot connect: No such file".to_owned()));
+    screen.take(PollerNews::Lost("cannot connect: No such file".to_owned()));
     screen.shows(&["/run/x: cannot connect: No such file"]);
 }
 
@@ -247,13 +249,13 @@ fn the_selection_stays_on_its_row() {
     screen.keys("4j");
     let mut turned = picture(1, 63, 30);
     turned.rows.swap(1, 2);
-    screen.take(News::Picture(Box::new(turned)));
+    screen.take(PollerNews::Picture(Box::new(turned)));
     screen.keys("d");
     screen.shows(&["Drain app/s2?"]);
     screen.keys("n");
     let mut smaller = picture(1, 64, 40);
     smaller.rows.remove(2);
-    screen.take(News::Picture(Box::new(smaller)));
+    screen.take(PollerNews::Picture(Box::new(smaller)));
     screen.keys("d");
     screen.shows(&["Drain app/s1?"]);
 }
@@ -291,7 +293,7 @@ fn details_have_percentiles_if_the_process_reports_them() {
     screen.key(KeyCode::Enter);
     screen.shows(&["server app/s1", "UP for 1m00s", "127.0.0.1:80", "L4OK", "average", "3.0ms", "RESPONSES"]);
     let head = "# pxname,svname,phase,count,mean_us,p50_us,p90_us,p99_us,p99.9_us,max_us\n";
-    screen.take(News::Latencies(format!("{head}app,s1,total,9,1,2000,3000,40000,50000,60000\n")));
+    screen.take(PollerNews::Latencies(format!("{head}app,s1,total,9,1,2000,3000,40000,50000,60000\n")));
     screen.shows(&["p99.9", "40ms", "60ms"]);
     assert_eq!(screen.keys("dy"), command("set server app/s1 state drain"));
     screen.key(KeyCode::Esc);
@@ -312,10 +314,10 @@ fn help_names_every_action() {
 #[test]
 fn keys_change_the_interval_and_pause() {
     let mut screen = Screen::new();
-    assert_eq!(screen.keys("p"), [Order::Pause(true)]);
+    assert_eq!(screen.keys("p"), [PollerOrder::Pause(true)]);
     screen.shows(&["paused"]);
-    assert_eq!(screen.keys("p+"), [Order::Pause(false), Order::Interval(Duration::from_secs(2))]);
-    assert_eq!(screen.keys("---").last(), Some(&Order::Interval(Duration::from_millis(250))));
+    assert_eq!(screen.keys("p+"), [PollerOrder::Pause(false), PollerOrder::Interval(Duration::from_secs(2))]);
+    assert_eq!(screen.keys("---").last(), Some(&PollerOrder::Interval(Duration::from_millis(250))));
 }
 
 #[test]
@@ -327,11 +329,14 @@ fn draws_every_page_at_every_size() {
         (screen.width, screen.height) = (width, height);
         for page in "123456".chars() {
             screen.keys(&page.to_string());
-            screen.take(News::Errors(Answer {
+            screen.take(PollerNews::Errors(ApiAnswer {
                 text: "Total events captured on [now] : 0\n".repeat(90),
                 cut: true,
             }));
-            screen.take(News::Streams(Answer { text: "0x1: src=x fe=web age=9s\n".repeat(90), cut: true }));
+            screen.take(PollerNews::Streams(ApiAnswer {
+                text: "0x1: src=x fe=web age=9s\n".repeat(90),
+                cut: true,
+            }));
             screen.text();
             for keys in ["GgjkdwEk", "w1", "/a"] {
                 screen.keys(keys);
@@ -366,7 +371,7 @@ fn without_utf8_only_ascii_is_drawn() {
         screen.keys("<");
         let mut strange = picture(1, 63, 30);
         strange.rows[1].key.name = "sèrver漢".to_owned();
-        screen.take(News::Picture(Box::new(strange)));
+        screen.take(PollerNews::Picture(Box::new(strange)));
         let text = screen.text();
         assert!(text.is_ascii(), "{text}");
     }
@@ -393,8 +398,8 @@ fn control_characters_of_names_do_not_reach_the_terminal() {
     let mut screen = Screen::new();
     let text = "# pxname,svname,status,type,last_chk\n\x1b[2Jevil,s\x07\u{202e}1,UP\x1b]0;x,2,\x1bc\n";
     let mut hostile = picture(1, 63, 30);
-    hostile.rows = crate::model::row::Row::read_all(text, 10).expect("a table").0;
-    screen.take(News::Picture(Box::new(hostile)));
+    hostile.rows = crate::model::row::ObjectRow::read_all(text, 10).expect("a table").0;
+    screen.take(PollerNews::Picture(Box::new(hostile)));
     for page in "123456".chars() {
         screen.keys(&page.to_string());
         let text = screen.text();

@@ -5,22 +5,25 @@ use std::collections::BTreeMap;
 use weir_config::vocabulary::{ConfigWord, WordPlace, WordState};
 use weir_stream::KEYWORDS;
 
-use super::Sort;
-use crate::explain::lines::{self, Expressions, Line};
-use crate::explain::{Entry, parts};
+use super::EntryKind;
+use crate::explain::lines::{self, ConfigLine, ExpressionExamples};
+use crate::explain::{Explanation, parts};
 
 /// Examples for the entries of tables: expressions with their values, commands with their answers, configuration lines.
 pub(super) struct Examples {
     fetches: BTreeMap<String, (String, String)>,
     converters: BTreeMap<String, (String, String)>,
-    lines: Expressions,
+    lines: ExpressionExamples,
 }
 
 impl Examples {
     /// The first row of a table of the tests that shows each: a fetch alone, a converter behind one fetch.
     pub(super) fn read() -> Self {
-        let mut examples =
-            Examples { fetches: BTreeMap::new(), converters: BTreeMap::new(), lines: Expressions::all() };
+        let mut examples = Examples {
+            fetches: BTreeMap::new(),
+            converters: BTreeMap::new(),
+            lines: ExpressionExamples::all(),
+        };
         for row in rows(FETCHES) {
             let [_, place, _, expression, value, ..] = row[..] else { panic!("five columns: {row:?}") };
             if let ([fetch], true) =
@@ -46,10 +49,10 @@ impl Examples {
     }
 
     /// The example of an entry, as Markdown.
-    pub(super) fn of(&self, entry: &Entry) -> Option<String> {
-        let values = match Sort::of(entry) {
-            Sort::Fetch => self.fetches.get(entry.name),
-            Sort::Converter => self.converters.get(entry.name),
+    pub(super) fn of(&self, entry: &Explanation) -> Option<String> {
+        let values = match EntryKind::of(entry) {
+            EntryKind::Fetch => self.fetches.get(entry.name),
+            EntryKind::Converter => self.converters.get(entry.name),
             _ => None,
         };
         if let Some((expression, value)) = values {
@@ -58,29 +61,29 @@ impl Examples {
         if let Some(line) = self.line(entry) {
             return Some(format!("`{}`", line.text));
         }
-        match Sort::of(entry) {
-            Sort::Command => command(entry.name),
-            Sort::Statistic => Some(statistic(entry)),
+        match EntryKind::of(entry) {
+            EntryKind::Command => command(entry.name),
+            EntryKind::Statistic => Some(statistic(entry)),
             _ => None,
         }
     }
 
     /// The configuration line that shows an entry, for entries without a value in the tests.
-    fn line(&self, entry: &Entry) -> Option<Line> {
-        match Sort::of(entry) {
-            Sort::Fetch if !self.fetches.contains_key(entry.name) => self.lines.of_fetch(entry.name),
-            Sort::Converter if !self.converters.contains_key(entry.name) => {
+    fn line(&self, entry: &Explanation) -> Option<ConfigLine> {
+        match EntryKind::of(entry) {
+            EntryKind::Fetch if !self.fetches.contains_key(entry.name) => self.lines.of_fetch(entry.name),
+            EntryKind::Converter if !self.converters.contains_key(entry.name) => {
                 self.lines.of_converter(entry.name)
             }
-            Sort::AclKeyword => self.lines.of_acl_keyword(entry.name),
-            Sort::Alias => return Some(lines::of_alias(entry.name)),
+            EntryKind::AclKeyword => self.lines.of_acl_keyword(entry.name),
+            EntryKind::Alias => return Some(lines::of_alias(entry.name)),
             _ => None,
         }
         .cloned()
     }
 
     /// The differing results of HAProxy 3.2, one line for each reason.
-    pub(super) fn differences(&self, entry: &Entry) -> Vec<String> {
+    pub(super) fn differences(&self, entry: &Explanation) -> Vec<String> {
         let of_expressions = |table, at: usize, calls: fn(&str, &str) -> bool| {
             let rows = rows(table).filter(move |row| calls(row[at], entry.name));
             let known = rows.filter_map(move |row| {
@@ -94,19 +97,19 @@ impl Examples {
             });
             known.collect::<Vec<_>>()
         };
-        let found = match Sort::of(entry) {
+        let found = match EntryKind::of(entry) {
             // Alone, or as a condition has it.
-            Sort::Fetch | Sort::AclKeyword => of_expressions(FETCHES, 3, |row, wanted| {
+            EntryKind::Fetch | EntryKind::AclKeyword => of_expressions(FETCHES, 3, |row, wanted| {
                 matches!(parts(row)[..], [fetch] if name(fetch) == wanted)
                     || row.strip_prefix("{ ").is_some_and(|test| begins_with(test, wanted))
             }),
-            Sort::Converter => of_expressions(
+            EntryKind::Converter => of_expressions(
                 CONVERTERS,
                 0,
                 |row, wanted| matches!(parts(row)[..], [_, converter] if name(converter) == wanted),
             ),
-            Sort::Command => return differing_answers(entry.name),
-            Sort::Statistic if NOT_IN_REFERENCE.contains(&entry.name) => {
+            EntryKind::Command => return differing_answers(entry.name),
+            EntryKind::Statistic if NOT_IN_REFERENCE.contains(&entry.name) => {
                 return vec!["Differs from HAProxy: 3.2 does not have it.".to_owned()];
             }
             _ => Vec::new(),
@@ -240,7 +243,7 @@ fn differing_answers(name: &str) -> Vec<String> {
 }
 
 /// Where a statistic is found.
-fn statistic(entry: &Entry) -> String {
+fn statistic(entry: &Explanation) -> String {
     let column = weir_stats::fields::FIELDS.iter().position(|row| row.name == entry.name);
     let place = match column.filter(|_| entry.sort.contains("show stat")) {
         Some(column) => format!("`show stat`, column {} of the CSV", column + 1),
@@ -485,7 +488,8 @@ fn examples_of_rows_are_accepted() {
 fn commands_that_are_written_exist() {
     let entries = crate::explain::entries();
     for (name, line) in OTHER_COMMANDS {
-        let known = entries.iter().any(|entry| Sort::of(entry) == Sort::Command && entry.name == *name);
+        let known =
+            entries.iter().any(|entry| EntryKind::of(entry) == EntryKind::Command && entry.name == *name);
         assert!(known, "{name}");
         assert!(
             name.starts_with('@') || line.split("; ").any(|part| part.starts_with(name)),
@@ -501,16 +505,15 @@ fn examples_of_tables_are_accepted() {
     let entries = crate::explain::entries();
     let mut faults = Vec::new();
     let mut tried = 0;
-    for entry in entries
-        .iter()
-        .filter(|entry| Sort::of(entry) != Sort::Configured && !entry.sort.ends_with(crate::explain::NOT_YET))
-    {
+    for entry in entries.iter().filter(|entry| {
+        EntryKind::of(entry) != EntryKind::Configured && !entry.sort.ends_with(crate::explain::NOT_YET)
+    }) {
         if examples.of(entry).is_none() {
             faults.push(format!("{}: {} lacks an example", entry.sort, entry.name));
         }
-        let line = match Sort::of(entry) {
-            Sort::Fetch => examples.lines.of_fetch(entry.name).cloned(),
-            Sort::Converter => examples.lines.of_converter(entry.name).cloned(),
+        let line = match EntryKind::of(entry) {
+            EntryKind::Fetch => examples.lines.of_fetch(entry.name).cloned(),
+            EntryKind::Converter => examples.lines.of_converter(entry.name).cloned(),
             _ => examples.line(entry),
         };
         let Some(line) = line else { continue };
@@ -597,7 +600,7 @@ fn written_defaults_do_not_change_the_configuration() {
         };
         tried += 1;
         let comes_of = |place: &'static str, text: &str| {
-            let line = Line { place, text: text.to_owned() };
+            let line = ConfigLine { place, text: text.to_owned() };
             crate::manual::understood(&lines::configuration(&line, ""))
         };
         // A refused word does not change the result either.

@@ -6,15 +6,15 @@ use weir_config::vocabulary::{self, ConfigWord, WordPlace, WordState};
 use weir_stream::KEYWORDS;
 
 use super::examples::{Examples, differences};
-use super::{Generated, Sort, sentence, sorted};
+use super::{EntryKind, GeneratedFile, sentence, sorted};
 use crate::arguments::FLAGS;
 use crate::explain;
-use crate::explain::{Entry, NOT_YET, codes, entries, lines, statuses};
+use crate::explain::{Explanation, NOT_YET, codes, entries, lines, statuses};
 use crate::problems;
 
-pub(super) fn all() -> Vec<Generated> {
+pub(super) fn all() -> Vec<GeneratedFile> {
     let entries = entries();
-    let mut pages: Vec<Generated> = PLACES
+    let mut pages: Vec<GeneratedFile> = PLACES
         .iter()
         .map(|(name, title, about, places)| page(name, place_page(title, about, places)))
         .collect();
@@ -28,8 +28,8 @@ pub(super) fn all() -> Vec<Generated> {
     pages
 }
 
-fn page(name: &str, text: String) -> Generated {
-    Generated { path: format!("doc/manual/src/reference/{name}.md"), text }
+fn page(name: &str, text: String) -> GeneratedFile {
+    GeneratedFile { path: format!("doc/manual/src/reference/{name}.md"), text }
 }
 
 fn head(title: &str, about: &str) -> String {
@@ -99,9 +99,15 @@ fn syntax(name: &str, arguments: &str) -> String {
     format!("{name}{separator}{arguments}")
 }
 
-fn table_page(title: &str, about: &str, sort: Sort, entries: &[&Entry], examples: &Examples) -> String {
+fn table_page(
+    title: &str,
+    about: &str,
+    sort: EntryKind,
+    entries: &[&Explanation],
+    examples: &Examples,
+) -> String {
     let mut text = head(title, about);
-    let (missing, there): (Vec<&&Entry>, Vec<&&Entry>) =
+    let (missing, there): (Vec<&&Explanation>, Vec<&&Explanation>) =
         entries.iter().partition(|entry| entry.sort.ends_with(NOT_YET));
     for entry in there {
         // Angle brackets are tags in a page.
@@ -111,8 +117,10 @@ fn table_page(title: &str, about: &str, sort: Sort, entries: &[&Entry], examples
         let _ = writeln!(text, "{}\n", sentence(&entry.help));
         let types = entry.sort.split_once(", ").map(|(_, types)| types);
         let facts = [
-            types.filter(|_| [Sort::Fetch, Sort::Converter].contains(&Sort::of(entry))).map(sentence),
-            Some(entry.sort.clone()).filter(|_| Sort::of(entry) == Sort::Statistic),
+            types
+                .filter(|_| [EntryKind::Fetch, EntryKind::Converter].contains(&EntryKind::of(entry)))
+                .map(sentence),
+            Some(entry.sort.clone()).filter(|_| EntryKind::of(entry) == EntryKind::Statistic),
             examples.of(entry).map(|example| format!("Example: {example}")),
         ];
         let facts = facts.into_iter().flatten().chain(examples.differences(entry));
@@ -120,7 +128,7 @@ fn table_page(title: &str, about: &str, sort: Sort, entries: &[&Entry], examples
         text.push_str(&facts);
         text.push_str(if facts.is_empty() { "" } else { "\n" });
     }
-    if sort == Sort::Alias {
+    if sort == EntryKind::Alias {
         let _ = writeln!(text, "## Formats that differ from HAProxy\n");
         Examples::differences_of_formats().iter().for_each(|difference| {
             let _ = writeln!(text, "- {}", sentence(difference));
@@ -256,32 +264,42 @@ static PLACES: &[(&str, &str, &str, &[WordPlace])] = &[
 ];
 
 /// File, title, introduction, and the kind of the page's entries.
-static TABLES: &[(&str, &str, &str, Sort)] = &[
+static TABLES: &[(&str, &str, &str, EntryKind)] = &[
     (
         "fetches",
         "Sample fetches",
         "A sample fetch takes a value out of a connection, a request or a response. It is used in conditions, log formats (`%[...]`) \
          and rules, and may be followed by converters. The values of the examples are those that the tests get.",
-        Sort::Fetch,
+        EntryKind::Fetch,
     ),
     (
         "acl-keywords",
         "Keywords of ACLs",
         "Short names of a sample fetch with a way to match it.",
-        Sort::AclKeyword,
+        EntryKind::AclKeyword,
     ),
     (
         "converters",
         "Converters",
         "A converter changes a value: `path,lower,map(file)`. The values of the examples are those that the tests get.",
-        Sort::Converter,
+        EntryKind::Converter,
     ),
     (
         "log-aliases",
         "Log aliases",
         "Short names in log formats: `%ST` and `%[ST]` are the same.",
-        Sort::Alias,
+        EntryKind::Alias,
     ),
-    ("commands", "Commands of the runtime API", "Written to a `stats socket`, one a line.", Sort::Command),
-    ("statistics", "Statistics", "The columns of `show stat` and the lines of `show info`.", Sort::Statistic),
+    (
+        "commands",
+        "Commands of the runtime API",
+        "Written to a `stats socket`, one a line.",
+        EntryKind::Command,
+    ),
+    (
+        "statistics",
+        "Statistics",
+        "The columns of `show stat` and the lines of `show info`.",
+        EntryKind::Statistic,
+    ),
 ];

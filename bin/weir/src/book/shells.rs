@@ -6,12 +6,12 @@ use std::fmt::Write;
 use weir_config::vocabulary::{self, WordPlace, WordState};
 use weir_stream::KEYWORDS;
 
-use super::{Generated, sentence};
+use super::{GeneratedFile, sentence};
 use crate::arguments::{FLAGS, Flag};
 use crate::explain::entries;
 
-pub(super) fn all() -> Vec<Generated> {
-    let file = |path: &str, text| Generated { path: path.to_owned(), text };
+pub(super) fn all() -> Vec<GeneratedFile> {
+    let file = |path: &str, text| GeneratedFile { path: path.to_owned(), text };
     vec![
         file("packaging/man/weir.1", weir()),
         file("packaging/man/weir.cfg.5", configuration()),
@@ -222,7 +222,7 @@ fn options() -> Vec<&'static str> {
 
 /// The value of an option of weir.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Value {
+enum OptionValue {
     Nothing,
     File,
     Folder,
@@ -230,20 +230,20 @@ enum Value {
     Text,
 }
 
-impl Value {
-    fn of(flag: &Flag) -> Value {
+impl OptionValue {
+    fn of(flag: &Flag) -> OptionValue {
         match flag.name {
-            "-f" | "-p" | "-x" => Value::File,
-            "-C" => Value::Folder,
-            "--format" => Value::Format,
-            _ if flag.value.starts_with('<') => Value::Text,
-            _ => Value::Nothing,
+            "-f" | "-p" | "-x" => OptionValue::File,
+            "-C" => OptionValue::Folder,
+            "--format" => OptionValue::Format,
+            _ if flag.value.starts_with('<') => OptionValue::Text,
+            _ => OptionValue::Nothing,
         }
     }
 
     /// The options that take it, as a pattern of the shell.
     fn pattern(self) -> String {
-        let flags = FLAGS.iter().filter(|flag| Value::of(flag) == self);
+        let flags = FLAGS.iter().filter(|flag| OptionValue::of(flag) == self);
         flags.map(|flag| flag.name).collect::<Vec<_>>().join("|")
     }
 }
@@ -266,9 +266,9 @@ fn bash() -> String {
          \x20   fi\n\
          }}\n\
          complete -o filenames -F _weir weir\n",
-        Value::File.pattern(),
-        Value::Folder.pattern(),
-        Value::Format.pattern(),
+        OptionValue::File.pattern(),
+        OptionValue::Folder.pattern(),
+        OptionValue::Format.pattern(),
         explained(),
         options().join(" ")
     )
@@ -281,12 +281,12 @@ fn zsh() -> String {
     for flag in FLAGS {
         let help: String =
             flag.help.chars().filter(|c| !matches!(c, '\'' | '[' | ']' | ':' | '\\')).collect();
-        let value = match Value::of(flag) {
-            Value::File => ":file:_files",
-            Value::Folder => ":folder:_files -/",
-            Value::Format => ":format:(text json)",
-            Value::Text => ":value: ",
-            Value::Nothing => "",
+        let value = match OptionValue::of(flag) {
+            OptionValue::File => ":file:_files",
+            OptionValue::Folder => ":folder:_files -/",
+            OptionValue::Format => ":format:(text json)",
+            OptionValue::Text => ":value: ",
+            OptionValue::Nothing => "",
         };
         let _ = writeln!(text, "    '*{}[{help}]{value}'", flag.name);
     }
@@ -312,12 +312,12 @@ fn fish() -> String {
             None if flag.name.len() == 2 => format!("-s {}", &flag.name[1..]),
             None => format!("-o {}", flag.name.trim_start_matches('-')),
         };
-        let value = match Value::of(flag) {
-            Value::File => " -r -F",
-            Value::Folder => " -x -a '(__fish_complete_directories)'",
-            Value::Format => " -x -a 'text json'",
-            Value::Text => " -x",
-            Value::Nothing => "",
+        let value = match OptionValue::of(flag) {
+            OptionValue::File => " -r -F",
+            OptionValue::Folder => " -x -a '(__fish_complete_directories)'",
+            OptionValue::Format => " -x -a 'text json'",
+            OptionValue::Text => " -x",
+            OptionValue::Nothing => "",
         };
         let _ = writeln!(text, "complete -c weir {option}{value} -d '{help}'");
     }

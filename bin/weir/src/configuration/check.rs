@@ -11,7 +11,7 @@ use crate::arguments::Arguments;
 use crate::findings::{self, Finding};
 
 /// A configuration that was looked at and is not going to be served.
-pub(crate) struct Checked {
+pub(crate) struct CheckedConfiguration {
     pub sources: SourceMap,
     /// The configuration, as far as it could be read.
     pub config: Config,
@@ -20,12 +20,12 @@ pub(crate) struct Checked {
 }
 
 /// Reads and checks the configuration of the command line. Prints nothing.
-pub(crate) fn check(arguments: &Arguments) -> Checked {
+pub(crate) fn check(arguments: &Arguments) -> CheckedConfiguration {
     let mut diagnostics = Diagnostics::new();
     let sources = load_sources(&arguments.files, &Disk { again: false }, &mut diagnostics);
     let mut findings = findings::of_diagnostics(&diagnostics, &sources);
     if diagnostics.has_alerts() {
-        return Checked { sources, config: Config::default(), findings };
+        return CheckedConfiguration { sources, config: Config::default(), findings };
     }
     let Outcome { config, diagnostics, .. } = parse(&sources, environment(arguments, &sources, None)).outcome;
     let config = with_arguments(config, arguments);
@@ -42,10 +42,10 @@ pub(crate) fn check(arguments: &Arguments) -> Checked {
             &sources,
         ));
     }
-    Checked { sources, config, findings }
+    CheckedConfiguration { sources, config, findings }
 }
 
-impl Checked {
+impl CheckedConfiguration {
     /// Whether the configuration can be served; `-dW` makes warnings count.
     pub(crate) fn is_valid(&self) -> bool {
         let worst = if self.config.global.zero_warning { Severity::Warning } else { Severity::Alert };

@@ -8,7 +8,7 @@ use weir_stream::KEYWORDS;
 use weir_syntax::SourceMap;
 
 use crate::configuration;
-use crate::explain::lines::{self, Line};
+use crate::explain::lines::{self, ConfigLine};
 
 fn objects(text: &str) -> Option<Vec<Object>> {
     let mut sources = SourceMap::new();
@@ -254,7 +254,7 @@ const CONFIGURATIONS: [&str; 5] = [
 /// The line of a word, and what differs when it is written.
 struct Example {
     word: ConfigWord,
-    line: Line,
+    line: ConfigLine,
     before: &'static str,
 }
 
@@ -275,7 +275,7 @@ impl Example {
     }
 
     fn with(&self, text: &str) -> String {
-        let line = Line { place: self.line.place, text: text.to_owned() };
+        let line = ConfigLine { place: self.line.place, text: text.to_owned() };
         lines::configuration(&line, self.before)
     }
 
@@ -536,7 +536,7 @@ const NOT_VARIED: &[(&str, &str)] = &[
 /// every field, decides whether two lines mean the same.
 #[test]
 fn separates_lines_of_the_manual_with_different_meanings() {
-    let mut forms: BTreeMap<(&str, &str), Understood<'_>> = BTreeMap::new();
+    let mut forms: BTreeMap<(&str, &str), FingerprintForms<'_>> = BTreeMap::new();
     let (mut rows, mut faults) = (0, Vec::new());
     for row in include_str!("../../tests/manual.tsv").lines().filter(|row| !row.starts_with('#')) {
         let columns: Vec<&str> = row.split('\t').collect();
@@ -566,7 +566,7 @@ fn separates_lines_of_the_manual_with_different_meanings() {
 }
 
 /// The debug form and the line of each fingerprint.
-type Understood<'l> = BTreeMap<u128, (String, &'l str)>;
+type FingerprintForms<'l> = BTreeMap<u128, (String, &'l str)>;
 
 /// Lines with the same meaning that are understood differently, and why.
 const SAME_MEANING: &[(&str, &str, &str)] =

@@ -8,7 +8,7 @@ use weir_config::vocabulary::{self, ConfigWord, WordPlace};
 use weir_stream::KEYWORDS;
 use weir_syntax::{Line, SourceMap};
 
-use super::{Entry, entries};
+use super::{Explanation, entries};
 use crate::arguments::Arguments;
 use crate::{configuration, reports};
 
@@ -56,12 +56,12 @@ fn nothing(sources: &SourceMap, file: &str, number: u32) -> String {
 }
 
 /// A section of the configuration.
-struct Section<'l> {
+struct ConfigSection<'l> {
     header: &'l Line,
     body: &'l [Line],
 }
 
-impl<'l> Section<'l> {
+impl<'l> ConfigSection<'l> {
     fn lines(&self) -> impl Iterator<Item = &'l Line> {
         std::iter::once(self.header).chain(self.body)
     }
@@ -81,17 +81,17 @@ impl<'l> Section<'l> {
     }
 }
 
-fn sections(lines: &[Line]) -> Vec<Section<'_>> {
+fn sections(lines: &[Line]) -> Vec<ConfigSection<'_>> {
     let begins = |line: &Line| weir_config::is_section(line.keyword().text());
     let parts = lines.chunk_by(|a, b| !begins(b) && a.span().file == b.span().file);
     let parts = parts.filter_map(|part| part.split_first());
-    parts.filter(|(header, _)| begins(header)).map(|(header, body)| Section { header, body }).collect()
+    parts.filter(|(header, _)| begins(header)).map(|(header, body)| ConfigSection { header, body }).collect()
 }
 
 /// The lines of the configuration, by section.
 struct Book<'l> {
     sources: &'l SourceMap,
-    sections: &'l [Section<'l>],
+    sections: &'l [ConfigSection<'l>],
     words: Vec<ConfigWord>,
 }
 
@@ -170,7 +170,12 @@ impl<'l> Book<'l> {
     }
 
     /// The lines of a `defaults` section in force in `section`, which sets `taken` itself.
-    fn inherited_lines(&self, section: &Section<'l>, ancestor: usize, taken: &[String]) -> Vec<&'l Line> {
+    fn inherited_lines(
+        &self,
+        section: &ConfigSection<'l>,
+        ancestor: usize,
+        taken: &[String],
+    ) -> Vec<&'l Line> {
         let source = &self.sections[ancestor];
         let no_log = section.body.iter().any(|line| line.keyword().is("no") && line.text(1) == "log");
         let holds = |line: &&Line| {
@@ -183,7 +188,7 @@ impl<'l> Book<'l> {
     }
 
     /// Whether no later line of the section replaces this one.
-    fn is_in_force(&self, section: &Section<'l>, line: &Line) -> bool {
+    fn is_in_force(&self, section: &ConfigSection<'l>, line: &Line) -> bool {
         let Some(setting) = self.setting(line) else { return true };
         let last = section.body.iter().rev().find(|other| self.setting(other).as_ref() == Some(&setting));
         last.is_some_and(|last| std::ptr::eq(last, line))
@@ -247,7 +252,7 @@ impl<'l> Book<'l> {
             if !self.ancestors(index).contains(&at) || !self.is_valid_in(line, section.kind()) {
                 continue;
             }
-            let says = |section: &Section<'l>| {
+            let says = |section: &ConfigSection<'l>| {
                 section.body.iter().rev().find(|other| self.setting(other).as_ref() == Some(setting))
             };
             // The nearest section with the setting is the one that counts.
@@ -320,7 +325,7 @@ impl<'l> Book<'l> {
     }
 
     /// The meaning of the line's words.
-    fn vocabulary(&self, text: &mut String, section: &str, line: &Line, known: &[Entry]) {
+    fn vocabulary(&self, text: &mut String, section: &str, line: &Line, known: &[Explanation]) {
         let from = usize::from(["no", "default"].contains(&line.text(0)));
         let place = if ["defaults", "frontend", "listen", "backend"].contains(&section) {
             WordPlace::Proxy
@@ -347,7 +352,7 @@ impl<'l> Book<'l> {
             _ => {}
         }
         for word in found {
-            let is_it = |entry: &&Entry| entry.place == Some(word.place) && entry.name == word.name;
+            let is_it = |entry: &&Explanation| entry.place == Some(word.place) && entry.name == word.name;
             known.iter().find(is_it).iter().for_each(|entry| text.push_str(&entry.text()));
         }
     }

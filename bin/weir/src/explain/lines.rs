@@ -11,7 +11,7 @@ use weir_vocabulary::fetch::FETCHES;
 
 /// A line, and the section that contains it.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct ConfigLine {
     #[cfg_attr(not(test), expect(dead_code, reason = "tests put the line there"))]
     /// The first word of the section, `tcp` for a `listen` section in TCP mode; empty for a line that begins a section.
     pub place: &'static str,
@@ -20,13 +20,13 @@ pub(crate) struct Line {
 }
 
 /// The example of a word of the configuration.
-pub(crate) fn of_word(word: &ConfigWord) -> Line {
+pub(crate) fn of_word(word: &ConfigWord) -> ConfigLine {
     let space = if word.example.is_empty() || word.arguments.starts_with('(') { "" } else { " " };
     let written = format!("{}{space}{}", word.name, word.example);
     if let Some((.., place, text)) =
         SPECIAL.iter().find(|(known, name, ..)| (*known, *name) == (word.place, word.name))
     {
-        return Line { place, text: (*text).to_owned() };
+        return ConfigLine { place, text: (*text).to_owned() };
     }
     let valid = vocabulary::written_in(&KEYWORDS, word);
     let proxy = || {
@@ -47,17 +47,17 @@ pub(crate) fn of_word(word: &ConfigWord) -> Line {
         WordPlace::Load => ("crt-store", format!("load crt site.pem {written}")),
         other => (other.section().unwrap_or_default(), written),
     };
-    Line { place, text }
+    ConfigLine { place, text }
 }
 
 /// Examples of the names that expressions use: of fetches and converters by their names.
-pub(crate) struct Expressions {
-    fetches: BTreeMap<&'static str, Line>,
-    converters: BTreeMap<&'static str, Line>,
-    acls: BTreeMap<&'static str, Line>,
+pub(crate) struct ExpressionExamples {
+    fetches: BTreeMap<&'static str, ConfigLine>,
+    converters: BTreeMap<&'static str, ConfigLine>,
+    acls: BTreeMap<&'static str, ConfigLine>,
 }
 
-impl Expressions {
+impl ExpressionExamples {
     pub(crate) fn all() -> Self {
         let registry = Registry::new(FETCHES.iter().map(|row| &row.decl));
         let fetches = registry.fetches();
@@ -69,7 +69,7 @@ impl Expressions {
             let space = if value.is_empty() { "" } else { " " };
             Some((row.name, condition(fetch.valid, &format!("{call}{space}{value}"))?))
         });
-        Expressions {
+        ExpressionExamples {
             acls: acls.collect(),
             fetches: fetches.into_iter().filter_map(|row| Some((row.name, of_fetch(row)?))).collect(),
             converters: converters::all()
@@ -83,25 +83,25 @@ impl Expressions {
         }
     }
 
-    pub(crate) fn of_fetch(&self, name: &str) -> Option<&Line> {
+    pub(crate) fn of_fetch(&self, name: &str) -> Option<&ConfigLine> {
         self.fetches.get(name)
     }
 
-    pub(crate) fn of_converter(&self, name: &str) -> Option<&Line> {
+    pub(crate) fn of_converter(&self, name: &str) -> Option<&ConfigLine> {
         self.converters.get(name)
     }
 
-    pub(crate) fn of_acl_keyword(&self, name: &str) -> Option<&Line> {
+    pub(crate) fn of_acl_keyword(&self, name: &str) -> Option<&ConfigLine> {
         self.acls.get(name)
     }
 }
 
 /// The example of an alias.
-pub(crate) fn of_alias(name: &str) -> Line {
-    Line { place: "frontend", text: format!("log-format \"%{name}\"") }
+pub(crate) fn of_alias(name: &str) -> ConfigLine {
+    ConfigLine { place: "frontend", text: format!("log-format \"%{name}\"") }
 }
 
-fn of_fetch(row: &FetchDecl) -> Option<Line> {
+fn of_fetch(row: &FetchDecl) -> Option<ConfigLine> {
     let call = call(row.name, row.args, OF_FETCHES);
     match row.output {
         SampleType::Bool => condition(row.valid, &call),
@@ -173,21 +173,21 @@ fn pattern(name: &str, method: MatchMethod) -> &'static str {
 }
 
 /// A rule with a condition, in the first rules where the condition is valid.
-fn condition(valid: EvaluationPoints, condition: &str) -> Option<Line> {
+fn condition(valid: EvaluationPoints, condition: &str) -> Option<ConfigLine> {
     let (place, rule, action) = rule(valid)?;
     let action = if rule.starts_with("tcp-re") { "reject" } else { action };
     Some(match rule {
         "http-check" | "log" => return assignment(valid, condition),
         // An ACL shows the test without a consequence.
-        "http-request" => Line { place, text: format!("acl example {condition}") },
-        _ => Line { place, text: format!("{rule} {action} if {{ {condition} }}") },
+        "http-request" => ConfigLine { place, text: format!("acl example {condition}") },
+        _ => ConfigLine { place, text: format!("{rule} {action} if {{ {condition} }}") },
     })
 }
 
 /// A line that stores the value, in the first rules where the expression is valid.
-fn assignment(valid: EvaluationPoints, expression: &str) -> Option<Line> {
+fn assignment(valid: EvaluationPoints, expression: &str) -> Option<ConfigLine> {
     let (place, rule, _) = rule(valid)?;
-    Some(Line {
+    Some(ConfigLine {
         place,
         text: match rule {
             "log" => format!("log-format \"%[{expression}]\""),
@@ -214,7 +214,7 @@ fn rule(valid: EvaluationPoints) -> Option<(&'static str, &'static str, &'static
 
 /// A complete, valid configuration with the line. `before` is the text of its section in front of the line.
 #[cfg(test)]
-pub(crate) fn configuration(line: &Line, before: &str) -> String {
+pub(crate) fn configuration(line: &ConfigLine, before: &str) -> String {
     let written = format!("{before}    {}\n", line.text);
     let at = |place| if line.place == place { written.as_str() } else { "" };
     if line.place.is_empty() {

@@ -239,7 +239,7 @@ mod tests {
     use weir_config::vocabulary;
     use weir_stream::KEYWORDS;
 
-    use super::super::lines::{Line, configuration};
+    use super::super::lines::{ConfigLine, configuration};
     use super::super::statuses;
     use super::*;
 
@@ -274,7 +274,7 @@ mod tests {
     fn lines_of_topics_are_accepted() {
         for text in TOPICS.iter().flat_map(|topic| topic.lines) {
             let verdicts = ["listen", "backend", "frontend"].map(|place| {
-                let line = Line { place, text: (*text).to_owned() };
+                let line = ConfigLine { place, text: (*text).to_owned() };
                 let (verdict, said) = crate::manual::read(&configuration(&line, ""));
                 // Files of the lines are on no machine; all else has to be right.
                 let faults: Vec<&str> = said

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_expr::table::DataType;
 use weir_model::StickTable;
 
-use super::{Subject, with_sections};
+use super::{LintSubject, with_sections};
 use crate::findings::Finding;
 
 /// Fetches and converters of data that their tables do not store.
-pub(super) fn not_kept(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn not_kept(subject: &LintSubject<'_>) -> Vec<Finding> {
     let tracked = tracked(subject);
     let mut found = Vec::new();
     for (section, line) in with_sections(subject.lines) {
@@ -53,7 +53,7 @@ pub(super) fn not_kept(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 /// Whether a table stores this; `None` for an unknown table.
-fn stores(subject: &Subject<'_>, name: &str, data: DataType) -> Option<bool> {
+fn stores(subject: &LintSubject<'_>, name: &str, data: DataType) -> Option<bool> {
     let is_it = |table: &&StickTable| *table.declaration.name == *name;
     let table = subject.config.tables.iter().find(is_it)?;
     let array = match data {
@@ -66,7 +66,7 @@ fn stores(subject: &Subject<'_>, name: &str, data: DataType) -> Option<bool> {
 }
 
 /// The tables that each counter tracks in.
-fn tracked(subject: &Subject<'_>) -> BTreeMap<String, Vec<String>> {
+fn tracked(subject: &LintSubject<'_>) -> BTreeMap<String, Vec<String>> {
     let mut tables = BTreeMap::<String, Vec<String>>::new();
     for (section, line) in with_sections(subject.lines) {
         let words = line.words();

@@ -2,11 +2,11 @@
 
 use weir_syntax::{Line, Word};
 
-use super::Subject;
+use super::LintSubject;
 use crate::findings::Finding;
 
 /// Patterns that a text of traffic cannot match.
-pub(super) fn unmatched(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn unmatched(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for line in subject.lines {
         for criterion in criteria(line) {
@@ -97,7 +97,7 @@ fn name(part: &str) -> &str {
 }
 
 /// `hdr(host) = x`, `path == /x`: operators are for numbers.
-fn operator(subject: &Subject<'_>, line: &Line, criterion: &AclTest<'_>) -> Option<Finding> {
+fn operator(subject: &LintSubject<'_>, line: &Line, criterion: &AclTest<'_>) -> Option<Finding> {
     let is_text = TEXTS.contains(&name(criterion.fetch))
         && criterion.converters.is_empty()
         && criterion.method.is_none_or(|method| method == "str");
@@ -115,7 +115,7 @@ fn operator(subject: &Subject<'_>, line: &Line, criterion: &AclTest<'_>) -> Opti
 }
 
 /// `path_beg admin`: every path begins with a slash.
-fn paths(subject: &Subject<'_>, line: &Line, criterion: &AclTest<'_>) -> Vec<Finding> {
+fn paths(subject: &LintSubject<'_>, line: &Line, criterion: &AclTest<'_>) -> Vec<Finding> {
     let begins = match (name(criterion.fetch), criterion.method) {
         ("path_beg", None) | ("path" | "pathq", None | Some("str" | "beg")) => true,
         ("path_beg", Some(method)) => matches!(method, "str" | "beg"),

@@ -5,22 +5,22 @@ use std::collections::{HashMap, HashSet};
 use weir_model::{BackendTarget, Location, Proxy, RulesetKind};
 use weir_syntax::Word;
 
-use super::{Subject, finding_at};
+use super::{LintSubject, finding_at};
 use crate::findings::Finding;
 
 /// Rules that can never run.
-pub(super) fn unreached_rules(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn unreached_rules(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for proxy in &subject.config.proxies {
         for kind in RulesetKind::ALL {
-            let rules = proxy.rules(kind).map(|rule| Step {
+            let rules = proxy.rules(kind).map(|rule| FlowRule {
                 at: &rule.at,
                 conditional: rule.condition.is_some(),
                 ends: rule.action.facts().is_final,
             });
             found.extend(unreached(subject, rules, kind.keyword()));
         }
-        let rules = proxy.use_backend.iter().map(|rule| Step {
+        let rules = proxy.use_backend.iter().map(|rule| FlowRule {
             at: &rule.at,
             conditional: rule.condition.is_some(),
             ends: is_certain(subject, &rule.target),
@@ -35,13 +35,17 @@ pub(super) fn unreached_rules(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 /// The properties of a rule that decide whether later ones are reached.
-struct Step<'r> {
+struct FlowRule<'r> {
     at: &'r Location,
     conditional: bool,
     ends: bool,
 }
 
-fn unreached<'r>(subject: &Subject<'_>, rules: impl Iterator<Item = Step<'r>>, list: &str) -> Vec<Finding> {
+fn unreached<'r>(
+    subject: &LintSubject<'_>,
+    rules: impl Iterator<Item = FlowRule<'r>>,
+    list: &str,
+) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut over: Option<&Location> = None;
     // The conditions of the rules that end the list, since the last rule that could change the values tested.
@@ -72,7 +76,7 @@ fn unreached<'r>(subject: &Subject<'_>, rules: impl Iterator<Item = Step<'r>>, l
 }
 
 /// The words of a rule's condition, unless it may hold at one time and not at the next.
-fn condition(subject: &Subject<'_>, at: &Location) -> Option<String> {
+fn condition(subject: &LintSubject<'_>, at: &Location) -> Option<String> {
     let line = subject.line(at)?;
     let begins = |word: &Word| !word.is_quoted() && (word.is("if") || word.is("unless"));
     let from = line.words().iter().rposition(begins)?;
@@ -82,7 +86,7 @@ fn condition(subject: &Subject<'_>, at: &Location) -> Option<String> {
 
 /// Whether a `use_backend` rule that applies always ends the search: unpublished backends are skipped, and so are names
 /// from a format without a backend of that name.
-fn is_certain(subject: &Subject<'_>, target: &BackendTarget) -> bool {
+fn is_certain(subject: &LintSubject<'_>, target: &BackendTarget) -> bool {
     match target {
         BackendTarget::Static(index) => {
             let backend = subject.config.proxies.get(index.get());
@@ -93,7 +97,7 @@ fn is_certain(subject: &Subject<'_>, target: &BackendTarget) -> bool {
 }
 
 /// `default_backend` behind a `use_backend` that always applies.
-fn unreached_default(subject: &Subject<'_>, proxy: &Proxy) -> Option<Finding> {
+fn unreached_default(subject: &LintSubject<'_>, proxy: &Proxy) -> Option<Finding> {
     proxy.default_backend?;
     let certain = proxy
         .use_backend
@@ -105,7 +109,7 @@ fn unreached_default(subject: &Subject<'_>, proxy: &Proxy) -> Option<Finding> {
 }
 
 /// Backends with servers that neither rules nor log targets name. Empty if a format may name any of them.
-pub(super) fn unchosen_backends(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn unchosen_backends(subject: &LintSubject<'_>) -> Vec<Finding> {
     let proxies = &subject.config.proxies;
     let mut chosen = HashSet::new();
     for proxy in proxies {

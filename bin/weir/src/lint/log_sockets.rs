@@ -6,11 +6,11 @@ use std::path::Path;
 
 use weir_model::{LogAddress, LogTarget};
 
-use super::{Subject, finding_at};
+use super::{LintSubject, finding_at};
 use crate::findings::Finding;
 
 /// UNIX sockets of `log` lines that are missing or without a daemon.
-pub(super) fn unreachable(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn unreachable(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     subject.config.log_targets().filter_map(|target| finding(target, &mut seen)).collect()
 }

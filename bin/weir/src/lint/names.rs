@@ -2,11 +2,11 @@
 
 use weir_syntax::Line;
 
-use super::Subject;
+use super::LintSubject;
 use crate::findings::Finding;
 
 /// ACLs with a name that no other line of their section uses. ACLs of the same name count as one.
-pub(super) fn unused_acls(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn unused_acls(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let is_section = |line: &Line| weir_config::is_section(line.keyword().text());
     for section in subject.lines.chunk_by(|a, b| !is_section(b) && a.span().file == b.span().file) {

@@ -2,11 +2,11 @@
 
 use weir_model::Mode;
 
-use super::{Subject, with_sections};
+use super::{LintSubject, with_sections};
 use crate::findings::Finding;
 
 /// Unknown names of `alpn` and `check-alpn` in proxies of HTTP.
-pub(super) fn unknown(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn unknown(subject: &LintSubject<'_>) -> Vec<Finding> {
     let is_http = |name: &str| {
         subject.config.proxies.iter().any(|proxy| *proxy.name == *name && proxy.mode() == Mode::Http)
     };

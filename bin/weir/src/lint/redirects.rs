@@ -3,11 +3,11 @@
 use weir_model::{Proxy, RulesetKind};
 use weir_syntax::{Line, Word};
 
-use super::{Subject, finding_at};
+use super::{LintSubject, finding_at};
 use crate::findings::Finding;
 
 /// Rules that redirect to HTTPS on connections that have it already.
-pub(super) fn endless(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn endless(subject: &LintSubject<'_>) -> Vec<Finding> {
     let frontends =
         subject.config.proxies.iter().filter(|proxy| proxy.is_frontend() && !proxy.settings.disabled);
     let any_tls = subject.config.proxies.iter().any(speaks_tls);
@@ -51,7 +51,7 @@ fn speaks_tls(proxy: &Proxy) -> bool {
 }
 
 /// Whether the condition of a rule, or an ACL of it, tests anything that differs between the two.
-fn tests_tls(subject: &Subject<'_>, line: &Line) -> bool {
+fn tests_tls(subject: &LintSubject<'_>, line: &Line) -> bool {
     let words = line.words();
     let begins = |word: &Word| !word.is_quoted() && (word.is("if") || word.is("unless"));
     let Some(from) = words.iter().rposition(begins) else { return false };
@@ -62,7 +62,7 @@ fn tests_tls(subject: &Subject<'_>, line: &Line) -> bool {
 }
 
 /// Whether an ACL of this name tests it.
-fn is_acl(subject: &Subject<'_>, name: &str) -> bool {
+fn is_acl(subject: &LintSubject<'_>, name: &str) -> bool {
     let acls = subject.lines.iter().filter(|line| line.keyword().is("acl") && line.text(1) == name);
     acls.flat_map(|line| line.words().iter().skip(2)).any(|word| separates(word.text()))
 }

@@ -8,18 +8,18 @@ use weir_model::{Level, ListenAddress};
 use weir_syntax::{FileId, Line};
 use weir_sys::file;
 
-use super::{Subject, finding_at};
+use super::{LintSubject, finding_at};
 use crate::findings::Finding;
 
 /// Configuration files with passwords, files with private keys, sockets of the runtime API.
-pub(super) fn exposed(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn exposed(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut found = configuration_files(subject);
     found.extend(key_files(subject));
     found.extend(sockets(subject));
     found
 }
 
-fn configuration_files(subject: &Subject<'_>) -> Vec<Finding> {
+fn configuration_files(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut reported = BTreeSet::<FileId>::new();
     let mut found = Vec::new();
     for line in subject.lines {
@@ -52,7 +52,7 @@ fn secret(line: &Line) -> Option<&'static str> {
 }
 
 /// Files that words like `crt` name and that hold a private key; of a folder, its files.
-fn key_files(subject: &Subject<'_>) -> Vec<Finding> {
+fn key_files(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for line in subject.lines {
@@ -89,7 +89,7 @@ fn has_private_key(path: &Path) -> bool {
     String::from_utf8_lossy(&text).contains("PRIVATE KEY-----")
 }
 
-fn sockets(subject: &Subject<'_>) -> Vec<Finding> {
+fn sockets(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for socket in &subject.config.global.sockets {
         let open = socket.options.ownership.mode.is_some_and(|mode| mode & WRITE != 0);

@@ -7,11 +7,11 @@ use weir_model::{
     ServerAddress, ServerPort,
 };
 
-use super::{Subject, finding_at};
+use super::{LintSubject, finding_at};
 use crate::findings::Finding;
 
 /// The faults of the servers of each backend.
-pub(super) fn misused(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn misused(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let chosen = chosen(subject);
     for (index, proxy) in subject.config.proxies.iter().enumerate() {
@@ -28,7 +28,7 @@ pub(super) fn misused(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 /// The positions of backends that a frontend names.
-fn chosen(subject: &Subject<'_>) -> HashSet<usize> {
+fn chosen(subject: &LintSubject<'_>) -> HashSet<usize> {
     let proxies = &subject.config.proxies;
     proxies.iter().filter(|proxy| proxy.is_frontend()).flat_map(targets).collect()
 }
@@ -99,7 +99,7 @@ fn without_cookies(proxy: &Proxy) -> Vec<Finding> {
 }
 
 /// A server with the address of a listener that leads to it.
-fn loops(subject: &Subject<'_>, index: usize, proxy: &Proxy) -> Vec<Finding> {
+fn loops(subject: &LintSubject<'_>, index: usize, proxy: &Proxy) -> Vec<Finding> {
     let proxies = subject.config.proxies.iter().enumerate();
     let leads_here = |(position, frontend): &(usize, &Proxy)| {
         frontend.is_frontend() && (*position == index || targets(frontend).contains(&index))
@@ -139,7 +139,7 @@ fn reaches(server: &Server, listener: &ListenAddress) -> bool {
 }
 
 /// UNIX sockets of servers with a new root directory, which the paths are relative to.
-fn outside_root(subject: &Subject<'_>, proxy: &Proxy) -> Vec<Finding> {
+fn outside_root(subject: &LintSubject<'_>, proxy: &Proxy) -> Vec<Finding> {
     let inside = |path: &std::path::Path| match &subject.config.global.chroot {
         None => true,
         Some(Chroot::Auto) => false,
@@ -163,7 +163,7 @@ fn outside_root(subject: &Subject<'_>, proxy: &Proxy) -> Vec<Finding> {
 }
 
 /// Addresses that two `bind` lines of different proxies have: the kernel shares their clients out at random.
-fn shared_ports(subject: &Subject<'_>) -> Vec<Finding> {
+fn shared_ports(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut seen: Vec<(&ListenAddress, &Bind, &Proxy)> = Vec::new();
     let mut found = Vec::new();
     for proxy in subject.config.proxies.iter().filter(|proxy| !proxy.settings.disabled) {

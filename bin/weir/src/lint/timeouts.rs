@@ -24,7 +24,7 @@ pub(super) fn contradictions(config: &Config) -> Vec<Finding> {
 fn own(proxy: &Proxy) -> Vec<String> {
     let timeouts = &proxy.settings.timeouts;
     let mut found = Vec::new();
-    let mut longer = |one: Named, other: Named, why: &str| {
+    let mut longer = |one: NamedTimeout, other: NamedTimeout, why: &str| {
         if let (Some(first), Some(second)) = (one.1, other.1)
             && first > second
         {
@@ -37,22 +37,22 @@ fn own(proxy: &Proxy) -> Vec<String> {
             ));
         }
     };
-    let client = Named("client", timeouts.tunnel.or(timeouts.client));
-    let server = Named("server", timeouts.tunnel.or(timeouts.server));
+    let client = NamedTimeout("client", timeouts.tunnel.or(timeouts.client));
+    let server = NamedTimeout("server", timeouts.tunnel.or(timeouts.server));
     let half_closed = "a connection that is half closed would live longer than one that is open";
     if proxy.is_frontend() && timeouts.tunnel.is_none() {
-        longer(Named("client-fin", timeouts.client_fin), client, half_closed);
+        longer(NamedTimeout("client-fin", timeouts.client_fin), client, half_closed);
     }
     if proxy.is_backend() && timeouts.tunnel.is_none() {
-        longer(Named("server-fin", timeouts.server_fin), server, half_closed);
+        longer(NamedTimeout("server-fin", timeouts.server_fin), server, half_closed);
     }
-    let tunnel = Named("tunnel", timeouts.tunnel.filter(|_| proxy.mode() == Mode::Http));
+    let tunnel = NamedTimeout("tunnel", timeouts.tunnel.filter(|_| proxy.mode() == Mode::Http));
     let sooner = "a WebSocket that is quiet would be closed sooner than a request that waits";
     if proxy.is_frontend() {
-        longer(Named("client", timeouts.client), tunnel, sooner);
+        longer(NamedTimeout("client", timeouts.client), tunnel, sooner);
     }
     if proxy.is_backend() {
-        longer(Named("server", timeouts.server), tunnel, sooner);
+        longer(NamedTimeout("server", timeouts.server), tunnel, sooner);
     }
     let closes = proxy.settings.options.connection_mode == Some(ConnectionMode::Close);
     if closes && proxy.is_frontend() && timeouts.http_keep_alive.is_some() {
@@ -63,7 +63,7 @@ fn own(proxy: &Proxy) -> Vec<String> {
 
 /// A timeout with its keyword.
 #[derive(Clone, Copy)]
-struct Named(&'static str, Option<Duration>);
+struct NamedTimeout(&'static str, Option<Duration>);
 
 /// TCP: the longer of the two timeouts never fires, as the shorter one ends both sides.
 fn between(frontend: &Proxy, backend: &Proxy) -> Option<Finding> {

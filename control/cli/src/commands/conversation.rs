@@ -1,10 +1,10 @@
 //! Commands about the session itself: help, prompt, levels, waiting.
 
-use crate::command::{Arguments, Command, Context, HIDDEN, MASTER, SERVING, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, HIDDEN, MASTER, SERVING, WORKER};
 use crate::commands::{answer, server};
 use crate::level::{Level, SeverityOutput};
-use crate::modes::{Mode, SessionModes};
-use crate::outcome::{Outcome, WaitCondition};
+use crate::modes::{SessionMode, SessionModes};
+use crate::outcome::{CommandOutcome, WaitCondition};
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {
@@ -13,7 +13,9 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER | MASTER,
         help: "list all commands, or those that look like this one",
-        run: Some(|context, arguments| Outcome::info(super::help(arguments.from(0), WORKER, context.modes))),
+        run: Some(|context, arguments| {
+            CommandOutcome::info(super::help(arguments.from(0), WORKER, context.modes))
+        }),
     },
     Command {
         name: "prompt",
@@ -29,7 +31,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER | MASTER,
         help: "close the connection",
-        run: Some(|_, _| Outcome::Quit),
+        run: Some(|_, _| CommandOutcome::Quit),
     },
     Command {
         name: "user",
@@ -53,7 +55,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER | MASTER,
         help: "print the level of this connection",
-        run: Some(|context, _| Outcome::info(format!("{}\n", context.modes.level.name()))),
+        run: Some(|context, _| CommandOutcome::info(format!("{}\n", context.modes.level.name()))),
     },
     Command {
         name: "expert-mode",
@@ -93,7 +95,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER | HIDDEN | SERVING,
         help: "hand over the listening sockets",
-        run: Some(|_, _| Outcome::HandOver),
+        run: Some(|_, _| CommandOutcome::HandOver),
     },
     Command {
         name: "echo",
@@ -101,7 +103,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER | MASTER,
         help: "print these words",
-        run: Some(|_, arguments| Outcome::Text(format!("{}\n", arguments.from(0).join(" ")))),
+        run: Some(|_, arguments| CommandOutcome::Text(format!("{}\n", arguments.from(0).join(" ")))),
     },
     Command {
         name: "wait",
@@ -114,22 +116,22 @@ pub(super) static COMMANDS: &[Command] = &[
 ];
 
 /// Silent with `-`: a master uses this to lower the level before it forwards a command.
-fn lower(context: &mut Context<'_>, arguments: &Arguments<'_>, level: Level) -> Outcome {
+fn lower(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>, level: Level) -> CommandOutcome {
     if level > context.modes.level {
-        return Outcome::denied();
+        return CommandOutcome::denied();
     }
     context.modes.level = level;
     context.modes.expert = false;
     context.modes.experimental = false;
-    if arguments.word(0) == "-" { Outcome::Silence } else { Outcome::Nothing }
+    if arguments.word(0) == "-" { CommandOutcome::Silence } else { CommandOutcome::Nothing }
 }
 
 /// Silent with `-`, as for levels.
-fn obey(name: &str, state: &mut bool, arguments: &Arguments<'_>) -> Outcome {
+fn obey(name: &str, state: &mut bool, arguments: &CommandArguments<'_>) -> CommandOutcome {
     match switch(name, state, arguments.word(0)) {
-        Some(text) => Outcome::info(text),
-        None if arguments.word(1) == "-" => Outcome::Silence,
-        None => Outcome::Nothing,
+        Some(text) => CommandOutcome::info(text),
+        None if arguments.word(1) == "-" => CommandOutcome::Silence,
+        None => CommandOutcome::Nothing,
     }
 }
 
@@ -144,12 +146,12 @@ pub fn switch(name: &str, state: &mut bool, word: &str) -> Option<String> {
     None
 }
 
-fn set_severity_output(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn set_severity_output(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     match choose_severity_output(context.modes, arguments.word(0)) {
-        Err(text) => Outcome::error(text),
+        Err(text) => CommandOutcome::error(text),
         // As for levels.
-        Ok(()) if arguments.word(1) == "-" => Outcome::Silence,
-        Ok(()) => Outcome::Nothing,
+        Ok(()) if arguments.word(1) == "-" => CommandOutcome::Silence,
+        Ok(()) => CommandOutcome::Nothing,
     }
 }
 
@@ -160,10 +162,10 @@ pub fn choose_severity_output(modes: &mut SessionModes, word: &str) -> Result<()
     Ok(())
 }
 
-fn set_timeout(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn set_timeout(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     match choose_timeout(context.modes, [arguments.word(0), arguments.word(1)]) {
-        Err(text) => Outcome::error(text),
-        Ok(()) => Outcome::Nothing,
+        Err(text) => CommandOutcome::error(text),
+        Ok(()) => CommandOutcome::Nothing,
     }
 }
 
@@ -196,23 +198,23 @@ Changes the default prompt and interactive mode. Available options:
 Without any argument, toggles between n/i->p, p->n.
 ";
 
-fn prompt(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn prompt(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let (mut mode, mut timed) = (None, context.modes.timed);
     for word in arguments.from(0) {
         match word.as_str() {
-            "n" => mode = Some(Mode::Single),
-            "i" => mode = Some(Mode::Interactive),
-            "p" => mode = Some(Mode::Prompt),
+            "n" => mode = Some(SessionMode::Single),
+            "i" => mode = Some(SessionMode::Interactive),
+            "p" => mode = Some(SessionMode::Prompt),
             "timed" => timed = !context.modes.timed,
-            _ => return Outcome::Text(PROMPT_HELP.to_owned()),
+            _ => return CommandOutcome::Text(PROMPT_HELP.to_owned()),
         }
     }
     // A timed prompt implies a prompt.
-    let turned_on = context.modes.mode == Mode::Prompt && arguments.is_empty();
-    let unless_said = if turned_on { Mode::Single } else { Mode::Prompt };
+    let turned_on = context.modes.mode == SessionMode::Prompt && arguments.is_empty();
+    let unless_said = if turned_on { SessionMode::Single } else { SessionMode::Prompt };
     context.modes.mode = mode.unwrap_or(unless_said);
     context.modes.timed = timed;
-    Outcome::Nothing
+    CommandOutcome::Nothing
 }
 
 const WAIT_HELP: &str = "\
@@ -226,30 +228,30 @@ Usage: wait {-h|<duration>} [condition [args...]]
     - srv-removable <px>/<sv> : wait for this server to become removable.
 ";
 
-fn wait(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn wait(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     answer(|| {
         match arguments.word(0) {
-            "" => return Err(Outcome::error("Expects a duration in milliseconds.\n")),
-            "-h" => return Ok(Outcome::Text(WAIT_HELP.to_owned())),
+            "" => return Err(CommandOutcome::error("Expects a duration in milliseconds.\n")),
+            "-h" => return Ok(CommandOutcome::Text(WAIT_HELP.to_owned())),
             _ => {}
         }
         let delay_ms = duration_ms(arguments.word(0), 1).filter(|&delay| delay > 0);
-        let delay_ms = delay_ms.ok_or_else(|| Outcome::error("Invalid duration.\n"))?;
+        let delay_ms = delay_ms.ok_or_else(|| CommandOutcome::error("Invalid duration.\n"))?;
         let until = match (arguments.word(1), arguments.word(2)) {
             ("", _) => None,
             ("srv-removable", "") => {
-                return Err(Outcome::error("Missing server name (<backend>/<server>).\n"));
+                return Err(CommandOutcome::error("Missing server name (<backend>/<server>).\n"));
             }
             ("srv-removable", name) => match server(context, name) {
                 Ok(key) => Some(WaitCondition::Removable(key)),
-                Err(Outcome::Message(_, why)) if name.contains('/') => {
-                    return Err(Outcome::error(format!("Failed. {why}")));
+                Err(CommandOutcome::Message(_, why)) if name.contains('/') => {
+                    return Err(CommandOutcome::error(format!("Failed. {why}")));
                 }
                 Err(other) => return Err(other),
             },
-            _ => return Err(Outcome::error(WAIT_HELP)),
+            _ => return Err(CommandOutcome::error(WAIT_HELP)),
         };
-        Ok(Outcome::Wait { delay_ms, until })
+        Ok(CommandOutcome::Wait { delay_ms, until })
     })
 }
 

@@ -1,9 +1,9 @@
 //! `clear counters`.
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::commands::{answer, server};
 use crate::level::Level;
-use crate::outcome::Outcome;
+use crate::outcome::CommandOutcome;
 
 pub(super) static COMMANDS: &[Command] = &[Command {
     name: "clear counters",
@@ -14,24 +14,24 @@ pub(super) static COMMANDS: &[Command] = &[Command {
     run: Some(clear),
 }];
 
-fn clear(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn clear(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let word = arguments.word(0);
     if matches!(word, "all" | "server") && context.modes.level < Level::Admin {
-        return Outcome::denied();
+        return CommandOutcome::denied();
     }
     if word == "server" {
         return clear_server(context, arguments);
     }
     context.target.clear_counters(word == "all");
-    Outcome::Nothing
+    CommandOutcome::Nothing
 }
 
-fn clear_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn clear_server(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     answer(|| {
         let server = server(context, arguments.word(1))?;
         match context.target.clear_server_counters(server) {
-            true => Ok(Outcome::info("Server counters cleared.\n")),
-            false => Err(Outcome::error("No such server.\n")),
+            true => Ok(CommandOutcome::info("Server counters cleared.\n")),
+            false => Err(CommandOutcome::error("No such server.\n")),
         }
     })
 }

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::commands::answer;
 use crate::level::Level;
-use crate::outcome::{Outcome, Step, Stream};
-use crate::target::{DescriptorRole, DescriptorView, ListPosition, NextDescriptor, Target};
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
+use crate::target::{CommandTarget, DescriptorRole, DescriptorView, ListPosition, NextDescriptor};
 
 pub(super) static COMMANDS: &[Command] = &[Command {
     name: "show fd",
@@ -28,9 +28,11 @@ const LETTERS: [(char, &[DescriptorRole]); 6] = [
     ('s', &[DescriptorRole::Server]),
 ];
 
-fn show(_: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show(_: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     answer(|| {
-        Ok(Outcome::Stream(Box::new(ShowDescriptors::of(arguments.from(0).iter().map(String::as_str))?)))
+        Ok(CommandOutcome::Stream(Box::new(ShowDescriptors::of(
+            arguments.from(0).iter().map(String::as_str),
+        )?)))
     })
 }
 
@@ -47,7 +49,7 @@ struct ShowDescriptors {
 
 impl ShowDescriptors {
     /// The listing that these words select.
-    fn of<'w>(words: impl Iterator<Item = &'w str>) -> Result<Self, Outcome> {
+    fn of<'w>(words: impl Iterator<Item = &'w str>) -> Result<Self, CommandOutcome> {
         let mut listing = ShowDescriptors::default();
         for word in words.filter(|word| !word.is_empty()) {
             if let Ok(number) = word.parse::<i32>()
@@ -66,7 +68,7 @@ impl ShowDescriptors {
                     let text = format!(
                         "'{letter}' selects no descriptors: expects letters of 'plcfbs', or a number.\n"
                     );
-                    return Err(Outcome::error(text));
+                    return Err(CommandOutcome::error(text));
                 };
                 match excludes {
                     true => listing.excluded.extend_from_slice(roles),
@@ -84,8 +86,8 @@ impl ShowDescriptors {
     }
 }
 
-impl Stream for ShowDescriptors {
-    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ShowDescriptors {
+    fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         for _ in 0..LOOKED_AT {
             if out.len() >= enough {
                 break;
@@ -96,16 +98,16 @@ impl Stream for ShowDescriptors {
                     out.extend_from_slice(line(&view).as_bytes());
                 }
                 NextDescriptor::Descriptor(_) => {}
-                NextDescriptor::Pending => return Step::Pending,
+                NextDescriptor::Pending => return AnswerStep::Pending,
                 NextDescriptor::None => {
                     if let Some(number) = self.number.filter(|_| self.shown == 0) {
                         out.extend_from_slice(format!("Descriptor {number} is not registered.\n").as_bytes());
                     }
-                    return Step::Done;
+                    return AnswerStep::Done;
                 }
             }
         }
-        Step::More
+        AnswerStep::More
     }
 }
 

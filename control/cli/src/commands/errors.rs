@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::commands::date;
 use crate::level::Level;
-use crate::outcome::{Outcome, Step, Stream};
-use crate::target::{CapturedError, Direction, ErrorFilter, ListPosition, Target};
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
+use crate::target::{CapturedError, CommandTarget, Direction, ErrorFilter, ListPosition};
 
 pub(super) static COMMANDS: &[Command] = &[Command {
     name: "show errors",
@@ -17,7 +17,7 @@ pub(super) static COMMANDS: &[Command] = &[Command {
     run: Some(show),
 }];
 
-fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let mut filter = ErrorFilter::default();
     let proxy = arguments.word(0);
     if !proxy.is_empty() {
@@ -25,7 +25,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             Ok(id) => filter.proxy_id = u32::try_from(id).ok(),
             Err(_) => match context.target.proxy_id(proxy) {
                 Some(id) => filter.proxy_id = Some(id),
-                None => return Outcome::error("No such proxy.\n"),
+                None => return CommandOutcome::error("No such proxy.\n"),
             },
         }
     }
@@ -34,7 +34,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
         "response" => Some(Direction::Response),
         _ => None,
     };
-    Outcome::Stream(Box::new(ShowErrors { filter, begun: false, place: 0 }))
+    CommandOutcome::Stream(Box::new(ShowErrors { filter, begun: false, place: 0 }))
 }
 
 struct ShowErrors {
@@ -43,8 +43,8 @@ struct ShowErrors {
     place: ListPosition,
 }
 
-impl Stream for ShowErrors {
-    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ShowErrors {
+    fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         if !self.begun {
             self.begun = true;
             let now = date(target, target.wall_time());
@@ -53,12 +53,12 @@ impl Stream for ShowErrors {
         }
         while out.len() < enough {
             let Some(error) = target.next_captured_error(&self.filter, &mut self.place) else {
-                return Step::Done;
+                return AnswerStep::Done;
             };
             let text = describe(&error, &date(target, error.time));
             out.extend_from_slice(text.as_bytes());
         }
-        Step::More
+        AnswerStep::More
     }
 }
 

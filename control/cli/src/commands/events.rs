@@ -2,10 +2,10 @@
 
 use weir_sync::ring::{Progress, RingReader, Seek, Wait};
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::level::Level;
-use crate::outcome::{Outcome, Step, Stream};
-use crate::target::Target;
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
+use crate::target::CommandTarget;
 
 pub(super) static COMMANDS: &[Command] = &[Command {
     name: "show events",
@@ -16,34 +16,34 @@ pub(super) static COMMANDS: &[Command] = &[Command {
     run: Some(show),
 }];
 
-fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let name = arguments.word(0);
     if name.is_empty() {
-        return Outcome::Text(list(context.target));
+        return CommandOutcome::Text(list(context.target));
     }
     // Events contain addresses and requests of clients.
     if context.modes.level < Level::Operator {
-        return Outcome::denied();
+        return CommandOutcome::denied();
     }
     let Some(sink) = context.target.sinks().find(name) else {
-        return Outcome::error("No such event sink\n");
+        return CommandOutcome::error("No such event sink\n");
     };
     let Some(ring) = sink.as_ring() else {
-        return Outcome::error("Nothing to report for this sink\n");
+        return CommandOutcome::error("Nothing to report for this sink\n");
     };
-    let flags = match Flags::parse(arguments.from(1)) {
+    let flags = match EventsFlags::parse(arguments.from(1)) {
         Ok(flags) => flags,
         Err(refused) => return refused,
     };
     let wait = if flags.wait { Wait::Woken(context.target.waker()) } else { Wait::No };
     let seek = if flags.new { Seek::End } else { Seek::Oldest };
     match ring.attach(seek, wait) {
-        Ok(reader) => Outcome::Stream(Box::new(ShowEvents { reader, flags })),
-        Err(error) => Outcome::error(format!("Cannot read the events: {error}.\n")),
+        Ok(reader) => CommandOutcome::Stream(Box::new(ShowEvents { reader, flags })),
+        Err(error) => CommandOutcome::error(format!("Cannot read the events: {error}.\n")),
     }
 }
 
-fn list(target: &dyn Target) -> String {
+fn list(target: &dyn CommandTarget) -> String {
     let mut text =
         "Supported events sinks are listed below. Add -0(zero), -w(wait), -n(new). Any key to stop.\n"
             .to_owned();
@@ -55,7 +55,7 @@ fn list(target: &dyn Target) -> String {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Flags {
+struct EventsFlags {
     /// `-w`.
     wait: bool,
     /// `-n`.
@@ -64,20 +64,20 @@ struct Flags {
     zero: bool,
 }
 
-impl Flags {
+impl EventsFlags {
     /// Flags may be separate or combined: `-w -n`, `-wn`.
-    fn parse(words: &[String]) -> Result<Self, Outcome> {
-        let mut flags = Flags::default();
+    fn parse(words: &[String]) -> Result<Self, CommandOutcome> {
+        let mut flags = EventsFlags::default();
         for word in words.iter().filter(|word| !word.is_empty()) {
             let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
-                return Err(Outcome::error("unknown option\n"));
+                return Err(CommandOutcome::error("unknown option\n"));
             };
             for letter in letters.chars() {
                 match letter {
                     'w' => flags.wait = true,
                     'n' => flags.new = true,
                     '0' => flags.zero = true,
-                    _ => return Err(Outcome::error("unknown option\n")),
+                    _ => return Err(CommandOutcome::error("unknown option\n")),
                 }
             }
         }
@@ -88,11 +88,11 @@ impl Flags {
 /// The contents of the ring, and with `-w` new events.
 struct ShowEvents {
     reader: RingReader,
-    flags: Flags,
+    flags: EventsFlags,
 }
 
-impl Stream for ShowEvents {
-    fn advance(&mut self, _: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ShowEvents {
+    fn advance(&mut self, _: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         loop {
             let end = if self.flags.zero { 0 } else { b'\n' };
             let progress = self.reader.read(|message| {
@@ -104,9 +104,9 @@ impl Stream for ShowEvents {
                 room
             });
             return match progress {
-                Progress::Stopped | Progress::Busy => Step::More,
-                Progress::End if !self.flags.wait => Step::Done,
-                Progress::End if self.reader.sleep() => Step::Watch,
+                Progress::Stopped | Progress::Busy => AnswerStep::More,
+                Progress::End if !self.flags.wait => AnswerStep::Done,
+                Progress::End if self.reader.sleep() => AnswerStep::Watch,
                 Progress::End => continue,
             };
         }
@@ -117,17 +117,17 @@ impl Stream for ShowEvents {
 mod tests {
     use super::*;
 
-    fn check(words: &str, expected: Option<Flags>) {
+    fn check(words: &str, expected: Option<EventsFlags>) {
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        assert_eq!(Flags::parse(&words).ok(), expected, "{words:?}");
+        assert_eq!(EventsFlags::parse(&words).ok(), expected, "{words:?}");
     }
 
     #[test]
     fn parses_flags_alone_and_combined() {
-        check("", Some(Flags::default()));
-        check("-w -n -0", Some(Flags { wait: true, new: true, zero: true }));
-        check("-wn", Some(Flags { wait: true, new: true, zero: false }));
-        check("-nw0", Some(Flags { wait: true, new: true, zero: true }));
+        check("", Some(EventsFlags::default()));
+        check("-w -n -0", Some(EventsFlags { wait: true, new: true, zero: true }));
+        check("-wn", Some(EventsFlags { wait: true, new: true, zero: false }));
+        check("-nw0", Some(EventsFlags { wait: true, new: true, zero: true }));
         check("-x", None);
         check("w", None);
         check("-", None);

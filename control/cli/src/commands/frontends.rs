@@ -1,9 +1,9 @@
 //! Commands on frontends.
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::commands::{answer, frontend};
 use crate::level::Level;
-use crate::outcome::Outcome;
+use crate::outcome::CommandOutcome;
 use crate::target::{FrontendKey, FrontendRefusal};
 
 pub(super) static COMMANDS: &[Command] = &[
@@ -64,35 +64,35 @@ struct Refusals {
 }
 
 fn on_frontend(
-    context: &mut Context<'_>,
-    arguments: &Arguments<'_>,
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
     refusals: Refusals,
-    act: fn(&mut Context<'_>, FrontendKey) -> Result<(), FrontendRefusal>,
-) -> Outcome {
+    act: fn(&mut CommandContext<'_>, FrontendKey) -> Result<(), FrontendRefusal>,
+) -> CommandOutcome {
     answer(|| {
         let key = frontend(context, arguments.word(0))?;
         act(context, key).map_err(|refusal| refused(refusal, &refusals))?;
-        Ok(Outcome::Nothing)
+        Ok(CommandOutcome::Nothing)
     })
 }
 
-fn refused(refusal: FrontendRefusal, refusals: &Refusals) -> Outcome {
+fn refused(refusal: FrontendRefusal, refusals: &Refusals) -> CommandOutcome {
     match refusal {
-        FrontendRefusal::Gone => Outcome::error(refusals.gone),
-        FrontendRefusal::Already => Outcome::error(refusals.already),
-        FrontendRefusal::Because(text) => Outcome::error(format!("{text}\n")),
+        FrontendRefusal::Gone => CommandOutcome::error(refusals.gone),
+        FrontendRefusal::Already => CommandOutcome::error(refusals.already),
+        FrontendRefusal::Because(text) => CommandOutcome::error(format!("{text}\n")),
     }
 }
 
-fn set_maxconn(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn set_maxconn(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     answer(|| {
         let key = frontend(context, arguments.word(0))?;
         let value: i64 =
-            arguments.word(1).parse().map_err(|_| Outcome::error("Integer value expected.\n"))?;
-        let value = u32::try_from(value).map_err(|_| Outcome::error("Value out of range.\n"))?;
+            arguments.word(1).parse().map_err(|_| CommandOutcome::error("Integer value expected.\n"))?;
+        let value = u32::try_from(value).map_err(|_| CommandOutcome::error("Value out of range.\n"))?;
         let text = "Frontend was previously shut down.\n";
         let refusals = Refusals { already: text, gone: text };
         context.target.set_frontend_maxconn(key, value).map_err(|refusal| refused(refusal, &refusals))?;
-        Ok(Outcome::Nothing)
+        Ok(CommandOutcome::Nothing)
     })
 }

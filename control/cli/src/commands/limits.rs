@@ -1,8 +1,8 @@
 //! Limits of the process: `set maxconn global`, `set rate-limit`.
 
-use crate::command::{Arguments, Command, Context, SERVING, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, SERVING, WORKER};
 use crate::level::Level;
-use crate::outcome::Outcome;
+use crate::outcome::CommandOutcome;
 use crate::target::Limit;
 
 pub(super) static COMMANDS: &[Command] = &[
@@ -24,10 +24,10 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-fn set_maxconn(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn set_maxconn(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     match arguments.word(0).parse() {
         Ok(value) => set(context, Limit::Maxconn, value),
-        Err(_) => Outcome::error("Expects an integer value.\n"),
+        Err(_) => CommandOutcome::error("Expects an integer value.\n"),
     }
 }
 
@@ -39,30 +39,30 @@ const RATE_LIMITS: &str = "\
    - 'http-compression global' to set the per-process maximum compression speed in kB/s
 ";
 
-fn set_rate_limit(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn set_rate_limit(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let what = arguments.word(0);
     if arguments.word(1) != "global" {
-        return Outcome::error(RATE_LIMITS);
+        return CommandOutcome::error(RATE_LIMITS);
     }
     let limit = match what {
         "connections" => Limit::ConnectionRate,
         "sessions" => Limit::SessionRate,
         "ssl-sessions" => Limit::TlsRate,
         "http-compression" => {
-            return Outcome::error(format!("'set rate-limit {what}' is not implemented yet.\n"));
+            return CommandOutcome::error(format!("'set rate-limit {what}' is not implemented yet.\n"));
         }
-        _ => return Outcome::error(RATE_LIMITS),
+        _ => return CommandOutcome::error(RATE_LIMITS),
     };
     match arguments.word(2).parse() {
         Ok(value) => set(context, limit, value),
-        Err(_) => Outcome::error("Expects an integer value.\n"),
+        Err(_) => CommandOutcome::error("Expects an integer value.\n"),
     }
 }
 
-fn set(context: &mut Context<'_>, limit: Limit, value: u32) -> Outcome {
+fn set(context: &mut CommandContext<'_>, limit: Limit, value: u32) -> CommandOutcome {
     if context.target.set_limit(limit, value) {
-        Outcome::Nothing
+        CommandOutcome::Nothing
     } else {
-        Outcome::error("Value out of range.\n")
+        CommandOutcome::error("Value out of range.\n")
     }
 }

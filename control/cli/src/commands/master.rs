@@ -2,7 +2,7 @@
 
 use crate::command::{Command, HIDDEN, MASTER};
 use crate::level::Level;
-use crate::outcome::Outcome;
+use crate::outcome::CommandOutcome;
 
 macro_rules! of_the_master {
     ($($flags:expr, $level:ident => { $($name:literal, $syntax:literal, $help:literal;)* })*) => {
@@ -13,7 +13,7 @@ macro_rules! of_the_master {
             flags: $flags,
             help: $help,
             // Sessions on workers do not find these rows.
-            run: Some(|_, _| Outcome::error("This command is the master's.\n")),
+            run: Some(|_, _| CommandOutcome::error("This command is the master's.\n")),
         },)*)*]
     };
 }

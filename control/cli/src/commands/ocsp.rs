@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use weir_formats::CivilTime;
 
-use super::tls::Lines;
-use crate::command::{Arguments, Command, Context, EXPERT, WORKER};
+use super::tls::LongText;
+use crate::command::{Command, CommandArguments, CommandContext, EXPERT, WORKER};
 use crate::level::Level;
-use crate::outcome::{Outcome, Step, Stream};
-use crate::target::{Later, OcspRefusal, OcspUpdate, Target};
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
+use crate::target::{CommandTarget, Later, OcspRefusal, OcspUpdate};
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {
@@ -53,23 +53,25 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let (format, name) = match arguments.word(0) {
         "" => return list(context),
         format @ ("text" | "base64") => (format, arguments.word(1)),
         name => ("text", name),
     };
     if name.is_empty() {
-        return Outcome::error("'show ssl ocsp-response [text|base64]' expects a valid certid.\n");
+        return CommandOutcome::error("'show ssl ocsp-response [text|base64]' expects a valid certid.\n");
     }
     match context.target.ocsp_response(name, false) {
-        None => Outcome::error("'show ssl ocsp-response' expects a valid certid or certificate path.\n"),
-        Some(response) if format == "base64" => Outcome::Text(response.base64 + "\n"),
-        Some(response) => Outcome::Stream(Box::new(Lines::of(response.text))),
+        None => {
+            CommandOutcome::error("'show ssl ocsp-response' expects a valid certid or certificate path.\n")
+        }
+        Some(response) if format == "base64" => CommandOutcome::Text(response.base64 + "\n"),
+        Some(response) => CommandOutcome::Stream(Box::new(LongText::of(response.text))),
     }
 }
 
-fn list(context: &Context<'_>) -> Outcome {
+fn list(context: &CommandContext<'_>) -> CommandOutcome {
     let mut text = String::new();
     for entry in context.target.ocsp_responses() {
         if text.is_empty() {
@@ -80,10 +82,10 @@ fn list(context: &Context<'_>) -> Outcome {
         let _ = writeln!(text, "Certificate path : {}", entry.path);
         let _ = writeln!(text, " Certificate ID:\n{}", entry.id);
     }
-    Outcome::Stream(Box::new(Lines::of(text)))
+    CommandOutcome::Stream(Box::new(LongText::of(text)))
 }
 
-fn show_updates(context: &mut Context<'_>, _: &Arguments<'_>) -> Outcome {
+fn show_updates(context: &mut CommandContext<'_>, _: &CommandArguments<'_>) -> CommandOutcome {
     let mut text = HEADINGS.to_owned();
     for update in context.target.ocsp_updates() {
         let renewed = update.renewed.map_or_else(|| "-".to_owned(), date);
@@ -95,7 +97,7 @@ fn show_updates(context: &mut Context<'_>, _: &Arguments<'_>) -> Outcome {
             "{key} | {path} | {due} | {renewed} | {successes} | {failures} | {code} | {verdict}"
         );
     }
-    Outcome::Stream(Box::new(Lines::of(text)))
+    CommandOutcome::Stream(Box::new(LongText::of(text)))
 }
 
 /// A time in the format of logs, without a zone.
@@ -107,53 +109,53 @@ fn date(seconds: u64) -> String {
 
 const HEADINGS: &str = "OCSP Certid | Path | Next Update | Last Update | Successes | Failures | Last Update Status | Last Update Status (str)\n";
 
-fn update(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn update(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let name = arguments.word(0);
     if name.is_empty() {
-        return Outcome::error("'update ssl ocsp-response' expects a filename\n");
+        return CommandOutcome::error("'update ssl ocsp-response' expects a filename\n");
     }
     match context.target.update_ocsp(name) {
-        Ok(later) => Outcome::Stream(Box::new(Awaited(later))),
-        Err(why) => Outcome::error(format!("Can't send ocsp request for {name}: {why}!\n")),
+        Ok(later) => CommandOutcome::Stream(Box::new(PendingAnswer(later))),
+        Err(why) => CommandOutcome::error(format!("Can't send ocsp request for {name}: {why}!\n")),
     }
 }
 
-fn request(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn request(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let (method, url) = (arguments.word(0), arguments.word(1));
     if method.is_empty() || url.is_empty() {
-        return Outcome::error("'httpclient' expects a method and an URI\n");
+        return CommandOutcome::error("'httpclient' expects a method and an URI\n");
     }
     match context.target.request(method, url) {
-        Ok(later) => Outcome::Stream(Box::new(Awaited(later))),
-        Err(why) => Outcome::error(format!("Can't send the request: {why}.\n")),
+        Ok(later) => CommandOutcome::Stream(Box::new(PendingAnswer(later))),
+        Err(why) => CommandOutcome::error(format!("Can't send the request: {why}.\n")),
     }
 }
 
 /// An answer that another task prepares.
-struct Awaited(Box<dyn Later>);
+struct PendingAnswer(Box<dyn Later>);
 
-impl Stream for Awaited {
-    fn advance(&mut self, _: &mut dyn Target, _: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for PendingAnswer {
+    fn advance(&mut self, _: &mut dyn CommandTarget, _: usize, out: &mut Vec<u8>) -> AnswerStep {
         match self.0.take() {
             Some(text) => {
                 out.extend_from_slice(text.as_bytes());
-                Step::Done
+                AnswerStep::Done
             }
-            None => Step::Pending,
+            None => AnswerStep::Pending,
         }
     }
 }
 
-fn set(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn set(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let text = arguments.payload.unwrap_or_else(|| arguments.word(0));
     if text.is_empty() {
-        return Outcome::error("'set ssl ocsp-response' expects response in base64 encoding.\n");
+        return CommandOutcome::error("'set ssl ocsp-response' expects response in base64 encoding.\n");
     }
     match context.target.set_ocsp_response(text) {
-        Ok(()) => Outcome::info("OCSP Response updated!\n"),
+        Ok(()) => CommandOutcome::info("OCSP Response updated!\n"),
         Err(OcspRefusal::NotBase64) => {
-            Outcome::error("'set ssl ocsp-response' received invalid base64 encoded response.\n")
+            CommandOutcome::error("'set ssl ocsp-response' received invalid base64 encoded response.\n")
         }
-        Err(OcspRefusal::Unfit(why)) => Outcome::error(format!("{why}\n")),
+        Err(OcspRefusal::Unfit(why)) => CommandOutcome::error(format!("{why}\n")),
     }
 }

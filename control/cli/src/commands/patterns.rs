@@ -1,12 +1,12 @@
 //! Maps and ACLs: one implementation of each verb for both.
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::commands::{answer, complaint};
 use crate::level::Level;
-use crate::outcome::{Outcome, Step, Stream};
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
 use crate::target::PatternKind::{Acl, Map};
 use crate::target::{
-    Found, ListPosition, Lookup, Pattern, PatternKind, PatternSet, SetKey, Target, VersionError, Which,
+    CommandTarget, Found, ListPosition, Lookup, Pattern, PatternKind, PatternSet, SetKey, VersionError, Which,
 };
 
 macro_rules! row {
@@ -75,28 +75,35 @@ pub(super) static COMMANDS: &[Command] = &[
 ];
 
 /// The version in `@<ver>` if the first word is one, and the number of words used.
-fn version(arguments: &Arguments<'_>) -> Result<(Option<u32>, usize), Outcome> {
+fn version(arguments: &CommandArguments<'_>) -> Result<(Option<u32>, usize), CommandOutcome> {
     match arguments.word(0).strip_prefix('@') {
         None => Ok((None, 0)),
         Some(number) => match number.parse() {
             Ok(version) => Ok((Some(version), 1)),
-            Err(_) => Err(Outcome::error("Invalid version number.\n")),
+            Err(_) => Err(CommandOutcome::error("Invalid version number.\n")),
         },
     }
 }
 
-fn find(context: &Context<'_>, kind: PatternKind, name: &str) -> Result<(SetKey, PatternSet), Outcome> {
+fn find(
+    context: &CommandContext<'_>,
+    kind: PatternKind,
+    name: &str,
+) -> Result<(SetKey, PatternSet), CommandOutcome> {
     context
         .target
         .pattern_set(kind, name)
         .and_then(|key| Some((key, context.target.pattern_set_view(key)?)))
         .ok_or_else(|| {
-            Outcome::error(format!("Unknown {} identifier. Please use #<id> or <file>.\n", kind.noun()))
+            CommandOutcome::error(format!(
+                "Unknown {} identifier. Please use #<id> or <file>.\n",
+                kind.noun()
+            ))
         })
 }
 
-fn missing(kind: PatternKind, what: &str) -> Outcome {
-    Outcome::error(format!("Missing {} {what}.\n", kind.noun()))
+fn missing(kind: PatternKind, what: &str) -> CommandOutcome {
+    CommandOutcome::error(format!("Missing {} {what}.\n", kind.noun()))
 }
 
 /// `#<ref>` names one entry by its number; anything else names all entries with that key.
@@ -108,16 +115,20 @@ fn which(word: &str) -> Which<'_> {
     number.map_or(Which::Key(word), Which::Number)
 }
 
-fn show(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind) -> Outcome {
+fn show(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+    kind: PatternKind,
+) -> CommandOutcome {
     answer(|| {
         let (version, skip) = version(arguments)?;
         let name = arguments.word(skip);
         if name.is_empty() && skip == 0 {
-            return Ok(Outcome::Stream(Box::new(ListSets { kind, begun: false, place: 0 })));
+            return Ok(CommandOutcome::Stream(Box::new(ListSets { kind, begun: false, place: 0 })));
         }
         let (set, view) = find(context, kind, name)?;
         let version = version.unwrap_or(view.current_version);
-        Ok(Outcome::Stream(Box::new(ListPatterns { set, version, place: 0 })))
+        Ok(CommandOutcome::Stream(Box::new(ListPatterns { set, version, place: 0 })))
     })
 }
 
@@ -127,14 +138,16 @@ struct ListSets {
     place: ListPosition,
 }
 
-impl Stream for ListSets {
-    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ListSets {
+    fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         if !self.begun {
             self.begun = true;
             out.extend_from_slice(b"# id (file) description\n");
         }
         while out.len() < enough {
-            let Some(set) = target.next_pattern_set(self.kind, &mut self.place) else { return Step::Done };
+            let Some(set) = target.next_pattern_set(self.kind, &mut self.place) else {
+                return AnswerStep::Done;
+            };
             let line = format!(
                 "{} ({}) {}. curr_ver={} next_ver={} entry_cnt={}\n",
                 set.id,
@@ -146,7 +159,7 @@ impl Stream for ListSets {
             );
             out.extend_from_slice(line.as_bytes());
         }
-        Step::More
+        AnswerStep::More
     }
 }
 
@@ -156,8 +169,8 @@ struct ListPatterns {
     place: ListPosition,
 }
 
-impl Stream for ListPatterns {
-    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ListPatterns {
+    fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         loop {
             let before = out.len();
             let mut write = |pattern: Pattern<'_>| {
@@ -165,11 +178,11 @@ impl Stream for ListPatterns {
                 out.len() < enough
             };
             if !target.visit_patterns(self.set, self.version, &mut self.place, &mut write) {
-                return Step::Done;
+                return AnswerStep::Done;
             }
             // Nothing is written of a stretch of deleted entries.
             if out.len() >= enough || out.len() == before {
-                return Step::More;
+                return AnswerStep::More;
             }
         }
     }
@@ -187,14 +200,18 @@ fn write_pattern(pattern: Pattern<'_>, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-fn get(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind) -> Outcome {
+fn get(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+    kind: PatternKind,
+) -> CommandOutcome {
     answer(|| {
         if arguments.len() < 2 {
             return Err(missing(kind, "identifier and/or key"));
         }
         let (set, _) = find(context, kind, arguments.word(0))?;
         let found = context.target.look_up(set, kind, arguments.word(1));
-        Ok(Outcome::Text(found.iter().map(|lookup| lookup_line(kind, lookup)).collect()))
+        Ok(CommandOutcome::Text(found.iter().map(|lookup| lookup_line(kind, lookup)).collect()))
     })
 }
 
@@ -219,10 +236,10 @@ fn lookup_line(kind: PatternKind, lookup: &Lookup) -> String {
 }
 
 /// The version to add to: the active one, or a prepared one.
-fn version_to_fill(view: &PatternSet, wanted: Option<u32>, kind: PatternKind) -> Result<u32, Outcome> {
+fn version_to_fill(view: &PatternSet, wanted: Option<u32>, kind: PatternKind) -> Result<u32, CommandOutcome> {
     let version = wanted.unwrap_or(view.current_version);
     if version.wrapping_sub(view.current_version) > view.next_version.wrapping_sub(view.current_version) {
-        return Err(Outcome::error(format!(
+        return Err(CommandOutcome::error(format!(
             "Version number in the future, please use 'prepare {}' before.\n",
             kind.word()
         )));
@@ -230,13 +247,13 @@ fn version_to_fill(view: &PatternSet, wanted: Option<u32>, kind: PatternKind) ->
     Ok(version)
 }
 
-fn add_map(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn add_map(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     answer(|| {
         let (wanted, skip) = version(arguments)?;
         let words = arguments.from(skip);
         let complete = if arguments.payload.is_some() { words.len() == 1 } else { words.len() >= 3 };
         if !complete {
-            return Err(Outcome::error(
+            return Err(CommandOutcome::error(
                 "'add map' expects three parameters (map identifier, key and value) or one parameter (map identifier) \
                  and a payload\n",
             ));
@@ -252,11 +269,11 @@ fn add_map(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
 
 /// One entry per line: the key, blanks, and the rest as its value.
 fn add_lines(
-    context: &mut Context<'_>,
+    context: &mut CommandContext<'_>,
     set: SetKey,
     version: u32,
     payload: &str,
-) -> Result<Outcome, Outcome> {
+) -> Result<CommandOutcome, CommandOutcome> {
     for line in payload.lines() {
         let line = line.trim_start();
         if line.is_empty() {
@@ -265,39 +282,41 @@ fn add_lines(
         let (key, value) = line.split_once([' ', '\t']).unwrap_or((line, ""));
         let value = value.trim_start();
         if value.is_empty() {
-            return Err(Outcome::error(format!("Missing value for key '{key}'.\n")));
+            return Err(CommandOutcome::error(format!("Missing value for key '{key}'.\n")));
         }
         add_one(context, set, version, key, Some(value))?;
     }
-    Ok(Outcome::Nothing)
+    Ok(CommandOutcome::Nothing)
 }
 
 fn add_one(
-    context: &mut Context<'_>,
+    context: &mut CommandContext<'_>,
     set: SetKey,
     version: u32,
     key: &str,
     value: Option<&str>,
-) -> Result<Outcome, Outcome> {
+) -> Result<CommandOutcome, CommandOutcome> {
     match context.target.add_pattern(set, version, key, value) {
-        Ok(()) => Ok(Outcome::Nothing),
+        Ok(()) => Ok(CommandOutcome::Nothing),
         Err(text) => Err(complaint(&text)),
     }
 }
 
-fn add_acl(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn add_acl(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     answer(|| {
         let (wanted, skip) = version(arguments)?;
         let words = arguments.from(skip);
         if words.len() < 2 {
-            return Err(Outcome::error("'add acl' expects two parameters: ACL identifier and pattern.\n"));
+            return Err(CommandOutcome::error(
+                "'add acl' expects two parameters: ACL identifier and pattern.\n",
+            ));
         }
         // A file that is used as a map is not an ACL: this gives a clear message.
         let named = find(context, Acl, &words[0])
             .or_else(|unknown| find(context, Map, &words[0]).map_err(|_| unknown));
         let (set, view) = named?;
         if view.has_values {
-            return Err(Outcome::error(
+            return Err(CommandOutcome::error(
                 "This ACL is shared with a map containing samples. You must use the command 'add map' to add values.\n",
             ));
         }
@@ -306,42 +325,50 @@ fn add_acl(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     })
 }
 
-fn set_map(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn set_map(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     answer(|| {
         if arguments.len() < 3 {
-            return Err(Outcome::error(
+            return Err(CommandOutcome::error(
                 "'set map' expects three parameters: map identifier, key and value.\n",
             ));
         }
         let (set, _) = find(context, Map, arguments.word(0))?;
         let which = which(arguments.word(1));
         if context.target.set_pattern(set, which, arguments.word(2)) {
-            return Ok(Outcome::Nothing);
+            return Ok(CommandOutcome::Nothing);
         }
-        Err(Outcome::error(match which {
+        Err(CommandOutcome::error(match which {
             Which::Key(_) => "entry not found.\n",
             Which::Number(_) => "key or pattern not found.\n",
         }))
     })
 }
 
-fn delete(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind) -> Outcome {
+fn delete(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+    kind: PatternKind,
+) -> CommandOutcome {
     answer(|| {
         if arguments.len() < 2 {
-            return Err(Outcome::error(format!(
+            return Err(CommandOutcome::error(format!(
                 "This command expects two parameters: {} identifier and key.\n",
                 kind.noun()
             )));
         }
         let (set, _) = find(context, kind, arguments.word(0))?;
         if context.target.delete_pattern(set, which(arguments.word(1))) {
-            return Ok(Outcome::Nothing);
+            return Ok(CommandOutcome::Nothing);
         }
-        Err(Outcome::error("Key not found.\n"))
+        Err(CommandOutcome::error("Key not found.\n"))
     })
 }
 
-fn clear(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind) -> Outcome {
+fn clear(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+    kind: PatternKind,
+) -> CommandOutcome {
     answer(|| {
         let (version, skip) = version(arguments)?;
         let name = arguments.word(skip);
@@ -350,28 +377,36 @@ fn clear(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind
         }
         let (set, view) = find(context, kind, name)?;
         context.target.clear_patterns(set, version.unwrap_or(view.current_version));
-        Ok(Outcome::Nothing)
+        Ok(CommandOutcome::Nothing)
     })
 }
 
-fn prepare(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind) -> Outcome {
+fn prepare(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+    kind: PatternKind,
+) -> CommandOutcome {
     answer(|| {
         let (set, _) = find(context, kind, arguments.word(0))?;
-        Ok(Outcome::info(format!("New version created: {}\n", context.target.prepare_version(set))))
+        Ok(CommandOutcome::info(format!("New version created: {}\n", context.target.prepare_version(set))))
     })
 }
 
-fn commit(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: PatternKind) -> Outcome {
+fn commit(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+    kind: PatternKind,
+) -> CommandOutcome {
     answer(|| {
         let (version, skip) = version(arguments)?;
-        let version = version.ok_or_else(|| Outcome::error("Missing version number.\n"))?;
+        let version = version.ok_or_else(|| CommandOutcome::error("Missing version number.\n"))?;
         if arguments.word(skip).is_empty() {
             return Err(missing(kind, "identifier"));
         }
         let (set, _) = find(context, kind, arguments.word(skip))?;
         match context.target.commit_version(set, version) {
-            Ok(()) => Ok(Outcome::Nothing),
-            Err(VersionError::OutOfRange) => Err(Outcome::error("Version number out of range.\n")),
+            Ok(()) => Ok(CommandOutcome::Nothing),
+            Err(VersionError::OutOfRange) => Err(CommandOutcome::error("Version number out of range.\n")),
         }
     })
 }

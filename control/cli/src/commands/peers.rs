@@ -7,13 +7,13 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use weir_peers::{LearnState, LinkState, LinkStatus, Peer, Section, SessionView, TableProgress};
+use weir_peers::{LearnState, LinkState, LinkStatus, Peer, PeersSection, SessionView, TableProgress};
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::commands::date;
 use crate::level::Level;
-use crate::outcome::{Outcome, Step, Stream};
-use crate::target::Target;
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
+use crate::target::CommandTarget;
 
 pub(super) static COMMANDS: &[Command] = &[Command {
     name: "show peers",
@@ -24,22 +24,22 @@ pub(super) static COMMANDS: &[Command] = &[Command {
     run: Some(show),
 }];
 
-fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let with_names = arguments.word(0) == "dict";
     let is_marked = with_names || arguments.word(0) == "-";
     let wanted = arguments.word(usize::from(is_marked));
     let sections = context.target.peers();
-    let chosen = |section: &&Arc<Section>| wanted.is_empty() || *section.name == *wanted;
+    let chosen = |section: &&Arc<PeersSection>| wanted.is_empty() || *section.name == *wanted;
     let sections: Vec<_> = sections.iter().rev().filter(chosen).cloned().collect();
     if sections.is_empty() && !wanted.is_empty() {
-        return Outcome::error("No such peers\n");
+        return CommandOutcome::error("No such peers\n");
     }
-    Outcome::Stream(Box::new(ListPeers { sections, section: 0, line: 0, with_names }))
+    CommandOutcome::Stream(Box::new(ListPeers { sections, section: 0, line: 0, with_names }))
 }
 
 /// All peers of some sections, one at a time.
 struct ListPeers {
-    sections: Vec<Arc<Section>>,
+    sections: Vec<Arc<PeersSection>>,
     /// The section that is being listed.
     section: usize,
     /// 0 for the section itself, then its peers.
@@ -47,11 +47,11 @@ struct ListPeers {
     with_names: bool,
 }
 
-impl Stream for ListPeers {
-    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ListPeers {
+    fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         let now = target.table_clock_ms();
         while out.len() < enough {
-            let Some(section) = self.sections.get(self.section) else { return Step::Done };
+            let Some(section) = self.sections.get(self.section) else { return AnswerStep::Done };
             let mut text = String::new();
             match self.line.checked_sub(1) {
                 None => {
@@ -59,11 +59,11 @@ impl Stream for ListPeers {
                     section_line(section, now, target.peers(), &date[..date.len() - 4], &mut text);
                 }
                 Some(number) => match listed(section, number) {
-                    Some(Listed::Peer(position, peer)) => {
+                    Some(PeerChoice::Peer(position, peer)) => {
                         let view = PeerView { section, position, peer, now, with_names: self.with_names };
                         view.write(&mut text);
                     }
-                    Some(Listed::Local) => local_lines(section, self.with_names, &mut text),
+                    Some(PeerChoice::Local) => local_lines(section, self.with_names, &mut text),
                     None => {
                         (self.section, self.line) = (self.section + 1, 0);
                         if self.section < self.sections.len() {
@@ -76,27 +76,27 @@ impl Stream for ListPeers {
             self.line += 1;
             out.extend_from_slice(text.as_bytes());
         }
-        Step::More
+        AnswerStep::More
     }
 }
 
-enum Listed<'s> {
+enum PeerChoice<'s> {
     Peer(usize, &'s Peer),
     Local,
 }
 
 /// The peer that is listed after `after` others: the last lines come first.
-fn listed(section: &Section, after: usize) -> Option<Listed<'_>> {
+fn listed(section: &PeersSection, after: usize) -> Option<PeerChoice<'_>> {
     let place = section.peers.len().checked_sub(after)?;
     let position = match place.cmp(&section.local_position) {
-        std::cmp::Ordering::Equal => return Some(Listed::Local),
+        std::cmp::Ordering::Equal => return Some(PeerChoice::Local),
         std::cmp::Ordering::Less => place,
         std::cmp::Ordering::Greater => place - 1,
     };
-    section.peers.get(position).map(|peer| Listed::Peer(position, peer))
+    section.peers.get(position).map(|peer| PeerChoice::Peer(position, peer))
 }
 
-fn section_line(section: &Section, now: u64, all: &[Arc<Section>], date: &str, text: &mut String) {
+fn section_line(section: &PeersSection, now: u64, all: &[Arc<PeersSection>], date: &str, text: &mut String) {
     let number = all.iter().position(|other| other.name == section.name).map_or(0, |place| place + 1);
     let resync = section.resync_until().map(|until| until.as_ms());
     let flags = u32::from(resync.is_none()) | u32::from(section.is_stopping()) << 1;
@@ -110,7 +110,7 @@ fn section_line(section: &Section, now: u64, all: &[Arc<Section>], date: &str, t
 }
 
 /// The lines of this instance, which does not have a session.
-fn local_lines(section: &Section, with_names: bool, text: &mut String) {
+fn local_lines(section: &PeersSection, with_names: bool, text: &mut String) {
     let address = section.own_link.as_ref().map_or("-".to_owned(), |link| link.address.to_string());
     let _ = writeln!(
         text,
@@ -125,7 +125,7 @@ fn local_lines(section: &Section, with_names: bool, text: &mut String) {
 
 /// The current state of a peer.
 struct PeerView<'s> {
-    section: &'s Section,
+    section: &'s PeersSection,
     position: usize,
     peer: &'s Peer,
     now: u64,
@@ -227,7 +227,7 @@ fn status(state: LinkState) -> String {
 }
 
 /// The tables of a section, with the state of one peer.
-fn tables(section: &Section, session: Option<&SessionView>, with_names: bool, text: &mut String) {
+fn tables(section: &PeersSection, session: Option<&SessionView>, with_names: bool, text: &mut String) {
     if section.tables.is_empty() {
         return;
     }

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::level::Level;
-use crate::outcome::Outcome;
+use crate::outcome::CommandOutcome;
 use crate::target::{PoolUse, PoolView};
 
 pub(super) static COMMANDS: &[Command] = &[Command {
@@ -20,7 +20,7 @@ pub(super) static COMMANDS: &[Command] = &[Command {
 /// The parsed options.
 #[derive(Debug, Default)]
 struct View<'a> {
-    order: Order,
+    order: PoolOrder,
     detailed: bool,
     prefix: &'a str,
     /// The limit of listed pools; 0 for all.
@@ -28,7 +28,7 @@ struct View<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Order {
+enum PoolOrder {
     /// In their internal order.
     #[default]
     None,
@@ -46,9 +46,9 @@ impl<'a> View<'a> {
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match word.as_str() {
-                "byname" => view.order = Order::Name,
-                "bysize" => view.order = Order::Size,
-                "byusage" => view.order = Order::Usage,
+                "byname" => view.order = PoolOrder::Name,
+                "bysize" => view.order = PoolOrder::Size,
+                "byusage" => view.order = PoolOrder::Usage,
                 "detailed" => view.detailed = true,
                 "match" => view.prefix = words.next()?,
                 number => view.most = number.parse().ok()?,
@@ -58,22 +58,22 @@ impl<'a> View<'a> {
     }
 }
 
-fn show_pools(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show_pools(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let Some(view) = View::parse(arguments.from(0)) else {
-        return Outcome::error(
+        return CommandOutcome::error(
             "Expects either 'byname', 'bysize', 'byusage', 'match <pfx>', 'detailed', or a max number of output lines.\n",
         );
     };
-    Outcome::Text(text(context.target.pools(), &view))
+    CommandOutcome::Text(text(context.target.pools(), &view))
 }
 
 fn text(mut pools: Vec<PoolView>, view: &View<'_>) -> String {
     pools.retain(|pool| pool.name.starts_with(view.prefix));
     match view.order {
-        Order::None => {}
-        Order::Name => pools.sort_by_key(|pool| pool.name),
-        Order::Size => pools.sort_by_key(|pool| Reverse(pool.size)),
-        Order::Usage => {
+        PoolOrder::None => {}
+        PoolOrder::Name => pools.sort_by_key(|pool| pool.name),
+        PoolOrder::Size => pools.sort_by_key(|pool| Reverse(pool.size)),
+        PoolOrder::Usage => {
             pools.retain(|pool| of_all(pool).allocated > 0);
             pools.sort_by_key(|pool| Reverse(of_all(pool).allocated.saturating_mul(pool.size)));
         }

@@ -6,10 +6,10 @@ mod tasks;
 
 use std::fmt::Write;
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::level::Level;
-use crate::outcome::{Outcome, Step, Stream};
-use crate::target::{Measuring, ProfilingChange, ProfilingState, Target};
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
+use crate::target::{CommandTarget, Measuring, ProfilingChange, ProfilingState};
 
 pub(super) use human::time_cell;
 
@@ -32,7 +32,7 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-fn set_profiling(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn set_profiling(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let change = match (arguments.word(0), arguments.word(1)) {
         ("tasks", "on") => ProfilingChange::Tasks(Measuring::On),
         ("tasks", "auto") => ProfilingChange::Tasks(Measuring::Auto),
@@ -41,14 +41,14 @@ fn set_profiling(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcom
         ("tasks", word @ ("memory" | "no-memory")) => ProfilingChange::MemoryTime(word == "memory"),
         ("tasks", _) => {
             let words = "'on', 'auto', 'off', 'lock', 'no-lock', 'memory' or 'no-memory'";
-            return Outcome::error(format!("Expects {words}.\n"));
+            return CommandOutcome::error(format!("Expects {words}.\n"));
         }
         ("memory", word @ ("on" | "off")) => ProfilingChange::Memory(word == "on"),
-        ("memory", _) => return Outcome::error("Expects either 'on' or 'off'.\n"),
-        _ => return Outcome::error("Expects either 'tasks' or 'memory'.\n"),
+        ("memory", _) => return CommandOutcome::error("Expects either 'on' or 'off'.\n"),
+        _ => return CommandOutcome::error("Expects either 'tasks' or 'memory'.\n"),
     };
     context.target.set_profiling(change);
-    Outcome::Nothing
+    CommandOutcome::Nothing
 }
 
 /// The parsed options.
@@ -57,7 +57,7 @@ struct View {
     status: bool,
     tasks: bool,
     memory: bool,
-    order: Order,
+    order: ProfileOrder,
     /// One line per function, for all callers.
     aggregate: bool,
     /// The limit of lines of each part.
@@ -65,7 +65,7 @@ struct View {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum ProfileOrder {
     /// By number of calls.
     Usage,
     /// By address, which gives the same order in two answers.
@@ -81,7 +81,7 @@ impl View {
             status: true,
             tasks: true,
             memory: true,
-            order: Order::Usage,
+            order: ProfileOrder::Usage,
             aggregate: false,
             lines: usize::MAX,
         };
@@ -91,9 +91,9 @@ impl View {
                     let part = |name| what == "all" || what == name;
                     (view.status, view.tasks, view.memory) = (part("status"), part("tasks"), part("memory"));
                 }
-                "byaddr" => view.order = Order::Address,
-                "bytime" => view.order = Order::Time,
-                "byctx" => view.order = Order::Caller,
+                "byaddr" => view.order = ProfileOrder::Address,
+                "bytime" => view.order = ProfileOrder::Time,
+                "byctx" => view.order = ProfileOrder::Caller,
                 "aggr" => view.aggregate = true,
                 number => match number.parse().ok()? {
                     0 => view.lines = usize::MAX,
@@ -105,27 +105,27 @@ impl View {
     }
 }
 
-fn show_profiling(_: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show_profiling(_: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let Some(view) = View::parse(arguments.from(0)) else {
-        return Outcome::error(
+        return CommandOutcome::error(
             "Expects any of 'all', 'status', 'tasks', 'memory', 'byaddr', 'bytime', 'byctx', 'aggr' and a max number \
              of output lines.\n",
         );
     };
-    Outcome::Stream(Box::new(ShowProfiling(view)))
+    CommandOutcome::Stream(Box::new(ShowProfiling(view)))
 }
 
 /// The measurements, taken at one moment, after the names of allocating callers were resolved.
 struct ShowProfiling(View);
 
-impl Stream for ShowProfiling {
-    fn advance(&mut self, target: &mut dyn Target, _: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ShowProfiling {
+    fn advance(&mut self, target: &mut dyn CommandTarget, _: usize, out: &mut Vec<u8>) -> AnswerStep {
         let view = self.0;
         let mut memory = None;
         if view.memory {
             memory = target.memory_profile();
             if memory.is_none() {
-                return Step::Pending;
+                return AnswerStep::Pending;
             }
         }
         let mut text = String::new();
@@ -139,7 +139,7 @@ impl Stream for ShowProfiling {
             memory::write(profile, view, &mut text);
         }
         out.extend_from_slice(text.as_bytes());
-        Step::Done
+        AnswerStep::Done
     }
 }
 
@@ -175,14 +175,14 @@ mod tests {
         assert_eq!(parse("all"), Some(all));
         let tasks = parse("tasks aggr bytime 5").expect("known words");
         assert!(!tasks.status && tasks.tasks && !tasks.memory && tasks.aggregate);
-        assert_eq!((tasks.order, tasks.lines), (Order::Time, 5));
+        assert_eq!((tasks.order, tasks.lines), (ProfileOrder::Time, 5));
         assert_eq!(
             parse("byctx memory 0").map(|view| (view.order, view.lines)),
-            Some((Order::Caller, usize::MAX))
+            Some((ProfileOrder::Caller, usize::MAX))
         );
         assert_eq!(
             parse("3 byaddr status").map(|view| (view.order, view.tasks)),
-            Some((Order::Address, false))
+            Some((ProfileOrder::Address, false))
         );
         for wrong in ["foo", "-1", "tasks 1x", "99999999999999999999999"] {
             assert_eq!(parse(wrong), None, "{wrong}");

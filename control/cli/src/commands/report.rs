@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::command::{Arguments, Command, Context, MASTER, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, MASTER, WORKER};
 use crate::level::Level;
-use crate::outcome::{Outcome, Step, Stream};
-use crate::target::{ListPosition, Target};
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
+use crate::target::{CommandTarget, ListPosition};
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {
@@ -14,7 +14,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER | MASTER,
         help: "print the version of the process",
-        run: Some(|context, _| Outcome::info(format!("{}\n", context.target.version()))),
+        run: Some(|context, _| CommandOutcome::info(format!("{}\n", context.target.version()))),
     },
     Command {
         name: "show backend",
@@ -22,7 +22,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER,
         help: "list the backends",
-        run: Some(|_, _| Outcome::Stream(Box::new(ShowBackends { begun: false, place: 0 }))),
+        run: Some(|_, _| CommandOutcome::Stream(Box::new(ShowBackends { begun: false, place: 0 }))),
     },
     Command {
         name: "show cli sockets",
@@ -46,7 +46,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::Operator,
         flags: WORKER | MASTER,
         help: "print the log messages of the start",
-        run: Some(|context, _| Outcome::Text(context.target.startup_logs())),
+        run: Some(|context, _| CommandOutcome::Text(context.target.startup_logs())),
     },
 ];
 
@@ -55,40 +55,40 @@ struct ShowBackends {
     place: ListPosition,
 }
 
-impl Stream for ShowBackends {
-    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ShowBackends {
+    fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         if !self.begun {
             self.begun = true;
             out.extend_from_slice(b"# name\n");
         }
         while out.len() < enough {
-            let Some(name) = target.next_backend(&mut self.place) else { return Step::Done };
+            let Some(name) = target.next_backend(&mut self.place) else { return AnswerStep::Done };
             out.extend_from_slice(name.as_bytes());
             out.push(b'\n');
         }
-        Step::More
+        AnswerStep::More
     }
 }
 
-fn show_cli_sockets(context: &mut Context<'_>, _: &Arguments<'_>) -> Outcome {
+fn show_cli_sockets(context: &mut CommandContext<'_>, _: &CommandArguments<'_>) -> CommandOutcome {
     let mut text = String::from("# socket lvl processes\n");
     for socket in context.target.cli_sockets() {
         let _ = writeln!(text, "{} {} all", socket.address, socket.level.name());
     }
-    Outcome::Text(text)
+    CommandOutcome::Text(text)
 }
 
-fn show_env(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show_env(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let variables = context.target.environment();
     let name = arguments.word(0);
     if name.is_empty() {
-        return Outcome::Text(variables.iter().map(|variable| format!("{variable}\n")).collect());
+        return CommandOutcome::Text(variables.iter().map(|variable| format!("{variable}\n")).collect());
     }
     match variables
         .iter()
         .find(|variable| variable.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
     {
-        Some(variable) => Outcome::Text(format!("{variable}\n")),
-        None => Outcome::error("Variable not found\n"),
+        Some(variable) => CommandOutcome::Text(format!("{variable}\n")),
+        None => CommandOutcome::error("Variable not found\n"),
     }
 }

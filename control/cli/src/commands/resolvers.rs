@@ -5,11 +5,11 @@ use std::io::Write as _;
 
 use weir_stats::name_server::{COUNTERS, NameServerCounter};
 use weir_stats::render::{write_json_tags_and_value, write_type_and_value};
-use weir_stats::{Format, Value};
+use weir_stats::{FieldValue, Format};
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::level::Level;
-use crate::outcome::Outcome;
+use crate::outcome::CommandOutcome;
 use crate::target::NameServerView;
 
 pub(super) static COMMANDS: &[Command] = &[Command {
@@ -21,11 +21,11 @@ pub(super) static COMMANDS: &[Command] = &[Command {
     run: Some(show_resolvers),
 }];
 
-fn show_resolvers(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show_resolvers(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let wanted = arguments.word(0);
     let sections = context.target.resolvers();
     if !wanted.is_empty() && !sections.iter().any(|(name, _)| name == wanted) {
-        return Outcome::error("Can't find that resolvers section\n");
+        return CommandOutcome::error("Can't find that resolvers section\n");
     }
     let mut text = String::new();
     for (name, servers) in sections.iter().filter(|(name, _)| wanted.is_empty() || name == wanted) {
@@ -37,11 +37,15 @@ fn show_resolvers(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outco
             }
         }
     }
-    Outcome::Text(text)
+    CommandOutcome::Text(text)
 }
 
 /// The statistics of all name servers.
-pub(super) fn statistics(context: &mut Context<'_>, format: Format, descriptions: bool) -> Outcome {
+pub(super) fn statistics(
+    context: &mut CommandContext<'_>,
+    format: Format,
+    descriptions: bool,
+) -> CommandOutcome {
     let sections = context.target.resolvers();
     let servers =
         sections.iter().flat_map(|(section, servers)| servers.iter().map(move |server| (&**section, server)));
@@ -83,25 +87,30 @@ pub(super) fn statistics(context: &mut Context<'_>, format: Format, descriptions
             out.extend_from_slice(if separator == "[" { b"[]\n" } else { b"]\n" });
         }
     }
-    Outcome::Text(String::from_utf8(out).expect("names and values are text"))
+    CommandOutcome::Text(String::from_utf8(out).expect("names and values are text"))
 }
 
 /// A counter of a name server in the statistics.
-struct Item<'s> {
+struct CounterItem<'s> {
     name: &'static str,
     tags: &'static str,
     description: &'static str,
-    value: Value<'s>,
+    value: FieldValue<'s>,
 }
 
 /// The statistics of a name server.
-fn items<'s>(section: &'s str, server: &'s NameServerView) -> impl Iterator<Item = Item<'s>> {
-    let text = |name, description, value| Item { name, tags: "CGPV", description, value: Value::Text(value) };
-    let counters = COUNTERS.iter().zip(server.counters).map(|(counter, count)| Item {
+fn items<'s>(section: &'s str, server: &'s NameServerView) -> impl Iterator<Item = CounterItem<'s>> {
+    let text = |name, description, value| CounterItem {
+        name,
+        tags: "CGPV",
+        description,
+        value: FieldValue::Text(value),
+    };
+    let counters = COUNTERS.iter().zip(server.counters).map(|(counter, count)| CounterItem {
         name: counter.name,
         tags: "MGPV",
         description: counter.description,
-        value: Value::U64(count),
+        value: FieldValue::U64(count),
     });
     [text("id", "ID", &*server.name), text("pid", "Parent ID", section)].into_iter().chain(counters)
 }

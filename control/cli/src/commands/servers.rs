@@ -6,13 +6,13 @@ use std::net::IpAddr;
 
 use weir_backend::{AdminState, WeightChange};
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::commands::{answer, backend, backend_and_name, complaint, server};
 use crate::level::Level;
-use crate::outcome::{Outcome, Step, Stream};
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
 use crate::target::{
-    AddressChange, BackendKey, CheckKind, CheckRedirection, ListPosition, PortSetting, ServerConnections,
-    ServerHealth, ServerKey, ServerRefusal, ServerState, ServerView, Target, check_state,
+    AddressChange, BackendKey, CheckKind, CheckRedirection, CommandTarget, ListPosition, PortSetting,
+    ServerConnections, ServerHealth, ServerKey, ServerRefusal, ServerState, ServerView, check_state,
 };
 
 pub(super) static COMMANDS: &[Command] = &[
@@ -177,7 +177,7 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER,
         help: "print the servers in the format of a state file",
-        run: Some(|context, arguments| list(context, arguments, Listing::State)),
+        run: Some(|context, arguments| list(context, arguments, ServerListing::State)),
     },
     Command {
         name: "show servers conn",
@@ -185,54 +185,58 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER,
         help: "print the connections to servers, used and idle",
-        run: Some(|context, arguments| list(context, arguments, Listing::Connections)),
+        run: Some(|context, arguments| list(context, arguments, ServerListing::Connections)),
     },
 ];
 
-fn gone() -> Outcome {
-    Outcome::error("No such server.\n")
+fn gone() -> CommandOutcome {
+    CommandOutcome::error("No such server.\n")
 }
 
-fn refused(refusal: ServerRefusal) -> Outcome {
+fn refused(refusal: ServerRefusal) -> CommandOutcome {
     match refusal {
         ServerRefusal::Gone => gone(),
-        ServerRefusal::Because(text) => Outcome::error(format!("{text}\n")),
+        ServerRefusal::Because(text) => CommandOutcome::error(format!("{text}\n")),
     }
 }
 
-fn get_weight(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn get_weight(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     answer(|| {
         let key = server(context, arguments.word(0))?;
         let view = context.target.server_view(key).ok_or_else(gone)?;
-        Ok(Outcome::Text(format!("{} (initial {})\n", view.user_weight, view.initial_weight)))
+        Ok(CommandOutcome::Text(format!("{} (initial {})\n", view.user_weight, view.initial_weight)))
     })
 }
 
-fn set_weight(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<Outcome, Outcome> {
+fn set_weight(
+    context: &mut CommandContext<'_>,
+    key: ServerKey,
+    word: &str,
+) -> Result<CommandOutcome, CommandOutcome> {
     let view = context.target.server_view(key).ok_or_else(gone)?;
-    let change = WeightChange::parse(word).map_err(|why| Outcome::error(format!("{why}\n")))?;
+    let change = WeightChange::parse(word).map_err(|why| CommandOutcome::error(format!("{why}\n")))?;
     let weight = change.apply(view.initial_weight);
     if view.static_balance && weight != 0 && weight != view.initial_weight {
-        return Err(Outcome::error(
+        return Err(CommandOutcome::error(
             "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.\n",
         ));
     }
     context.target.set_server_weight(key, weight).map_err(refused)?;
-    Ok(Outcome::Nothing)
+    Ok(CommandOutcome::Nothing)
 }
 
-fn set_state(context: &mut Context<'_>, word: &str, state: ServerState) -> Outcome {
+fn set_state(context: &mut CommandContext<'_>, word: &str, state: ServerState) -> CommandOutcome {
     answer(|| {
         let key = server(context, word)?;
         context.target.set_server_state(key, state).map_err(refused)?;
-        Ok(Outcome::Nothing)
+        Ok(CommandOutcome::Nothing)
     })
 }
 
 const SET_SERVER_USAGE: &str = "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | \
                                 agent-send | check-addr | check-port | fqdn | health | ssl | state | weight\n";
 
-fn set_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn set_server(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     answer(|| {
         let key = server(context, arguments.word(0))?;
         match arguments.word(1) {
@@ -243,30 +247,32 @@ fn set_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
                     "drain" => ServerState::Drain,
                     "maint" => ServerState::Maintenance,
                     _ => {
-                        return Err(Outcome::error(
+                        return Err(CommandOutcome::error(
                             "'set server <srv> state' expects 'ready', 'drain' and 'maint'.\n",
                         ));
                     }
                 };
                 context.target.set_server_state(key, state).map_err(refused)?;
-                Ok(Outcome::Nothing)
+                Ok(CommandOutcome::Nothing)
             }
             "addr" => set_address(context, key, arguments),
             "fqdn" if arguments.word(2).is_empty() => {
-                Err(Outcome::error("set server <b>/<s> fqdn requires a FQDN.\n"))
+                Err(CommandOutcome::error("set server <b>/<s> fqdn requires a FQDN.\n"))
             }
-            kind @ ("agent-addr" | "check-addr") if arguments.word(2).is_empty() => Err(Outcome::error(
-                format!("set server <b>/<s> {kind} requires an address and optionally a port.\n"),
-            )),
+            kind @ ("agent-addr" | "check-addr") if arguments.word(2).is_empty() => {
+                Err(CommandOutcome::error(format!(
+                    "set server <b>/<s> {kind} requires an address and optionally a port.\n"
+                )))
+            }
             kind @ ("agent-port" | "check-port") if arguments.word(2).is_empty() => {
-                Err(Outcome::error(format!("set server <b>/<s> {kind} requires a port.\n")))
+                Err(CommandOutcome::error(format!("set server <b>/<s> {kind} requires a port.\n")))
             }
             "fqdn" => {
                 let view = context.target.server_view(key).ok_or_else(gone)?;
                 let new = arguments.word(2);
                 let former = context.target.set_server_name(key, new).map_err(refused)?;
                 let former = former.as_deref().unwrap_or("(null)");
-                Ok(Outcome::Text(format!(
+                Ok(CommandOutcome::Text(format!(
                     "{}/{} changed its FQDN from {former} to {new} by 'stats socket command'\n",
                     view.backend_name, view.name
                 )))
@@ -286,33 +292,39 @@ fn set_server(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
                 let on = match arguments.word(2) {
                     "on" => true,
                     "off" => false,
-                    _ => return Err(Outcome::error("'set server <srv> ssl' expects 'on' or 'off'.\n")),
+                    _ => {
+                        return Err(CommandOutcome::error("'set server <srv> ssl' expects 'on' or 'off'.\n"));
+                    }
                 };
                 if !context.target.set_server_tls(key, on) {
                     let refusal =
                         "'set server <srv> ssl' cannot be set.  default-server should define ssl settings\n";
-                    return Err(Outcome::error(refusal));
+                    return Err(CommandOutcome::error(refusal));
                 }
-                Ok(Outcome::Text("server ssl setting updated.\n".to_owned()))
+                Ok(CommandOutcome::Text("server ssl setting updated.\n".to_owned()))
             }
-            "name" => Err(Outcome::error("'set server name' is not implemented yet.\n")),
-            _ => Err(Outcome::error(SET_SERVER_USAGE)),
+            "name" => Err(CommandOutcome::error("'set server name' is not implemented yet.\n")),
+            _ => Err(CommandOutcome::error(SET_SERVER_USAGE)),
         }
     })
 }
 
-fn set_agent(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<Outcome, Outcome> {
+fn set_agent(
+    context: &mut CommandContext<'_>,
+    key: ServerKey,
+    word: &str,
+) -> Result<CommandOutcome, CommandOutcome> {
     let is_enabled = |view: ServerView| view.agent_state & check_state::ENABLED != 0;
     if !context.target.server_view(key).is_some_and(is_enabled) {
-        return Err(Outcome::error(NO_AGENT_SENTENCE));
+        return Err(CommandOutcome::error(NO_AGENT_SENTENCE));
     }
     let up = match word {
         "up" => true,
         "down" => false,
-        _ => return Err(Outcome::error("'set server <srv> agent' expects 'up' or 'down'.\n")),
+        _ => return Err(CommandOutcome::error("'set server <srv> agent' expects 'up' or 'down'.\n")),
     };
     context.target.set_server_agent(key, up);
-    Ok(Outcome::Nothing)
+    Ok(CommandOutcome::Nothing)
 }
 
 const NO_AGENT_SENTENCE: &str = "agent checks are not enabled on this server.\n";
@@ -320,16 +332,16 @@ const NO_AGENT: &str = "agent checks are not enabled on this server\n";
 const NO_CHECKS: &str = "health checks are not enabled on this server\n";
 
 fn redirect(
-    context: &mut Context<'_>,
+    context: &mut CommandContext<'_>,
     key: ServerKey,
     kind: CheckKind,
     to: CheckRedirection,
     refusal: &'static str,
-) -> Result<Outcome, Outcome> {
+) -> Result<CommandOutcome, CommandOutcome> {
     if context.target.redirect_checks(key, kind, to) {
-        Ok(Outcome::Nothing)
+        Ok(CommandOutcome::Nothing)
     } else {
-        Err(Outcome::error(refusal))
+        Err(CommandOutcome::error(refusal))
     }
 }
 
@@ -342,16 +354,16 @@ fn refusal_of(kind: CheckKind) -> &'static str {
 
 /// Parses `<addr> [port <port>]`.
 fn redirect_address(
-    context: &mut Context<'_>,
+    context: &mut CommandContext<'_>,
     key: ServerKey,
     kind: CheckKind,
-    arguments: &Arguments<'_>,
-) -> Result<Outcome, Outcome> {
+    arguments: &CommandArguments<'_>,
+) -> Result<CommandOutcome, CommandOutcome> {
     let text = arguments.word(2);
     // Without checks the arguments are not examined.
     redirect(context, key, kind, CheckRedirection::default(), refusal_of(kind))?;
     let Ok(address) = text.parse::<IpAddr>() else {
-        return Err(Outcome::error(format!("invalid addr '{text}'\n")));
+        return Err(CommandOutcome::error(format!("invalid addr '{text}'\n")));
     };
     let port = match arguments.word(3) {
         "port" => Some(check_port(arguments.word(4))?),
@@ -362,71 +374,88 @@ fn redirect_address(
 }
 
 fn redirect_port(
-    context: &mut Context<'_>,
+    context: &mut CommandContext<'_>,
     key: ServerKey,
     kind: CheckKind,
     word: &str,
-) -> Result<Outcome, Outcome> {
+) -> Result<CommandOutcome, CommandOutcome> {
     redirect(context, key, kind, CheckRedirection::default(), refusal_of(kind))?;
     let to = CheckRedirection { port: Some(check_port(word)?), ..CheckRedirection::default() };
     redirect(context, key, kind, to, refusal_of(kind))
 }
 
-fn check_port(word: &str) -> Result<u16, Outcome> {
-    let number: i64 = word.parse().map_err(|_| Outcome::error("provided port is not an integer\n"))?;
-    u16::try_from(number).map_err(|_| Outcome::error("provided port is not in the valid range\n"))
+fn check_port(word: &str) -> Result<u16, CommandOutcome> {
+    let number: i64 = word.parse().map_err(|_| CommandOutcome::error("provided port is not an integer\n"))?;
+    u16::try_from(number).map_err(|_| CommandOutcome::error("provided port is not in the valid range\n"))
 }
 
-fn set_health(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<Outcome, Outcome> {
+fn set_health(
+    context: &mut CommandContext<'_>,
+    key: ServerKey,
+    word: &str,
+) -> Result<CommandOutcome, CommandOutcome> {
     let health = match word {
         "up" => ServerHealth::Up,
         "stopping" => ServerHealth::Stopping,
         "down" => ServerHealth::Down,
         _ => {
-            return Err(Outcome::error("'set server <srv> health' expects 'up', 'stopping', or 'down'.\n"));
+            return Err(CommandOutcome::error(
+                "'set server <srv> health' expects 'up', 'stopping', or 'down'.\n",
+            ));
         }
     };
     context.target.set_server_health(key, health).map_err(refused)?;
-    Ok(Outcome::Nothing)
+    Ok(CommandOutcome::Nothing)
 }
 
 /// `enable` or `disable` for checks: enabling missing checks is an error, disabling them is not.
 fn switch_checks(
-    context: &mut Context<'_>,
-    arguments: &Arguments<'_>,
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
     kind: CheckKind,
     refusal: Option<&'static str>,
-) -> Outcome {
+) -> CommandOutcome {
     answer(|| {
         let key = server(context, arguments.word(0))?;
         let are_there = context.target.enable_checks(key, kind, refusal.is_some());
         match refusal {
-            Some(text) if !are_there => Err(Outcome::error(text)),
-            _ => Ok(Outcome::Nothing),
+            Some(text) if !are_there => Err(CommandOutcome::error(text)),
+            _ => Ok(CommandOutcome::Nothing),
         }
     })
 }
 
-fn switch_dynamic_cookies(context: &mut Context<'_>, arguments: &Arguments<'_>, enabled: bool) -> Outcome {
+fn switch_dynamic_cookies(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+    enabled: bool,
+) -> CommandOutcome {
     answer(|| {
         let backend = expected_backend(context, arguments)?;
         context.target.enable_dynamic_cookies(backend, enabled);
-        Ok(Outcome::Nothing)
+        Ok(CommandOutcome::Nothing)
     })
 }
 
 /// The backend of the first word; the error is the answer.
-fn expected_backend(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<BackendKey, Outcome> {
+fn expected_backend(
+    context: &CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+) -> Result<BackendKey, CommandOutcome> {
     match arguments.word(0) {
-        "" => Err(Outcome::error("A backend name is expected.\n")),
+        "" => Err(CommandOutcome::error("A backend name is expected.\n")),
         name => backend(context, name),
     }
 }
 
-fn publish(context: &mut Context<'_>, arguments: &Arguments<'_>, published: bool) -> Outcome {
+fn publish(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+    published: bool,
+) -> CommandOutcome {
     answer(|| {
         let backend = backend(context, arguments.word(0))?;
-        Ok(Outcome::info(match (context.target.publish_backend(backend, published), published) {
+        Ok(CommandOutcome::info(match (context.target.publish_backend(backend, published), published) {
             (false, _) => "No effect on a disabled backend.\n",
             (true, true) => "Backend published.\n",
             (true, false) => "Backend unpublished.\n",
@@ -434,31 +463,36 @@ fn publish(context: &mut Context<'_>, arguments: &Arguments<'_>, published: bool
     })
 }
 
-fn set_dynamic_cookie_key(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn set_dynamic_cookie_key(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+) -> CommandOutcome {
     answer(|| {
         let backend = expected_backend(context, arguments)?;
         match arguments.word(1) {
-            "" => Err(Outcome::error("String value expected.\n")),
+            "" => Err(CommandOutcome::error("String value expected.\n")),
             key => {
                 context.target.set_dynamic_cookie_key(backend, key);
-                Ok(Outcome::Nothing)
+                Ok(CommandOutcome::Nothing)
             }
         }
     })
 }
 
 fn set_address(
-    context: &mut Context<'_>,
+    context: &mut CommandContext<'_>,
     key: ServerKey,
-    arguments: &Arguments<'_>,
-) -> Result<Outcome, Outcome> {
+    arguments: &CommandArguments<'_>,
+) -> Result<CommandOutcome, CommandOutcome> {
     let text = arguments.word(2);
     if text.is_empty() {
-        return Err(Outcome::error("set server <b>/<s> addr requires an address and optionally a port.\n"));
+        return Err(CommandOutcome::error(
+            "set server <b>/<s> addr requires an address and optionally a port.\n",
+        ));
     }
     let view = context.target.server_view(key).ok_or_else(gone)?;
     let Ok(address) = text.parse::<IpAddr>() else {
-        return Err(Outcome::warning(format!("Invalid addr '{text}'\n")));
+        return Err(CommandOutcome::warning(format!("Invalid addr '{text}'\n")));
     };
     // Everything is checked before anything is changed.
     let mut change = AddressChange { address: None, port: None };
@@ -471,7 +505,9 @@ fn set_address(
     if arguments.word(3) == "port" {
         let word = arguments.word(4);
         match port(word) {
-            None => return Err(Outcome::warning(format!("problem converting port '{word}' to an int\n"))),
+            None => {
+                return Err(CommandOutcome::warning(format!("problem converting port '{word}' to an int\n")));
+            }
             Some(setting) if setting == view.port => {}
             Some(setting) => {
                 change.port = Some(setting);
@@ -480,10 +516,10 @@ fn set_address(
         }
     }
     if changes.is_empty() {
-        return Ok(Outcome::warning("nothing changed\n"));
+        return Ok(CommandOutcome::warning("nothing changed\n"));
     }
     context.target.set_server_address(key, change).map_err(refused)?;
-    Ok(Outcome::warning(format!("{} by 'stats socket command'\n", changes.join(", "))))
+    Ok(CommandOutcome::warning(format!("{} by 'stats socket command'\n", changes.join(", "))))
 }
 
 /// Parses `80`, or `+5` or `-5` relative to the port that the client connected to.
@@ -498,53 +534,53 @@ fn port(word: &str) -> Option<PortSetting> {
     }
 }
 
-fn set_maxconn(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn set_maxconn(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     answer(|| {
         let key = server(context, arguments.word(0))?;
         let maxconn = weir_backend::settings::parse_maximum_connections(arguments.word(1))
-            .map_err(|text| Outcome::error(format!("{text}\n")))?;
+            .map_err(|text| CommandOutcome::error(format!("{text}\n")))?;
         context.target.set_server_maxconn(key, maxconn).map_err(refused)?;
-        Ok(Outcome::Nothing)
+        Ok(CommandOutcome::Nothing)
     })
 }
 
-fn shutdown_sessions(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn shutdown_sessions(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     answer(|| {
         let key = server(context, arguments.word(0))?;
-        if context.target.shutdown_server_sessions(key) { Ok(Outcome::Nothing) } else { Err(gone()) }
+        if context.target.shutdown_server_sessions(key) { Ok(CommandOutcome::Nothing) } else { Err(gone()) }
     })
 }
 
-fn add(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn add(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     if arguments.word(0) == "help" {
         let mut text = "List of keywords supported for dynamic server:\n".to_owned();
         for word in context.target.added_server_words() {
             text += word;
             text.push('\n');
         }
-        return Outcome::Text(text);
+        return CommandOutcome::Text(text);
     }
     answer(|| {
         let (backend, name) = backend_and_name(context, arguments.word(0))?;
         match context.target.add_server(backend, name, arguments.from(1)) {
-            Ok(()) => Ok(Outcome::info("New server registered.\n")),
+            Ok(()) => Ok(CommandOutcome::info("New server registered.\n")),
             Err(text) => Err(complaint(&text)),
         }
     })
 }
 
-fn delete(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn delete(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     answer(|| {
         let key = server(context, arguments.word(0))?;
         match context.target.delete_server(key) {
-            Ok(()) => Ok(Outcome::info("Server deleted.\n")),
+            Ok(()) => Ok(CommandOutcome::info("Server deleted.\n")),
             Err(text) => Err(complaint(&text)),
         }
     })
 }
 
 /// Whether a server could be deleted now: it is unused, and does not accept traffic.
-pub(super) fn is_removable(target: &dyn Target, key: ServerKey) -> bool {
+pub(super) fn is_removable(target: &dyn CommandTarget, key: ServerKey) -> bool {
     let Some(view) = target.server_view(key) else { return true };
     let mut now = ServerConnections::default();
     let is_there = target.server_connections(key, &mut now);
@@ -553,23 +589,27 @@ pub(super) fn is_removable(target: &dyn Target, key: ServerKey) -> bool {
 }
 
 #[derive(Clone, Copy)]
-enum Listing {
+enum ServerListing {
     State,
     Connections,
 }
 
-fn list(context: &mut Context<'_>, arguments: &Arguments<'_>, listing: Listing) -> Outcome {
+fn list(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+    listing: ServerListing,
+) -> CommandOutcome {
     let name = arguments.word(0);
     let backend = if name.is_empty() { None } else { context.target.backend(name) };
     if backend.is_none() && !name.is_empty() {
-        return Outcome::error("Can't find backend.\n");
+        return CommandOutcome::error("Can't find backend.\n");
     }
     let now = ServerConnections::default();
-    Outcome::Stream(Box::new(ListServers { listing, backend, begun: false, place: 0, now }))
+    CommandOutcome::Stream(Box::new(ListServers { listing, backend, begun: false, place: 0, now }))
 }
 
 struct ListServers {
-    listing: Listing,
+    listing: ServerListing,
     /// The connections of the current server.
     now: ServerConnections,
     backend: Option<BackendKey>,
@@ -585,40 +625,42 @@ const STATE_HEADER: &str = "1\n# be_id be_name srv_id srv_name srv_addr srv_op_s
 const CONNECTIONS_HEADER: &str = "# bkname/svname bkid/svid addr port - purge_delay served used_cur used_max \
      need_est idle_sess unsafe_nb safe_nb idle_lim idle_cur idle_per_thr";
 
-impl Stream for ListServers {
-    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ListServers {
+    fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         if !self.begun {
             self.begun = true;
             let header = match self.listing {
-                Listing::State => STATE_HEADER.to_owned(),
-                Listing::Connections => format!("{CONNECTIONS_HEADER}[{}]\n", target.workers()),
+                ServerListing::State => STATE_HEADER.to_owned(),
+                ServerListing::Connections => format!("{CONNECTIONS_HEADER}[{}]\n", target.workers()),
             };
             out.extend_from_slice(header.as_bytes());
         }
         while out.len() < enough {
-            let Some(key) = target.next_server(self.backend, &mut self.place) else { return Step::Done };
+            let Some(key) = target.next_server(self.backend, &mut self.place) else {
+                return AnswerStep::Done;
+            };
             match self.listing {
-                Listing::State => {
+                ServerListing::State => {
                     if let Some(view) = target.server_view(key) {
                         write_state(&view, out);
                     }
                 }
-                Listing::Connections => {
+                ServerListing::Connections => {
                     if target.server_connections(key, &mut self.now) {
                         write_connections(&self.now, out);
                     }
                 }
             }
         }
-        Step::More
+        AnswerStep::More
     }
 }
 
 /// The words of a line, each with the byte that follows it. Thousands of lines are written without the formatting machinery, which costs
 /// more than their counters.
-struct Words<'o>(&'o mut Vec<u8>);
+struct WordWriter<'o>(&'o mut Vec<u8>);
 
-impl Words<'_> {
+impl WordWriter<'_> {
     fn number(&mut self, number: impl itoa::Integer, next: u8) -> &mut Self {
         self.text(itoa::Buffer::new().format(number), next)
     }
@@ -649,7 +691,7 @@ impl Words<'_> {
 
 fn write_state(view: &ServerView, out: &mut Vec<u8>) {
     let (status, result, health, state) = view.check;
-    let mut words = Words(out);
+    let mut words = WordWriter(out);
     words.number(view.backend_id, b' ').text(&view.backend_name, b' ');
     words.number(view.id, b' ').text(&view.name, b' ').address(view.address);
     words.number(view.operational_state, b' ').number(view.administrative_state, b' ');
@@ -669,7 +711,7 @@ fn write_state(view: &ServerView, out: &mut Vec<u8>) {
 }
 
 fn write_connections(now: &ServerConnections, out: &mut Vec<u8>) {
-    let mut words = Words(out);
+    let mut words = WordWriter(out);
     words.text(&now.backend_name, b'/').text(&now.name, b' ');
     words.number(now.backend_id, b'/').number(now.id, b' ');
     words.address(now.address).number(now.port, b' ').text("-", b' ');

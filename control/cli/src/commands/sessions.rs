@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use weir_events::WallTime;
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::commands::conversation::duration_ms;
 use crate::commands::{answer, backend, date, frontend, server};
 use crate::level::{Level, Severity, SeverityOutput};
-use crate::outcome::{Outcome, Step, Stream};
-use crate::target::{ListPosition, NextSession, SessionFilter, SessionView, Shutdown, Target};
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
+use crate::target::{CommandTarget, ListPosition, NextSession, SessionFilter, SessionView, Shutdown};
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {
@@ -44,14 +44,14 @@ Programs that read the reference's lines find all its fields. Those without a co
 ts, epoch, rate, cpu, lat, f, i, an, wex, and the flags behind the states of scf and scb.
 ";
 
-fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     answer(|| {
         let mut words =
             arguments.from(0).iter().map(String::as_str).filter(|word| !word.is_empty()).peekable();
         let mut filter = SessionFilter::default();
         let (mut detail, mut suspicious) = (false, false);
         match words.peek().copied() {
-            Some("help") => return Ok(Outcome::Text(SHOW_HELP.to_owned())),
+            Some("help") => return Ok(CommandOutcome::Text(SHOW_HELP.to_owned())),
             Some("all") => {
                 detail = true;
                 words.next();
@@ -64,18 +64,21 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             _ => {}
         }
         while let Some(option) = words.next() {
-            let mut value = |missing| words.next().ok_or_else(|| Outcome::error(missing));
+            let mut value = |missing| words.next().ok_or_else(|| CommandOutcome::error(missing));
             match option {
                 "susp" => suspicious = true,
                 "show-uri" => filter.with_request_line = true,
                 "frontend" | "backend" | "server"
                     if filter.frontend.is_some() || filter.backend.is_some() || filter.server.is_some() =>
                 {
-                    return Err(Outcome::error("Only one of backend, frontend or server may be set.\n"));
+                    return Err(CommandOutcome::error(
+                        "Only one of backend, frontend or server may be set.\n",
+                    ));
                 }
                 "older" => {
                     let age = value("Expects a minimum age (in seconds by default).\n")?;
-                    let age_ms = duration_ms(age, 1000).ok_or_else(|| Outcome::error("Invalid age.\n"))?;
+                    let age_ms =
+                        duration_ms(age, 1000).ok_or_else(|| CommandOutcome::error("Invalid age.\n"))?;
                     filter.older_ms = Some(age_ms);
                 }
                 "frontend" => {
@@ -95,16 +98,16 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
                 }
                 _ => {
                     let text = format!("Unsupported option '{option}', try 'help' for more info.\n");
-                    return Err(Outcome::error(text));
+                    return Err(CommandOutcome::error(text));
                 }
             }
         }
         if suspicious {
             // weir ends faulty sessions when it detects them, so the list is always empty.
-            return Ok(Outcome::Nothing);
+            return Ok(CommandOutcome::Nothing);
         }
         filter.with_streams = detail;
-        Ok(Outcome::Stream(Box::new(ShowSessions { filter, detail, place: 0, shown: 0 })))
+        Ok(CommandOutcome::Stream(Box::new(ShowSessions { filter, detail, place: 0, shown: 0 })))
     })
 }
 
@@ -119,8 +122,8 @@ struct ShowSessions {
     shown: u64,
 }
 
-impl Stream for ShowSessions {
-    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ShowSessions {
+    fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         while out.len() < enough {
             match target.next_session(&self.filter, &mut self.place) {
                 NextSession::Session(view) => {
@@ -128,16 +131,16 @@ impl Stream for ShowSessions {
                     let text = if self.detail { details(target, &view) } else { line(&view) };
                     out.extend_from_slice(text.as_bytes());
                 }
-                NextSession::Pending => return Step::Pending,
+                NextSession::Pending => return AnswerStep::Pending,
                 NextSession::None => {
                     if self.shown == 0 && self.filter.id.is_some() {
                         out.extend_from_slice(b"Session not found.\n");
                     }
-                    return Step::Done;
+                    return AnswerStep::Done;
                 }
             }
         }
-        Step::More
+        AnswerStep::More
     }
 }
 
@@ -214,7 +217,7 @@ fn line(view: &SessionView) -> String {
 }
 
 /// HAProxy's detailed lines, with the available values.
-fn details(target: &dyn Target, view: &SessionView) -> String {
+fn details(target: &dyn CommandTarget, view: &SessionView) -> String {
     let mut text = String::new();
     let now = target.wall_time();
     let began_us =
@@ -251,10 +254,12 @@ fn details(target: &dyn Target, view: &SessionView) -> String {
     text
 }
 
-fn shutdown(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn shutdown(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     match identifier(arguments.word(0)) {
-        None => Outcome::error("Session pointer expected (use 'show sess').\n"),
-        Some(id) => Outcome::Stream(Box::new(ShutdownSession { id, marks: context.modes.severity_output })),
+        None => CommandOutcome::error("Session pointer expected (use 'show sess').\n"),
+        Some(id) => {
+            CommandOutcome::Stream(Box::new(ShutdownSession { id, marks: context.modes.severity_output }))
+        }
     }
 }
 
@@ -264,16 +269,16 @@ struct ShutdownSession {
     marks: SeverityOutput,
 }
 
-impl Stream for ShutdownSession {
-    fn advance(&mut self, target: &mut dyn Target, _: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ShutdownSession {
+    fn advance(&mut self, target: &mut dyn CommandTarget, _: usize, out: &mut Vec<u8>) -> AnswerStep {
         match target.shutdown_session(self.id) {
-            Shutdown::Pending => return Step::Pending,
+            Shutdown::Pending => return AnswerStep::Pending,
             Shutdown::Done => {}
             Shutdown::NotFound => {
                 out.extend_from_slice(self.marks.prefix(Severity::Error).as_bytes());
                 out.extend_from_slice(b"No such session (use 'show sess').\n");
             }
         }
-        Step::Done
+        AnswerStep::Done
     }
 }

@@ -1,11 +1,13 @@
 //! `show stat`, `show info`, `show latency`, `show schema json`.
 
-use weir_stats::{Format, InfoRow, LatencyDump, Progress, Row, Selection, StatsDump, schema::SCHEMA};
+use weir_stats::{
+    DumpProgress, Format, InfoRow, LatencyDump, RowSelection, StatsDump, StatsRow, schema::SCHEMA,
+};
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::level::Level;
-use crate::outcome::{Outcome, Step, Stream};
-use crate::target::Target;
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
+use crate::target::CommandTarget;
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {
@@ -38,68 +40,68 @@ pub(super) static COMMANDS: &[Command] = &[
         level: Level::User,
         flags: WORKER,
         help: "print the schema of JSON answers",
-        run: Some(|_, _| Outcome::Text(SCHEMA.to_owned())),
+        run: Some(|_, _| CommandOutcome::Text(SCHEMA.to_owned())),
     },
 ];
 
-fn show_info(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
-    let options = Options::parse(arguments.from(0));
+fn show_info(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
+    let options = DumpOptions::parse(arguments.from(0));
     let mut info = InfoRow::new();
     context.target.stats().info(options.float, &mut info);
     let mut out = Vec::new();
     info.write(options.format, options.descriptions, &mut out);
-    Outcome::Text(String::from_utf8(out).expect("names and values are text"))
+    CommandOutcome::Text(String::from_utf8(out).expect("names and values are text"))
 }
 
-fn show_stat(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show_stat(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let mut words = arguments.from(0);
     if words.first().is_some_and(|word| word == "domain") {
         match words.get(1).map(String::as_str) {
             Some("proxy") => words = &words[2..],
             Some("resolvers") => {
-                let options = Options::parse(&words[2..]);
+                let options = DumpOptions::parse(&words[2..]);
                 return super::resolvers::statistics(context, options.format, options.descriptions);
             }
-            _ => return Outcome::error("Invalid statistics domain.\n"),
+            _ => return CommandOutcome::error("Invalid statistics domain.\n"),
         }
     }
-    let mut selection = Selection::default();
+    let mut selection = RowSelection::default();
     if let Some((kinds, object)) = kinds_and_object(words) {
         let proxy = &words[0];
         let proxy_id = proxy.parse::<i64>().ok().or_else(|| context.target.proxy_id(proxy).map(i64::from));
-        let Some(proxy_id) = proxy_id else { return Outcome::error("No such proxy.\n") };
+        let Some(proxy_id) = proxy_id else { return CommandOutcome::error("No such proxy.\n") };
         // -1 means all, as does any negative number.
         selection.proxy_id = u32::try_from(proxy_id).ok();
         selection.kinds = kinds as u32;
         selection.object_id = u32::try_from(object).ok();
         words = &words[3..];
     }
-    let options = Options::parse(words);
+    let options = DumpOptions::parse(words);
     selection.only_up = options.only_up;
     selection.no_maintenance = options.no_maintenance;
     // Details of the internal network are not for level user.
     let legends = context.modes.level >= Level::Operator;
     let dump = StatsDump::new(options.format, options.descriptions, legends, selection);
-    Outcome::Stream(Box::new(ShowStat { dump, row: Row::default() }))
+    CommandOutcome::Stream(Box::new(ShowStat { dump, row: StatsRow::default() }))
 }
 
-fn show_latency(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show_latency(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let mut words = arguments.from(0);
     let json = words.last().is_some_and(|word| word == "json");
     words = &words[..words.len() - usize::from(json)];
-    let mut selection = Selection::default();
+    let mut selection = RowSelection::default();
     let mut object = None;
     if let Some(word) = words.first() {
         let (proxy, name) =
             word.split_once('/').map_or((word.as_str(), None), |(proxy, name)| (proxy, Some(name)));
         selection.proxy_id = context.target.proxy_id(proxy);
         if selection.proxy_id.is_none() {
-            return Outcome::error("No such proxy.\n");
+            return CommandOutcome::error("No such proxy.\n");
         }
         object = name.map(str::to_owned);
     }
     let dump = LatencyDump::new(json, selection, object);
-    Outcome::Stream(Box::new(ShowLatency { dump, row: Row::default() }))
+    CommandOutcome::Stream(Box::new(ShowLatency { dump, row: StatsRow::default() }))
 }
 
 /// The numbers of `<proxy> <type> <sid>`, if the words begin with them.
@@ -109,7 +111,7 @@ fn kinds_and_object(words: &[String]) -> Option<(i32, i32)> {
 
 /// Options in any order; unknown words are ignored, as in HAProxy.
 #[derive(Default)]
-struct Options {
+struct DumpOptions {
     format: Format,
     descriptions: bool,
     float: bool,
@@ -117,7 +119,7 @@ struct Options {
     no_maintenance: bool,
 }
 
-impl Options {
+impl DumpOptions {
     fn parse(words: &[String]) -> Self {
         let mut options = Self::default();
         for word in words {
@@ -137,28 +139,28 @@ impl Options {
 
 struct ShowStat {
     dump: StatsDump,
-    row: Row,
+    row: StatsRow,
 }
 
 struct ShowLatency {
     dump: LatencyDump,
-    row: Row,
+    row: StatsRow,
 }
 
-impl Stream for ShowLatency {
-    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ShowLatency {
+    fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         match self.dump.advance(target.stats(), &mut self.row, enough, out) {
-            Progress::More => Step::More,
-            Progress::Done => Step::Done,
+            DumpProgress::More => AnswerStep::More,
+            DumpProgress::Done => AnswerStep::Done,
         }
     }
 }
 
-impl Stream for ShowStat {
-    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ShowStat {
+    fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         match self.dump.advance(target.stats(), &mut self.row, enough, out) {
-            Progress::More => Step::More,
-            Progress::Done => Step::Done,
+            DumpProgress::More => AnswerStep::More,
+            DumpProgress::Done => AnswerStep::Done,
         }
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use weir_expr::Value;
 use weir_expr::table::{DataKind, DataType, KeyType};
-use weir_tables::{Cursor, EntryKey, Key, Removed, Row, Table};
+use weir_tables::{EntryKey, Key, LockedEntry, Removal, Table, TableCursor};
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::commands::answer;
 use crate::level::Level;
-use crate::outcome::{Outcome, Step, Stream};
-use crate::target::Target;
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
+use crate::target::CommandTarget;
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {
@@ -51,8 +51,8 @@ enum Verb {
 
 impl Verb {
     /// The answer to a command without its required arguments.
-    fn usage(self) -> Outcome {
-        Outcome::error(match self {
+    fn usage(self) -> CommandOutcome {
+        CommandOutcome::error(match self {
             Verb::Show => {
                 "Optional argument only supports \"data.<store_data_type>\" <operator> <value> or key <key> or ptr <ptr>\n"
             }
@@ -66,22 +66,22 @@ impl Verb {
     }
 }
 
-fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     if arguments.word(0).is_empty() {
-        return Outcome::Stream(Box::new(ListTables { next: context.target.tables().len() }));
+        return CommandOutcome::Stream(Box::new(ListTables { next: context.target.tables().len() }));
     }
     run(context, arguments, Verb::Show)
 }
 
-fn set(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn set(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     run(context, arguments, Verb::Set)
 }
 
-fn clear(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn clear(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     run(context, arguments, Verb::Clear)
 }
 
-fn run(context: &mut Context<'_>, arguments: &Arguments<'_>, verb: Verb) -> Outcome {
+fn run(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>, verb: Verb) -> CommandOutcome {
     answer(|| {
         let name = arguments.word(0);
         if name.is_empty() {
@@ -89,18 +89,18 @@ fn run(context: &mut Context<'_>, arguments: &Arguments<'_>, verb: Verb) -> Outc
         }
         let mut tables = context.target.tables().iter();
         let table = tables.find(|table| *table.declaration().name == *name);
-        let table = table.ok_or_else(|| Outcome::error("No such table\n"))?;
+        let table = table.ok_or_else(|| CommandOutcome::error("No such table\n"))?;
         let now = context.target.table_clock_ms();
         // Keys are clients' addresses, their cookies and tokens.
         let may_see = context.modes.level >= Level::Operator;
         match arguments.word(1) {
-            "key" | "ptr" if !may_see => Err(Outcome::denied()),
+            "key" | "ptr" if !may_see => Err(CommandOutcome::denied()),
             "key" => {
                 let key = key(table, arguments.word(2), verb)?;
                 by_key(table, &key, verb, arguments, now)
             }
             "ptr" => by_number(table, verb, arguments, now),
-            word if word.starts_with("data.") && verb == Verb::Set => Err(Outcome::error(
+            word if word.starts_with("data.") && verb == Verb::Set => Err(CommandOutcome::error(
                 "content-based lookup is only supported with the \"show\" and \"clear\" actions\n",
             )),
             word if word.starts_with("data.") => {
@@ -109,41 +109,41 @@ fn run(context: &mut Context<'_>, arguments: &Arguments<'_>, verb: Verb) -> Outc
             }
             "" if !may_see => Ok(concealed(table)),
             "" if verb != Verb::Set => Ok(every(table, Vec::new(), verb)),
-            "" => Ok(Outcome::Nothing),
+            "" => Ok(CommandOutcome::Nothing),
             _ => Err(verb.usage()),
         }
     })
 }
 
 /// The answer of `show table` to those who may not see the entries.
-fn concealed(table: &Table) -> Outcome {
+fn concealed(table: &Table) -> CommandOutcome {
     let mut text = Vec::new();
     head(table, &mut text);
     text.extend_from_slice(b"# contents not dumped due to insufficient privileges\n");
-    Outcome::Text(printed(&text))
+    CommandOutcome::Text(printed(&text))
 }
 
-fn every(table: &Arc<Table>, filters: Vec<Filter>, verb: Verb) -> Outcome {
-    let walk = Walk {
+fn every(table: &Arc<Table>, filters: Vec<EntryFilter>, verb: Verb) -> CommandOutcome {
+    let walk = TableWalk {
         table: Arc::clone(table),
         filters,
-        cursor: Some(Cursor::default()),
+        cursor: Some(TableCursor::default()),
         begun: false,
         found: Vec::new(),
     };
     match verb {
-        Verb::Clear => Outcome::Stream(Box::new(ClearEntries(walk))),
-        Verb::Show | Verb::Set => Outcome::Stream(Box::new(ListEntries(walk))),
+        Verb::Clear => CommandOutcome::Stream(Box::new(ClearEntries(walk))),
+        Verb::Show | Verb::Set => CommandOutcome::Stream(Box::new(ListEntries(walk))),
     }
 }
 
-fn key(table: &Table, word: &str, verb: Verb) -> Result<Key, Outcome> {
+fn key(table: &Table, word: &str, verb: Verb) -> Result<Key, CommandOutcome> {
     if word.is_empty() {
-        return Err(Outcome::error("Key value expected\n"));
+        return Err(CommandOutcome::error("Key value expected\n"));
     }
     let kind = table.declaration().key;
     if matches!(kind, KeyType::Binary(_)) {
-        return Err(Outcome::error(match verb {
+        return Err(CommandOutcome::error(match verb {
             Verb::Show => {
                 "Showing keys from tables of type other than ip, ipv6, string and integer is not supported\n"
             }
@@ -158,91 +158,97 @@ fn key(table: &Table, word: &str, verb: Verb) -> Result<Key, Outcome> {
     // A word that is not a number would be parsed as 0.
     let is_number = word.parse::<u32>().is_ok();
     let key = Key::of(Value::Str(word.as_bytes().into()), kind);
-    key.filter(|_| is_number || kind != KeyType::Integer).ok_or_else(|| Outcome::error("Invalid key\n"))
+    key.filter(|_| is_number || kind != KeyType::Integer)
+        .ok_or_else(|| CommandOutcome::error("Invalid key\n"))
 }
 
 fn by_key(
     table: &Table,
     key: &Key,
     verb: Verb,
-    arguments: &Arguments<'_>,
+    arguments: &CommandArguments<'_>,
     now: u64,
-) -> Result<Outcome, Outcome> {
+) -> Result<CommandOutcome, CommandOutcome> {
     match verb {
         Verb::Show => {
             let mut text = Vec::new();
             head(table, &mut text);
             let number = table.number_of(key, now);
             let shown = table.look(key, now, |row| line(table, number, row, &mut text));
-            Ok(shown.map_or(Outcome::Nothing, |()| Outcome::Text(printed(&text))))
+            Ok(shown.map_or(CommandOutcome::Nothing, |()| CommandOutcome::Text(printed(&text))))
         }
         Verb::Set => {
             let changes = changes(table, arguments)?;
             match table.store(key, now, |row| apply(&changes, row)) {
-                Some(()) => Ok(Outcome::Nothing),
-                None => Err(Outcome::error("Unable to allocate a new entry\n")),
+                Some(()) => Ok(CommandOutcome::Nothing),
+                None => Err(CommandOutcome::error("Unable to allocate a new entry\n")),
             }
         }
         Verb::Clear => removed(table.remove(key, now)),
     }
 }
 
-fn by_number(table: &Table, verb: Verb, arguments: &Arguments<'_>, now: u64) -> Result<Outcome, Outcome> {
+fn by_number(
+    table: &Table,
+    verb: Verb,
+    arguments: &CommandArguments<'_>,
+    now: u64,
+) -> Result<CommandOutcome, CommandOutcome> {
     let digits = arguments.word(2).strip_prefix("0x");
     let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-    let number = number.ok_or_else(|| Outcome::error("Pointer expected (0xffff notation)\n"))?;
+    let number = number.ok_or_else(|| CommandOutcome::error("Pointer expected (0xffff notation)\n"))?;
     let entry = EntryKey::from_number(number);
-    let missing = || Outcome::error("No entry can be found matching ptr.\n");
+    let missing = || CommandOutcome::error("No entry can be found matching ptr.\n");
     match verb {
         Verb::Show => {
             let mut text = Vec::new();
             head(table, &mut text);
             let shown = table.at(entry, now, |row| line(table, number, row, &mut text));
-            shown.map(|()| Outcome::Text(printed(&text))).ok_or_else(missing)
+            shown.map(|()| CommandOutcome::Text(printed(&text))).ok_or_else(missing)
         }
         Verb::Set => {
             let changes = changes(table, arguments)?;
             let changed = table.touch(entry, now, |row| apply(&changes, row));
-            changed.map(|()| Outcome::Nothing).ok_or_else(missing)
+            changed.map(|()| CommandOutcome::Nothing).ok_or_else(missing)
         }
         Verb::Clear => match table.remove_entry(entry) {
-            Removed::Missing => Err(missing()),
+            Removal::Missing => Err(missing()),
             other => removed(other),
         },
     }
 }
 
-fn removed(removed: Removed) -> Result<Outcome, Outcome> {
+fn removed(removed: Removal) -> Result<CommandOutcome, CommandOutcome> {
     match removed {
-        Removed::InUse => Err(Outcome::error("Entry currently in use, cannot remove\n")),
-        Removed::Gone | Removed::Missing => Ok(Outcome::Nothing),
+        Removal::InUse => Err(CommandOutcome::error("Entry currently in use, cannot remove\n")),
+        Removal::Gone | Removal::Missing => Ok(CommandOutcome::Nothing),
     }
 }
 
 /// A change to an entry.
-struct Change {
+struct EntryChange {
     data: DataType,
     element: u16,
     value: u64,
 }
 
-fn changes(table: &Table, arguments: &Arguments<'_>) -> Result<Vec<Change>, Outcome> {
+fn changes(table: &Table, arguments: &CommandArguments<'_>) -> Result<Vec<EntryChange>, CommandOutcome> {
     let mut changes = Vec::new();
     for pair in arguments.from(3).chunks(2).filter(|pair| !pair[0].is_empty()) {
         let Some(name) = pair[0].strip_prefix("data.") else {
-            return Err(Outcome::error("\"data.<type>\" followed by a value expected\n"));
+            return Err(CommandOutcome::error("\"data.<type>\" followed by a value expected\n"));
         };
-        let (data, element) = data_of(table, name).map_err(Outcome::error)?;
+        let (data, element) = data_of(table, name).map_err(CommandOutcome::error)?;
         let value = pair.get(1).and_then(|value| value.parse().ok());
         let is_number = data.kind() != DataKind::Name;
         let value = value.filter(|_| is_number);
-        let value = value.ok_or_else(|| Outcome::error("Require a valid integer value to store\n"))?;
-        changes.push(Change { data, element, value });
+        let value = value.ok_or_else(|| CommandOutcome::error("Require a valid integer value to store\n"))?;
+        changes.push(EntryChange { data, element, value });
     }
     Ok(changes)
 }
 
-fn apply(changes: &[Change], row: &mut Row<'_>) {
+fn apply(changes: &[EntryChange], row: &mut LockedEntry<'_>) {
     for change in changes {
         row.set(change.data, change.element, change.value);
     }
@@ -265,7 +271,7 @@ fn data_of(table: &Table, name: &str) -> Result<(DataType, u16), &'static str> {
 }
 
 /// A condition that entries must meet.
-struct Filter {
+struct EntryFilter {
     data: DataType,
     element: u16,
     comparison: fn(&i64, &i64) -> bool,
@@ -275,13 +281,13 @@ struct Filter {
 /// How many filters a command may have.
 const MAX_FILTERS: usize = 4;
 
-fn filters(table: &Table, arguments: &Arguments<'_>) -> Result<Vec<Filter>, Outcome> {
+fn filters(table: &Table, arguments: &CommandArguments<'_>) -> Result<Vec<EntryFilter>, CommandOutcome> {
     let mut filters = Vec::new();
     for words in arguments.from(1).chunks(3).filter(|words| !words[0].is_empty()) {
         let number = filters.len() + 1;
-        let wrong = |what: &str| Outcome::error(format!("Filter entry #{number}: {what}"));
+        let wrong = |what: &str| CommandOutcome::error(format!("Filter entry #{number}: {what}"));
         if number > MAX_FILTERS {
-            return Err(Outcome::error(format!("No more than {MAX_FILTERS} filters are supported\n")));
+            return Err(CommandOutcome::error(format!("No more than {MAX_FILTERS} filters are supported\n")));
         }
         let name = words[0].strip_prefix("data.").ok_or_else(|| wrong("Expected data.<type>\n"))?;
         let (data, element) = data_of(table, name).map_err(wrong)?;
@@ -300,13 +306,13 @@ fn filters(table: &Table, arguments: &Arguments<'_>) -> Result<Vec<Filter>, Outc
         };
         let value = words.get(2).and_then(|value| value.parse().ok());
         let value = value.ok_or_else(|| wrong("Require a valid integer value to compare against\n"))?;
-        filters.push(Filter { data, element, comparison, value });
+        filters.push(EntryFilter { data, element, comparison, value });
     }
     Ok(filters)
 }
 
-impl Filter {
-    fn holds(&self, row: &Row<'_>) -> bool {
+impl EntryFilter {
+    fn holds(&self, row: &LockedEntry<'_>) -> bool {
         let value = row.get(self.data, self.element).unwrap_or_default();
         (self.comparison)(&i64::try_from(value).unwrap_or(i64::MAX), &self.value)
     }
@@ -318,25 +324,25 @@ struct ListTables {
     next: usize,
 }
 
-impl Stream for ListTables {
-    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ListTables {
+    fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         while out.len() < enough {
-            let Some(next) = self.next.checked_sub(1) else { return Step::Done };
+            let Some(next) = self.next.checked_sub(1) else { return AnswerStep::Done };
             self.next = next;
             if let Some(table) = target.tables().get(next) {
                 head(table, out);
             }
         }
-        Step::More
+        AnswerStep::More
     }
 }
 
 /// Iterates over the entries of a table, a few at a time.
-struct Walk {
+struct TableWalk {
     table: Arc<Table>,
-    filters: Vec<Filter>,
+    filters: Vec<EntryFilter>,
     /// The next position; `None` at the end.
-    cursor: Option<Cursor>,
+    cursor: Option<TableCursor>,
     begun: bool,
     found: Vec<EntryKey>,
 }
@@ -348,9 +354,9 @@ const IN_A_ROW: u32 = 1024;
 /// How many entries are removed before other tasks run: a removal takes as long as several visits.
 const REMOVED_IN_A_ROW: usize = 256;
 
-impl Walk {
+impl TableWalk {
     /// Calls `then` with a few matching entries; false at the end.
-    fn go_on(&mut self, now: u64, mut then: impl FnMut(EntryKey, &mut Row<'_>)) -> bool {
+    fn go_on(&mut self, now: u64, mut then: impl FnMut(EntryKey, &mut LockedEntry<'_>)) -> bool {
         let Some(cursor) = self.cursor else { return false };
         let filters = &self.filters;
         self.cursor = self.table.walk(cursor, AT_ONCE, now, |entry, row| {
@@ -363,15 +369,15 @@ impl Walk {
 }
 
 /// `show table <name>`.
-struct ListEntries(Walk);
+struct ListEntries(TableWalk);
 
-impl Stream for ListEntries {
-    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ListEntries {
+    fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         let (now, table) = (target.table_clock_ms(), Arc::clone(&self.0.table));
         if !self.0.begun {
             // Expired entries are neither shown nor counted.
             if table.expire(now, IN_A_ROW) {
-                return Step::More;
+                return AnswerStep::More;
             }
             self.0.begun = true;
             head(&table, out);
@@ -380,18 +386,18 @@ impl Stream for ListEntries {
         while out.len() < enough && looked < IN_A_ROW {
             looked += AT_ONCE;
             if !self.0.go_on(now, |entry, row| line(&table, entry.number(), row, out)) {
-                return Step::Done;
+                return AnswerStep::Done;
             }
         }
-        Step::More
+        AnswerStep::More
     }
 }
 
 /// `clear table <name>`.
-struct ClearEntries(Walk);
+struct ClearEntries(TableWalk);
 
-impl Stream for ClearEntries {
-    fn advance(&mut self, target: &mut dyn Target, _: usize, _: &mut Vec<u8>) -> Step {
+impl AnswerStream for ClearEntries {
+    fn advance(&mut self, target: &mut dyn CommandTarget, _: usize, _: &mut Vec<u8>) -> AnswerStep {
         let now = target.table_clock_ms();
         let (mut looked, mut removed) = (0, 0);
         while looked < IN_A_ROW && removed < REMOVED_IN_A_ROW {
@@ -405,10 +411,10 @@ impl Stream for ClearEntries {
             }
             self.0.found = found;
             if !more {
-                return Step::Done;
+                return AnswerStep::Done;
             }
         }
-        Step::More
+        AnswerStep::More
     }
 }
 
@@ -424,7 +430,7 @@ fn head(table: &Table, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn line(table: &Table, number: u64, row: &mut Row<'_>, out: &mut Vec<u8>) {
+fn line(table: &Table, number: u64, row: &mut LockedEntry<'_>, out: &mut Vec<u8>) {
     use std::io::Write as _;
     // Writing to memory does not fail.
     let _ = write!(out, "0x{number:x}: key=");

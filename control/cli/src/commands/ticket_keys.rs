@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::level::Level;
-use crate::outcome::Outcome;
-use crate::target::{Target, TicketKeyRefusal};
+use crate::outcome::CommandOutcome;
+use crate::target::{CommandTarget, TicketKeyRefusal};
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {
@@ -29,7 +29,7 @@ pub(super) static COMMANDS: &[Command] = &[
 ];
 
 /// The number of the file that a word names, by `#<id>` or by its path.
-fn number_of(target: &dyn Target, word: &str) -> Option<usize> {
+fn number_of(target: &dyn CommandTarget, word: &str) -> Option<usize> {
     let files = target.ticket_keys();
     match word.strip_prefix('#') {
         Some(number) => number.parse().ok().filter(|number| *number < files.len()),
@@ -37,17 +37,17 @@ fn number_of(target: &dyn Target, word: &str) -> Option<usize> {
     }
 }
 
-fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let files = context.target.ticket_keys();
     let word = arguments.word(0);
     if word.is_empty() {
         let lines = files.iter().enumerate().map(|(number, keys)| format!("{number} ({})\n", keys.file));
-        return Outcome::Text(format!("# id (file)\n{}", lines.collect::<String>()));
+        return CommandOutcome::Text(format!("# id (file)\n{}", lines.collect::<String>()));
     }
     let chosen = match word {
         "*" => None,
         word => match number_of(context.target, word) {
-            None => return Outcome::error("'show tls-keys' unable to locate referenced filename\n"),
+            None => return CommandOutcome::error("'show tls-keys' unable to locate referenced filename\n"),
             number => number,
         },
     };
@@ -63,13 +63,13 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     if word == "*" && !files.is_empty() {
         text.push('\n');
     }
-    Outcome::Text(text)
+    CommandOutcome::Text(text)
 }
 
-fn set(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn set(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let (word, key) = (arguments.word(0), arguments.word(1));
     if word.is_empty() || key.is_empty() {
-        return Outcome::error(
+        return CommandOutcome::error(
             "'set ssl tls-key' expects a filename and the new TLS key in base64 encoding.\n",
         );
     }
@@ -80,15 +80,15 @@ fn set(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
         None => Err(TicketKeyRefusal::UnknownFile),
     };
     match pushed {
-        Ok(()) => Outcome::info("TLS ticket key updated!\n"),
+        Ok(()) => CommandOutcome::info("TLS ticket key updated!\n"),
         Err(TicketKeyRefusal::UnknownFile) => {
-            Outcome::error("'set ssl tls-key' unable to locate referenced filename\n")
+            CommandOutcome::error("'set ssl tls-key' unable to locate referenced filename\n")
         }
         Err(TicketKeyRefusal::NotBase64) => {
-            Outcome::error("'set ssl tls-key' received invalid base64 encoded TLS key.\n")
+            CommandOutcome::error("'set ssl tls-key' received invalid base64 encoded TLS key.\n")
         }
         Err(TicketKeyRefusal::WrongSize) => {
-            Outcome::error("'set ssl tls-key' received a key of wrong size.\n")
+            CommandOutcome::error("'set ssl tls-key' received a key of wrong size.\n")
         }
     }
 }

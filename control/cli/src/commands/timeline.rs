@@ -7,11 +7,11 @@ use weir_events::timeline::{Entry, Moment, Word};
 use weir_formats::json::{Beyond, Escaping};
 use weir_sync::ring::{Seek, Wait};
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::commands::date;
 use crate::level::Level;
-use crate::outcome::{Outcome, Step, Stream};
-use crate::target::Target;
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
+use crate::target::CommandTarget;
 
 pub(super) static COMMANDS: &[Command] = &[Command {
     name: "show timeline",
@@ -22,10 +22,10 @@ pub(super) static COMMANDS: &[Command] = &[Command {
     run: Some(show),
 }];
 
-fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
-    let filter = match Filter::parse(arguments.from(0)) {
+fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
+    let filter = match TimelineFilter::parse(arguments.from(0)) {
         Ok(filter) => filter,
-        Err(why) => return Outcome::error(why),
+        Err(why) => return CommandOutcome::error(why),
     };
     let mut entries = Vec::new();
     for ring in context.target.timelines() {
@@ -41,7 +41,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     entries.sort_by_key(|entry| (entry.began_us, entry.number));
     let skipped = filter.last.map_or(0, |last| entries.len().saturating_sub(last));
     let entries = entries.into_iter().skip(skipped);
-    Outcome::Stream(Box::new(ShowTimeline {
+    CommandOutcome::Stream(Box::new(ShowTimeline {
         entries: entries.collect(),
         next: 0,
         begun: false,
@@ -51,7 +51,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
 
 /// The options: which entries, and the format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Filter {
+struct TimelineFilter {
     /// The lowest and the highest status.
     status: Option<(u32, u32)>,
     slower_ms: u32,
@@ -64,9 +64,9 @@ struct Filter {
     json: bool,
 }
 
-impl Filter {
+impl TimelineFilter {
     fn parse(words: &[String]) -> Result<Self, String> {
-        let mut filter = Filter::default();
+        let mut filter = TimelineFilter::default();
         let mut words = words.iter().filter(|word| !word.is_empty());
         while let Some(word) = words.next() {
             if word == "json" {
@@ -130,15 +130,15 @@ struct ShowTimeline {
     json: bool,
 }
 
-impl Stream for ShowTimeline {
-    fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for ShowTimeline {
+    fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         if self.json && !self.begun {
             self.begun = true;
             out.push(b'[');
         }
         while let Some(entry) = self.entries.get(self.next) {
             if out.len() >= enough {
-                return Step::More;
+                return AnswerStep::More;
             }
             let mut text = String::new();
             if self.json {
@@ -154,7 +154,7 @@ impl Stream for ShowTimeline {
         if self.json {
             out.extend_from_slice(b"]\n");
         }
-        Step::Done
+        AnswerStep::Done
     }
 }
 
@@ -374,7 +374,11 @@ mod tests {
 
     fn check(words: &str, takes: bool) {
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        assert_eq!(Filter::parse(&words).map(|filter| filter.takes(&entry())), Ok(takes), "{words:?}");
+        assert_eq!(
+            TimelineFilter::parse(&words).map(|filter| filter.takes(&entry())),
+            Ok(takes),
+            "{words:?}"
+        );
     }
 
     #[test]
@@ -394,7 +398,7 @@ mod tests {
         check("proxy other", false);
         for wrong in ["status", "status x", "slower x", "statsu 5", "last x"] {
             let words: Vec<String> = wrong.split(' ').map(str::to_owned).collect();
-            assert!(Filter::parse(&words).is_err(), "{wrong}");
+            assert!(TimelineFilter::parse(&words).is_err(), "{wrong}");
         }
     }
 }

@@ -3,11 +3,11 @@
 
 use std::fmt::Write;
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::level::Level;
-use crate::outcome::{Outcome, Step, Stream};
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
 use crate::target::TlsFileKind::{Authorities, Certificate, Revocations};
-use crate::target::{ListRefusal, Target, TlsFileKind, TlsRefusal};
+use crate::target::{CommandTarget, ListRefusal, TlsFileKind, TlsRefusal};
 
 macro_rules! row {
     ($name:literal, $syntax:literal, $level:ident, $help:literal, $run:expr) => {
@@ -167,7 +167,7 @@ pub(super) static COMMANDS: &[Command] = &[
         "show ssl providers",
         User,
         "list the providers of the TLS library",
-        |_, _| Outcome::Text("Loaded providers : \n\t- aws-lc\n".to_owned())
+        |_, _| CommandOutcome::Text("Loaded providers : \n\t- aws-lc\n".to_owned())
     ),
     row!(
         "show ssl sni",
@@ -179,7 +179,7 @@ pub(super) static COMMANDS: &[Command] = &[
 ];
 
 /// The words for a kind of file in commands and answers.
-struct Words {
+struct FileWords {
     keyword: &'static str,
     noun: &'static str,
     /// At the beginning of a message.
@@ -188,24 +188,24 @@ struct Words {
     begun: &'static str,
 }
 
-impl Words {
-    fn of(kind: TlsFileKind) -> Words {
+impl FileWords {
+    fn of(kind: TlsFileKind) -> FileWords {
         match kind {
-            Certificate => Words {
+            Certificate => FileWords {
                 keyword: "cert",
                 noun: "certificate",
                 title: "Certificate",
                 payload: "a certificate as a payload",
                 begun: "Transaction {} for certificate",
             },
-            Authorities => Words {
+            Authorities => FileWords {
                 keyword: "ca-file",
                 noun: "CA file",
                 title: "CA file",
                 payload: "CAs as a payload",
                 begun: "transaction {} for CA",
             },
-            Revocations => Words {
+            Revocations => FileWords {
                 keyword: "crl-file",
                 noun: "CRL file",
                 title: "CRL file",
@@ -230,27 +230,38 @@ fn because(refusal: TlsRefusal, name: &str, verb: &str) -> String {
     }
 }
 
-fn expects(verb: &str, kind: TlsFileKind, what: &str) -> Outcome {
-    Outcome::error(format!("'{verb} ssl {}' expects {what}\n", Words::of(kind).keyword))
+fn expects(verb: &str, kind: TlsFileKind, what: &str) -> CommandOutcome {
+    CommandOutcome::error(format!("'{verb} ssl {}' expects {what}\n", FileWords::of(kind).keyword))
 }
 
-fn new(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind) -> Outcome {
+fn new(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+    kind: TlsFileKind,
+) -> CommandOutcome {
     let name = arguments.word(0);
     if name.is_empty() {
         return expects("new", kind, "a filename");
     }
     match context.target.new_tls_file(kind, name) {
-        Ok(()) if kind == Certificate => Outcome::info(format!("New empty certificate store '{name}'!\n")),
-        Ok(()) => Outcome::info(format!("New {} created '{name}'!\n", Words::of(kind).noun)),
+        Ok(()) if kind == Certificate => {
+            CommandOutcome::info(format!("New empty certificate store '{name}'!\n"))
+        }
+        Ok(()) => CommandOutcome::info(format!("New {} created '{name}'!\n", FileWords::of(kind).noun)),
         Err(refusal) => {
-            Outcome::error(format!("{} {}", Words::of(kind).title, because(refusal, name, "make")))
+            CommandOutcome::error(format!("{} {}", FileWords::of(kind).title, because(refusal, name, "make")))
         }
     }
 }
 
-fn set(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind, add: bool) -> Outcome {
+fn set(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+    kind: TlsFileKind,
+    add: bool,
+) -> CommandOutcome {
     let name = arguments.word(0);
-    let words = Words::of(kind);
+    let words = FileWords::of(kind);
     let verb = if add { "add" } else { "set" };
     let Some(payload) = arguments.payload.filter(|payload| !payload.is_empty() && !name.is_empty()) else {
         return expects(verb, kind, &format!("a filename and {}", words.payload));
@@ -258,7 +269,7 @@ fn set(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind, 
     let why = match context.target.set_tls_file(kind, name, payload, add) {
         Ok(begun) => {
             let begun = words.begun.replace("{}", if begun { "created" } else { "updated" });
-            return Outcome::info(format!("{begun} {name}!\n"));
+            return CommandOutcome::info(format!("{begun} {name}!\n"));
         }
         Err(TlsRefusal::Unknown) => {
             format!("Can't replace a {} which is not referenced by the configuration!\n", words.noun)
@@ -266,44 +277,58 @@ fn set(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind, 
         Err(TlsRefusal::Unfit(text)) if kind == Certificate => format!("{text}\nCan't load the payload\n"),
         Err(refusal) => because(refusal, name, "set"),
     };
-    Outcome::error(format!("{why}Can't update {name}!\n"))
+    CommandOutcome::error(format!("{why}Can't update {name}!\n"))
 }
 
-fn commit(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind) -> Outcome {
+fn commit(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+    kind: TlsFileKind,
+) -> CommandOutcome {
     let name = arguments.word(0);
     if name.is_empty() {
         return expects("commit", kind, "a filename");
     }
     let why = match context.target.commit_tls_file(kind, name) {
-        Ok(places) => return Outcome::info(format!("Committing {name}{}\nSuccess!\n", ".".repeat(places))),
+        Ok(places) => {
+            return CommandOutcome::info(format!("Committing {name}{}\nSuccess!\n", ".".repeat(places)));
+        }
         Err(TlsRefusal::Idle) => "No ongoing transaction! !\n".to_owned(),
         Err(refusal) => because(refusal, name, "set"),
     };
-    Outcome::error(format!("{why}Can't commit {name}!\n"))
+    CommandOutcome::error(format!("{why}Can't commit {name}!\n"))
 }
 
-fn abort(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind) -> Outcome {
+fn abort(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+    kind: TlsFileKind,
+) -> CommandOutcome {
     let name = arguments.word(0);
     if name.is_empty() {
         return expects("abort", kind, "a filename");
     }
     match context.target.abort_tls_file(kind, name) {
-        Ok(()) => Outcome::info(format!("Transaction aborted for certificate '{name}'!\n")),
-        Err(refusal) => Outcome::error(because(refusal, name, "abort a transaction for")),
+        Ok(()) => CommandOutcome::info(format!("Transaction aborted for certificate '{name}'!\n")),
+        Err(refusal) => CommandOutcome::error(because(refusal, name, "abort a transaction for")),
     }
 }
 
-fn delete(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind) -> Outcome {
+fn delete(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+    kind: TlsFileKind,
+) -> CommandOutcome {
     let name = arguments.word(0);
-    let words = Words::of(kind);
+    let words = FileWords::of(kind);
     if name.is_empty() {
         return expects("del", kind, &format!("a {} name", words.noun));
     }
     match context.target.delete_tls_file(kind, name) {
-        Ok(()) => Outcome::info(format!("{} '{name}' deleted!\n", words.title)),
+        Ok(()) => CommandOutcome::info(format!("{} '{name}' deleted!\n", words.title)),
         Err(refusal) => {
             let why = because(refusal, name, "delete");
-            Outcome::error(format!("Can't remove the {0}: {0} {why}", words.noun))
+            CommandOutcome::error(format!("Can't remove the {0}: {0} {why}", words.noun))
         }
     }
 }
@@ -317,10 +342,14 @@ fn named(word: &str) -> (&str, bool) {
     }
 }
 
-fn show(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind) -> Outcome {
+fn show(
+    context: &mut CommandContext<'_>,
+    arguments: &CommandArguments<'_>,
+    kind: TlsFileKind,
+) -> CommandOutcome {
     let word = arguments.word(0);
     if word.is_empty() {
-        return Outcome::Stream(Box::new(Lines::of(files(context.target, kind))));
+        return CommandOutcome::Stream(Box::new(LongText::of(files(context.target, kind))));
     }
     // For files with several items, one can be selected.
     let (path, index) = match word.rsplit_once(':') {
@@ -332,16 +361,16 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind)
     if let (Certificate, Some(certificate)) = (kind, name.strip_suffix(".ocsp"))
         && let Some(response) = context.target.ocsp_response(certificate, pending)
     {
-        return Outcome::Stream(Box::new(Lines::of(response.text)));
+        return CommandOutcome::Stream(Box::new(LongText::of(response.text)));
     }
     let Some(view) = context.target.tls_file(kind, name, pending) else {
-        return Outcome::error(match kind {
+        return CommandOutcome::error(match kind {
             Certificate => NO_CERTIFICATE.to_owned(),
-            _ => format!("Can't display the {} : Not found!\n", Words::of(kind).noun),
+            _ => format!("Can't display the {} : Not found!\n", FileWords::of(kind).noun),
         });
     };
     if index.is_some_and(|index| index == 0 || index > view.parts.len()) {
-        return Outcome::Text(String::new());
+        return CommandOutcome::Text(String::new());
     }
     let star = if pending { "*" } else { "" };
     let status = match (pending, view.parts.is_empty(), view.used) {
@@ -355,7 +384,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind)
         let _ = writeln!(text, "{}Status: {status}", view.origin);
         text += &view.parts.concat();
         text += &view.chain;
-        return Outcome::Text(text);
+        return CommandOutcome::Text(text);
     }
     let _ = writeln!(text, "Status: {status}");
     let title = if kind == Authorities { "Certificate" } else { "Certificate Revocation List" };
@@ -364,10 +393,10 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind)
     {
         let _ = write!(text, " \n{title} #{}:\n{part}", at + 1);
     }
-    Outcome::Stream(Box::new(Lines::of(text)))
+    CommandOutcome::Stream(Box::new(LongText::of(text)))
 }
 
-fn files(target: &mut dyn Target, kind: TlsFileKind) -> String {
+fn files(target: &mut dyn CommandTarget, kind: TlsFileKind) -> String {
     let (pending, files) = target.tls_files(kind);
     let count = |count: usize| match kind {
         Authorities => format!(" - {count} certificate(s)"),
@@ -388,19 +417,19 @@ fn files(target: &mut dyn Target, kind: TlsFileKind) -> String {
 }
 
 /// A text of any length, written a piece at a time.
-pub(super) struct Lines {
+pub(super) struct LongText {
     text: String,
     said: usize,
 }
 
-impl Lines {
-    pub(super) fn of(text: String) -> Lines {
-        Lines { text, said: 0 }
+impl LongText {
+    pub(super) fn of(text: String) -> LongText {
+        LongText { text, said: 0 }
     }
 }
 
-impl Stream for Lines {
-    fn advance(&mut self, _: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for LongText {
+    fn advance(&mut self, _: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         let rest = &self.text.as_bytes()[self.said..];
         let room = enough.saturating_sub(out.len()).min(rest.len());
         // Up to the end of a line.
@@ -408,29 +437,31 @@ impl Stream for Lines {
             rest[room..].iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| room + at + 1);
         out.extend_from_slice(&rest[..length]);
         self.said += length;
-        if self.said == self.text.len() { Step::Done } else { Step::More }
+        if self.said == self.text.len() { AnswerStep::Done } else { AnswerStep::More }
     }
 }
 
-fn dump(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn dump(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let (name, pending) = named(arguments.word(0));
     match context.target.certificate_pem(name, pending) {
-        Some(pem) => Outcome::Stream(Box::new(Lines::of(pem))),
-        None => Outcome::error(NO_CERTIFICATE),
+        Some(pem) => CommandOutcome::Stream(Box::new(LongText::of(pem))),
+        None => CommandOutcome::error(NO_CERTIFICATE),
     }
 }
 
 const NO_CERTIFICATE: &str = "Can't display the certificate: Not found or the certificate is a bundle!\n";
 
-fn show_lists(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show_lists(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let numbered = arguments.word(0) == "-n";
     let name = arguments.word(usize::from(numbered));
     if name.is_empty() {
         let names = context.target.certificate_lists();
-        return Outcome::Stream(Box::new(Lines::of(names.iter().map(|name| format!("{name}\n")).collect())));
+        return CommandOutcome::Stream(Box::new(LongText::of(
+            names.iter().map(|name| format!("{name}\n")).collect(),
+        )));
     }
     let Some(lines) = context.target.certificate_list(name) else {
-        return Outcome::error("didn't find the specified filename\n");
+        return CommandOutcome::error("didn't find the specified filename\n");
     };
     let mut text = format!("# {name}\n");
     for line in lines {
@@ -446,36 +477,36 @@ fn show_lists(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
         }
         text.push('\n');
     }
-    Outcome::Stream(Box::new(Lines::of(text)))
+    CommandOutcome::Stream(Box::new(LongText::of(text)))
 }
 
-fn add_line(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn add_line(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let list = arguments.word(0);
     let line = match arguments.payload {
         Some(payload) => payload.trim(),
         None => arguments.word(1),
     };
     if list.is_empty() || line.is_empty() {
-        return Outcome::error("'add ssl crtlist' expects a filename and a certificate name\n");
+        return CommandOutcome::error("'add ssl crtlist' expects a filename and a certificate name\n");
     }
     if line.contains('\n') {
-        return Outcome::error("Can't edit the crt-list: unsupported multiple lines payload!\n");
+        return CommandOutcome::error("Can't edit the crt-list: unsupported multiple lines payload!\n");
     }
     let certificate = line.split([' ', '\t', '[']).next().unwrap_or_default();
     match context.target.add_list_line(list, line) {
-        Ok(certificate) => {
-            Outcome::info(format!("Inserting certificate '{certificate}' in crt-list '{list}'.\nSuccess!\n"))
-        }
+        Ok(certificate) => CommandOutcome::info(format!(
+            "Inserting certificate '{certificate}' in crt-list '{list}'.\nSuccess!\n"
+        )),
         Err(refusal) => {
-            Outcome::error(format!("Can't edit the crt-list: {}", about(refusal, list, certificate)))
+            CommandOutcome::error(format!("Can't edit the crt-list: {}", about(refusal, list, certificate)))
         }
     }
 }
 
-fn delete_line(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn delete_line(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let (list, word) = (arguments.word(0), arguments.word(1));
     if list.is_empty() || word.is_empty() {
-        return Outcome::error("'del ssl crtlist' expects a filename and a certificate name\n");
+        return CommandOutcome::error("'del ssl crtlist' expects a filename and a certificate name\n");
     }
     let (certificate, number) = match word.rsplit_once(':') {
         Some((certificate, number)) => match number.parse() {
@@ -485,9 +516,9 @@ fn delete_line(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome 
         None => (word, None),
     };
     match context.target.delete_list_line(list, certificate, number) {
-        Ok(()) => Outcome::info(format!("Entry '{certificate}' deleted in crtlist '{list}'!\n")),
+        Ok(()) => CommandOutcome::info(format!("Entry '{certificate}' deleted in crtlist '{list}'!\n")),
         Err(refusal) => {
-            Outcome::error(format!("Can't delete the entry: {}", about(refusal, list, certificate)))
+            CommandOutcome::error(format!("Can't delete the entry: {}", about(refusal, list, certificate)))
         }
     }
 }
@@ -519,7 +550,7 @@ fn about(refusal: ListRefusal, list: &str, certificate: &str) -> String {
     }
 }
 
-fn show_names(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show_names(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let (mut frontend, mut ended_only, mut offset) = (None, false, 0);
     let mut words = arguments.from(0).iter();
     while let Some(word) = words.next() {
@@ -529,17 +560,17 @@ fn show_names(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
                 frontend = Some(name.as_str());
                 words.next();
             }
-            ("-f", None) => return Outcome::error("'-f' requires a frontend name!\n"),
+            ("-f", None) => return CommandOutcome::error("'-f' requires a frontend name!\n"),
             ("-t", Some(delay)) => {
                 let Some(seconds) = seconds(delay) else {
-                    return Outcome::error("'-t' requires an offset in seconds!\n");
+                    return CommandOutcome::error("'-t' requires an offset in seconds!\n");
                 };
                 offset = seconds;
                 words.next();
             }
-            ("-t", None) => return Outcome::error("'-t' requires an offset in seconds!\n"),
+            ("-t", None) => return CommandOutcome::error("'-t' requires an offset in seconds!\n"),
             _ => {
-                return Outcome::error(
+                return CommandOutcome::error(
                     "Invalid parameters, 'show ssl sni' only supports '-f', '-A' and '-t' options!\n",
                 );
             }
@@ -548,7 +579,7 @@ fn show_names(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     let now = context.target.wall_time().seconds;
     let before = ended_only.then(|| now.saturating_add(offset));
     let Some(names) = context.target.served_names(frontend, before) else {
-        return Outcome::error("Couldn't find the specified frontend!\n");
+        return CommandOutcome::error("Couldn't find the specified frontend!\n");
     };
     let mut text = "# Frontend/Bind\tSNI\tNegative Filter\tType\tFilename\tNotAfter\tNotBefore\n".to_owned();
     for name in names {
@@ -562,7 +593,7 @@ fn show_names(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             name.place, name.name, name.algorithm, name.certificate, name.not_after, name.not_before
         );
     }
-    Outcome::Stream(Box::new(Lines::of(text)))
+    CommandOutcome::Stream(Box::new(LongText::of(text)))
 }
 
 /// A number of seconds, or of another unit after the number.

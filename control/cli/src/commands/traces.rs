@@ -1,8 +1,8 @@
 //! `trace` and `show trace`: traces of each layer.
 
-use crate::command::{Arguments, Command, Context, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::level::Level;
-use crate::outcome::Outcome;
+use crate::outcome::CommandOutcome;
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {
@@ -23,19 +23,19 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let name = Some(arguments.word(0)).filter(|name| !name.is_empty());
     match context.target.traces().show(name) {
-        Ok(text) => Outcome::Text(text),
-        Err(why) => Outcome::error(why + "\n"),
+        Ok(text) => CommandOutcome::Text(text),
+        Err(why) => CommandOutcome::error(why + "\n"),
     }
 }
 
-fn trace(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn trace(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let words: Vec<&str> = arguments.from(0).iter().map(String::as_str).collect();
     match context.target.traces().command(&words) {
-        Ok(None) => Outcome::Nothing,
-        Ok(Some(text)) => Outcome::Text(text),
-        Err(why) => Outcome::error(why + "\n"),
+        Ok(None) => CommandOutcome::Nothing,
+        Ok(Some(text)) => CommandOutcome::Text(text),
+        Err(why) => CommandOutcome::error(why + "\n"),
     }
 }

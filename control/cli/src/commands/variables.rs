@@ -1,8 +1,8 @@
 //! Variables of scope `proc`.
 
-use crate::command::{Arguments, Command, Context, EXPERIMENTAL, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, EXPERIMENTAL, WORKER};
 use crate::level::Level;
-use crate::outcome::Outcome;
+use crate::outcome::CommandOutcome;
 use crate::target::VariableSource;
 
 pub(super) static COMMANDS: &[Command] = &[
@@ -24,36 +24,36 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-fn get(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn get(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let name = arguments.word(0);
     if name.is_empty() {
-        return Outcome::error("Missing process-wide variable identifier.\n");
+        return CommandOutcome::error("Missing process-wide variable identifier.\n");
     }
     match context.target.variable(name) {
-        Some((type_, value)) => Outcome::info(format!("{name}: type={type_} value=<{value}>\n")),
-        None => Outcome::error("Variable not found.\n"),
+        Some((type_, value)) => CommandOutcome::info(format!("{name}: type={type_} value=<{value}>\n")),
+        None => CommandOutcome::error("Variable not found.\n"),
     }
 }
 
-fn set(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn set(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let name = arguments.word(0);
     if name.is_empty() {
-        return Outcome::error("Missing process-wide variable identifier.\n");
+        return CommandOutcome::error("Missing process-wide variable identifier.\n");
     }
     let source = match (arguments.word(1), arguments.word(2)) {
         ("", _) | ("fmt" | "expr", "") => {
-            return Outcome::error("Missing either 'expr', 'fmt' or expression.\n");
+            return CommandOutcome::error("Missing either 'expr', 'fmt' or expression.\n");
         }
         ("fmt", format) => VariableSource::Format(format),
         ("expr", expression) | (expression, "") => VariableSource::Expression(expression),
         (kind, _) => {
-            return Outcome::error(format!(
+            return CommandOutcome::error(format!(
                 "'set var': 'expr' or 'fmt' is expected before the value, not '{kind}'.\n"
             ));
         }
     };
     match context.target.set_variable(name, source) {
-        Ok(()) => Outcome::Nothing,
-        Err(text) => Outcome::error(format!("{text}\n")),
+        Ok(()) => CommandOutcome::Nothing,
+        Err(text) => CommandOutcome::error(format!("{text}\n")),
     }
 }

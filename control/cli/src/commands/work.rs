@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use super::profiling::time_cell;
-use crate::command::{Arguments, Command, Context, EXPERT, SERVING, WORKER};
+use crate::command::{Command, CommandArguments, CommandContext, EXPERT, SERVING, WORKER};
 use crate::level::Level;
-use crate::outcome::{Outcome, Step, Stream};
-use crate::target::{Target, Tasks, ThreadView};
+use crate::outcome::{AnswerStep, AnswerStream, CommandOutcome};
+use crate::target::{CommandTarget, Tasks, ThreadView};
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {
@@ -24,7 +24,9 @@ pub(super) static COMMANDS: &[Command] = &[
         flags: WORKER,
         help: "print the tasks in the run queues, by kind",
         run: Some(|_, _| {
-            Outcome::Stream(Box::new(Census(|target| target.tasks().map(|tasks| of_tasks(&tasks)))))
+            CommandOutcome::Stream(Box::new(CensusAnswer(|target| {
+                target.tasks().map(|tasks| of_tasks(&tasks))
+            })))
         }),
     },
     Command {
@@ -35,7 +37,7 @@ pub(super) static COMMANDS: &[Command] = &[
         help: "print the state of each worker",
         run: Some(|_, _| {
             let views: CensusQuery = |target| Some(target.threads()?.iter().map(of_thread).collect());
-            Outcome::Stream(Box::new(Census(views)))
+            CommandOutcome::Stream(Box::new(CensusAnswer(views)))
         }),
     },
     Command {
@@ -49,29 +51,29 @@ pub(super) static COMMANDS: &[Command] = &[
 ];
 
 /// An answer composed of all workers' answers: pending until each has answered.
-struct Census(CensusQuery);
+struct CensusAnswer(CensusQuery);
 
-type CensusQuery = fn(&mut dyn Target) -> Option<String>;
+type CensusQuery = fn(&mut dyn CommandTarget) -> Option<String>;
 
-impl Stream for Census {
-    fn advance(&mut self, target: &mut dyn Target, _: usize, out: &mut Vec<u8>) -> Step {
+impl AnswerStream for CensusAnswer {
+    fn advance(&mut self, target: &mut dyn CommandTarget, _: usize, out: &mut Vec<u8>) -> AnswerStep {
         match (self.0)(target) {
             Some(text) => {
                 out.extend_from_slice(text.as_bytes());
-                Step::Done
+                AnswerStep::Done
             }
-            None => Step::Pending,
+            None => AnswerStep::Pending,
         }
     }
 }
 
-fn show_activity(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn show_activity(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     let activity = context.target.activity();
     let wanted: i64 = match arguments.word(0) {
         "" => -1,
         number => match number.parse() {
             Ok(wanted) if (-1..=i64::from(activity.threads)).contains(&wanted) => wanted,
-            _ => return Outcome::error("Expects -1 (all), 0 (sums) or the number of a thread.\n"),
+            _ => return CommandOutcome::error("Expects -1 (all), 0 (sums) or the number of a thread.\n"),
         },
     };
     let now = context.target.wall_time();
@@ -96,7 +98,7 @@ fn show_activity(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcom
             }
         };
     }
-    Outcome::Text(text)
+    CommandOutcome::Text(text)
 }
 
 fn of_tasks(tasks: &Tasks) -> String {
@@ -166,12 +168,12 @@ fn of_thread(thread: &ThreadView) -> String {
     text
 }
 
-fn keep_busy(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
+fn keep_busy(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     match arguments.word(0).parse() {
         Ok(milliseconds) if arguments.len() == 1 => {
             context.target.keep_busy(milliseconds);
-            Outcome::Nothing
+            CommandOutcome::Nothing
         }
-        _ => Outcome::error("Expects for how many milliseconds to keep this worker busy.\n"),
+        _ => CommandOutcome::error("Expects for how many milliseconds to keep this worker busy.\n"),
     }
 }

@@ -7,9 +7,11 @@ use std::ops::ControlFlow;
 
 use weir_cli::Level;
 use weir_cli::target::*;
-use weir_cli::{Session, SessionSettings, Status};
+use weir_cli::{CliSession, SessionSettings, TransportAction};
 use weir_formats::{CivilTime, WallTime};
-use weir_stats::{Cursor, Field, InfoField, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
+use weir_stats::{
+    InfoField, InfoRow, ProxyHead, RowCursor, RowSelection, StatsField, StatsObject, StatsRow, StatsSource,
+};
 
 /// The trace source of a toy.
 static TOY_SOURCE: weir_events::trace::Source = weir_events::trace::Source::new(
@@ -38,7 +40,7 @@ pub(crate) struct Toy {
     pub profiling: ProfilingState,
     pub tls: tls::ToyTls,
     pub tables: Vec<std::sync::Arc<weir_tables::Table>>,
-    pub peers: Vec<std::sync::Arc<weir_peers::Section>>,
+    pub peers: Vec<std::sync::Arc<weir_peers::PeersSection>>,
     /// How often patterns were visited.
     pub visits: std::cell::Cell<usize>,
 }
@@ -138,7 +140,7 @@ impl ToySet {
 }
 
 impl Toy {
-    fn fill(&self, object: usize, row: &mut Row) -> bool {
+    fn fill(&self, object: usize, row: &mut StatsRow) -> bool {
         let be = ProxyHead {
             id: 3,
             name: "be",
@@ -150,12 +152,12 @@ impl Toy {
         };
         let fe = ProxyHead { id: 2, name: "fe", frontend: true, backend: false, has_servers: false, ..be };
         match object {
-            0 => row.begin(Kind::Frontend, &fe, 0, ""),
+            0 => row.begin(StatsObject::Frontend, &fe, 0, ""),
             at @ 1..=2 => {
-                row.begin(Kind::Server, &be, at as u32, &format!("s{at}"));
-                row.set(Field::Addr, "127.0.0.1:1");
+                row.begin(StatsObject::Server, &be, at as u32, &format!("s{at}"));
+                row.set(StatsField::Addr, "127.0.0.1:1");
             }
-            3 => row.begin(Kind::Backend, &be, 0, ""),
+            3 => row.begin(StatsObject::Backend, &be, 0, ""),
             _ => return false,
         }
         true
@@ -165,10 +167,10 @@ impl Toy {
 impl StatsSource for Toy {
     fn visit_rows(
         &self,
-        cursor: &mut Cursor,
-        _: &Selection,
-        row: &mut Row,
-        visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+        cursor: &mut RowCursor,
+        _: &RowSelection,
+        row: &mut StatsRow,
+        visit: &mut dyn FnMut(&StatsRow) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         while self.fill(cursor.object, row) {
             cursor.object += 1;
@@ -548,7 +550,7 @@ impl TableTarget for Toy {
         &self.tables
     }
 
-    fn peers(&self) -> &[std::sync::Arc<weir_peers::Section>] {
+    fn peers(&self) -> &[std::sync::Arc<weir_peers::PeersSection>] {
         &self.peers
     }
 
@@ -700,7 +702,7 @@ pub(crate) fn converse(
     piece: usize,
     enough: usize,
 ) -> String {
-    let mut session = Session::new(settings);
+    let mut session = CliSession::new(settings);
     let mut answered = Vec::new();
     let mut now_ms = 0;
     let mut rest = input;
@@ -709,25 +711,25 @@ pub(crate) fn converse(
         let status = session.run(toy, now_ms, enough, &mut out);
         answered.extend(out);
         match status {
-            Status::NeedInput if rest.is_empty() => session.end_of_input(),
-            Status::NeedInput => {
+            TransportAction::NeedInput if rest.is_empty() => session.end_of_input(),
+            TransportAction::NeedInput => {
                 let (now, later) = rest.split_at(piece.min(rest.len()).min(session.room()));
                 session.feed(now);
                 rest = later;
             }
-            Status::WaitUntil(at) => {
+            TransportAction::WaitUntil(at) => {
                 assert!(at > now_ms);
                 now_ms = at;
             }
-            Status::Watch if rest.is_empty() => return String::from_utf8(answered).unwrap(),
-            Status::Watch => {
+            TransportAction::Watch if rest.is_empty() => return String::from_utf8(answered).unwrap(),
+            TransportAction::Watch => {
                 session.feed(rest);
                 rest = &[];
             }
-            Status::More | Status::Pending => {}
+            TransportAction::More | TransportAction::Pending => {}
             // This transport cannot pass descriptors.
-            Status::HandOver => session.handed_over(false, toy, &mut answered),
-            Status::Close => return String::from_utf8(answered).unwrap(),
+            TransportAction::HandOver => session.handed_over(false, toy, &mut answered),
+            TransportAction::Close => return String::from_utf8(answered).unwrap(),
         }
     }
 }

@@ -3,14 +3,19 @@
 use std::os::fd::OwnedFd;
 
 use weir_cli::{Level, Severity, SeverityOutput};
-use weir_net::{Connection, Received};
+use weir_net::{Connection, ReceiveOutcome};
 use weir_process::handover::knock;
 use weir_sched::{Descriptor, Tick, wait};
 
-use super::{Flow, Payload, Talk, patience};
+use super::{CommandPayload, SessionFlow, Talk, patience};
 
 /// Passes one command on, with its payload if any, and its answer back. `None` when the client is gone.
-pub(super) async fn command(talk: &mut Talk, pid: u32, text: &[u8], payload: Option<Payload>) -> Option<()> {
+pub(super) async fn command(
+    talk: &mut Talk,
+    pid: u32,
+    text: &[u8],
+    payload: Option<CommandPayload>,
+) -> Option<()> {
     let mut said = prepared(talk);
     said.extend_from_slice(text);
     said.push(b'\n');
@@ -29,10 +34,10 @@ pub(super) async fn command(talk: &mut Talk, pid: u32, text: &[u8], payload: Opt
 }
 
 /// Passes everything on, both ways, until one side closes.
-pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option<Flow> {
+pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option<SessionFlow> {
     let Some(mut worker) = reach(talk, pid) else {
         talk.say(Severity::Error, "The process cannot be reached.\n").await?;
-        return Some(Flow::Over);
+        return Some(SessionFlow::Over);
     };
     let mut said = prepared(talk);
     if !text.is_empty() {
@@ -48,14 +53,14 @@ pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option
         match (from_client, from_worker) {
             (_, CopyResult::Over) => {
                 talk.leave().await;
-                return Some(Flow::Over);
+                return Some(SessionFlow::Over);
             }
             // The client has closed its side: the worker answers the commands received, then closes.
             (CopyResult::Over, _) => {
                 worker.shut_write();
                 answer(talk, &mut worker).await?;
                 talk.leave().await;
-                return Some(Flow::Over);
+                return Some(SessionFlow::Over);
             }
             (CopyResult::Nothing, CopyResult::Nothing) => {
                 wait(Tick::NEVER).await;
@@ -93,9 +98,9 @@ enum CopyResult {
 /// Moves available bytes, and reports their number to `moved`. `None` when the receiver is gone.
 async fn shovel(from: &mut Connection, to: &mut Connection, moved: impl FnOnce(usize)) -> Option<CopyResult> {
     let what = match from.receive(usize::MAX) {
-        Received::Bytes(_) | Received::Full => CopyResult::Some,
-        Received::Nothing => CopyResult::Nothing,
-        Received::End | Received::Failed(_) => CopyResult::Over,
+        ReceiveOutcome::Bytes(_) | ReceiveOutcome::Full => CopyResult::Some,
+        ReceiveOutcome::Nothing => CopyResult::Nothing,
+        ReceiveOutcome::End | ReceiveOutcome::Failed(_) => CopyResult::Over,
     };
     if from.input().is_empty() {
         return Some(what);

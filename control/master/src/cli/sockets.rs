@@ -9,8 +9,8 @@ use std::time::Duration;
 use weir_cli::{Level, SeverityOutput};
 use weir_model::Bind;
 use weir_net::{
-    Acceptor, AcceptorState, ConnectionLimit, HandedOver, Opened, Opener, Permit, PlacedSocket, Placement,
-    listener,
+    Acceptor, AcceptorState, ConnectionLimit, HandedOver, ListeningSocket, Opener, Permit, PlacedSocket,
+    Placement, listener,
 };
 use weir_observe::messages::Messages;
 use weir_observe::record::{CliSettings, CliSocket, LONGEST_PAYLOAD, spelled};
@@ -18,7 +18,7 @@ use weir_process::listening::open_apart;
 use weir_sched::{Class, Descriptor, Kind, Tick};
 use weir_sys::{Address, Errno, process};
 
-use super::{Client, LONGEST_LINE, SILENCE_MS};
+use super::{CliClient, LONGEST_LINE, SILENCE_MS};
 use crate::master::Master;
 
 /// All of them.
@@ -35,8 +35,8 @@ pub struct MasterSockets {
 
 /// One socket.
 pub struct MasterSocket {
-    opened: Opened,
-    client: Client,
+    opened: ListeningSocket,
+    client: CliClient,
 }
 
 impl MasterSockets {
@@ -51,7 +51,7 @@ impl MasterSockets {
         opener.adopt(carried.into_iter().flat_map(|socket| HandedOver::new(socket, None)).collect());
         let (mut list, mut placements) = (Vec::new(), Vec::new());
         for bind in binds {
-            let client = |address| Client {
+            let client = |address| CliClient {
                 address,
                 level: match bind.options.level {
                     Some(weir_model::Level::User) => Level::User,

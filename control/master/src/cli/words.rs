@@ -59,8 +59,9 @@ mod tests {
 
     #[test]
     fn only_the_last_command_announces_a_payload() {
-        let of =
-            |text: &str, last| weir_cli::line::Line::parse(&alone(text.as_bytes(), last)).expect("words");
+        let of = |text: &str, last| {
+            weir_cli::line::CommandLine::parse(&alone(text.as_bytes(), last)).expect("words")
+        };
         for (text, word) in [("add map x <<", "<<"), ("add map x <<END", "<<END"), ("add map x\t<<", "<<")] {
             assert!(of(text, true).payload.is_some(), "{text}");
             let line = of(text, false);

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use super::super::fixture::{run_command, with_backend, with_live};
-use weir_backend::{BackendCounter, FrontendCounter, Latencies, LatencyHistograms, ServerCounter};
+use weir_backend::{BackendCounter, FrontendCounter, LatencyHistograms, PhaseDurations, ServerCounter};
 use weir_counting::allocations;
-use weir_stats::{Cursor, Field, FieldSet, Row, Selection, StatsSource};
+use weir_stats::{FieldSet, RowCursor, RowSelection, StatsField, StatsRow, StatsSource};
 
 /// The first columns of each row, as printed by the packaged HAProxy for the same configuration before any traffic
 /// (except for the time since the last change).
@@ -97,9 +97,9 @@ fn percentiles_add_up() {
         let (fe, be) = (&live.instance.proxies[0], &live.instance.proxies[1]);
         let s2 = be.servers().server_by_name("s2").expect("a server of the configuration");
         let of_frontend = fe.frontend_counters.latency_histograms(0);
-        let at_server = Latencies([0, 20, 3_000, 4_000]);
+        let at_server = PhaseDurations([0, 20, 3_000, 4_000]);
         LatencyHistograms::record_in_both(of_frontend, s2.counters().latency_histograms(0), &at_server);
-        let refused = Latencies([900, Latencies::ABSENT, Latencies::ABSENT, 1_000]);
+        let refused = PhaseDurations([900, PhaseDurations::ABSENT, PhaseDurations::ABSENT, 1_000]);
         let of_backend = be.backend_counters.latency_histograms(0);
         LatencyHistograms::record_in_both(of_frontend, of_backend, &refused);
         let lines = |command: &str| {
@@ -135,20 +135,26 @@ fn percentiles_add_up() {
 #[test]
 fn rows_of_servers_are_filled_without_allocations() {
     with_backend(300, |live| {
-        let count = |fields: &[Field]| {
-            let mut row = Row::default();
+        let count = |fields: &[StatsField]| {
+            let mut row = StatsRow::default();
             row.fill_only(FieldSet::of(fields));
             let (mut seen, before) = (0, allocations());
-            let ended = live.visit_rows(&mut Cursor::default(), &Selection::default(), &mut row, &mut |_| {
-                seen += 1;
-                ControlFlow::Continue(())
-            });
+            let ended =
+                live.visit_rows(&mut RowCursor::default(), &RowSelection::default(), &mut row, &mut |_| {
+                    seen += 1;
+                    ControlFlow::Continue(())
+                });
             assert_eq!((seen, ended), (301, ControlFlow::Continue(())));
             allocations() - before
         };
-        for field in
-            [Field::Stot, Field::Status, Field::Scur, Field::Qtime, Field::SrvIcur, Field::CheckStatus]
-        {
+        for field in [
+            StatsField::Stot,
+            StatsField::Status,
+            StatsField::Scur,
+            StatsField::Qtime,
+            StatsField::SrvIcur,
+            StatsField::CheckStatus,
+        ] {
             assert!(count(&[field]) <= 10, "{field:?}: {} allocations", count(&[field]));
         }
     });
@@ -157,12 +163,12 @@ fn rows_of_servers_are_filled_without_allocations() {
 #[test]
 fn rows_continue_after_the_last_piece() {
     with_backend(40, |live| {
-        let (mut cursor, mut row) = (Cursor::default(), Row::default());
+        let (mut cursor, mut row) = (RowCursor::default(), StatsRow::default());
         let mut names = Vec::new();
         for piece in 1.. {
             let mut left = piece;
-            let ended = live.visit_rows(&mut cursor, &Selection::default(), &mut row, &mut |row| {
-                names.push(row.text(Field::Svname).to_owned());
+            let ended = live.visit_rows(&mut cursor, &RowSelection::default(), &mut row, &mut |row| {
+                names.push(row.text(StatsField::Svname).to_owned());
                 left -= 1;
                 if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });

@@ -9,11 +9,11 @@ pub(super) fn wanted<'w>(
     instance: &'w Instance,
     relays: &'w RelayListeners,
     peers: &'w LivePeers,
-    context: &BindContext<'w>,
+    context: &ListenContext<'w>,
 ) -> Option<Vec<SocketRequest<'w>>> {
     let mut wanted = Vec::new();
     let mut faults = Vec::new();
-    let mut add = |owner: Owner, place: String, bind: &'w Bind, options: &SocketOptions| {
+    let mut add = |owner: SocketOwner, place: String, bind: &'w Bind, options: &SocketOptions| {
         let workers = workers_of(bind.options.threads.as_ref(), context.workers);
         let shards = shards(bind, context, workers.len());
         for address in &bind.addresses {
@@ -40,7 +40,7 @@ pub(super) fn wanted<'w>(
             let place = format!("[{}] for {} {}", listener.bind.at, type_name(&proxy.config), proxy.name());
             match options(&listener.bind, backlog(&listener.bind, &proxy.config, proxy), context) {
                 Ok(options) => add(
-                    Owner::Frontend { proxy: proxy.index, listener: position },
+                    SocketOwner::Frontend { proxy: proxy.index, listener: position },
                     place,
                     &listener.bind,
                     &options,
@@ -53,7 +53,7 @@ pub(super) fn wanted<'w>(
         let place = format!("[{}] for frontend GLOBAL", bind.at);
         let length = bind.options.backlog.unwrap_or(context.global.stats_maxconn);
         match options(bind, length, context) {
-            Ok(options) => add(Owner::Operator(position), place, bind, &options),
+            Ok(options) => add(SocketOwner::Operator(position), place, bind, &options),
             Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
         }
     }
@@ -66,7 +66,7 @@ pub(super) fn wanted<'w>(
                     RelayWay::Datagrams(_) => for_datagrams(options, context),
                     _ => options,
                 };
-                add(Owner::Relay(Arc::clone(listener)), place, bind, &options);
+                add(SocketOwner::Relay(Arc::clone(listener)), place, bind, &options);
             }
             Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
         }
@@ -76,7 +76,7 @@ pub(super) fn wanted<'w>(
         let place = format!("[{}] for peers {}", bind.at, listener.section.name);
         let length = bind.options.backlog.unwrap_or(PEERS_BACKLOG);
         match options(bind, length, context) {
-            Ok(options) => add(Owner::Peers(Arc::clone(listener)), place, bind, &options),
+            Ok(options) => add(SocketOwner::Peers(Arc::clone(listener)), place, bind, &options),
             Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
         }
     }
@@ -104,7 +104,11 @@ pub(super) fn backlog(bind: &Bind, config: &ProxyConfig, proxy: &Proxy) -> u32 {
     written.unwrap_or_else(|| proxy.connections_limit.load(std::sync::atomic::Ordering::Relaxed))
 }
 
-pub(super) fn options(bind: &Bind, backlog: u32, context: &BindContext<'_>) -> Result<SocketOptions, String> {
+pub(super) fn options(
+    bind: &Bind,
+    backlog: u32,
+    context: &ListenContext<'_>,
+) -> Result<SocketOptions, String> {
     let wanted = &bind.options;
     let (own, common) = (&wanted.ownership, &context.global.unix_bind.ownership);
     let tuning = &context.global.tuning;
@@ -137,13 +141,16 @@ pub(super) fn options(bind: &Bind, backlog: u32, context: &BindContext<'_>) -> R
 }
 
 /// The options of datagram sockets for `log-forward`: buffer sizes for connections do not apply.
-fn for_datagrams(options: SocketOptions, context: &BindContext<'_>) -> SocketOptions {
+fn for_datagrams(options: SocketOptions, context: &ListenContext<'_>) -> SocketOptions {
     let receive_buffer = context.global.tuning.datagram_receive_buffer.map(|bytes| bytes as usize);
     SocketOptions { datagrams: true, receive_buffer, send_buffer: None, unsent_low_mark: None, ..options }
 }
 
 /// One endpoint for each port of an address.
-pub(super) fn endpoints(address: &ListenAddress, context: &BindContext<'_>) -> Vec<Result<Endpoint, String>> {
+pub(super) fn endpoints(
+    address: &ListenAddress,
+    context: &ListenContext<'_>,
+) -> Vec<Result<Endpoint, String>> {
     let one = |address| vec![Ok(Endpoint::Address(address))];
     match address {
         ListenAddress::Inet { host, first_port, last_port, .. } => {
@@ -178,7 +185,7 @@ fn inet(ip: IpAddr, port: u16) -> Endpoint {
     Endpoint::Address(Address::Inet((ip, port).into()))
 }
 
-fn shards(bind: &Bind, context: &BindContext<'_>, workers: usize) -> usize {
+fn shards(bind: &Bind, context: &ListenContext<'_>, workers: usize) -> usize {
     let wanted = bind.options.shards.unwrap_or(context.global.tuning.listener_shards);
     let shareable = bind.addresses.iter().all(|address| matches!(address, ListenAddress::Inet { .. }));
     match wanted {
@@ -220,7 +227,7 @@ fn contains(range: &ThreadRange, number: usize) -> bool {
 pub(crate) fn described(instance: &Instance, global: &Global, workers: usize) -> String {
     static MESSAGES: Messages = Messages::new();
     let resolver = &weir_assemble::SystemResolver::default();
-    let context = BindContext { global, workers, reuse_port: true, resolver, messages: &MESSAGES };
+    let context = ListenContext { global, workers, reuse_port: true, resolver, messages: &MESSAGES };
     let (relays, peers) = (RelayListeners::default(), LivePeers::default());
     let wanted = wanted(instance, &relays, &peers, &context).expect("nothing is wrong");
     wanted.iter().map(|socket| format!("{:?} {}\n", socket.options, socket.shards)).collect()

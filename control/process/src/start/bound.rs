@@ -12,9 +12,9 @@ use weir_observe::messages::Messages;
 use weir_sys::signal;
 
 use super::built::{BuiltProcess, ProcessParts};
-use super::{Fault, Former, Invocation, Outside, Startup};
+use super::{Former, Outside, ProcessOptions, StartFault, Startup};
 use crate::handover::{self, Giver};
-use crate::listening::{BindContext, Listening, Owner, Predecessor};
+use crate::listening::{ListenContext, ListeningSockets, Predecessor, SocketOwner};
 use crate::process::PidFile;
 use crate::worker::WorkerLink;
 
@@ -24,7 +24,7 @@ pub(super) struct BoundProcess {
     parts: ProcessParts,
     peers: LivePeers,
     pid_file: Option<PidFile>,
-    listening: Listening,
+    listening: ListeningSockets,
     takeover: Takeover,
     ring_files: RingFiles,
     outside: Outside,
@@ -35,13 +35,13 @@ pub(super) struct SettledProcess {
     pub start: Startup,
     pub parts: ProcessParts,
     pub peers: LivePeers,
-    pub listening: Listening,
+    pub listening: ListeningSockets,
     pub outside: Outside,
 }
 
 impl BuiltProcess {
     /// Opens the listening sockets, or takes those of a former process.
-    pub(super) fn bind(self) -> Result<BoundProcess, Fault> {
+    pub(super) fn bind(self) -> Result<BoundProcess, StartFault> {
         let BuiltProcess { mut start, mut parts, peers, ring_files, outside } = self;
         let pid_file = start.pid_file()?;
         let gave = handed_over(&mut start.invocation, start.link.as_ref(), start.messages);
@@ -51,14 +51,15 @@ impl BuiltProcess {
         let report = |text: &str| messages.warning(text);
         let peers = peers.publish(&parts.instance, has_predecessor, report, &parts.record.log_tag);
         let takeover = Takeover::new(std::mem::take(&mut start.invocation.former));
-        let context = BindContext {
+        let context = ListenContext {
             global: &start.global,
             workers: start.workers,
             reuse_port: !start.invocation.no_reuse_port && !start.global.no_reuse_port,
             resolver: &start.resolver(),
             messages,
         };
-        let listening = Listening::open(&parts.instance, &parts.relays, &peers, &context, gave, &takeover);
+        let listening =
+            ListeningSockets::open(&parts.instance, &parts.relays, &peers, &context, gave, &takeover);
         let listening = listening.ok_or(None)?;
         listening.name_listeners(&mut parts.instance);
         let of_operators = cli_sockets(&listening, &start.global, parts.record.tls());
@@ -71,7 +72,7 @@ impl BuiltProcess {
 
 impl BoundProcess {
     /// Takes paths and addresses from other processes. Steps that can fail come first.
-    pub(super) fn settle(self) -> Result<SettledProcess, Fault> {
+    pub(super) fn settle(self) -> Result<SettledProcess, StartFault> {
         let BoundProcess { start, parts, peers, pid_file, mut listening, takeover, ring_files, outside } =
             self;
         pid_file.map(|file| file.write()).transpose().map_err(Some)?;
@@ -84,14 +85,14 @@ impl BoundProcess {
 
 impl Startup {
     /// The pid file, if this process writes one: a master writes its own number.
-    fn pid_file(&self) -> Result<Option<PidFile>, Fault> {
+    fn pid_file(&self) -> Result<Option<PidFile>, StartFault> {
         let path = self.invocation.pid_file.as_ref().or(self.global.pidfile.as_ref());
         let path = path.filter(|_| self.link.is_none());
         path.map(|path| PidFile::check(path)).transpose().map_err(Some)
     }
 
     /// Whether anything listens, and the memory suffices.
-    fn check(&self, listening: &Listening) -> Result<(), Fault> {
+    fn check(&self, listening: &ListeningSockets) -> Result<(), StartFault> {
         if listening.all_sockets().is_empty() {
             return Err(Some(
                 "[weir.main()] No enabled listener found (check for 'bind' directives) ! Exiting.".to_owned(),
@@ -109,7 +110,7 @@ impl Startup {
 /// Listening sockets passed to this process. A former process that passes none does not prevent the start: its addresses
 /// can be shared, or it releases them on request.
 fn handed_over(
-    invocation: &mut Invocation,
+    invocation: &mut ProcessOptions,
     link: Option<&WorkerLink>,
     messages: &Messages,
 ) -> Vec<HandedOver> {
@@ -131,13 +132,13 @@ fn handed_over(
 }
 
 /// The sockets of the runtime API, in the order of the listeners.
-fn cli_sockets(listening: &Listening, global: &Global, tls: Option<&LiveTls>) -> Vec<CliSocket> {
+fn cli_sockets(listening: &ListeningSockets, global: &Global, tls: Option<&LiveTls>) -> Vec<CliSocket> {
     let of_operators =
         listening.all_sockets().iter().filter_map(|listener_sockets| match &listener_sockets.owner {
-            Owner::Operator(line) => {
+            SocketOwner::Operator(line) => {
                 Some(CliSocket::new(&global.sockets[*line], global, &listener_sockets.address, tls))
             }
-            Owner::Frontend { .. } | Owner::Relay(_) | Owner::Peers(_) => None,
+            SocketOwner::Frontend { .. } | SocketOwner::Relay(_) | SocketOwner::Peers(_) => None,
         });
     of_operators.collect()
 }

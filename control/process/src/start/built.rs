@@ -1,18 +1,18 @@
 //! Live objects made from the configuration, before anything is bound.
 
 use weir_assemble::{
-    BuiltInstance, CheckMeans, ClientPlan, NameServersPlan, Options, PeersPlan, RelayListeners, RingFiles,
-    SavedStates, SystemResolver,
+    BuiltInstance, CheckMeans, ClientPlan, NameServersPlan, PeersPlan, ProcessValues, RelayListeners,
+    RingFiles, SavedStates, SystemResolver,
 };
 use weir_model::{Config, Resolvers};
 use weir_observe::files::SystemFiles;
 use weir_observe::{ProcessRecord, RecordedLimits};
-use weir_stream::instance::{Identity, Instance};
+use weir_stream::instance::{Instance, InstanceIdentity};
 use weir_syntax::SharedFiles;
 use weir_sys::{process as system, users};
 
 use super::read::DetachedProcess;
-use super::{Fault, Invocation, Outside, Prepared, Startup, refused, said};
+use super::{Outside, ProcessConfiguration, ProcessOptions, StartFault, Startup, refused, said};
 use crate::limits::Capacity;
 use crate::process;
 
@@ -44,10 +44,18 @@ pub(super) struct Resolution {
 
 impl DetachedProcess {
     /// Builds the live objects. Names are resolved, rings and log targets opened here.
-    pub(super) fn build(self) -> Result<BuiltProcess, Fault> {
+    pub(super) fn build(self) -> Result<BuiltProcess, StartFault> {
         let DetachedProcess { start, prepared, outside } = self;
-        let Prepared { config, states, patterns, token_keys, variable_names, registry, environment, .. } =
-            prepared;
+        let ProcessConfiguration {
+            config,
+            states,
+            patterns,
+            token_keys,
+            variable_names,
+            registry,
+            environment,
+            ..
+        } = prepared;
         let (record, client, ring_files) = start.record(&config, &environment)?;
         let record = ProcessRecord { patterns, token_keys, variable_names, registry, environment, ..record };
         let sections = config.resolvers.clone();
@@ -62,7 +70,8 @@ impl DetachedProcess {
             false => start.messages.warning(format!("config : {}", warning.text)),
         };
         let notice = |notice: String| start.messages.announce(format!("config : {notice}"));
-        let options = Options { warn: &warn, notice: &notice, ..start.options(&record, resolver, &states) };
+        let options =
+            ProcessValues { warn: &warn, notice: &notice, ..start.options(&record, resolver, &states) };
         let relays = weir_assemble::relays(&config, &options).map_err(fault)?;
         let built = weir_assemble::instance(config, options, &mut peers, &mut name_servers);
         let BuiltInstance { instance, tls, log_sinks } = built.map_err(fault)?;
@@ -87,7 +96,7 @@ impl Startup {
         &self,
         config: &Config,
         environment: &[String],
-    ) -> Result<(ProcessRecord, ClientPlan, RingFiles), Fault> {
+    ) -> Result<(ProcessRecord, ClientPlan, RingFiles), StartFault> {
         let (global, resolver, messages) = (&self.global, &self.resolver(), self.messages);
         let fault = |faults: Vec<_>| refused(&faults, messages);
         let events = weir_assemble::events(config, resolver, self.invocation.ignore_unresolved);
@@ -119,10 +128,10 @@ impl Startup {
         record: &'o ProcessRecord,
         resolver: &'o SystemResolver,
         states: &'o SavedStates,
-    ) -> Options<'o> {
+    ) -> ProcessValues<'o> {
         let hostname = users::host_name();
         let soft = system::descriptor_limit().soft.unwrap_or(u64::MAX);
-        Options {
+        ProcessValues {
             files: SharedFiles::new(SystemFiles),
             workers: self.workers,
             connections: self.capacity.maxconn,
@@ -133,7 +142,7 @@ impl Startup {
             resolver,
             states,
             ignore_unknown_names: self.invocation.ignore_unresolved,
-            identity: Identity {
+            identity: InstanceIdentity {
                 node: self.global.node.as_deref().unwrap_or(&hostname).to_owned(),
                 hostname,
                 process_id: system::id(),
@@ -146,7 +155,7 @@ impl Startup {
     }
 }
 
-fn recorded_limits(capacity: &Capacity, invocation: &Invocation) -> RecordedLimits {
+fn recorded_limits(capacity: &Capacity, invocation: &ProcessOptions) -> RecordedLimits {
     RecordedLimits {
         connections: capacity.maxconn,
         connections_hard: capacity.hard_maxconn,

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use weir_assemble::{LiveNames, LivePeers, LiveTls};
-use weir_backend::News;
+use weir_backend::BackendNews;
 use weir_events::LogSink;
 use weir_model::AcceptedFamilies;
-use weir_observe::{CheckedProcess, Live, OcspUpdates, Page, ProcessRecord, WeakLive};
+use weir_observe::{CheckedProcess, LiveProcess, OcspRenewals, ProcessRecord, StatisticsPage, WeakLive};
 use weir_stream::instance::{Hooks, Instance};
 use weir_sys::process as system;
 
 use super::bound::SettledProcess;
 use super::built::{ProcessParts, Resolution};
 use super::serving::ServingProcess;
-use super::{Fault, Outside, Startup, said, station};
+use super::{Outside, StartFault, Startup, said, station};
 use crate::core_dump;
 use crate::lifecycle::{Lifecycle, ServedParts};
-use crate::listening::Listening;
+use crate::listening::ListeningSockets;
 use crate::{process, watch};
 
 /// A process with its root directory, user, group and capabilities.
@@ -26,13 +26,13 @@ pub(super) struct ConfinedProcess {
     start: Startup,
     parts: ProcessParts,
     peers: LivePeers,
-    listening: Listening,
+    listening: ListeningSockets,
     outside: Outside,
 }
 
 impl SettledProcess {
     /// Takes the identity.
-    pub(super) fn confine(self) -> Result<ConfinedProcess, Fault> {
+    pub(super) fn confine(self) -> Result<ConfinedProcess, StartFault> {
         let SettledProcess { start, parts, peers, listening, outside } = self;
         let (global, messages) = (&start.global, start.messages);
         // The built-in configuration is only for trying weir, so it needs no advice.
@@ -51,7 +51,7 @@ impl SettledProcess {
 
 impl ConfinedProcess {
     /// Starts the workers.
-    pub(super) fn serve(self) -> Result<ServingProcess, Fault> {
+    pub(super) fn serve(self) -> Result<ServingProcess, StartFault> {
         let ConfinedProcess { start, parts, peers, listening, outside } = self;
         let (global, messages) = (&start.global, start.messages);
         let families = start.families();
@@ -92,12 +92,12 @@ impl ProcessParts {
         peers: LivePeers,
         families: AcceptedFamilies,
         lifecycle: impl FnOnce(ServedParts) -> Lifecycle,
-    ) -> (Live, Arc<Lifecycle>) {
+    ) -> (LiveProcess, Arc<Lifecycle>) {
         let ProcessParts { instance, record, relays, resolution, client } = self;
         let Resolution { sections, name_servers, states } = resolution;
         weir_assemble::follow(&instance);
         let mut process = None;
-        let live = Live::new(|live| {
+        let live = LiveProcess::new(|live| {
             let resolvers = weir_assemble::resolvers(
                 &sections,
                 name_servers,
@@ -108,7 +108,7 @@ impl ProcessParts {
             );
             let resolvers = Arc::new(resolvers);
             let hooks = Hooks {
-                statistics: Some(Box::new(Page::new(live))),
+                statistics: Some(Box::new(StatisticsPage::new(live))),
                 news: Some(news_reporter(live)),
                 names: Some(Box::new(LiveNames(Arc::clone(&resolvers)))),
             };
@@ -118,7 +118,7 @@ impl ProcessParts {
                 let view = CheckedProcess::new(instance, view);
                 let checks = weir_assemble::checks(instance, &record.check_means, Box::new(view));
                 let upstream = record.tls().and_then(LiveTls::client);
-                let updates = OcspUpdates::new(&client, upstream, Arc::clone(&resolvers));
+                let updates = OcspRenewals::new(&client, upstream, Arc::clone(&resolvers));
                 let served = ServedParts {
                     instance: Arc::clone(instance),
                     relays: Arc::new(relays.live(instance)),
@@ -146,7 +146,7 @@ impl ProcessParts {
 }
 
 /// Reports changes of servers to the process.
-fn news_reporter(live: &WeakLive) -> Box<dyn Fn(News) + Send + Sync> {
+fn news_reporter(live: &WeakLive) -> Box<dyn Fn(BackendNews) + Send + Sync> {
     let live = live.clone();
     Box::new(move |news| live.report(news))
 }

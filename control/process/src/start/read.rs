@@ -5,32 +5,32 @@ use weir_observe::messages::{Messages, Verbosity};
 use weir_sys::process as system;
 use weir_sys::signal::SignalReader;
 
-use super::{Fault, Invocation, Outside, Prepared, Startup, said};
+use super::{Outside, ProcessConfiguration, ProcessOptions, StartFault, Startup, said};
 use crate::lifecycle::SIGNALS;
 use crate::limits::{self, Bounds, Capacity, FixedDescriptors};
-use crate::process::{self, Background, Identity};
+use crate::process::{self, Background, ProcessIdentity};
 use crate::{log_connector, privileges};
 
 /// A configuration that was read, and an identity that the process will be able to take.
 pub(super) struct ReadProcess {
     start: Startup,
-    prepared: Prepared,
+    prepared: ProcessConfiguration,
 }
 
 /// A process apart from the shell, with one thread. All later threads block its signals and cannot gain privileges.
 pub(super) struct DetachedProcess {
     pub start: Startup,
-    pub prepared: Prepared,
+    pub prepared: ProcessConfiguration,
     pub outside: Outside,
 }
 
 impl ReadProcess {
     /// Applies the process-wide settings, and looks its identity up.
     pub(super) fn new(
-        mut prepared: Prepared,
-        mut invocation: Invocation,
+        mut prepared: ProcessConfiguration,
+        mut invocation: ProcessOptions,
         messages: &'static Messages,
-    ) -> Result<ReadProcess, Fault> {
+    ) -> Result<ReadProcess, StartFault> {
         let link = invocation.worker.take();
         let config = &prepared.config;
         let global = config.global.clone();
@@ -49,7 +49,7 @@ impl ReadProcess {
         if !process::raise_descriptor_limit(&capacity, &global, messages) {
             return Err(None);
         }
-        let identity = Identity::new(&global).map_err(Some)?;
+        let identity = ProcessIdentity::new(&global).map_err(Some)?;
         identity.rehearse(&needs).map_err(Some)?;
         let greeting = prepared.greeting.take();
         let start = Startup { global, invocation, link, messages, workers, capacity, identity, greeting };
@@ -57,7 +57,7 @@ impl ReadProcess {
     }
 
     /// Goes to the background if configured, and starts the parts that need a process with one thread.
-    pub(super) fn detach(self) -> Result<DetachedProcess, Fault> {
+    pub(super) fn detach(self) -> Result<DetachedProcess, StartFault> {
         let ReadProcess { start, prepared } = self;
         let Startup { global, invocation, messages, .. } = &start;
         let background =
@@ -98,7 +98,7 @@ pub fn worker_count(global: &Global) -> usize {
     global.threads.map_or_else(usable, usize::from).clamp(1, most)
 }
 
-fn capacity(config: &Config, invocation: &Invocation, workers: usize) -> Capacity {
+fn capacity(config: &Config, invocation: &ProcessOptions, workers: usize) -> Capacity {
     let global = &config.global;
     let limit = system::descriptor_limit();
     let splices = |proxy: &ProxyConfig| {

@@ -4,18 +4,18 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_observe::Live;
+use weir_observe::LiveProcess;
 use weir_sched::{Runtime, Watchdog};
 
 use super::confined::all_log_sinks;
-use super::{End, Fault, Startup, said};
+use super::{ProcessEnd, StartFault, Startup, said};
 use crate::lifecycle::{Lifecycle, ServedParts};
 use crate::process::Background;
 
 /// A process with running workers.
 pub(super) struct ServingProcess {
     pub start: Startup,
-    pub live: Live,
+    pub live: LiveProcess,
     pub lifecycle: Arc<Lifecycle>,
     pub runtime: Runtime,
     pub watchdog: Watchdog,
@@ -24,7 +24,7 @@ pub(super) struct ServingProcess {
 
 impl ServingProcess {
     /// Reports to the master, to the shell and to the operator that the process serves.
-    pub(super) fn ready(mut self) -> Result<ServingProcess, Fault> {
+    pub(super) fn ready(mut self) -> Result<ServingProcess, StartFault> {
         if let Some(mut link) = self.start.link.take() {
             if let Some(null) = link.background.take() {
                 null.replace_standard_streams().map_err(said("Cannot go to the background"))?;
@@ -43,7 +43,7 @@ impl ServingProcess {
     }
 
     /// Waits for the end.
-    pub(super) fn join(self) -> Result<End, Fault> {
+    pub(super) fn join(self) -> Result<ProcessEnd, StartFault> {
         let ServingProcess { start, live, lifecycle, runtime, watchdog, .. } = self;
         let ended = runtime.join();
         drop(watchdog);
@@ -54,9 +54,9 @@ impl ServingProcess {
         // The process ends: the kernel frees its memory faster than destructors do.
         std::mem::forget(live);
         match (lifecycle.ended_by(), ended) {
-            (0, Ok(())) => Ok(End::Done),
+            (0, Ok(())) => Ok(ProcessEnd::Done),
             (0, Err(_)) => Err(Some("A worker has died.".to_owned())),
-            (signal, _) => Ok(End::Signal(signal)),
+            (signal, _) => Ok(ProcessEnd::Signal(signal)),
         }
     }
 }
@@ -72,7 +72,7 @@ fn say_what_locks_cost(workers: usize, started_ms: u64) {
 }
 
 /// Waits for a limited time until pending log lines and traces are written.
-fn flush_logs(served: &ServedParts, live: &Live) {
+fn flush_logs(served: &ServedParts, live: &LiveProcess) {
     for sink in all_log_sinks(&served.instance, &served.relays.sinks, &served.peers.sinks) {
         sink.flush(LAST_LOGS);
     }

@@ -10,7 +10,7 @@ use weir_events::{LogIdentity, Logger};
 use weir_expr::pattern::regex::{budget, limit};
 use weir_logs::relay::{self, StreamAcceptor};
 use weir_model::{Global, Tuning};
-use weir_observe::{Live, ocsp_updates, pattern_care, pulse, work_target};
+use weir_observe::{LiveProcess, ocsp_updates, pattern_care, pulse, work_target};
 use weir_peers::PeerAcceptor;
 use weir_sched::Runtime;
 use weir_stream::instance::{LocalInstance, ProxyRef, local};
@@ -22,12 +22,12 @@ use weir_tls::ChooseServer;
 
 use crate::cli_server::{self, CliAcceptor};
 use crate::lifecycle::Lifecycle;
-use crate::listening::Owner;
+use crate::listening::SocketOwner;
 use crate::tuning::{self, WorkerTuning};
 use crate::{tables, worker};
 
 pub(super) fn start_workers(
-    live: Live,
+    live: LiveProcess,
     lifecycle: &Arc<Lifecycle>,
     global: &Global,
     workers: usize,
@@ -80,7 +80,7 @@ const COARSE_BUDGET_NS: u64 = 100_000_000;
 
 /// The settings of each worker.
 struct Station {
-    live: Live,
+    live: LiveProcess,
     lifecycle: Arc<Lifecycle>,
     log_identity: Arc<LogIdentity>,
     tuning: WorkerTuning,
@@ -89,7 +89,7 @@ struct Station {
 }
 
 impl Station {
-    fn new(live: Live, lifecycle: &Arc<Lifecycle>, global: &Global, workers: usize) -> Self {
+    fn new(live: LiveProcess, lifecycle: &Arc<Lifecycle>, global: &Global, workers: usize) -> Self {
         let hostname = &live.instance.identity.hostname;
         let hostname = global.log_host_name.as_ref().map(|name| match name {
             weir_model::SentHostName::Own => hostname.clone(),
@@ -157,7 +157,7 @@ impl Station {
 
     fn accept(&self, instance: &LocalInstance) {
         for listener_sockets in self.lifecycle.listening.all_sockets() {
-            let Owner::Frontend { proxy, listener } = listener_sockets.owner else { continue };
+            let SocketOwner::Frontend { proxy, listener } = listener_sockets.owner else { continue };
             let Some(frontend) = ProxyRef::at(instance, proxy) else { continue };
             let acceptor = listener_handler::ListenerHandler {
                 frontend: frontend.clone(),
@@ -177,7 +177,7 @@ impl Station {
     fn accept_operators(&self) {
         let all_sockets = self.lifecycle.listening.all_sockets().iter();
         let of_operators =
-            all_sockets.filter(|listener_sockets| matches!(listener_sockets.owner, Owner::Operator(_)));
+            all_sockets.filter(|listener_sockets| matches!(listener_sockets.owner, SocketOwner::Operator(_)));
         for (listener_sockets, socket) in of_operators.zip(&self.live.record.cli_sockets) {
             if let Some(task) = listener_sockets.accept_here(
                 CliAcceptor {
@@ -195,7 +195,7 @@ impl Station {
     /// Starts to accept connections of peers.
     fn accept_peers(&self) {
         for listener_sockets in self.lifecycle.listening.all_sockets() {
-            let Owner::Peers(listener) = &listener_sockets.owner else { continue };
+            let SocketOwner::Peers(listener) = &listener_sockets.owner else { continue };
             let tls = listener.tls.clone().map(|tls| tls as Arc<dyn ChooseServer>);
             let acceptor = PeerAcceptor {
                 section: Arc::clone(&listener.section),
@@ -212,7 +212,7 @@ impl Station {
     fn accept_messages(&self) {
         let relays = &self.lifecycle.parts().relays.shared;
         for listener_sockets in self.lifecycle.listening.all_sockets() {
-            let Owner::Relay(listener) = &listener_sockets.owner else { continue };
+            let SocketOwner::Relay(listener) = &listener_sockets.owner else { continue };
             let task = match &listener.way {
                 RelayWay::Stream(way) => {
                     let acceptor = StreamAcceptor { relays: Arc::clone(relays), listener: Arc::clone(way) };

@@ -7,7 +7,7 @@ use super::built::{ProcessParts, Resolution};
 use super::*;
 use crate::fixture;
 use crate::lifecycle::Lifecycle;
-use crate::listening::Listening;
+use crate::listening::ListeningSockets;
 
 static MESSAGES: Messages = Messages::new();
 
@@ -39,7 +39,7 @@ fn dropping_the_last_reference_frees_the_state() {
         let resolution = Resolution { sections, name_servers, states: SavedStates::default() };
         let parts = ProcessParts { instance: built.instance, record, relays, resolution, client };
         let (live, lifecycle) = parts.live(peers, global.accepted_families, |served| {
-            Lifecycle::new(served, Listening::default(), &global, &MESSAGES)
+            Lifecycle::new(served, ListeningSockets::default(), &global, &MESSAGES)
         });
         drop(lifecycle);
         let (instance, record) = (Arc::downgrade(&live.instance), Arc::downgrade(&live.record));

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::{PageSettings, push_escaped, shown_name};
-use crate::fields::{Field, Kind};
+use crate::fields::{StatsField, StatsObject};
 use crate::latency::{PERCENTILES, PHASES};
-use crate::row::{Health, Row, Value};
+use crate::row::{FieldValue, Health, StatsRow};
 
 /// The script of the check box that checks all others; [`super::POLICY`] has its hash.
 pub(super) const CHECK_ALL: &str =
@@ -36,7 +36,7 @@ pub(super) fn header(form: bool, modules: bool, out: &mut String) {
 }
 
 /// One object as a line of the table.
-pub(super) fn write(row: &Row, settings: &PageSettings, form: bool, out: &mut String) {
+pub(super) fn write(row: &StatsRow, settings: &PageSettings, form: bool, out: &mut String) {
     out.push_str("<tr class=\"");
     out.push_str(class(row));
     out.push_str("\">");
@@ -44,15 +44,22 @@ pub(super) fn write(row: &Row, settings: &PageSettings, form: bool, out: &mut St
         check_box(row, out);
     }
     name(row, settings, out);
-    let mut line = Line { row, out };
-    line.values(&[Field::Qcur, Field::Qmax]);
-    line.limit(Field::Qlimit);
+    let mut line = PageLine { row, out };
+    line.values(&[StatsField::Qcur, StatsField::Qmax]);
+    line.limit(StatsField::Qlimit);
     line.rates();
     line.sessions();
     line.total_times();
-    line.values(&[Field::Bin, Field::Bout, Field::Dreq, Field::Dresp, Field::Ereq, Field::Econ]);
+    line.values(&[
+        StatsField::Bin,
+        StatsField::Bout,
+        StatsField::Dreq,
+        StatsField::Dresp,
+        StatsField::Ereq,
+        StatsField::Econ,
+    ]);
     line.response_errors();
-    line.values(&[Field::Wretr, Field::Wredis]);
+    line.values(&[StatsField::Wretr, StatsField::Wredis]);
     line.status();
     if settings.modules {
         line.module("h2", MODULE_H2);
@@ -62,43 +69,43 @@ pub(super) fn write(row: &Row, settings: &PageSettings, form: bool, out: &mut St
 }
 
 /// Counters of HTTP/2 connections.
-const MODULE_H2: &[Field] = &[
-    Field::H2HeadersRcvd,
-    Field::H2DataRcvd,
-    Field::H2SettingsRcvd,
-    Field::H2RstStreamRcvd,
-    Field::H2GoawayRcvd,
-    Field::H2DetectedConnProtocolErrors,
-    Field::H2DetectedStrmProtocolErrors,
-    Field::H2RstStreamResp,
-    Field::H2GoawayResp,
-    Field::H2OpenConnections,
-    Field::H2BackendOpenStreams,
-    Field::H2TotalConnections,
-    Field::H2BackendTotalStreams,
+const MODULE_H2: &[StatsField] = &[
+    StatsField::H2HeadersRcvd,
+    StatsField::H2DataRcvd,
+    StatsField::H2SettingsRcvd,
+    StatsField::H2RstStreamRcvd,
+    StatsField::H2GoawayRcvd,
+    StatsField::H2DetectedConnProtocolErrors,
+    StatsField::H2DetectedStrmProtocolErrors,
+    StatsField::H2RstStreamResp,
+    StatsField::H2GoawayResp,
+    StatsField::H2OpenConnections,
+    StatsField::H2BackendOpenStreams,
+    StatsField::H2TotalConnections,
+    StatsField::H2BackendTotalStreams,
 ];
 
 /// Counters of HTTP/1 connections.
-const MODULE_H1: &[Field] = &[
-    Field::H1OpenConnections,
-    Field::H1OpenStreams,
-    Field::H1TotalConnections,
-    Field::H1TotalStreams,
-    Field::H1BytesIn,
-    Field::H1BytesOut,
-    Field::H1SplicedBytesIn,
-    Field::H1SplicedBytesOut,
+const MODULE_H1: &[StatsField] = &[
+    StatsField::H1OpenConnections,
+    StatsField::H1OpenStreams,
+    StatsField::H1TotalConnections,
+    StatsField::H1TotalStreams,
+    StatsField::H1BytesIn,
+    StatsField::H1BytesOut,
+    StatsField::H1SplicedBytesIn,
+    StatsField::H1SplicedBytesOut,
 ];
 
 /// The style class, which sets the colour.
-fn class(row: &Row) -> &'static str {
+fn class(row: &StatsRow) -> &'static str {
     match row.kind() {
-        Kind::Frontend => return "frontend",
-        Kind::Backend => return "backend",
-        Kind::Listener => return "listener",
-        Kind::Server => {}
+        StatsObject::Frontend => return "frontend",
+        StatsObject::Backend => return "backend",
+        StatsObject::Listener => return "listener",
+        StatsObject::Server => {}
     }
-    let backup = row.number(Field::Bck) > 0;
+    let backup = row.number(StatsField::Bck) > 0;
     match (row.health(), backup) {
         (Health::Maintenance, _) => "maintain",
         (Health::NotChecked, false) => "active_no_check",
@@ -116,11 +123,11 @@ fn class(row: &Row) -> &'static str {
     }
 }
 
-fn check_box(row: &Row, out: &mut String) {
-    if row.kind() != Kind::Server {
+fn check_box(row: &StatsRow, out: &mut String) {
+    if row.kind() != StatsObject::Server {
         return out.push_str("<td></td>");
     }
-    let name = row.text(Field::Svname);
+    let name = row.text(StatsField::Svname);
     out.push_str("<td><input type=\"checkbox\" name=\"s\" value=\"");
     push_escaped(name, out);
     out.push_str("\" aria-label=\"");
@@ -128,10 +135,10 @@ fn check_box(row: &Row, out: &mut String) {
     out.push_str("\"></td>");
 }
 
-fn name(row: &Row, settings: &PageSettings, out: &mut String) {
+fn name(row: &StatsRow, settings: &PageSettings, out: &mut String) {
     let (mark, name) = shown_name(row);
     let anchor = |out: &mut String| {
-        push_escaped(row.text(Field::Pxname), out);
+        push_escaped(row.text(StatsField::Pxname), out);
         out.push('/');
         out.push_str(mark);
         push_escaped(name, out);
@@ -150,8 +157,12 @@ fn name(row: &Row, settings: &PageSettings, out: &mut String) {
 }
 
 /// A tooltip with address, algorithm, cookie and number, if present.
-fn legend(row: &Row, out: &mut String) {
-    let texts = [("address: ", Field::Addr), ("balancing: ", Field::Algo), ("cookie: ", Field::Cookie)];
+fn legend(row: &StatsRow, out: &mut String) {
+    let texts = [
+        ("address: ", StatsField::Addr),
+        ("balancing: ", StatsField::Algo),
+        ("cookie: ", StatsField::Cookie),
+    ];
     let mut separator = " title=\"";
     for (word, field) in texts {
         let text = row.text(field);
@@ -170,12 +181,12 @@ fn legend(row: &Row, out: &mut String) {
 }
 
 /// A line in progress. Everything is appended to the page at once: a page may have hundreds of thousands of cells.
-struct Line<'a> {
-    row: &'a Row,
+struct PageLine<'a> {
+    row: &'a StatsRow,
     out: &'a mut String,
 }
 
-impl Line<'_> {
+impl PageLine<'_> {
     fn cell(&mut self, content: impl FnOnce(&mut Self)) {
         self.out.push_str("<td>");
         content(self);
@@ -196,9 +207,10 @@ impl Line<'_> {
     }
 
     /// The counters of a module, if this kind of object has any.
-    fn module(&mut self, name: &str, fields: &[Field]) {
+    fn module(&mut self, name: &str, fields: &[StatsField]) {
         let row = self.row;
-        let mut known = fields.iter().filter(|field| !matches!(row.value(**field), Value::Empty)).peekable();
+        let mut known =
+            fields.iter().filter(|field| !matches!(row.value(**field), FieldValue::Empty)).peekable();
         if known.peek().is_none() {
             return self.text_cell("");
         }
@@ -214,21 +226,21 @@ impl Line<'_> {
     }
 
     /// The value with separated thousands; empty where it does not apply.
-    fn value(&mut self, field: Field) {
-        if self.row.value(field) != Value::Empty {
+    fn value(&mut self, field: StatsField) {
+        if self.row.value(field) != FieldValue::Empty {
             push_grouped(self.row.number(field), self.out);
         }
     }
 
-    fn values(&mut self, fields: &[Field]) {
+    fn values(&mut self, fields: &[StatsField]) {
         for &field in fields {
             self.cell(|line| line.value(field));
         }
     }
 
     /// A limit that may be missing, on objects that can have one.
-    fn limit(&mut self, field: Field) {
-        if self.row.value(field) == Value::Empty && field.applies_to(self.row.kind()) {
+    fn limit(&mut self, field: StatsField) {
+        if self.row.value(field) == FieldValue::Empty && field.applies_to(self.row.kind()) {
             self.text_cell("-");
         } else {
             self.values(&[field]);
@@ -236,47 +248,52 @@ impl Line<'_> {
     }
 
     /// A value with others as its details.
-    fn value_with_listing(&mut self, field: Field, rows: &[(&str, Field)]) {
+    fn value_with_listing(&mut self, field: StatsField, rows: &[(&str, StatsField)]) {
         self.cell_with_details(|line| line.listing(rows), |line| line.value(field));
     }
 
     fn rates(&mut self) {
-        if self.row.kind() != Kind::Frontend {
-            self.values(&[Field::Rate, Field::RateMax]);
+        if self.row.kind() != StatsObject::Frontend {
+            self.values(&[StatsField::Rate, StatsField::RateMax]);
             return self.text_cell("");
         }
-        let now =
-            [("connections/s", Field::ConnRate), ("sessions/s", Field::Rate), ("requests/s", Field::ReqRate)];
-        self.value_with_listing(Field::Rate, &now);
-        let most = [
-            ("most connections/s", Field::ConnRateMax),
-            ("most sessions/s", Field::RateMax),
-            ("most requests/s", Field::ReqRateMax),
+        let now = [
+            ("connections/s", StatsField::ConnRate),
+            ("sessions/s", StatsField::Rate),
+            ("requests/s", StatsField::ReqRate),
         ];
-        self.value_with_listing(Field::RateMax, &most);
-        match self.row.number(Field::RateLim) {
+        self.value_with_listing(StatsField::Rate, &now);
+        let most = [
+            ("most connections/s", StatsField::ConnRateMax),
+            ("most sessions/s", StatsField::RateMax),
+            ("most requests/s", StatsField::ReqRateMax),
+        ];
+        self.value_with_listing(StatsField::RateMax, &most);
+        match self.row.number(StatsField::RateLim) {
             0 => self.text_cell("-"),
-            _ => self.values(&[Field::RateLim]),
+            _ => self.values(&[StatsField::RateLim]),
         }
     }
 
     fn sessions(&mut self) {
-        if self.row.kind() == Kind::Server {
-            self.value_with_listing(Field::Scur, CONNECTIONS);
+        if self.row.kind() == StatsObject::Server {
+            self.value_with_listing(StatsField::Scur, CONNECTIONS);
         } else {
-            self.values(&[Field::Scur]);
+            self.values(&[StatsField::Scur]);
         }
-        self.values(&[Field::Smax]);
-        self.limit(Field::Slim);
+        self.values(&[StatsField::Smax]);
+        self.limit(StatsField::Slim);
         let details = |line: &mut Self| {
             line.listing(TOTALS);
             line.percentiles();
         };
-        self.cell_with_details(details, |line| line.value(Field::Stot));
-        self.values(&[Field::Lbtot]);
-        self.cell(|line| match line.row.value(Field::Lastsess) {
-            Value::S32(seconds) if seconds >= 0 => push_duration(seconds.unsigned_abs().into(), line.out),
-            Value::S32(_) => line.out.push('?'),
+        self.cell_with_details(details, |line| line.value(StatsField::Stot));
+        self.values(&[StatsField::Lbtot]);
+        self.cell(|line| match line.row.value(StatsField::Lastsess) {
+            FieldValue::S32(seconds) if seconds >= 0 => {
+                push_duration(seconds.unsigned_abs().into(), line.out)
+            }
+            FieldValue::S32(_) => line.out.push('?'),
             _ => {}
         });
     }
@@ -310,49 +327,50 @@ impl Line<'_> {
     }
 
     fn response_errors(&mut self) {
-        if self.row.value(Field::Eresp) == Value::Empty {
+        if self.row.value(StatsField::Eresp) == FieldValue::Empty {
             return self.text_cell("");
         }
-        let details = [("aborted by clients", Field::CliAbrt), ("aborted by servers", Field::SrvAbrt)];
-        self.value_with_listing(Field::Eresp, &details);
+        let details =
+            [("aborted by clients", StatsField::CliAbrt), ("aborted by servers", StatsField::SrvAbrt)];
+        self.value_with_listing(StatsField::Eresp, &details);
     }
 
     fn status(&mut self) {
         let kind = self.row.kind();
-        let checked = kind == Kind::Backend || self.row.health() != Health::NotChecked;
+        let checked = kind == StatsObject::Backend || self.row.health() != Health::NotChecked;
         self.out.push_str("<td class=\"c\">");
-        if let (Value::U32(seconds), true) = (self.row.value(Field::Lastchg), checked) {
+        if let (FieldValue::U32(seconds), true) = (self.row.value(StatsField::Lastchg), checked) {
             push_duration(seconds.into(), self.out);
             self.out.push(' ');
         }
-        push_escaped(self.row.text(Field::Status), self.out);
+        push_escaped(self.row.text(StatsField::Status), self.out);
         self.out.push_str("</td>");
-        if !matches!(kind, Kind::Server | Kind::Backend) {
+        if !matches!(kind, StatsObject::Server | StatsObject::Backend) {
             self.out.push_str("<td colspan=\"8\"></td>");
             return;
         }
         self.check();
         self.cell(|line| {
-            let (weight, user) = (line.row.number(Field::Weight), line.row.number(Field::Uweight));
+            let (weight, user) = (line.row.number(StatsField::Weight), line.row.number(StatsField::Uweight));
             let _ = write!(line.out, "{weight}/{user}");
         });
-        for field in [Field::Act, Field::Bck] {
+        for field in [StatsField::Act, StatsField::Bck] {
             match kind {
-                Kind::Server if self.row.number(field) > 0 => self.text_cell("Y"),
-                Kind::Server => self.text_cell("-"),
+                StatsObject::Server if self.row.number(field) > 0 => self.text_cell("Y"),
+                StatsObject::Server => self.text_cell("-"),
                 _ => self.values(&[field]),
             }
         }
-        self.values(&[Field::Chkfail, Field::Chkdown]);
+        self.values(&[StatsField::Chkfail, StatsField::Chkdown]);
         self.cell(|line| {
-            if line.row.value(Field::Downtime) != Value::Empty {
-                push_duration(line.row.number(Field::Downtime), line.out);
+            if line.row.value(StatsField::Downtime) != FieldValue::Empty {
+                push_duration(line.row.number(StatsField::Downtime), line.out);
             }
         });
-        self.cell(|line| match line.row.value(Field::Throttle) {
-            Value::Empty => line.out.push('-'),
+        self.cell(|line| match line.row.value(StatsField::Throttle) {
+            FieldValue::Empty => line.out.push('-'),
             _ => {
-                let _ = write!(line.out, "{} %", line.row.number(Field::Throttle));
+                let _ = write!(line.out, "{} %", line.row.number(StatsField::Throttle));
             }
         });
     }
@@ -360,11 +378,11 @@ impl Line<'_> {
     /// The last result of the health check.
     fn check(&mut self) {
         let row = self.row;
-        let check = row.text(Field::CheckStatus);
+        let check = row.text(StatsField::CheckStatus);
         if check.is_empty() {
             return self.text_cell("");
         }
-        let details = format!("{} {}", row.text(Field::CheckDesc), row.text(Field::LastChk));
+        let details = format!("{} {}", row.text(StatsField::CheckDesc), row.text(StatsField::LastChk));
         self.cell_with_details(
             |line| push_escaped(details.trim(), line.out),
             |line| push_escaped(check, line.out),
@@ -372,10 +390,10 @@ impl Line<'_> {
     }
 
     /// `name: value` for each available field, one per line.
-    fn listing(&mut self, rows: &[(&str, Field)]) {
+    fn listing(&mut self, rows: &[(&str, StatsField)]) {
         let mut is_first = true;
         for (name, field) in rows {
-            if self.row.value(*field) == Value::Empty {
+            if self.row.value(*field) == FieldValue::Empty {
                 continue;
             }
             if !std::mem::take(&mut is_first) {
@@ -389,39 +407,39 @@ impl Line<'_> {
 }
 
 /// The details of a server's current sessions.
-const CONNECTIONS: &[(&str, Field)] = &[
-    ("used connections", Field::UsedConnCur),
-    ("idle connections, safe", Field::SafeConnCur),
-    ("idle connections, unsafe", Field::IdleConnCur),
-    ("idle connections kept by sessions", Field::PrivIdleCur),
-    ("needed connections, estimated", Field::NeedConnEst),
-    ("limit of idle connections", Field::SrcIlim),
+const CONNECTIONS: &[(&str, StatsField)] = &[
+    ("used connections", StatsField::UsedConnCur),
+    ("idle connections, safe", StatsField::SafeConnCur),
+    ("idle connections, unsafe", StatsField::IdleConnCur),
+    ("idle connections kept by sessions", StatsField::PrivIdleCur),
+    ("needed connections, estimated", StatsField::NeedConnEst),
+    ("limit of idle connections", StatsField::SrcIlim),
 ];
 
 /// The details of all sessions.
-const TOTALS: &[(&str, Field)] = &[
-    ("connections", Field::ConnTot),
-    ("sessions", Field::Stot),
-    ("new connections", Field::Connect),
-    ("reused connections", Field::Reuse),
-    ("requests", Field::ReqTot),
-    ("1xx", Field::Hrsp1xx),
-    ("2xx", Field::Hrsp2xx),
-    ("3xx", Field::Hrsp3xx),
-    ("4xx", Field::Hrsp4xx),
-    ("5xx", Field::Hrsp5xx),
-    ("other responses", Field::HrspOther),
-    ("answered here", Field::Intercepted),
-    ("failed header rewrites", Field::Wrew),
-    ("internal errors", Field::Eint),
-    ("queue time, average ms", Field::Qtime),
-    ("queue time, most ms", Field::QtimeMax),
-    ("connect time, average ms", Field::Ctime),
-    ("connect time, most ms", Field::CtimeMax),
-    ("response time, average ms", Field::Rtime),
-    ("response time, most ms", Field::RtimeMax),
-    ("total time, average ms", Field::Ttime),
-    ("total time, most ms", Field::TtimeMax),
+const TOTALS: &[(&str, StatsField)] = &[
+    ("connections", StatsField::ConnTot),
+    ("sessions", StatsField::Stot),
+    ("new connections", StatsField::Connect),
+    ("reused connections", StatsField::Reuse),
+    ("requests", StatsField::ReqTot),
+    ("1xx", StatsField::Hrsp1xx),
+    ("2xx", StatsField::Hrsp2xx),
+    ("3xx", StatsField::Hrsp3xx),
+    ("4xx", StatsField::Hrsp4xx),
+    ("5xx", StatsField::Hrsp5xx),
+    ("other responses", StatsField::HrspOther),
+    ("answered here", StatsField::Intercepted),
+    ("failed header rewrites", StatsField::Wrew),
+    ("internal errors", StatsField::Eint),
+    ("queue time, average ms", StatsField::Qtime),
+    ("queue time, most ms", StatsField::QtimeMax),
+    ("connect time, average ms", StatsField::Ctime),
+    ("connect time, most ms", StatsField::CtimeMax),
+    ("response time, average ms", StatsField::Rtime),
+    ("response time, most ms", StatsField::RtimeMax),
+    ("total time, average ms", StatsField::Ttime),
+    ("total time, most ms", StatsField::TtimeMax),
 ];
 
 /// `1234567` as `1 234 567`, with non-breaking blanks.

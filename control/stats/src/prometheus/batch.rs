@@ -4,9 +4,9 @@ use super::MetricsSource;
 use super::memory::MemoryShare;
 use super::samples::{Samples, Title};
 use super::sheet::Sheet;
-use crate::dump::{Progress, visit_rows};
-use crate::row::Row;
-use crate::source::{Cursor, Selection};
+use crate::dump::{DumpProgress, visit_rows};
+use crate::row::StatsRow;
+use crate::source::{RowCursor, RowSelection};
 
 /// Metrics, and their samples in [`Sheet`]s.
 ///
@@ -18,7 +18,7 @@ use crate::source::{Cursor, Selection};
 /// ```
 #[derive(Debug)]
 pub(super) struct MetricBatch {
-    selection: Selection,
+    selection: RowSelection,
     metrics: Vec<Samples>,
     /// At least one. The share counts all but the last.
     sheets: Vec<Sheet>,
@@ -39,8 +39,8 @@ struct NextSample {
 /// The state of the scrape that a batch uses.
 pub(super) struct Means<'m> {
     pub source: &'m dyn MetricsSource,
-    pub cursor: &'m mut Cursor,
-    pub row: &'m mut Row,
+    pub cursor: &'m mut RowCursor,
+    pub row: &'m mut StatsRow,
     pub share: &'m mut MemoryShare,
     pub title: &'m mut Title,
     /// How many objects may be visited before the piece ends.
@@ -49,7 +49,7 @@ pub(super) struct Means<'m> {
 
 impl MetricBatch {
     /// Starts a batch of metrics of one scope. `metrics` must not be empty.
-    pub(super) fn new(selection: Selection, metrics: Vec<Samples>) -> Self {
+    pub(super) fn new(selection: RowSelection, metrics: Vec<Samples>) -> Self {
         let sheets = vec![Sheet::new(metrics.len())];
         Self { selection, metrics, sheets, is_complete: false, writing: None }
     }
@@ -60,23 +60,28 @@ impl MetricBatch {
     }
 
     /// Reads or writes until `out` holds `enough` bytes, or enough objects were visited.
-    pub(super) fn advance(&mut self, means: &mut Means<'_>, enough: usize, out: &mut Vec<u8>) -> Progress {
+    pub(super) fn advance(
+        &mut self,
+        means: &mut Means<'_>,
+        enough: usize,
+        out: &mut Vec<u8>,
+    ) -> DumpProgress {
         if self.writing.is_none() {
             self.read(means);
-            return Progress::More;
+            return DumpProgress::More;
         }
         if !self.write(means, enough, out) {
-            return Progress::More;
+            return DumpProgress::More;
         }
         if self.is_complete {
             means.share.shrink(0);
-            return Progress::Done;
+            return DumpProgress::Done;
         }
         self.sheets.truncate(1);
         self.sheets[0].clear();
         means.share.shrink(0);
         self.writing = None;
-        Progress::More
+        DumpProgress::More
     }
 
     /// Reads objects into the last sheet.
@@ -90,7 +95,7 @@ impl MetricBatch {
             sheet.is_full()
         });
         *means.left = visits * price;
-        self.is_complete = progress == Progress::Done;
+        self.is_complete = progress == DumpProgress::Done;
         if self.is_complete || sheet.is_full() && !self.extend(means.share) {
             self.writing = Some(NextSample::default());
         }

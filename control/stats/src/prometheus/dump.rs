@@ -4,15 +4,15 @@ use super::MetricsSource;
 use super::batch::{Means, MetricBatch};
 use super::line::write_name;
 use super::memory::{MemoryShare, ScrapeMemory};
-use super::metrics::{DESCRIPTION, Metric, Presence, Values};
-use super::request::{MetricsRequest, Scope};
+use super::metrics::{DESCRIPTION, Metric, MetricPresence, MetricValues};
+use super::request::{MetricScope, MetricsRequest};
 use super::samples::{Samples, Title, describe, write_name_server, write_table};
-use crate::dump::{OBJECTS_PER_PIECE, Progress, visit_rows};
+use crate::dump::{DumpProgress, OBJECTS_PER_PIECE, visit_rows};
 use crate::field_set::FieldSet;
-use crate::fields::{Field, Kind};
+use crate::fields::{StatsField, StatsObject};
 use crate::info::{InfoField, InfoRow};
-use crate::row::{Row, Value};
-use crate::source::{Cursor, Selection};
+use crate::row::{FieldValue, StatsRow};
+use crate::source::{RowCursor, RowSelection};
 
 /// A scrape in progress.
 ///
@@ -27,13 +27,13 @@ use crate::source::{Cursor, Selection};
 pub struct MetricsDump {
     request: MetricsRequest,
     info: Option<Box<InfoRow>>,
-    row: Row,
+    row: StatsRow,
     position: MetricPosition,
     /// The most metrics of a batch: fewer once their samples did not fit.
     most_metrics: usize,
     share: MemoryShare,
     current: Option<Work>,
-    cursor: Cursor,
+    cursor: RowCursor,
     title: Title,
 }
 
@@ -63,7 +63,7 @@ enum Work {
 #[derive(Debug)]
 struct CurrentMetric {
     samples: Samples,
-    selection: Selection,
+    selection: RowSelection,
 }
 
 impl MetricsDump {
@@ -72,31 +72,31 @@ impl MetricsDump {
         Self {
             request,
             info: None,
-            row: Row::default(),
+            row: StatsRow::default(),
             position: MetricPosition::default(),
             most_metrics: usize::MAX,
             share: MemoryShare::new(memory),
             current: None,
-            cursor: Cursor::default(),
+            cursor: RowCursor::default(),
             title: Title::default(),
         }
     }
 
     /// Appends lines until `out` holds at least `enough` bytes, and at most those of one object and metric more, some
     /// 3 kB. A piece visits a bounded number of objects, matching or not: fewer if it reads many fields of each.
-    pub fn advance(&mut self, source: &dyn MetricsSource, enough: usize, out: &mut Vec<u8>) -> Progress {
+    pub fn advance(&mut self, source: &dyn MetricsSource, enough: usize, out: &mut Vec<u8>) -> DumpProgress {
         let mut left = OBJECTS_PER_PIECE;
         while out.len() < enough && left > 0 {
             let Some(mut current) = self.current.take().or_else(|| self.begin()) else {
-                return Progress::Done;
+                return DumpProgress::Done;
             };
             let progress = match &mut current {
                 Work::Metric(metric) => self.objects(source, metric, enough, &mut left, out),
                 Work::Batch(batch) => self.batch(source, batch, enough, &mut left, out),
             };
             match progress {
-                Progress::More => self.current = Some(current),
-                Progress::Done => {
+                DumpProgress::More => self.current = Some(current),
+                DumpProgress::Done => {
                     left = left.saturating_sub(1);
                     if let Work::Metric(metric) = &current {
                         metric.samples.lead(&mut self.title);
@@ -104,14 +104,14 @@ impl MetricsDump {
                 }
             }
         }
-        Progress::More
+        DumpProgress::More
     }
 
     /// Begins the next selected metric, with those after it that can be read together; `None` after the last one.
     fn begin(&mut self) -> Option<Work> {
         let mut samples = self.metric_at(self.position)?;
         self.position = MetricPosition::after(&samples);
-        self.cursor = Cursor::default();
+        self.cursor = RowCursor::default();
         let selection = self.selection(samples.scope, samples.metric);
         let no_maintenance = self.request.no_maintenance;
         if !samples.metric.has_samples() {
@@ -134,7 +134,7 @@ impl MetricsDump {
 
     /// The first selected metric from a position on.
     fn metric_at(&self, from: MetricPosition) -> Option<Samples> {
-        for (at, scope) in Scope::ALL.into_iter().enumerate().skip(from.scope) {
+        for (at, scope) in MetricScope::ALL.into_iter().enumerate().skip(from.scope) {
             if !self.request.wants_scope(scope) {
                 continue;
             }
@@ -152,7 +152,7 @@ impl MetricsDump {
 
     fn wants(&self, metric: &Metric, name: &[u8]) -> bool {
         let is_hidden = metric.is_extra() && !self.request.extra_counters
-            || matches!(metric.values, Values::Latency(_)) && !self.request.histograms;
+            || matches!(metric.values, MetricValues::Latency(_)) && !self.request.histograms;
         !is_hidden && std::str::from_utf8(name).is_ok_and(|name| self.request.wants_metric(name))
     }
 
@@ -164,30 +164,33 @@ impl MetricsDump {
         enough: usize,
         left: &mut usize,
         out: &mut Vec<u8>,
-    ) -> Progress {
+    ) -> DumpProgress {
         let CurrentMetric { samples, selection } = current;
         match samples.metric.values {
-            Values::Process(field) => {
+            MetricValues::Process(field) => {
                 self.process(source, samples, field, out);
-                Progress::Done
+                DumpProgress::Done
             }
-            Values::ProcessText(field, label) => {
+            MetricValues::ProcessText(field, label) => {
                 self.process_text(source, samples, field, label, out);
-                Progress::Done
+                DumpProgress::Done
             }
-            Values::TableSize | Values::TableUsed | Values::TableEvicted | Values::TableRefused => {
-                let Some(table) = source.table(self.cursor.object) else { return Progress::Done };
+            MetricValues::TableSize
+            | MetricValues::TableUsed
+            | MetricValues::TableEvicted
+            | MetricValues::TableRefused => {
+                let Some(table) = source.table(self.cursor.object) else { return DumpProgress::Done };
                 self.cursor.object += 1;
                 *left -= 1;
                 write_table(samples.next(out), samples.metric, table);
-                Progress::More
+                DumpProgress::More
             }
-            Values::NameServer(counter) => {
-                let Some(server) = source.name_server(self.cursor.object) else { return Progress::Done };
+            MetricValues::NameServer(counter) => {
+                let Some(server) = source.name_server(self.cursor.object) else { return DumpProgress::Done };
                 self.cursor.object += 1;
                 *left -= 1;
                 write_name_server(samples.next(out), counter, server);
-                Progress::More
+                DumpProgress::More
             }
             _ => visit_rows(source, &mut self.cursor, selection, &mut self.row, left, |row| {
                 samples.row(row, out);
@@ -204,7 +207,7 @@ impl MetricsDump {
         enough: usize,
         left: &mut usize,
         out: &mut Vec<u8>,
-    ) -> Progress {
+    ) -> DumpProgress {
         let Self { cursor, row, share, title, .. } = self;
         let begun = batch.metrics().len();
         let progress = batch.advance(&mut Means { source, cursor, row, share, title, left }, enough, out);
@@ -246,7 +249,7 @@ impl MetricsDump {
             return;
         }
         let line = samples.next(out).label(label, info.text(field));
-        describe(line, descriptions, Some(info.text(InfoField::Description))).number(Value::U32(1));
+        describe(line, descriptions, Some(info.text(InfoField::Description))).number(FieldValue::U32(1));
     }
 
     /// The fields of the process, which stay the same for the whole scrape.
@@ -258,19 +261,20 @@ impl MetricsDump {
         })
     }
 
-    fn selection(&self, scope: Scope, metric: &Metric) -> Selection {
+    fn selection(&self, scope: MetricScope, metric: &Metric) -> RowSelection {
         let kind = match scope {
-            Scope::Frontend => Kind::Frontend,
-            Scope::Listener => Kind::Listener,
-            Scope::Server => Kind::Server,
-            _ => Kind::Backend,
+            MetricScope::Frontend => StatsObject::Frontend,
+            MetricScope::Listener => StatsObject::Listener,
+            MetricScope::Server => StatsObject::Server,
+            _ => StatsObject::Backend,
         };
         // A backend's servers come before it.
-        let counts_servers = matches!(metric.values, Values::ServersByStatus | Values::ServersByCheckStatus);
-        let kinds = kind.mask() | if counts_servers { Kind::Server.mask() } else { 0 };
+        let counts_servers =
+            matches!(metric.values, MetricValues::ServersByStatus | MetricValues::ServersByCheckStatus);
+        let kinds = kind.mask() | if counts_servers { StatsObject::Server.mask() } else { 0 };
         let no_maintenance = self.request.no_maintenance && !counts_servers;
-        let latencies = matches!(metric.values, Values::Latency(_));
-        Selection { kinds, no_maintenance, latencies, ..Selection::default() }
+        let latencies = matches!(metric.values, MetricValues::Latency(_));
+        RowSelection { kinds, no_maintenance, latencies, ..RowSelection::default() }
     }
 }
 
@@ -279,17 +283,19 @@ fn fields_of(metrics: impl IntoIterator<Item = &'static Metric>, no_maintenance:
     let mut fields = FieldSet::default();
     for metric in metrics {
         fields = match metric.values {
-            Values::Number(field) | Values::Seconds(field) => fields.with(field),
-            Values::Status | Values::ServersByStatus => fields.with(Field::Status),
-            Values::CheckStatus | Values::ServersByCheckStatus => fields.with(Field::CheckStatus),
+            MetricValues::Number(field) | MetricValues::Seconds(field) => fields.with(field),
+            MetricValues::Status | MetricValues::ServersByStatus => fields.with(StatsField::Status),
+            MetricValues::CheckStatus | MetricValues::ServersByCheckStatus => {
+                fields.with(StatsField::CheckStatus)
+            }
             _ => fields,
         };
         fields = match metric.presence {
-            Presence::Always => fields,
-            Presence::Checked => fields.with(Field::CheckStatus),
-            Presence::Http => fields.with(Field::Mode),
+            MetricPresence::Always => fields,
+            MetricPresence::Checked => fields.with(StatsField::CheckStatus),
+            MetricPresence::Http => fields.with(StatsField::Mode),
         };
     }
     // The health of servers in maintenance comes with their status.
-    if no_maintenance { fields.with(Field::Status) } else { fields }
+    if no_maintenance { fields.with(StatsField::Status) } else { fields }
 }

@@ -6,47 +6,47 @@ use weir_events::HistogramReading;
 
 use super::metrics::Metric;
 use super::protobuf;
-use super::request::{Form, Scope};
+use super::request::{AnswerForm, MetricScope};
 use crate::render::{write_float, write_number};
-use crate::row::Value;
+use crate::row::FieldValue;
 
 /// A sample in progress. Its value ends it.
-pub(super) struct Line<'o> {
+pub(super) struct SampleLine<'o> {
     out: &'o mut Vec<u8>,
-    form: Written,
+    form: SampleProgress,
 }
 
 /// How far the sample is.
-enum Written {
+enum SampleProgress {
     /// The name is written, and labels, if any.
     Text { labelled: bool },
     /// The family, and the labels of the sample.
-    Protobuf { family: protobuf::Family, labels: Vec<u8> },
+    Protobuf { family: protobuf::MetricFamily, labels: Vec<u8> },
 }
 
-impl<'o> Line<'o> {
+impl<'o> SampleLine<'o> {
     /// Begins the line of a metric with this complete name.
     #[inline]
     pub(super) fn named(name: &[u8], out: &'o mut Vec<u8>) -> Self {
         out.extend_from_slice(name);
-        Line { out, form: Written::Text { labelled: false } }
+        SampleLine { out, form: SampleProgress::Text { labelled: false } }
     }
 
     /// Begins the message of a metric.
-    pub(super) fn of_family(scope: Scope, metric: &'static Metric, out: &'o mut Vec<u8>) -> Self {
-        let family = protobuf::Family { scope, metric };
-        Line { out, form: Written::Protobuf { family, labels: Vec::new() } }
+    pub(super) fn of_family(scope: MetricScope, metric: &'static Metric, out: &'o mut Vec<u8>) -> Self {
+        let family = protobuf::MetricFamily { scope, metric };
+        SampleLine { out, form: SampleProgress::Protobuf { family, labels: Vec::new() } }
     }
 
     /// Adds labels that [`write_label`] encoded for the same form. The first of a sample come before all others.
     #[inline]
     pub(super) fn encoded(mut self, encoded: &[u8]) -> Self {
         match &mut self.form {
-            Written::Text { labelled } => {
+            SampleProgress::Text { labelled } => {
                 *labelled |= !encoded.is_empty();
                 self.out.extend_from_slice(encoded);
             }
-            Written::Protobuf { labels, .. } => labels.extend_from_slice(encoded),
+            SampleProgress::Protobuf { labels, .. } => labels.extend_from_slice(encoded),
         }
         self
     }
@@ -54,20 +54,20 @@ impl<'o> Line<'o> {
     /// Adds a label.
     pub(super) fn label(mut self, name: &str, value: &str) -> Self {
         match &mut self.form {
-            Written::Text { labelled } => {
-                write_label(Form::Text, !*labelled, name, value, self.out);
+            SampleProgress::Text { labelled } => {
+                write_label(AnswerForm::Text, !*labelled, name, value, self.out);
                 *labelled = true;
             }
-            Written::Protobuf { labels, .. } => protobuf::label(name, value, labels),
+            SampleProgress::Protobuf { labels, .. } => protobuf::label(name, value, labels),
         }
         self
     }
 
     /// Ends the sample with a number; an unknown one is `NaN`.
     #[inline]
-    pub(super) fn number(self, value: Value<'_>) {
-        if let Value::U64(digit @ 0..=9) = value
-            && let Written::Text { labelled: true } = self.form
+    pub(super) fn number(self, value: FieldValue<'_>) {
+        if let FieldValue::U64(digit @ 0..=9) = value
+            && let SampleProgress::Text { labelled: true } = self.form
         {
             // Most of a scrape.
             return self.out.extend_from_slice(&[b'}', b' ', b'0' + digit as u8, b'\n']);
@@ -75,8 +75,8 @@ impl<'o> Line<'o> {
         self.write(
             || value_of(value),
             |out| match value {
-                Value::Empty | Value::Text(_) => out.extend_from_slice(b"NaN"),
-                Value::Float(number) => write_float(number, out),
+                FieldValue::Empty | FieldValue::Text(_) => out.extend_from_slice(b"NaN"),
+                FieldValue::Float(number) => write_float(number, out),
                 whole => write_number(whole, out),
             },
         );
@@ -84,16 +84,16 @@ impl<'o> Line<'o> {
 
     /// Ends the sample with a time in seconds, given in milliseconds.
     #[inline]
-    pub(super) fn seconds(self, value: Value<'_>) {
+    pub(super) fn seconds(self, value: FieldValue<'_>) {
         let milliseconds = match value {
-            Value::U32(number) => u64::from(number),
-            Value::U64(number) => number,
+            FieldValue::U32(number) => u64::from(number),
+            FieldValue::U64(number) => number,
             other => return self.number(other),
         };
         self.write(
             || milliseconds as f64 / 1e3,
             |out| {
-                write_number(Value::U64(milliseconds / 1000), out);
+                write_number(FieldValue::U64(milliseconds / 1000), out);
                 let digit = |unit: u64| b'0' + (milliseconds / unit % 10) as u8;
                 out.extend_from_slice(&[b'.', digit(100), digit(10), digit(1), b'0', b'0', b'0']);
             },
@@ -114,7 +114,7 @@ impl<'o> Line<'o> {
     /// Ends the sample with a distribution of times in microseconds. Without effect for text, where that is several
     /// samples.
     pub(super) fn distribution(self, reading: &HistogramReading) {
-        if let Written::Protobuf { family, labels } = self.form {
+        if let SampleProgress::Protobuf { family, labels } = self.form {
             family.distribution(&labels, reading, self.out);
         }
     }
@@ -123,37 +123,37 @@ impl<'o> Line<'o> {
     #[inline]
     fn write(self, value: impl FnOnce() -> f64, write_text: impl FnOnce(&mut Vec<u8>)) {
         match self.form {
-            Written::Text { labelled } => {
+            SampleProgress::Text { labelled } => {
                 self.out.extend_from_slice(if labelled { b"} " } else { b" " });
                 write_text(self.out);
                 self.out.push(b'\n');
             }
-            Written::Protobuf { family, labels } => family.number(&labels, value(), self.out),
+            SampleProgress::Protobuf { family, labels } => family.number(&labels, value(), self.out),
         }
     }
 }
 
-fn value_of(value: Value<'_>) -> f64 {
+fn value_of(value: FieldValue<'_>) -> f64 {
     match value {
-        Value::Empty | Value::Text(_) => f64::NAN,
-        Value::U32(number) => number.into(),
-        Value::S32(number) => number.into(),
-        Value::U64(number) => number as f64,
-        Value::Float(number) => number,
+        FieldValue::Empty | FieldValue::Text(_) => f64::NAN,
+        FieldValue::U32(number) => number.into(),
+        FieldValue::S32(number) => number.into(),
+        FieldValue::U64(number) => number as f64,
+        FieldValue::Float(number) => number,
     }
 }
 
 /// Appends a label in the encoding of `form`.
-pub(super) fn write_label(form: Form, is_first: bool, name: &str, value: &str, out: &mut Vec<u8>) {
+pub(super) fn write_label(form: AnswerForm, is_first: bool, name: &str, value: &str, out: &mut Vec<u8>) {
     match form {
-        Form::Text => {
+        AnswerForm::Text => {
             out.push(if is_first { b'{' } else { b',' });
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b"=\"");
             write_escaped(value, out);
             out.push(b'"');
         }
-        Form::Protobuf => protobuf::label(name, value, out),
+        AnswerForm::Protobuf => protobuf::label(name, value, out),
     }
 }
 
@@ -165,7 +165,7 @@ pub(super) fn write_title(name: &[u8], help: &str, type_: &str, out: &mut Vec<u8
 }
 
 /// The complete name of a metric.
-pub(super) fn write_name(scope: Scope, name: &str, out: &mut Vec<u8>) {
+pub(super) fn write_name(scope: MetricScope, name: &str, out: &mut Vec<u8>) {
     for part in ["haproxy_", scope.prefix(), "_", name] {
         out.extend_from_slice(part.as_bytes());
     }
@@ -192,18 +192,18 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(write: impl FnOnce(Line<'_>), want: &str) {
+    fn check(write: impl FnOnce(SampleLine<'_>), want: &str) {
         let mut out = Vec::new();
-        write(Line::named(b"haproxy_server_x", &mut out));
+        write(SampleLine::named(b"haproxy_server_x", &mut out));
         assert_eq!(String::from_utf8(out).unwrap(), want);
     }
 
     #[test]
     fn values_follow_labels() {
-        check(|line| line.number(Value::U32(7)), "haproxy_server_x 7\n");
-        check(|line| line.label("a", "b").number(Value::S32(-1)), "haproxy_server_x{a=\"b\"} -1\n");
+        check(|line| line.number(FieldValue::U32(7)), "haproxy_server_x 7\n");
+        check(|line| line.label("a", "b").number(FieldValue::S32(-1)), "haproxy_server_x{a=\"b\"} -1\n");
         check(
-            |line| line.label("a", "b").encoded(b",c=\"d\"").number(Value::Empty),
+            |line| line.label("a", "b").encoded(b",c=\"d\"").number(FieldValue::Empty),
             "haproxy_server_x{a=\"b\",c=\"d\"} NaN\n",
         );
     }
@@ -211,15 +211,15 @@ mod tests {
     #[test]
     fn labels_are_escaped() {
         check(
-            |line| line.label("a", "q\"b\\n\nö").number(Value::U64(1)),
+            |line| line.label("a", "q\"b\\n\nö").number(FieldValue::U64(1)),
             "haproxy_server_x{a=\"q\\\"b\\\\n\\nö\"} 1\n",
         );
     }
 
     #[test]
     fn milliseconds_become_seconds() {
-        check(|line| line.seconds(Value::U32(0)), "haproxy_server_x 0.000000\n");
-        check(|line| line.seconds(Value::U64(12_045)), "haproxy_server_x 12.045000\n");
-        check(|line| line.seconds(Value::Empty), "haproxy_server_x NaN\n");
+        check(|line| line.seconds(FieldValue::U32(0)), "haproxy_server_x 0.000000\n");
+        check(|line| line.seconds(FieldValue::U64(12_045)), "haproxy_server_x 12.045000\n");
+        check(|line| line.seconds(FieldValue::Empty), "haproxy_server_x NaN\n");
     }
 }

@@ -4,8 +4,8 @@
 //! positions; as a
 //! metric it would be a false measurement.
 
-use super::request::Scope;
-use crate::fields::Field;
+use super::request::MetricScope;
+use crate::fields::StatsField;
 use crate::info::InfoField;
 use crate::name_server::{COUNTERS, NameServerCounter};
 
@@ -14,12 +14,12 @@ use crate::name_server::{COUNTERS, NameServerCounter};
 pub(super) struct Metric {
     /// Its name after `haproxy_<scope>_`. Consecutive metrics with the same name differ in their label.
     pub name: &'static str,
-    /// A sum of [`Scope::mask`].
+    /// A sum of [`MetricScope::mask`].
     pub scopes: u8,
     /// The source of its values.
-    pub values: Values,
+    pub values: MetricValues,
     /// Which objects have it.
-    pub presence: Presence,
+    pub presence: MetricPresence,
     /// A label of its own: name and value.
     pub label: (&'static str, &'static str),
     /// Its description, if that differs from the field's.
@@ -28,15 +28,15 @@ pub(super) struct Metric {
 
 /// The source of a metric's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Values {
+pub(super) enum MetricValues {
     /// A field of the process.
     Process(InfoField),
     /// A text of the process: it becomes a label of this name, and the value is 1.
     ProcessText(InfoField, &'static str),
     /// A field of an object.
-    Number(Field),
+    Number(StatsField),
     /// A time in milliseconds, written in seconds.
-    Seconds(Field),
+    Seconds(StatsField),
     /// `status`: one value for each state, 1 for the current one.
     Status,
     /// `check_status`: the same for the result of the last check.
@@ -61,7 +61,7 @@ pub(super) enum Values {
 
 /// Which objects have a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Presence {
+pub(super) enum MetricPresence {
     /// All; an unknown value is `NaN`.
     Always,
     /// Servers that are checked.
@@ -71,16 +71,16 @@ pub(super) enum Presence {
 }
 
 impl Metric {
-    const fn new(name: &'static str, scopes: u8, values: Values) -> Self {
-        Metric { name, scopes, values, presence: Presence::Always, label: ("", ""), help: "" }
+    const fn new(name: &'static str, scopes: u8, values: MetricValues) -> Self {
+        Metric { name, scopes, values, presence: MetricPresence::Always, label: ("", ""), help: "" }
     }
 
     const fn checked(self) -> Self {
-        Metric { presence: Presence::Checked, ..self }
+        Metric { presence: MetricPresence::Checked, ..self }
     }
 
     const fn http(self) -> Self {
-        Metric { presence: Presence::Http, ..self }
+        Metric { presence: MetricPresence::Http, ..self }
     }
 
     const fn help(self, help: &'static str) -> Self {
@@ -88,7 +88,7 @@ impl Metric {
     }
 
     /// The metrics of a scope, in the order in which they are written.
-    pub(super) fn of(scope: Scope) -> impl Iterator<Item = &'static Metric> {
+    pub(super) fn of(scope: MetricScope) -> impl Iterator<Item = &'static Metric> {
         [METRICS, EXTRA, HISTOGRAMS]
             .into_iter()
             .flatten()
@@ -97,48 +97,54 @@ impl Metric {
 
     /// Whether a [`MetricSample`](super::samples::MetricSample) holds its value for an object.
     pub(super) fn has_samples(&self) -> bool {
-        matches!(self.values, Values::Number(_) | Values::Seconds(_) | Values::Status | Values::CheckStatus)
+        matches!(
+            self.values,
+            MetricValues::Number(_)
+                | MetricValues::Seconds(_)
+                | MetricValues::Status
+                | MetricValues::CheckStatus
+        )
     }
 
     /// Its description.
     pub(super) fn description(&self) -> &'static str {
         match self.values {
             _ if !self.help.is_empty() => self.help,
-            Values::Process(field) | Values::ProcessText(field, _) => field.decl().description,
-            Values::Number(field) | Values::Seconds(field) => field.decl().description,
-            Values::Status | Values::CheckStatus => Field::Status.decl().description,
-            Values::ServersByStatus => Field::AggServerStatus.decl().description,
-            Values::ServersByCheckStatus => Field::AggCheckStatus.decl().description,
-            Values::TableSize
-            | Values::TableUsed
-            | Values::TableEvicted
-            | Values::TableRefused
-            | Values::NameServer(_)
-            | Values::Latency(_) => "",
+            MetricValues::Process(field) | MetricValues::ProcessText(field, _) => field.decl().description,
+            MetricValues::Number(field) | MetricValues::Seconds(field) => field.decl().description,
+            MetricValues::Status | MetricValues::CheckStatus => StatsField::Status.decl().description,
+            MetricValues::ServersByStatus => StatsField::AggServerStatus.decl().description,
+            MetricValues::ServersByCheckStatus => StatsField::AggCheckStatus.decl().description,
+            MetricValues::TableSize
+            | MetricValues::TableUsed
+            | MetricValues::TableEvicted
+            | MetricValues::TableRefused
+            | MetricValues::NameServer(_)
+            | MetricValues::Latency(_) => "",
         }
     }
 
     /// The name of its field in `show stat` or `show info`.
     pub(super) fn field(&self) -> Option<&'static str> {
         match self.values {
-            Values::Process(field) | Values::ProcessText(field, _) => Some(field.decl().name),
-            Values::Number(field) | Values::Seconds(field) => Some(field.decl().name),
-            Values::Status => Some(Field::Status.decl().name),
-            Values::CheckStatus => Some(Field::CheckStatus.decl().name),
-            Values::ServersByStatus => Some(Field::AggServerStatus.decl().name),
-            Values::ServersByCheckStatus => Some(Field::AggCheckStatus.decl().name),
-            Values::TableSize
-            | Values::TableUsed
-            | Values::TableEvicted
-            | Values::TableRefused
-            | Values::NameServer(_)
-            | Values::Latency(_) => None,
+            MetricValues::Process(field) | MetricValues::ProcessText(field, _) => Some(field.decl().name),
+            MetricValues::Number(field) | MetricValues::Seconds(field) => Some(field.decl().name),
+            MetricValues::Status => Some(StatsField::Status.decl().name),
+            MetricValues::CheckStatus => Some(StatsField::CheckStatus.decl().name),
+            MetricValues::ServersByStatus => Some(StatsField::AggServerStatus.decl().name),
+            MetricValues::ServersByCheckStatus => Some(StatsField::AggCheckStatus.decl().name),
+            MetricValues::TableSize
+            | MetricValues::TableUsed
+            | MetricValues::TableEvicted
+            | MetricValues::TableRefused
+            | MetricValues::NameServer(_)
+            | MetricValues::Latency(_) => None,
         }
     }
 
     /// The type: `counter` for fields that only grow, as their name says, and as in HAProxy for all counters of protocol engines.
     pub(super) fn type_word(&self) -> &'static str {
-        if matches!(self.values, Values::Latency(_)) {
+        if matches!(self.values, MetricValues::Latency(_)) {
             return "histogram";
         }
         let by_name = self.name.ends_with("_total") || self.name == "total_warnings";
@@ -169,51 +175,51 @@ pub(super) const CHECK_STATES: &[&str] = &[
     "L7OKC", "L7STS", "PROCERR", "PROCTOUT", "PROCOK",
 ];
 
-const G: u8 = Scope::Global.mask();
-const F: u8 = Scope::Frontend.mask();
-const L: u8 = Scope::Listener.mask();
-const B: u8 = Scope::Backend.mask();
-const S: u8 = Scope::Server.mask();
-const T: u8 = Scope::StickTable.mask();
-const R: u8 = Scope::Resolver.mask();
+const G: u8 = MetricScope::Global.mask();
+const F: u8 = MetricScope::Frontend.mask();
+const L: u8 = MetricScope::Listener.mask();
+const B: u8 = MetricScope::Backend.mask();
+const S: u8 = MetricScope::Server.mask();
+const T: u8 = MetricScope::StickTable.mask();
+const R: u8 = MetricScope::Resolver.mask();
 
 const fn process(name: &'static str, field: InfoField) -> Metric {
-    Metric::new(name, G, Values::Process(field))
+    Metric::new(name, G, MetricValues::Process(field))
 }
 
 const fn text(name: &'static str, field: InfoField, label: &'static str) -> Metric {
-    Metric::new(name, G, Values::ProcessText(field, label))
+    Metric::new(name, G, MetricValues::ProcessText(field, label))
 }
 
-const fn number(name: &'static str, scopes: u8, field: Field) -> Metric {
-    Metric::new(name, scopes, Values::Number(field))
+const fn number(name: &'static str, scopes: u8, field: StatsField) -> Metric {
+    Metric::new(name, scopes, MetricValues::Number(field))
 }
 
-const fn seconds(name: &'static str, scopes: u8, field: Field, help: &'static str) -> Metric {
-    Metric::new(name, scopes, Values::Seconds(field)).help(help)
+const fn seconds(name: &'static str, scopes: u8, field: StatsField, help: &'static str) -> Metric {
+    Metric::new(name, scopes, MetricValues::Seconds(field)).help(help)
 }
 
-const fn responses(class: &'static str, field: Field) -> Metric {
+const fn responses(class: &'static str, field: StatsField) -> Metric {
     let metric = number("http_responses_total", F | B | S, field).http();
     Metric { label: ("code", class), ..metric }
         .help("HTTP responses by class of status since the worker process started")
 }
 
-const fn http1(name: &'static str, scopes: u8, field: Field) -> Metric {
+const fn http1(name: &'static str, scopes: u8, field: StatsField) -> Metric {
     Metric { label: (MODULE, "h1"), ..number(name, scopes, field) }
 }
 
-const fn http2(name: &'static str, field: Field) -> Metric {
+const fn http2(name: &'static str, field: StatsField) -> Metric {
     Metric { label: (MODULE, "h2"), ..number(name, F | B, field) }
 }
 
-const fn tls(name: &'static str, field: Field) -> Metric {
+const fn tls(name: &'static str, field: StatsField) -> Metric {
     Metric { label: (MODULE, "ssl"), ..number(name, F | L | B | S, field) }
 }
 
 const fn name_server(position: usize) -> Metric {
     let NameServerCounter { name, help, .. } = COUNTERS[position];
-    Metric::new(name, R, Values::NameServer(position)).help(help)
+    Metric::new(name, R, MetricValues::NameServer(position)).help(help)
 }
 
 const STATUS: &str = "1 for the state that the object is in, 0 for the others";
@@ -268,109 +274,119 @@ const METRICS: &[Metric] = &[
     process("pool_used_bytes", InfoField::PoolUsedBytes),
     process("start_time_seconds", InfoField::StartTimeSec),
     process("total_warnings", InfoField::TotalWarnings),
-    number("current_queue", B | S, Field::Qcur),
-    number("max_queue", B | S, Field::Qmax),
-    number("current_sessions", F | L | B | S, Field::Scur),
-    number("max_sessions", F | L | B | S, Field::Smax),
-    number("limit_sessions", F | L | B | S, Field::Slim),
-    number("sessions_total", F | L | B | S, Field::Stot),
-    number("bytes_in_total", F | L | B | S, Field::Bin),
-    number("bytes_out_total", F | L | B | S, Field::Bout),
-    number("requests_denied_total", F | L | B, Field::Dreq),
-    number("responses_denied_total", F | L | B | S, Field::Dresp),
-    number("request_errors_total", F | L, Field::Ereq),
-    number("connection_errors_total", B | S, Field::Econ),
-    number("response_errors_total", B | S, Field::Eresp),
-    number("retry_warnings_total", B | S, Field::Wretr),
-    number("redispatch_warnings_total", B | S, Field::Wredis),
-    Metric::new("status", F | L | B | S, Values::Status).help(STATUS),
-    number("weight", B | S, Field::Weight),
-    number("active_servers", B, Field::Act),
-    number("active", S, Field::Act).help("Whether the server is an active one"),
-    number("backup_servers", B, Field::Bck),
-    number("backup", S, Field::Bck).help("Whether the server is a backup"),
-    number("check_failures_total", S, Field::Chkfail),
-    number("check_up_down_total", B | S, Field::Chkdown),
-    number("check_last_change_seconds", B | S, Field::Lastchg),
-    number("downtime_seconds_total", B | S, Field::Downtime),
-    number("queue_limit", S, Field::Qlimit),
-    number("current_throttle", S, Field::Throttle),
-    number("loadbalanced_total", B | S, Field::Lbtot),
-    number("current_session_rate", F | B | S, Field::Rate),
-    number("limit_session_rate", F, Field::RateLim),
-    number("max_session_rate", F | B | S, Field::RateMax),
-    Metric::new("check_status", S, Values::CheckStatus)
+    number("current_queue", B | S, StatsField::Qcur),
+    number("max_queue", B | S, StatsField::Qmax),
+    number("current_sessions", F | L | B | S, StatsField::Scur),
+    number("max_sessions", F | L | B | S, StatsField::Smax),
+    number("limit_sessions", F | L | B | S, StatsField::Slim),
+    number("sessions_total", F | L | B | S, StatsField::Stot),
+    number("bytes_in_total", F | L | B | S, StatsField::Bin),
+    number("bytes_out_total", F | L | B | S, StatsField::Bout),
+    number("requests_denied_total", F | L | B, StatsField::Dreq),
+    number("responses_denied_total", F | L | B | S, StatsField::Dresp),
+    number("request_errors_total", F | L, StatsField::Ereq),
+    number("connection_errors_total", B | S, StatsField::Econ),
+    number("response_errors_total", B | S, StatsField::Eresp),
+    number("retry_warnings_total", B | S, StatsField::Wretr),
+    number("redispatch_warnings_total", B | S, StatsField::Wredis),
+    Metric::new("status", F | L | B | S, MetricValues::Status).help(STATUS),
+    number("weight", B | S, StatsField::Weight),
+    number("active_servers", B, StatsField::Act),
+    number("active", S, StatsField::Act).help("Whether the server is an active one"),
+    number("backup_servers", B, StatsField::Bck),
+    number("backup", S, StatsField::Bck).help("Whether the server is a backup"),
+    number("check_failures_total", S, StatsField::Chkfail),
+    number("check_up_down_total", B | S, StatsField::Chkdown),
+    number("check_last_change_seconds", B | S, StatsField::Lastchg),
+    number("downtime_seconds_total", B | S, StatsField::Downtime),
+    number("queue_limit", S, StatsField::Qlimit),
+    number("current_throttle", S, StatsField::Throttle),
+    number("loadbalanced_total", B | S, StatsField::Lbtot),
+    number("current_session_rate", F | B | S, StatsField::Rate),
+    number("limit_session_rate", F, StatsField::RateLim),
+    number("max_session_rate", F | B | S, StatsField::RateMax),
+    Metric::new("check_status", S, MetricValues::CheckStatus)
         .help("1 for the result of the last health check, 0 for the others")
         .checked(),
-    number("check_code", S, Field::CheckCode).checked(),
-    seconds("check_duration_seconds", S, Field::CheckDuration, "How long the last health check took")
+    number("check_code", S, StatsField::CheckCode).checked(),
+    seconds("check_duration_seconds", S, StatsField::CheckDuration, "How long the last health check took")
         .checked(),
-    responses("1xx", Field::Hrsp1xx),
-    responses("2xx", Field::Hrsp2xx),
-    responses("3xx", Field::Hrsp3xx),
-    responses("4xx", Field::Hrsp4xx),
-    responses("5xx", Field::Hrsp5xx),
-    responses("other", Field::HrspOther),
-    number("http_requests_rate_max", F, Field::ReqRateMax).http(),
-    number("http_requests_total", F | B | S, Field::ReqTot).http(),
-    number("client_aborts_total", B | S, Field::CliAbrt),
-    number("server_aborts_total", B | S, Field::SrvAbrt),
-    number("http_comp_bytes_in_total", F | B, Field::CompIn).http(),
-    number("http_comp_bytes_out_total", F | B, Field::CompOut).http(),
-    number("http_comp_bytes_bypassed_total", F | B, Field::CompByp).http(),
-    number("http_comp_responses_total", F | B, Field::CompRsp).http(),
-    number("last_session_seconds", B | S, Field::Lastsess),
+    responses("1xx", StatsField::Hrsp1xx),
+    responses("2xx", StatsField::Hrsp2xx),
+    responses("3xx", StatsField::Hrsp3xx),
+    responses("4xx", StatsField::Hrsp4xx),
+    responses("5xx", StatsField::Hrsp5xx),
+    responses("other", StatsField::HrspOther),
+    number("http_requests_rate_max", F, StatsField::ReqRateMax).http(),
+    number("http_requests_total", F | B | S, StatsField::ReqTot).http(),
+    number("client_aborts_total", B | S, StatsField::CliAbrt),
+    number("server_aborts_total", B | S, StatsField::SrvAbrt),
+    number("http_comp_bytes_in_total", F | B, StatsField::CompIn).http(),
+    number("http_comp_bytes_out_total", F | B, StatsField::CompOut).http(),
+    number("http_comp_bytes_bypassed_total", F | B, StatsField::CompByp).http(),
+    number("http_comp_responses_total", F | B, StatsField::CompRsp).http(),
+    number("last_session_seconds", B | S, StatsField::Lastsess),
     seconds(
         "queue_time_average_seconds",
         B | S,
-        Field::Qtime,
+        StatsField::Qtime,
         "Time in the queue, on average of the last 1024",
     ),
     seconds(
         "connect_time_average_seconds",
         B | S,
-        Field::Ctime,
+        StatsField::Ctime,
         "Time to connect, on average of the last 1024",
     ),
     seconds(
         "response_time_average_seconds",
         B | S,
-        Field::Rtime,
+        StatsField::Rtime,
         "Time to the server's response, on average of the last 1024",
     ),
-    seconds("total_time_average_seconds", B | S, Field::Ttime, "Time in all, on average of the last 1024"),
-    number("connections_rate_max", F, Field::ConnRateMax),
-    number("connections_total", F, Field::ConnTot),
-    number("intercepted_requests_total", F, Field::Intercepted).http(),
-    number("denied_connections_total", F | L, Field::Dcon),
-    number("denied_sessions_total", F | L, Field::Dses),
-    number("failed_header_rewriting_total", F | L | B | S, Field::Wrew),
-    number("connection_attempts_total", B | S, Field::Connect),
-    number("connection_reuses_total", B | S, Field::Reuse),
-    number("http_cache_lookups_total", F | B, Field::CacheLookups).http(),
-    number("http_cache_hits_total", F | B, Field::CacheHits).http(),
-    number("idle_connections_current", S, Field::SrvIcur),
-    number("idle_connections_limit", S, Field::SrcIlim),
-    seconds("max_queue_time_seconds", B | S, Field::QtimeMax, "Longest time in the queue"),
-    seconds("max_connect_time_seconds", B | S, Field::CtimeMax, "Longest time to connect"),
-    seconds("max_response_time_seconds", B | S, Field::RtimeMax, "Longest time to the server's response"),
-    seconds("max_total_time_seconds", B | S, Field::TtimeMax, "Longest time in all"),
-    number("internal_errors_total", F | L | B | S, Field::Eint),
-    number("unsafe_idle_connections_current", S, Field::IdleConnCur),
-    number("safe_idle_connections_current", S, Field::SafeConnCur),
-    number("used_connections_current", S, Field::UsedConnCur),
-    number("need_connections_current", S, Field::NeedConnEst),
-    number("uweight", B | S, Field::Uweight),
-    Metric::new("agg_server_status", B, Values::ServersByStatus),
+    seconds(
+        "total_time_average_seconds",
+        B | S,
+        StatsField::Ttime,
+        "Time in all, on average of the last 1024",
+    ),
+    number("connections_rate_max", F, StatsField::ConnRateMax),
+    number("connections_total", F, StatsField::ConnTot),
+    number("intercepted_requests_total", F, StatsField::Intercepted).http(),
+    number("denied_connections_total", F | L, StatsField::Dcon),
+    number("denied_sessions_total", F | L, StatsField::Dses),
+    number("failed_header_rewriting_total", F | L | B | S, StatsField::Wrew),
+    number("connection_attempts_total", B | S, StatsField::Connect),
+    number("connection_reuses_total", B | S, StatsField::Reuse),
+    number("http_cache_lookups_total", F | B, StatsField::CacheLookups).http(),
+    number("http_cache_hits_total", F | B, StatsField::CacheHits).http(),
+    number("idle_connections_current", S, StatsField::SrvIcur),
+    number("idle_connections_limit", S, StatsField::SrcIlim),
+    seconds("max_queue_time_seconds", B | S, StatsField::QtimeMax, "Longest time in the queue"),
+    seconds("max_connect_time_seconds", B | S, StatsField::CtimeMax, "Longest time to connect"),
+    seconds(
+        "max_response_time_seconds",
+        B | S,
+        StatsField::RtimeMax,
+        "Longest time to the server's response",
+    ),
+    seconds("max_total_time_seconds", B | S, StatsField::TtimeMax, "Longest time in all"),
+    number("internal_errors_total", F | L | B | S, StatsField::Eint),
+    number("unsafe_idle_connections_current", S, StatsField::IdleConnCur),
+    number("safe_idle_connections_current", S, StatsField::SafeConnCur),
+    number("used_connections_current", S, StatsField::UsedConnCur),
+    number("need_connections_current", S, StatsField::NeedConnEst),
+    number("uweight", B | S, StatsField::Uweight),
+    Metric::new("agg_server_status", B, MetricValues::ServersByStatus),
     // The older name of the previous metric, which dashboards still use.
-    Metric::new("agg_server_check_status", B, Values::ServersByStatus),
-    Metric::new("agg_check_status", B, Values::ServersByCheckStatus),
-    Metric::new("size", T, Values::TableSize).help("How many entries the stick-table may have"),
-    Metric::new("used", T, Values::TableUsed).help("How many entries the stick-table has"),
+    Metric::new("agg_server_check_status", B, MetricValues::ServersByStatus),
+    Metric::new("agg_check_status", B, MetricValues::ServersByCheckStatus),
+    Metric::new("size", T, MetricValues::TableSize).help("How many entries the stick-table may have"),
+    Metric::new("used", T, MetricValues::TableUsed).help("How many entries the stick-table has"),
     // Of ours.
-    Metric::new("evicted_total", T, Values::TableEvicted)
+    Metric::new("evicted_total", T, MetricValues::TableEvicted)
         .help("Entries of the stick-table replaced by others"),
-    Metric::new("refused_total", T, Values::TableRefused)
+    Metric::new("refused_total", T, MetricValues::TableRefused)
         .help("Entries that the stick-table refused for lack of room"),
     name_server(0),
     name_server(1),
@@ -391,42 +407,42 @@ const METRICS: &[Metric] = &[
 
 /// Counters of protocol engines.
 const EXTRA: &[Metric] = &[
-    tls("ssl_sess", Field::SslSess),
-    tls("ssl_reused_sess", Field::SslReusedSess),
-    tls("ssl_failed_handshake", Field::SslFailedHandshake),
-    tls("ssl_ocsp_staple", Field::SslOcspStaple),
-    tls("ssl_failed_ocsp_staple", Field::SslFailedOcspStaple),
-    http2("h2_headers_rcvd", Field::H2HeadersRcvd),
-    http2("h2_data_rcvd", Field::H2DataRcvd),
-    http2("h2_settings_rcvd", Field::H2SettingsRcvd),
-    http2("h2_rst_stream_rcvd", Field::H2RstStreamRcvd),
-    http2("h2_goaway_rcvd", Field::H2GoawayRcvd),
-    http2("h2_detected_conn_protocol_errors", Field::H2DetectedConnProtocolErrors),
-    http2("h2_detected_strm_protocol_errors", Field::H2DetectedStrmProtocolErrors),
-    http2("h2_rst_stream_resp", Field::H2RstStreamResp),
-    http2("h2_goaway_resp", Field::H2GoawayResp),
-    http2("h2_open_connections", Field::H2OpenConnections),
-    http2("h2_backend_open_streams", Field::H2BackendOpenStreams),
-    http2("h2_total_connections", Field::H2TotalConnections),
-    http2("h2_backend_total_streams", Field::H2BackendTotalStreams),
-    http1("h1_open_connections", F | B, Field::H1OpenConnections),
-    http1("h1_open_streams", B, Field::H1OpenStreams),
-    http1("h1_total_connections", F | B, Field::H1TotalConnections),
-    http1("h1_total_streams", F | B, Field::H1TotalStreams),
-    http1("h1_bytes_in", F | B, Field::H1BytesIn),
-    http1("h1_bytes_out", F | B, Field::H1BytesOut),
-    http1("h1_spliced_bytes_in", F | B, Field::H1SplicedBytesIn),
-    http1("h1_spliced_bytes_out", F | B, Field::H1SplicedBytesOut),
+    tls("ssl_sess", StatsField::SslSess),
+    tls("ssl_reused_sess", StatsField::SslReusedSess),
+    tls("ssl_failed_handshake", StatsField::SslFailedHandshake),
+    tls("ssl_ocsp_staple", StatsField::SslOcspStaple),
+    tls("ssl_failed_ocsp_staple", StatsField::SslFailedOcspStaple),
+    http2("h2_headers_rcvd", StatsField::H2HeadersRcvd),
+    http2("h2_data_rcvd", StatsField::H2DataRcvd),
+    http2("h2_settings_rcvd", StatsField::H2SettingsRcvd),
+    http2("h2_rst_stream_rcvd", StatsField::H2RstStreamRcvd),
+    http2("h2_goaway_rcvd", StatsField::H2GoawayRcvd),
+    http2("h2_detected_conn_protocol_errors", StatsField::H2DetectedConnProtocolErrors),
+    http2("h2_detected_strm_protocol_errors", StatsField::H2DetectedStrmProtocolErrors),
+    http2("h2_rst_stream_resp", StatsField::H2RstStreamResp),
+    http2("h2_goaway_resp", StatsField::H2GoawayResp),
+    http2("h2_open_connections", StatsField::H2OpenConnections),
+    http2("h2_backend_open_streams", StatsField::H2BackendOpenStreams),
+    http2("h2_total_connections", StatsField::H2TotalConnections),
+    http2("h2_backend_total_streams", StatsField::H2BackendTotalStreams),
+    http1("h1_open_connections", F | B, StatsField::H1OpenConnections),
+    http1("h1_open_streams", B, StatsField::H1OpenStreams),
+    http1("h1_total_connections", F | B, StatsField::H1TotalConnections),
+    http1("h1_total_streams", F | B, StatsField::H1TotalStreams),
+    http1("h1_bytes_in", F | B, StatsField::H1BytesIn),
+    http1("h1_bytes_out", F | B, StatsField::H1BytesOut),
+    http1("h1_spliced_bytes_in", F | B, StatsField::H1SplicedBytesIn),
+    http1("h1_spliced_bytes_out", F | B, StatsField::H1SplicedBytesOut),
 ];
 
 /// Distributions of durations of ended streams: HAProxy has averages only.
 const HISTOGRAMS: &[Metric] = &[
-    Metric::new("queue_duration_seconds", F | B | S, Values::Latency(0)).help("Time spent in queues"),
-    Metric::new("connect_duration_seconds", F | B | S, Values::Latency(1))
+    Metric::new("queue_duration_seconds", F | B | S, MetricValues::Latency(0)).help("Time spent in queues"),
+    Metric::new("connect_duration_seconds", F | B | S, MetricValues::Latency(1))
         .help("Time spent connecting to a server"),
-    Metric::new("response_duration_seconds", F | B | S, Values::Latency(2))
+    Metric::new("response_duration_seconds", F | B | S, MetricValues::Latency(2))
         .help("Time from the connection to the head of the response"),
-    Metric::new("total_duration_seconds", F | B | S, Values::Latency(3))
+    Metric::new("total_duration_seconds", F | B | S, MetricValues::Latency(3))
         .help("Time from the first byte of the request, or from the connection in TCP mode, to the end"),
 ];
 
@@ -438,19 +454,24 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::fields::Kind;
+    use crate::fields::StatsObject;
 
-    fn kinds(scopes: u8) -> impl Iterator<Item = Kind> {
-        [(F, Kind::Frontend), (B, Kind::Backend), (S, Kind::Server), (L, Kind::Listener)]
-            .into_iter()
-            .filter(move |row| scopes & row.0 != 0)
-            .map(|row| row.1)
+    fn kinds(scopes: u8) -> impl Iterator<Item = StatsObject> {
+        [
+            (F, StatsObject::Frontend),
+            (B, StatsObject::Backend),
+            (S, StatsObject::Server),
+            (L, StatsObject::Listener),
+        ]
+        .into_iter()
+        .filter(move |row| scopes & row.0 != 0)
+        .map(|row| row.1)
     }
 
     #[test]
     fn objects_have_the_fields_of_their_metrics() {
         for metric in METRICS.iter().chain(EXTRA).chain(HISTOGRAMS) {
-            if let Values::Number(field) | Values::Seconds(field) = metric.values {
+            if let MetricValues::Number(field) | MetricValues::Seconds(field) = metric.values {
                 assert!(kinds(metric.scopes).count() > 0, "{}", metric.name);
                 for kind in kinds(metric.scopes) {
                     assert!(field.applies_to(kind), "{} of {kind:?}", metric.name);
@@ -462,7 +483,7 @@ mod tests {
 
     #[test]
     fn names_and_labels_are_unique_and_equal_names_are_adjacent() {
-        for scope in Scope::ALL {
+        for scope in MetricScope::ALL {
             let (mut rows, mut names, mut last) = (HashSet::new(), HashSet::new(), "");
             for metric in Metric::of(scope) {
                 assert!(rows.insert((metric.name, metric.label)), "{}", metric.name);

@@ -7,15 +7,15 @@ use weir_events::HistogramReading;
 
 use super::line::write_name;
 use super::metrics::Metric;
-use super::request::Scope;
+use super::request::MetricScope;
 
 /// The metric of a sample.
-pub(super) struct Family {
-    pub scope: Scope,
+pub(super) struct MetricFamily {
+    pub scope: MetricScope,
     pub metric: &'static Metric,
 }
 
-impl Family {
+impl MetricFamily {
     /// Writes a sample with its labels and a number.
     pub(super) fn number(&self, labels: &[u8], value: f64, out: &mut Vec<u8>) {
         let (field, kind) = match self.metric.type_word() {

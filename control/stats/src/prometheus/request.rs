@@ -4,7 +4,7 @@ use weir_http::percent;
 
 /// The object of a metric: a part of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum MetricScope {
     Global,
     Frontend,
     /// Listeners, with `option socket-stats`.
@@ -15,16 +15,16 @@ pub enum Scope {
     Resolver,
 }
 
-impl Scope {
+impl MetricScope {
     /// All of them, in the order of the output.
-    pub const ALL: [Scope; 7] = [
-        Scope::Global,
-        Scope::Frontend,
-        Scope::Listener,
-        Scope::Backend,
-        Scope::Server,
-        Scope::StickTable,
-        Scope::Resolver,
+    pub const ALL: [MetricScope; 7] = [
+        MetricScope::Global,
+        MetricScope::Frontend,
+        MetricScope::Listener,
+        MetricScope::Backend,
+        MetricScope::Server,
+        MetricScope::StickTable,
+        MetricScope::Resolver,
     ];
 
     /// Its word in `scope=`.
@@ -34,7 +34,7 @@ impl Scope {
 
     /// The prefix of its metrics' names, after `haproxy_`.
     pub(super) fn prefix(self) -> &'static str {
-        if self == Scope::Global { "process" } else { self.word() }
+        if self == MetricScope::Global { "process" } else { self.word() }
     }
 
     pub(super) const fn mask(self) -> u8 {
@@ -44,7 +44,7 @@ impl Scope {
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
+pub enum AnswerForm {
     /// Text, version 0.0.4.
     #[default]
     Text,
@@ -52,12 +52,12 @@ pub enum Form {
     Protobuf,
 }
 
-impl Form {
+impl AnswerForm {
     /// The `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
-            Form::Text => "text/plain; version=0.0.4",
-            Form::Protobuf => {
+            AnswerForm::Text => "text/plain; version=0.0.4",
+            AnswerForm::Protobuf => {
                 "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
             }
         }
@@ -65,8 +65,8 @@ impl Form {
 
     /// The form that an `Accept` field prefers (RFC 9110, 12.5.1): messages only if it names them, and text no more
     /// than them.
-    fn preferred(accept: &[u8]) -> Form {
-        let Ok(accept) = std::str::from_utf8(accept) else { return Form::Text };
+    fn preferred(accept: &[u8]) -> AnswerForm {
+        let Ok(accept) = std::str::from_utf8(accept) else { return AnswerForm::Text };
         let (mut messages, mut text) = (0.0, 0.0);
         for range in accept.split(',').take(MOST_RANGES) {
             let mut parts = range.split(';').map(str::trim);
@@ -89,7 +89,7 @@ impl Form {
                 _ => {}
             }
         }
-        if messages > 0.0 && messages >= text { Form::Protobuf } else { Form::Text }
+        if messages > 0.0 && messages >= text { AnswerForm::Protobuf } else { AnswerForm::Text }
     }
 }
 
@@ -114,10 +114,10 @@ pub struct MetricsRequest {
     /// `histograms`: the distributions of durations, too. HAProxy lacks them, and they are most of a scrape.
     pub histograms: bool,
     /// How the answer is written.
-    pub form: Form,
+    pub form: AnswerForm,
 }
 
-const EVERY_SCOPE: u8 = (1 << Scope::ALL.len()) - 1;
+const EVERY_SCOPE: u8 = (1 << MetricScope::ALL.len()) - 1;
 
 /// The limit of names: more than the number of metrics.
 const MOST_NAMES: usize = 1024;
@@ -144,7 +144,7 @@ impl MetricsRequest {
     /// The same for a client with this `Accept` field. Without `histograms` the form is always text.
     #[must_use]
     pub fn accepting(mut self, accept: &[u8]) -> Self {
-        self.form = if self.histograms { Form::preferred(accept) } else { Form::Text };
+        self.form = if self.histograms { AnswerForm::preferred(accept) } else { AnswerForm::Text };
         self
     }
 
@@ -155,7 +155,7 @@ impl MetricsRequest {
                 self.scopes = Some(match value? {
                     "" => 0,
                     "*" => EVERY_SCOPE,
-                    word => so_far | Scope::ALL.into_iter().find(|scope| scope.word() == word)?.mask(),
+                    word => so_far | MetricScope::ALL.into_iter().find(|scope| scope.word() == word)?.mask(),
                 });
             }
             "metrics" => {
@@ -183,7 +183,7 @@ impl MetricsRequest {
     }
 
     /// Whether metrics of this scope are included.
-    pub fn wants_scope(&self, scope: Scope) -> bool {
+    pub fn wants_scope(&self, scope: MetricScope) -> bool {
         self.scopes.unwrap_or(EVERY_SCOPE) & scope.mask() != 0
     }
 
@@ -206,12 +206,18 @@ mod tests {
 
     fn scopes(query: &str) -> Option<Vec<&'static str>> {
         let request = MetricsRequest::parse(query.as_bytes())?;
-        Some(Scope::ALL.into_iter().filter(|scope| request.wants_scope(*scope)).map(Scope::word).collect())
+        Some(
+            MetricScope::ALL
+                .into_iter()
+                .filter(|scope| request.wants_scope(*scope))
+                .map(MetricScope::word)
+                .collect(),
+        )
     }
 
     #[test]
     fn scopes_add_up_and_an_empty_one_resets_them() {
-        let all: Vec<_> = Scope::ALL.into_iter().map(Scope::word).collect();
+        let all: Vec<_> = MetricScope::ALL.into_iter().map(MetricScope::word).collect();
         assert_eq!(scopes(""), Some(all.clone()));
         assert_eq!(scopes("scope=*"), Some(all.clone()));
         assert_eq!(scopes("scope=server"), Some(vec!["server"]));
@@ -232,9 +238,9 @@ mod tests {
         let prometheus = format!(
             "{messages},application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
         );
-        assert_eq!(form("histograms", &prometheus), Form::Protobuf);
-        assert_eq!(form("histograms", &format!("text/plain;q=0.5, {messages};q=0.6")), Form::Protobuf);
-        assert_eq!(form("", &prometheus), Form::Text);
+        assert_eq!(form("histograms", &prometheus), AnswerForm::Protobuf);
+        assert_eq!(form("histograms", &format!("text/plain;q=0.5, {messages};q=0.6")), AnswerForm::Protobuf);
+        assert_eq!(form("", &prometheus), AnswerForm::Text);
         for accept in [
             "",
             "*/*",
@@ -243,10 +249,13 @@ mod tests {
             &messages.replace("delimited", "text"),
             "\u{e9}",
         ] {
-            assert_eq!(form("histograms", accept), Form::Text, "{accept}");
+            assert_eq!(form("histograms", accept), AnswerForm::Text, "{accept}");
         }
         for quality in ["0", "0.4", "x"] {
-            assert_eq!(form("histograms", &format!("{messages};q={quality},text/plain;q=0.5")), Form::Text);
+            assert_eq!(
+                form("histograms", &format!("{messages};q={quality},text/plain;q=0.5")),
+                AnswerForm::Text
+            );
         }
     }
 

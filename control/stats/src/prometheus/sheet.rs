@@ -1,7 +1,7 @@
 //! A table of samples: filled object by object, written metric by metric.
 
 use super::samples::{MetricSample, Samples};
-use crate::row::{Row, Value};
+use crate::row::{FieldValue, StatsRow};
 
 /// The samples of a few objects: their labels, and a column for each metric.
 ///
@@ -64,7 +64,7 @@ impl Sheet {
     }
 
     /// Adds an object. The sheet must not be full.
-    pub(super) fn read(&mut self, metrics: &[Samples], row: &Row) {
+    pub(super) fn read(&mut self, metrics: &[Samples], row: &StatsRow) {
         let Some(first) = metrics.first() else { return };
         let object = self.ends.len();
         first.write_labels(row, &mut self.labels);
@@ -116,11 +116,11 @@ const USUAL_LABELS: usize = 48;
 fn packed(sample: MetricSample) -> (Tag, u64) {
     match sample {
         MetricSample::Absent => (Tag::Absent, 0),
-        MetricSample::Number(Value::Empty | Value::Text(_)) => (Tag::Unknown, 0),
-        MetricSample::Number(Value::U32(number)) => (Tag::Unsigned, number.into()),
-        MetricSample::Number(Value::U64(number)) => (Tag::Unsigned, number),
-        MetricSample::Number(Value::S32(number)) => (Tag::Signed, i64::from(number).cast_unsigned()),
-        MetricSample::Number(Value::Float(number)) => (Tag::Float, number.to_bits()),
+        MetricSample::Number(FieldValue::Empty | FieldValue::Text(_)) => (Tag::Unknown, 0),
+        MetricSample::Number(FieldValue::U32(number)) => (Tag::Unsigned, number.into()),
+        MetricSample::Number(FieldValue::U64(number)) => (Tag::Unsigned, number),
+        MetricSample::Number(FieldValue::S32(number)) => (Tag::Signed, i64::from(number).cast_unsigned()),
+        MetricSample::Number(FieldValue::Float(number)) => (Tag::Float, number.to_bits()),
         MetricSample::State(Some(state)) => (Tag::State, state.into()),
         MetricSample::State(None) => (Tag::NoState, 0),
     }
@@ -131,10 +131,10 @@ fn packed(sample: MetricSample) -> (Tag, u64) {
 fn unpacked(tag: Tag, value: u64) -> MetricSample {
     match tag {
         Tag::Absent => MetricSample::Absent,
-        Tag::Unknown => MetricSample::Number(Value::Empty),
-        Tag::Unsigned => MetricSample::Number(Value::U64(value)),
-        Tag::Signed => MetricSample::Number(Value::S32(value as i32)),
-        Tag::Float => MetricSample::Number(Value::Float(f64::from_bits(value))),
+        Tag::Unknown => MetricSample::Number(FieldValue::Empty),
+        Tag::Unsigned => MetricSample::Number(FieldValue::U64(value)),
+        Tag::Signed => MetricSample::Number(FieldValue::S32(value as i32)),
+        Tag::Float => MetricSample::Number(FieldValue::Float(f64::from_bits(value))),
         Tag::State => MetricSample::State(Some(value as u8)),
         Tag::NoState => MetricSample::State(None),
     }

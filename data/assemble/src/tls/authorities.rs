@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_model::Location;
-use weir_net::Clock;
+use weir_net::CertificateClock;
 use weir_syntax::{FileKind, SharedFiles};
 use weir_tls::clock::TimeProvider;
 use weir_tls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
@@ -57,7 +57,7 @@ impl AuthorityFiles {
 
     /// Warnings about files with an authority that is not valid now, once for each file. Bundles of the system have some as a rule.
     pub(super) fn remarks(&mut self, files: &[String], subject: &str, at: &Location) -> Vec<Warning> {
-        let now = Clock.current_time().and_then(|now| i64::try_from(now.as_secs()).ok());
+        let now = CertificateClock.current_time().and_then(|now| i64::try_from(now.as_secs()).ok());
         let Some(now) = now else { return Vec::new() };
         let mut remarks = Vec::new();
         for file in files.iter().filter(|file| **file != "@system-ca") {

@@ -8,7 +8,7 @@ use weir_model::{ChainFolder, Global, GlobalTls, Location, PassphraseProgram, Tl
 use weir_syntax::SharedFiles;
 use weir_sys::child::Exit;
 use weir_sys::program::{Invocation, OutputError, output};
-use weir_tls::Loader;
+use weir_tls::CertificateLoader;
 use weir_tls::issuers::IssuerChains;
 use weir_tls::passphrase::Passphrases;
 
@@ -32,7 +32,7 @@ impl OrderedDefaults {
     }
 
     /// Goes to a line. A line of the runtime API comes after all files.
-    pub(super) fn enter(&mut self, line: &Location, loader: &mut Loader) {
+    pub(super) fn enter(&mut self, line: &Location, loader: &mut CertificateLoader) {
         let count = self.global.count_of_defaults_above(&self.files, line);
         if count != self.count {
             self.count = count;

@@ -13,12 +13,12 @@ pub(super) struct Layers<'l> {
     /// A line of a certificate list with options: its position, and its options over those of the `bind` line.
     pub listed: Option<(&'l Location, &'l TlsOptions)>,
     /// The side with the defaults under these options.
-    pub side: Side,
+    pub side: LineSide,
 }
 
 /// The side of a line, which selects its defaults.
 #[derive(Clone, Copy)]
-pub(super) enum Side {
+pub(super) enum LineSide {
     Listener,
     Server,
 }
@@ -43,7 +43,7 @@ impl Layers<'_> {
     }
 
     /// The line that refuses versions beside a range, if one does: only the range takes effect.
-    pub(super) fn ignored_versions(&self, defaults: &TlsDefaults) -> Option<Place> {
+    pub(super) fn ignored_versions(&self, defaults: &TlsDefaults) -> Option<OptionLocation> {
         let options = self.defaults(defaults).under(self.line);
         let is_ignored = has_range(&options) && !options.refused_versions.is_empty();
         let own = Layers { listed: None, ..*self };
@@ -55,8 +55,8 @@ impl Layers<'_> {
 
     fn defaults<'d>(&self, defaults: &'d TlsDefaults) -> &'d LineDefaults {
         match self.side {
-            Side::Listener => &defaults.listener,
-            Side::Server => &defaults.server,
+            LineSide::Listener => &defaults.listener,
+            LineSide::Server => &defaults.server,
         }
     }
 
@@ -67,7 +67,7 @@ impl Layers<'_> {
         defaults: &TlsDefaults,
         keyword: &str,
         of: impl Fn(&TlsOptions) -> T,
-    ) -> Place {
+    ) -> OptionLocation {
         let own = of(self.line);
         let at = match (self.listed, self.defaults(defaults).place(keyword)) {
             (Some((at, options)), _) if of(options) != own => at,
@@ -97,14 +97,14 @@ fn range(options: &TlsOptions) -> (Option<TlsVersion>, Option<TlsVersion>) {
 }
 
 /// The position of an option, and the line's name in messages.
-pub(super) type Place = (Location, String);
+pub(super) type OptionLocation = (Location, String);
 
 /// Names of parameters that are never negotiated, by line.
 #[derive(Default)]
-pub(super) struct Never(Vec<(Place, Vec<String>)>);
+pub(super) struct Never(Vec<(OptionLocation, Vec<String>)>);
 
 impl Never {
-    pub(super) fn add(&mut self, place: Place, names: impl IntoIterator<Item = impl ToString>) {
+    pub(super) fn add(&mut self, place: OptionLocation, names: impl IntoIterator<Item = impl ToString>) {
         let mut names = names.into_iter().map(|name| name.to_string()).peekable();
         if names.peek().is_none() {
             return;
@@ -117,7 +117,7 @@ impl Never {
 }
 
 impl IntoIterator for Never {
-    type Item = (Place, Vec<String>);
+    type Item = (OptionLocation, Vec<String>);
     type IntoIter = std::vec::IntoIter<Self::Item>;
 
     fn into_iter(self) -> Self::IntoIter {

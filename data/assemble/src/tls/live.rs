@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use weir_model::{Bind, CertificateSource, Location, Proxy, Server, ServerTls};
-use weir_net::Clock;
+use weir_net::CertificateClock;
 use weir_tls::clock::TimeProvider;
-use weir_tls::ocsp::{CertId, Response};
+use weir_tls::ocsp::{CertId, OcspResponse};
 use weir_tls::rustls::SignatureAlgorithm;
 use weir_tls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use weir_tls::ticket_keys::{BadTicketKey, TicketKeys};
@@ -21,7 +21,10 @@ use weir_tls::views::{
     ListLine, ListRefusal, OcspEntry, OcspRefusal, OcspView, ServedName, TicketKeyFile, TicketKeyRefusal,
     TlsFileKind, TlsFileName, TlsFileView, TlsRefusal,
 };
-use weir_tls::{Certificate, Entry, LiveListener, LiveUpstream, Parts, Upstream, describe, pem};
+use weir_tls::{
+    Certificate, CertificateParts, ListenerCertificate, LiveListener, LiveUpstream, UpstreamTls, describe,
+    pem,
+};
 
 use super::{ListedLine, TlsBuilder, based};
 
@@ -54,9 +57,9 @@ pub struct LiveTls {
 
 pub(super) struct TlsState {
     pub(super) builder: TlsBuilder,
-    certificate: Option<(Box<str>, Parts)>,
-    authorities: Change<CertificateDer<'static>>,
-    revocations: Change<CertificateRevocationListDer<'static>>,
+    certificate: Option<(Box<str>, CertificateParts)>,
+    authorities: PendingChange<CertificateDer<'static>>,
+    revocations: PendingChange<CertificateRevocationListDer<'static>>,
 }
 
 impl LiveTls {
@@ -289,13 +292,13 @@ impl LiveTls {
     /// An OCSP response: by a certificate's path, with its pending change, or by its key.
     pub fn response(&self, name: &str, pending: bool) -> Option<OcspView> {
         let state = self.state();
-        let view = |response: &Response| OcspView {
+        let view = |response: &OcspResponse| OcspView {
             text: response.describe(),
             base64: pem::encode_base64(response.der()),
         };
         if pending {
             let parts = state.parts(name, true)??;
-            return Response::parse(&parts.ocsp?).ok().as_ref().map(view);
+            return OcspResponse::parse(&parts.ocsp?).ok().as_ref().map(view);
         }
         let by_path = state.builder.certificates.get(name).and_then(Option::as_ref);
         let by_key = || {
@@ -310,14 +313,14 @@ impl LiveTls {
     pub fn set_response(&self, text: &str) -> Result<(), OcspRefusal> {
         let der = pem::decode_base64(text).ok_or(OcspRefusal::NotBase64)?;
         let unfit = |why: &str| OcspRefusal::Unfit(why.to_owned());
-        let response = Response::parse(&der).map_err(unfit)?;
-        let now = Clock.current_time().ok_or_else(|| unfit("the clock cannot be read."))?;
+        let response = OcspResponse::parse(&der).map_err(unfit)?;
+        let now = CertificateClock.current_time().ok_or_else(|| unfit("the clock cannot be read."))?;
         response.check(now).map_err(unfit)?;
         self.use_response(&response).map_err(OcspRefusal::Unfit)
     }
 
     /// Has a response shown by the certificates that it is about.
-    pub(super) fn use_response(&self, response: &Response) -> Result<(), String> {
+    pub(super) fn use_response(&self, response: &OcspResponse) -> Result<(), String> {
         self.state().use_response(response)?;
         self.note_change();
         Ok(())
@@ -405,14 +408,14 @@ fn of<'c, T>(change: &'c Option<(Box<str>, Vec<T>)>, name: &str) -> Option<&'c V
 }
 
 /// The new contents of a file with a pending change.
-type Change<T> = Option<(Box<str>, Vec<T>)>;
+type PendingChange<T> = Option<(Box<str>, Vec<T>)>;
 
 /// The contents of files, by name.
-type Held<T> = BTreeMap<Box<str>, Vec<T>>;
+type FileContents<T> = BTreeMap<Box<str>, Vec<T>>;
 
 fn set_several<T: Clone>(
-    change: &mut Change<T>,
-    held: &Held<T>,
+    change: &mut PendingChange<T>,
+    held: &FileContents<T>,
     name: &str,
     new: Vec<T>,
     add: bool,
@@ -465,7 +468,7 @@ impl TlsState {
     }
 
     /// The files of a certificate and its settings, one a line.
-    fn origin(&self, name: &str, parts: &Parts) -> String {
+    fn origin(&self, name: &str, parts: &CertificateParts) -> String {
         let mut text = String::new();
         if let Some(files) = &parts.files {
             let lines = [
@@ -482,7 +485,7 @@ impl TlsState {
     }
 
     /// The parts of a certificate, or of its pending change; the inner none for an empty one.
-    fn parts(&self, name: &str, pending: bool) -> Option<Option<Parts>> {
+    fn parts(&self, name: &str, pending: bool) -> Option<Option<CertificateParts>> {
         if pending {
             let (_, parts) = self.certificate.as_ref().filter(|(changed, _)| **changed == *name)?;
             return Some(Some(parts.clone()));
@@ -517,12 +520,12 @@ impl TlsState {
             ".ocsp" => {
                 let der = pem::decode_base64(text)
                     .ok_or_else(|| unfit("'.ocsp' must be base64 encoded".to_owned()))?;
-                Response::parse(&der).map_err(|why| unfit(why.to_owned()))?;
+                OcspResponse::parse(&der).map_err(|why| unfit(why.to_owned()))?;
                 parts.ocsp = Some(der);
             }
             ".sctl" => return Err(unfit("'.sctl' is not implemented yet.".to_owned())),
             end => {
-                let mut new = Parts::default();
+                let mut new = CertificateParts::default();
                 new.read(text.as_bytes(), path, &self.builder.loader.passphrases).map_err(unfit)?;
                 match end {
                     ".issuer" if new.chain.is_empty() => return Err(no_start()),
@@ -539,7 +542,7 @@ impl TlsState {
         Ok(self.certificate.replace((name.into(), parts)).is_none())
     }
 
-    pub(super) fn use_response(&mut self, response: &Response) -> Result<(), String> {
+    pub(super) fn use_response(&mut self, response: &OcspResponse) -> Result<(), String> {
         let held = self.builder.certificates.iter();
         let about =
             held.filter(|(_, held)| held.as_ref().is_some_and(|held| held.id() == Some(response.id())));
@@ -585,11 +588,12 @@ impl TlsState {
         let mut places = servers.len();
         for bind in &self.builder.binds {
             let now = bind.live.now();
-            let shows = |entry: &Entry| *entry.certificate().path == *name;
+            let shows = |entry: &ListenerCertificate| *entry.certificate().path == *name;
             let showing = now.entries_of(name).count();
             if showing > 0 {
-                let changed =
-                    |entry: &Entry| if shows(entry) { entry.with_certificate(made) } else { entry.clone() };
+                let changed = |entry: &ListenerCertificate| {
+                    if shows(entry) { entry.with_certificate(made) } else { entry.clone() }
+                };
                 bind.live.publish(now.with_entries(now.entries().iter().map(changed)));
                 places += showing;
             }
@@ -603,7 +607,7 @@ impl TlsState {
     fn commit_several<T>(
         &mut self,
         name: &str,
-        of: fn(&mut TlsState) -> (&mut Change<T>, &mut Held<T>),
+        of: fn(&mut TlsState) -> (&mut PendingChange<T>, &mut FileContents<T>),
     ) -> Result<usize, TlsRefusal> {
         let (change, held) = of(self);
         let Some((_, new)) = change.take() else { return Err(TlsRefusal::Idle) };
@@ -666,7 +670,7 @@ impl TlsState {
         let base = self.builder.defaults.global.certificate_base.clone();
         let mut binds = std::mem::take(&mut self.builder.binds);
         let mut fault = None;
-        let mut made: Vec<(&mut LiveBind, Vec<Entry>)> = Vec::new();
+        let mut made: Vec<(&mut LiveBind, Vec<ListenerCertificate>)> = Vec::new();
         for bind in binds.iter_mut().filter(|bind| has_list(&bind.bind, list, base.as_deref())) {
             let Some(tls) = bind.bind.options.tls.clone() else { continue };
             self.builder.authorities.forget_used();
@@ -714,7 +718,7 @@ impl TlsState {
             (Some(number), _) if found.contains(&number) => number,
             (Some(_), _) => return Err(ListRefusal::WrongLine(found)),
         };
-        let is_of = |entry: &&Entry| {
+        let is_of = |entry: &&ListenerCertificate| {
             let line = entry.part().line.as_ref();
             line.is_some_and(|(of, at)| **of == *list && *at == number)
         };
@@ -727,7 +731,8 @@ impl TlsState {
         for bind in &self.builder.binds {
             let now = bind.live.now();
             if now.entries().iter().any(|entry| is_of(&entry)) {
-                let kept: Vec<Entry> = now.entries().iter().filter(|entry| !is_of(entry)).cloned().collect();
+                let kept: Vec<ListenerCertificate> =
+                    now.entries().iter().filter(|entry| !is_of(entry)).cloned().collect();
                 bind.live.publish(now.with_entries(kept));
             }
         }
@@ -778,7 +783,7 @@ impl TlsBuilder {
     fn remade_servers(
         &mut self,
         wanted: impl Fn(&TlsBuilder, &LiveServer) -> bool,
-    ) -> Result<Vec<(Arc<LiveUpstream>, Upstream)>, TlsRefusal> {
+    ) -> Result<Vec<(Arc<LiveUpstream>, UpstreamTls)>, TlsRefusal> {
         let servers = std::mem::take(&mut self.servers);
         let mut made = Vec::new();
         let chosen: Vec<&LiveServer> = servers.iter().filter(|server| wanted(self, server)).collect();
@@ -799,7 +804,7 @@ impl TlsBuilder {
     }
 }
 
-fn publish_servers(servers: Vec<(Arc<LiveUpstream>, Upstream)>) {
+fn publish_servers(servers: Vec<(Arc<LiveUpstream>, UpstreamTls)>) {
     for (live, upstream) in servers {
         live.publish(upstream);
     }
@@ -816,7 +821,7 @@ fn has_list(bind: &Bind, list: &str, base: Option<&str>) -> bool {
 /// The names of a line: exact names, the default, wildcards.
 fn names_of(bind: &LiveBind, ending_before: Option<i64>) -> Vec<ServedName> {
     let now = bind.live.now();
-    let served = |entry: &Entry, name: &str| {
+    let served = |entry: &ListenerCertificate, name: &str| {
         let own = entry.certificate().own();
         let (not_before, not_after) = describe::validity(own).unwrap_or_default();
         let except = entry.part().filters.iter().filter(|filter| filter.starts_with('!'));
@@ -836,7 +841,7 @@ fn names_of(bind: &LiveBind, ending_before: Option<i64>) -> Vec<ServedName> {
             not_after,
         }
     };
-    let ends = |entry: &&Entry| {
+    let ends = |entry: &&ListenerCertificate| {
         ending_before
             .is_none_or(|before| describe::ends(entry.certificate().own()).is_some_and(|end| end < before))
     };

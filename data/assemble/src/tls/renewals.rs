@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use weir_model::{Location, ServerTls, TlsOptions, TlsVerify};
-use weir_net::Clock;
+use weir_net::CertificateClock;
 use weir_tls::clock::TimeProvider;
-use weir_tls::ocsp::{CertId, Response};
+use weir_tls::ocsp::{CertId, OcspResponse};
 use weir_tls::rustls::pki_types::CertificateDer;
 use weir_tls::{Certificate, LiveUpstream};
 
@@ -45,7 +45,7 @@ impl Renewals {
 
 /// A certificate with a status to request by OCSP.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub struct RenewalSubject {
     /// The key of its response in the runtime API.
     pub key: String,
     /// The first certificate that shows it.
@@ -62,10 +62,10 @@ pub struct Subject {
     pub is_renewed: bool,
 }
 
-impl Subject {
-    fn of(certificate: &Certificate, is_renewed: bool) -> Option<Subject> {
+impl RenewalSubject {
+    fn of(certificate: &Certificate, is_renewed: bool) -> Option<RenewalSubject> {
         let id = certificate.id()?.clone();
-        Some(Subject {
+        Some(RenewalSubject {
             key: id.key(),
             path: certificate.path.clone(),
             id,
@@ -180,13 +180,13 @@ impl LiveTls {
     }
 
     /// The certificates with responses to renew, each response once.
-    pub fn renewed(&self) -> Vec<Subject> {
+    pub fn renewed(&self) -> Vec<RenewalSubject> {
         let state = self.state();
         let Renewals { disabled, known, .. } = &state.builder.renewals;
         let mut keys = HashSet::new();
         let wanted = |path: &str| !disabled && known.get(path).is_some_and(|renewal| renewal.wanted);
         let held = state.builder.certificates.iter().filter(|(path, _)| wanted(path));
-        let subjects = held.filter_map(|(_, held)| Subject::of(held.as_ref()?, true));
+        let subjects = held.filter_map(|(_, held)| RenewalSubject::of(held.as_ref()?, true));
         subjects.filter(|subject| subject.responder.is_some() && keys.insert(subject.key.clone())).collect()
     }
 
@@ -194,13 +194,13 @@ impl LiveTls {
     ///
     /// # Errors
     /// The reason it cannot, without newline.
-    pub fn subject(&self, path: &str) -> Result<Subject, &'static str> {
+    pub fn subject(&self, path: &str) -> Result<RenewalSubject, &'static str> {
         let state = self.state();
         let held = state.builder.certificates.get(path).and_then(Option::as_ref);
         let held = held.ok_or("it is not known")?;
         let renewal = state.builder.renewals.known.get(path);
         let is_renewed = renewal.is_some_and(|renewal| renewal.wanted) && !state.builder.renewals.disabled;
-        let subject = Subject::of(held, is_renewed).ok_or("who issued it is not known")?;
+        let subject = RenewalSubject::of(held, is_renewed).ok_or("who issued it is not known")?;
         if subject.responder.is_none() { Err("it names no responder of HTTP") } else { Ok(subject) }
     }
 
@@ -208,9 +208,10 @@ impl LiveTls {
     ///
     /// # Errors
     /// Why it is not valid, or cannot be stapled.
-    pub fn renew(&self, subject: &Subject, der: &[u8]) -> Result<Response, RenewalFault> {
-        let response = Response::parse(der).map_err(RenewalFault::NotBelieved)?;
-        let now = Clock.current_time().ok_or(RenewalFault::NotBelieved("the clock cannot be read."))?;
+    pub fn renew(&self, subject: &RenewalSubject, der: &[u8]) -> Result<OcspResponse, RenewalFault> {
+        let response = OcspResponse::parse(der).map_err(RenewalFault::NotBelieved)?;
+        let now =
+            CertificateClock.current_time().ok_or(RenewalFault::NotBelieved("the clock cannot be read."))?;
         if *response.id() != subject.id {
             return Err(RenewalFault::NotBelieved("OCSP single response: it is about another certificate."));
         }

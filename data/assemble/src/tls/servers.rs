@@ -6,13 +6,13 @@ use weir_expr::context::DetachedContext;
 use weir_expr::{EvaluationPoint, SampleType, Value};
 use weir_model::{Location, ServerTls, TlsOptions, TlsVerify};
 use weir_net::LinkTls;
-use weir_tls::settings::{Reuse, client_config};
+use weir_tls::settings::{SessionReuse, client_config};
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier};
-use weir_tls::{LiveUpstream, Upstream, VerifyMode};
+use weir_tls::{LiveUpstream, UpstreamTls, VerifyMode};
 
-use super::layers::{Layers, Never, Side};
+use super::layers::{Layers, LineSide, Never};
 use super::live::LiveServer;
-use super::settings::{Signatures, groups_of};
+use super::settings::{SignatureList, groups_of};
 use super::{TlsBuilder, based};
 
 impl TlsBuilder {
@@ -96,9 +96,9 @@ impl TlsBuilder {
         said.enabled && (by_rule || said.tls.enabled == Some(true))
     }
 
-    pub(super) fn upstream(&mut self, subject: &str, tls: &ServerTls, at: &Location) -> Option<Upstream> {
+    pub(super) fn upstream(&mut self, subject: &str, tls: &ServerTls, at: &Location) -> Option<UpstreamTls> {
         self.defaults.enter(at, &mut self.loader);
-        let layers = Layers { subject, at, line: &tls.options, listed: None, side: Side::Server };
+        let layers = Layers { subject, at, line: &tls.options, listed: None, side: LineSide::Server };
         let options = layers.options(&self.defaults);
         let certificate = match &tls.certificate {
             Some(path) => Some(self.load(path, subject, at)?.into_iter().next()?),
@@ -118,7 +118,7 @@ impl TlsBuilder {
         let schemes = settings.signatures.take();
         let mut never = Never::default();
         settings.signatures = match options.client_signatures.as_deref() {
-            Some(list) => self.schemes(Some(list), Signatures::Clients, &mut never, &layers)?,
+            Some(list) => self.schemes(Some(list), SignatureList::Clients, &mut never, &layers)?,
             None => schemes.clone(),
         };
         self.warn_of_never(never);
@@ -126,9 +126,9 @@ impl TlsBuilder {
         settings.protocols = protocols.map(|name| name.as_bytes().to_vec()).collect();
         let authorities = self.authorities_of_server(&options, subject, at)?;
         let reuse = match (tls.no_reuse, options.no_tickets) {
-            (true, _) => Reuse::Never,
-            (false, Some(true)) => Reuse::SessionIds,
-            (false, _) => Reuse::Tickets,
+            (true, _) => SessionReuse::Never,
+            (false, Some(true)) => SessionReuse::SessionIds,
+            (false, _) => SessionReuse::Tickets,
         };
         let config = |name: NameCheck, sends_name: bool| {
             let verifier = Verifier {
@@ -149,7 +149,7 @@ impl TlsBuilder {
         let nameless = config(tls.verify_host.clone().map(NameCheck::This).unwrap_or_default(), false);
         match (named, nameless) {
             (Ok(named), Ok(nameless)) => {
-                Some(Upstream { named, nameless, early_data: options.allow_early_data })
+                Some(UpstreamTls { named, nameless, early_data: options.allow_early_data })
             }
             (Err(error), _) | (_, Err(error)) => {
                 let message = format!("{subject} : these TLS settings cannot work together: {error}.");

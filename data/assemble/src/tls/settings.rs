@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use weir_model::{IgnoredErrors, Location, TlsOptions, TlsVerify, TlsVersion};
-use weir_net::Clock;
+use weir_net::CertificateClock;
 use weir_tls::rustls::{NamedGroup, SignatureScheme, SupportedCipherSuite};
 use weir_tls::verify::{Ignored, NameCheck, Verifier};
-use weir_tls::{Settings, VerifyMode, ciphers};
+use weir_tls::{TlsSettings, VerifyMode, ciphers};
 
 use super::layers::{Layers, Never};
 use super::{TlsBuilder, Warning, based};
 
 impl TlsBuilder {
     /// The settings of a line with these options; `None` when no parameter is left, which is recorded.
-    pub(super) fn settings(&mut self, options: &TlsOptions, layers: &Layers<'_>) -> Option<Settings> {
+    pub(super) fn settings(&mut self, options: &TlsOptions, layers: &Layers<'_>) -> Option<TlsSettings> {
         let (subject, at) = (layers.subject, layers.here());
-        let mut settings = Settings::new(Arc::new(Clock));
+        let mut settings = TlsSettings::new(Arc::new(CertificateClock));
         let mut never = Never::default();
         (settings.tls12, settings.tls13) = self.versions(options, layers)?;
         settings.ciphers = self.ciphers(options, &settings, &mut never, layers)?;
@@ -34,7 +34,7 @@ impl TlsBuilder {
             settings.groups = selection.chosen;
         }
         settings.signatures =
-            self.schemes(options.signatures.as_deref(), Signatures::Own, &mut never, layers)?;
+            self.schemes(options.signatures.as_deref(), SignatureList::Own, &mut never, layers)?;
         settings.verifier = self.verifier(options, &mut never, layers)?;
         self.warn_of_never(never);
         Some(settings)
@@ -76,7 +76,7 @@ impl TlsBuilder {
     fn ciphers(
         &mut self,
         options: &TlsOptions,
-        settings: &Settings,
+        settings: &TlsSettings,
         never: &mut Never,
         layers: &Layers<'_>,
     ) -> Option<Vec<SupportedCipherSuite>> {
@@ -131,7 +131,7 @@ impl TlsBuilder {
     pub(super) fn schemes(
         &mut self,
         list: Option<&str>,
-        whose: Signatures,
+        whose: SignatureList,
         never: &mut Never,
         layers: &Layers<'_>,
     ) -> Option<Option<Arc<[SignatureScheme]>>> {
@@ -146,8 +146,10 @@ impl TlsBuilder {
             return None;
         }
         let place = match whose {
-            Signatures::Own => layers.place(&self.defaults, "sigalgs", |options| options.signatures.clone()),
-            Signatures::Clients => {
+            SignatureList::Own => {
+                layers.place(&self.defaults, "sigalgs", |options| options.signatures.clone())
+            }
+            SignatureList::Clients => {
                 layers.place(&self.defaults, "client-sigalgs", |options| options.client_signatures.clone())
             }
         };
@@ -189,7 +191,7 @@ impl TlsBuilder {
         let (subject, at) = (layers.subject, layers.here());
         let mode = match options.verify {
             None | Some(TlsVerify::None) => {
-                self.schemes(options.client_signatures.as_deref(), Signatures::Clients, never, layers)?;
+                self.schemes(options.client_signatures.as_deref(), SignatureList::Clients, never, layers)?;
                 return self.check_files(options, subject, at).then_some(None);
             }
             Some(TlsVerify::Optional) => VerifyMode::Optional,
@@ -207,8 +209,8 @@ impl TlsBuilder {
         };
         // The default of `client-sigalgs` is `sigalgs`.
         let (list, whose) = match options.client_signatures.as_deref() {
-            None => (options.signatures.as_deref(), Signatures::Own),
-            list => (list, Signatures::Clients),
+            None => (options.signatures.as_deref(), SignatureList::Own),
+            list => (list, SignatureList::Clients),
         };
         let schemes = self.schemes(list, whose, never, layers)?;
         let base = self.defaults.global.authority_base.as_deref();
@@ -251,7 +253,7 @@ pub(super) fn ignored(errors: &IgnoredErrors) -> Ignored {
 
 /// The list of signature algorithms, by its owner.
 #[derive(Clone, Copy)]
-pub(super) enum Signatures {
+pub(super) enum SignatureList {
     /// `sigalgs`.
     Own,
     /// `client-sigalgs`.

@@ -8,15 +8,15 @@ use weir_model::{OnError, ServerPort};
 use super::followers::apply_lead;
 use super::{Backend, wake_all};
 use crate::changes::{ChangeError, FormerState};
-use crate::health::{CheckKind, CheckStatus, Finding, Observation};
-use crate::lb_state::{LbState, Standing};
+use crate::health::{CheckFinding, CheckKind, CheckStatus, Observation};
+use crate::lb_state::{LbState, ServerStanding};
 use crate::notice::{
-    self, BatchEnd, MailLevel, News, Notice, Passage, Reason, Situation, Transition, Urgency,
+    self, BackendNews, BackendNotice, BatchEnd, MailLevel, Passage, Reason, Situation, Transition, Urgency,
 };
 use crate::queue::Waiter;
 use crate::server::state::{AdminState, OperationalState, RequestedState};
 use crate::server::weight::WeightChange;
-use crate::server::{Change, Server};
+use crate::server::{Server, ServerChange};
 use crate::server_key::ServerKey;
 use crate::traffic::TrafficSample;
 
@@ -25,7 +25,7 @@ impl Backend {
     ///
     /// # Errors
     /// When the server does not exist or the change is not possible.
-    pub fn change(&self, key: ServerKey, change: Change, now_ms: u64) -> Result<(), ChangeError> {
+    pub fn change(&self, key: ServerKey, change: ServerChange, now_ms: u64) -> Result<(), ChangeError> {
         self.change_for(key, change, Reason::Operator, now_ms).map(drop)
     }
 
@@ -36,11 +36,11 @@ impl Backend {
     pub fn change_for(
         &self,
         key: ServerKey,
-        change: Change,
+        change: ServerChange,
         reason: Reason,
         now_ms: u64,
-    ) -> Result<News, ChangeError> {
-        let mut news = News::default();
+    ) -> Result<BackendNews, ChangeError> {
+        let mut news = BackendNews::default();
         if self.alter(key, &reason, now_ms, &mut news, |server| self.apply(server, change, now_ms))? {
             self.lead(key, now_ms, &mut news);
         }
@@ -48,15 +48,15 @@ impl Backend {
     }
 
     /// Reports a check's finding: the server changes its state, and so do the servers that follow it.
-    pub fn report(&self, key: ServerKey, kind: CheckKind, finding: Finding, now_ms: u64) -> News {
-        let mut news = News::default();
+    pub fn report(&self, key: ServerKey, kind: CheckKind, finding: CheckFinding, now_ms: u64) -> BackendNews {
+        let mut news = BackendNews::default();
         let Some(server) = self.server(key) else { return news };
         let Some(check) = server.check(kind) else { return news };
         let step = check.learn(finding.clone());
         let says_all = self.settings().log_health_checks;
         // HAProxy logs the changes of an agent, but not an answer without a word about the server's health.
         if says_all && step.is_news && finding.status != CheckStatus::Checked {
-            news.notices.push(Notice {
+            news.notices.push(BackendNotice {
                 proxy: self.settings().place,
                 urgency: Urgency::Notice,
                 mail: Some(MailLevel::Info),
@@ -78,7 +78,7 @@ impl Backend {
 
     /// Records an observation of traffic (`observe`, `outlier-ejection`, `balance latency`); returns news only if something changed.
     #[inline]
-    pub fn observe(&self, server: &Server, seen: TrafficSample, now_ms: u64) -> Option<News> {
+    pub fn observe(&self, server: &Server, seen: TrafficSample, now_ms: u64) -> Option<BackendNews> {
         let observation = seen.observation;
         let news = server.observe(observation).then(|| self.conclude(server, observation, now_ms));
         let Some(traffic) = server.traffic() else { return news };
@@ -93,15 +93,15 @@ impl Backend {
 
     /// The consequence of too many errors in a row.
     #[cold]
-    fn conclude(&self, server: &Server, observation: Observation, now_ms: u64) -> News {
+    fn conclude(&self, server: &Server, observation: Observation, now_ms: u64) -> BackendNews {
         let (Some(check), Some(rules)) = (server.health(), server.settings().observe) else {
-            return News::default();
+            return BackendNews::default();
         };
         check.hurry();
         let rise = check.rules().rise;
         let level = check.record().level;
         match rules.consequence {
-            OnError::FastInterval => return News::default(),
+            OnError::FastInterval => return BackendNews::default(),
             OnError::FailCheck => {}
             OnError::SuddenDeath => check.set_level(level.min(rise + 1)),
             OnError::MarkDown => check.set_level(level.min(rise)),
@@ -112,7 +112,7 @@ impl Backend {
             rules.limit,
             observation.description()
         );
-        let finding = Finding { detail: detail.into(), ..Finding::new(CheckStatus::Observed) };
+        let finding = CheckFinding { detail: detail.into(), ..CheckFinding::new(CheckStatus::Observed) };
         self.report(server.key(), CheckKind::Health, finding, now_ms)
     }
 
@@ -122,7 +122,7 @@ impl Backend {
         key: ServerKey,
         reason: &Reason,
         now_ms: u64,
-        news: &mut News,
+        news: &mut BackendNews,
         apply: impl FnOnce(&Server) -> Result<(), ChangeError>,
     ) -> Result<bool, ChangeError> {
         let leader = self.leader_of(key);
@@ -155,10 +155,10 @@ impl Backend {
         &self,
         lb_state: &mut LbState,
         server: &Arc<Server>,
-        (before, standing): (Situation, Standing),
+        (before, standing): (Situation, ServerStanding),
         reason: &Reason,
         now_ms: u64,
-        news: &mut News,
+        news: &mut BackendNews,
     ) -> Vec<Arc<Waiter>> {
         let mut woken = Vec::new();
         let is_done = lb_state.follow(server, standing, now_ms);
@@ -211,22 +211,22 @@ impl Backend {
         Ok(())
     }
 
-    fn apply(&self, server: &Server, change: Change, now_ms: u64) -> Result<(), ChangeError> {
+    fn apply(&self, server: &Server, change: ServerChange, now_ms: u64) -> Result<(), ChangeError> {
         match change {
-            Change::Weight(weight) => self.apply_weight(server, weight)?,
-            Change::MaximumConnections(maximum) => server.store_maximum_connections(maximum),
-            Change::Address { ip, port } => apply_address(server, ip.map(Some), port),
-            Change::Resolved { ip, port } => {
+            ServerChange::Weight(weight) => self.apply_weight(server, weight)?,
+            ServerChange::MaximumConnections(maximum) => server.store_maximum_connections(maximum),
+            ServerChange::Address { ip, port } => apply_address(server, ip.map(Some), port),
+            ServerChange::Resolved { ip, port } => {
                 apply_address(server, Some(Some(ip)), port);
                 let admin = server.admin_state().without(AdminState::RESOLUTION_MAINTENANCE);
                 apply_admin(server, admin, now_ms);
             }
-            Change::Unresolved { port } => {
+            ServerChange::Unresolved { port } => {
                 apply_address(server, Some(None), port);
                 let admin = server.admin_state().with(AdminState::RESOLUTION_MAINTENANCE);
                 apply_admin(server, admin, now_ms);
             }
-            Change::State(state) => {
+            ServerChange::State(state) => {
                 if let (RequestedState::Ready, Some(traffic)) = (state, server.traffic())
                     && traffic.is_ejected()
                 {
@@ -234,11 +234,11 @@ impl Backend {
                 }
                 apply_admin(server, state.apply(server.admin_state()), now_ms);
             }
-            Change::Admin { set, clear } => {
+            ServerChange::Admin { set, clear } => {
                 apply_admin(server, server.admin_state().without(clear).with(set), now_ms);
             }
-            Change::Health(state) => force_health(server, state, now_ms),
-            Change::Agent { up } => force_agent(server, up, now_ms),
+            ServerChange::Health(state) => force_health(server, state, now_ms),
+            ServerChange::Agent { up } => force_agent(server, up, now_ms),
         }
         Ok(())
     }

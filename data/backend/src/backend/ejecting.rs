@@ -4,29 +4,29 @@ use std::sync::Arc;
 
 use super::{Backend, wake_all};
 use crate::lb_state::LbState;
-use crate::notice::{EjectionEnd, News, Reason};
+use crate::notice::{BackendNews, EjectionEnd, Reason};
 use crate::outlier::{OutlierRules, Suspicion};
 use crate::server::Server;
 use crate::server_key::ServerKey;
 use crate::sync::Ordering;
-use crate::traffic::{Traffic, TrafficSample};
+use crate::traffic::{ServerTraffic, TrafficSample};
 
 impl Backend {
     /// Records an observation of traffic, where something depends on it.
     pub(super) fn weigh(
         &self,
         server: &Server,
-        traffic: &Traffic,
+        traffic: &ServerTraffic,
         seen: TrafficSample,
         now_ms: u64,
-    ) -> Option<News> {
+    ) -> Option<BackendNews> {
         // Where responses are observed, a connection alone is not a success.
         if self.settings().judges_responses && !seen.observation.is_layer7() && seen.observation.is_well() {
             return None;
         }
         let in_a_row = traffic.note(seen, now_ms);
         let rules = self.settings().outliers.as_ref()?;
-        let mut news = News::default();
+        let mut news = BackendNews::default();
         if rules.errors.is_some_and(|limit| in_a_row >= limit) {
             traffic.forget_errors();
             self.eject(server.key(), rules, Suspicion::Errors(in_a_row, seen.observation), now_ms, &mut news);
@@ -48,9 +48,10 @@ impl Backend {
 
     /// Ejects the servers that stand out.
     #[cold]
-    fn compare(&self, rules: &OutlierRules, now_ms: u64, news: &mut News) {
+    fn compare(&self, rules: &OutlierRules, now_ms: u64, news: &mut BackendNews) {
         let servers = self.servers();
-        let window = |server: &Arc<Server>| server.traffic().map(Traffic::end_window).unwrap_or_default();
+        let window =
+            |server: &Arc<Server>| server.traffic().map(ServerTraffic::end_window).unwrap_or_default();
         let windows: Vec<_> = servers.iter().map(window).collect();
         for (place, suspicion) in rules.outliers(&windows) {
             self.eject(servers[place].key(), rules, suspicion, now_ms, news);
@@ -65,7 +66,7 @@ impl Backend {
         rules: &OutlierRules,
         suspicion: Suspicion,
         now_ms: u64,
-        news: &mut News,
+        news: &mut BackendNews,
     ) {
         let lb_state = self.lb_state.lock();
         let Some(server) = lb_state.server(key).map(Arc::clone) else { return };
@@ -85,9 +86,9 @@ impl Backend {
         }
     }
 
-    /// Ends ejections that have expired. Call it at the times in [`News::ejections`].
-    pub fn end_ejections(&self, now_ms: u64) -> News {
-        let mut news = News::default();
+    /// Ends ejections that have expired. Call it at the times in [`BackendNews::ejections`].
+    pub fn end_ejections(&self, now_ms: u64) -> BackendNews {
+        let mut news = BackendNews::default();
         for server in self.servers().iter() {
             let Some(traffic) = server.traffic() else { continue };
             // Servers that stay ejected for longer have their own entry in the news of their ejection.
@@ -113,7 +114,7 @@ impl Backend {
         mut lb_state: weir_sync::LockGuard<'_, LbState>,
         server: &Arc<Server>,
         now_ms: u64,
-        news: &mut News,
+        news: &mut BackendNews,
         change: impl FnOnce() -> Reason,
     ) {
         let before = (lb_state.situation(server, now_ms), lb_state.standing(server, now_ms));

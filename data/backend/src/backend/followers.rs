@@ -1,7 +1,7 @@
 //! Servers that follow the state of another one, in this backend or in others (`track`).
 //!
 //! A change of a server is applied to its followers in portions of [`PORTION`]: the first portion with the change, the
-//! others when the caller continues ([`News::later`]). A follower takes its leader's current state, read under the
+//! others when the caller continues ([`BackendNews::later`]). A follower takes its leader's current state, read under the
 //! follower's lock, not the state that the change made. So changes of the leader, portions, and changes of the follower
 //! may come in any order: each change starts another pass over all followers, and the last update of each follower
 //! applies the last state.
@@ -13,8 +13,8 @@ use std::sync::{Arc, Weak};
 
 use super::Backend;
 use super::changing::{apply_admin, apply_health};
-use super::tracking::Follower;
-use crate::notice::{Leader, News, Reason};
+use super::tracking::TrackMember;
+use crate::notice::{BackendNews, Leader, Reason};
 use crate::server::Server;
 use crate::server::state::{AdminState, OperationalState};
 use crate::server_key::ServerKey;
@@ -23,7 +23,7 @@ impl Backend {
     /// Makes a server of some backend follow the state of a server of this backend; it takes that state by
     /// [`Backend::catch_up`]. False if this backend does not have the leader.
     #[must_use]
-    pub fn add_follower(&self, leader: ServerKey, follower: Follower) -> bool {
+    pub fn add_follower(&self, leader: ServerKey, follower: TrackMember) -> bool {
         {
             // The leader cannot be removed while this lock is held.
             let lb_state = self.lb_state.lock();
@@ -33,7 +33,7 @@ impl Backend {
             self.tracking.lock().add(leader, follower.clone());
         }
         if let Some(backend) = follower.backend.upgrade() {
-            let itself = Follower { backend: Weak::clone(&self.itself), server: leader };
+            let itself = TrackMember { backend: Weak::clone(&self.itself), server: leader };
             backend.tracking.lock().set_leader(follower.server, itself);
             if backend.server(follower.server).is_none() {
                 // It was removed meanwhile.
@@ -45,8 +45,8 @@ impl Backend {
 
     /// Applies the leader's state to a follower. Logs nothing: the news contain only later work.
     #[must_use]
-    pub fn catch_up(&self, key: ServerKey, now_ms: u64) -> News {
-        let mut news = News::default();
+    pub fn catch_up(&self, key: ServerKey, now_ms: u64) -> BackendNews {
+        let mut news = BackendNews::default();
         if let Some(leader) = self.leader_of(key) {
             self.follow(
                 key,
@@ -56,7 +56,7 @@ impl Backend {
                 &mut news,
             );
         }
-        News { batches: news.batches, later: news.later, ..News::default() }
+        BackendNews { batches: news.batches, later: news.later, ..BackendNews::default() }
     }
 
     /// The server that one of this backend follows, if any.
@@ -88,11 +88,11 @@ impl Backend {
     }
 
     /// Updates the first portion of the followers after a server changed.
-    pub(super) fn lead(&self, key: ServerKey, now_ms: u64, news: &mut News) {
+    pub(super) fn lead(&self, key: ServerKey, now_ms: u64, news: &mut BackendNews) {
         self.lead_some(key, &mut Portion::begin(now_ms), news);
     }
 
-    fn lead_some(&self, key: ServerKey, portion: &mut Portion, news: &mut News) {
+    fn lead_some(&self, key: ServerKey, portion: &mut Portion, news: &mut BackendNews) {
         if self.tracking.lock().begin(key) {
             self.notify_followers(key, portion, news);
         }
@@ -100,7 +100,7 @@ impl Backend {
 
     /// Updates followers until the portion is used up, depth first: a follower's own followers come before the next
     /// follower.
-    fn notify_followers(&self, leader: ServerKey, portion: &mut Portion, news: &mut News) {
+    fn notify_followers(&self, leader: ServerKey, portion: &mut Portion, news: &mut BackendNews) {
         // A leader cannot be removed.
         let Some(server) = self.server(leader) else { return };
         let reason = Reason::Follows(format!("{}/{}", self.name(), server.name()));
@@ -122,7 +122,7 @@ impl Backend {
         leader: &Server,
         reason: &Reason,
         portion: &mut Portion,
-        news: &mut News,
+        news: &mut BackendNews,
     ) {
         let now_ms = portion.now_ms;
         let apply = |server: &Server| {
@@ -137,8 +137,8 @@ impl Backend {
 }
 
 impl Leader for Backend {
-    fn go_on(&self, leader: ServerKey, now_ms: u64) -> News {
-        let mut news = News::default();
+    fn go_on(&self, leader: ServerKey, now_ms: u64) -> BackendNews {
+        let mut news = BackendNews::default();
         self.notify_followers(leader, &mut Portion::begin(now_ms), &mut news);
         news
     }

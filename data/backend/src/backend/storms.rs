@@ -4,20 +4,20 @@ use std::sync::Arc;
 use weir_model::InitialState;
 
 use super::Backend;
-use crate::health::{CheckKind, CheckRules, CheckStatus, Finding};
+use crate::health::{CheckFinding, CheckKind, CheckRules, CheckStatus};
 use crate::lb_state::LARGE_BACKEND;
-use crate::notice::News;
+use crate::notice::BackendNews;
 use crate::outlier::OutlierRules;
 use crate::server_key::ServerKey;
-use crate::settings::{Algorithm, BackendSettings, ServerSettings};
-use crate::waiting::Outcome;
+use crate::settings::{BackendSettings, BalanceAlgorithm, ServerSettings};
+use crate::waiting::WaitOutcome;
 use crate::{Choice, ChooseInput, Lease, WakeFn};
 
 #[path = "../../tests/fixture/ejection.rs"]
 mod ejection;
 use ejection::EJECTION;
 
-fn test_backend(algorithm: Algorithm, count: u32, maximum_connections: u32) -> Arc<Backend> {
+fn test_backend(algorithm: BalanceAlgorithm, count: u32, maximum_connections: u32) -> Arc<Backend> {
     let settings = BackendSettings { algorithm, ..BackendSettings::default() };
     Backend::new(settings, lines(count, maximum_connections), 0)
 }
@@ -34,9 +34,9 @@ fn lines(count: u32, maximum_connections: u32) -> Vec<ServerSettings> {
     (1..=count).map(server).collect()
 }
 
-fn report(backend: &Backend, rank: u32, is_well: bool, now_ms: u64) -> News {
+fn report(backend: &Backend, rank: u32, is_well: bool, now_ms: u64) -> BackendNews {
     let status = if is_well { CheckStatus::L4Ok } else { CheckStatus::L4Connection };
-    backend.report(ServerKey::configured(rank), CheckKind::Health, Finding::new(status), now_ms)
+    backend.report(ServerKey::configured(rank), CheckKind::Health, CheckFinding::new(status), now_ms)
 }
 
 fn choose(backend: &Backend, random: u64, now_ms: u64) -> Choice {
@@ -51,12 +51,12 @@ fn lease(choice: Choice) -> Lease {
     }
 }
 
-const ALGORITHMS: [Algorithm; 5] = [
-    Algorithm::new("roundrobin"),
-    Algorithm::new("static-rr"),
-    Algorithm::new("leastconn"),
-    Algorithm::new("random").with(Some(2)),
-    Algorithm::new("source"),
+const ALGORITHMS: [BalanceAlgorithm; 5] = [
+    BalanceAlgorithm::new("roundrobin"),
+    BalanceAlgorithm::new("static-rr"),
+    BalanceAlgorithm::new("leastconn"),
+    BalanceAlgorithm::new("random").with(Some(2)),
+    BalanceAlgorithm::new("source"),
 ];
 
 /// 5,000 servers go down and come up in a second, but for the first one, while a request arrives each millisecond. Returns how often all
@@ -128,7 +128,7 @@ fn single_changes_do_not_scan_all_servers() {
 /// Servers that come and go one by one are not a reason to look at all others, even if a request arrives after each change.
 #[test]
 fn adding_and_removing_servers_does_not_scan_the_others() {
-    let backend = test_backend(Algorithm::new("roundrobin"), 5_000, 0);
+    let backend = test_backend(BalanceAlgorithm::new("roundrobin"), 5_000, 0);
     let before = backend.lb_state.lock().visits();
     for number in 0..1_000 {
         let settings = ServerSettings { name: format!("new{number}"), ..ServerSettings::default() };
@@ -145,7 +145,7 @@ fn adding_and_removing_servers_does_not_scan_the_others() {
 /// The same where all servers are full, and requests wait: each server that comes up, or is left by a request, serves one of them.
 #[test]
 fn waiting_requests_do_not_make_changes_expensive() {
-    for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("leastconn")] {
+    for algorithm in [BalanceAlgorithm::new("roundrobin"), BalanceAlgorithm::new("leastconn")] {
         let backend = test_backend(algorithm, 5_000, 1);
         let mut leases: Vec<_> = (0..5_000).map(|random| lease(choose(&backend, random, 0))).collect();
         let mut waiting = std::collections::VecDeque::new();
@@ -159,7 +159,7 @@ fn waiting_requests_do_not_make_changes_expensive() {
                 let of_one_up = leases.iter().rposition(|lease: &Lease| lease.server().is_up());
                 drop(leases.swap_remove(of_one_up.expect("the first stays up")));
                 let served = waiting.iter_mut().position(|waiting| {
-                    let Some(Outcome::Granted(granted)) = waiting.poll() else { return false };
+                    let Some(WaitOutcome::Granted(granted)) = waiting.poll() else { return false };
                     leases.push(granted.lease);
                     true
                 });
@@ -175,7 +175,7 @@ fn waiting_requests_do_not_make_changes_expensive() {
 /// A watcher sees the changes at the end of each batch, even without requests.
 #[test]
 fn a_watcher_sees_each_batch_when_it_is_settled() {
-    let backend = test_backend(Algorithm::new("roundrobin"), 5_000, 0);
+    let backend = test_backend(BalanceAlgorithm::new("roundrobin"), 5_000, 0);
     let shown = Arc::new(std::sync::Mutex::new((0, 0)));
     let seen = Arc::clone(&shown);
     backend.watch(Box::new(move |view| {
@@ -199,7 +199,7 @@ fn a_watcher_sees_each_batch_when_it_is_settled() {
 /// The requests of a server that went down end one after the other: it does not become the least loaded one by that.
 #[test]
 fn does_not_choose_a_downed_server_as_the_least_loaded() {
-    let backend = test_backend(Algorithm::new("leastconn"), 300, 0);
+    let backend = test_backend(BalanceAlgorithm::new("leastconn"), 300, 0);
     let leases: Vec<_> = (0..300).map(|random| lease(choose(&backend, random, 1))).collect();
     let (gone, others): (Vec<_>, Vec<_>) =
         leases.into_iter().partition(|lease| lease.server().key() == ServerKey::configured(7));
@@ -217,7 +217,7 @@ fn does_not_choose_a_downed_server_as_the_least_loaded() {
 /// the lock again.
 #[test]
 fn workers_choose_under_the_lock_while_the_backend_keeps_changing() {
-    let backend = test_backend(Algorithm::new("roundrobin"), 5_000, 0);
+    let backend = test_backend(BalanceAlgorithm::new("roundrobin"), 5_000, 0);
     drop(choose(&backend, 1, 1));
     assert!(backend.version().is_free());
     drop(report(&backend, 7, false, 10));
@@ -231,7 +231,7 @@ fn workers_choose_under_the_lock_while_the_backend_keeps_changing() {
 #[test]
 fn counts_include_postponed_changes_at_once() {
     let count = LARGE_BACKEND as u32 + 10;
-    let backend = test_backend(Algorithm::new("roundrobin"), count, 0);
+    let backend = test_backend(BalanceAlgorithm::new("roundrobin"), count, 0);
     for rank in 0..count {
         drop(report(&backend, rank, false, 1));
         assert_eq!(backend.usable_servers(), count - rank - 1);
@@ -248,7 +248,7 @@ fn counts_include_postponed_changes_at_once() {
 #[test]
 fn requests_do_not_wait_for_postponed_changes() {
     let count = LARGE_BACKEND as u32 + 1;
-    let backend = test_backend(Algorithm::new("roundrobin"), count, 1);
+    let backend = test_backend(BalanceAlgorithm::new("roundrobin"), count, 1);
     drop(report(&backend, 0, false, 1));
     let mut leases: Vec<_> = (1..count).map(|random| lease(choose(&backend, random.into(), 1))).collect();
     drop(report(&backend, 0, true, 1));
@@ -256,14 +256,14 @@ fn requests_do_not_wait_for_postponed_changes() {
     assert_eq!(leases.last().map(|lease| lease.server().name()), Some("s1"));
     let Choice::Wait(mut waiting) = choose(&backend, 1, 1) else { panic!("all are full") };
     drop(leases.pop());
-    let Some(Outcome::Granted(granted)) = waiting.poll() else { panic!("there is room") };
+    let Some(WaitOutcome::Granted(granted)) = waiting.poll() else { panic!("there is room") };
     assert_eq!(granted.lease.server().name(), "s1");
     // A draining server does not serve the backend's queue.
     let Choice::Wait(mut waiting) = choose(&backend, 1, 1) else { panic!("all are full") };
-    let drain = crate::Change::State(crate::RequestedState::Drain);
+    let drain = crate::ServerChange::State(crate::RequestedState::Drain);
     backend.change(ServerKey::configured(0), drain, 1).expect("it is there");
     drop(granted);
     assert!(waiting.poll().is_none());
     drop(leases);
-    assert!(matches!(waiting.poll(), Some(Outcome::Granted(_))));
+    assert!(matches!(waiting.poll(), Some(WaitOutcome::Granted(_))));
 }

@@ -9,12 +9,12 @@ use crate::server_key::ServerKey;
 
 /// A server that follows another one's state (`track`), or is followed.
 #[derive(Clone, Debug)]
-pub struct Follower {
+pub struct TrackMember {
     pub backend: Weak<Backend>,
     pub server: ServerKey,
 }
 
-impl Follower {
+impl TrackMember {
     /// Whether this is that server of that backend.
     fn is(&self, backend: &Weak<Backend>, server: ServerKey) -> bool {
         self.server == server && Weak::ptr_eq(&self.backend, backend)
@@ -23,23 +23,23 @@ impl Follower {
 
 /// The servers that follow others, and their leaders.
 #[derive(Default)]
-pub(super) struct Tracking {
+pub(super) struct ServerTracking {
     /// By the server of this backend that they follow.
-    followers: HashMap<ServerKey, Led>,
+    followers: HashMap<ServerKey, ServerFollowers>,
     /// The servers that this backend's own servers follow.
-    leaders: HashMap<ServerKey, Follower>,
+    leaders: HashMap<ServerKey, TrackMember>,
 }
 
-impl Tracking {
-    pub(super) fn leader(&self, follower: ServerKey) -> Option<&Follower> {
+impl ServerTracking {
+    pub(super) fn leader(&self, follower: ServerKey) -> Option<&TrackMember> {
         self.leaders.get(&follower)
     }
 
-    pub(super) fn set_leader(&mut self, follower: ServerKey, leader: Follower) {
+    pub(super) fn set_leader(&mut self, follower: ServerKey, leader: TrackMember) {
         self.leaders.insert(follower, leader);
     }
 
-    pub(super) fn take_leader(&mut self, follower: ServerKey) -> Option<Follower> {
+    pub(super) fn take_leader(&mut self, follower: ServerKey) -> Option<TrackMember> {
         self.leaders.remove(&follower)
     }
 
@@ -47,7 +47,7 @@ impl Tracking {
         self.followers.contains_key(&leader)
     }
 
-    pub(super) fn add(&mut self, leader: ServerKey, follower: Follower) {
+    pub(super) fn add(&mut self, leader: ServerKey, follower: TrackMember) {
         self.followers.entry(leader).or_default().add(follower);
     }
 
@@ -61,11 +61,11 @@ impl Tracking {
 
     /// The leader changed: starts a pass over all of its followers. False without followers.
     pub(super) fn begin(&mut self, leader: ServerKey) -> bool {
-        self.followers.get_mut(&leader).map(Led::begin).is_some()
+        self.followers.get_mut(&leader).map(ServerFollowers::begin).is_some()
     }
 
     /// The next follower to update.
-    pub(super) fn next(&mut self, leader: ServerKey) -> Option<Follower> {
+    pub(super) fn next(&mut self, leader: ServerKey) -> Option<TrackMember> {
         self.followers.get_mut(&leader)?.next()
     }
 
@@ -80,9 +80,9 @@ impl Tracking {
 /// during the pass, the pass goes on from its position until all were updated once more, so frequent changes do not
 /// starve any follower.
 #[derive(Default)]
-struct Led {
+struct ServerFollowers {
     /// In the order in which they were added.
-    list: Vec<Follower>,
+    list: Vec<TrackMember>,
     /// The index of the follower that was updated last; the followers below it come next.
     next: usize,
     /// How many have yet to be updated: from `next` down, then from the end of the list down.
@@ -91,16 +91,16 @@ struct Led {
     held: Weak<()>,
 }
 
-impl Led {
+impl ServerFollowers {
     /// A new follower knows its leader's state, or is updated with the others.
-    fn add(&mut self, follower: Follower) {
+    fn add(&mut self, follower: TrackMember) {
         if self.left > self.next {
             self.left += 1;
         }
         self.list.push(follower);
     }
 
-    fn remove(&mut self, is: impl Fn(&Follower) -> bool) {
+    fn remove(&mut self, is: impl Fn(&TrackMember) -> bool) {
         let Some(place) = self.list.iter().position(is) else { return };
         let count = self.list.len();
         // How many turns after the next one its own is.
@@ -117,7 +117,7 @@ impl Led {
         self.left = self.list.len();
     }
 
-    fn next(&mut self) -> Option<Follower> {
+    fn next(&mut self) -> Option<TrackMember> {
         self.left = self.left.checked_sub(1)?;
         if self.next == 0 {
             self.next = self.list.len();
@@ -145,18 +145,18 @@ impl Led {
 mod tests {
     use super::*;
 
-    fn follower(rank: u32) -> Follower {
-        Follower { backend: Weak::new(), server: ServerKey::configured(rank) }
+    fn follower(rank: u32) -> TrackMember {
+        TrackMember { backend: Weak::new(), server: ServerKey::configured(rank) }
     }
 
-    fn led(count: u32) -> Led {
-        let mut led = Led::default();
+    fn led(count: u32) -> ServerFollowers {
+        let mut led = ServerFollowers::default();
         (0..count).for_each(|rank| led.add(follower(rank)));
         led
     }
 
     /// The next followers to update, at most `most`.
-    fn notified(led: &mut Led, most: usize) -> Vec<usize> {
+    fn notified(led: &mut ServerFollowers, most: usize) -> Vec<usize> {
         std::iter::from_fn(|| led.next()).take(most).map(|follower| follower.server.index()).collect()
     }
 
@@ -176,8 +176,8 @@ mod tests {
 
     #[test]
     fn handles_followers_added_and_removed_during_a_pass() {
-        let gone = |rank: u32| move |other: &Follower| other.server == ServerKey::configured(rank);
-        let check = |change: &dyn Fn(&mut Led), expected: &[usize]| {
+        let gone = |rank: u32| move |other: &TrackMember| other.server == ServerKey::configured(rank);
+        let check = |change: &dyn Fn(&mut ServerFollowers), expected: &[usize]| {
             let mut led = led(6);
             led.begin();
             assert_eq!(notified(&mut led, 2), [5, 4]);
@@ -190,7 +190,7 @@ mod tests {
         check(&|led| led.remove(gone(0)), &[3, 2, 1]);
         check(&|led| led.remove(gone(9)), &[3, 2, 1, 0]);
         check(&|led| led.add(follower(6)), &[3, 2, 1, 0]);
-        let again = |led: &mut Led, change: &dyn Fn(&mut Led)| {
+        let again = |led: &mut ServerFollowers, change: &dyn Fn(&mut ServerFollowers)| {
             led.begin();
             change(led);
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers, same_kind};
+use super::{AlgorithmRow, BalanceRequest, Member, Pick, Structure, UsableServers, same_kind};
 use crate::algorithm::AlgorithmDecl;
 
 pub(super) static ROW: AlgorithmRow =
@@ -21,7 +21,7 @@ impl Structure for First {
         self.order = order.into();
     }
 
-    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick {
         let avoid = request.avoid;
         let others = self.order.iter().copied().filter(|member| Some(*member) != avoid);
         let member = others.chain(avoid).find(|member| servers.has_room(*member));

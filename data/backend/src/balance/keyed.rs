@@ -2,10 +2,10 @@
 //!
 //! The stream hashes the key. A request without one takes a turn.
 
-use super::map::Map;
-use super::ring::Ring;
-use super::turns::Turns;
-use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers, same_kind};
+use super::map::WeightMap;
+use super::ring::HashRing;
+use super::turns::TurnSchedule;
+use super::{AlgorithmRow, BalanceRequest, Member, Pick, Structure, UsableServers, same_kind};
 use crate::algorithm::{AlgorithmDecl, TurnUse, WeightUse};
 use crate::rotation::Sequence;
 use crate::settings::BackendSettings;
@@ -22,26 +22,26 @@ pub(super) static ROW: AlgorithmRow = AlgorithmRow {
 fn build(settings: &BackendSettings) -> Box<dyn Structure> {
     let affinity = settings.hash_affinity;
     match settings.hash_type.method {
-        HashMethod::MapBased => Box::new(Mapped { map: Map::default(), affinity }),
+        HashMethod::MapBased => Box::new(MapHash { map: WeightMap::default(), affinity }),
         HashMethod::Consistent => {
-            let ring = Ring::new(settings.hash_balance_factor);
-            Box::new(Ringed { ring, turns: Turns::default(), affinity })
+            let ring = HashRing::new(settings.hash_balance_factor);
+            Box::new(RingHash { ring, turns: TurnSchedule::default(), affinity })
         }
     }
 }
 
 /// `hash-type map-based`.
-struct Mapped {
-    map: Map,
+struct MapHash {
+    map: WeightMap,
     affinity: PreserveAffinity,
 }
 
-impl Structure for Mapped {
+impl Structure for MapHash {
     fn rebuild(&mut self, members: &[Member]) {
         self.map.rebuild(members);
     }
 
-    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick {
         match request.hash {
             Some(hash) => settle(servers, self.affinity, self.map.designated(hash, request.avoid)),
             None => self.map.pick(servers, request),
@@ -64,19 +64,19 @@ impl Structure for Mapped {
 }
 
 /// `hash-type consistent`.
-struct Ringed {
-    ring: Ring,
-    turns: Turns,
+struct RingHash {
+    ring: HashRing,
+    turns: TurnSchedule,
     affinity: PreserveAffinity,
 }
 
-impl Structure for Ringed {
+impl Structure for RingHash {
     fn rebuild(&mut self, members: &[Member]) {
         self.ring.rebuild(members);
         self.turns.rebuild(members);
     }
 
-    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick {
         match request.hash {
             Some(hash) => settle(servers, self.affinity, self.ring.designated(servers, hash, request.avoid)),
             None => self.turns.pick(servers, request),

@@ -3,8 +3,8 @@
 //! The expected wait is the recent average time of answers, times the number of current requests plus the new one. The
 //! average is each worker's own; errors count as slow answers (`traffic.rs`).
 
-use super::random::Random;
-use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers, around, same_kind};
+use super::random::WeightSums;
+use super::{AlgorithmRow, BalanceRequest, Member, Pick, Structure, UsableServers, around, same_kind};
 use crate::algorithm::AlgorithmDecl;
 
 pub(super) static ROW: AlgorithmRow = AlgorithmRow {
@@ -15,7 +15,7 @@ pub(super) static ROW: AlgorithmRow = AlgorithmRow {
 /// Draws two.
 #[derive(Clone)]
 struct Latency {
-    random: Random,
+    random: WeightSums,
 }
 
 /// How often the second draw is repeated while it gives the first member again.
@@ -23,7 +23,7 @@ const REDRAWS: usize = 4;
 
 impl Latency {
     fn new() -> Self {
-        Self { random: Random::new(2, 0) }
+        Self { random: WeightSums::new(2, 0) }
     }
 }
 
@@ -32,7 +32,7 @@ impl Structure for Latency {
         self.random.rebuild(members);
     }
 
-    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick {
         let mut entropy = request.random;
         let draw = |entropy: &mut u64, not: Option<usize>| {
             (0..REDRAWS)
@@ -81,8 +81,8 @@ mod tests {
     use super::super::fixture::{members, usable};
     use super::*;
 
-    fn request(random: u64, avoid: Option<usize>) -> Request {
-        Request { hash: None, avoid, random, worker: 0 }
+    fn request(random: u64, avoid: Option<usize>) -> BalanceRequest {
+        BalanceRequest { hash: None, avoid, random, worker: 0 }
     }
 
     #[test]

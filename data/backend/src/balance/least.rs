@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers, load};
+use super::{AlgorithmRow, BalanceRequest, Member, Pick, Structure, UsableServers, load};
 use crate::algorithm::AlgorithmDecl;
 
 // The leader alone orders servers, by the load of all: there is nothing to follow.
@@ -49,7 +49,7 @@ impl Structure for LeastLoaded {
     /// Only the leader knows the loads of all workers: workers choose under the lock.
     fn follow(&mut self, _leader: &dyn Structure) {}
 
-    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick {
         let avoid = request.avoid;
         let others = self.order.iter().map(|(_, _, member)| *member).filter(|member| Some(*member) != avoid);
         let accepts = |member: &usize| servers.has_room(*member) || accepts_waiter(servers, *member);

@@ -8,24 +8,24 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers, around};
+use super::{AlgorithmRow, BalanceRequest, Member, Pick, Structure, UsableServers, around};
 use crate::algorithm::{AlgorithmDecl, TurnUse, WeightUse};
 use crate::rotation::Sequence;
 use crate::server::weight::displayed;
 
 pub(super) static ROW: AlgorithmRow = AlgorithmRow {
     decl: AlgorithmDecl::new(&["static-rr"]).turns(TurnUse::Always).weights(WeightUse::Fixed),
-    build: |_| Box::new(Map::default()),
+    build: |_| Box::new(WeightMap::default()),
 };
 
 /// The map, and the position of `static-rr` in it.
 #[derive(Default)]
-pub(super) struct Map {
+pub(super) struct WeightMap {
     slots: Arc<[u32]>,
     next: usize,
 }
 
-impl Map {
+impl WeightMap {
     /// Shares the map of `leader`.
     pub(super) fn share(&mut self, leader: &Self) {
         self.slots = Arc::clone(&leader.slots);
@@ -45,7 +45,7 @@ impl Map {
     }
 }
 
-impl Structure for Map {
+impl Structure for WeightMap {
     fn rebuild(&mut self, members: &[Member]) {
         let weights: Vec<u32> = members.iter().map(|member| displayed(member.weight)).collect();
         let slots = interleave(&weights);
@@ -69,7 +69,7 @@ impl Structure for Map {
     fn follow(&mut self, _leader: &dyn Structure) {}
 
     /// The next in turn that has room.
-    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick {
         let mut fallback = None;
         for position in around(self.slots.len(), self.next, None) {
             let member = self.slots[position] as usize;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::ring::Bound;
-use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers, around, same_kind};
+use super::ring::LoadBound;
+use super::{AlgorithmRow, BalanceRequest, Member, Pick, Structure, UsableServers, around, same_kind};
 use crate::algorithm::AlgorithmDecl;
 use crate::settings::DEFAULT_DRAWS;
 
@@ -11,13 +11,13 @@ pub(super) static ROW: AlgorithmRow = AlgorithmRow {
     decl: AlgorithmDecl::new(&["random"]).compares_load(|number| number.unwrap_or(DEFAULT_DRAWS) > 1),
     build: |settings| {
         let draws = settings.algorithm.number().unwrap_or(DEFAULT_DRAWS);
-        Box::new(Random::new(draws, settings.hash_balance_factor))
+        Box::new(WeightSums::new(draws, settings.hash_balance_factor))
     },
 };
 
 /// The running sum of the weights, for drawing.
 #[derive(Clone)]
-pub(super) struct Random {
+pub(super) struct WeightSums {
     draws: u32,
     /// `hash-balance-factor`.
     factor: u32,
@@ -27,7 +27,7 @@ pub(super) struct Random {
 /// More draws find no better server.
 const DRAWS_LIMIT: u32 = 1_024;
 
-impl Random {
+impl WeightSums {
     pub(super) fn new(draws: u32, factor: u32) -> Self {
         Self { draws: draws.clamp(1, DRAWS_LIMIT), factor, sums: Arc::default() }
     }
@@ -41,7 +41,7 @@ impl Random {
     }
 }
 
-impl Structure for Random {
+impl Structure for WeightSums {
     fn rebuild(&mut self, members: &[Member]) {
         let mut sum = 0;
         let sums = members.iter().map(|member| {
@@ -51,7 +51,7 @@ impl Structure for Random {
         self.sums = sums.collect();
     }
 
-    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick {
         let mut entropy = request.random;
         let drawn = (0..self.draws).filter_map(|_| self.draw(&mut entropy));
         let wanted = drawn.filter(|member| Some(*member) != request.avoid);
@@ -61,7 +61,7 @@ impl Structure for Random {
         let mut candidates =
             around(servers.members.len(), start, request.avoid).filter(|member| servers.has_room(*member));
         let first = candidates.next();
-        let bound = Bound::new(servers, self.factor);
+        let bound = LoadBound::new(servers, self.factor);
         let light = first.into_iter().chain(candidates).find(|member| bound.admits(servers, *member));
         light.or(first).map_or(Pick::Saturated, Pick::Free)
     }

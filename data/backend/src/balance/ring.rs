@@ -15,7 +15,7 @@ use crate::server::Server;
 use crate::server_key::ServerKey;
 
 /// The points, ascending.
-pub(super) struct Ring {
+pub(super) struct HashRing {
     points: Arc<Vec<(u32, u32)>>,
     /// The owners of the points, in the order of the members.
     owners: Vec<PointOwner>,
@@ -27,7 +27,7 @@ pub(super) struct Ring {
 /// the largest weight has.
 const POINTS_LIMIT: u32 = 256 * 16;
 
-impl Ring {
+impl HashRing {
     pub(super) fn new(factor: u32) -> Self {
         Self { points: Arc::default(), owners: Vec::new(), factor }
     }
@@ -80,7 +80,7 @@ impl Ring {
             let (before, after) = self.points.split_at(start.min(self.points.len()));
             after.iter().chain(before).map(|(_, member)| *member as usize)
         };
-        let bound = Bound::new(servers, self.factor);
+        let bound = LoadBound::new(servers, self.factor);
         let welcome = move |member: &usize| Some(*member) != avoid && bound.admits(servers, *member);
         let others = walk().filter(move |member| Some(*member) != avoid);
         walk().filter(welcome).chain(others).chain(avoid)
@@ -142,14 +142,14 @@ fn octets(address: IpAddr) -> Vec<u8> {
 }
 
 /// `hash-balance-factor`: how many requests each member may have at the current load. Waiting requests do not count.
-pub(super) struct Bound {
+pub(super) struct LoadBound {
     /// Hundredths of the load that all would have after one more request, times the factor; `None` is
     /// no bound.
     allowed: Option<u128>,
     weight: u128,
 }
 
-impl Bound {
+impl LoadBound {
     pub(super) fn new(servers: &UsableServers<'_>, factor: u32) -> Self {
         if factor == 0 {
             return Self { allowed: None, weight: 1 };
@@ -197,8 +197,8 @@ mod tests {
         assert_ne!(place(1, HashKey::Address, "[::1]:80"), place(1, HashKey::Address, "[::2]:80"));
     }
 
-    fn ring(members: &[Member]) -> Ring {
-        let mut ring = Ring::new(0);
+    fn ring(members: &[Member]) -> HashRing {
+        let mut ring = HashRing::new(0);
         ring.rebuild(members);
         ring
     }
@@ -247,7 +247,7 @@ mod tests {
             (random >> 33) % bound
         };
         let weights: Vec<u32> = (0..40).map(|_| draw(20) as u32 + 1).collect();
-        let mut followed = Ring::new(0);
+        let mut followed = HashRing::new(0);
         for turn in 0..200 {
             let mut members = members(&weights);
             members.retain(|_| draw(4) > 0);
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn a_balance_factor_bounds_the_load() {
         let members = members(&[1, 1, 1, 1]);
-        let mut ring = Ring::new(150);
+        let mut ring = HashRing::new(150);
         ring.rebuild(&members);
         for _ in 0..100 {
             let member = ring.designated(&usable(&members), 42, None).next().unwrap();
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn waiting_requests_do_not_count_as_load() {
         let members = members(&[1, 1, 1, 1]);
-        let mut ring = Ring::new(150);
+        let mut ring = HashRing::new(150);
         ring.rebuild(&members);
         let first = || ring.designated(&usable(&members), 42, None).next().unwrap();
         let wanted = first();

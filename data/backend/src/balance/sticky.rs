@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers, same_kind};
+use super::{AlgorithmRow, BalanceRequest, Member, Pick, Structure, UsableServers, same_kind};
 use crate::algorithm::AlgorithmDecl;
 use crate::server_key::ServerKey;
 
@@ -39,7 +39,7 @@ impl Structure for Sticky {
     }
 
     /// The first member, even if it is full. Another one is only used when the first is to be avoided.
-    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick {
         let avoid = request.avoid;
         let others = self.order.iter().copied().filter(|member| Some(*member) != avoid);
         match others.chain(avoid).next() {

@@ -9,20 +9,20 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
-use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers};
+use super::{AlgorithmRow, BalanceRequest, Member, Pick, Structure, UsableServers};
 use crate::algorithm::{AlgorithmDecl, TurnUse};
 use crate::rotation::Sequence;
 use crate::server_key::ServerKey;
 
 pub(super) static ROW: AlgorithmRow = AlgorithmRow {
     decl: AlgorithmDecl::new(&["roundrobin"]).turns(TurnUse::Always),
-    build: |_| Box::new(Turns::default()),
+    build: |_| Box::new(TurnSchedule::default()),
 };
 
 /// The members by the turn at which they are due.
 #[derive(Default)]
-pub(super) struct Turns {
-    entries: Vec<Entry>,
+pub(super) struct TurnSchedule {
+    entries: Vec<TurnMember>,
     /// Members with a rank.
     ranked: BTreeSet<Rank>,
     /// Members without a rank yet, in the order of introduction.
@@ -34,22 +34,22 @@ pub(super) struct Turns {
     ahead: Vec<GrantedTurn>,
 }
 
-struct Entry {
+struct TurnMember {
     key: ServerKey,
     since: u64,
     weight: u32,
     /// When it is due, and its rank, if it has one.
-    due: Option<(Due, Rank)>,
+    due: Option<(TurnMoment, Rank)>,
 }
 
 /// A moment of the clock: whole turns, and a remainder in units of 1/weight, so that errors do not add up.
 #[derive(Clone, Copy)]
-struct Due {
+struct TurnMoment {
     turn: u64,
     rest: u64,
 }
 
-impl Due {
+impl TurnMoment {
     /// The rank of a member: by turn, then the heaviest with the smallest remainder, then by `arrival`.
     fn rank(self, weight: u32, arrival: u64, member: usize) -> Rank {
         let credit = u64::from(weight).saturating_sub(self.rest);
@@ -80,7 +80,7 @@ struct GrantedTurn {
 }
 
 enum Before {
-    Ranked(Due, Rank),
+    Ranked(TurnMoment, Rank),
     /// Its index among the newcomers.
     Newcomer(usize),
 }
@@ -88,7 +88,7 @@ enum Before {
 /// How many turns are computed ahead at most: a round of most backends, and a short time under the lock.
 const AHEAD_LIMIT: usize = 1_024;
 
-impl Structure for Turns {
+impl Structure for TurnSchedule {
     fn rebuild(&mut self, members: &[Member]) {
         self.ahead.clear();
         if self.entries.len() == 1 && self.ranked.is_empty() {
@@ -106,10 +106,10 @@ impl Structure for Turns {
             let known = before.binary_search_by_key(&key, |entry| entry.key).ok();
             let known = known.filter(|entry| before[*entry].since == member.since);
             // It keeps its place, but with a larger weight than before it need not wait for the rest of its long stride.
-            let latest = Due { turn: self.clock, rest: 0 }.after(self.total, weight);
+            let latest = TurnMoment { turn: self.clock, rest: 0 }.after(self.total, weight);
             let due = known
                 .and_then(|entry| before[entry].due)
-                .map(|(due, _)| if due.turn < latest.turn { Due { rest: 0, ..due } } else { latest });
+                .map(|(due, _)| if due.turn < latest.turn { TurnMoment { rest: 0, ..due } } else { latest });
             let due = due.map(|due| {
                 self.arrivals += 1;
                 (due, due.rank(weight, self.arrivals, position))
@@ -118,7 +118,7 @@ impl Structure for Turns {
                 Some((_, rank)) => ranks.push(rank),
                 None => self.newcomers.push_back(position),
             }
-            self.entries.push(Entry { key, since: member.since, weight, due });
+            self.entries.push(TurnMember { key, since: member.since, weight, due });
         }
         // Thousands at once: much faster than one by one.
         self.ranked = ranks.into_iter().collect();
@@ -128,7 +128,7 @@ impl Structure for Turns {
     /// Workers draw the turns that the leader gives ahead.
     fn follow(&mut self, _leader: &dyn Structure) {}
 
-    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick {
         let Some(member) = self.next(|member| servers.has_room(member), request.avoid) else {
             return Pick::Saturated;
         };
@@ -191,7 +191,7 @@ impl Structure for Turns {
     }
 }
 
-impl Turns {
+impl TurnSchedule {
     fn give_next(&mut self, count: usize, given: &mut Vec<GrantedTurn>) {
         for _ in 0..count {
             let Some(member) = self.next(|_| true, None) else { return };
@@ -225,20 +225,20 @@ impl Turns {
 
     /// Gives the current turn to a member and computes its next rank.
     fn give(&mut self, member: usize) -> GrantedTurn {
-        let Entry { weight, due, .. } = self.entries[member];
+        let TurnMember { weight, due, .. } = self.entries[member];
         let (now, before) = match due {
             Some((due, rank)) => {
                 self.ranked.remove(&rank);
                 // A member that was passed over for lack of room does not save up turns.
                 let earliest = self.clock.saturating_sub(self.total / u64::from(weight));
-                let now = if due.turn < earliest { Due { turn: earliest, rest: 0 } } else { due };
+                let now = if due.turn < earliest { TurnMoment { turn: earliest, rest: 0 } } else { due };
                 (now, Before::Ranked(due, rank))
             }
             None => {
                 let place = self.newcomers.iter().position(|newcomer| *newcomer == member);
                 let place = place.unwrap_or_default();
                 self.newcomers.remove(place);
-                (Due { turn: self.clock, rest: 0 }, Before::Newcomer(place))
+                (TurnMoment { turn: self.clock, rest: 0 }, Before::Newcomer(place))
             }
         };
         self.rank(member, now.after(self.total, weight));
@@ -246,7 +246,7 @@ impl Turns {
         GrantedTurn { member, before }
     }
 
-    fn rank(&mut self, member: usize, due: Due) {
+    fn rank(&mut self, member: usize, due: TurnMoment) {
         self.arrivals += 1;
         let rank = due.rank(self.entries[member].weight, self.arrivals, member);
         self.entries[member].due = Some((due, rank));
@@ -266,14 +266,14 @@ mod tests {
     use crate::balance::fixture::{members, members_with, request, usable};
     use crate::settings::ServerSettings;
 
-    fn turns(members: &[Member]) -> Turns {
-        let mut turns = Turns::default();
+    fn turns(members: &[Member]) -> TurnSchedule {
+        let mut turns = TurnSchedule::default();
         turns.rebuild(members);
         turns
     }
 
-    fn picks(turns: &mut Turns, members: &[Member], count: usize) -> Vec<u32> {
-        let pick = |turns: &mut Turns| match turns.pick(&usable(members), &request(None)) {
+    fn picks(turns: &mut TurnSchedule, members: &[Member], count: usize) -> Vec<u32> {
+        let pick = |turns: &mut TurnSchedule| match turns.pick(&usable(members), &request(None)) {
             Pick::Free(member) => member as u32,
             other => panic!("{other:?}"),
         };
@@ -377,7 +377,7 @@ mod tests {
         #[track_caller]
         fn check(weights: &[u32], expected: &str) {
             let members = members(weights);
-            let mut turns = Turns::default();
+            let mut turns = TurnSchedule::default();
             turns.rebuild(&members);
             let sequence: String = (0..expected.len())
                 .map(|_| match turns.pick(&usable(&members), &request(None)) {

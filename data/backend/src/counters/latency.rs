@@ -7,9 +7,9 @@ use super::average::{Phase, Phases};
 
 /// The durations of one exchange in microseconds, by [`Phase`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Latencies(pub [u64; Phase::COUNT]);
+pub struct PhaseDurations(pub [u64; Phase::COUNT]);
 
-impl Latencies {
+impl PhaseDurations {
     /// Stands for the duration of a phase that was not reached.
     pub const ABSENT: u64 = u64::MAX;
 
@@ -26,7 +26,7 @@ impl Latencies {
 #[inline]
 fn milliseconds(us: u64) -> u32 {
     match us {
-        0..1_000 | Latencies::ABSENT => 0,
+        0..1_000 | PhaseDurations::ABSENT => 0,
         us => u32::try_from(us / 1_000).unwrap_or(u32::MAX),
     }
 }
@@ -47,12 +47,12 @@ pub struct LatencyHistograms {
 impl LatencyHistograms {
     /// Records the durations of one exchange in two objects with one bucket search; only for the worker that owns them.
     #[inline]
-    pub fn record_in_both(first: &Self, second: &Self, latencies: &Latencies) {
+    pub fn record_in_both(first: &Self, second: &Self, latencies: &PhaseDurations) {
         for (phase, &us) in latencies.0[..Phase::Total as usize].iter().enumerate() {
             if us == 0 {
                 continue;
             }
-            if us == Latencies::ABSENT {
+            if us == PhaseDurations::ABSENT {
                 first.absent[phase].increment();
                 second.absent[phase].increment();
                 continue;

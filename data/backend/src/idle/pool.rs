@@ -30,7 +30,7 @@ use crate::server_key::ServerKey;
 use crate::settings::PoolSettings;
 
 /// The operations on a connection that the pool needs.
-pub trait Reusable {
+pub trait PooledConnection {
     /// Whether the server neither closed it nor sent unexpected data. The check may consume protocol messages that concern
     /// no request, such as TLS session tickets.
     fn is_fresh(&mut self) -> bool;
@@ -50,7 +50,7 @@ pub trait Reusable {
 #[derive(Debug)]
 pub enum NeverShared {}
 
-impl Reusable for NeverShared {
+impl PooledConnection for NeverShared {
     fn is_fresh(&mut self) -> bool {
         match *self {}
     }
@@ -66,7 +66,7 @@ pub struct Idle<C> {
     pub key: u64,
 }
 
-impl<C: Reusable> Idle<C> {
+impl<C: PooledConnection> Idle<C> {
     /// Whether the server is known to keep it open, because it was reused before.
     #[must_use]
     pub fn is_safe(&self) -> bool {
@@ -80,7 +80,7 @@ impl<C: Reusable> Idle<C> {
 
 /// A connection that left the pool, of either kind.
 #[derive(Debug)]
-pub enum Removed<C, S = NeverShared> {
+pub enum RemovedConnection<C, S = NeverShared> {
     /// One that is lent whole.
     Whole(Idle<C>),
     /// A shared one without streams.
@@ -89,10 +89,10 @@ pub enum Removed<C, S = NeverShared> {
 
 /// The decision about one more idle connection.
 #[derive(Debug)]
-pub enum Admission<C, S = NeverShared> {
+pub enum IdleAdmission<C, S = NeverShared> {
     Free,
     /// It replaces this one.
-    InPlaceOf(Removed<C, S>),
+    InPlaceOf(RemovedConnection<C, S>),
     /// It is not worth keeping.
     Refused,
 }
@@ -118,7 +118,7 @@ impl<C, S> Default for IdlePool<C, S> {
     }
 }
 
-impl<C: Reusable, S: Reusable> IdlePool<C, S> {
+impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
     /// Assigns the pool to a server. Connections of a former server at the same place are dropped. False when the
     /// pool already belongs to a later server.
     #[inline]
@@ -182,14 +182,14 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
     /// need), and which one it replaces. The need is estimated for all keys together, so the first one of a key is kept beside
     /// the others while the pool is small.
     #[inline]
-    pub fn admit(&mut self, worker: usize, key: u64, settings: &PoolSettings) -> Admission<C, S> {
-        let Some(pools) = self.server_pools() else { return Admission::Refused };
+    pub fn admit(&mut self, worker: usize, key: u64, settings: &PoolSettings) -> IdleAdmission<C, S> {
+        let Some(pools) = self.server_pools() else { return IdleAdmission::Refused };
         if !pools.has_room(settings) {
-            Admission::Refused
+            IdleAdmission::Refused
         } else if pools.needs_more(worker, settings) || self.is_first_of(key) {
-            Admission::Free
+            IdleAdmission::Free
         } else {
-            self.give_up_one().map_or(Admission::Refused, Admission::InPlaceOf)
+            self.give_up_one().map_or(IdleAdmission::Refused, IdleAdmission::InPlaceOf)
         }
     }
 
@@ -225,39 +225,41 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
 
     /// The oldest that fits, for another worker: this worker's own requests use the youngest. A shared one is only handed over
     /// without streams.
-    pub fn lend(&mut self, key: u64, scope: ReuseScope) -> Option<Removed<C, S>> {
+    pub fn lend(&mut self, key: u64, scope: ReuseScope) -> Option<RemovedConnection<C, S>> {
         let fits = |idle: &mut Idle<C>| {
             idle.fits(key, scope) && idle.connection.can_move() && idle.connection.is_fresh()
         };
         match self.idle.iter_mut().take(LOOK).position(fits) {
-            Some(at) => Some(Removed::Whole(self.remove(at))),
-            None => self.shared.as_mut()?.lend(key, scope).map(Removed::Shared),
+            Some(at) => Some(RemovedConnection::Whole(self.remove(at))),
+            None => self.shared.as_mut()?.lend(key, scope).map(RemovedConnection::Shared),
         }
     }
 
     /// The oldest idle connection.
-    pub fn remove_oldest(&mut self) -> Option<Removed<C, S>> {
+    pub fn remove_oldest(&mut self) -> Option<RemovedConnection<C, S>> {
         if self.idle.is_empty() {
-            return self.shared.as_mut()?.remove_oldest().map(Removed::Shared);
+            return self.shared.as_mut()?.remove_oldest().map(RemovedConnection::Shared);
         }
-        Some(Removed::Whole(self.remove(0)))
+        Some(RemovedConnection::Whole(self.remove(0)))
     }
 
     /// The oldest that its server closed or that was never reused, to make room for one that its session may use next.
-    fn give_up_one(&mut self) -> Option<Removed<C, S>> {
+    fn give_up_one(&mut self) -> Option<RemovedConnection<C, S>> {
         let goes = |idle: &mut Idle<C>| !idle.is_safe() || !idle.connection.is_fresh();
         match self.idle.iter_mut().take(LOOK).position(goes) {
-            Some(at) => Some(Removed::Whole(self.remove(at))),
-            None => self.shared.as_mut()?.give_up_one().map(Removed::Shared),
+            Some(at) => Some(RemovedConnection::Whole(self.remove(at))),
+            None => self.shared.as_mut()?.give_up_one().map(RemovedConnection::Shared),
         }
     }
 
     /// Removes connections that servers closed, then the `surplus` oldest, those that are lent whole first. Closing one takes as
     /// long as a small request, so a caller with many closes them gradually.
-    pub fn sweep(&mut self, surplus: usize, away: &mut Vec<Removed<C, S>>) {
-        away.extend(self.idle.extract_if(.., |idle| !idle.connection.is_fresh()).map(Removed::Whole));
+    pub fn sweep(&mut self, surplus: usize, away: &mut Vec<RemovedConnection<C, S>>) {
+        away.extend(
+            self.idle.extract_if(.., |idle| !idle.connection.is_fresh()).map(RemovedConnection::Whole),
+        );
         let whole = surplus.min(self.idle.len());
-        away.extend(self.idle.drain(..whole).map(Removed::Whole));
+        away.extend(self.idle.drain(..whole).map(RemovedConnection::Whole));
         self.safe = self.idle.iter().filter(|idle| idle.is_safe()).count();
         if let Some(shared) = &mut self.shared {
             shared.sweep(surplus - whole, away);
@@ -298,7 +300,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         worker: usize,
         id: SharedId,
         settings: &PoolSettings,
-    ) -> Option<Removed<C, S>> {
+    ) -> Option<RemovedConnection<C, S>> {
         self.owner.as_ref()?;
         if !self.shared.as_mut()?.end_stream(id)? {
             return None;
@@ -308,12 +310,12 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         let may_be_kept = self.shared.as_mut()?.may_be_kept(id, settings);
         let admission = match self.shared.as_mut()?.key(id) {
             Some(key) if may_be_kept => self.admit(worker, key, settings),
-            _ => Admission::Refused,
+            _ => IdleAdmission::Refused,
         };
         let place_of = match admission {
-            Admission::Free => None,
-            Admission::InPlaceOf(removed) => Some(removed),
-            Admission::Refused => return self.shared.as_mut()?.remove(id).map(Removed::Shared),
+            IdleAdmission::Free => None,
+            IdleAdmission::InPlaceOf(removed) => Some(removed),
+            IdleAdmission::Refused => return self.shared.as_mut()?.remove(id).map(RemovedConnection::Shared),
         };
         self.shared.as_mut()?.keep(id);
         place_of
@@ -328,8 +330,8 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
 
     /// A shared connection takes no more streams (GOAWAY, a broken transport). It is returned now if it is without
     /// streams, else with its last one.
-    pub fn retire(&mut self, id: SharedId) -> Option<Removed<C, S>> {
-        self.shared.as_mut()?.retire(id).map(Removed::Shared)
+    pub fn retire(&mut self, id: SharedId) -> Option<RemovedConnection<C, S>> {
+        self.shared.as_mut()?.retire(id).map(RemovedConnection::Shared)
     }
 }
 

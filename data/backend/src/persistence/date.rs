@@ -2,9 +2,9 @@
 
 /// A date; never the zero that stands for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Date(u32);
+pub(super) struct CookieDate(u32);
 
-impl Date {
+impl CookieDate {
     pub(super) fn of(wall_seconds: u64) -> Self {
         // 30 bits of 4 seconds reach until 2106.
         Self(((wall_seconds >> STEP_BITS) & DIGITS_MASK) as u32)
@@ -55,27 +55,27 @@ mod tests {
     fn dates_survive_writing_and_reading() {
         for seconds in [4, 1_795_182_572, 4 * 62, 4 * 63, (1 << 32) - 4] {
             let mut text = String::new();
-            Date::of(seconds).encode(&mut text);
-            assert_eq!(Date::decode(text.as_bytes()), Some(Date::of(seconds)));
+            CookieDate::of(seconds).encode(&mut text);
+            assert_eq!(CookieDate::decode(text.as_bytes()), Some(CookieDate::of(seconds)));
         }
         // What HAProxy 2.6 wrote at these times.
         for (seconds, expected) in [(1_795_182_572, "awBP7"), (1_795_194_564, "awB+x")] {
             let mut text = String::new();
-            Date::of(seconds).encode(&mut text);
+            CookieDate::of(seconds).encode(&mut text);
             assert_eq!(text, expected);
         }
         for wrong in ["", "AAAAA", "awBP", "awBP7x", "aw P7", "awB\u{e9}", "awB-x", "awB_x"] {
-            assert_eq!(Date::decode(wrong.as_bytes()), None, "{wrong}");
+            assert_eq!(CookieDate::decode(wrong.as_bytes()), None, "{wrong}");
         }
     }
 
     #[test]
     fn rejects_dates_too_old_or_too_far_ahead() {
-        let now = Date::of(1_000_000);
+        let now = CookieDate::of(1_000_000);
         for (seconds, out) in
             [(1_000_000, false), (998_200, false), (998_100, true), (1_086_400, false), (1_086_404, true)]
         {
-            assert_eq!(Date::of(seconds).is_out(now, 1_800), out, "{seconds}");
+            assert_eq!(CookieDate::of(seconds).is_out(now, 1_800), out, "{seconds}");
         }
     }
 }

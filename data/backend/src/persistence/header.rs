@@ -8,7 +8,7 @@ use memchr::{memchr, memchr2, memchr3, memmem, memrchr2};
 
 /// The edit of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HeaderEdit {
+pub enum CookieEdit {
     Keep,
     /// The header is removed.
     Remove,
@@ -33,9 +33,9 @@ fn from_first<'a>(header: &'a [u8], name: &str) -> &'a [u8] {
 }
 
 /// The header without the cookies of that name.
-pub(super) fn without(header: &[u8], name: &str) -> HeaderEdit {
+pub(super) fn without(header: &[u8], name: &str) -> CookieEdit {
     if memmem::find(header, name.as_bytes()).is_none() {
-        return HeaderEdit::Keep;
+        return CookieEdit::Keep;
     }
     // Until an element is dropped, the kept ones are the bytes between these places.
     let (mut start, mut end) = (0, None);
@@ -66,9 +66,9 @@ pub(super) fn without(header: &[u8], name: &str) -> HeaderEdit {
         substantial |= !attribute && !piece.text.is_empty();
     }
     match edited {
-        None => HeaderEdit::Keep,
-        Some(kept) if substantial => HeaderEdit::Replace(kept),
-        Some(_) => HeaderEdit::Remove,
+        None => CookieEdit::Keep,
+        Some(kept) if substantial => CookieEdit::Replace(kept),
+        Some(_) => CookieEdit::Remove,
     }
 }
 
@@ -80,7 +80,7 @@ fn copy(header: &[u8], kept: &[u8]) -> Vec<u8> {
 }
 
 /// The header with the part up to `end` taken from the values of that name.
-pub(super) fn without_prefix(header: &[u8], name: &str, end: u8) -> HeaderEdit {
+pub(super) fn without_prefix(header: &[u8], name: &str, end: u8) -> CookieEdit {
     let (mut edited, mut copied) = (Vec::new(), 0);
     for piece in pieces(header) {
         let Some(value) = value_of(piece.text, name) else { continue };
@@ -90,10 +90,10 @@ pub(super) fn without_prefix(header: &[u8], name: &str, end: u8) -> HeaderEdit {
         copied = value_start + prefix.len() + 1;
     }
     if copied == 0 {
-        return HeaderEdit::Keep;
+        return CookieEdit::Keep;
     }
     edited.extend(&header[copied..]);
-    HeaderEdit::Replace(edited)
+    CookieEdit::Replace(edited)
 }
 
 /// The unquoted value of a `Set-Cookie` header for that name, and where its written form ends.
@@ -111,14 +111,14 @@ pub(super) fn before(text: &[u8], end: u8) -> Option<&[u8]> {
 }
 
 /// One element of the list, without surrounding spaces.
-struct Piece<'a> {
+struct ListElement<'a> {
     text: &'a [u8],
     start: usize,
     /// Where the text of the previous element ended.
     previous_end: usize,
 }
 
-fn pieces(header: &[u8]) -> impl Iterator<Item = Piece<'_>> {
+fn pieces(header: &[u8]) -> impl Iterator<Item = ListElement<'_>> {
     let (mut at, mut previous_end) = (Some(0), 0);
     std::iter::from_fn(move || {
         let begin = at?;
@@ -128,7 +128,7 @@ fn pieces(header: &[u8]) -> impl Iterator<Item = Piece<'_>> {
         let raw = &rest[..length.unwrap_or(rest.len())];
         let text = raw.trim_ascii();
         let start = begin + (raw.len() - raw.trim_ascii_start().len());
-        let piece = Piece { text, start, previous_end };
+        let piece = ListElement { text, start, previous_end };
         previous_end = start + text.len();
         Some(piece)
     })
@@ -172,11 +172,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn shown(edit: HeaderEdit) -> String {
+    fn shown(edit: CookieEdit) -> String {
         match edit {
-            HeaderEdit::Keep => "(keep)".to_owned(),
-            HeaderEdit::Remove => "(remove)".to_owned(),
-            HeaderEdit::Replace(value) => String::from_utf8_lossy(&value).into_owned(),
+            CookieEdit::Keep => "(keep)".to_owned(),
+            CookieEdit::Remove => "(remove)".to_owned(),
+            CookieEdit::Replace(value) => String::from_utf8_lossy(&value).into_owned(),
         }
     }
 
@@ -276,12 +276,12 @@ mod tests {
                 pieces(header).filter(|piece| piece.text.starts_with(b"x")).map(|piece| piece.text.to_vec()).collect()
             };
             match without(header, "S") {
-                HeaderEdit::Replace(edited) => {
+                CookieEdit::Replace(edited) => {
                     prop_assert!(values(&edited, "S").next().is_none());
                     prop_assert_eq!(others(&edited), others(header));
                 }
-                HeaderEdit::Remove => prop_assert!(others(header).is_empty()),
-                HeaderEdit::Keep => {}
+                CookieEdit::Remove => prop_assert!(others(header).is_empty()),
+                CookieEdit::Keep => {}
             }
             without_prefix(header, "S", b'~');
             set_cookie_value(header, "S");

@@ -74,9 +74,9 @@ fn run(settings: &CookiePersistence, passage: &Passage<'_>) -> String {
     let mut seen = format!("{third}{fourth}");
     if let Some(header) = passage.provided {
         match settings.edit_response(&plan, header.as_bytes()) {
-            HeaderEdit::Keep => seen += &format!(" {header}"),
-            HeaderEdit::Remove => {}
-            HeaderEdit::Replace(value) => seen += &format!(" {}", String::from_utf8_lossy(&value)),
+            CookieEdit::Keep => seen += &format!(" {header}"),
+            CookieEdit::Remove => {}
+            CookieEdit::Replace(value) => seen += &format!(" {}", String::from_utf8_lossy(&value)),
         }
     }
     if let Some(value) = &plan.set_cookie {
@@ -215,10 +215,10 @@ fn a_redispatch_makes_the_cookie_down() {
 #[test]
 fn removes_the_persistence_cookie_or_prefix_from_requests() {
     let indirect = CookiePersistence { indirect: true, ..insert() };
-    assert_eq!(rules(&indirect).edit_request(b"S=A"), HeaderEdit::Remove);
-    assert_eq!(rules(&insert()).edit_request(b"S=A"), HeaderEdit::Keep);
+    assert_eq!(rules(&indirect).edit_request(b"S=A"), CookieEdit::Remove);
+    assert_eq!(rules(&insert()).edit_request(b"S=A"), CookieEdit::Keep);
     let prefix = cookie(CookieMode::Prefix);
-    assert_eq!(rules(&prefix).edit_request(b"S=A~v"), HeaderEdit::Replace(b"S=v".to_vec()));
+    assert_eq!(rules(&prefix).edit_request(b"S=A~v"), CookieEdit::Replace(b"S=v".to_vec()));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use weir_model::InitialState;
 
 use weir_backend::{
-    Backend, BackendSettings, CheckKind, CheckRules, CheckStatus, News, OperationalState, Server,
+    Backend, BackendNews, BackendSettings, CheckKind, CheckRules, CheckStatus, OperationalState, Server,
     ServerAddress, ServerKey, ServerSettings,
 };
 use weir_checks::{CheckLoad, CheckPlan, Checks, Dial, IdleConnection, Intervals, ProcessView, Timings};
@@ -63,7 +63,7 @@ impl Objects for Listener {
 }
 
 impl ProcessView for Listener {
-    fn news(&self, news: News) {
+    fn news(&self, news: BackendNews) {
         assert!(!self.0.fails_once.swap(false, Relaxed), "on purpose");
         let mut lines = self.0.lines.lock().expect("nobody panics with it");
         lines.extend(news.notices.into_iter().map(|notice| notice.text));

@@ -9,7 +9,7 @@ use weir_sched::{Descriptor, TaskKey};
 /// A connection to a log server, the attempt to open one, or the pause before the next. Only the worker that forwards writes
 /// it, and any worker may read it, so that a listing needs no messages.
 #[derive(Debug, Default)]
-pub struct Conversation {
+pub struct LogConversation {
     /// When it began, in milliseconds of the workers' clock; 0 before the first one.
     since_ms: AtomicU64,
     task: AtomicU64,
@@ -44,9 +44,9 @@ pub struct ConversationState {
 }
 
 /// A conversation in progress.
-pub struct Lasting<'c>(&'c Conversation);
+pub struct Lasting<'c>(&'c LogConversation);
 
-impl Conversation {
+impl LogConversation {
     /// Begins it, in the current task.
     pub fn begin(&self) -> Lasting<'_> {
         self.task.store(weir_sched::current().to_bits(), Relaxed);

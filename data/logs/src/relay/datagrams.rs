@@ -16,23 +16,23 @@ pub async fn receive_datagrams(relays: Arc<Relays>, relay: Arc<Relay>, descripto
     descriptor.set_owner(weir_sched::current());
     loop {
         let halt = receive_some(&relays, &relay, &descriptor);
-        if relays.state() == AcceptorState::Stopped && halt != Halt::Batch {
+        if relays.state() == AcceptorState::Stopped && halt != ReceiveHalt::Batch {
             // The next process has the socket too: it stays open there when it is closed here, and so would its
             // registration in this poller.
             drop(descriptor.into_fd());
             return;
         }
         match halt {
-            Halt::Batch => yield_now().await,
-            Halt::Drained => _ = wait(Tick::NEVER).await,
-            Halt::Trouble => sleep_until(weir_sched::now().after(RETRY_MS)).await,
+            ReceiveHalt::Batch => yield_now().await,
+            ReceiveHalt::Drained => _ = wait(Tick::NEVER).await,
+            ReceiveHalt::Trouble => sleep_until(weir_sched::now().after(RETRY_MS)).await,
         }
     }
 }
 
 /// Why receiving stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Halt {
+enum ReceiveHalt {
     Drained,
     /// Other tasks run first.
     Batch,
@@ -40,9 +40,9 @@ enum Halt {
     Trouble,
 }
 
-fn receive_some(relays: &Relays, relay: &Relay, descriptor: &Descriptor) -> Halt {
+fn receive_some(relays: &Relays, relay: &Relay, descriptor: &Descriptor) -> ReceiveHalt {
     // The buffer is held for this turn only: no datagram is kept longer.
-    let Ok(mut buffer) = Buffer::take() else { return Halt::Trouble };
+    let Ok(mut buffer) = Buffer::take() else { return ReceiveHalt::Trouble };
     for _ in 0..BATCH {
         match socket::receive_from(descriptor, buffer.space()) {
             Ok((length, from)) => {
@@ -52,14 +52,14 @@ fn receive_some(relays: &Relays, relay: &Relay, descriptor: &Descriptor) -> Halt
             }
             Err(Errno::AGAIN) => {
                 descriptor.clear_readable();
-                return Halt::Drained;
+                return ReceiveHalt::Drained;
             }
             // The network reported something about an earlier datagram.
             Err(Errno::INTR | Errno::CONNREFUSED) => {}
-            Err(_) => return Halt::Trouble,
+            Err(_) => return ReceiveHalt::Trouble,
         }
     }
-    Halt::Batch
+    ReceiveHalt::Batch
 }
 
 /// How many datagrams are received in one turn.

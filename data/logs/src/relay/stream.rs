@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use weir_containers::BufferPool;
-use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, Received, proxy_header};
+use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, ReceiveOutcome, proxy_header};
 use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, wait, yield_now};
 use weir_sys::{Address, Errno};
 use weir_syslog::{Framed, Framer, Refusal};
@@ -77,7 +77,7 @@ impl Acceptor for StreamAcceptor {
         let acceptor = self.clone();
         weir_sched::spawn(&SESSION, Class::Bulk, async move {
             let _counted = ticket;
-            let _listed = Listed::new();
+            let _listed = ListedTask::new();
             (acceptor.relays.on_connection)();
             if let Ok(descriptor) = Descriptor::register(socket) {
                 descriptor.set_owner(weir_sched::current());
@@ -151,14 +151,14 @@ impl StreamAcceptor {
         let deadline = self.deadline();
         loop {
             match connection.receive(usize::MAX) {
-                Received::Bytes(_) => {
+                ReceiveOutcome::Bytes(_) => {
                     // Other tasks run first, because a flood of messages is bulk work.
                     yield_now().await;
                     return Some(());
                 }
                 // The rest never becomes a complete message: the framer has checked lengths before.
-                Received::End | Received::Full | Received::Failed(_) => return None,
-                Received::Nothing => {}
+                ReceiveOutcome::End | ReceiveOutcome::Full | ReceiveOutcome::Failed(_) => return None,
+                ReceiveOutcome::Nothing => {}
             }
             let leaving = self.relays.state() == AcceptorState::Stopped && has_nothing(connection);
             if leaving || weir_sched::now() >= deadline {
@@ -207,17 +207,17 @@ pub fn wake_sessions() {
 }
 
 /// Lists the current task as one of the connections.
-struct Listed(TaskKey);
+struct ListedTask(TaskKey);
 
-impl Listed {
+impl ListedTask {
     fn new() -> Self {
         let task = weir_sched::current();
         SESSIONS.with_borrow_mut(|sessions| sessions.push(task));
-        Listed(task)
+        ListedTask(task)
     }
 }
 
-impl Drop for Listed {
+impl Drop for ListedTask {
     fn drop(&mut self) {
         // A worker that ends drops its tasks after its thread-local variables.
         let _ = SESSIONS.try_with(|sessions| sessions.borrow_mut().retain(|task| *task != self.0));

@@ -17,14 +17,14 @@ use super::*;
 static KIND: Kind = Kind::new("test");
 
 /// A section that sends to a ring, which keeps message formats.
-struct World {
+struct RelayFixture {
     relays: Arc<Relays>,
     relay: Arc<Relay>,
     listener: Arc<ForwardListener>,
     ring: Arc<Ring>,
 }
 
-impl World {
+impl RelayFixture {
     /// Creates the world on the current worker.
     fn new(change: impl FnOnce(&mut Relay)) -> Self {
         let ring = Ring::in_memory(1 << 20, 1);
@@ -58,7 +58,7 @@ impl World {
         let (gate, limit) = (Arc::default(), Arc::new(AtomicU32::new(100)));
         let relays = Arc::new(Relays::new(1, gate, limit, Box::new(|| ()), Box::new(|_| ())));
         install(weir_events::Logger::new(Arc::new(LogIdentity::default()), weir_events::calendar::utc()));
-        World { relays, relay, listener, ring }
+        RelayFixture { relays, relay, listener, ring }
     }
 
     fn listen(&self) -> u16 {
@@ -122,7 +122,7 @@ fn run(test: impl Future<Output = ()> + 'static) {
 #[test]
 fn accepts_every_framing_on_connections() {
     run(async {
-        let world = World::new(|_| ());
+        let world = RelayFixture::new(|_| ());
         let mut client = connect(world.listen());
         client.write_all(b"<6>one\n8 <6>tw\no!<6>three\r\n<6>unfini").expect("room");
         world.hear(&["<6>one", "<6>tw\no!", "<6>three"]).await;
@@ -134,7 +134,7 @@ fn accepts_every_framing_on_connections() {
 #[test]
 fn drops_an_incomplete_message_when_the_connection_ends() {
     run(async {
-        let world = World::new(|_| ());
+        let world = RelayFixture::new(|_| ());
         let port = world.listen();
         let mut client = connect(port);
         client.write_all(b"<6>whole\n<6>not whole").expect("room");
@@ -148,7 +148,7 @@ fn drops_an_incomplete_message_when_the_connection_ends() {
 #[test]
 fn closes_connections_with_invalid_framing_and_serves_others() {
     run(async {
-        let world = World::new(|_| ());
+        let world = RelayFixture::new(|_| ());
         let port = world.listen();
         for nonsense in [&b"garbage\n<6>x\n"[..], b"99999999 <6>x", b"5x<6>x\n", &[b'<'; 100_000]] {
             let mut client = connect(port);
@@ -166,7 +166,7 @@ fn closes_connections_with_invalid_framing_and_serves_others() {
 #[test]
 fn a_sender_holds_one_buffer_at_most() {
     run(async {
-        let world = World::new(|_| ());
+        let world = RelayFixture::new(|_| ());
         let port = world.listen();
         let (mut endless, mut slow) = (connect(port), connect(port));
         slow.write_all(b"<6>slo").expect("room");
@@ -197,7 +197,7 @@ fn buffers() -> usize {
 #[test]
 fn the_longest_message_fills_a_buffer() {
     run(async {
-        let world = World::new(|_| ());
+        let world = RelayFixture::new(|_| ());
         let port = world.listen();
         let longest = weir_containers::BufferPool::buffer_size() - weir_syslog::Framer::most_held(0);
         let message = format!("<6>{}", "x".repeat(longest - 3));
@@ -213,7 +213,7 @@ fn the_longest_message_fills_a_buffer() {
 #[test]
 fn limits_the_number_of_connections() {
     run(async {
-        let world = World::new(|_| ());
+        let world = RelayFixture::new(|_| ());
         let port = world.listen();
         let mut clients: Vec<_> = (0..3).map(|_| connect(port)).collect();
         for client in &mut clients {
@@ -229,7 +229,7 @@ fn limits_the_number_of_connections() {
 #[test]
 fn closes_idle_connections() {
     run(async {
-        let world = World::new(|relay| relay.client_timeout = Some(Duration::from_millis(20)));
+        let world = RelayFixture::new(|relay| relay.client_timeout = Some(Duration::from_millis(20)));
         let mut client = connect(world.listen());
         client.set_nonblocking(true).expect("a socket");
         let mut looks = 0;
@@ -245,7 +245,7 @@ fn closes_idle_connections() {
 #[test]
 fn a_datagram_is_one_message() {
     run(async {
-        let world = World::new(|relay| relay.host = HostStrategy::Append);
+        let world = RelayFixture::new(|relay| relay.host = HostStrategy::Append);
         let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let to = server.local_addr().expect("an address");
         world.listen_to(server);
@@ -261,7 +261,7 @@ fn a_datagram_is_one_message() {
 #[test]
 fn keeps_the_host_of_messages_from_unix_sockets() {
     run(async {
-        let world = World::new(|relay| relay.host = HostStrategy::Replace);
+        let world = RelayFixture::new(|relay| relay.host = HostStrategy::Replace);
         let (ours, theirs) = UnixDatagram::pair().expect("sockets");
         world.listen_to(theirs);
         ours.send(b"<6>Nov 20 13:05:05 host prog: x").expect("room");
@@ -272,7 +272,7 @@ fn keeps_the_host_of_messages_from_unix_sockets() {
 #[test]
 fn replaces_the_host_within_a_kept_format() {
     run(async {
-        let world = World::new(|relay| relay.host = HostStrategy::Replace);
+        let world = RelayFixture::new(|relay| relay.host = HostStrategy::Replace);
         let mut client = connect(world.listen());
         client
             .write_all(b"<6>Nov 20 13:05:05 host prog: x\n<6>1 - - p 1 - - x\n<6>1 - h p 1 - - x\n<6>x\n<6>Nov 20 13:05:05 prog: x\n")
@@ -292,7 +292,7 @@ fn replaces_the_host_within_a_kept_format() {
 #[test]
 fn takes_the_sender_from_a_proxy_header() {
     run(async {
-        let world = World::new(|relay| relay.host = HostStrategy::Replace);
+        let world = RelayFixture::new(|relay| relay.host = HostStrategy::Replace);
         let listener = Arc::new(ForwardListener {
             relay: Arc::clone(&world.relay),
             accept_proxy: true,
@@ -300,7 +300,7 @@ fn takes_the_sender_from_a_proxy_header() {
             connections: Arc::default(),
             connections_limit: u32::MAX,
         });
-        let world = World { listener, ..world };
+        let world = RelayFixture { listener, ..world };
         let port = world.listen();
         let mut client = connect(port);
         client.write_all(b"PROXY TCP4 192.0.2.7 192.0.2.8 1 2\r\n<6>1 - h p 1 - - x\n").expect("room");
@@ -321,7 +321,7 @@ fn takes_the_sender_from_a_proxy_header() {
 #[test]
 fn delivers_messages_that_arrived_before_the_stop() {
     run(async {
-        let world = World::new(|_| ());
+        let world = RelayFixture::new(|_| ());
         let port = world.listen();
         let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let to = server.local_addr().expect("an address");
@@ -341,7 +341,7 @@ fn delivers_messages_that_arrived_before_the_stop() {
 #[test]
 fn relays_text_verbatim_with_dont_parse_log() {
     run(async {
-        let world = World::new(|relay| (relay.unparsed, relay.lines_only) = (true, true));
+        let world = RelayFixture::new(|relay| (relay.unparsed, relay.lines_only) = (true, true));
         let mut client = connect(world.listen());
         client.write_all(b"no header\n6 <6>x\n\n<134>Nov 20 13:05:05 h p: x\n").expect("room");
         world.hear(&["no header", "6 <6>x", "<134>Nov 20 13:05:05 h p: x"]).await;

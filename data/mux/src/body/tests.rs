@@ -12,7 +12,7 @@ use weir_sched::{Descriptor, Tick, current, now, sleep_until, wait};
 use weir_sys::Address;
 
 use super::*;
-use crate::service::{Made, Service};
+use crate::service::{BodyProducer, ProducerStep};
 use crate::way::Chunks;
 
 mod uploads;
@@ -55,29 +55,32 @@ fn a_retry_may_choose_another_way_than_wire() {
         client.receive(usize::MAX);
         flow.aim(&server, &head, false);
         assert!(flow.inspect(&mut client));
-        assert_eq!((flow.ready.way, flow.is_complete()), (Way::Wire, true));
+        assert_eq!((flow.ready.way, flow.is_complete()), (BodyWay::Wire, true));
         // The first attempt failed before anything left. The next one goes to a sink that frames by itself.
         flow.rewind();
         flow.aim(&StreamConnector::CLOSED, &head, false);
         assert!(flow.inspect(&mut client));
-        assert_eq!((flow.ready.way, flow.waiting(&client), flow.payload()), (Way::Payload, &b"abcde"[..], 5));
+        assert_eq!(
+            (flow.ready.way, flow.waiting(&client), flow.payload()),
+            (BodyWay::Payload, &b"abcde"[..], 5)
+        );
         let kept = KeptBody::of(&flow, &client);
         assert_eq!((kept.payload(), &kept.trailers[..]), (&b"abcde"[..], &b""[..]));
         // Payload stays payload.
         flow.rewind();
         flow.aim(&server, &head, false);
-        assert_eq!(flow.ready.way, Way::Chunks(Chunks::Between));
+        assert_eq!(flow.ready.way, BodyWay::Chunks(Chunks::Between));
     });
 }
 
 /// Makes this many pieces of this many bytes.
 struct Pieces(usize, usize);
 
-impl Service for Pieces {
-    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> Made {
+impl BodyProducer for Pieces {
+    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> ProducerStep {
         self.0 = self.0.saturating_sub(1);
         out.resize(out.len() + self.1, b'0' + self.0 as u8);
-        if self.0 > 0 { Made::More } else { Made::Last }
+        if self.0 > 0 { ProducerStep::More } else { ProducerStep::Last }
     }
 }
 
@@ -105,7 +108,7 @@ fn check_made(pieces: Pieces, chunked: bool, want: &'static str) {
         let mut flow = BodyFlow::made();
         flow.aim(&client, &head, false);
         assert!(!flow.is_done());
-        while flow.advance(&mut service, &mut client) != Flow::Done {}
+        while flow.advance(&mut service, &mut client) != FlowState::Done {}
         assert!(flow.is_done());
         client.shut_write();
         assert_eq!(arrived(&far).await, want);
@@ -132,7 +135,7 @@ fn sends_kept_bodies_in_the_framing_of_their_head() {
             let mut message = Message::new(10);
             message.read_kept(weir_http::Kind::Request, HEAD).expect("a head");
             let kept = KeptBody::new(payload, b"T: 1\r\n");
-            assert_eq!(kept.send_behind(&mut message, &mut server, &mut Vec::new()), Sent::All);
+            assert_eq!(kept.send_behind(&mut message, &mut server, &mut Vec::new()), SendOutcome::All);
             server.shut_write();
             assert_eq!(arrived(&far).await, format!("{}{want}", String::from_utf8_lossy(HEAD)));
         }
@@ -149,7 +152,7 @@ fn sends_a_body_in_another_framing_than_received() {
         let mut flow = BodyFlow::new(BodyFraming::Length(3));
         flow.aim(&sink, &head, true);
         from.send(b"abcNEXT").await.expect("it stands");
-        while flow.advance(&mut source, &mut sink) != Flow::Done {
+        while flow.advance(&mut source, &mut sink) != FlowState::Done {
             sleep_until(now().after(1)).await;
         }
         assert_eq!((flow.is_done(), source.input()), (true, &b"NEXT"[..]));
@@ -165,13 +168,13 @@ struct Datagrams {
     piece: Vec<u8>,
 }
 
-impl Service for Datagrams {
-    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> Made {
+impl BodyProducer for Datagrams {
+    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> ProducerStep {
         self.left.set(self.left.get() - 1);
         if !self.lends {
             out.extend_from_slice(&self.piece);
         }
-        if self.left.get() > 0 { Made::More } else { Made::Last }
+        if self.left.get() > 0 { ProducerStep::More } else { ProducerStep::Last }
     }
 
     fn lent(&self) -> Option<&[u8]> {
@@ -201,8 +204,8 @@ fn small_pieces_leave_in_few_sends() {
             flow.aim(&slow, &head, false);
             let mut made = service();
             network.change(|conditions| conditions.window = WINDOW);
-            while flow.advance(&mut made, &mut slow) == Flow::Yield {}
-            assert_eq!(flow.advance(&mut made, &mut slow), Flow::AwaitSink);
+            while flow.advance(&mut made, &mut slow) == FlowState::Yield {}
+            assert_eq!(flow.advance(&mut made, &mut slow), FlowState::AwaitSink);
             let taken = (COUNT - left.get()) * 1300;
             assert!(taken <= WINDOW + 16_384, "{taken} bytes");
 
@@ -212,7 +215,7 @@ fn small_pieces_leave_in_few_sends() {
             let mut flow = BodyFlow::made();
             flow.aim(&client, &head, false);
             let mut made = service();
-            while flow.advance(&mut made, &mut client) == Flow::Yield {}
+            while flow.advance(&mut made, &mut client) == FlowState::Yield {}
             let sends = network.sends() - before;
             // The last chunk has its end with it.
             assert_eq!(sends, COUNT as u64 / 12, "lends: {lends}, in chunks: {chunked}");

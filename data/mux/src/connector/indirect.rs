@@ -2,7 +2,7 @@
 //!
 //! They have the same operations as the connector. They are not inlined there, which keeps the code of HTTP/1 and TCP short.
 
-use weir_net::{Fault, Received, Sent};
+use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 
 use crate::multiplexer::SharedStream;
 use crate::service::LocalService;
@@ -37,19 +37,19 @@ impl Indirect {
     }
 
     #[inline(never)]
-    pub(crate) fn receive(&mut self, limit: usize) -> Received {
+    pub(crate) fn receive(&mut self, limit: usize) -> ReceiveOutcome {
         match self {
             Indirect::Shared(shared) => shared.receive(limit),
             Indirect::Local(service) => service.receive(),
-            Indirect::Closed => Received::End,
+            Indirect::Closed => ReceiveOutcome::End,
         }
     }
 
     #[inline(never)]
-    pub(super) fn flush(&mut self) -> Sent {
+    pub(super) fn flush(&mut self) -> SendOutcome {
         match self {
             Indirect::Shared(shared) => shared.flush(),
-            Indirect::Local(_) | Indirect::Closed => Sent::All,
+            Indirect::Local(_) | Indirect::Closed => SendOutcome::All,
         }
     }
 
@@ -96,7 +96,7 @@ impl Indirect {
     }
 
     #[inline(never)]
-    pub(super) fn fault(&self) -> Option<Fault> {
+    pub(super) fn fault(&self) -> Option<ConnectionFault> {
         match self {
             Indirect::Shared(shared) => shared.fault(),
             Indirect::Local(_) | Indirect::Closed => None,

@@ -3,19 +3,19 @@
 //! A turn receives a few times. It processes a limited number of frames in place, and wakes each stream that gets data.
 
 use weir_h2::{ErrorCode, Event, ReceivedHead};
-use weir_net::{Fault, Received, shortage};
+use weir_net::{ConnectionFault, ReceiveOutcome, shortage};
 use weir_sched::TaskKey;
 use weir_sys::Errno;
 
-use super::slot::{Awaits, Slot};
+use super::slot::{SendEvent, StreamSlot};
 use super::trace::Passing;
-use super::{Inner, MAX_OUTPUT, Pace, ROUNDS, rooms};
+use super::{MAX_OUTPUT, MultiplexerState, Pace, ROUNDS, rooms};
 
 /// How many streams a peer begins in one turn. A stream costs microseconds, also one that is reset at once, and a client may reset a thousand
 /// before it is hung up on.
 const STREAMS: usize = 64;
 
-impl Inner {
+impl MultiplexerState {
     /// Receives, and gives the data to the streams; true if there may be more. The stream that got data last may run next: they are still
     /// in the processor's cache (R188).
     pub(super) fn receive(&mut self, now_ms: u64) -> bool {
@@ -44,22 +44,22 @@ impl Inner {
                 return false;
             }
             match self.connection.receive_bulk() {
-                Received::Bytes(count) => {
+                ReceiveOutcome::Bytes(count) => {
                     fresh = true;
                     self.trace_received(count);
                 }
-                Received::Nothing => return false,
-                Received::End => {
+                ReceiveOutcome::Nothing => return false,
+                ReceiveOutcome::End => {
                     self.ended = true;
                     self.wake_all();
                     if self.sends_requests {
                         // No more responses: an HTTP/2 connection cannot be half closed.
-                        self.fail(Fault::Io(Errno::CONNRESET));
+                        self.fail(ConnectionFault::Io(Errno::CONNRESET));
                     }
                     return false;
                 }
-                Received::Full => self.fail(Fault::Io(Errno::PROTO)),
-                Received::Failed(fault) => self.fail(fault),
+                ReceiveOutcome::Full => self.fail(ConnectionFault::Io(Errno::PROTO)),
+                ReceiveOutcome::Failed(fault) => self.fail(fault),
             }
         }
         true
@@ -100,7 +100,7 @@ impl Inner {
                     rooms::give(head);
                     return self.engine.reset(stream, ErrorCode::RefusedStream);
                 }
-                let mut slot = Slot::new(stream);
+                let mut slot = StreamSlot::new(stream);
                 slot.ended = end;
                 slot.add_head(head);
                 self.slots.push_back(slot);
@@ -115,7 +115,7 @@ impl Inner {
                 }
                 let kept = slot.add_head(head);
                 if !kept {
-                    slot.fault = Some(Fault::Protocol);
+                    slot.fault = Some(ConnectionFault::Protocol);
                 }
                 feed(slot.task, last);
                 if !kept {
@@ -124,7 +124,7 @@ impl Inner {
             }
             Event::GoAway { last, .. } => {
                 for slot in self.slots.iter_mut().filter(|slot| slot.id > last) {
-                    slot.fault = Some(Fault::Refused);
+                    slot.fault = Some(ConnectionFault::Refused);
                     slot.wake();
                 }
             }
@@ -139,7 +139,7 @@ impl Inner {
                     shortage::count_refusal();
                     self.engine.consumed(stream, count);
                     self.engine.reset(stream, ErrorCode::EnhanceYourCalm);
-                    self.slots[at].fault.get_or_insert(Fault::Shortage);
+                    self.slots[at].fault.get_or_insert(ConnectionFault::Shortage);
                     return self.slots[at].wake();
                 }
                 let slot = &mut self.slots[at];
@@ -165,8 +165,8 @@ impl Inner {
                 let sends_requests = self.sends_requests;
                 if let Some(slot) = self.slot(stream) {
                     slot.fault = Some(match code {
-                        ErrorCode::RefusedStream => Fault::Refused,
-                        _ => Fault::Io(Errno::CONNRESET),
+                        ErrorCode::RefusedStream => ConnectionFault::Refused,
+                        _ => ConnectionFault::Io(Errno::CONNRESET),
                     });
                     slot.abort = received;
                     slot.wake();
@@ -179,8 +179,10 @@ impl Inner {
             Event::Window { stream: 0 } => self.wake_admitted(),
             Event::Window { stream } => {
                 let admits = self.engine.sendable(stream) != Some(0);
-                if let Some(slot) = self.slot(stream).filter(|slot| slot.awaits == Awaits::Window && admits) {
-                    slot.awaits = Awaits::Nothing;
+                if let Some(slot) =
+                    self.slot(stream).filter(|slot| slot.awaits == SendEvent::Window && admits)
+                {
+                    slot.awaits = SendEvent::Nothing;
                     slot.wake();
                 }
             }

@@ -17,7 +17,7 @@ use std::rc::{Rc, Weak};
 
 use weir_h2::{ErrorCode, HeadFault, ReceivedHead};
 use weir_http::{BodySize, Flags, Head, Method, Version};
-use weir_net::{Fault, Received, Sent};
+use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 use weir_sys::Errno;
 
 use crate::multiplexer::{Multiplexer, freed, rooms};
@@ -27,16 +27,16 @@ use crate::multiplexer::{Multiplexer, freed, rooms};
 pub struct SharedStream {
     multiplexer: Rc<Multiplexer>,
     id: u32,
-    role: Role,
+    role: StreamRole,
     method: Method,
     /// Whether the peer's last byte was received.
     ended: bool,
     /// Whether a head or bytes were taken over since the memory was shrunk: these and later ones may hold spare
     /// capacity.
     is_wide: bool,
-    outgoing: Outgoing,
+    outgoing: OutgoingMessage,
     /// Absent for a request without a body that waits for its response.
-    beside: Option<Box<Beside>>,
+    beside: Option<Box<StreamExtras>>,
     /// Bytes of this stream's heads and payload that were received.
     pub(crate) received: u64,
     pub(crate) sent: u64,
@@ -47,7 +47,7 @@ const _: () = assert!(size_of::<SharedStream>() <= 56);
 
 /// Bytes on their way, and a place. Boxed, because hundreds of streams of a connection may wait and have neither.
 #[derive(Debug, Default)]
-struct Beside {
+struct StreamExtras {
     /// Received bytes that were not consumed: from `start` on.
     input: Vec<u8>,
     start: u32,
@@ -67,7 +67,7 @@ struct Beside {
 
 /// Which side of the connection the stream is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+enum StreamRole {
     /// The peer is a client: requests are received, responses sent.
     Answers,
     /// The same, but a stream without a response ends with an error that lets the client retry.
@@ -78,7 +78,7 @@ enum Role {
 
 /// The state of the message that this end sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outgoing {
+enum OutgoingMessage {
     AwaitingHead,
     Open,
     Ended,
@@ -89,11 +89,11 @@ impl SharedStream {
         SharedStream {
             multiplexer,
             id,
-            role: Role::Answers,
+            role: StreamRole::Answers,
             method: Method::Other,
             ended: false,
             is_wide: false,
-            outgoing: Outgoing::AwaitingHead,
+            outgoing: OutgoingMessage::AwaitingHead,
             beside: None,
             received: 0,
             sent: 0,
@@ -103,14 +103,14 @@ impl SharedStream {
     /// A stream to a server. It is opened when the head of its request is sent.
     pub(crate) fn unopened(multiplexer: Rc<Multiplexer>) -> Self {
         let mut stream = SharedStream::new(multiplexer, UNOPENED);
-        stream.role = Role::Requests;
+        stream.role = StreamRole::Requests;
         stream
     }
 
     /// If the stream ends without a response, sends an error that lets the client retry.
     pub(crate) fn refuse(&mut self) {
-        if self.role == Role::Answers {
-            self.role = Role::Refuses;
+        if self.role == StreamRole::Answers {
+            self.role = StreamRole::Refuses;
         }
     }
 
@@ -150,9 +150,9 @@ impl SharedStream {
         let (waits, pending) =
             (self.input().len(), self.beside.as_ref().map_or(0, |beside| beside.pending().len()));
         let response = match &self.outgoing {
-            Outgoing::AwaitingHead => "awaited",
-            Outgoing::Open => "open",
-            Outgoing::Ended => "ended",
+            OutgoingMessage::AwaitingHead => "awaited",
+            OutgoingMessage::Open => "open",
+            OutgoingMessage::Ended => "ended",
         };
         let ended = u8::from(self.ended);
         match windows {
@@ -198,7 +198,7 @@ impl SharedStream {
             None => {}
             Some(HeadFault::TooLarge) => return Err(NoHead::TooLarge),
             Some(HeadFault::NoRequest) => return Err(NoHead::Invalid),
-            Some(HeadFault::Malformed) => return Err(NoHead::Failed(Fault::Protocol)),
+            Some(HeadFault::Malformed) => return Err(NoHead::Failed(ConnectionFault::Protocol)),
         }
         // The head is not HTTP/1, so it must always be serialized for the other side.
         head.note(Flags::MUST_REWRITE);
@@ -207,7 +207,7 @@ impl SharedStream {
 
     /// Whether it goes to a server.
     pub(crate) fn sends_requests(&self) -> bool {
-        self.role == Role::Requests
+        self.role == StreamRole::Requests
     }
 
     pub(crate) fn input(&self) -> &[u8] {
@@ -227,9 +227,9 @@ impl SharedStream {
     }
 
     /// Takes received bytes over, unless `limit` bytes are held.
-    pub(crate) fn receive(&mut self, limit: usize) -> Received {
+    pub(crate) fn receive(&mut self, limit: usize) -> ReceiveOutcome {
         if self.input().len() >= limit {
-            return Received::Full;
+            return ReceiveOutcome::Full;
         }
         // A stream without pending input allocates memory for it only if data has arrived.
         let mut first = Vec::new();
@@ -240,17 +240,18 @@ impl SharedStream {
         let arrived = self.multiplexer.take_arrived(self.id, input);
         if arrived.bytes > 0 {
             self.is_wide = true;
-            let beside =
-                self.beside.get_or_insert_with(|| Box::new(Beside { input: first, ..Beside::default() }));
+            let beside = self
+                .beside
+                .get_or_insert_with(|| Box::new(StreamExtras { input: first, ..StreamExtras::default() }));
             beside.unreturned += arrived.payload;
             beside.trailers += arrived.trailers;
         }
         self.ended |= arrived.ended;
         self.received += u64::from(arrived.payload);
         match arrived {
-            arrived if arrived.bytes > 0 => Received::Bytes(arrived.bytes),
-            _ if self.ended => Received::End,
-            _ => self.fault().map_or(Received::Nothing, Received::Failed),
+            arrived if arrived.bytes > 0 => ReceiveOutcome::Bytes(arrived.bytes),
+            _ if self.ended => ReceiveOutcome::End,
+            _ => self.fault().map_or(ReceiveOutcome::Nothing, ReceiveOutcome::Failed),
         }
     }
 
@@ -265,7 +266,7 @@ impl SharedStream {
     }
 
     /// The fault that ended it early.
-    pub(crate) fn fault(&self) -> Option<Fault> {
+    pub(crate) fn fault(&self) -> Option<ConnectionFault> {
         self.multiplexer.fault(self.id)
     }
 
@@ -305,16 +306,16 @@ impl SharedStream {
 
     /// Whether the end of the stream was given to the connection.
     pub(crate) fn shut(&self) -> bool {
-        matches!(self.outgoing, Outgoing::Ended)
+        matches!(self.outgoing, OutgoingMessage::Ended)
     }
 
     /// Sends the head of a request, or of a response, interim or final. Heads never wait for a window.
-    pub(crate) fn send_message(&mut self, head: &Head, raw: &[u8]) -> Sent {
+    pub(crate) fn send_message(&mut self, head: &Head, raw: &[u8]) -> SendOutcome {
         if self.sends_requests() { self.open(head, raw) } else { self.answer(head, raw) }
     }
 
     /// Opens the stream with a request.
-    fn open(&mut self, head: &Head, raw: &[u8]) -> Sent {
+    fn open(&mut self, head: &Head, raw: &[u8]) -> SendOutcome {
         let size = BodySize::of_request(head);
         self.method = head.method();
         // A tunnel follows a CONNECT or a request for another protocol, if the server agrees.
@@ -323,15 +324,15 @@ impl SharedStream {
         // An HTTP/1.0 response of unknown length ends with the connection.
         let chunks = head.version() >= Version::HTTP_11;
         let Some((id, count)) = self.multiplexer.open(head, raw, chunks, ends) else {
-            return Sent::Failed(self.fault().unwrap_or(Fault::Refused));
+            return SendOutcome::Failed(self.fault().unwrap_or(ConnectionFault::Refused));
         };
         self.id = id;
         self.sent += count as u64;
-        self.outgoing = if ends { Outgoing::Ended } else { Outgoing::Open };
-        Sent::All
+        self.outgoing = if ends { OutgoingMessage::Ended } else { OutgoingMessage::Open };
+        SendOutcome::All
     }
 
-    fn answer(&mut self, head: &Head, raw: &[u8]) -> Sent {
+    fn answer(&mut self, head: &Head, raw: &[u8]) -> SendOutcome {
         let status = head.status();
         // It accepts an extended CONNECT (RFC 8441).
         let interim = (100..200).contains(&status) && status != 101;
@@ -342,39 +343,39 @@ impl SharedStream {
         let Some(count) = self.multiplexer.send_head(self.id, head, raw, ends) else { return self.failed() };
         self.sent += count as u64;
         if !interim {
-            self.outgoing = if ends { Outgoing::Ended } else { Outgoing::Open };
+            self.outgoing = if ends { OutgoingMessage::Ended } else { OutgoingMessage::Open };
         }
-        Sent::All
+        SendOutcome::All
     }
 
     /// Sends the rest of a message. The windows may keep some of it pending.
-    pub(crate) fn send_rest(&mut self, payload: &[u8], trailers: &[u8]) -> Sent {
+    pub(crate) fn send_rest(&mut self, payload: &[u8], trailers: &[u8]) -> SendOutcome {
         match self.send_pending(payload, trailers.is_empty()) {
-            failed @ Sent::Failed(_) => failed,
+            failed @ SendOutcome::Failed(_) => failed,
             sent if trailers.is_empty() => sent,
             _ => self.finish(trailers),
         }
     }
 
     /// Takes all of this payload, and sends it. The windows may keep some of it pending.
-    pub(crate) fn send_pending(&mut self, payload: &[u8], ends: bool) -> Sent {
+    pub(crate) fn send_pending(&mut self, payload: &[u8], ends: bool) -> SendOutcome {
         match self.outgoing {
-            Outgoing::AwaitingHead => return self.failed(),
+            OutgoingMessage::AwaitingHead => return self.failed(),
             // A body is dropped if the response must not have one.
-            Outgoing::Ended => {}
-            Outgoing::Open => self.put(payload, ends),
+            OutgoingMessage::Ended => {}
+            OutgoingMessage::Open => self.put(payload, ends),
         }
         match self.flush() {
-            Sent::Part(_) => Sent::Part(payload.len()),
+            SendOutcome::Part(_) => SendOutcome::Part(payload.len()),
             other => other,
         }
     }
 
     /// Sends payload, as much as the windows admit at once; the last of the message if `ends`.
-    pub(crate) fn send(&mut self, payload: &[u8], ends: bool) -> Sent {
+    pub(crate) fn send(&mut self, payload: &[u8], ends: bool) -> SendOutcome {
         match self.flush() {
-            Sent::All => {}
-            Sent::Part(_) => return Sent::Part(0),
+            SendOutcome::All => {}
+            SendOutcome::Part(_) => return SendOutcome::Part(0),
             failed => return failed,
         }
         let mut done = 0;
@@ -382,18 +383,18 @@ impl SharedStream {
             let Some(open) = self.multiplexer.room(self.id) else { return self.failed() };
             if open == 0 {
                 self.multiplexer.await_room(self.id);
-                return Sent::Part(done);
+                return SendOutcome::Part(done);
             }
             let piece = &payload[done..][..open.min(payload.len() - done)];
             done += piece.len();
             self.put(piece, ends && done == payload.len());
             match self.flush() {
-                Sent::All => {}
-                Sent::Part(_) => return Sent::Part(done),
+                SendOutcome::All => {}
+                SendOutcome::Part(_) => return SendOutcome::Part(done),
                 failed => return failed,
             }
         }
-        Sent::All
+        SendOutcome::All
     }
 
     /// Sends payload, and keeps the bytes that the windows do not admit.
@@ -418,20 +419,20 @@ impl SharedStream {
             if !trailers.is_empty() {
                 self.multiplexer.send_trailers(self.id, trailers);
             }
-            self.outgoing = Outgoing::Ended;
+            self.outgoing = OutgoingMessage::Ended;
         }
         sent
     }
 
     /// Sends the pending bytes.
-    pub(crate) fn flush(&mut self) -> Sent {
+    pub(crate) fn flush(&mut self) -> SendOutcome {
         if !self.has_pending() {
-            return Sent::All;
+            return SendOutcome::All;
         }
         if self.multiplexer.room(self.id).is_none() {
             return self.failed();
         }
-        let Some(beside) = self.beside.as_deref_mut() else { return Sent::All };
+        let Some(beside) = self.beside.as_deref_mut() else { return SendOutcome::All };
         let (pending, trailers) =
             (std::mem::take(&mut beside.pending), std::mem::take(&mut beside.pending_trailers));
         let (start, ends) = (beside.sent_of_pending, beside.pending_ends);
@@ -442,19 +443,19 @@ impl SharedStream {
             if let Some(beside) = self.beside.as_deref_mut() {
                 beside.sent_of_pending = 0;
             }
-            return Sent::All;
+            return SendOutcome::All;
         }
         if let Some(beside) = self.beside.as_deref_mut() {
             (beside.pending, beside.sent_of_pending, beside.pending_trailers) = (pending, start, trailers);
         }
         self.multiplexer.await_room(self.id);
-        Sent::Part(sent)
+        SendOutcome::Part(sent)
     }
 
     /// All payload was sent: ends the message, once, with these trailers.
-    pub(crate) fn finish(&mut self, trailers: &[u8]) -> Sent {
+    pub(crate) fn finish(&mut self, trailers: &[u8]) -> SendOutcome {
         let is_ending = self.beside.as_ref().is_some_and(|beside| beside.pending_ends);
-        if self.outgoing == Outgoing::Open && !is_ending {
+        if self.outgoing == OutgoingMessage::Open && !is_ending {
             match trailers {
                 [] => self.put(b"", true),
                 _ => {
@@ -467,8 +468,8 @@ impl SharedStream {
         self.flush()
     }
 
-    fn failed(&self) -> Sent {
-        Sent::Failed(self.fault().unwrap_or(Fault::Io(Errno::PIPE)))
+    fn failed(&self) -> SendOutcome {
+        SendOutcome::Failed(self.fault().unwrap_or(ConnectionFault::Io(Errno::PIPE)))
     }
 }
 
@@ -477,9 +478,9 @@ impl Drop for SharedStream {
         let code = match &self.outgoing {
             _ if self.sends_requests() => ErrorCode::Cancel,
             // The peer need not finish its request (RFC 9113, 8.1).
-            Outgoing::Ended => ErrorCode::NoError,
-            Outgoing::AwaitingHead if self.role == Role::Refuses => ErrorCode::RefusedStream,
-            Outgoing::AwaitingHead => ErrorCode::Cancel,
+            OutgoingMessage::Ended => ErrorCode::NoError,
+            OutgoingMessage::AwaitingHead if self.role == StreamRole::Refuses => ErrorCode::RefusedStream,
+            OutgoingMessage::AwaitingHead => ErrorCode::Cancel,
             _ => ErrorCode::Internal,
         };
         let unreturned = self.beside.as_ref().map_or(0, |beside| beside.unreturned);
@@ -487,7 +488,7 @@ impl Drop for SharedStream {
     }
 }
 
-impl Beside {
+impl StreamExtras {
     // Positions have 32 bits, because there are many streams. Windows bound waiting bytes to half of that.
     #[inline]
     fn start(&self) -> usize {
@@ -547,7 +548,7 @@ pub(crate) enum NoHead {
     /// Its start line is invalid.
     Invalid,
     /// Nothing comes any more.
-    Failed(Fault),
+    Failed(ConnectionFault),
     /// The stream does not exist any more.
     Gone,
     /// It does not fit the buffer.

@@ -1,7 +1,7 @@
 //! A connection's record of one of its streams: received data that the stream has not taken, and how it ended.
 
 use weir_h2::ReceivedHead;
-use weir_net::Fault;
+use weir_net::ConnectionFault;
 use weir_sched::TaskKey;
 use weir_sys::Errno;
 
@@ -9,34 +9,34 @@ use super::rooms;
 
 /// The record of a stream.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct StreamSlot {
     pub id: u32,
     pub task: TaskKey,
     /// A head that was not taken yet.
     head: Option<Box<ReceivedHead>>,
     /// Other waiting data. Boxed, because hundreds of streams of a connection may wait for a response without any.
-    waiting: Option<Box<Waiting>>,
+    waiting: Option<Box<UntakenData>>,
     /// Whether its bytes get little more memory than they need, because the stream is not expected to take them soon.
     is_frugal: bool,
     /// Bytes of payload that wait.
     pub payload: u32,
     pub ended: bool,
     /// The fault that ended it early.
-    pub fault: Option<Fault>,
+    pub fault: Option<ConnectionFault>,
     /// The error code with which the peer reset it.
     pub abort: Option<u32>,
     /// The event before which it cannot send.
-    pub awaits: Awaits,
+    pub awaits: SendEvent,
     /// The number of its stream in traces; 0 for none.
     pub serial: u64,
 }
 
 // A hundred streams of a connection have one each, in one block.
-const _: () = assert!(size_of::<Slot>() <= 56 || size_of::<Errno>() > 2);
+const _: () = assert!(size_of::<StreamSlot>() <= 56 || size_of::<Errno>() > 2);
 
 /// Data received for a stream and not taken yet.
 #[derive(Debug, Default)]
-struct Waiting {
+struct UntakenData {
     /// Payload, then trailers as lines.
     bytes: Vec<u8>,
     /// How many bytes of it are trailers.
@@ -48,16 +48,16 @@ struct Waiting {
 
 /// The event that a stream waits for to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Awaits {
+pub(super) enum SendEvent {
     Nothing,
     /// Its window, or the connection's, to open.
     Window,
     Room,
 }
 
-impl Slot {
-    pub(super) fn new(id: u32) -> Slot {
-        Slot {
+impl StreamSlot {
+    pub(super) fn new(id: u32) -> StreamSlot {
+        StreamSlot {
             id,
             task: TaskKey::NONE,
             head: None,
@@ -67,7 +67,7 @@ impl Slot {
             ended: false,
             fault: None,
             abort: None,
-            awaits: Awaits::Nothing,
+            awaits: SendEvent::Nothing,
             serial: 0,
         }
     }
@@ -164,9 +164,9 @@ impl Slot {
 
     /// Appends the received bytes to those of the stream. If the stream's memory is empty, they swap it instead of
     /// copying.
-    pub(super) fn take_arrived(&mut self, into: &mut Vec<u8>) -> Arrived {
+    pub(super) fn take_arrived(&mut self, into: &mut Vec<u8>) -> TakeResult {
         let (mut bytes, mut trailers) = (0, 0);
-        if let Some(Waiting { bytes: arrived, trailers: behind, .. }) = self.waiting.as_deref_mut() {
+        if let Some(UntakenData { bytes: arrived, trailers: behind, .. }) = self.waiting.as_deref_mut() {
             bytes = arrived.len();
             trailers = std::mem::take(behind);
             if into.is_empty() {
@@ -176,7 +176,7 @@ impl Slot {
             }
         }
         self.is_frugal &= bytes == 0;
-        Arrived { bytes, trailers, payload: std::mem::take(&mut self.payload), ended: self.ended }
+        TakeResult { bytes, trailers, payload: std::mem::take(&mut self.payload), ended: self.ended }
     }
 }
 
@@ -192,7 +192,7 @@ const LARGE: usize = 128 * 1024;
 
 /// The result of taking received bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Arrived {
+pub(crate) struct TakeResult {
     pub bytes: usize,
     /// How many of the bytes are trailers, at their end.
     pub trailers: u32,
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn keeps_heads_in_order_and_bounds_their_number() {
-        let mut slot = Slot::new(1);
+        let mut slot = StreamSlot::new(1);
         assert!(!slot.has_head() && slot.take_head().is_none());
         for status in 100..100 + HEADS as u16 + 1 {
             assert!(slot.add_head(head(status)), "{status}");
@@ -228,13 +228,13 @@ mod tests {
         assert!(!slot.has_head());
     }
 
-    fn capacity(slot: &Slot) -> usize {
+    fn capacity(slot: &StreamSlot) -> usize {
         slot.waiting.as_ref().map_or(0, |waiting| waiting.bytes.capacity())
     }
 
     #[test]
     fn memory_fits_the_bytes_before_the_first_read_and_after_a_shrink() {
-        let mut slot = Slot::new(1);
+        let mut slot = StreamSlot::new(1);
         for _ in 0..64 {
             slot.add_payload(&[0; 1000]);
             assert!(capacity(&slot) <= slot.arrived().len() * 9 / 8 + 1000, "{}", capacity(&slot));
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn memory_of_much_payload_grows_by_a_quarter() {
-        let mut slot = Slot::new(1);
+        let mut slot = StreamSlot::new(1);
         slot.add_payload(b"1");
         slot.take_arrived(&mut Vec::new());
         for _ in 0..1000 {
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn trailers_follow_the_payload() {
-        let mut slot = Slot::new(1);
+        let mut slot = StreamSlot::new(1);
         slot.add_payload(b"0123456789abcdef");
         slot.add_payload(b"");
         slot.end(b"a: b\r\n");
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!((arrived.bytes, arrived.payload, arrived.trailers, arrived.ended), (22, 16, 6, true));
         let again = slot.take_arrived(&mut bytes);
         assert_eq!((again.bytes, again.trailers, again.ended), (0, 0, true));
-        let mut plain = Slot::new(1);
+        let mut plain = StreamSlot::new(1);
         plain.add_payload(b"ab");
         plain.end(b"");
         let mut bytes = Vec::new();

@@ -8,8 +8,8 @@ use weir_sched::{Class, Descriptor, Kind, Tick, current, now, sleep_until, spawn
 use weir_sys::Address;
 
 use super::*;
-use crate::service::{LocalService, Made, Service};
-use crate::{BodyFlow, Flow, Message, StreamConnector};
+use crate::service::{BodyProducer, LocalService, ProducerStep};
+use crate::{BodyFlow, FlowState, Message, StreamConnector};
 
 static KIND: Kind = Kind::new("connection");
 /// Much more than any test sends.
@@ -38,7 +38,7 @@ async fn connected(network: &SimulatedNetwork) -> (Rc<Multiplexer>, Peer) {
     };
     let descriptor = Descriptor::register(accepted).expect("room");
     let limits = Limits { stream_window: WINDOW, connection_window: WINDOW, ..Limits::default() };
-    let identity = Identity { about: About::default(), proxy: "f".into() };
+    let identity = ConnectionIdentity { about: About::default(), proxy: "f".into() };
     let multiplexer = Multiplexer::new(Connection::new(descriptor), limits, Pace::default(), identity);
     multiplexer.own(current());
     // POST, a scheme, and a literal path.
@@ -46,7 +46,7 @@ async fn connected(network: &SimulatedNetwork) -> (Rc<Multiplexer>, Peer) {
     let greeting = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, b""), &request].concat();
     client.send(&greeting).await.expect("it stands");
     while multiplexer.next_started().is_none() {
-        assert_eq!(multiplexer.turn(), Turn::Quiet);
+        assert_eq!(multiplexer.turn(), TurnEnd::Quiet);
         pass().await;
     }
     (multiplexer, client)
@@ -72,9 +72,9 @@ async fn carried(multiplexer: &Rc<Multiplexer>) -> Rc<Cell<u32>> {
         loop {
             counted.set(counted.get() + 1);
             match multiplexer.turn() {
-                Turn::Quiet => drop(wait(Tick::NEVER).await),
-                Turn::More | Turn::Late => yield_now().await,
-                Turn::Over => return,
+                TurnEnd::Quiet => drop(wait(Tick::NEVER).await),
+                TurnEnd::More | TurnEnd::Late => yield_now().await,
+                TurnEnd::Over => return,
             }
         }
     });
@@ -97,8 +97,8 @@ fn a_turn_receives_twelve_times_at_most() {
                 let before = network.receives();
                 let turn = multiplexer.turn();
                 receives.push(network.receives() - before);
-                if turn != Turn::More {
-                    assert_eq!(turn, Turn::Quiet);
+                if turn != TurnEnd::More {
+                    assert_eq!(turn, TurnEnd::Quiet);
                     return (receives, multiplexer.look(|connection| connection.received) - bytes);
                 }
             }
@@ -165,11 +165,11 @@ fn frames_that_arrive_together_cause_one_run() {
 /// Appends this many pieces of a datagram's size.
 struct Datagrams(usize);
 
-impl Service for Datagrams {
-    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> Made {
+impl BodyProducer for Datagrams {
+    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> ProducerStep {
         self.0 -= 1;
         out.extend_from_slice(&[b'x'; 1300]);
-        if self.0 > 0 { Made::More } else { Made::Last }
+        if self.0 > 0 { ProducerStep::More } else { ProducerStep::Last }
     }
 }
 
@@ -183,22 +183,22 @@ fn small_pieces_leave_in_few_frames() {
         let updates = [0, 1].map(|stream| frame(8, 0, stream, &(1u32 << 24).to_be_bytes())).concat();
         client.send(&updates).await.expect("it stands");
         pass().await;
-        assert_eq!(multiplexer.turn(), Turn::Quiet);
+        assert_eq!(multiplexer.turn(), TurnEnd::Quiet);
         while let Ok(Some(_)) = client.try_receive(1 << 20) {}
         let before = network.sends();
         let mut stream = multiplexer.stream(1);
         let mut head = Message::new(10);
         let answer = b"HTTP/1.1 200 OK\r\n\r\n";
         head.read_kept(weir_http::Kind::Response, answer).expect("a head");
-        assert_eq!(stream.send_message(&head.head, head.bytes()), Sent::All);
+        assert_eq!(stream.send_message(&head.head, head.bytes()), SendOutcome::All);
         let mut sink = StreamConnector::from(stream);
         let mut service = StreamConnector::from(LocalService::new(Box::new(Datagrams(COUNT))));
         let mut flow = BodyFlow::made();
         flow.aim(&sink, &head.head, false);
-        while flow.advance(&mut service, &mut sink) != Flow::Done {
-            assert_eq!(multiplexer.turn(), Turn::Quiet);
+        while flow.advance(&mut service, &mut sink) != FlowState::Done {
+            assert_eq!(multiplexer.turn(), TurnEnd::Quiet);
         }
-        assert_eq!(multiplexer.turn(), Turn::Quiet);
+        assert_eq!(multiplexer.turn(), TurnEnd::Quiet);
         assert!(network.sends() - before <= COUNT as u64 / 12 + 1, "{} sends", network.sends() - before);
         pass().await;
         let mut received = Vec::new();

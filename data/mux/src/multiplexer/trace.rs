@@ -12,14 +12,14 @@ use weir_events::trace::{About, Event as Named, Happening, Level, Source};
 use weir_h2::frame::{self, FrameHeader, Kind, PREFACE};
 use weir_h2::{ErrorCode, Event};
 use weir_http::Head;
-use weir_net::Fault;
+use weir_net::ConnectionFault;
 
-use super::slot::Awaits;
-use super::{Inner, UNKNOWN};
+use super::slot::SendEvent;
+use super::{MultiplexerState, UNKNOWN};
 
 /// The identity of a connection, for traces.
 #[derive(Clone, Debug, Default)]
-pub struct Identity {
+pub struct ConnectionIdentity {
     /// The numbers by which traces can be filtered.
     pub about: About,
     /// Its frontend, or its backend.
@@ -81,7 +81,7 @@ events! {
 
 /// The state before input is parsed.
 #[derive(Clone, Copy)]
-pub(super) struct Awaited {
+pub(super) struct InputState {
     /// Bytes of the preface still to come.
     preface: usize,
     /// Bytes still to come of the frame after its traced header.
@@ -119,7 +119,7 @@ const COMPLETE: u8 = 5;
 const DUMPED: usize = 256;
 
 /// The trace points: each costs one branch while nothing is traced.
-impl Inner {
+impl MultiplexerState {
     /// The connection begins, is woken, ends.
     #[inline(always)]
     pub(super) fn trace_connection(&self, event: TraceEvent) {
@@ -143,7 +143,7 @@ impl Inner {
 
     /// The state before input is parsed, while it is traced.
     #[inline(always)]
-    pub(super) fn awaited_by_trace(&self) -> Option<Awaited> {
+    pub(super) fn awaited_by_trace(&self) -> Option<InputState> {
         if H2.is_active() { Some(self.awaited()) } else { None }
     }
 
@@ -153,7 +153,7 @@ impl Inner {
         H2.is_active()
     }
 
-    /// Output is about to leave. Whether it is traced: [`Inner::note_traced`].
+    /// Output is about to leave. Whether it is traced: [`MultiplexerState::note_traced`].
     #[inline(always)]
     pub(super) fn trace_output(&mut self) -> bool {
         let active = H2.is_active();
@@ -189,7 +189,7 @@ impl Inner {
 
     /// The connection broke. Without streams that is a normal end.
     #[inline(always)]
-    pub(super) fn trace_fault(&self, fault: Fault) {
+    pub(super) fn trace_fault(&self, fault: ConnectionFault) {
         if H2.is_active() && !self.slots.is_empty() {
             let event = (TraceEvent::ConnectionError, 0);
             self.emit_text(event, Level::Error, 0, format_args!("connection failed: {fault}"));
@@ -213,7 +213,7 @@ impl Inner {
     }
 }
 
-impl Inner {
+impl MultiplexerState {
     /// Writes an event of the connection, or of one of its streams.
     #[cold]
     fn emit_event(
@@ -277,7 +277,7 @@ impl Inner {
         let slot = &self.slots[at];
         let words = [
             ("ended", slot.ended),
-            ("blocked", slot.awaits != Awaits::Nothing),
+            ("blocked", slot.awaits != SendEvent::Nothing),
             ("failed", slot.fault.is_some()),
         ];
         let words = words.into_iter().filter_map(|(word, holds)| holds.then_some(word));
@@ -290,15 +290,15 @@ impl Inner {
     }
 
     #[cold]
-    fn awaited(&self) -> Awaited {
+    fn awaited(&self) -> InputState {
         let (preface, frame, stream) = self.engine.awaited();
-        Awaited { preface, frame, stream, errors: self.engine.tally().stream_errors }
+        InputState { preface, frame, stream, errors: self.engine.tally().stream_errors }
     }
 
     /// Bytes of the input were parsed, with this event as the result.
     #[cold]
-    pub(super) fn emit_input(&self, awaited: Awaited, used: usize, event: &Event) {
-        let Awaited { preface, frame, stream, errors } = awaited;
+    pub(super) fn emit_input(&self, awaited: InputState, used: usize, event: &Event) {
+        let InputState { preface, frame, stream, errors } = awaited;
         let input = &self.connection.input()[..used];
         if preface > 0 && input.len() >= preface {
             self.emit_event((TraceEvent::Preface, 0), Level::Proto, 0, |_, line| {

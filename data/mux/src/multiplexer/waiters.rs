@@ -1,9 +1,9 @@
 //! Selects which of the streams that could not send are woken: only those that can continue (R185).
 
-use super::slot::Awaits;
-use super::{Inner, PIECE, max_output};
+use super::slot::SendEvent;
+use super::{MultiplexerState, PIECE, max_output};
 
-impl Inner {
+impl MultiplexerState {
     /// Whether streams wait for room in the output, and there is some.
     pub(super) fn has_room_for_others(&self) -> bool {
         self.crowded && self.engine.output().len() < max_output() / 2
@@ -18,14 +18,14 @@ impl Inner {
         for at in (0..count).map(|ahead| (begin + ahead) % count) {
             let slot = &mut self.slots[at];
             let sendable = self.engine.sendable(slot.id);
-            if slot.awaits != Awaits::Window || sendable == Some(0) {
+            if slot.awaits != SendEvent::Window || sendable == Some(0) {
                 continue;
             }
             if open == 0 {
                 self.starved = true;
                 return;
             }
-            slot.awaits = Awaits::Nothing;
+            slot.awaits = SendEvent::Nothing;
             slot.wake();
             self.woken_last = slot.id;
             open -= sendable.unwrap_or(0).min(open).min(SHARE);
@@ -45,13 +45,13 @@ impl Inner {
         let begin = self.slots.partition_point(|slot| slot.id <= self.woken_last);
         for at in (0..count).map(|ahead| (begin + ahead) % count) {
             let slot = &mut self.slots[at];
-            if slot.awaits != Awaits::Room {
+            if slot.awaits != SendEvent::Room {
                 continue;
             }
             if room == 0 {
                 return;
             }
-            slot.awaits = Awaits::Nothing;
+            slot.awaits = SendEvent::Nothing;
             slot.wake();
             self.woken_last = slot.id;
             room -= room.min(self.engine.sendable(slot.id).map_or(0, |open| open.min(SHARE)));

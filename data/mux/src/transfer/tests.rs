@@ -14,14 +14,14 @@ use crate::filter::{FilterOutput, More, Passed};
 type Journal = Rc<RefCell<Vec<String>>>;
 
 /// A filter that passes the output of its function, and records its input.
-struct Scripted<F> {
+struct ScriptedFilter<F> {
     name: &'static str,
     journal: Journal,
     script: F,
     at_end: &'static [u8],
 }
 
-impl<F: FnMut(&[u8], More, Tick, &mut FilterOutput<'_>) -> Passed> Filter for Scripted<F> {
+impl<F: FnMut(&[u8], More, Tick, &mut FilterOutput<'_>) -> Passed> Filter for ScriptedFilter<F> {
     fn payload(
         &mut self,
         bytes: &[u8],
@@ -63,12 +63,12 @@ fn scripted<F: FnMut(&[u8], More, Tick, &mut FilterOutput<'_>) -> Passed + 'stat
     journal: &Journal,
     script: F,
 ) -> Box<dyn Filter> {
-    Box::new(Scripted { name, journal: Rc::clone(journal), script, at_end: b"" })
+    Box::new(ScriptedFilter { name, journal: Rc::clone(journal), script, at_end: b"" })
 }
 
 /// A transfer without connectors: the filters.
 struct Bench {
-    filtered: Filtered,
+    filtered: FilteredBytes,
     journal: Journal,
     now: u64,
     sent: Vec<u8>,
@@ -78,7 +78,12 @@ const LIMIT: usize = 16;
 
 impl Bench {
     fn new() -> Self {
-        Bench { filtered: Filtered::new(LIMIT), journal: Journal::default(), now: 1000, sent: Vec::new() }
+        Bench {
+            filtered: FilteredBytes::new(LIMIT),
+            journal: Journal::default(),
+            now: 1000,
+            sent: Vec::new(),
+        }
     }
 
     fn with(
@@ -248,7 +253,7 @@ fn stages_at_most_one_piece() {
 fn bytes_added_at_the_end_pass_the_later_filters() {
     let mut bench = Bench::new();
     let journal = Rc::clone(&bench.journal);
-    let first = Scripted { name: "a", journal, script: all, at_end: b"xyz" };
+    let first = ScriptedFilter { name: "a", journal, script: all, at_end: b"xyz" };
     bench.filtered.chain.push(Box::new(first));
     let mut bench = bench.with("b", slowly(2, 10)).with("c", doubled);
     let took = bench.run(b"abc", &[100]);
@@ -464,7 +469,7 @@ fn a_filter_that_fails_ends_the_stream() {
                 from.finish();
                 sleep_until(weir_sched::now().after(50)).await;
             }
-            assert_eq!(transfer.advance(&mut source, &mut sink), Flow::Refused, "{name}");
+            assert_eq!(transfer.advance(&mut source, &mut sink), FlowState::Refused, "{name}");
         }
         let mut message = Message::new(10);
         for (name, request) in [("head", None), ("answer", Some(Message::new(10)))] {
@@ -490,7 +495,7 @@ fn a_kept_body_passes_restarted_filters() {
             transfer.aim(&sink, &head);
             assert!(!transfer.is_done());
             let mut pauses = 0;
-            while transfer.advance(&mut source, &mut sink) != Flow::Done {
+            while transfer.advance(&mut source, &mut sink) != FlowState::Done {
                 assert!(!transfer.wake_at().is_never());
                 sleep_until(transfer.wake_at()).await;
                 pauses += 1;

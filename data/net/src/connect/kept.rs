@@ -3,9 +3,9 @@
 use weir_sched::Descriptor;
 use weir_sys::{Address, AddressFamily, option};
 
-use super::{Awaits, ConnectOptions, ConnectPlan, Connecting, Source, Target};
+use super::{ConnectOptions, ConnectPlan, ConnectTarget, Connecting, ConnectionSource, GreetingEvent};
 use crate::connection::Connection;
-use crate::fault::Fault;
+use crate::fault::ConnectionFault;
 
 impl ConnectPlan<'_> {
     /// [`begin_now`](Self::begin_now) over the socket of a former connection, where the plan does not need more than
@@ -14,22 +14,22 @@ impl ConnectPlan<'_> {
     ///
     /// # Errors
     /// As for [`begin_now`](Self::begin_now).
-    pub fn begin_kept(&self) -> Result<Connecting, Fault> {
+    pub fn begin_kept(&self) -> Result<Connecting, ConnectionFault> {
         let Some(peer) = self.plain_peer().filter(|_| self.kept_family().is_some()) else {
             return self.begin_now();
         };
         if crate::shortage::is_exhausted() {
             crate::shortage::count_refusal();
-            return Err(Fault::Shortage);
+            return Err(ConnectionFault::Shortage);
         }
         let Some(begun) = Descriptor::connect_kept(peer) else {
             let socket = Self::open_plain(peer.family())?;
             let _ = option::set_no_delay(&socket, true);
-            return Connecting::of(Descriptor::connect_now(socket, peer)?, Awaits::Peer(None));
+            return Connecting::of(Descriptor::connect_now(socket, peer)?, GreetingEvent::Peer(None));
         };
         let (descriptor, stands) = begun?;
         descriptor.set_owner(weir_sched::current());
-        let awaits = if stands { Awaits::Nothing } else { Awaits::Peer(None) };
+        let awaits = if stands { GreetingEvent::Nothing } else { GreetingEvent::Peer(None) };
         Ok(Connecting { connection: Connection::privileged(descriptor), awaits })
     }
 
@@ -42,7 +42,7 @@ impl ConnectPlan<'_> {
     /// Its destination, if it can use a socket with no other options than an abortive close and a delayed
     /// acknowledgement; probes of idle connections aside.
     pub(super) fn plain_peer(&self) -> Option<&Address> {
-        let Target::Address(peer @ Address::Inet(_)) = &self.target else { return None };
+        let ConnectTarget::Address(peer @ Address::Inet(_)) = &self.target else { return None };
         let plain = ConnectOptions {
             no_linger: true,
             delays_acknowledgement: true,
@@ -50,14 +50,14 @@ impl ConnectPlan<'_> {
             ..ConnectOptions::default()
         };
         let is_plain = self.socks4.is_none()
-            && self.source == Source::default()
+            && self.source == ConnectionSource::default()
             && (self.mark, self.tos) == (None, None)
             && self.options == plain;
         is_plain.then_some(peer)
     }
 
     /// A socket that resets and delays its acknowledgement, whatever connection it is used for.
-    pub(super) fn open_plain(family: AddressFamily) -> Result<std::os::fd::OwnedFd, Fault> {
+    pub(super) fn open_plain(family: AddressFamily) -> Result<std::os::fd::OwnedFd, ConnectionFault> {
         let socket = Descriptor::stream_socket(family)?;
         // A refusal of the kernel only costs a packet.
         let _ = option::set_no_linger(&socket);
@@ -89,7 +89,7 @@ mod tests {
         let options =
             ConnectOptions { no_linger: true, delays_acknowledgement: true, ..ConnectOptions::default() };
         let address = Address::Inet(listener.local_addr().expect("bound"));
-        ConnectPlan { options, ..ConnectPlan::to(Target::Address(address)) }
+        ConnectPlan { options, ..ConnectPlan::to(ConnectTarget::Address(address)) }
     }
 
     fn listen() -> TcpListener {
@@ -121,11 +121,11 @@ mod tests {
             let address = other.local_addr();
             drop(other);
             let nowhere = ConnectPlan {
-                target: Target::Address(Address::Inet(address.expect("bound"))),
+                target: ConnectTarget::Address(Address::Inet(address.expect("bound"))),
                 ..plan(&listener)
             };
             let refused = nowhere.begin_kept().map(|_| ());
-            assert_eq!(refused, Err(Fault::Io(Errno::CONNREFUSED)));
+            assert_eq!(refused, Err(ConnectionFault::Io(Errno::CONNREFUSED)));
             drop(connection());
         })
         .expect("a worker");
@@ -144,6 +144,6 @@ mod tests {
         assert_eq!(kept(|plan| plan.options.delays_acknowledgement = false), None);
         assert_eq!(kept(|plan| plan.options.no_linger = false), None);
         assert_eq!(kept(|plan| plan.mark = Some(1)), None);
-        assert_eq!(kept(|plan| plan.target = Target::Pair(3)), None);
+        assert_eq!(kept(|plan| plan.target = ConnectTarget::Pair(3)), None);
     }
 }

@@ -14,8 +14,8 @@ use std::os::fd::OwnedFd;
 use weir_sched::Descriptor;
 use weir_sys::{AddressFamily, Errno, socket};
 
-use super::{Awaits, ConnectPlan, Connecting};
-use crate::fault::Fault;
+use super::{ConnectPlan, Connecting, GreetingEvent};
+use crate::fault::ConnectionFault;
 
 /// The result of a probe.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl ConnectPlan<'_> {
     ///
     /// # Errors
     /// When it is not possible, or as for [`begin`](ConnectPlan::begin).
-    pub fn probe(&self) -> Result<Probe, Fault> {
+    pub fn probe(&self) -> Result<Probe, ConnectionFault> {
         let Some(peer) = self.plain_peer() else { return self.begin_now().map(Probe::Awaited) };
         let family = peer.family();
         let socket = match spare(family, Cell::take) {
@@ -50,7 +50,7 @@ impl ConnectPlan<'_> {
             }
             Ok(false) => {
                 let begun = Descriptor::begun(socket, false)?;
-                Connecting::of(begun, Awaits::Peer(None)).map(Probe::Awaited)
+                Connecting::of(begun, GreetingEvent::Peer(None)).map(Probe::Awaited)
             }
             Err(errno) => {
                 // The connection was refused, so it need not be closed.
@@ -82,13 +82,13 @@ mod tests {
 
     use weir_sys::Address;
 
-    use super::super::{ConnectOptions, Target};
+    use super::super::{ConnectOptions, ConnectTarget};
     use super::*;
 
     fn plan(address: Address) -> ConnectPlan<'static> {
         let options =
             ConnectOptions { no_linger: true, delays_acknowledgement: true, ..ConnectOptions::default() };
-        ConnectPlan { options, ..ConnectPlan::to(Target::Address(address)) }
+        ConnectPlan { options, ..ConnectPlan::to(ConnectTarget::Address(address)) }
     }
 
     fn listen(ip: IpAddr) -> Option<(TcpListener, Address)> {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn nowhere_is_refused(nowhere: &Address) -> bool {
-        matches!(plan(nowhere.clone()).probe(), Err(Fault::Io(Errno::CONNREFUSED)))
+        matches!(plan(nowhere.clone()).probe(), Err(ConnectionFault::Io(Errno::CONNREFUSED)))
     }
 
     /// The number of the spare socket, which stays spare.
@@ -125,7 +125,7 @@ mod tests {
                 assert_eq!(spare_number(AddressFamily::Inet), Some(number));
             }
             let refused = plan(nowhere.clone()).probe();
-            assert!(matches!(refused, Err(Fault::Io(Errno::CONNREFUSED))), "{refused:?}");
+            assert!(matches!(refused, Err(ConnectionFault::Io(Errno::CONNREFUSED))), "{refused:?}");
             assert_eq!(spare_number(AddressFamily::Inet), Some(number), "a refusal keeps it, too");
             for _ in 0..10 {
                 assert!(stands());
@@ -165,6 +165,6 @@ mod tests {
         assert!(!is_plain(|plan| plan.source.interface = Some("lo")));
         assert!(!is_plain(|plan| plan.options.no_linger = false));
         assert!(!is_plain(|plan| plan.options.fast_open = true));
-        assert!(!is_plain(|plan| plan.target = Target::Pair(3)));
+        assert!(!is_plain(|plan| plan.target = ConnectTarget::Pair(3)));
     }
 }

@@ -11,7 +11,7 @@ use std::net::SocketAddrV4;
 
 use weir_sched::{Descriptor, Received, Sent};
 
-use crate::fault::Fault;
+use crate::fault::ConnectionFault;
 
 /// The progress of the handshake with the proxy.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Handshake {
     }
 
     /// Continues as far as possible; true once the proxy granted the request.
-    pub(super) fn advance(&mut self, proxy: &Descriptor) -> Result<bool, Fault> {
+    pub(super) fn advance(&mut self, proxy: &Descriptor) -> Result<bool, ConnectionFault> {
         let request = request(self.target);
         while usize::from(self.sent) < REQUEST {
             match proxy.send(&request[usize::from(self.sent)..], false)? {
@@ -43,12 +43,12 @@ impl Handshake {
             match proxy.receive_into(&mut self.answer[usize::from(self.came)..]) {
                 Ok(Received::Bytes(count)) => self.came += count as u8,
                 Ok(Received::Blocked) => return Ok(false),
-                Ok(Received::End | Received::Full) | Err(_) => return Err(Fault::SocksAborted),
+                Ok(Received::End | Received::Full) | Err(_) => return Err(ConnectionFault::SocksAborted),
             }
         }
         match self.answer[1] {
             GRANTED => Ok(true),
-            code => Err(Fault::SocksRefused(code)),
+            code => Err(ConnectionFault::SocksRefused(code)),
         }
     }
 }

@@ -7,13 +7,13 @@ use weir_sys::{Address, AddressFamily, Errno, option, socket};
 
 /// The source of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Source<'p> {
+pub struct ConnectionSource<'p> {
     /// The network interface of its packets, whatever the routes say.
     pub interface: Option<&'p str>,
     pub address: SourceAddress,
 }
 
-/// A [`Source`] that owns its data.
+/// A [`ConnectionSource`] that owns its data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnedSource {
     /// The network interface of its packets, whatever the routes say.
@@ -21,16 +21,16 @@ pub struct OwnedSource {
     pub address: SourceAddress,
 }
 
-impl From<Source<'_>> for OwnedSource {
-    fn from(source: Source<'_>) -> Self {
+impl From<ConnectionSource<'_>> for OwnedSource {
+    fn from(source: ConnectionSource<'_>) -> Self {
         OwnedSource { interface: source.interface.map(Box::from), address: source.address }
     }
 }
 
 impl OwnedSource {
     /// The source, as connections use it.
-    pub fn as_source(&self) -> Source<'_> {
-        Source { interface: self.interface.as_deref(), address: self.address }
+    pub fn as_source(&self) -> ConnectionSource<'_> {
+        ConnectionSource { interface: self.interface.as_deref(), address: self.address }
     }
 }
 
@@ -58,7 +58,7 @@ pub enum SourceAddress {
     Foreign(SocketAddr),
 }
 
-impl Source<'_> {
+impl ConnectionSource<'_> {
     /// Binds a socket of that family.
     ///
     /// # Errors

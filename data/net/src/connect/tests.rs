@@ -10,18 +10,18 @@ use rustix::net::sockopt;
 use weir_sys::option::KeepAlive;
 use weir_sys::socket;
 
-use crate::connection::Received;
+use crate::connection::ReceiveOutcome;
 
 /// An error of the caller that ends an attempt.
 #[derive(Debug, PartialEq)]
-enum Ended {
+enum CallerError {
     Connect(ConnectError),
     ByLook,
 }
 
-impl From<ConnectError> for Ended {
+impl From<ConnectError> for CallerError {
     fn from(error: ConnectError) -> Self {
-        Ended::Connect(error)
+        CallerError::Connect(error)
     }
 }
 
@@ -55,9 +55,10 @@ fn heard(listener: &TcpListener) -> String {
 fn sends_the_greeting_before_other_data() {
     let (listener, address) = listen();
     on_worker(async move {
-        let mut connecting = ConnectPlan::to(Target::Address(address.clone())).begin().expect("a socket");
+        let mut connecting =
+            ConnectPlan::to(ConnectTarget::Address(address.clone())).begin().expect("a socket");
         assert_eq!(stand(&mut connecting, b"hello, ").await, Ok(()));
-        assert_eq!(connecting.into_connection().send(b"world", false), Sent::All);
+        assert_eq!(connecting.into_connection().send(b"world", false), SendOutcome::All);
     });
     assert_eq!(heard(&listener), "hello, world");
 }
@@ -67,10 +68,11 @@ fn fails_when_the_peer_refuses() {
     let (listener, address) = listen();
     drop(listener);
     let outcome = on_worker(async move {
-        let mut connecting = ConnectPlan::to(Target::Address(address.clone())).begin().expect("a socket");
+        let mut connecting =
+            ConnectPlan::to(ConnectTarget::Address(address.clone())).begin().expect("a socket");
         stand(&mut connecting, b"").await
     });
-    assert_eq!(outcome, Err(ConnectError::Failed(Fault::Io(Errno::CONNREFUSED))));
+    assert_eq!(outcome, Err(ConnectError::Failed(ConnectionFault::Io(Errno::CONNREFUSED))));
 }
 
 /// A listener with a full queue: the kernel does not answer further clients.
@@ -93,7 +95,7 @@ fn full_listener() -> (TcpListener, Address, Vec<OwnedFd>) {
 fn an_attempt_ends_at_its_deadline_or_on_an_error_of_look() {
     let (_listener, address, _fillers) = full_listener();
     on_worker(async move {
-        let plan = ConnectPlan::to(Target::Address(address.clone()));
+        let plan = ConnectPlan::to(ConnectTarget::Address(address.clone()));
         let mut connecting = plan.begin().expect("a socket");
         let outcome =
             connecting.stand(Greeting::default(), now().after(20), || Ok::<_, ConnectError>(())).await;
@@ -103,9 +105,9 @@ fn an_attempt_ends_at_its_deadline_or_on_an_error_of_look() {
         let look = || {
             looks += 1;
             weir_sched::wake(weir_sched::current());
-            if looks < 3 { Ok(()) } else { Err(Ended::ByLook) }
+            if looks < 3 { Ok(()) } else { Err(CallerError::ByLook) }
         };
-        assert_eq!(connecting.stand(Greeting::default(), Tick::NEVER, look).await, Err(Ended::ByLook));
+        assert_eq!(connecting.stand(Greeting::default(), Tick::NEVER, look).await, Err(CallerError::ByLook));
     });
 }
 
@@ -126,7 +128,8 @@ fn options_reach_the_socket() {
         },
         ..ConnectOptions::default()
     };
-    let plan = ConnectPlan { tos: Some(8), options, ..ConnectPlan::to(Target::Address(address.clone())) };
+    let plan =
+        ConnectPlan { tos: Some(8), options, ..ConnectPlan::to(ConnectTarget::Address(address.clone())) };
     let socket = &plan.open(&address).expect("a socket");
     assert_eq!(sockopt::tcp_nodelay(socket), Ok(true));
     assert_eq!(sockopt::socket_keepalive(socket), Ok(true));
@@ -145,7 +148,7 @@ fn options_reach_the_socket() {
 fn connections_speak_mptcp_where_the_kernel_does() {
     let address = Address::Inet((Ipv4Addr::LOCALHOST, 1).into());
     let options = ConnectOptions { multipath: true, ..ConnectOptions::default() };
-    let plan = ConnectPlan { options, ..ConnectPlan::to(Target::Address(address.clone())) };
+    let plan = ConnectPlan { options, ..ConnectPlan::to(ConnectTarget::Address(address.clone())) };
     let possible = socket::multipath_stream(AddressFamily::Inet).is_ok();
     assert_eq!(socket::is_multipath(plan.open(&address).expect("a socket")), possible);
     let unix = Address::Unix("/x".into());
@@ -155,7 +158,7 @@ fn connections_speak_mptcp_where_the_kernel_does() {
 #[test]
 fn leaves_the_kernels_defaults_without_options() {
     let address = Address::Inet((Ipv4Addr::LOCALHOST, 1).into());
-    let socket = &ConnectPlan::to(Target::Address(address.clone())).open(&address).expect("a socket");
+    let socket = &ConnectPlan::to(ConnectTarget::Address(address.clone())).open(&address).expect("a socket");
     assert_eq!(sockopt::tcp_nodelay(socket), Ok(true));
     assert_eq!(sockopt::socket_keepalive(socket), Ok(false));
     assert_eq!(sockopt::socket_linger(socket), Ok(None));
@@ -165,34 +168,34 @@ fn leaves_the_kernels_defaults_without_options() {
 }
 
 /// The address that the listener sees for this source.
-fn come_from(source: Source<'static>) -> Result<SocketAddr, Fault> {
+fn come_from(source: ConnectionSource<'static>) -> Result<SocketAddr, ConnectionFault> {
     let (listener, address) = listen();
     on_worker(async move {
-        let plan = ConnectPlan { source, ..ConnectPlan::to(Target::Address(address.clone())) };
+        let plan = ConnectPlan { source, ..ConnectPlan::to(ConnectTarget::Address(address.clone())) };
         let mut connecting = plan.begin()?;
         assert_eq!(stand(&mut connecting, b"").await, Ok(()));
-        Ok::<_, Fault>(())
+        Ok::<_, ConnectionFault>(())
     })?;
     Ok(listener.accept().expect("a connection").1)
 }
 
-fn from(address: SourceAddress) -> Source<'static> {
-    Source { interface: None, address }
+fn from(address: SourceAddress) -> ConnectionSource<'static> {
+    ConnectionSource { interface: None, address }
 }
 
 #[test]
 fn connections_come_from_the_source() {
     let ip = |last: u8| IpAddr::from([127, 0, 0, last]);
-    assert_eq!(come_from(Source::default()).map(|from| from.ip()), Ok(ip(1)));
+    assert_eq!(come_from(ConnectionSource::default()).map(|from| from.ip()), Ok(ip(1)));
     assert_eq!(come_from(from(SourceAddress::Ip(ip(2)))).map(|from| from.ip()), Ok(ip(2)));
     let foreign = from(SourceAddress::Foreign(SocketAddr::new(ip(3), 0)));
     assert_eq!(come_from(foreign).map(|from| from.ip()), Ok(ip(3)));
     let elsewhere = IpAddr::from([192, 0, 2, 1]);
-    let fault = Err(Fault::Io(Errno::ADDRNOTAVAIL));
+    let fault = Err(ConnectionFault::Io(Errno::ADDRNOTAVAIL));
     let ports = SourceAddress::Ports { ip: elsewhere, first: 1, last: u16::MAX, turn: 0 };
     assert_eq!(come_from(from(ports)), fault);
-    let nowhere = Source { interface: Some("no-such-one"), ..Source::default() };
-    assert_eq!(come_from(nowhere), Err(Fault::Io(Errno::NODEV)));
+    let nowhere = ConnectionSource { interface: Some("no-such-one"), ..ConnectionSource::default() };
+    assert_eq!(come_from(nowhere), Err(ConnectionFault::Io(Errno::NODEV)));
 }
 
 /// A port that is in use is skipped; when all are in use, that is a fault.
@@ -202,7 +205,7 @@ fn finds_a_free_source_port() {
     let taken = TcpListener::bind((ip, 0)).expect("a port");
     let port = taken.local_addr().expect("an address").port();
     let ports = |first, last, turn| from(SourceAddress::Ports { ip, first, last, turn });
-    assert_eq!(come_from(ports(port, port, 7)), Err(Fault::Io(Errno::ADDRINUSE)));
+    assert_eq!(come_from(ports(port, port, 7)), Err(ConnectionFault::Io(Errno::ADDRINUSE)));
     let (first, last) = (port - 3, port.saturating_add(3));
     let found = come_from(ports(first, last, 3)).expect("one of them is free");
     assert!(found.ip() == ip && (first..=last).contains(&found.port()) && found.port() != port, "{found}");
@@ -214,7 +217,7 @@ fn finds_a_free_source_port() {
 fn passes_connections_to_the_other_end_of_a_pair() {
     let (near, far) = socket::stream_pair().expect("a pair");
     let said = on_worker(async move {
-        let mut connecting = ConnectPlan::to(Target::Pair(near.as_raw_fd())).begin().expect("a pair");
+        let mut connecting = ConnectPlan::to(ConnectTarget::Pair(near.as_raw_fd())).begin().expect("a pair");
         assert_eq!(stand(&mut connecting, b"hello").await, Ok(()));
         let passed = weir_sys::pass::receive_connection(&far).expect("a connection");
         let mut said = [0; 16];
@@ -248,16 +251,16 @@ fn by_proxy(answer: &'static [u8]) -> (Result<Vec<u8>, ConnectError>, (Vec<u8>, 
     let (socks4, proxy) = proxy(answer);
     let outcome = on_worker(async move {
         let target = Address::Inet("192.0.2.1:8080".parse().expect("an address"));
-        let plan = ConnectPlan { socks4: Some(socks4), ..ConnectPlan::to(Target::Address(target)) };
+        let plan = ConnectPlan { socks4: Some(socks4), ..ConnectPlan::to(ConnectTarget::Address(target)) };
         let mut connecting = plan.begin().expect("a socket");
         stand(&mut connecting, b"PROXY UNKNOWN\r\n").await?;
         let mut connection = connecting.into_connection();
         connection.shut_write();
         loop {
             match connection.receive(1000) {
-                Received::Bytes(_) => {}
-                Received::Nothing => _ = wait(Tick::NEVER).await,
-                other => break assert_eq!(other, Received::End),
+                ReceiveOutcome::Bytes(_) => {}
+                ReceiveOutcome::Nothing => _ = wait(Tick::NEVER).await,
+                other => break assert_eq!(other, ReceiveOutcome::End),
             }
         }
         assert_eq!(connection.received, connection.input().len() as u64, "the answer counts as the server's");
@@ -285,12 +288,12 @@ fn reads_the_servers_first_bytes_behind_the_proxys_answer() {
 #[test]
 fn a_proxy_that_refuses_or_leaves_fails_the_connection() {
     let (server, (request, said)) = by_proxy(b"\x00\x5b\x00\x00\x00\x00\x00\x00");
-    assert_eq!(server, Err(ConnectError::Failed(Fault::SocksRefused(91))));
+    assert_eq!(server, Err(ConnectError::Failed(ConnectionFault::SocksRefused(91))));
     assert_eq!((&*request, &*said), (REQUEST, ""));
     let (server, _) = by_proxy(b"\x00\x5a\x00\x00\x00\x00\x00");
-    assert_eq!(server, Err(ConnectError::Failed(Fault::SocksAborted)));
+    assert_eq!(server, Err(ConnectError::Failed(ConnectionFault::SocksAborted)));
     let (server, _) = by_proxy(b"");
-    assert_eq!(server, Err(ConnectError::Failed(Fault::SocksAborted)));
+    assert_eq!(server, Err(ConnectError::Failed(ConnectionFault::SocksAborted)));
 }
 
 /// SOCKS4 has IPv4 addresses only. For any other target the attempt fails without a connection to the proxy.
@@ -301,9 +304,9 @@ fn rejects_targets_that_socks4_cannot_express() {
     let v6 = Address::Inet("[2001:db8::1]:80".parse().expect("an address"));
     let path = Address::Unix("/nowhere".into());
     on_worker(async move {
-        for target in [Target::Address(v6), Target::Address(path), Target::Pair(0)] {
+        for target in [ConnectTarget::Address(v6), ConnectTarget::Address(path), ConnectTarget::Pair(0)] {
             let plan = ConnectPlan { socks4, ..ConnectPlan::to(target) };
-            assert_eq!(plan.begin().err(), Some(Fault::Io(Errno::AFNOSUPPORT)));
+            assert_eq!(plan.begin().err(), Some(ConnectionFault::Io(Errno::AFNOSUPPORT)));
         }
     });
     listener.set_nonblocking(true).expect("an option");

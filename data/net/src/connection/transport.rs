@@ -19,12 +19,12 @@ use weir_tls::{
 };
 
 use super::tls_count::SessionPlace;
-use super::{Beside, Connection, Received, Sent};
-use crate::fault::Fault;
+use super::{Connection, RareParts, ReceiveOutcome, SendOutcome};
+use crate::fault::ConnectionFault;
 
 /// A connection's TLS session.
 #[derive(Debug)]
-pub(super) struct Transport {
+pub(super) struct TlsTransport {
     session: Session,
     /// Received bytes that were not decrypted yet. The memory is freed when it is empty.
     wire: Vec<u8>,
@@ -37,10 +37,10 @@ pub(super) struct Transport {
     _place: SessionPlace,
 }
 
-impl Beside {
+impl RareParts {
     /// Whether the session can return bytes without reading the socket.
     pub(super) fn holds_input(&self) -> bool {
-        self.tls.as_ref().is_some_and(Transport::holds_input)
+        self.tls.as_ref().is_some_and(TlsTransport::holds_input)
     }
 
     /// The tickets that wait to be sent, which the caller sends before anything else.
@@ -49,11 +49,18 @@ impl Beside {
     }
 }
 
-impl Transport {
-    fn new(session: Session) -> Transport {
+impl TlsTransport {
+    fn new(session: Session) -> TlsTransport {
         let (place, fits) = SessionPlace::of_session();
         let session = if fits { session } else { session.refused_to_begin() };
-        Transport { session, wire: Vec::new(), tickets: Vec::new(), heard: false, usual: None, _place: place }
+        TlsTransport {
+            session,
+            wire: Vec::new(),
+            tickets: Vec::new(),
+            heard: false,
+            usual: None,
+            _place: place,
+        }
     }
 
     fn holds_input(&self) -> bool {
@@ -83,9 +90,9 @@ impl Transport {
 
 /// The time for checking certificates: the worker's.
 #[derive(Debug)]
-pub struct Clock;
+pub struct CertificateClock;
 
-impl TimeProvider for Clock {
+impl TimeProvider for CertificateClock {
     fn current_time(&self) -> Option<UnixTime> {
         Some(UnixTime::since_unix_epoch(Duration::from_micros(weir_sched::wall_us())))
     }
@@ -99,7 +106,7 @@ impl Connection {
 
     /// Whether the peer sent anything, encrypted or not.
     pub fn was_heard(&self) -> bool {
-        let heard = |beside: &Beside| beside.tls.as_ref().is_some_and(|transport| transport.heard);
+        let heard = |beside: &RareParts| beside.tls.as_ref().is_some_and(|transport| transport.heard);
         self.received > 0 || self.heard_before || self.beside.as_deref().is_some_and(heard)
     }
 
@@ -120,7 +127,7 @@ impl Connection {
 
     /// Begins the handshake of a new session; bytes received before are its first input.
     pub(crate) fn begin_tls(&mut self, session: Session) {
-        let mut transport = Transport::new(session);
+        let mut transport = TlsTransport::new(session);
         transport.wire.extend_from_slice(self.input());
         transport.heard = !self.input().is_empty();
         let length = self.input().len();
@@ -148,7 +155,7 @@ impl Connection {
     fn give_up_tls(&mut self, failure: Failure) -> Failure {
         self.end_tls();
         // The socket's error is nearer to the cause.
-        self.broken.get_or_insert(Fault::Tls(failure));
+        self.broken.get_or_insert(ConnectionFault::Tls(failure));
         failure
     }
 
@@ -163,11 +170,11 @@ impl Connection {
             return !self.descriptor.is_readable() || self.descriptor.peek(&mut [0]) == Ok(Raw::Blocked);
         }
         // Session tickets may arrive at any time, and concern no request.
-        self.receive(1) == Received::Nothing
+        self.receive(1) == ReceiveOutcome::Nothing
     }
 
     fn shake_once(&mut self) -> Result<bool, Failure> {
-        if matches!(self.flush(false), Sent::Failed(_)) {
+        if matches!(self.flush(false), SendOutcome::Failed(_)) {
             return Err(Failure::because(Why::Closed));
         }
         loop {
@@ -217,7 +224,7 @@ impl Connection {
                 .beside
                 .as_ref()
                 .and_then(|beside| beside.tls.as_ref())
-                .is_some_and(Transport::has_request)
+                .is_some_and(TlsTransport::has_request)
         };
         if !is_here(self) {
             // An end is found again.
@@ -264,9 +271,9 @@ impl Connection {
 
     /// Receives and decrypts at most `allowed` bytes into the input buffer.
     #[inline(never)]
-    pub(super) fn receive_opened(&mut self, allowed: usize) -> Received {
+    pub(super) fn receive_opened(&mut self, allowed: usize) -> ReceiveOutcome {
         let (Some(mut beside), Some(mut buffer)) = (self.beside.take(), self.input.take()) else {
-            return Received::Nothing;
+            return ReceiveOutcome::Nothing;
         };
         let mut answer = Vec::new();
         let received = match &mut beside.tls {
@@ -275,17 +282,17 @@ impl Connection {
                 let most = space.len().min(allowed);
                 transport.receive(&self.descriptor, &mut space[..most], &mut answer)
             }
-            None => Received::Nothing,
+            None => ReceiveOutcome::Nothing,
         };
         self.beside = Some(beside);
         match received {
-            Received::Bytes(count) => {
+            ReceiveOutcome::Bytes(count) => {
                 buffer.fill(count);
                 self.received += count as u64;
             }
-            Received::End => self.ended = true,
-            Received::Failed(fault) => self.broken = Some(fault),
-            Received::Nothing | Received::Full => {}
+            ReceiveOutcome::End => self.ended = true,
+            ReceiveOutcome::Failed(fault) => self.broken = Some(fault),
+            ReceiveOutcome::Nothing | ReceiveOutcome::Full => {}
         }
         if !buffer.is_empty() {
             self.input = Some(buffer);
@@ -295,30 +302,30 @@ impl Connection {
     }
 
     /// Sends bytes encrypted. Encrypted bytes that do not fit the socket are kept, and count as sent.
-    pub(super) fn send_sealed(&mut self, bytes: &[u8], more: bool) -> Sent {
+    pub(super) fn send_sealed(&mut self, bytes: &[u8], more: bool) -> SendOutcome {
         if let Some(fault) = self.fault() {
-            return Sent::Failed(fault);
+            return SendOutcome::Failed(fault);
         }
         let mut done = 0;
         while done < bytes.len() {
             if !self.descriptor.is_writable() {
-                return Sent::Part(done);
+                return SendOutcome::Part(done);
             }
             match self.send_sealed_piece(&bytes[done..], more) {
                 Ok((taken, left)) => {
                     done += taken;
                     if !left {
-                        return Sent::Part(done);
+                        return SendOutcome::Part(done);
                     }
                 }
-                Err(fault) => return Sent::Failed(fault),
+                Err(fault) => return SendOutcome::Failed(fault),
             }
         }
-        Sent::All
+        SendOutcome::All
     }
 
     /// Encrypts and sends one piece: returns its size in bytes, and whether all of it left.
-    fn send_sealed_piece(&mut self, bytes: &[u8], more: bool) -> Result<(usize, bool), Fault> {
+    fn send_sealed_piece(&mut self, bytes: &[u8], more: bool) -> Result<(usize, bool), ConnectionFault> {
         let mut answer = Vec::new();
         SCRATCH.with_borrow_mut(|scratch| {
             let tickets = self.beside.as_mut().map(|beside| beside.take_tickets()).unwrap_or_default();
@@ -329,9 +336,9 @@ impl Connection {
             let counted = self.sent + taken as u64;
             let rest = if answer.is_empty() {
                 match self.send_now(sealed, more || taken < bytes.len()) {
-                    Sent::All => &[],
-                    Sent::Part(count) => &sealed[count..],
-                    Sent::Failed(fault) => return Err(fault),
+                    SendOutcome::All => &[],
+                    SendOutcome::Part(count) => &sealed[count..],
+                    SendOutcome::Failed(fault) => return Err(fault),
                 }
             } else {
                 self.keep_pending(&tickets)?;
@@ -344,12 +351,17 @@ impl Connection {
         })
     }
 
-    fn seal(&mut self, bytes: &[u8], out: &mut [u8], answer: &mut Vec<u8>) -> Result<(usize, usize), Fault> {
+    fn seal(
+        &mut self,
+        bytes: &[u8],
+        out: &mut [u8],
+        answer: &mut Vec<u8>,
+    ) -> Result<(usize, usize), ConnectionFault> {
         let Some(transport) = self.beside.as_mut().and_then(|beside| beside.tls.as_mut()) else {
-            return Err(Fault::Tls(Failure::because(Why::Internal)));
+            return Err(ConnectionFault::Tls(Failure::because(Why::Internal)));
         };
         transport.session.seal(bytes, out, LARGEST_RECORD.get(), answer).map_err(|failure| {
-            let fault = Fault::Tls(failure);
+            let fault = ConnectionFault::Tls(failure);
             self.write_error = Some(fault);
             fault
         })
@@ -357,7 +369,7 @@ impl Connection {
 
     /// Encrypts the rest of a head after its first `done` bytes were sent, and keeps it.
     #[cold]
-    pub(super) fn seal_behind(&mut self, rest: &[u8], done: usize) -> Sent {
+    pub(super) fn seal_behind(&mut self, rest: &[u8], done: usize) -> SendOutcome {
         let mut taken = 0;
         while taken < rest.len() {
             let mut answer = Vec::new();
@@ -369,11 +381,11 @@ impl Connection {
             });
             match kept {
                 Ok(count) => taken += count,
-                Err(fault) => return Sent::Failed(fault),
+                Err(fault) => return SendOutcome::Failed(fault),
             }
         }
         self.sent += taken as u64;
-        Sent::Part(done + taken)
+        SendOutcome::Part(done + taken)
     }
 
     /// Sends `close_notify` (RFC 8446, 6.1), before the end of the connection or of this direction.
@@ -401,9 +413,9 @@ impl Connection {
     }
 }
 
-impl Transport {
+impl TlsTransport {
     /// Decrypts received bytes into `room`, and receives more.
-    fn receive(&mut self, descriptor: &Descriptor, room: &mut [u8], answer: &mut Vec<u8>) -> Received {
+    fn receive(&mut self, descriptor: &Descriptor, room: &mut [u8], answer: &mut Vec<u8>) -> ReceiveOutcome {
         if self.holds_input()
             && let Some(received) = outcome(self.open_held(room, answer))
         {
@@ -418,9 +430,9 @@ impl Transport {
                 let length = missing.max(SMALLEST).min(scratch.len());
                 let count = match descriptor.receive_into(&mut scratch[..length]) {
                     Ok(Raw::Bytes(count)) => count,
-                    Ok(Raw::Blocked | Raw::Full) => return Received::Nothing,
-                    Ok(Raw::End) => return Received::End,
-                    Err(errno) => return Received::Failed(errno.into()),
+                    Ok(Raw::Blocked | Raw::Full) => return ReceiveOutcome::Nothing,
+                    Ok(Raw::End) => return ReceiveOutcome::End,
+                    Err(errno) => return ReceiveOutcome::Failed(errno.into()),
                 };
                 if let Some(received) = outcome(self.open_fresh(&scratch[..count], room, answer)) {
                     return received;
@@ -428,7 +440,7 @@ impl Transport {
                 if crate::shortage::is_exhausted() {
                     // The beginning of a record would be kept here until its end comes.
                     crate::shortage::count_refusal();
-                    return Received::Failed(Fault::Shortage);
+                    return ReceiveOutcome::Failed(ConnectionFault::Shortage);
                 }
             }
         })
@@ -487,24 +499,24 @@ impl Transport {
 }
 
 /// The result for the reader; `None` if it has to wait.
-fn outcome(opened: Opened) -> Option<Received> {
+fn outcome(opened: Opened) -> Option<ReceiveOutcome> {
     if opened.filled > 0 {
-        return Some(Received::Bytes(opened.filled));
+        return Some(ReceiveOutcome::Bytes(opened.filled));
     }
     if let Some(failure) = opened.failure {
-        return Some(Received::Failed(Fault::Tls(failure)));
+        return Some(ReceiveOutcome::Failed(ConnectionFault::Tls(failure)));
     }
-    opened.ended.then_some(Received::End)
+    opened.ended.then_some(ReceiveOutcome::End)
 }
 
 /// A worker's buffers for encrypting and receiving.
-struct Scratch {
+struct TransportScratch {
     received: Box<[u8]>,
     sealed: Box<[u8]>,
 }
 
 thread_local! {
-    static SCRATCH: RefCell<ManuallyDrop<Scratch>> = RefCell::new(ManuallyDrop::new(Scratch {
+    static SCRATCH: RefCell<ManuallyDrop<TransportScratch>> = RefCell::new(ManuallyDrop::new(TransportScratch {
         received: vec![0; RECEIVED_AT_ONCE].into(),
         sealed: vec![0; MOST_TICKETS + SEALED_AT_ONCE].into(),
     }));

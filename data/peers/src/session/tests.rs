@@ -3,7 +3,7 @@
 use weir_expr::Value;
 use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored};
 use weir_peers_protocol::message::MAX_LENGTH;
-use weir_tables::{Key, Row, Table};
+use weir_tables::{Key, LockedEntry, Table};
 
 use super::*;
 
@@ -51,20 +51,20 @@ fn gpc(table: &Table, key: &Key, now_ms: u64) -> Option<u64> {
 /// An instance: its tables, and its session with the other one.
 struct Instance {
     tables: Arc<[SharedTable]>,
-    session: Session,
+    session: PeerSession,
     heard: Vec<ControlMessage>,
 }
 
 impl Instance {
     fn new(tables: Arc<[SharedTable]>) -> Instance {
-        Instance { session: Session::new(Arc::clone(&tables), Some(0)), tables, heard: Vec::new() }
+        Instance { session: PeerSession::new(Arc::clone(&tables), Some(0)), tables, heard: Vec::new() }
     }
 
     fn table(&self) -> &Table {
         &self.tables[0].table
     }
 
-    fn set(&self, key: &Key, then: impl FnOnce(&mut Row<'_>)) {
+    fn set(&self, key: &Key, then: impl FnOnce(&mut LockedEntry<'_>)) {
         self.table().store(key, 0, then).expect("room");
     }
 
@@ -151,8 +151,8 @@ fn sends_unacknowledged_updates_again_in_the_next_session() {
     assert!(got > 100 && got < 600, "{got}");
     one.session.end();
     other.session.end();
-    one.session = Session::new(Arc::clone(&one.tables), Some(0));
-    other.session = Session::new(Arc::clone(&other.tables), Some(0));
+    one.session = PeerSession::new(Arc::clone(&one.tables), Some(0));
+    other.session = PeerSession::new(Arc::clone(&other.tables), Some(0));
     talk(&mut one, &mut other, 1000);
     assert_eq!(other.table().used(), 700);
 }

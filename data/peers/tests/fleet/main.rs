@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use weir_expr::Value;
 use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored};
-use weir_net::Link;
-use weir_peers::{Peer, PeerAcceptor, Section, SharedTable};
+use weir_net::PeerLink;
+use weir_peers::{Peer, PeerAcceptor, PeersSection, SharedTable};
 use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork};
 use weir_sched::{Class, Descriptor, Kind, now, sleep_until};
 use weir_sys::Address;
@@ -53,7 +53,7 @@ fn declaration() -> Declaration {
 /// One of the instances.
 #[derive(Clone, Copy)]
 struct Instance {
-    section: &'static Arc<Section>,
+    section: &'static Arc<PeersSection>,
     table: &'static Arc<Table>,
 }
 
@@ -66,10 +66,10 @@ impl Instance {
     fn of_table(name: &str, has_predecessor: bool, table: Table) -> Instance {
         let table: &'static Arc<Table> = Box::leak(Box::new(Arc::new(table)));
         let others = NAMES.iter().filter(|other| **other != name);
-        let peers = others.map(|other| Peer::new(other, Link::to(address(other)))).collect();
+        let peers = others.map(|other| Peer::new(other, PeerLink::to(address(other)))).collect();
         let tables = vec![SharedTable::new(Arc::clone(table), "t", false, None)];
-        let mut section = Section::new("fleet", name, tables, peers);
-        section.own_link = Some(Link::to(address(name)));
+        let mut section = PeersSection::new("fleet", name, tables, peers);
+        section.own_link = Some(PeerLink::to(address(name)));
         section.has_predecessor = has_predecessor;
         Instance { section: Box::leak(Box::new(Arc::new(section))), table }
     }

@@ -9,7 +9,7 @@ use weir_sched::{Class, Kind as TaskKind, now, sleep_until, spawn, wait};
 use weir_sys::Address;
 
 use super::*;
-use crate::name_task::{Reply, Resolvers};
+use crate::name_task::{ResolveReply, Resolvers};
 
 /// The records of a name server, and its faults.
 struct Zone {
@@ -70,11 +70,11 @@ impl Query {
     }
 
     /// The answer that encodes this result.
-    fn say(&self, found: &Result<Answer, Failure>) -> Vec<u8> {
+    fn say(&self, found: &Result<Answer, ResolutionFailure>) -> Vec<u8> {
         let found = match found {
             Ok(found) => found,
-            Err(Failure::NoSuchName) => return self.answer(3, &[], &[]),
-            Err(Failure::Refused) => return self.answer(5, &[], &[]),
+            Err(ResolutionFailure::NoSuchName) => return self.answer(3, &[], &[]),
+            Err(ResolutionFailure::Refused) => return self.answer(5, &[], &[]),
             Err(_) => return self.answer(0, &[], &[]),
         };
         let own = [0xc0, 12];
@@ -209,7 +209,7 @@ async fn look_up_names(resolvers: Arc<Resolvers>, mut dice: Dice) {
             0 => HOSTS[dice.roll(4) as usize].to_owned(),
             _ => format!("n{}.test", dice.roll(20)),
         };
-        if let Reply::Later { question, limit_ms } = resolvers.look_up("r", name(&looked_up), true) {
+        if let ResolveReply::Later { question, limit_ms } = resolvers.look_up("r", name(&looked_up), true) {
             let limit = now().after(limit_ms);
             while question.answer().is_none() && now() < limit {
                 wait(limit).await;
@@ -253,7 +253,7 @@ async fn live(network: SimulatedNetwork, seed: u64) {
     let most_connections = (dice.roll(2) == 0).then_some(2);
     let name_servers =
         places.map(|place| NameServer::new(&place.to_string(), place, true, most_connections)).into();
-    let section = Section::new(settings(), name_servers, FAMILIES, followers);
+    let section = ResolversSection::new(settings(), name_servers, FAMILIES, followers);
     let resolvers = Arc::new(Resolvers::new(vec![section], Box::new(|_| {})));
     resolvers.start();
     spawn(&CLIENT, Class::Normal, look_up_names(resolvers, Dice(dice.roll(u64::MAX))));

@@ -10,17 +10,17 @@ use weir_sched::Descriptor;
 use weir_sys::option;
 
 use super::process::pause;
-use super::{ActionResult, Row, RuleContext, StreamAction, Verdict};
-use crate::counters::Event;
+use super::{ActionResult, ActionRow, RuleContext, StreamAction, Verdict};
+use crate::counters::CountedEvent;
 use crate::deadlines::While;
 use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{PhaseResult, Stream, StreamError};
 
 /// The arguments of `deny`, `tarpit` and `return`.
 const REPLY: &str = "[ status <code> ] [ content-type <type> ] [ { default-errorfiles | errorfile <file> | errorfiles <name> | file <file> | lf-file <file> | string <str> | lf-string <fmt> } ] [ hdr <name> <fmt> ]*";
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[ActionRow] = &[
     action("accept", "", "", "go on without the rest of the rules", sets::TCP, |_, _| {
         Ok(Accept.into_action())
     }),
@@ -277,10 +277,10 @@ fn count_denied(stream: &mut Stream, rule: RuleContext<'_>) {
         RulesetKind::TcpRequestConnection => rule.proxy.count_denied_connection(listener),
         RulesetKind::TcpRequestSession => rule.proxy.count_denied_session(listener),
         RulesetKind::TcpRequestContent | RulesetKind::HttpRequest => {
-            stream.counts().count(Event::DeniedRequest)
+            stream.counts().count(CountedEvent::DeniedRequest)
         }
         RulesetKind::TcpResponseContent | RulesetKind::HttpResponse | RulesetKind::HttpAfterResponse => {
-            stream.counts().count(Event::DeniedResponse);
+            stream.counts().count(CountedEvent::DeniedResponse);
         }
     }
 }
@@ -332,7 +332,7 @@ impl StreamAction for Tarpit {
 }
 
 #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
-fn hold(stream: &mut Stream, reply: &Reply) -> impl Future<Output = Phase<Verdict>> {
+fn hold(stream: &mut Stream, reply: &Reply) -> impl Future<Output = PhaseResult<Verdict>> {
     async move {
         stream.enter(During::Tarpit);
         let tarpit = While::tarpit(&stream.timeouts, weir_sched::now());

@@ -12,12 +12,12 @@ use weir_model::{Action, ActionFacts, RulesetKind, Visit};
 use weir_sys::option;
 
 use super::arguments::{Number, at_digit};
-use super::{ActionResult, Row, RuleContext, StreamAction};
+use super::{ActionResult, ActionRow, RuleContext, StreamAction};
 use crate::stream::Stream;
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[ActionRow] = &[
     action("set-src", "<expr>", "src", "replace the client's address", sets::REQUESTS, |context, words| {
-        endpoint(context, words, Endpoint::Source)
+        endpoint(context, words, AddressPart::Source)
     }),
     action(
         "set-src-port",
@@ -25,7 +25,7 @@ pub(super) const ROWS: &[Row] = &[
         "int(0)",
         "replace the client's port",
         sets::REQUESTS,
-        |context, words| endpoint(context, words, Endpoint::SourcePort),
+        |context, words| endpoint(context, words, AddressPart::SourcePort),
     ),
     action(
         "set-dst",
@@ -33,7 +33,7 @@ pub(super) const ROWS: &[Row] = &[
         "dst",
         "replace the destination address",
         sets::REQUESTS,
-        |context, words| endpoint(context, words, Endpoint::Destination),
+        |context, words| endpoint(context, words, AddressPart::Destination),
     ),
     action(
         "set-dst-port",
@@ -41,7 +41,7 @@ pub(super) const ROWS: &[Row] = &[
         "int(4000)",
         "replace the destination port",
         sets::REQUESTS,
-        |context, words| endpoint(context, words, Endpoint::DestinationPort),
+        |context, words| endpoint(context, words, AddressPart::DestinationPort),
     ),
     action(
         "set-fc-tos",
@@ -113,7 +113,7 @@ pub(super) const ROWS: &[Row] = &[
 /// The largest type of service: it is one byte of the IP header.
 const MAX_TOS: u32 = 255;
 
-fn endpoint(context: &ActionContext<'_, '_>, words: &mut Words<'_>, endpoint: Endpoint) -> Parsed<Action> {
+fn endpoint(context: &ActionContext<'_, '_>, words: &mut Words<'_>, endpoint: AddressPart) -> Parsed<Action> {
     Ok(SetEndpoint { endpoint, value: context.expression(words)? }.into_action())
 }
 
@@ -138,7 +138,7 @@ fn fixed(words: &mut Words<'_>, highest: u32) -> Parsed<Number> {
 
 /// The client's or the destination's address or port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
-enum Endpoint {
+enum AddressPart {
     Source,
     SourcePort,
     Destination,
@@ -148,19 +148,19 @@ enum Endpoint {
 /// `set-src`, `set-src-port`, `set-dst`, `set-dst-port`: for the connection, for the session, or for this stream, as the rule is.
 #[derive(Debug, Canonical)]
 struct SetEndpoint {
-    endpoint: Endpoint,
+    endpoint: AddressPart,
     value: Arc<Expr>,
 }
 
 impl StreamAction for SetEndpoint {
     fn run<'s>(&'s self, stream: &'s mut Stream, rule: RuleContext<'s>) -> ActionResult<'s> {
-        let is_port = matches!(self.endpoint, Endpoint::SourcePort | Endpoint::DestinationPort);
+        let is_port = matches!(self.endpoint, AddressPart::SourcePort | AddressPart::DestinationPort);
         let wanted = if is_port { SampleType::Int } else { SampleType::Addr };
         // Without a value nothing changes.
         let Some(sample) = self.value.evaluate_as(stream, wanted).into_owned().sample() else {
             return ActionResult::NEXT;
         };
-        let is_source = matches!(self.endpoint, Endpoint::Source | Endpoint::SourcePort);
+        let is_source = matches!(self.endpoint, AddressPart::Source | AddressPart::SourcePort);
         let old = if is_source { stream.source().inet() } else { stream.destination().inet() };
         let new = match sample.value {
             Value::Ipv4(ip) => SocketAddr::new(IpAddr::V4(ip), old.map_or(0, |old| old.port())),

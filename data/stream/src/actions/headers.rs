@@ -14,10 +14,10 @@ use weir_http::{Method, NoRoom, Version, status, uri};
 use weir_model::{RulesetKind, Visit};
 use weir_mux::Message;
 
-use super::{ActionResult, Row, RuleContext, StreamAction};
+use super::{ActionResult, ActionRow, RuleContext, StreamAction};
 use crate::stream::Stream;
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[ActionRow] = &[
     action("add-header", "<name> <fmt>", "X-A %[src]", "add a header field", sets::HTTP, |context, words| {
         let (name, format) = name_and_format(context, words)?;
         Ok(HeaderEdit::new(name, Edit::Add(format)).into_action())

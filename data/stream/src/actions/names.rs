@@ -11,14 +11,14 @@ use weir_expr::{Context as _, Expr, SetCondition, Value, VariableId};
 use weir_fingerprint::{Canonical, FormEncoder, ObjectKind};
 use weir_model::{ActionFacts, Visit};
 
-use super::{ActionResult, Row, RuleContext, StreamAction, Verdict};
+use super::{ActionResult, ActionRow, RuleContext, StreamAction, Verdict};
 use crate::deadlines::{Waits, While};
-use crate::drive::Step;
+use crate::drive::DriveStep;
 use crate::ending::{By, During};
 use crate::instance::names::{NameLookup, PendingLookup};
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{PhaseResult, Stream, StreamError};
 
-pub(super) const ROWS: &[Row] = &[action(
+pub(super) const ROWS: &[ActionRow] = &[action(
     "do-resolve",
     "(<var>,<resolvers>[,ipv4|ipv6]) <expr>",
     "(txn.a,dns) str(a.test)",
@@ -116,7 +116,7 @@ fn set_address(stream: &mut Stream, variable: VariableId, address: IpAddr) {
 fn await_address(
     stream: &mut Stream,
     pending: Box<dyn PendingLookup>,
-) -> impl Future<Output = Phase<Option<IpAddr>>> {
+) -> impl Future<Output = PhaseResult<Option<IpAddr>>> {
     stream.hold_little();
     let limit = Duration::from_millis(pending.limit_ms());
     stream.drive(
@@ -126,8 +126,8 @@ fn await_address(
                 return Err(StreamError::close(By::Client, During::Request));
             }
             Ok(match pending.poll() {
-                Some(found) => Step::Done(found),
-                None => Step::Wait(Waits::ONCE),
+                Some(found) => DriveStep::Done(found),
+                None => DriveStep::Wait(Waits::ONCE),
             })
         },
         |_, _, _| Ok(None),

@@ -15,15 +15,15 @@ use weir_model::ValueHelp;
 use weir_model::{RulesetKind, Severity, Visit};
 
 use super::arguments::{Delay, Number, Size, at_digit};
-use super::{ActionResult, Row, RuleContext, StreamAction, Verdict};
+use super::{ActionResult, ActionRow, RuleContext, StreamAction, Verdict};
 use crate::deadlines::{TimeoutName, Waits, While};
-use crate::drive::Step;
+use crate::drive::DriveStep;
 use crate::ending::{By, During};
 use crate::filters::limit_bandwidth;
 use crate::stream::attempts::Replay;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{PhaseResult, Stream, StreamError};
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[ActionRow] = &[
     action(
         "set-log-level",
         "<level>",
@@ -463,7 +463,7 @@ impl StreamAction for Pause {
 }
 
 /// Waits; ends early if the client leaves.
-pub(super) fn pause(stream: &mut Stream, time: While, during: During) -> impl Future<Output = Phase> {
+pub(super) fn pause(stream: &mut Stream, time: While, during: During) -> impl Future<Output = PhaseResult> {
     stream.hold_little();
     stream.drive(
         time,
@@ -473,7 +473,7 @@ pub(super) fn pause(stream: &mut Stream, time: While, during: During) -> impl Fu
                 stream.rules.denied = tarpit;
                 return Err(StreamError::close(By::Client, during));
             }
-            Ok(Step::Wait(Waits::ONCE))
+            Ok(DriveStep::Wait(Waits::ONCE))
         },
         |_, _, _| Ok(()),
     )

@@ -8,11 +8,11 @@ use weir_fingerprint::Canonical;
 use weir_model::{ActionFacts, Track, Visit};
 
 use super::arguments::{Number, at_digit};
-use super::{ActionResult, Row, RuleContext, StreamAction, Verdict};
+use super::{ActionResult, ActionRow, RuleContext, StreamAction, Verdict};
 use crate::stream::Stream;
-use crate::tracking::Tracking;
+use crate::tracking::TrackResult;
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[ActionRow] = &[
     tracking("track-sc0", "count for a key, by the first counter"),
     tracking("track-sc1", "count for a key, by the second counter"),
     tracking("track-sc2", "count for a key, by the third counter"),
@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Row] = &[
         sets::EVERY,
         |context, words| {
             let (element, counter) = element_and_counter(context)?;
-            let change = Change::Add(number(context, words)?);
+            let change = DataChange::Add(number(context, words)?);
             Ok(CounterChange { counter, data: DataType::Gpc, element, change }.into_action())
         },
     ),
@@ -69,7 +69,7 @@ pub(super) const ROWS: &[Row] = &[
         sets::EVERY,
         |context, words| {
             let (element, counter) = element_and_counter(context)?;
-            let change = Change::Set(number(context, words)?);
+            let change = DataChange::Set(number(context, words)?);
             Ok(CounterChange { counter, data: DataType::Gpt, element, change }.into_action())
         },
     ),
@@ -81,14 +81,14 @@ pub(super) const ROWS: &[Row] = &[
         sets::EVERY,
         |context, words| {
             let counter = counter(context)?;
-            let change = Change::Set(number(context, words)?);
+            let change = DataChange::Set(number(context, words)?);
             Ok(CounterChange { counter, data: DataType::Gpt0, element: 0, change }.into_action())
         },
     ),
 ];
 
 /// `track-sc0`, `track-sc1` and so on, one for each counter (`tune.stick-counters`).
-const fn tracking(name: &'static str, help: &'static str) -> Row {
+const fn tracking(name: &'static str, help: &'static str) -> ActionRow {
     action(name, "<key> [table <table>]", "src", help, sets::TRACKING, |context, words| {
         Ok(TrackEntry::read(context, words)?.into_action())
     })
@@ -161,8 +161,8 @@ impl TrackEntry {
 impl StreamAction for TrackEntry {
     fn run<'s>(&'s self, stream: &'s mut Stream, rule: RuleContext<'s>) -> ActionResult<'s> {
         match stream.tracking_mut().track(rule.kind, rule.proxy, &self.0) {
-            Tracking::Done => ActionResult::NEXT,
-            Tracking::Later => ActionResult::Done(Verdict::NeedsMore),
+            TrackResult::Done => ActionResult::NEXT,
+            TrackResult::Later => ActionResult::Done(Verdict::NeedsMore),
         }
     }
 
@@ -185,21 +185,21 @@ struct CounterChange {
     data: DataType,
     /// The element of an array.
     element: u16,
-    change: Change,
+    change: DataChange,
 }
 
 /// How data of a tracked entry change.
 #[derive(Debug, Canonical)]
-enum Change {
+enum DataChange {
     Add(Number),
     Set(Number),
 }
 
-const ONE: Change = Change::Add(Number::Fixed(1));
+const ONE: DataChange = DataChange::Add(Number::Fixed(1));
 
-impl Change {
+impl DataChange {
     fn number(&self) -> &Number {
-        let (Change::Add(number) | Change::Set(number)) = self;
+        let (DataChange::Add(number) | DataChange::Set(number)) = self;
         number
     }
 }
@@ -212,8 +212,8 @@ impl StreamAction for CounterChange {
             && let Some(tracked) = stream.tracking().counter(usize::from(self.counter))
         {
             tracked.look(|row| match self.change {
-                Change::Add(_) => _ = row.grow(self.data, self.element, value),
-                Change::Set(_) => _ = row.set(self.data, self.element, value.into()),
+                DataChange::Add(_) => _ = row.grow(self.data, self.element, value),
+                DataChange::Set(_) => _ = row.set(self.data, self.element, value.into()),
             });
         }
         ActionResult::NEXT

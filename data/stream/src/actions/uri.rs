@@ -12,11 +12,11 @@ use weir_http::normalize::{BrokenSequence, Normalizer};
 use weir_model::{Action, ActionFacts, Visit};
 
 use super::arguments::only_format;
-use super::{ActionResult, Row, RuleContext, StreamAction};
+use super::{ActionResult, ActionRow, RuleContext, StreamAction};
 use crate::ending::{By, During};
 use crate::stream::{Stream, StreamError};
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[ActionRow] = &[
     action("set-method", "<fmt>", "POST", "replace the method", sets::HTTP_REQUEST, |context, words| {
         Ok(SetMethod(only_format(context, words)?).into_action())
     }),

@@ -10,10 +10,10 @@ use weir_expr::{Context as _, Expr, Fetched, FormatOptions, LogFormat, SetCondit
 use weir_fingerprint::Canonical;
 use weir_model::{Action, Visit};
 
-use super::{ActionResult, Row, RuleContext, StreamAction};
+use super::{ActionResult, ActionRow, RuleContext, StreamAction};
 use crate::stream::Stream;
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[ActionRow] = &[
     action(
         "set-var",
         "(<var-name>[,<cond>...]) <expr>",

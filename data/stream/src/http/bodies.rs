@@ -1,25 +1,25 @@
 //! The bodies of a request and of its response, which move at the same time.
 
 use weir_containers::PooledFuture;
-use weir_mux::{Flow, Side};
-use weir_net::Fault;
+use weir_mux::{FlowSide, FlowState};
+use weir_net::ConnectionFault;
 
-use crate::counters::Event;
+use crate::counters::CountedEvent;
 use crate::deadlines::{Waits, While};
-use crate::drive::Step;
+use crate::drive::DriveStep;
 use crate::ending::{By, During};
-use crate::errors::Direction;
+use crate::errors::MessageDirection;
 use crate::stream::phases::BodyPhase;
-use crate::stream::{Phase, StreamError};
+use crate::stream::{PhaseResult, StreamError};
 
 /// How many bytes of a body that no client gets are read for the sake of a connection. Reading more costs more than another connection.
 pub(super) const MAX_UNWANTED: u64 = 1024 * 1024;
 
 impl BodyPhase {
     /// Moves both bodies to their ends. The response's may end first: the server gets the rest of the request as long as it takes it.
-    pub(super) async fn exchange_bodies(&mut self) -> Phase {
+    pub(super) async fn exchange_bodies(&mut self) -> PhaseResult {
         // Most bodies are complete and leave at once, without waiting.
-        let Step::Wait(waits) = self.move_bodies()? else { return Ok(()) };
+        let DriveStep::Wait(waits) = self.move_bodies()? else { return Ok(()) };
         PooledFuture::new(self.stream.drive_on(
             While::Bodies,
             Some(waits),
@@ -30,86 +30,88 @@ impl BodyPhase {
     }
 
     /// Moves as many bytes as possible without waiting.
-    fn move_bodies(&mut self) -> Phase<Step<()>> {
+    fn move_bodies(&mut self) -> PhaseResult<DriveStep<()>> {
         let unwanted = self.stream.response.unwanted.is_some();
         let down = if unwanted { self.move_without_body() } else { self.move_response_body() };
         let Some(down) = down else { return Err(no_server()) };
         match down {
-            Flow::Done if self.stream.request.body.is_done() => return Ok(Step::Done(())),
-            Flow::Done if self.stream.request.upload_refused => {
-                self.stream.counts().count(Event::FailedResponse);
-                self.stream.counts().count(Event::ServerAbort);
+            FlowState::Done if self.stream.request.body.is_done() => return Ok(DriveStep::Done(())),
+            FlowState::Done if self.stream.request.upload_refused => {
+                self.stream.counts().count(CountedEvent::FailedResponse);
+                self.stream.counts().count(CountedEvent::ServerAbort);
                 return Err(StreamError::close(By::Server, During::Data));
             }
-            Flow::Done => self.response_left(),
-            Flow::AwaitSource | Flow::AwaitSink | Flow::Yield | Flow::Withheld => {}
-            Flow::Failed(_, Fault::Shortage) => return Err(StreamError::close(By::Resource, During::Data)),
-            Flow::Malformed => {
-                self.stream.counts().count(Event::FailedResponse);
+            FlowState::Done => self.response_left(),
+            FlowState::AwaitSource | FlowState::AwaitSink | FlowState::Yield | FlowState::Withheld => {}
+            FlowState::Failed(_, ConnectionFault::Shortage) => {
+                return Err(StreamError::close(By::Resource, During::Data));
+            }
+            FlowState::Malformed => {
+                self.stream.counts().count(CountedEvent::FailedResponse);
                 return Err(StreamError::close(By::Proxy, During::Data));
             }
-            Flow::Refused => {
-                self.stream.counts().count(Event::FailedResponse);
+            FlowState::Refused => {
+                self.stream.counts().count(CountedEvent::FailedResponse);
                 return Err(StreamError::close(By::Internal, During::Data));
             }
-            Flow::Truncated | Flow::Failed(Side::Source, _) => {
-                self.stream.counts().count(Event::FailedResponse);
-                self.stream.counts().count(Event::ServerAbort);
+            FlowState::Truncated | FlowState::Failed(FlowSide::Source, _) => {
+                self.stream.counts().count(CountedEvent::FailedResponse);
+                self.stream.counts().count(CountedEvent::ServerAbort);
                 return Err(StreamError::close(By::Server, During::Data));
             }
-            Flow::Failed(Side::Sink, _) => {
-                self.stream.counts().count(Event::ClientAbort);
+            FlowState::Failed(FlowSide::Sink, _) => {
+                self.stream.counts().count(CountedEvent::ClientAbort);
                 return Err(StreamError::close(By::Client, During::Data));
             }
         }
         let during = self.stream.phase;
         let mut waits = Waits {
-            client_takes: down == Flow::AwaitSink,
-            withheld: down == Flow::Withheld,
-            yields: down == Flow::Yield,
+            client_takes: down == FlowState::AwaitSink,
+            withheld: down == FlowState::Withheld,
+            yields: down == FlowState::Yield,
             ..Waits::default()
         };
         if self.stream.request.flows() {
             match self.move_request_body().ok_or_else(no_server)? {
-                Flow::AwaitSource => waits.client_sends = true,
-                Flow::AwaitSink => waits.server_takes = true,
-                Flow::Withheld => waits.withheld = true,
-                Flow::Yield => waits.yields = true,
-                Flow::Failed(_, Fault::Shortage) => {
+                FlowState::AwaitSource => waits.client_sends = true,
+                FlowState::AwaitSink => waits.server_takes = true,
+                FlowState::Withheld => waits.withheld = true,
+                FlowState::Yield => waits.yields = true,
+                FlowState::Failed(_, ConnectionFault::Shortage) => {
                     return Err(StreamError::close(By::Resource, During::Data));
                 }
-                Flow::Truncated | Flow::Failed(Side::Source, _) => {
-                    self.stream.counts().count(Event::ClientAbort);
+                FlowState::Truncated | FlowState::Failed(FlowSide::Source, _) => {
+                    self.stream.counts().count(CountedEvent::ClientAbort);
                     return Err(StreamError::close(By::Client, during));
                 }
-                Flow::Malformed => {
+                FlowState::Malformed => {
                     self.stream.counts().count_bad_request();
                     return Err(StreamError::close(By::Proxy, during));
                 }
-                Flow::Refused => return Err(StreamError::close(By::Internal, during)),
+                FlowState::Refused => return Err(StreamError::close(By::Internal, during)),
                 // The server already answers, and does not want the rest.
-                Flow::Failed(Side::Sink, _) => return self.bodies_without_upload(),
-                Flow::Done if down == Flow::Done => return Ok(Step::Done(())),
-                Flow::Done => {}
+                FlowState::Failed(FlowSide::Sink, _) => return self.bodies_without_upload(),
+                FlowState::Done if down == FlowState::Done => return Ok(DriveStep::Done(())),
+                FlowState::Done => {}
             }
         }
         // A server that does not have the whole request may wait for it, as we do.
-        waits.server_sends = down == Flow::AwaitSource && !waits.client_sends;
+        waits.server_sends = down == FlowState::AwaitSource && !waits.client_sends;
         // A server that closed takes no more of the request.
-        if down == Flow::Done && self.stream.server.is_broken() {
+        if down == FlowState::Done && self.stream.server.is_broken() {
             return self.bodies_without_upload();
         }
         // A client that resets while its body is slow is noticed here; a half-closed client still receives. Once both sides
         // are closed, there may still be bytes to read: the end is noticed after them.
         if self.stream.client.is_broken() && !self.stream.client.shut() {
-            self.stream.counts().count(Event::ClientAbort);
+            self.stream.counts().count(CountedEvent::ClientAbort);
             return Err(StreamError::close(By::Client, during));
         }
-        Ok(Step::Wait(waits))
+        Ok(DriveStep::Wait(waits))
     }
 
     /// Continues with the response only.
-    fn bodies_without_upload(&mut self) -> Phase<Step<()>> {
+    fn bodies_without_upload(&mut self) -> PhaseResult<DriveStep<()>> {
         self.refuse_upload();
         self.move_bodies()
     }
@@ -118,12 +120,12 @@ impl BodyPhase {
     /// connection the response ends after it, so that the server's connection is idle when the client sees the end. On
     /// a client's own connection the next request waits anyway, and the head may still be in front of the body.
     #[cold]
-    fn move_without_body(&mut self) -> Option<Flow> {
+    fn move_without_body(&mut self) -> Option<FlowState> {
         if self.stream.client.shared().is_some() {
             return self.drop_unwanted_body().or_else(|| self.move_response_body());
         }
         match self.move_response_body()? {
-            Flow::Done => Some(self.drop_unwanted_body().unwrap_or(Flow::Done)),
+            FlowState::Done => Some(self.drop_unwanted_body().unwrap_or(FlowState::Done)),
             flow => Some(flow),
         }
     }
@@ -131,7 +133,7 @@ impl BodyPhase {
     /// Reads and drops the unwanted body; `None` once it is over. If that fails, takes too long or is too much, the
     /// only effect is that the server's connection is not reused.
     #[cold]
-    fn drop_unwanted_body(&mut self) -> Option<Flow> {
+    fn drop_unwanted_body(&mut self) -> Option<FlowState> {
         // Without another request, the client does not wait for this.
         let client_stays = self.stream.client.shared().is_some() || self.stream.reusable.client;
         if client_stays
@@ -141,10 +143,11 @@ impl BodyPhase {
                 (&mut self.stream.response.unwanted, &mut self.stream.server.upstream)
         {
             let flow = unwanted.discard(&mut upstream.connector);
-            if matches!(flow, Flow::AwaitSource | Flow::Yield) && unwanted.payload() <= MAX_UNWANTED {
+            if matches!(flow, FlowState::AwaitSource | FlowState::Yield) && unwanted.payload() <= MAX_UNWANTED
+            {
                 return Some(flow);
             }
-            self.stream.reusable.server = flow == Flow::Done;
+            self.stream.reusable.server = flow == FlowState::Done;
         } else {
             self.stream.reusable.server = false;
         }
@@ -152,16 +155,16 @@ impl BodyPhase {
         None
     }
 
-    fn body_is_late(&mut self, by: By, _: &Waits) -> Phase {
+    fn body_is_late(&mut self, by: By, _: &Waits) -> PhaseResult {
         if self.stream.response.unwanted.take().is_some() && self.stream.request.body.is_done() {
             self.stream.reusable.server = false;
             return self.move_bodies().map(|_| ());
         }
         if by == By::ClientTimeout {
-            self.stream.counts().count(Event::ClientAbort);
+            self.stream.counts().count(CountedEvent::ClientAbort);
             return Err(StreamError::close(by, self.stream.phase));
         }
-        self.stream.counts().count(Event::ServerAbort);
+        self.stream.counts().count(CountedEvent::ServerAbort);
         Err(StreamError::close(by, During::Data))
     }
 
@@ -184,23 +187,23 @@ impl BodyPhase {
     }
 
     /// Moves as much of the request's body as possible; `None` without a server.
-    pub(super) fn move_request_body(&mut self) -> Option<Flow> {
+    pub(super) fn move_request_body(&mut self) -> Option<FlowState> {
         let upstream = self.stream.server.upstream.as_mut()?;
         let flow = self.stream.request.body.advance(&mut self.stream.client, &mut upstream.connector);
-        self.stream.trace_mut().trace_body(Direction::Request, flow);
+        self.stream.trace_mut().trace_body(MessageDirection::Request, flow);
         if !flow.is_over() {
-            self.stream.relay_phase().allow_pipe(Direction::Request);
+            self.stream.relay_phase().allow_pipe(MessageDirection::Request);
         }
         Some(flow)
     }
 
     /// The same for the response's.
-    fn move_response_body(&mut self) -> Option<Flow> {
+    fn move_response_body(&mut self) -> Option<FlowState> {
         let upstream = self.stream.server.upstream.as_mut()?;
         let flow = self.stream.response.body.advance(&mut upstream.connector, &mut self.stream.client);
-        self.stream.trace_mut().trace_body(Direction::Response, flow);
+        self.stream.trace_mut().trace_body(MessageDirection::Response, flow);
         if !flow.is_over() {
-            self.stream.relay_phase().allow_pipe(Direction::Response);
+            self.stream.relay_phase().allow_pipe(MessageDirection::Response);
         }
         Some(flow)
     }

@@ -1,10 +1,10 @@
 //! The end of a stream: connections are kept or closed, counters updated, the log line is written.
 
 use weir_containers::PooledFuture;
-use weir_net::{Received, Sent};
+use weir_net::{ReceiveOutcome, SendOutcome};
 
 use crate::deadlines::{Waits, While};
-use crate::drive::Step;
+use crate::drive::DriveStep;
 use crate::ending::During;
 use crate::server::idle;
 use crate::stream::StreamError;
@@ -83,26 +83,28 @@ impl EndPhase {
     }
 
     /// Sends the last bytes, then reads and drops further bytes from the client.
-    fn linger_on(&mut self, lingering: &mut Lingering) -> Step<()> {
+    fn linger_on(&mut self, lingering: &mut Lingering) -> DriveStep<()> {
         if !lingering.said_goodbye {
-            if self.stream.client.has_pending() && matches!(self.stream.client.flush(false), Sent::Part(_)) {
-                return Step::Wait(Waits::ONCE);
+            if self.stream.client.has_pending()
+                && matches!(self.stream.client.flush(false), SendOutcome::Part(_))
+            {
+                return DriveStep::Wait(Waits::ONCE);
             }
             lingering.said_goodbye = true;
             if self.say_goodbye() {
-                return Step::Done(());
+                return DriveStep::Done(());
             }
         }
         while lingering.drained < LINGER_BYTES {
             let held = self.stream.client.input().len();
             self.stream.client.consume(held);
             match self.stream.client.receive(usize::MAX) {
-                Received::Bytes(count) => lingering.drained += count,
-                Received::Nothing => return Step::Wait(Waits::ONCE),
+                ReceiveOutcome::Bytes(count) => lingering.drained += count,
+                ReceiveOutcome::Nothing => return DriveStep::Wait(Waits::ONCE),
                 _ => break,
             }
         }
-        Step::Done(())
+        DriveStep::Done(())
     }
 }
 

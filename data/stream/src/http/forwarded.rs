@@ -11,12 +11,12 @@ use weir_model::{Forwarded, ForwardedValue};
 use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
 use crate::stream::phases::ExchangePhase;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{PhaseResult, Stream, StreamError};
 
 impl ExchangePhase {
     /// `unique-id-header`, `Early-Data` (RFC 8470, 5.1), `option forwardfor`, `option originalto`, `option forwarded`, in the order
     /// in which HAProxy adds them.
-    pub(super) fn add_forwarding_fields(&mut self) -> Phase {
+    pub(super) fn add_forwarding_fields(&mut self) -> PhaseResult {
         self.try_add_forwarding_fields()
             .map_err(|NoRoom| StreamError::Error(400, Ending::new(By::Proxy, During::Request)))
     }

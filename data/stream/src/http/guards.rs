@@ -4,15 +4,15 @@ use weir_http::{Flags, KnownName};
 use weir_model::RestrictHeaderNames;
 
 use crate::caching::Caching;
-use crate::counters::Event;
+use crate::counters::CountedEvent;
 use crate::ending::{By, During};
 use crate::stream::phases::RequestPhase;
 use crate::stream::rule_state::{RefusingOption, StoppedBy};
-use crate::stream::{Phase, ProxySide, StreamError};
+use crate::stream::{PhaseResult, ProxySide, StreamError};
 
 impl RequestPhase {
     /// `option http-restrict-req-hdr-names` of one proxy, after its `http-request` rules (manual, "option http-restrict-req-hdr-names").
-    pub(super) fn restrict_header_names(&mut self, side: ProxySide) -> Phase {
+    pub(super) fn restrict_header_names(&mut self, side: ProxySide) -> PhaseResult {
         match self.stream.proxy(side).config.settings.options.restrict_header_names {
             None | Some(RestrictHeaderNames::Preserve) => {}
             Some(RestrictHeaderNames::Delete) => {
@@ -24,7 +24,7 @@ impl RequestPhase {
             Some(RestrictHeaderNames::Reject) => {
                 let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
                 if head.fields(raw).any(|(name, _)| !is_plain(name)) {
-                    self.stream.counts().count(Event::DeniedRequest);
+                    self.stream.counts().count(CountedEvent::DeniedRequest);
                     self.stream.rules.stopped_by = StoppedBy::Option(RefusingOption::HeaderNames);
                     return Err(StreamError::error(403, By::Proxy, During::Request));
                 }
@@ -34,7 +34,7 @@ impl RequestPhase {
     }
 
     /// Reduces `TE` to `trailers`, the only value that concerns more than one hop (RFC 9110, 10.1.4).
-    pub(super) fn narrow_te(&mut self) -> Phase {
+    pub(super) fn narrow_te(&mut self) -> PhaseResult {
         let (head, raw) = self.stream.request.message.edit();
         if !head.index().iter().any(|field| field.known == KnownName::Te) {
             return Ok(());
@@ -48,7 +48,7 @@ impl RequestPhase {
     }
 
     /// `option checkcache`: a response that a cache may store must not set a cookie.
-    pub(super) fn check_cacheable_cookies(&mut self) -> Phase {
+    pub(super) fn check_cacheable_cookies(&mut self) -> PhaseResult {
         let checks = self.stream.backend.config.settings.options.check_cache;
         let head = &self.stream.response.message.head;
         if !checks || !head.flags().contains(Flags::HAS_COOKIE) {
@@ -58,7 +58,7 @@ impl RequestPhase {
         if !Caching::of(method, head, self.stream.response.message.bytes()).may_keep_cookies() {
             return Ok(());
         }
-        self.stream.counts().count(Event::DeniedResponse);
+        self.stream.counts().count(CountedEvent::DeniedResponse);
         self.stream.rules.stopped_by = StoppedBy::Option(RefusingOption::CheckCache);
         Err(StreamError::error(502, By::Proxy, During::Headers))
     }

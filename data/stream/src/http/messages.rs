@@ -4,29 +4,29 @@ use weir_backend::Observation;
 use weir_backend::counters::ServerCounter;
 use weir_containers::PooledFuture;
 use weir_http::{BodySize, Flags, NoRoom, Version, status};
-use weir_mux::{BodyFlow, ConnectionMode, Failed, Flow, KeptBody, ReadHead, Side};
-use weir_net::{Fault, Received, Sent};
+use weir_mux::{BodyFlow, ConnectionMode, Failed, FlowSide, FlowState, KeptBody, ReadHead};
+use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 
 use super::bodies::{MAX_UNWANTED, no_server};
 use super::websocket;
-use crate::counters::Event;
+use crate::counters::CountedEvent;
 use crate::deadlines::{Deadlines, Waits, While};
-use crate::drive::Step;
+use crate::drive::DriveStep;
 use crate::ending::{By, During, Ending};
-use crate::errors::Direction;
-use crate::server::{Failure, retry};
+use crate::errors::MessageDirection;
+use crate::server::{AttemptFailure, retry};
 use crate::stream::attempts::Replay;
 use crate::stream::phases::ExchangePhase;
 use crate::stream::response::ResponseProgress;
-use crate::stream::{Phase, StreamError};
+use crate::stream::{PhaseResult, StreamError};
 
 impl ExchangePhase {
     /// Reaches a server and exchanges the messages, with retries.
     #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
-    pub(super) fn forward(&mut self) -> impl Future<Output = Phase> {
+    pub(super) fn forward(&mut self) -> impl Future<Output = PhaseResult> {
         async move {
             if self.stream.client.ended() && !self.stream.request.body.is_complete() {
-                self.stream.counts().count(Event::ClientAbort);
+                self.stream.counts().count(CountedEvent::ClientAbort);
                 return Err(StreamError::error(400, By::Client, During::Request));
             }
             if self.stream.client.shared().is_some() && self.stream.client.is_broken() {
@@ -49,7 +49,7 @@ impl ExchangePhase {
     /// status.
     #[cold]
     fn given_up(&mut self) -> StreamError {
-        self.stream.counts().count(Event::ClientAbort);
+        self.stream.counts().count(CountedEvent::ClientAbort);
         // A complete body may still be in the connection.
         self.stream.client.receive(self.stream.frontend.instance().limits.head_limit());
         match self.stream.client.ended() || self.stream.request.body.is_complete() {
@@ -59,7 +59,7 @@ impl ExchangePhase {
     }
 
     /// Adds the proxy's own fields to the request.
-    fn prepare_request(&mut self) -> Phase {
+    fn prepare_request(&mut self) -> PhaseResult {
         self.stream.request_phase().narrow_te()?;
         self.add_forwarding_fields()?;
         self.add_websocket_key()?;
@@ -105,9 +105,9 @@ impl ExchangePhase {
             }
             // A client that sent its head in pieces may have a buffer just large enough for it: the body may still be in the socket.
             match self.stream.client.receive(limit) {
-                Received::Bytes(_) => {}
+                ReceiveOutcome::Bytes(_) => {}
                 // The end of the body, received without further bytes.
-                Received::End
+                ReceiveOutcome::End
                     if self.stream.request.body.inspect(&mut self.stream.client)
                         && self.stream.request.body.is_complete() =>
                 {
@@ -116,7 +116,7 @@ impl ExchangePhase {
                 _ => return,
             }
         }
-        self.stream.trace_mut().trace_coding(Direction::Request, true);
+        self.stream.trace_mut().trace_coding(MessageDirection::Request, true);
         let body = KeptBody::of(&self.stream.request.body, &self.stream.client);
         self.stream.client.consume(self.stream.request.body.ready());
         self.stream.request.body.begin(BodyFlow::done());
@@ -138,7 +138,7 @@ impl ExchangePhase {
             if self.stream.response.server_status == 101
                 && !self.stream.request.message.may_switch_protocols()
             {
-                return Err(UpstreamError::Failed(Failure::Junk));
+                return Err(UpstreamError::Failed(AttemptFailure::Junk));
             }
             if websocket::is_upgrade_ignored(&self.stream) {
                 return Err(StreamError::error(500, By::Proxy, During::Headers).into());
@@ -146,10 +146,12 @@ impl ExchangePhase {
             self.stream.timers.response = Some(self.stream.elapsed());
             self.stream.response.status = self.stream.response.server_status;
             if retry::was_too_early(&self.stream, self.stream.response.server_status) {
-                return Err(UpstreamError::Failed(Failure::TooEarly));
+                return Err(UpstreamError::Failed(AttemptFailure::TooEarly));
             }
             if retry::status_retries(&self.stream, self.stream.response.server_status) {
-                return Err(UpstreamError::Failed(Failure::Status(self.stream.response.server_status)));
+                return Err(UpstreamError::Failed(AttemptFailure::Status(
+                    self.stream.response.server_status,
+                )));
             }
             Ok(())
         }
@@ -197,7 +199,7 @@ impl ExchangePhase {
             if !self.stream.request.body.is_filtered()
                 && !self.stream.request.body.inspect(&mut self.stream.client)
             {
-                self.stream.trace_mut().trace_coding(Direction::Request, false);
+                self.stream.trace_mut().trace_coding(MessageDirection::Request, false);
                 return Err(self.malformed_request_body().into());
             }
             if verbatim > 0 {
@@ -227,11 +229,13 @@ impl ExchangePhase {
         };
         let nothing_left = upstream.connector.sent() == before;
         if let Some(body) = kept {
-            self.stream.trace().trace_sent(Direction::Request, body.payload().len(), false);
+            self.stream.trace().trace_sent(MessageDirection::Request, body.payload().len(), false);
         }
         match sent {
-            Sent::Failed(fault) if nothing_left => Err(UpstreamError::Failed(Failure::Unsent(fault))),
-            Sent::Failed(fault) => Err(UpstreamError::Failed(Failure::Aborted(fault))),
+            SendOutcome::Failed(fault) if nothing_left => {
+                Err(UpstreamError::Failed(AttemptFailure::Unsent(fault)))
+            }
+            SendOutcome::Failed(fault) => Err(UpstreamError::Failed(AttemptFailure::Aborted(fault))),
             _ => Ok(()),
         }
     }
@@ -251,35 +255,37 @@ impl ExchangePhase {
         &mut self,
         interim: &mut Interim,
         deadlines: &mut Deadlines,
-    ) -> Result<Step<()>, UpstreamError> {
+    ) -> Result<DriveStep<()>, UpstreamError> {
         let mut waits = Waits::default();
         if self.stream.request.flows() {
             match self.stream.body_phase().move_request_body().ok_or_else(UpstreamError::internal)? {
-                Flow::Done => deadlines.server_begins(weir_sched::now()),
+                FlowState::Done => deadlines.server_begins(weir_sched::now()),
                 // The server's time begins when it has the request, or when the client waits for its consent.
-                Flow::AwaitSource => {
+                FlowState::AwaitSource => {
                     waits.client_sends =
                         !self.stream.request.expects_continue || self.stream.request.body.payload() > 0;
                 }
-                Flow::AwaitSink => {}
-                Flow::Withheld => waits.withheld = true,
-                Flow::Yield => waits.yields = true,
-                Flow::Failed(Side::Source, Fault::Shortage) => return Err(out_of_buffers().into()),
+                FlowState::AwaitSink => {}
+                FlowState::Withheld => waits.withheld = true,
+                FlowState::Yield => waits.yields = true,
+                FlowState::Failed(FlowSide::Source, ConnectionFault::Shortage) => {
+                    return Err(out_of_buffers().into());
+                }
                 // A client that leaves in the middle of its own request does not wait for a response.
-                Flow::Truncated | Flow::Failed(Side::Source, _) => {
-                    self.stream.counts().count(Event::ClientAbort);
+                FlowState::Truncated | FlowState::Failed(FlowSide::Source, _) => {
+                    self.stream.counts().count(CountedEvent::ClientAbort);
                     return Err(StreamError::error(400, By::Client, During::Headers).into());
                 }
-                Flow::Malformed => return Err(self.malformed_request_body().into()),
-                Flow::Refused => return Err(UpstreamError::internal()),
+                FlowState::Malformed => return Err(self.malformed_request_body().into()),
+                FlowState::Refused => return Err(UpstreamError::internal()),
                 // The server may have answered before it stopped reading: its answer decides.
-                Flow::Failed(Side::Sink, _) => self.stream.body_phase().refuse_upload(),
+                FlowState::Failed(FlowSide::Sink, _) => self.stream.body_phase().refuse_upload(),
             }
         } else if let Some(upstream) = &mut self.stream.server.upstream
             && upstream.connector.has_pending()
-            && let Sent::Failed(fault) = upstream.connector.flush(false)
+            && let SendOutcome::Failed(fault) = upstream.connector.flush(false)
         {
-            return Err(UpstreamError::Failed(Failure::Aborted(fault)));
+            return Err(UpstreamError::Failed(AttemptFailure::Aborted(fault)));
         }
         if self.stream.client.has_pending() {
             // An interim response that did not fit; a broken client connection is noticed below.
@@ -289,21 +295,21 @@ impl ExchangePhase {
         waits.client_takes = self.stream.client.has_pending();
         if !waits.client_takes && self.read_response()? {
             if !self.is_interim() {
-                return Ok(Step::Done(()));
+                return Ok(DriveStep::Done(()));
             }
             if !interim.admits(self.stream.response.message.head.end()) {
-                return Err(UpstreamError::Failed(Failure::Junk));
+                return Err(UpstreamError::Failed(AttemptFailure::Junk));
             }
             // The server's time continues: it is for the whole wait for a final response. Other tasks run in between.
             self.forward_interim()?;
             waits.yields = true;
         }
         if self.stream.client.is_broken() || (!waits.client_sends && self.stream.client_left()) {
-            self.stream.counts().count(Event::ClientAbort);
+            self.stream.counts().count(CountedEvent::ClientAbort);
             return Err(StreamError::error(400, By::Client, During::Headers).into());
         }
         waits.server_sends = !waits.client_sends;
-        Ok(Step::Wait(waits))
+        Ok(DriveStep::Wait(waits))
     }
 
     /// Whether the head of a response has arrived.
@@ -318,7 +324,7 @@ impl ExchangePhase {
         let Some(upstream) = &mut self.stream.server.upstream else { return Err(UpstreamError::internal()) };
         // A stream that waits borrows no memory for a head that is not there.
         if upstream.connector.is_quiet() {
-            self.stream.trace().trace_wait(Direction::Response);
+            self.stream.trace().trace_wait(MessageDirection::Response);
             return Ok(false);
         }
         match self.stream.response.message.read_response(&mut upstream.connector, &options, limit) {
@@ -329,24 +335,26 @@ impl ExchangePhase {
                 Ok(true)
             }
             ReadHead::Incomplete => {
-                self.stream.trace().trace_wait(Direction::Response);
+                self.stream.trace().trace_wait(MessageDirection::Response);
                 Ok(false)
             }
-            ReadHead::Failed(Fault::Shortage) => Err(out_of_buffers().into()),
-            ReadHead::Failed(Fault::Refused) => Err(UpstreamError::Failed(Failure::Unprocessed)),
-            ReadHead::Failed(Fault::Protocol) => Err(UpstreamError::Failed(Failure::Junk)),
-            ReadHead::Ended | ReadHead::Failed(_) if !self.stream.response.message.has_begun() => {
-                Err(UpstreamError::Failed(Failure::Empty))
+            ReadHead::Failed(ConnectionFault::Shortage) => Err(out_of_buffers().into()),
+            ReadHead::Failed(ConnectionFault::Refused) => {
+                Err(UpstreamError::Failed(AttemptFailure::Unprocessed))
             }
-            ReadHead::Ended | ReadHead::Failed(_) => Err(UpstreamError::Failed(Failure::Cut)),
+            ReadHead::Failed(ConnectionFault::Protocol) => Err(UpstreamError::Failed(AttemptFailure::Junk)),
+            ReadHead::Ended | ReadHead::Failed(_) if !self.stream.response.message.has_begun() => {
+                Err(UpstreamError::Failed(AttemptFailure::Empty))
+            }
+            ReadHead::Ended | ReadHead::Failed(_) => Err(UpstreamError::Failed(AttemptFailure::Cut)),
             ReadHead::TooLarge | ReadHead::StartLineTooLarge => {
                 crate::refusals::keep_long_response(&self.stream);
-                Err(UpstreamError::Failed(Failure::TooLarge))
+                Err(UpstreamError::Failed(AttemptFailure::TooLarge))
             }
             ReadHead::Invalid(error) => {
                 crate::refusals::keep_response(&self.stream, error);
-                self.stream.trace().trace_refusal(Direction::Response, ReadHead::Invalid(error));
-                Err(UpstreamError::Failed(Failure::Junk))
+                self.stream.trace().trace_refusal(MessageDirection::Response, ReadHead::Invalid(error));
+                Err(UpstreamError::Failed(AttemptFailure::Junk))
             }
         }
     }
@@ -362,7 +370,7 @@ impl ExchangePhase {
         }
         match self.may_switch() {
             true => Ok(true),
-            false => Err(UpstreamError::Failed(Failure::Junk)),
+            false => Err(UpstreamError::Failed(AttemptFailure::Junk)),
         }
     }
 
@@ -373,10 +381,10 @@ impl ExchangePhase {
             return Err(if starved {
                 out_of_buffers().into()
             } else {
-                UpstreamError::Failed(Failure::TimedOut)
+                UpstreamError::Failed(AttemptFailure::TimedOut)
             });
         }
-        self.stream.counts().count(Event::ClientAbort);
+        self.stream.counts().count(CountedEvent::ClientAbort);
         if waits.client_sends {
             return Err(StreamError::error(408, by, During::Headers).into());
         }
@@ -403,7 +411,7 @@ impl ExchangePhase {
         self.stream.attempts.on_reused_connection = false;
         // HTTP/1.0 clients do not support them (RFC 9110, 15.2).
         let sent = if self.stream.request.message.head.version() == Version::HTTP_10 {
-            Sent::All
+            SendOutcome::All
         } else {
             self.stream.request.expects_continue = false;
             // The client has seen the beginning of this response, so no other server may be tried.
@@ -413,13 +421,13 @@ impl ExchangePhase {
         };
         self.stream.response.message.clear();
         match sent {
-            Sent::Failed(_) => Err(StreamError::close(By::Client, During::Headers).into()),
+            SendOutcome::Failed(_) => Err(StreamError::close(By::Client, During::Headers).into()),
             _ => Ok(()),
         }
     }
 
     /// Sends the response's head, then moves both bodies to their ends.
-    async fn respond(&mut self) -> Phase {
+    async fn respond(&mut self) -> PhaseResult {
         self.stream.response.progress = ResponseProgress::Known;
         self.stream.counts().count_server_status();
         self.stream
@@ -464,11 +472,11 @@ impl ExchangePhase {
             self.stream.response.message.detach(&mut upstream.connector);
         }
         if !self.stream.response.body.inspect(&mut upstream.connector) {
-            self.stream.trace_mut().trace_coding(Direction::Response, false);
+            self.stream.trace_mut().trace_coding(MessageDirection::Response, false);
             // Nothing of the response was sent yet: the client gets an error instead.
             self.stream.timers.response = None;
             self.stream.response.logged.heads = 0;
-            self.stream.counts().count(Event::FailedResponse);
+            self.stream.counts().count(CountedEvent::FailedResponse);
             return Err(StreamError::error(502, By::Proxy, During::Headers));
         }
         self.stream.enter(During::Data);
@@ -480,7 +488,7 @@ impl ExchangePhase {
             let message = &mut self.stream.response.message;
             let sent =
                 self.stream.response.body.send_behind(message, ends, &mut self.stream.scratch, closes, false);
-            if let Sent::Failed(_) = sent {
+            if let SendOutcome::Failed(_) = sent {
                 return Err(StreamError::close(By::Client, During::Data));
             }
         }
@@ -494,7 +502,7 @@ impl ExchangePhase {
 
     /// Passes the request's head to its filters. They must see the body before it leaves, so it is never sent with the head.
     #[cold]
-    fn filter_request(&mut self) -> Phase {
+    fn filter_request(&mut self) -> PhaseResult {
         self.stream.request.message.detach(&mut self.stream.client);
         match self.stream.request.body.head(&mut self.stream.request.message, None) {
             Ok(true) => self.stream.request.message.chunk().map_err(|_| no_room()),
@@ -505,7 +513,7 @@ impl ExchangePhase {
 
     /// The same for the response. Returns the size that is sent.
     #[cold]
-    fn filter_response(&mut self, size: BodySize) -> Phase<BodySize> {
+    fn filter_response(&mut self, size: BodySize) -> PhaseResult<BodySize> {
         let Some(upstream) = &mut self.stream.server.upstream else { return Err(no_server()) };
         self.stream.response.message.detach(&mut upstream.connector);
         self.stream.response.begin_body(&upstream.connector, size);
@@ -518,7 +526,7 @@ impl ExchangePhase {
             Ok(true) if size != BodySize::Tunnel => {}
             Ok(_) => return Ok(size),
             Err(Failed) => {
-                self.stream.counts().count(Event::FailedResponse);
+                self.stream.counts().count(CountedEvent::FailedResponse);
                 return Err(StreamError::error(500, By::Internal, During::Headers));
             }
         }
@@ -536,7 +544,7 @@ impl ExchangePhase {
     /// The size of the body that the client gets: rules may have given a body to a response without one, or removed it. A
     /// tunnel opens if the server agreed and the response still announces it; else no body follows, and nothing more is
     /// read from a client that may believe it open.
-    fn settle_response_body(&mut self) -> Phase<BodySize> {
+    fn settle_response_body(&mut self) -> PhaseResult<BodySize> {
         let came = self.stream.response.size;
         let status = self.stream.response.message.head.status();
         let accepted = came == BodySize::Tunnel;
@@ -587,7 +595,7 @@ impl ExchangePhase {
     fn await_stream_end(&mut self) {
         let Some(upstream) = &mut self.stream.server.upstream else { return };
         let mut flow = BodyFlow::tunnel();
-        if flow.discard(&mut upstream.connector) == Flow::AwaitSource {
+        if flow.discard(&mut upstream.connector) == FlowState::AwaitSource {
             self.await_unwanted(flow);
         }
     }
@@ -614,7 +622,7 @@ impl ExchangePhase {
     }
 
     /// Decides which connections persist, and sets the response's fields accordingly.
-    fn settle_connections(&mut self, size: BodySize) -> Phase {
+    fn settle_connections(&mut self, size: BodySize) -> PhaseResult {
         if self.stream.response.is_tunnel {
             self.stream.reusable.give_up();
             // The server's own `Connection` options are not forwarded (RFC 9110, 7.6.1).
@@ -656,7 +664,7 @@ impl ExchangePhase {
         mode_of(&self.stream.frontend)
     }
 
-    async fn retry_or_stop(&mut self, failure: Failure) -> Phase {
+    async fn retry_or_stop(&mut self, failure: AttemptFailure) -> PhaseResult {
         let failure = self.stream.server_phase().failure_of_early(failure);
         self.stream.server_phase().close_server();
         self.stream.response.message.clear();
@@ -674,7 +682,7 @@ impl ExchangePhase {
 pub(super) enum UpstreamError {
     Stop(StreamError),
     /// The attempt failed: another may follow.
-    Failed(Failure),
+    Failed(AttemptFailure),
 }
 
 impl UpstreamError {

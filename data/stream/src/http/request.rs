@@ -3,23 +3,23 @@
 use weir_containers::PooledFuture;
 use weir_http::{BodySize, Flags, Head, Version};
 use weir_mux::{BodyFlow, HeadOptions, ReadHead};
-use weir_net::Fault;
+use weir_net::ConnectionFault;
 
 use crate::clock;
 use crate::deadlines::{Waits, While};
-use crate::drive::Step;
+use crate::drive::DriveStep;
 use crate::ending::{By, During, Ending};
-use crate::errors::Direction;
+use crate::errors::MessageDirection;
 use crate::http::FirstByteWait;
 use crate::stream::log_record::LogState;
 use crate::stream::phases::RequestPhase;
 use crate::stream::request::RequestProgress;
 use crate::stream::response::LocalName;
-use crate::stream::{Phase, StreamError};
+use crate::stream::{PhaseResult, StreamError};
 
 impl RequestPhase {
     /// Waits for the complete head of a request and records its facts.
-    pub(super) async fn read_request(&mut self, waited: FirstByteWait) -> Phase {
+    pub(super) async fn read_request(&mut self, waited: FirstByteWait) -> PhaseResult {
         self.stream.timers.first_byte = Some(self.stream.elapsed());
         match waited {
             FirstByteWait::Bytes => {}
@@ -32,26 +32,26 @@ impl RequestPhase {
             ..self.stream.frontend.instance().limits.h1_options(settings.options.accept_unsafe_request)
         };
         // Most heads arrive complete, without waiting.
-        if let Step::Wait(waits) = self.look_for_head(&options)? {
+        if let DriveStep::Wait(waits) = self.look_for_head(&options)? {
             PooledFuture::new(self.await_head(waits, &options)).await?;
         }
         self.begin_request()
     }
 
-    fn look_for_head(&mut self, options: &HeadOptions) -> Phase<Step<()>> {
+    fn look_for_head(&mut self, options: &HeadOptions) -> PhaseResult<DriveStep<()>> {
         let limit = self.stream.frontend.instance().limits.head_limit();
         match self.stream.request.message.read_request(&mut self.stream.client, options, limit) {
-            ReadHead::Complete => Ok(Step::Done(())),
+            ReadHead::Complete => Ok(DriveStep::Done(())),
             ReadHead::Incomplete => {
-                self.stream.trace().trace_wait(Direction::Request);
+                self.stream.trace().trace_wait(MessageDirection::Request);
                 self.stream.client.shrink_input();
-                Ok(Step::Wait(Waits::ONCE))
+                Ok(DriveStep::Wait(Waits::ONCE))
             }
             failure => Err(self.no_request(failure)),
         }
     }
 
-    async fn await_head(&mut self, waits: Waits, options: &HeadOptions) -> Phase {
+    async fn await_head(&mut self, waits: Waits, options: &HeadOptions) -> PhaseResult {
         let began = clock::tick_of_us(self.stream.timers.began_us);
         let configured = &self.stream.frontend.config.settings.timeouts;
         let during = While::head(configured, began, self.stream.session.requests.get(), weir_sched::now());
@@ -66,7 +66,7 @@ impl RequestPhase {
     }
 
     /// Prepares a complete request, before any rule.
-    fn begin_request(&mut self) -> Phase {
+    fn begin_request(&mut self) -> PhaseResult {
         self.stream.timers.request = Some(self.stream.elapsed());
         self.stream.request.progress = RequestProgress::Known;
         self.stream.session.requests.set(self.stream.session.requests.get().saturating_add(1));
@@ -95,7 +95,7 @@ impl RequestPhase {
     }
 
     /// Validates the part of a chunked body that arrived with the head: if it is invalid, no server sees the request.
-    fn judge_first_chunks(&mut self) -> Phase {
+    fn judge_first_chunks(&mut self) -> PhaseResult {
         if !self.stream.request.message.head.flags().contains(Flags::CHUNKED) {
             return Ok(());
         }
@@ -110,7 +110,7 @@ impl RequestPhase {
     }
 
     /// Answers at once if the request is for `monitor-uri`.
-    pub(super) fn check_monitor(&mut self) -> Phase {
+    pub(super) fn check_monitor(&mut self) -> PhaseResult {
         if self.is_for_monitor() { Err(self.monitor()) } else { Ok(()) }
     }
 
@@ -133,7 +133,7 @@ impl RequestPhase {
 
     /// The result when no request arrives.
     fn no_request(&mut self, failure: ReadHead) -> StreamError {
-        self.stream.trace().trace_refusal(Direction::Request, failure);
+        self.stream.trace().trace_refusal(MessageDirection::Request, failure);
         // Of a head that HTTP/2 refuses there may be nothing left.
         let is_refused =
             matches!(failure, ReadHead::TooLarge | ReadHead::StartLineTooLarge | ReadHead::Invalid(_));
@@ -150,7 +150,7 @@ impl RequestPhase {
         let (status, by) = match failure {
             ReadHead::Incomplete if self.stream.client.is_starved() => (500, By::Resource),
             ReadHead::Incomplete => (408, By::ClientTimeout),
-            ReadHead::Failed(Fault::Shortage) => (500, By::Resource),
+            ReadHead::Failed(ConnectionFault::Shortage) => (500, By::Resource),
             ReadHead::Ended | ReadHead::Failed(_) => (400, By::Client),
             ReadHead::TooLarge => {
                 crate::refusals::keep_long_request(&self.stream);

@@ -5,11 +5,11 @@ use weir_model::RulesetKind;
 
 use crate::rules::RulesetResult;
 use crate::stream::phases::ResponsePhase;
-use crate::stream::{Phase, ProxySide};
+use crate::stream::{PhaseResult, ProxySide};
 
 impl ResponsePhase {
     /// Runs the backend's rules, then the frontend's, then those for every response.
-    pub(super) async fn examine(&mut self) -> Phase {
+    pub(super) async fn examine(&mut self) -> PhaseResult {
         self.begin_response_rules();
         self.stream.log_line().capture_response();
         self.stream.inspection().response_content_rules().await?;
@@ -33,7 +33,7 @@ impl ResponsePhase {
         self.stream.backend.has_rules(kind) || self.stream.frontend.has_rules(kind)
     }
 
-    async fn response_rules(&mut self, kind: RulesetKind) -> Phase {
+    async fn response_rules(&mut self, kind: RulesetKind) -> PhaseResult {
         for side in self.sides_backend_first() {
             if let RulesetResult::Stop(stop) = self.stream.run_rules(side, kind).await? {
                 return Err(stop);

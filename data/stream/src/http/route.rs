@@ -5,7 +5,7 @@ use weir_http::Method;
 use weir_model::BackendTarget;
 use weir_model::RulesetKind;
 
-use crate::counters::Event;
+use crate::counters::CountedEvent;
 use crate::ending::{By, During, Ending};
 use crate::http::request::target_as;
 use crate::instance::{Proxy, ProxyRef};
@@ -13,7 +13,7 @@ use crate::passwords;
 use crate::rules::RulesetResult;
 use crate::stream::phases::RequestPhase;
 use crate::stream::rule_state::{RuleKey, RuleList};
-use crate::stream::{Phase, ProxySide, Stream, StreamError};
+use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 use crate::upstream::VisitedBackend;
 
 /// The decision of the `use_backend` rules.
@@ -27,7 +27,7 @@ enum RoutingDecision {
 
 impl RequestPhase {
     /// The frontend's rules on a request, in the manual's order.
-    pub(super) async fn frontend_phase(&mut self) -> Phase {
+    pub(super) async fn frontend_phase(&mut self) -> PhaseResult {
         if !self.stream.frontend.used_userlists.always.is_empty() {
             passwords::verify_ahead(&mut self.stream, ProxySide::Frontend, |lists| &lists.always).await?;
         }
@@ -45,7 +45,7 @@ impl RequestPhase {
     }
 
     /// The backend's rules on a request.
-    pub(super) async fn backend_phase(&mut self) -> Phase {
+    pub(super) async fn backend_phase(&mut self) -> PhaseResult {
         if self.stream.has_other_backend() {
             if !self.stream.backend.used_userlists.always.is_empty() {
                 passwords::verify_ahead(&mut self.stream, ProxySide::Backend, |lists| &lists.always).await?;
@@ -66,7 +66,7 @@ impl RequestPhase {
     }
 
     /// `http-request` rules, the statistics page, then `redirect` lines of one proxy.
-    async fn request_rules(&mut self, side: ProxySide) -> Phase {
+    async fn request_rules(&mut self, side: ProxySide) -> PhaseResult {
         if self.stream.proxy(side).config.settings.options.http_buffer_request {
             let time = self.stream.frontend.config.settings.timeouts.http_request;
             self.stream.inspection().wait_for_body(0, time).await?;
@@ -90,16 +90,16 @@ impl RequestPhase {
     }
 
     /// Chooses the backend and enters it.
-    pub(crate) fn route(&mut self) -> Phase {
+    pub(crate) fn route(&mut self) -> PhaseResult {
         let backend = self.choose_backend()?;
         self.enter_backend(backend);
         Ok(())
     }
 
     /// Chooses the backend: `use_backend` rules, then `default_backend`, then the proxy itself.
-    pub(crate) fn choose_backend(&mut self) -> Phase<ProxyRef> {
+    pub(crate) fn choose_backend(&mut self) -> PhaseResult<ProxyRef> {
         let Some(backend) = self.routed_backend() else {
-            self.stream.counts().count(Event::FailedConnection);
+            self.stream.counts().count(CountedEvent::FailedConnection);
             // As in HAProxy, the log omits the time of the request here, unless the request was buffered.
             if !self.stream.frontend.config.settings.options.http_buffer_request {
                 self.stream.timers.request = None;
@@ -191,7 +191,7 @@ fn backend_by_rules(stream: &mut Stream) -> RoutingDecision {
 }
 
 /// `redirect` lines of one proxy.
-fn redirect_lines(stream: &mut Stream, side: ProxySide) -> Phase {
+fn redirect_lines(stream: &mut Stream, side: ProxySide) -> PhaseResult {
     let proxy = stream.proxy(side).clone();
     for (position, rule) in (0..).zip(&proxy.config.redirects) {
         let applies = rule.condition.as_ref().is_none_or(|condition| stream.holds(condition));

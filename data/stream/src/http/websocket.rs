@@ -9,11 +9,11 @@ use weir_http::Flags;
 
 use crate::ending::{By, During, Ending};
 use crate::stream::phases::ExchangePhase;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{PhaseResult, Stream, StreamError};
 
 impl ExchangePhase {
     /// Adds a key to an upgrade request without one.
-    pub(super) fn add_websocket_key(&mut self) -> Phase {
+    pub(super) fn add_websocket_key(&mut self) -> PhaseResult {
         if self.stream.client.shared().is_none()
             || !self.stream.request.message.head.flags().contains(Flags::UPGRADE_WEBSOCKET)
         {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 /// Resolves names through name servers. Implemented by another crate, and set in [`Hooks::names`](super::Hooks::names).
-pub trait Names: Send + Sync {
+pub trait NameResolver: Send + Sync {
     /// Queries the name servers of a section for an address. The current task is woken once there is an answer.
     fn look_up(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> NameLookup;
 }

@@ -30,7 +30,7 @@ pub struct WorkerInstance {
     pub(crate) variable_bytes: LocalArc<AtomicUsize>,
     /// [`Instance::tables`].
     tables: Box<[LocalArc<Table>]>,
-    /// [`Limits::header_case`](super::Limits::header_case), in a copy: messages count their references to it.
+    /// [`ProcessLimits::header_case`](super::ProcessLimits::header_case), in a copy: messages count their references to it.
     pub(crate) header_case: Option<Arc<CaseMap>>,
 }
 

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_mux::Service;
+use weir_mux::BodyProducer;
 
 use super::Instance;
 
 /// Makes the statistics page and the output for Prometheus. Implemented by a crate above, and set in [`Hooks::statistics`](super::Hooks::statistics).
 pub trait Statistics: Send + Sync {
     /// The answer to a request for the page.
-    fn page(&self, instance: &Arc<Instance>, request: &PageRequest<'_>) -> Page;
+    fn page(&self, instance: &Arc<Instance>, request: &PageRequest<'_>) -> PageService;
 
     /// The answer to a scrape with this query and this `Accept` field; none if the query is invalid.
-    fn metrics(&self, instance: &Arc<Instance>, query: &[u8], accept: &[u8]) -> Option<Page>;
+    fn metrics(&self, instance: &Arc<Instance>, query: &[u8], accept: &[u8]) -> Option<PageService>;
 }
 
 /// A request for the statistics page.
@@ -43,7 +43,7 @@ pub enum FormSender {
 }
 
 /// The statistics page, or another answer of its kind.
-pub struct Page {
+pub struct PageService {
     pub status: u16,
     /// The content's type; empty for none.
     pub content_type: &'static str,
@@ -55,5 +55,5 @@ pub struct Page {
     pub refresh: Option<Duration>,
     /// Writes the body, if there is one. A page about thousands of servers takes a while: it is made in pieces, no faster
     /// than the client takes them.
-    pub body: Option<Box<dyn Service>>,
+    pub body: Option<Box<dyn BodyProducer>>,
 }

@@ -228,7 +228,7 @@ fn date(stream: &Stream, time: WallTime, format: &'static [u8], out: &mut LogWri
     };
     DATE.with_borrow_mut(|date| {
         if date.second != time.seconds || date.format != format {
-            **date = Date { second: time.seconds, format, text: std::mem::take(&mut date.text) };
+            **date = FormattedDate { second: time.seconds, format, text: std::mem::take(&mut date.text) };
             date.text.clear();
             weir_expr::time::format(
                 format,
@@ -254,14 +254,14 @@ fn date(stream: &Stream, time: WallTime, format: &'static [u8], out: &mut LogWri
 
 /// The last formatted date: most lines of a log are within one second, and formatting a date costs more than all the
 /// numbers of a line.
-struct Date {
+struct FormattedDate {
     second: i64,
     format: &'static [u8],
     text: Vec<u8>,
 }
 
 thread_local! {
-    static DATE: RefCell<ManuallyDrop<Date>> = const { RefCell::new(ManuallyDrop::new(Date { second: i64::MIN, format: b"", text: Vec::new() })) };
+    static DATE: RefCell<ManuallyDrop<FormattedDate>> = const { RefCell::new(ManuallyDrop::new(FormattedDate { second: i64::MIN, format: b"", text: Vec::new() })) };
 }
 
 fn request_line(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {

@@ -7,7 +7,7 @@ use weir_model::LoggedErrors;
 use weir_mux::{Multiplexer, StreamConnector};
 
 use crate::ending::{By, During, Ending};
-use crate::session::Session;
+use crate::session::ClientSession;
 use crate::stream::Stream;
 
 /// The counts reported so far.
@@ -21,14 +21,14 @@ pub(super) struct Oddities {
 impl Oddities {
     /// Reports new events since the last call. Call it before new streams run, because their rules may read the counts.
     #[inline]
-    pub(super) fn record(&mut self, multiplexer: &Rc<Multiplexer>, session: &Rc<Session>) {
+    pub(super) fn record(&mut self, multiplexer: &Rc<Multiplexer>, session: &Rc<ClientSession>) {
         if multiplexer.glitches() != self.glitches {
             self.record_news(multiplexer, session);
         }
     }
 
     #[cold]
-    fn record_news(&mut self, multiplexer: &Rc<Multiplexer>, session: &Rc<Session>) {
+    fn record_news(&mut self, multiplexer: &Rc<Multiplexer>, session: &Rc<ClientSession>) {
         let (glitches, refused) = (multiplexer.glitches(), multiplexer.refused());
         session.count_tracked_glitches(glitches - self.glitches);
         self.glitches = glitches;

@@ -6,32 +6,32 @@ use weir_containers::PooledFuture;
 use weir_expr::Truth;
 use weir_http::{BodySize, KnownName, Version};
 use weir_model::RulesetKind;
-use weir_mux::{Flow, Message};
-use weir_net::{Received, Sent};
+use weir_mux::{FlowState, Message};
+use weir_net::{ReceiveOutcome, SendOutcome};
 use weir_sched::Tick;
 
 use super::{RulesetResult, key};
 use crate::actions::{ActionResult, Verdict};
 use crate::clock;
-use crate::counters::Event;
+use crate::counters::CountedEvent;
 use crate::deadlines::{Waits, While};
-use crate::drive::Step;
+use crate::drive::DriveStep;
 use crate::ending::{By, During};
-use crate::errors::Direction;
+use crate::errors::MessageDirection;
 use crate::passwords;
 use crate::stream::phases::InspectionPhase;
-use crate::stream::{Phase, ProxySide, StreamError};
+use crate::stream::{PhaseResult, ProxySide, StreamError};
 
 impl InspectionPhase {
     /// `tcp-request content` rules of one proxy: each may wait for more data, until the inspection delay is over.
-    pub(crate) async fn content_rules(&mut self, side: ProxySide) -> Phase {
+    pub(crate) async fn content_rules(&mut self, side: ProxySide) -> PhaseResult {
         if !self.stream.proxy(side).has_rules(RulesetKind::TcpRequestContent) {
             return Ok(());
         }
         PooledFuture::new(self.inspect_request(side)).await
     }
 
-    async fn inspect_request(&mut self, side: ProxySide) -> Phase {
+    async fn inspect_request(&mut self, side: ProxySide) -> PhaseResult {
         let kind = RulesetKind::TcpRequestContent;
         let proxy = self.stream.proxy(side).clone();
         let deadline = match proxy.config.tcp_request_inspect_delay() {
@@ -104,17 +104,19 @@ impl InspectionPhase {
             || self.stream.client.input().len() >= self.stream.frontend.instance().limits.head_limit()
     }
 
-    async fn await_more(&mut self, deadline: Tick) -> Phase {
+    async fn await_more(&mut self, deadline: Tick) -> PhaseResult {
         self.stream
             .drive(
                 While::until(deadline),
                 |stream, _| match stream.client.receive(stream.frontend.instance().limits.head_limit()) {
-                    Received::Bytes(_) | Received::End | Received::Full => Ok(Step::Done(())),
-                    Received::Failed(_) => {
+                    ReceiveOutcome::Bytes(_) | ReceiveOutcome::End | ReceiveOutcome::Full => {
+                        Ok(DriveStep::Done(()))
+                    }
+                    ReceiveOutcome::Failed(_) => {
                         stream.counts().count_bad_request();
                         Err(StreamError::close(By::Client, During::Request))
                     }
-                    Received::Nothing => Ok(Step::Wait(Waits::ONCE)),
+                    ReceiveOutcome::Nothing => Ok(DriveStep::Wait(Waits::ONCE)),
                 },
                 |_, _, _| Ok(()),
             )
@@ -123,14 +125,14 @@ impl InspectionPhase {
 
     /// Waits until the whole body (or `at_least` bytes of it, or as much as the buffer holds) is available; the client
     /// has `time` for it.
-    pub(crate) async fn wait_for_body(&mut self, at_least: u64, time: Option<Duration>) -> Phase {
+    pub(crate) async fn wait_for_body(&mut self, at_least: u64, time: Option<Duration>) -> PhaseResult {
         match self.stream.request.body.is_complete() {
             true => Ok(()),
             false => PooledFuture::new(self.await_body(at_least, time)).await,
         }
     }
 
-    async fn await_body(&mut self, at_least: u64, time: Option<Duration>) -> Phase {
+    async fn await_body(&mut self, at_least: u64, time: Option<Duration>) -> PhaseResult {
         self.stream.request.message.detach(&mut self.stream.client);
         self.send_continue()?;
         let during = While::body(&self.stream.timeouts, time, weir_sched::now());
@@ -157,7 +159,7 @@ impl InspectionPhase {
     }
 
     /// Waits for the end of the client's handshake (`wait-for-handshake`).
-    pub(crate) async fn wait_for_handshake(&mut self) -> Phase {
+    pub(crate) async fn wait_for_handshake(&mut self) -> PhaseResult {
         let time = self.stream.frontend.config.settings.timeouts.http_request;
         self.stream
             .drive(
@@ -171,19 +173,19 @@ impl InspectionPhase {
             .await
     }
 
-    fn take_handshake(&mut self) -> Phase<Step<()>> {
+    fn take_handshake(&mut self) -> PhaseResult<DriveStep<()>> {
         while self.is_early() {
             // The end of a handshake needs no buffer space, and early data never fill the buffer.
             match self.stream.client.receive(usize::MAX) {
-                Received::Bytes(_) => {}
-                Received::Nothing => return Ok(Step::Wait(Waits::ONCE)),
-                Received::End | Received::Full | Received::Failed(_) => {
+                ReceiveOutcome::Bytes(_) => {}
+                ReceiveOutcome::Nothing => return Ok(DriveStep::Wait(Waits::ONCE)),
+                ReceiveOutcome::End | ReceiveOutcome::Full | ReceiveOutcome::Failed(_) => {
                     self.stream.counts().count_bad_request();
                     return Err(StreamError::error(400, By::Client, During::Request));
                 }
             }
         }
-        Ok(Step::Done(()))
+        Ok(DriveStep::Done(()))
     }
 
     /// A head and the held part of its body share one buffer: rules may not make the head exceed it (manual,
@@ -213,10 +215,10 @@ impl InspectionPhase {
     }
 
     /// Receives the request's body; done when enough is available.
-    fn gather_body(&mut self, at_least: u64, limit: usize) -> Phase<Step<()>> {
+    fn gather_body(&mut self, at_least: u64, limit: usize) -> PhaseResult<DriveStep<()>> {
         loop {
             let right = self.stream.request.body.inspect(&mut self.stream.client);
-            self.stream.trace_mut().trace_coding(Direction::Request, right);
+            self.stream.trace_mut().trace_coding(MessageDirection::Request, right);
             if !right {
                 self.stream.counts().count_bad_request();
                 self.stream.timers.request = None;
@@ -224,34 +226,34 @@ impl InspectionPhase {
             }
             let enough = at_least > 0 && self.stream.request.body.payload() >= at_least;
             if self.stream.request.body.is_complete() || enough {
-                return Ok(Step::Done(()));
+                return Ok(DriveStep::Done(()));
             }
             match self.stream.client.receive(limit) {
-                Received::Bytes(_) => continue,
-                Received::Full => return Ok(Step::Done(())),
+                ReceiveOutcome::Bytes(_) => continue,
+                ReceiveOutcome::Full => return Ok(DriveStep::Done(())),
                 // The missing rest is noticed where it is needed: rules and the choice of the backend come before.
-                Received::End => {
+                ReceiveOutcome::End => {
                     self.stream.request.body.inspect(&mut self.stream.client);
-                    return Ok(Step::Done(()));
+                    return Ok(DriveStep::Done(()));
                 }
-                Received::Failed(_) => {
+                ReceiveOutcome::Failed(_) => {
                     self.stream.counts().count_bad_request();
                     return Err(StreamError::error(400, By::Client, During::Request));
                 }
-                Received::Nothing => {}
+                ReceiveOutcome::Nothing => {}
             }
             if self.stream.client.has_pending() {
                 // The rest of the `100 Continue` for which the client waits. If that fails, receiving will too.
                 let _ = self.stream.client.flush(false);
             }
-            return Ok(Step::Wait(Waits::ONCE));
+            return Ok(DriveStep::Wait(Waits::ONCE));
         }
     }
 
     /// Waits until the whole body of the response (or `at_least` bytes of it, or as much as the buffer holds) is
     /// available. A tunnel does not carry a body (RFC 9110, 9.3.6), and its server may wait for the client to send
     /// first.
-    pub(crate) async fn wait_for_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
+    pub(crate) async fn wait_for_response_body(&mut self, at_least: u64, time: Duration) -> PhaseResult {
         if self.stream.response.size == BodySize::Tunnel {
             return Ok(());
         }
@@ -260,7 +262,7 @@ impl InspectionPhase {
         waited
     }
 
-    async fn await_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
+    async fn await_response_body(&mut self, at_least: u64, time: Duration) -> PhaseResult {
         let limit = self.stream.frontend.instance().limits.body_limit(&self.stream.response.message.head);
         let Some(upstream) = &mut self.stream.server.upstream else { return Ok(()) };
         self.stream.response.message.detach(&mut upstream.connector);
@@ -270,7 +272,7 @@ impl InspectionPhase {
                 While::response_body(time, weir_sched::now()),
                 |stream, _| stream.inspection().gather_response_body(at_least, limit),
                 |stream, by, _| {
-                    stream.counts().count(Event::FailedResponse);
+                    stream.counts().count(CountedEvent::FailedResponse);
                     Err(StreamError::error(504, by, During::Data))
                 },
             )
@@ -278,29 +280,29 @@ impl InspectionPhase {
     }
 
     /// Receives the response's body; done when enough is available.
-    fn gather_response_body(&mut self, at_least: u64, limit: usize) -> Phase<Step<()>> {
+    fn gather_response_body(&mut self, at_least: u64, limit: usize) -> PhaseResult<DriveStep<()>> {
         loop {
             if !self.inspect_response_body() {
-                self.stream.counts().count(Event::FailedResponse);
+                self.stream.counts().count(CountedEvent::FailedResponse);
                 return Err(StreamError::error(502, By::Proxy, During::Data));
             }
             let enough = at_least > 0 && self.stream.response.body.payload() >= at_least;
             if self.stream.response.body.is_complete() || enough {
-                return Ok(Step::Done(()));
+                return Ok(DriveStep::Done(()));
             }
-            let Some(upstream) = &mut self.stream.server.upstream else { return Ok(Step::Done(())) };
+            let Some(upstream) = &mut self.stream.server.upstream else { return Ok(DriveStep::Done(())) };
             match upstream.connector.receive(limit) {
-                Received::Bytes(_) => continue,
+                ReceiveOutcome::Bytes(_) => continue,
                 // A body that ends with the connection is complete now; any other end is noticed when it is forwarded.
-                Received::Full | Received::End => {
+                ReceiveOutcome::Full | ReceiveOutcome::End => {
                     self.inspect_response_body();
-                    return Ok(Step::Done(()));
+                    return Ok(DriveStep::Done(()));
                 }
-                Received::Failed(_) => {
-                    self.stream.counts().count(Event::FailedResponse);
+                ReceiveOutcome::Failed(_) => {
+                    self.stream.counts().count(CountedEvent::FailedResponse);
                     return Err(StreamError::error(502, By::Server, During::Data));
                 }
-                Received::Nothing => return Ok(Step::Wait(Waits::ONCE)),
+                ReceiveOutcome::Nothing => return Ok(DriveStep::Wait(Waits::ONCE)),
             }
         }
     }
@@ -309,12 +311,12 @@ impl InspectionPhase {
     fn inspect_response_body(&mut self) -> bool {
         let Some(upstream) = &mut self.stream.server.upstream else { return true };
         let right = self.stream.response.body.inspect(&mut upstream.connector);
-        self.stream.trace_mut().trace_coding(Direction::Response, right);
+        self.stream.trace_mut().trace_coding(MessageDirection::Response, right);
         right
     }
 
     /// Sends `100 Continue` to a client that waits for it while this process waits for its body.
-    fn send_continue(&mut self) -> Phase {
+    fn send_continue(&mut self) -> PhaseResult {
         if !std::mem::take(&mut self.stream.request.expects_continue) {
             return Ok(());
         }
@@ -323,20 +325,20 @@ impl InspectionPhase {
         let mut interim = Message::default();
         let begun = interim.head.start_response(Version::HTTP_11, 100, b"Continue");
         match begun.map(|()| interim.send(&mut self.stream.client, &mut self.stream.scratch, false)) {
-            Ok(Sent::Failed(_)) => Err(StreamError::close(By::Client, During::Request)),
+            Ok(SendOutcome::Failed(_)) => Err(StreamError::close(By::Client, During::Request)),
             _ => Ok(()),
         }
     }
 
     /// `tcp-response content` rules of the backend: an action that decides ends the stream.
-    pub(crate) async fn response_content_rules(&mut self) -> Phase {
+    pub(crate) async fn response_content_rules(&mut self) -> PhaseResult {
         if !self.stream.backend.has_rules(RulesetKind::TcpResponseContent) {
             return Ok(());
         }
         PooledFuture::new(self.inspect_response()).await
     }
 
-    async fn inspect_response(&mut self) -> Phase {
+    async fn inspect_response(&mut self) -> PhaseResult {
         let kind = RulesetKind::TcpResponseContent;
         let backend = self.stream.backend.proxy().clone();
         let deadline = match backend.config.tcp_response_inspect_delay() {
@@ -395,7 +397,7 @@ impl InspectionPhase {
             })
     }
 
-    async fn await_more_response(&mut self, deadline: Tick) -> Phase {
+    async fn await_more_response(&mut self, deadline: Tick) -> PhaseResult {
         self.stream
             .drive(
                 While::until(deadline),
@@ -406,18 +408,23 @@ impl InspectionPhase {
     }
 
     /// Receives the response; done when more has arrived.
-    fn gather_response(&mut self) -> Phase<Step<()>> {
-        let up =
-            if self.stream.speaks_http() { Flow::Done } else { self.stream.relay_phase().relay_upwards()? };
-        if up == Flow::Yield {
-            return Ok(Step::Wait(Waits { yields: true, ..Waits::ONCE }));
+    fn gather_response(&mut self) -> PhaseResult<DriveStep<()>> {
+        let up = if self.stream.speaks_http() {
+            FlowState::Done
+        } else {
+            self.stream.relay_phase().relay_upwards()?
+        };
+        if up == FlowState::Yield {
+            return Ok(DriveStep::Wait(Waits { yields: true, ..Waits::ONCE }));
         }
         let limit = self.stream.frontend.instance().limits.head_limit();
-        let Some(upstream) = &mut self.stream.server.upstream else { return Ok(Step::Done(())) };
+        let Some(upstream) = &mut self.stream.server.upstream else { return Ok(DriveStep::Done(())) };
         match upstream.connector.receive(limit) {
-            Received::Bytes(_) | Received::End | Received::Full => Ok(Step::Done(())),
-            Received::Failed(_) => Err(StreamError::close(By::Server, During::Data)),
-            Received::Nothing => Ok(Step::Wait(Waits { withheld: up == Flow::Withheld, ..Waits::ONCE })),
+            ReceiveOutcome::Bytes(_) | ReceiveOutcome::End | ReceiveOutcome::Full => Ok(DriveStep::Done(())),
+            ReceiveOutcome::Failed(_) => Err(StreamError::close(By::Server, During::Data)),
+            ReceiveOutcome::Nothing => {
+                Ok(DriveStep::Wait(Waits { withheld: up == FlowState::Withheld, ..Waits::ONCE }))
+            }
         }
     }
 }

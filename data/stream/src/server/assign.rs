@@ -1,23 +1,23 @@
 //! The choice of a server: rules, persistence, the balancing algorithm, and the queue.
 
-use weir_backend::{Choice, ChooseInput, Lease, Outcome, Server, ServerKey, Waiting, hash};
+use weir_backend::{Choice, ChooseInput, Lease, QueueEntry, Server, ServerKey, WaitOutcome, hash};
 use weir_containers::PooledFuture;
 use weir_http::Method;
 use weir_model::HashType;
 use weir_model::{BalanceArgument, ServerTarget};
 
-use crate::counters::Event;
+use crate::counters::CountedEvent;
 use crate::deadlines::{Waits, While};
-use crate::drive::Step;
+use crate::drive::DriveStep;
 use crate::ending::{By, During, Ending};
 use crate::server::key;
 use crate::stream::choice::Designation;
 use crate::stream::phases::ChoicePhase;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{PhaseResult, Stream, StreamError};
 use weir_vocabulary::fetch::rdp;
 
 /// A search for a server.
-struct Search {
+struct ServerSearch {
     /// Any other server is preferred to this one.
     avoid: Option<ServerKey>,
     /// The server that a rule or persistence designates, as long as it may still be used.
@@ -29,20 +29,20 @@ struct Search {
 }
 
 /// A wait for a slot; none when the choice has to be repeated.
-type WaitForSlot<'s> = PooledFuture<'s, Phase<Option<Lease>>>;
+type WaitForSlot<'s> = PooledFuture<'s, PhaseResult<Option<Lease>>>;
 
 impl ChoicePhase {
     /// Gets a slot of a server, waiting in a queue if necessary.
-    pub(super) async fn assign(&mut self) -> Phase {
+    pub(super) async fn assign(&mut self) -> PhaseResult {
         self.stream.enter(During::Queue);
         let avoid = None;
         self.assign_avoiding(avoid).await
     }
 
     /// The same, preferring any other server to `avoid`.
-    pub(super) async fn assign_avoiding(&mut self, avoid: Option<ServerKey>) -> Phase {
+    pub(super) async fn assign_avoiding(&mut self, avoid: Option<ServerKey>) -> PhaseResult {
         let designated = if avoid.is_none() { self.designated_server() } else { None };
-        let mut search = Search { avoid, designated, queue: None, during: None };
+        let mut search = ServerSearch { avoid, designated, queue: None, during: None };
         loop {
             let Some(wait) = self.look_for_server(&mut search)? else { return Ok(()) };
             let lease = wait.await?;
@@ -56,11 +56,11 @@ impl ChoicePhase {
 
     /// Takes a slot of a server; if that takes time, returns the wait for it. Not an async function: its locals must
     /// not take memory for as long as the stream lasts.
-    fn look_for_server(&mut self, search: &mut Search) -> Phase<Option<WaitForSlot<'_>>> {
+    fn look_for_server(&mut self, search: &mut ServerSearch) -> PhaseResult<Option<WaitForSlot<'_>>> {
         loop {
             let input = self.choose_input(search.avoid);
             let task = weir_sched::current();
-            let wake = move || -> Box<dyn weir_backend::Wake> {
+            let wake = move || -> Box<dyn weir_backend::WakeWaiter> {
                 Box::new(weir_backend::WakeFn(move || weir_sched::wake(task)))
             };
             let backend = self.stream.backend.servers();
@@ -109,7 +109,7 @@ impl ChoicePhase {
                     self.stream.choice.choose_freely();
                 }
                 Choice::Full | Choice::None => {
-                    self.stream.counts().count(Event::FailedConnection);
+                    self.stream.counts().count(CountedEvent::FailedConnection);
                     return Err(StreamError::error(503, By::Server, During::Connect));
                 }
             }
@@ -127,7 +127,7 @@ impl ChoicePhase {
         }
     }
 
-    fn leased(&mut self, lease: Lease) -> Phase {
+    fn leased(&mut self, lease: Lease) -> PhaseResult {
         let server = lease.server();
         self.stream.entry.server.set(server.key().index() as u32);
         self.stream.session.note_server(self.stream.backend.index, server.key());
@@ -139,7 +139,7 @@ impl ChoicePhase {
 
     /// `redir` on a server line: the client is redirected to the server, if it used GET or HEAD. The client's own method
     /// counts, not one that rules set.
-    fn redirect_instead(&mut self) -> Phase {
+    fn redirect_instead(&mut self) -> PhaseResult {
         let known = self.stream.as_server_phase().known_server();
         let Some(prefix) = known.as_ref().and_then(|known| known.settings.redirect_prefix.as_ref()) else {
             return Ok(());
@@ -164,9 +164,9 @@ impl ChoicePhase {
     /// Not an async function, which would store its arguments twice.
     fn wait_in_queue(
         &mut self,
-        waiting: Waiting,
+        waiting: QueueEntry,
         during: While,
-    ) -> impl Future<Output = Phase<Option<Lease>>> {
+    ) -> impl Future<Output = PhaseResult<Option<Lease>>> {
         let mut waiting = Some(waiting);
         async move {
             let outcome = self
@@ -190,15 +190,15 @@ impl ChoicePhase {
         }
     }
 
-    fn look_for_slot(&mut self, waiting: Option<&mut Waiting>) -> Phase<Step<Option<Lease>>> {
-        match waiting.and_then(Waiting::poll) {
-            Some(Outcome::Granted(granted)) => {
+    fn look_for_slot(&mut self, waiting: Option<&mut QueueEntry>) -> PhaseResult<DriveStep<Option<Lease>>> {
+        match waiting.and_then(QueueEntry::poll) {
+            Some(WaitOutcome::Granted(granted)) => {
                 self.stream.choice.queued.add(granted.positions);
-                return Ok(Step::Done(Some(granted.lease)));
+                return Ok(DriveStep::Done(Some(granted.lease)));
             }
-            Some(Outcome::ChooseAgain(positions)) => {
+            Some(WaitOutcome::ChooseAgain(positions)) => {
                 self.stream.choice.queued.add(positions);
-                return Ok(Step::Done(None));
+                return Ok(DriveStep::Done(None));
             }
             None => {}
         }
@@ -206,7 +206,7 @@ impl ChoicePhase {
             return Err(StreamError::close(By::Client, During::Queue));
         }
         self.stream.hold_little();
-        Ok(Step::Wait(Waits::ONCE))
+        Ok(DriveStep::Wait(Waits::ONCE))
     }
 
     /// The server designated by a `use-server` rule or, if none applies, by a cookie.

@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use weir_backend::Reusable;
+use weir_backend::PooledConnection;
 use weir_mux::Multiplexer;
 
 /// The pool's reference to a connection that several streams share (HTTP/2). The connection ends with its last reference.
 pub(super) struct Carrier(pub(super) Rc<Multiplexer>);
 
-impl Reusable for Carrier {
+impl PooledConnection for Carrier {
     fn is_fresh(&mut self) -> bool {
         !self.0.is_closing()
     }

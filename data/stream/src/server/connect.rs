@@ -8,14 +8,14 @@ use weir_containers::PooledFuture;
 use weir_expr::scratch::Scratch;
 use weir_model::{Protocol, RetryOn, SendProxy, ServerSettings, ServerTls};
 use weir_mux::StreamConnector;
-use weir_net::{Connecting, Connection, Fault, Greeting, Target};
+use weir_net::{ConnectTarget, Connecting, Connection, ConnectionFault, Greeting};
 use weir_sys::Address;
 
-use super::retry::Failure;
+use super::retry::AttemptFailure;
 use super::{idle, pending, shared};
-use crate::counters::Event;
+use crate::counters::CountedEvent;
 use crate::deadlines::{Waits, While};
-use crate::drive::Step;
+use crate::drive::DriveStep;
 use crate::ending::{By, During};
 use crate::instance::KnownServer;
 use crate::recycle::Loan;
@@ -27,37 +27,37 @@ use weir_vocabulary::past::PastConnection;
 
 /// Why a connection could not be established.
 #[derive(Debug)]
-pub enum ConnectError {
+pub enum ServerConnectError {
     /// The attempt failed: another may follow.
-    Failed(Failure),
+    Failed(AttemptFailure),
     Stop(StreamError),
 }
 
-impl ConnectError {
-    fn fault(&self) -> Option<Fault> {
+impl ServerConnectError {
+    fn fault(&self) -> Option<ConnectionFault> {
         match self {
-            ConnectError::Failed(Failure::Refused(fault)) => *fault,
+            ServerConnectError::Failed(AttemptFailure::Refused(fault)) => *fault,
             _ => None,
         }
     }
 }
 
-impl From<StreamError> for ConnectError {
+impl From<StreamError> for ServerConnectError {
     fn from(stop: StreamError) -> Self {
-        ConnectError::Stop(stop)
+        ServerConnectError::Stop(stop)
     }
 }
 
-impl From<Fault> for ConnectError {
-    fn from(fault: Fault) -> Self {
-        ConnectError::Failed(Failure::Refused(Some(fault)))
+impl From<ConnectionFault> for ServerConnectError {
+    fn from(fault: ConnectionFault) -> Self {
+        ServerConnectError::Failed(AttemptFailure::Refused(Some(fault)))
     }
 }
 
 impl ServerPhase {
     /// Gets a connection to the leased server: an idle one that may serve this request (the client's own, this worker's, or
     /// another worker's), or a new one.
-    pub(super) async fn connect(&mut self) -> Result<(), ConnectError> {
+    pub(super) async fn connect(&mut self) -> Result<(), ServerConnectError> {
         self.stream.counts().count_server_session();
         let identity = self.connection_identity();
         if self.stream.request.is_known() && !self.stream.attempts.fresh_connection_only {
@@ -76,7 +76,7 @@ impl ServerPhase {
         self.stream.attempts.on_reused_connection = self.stream.server.upstream.is_some();
         self.stream.trace().trace_connection(self.stream.attempts.on_reused_connection);
         if self.stream.attempts.on_reused_connection {
-            self.stream.counts().count(Event::Reuse);
+            self.stream.counts().count(CountedEvent::Reuse);
         } else {
             self.stream.server.upstream = Some(PooledFuture::new(self.connect_anew(identity)).await?);
         }
@@ -96,7 +96,7 @@ impl ServerPhase {
 
     /// Waits for a connection that is being established, if this request may share it, and takes a place on it. Without a
     /// place, a connection of its own is opened.
-    async fn join_connection(&mut self, key: u64, private: bool) -> Result<(), ConnectError> {
+    async fn join_connection(&mut self, key: u64, private: bool) -> Result<(), ServerConnectError> {
         let may_share = !private
             && !self.stream.attempts.fresh_connection_only
             && self.websocket_protocol().is_none()
@@ -109,14 +109,14 @@ impl ServerPhase {
                 While::connection(&self.stream.timeouts, weir_sched::now()),
                 |stream, _| {
                     if pending::is_there(number) {
-                        return Ok(Step::Done(()));
+                        return Ok(DriveStep::Done(()));
                     }
                     if stream.client_left() {
                         return Err(StreamError::close(By::Client, During::Connect).into());
                     }
-                    Ok(Step::Wait(Waits::ONCE))
+                    Ok(DriveStep::Wait(Waits::ONCE))
                 },
-                |_, _, _| Err(ConnectError::Failed(Failure::ConnectTimeout)),
+                |_, _, _| Err(ServerConnectError::Failed(AttemptFailure::ConnectTimeout)),
             )
             .await?;
         self.stream.server.upstream = shared::take(&self.stream, key, ReuseScope::Any);
@@ -139,7 +139,7 @@ impl ServerPhase {
     }
 
     /// The properties that two requests must share to use the same connection (manual, "http-reuse").
-    fn connection_identity(&mut self) -> Identity {
+    fn connection_identity(&mut self) -> ConnectionTraits {
         let known = self.known_server();
         let settings = known.as_ref().map(|known| &known.settings);
         let transparent = self.stream.backend.is_transparent();
@@ -154,7 +154,7 @@ impl ServerPhase {
             && !self.destination_varies()
         {
             let header = crate::recycle::bytes();
-            return Identity { key: 0, private: false, header, server_name: None };
+            return ConnectionTraits { key: 0, private: false, header, server_name: None };
         }
         special_identity(&mut self.stream, transparent, marks)
     }
@@ -177,7 +177,7 @@ impl ServerPhase {
         self.stream.server.lease.as_ref().is_some_and(|lease| lease.server().destination_varies())
     }
 
-    async fn connect_anew(&mut self, identity: Identity) -> Result<Upstream, ConnectError> {
+    async fn connect_anew(&mut self, identity: ConnectionTraits) -> Result<Upstream, ServerConnectError> {
         let place = match idle::strict_server(&self.stream) {
             Some(server) => Some(PooledFuture::new(idle::place(server)).await?),
             None => None,
@@ -186,10 +186,10 @@ impl ServerPhase {
         if let Some(place) = place {
             connecting.accompany(place);
         }
-        self.stream.counts().count(Event::Connect);
+        self.stream.counts().count(CountedEvent::Connect);
         idle::opened(&self.stream, connecting.descriptor());
         let in_use = idle::begin_use(&self.stream);
-        let Identity { key, private, header, server_name } = identity;
+        let ConnectionTraits { key, private, header, server_name } = identity;
         let required = self.websocket_protocol();
         let _on_its_way = self.announces(required, key, private);
         // In TCP mode the server may speak first, so the header must not wait for more bytes.
@@ -204,14 +204,14 @@ impl ServerPhase {
                 While::connection(&self.stream.timeouts, weir_sched::now()),
                 |stream, _| {
                     if !secures && connecting.advance(greeting)? {
-                        let Some(tls) = &tls else { return Ok(Step::Done(())) };
+                        let Some(tls) = &tls else { return Ok(DriveStep::Done(())) };
                         let name = server_name.as_ref().map(|name| name.as_slice());
                         let session = if may_be_early {
                             tls.early_session(name)
                         } else {
                             tls.session(name, required.map(alpn_of))
                         };
-                        connecting.begin_tls(session.map_err(Fault::Tls)?);
+                        connecting.begin_tls(session.map_err(ConnectionFault::Tls)?);
                         secures = true;
                     }
                     if secures {
@@ -220,16 +220,16 @@ impl ServerPhase {
                             stream.counts().count_server_handshake(made.ok().and(connecting.tls()));
                         }
                         if made? {
-                            return Ok(Step::Done(()));
+                            return Ok(DriveStep::Done(()));
                         }
                     }
                     // Most connections are established at the second check: a client that has sent everything still gets a response.
                     if !std::mem::take(&mut first) && stream.client_left() {
                         return Err(StreamError::close(By::Client, During::Connect).into());
                     }
-                    Ok(Step::Wait(Waits::ONCE))
+                    Ok(DriveStep::Wait(Waits::ONCE))
                 },
-                |_, _, _| Err(ConnectError::Failed(Failure::ConnectTimeout)),
+                |_, _, _| Err(ServerConnectError::Failed(AttemptFailure::ConnectTimeout)),
             )
             .await;
         connecting.end_tls();
@@ -283,8 +283,8 @@ impl ServerPhase {
     }
 
     /// Starts to connect, if necessary with the descriptor or the memory of an idle connection.
-    async fn begin_to_connect(&mut self) -> Result<Connecting, ConnectError> {
-        let target = self.target().ok_or(ConnectError::Failed(Failure::Refused(None)))?;
+    async fn begin_to_connect(&mut self) -> Result<Connecting, ServerConnectError> {
+        let target = self.target().ok_or(ServerConnectError::Failed(AttemptFailure::Refused(None)))?;
         let known = self.known_server();
         let plan = self.connect_plan(known.as_ref(), target);
         for _ in 0..ATTEMPTS {
@@ -299,14 +299,14 @@ impl ServerPhase {
     }
 
     /// The target of the connection: the server's address, or the inherited pair of sockets that it accepts connections from.
-    fn target(&self) -> Option<Target> {
+    fn target(&self) -> Option<ConnectTarget> {
         let pair = |address: &ServerAddress| match address {
             ServerAddress::Pair(number) => Some(*number),
             _ => None,
         };
         match self.stream.look_at_server(|server| server.look_at_address(pair)).flatten() {
-            Some(number) => Some(Target::Pair(number)),
-            None => self.server_address().map(Target::Address),
+            Some(number) => Some(ConnectTarget::Pair(number)),
+            None => self.server_address().map(ConnectTarget::Address),
         }
     }
 
@@ -355,7 +355,7 @@ impl ServerPhase {
 }
 
 /// The same where one of these properties matters.
-fn special_identity(stream: &mut Stream, transparent: bool, marks: PacketMarks) -> Identity {
+fn special_identity(stream: &mut Stream, transparent: bool, marks: PacketMarks) -> ConnectionTraits {
     let backend = stream.backend.proxy().clone();
     let server = stream.server.lease.as_ref().map(|lease| lease.server().key());
     let known = server.and_then(|server| backend.known_server(server));
@@ -388,7 +388,7 @@ fn special_identity(stream: &mut Stream, transparent: bool, marks: PacketMarks) 
     // A connection from the client's own address serves no other client. One that announces a client serves all
     // requests with the same announcement.
     let private = transparent || follows_client;
-    Identity { key, private, header, server_name }
+    ConnectionTraits { key, private, header, server_name }
 }
 
 /// Makes the keys that distinguish connections by the properties that requests decide.
@@ -416,7 +416,7 @@ fn alpn_of(protocol: Protocol) -> &'static [u8] {
 const ATTEMPTS: usize = 3;
 
 /// The properties that distinguish connections to one server.
-struct Identity {
+struct ConnectionTraits {
     /// 0 when nothing depends on the request.
     key: u64,
     /// Whether it may only serve this client.

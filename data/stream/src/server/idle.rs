@@ -23,25 +23,25 @@ use std::time::Duration;
 
 pub use weir_backend::IdlePools;
 use weir_backend::{
-    Admission, Idle, IdlePool, InUse, Open, PoolSettings, Removed, Reusable, ReuseScope, Server, ServerKey,
-    may_reuse, reuse_scope,
+    CountedConnection, Idle, IdleAdmission, IdlePool, InUse, PoolSettings, PooledConnection,
+    RemovedConnection, ReuseScope, Server, ServerKey, may_reuse, reuse_scope,
 };
 use weir_containers::LocalArc;
 use weir_model::Reuse;
 use weir_mux::StreamConnector;
-use weir_net::{Companion, Connection, DescriptorRoom, Fault};
+use weir_net::{Companion, Connection, ConnectionFault, DescriptorRoom};
 use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, Wakeup, wait, yield_now};
 
 use super::carrier::Carrier;
 use crate::clock;
-use crate::instance::{Instance, Limits, LocalInstance, Proxy};
+use crate::instance::{Instance, LocalInstance, ProcessLimits, Proxy};
 use crate::stream::Stream;
 use crate::upstream::{OwnConnection, Upstream};
 
 /// A connection that one stream uses at a time (HTTP/1).
 pub(super) struct Whole(Connection);
 
-impl Reusable for Whole {
+impl PooledConnection for Whole {
     fn is_fresh(&mut self) -> bool {
         self.0.is_fresh()
     }
@@ -94,7 +94,7 @@ impl PoolKey {
     fn give_up_one(self) -> bool {
         let is_own = |own: &OwnConnection| own.backend == self.proxy && own.server == Some(self.server);
         // The connection of a pool is closed outside of the borrow.
-        let pooled = with_pool(self, Pool::remove_oldest).flatten();
+        let pooled = with_pool(self, ServerPool::remove_oldest).flatten();
         pooled.is_some() || crate::worker::find_session(|session| session.drop_own_connection(is_own))
     }
 }
@@ -117,27 +117,31 @@ fn pools_of(stream: &Stream) -> Option<LocalArc<IdlePools>> {
 }
 
 /// One worker's connections to one server, of both kinds.
-pub(super) type Pool = IdlePool<Whole, Carrier>;
-type Gone = Removed<Whole, Carrier>;
+pub(super) type ServerPool = IdlePool<Whole, Carrier>;
+type DroppedConnection = RemovedConnection<Whole, Carrier>;
 
 thread_local! {
     /// The instance with the servers.
     static INSTANCE: RefCell<ManuallyDrop<Option<LocalInstance>>> = const { RefCell::new(ManuallyDrop::new(None)) };
     /// Indexed by proxy, then by server.
-    static IDLE_POOLS: RefCell<Vec<Vec<Pool>>> = const { RefCell::new(Vec::new()) };
+    static IDLE_POOLS: RefCell<Vec<Vec<ServerPool>>> = const { RefCell::new(Vec::new()) };
     /// The next proxy to close a connection of.
     static NEXT_TO_GIVE: Cell<usize> = const { Cell::new(0) };
     static KEEPER: Cell<TaskKey> = const { Cell::new(TaskKey::NONE) };
     /// Whether the keeper waits for the first idle connection, and must be woken.
     static KEEPER_SLEEPS: Cell<bool> = const { Cell::new(true) };
     /// Tasks that wait for a connection from another worker, and the connections that arrived.
-    static WAITERS: RefCell<Vec<Waiter>> = const { RefCell::new(Vec::new()) };
+    static WAITERS: RefCell<Vec<MigrationWaiter>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Calls `then` with the pool of a server of the proxy at this index, and afterwards publishes its counts to the other workers. None
 /// when the server was removed and another one has its place.
 #[inline]
-pub(super) fn with_pool_of<R>(proxy: usize, server: &Server, then: impl FnOnce(&mut Pool) -> R) -> Option<R> {
+pub(super) fn with_pool_of<R>(
+    proxy: usize,
+    server: &Server,
+    then: impl FnOnce(&mut ServerPool) -> R,
+) -> Option<R> {
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
         let (key, place) = (server.key(), server.key().index());
         if idle_pools.len() <= proxy {
@@ -154,7 +158,7 @@ pub(super) fn with_pool_of<R>(proxy: usize, server: &Server, then: impl FnOnce(&
 
 /// The same for a server that may be gone. Also `None` when this worker has not had a connection to it yet.
 #[inline]
-pub(super) fn with_pool<R>(pool_key: PoolKey, then: impl FnOnce(&mut Pool) -> R) -> Option<R> {
+pub(super) fn with_pool<R>(pool_key: PoolKey, then: impl FnOnce(&mut ServerPool) -> R) -> Option<R> {
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
         let pool = idle_pools.get_mut(pool_key.proxy)?.get_mut(pool_key.server.index())?;
         pool.belongs_to(pool_key.server).then(|| use_pool(pool, then))
@@ -162,7 +166,7 @@ pub(super) fn with_pool<R>(pool_key: PoolKey, then: impl FnOnce(&mut Pool) -> R)
 }
 
 #[inline]
-fn use_pool<R>(pool: &mut Pool, then: impl FnOnce(&mut Pool) -> R) -> R {
+fn use_pool<R>(pool: &mut ServerPool, then: impl FnOnce(&mut ServerPool) -> R) -> R {
     let result = then(pool);
     pool.publish_counts(weir_sched::worker_index());
     result
@@ -188,7 +192,7 @@ pub(super) fn take(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstr
 }
 
 /// A task that waits for a connection from another worker.
-struct Waiter {
+struct MigrationWaiter {
     task: TaskKey,
     answer: Option<Option<Migration>>,
 }
@@ -212,13 +216,13 @@ impl Migration {
 }
 
 /// A place among the waiters until it is dropped: a task that ends while it waits leaves nothing behind.
-struct Waiting(TaskKey);
+struct WaiterRegistration(TaskKey);
 
-impl Waiting {
-    fn begin() -> Waiting {
+impl WaiterRegistration {
+    fn begin() -> WaiterRegistration {
         let task = weir_sched::current();
-        WAITERS.with_borrow_mut(|waiters| waiters.push(Waiter { task, answer: None }));
-        Waiting(task)
+        WAITERS.with_borrow_mut(|waiters| waiters.push(MigrationWaiter { task, answer: None }));
+        WaiterRegistration(task)
     }
 
     fn is_answered(&self) -> bool {
@@ -235,7 +239,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaiterRegistration {
     fn drop(&mut self) {
         // A connection that arrived is closed outside of the borrow.
         drop(self.leave());
@@ -251,7 +255,7 @@ pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> O
         return None;
     }
     let lender = server.pools().lender(own, &server.settings().pool)?;
-    let waiting = Waiting::begin();
+    let waiting = WaiterRegistration::begin();
     let task = waiting.0;
     weir_sched::send_to(lender, move || {
         let migration = give_away(pool_key, key, scope);
@@ -268,7 +272,9 @@ pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> O
 
 /// Takes an idle connection off this worker's pool for another worker.
 fn give_away(pool_key: PoolKey, key: u64, scope: ReuseScope) -> Option<Migration> {
-    let Removed::Whole(idle) = with_pool(pool_key, |pool| pool.lend(key, scope))?? else { return None };
+    let RemovedConnection::Whole(idle) = with_pool(pool_key, |pool| pool.lend(key, scope))?? else {
+        return None;
+    };
     let (descriptor, companion) = idle.connection.0.into_parts();
     Some(Migration { descriptor: descriptor.into_fd(), companion, requests: idle.requests, key: idle.key })
 }
@@ -303,9 +309,9 @@ fn keep_idle(pool_key: PoolKey, settings: &PoolSettings, idle: Idle<Whole>) {
     let mut offered = Some(idle);
     let _given_up = with_pool(pool_key, |pool| {
         let given_up = match pool.admit(worker, offered_key, settings) {
-            Admission::Refused => return None,
-            Admission::Free => None,
-            Admission::InPlaceOf(removed) => Some(removed),
+            IdleAdmission::Refused => return None,
+            IdleAdmission::Free => None,
+            IdleAdmission::InPlaceOf(removed) => Some(removed),
         };
         if let Some(idle) = offered.take() {
             idle.connection.0.descriptor().set_owner(KEEPER.get());
@@ -407,7 +413,7 @@ fn has_place(server: &Server, connection: &mut Connection) -> bool {
 
 /// A place for one more connection to a server with `strict-maxconn`, if it has one.
 fn place_now(server: &Server) -> Option<Companion> {
-    Some(Box::new(Open::one_of(server.pools(), server.maximum_connections())?))
+    Some(Box::new(CountedConnection::one_of(server.pools(), server.maximum_connections())?))
 }
 
 /// The leased server, if it has `strict-maxconn`.
@@ -424,8 +430,8 @@ pub(super) fn strict_server(stream: &Stream) -> Option<(PoolKey, &Server)> {
 /// this worker, else of another.
 ///
 /// # Errors
-/// [`Fault::Shortage`] if all of them are in use.
-pub(super) async fn place((pool_key, server): (PoolKey, &Server)) -> Result<Companion, Fault> {
+/// [`ConnectionFault::Shortage`] if all of them are in use.
+pub(super) async fn place((pool_key, server): (PoolKey, &Server)) -> Result<Companion, ConnectionFault> {
     let own = weir_sched::worker_index();
     for _ in 0..ROUNDS {
         if let Some(place) = place_now(server) {
@@ -443,7 +449,7 @@ pub(super) async fn place((pool_key, server): (PoolKey, &Server)) -> Result<Comp
         }
         weir_sched::sleep_until(clock::after(TAKEOVER)).await;
     }
-    Err(Fault::Shortage)
+    Err(ConnectionFault::Shortage)
 }
 
 /// Whether more than `mark` descriptors were in use when this one was opened.
@@ -467,7 +473,7 @@ pub(super) async fn make_room() {
 
 /// Called when a client was accepted: where descriptors are short, an idle connection is closed in return. So checks, logs and
 /// operators find some, too.
-pub(crate) fn accepted(limits: &Limits, socket: impl AsFd) {
+pub(crate) fn accepted(limits: &ProcessLimits, socket: impl AsFd) {
     if opened_beyond(limits.descriptors.short, socket) {
         give_up_any(POOLS_AT_ONCE);
     }
@@ -618,7 +624,7 @@ async fn keep(instance: LocalInstance) {
 
 /// Closes connections, many of them in a task of its own that yields: closing a thousand at once kept a worker from its
 /// requests for 70 ms. The keeper does not wait for that task, because it would miss wake-ups.
-fn close(mut away: Vec<Gone>) {
+fn close(mut away: Vec<DroppedConnection>) {
     if away.len() <= CLOSED_IN_A_TURN {
         return;
     }
@@ -631,7 +637,7 @@ fn close(mut away: Vec<Gone>) {
 }
 
 /// Sweeps all pools and removes surplus connections; returns how many are left.
-fn sweep(instance: &Instance, purge: bool, away: &mut Vec<Gone>) -> usize {
+fn sweep(instance: &Instance, purge: bool, away: &mut Vec<DroppedConnection>) -> usize {
     let now_ms = weir_sched::now().as_ms();
     let own = weir_sched::worker_index();
     IDLE_POOLS.with_borrow_mut(|idle_pools| {

@@ -10,7 +10,7 @@ use weir_backend::ServerKey;
 use weir_sched::TaskKey;
 
 /// A connection that is being established: its server, its key, and its waiters.
-struct Pending {
+struct PendingConnection {
     number: u64,
     proxy: usize,
     server: ServerKey,
@@ -21,7 +21,7 @@ struct Pending {
 }
 
 thread_local! {
-    static ALL: RefCell<ManuallyDrop<(u64, Vec<Pending>)>> =
+    static ALL: RefCell<ManuallyDrop<(u64, Vec<PendingConnection>)>> =
         const { RefCell::new(ManuallyDrop::new((0, Vec::new()))) };
 }
 
@@ -34,7 +34,7 @@ impl OnItsWay {
         ALL.with_borrow_mut(|known| {
             let (next, all) = &mut **known;
             *next += 1;
-            all.push(Pending { number: *next, proxy, server, key, places, waiters: Vec::new() });
+            all.push(PendingConnection { number: *next, proxy, server, key, places, waiters: Vec::new() });
             OnItsWay(*next)
         })
     }
@@ -56,7 +56,7 @@ impl Drop for OnItsWay {
 pub(super) fn join(proxy: usize, server: ServerKey, key: u64) -> Option<u64> {
     ALL.with_borrow_mut(|known| {
         let all = &mut known.1;
-        let fits = |pending: &&mut Pending| {
+        let fits = |pending: &&mut PendingConnection| {
             pending.proxy == proxy && pending.server == server && pending.key == key && pending.places > 0
         };
         let pending = all.iter_mut().find(fits)?;

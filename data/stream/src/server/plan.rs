@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use weir_model::{Host, ServerSettings, TcpKeepAlive, TransparentSource};
-use weir_net::{ConnectOptions, ConnectPlan, Source, SourceAddress, Target};
+use weir_net::{ConnectOptions, ConnectPlan, ConnectTarget, ConnectionSource, SourceAddress};
 
 use crate::instance::KnownServer;
 use crate::stream::phases::ServerPhase;
@@ -29,7 +29,7 @@ pub fn options(
 
 /// The source address of connections, as far as `source` gives it without a client: names are already resolved. `turn` selects
 /// the first port of a range to try.
-pub fn source(said: &weir_model::Source, turn: u32) -> Source<'_> {
+pub fn source(said: &weir_model::Source, turn: u32) -> ConnectionSource<'_> {
     let address = match (&said.transparent, &said.host) {
         (Some(TransparentSource::Address { host: Host::Ip(ip), port }), _) => {
             SourceAddress::Foreign(SocketAddr::new(*ip, *port))
@@ -40,7 +40,7 @@ pub fn source(said: &weir_model::Source, turn: u32) -> Source<'_> {
         (_, Host::Ip(ip)) if !ip.is_unspecified() => SourceAddress::Ip(*ip),
         _ => SourceAddress::Any,
     };
-    Source { interface: said.interface.as_deref(), address }
+    ConnectionSource { interface: said.interface.as_deref(), address }
 }
 
 /// The SOCKS4 proxy of a server's line, already resolved.
@@ -57,7 +57,7 @@ impl ServerPhase {
     pub(super) fn connect_plan<'p>(
         &'p self,
         known: Option<&'p KnownServer<'_>>,
-        target: Target,
+        target: ConnectTarget,
     ) -> ConnectPlan<'p> {
         let settings = &self.stream.backend.config.settings;
         let server = known.map(|known| &known.settings);
@@ -77,11 +77,11 @@ impl ServerPhase {
     }
 
     /// The source of the connection: it may depend on the client, or on the request.
-    fn source_for_server<'p>(&'p self, known: Option<&'p KnownServer<'_>>) -> Source<'p> {
-        let Some(said) = self.source_said(known) else { return Source::default() };
+    fn source_for_server<'p>(&'p self, known: Option<&'p KnownServer<'_>>) -> ConnectionSource<'p> {
+        let Some(said) = self.source_said(known) else { return ConnectionSource::default() };
         let source = source(said, self.stream.serial as u32);
         match said.transparent.as_ref().and_then(|transparent| self.foreign_address(transparent)) {
-            Some(foreign) => Source { address: SourceAddress::Foreign(foreign), ..source },
+            Some(foreign) => ConnectionSource { address: SourceAddress::Foreign(foreign), ..source },
             None => source,
         }
     }

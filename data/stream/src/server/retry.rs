@@ -5,32 +5,32 @@ use std::time::Duration;
 use weir_backend::Observation;
 use weir_backend::retry::{self, NextAttempt};
 use weir_model::RetryOn;
-use weir_net::Fault;
+use weir_net::ConnectionFault;
 
-use crate::counters::Event;
+use crate::counters::CountedEvent;
 use crate::deadlines::{Waits, While};
-use crate::drive::Step;
+use crate::drive::DriveStep;
 use crate::ending::{By, During};
 use crate::stream::log_record::LogState;
 use crate::stream::phases::ServerPhase;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{PhaseResult, Stream, StreamError};
 use crate::upstream::Upstream;
 
 /// Why an attempt on a server failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum AttemptFailure {
     /// The connection was refused, or cannot be opened.
-    Refused(Option<Fault>),
+    Refused(Option<ConnectionFault>),
     /// The connection was not established in time.
     ConnectTimeout,
     /// The server closed it before the first byte of a response.
     Empty,
     /// It was already broken: nothing of the request was sent.
-    Unsent(Fault),
+    Unsent(ConnectionFault),
     /// The server did not process the request (RFC 9113, 8.7): it may be retried, whatever its method.
     Unprocessed,
     /// It broke while the request was sent, before the first byte of a response.
-    Aborted(Fault),
+    Aborted(ConnectionFault),
     /// The server closed it in the middle of a head.
     Cut,
     /// The response was invalid.
@@ -45,58 +45,63 @@ pub enum Failure {
     Status(u16),
 }
 
-impl Failure {
+impl AttemptFailure {
     /// The corresponding observation of the server, if any.
     fn observation(self) -> Option<Observation> {
         Some(match self {
-            Failure::Refused(Some(fault)) if fault.is_ours() => return None,
-            Failure::Refused(_) | Failure::ConnectTimeout => Observation::NotConnected,
-            Failure::Empty | Failure::Unsent(_) | Failure::Unprocessed | Failure::Aborted(_) => {
-                Observation::BrokenConnection
+            AttemptFailure::Refused(Some(fault)) if fault.is_ours() => return None,
+            AttemptFailure::Refused(_) | AttemptFailure::ConnectTimeout => Observation::NotConnected,
+            AttemptFailure::Empty
+            | AttemptFailure::Unsent(_)
+            | AttemptFailure::Unprocessed
+            | AttemptFailure::Aborted(_) => Observation::BrokenConnection,
+            AttemptFailure::Cut | AttemptFailure::Junk | AttemptFailure::TooLarge => {
+                Observation::WrongResponse
             }
-            Failure::Cut | Failure::Junk | Failure::TooLarge => Observation::WrongResponse,
-            Failure::TimedOut => Observation::NoResponse,
-            Failure::TooEarly => return None,
+            AttemptFailure::TimedOut => Observation::NoResponse,
+            AttemptFailure::TooEarly => return None,
             // Its status was observed already.
-            Failure::Status(_) => return None,
+            AttemptFailure::Status(_) => return None,
         })
     }
 
     /// Whether the connection itself failed, so that nothing of the request reached the server.
     pub fn is_connection(self) -> bool {
-        matches!(self, Failure::Refused(_) | Failure::ConnectTimeout)
+        matches!(self, AttemptFailure::Refused(_) | AttemptFailure::ConnectTimeout)
     }
 
     fn retry_on(self) -> RetryOn {
         match self {
-            Failure::Refused(_) | Failure::ConnectTimeout => RetryOn::CONNECTION_FAILURE,
-            Failure::Empty | Failure::Unsent(_) | Failure::Unprocessed | Failure::Aborted(_) => {
-                RetryOn::EMPTY_RESPONSE
-            }
-            Failure::Cut | Failure::Junk | Failure::TooLarge => RetryOn::JUNK_RESPONSE,
-            Failure::TimedOut => RetryOn::RESPONSE_TIMEOUT,
-            Failure::TooEarly => RetryOn::EARLY_DATA_REJECTED,
-            Failure::Status(status) => RetryOn::status(status),
+            AttemptFailure::Refused(_) | AttemptFailure::ConnectTimeout => RetryOn::CONNECTION_FAILURE,
+            AttemptFailure::Empty
+            | AttemptFailure::Unsent(_)
+            | AttemptFailure::Unprocessed
+            | AttemptFailure::Aborted(_) => RetryOn::EMPTY_RESPONSE,
+            AttemptFailure::Cut | AttemptFailure::Junk | AttemptFailure::TooLarge => RetryOn::JUNK_RESPONSE,
+            AttemptFailure::TimedOut => RetryOn::RESPONSE_TIMEOUT,
+            AttemptFailure::TooEarly => RetryOn::EARLY_DATA_REJECTED,
+            AttemptFailure::Status(status) => RetryOn::status(status),
         }
     }
 
     /// The client's response after the last attempt.
     fn stop(self) -> StreamError {
         match self {
-            Failure::Refused(Some(fault)) if fault.is_ours() => {
+            AttemptFailure::Refused(Some(fault)) if fault.is_ours() => {
                 StreamError::error(503, By::Resource, During::Connect)
             }
-            Failure::Refused(_) => StreamError::error(503, By::Server, During::Connect),
-            Failure::ConnectTimeout => StreamError::error(503, By::ServerTimeout, During::Connect),
-            Failure::TooEarly => StreamError::error(503, By::Server, During::Connect),
-            Failure::Empty | Failure::Unsent(_) | Failure::Unprocessed | Failure::Aborted(_) => {
-                StreamError::error(502, By::Server, During::Headers)
-            }
-            Failure::Cut | Failure::Junk | Failure::TooLarge => {
+            AttemptFailure::Refused(_) => StreamError::error(503, By::Server, During::Connect),
+            AttemptFailure::ConnectTimeout => StreamError::error(503, By::ServerTimeout, During::Connect),
+            AttemptFailure::TooEarly => StreamError::error(503, By::Server, During::Connect),
+            AttemptFailure::Empty
+            | AttemptFailure::Unsent(_)
+            | AttemptFailure::Unprocessed
+            | AttemptFailure::Aborted(_) => StreamError::error(502, By::Server, During::Headers),
+            AttemptFailure::Cut | AttemptFailure::Junk | AttemptFailure::TooLarge => {
                 StreamError::error(502, By::Proxy, During::Headers)
             }
-            Failure::TimedOut => StreamError::error(504, By::ServerTimeout, During::Headers),
-            Failure::Status(status) => StreamError::error(status, By::Server, During::Headers),
+            AttemptFailure::TimedOut => StreamError::error(504, By::ServerTimeout, During::Headers),
+            AttemptFailure::Status(status) => StreamError::error(status, By::Server, During::Headers),
         }
     }
 }
@@ -123,16 +128,16 @@ pub fn was_too_early(stream: &Stream, status: u16) -> bool {
 impl ServerPhase {
     /// Translates the failure of a request that was sent early: before the end of the handshake, the early data has
     /// failed.
-    pub(crate) fn failure_of_early(&mut self, failure: Failure) -> Failure {
+    pub(crate) fn failure_of_early(&mut self, failure: AttemptFailure) -> AttemptFailure {
         let is_early = |upstream: &Upstream| upstream.connector.tls().is_some_and(|facts| facts.early);
         let open = self.stream.server.upstream.as_ref().is_some_and(is_early);
         let failed = match failure {
-            Failure::TooEarly => true,
-            Failure::Empty | Failure::Unsent(_) | Failure::Aborted(_) => open,
+            AttemptFailure::TooEarly => true,
+            AttemptFailure::Empty | AttemptFailure::Unsent(_) | AttemptFailure::Aborted(_) => open,
             _ => false,
         };
         self.stream.attempts.early_refused |= failed;
-        if failed { Failure::TooEarly } else { failure }
+        if failed { AttemptFailure::TooEarly } else { failure }
     }
 
     /// Whether the request can be sent again.
@@ -154,17 +159,20 @@ impl ServerPhase {
     }
 
     /// After a failed attempt: returns to try again, or with the ending of the stream.
-    pub(crate) async fn retry_after(&mut self, failure: Failure) -> Phase {
+    pub(crate) async fn retry_after(&mut self, failure: AttemptFailure) -> PhaseResult {
         self.stream.trace().trace_failure(failure);
         // The server may close a reused connection just as the next request leaves. After an unsent request, the next
         // try does not count as a retry; a sent one is retried only if it is idempotent and retries are allowed.
         let reused = std::mem::take(&mut self.stream.attempts.on_reused_connection)
             && matches!(
                 failure,
-                Failure::Empty | Failure::Unsent(_) | Failure::Unprocessed | Failure::Aborted(_)
+                AttemptFailure::Empty
+                    | AttemptFailure::Unsent(_)
+                    | AttemptFailure::Unprocessed
+                    | AttemptFailure::Aborted(_)
             );
         if reused && self.may_replay() {
-            if matches!(failure, Failure::Unsent(_) | Failure::Unprocessed) {
+            if matches!(failure, AttemptFailure::Unsent(_) | AttemptFailure::Unprocessed) {
                 self.stream.attempts.fresh_connection_only = true;
                 return Ok(());
             }
@@ -174,14 +182,14 @@ impl ServerPhase {
             if allowed && self.stream.request.message.head.method().is_safe() {
                 self.stream.attempts.fresh_connection_only = true;
                 self.stream.count_retry();
-                self.stream.counts().count(Event::Retry);
+                self.stream.counts().count(CountedEvent::Retry);
                 return Ok(());
             }
         }
         self.observe(failure.observation());
         // Other idle connections might fail in the same way.
         self.stream.attempts.fresh_connection_only |= reused;
-        let wanted = failure == Failure::Unprocessed
+        let wanted = failure == AttemptFailure::Unprocessed
             || self.stream.backend.config.settings.retry_on.contains(failure.retry_on());
         let possible = failure.is_connection() || self.may_replay();
         let next = if wanted && possible { self.next_attempt(failure) } else { NextAttempt::GiveUp };
@@ -193,21 +201,21 @@ impl ServerPhase {
                     && self.leaves_retry_to_client(failure) =>
             {
                 self.stream.log.state = LogState::Unwanted;
-                self.stream.counts().count(Event::FailedResponse);
+                self.stream.counts().count(CountedEvent::FailedResponse);
                 return Err(StreamError::close(By::Server, During::Headers));
             }
             NextAttempt::GiveUp => return Err(self.give_up(failure)),
             NextAttempt::Again { wait_ms } => {
                 self.count_retry_of_answer(failure);
                 self.stream.count_retry();
-                self.stream.counts().count(Event::Retry);
+                self.stream.counts().count(CountedEvent::Retry);
                 self.turn_around(Duration::from_millis(wait_ms)).await?;
             }
             NextAttempt::Elsewhere => {
                 self.count_retry_of_answer(failure);
                 self.stream.count_retry();
                 let avoid = self.stream.server.lease.as_ref().map(|lease| lease.server().key());
-                self.stream.counts().count(Event::Redispatch);
+                self.stream.counts().count(CountedEvent::Redispatch);
                 self.stream.server.lease = None;
                 self.stream.choice.choose_freely();
                 self.stream.choice_phase().assign_avoiding(avoid).await?;
@@ -221,11 +229,11 @@ impl ServerPhase {
     /// Whether the client is left to retry by itself, signalled only by the end of its connection. In HTTP/2 the signal
     /// is an error code (RFC 9113, 8.7) after which clients retry any method: so it is only sent for idempotent
     /// requests, or for those that no server processed.
-    fn leaves_retry_to_client(&mut self, failure: Failure) -> bool {
+    fn leaves_retry_to_client(&mut self, failure: AttemptFailure) -> bool {
         if self.stream.client.shared().is_none() {
             return true;
         }
-        let was_unseen = matches!(failure, Failure::Unsent(_) | Failure::Unprocessed);
+        let was_unseen = matches!(failure, AttemptFailure::Unsent(_) | AttemptFailure::Unprocessed);
         let is_harmless = was_unseen || self.stream.request.message.head.method().is_safe();
         if is_harmless {
             self.stream.client.refuse();
@@ -234,13 +242,13 @@ impl ServerPhase {
     }
 
     /// A request that is sent again because of its response counts as one retry, and its new connection as another one or as a redispatch.
-    fn count_retry_of_answer(&self, failure: Failure) {
+    fn count_retry_of_answer(&self, failure: AttemptFailure) {
         if !failure.is_connection() {
-            self.stream.counts().count(Event::Retry);
+            self.stream.counts().count(CountedEvent::Retry);
         }
     }
 
-    fn next_attempt(&self, failure: Failure) -> NextAttempt {
+    fn next_attempt(&self, failure: AttemptFailure) -> NextAttempt {
         let backend = self.stream.backend.servers();
         let [active, backup] = backend.usable_by_kind();
         // A server that is down, but used because of persistence, does not count as usable, but was one to try.
@@ -249,20 +257,20 @@ impl ServerPhase {
         let usable = if active > 0 { active } else { backup };
         retry::after_failure(
             backend.settings(),
-            &retry::Failure {
+            &retry::FailedAttempt {
                 retries_made: self.stream.attempts.retries,
                 retries_allowed: self.stream.attempts.allowed(),
                 designated: !self.stream.choice.designation.is_free(),
                 forced: self.stream.choice.designation.is_forced(),
                 usable_servers: usable + u32::from(wanted_though_down),
-                refused: matches!(failure, Failure::Refused(_)),
+                refused: matches!(failure, AttemptFailure::Refused(_)),
                 connect_timeout_ms: self.stream.timeouts.connect.duration().map(crate::clock::milliseconds),
             },
         )
     }
 
     /// Waits before the same server is tried again, because it may be restarting (manual, `retries`).
-    async fn turn_around(&mut self, pause: Duration) -> Phase {
+    async fn turn_around(&mut self, pause: Duration) -> PhaseResult {
         if pause.is_zero() {
             return Ok(());
         }
@@ -272,21 +280,21 @@ impl ServerPhase {
                 |stream, _| match stream.client_left() {
                     // No further attempt for a client that is gone.
                     true => Err(StreamError::close(By::Client, During::Connect)),
-                    false => Ok(Step::Wait(Waits::ONCE)),
+                    false => Ok(DriveStep::Wait(Waits::ONCE)),
                 },
                 |_, _, _| Ok(()),
             )
             .await
     }
 
-    fn give_up(&mut self, failure: Failure) -> StreamError {
+    fn give_up(&mut self, failure: AttemptFailure) -> StreamError {
         let stop = failure.stop();
         match failure {
-            Failure::Refused(_) | Failure::ConnectTimeout | Failure::TooEarly => {
-                self.stream.counts().count(Event::FailedConnection);
+            AttemptFailure::Refused(_) | AttemptFailure::ConnectTimeout | AttemptFailure::TooEarly => {
+                self.stream.counts().count(CountedEvent::FailedConnection);
             }
-            Failure::Status(_) => {}
-            _ => self.stream.counts().count(Event::FailedResponse),
+            AttemptFailure::Status(_) => {}
+            _ => self.stream.counts().count(CountedEvent::FailedResponse),
         }
         stop
     }

@@ -1,6 +1,6 @@
 //! Server connections that carry several streams at once: HTTP/2.
 //!
-//! The stream that opened one, and those that find room on it, hold a [`Lease`] each; the pool counts them, and keeps the connection
+//! The stream that opened one, and those that find room on it, hold a [`SharedLease`] each; the pool counts them, and keeps the connection
 //! when the last one ends ([`weir_backend::IdlePool`]). The connection has a task of its own:
 //!
 //! ```text
@@ -15,7 +15,7 @@ use std::time::Duration;
 use weir_backend::{InUse, PoolSettings, ReuseScope, SharedId};
 use weir_model::Protocol;
 use weir_model::Reuse;
-use weir_mux::{Closing, Multiplexer, SharedStream, StreamConnector, Turn};
+use weir_mux::{Multiplexer, OwnerHandle, SharedStream, StreamConnector, TurnEnd};
 use weir_net::Connection;
 use weir_sched::{Class, Kind, Tick, wait, yield_now};
 
@@ -28,12 +28,12 @@ use crate::stream::Stream;
 use crate::upstream::Upstream;
 
 /// A stream's place on a connection of the pool.
-struct Lease {
+struct SharedLease {
     pool_key: PoolKey,
     id: SharedId,
 }
 
-impl Drop for Lease {
+impl Drop for SharedLease {
     fn drop(&mut self) {
         // Connections to a server that is down or removed are not kept.
         let nothing = PoolSettings { purge_delay_ms: 0, ..PoolSettings::default() };
@@ -59,12 +59,12 @@ pub(super) fn take(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstr
     let requests = requests.saturating_sub(1);
     Some(upstream(
         shared,
-        Some(Lease { pool_key: PoolKey::new(stream.backend.index, server), id }),
+        Some(SharedLease { pool_key: PoolKey::new(stream.backend.index, server), id }),
         Upstream::reused(requests, key),
     ))
 }
 
-fn upstream(mut shared: SharedStream, lease: Option<Lease>, of: Upstream) -> Upstream {
+fn upstream(mut shared: SharedStream, lease: Option<SharedLease>, of: Upstream) -> Upstream {
     if let Some(lease) = lease {
         shared.hold(Box::new(lease));
     }
@@ -103,7 +103,7 @@ pub(super) fn open(
         let id = with_pool_of(stream.backend.index, server, |pool| {
             pool.open_shared(worker, carrier, key, limit)
         })??;
-        Some(Lease { pool_key: PoolKey::new(stream.backend.index, server), id })
+        Some(SharedLease { pool_key: PoolKey::new(stream.backend.index, server), id })
     });
     // Connections in the pool are counted by the pool.
     let in_use = in_use.filter(|_| lease.is_none());
@@ -156,7 +156,7 @@ impl Care {
 /// Runs the connection until it ends, or is not needed any more.
 async fn serve(multiplexer: Rc<Multiplexer>, mut care: Care) {
     // Dropping this ends the streams, however the connection ends.
-    let connection = Closing(multiplexer);
+    let connection = OwnerHandle(multiplexer);
     let multiplexer = &connection.0;
     let mut silence = Silence::default();
     let mut rest = Rest::default();
@@ -164,12 +164,12 @@ async fn serve(multiplexer: Rc<Multiplexer>, mut care: Care) {
         let turn = multiplexer.turn();
         care.record(multiplexer);
         match turn {
-            Turn::Over => break,
-            Turn::More | Turn::Late => {
+            TurnEnd::Over => break,
+            TurnEnd::More | TurnEnd::Late => {
                 yield_now().await;
                 continue;
             }
-            Turn::Quiet => {}
+            TurnEnd::Quiet => {}
         }
         if !multiplexer.is_wanted() {
             multiplexer.leave();

@@ -5,10 +5,10 @@
 use weir_http::Flags;
 use weir_model::{Protocol, WebSocket};
 
-use super::connect::ConnectError;
-use super::retry::Failure;
+use super::connect::ServerConnectError;
+use super::retry::AttemptFailure;
 use crate::deadlines::{Waits, While};
-use crate::drive::Step;
+use crate::drive::DriveStep;
 use crate::ending::{By, During};
 use crate::stream::StreamError;
 use crate::stream::phases::ServerPhase;
@@ -46,26 +46,26 @@ impl ServerPhase {
     }
 
     /// Waits for the server's SETTINGS on an HTTP/2 connection, to know whether it accepts other protocols.
-    pub(super) async fn await_consent(&mut self) -> Result<(), ConnectError> {
+    pub(super) async fn await_consent(&mut self) -> Result<(), ServerConnectError> {
         self.stream
             .drive(
                 While::connection(&self.stream.timeouts, weir_sched::now()),
                 |stream, _| {
                     let shared =
                         stream.server.upstream.as_ref().and_then(|upstream| upstream.connector.shared());
-                    let Some(shared) = shared else { return Ok(Step::Done(())) };
+                    let Some(shared) = shared else { return Ok(DriveStep::Done(())) };
                     if shared.multiplexer().was_greeted() {
                         return match shared.multiplexer().takes_extended_connect() {
-                            true => Ok(Step::Done(())),
+                            true => Ok(DriveStep::Done(())),
                             false => Err(StreamError::error(502, By::Server, During::Headers).into()),
                         };
                     }
                     if stream.client_left() {
                         return Err(StreamError::close(By::Client, During::Connect).into());
                     }
-                    Ok(Step::Wait(Waits::ONCE))
+                    Ok(DriveStep::Wait(Waits::ONCE))
                 },
-                |_, _, _| Err(ConnectError::Failed(Failure::ConnectTimeout)),
+                |_, _, _| Err(ServerConnectError::Failed(AttemptFailure::ConnectTimeout)),
             )
             .await
     }

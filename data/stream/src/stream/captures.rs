@@ -6,16 +6,16 @@ use super::password_verdicts::PasswordVerdicts;
 
 /// Captured values, the unique identifier, and verified passwords. Few streams have any, so they are boxed.
 #[derive(Debug, Default)]
-pub struct Captures(Option<Box<Captured>>);
+pub struct CapturedValues(Option<Box<StreamCaptures>>);
 
 /// A captured value, if there was one.
-pub type Slot = Option<Box<[u8]>>;
+pub type CapturedValue = Option<Box<[u8]>>;
 
 #[derive(Debug, Default)]
-struct Captured {
+struct StreamCaptures {
     request: OneSide,
     response: OneSide,
-    unique_id: Slot,
+    unique_id: CapturedValue,
     passwords: PasswordVerdicts,
 }
 
@@ -23,19 +23,19 @@ struct Captured {
 #[derive(Debug, Default)]
 struct OneSide {
     /// In the order of the frontend's capture slots.
-    slots: Vec<Slot>,
+    slots: Vec<CapturedValue>,
     /// `capture cookie`.
-    cookie: Slot,
+    cookie: CapturedValue,
 }
 
-impl Captures {
+impl CapturedValues {
     /// The capture slots of one message, in their order.
-    pub fn slots(&self, side: CaptureSide) -> &[Slot] {
+    pub fn slots(&self, side: CaptureSide) -> &[CapturedValue] {
         self.side(side).map_or(&[], |kept| &kept.slots)
     }
 
     /// The same, mutable, with as many slots as are declared.
-    pub fn slots_mut(&mut self, side: CaptureSide, declared: usize) -> &mut [Slot] {
+    pub fn slots_mut(&mut self, side: CaptureSide, declared: usize) -> &mut [CapturedValue] {
         let slots = &mut self.side_mut(side).slots;
         if slots.len() < declared {
             slots.resize_with(declared, || None);
@@ -49,7 +49,7 @@ impl Captures {
     }
 
     /// Keeps a cookie.
-    pub fn keep_cookie(&mut self, side: CaptureSide, cookie: Slot) {
+    pub fn keep_cookie(&mut self, side: CaptureSide, cookie: CapturedValue) {
         self.side_mut(side).cookie = cookie;
     }
 
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn each_message_has_its_own_slots_and_cookie() {
-        let mut captures = Captures::default();
+        let mut captures = CapturedValues::default();
         assert!(captures.slots(CaptureSide::Request).is_empty());
         captures.slots_mut(CaptureSide::Request, 2)[1] = Some((*b"x").into());
         captures.keep_cookie(CaptureSide::Response, Some((*b"c=1").into()));
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_unique_identifier_is_there_once_it_is_made() {
-        let mut captures = Captures::default();
+        let mut captures = CapturedValues::default();
         assert_eq!(captures.unique_id(), None);
         captures.keep_cookie(CaptureSide::Request, Some((*b"c=1").into()));
         captures.keep_unique_id(b"7F00");
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn keeps_captured_values_when_slots_are_requested_again() {
-        let mut captures = Captures::default();
+        let mut captures = CapturedValues::default();
         captures.slots_mut(CaptureSide::Request, 1)[0] = Some((*b"x").into());
         assert_eq!(captures.slots_mut(CaptureSide::Request, 2), [Some((*b"x").into()), None]);
     }

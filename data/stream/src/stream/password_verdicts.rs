@@ -16,11 +16,11 @@ pub(crate) struct PasswordQuestion {
 #[derive(Default)]
 pub(crate) struct PasswordVerdicts {
     pending: Option<PasswordQuestion>,
-    verdicts: Vec<Verdict>,
+    verdicts: Vec<PasswordVerdict>,
     key: RandomState,
 }
 
-struct Verdict {
+struct PasswordVerdict {
     hash: Arc<PasswordHash>,
     candidate: u64,
     is_right: bool,
@@ -62,7 +62,7 @@ impl PasswordVerdicts {
             self.verdicts.remove(0);
         }
         let candidate = self.key.hash_one(&*question.candidate);
-        self.verdicts.push(Verdict { hash: Arc::clone(&question.hash), candidate, is_right });
+        self.verdicts.push(PasswordVerdict { hash: Arc::clone(&question.hash), candidate, is_right });
     }
 
     fn find(&self, hash: &Arc<PasswordHash>, candidate: &[u8]) -> Option<bool> {

@@ -4,7 +4,7 @@ use weir_http::{BodySize, Version};
 use weir_mux::{BodyFlow, Message, StreamConnector, Transfer};
 
 use crate::recycle::Loan;
-use crate::reply::Reply;
+use crate::reply::LocalReply;
 use crate::stream::logged_size::LoggedSize;
 
 /// The response.
@@ -16,7 +16,7 @@ pub struct ResponsePart {
     /// The size of the body from the server, before rules change the response.
     pub size: BodySize,
     /// The body of a local response, if there is one.
-    pub reply: Option<Reply>,
+    pub reply: Option<LocalReply>,
     /// The progress of the response.
     pub progress: ResponseProgress,
     /// The status that the client gets; 0 before there is one.

@@ -2,16 +2,16 @@
 
 /// Which of a stream's connections may carry another request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reusable {
+pub struct ReusableConnections {
     pub client: bool,
     pub server: bool,
 }
 
-impl Reusable {
+impl ReusableConnections {
     /// Both connections end with the stream.
     #[inline]
     pub fn give_up(&mut self) {
-        *self = Reusable::default();
+        *self = ReusableConnections::default();
     }
 }
 
@@ -21,10 +21,10 @@ mod tests {
 
     #[test]
     fn a_stream_begins_and_gives_up_with_connections_of_its_own() {
-        let mut reusable = Reusable::default();
+        let mut reusable = ReusableConnections::default();
         assert!(!reusable.client && !reusable.server);
-        reusable = Reusable { client: true, server: true };
+        reusable = ReusableConnections { client: true, server: true };
         reusable.give_up();
-        assert_eq!(reusable, Reusable::default());
+        assert_eq!(reusable, ReusableConnections::default());
     }
 }

@@ -2,7 +2,7 @@
 
 use weir_model::{Location, RulesetKind};
 
-use crate::errors::Direction;
+use crate::errors::MessageDirection;
 use crate::stream::{ProxySide, Stream};
 
 /// The results of rules and of the options that refuse messages.
@@ -21,7 +21,7 @@ pub struct RuleState {
     /// Whether the condition that is evaluated may be suspended for a password.
     pub may_suspend: bool,
     /// The message that is processed: rules see it, and the variables of its scope last.
-    pub processed: Direction,
+    pub processed: MessageDirection,
 }
 
 /// A rule of one of the stream's proxies.
@@ -88,13 +88,13 @@ impl RuleState {
     /// Whether the response is processed.
     #[inline]
     pub fn see_response(&self) -> bool {
-        self.processed == Direction::Response
+        self.processed == MessageDirection::Response
     }
 
     /// Switches to the response. False if that was done before.
     #[inline]
     pub fn begin_response(&mut self) -> bool {
-        std::mem::replace(&mut self.processed, Direction::Response) == Direction::Request
+        std::mem::replace(&mut self.processed, MessageDirection::Response) == MessageDirection::Request
     }
 
     /// A rule stops the stream. A refusal by an option keeps that cause, even if rules change the answer.
@@ -116,7 +116,7 @@ impl Default for RuleState {
             is_strict: false,
             inspection_over: true,
             may_suspend: false,
-            processed: Direction::Request,
+            processed: MessageDirection::Request,
         }
     }
 }

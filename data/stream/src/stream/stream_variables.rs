@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use weir_containers::{LocalArc, PoolBox};
 use weir_expr::{VariableScope, VariableStore};
 
-use crate::errors::Direction;
+use crate::errors::MessageDirection;
 use crate::variables::Charge;
 
 /// The variables of a stream. Most streams do not have any, and hold no memory for them.
@@ -24,11 +24,11 @@ struct Stores {
 }
 
 /// Whether variables of this scope of a stream last while this message is processed.
-pub fn lasts(scope: VariableScope, processed: Direction) -> bool {
+pub fn lasts(scope: VariableScope, processed: MessageDirection) -> bool {
     match scope {
         VariableScope::Transaction => true,
-        VariableScope::Request => processed == Direction::Request,
-        VariableScope::Response => processed == Direction::Response,
+        VariableScope::Request => processed == MessageDirection::Request,
+        VariableScope::Response => processed == MessageDirection::Response,
         _ => false,
     }
 }
@@ -88,8 +88,8 @@ mod tests {
             VariableScope::Session,
         ];
         let last = |processed| scopes.map(|scope| lasts(scope, processed));
-        assert_eq!(last(Direction::Request), [true, true, false, false]);
-        assert_eq!(last(Direction::Response), [true, false, true, false]);
+        assert_eq!(last(MessageDirection::Request), [true, true, false, false]);
+        assert_eq!(last(MessageDirection::Response), [true, false, true, false]);
     }
 
     #[test]

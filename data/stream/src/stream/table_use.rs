@@ -2,12 +2,12 @@
 
 use weir_containers::LocalArc;
 use weir_tables::{Key, Table};
-use weir_vocabulary::tracked::Tracked;
+use weir_vocabulary::tracked::TrackedEntries;
 
 /// A stream's use of tables, if it uses any.
 #[derive(Default)]
 pub(crate) struct TableUse {
-    pub(crate) tracked: Tracked,
+    pub(crate) tracked: TrackedEntries,
     /// Keys of the request that will be stored with its server, once that is known (`stick store-request`).
     pub(crate) stores: Vec<(LocalArc<Table>, Key)>,
 }

@@ -4,7 +4,7 @@ use crate::ending::{By, During, Ending};
 
 /// A stream that has ended.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ended {
+pub(super) struct EndedStream {
     pub ending: Ending,
     /// The status that the client got; 0 for none.
     pub status: u16,
@@ -22,7 +22,7 @@ pub(super) struct Ended {
     pub has_server: bool,
 }
 
-impl Ended {
+impl EndedStream {
     /// The sentence, without a full stop.
     pub(super) fn sentence(&self) -> String {
         let Ending { by, during } = self.ending;
@@ -138,20 +138,20 @@ fn when(during: During) -> &'static str {
 mod tests {
     use super::*;
 
-    fn ended(by: By, during: During) -> Ended {
+    fn ended(by: By, during: During) -> EndedStream {
         let ending = Ending::new(by, during);
         let early = during == During::Request;
-        Ended {
+        EndedStream {
             ending,
             http: true,
             has_request: !early,
             has_backend: !early,
             has_server: true,
-            ..Ended::default()
+            ..EndedStream::default()
         }
     }
 
-    fn check(ended: Ended, expected: &str) {
+    fn check(ended: EndedStream, expected: &str) {
         assert_eq!(ended.sentence(), expected, "{ended:?}");
     }
 
@@ -160,13 +160,13 @@ mod tests {
     fn sentences_name_the_cause_of_an_ending() {
         use During::*;
         let none = ended;
-        let status = |status, of: Ended| Ended { status, ..of };
-        let rule = |of: Ended| Ended { by_rule: true, ..of };
-        let tcp = |of: Ended| Ended { http: false, ..of };
+        let status = |status, of: EndedStream| EndedStream { status, ..of };
+        let rule = |of: EndedStream| EndedStream { by_rule: true, ..of };
+        let tcp = |of: EndedStream| EndedStream { http: false, ..of };
         check(none(By::Nobody, End), "complete");
         check(status(503, none(By::Nobody, End)), "complete; the server answered 503");
         check(none(By::Client, Request), "the client closed the connection before its request was complete");
-        let inspected = Ended { has_request: true, ..none(By::Client, Request) };
+        let inspected = EndedStream { has_request: true, ..none(By::Client, Request) };
         check(inspected, "the client closed the connection before its request was processed");
         check(
             tcp(none(By::Client, Request)),
@@ -193,9 +193,9 @@ mod tests {
             none(By::ClientTimeout, Data),
             "the client was idle for too long ('timeout client') during the transfer",
         );
-        let unrouted = Ended { has_backend: false, has_server: false, ..none(By::Server, Connect) };
+        let unrouted = EndedStream { has_backend: false, has_server: false, ..none(By::Server, Connect) };
         check(unrouted, "no backend was found for the request");
-        check(Ended { has_backend: true, ..unrouted }, "no server was available");
+        check(EndedStream { has_backend: true, ..unrouted }, "no server was available");
         check(none(By::Server, Connect), "the connection to the server failed");
         check(
             status(502, none(By::Server, Headers)),
@@ -219,9 +219,9 @@ mod tests {
         check(status(431, none(By::Proxy, Request)), "the request was malformed or too large");
         check(status(505, none(By::Proxy, Request)), "the request asks for something that is not supported");
         check(status(401, none(By::Proxy, Request)), "the request was refused");
-        let option = Ended { option: Some("option x"), ..none(By::Proxy, Request) };
+        let option = EndedStream { option: Some("option x"), ..none(By::Proxy, Request) };
         check(status(403, option), "the request was refused by 'option x'");
-        let option = Ended { option: Some("option checkcache"), ..none(By::Proxy, Headers) };
+        let option = EndedStream { option: Some("option checkcache"), ..none(By::Proxy, Headers) };
         check(status(502, option), "the response was refused by 'option checkcache'");
         check(rule(status(502, none(By::Proxy, Headers))), "a rule refused the response");
         check(status(502, none(By::Proxy, Headers)), "the response was malformed or too large");
@@ -250,7 +250,7 @@ mod tests {
             for during in During::ALL {
                 for bits in 0..32 {
                     let bit = |index: u32| bits >> index & 1 == 1;
-                    let sentence = Ended {
+                    let sentence = EndedStream {
                         http: bit(0),
                         has_request: bit(1),
                         by_rule: bit(2),

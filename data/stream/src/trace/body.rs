@@ -7,12 +7,13 @@
 use std::io::Write as _;
 
 use weir_events::trace::{Level, Source};
-use weir_mux::{Flow, Progress, Side as End, Step};
+use weir_mux::{BodyDelta, BodyProgress, FlowSide as End, FlowState};
 
 use super::{
-    H1, PT, PT_RX_DATA, PT_TX_DATA, RX_BODY, RX_EOI, RX_ERR, RX_TRAILERS, Side, TX_BODY, TX_EOI, TX_TRAILERS,
+    H1, PT, PT_RX_DATA, PT_TX_DATA, RX_BODY, RX_EOI, RX_ERR, RX_TRAILERS, TX_BODY, TX_EOI, TX_TRAILERS,
+    TracedSide,
 };
-use crate::errors::Direction;
+use crate::errors::MessageDirection;
 use crate::stream::phases::StreamTrace;
 
 /// A trace source for bytes that move, and its events.
@@ -49,12 +50,12 @@ pub(crate) static OF_PT: Layer = Layer {
 };
 
 /// One line: the event, the bytes now (none for an end), the bytes in total, and the way.
-type Line = (Option<usize>, Side, Option<u64>, u64, &'static str);
+type BodyLine = (Option<usize>, TracedSide, Option<u64>, u64, &'static str);
 
 impl StreamTrace {
     /// Traces the moved bytes of a message's body, and the result.
     #[inline]
-    pub(crate) fn trace_body(&mut self, direction: Direction, flow: Flow) {
+    pub(crate) fn trace_body(&mut self, direction: MessageDirection, flow: FlowState) {
         if H1.is_active() {
             self.emit_body(direction, flow);
         }
@@ -62,32 +63,33 @@ impl StreamTrace {
 
     /// The same where the coding was only validated; `is_right` is the result.
     #[inline]
-    pub(crate) fn trace_coding(&mut self, direction: Direction, is_right: bool) {
+    pub(crate) fn trace_coding(&mut self, direction: MessageDirection, is_right: bool) {
         if H1.is_active() {
-            self.emit_body(direction, if is_right { Flow::AwaitSource } else { Flow::Malformed });
+            self.emit_body(direction, if is_right { FlowState::AwaitSource } else { FlowState::Malformed });
         }
     }
 
     /// A body sent from memory, as a whole, after its head: a local reply, or a request sent again.
     #[inline]
-    pub(crate) fn trace_sent(&self, direction: Direction, bytes: usize, ends_sink: bool) {
+    pub(crate) fn trace_sent(&self, direction: MessageDirection, bytes: usize, ends_sink: bool) {
         if H1.is_active() {
             self.emit_sent(direction, bytes as u64, ends_sink);
         }
     }
 
     #[cold]
-    fn emit_sent(&self, direction: Direction, bytes: u64, ends_sink: bool) {
-        let now = Progress { sent: bytes, ..Progress::default() };
+    fn emit_sent(&self, direction: MessageDirection, bytes: u64, ends_sink: bool) {
+        let now = BodyProgress { sent: bytes, ..BodyProgress::default() };
         let finished = bytes > 0;
-        let step = Step { sent: bytes, finished, with_head: true, ends_sink, now, ..Step::default() };
+        let step =
+            BodyDelta { sent: bytes, finished, with_head: true, ends_sink, now, ..BodyDelta::default() };
         self.emit_step(&OF_H1, direction, &step, "");
     }
 
     #[cold]
-    fn emit_body(&mut self, direction: Direction, flow: Flow) {
+    fn emit_body(&mut self, direction: MessageDirection, flow: FlowState) {
         self.emit_moved(&OF_H1, direction);
-        if matches!(flow, Flow::Malformed | Flow::Truncated | Flow::Failed(End::Source, _)) {
+        if matches!(flow, FlowState::Malformed | FlowState::Truncated | FlowState::Failed(End::Source, _)) {
             self.emit_h1(RX_ERR, Level::Error, direction, |_, line| {
                 // Writing to memory does not fail.
                 let _ = write!(line, ": body {flow:?}");
@@ -97,10 +99,10 @@ impl StreamTrace {
 
     /// Traces the bytes of the body moved in one direction since the last call.
     #[cold]
-    pub(crate) fn emit_moved(&mut self, layer: &Layer, direction: Direction) {
+    pub(crate) fn emit_moved(&mut self, layer: &Layer, direction: MessageDirection) {
         let body = match direction {
-            Direction::Request => &mut self.stream.request.body,
-            Direction::Response => &mut self.stream.response.body,
+            MessageDirection::Request => &mut self.stream.request.body,
+            MessageDirection::Response => &mut self.stream.response.body,
         };
         let (step, way) = (body.step(), if body.piped() > 0 { " how=pipe" } else { "" });
         self.emit_step(layer, direction, &step, way);
@@ -108,15 +110,21 @@ impl StreamTrace {
 
     /// Traces the bytes moved in one direction; `way` names the path if it is unusual.
     #[cold]
-    pub(crate) fn emit_step(&self, layer: &Layer, direction: Direction, step: &Step, way: &'static str) {
+    pub(crate) fn emit_step(
+        &self,
+        layer: &Layer,
+        direction: MessageDirection,
+        step: &BodyDelta,
+        way: &'static str,
+    ) {
         let (comes, goes) = match direction {
-            Direction::Request => (Side::Front, Side::Back),
-            Direction::Response => (Side::Back, Side::Front),
+            MessageDirection::Request => (TracedSide::Front, TracedSide::Back),
+            MessageDirection::Response => (TracedSide::Back, TracedSide::Front),
         };
         let now = &step.now;
         let head = if step.with_head { " how=head" } else { way };
         let fin = if step.ends_sink { " how=fin" } else { "" };
-        let lines: [Line; 6] = [
+        let lines: [BodyLine; 6] = [
             (Some(layer.received), comes, Some(step.received), now.received, way),
             (layer.trailers_received, comes, Some(step.trailers_received), now.trailers_received, ""),
             (layer.completed.filter(|_| step.completed), comes, None, now.received, ""),

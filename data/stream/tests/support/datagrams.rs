@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weir_mux::{Made, Service};
+use weir_mux::{BodyProducer, ProducerStep};
 use weir_sched::simulate::Random;
 use weir_sched::{Class, Kind, Tick, now};
 
@@ -84,21 +84,21 @@ impl Datagrams {
     }
 
     /// Nothing has arrived: the stream continues at a time, or is woken.
-    fn later(&mut self, at: Tick) -> Made {
+    fn later(&mut self, at: Tick) -> ProducerStep {
         if self.arrivals.random.below(2) == 0 {
-            return Made::Later(at);
+            return ProducerStep::Later(at);
         }
         let stream = weir_sched::current();
         weir_sched::spawn(&DATAGRAM, Class::Normal, async move {
             weir_sched::sleep_until(at).await;
             weir_sched::wake(stream);
         });
-        Made::Later(Tick::NEVER)
+        ProducerStep::Later(Tick::NEVER)
     }
 }
 
-impl Service for Datagrams {
-    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> Made {
+impl BodyProducer for Datagrams {
+    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> ProducerStep {
         let piece = self.arrivals.take();
         if piece.is_none() {
             match self.arrivals.is_over() {
@@ -113,7 +113,7 @@ impl Service for Datagrams {
             None => out.extend_from_slice(&piece),
         }
         let is_last = self.arrivals.is_over() && !self.ends_apart;
-        if is_last { Made::Last } else { Made::More }
+        if is_last { ProducerStep::Last } else { ProducerStep::More }
     }
 
     fn lent(&self) -> Option<&[u8]> {

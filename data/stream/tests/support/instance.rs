@@ -4,12 +4,14 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use weir_assemble::{Events, NameServersPlan, Options, Parsed, PeersPlan, Resolver, SavedStates};
+use weir_assemble::{
+    EventSinks, LoadedConfiguration, NameServersPlan, PeersPlan, ProcessValues, Resolver, SavedStates,
+};
 use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
-use weir_mux::{Made, Service};
+use weir_mux::{BodyProducer, ProducerStep};
 use weir_sched::{Class, Kind, Tick};
-use weir_stream::instance::service::{FormSender, Page, PageRequest, Statistics};
-use weir_stream::instance::{Hooks, Identity, Instance};
+use weir_stream::instance::service::{FormSender, PageRequest, PageService, Statistics};
+use weir_stream::instance::{Hooks, Instance, InstanceIdentity};
 use weir_syntax::{Environment, NoFiles, Severity, SharedFiles, SourceMap, StaticFeatures};
 
 use datagrams::Datagrams;
@@ -20,18 +22,18 @@ pub(crate) mod datagrams;
 /// The instance of a text. All its proxies that log do so to `log`.
 pub(crate) fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Instance {
     let config = read(text);
-    let options = Options {
+    let options = ProcessValues {
         files: SharedFiles::new(NoFiles),
         workers,
         connections: config.global.limits.maxconn.unwrap_or(10_000),
         open_files: u32::MAX,
         pipes: config.global.limits.pipes.unwrap_or(1000),
         frontend_connections: None,
-        events: &Events::default(),
+        events: &EventSinks::default(),
         resolver: &NoNames,
         states: &SavedStates::default(),
         ignore_unknown_names: false,
-        identity: Identity {
+        identity: InstanceIdentity {
             hostname: "host".into(),
             node: "host".into(),
             process_id: 1,
@@ -54,7 +56,7 @@ fn read(text: &str) -> weir_model::Config {
     let mut sources = SourceMap::new();
     sources.add("test.cfg", text.as_bytes().to_vec());
     let conditions = StaticFeatures { features: &[], enabled: &[], tls: None };
-    let outcome = Parsed::read(&sources, &NoFiles, &conditions, Environment::new()).outcome;
+    let outcome = LoadedConfiguration::read(&sources, &NoFiles, &conditions, Environment::new()).outcome;
     let alerts = outcome.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Alert);
     assert!(!alerts, "{}\n{text}", outcome.diagnostics.classic(&sources, 1, false));
     outcome.config
@@ -99,10 +101,10 @@ struct Nothing;
 /// A statistics page with one word.
 struct Word(&'static [u8]);
 
-impl Service for Word {
-    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> Made {
+impl BodyProducer for Word {
+    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> ProducerStep {
         out.extend_from_slice(self.0);
-        Made::Last
+        ProducerStep::Last
     }
 }
 
@@ -113,8 +115,8 @@ struct Slow {
     waits: Option<Tick>,
 }
 
-impl Service for Slow {
-    fn advance(&mut self, _: usize, _: &mut Vec<u8>) -> Made {
+impl BodyProducer for Slow {
+    fn advance(&mut self, _: usize, _: &mut Vec<u8>) -> ProducerStep {
         let now = weir_sched::now();
         let until = *self.waits.get_or_insert_with(|| now.after(60_000));
         if until > now {
@@ -124,14 +126,14 @@ impl Service for Slow {
                     weir_sched::sleep_until(until).await;
                     weir_sched::wake(stream);
                 });
-                return Made::Later(Tick::NEVER);
+                return ProducerStep::Later(Tick::NEVER);
             }
-            return Made::Later(until);
+            return ProducerStep::Later(until);
         }
         self.waits = None;
         self.left = &self.left[self.half..];
         self.half = 5;
-        if self.left.len() > 5 { Made::More } else { Made::Last }
+        if self.left.len() > 5 { ProducerStep::More } else { ProducerStep::Last }
     }
 
     fn lent(&self) -> Option<&[u8]> {
@@ -140,13 +142,13 @@ impl Service for Slow {
 }
 
 impl Statistics for Nothing {
-    fn page(&self, _: &Arc<Instance>, request: &PageRequest<'_>) -> Page {
-        let body: Box<dyn Service> = match (request.suffix, Datagrams::of_target(request.suffix)) {
+    fn page(&self, _: &Arc<Instance>, request: &PageRequest<'_>) -> PageService {
+        let body: Box<dyn BodyProducer> = match (request.suffix, Datagrams::of_target(request.suffix)) {
             (_, Some(datagrams)) => Box::new(datagrams),
             (b";slow", _) => Box::new(Slow { left: b"firstlater", half: 0, waits: None }),
             _ => Box::new(Word(b"page")),
         };
-        Page {
+        PageService {
             status: 200,
             content_type: "text/plain",
             policy: None,
@@ -156,7 +158,7 @@ impl Statistics for Nothing {
         }
     }
 
-    fn metrics(&self, instance: &Arc<Instance>, query: &[u8], _: &[u8]) -> Option<Page> {
+    fn metrics(&self, instance: &Arc<Instance>, query: &[u8], _: &[u8]) -> Option<PageService> {
         let request = PageRequest {
             proxy: 0,
             suffix: b"",

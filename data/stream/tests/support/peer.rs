@@ -1,6 +1,6 @@
 //! One end of a connection that the script plays: a client or a server.
 
-use weir_net::{Connection, Received, Sent};
+use weir_net::{Connection, ReceiveOutcome, SendOutcome};
 use weir_sched::{Descriptor, Tick, Wakeup, current, now, wait};
 use weir_sys::{Address, Errno, option, socket};
 
@@ -66,9 +66,9 @@ impl Peer {
         let mut done = 0;
         while done < bytes.len() {
             match self.connection.send(&bytes[done..], false) {
-                Sent::All => return true,
-                Sent::Part(count) => done += count,
-                Sent::Failed(_) => return false,
+                SendOutcome::All => return true,
+                SendOutcome::Part(count) => done += count,
+                SendOutcome::Failed(_) => return false,
             }
             if done < bytes.len() {
                 self.wait().await;
@@ -86,9 +86,9 @@ impl Peer {
     pub(crate) fn try_some(&mut self, bytes: &[u8]) -> Option<usize> {
         self.own();
         match self.connection.send(bytes, false) {
-            Sent::All => Some(bytes.len()),
-            Sent::Part(count) => Some(count),
-            Sent::Failed(_) => None,
+            SendOutcome::All => Some(bytes.len()),
+            SendOutcome::Part(count) => Some(count),
+            SendOutcome::Failed(_) => None,
         }
     }
 
@@ -144,7 +144,7 @@ impl Peer {
             bytes.extend_from_slice(&self.connection.input()[..taken]);
             self.connection.consume(taken);
             self.own();
-            if bytes.len() == most || !matches!(self.connection.receive_bulk(), Received::Bytes(_)) {
+            if bytes.len() == most || !matches!(self.connection.receive_bulk(), ReceiveOutcome::Bytes(_)) {
                 return bytes;
             }
         }
@@ -185,7 +185,7 @@ impl Peer {
 
     /// Whether nothing has arrived and the far end has not closed.
     pub(crate) fn is_quiet(&mut self) -> bool {
-        self.connection.input().is_empty() && self.connection.receive(usize::MAX) == Received::Nothing
+        self.connection.input().is_empty() && self.connection.receive(usize::MAX) == ReceiveOutcome::Nothing
     }
 
     /// Signals that it sends no more.
@@ -210,10 +210,10 @@ impl Peer {
         self.own();
         loop {
             match self.connection.receive_bulk() {
-                Received::Bytes(_) => return true,
-                Received::Nothing => self.wait().await,
-                Received::End | Received::Failed(_) => return false,
-                Received::Full => panic!("more came than a script holds"),
+                ReceiveOutcome::Bytes(_) => return true,
+                ReceiveOutcome::Nothing => self.wait().await,
+                ReceiveOutcome::End | ReceiveOutcome::Failed(_) => return false,
+                ReceiveOutcome::Full => panic!("more came than a script holds"),
             }
         }
     }

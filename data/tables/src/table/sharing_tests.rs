@@ -93,7 +93,7 @@ fn a_tracked_entry_learns_values_but_neither_expires_nor_is_removed() {
     assert_eq!(counters(entry, 100), Some((Some(7), 1, 50)));
     // It does not expire: the tracker keeps it alive.
     while table.expire(5000, 100) {}
-    assert_eq!(table.remove(&key(1), 5000), Removed::InUse);
+    assert_eq!(table.remove(&key(1), 5000), Removal::InUse);
     table.at(entry, 5000, |row| row.add(DataType::Gpc0, 0, 1));
     assert_eq!(counters(entry, 5000), Some((Some(8), 1, 0)));
     assert_eq!(sent(&table, 0), [(1, 8)]);
@@ -101,7 +101,7 @@ fn a_tracked_entry_learns_values_but_neither_expires_nor_is_removed() {
     table.untrack(entry, 5000, |_| ());
     assert_eq!(counters(entry, 5999), Some((Some(8), 0, 1)));
     table.learn(&key(1), 5999, None, |row| row.set(DataType::Gpc0, 0, 9)).expect("it is there");
-    assert_eq!(table.remove(&key(1), 6000), Removed::Gone);
+    assert_eq!(table.remove(&key(1), 6000), Removal::Gone);
     assert_eq!(counters(entry, 6000), None);
     // It is another one then.
     table.learn(&key(1), 6000, None, |row| row.add(DataType::Gpc0, 0, 3)).expect("room");
@@ -162,7 +162,7 @@ fn a_table_that_was_large_keeps_no_room_for_changes() {
     (0..50_000).for_each(|number| add(&table, number));
     assert!(table.room_for_changes() >= 3 * 50_000);
     for number in 100..50_000 {
-        assert_eq!(table.remove(&key(number), 0), Removed::Gone);
+        assert_eq!(table.remove(&key(number), 0), Removal::Gone);
     }
     while table.expire(0, 1000) {}
     assert!((0..100).all(|number| table.look(&key(number), 0, |_| ()).is_some()));

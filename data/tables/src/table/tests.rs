@@ -81,11 +81,11 @@ fn a_tracked_entry_stays_and_lives_on_when_it_is_left() {
     let table = Table::new(declaration(10, 1000));
     let (entry, _) = table.track(&key(1), 0, |row| row.add(DataType::Gpc0, 0, 7)).expect("room");
     assert_eq!(count(&table, 1, 5000), Some(7));
-    assert_eq!(table.remove(&key(1), 5000), Removed::InUse);
+    assert_eq!(table.remove(&key(1), 5000), Removal::InUse);
     table.untrack(entry, 5000, |_| ());
     assert_eq!(count(&table, 1, 5999), Some(7));
-    assert_eq!(table.remove(&key(1), 5999), Removed::Gone);
-    assert_eq!(table.remove(&key(1), 5999), Removed::Missing);
+    assert_eq!(table.remove(&key(1), 5999), Removal::Gone);
+    assert_eq!(table.remove(&key(1), 5999), Removal::Missing);
     table.check_invariants();
 }
 
@@ -117,10 +117,10 @@ fn the_key_of_a_removed_entry_finds_nothing() {
     let (entry, ()) = table.track(&key(1), 0, |_| ()).expect("room");
     table.untrack(entry, 0, |_| ());
     assert_eq!(EntryKey::from_number(entry.number()), entry);
-    assert_eq!(table.remove_entry(entry), Removed::Gone);
+    assert_eq!(table.remove_entry(entry), Removal::Gone);
     add(&table, 2, 0);
     assert_eq!(table.at(entry, 0, |_| ()), None, "though the slot is used again");
-    assert_eq!(table.remove_entry(entry), Removed::Missing);
+    assert_eq!(table.remove_entry(entry), Removal::Missing);
 }
 
 #[test]
@@ -152,12 +152,12 @@ fn memory_is_given_back_in_steps_and_used_again() {
             assert_eq!(steps(&table, 1), 0, "nothing to give back, round {round}");
             let room = table.room();
             assert!((ENTRIES as usize..ENTRIES as usize * 3 / 2).contains(&room), "{room}");
-            (0..ENTRIES).for_each(|number| assert_eq!(table.remove(&key(number), 1), Removed::Gone));
+            (0..ENTRIES).for_each(|number| assert_eq!(table.remove(&key(number), 1), Removal::Gone));
             assert_eq!(table.room(), room, "it is given back in steps");
             // Without steps in between, the next entries take the same memory: new entries begin empty.
             (0..ENTRIES).for_each(|number| assert_eq!(add(&table, number, 1), Some(1)));
             assert_eq!(steps(&table, 1), 0, "all of it is used, round {round}");
-            (0..ENTRIES).for_each(|number| assert_eq!(table.remove(&key(number), 1), Removed::Gone));
+            (0..ENTRIES).for_each(|number| assert_eq!(table.remove(&key(number), 1), Removal::Gone));
             // A block has 1024 entries, or 1024 buckets.
             let blocks = (ENTRIES as usize / 1024) * 2;
             assert!(steps(&table, 1) >= blocks / GIVEN_AT_ONCE, "round {round}");
@@ -186,7 +186,7 @@ fn memory_is_given_back_around_entries_that_stay() {
     }
     assert_eq!(table.at(tracked, 1000, |row| row.trackers()), Some(1));
     let mut walked = 0;
-    let mut cursor = Some(Cursor::default());
+    let mut cursor = Some(TableCursor::default());
     while let Some(at) = cursor {
         cursor = table.walk(at, HELD_ENTRIES, 1000, |_, _| walked += 1);
     }
@@ -221,7 +221,7 @@ fn a_walk_shows_every_entry_once() {
         add(&table, number, 0);
     });
     let mut seen = Vec::new();
-    let mut cursor = Some(Cursor::default());
+    let mut cursor = Some(TableCursor::default());
     while let Some(at) = cursor {
         let before = seen.len();
         cursor = table.walk(at, 16, 0, |_, row| match row.key() {
@@ -302,7 +302,7 @@ proptest! {
                 Deed::Untrack(_) => {}
                 Deed::Remove(number) => {
                     let is_tracked = tracked.iter().any(|(_, other)| *other == number);
-                    prop_assert_eq!(table.remove(&key(number), now) == Removed::InUse, is_tracked);
+                    prop_assert_eq!(table.remove(&key(number), now) == Removal::InUse, is_tracked);
                 }
                 Deed::Pass(time) => now += time,
                 Deed::Expire(budget) => drop(table.expire(now, budget)),
@@ -383,7 +383,7 @@ fn no_operation_holds_a_shard_for_more_than_a_few_entries() {
     for number in 0..1000 {
         table.learn(&key(number + ENTRIES), 1, Some(10), |_| ());
     }
-    let mut cursor = Some(Cursor::default());
+    let mut cursor = Some(TableCursor::default());
     while let Some(at) = cursor {
         let mut found = Vec::new();
         cursor = table.walk(at, HELD_ENTRIES, 1, |entry, _| found.push(entry));

@@ -2,13 +2,13 @@
 
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{Response, ResponseParts};
+use super::{OcspResponse, ResponseParts};
 use crate::inspect::sha1;
 use rustls::pki_types::UnixTime;
 use weir_tls_session::verify::der::{OCTET_STRING, Signed, element};
 use x509_parser::time::ASN1Time;
 
-impl Response {
+impl OcspResponse {
     /// Checks that `issuer`, the issuer of the certificate, vouches for this response. Required for responses from the
     /// network.
     ///

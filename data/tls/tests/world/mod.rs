@@ -13,14 +13,14 @@ use aws_lc_rs::hkdf::{HKDF_SHA384, KeyType, Prk};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use weir_syntax::{MemoryFiles, SharedFiles};
 use weir_tls::clock::{TimeProvider, UnixTime};
-use weir_tls::resumption::{Scope, SessionCache, tickets};
+use weir_tls::resumption::{SessionCache, SessionScope, tickets};
 use weir_tls::rustls::pki_types::{CertificateDer, ServerName};
 use weir_tls::rustls::{ClientConfig, ClientConnection, ConnectionTrafficSecrets, ProtocolVersion};
-use weir_tls::settings::{Base, Reuse, client_config};
+use weir_tls::settings::{Base, SessionReuse, client_config};
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier, algorithms};
 use weir_tls::{
-    Certificate, ChooseServer, Entry, Failure, Listener, ListenerSettings, Loader, Part, Progress, Session,
-    Settings, VerifyMode,
+    Certificate, CertificateLoader, CertificateScope, ChooseServer, Failure, ListenerCertificate,
+    ListenerCertificates, ListenerSettings, Progress, Session, TlsSettings, VerifyMode,
 };
 
 /// Within the validity of every certificate here.
@@ -54,13 +54,13 @@ pub(crate) fn certificate(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str
     let path = format!("{}/site.pem", NUMBER.fetch_add(1, Ordering::Relaxed));
     let text = format!("{}{}", key.serialize_pem(), signed.pem());
     let files = SharedFiles::new(MemoryFiles::from_iter([(path.as_str(), text)]));
-    let loaded = Loader { files, ..Loader::default() }.load(&path);
+    let loaded = CertificateLoader { files, ..CertificateLoader::default() }.load(&path);
     loaded.expect("a good file").pop().expect("one certificate")
 }
 
 pub(crate) struct World {
     pub authority: CertifiedIssuer<'static, KeyPair>,
-    pub settings: Settings,
+    pub settings: TlsSettings,
     pub verify: VerifyMode,
     pub ignored: Ignored,
     pub early_data: u32,
@@ -70,9 +70,9 @@ impl World {
     pub(crate) fn new() -> World {
         World {
             authority: authority("authority"),
-            settings: Settings {
+            settings: TlsSettings {
                 key_log: Some(weir_tls::keep_keys()),
-                ..Settings::new(Arc::new(Fixed(NOW)))
+                ..TlsSettings::new(Arc::new(Fixed(NOW)))
             },
             verify: VerifyMode::None,
             ignored: Ignored::default(),
@@ -107,18 +107,20 @@ impl World {
         Arc::new(self.plain_listener(names, strict))
     }
 
-    pub(crate) fn plain_listener(&self, names: &[&str], strict: bool) -> Listener {
+    pub(crate) fn plain_listener(&self, names: &[&str], strict: bool) -> ListenerCertificates {
         let base = self.base();
-        let entry = |name: &&str| Entry::new(&certificate(&self.authority, name), &base, Part::default());
-        Listener::new(strict, names.iter().map(entry))
+        let entry = |name: &&str| {
+            ListenerCertificate::new(&certificate(&self.authority, name), &base, CertificateScope::default())
+        };
+        ListenerCertificates::new(strict, names.iter().map(entry))
     }
 
     pub(crate) fn base(&self) -> Arc<Base> {
-        let settings = Settings { verifier: Some(self.verifier(false)), ..self.settings.clone() };
+        let settings = TlsSettings { verifier: Some(self.verifier(false)), ..self.settings.clone() };
         let base = ListenerSettings {
             settings,
             client_order: false,
-            tickets: (self.early_data == 0).then(|| tickets(None, 300, self.clock(), Scope::of(&[]))),
+            tickets: (self.early_data == 0).then(|| tickets(None, 300, self.clock(), SessionScope::of(&[]))),
             sessions: Some(Arc::new(SessionCache::new(100, 300, self.clock())).of_listener()),
             early_data: self.early_data,
         };
@@ -126,7 +128,7 @@ impl World {
     }
 
     pub(crate) fn client(&self, own: Option<&Certificate>) -> Arc<ClientConfig> {
-        client_config(&self.settings, self.verifier(true), own, true, Reuse::Tickets)
+        client_config(&self.settings, self.verifier(true), own, true, SessionReuse::Tickets)
             .expect("settings that fit together")
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use weir_expr::SampleType::{Bin, Int, Str};
 use weir_expr::{ArgKind, ArgSpec, Args, Fetched, Value};
-use weir_tls::inspect::{Inspected, Party};
+use weir_tls::inspect::{CertificateDetails, Party};
 use weir_tls::rustls::pki_types::CertificateDer;
 
 use super::secure::{client, fact, of_client, of_server, server};
@@ -123,15 +123,16 @@ fn shown_to_client(view: &dyn FetchView) -> Option<&CertificateDer<'static>> {
 
 fn of_certificate<'c>(
     certificate: Option<&CertificateDer<'_>>,
-    read: impl FnOnce(&Inspected<'_>, &[u8]) -> Option<Fetched<'c>>,
+    read: impl FnOnce(&CertificateDetails<'_>, &[u8]) -> Option<Fetched<'c>>,
 ) -> Fetched<'c> {
-    let fetched = certificate.and_then(|certificate| read(&Inspected::of(certificate)?, certificate));
+    let fetched =
+        certificate.and_then(|certificate| read(&CertificateDetails::of(certificate)?, certificate));
     fetched.unwrap_or(Fetched::Missing)
 }
 
 fn words<'c>(
     certificate: Option<&CertificateDer<'_>>,
-    read: impl FnOnce(&Inspected<'_>) -> String,
+    read: impl FnOnce(&CertificateDetails<'_>) -> String,
 ) -> Fetched<'c> {
     of_certificate(certificate, |parsed, _| Some(copied(read(parsed).as_bytes())))
 }

@@ -5,7 +5,7 @@ use weir_expr::SampleType::{Addr, Bool, Int, Str};
 use weir_expr::{Arg, ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, SampleType, Scope};
 use weir_model::Mode;
 use weir_mux::{Multiplexer, SharedStream, StreamConnector};
-use weir_net::Fault;
+use weir_net::ConnectionFault;
 use weir_proxy_protocol::tlv;
 use weir_sys::tcp_info::TcpInfo;
 use weir_sys::{Address, Errno};
@@ -289,11 +289,11 @@ fn local<'c>(address: Option<Address>) -> Fetched<'c> {
 /// it. A connection that a SOCKS4 proxy refused counts, too.
 fn if_connected<'c>(
     view: &dyn FetchView,
-    then: impl FnOnce(bool, Option<Fault>) -> Fetched<'c>,
+    then: impl FnOnce(bool, Option<ConnectionFault>) -> Fetched<'c>,
 ) -> Fetched<'c> {
     match (view.server_connection(), view.past_connection()) {
         (Some(server), _) => then(server.reused, server.connector.fault_of_connection()),
-        (None, Some(past)) if past.stood || past.fault.is_some_and(Fault::is_of_proxy) => {
+        (None, Some(past)) if past.stood || past.fault.is_some_and(ConnectionFault::is_of_proxy) => {
             then(past.reused, past.fault)
         }
         _ => Fetched::Missing,
@@ -307,7 +307,7 @@ fn server_error<'c>(view: &dyn FetchView, then: impl FnOnce(ConnectionError) -> 
         (None, past) => past.and_then(|past| past.fault),
     };
     match failed {
-        Some(Fault::Tls(failure)) => then(error_of_server_tls(failure.why)),
+        Some(ConnectionFault::Tls(failure)) => then(error_of_server_tls(failure.why)),
         Some(fault) => then(error_of(Some(fault))),
         None => if_connected(view, |_, _| then(error_of(None))),
     }
@@ -336,19 +336,19 @@ fn if_spoken_to<'c>(view: &dyn FetchView, then: impl FnOnce() -> Fetched<'c>) ->
 }
 
 /// The error of a fault; success for a live connection. The numbers are those of the manual's table (`fc_err_str`).
-const fn error_of(fault: Option<Fault>) -> ConnectionError {
+const fn error_of(fault: Option<ConnectionFault>) -> ConnectionError {
     match fault {
         None => ConnectionError { id: 0, name: b"", message: b"Success" },
-        Some(Fault::SocksAborted) => ConnectionError {
+        Some(ConnectionFault::SocksAborted) => ConnectionError {
             id: 40,
             name: b"SOCKS4_RECV",
             message: b"SOCKS4 Proxy read error during handshake",
         },
-        Some(Fault::SocksRefused(_)) => {
+        Some(ConnectionFault::SocksRefused(_)) => {
             ConnectionError { id: 41, name: b"SOCKS4_DENY", message: b"SOCKS4 Proxy deny the request" }
         }
-        Some(Fault::Tls(failure)) => error_of_tls(failure.why),
-        Some(Fault::Io(errno)) => error_of_system(errno),
+        Some(ConnectionFault::Tls(failure)) => error_of_tls(failure.why),
+        Some(ConnectionFault::Io(errno)) => error_of_system(errno),
         Some(_) => SOCKET_ERROR,
     }
 }

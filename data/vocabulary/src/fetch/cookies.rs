@@ -75,35 +75,35 @@ pub(super) const ROWS: &[FetchRow] = &[
 
 /// The field of cookies, with its syntax.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Field {
+enum CookieField {
     Cookie,
     SetCookie,
 }
 
-impl Field {
-    fn of(side: MessageSide) -> Field {
-        if side == MessageSide::Response { Field::SetCookie } else { Field::Cookie }
+impl CookieField {
+    fn of(side: MessageSide) -> CookieField {
+        if side == MessageSide::Response { CookieField::SetCookie } else { CookieField::Cookie }
     }
 
     fn name(self) -> &'static [u8] {
         match self {
-            Field::Cookie => b"cookie",
-            Field::SetCookie => b"set-cookie",
+            CookieField::Cookie => b"cookie",
+            CookieField::SetCookie => b"set-cookie",
         }
     }
 
     fn known(self) -> KnownName {
         match self {
-            Field::Cookie => KnownName::Cookie,
-            Field::SetCookie => KnownName::SetCookie,
+            CookieField::Cookie => KnownName::Cookie,
+            CookieField::SetCookie => KnownName::SetCookie,
         }
     }
 
     /// The first cookie of a line, or of the rest of one.
     fn first(self, line: &[u8]) -> Option<Cookie<'_>> {
         match self {
-            Field::Cookie => RequestCookies::new(line).next(),
-            Field::SetCookie => ResponseCookies::new(line).next(),
+            CookieField::Cookie => RequestCookies::new(line).next(),
+            CookieField::SetCookie => ResponseCookies::new(line).next(),
         }
     }
 }
@@ -112,7 +112,7 @@ impl Field {
 struct Cookies<'a> {
     head: &'a Head,
     raw: &'a [u8],
-    field: Field,
+    field: CookieField,
     position: [usize; 2],
 }
 
@@ -144,7 +144,7 @@ fn cookie<'c>(
     cursor: &mut Cursor,
     convert: fn(&'c [u8]) -> Value<'c>,
 ) -> Fetched<'c> {
-    let field = Field::of(view.side(side));
+    let field = CookieField::of(view.side(side));
     let (head, raw) = match view.head(side) {
         Ok(found) => found,
         Err(absent) => return absent.into(),
@@ -172,7 +172,7 @@ fn as_number(value: &[u8]) -> Value<'_> {
 }
 
 fn count<'c>(view: &mut dyn FetchView, side: MessageSide, args: &Args) -> Fetched<'c> {
-    let field = Field::of(side);
+    let field = CookieField::of(side);
     let name = args.str(0).unwrap_or_default();
     match view.head(side) {
         Ok((head, raw)) => {
@@ -184,7 +184,7 @@ fn count<'c>(view: &mut dyn FetchView, side: MessageSide, args: &Args) -> Fetche
 }
 
 fn names<'c>(view: &mut dyn FetchView, side: MessageSide, args: &Args) -> Fetched<'c> {
-    let field = Field::of(side);
+    let field = CookieField::of(side);
     let (head, raw) = match view.head(side) {
         Ok(found) => found,
         Err(absent) => return absent.into(),
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(field: Field, lines: &[&str], expected: &[(&str, &str)]) {
+    fn check(field: CookieField, lines: &[&str], expected: &[(&str, &str)]) {
         let mut head = Head::new();
         head.start_request(b"GET", b"/", weir_http::Version::HTTP_11).expect("room");
         for line in lines {
@@ -221,20 +221,20 @@ mod tests {
     #[test]
     fn cookies_of_all_lines_one_by_one() {
         check(
-            Field::Cookie,
+            CookieField::Cookie,
             &["a=1; b=2; a=3", "c=4; a=x5"],
             &[("a", "1"), ("b", "2"), ("a", "3"), ("c", "4"), ("a", "x5")],
         );
         check(
-            Field::Cookie,
+            CookieField::Cookie,
             &["a=\"x; y\" ; b=", "d", ";;e = 1 ;"],
             &[("a", "\"x; y\""), ("b", ""), ("e", "1")],
         );
         check(
-            Field::SetCookie,
+            CookieField::SetCookie,
             &["a=1; path=/; expires=Wed, 21 Oct 2015 07:28:00 GMT", "b=2, c=3; secure"],
             &[("a", "1"), ("b", "2"), ("c", "3")],
         );
-        check(Field::Cookie, &[], &[]);
+        check(CookieField::Cookie, &[], &[]);
     }
 }

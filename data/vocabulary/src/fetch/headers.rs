@@ -34,10 +34,10 @@ const NUMBER_S: &str = "A value of a response header as a number";
 
 pub(super) const ROWS: &[FetchRow] = &[
     row(request("req.hdr", OCCURRENCE, Str, VALUE), |view, args, cursor| {
-        field(view, MessageSide::Request, Part::Value, args, cursor, as_text)
+        field(view, MessageSide::Request, ValueUnit::Value, args, cursor, as_text)
     }),
     row(response("res.hdr", OCCURRENCE, Str, VALUE_S), |view, args, cursor| {
-        field(view, MessageSide::Response, Part::Value, args, cursor, as_text)
+        field(view, MessageSide::Response, ValueUnit::Value, args, cursor, as_text)
     }),
     row(
         FetchDecl::new(
@@ -48,61 +48,61 @@ pub(super) const ROWS: &[FetchRow] = &[
         .args(OCCURRENCE)
         .valid(valid::MESSAGE)
         .needs(Needs::HTTP_REQUEST.or(Needs::HTTP_RESPONSE)),
-        |view, args, cursor| field(view, MessageSide::Current, Part::Value, args, cursor, as_text),
+        |view, args, cursor| field(view, MessageSide::Current, ValueUnit::Value, args, cursor, as_text),
     ),
     row(response("shdr", OCCURRENCE, Str, VALUE_S), |view, args, cursor| {
-        field(view, MessageSide::Response, Part::Value, args, cursor, as_text)
+        field(view, MessageSide::Response, ValueUnit::Value, args, cursor, as_text)
     }),
     row(
         request("req.fhdr", ArgSpec::new(0, &[ArgKind::Str, ArgKind::Int]), Str, LINE),
-        |view, args, cursor| field(view, MessageSide::Request, Part::Line, args, cursor, as_text),
+        |view, args, cursor| field(view, MessageSide::Request, ValueUnit::Line, args, cursor, as_text),
     ),
     row(response("res.fhdr", OCCURRENCE, Str, LINE_S), |view, args, cursor| {
-        field(view, MessageSide::Response, Part::Line, args, cursor, as_text)
+        field(view, MessageSide::Response, ValueUnit::Line, args, cursor, as_text)
     }),
     row(request("req.hdr_cnt", NAME, Int, COUNT), |view, args, _| {
-        count(view, MessageSide::Request, Part::Value, args)
+        count(view, MessageSide::Request, ValueUnit::Value, args)
     }),
     row(request("hdr_cnt", NAME, Int, COUNT), |view, args, _| {
-        count(view, MessageSide::Request, Part::Value, args)
+        count(view, MessageSide::Request, ValueUnit::Value, args)
     }),
     row(response("res.hdr_cnt", NAME, Int, COUNT_S), |view, args, _| {
-        count(view, MessageSide::Response, Part::Value, args)
+        count(view, MessageSide::Response, ValueUnit::Value, args)
     }),
     row(response("shdr_cnt", NAME, Int, COUNT_S), |view, args, _| {
-        count(view, MessageSide::Response, Part::Value, args)
+        count(view, MessageSide::Response, ValueUnit::Value, args)
     }),
     row(
         request("req.fhdr_cnt", NAME, Int, "How many request headers of a name there are"),
-        |view, args, _| count(view, MessageSide::Request, Part::Line, args),
+        |view, args, _| count(view, MessageSide::Request, ValueUnit::Line, args),
     ),
     row(
         response("res.fhdr_cnt", NAME, Int, "How many response headers of a name there are"),
-        |view, args, _| count(view, MessageSide::Response, Part::Line, args),
+        |view, args, _| count(view, MessageSide::Response, ValueUnit::Line, args),
     ),
     row(request("req.hdr_ip", OCCURRENCE, Addr, ADDRESS), |view, args, cursor| {
-        field(view, MessageSide::Request, Part::Value, args, cursor, as_address)
+        field(view, MessageSide::Request, ValueUnit::Value, args, cursor, as_address)
     }),
     row(request("hdr_ip", OCCURRENCE, Addr, ADDRESS), |view, args, cursor| {
-        field(view, MessageSide::Request, Part::Value, args, cursor, as_address)
+        field(view, MessageSide::Request, ValueUnit::Value, args, cursor, as_address)
     }),
     row(response("res.hdr_ip", OCCURRENCE, Addr, ADDRESS_S), |view, args, cursor| {
-        field(view, MessageSide::Response, Part::Value, args, cursor, as_address)
+        field(view, MessageSide::Response, ValueUnit::Value, args, cursor, as_address)
     }),
     row(response("shdr_ip", OCCURRENCE, Addr, ADDRESS_S), |view, args, cursor| {
-        field(view, MessageSide::Response, Part::Value, args, cursor, as_address)
+        field(view, MessageSide::Response, ValueUnit::Value, args, cursor, as_address)
     }),
     row(request("req.hdr_val", OCCURRENCE, Int, NUMBER), |view, args, cursor| {
-        field(view, MessageSide::Request, Part::Value, args, cursor, as_number)
+        field(view, MessageSide::Request, ValueUnit::Value, args, cursor, as_number)
     }),
     row(request("hdr_val", OCCURRENCE, Int, NUMBER), |view, args, cursor| {
-        field(view, MessageSide::Request, Part::Value, args, cursor, as_number)
+        field(view, MessageSide::Request, ValueUnit::Value, args, cursor, as_number)
     }),
     row(response("res.hdr_val", OCCURRENCE, Int, NUMBER_S), |view, args, cursor| {
-        field(view, MessageSide::Response, Part::Value, args, cursor, as_number)
+        field(view, MessageSide::Response, ValueUnit::Value, args, cursor, as_number)
     }),
     row(response("shdr_val", OCCURRENCE, Int, NUMBER_S), |view, args, cursor| {
-        field(view, MessageSide::Response, Part::Value, args, cursor, as_number)
+        field(view, MessageSide::Response, ValueUnit::Value, args, cursor, as_number)
     }),
     row(request("req.hdr_names", NAME, Str, "The names of all request headers, joined"), |view, args, _| {
         names(view, MessageSide::Request, args)
@@ -141,7 +141,7 @@ pub(super) const ROWS: &[FetchRow] = &[
 
 /// The unit of one value of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
+enum ValueUnit {
     /// The text between commas.
     Value,
     Line,
@@ -151,7 +151,7 @@ enum Part {
 fn field<'c>(
     view: &'c mut dyn FetchView,
     side: MessageSide,
-    part: Part,
+    part: ValueUnit,
     args: &'c Args,
     cursor: &mut Cursor,
     convert: fn(&'c [u8]) -> Option<Value<'c>>,
@@ -174,8 +174,8 @@ fn field<'c>(
         return Fetched::Missing;
     }
     let found = match part {
-        Part::Value => head.find(raw, name, occurrence),
-        Part::Line => head.find_line(raw, name, occurrence).map(values::trim),
+        ValueUnit::Value => head.find(raw, name, occurrence),
+        ValueUnit::Line => head.find_line(raw, name, occurrence).map(values::trim),
     };
     Fetched::from(found.and_then(convert))
 }
@@ -186,7 +186,7 @@ struct FieldValues<'a> {
     raw: &'a [u8],
     name: &'a [u8],
     known: KnownName,
-    part: Part,
+    part: ValueUnit,
 }
 
 impl<'a> FieldValues<'a> {
@@ -207,8 +207,8 @@ impl<'a> FieldValues<'a> {
         let [index, from] = self.place(position)?;
         let rest = self.head.field_value(self.raw, index)?.get(from..)?;
         let length = match self.part {
-            Part::Value => values::value_end(rest),
-            Part::Line => rest.len(),
+            ValueUnit::Value => values::value_end(rest),
+            ValueUnit::Line => rest.len(),
         };
         *position = if length == rest.len() { [index + 1, 0] } else { [index, from + length + 1] };
         // Fields that rules set may have blanks around values, which are not part of them (RFC 9110, 5.5).
@@ -271,13 +271,13 @@ fn is_port(text: &[u8]) -> bool {
     text.iter().all(u8::is_ascii_digit) && matches!(parsed, Ok(Ok(_)))
 }
 
-fn count<'c>(view: &mut dyn FetchView, side: MessageSide, part: Part, args: &Args) -> Fetched<'c> {
+fn count<'c>(view: &mut dyn FetchView, side: MessageSide, part: ValueUnit, args: &Args) -> Fetched<'c> {
     let name = args.str(0).unwrap_or_default();
     match view.head(side) {
         Ok((head, raw)) => {
             let count = match part {
-                Part::Value => head.count_values(raw, name),
-                Part::Line => head.count_lines(raw, name),
+                ValueUnit::Value => head.count_values(raw, name),
+                ValueUnit::Line => head.count_lines(raw, name),
             };
             number(count as i64)
         }
@@ -389,10 +389,10 @@ mod tests {
             assert_eq!(values.next(&mut position), None);
             found
         };
-        assert_eq!(all("x", Part::Value), ["1", "2", "3", "", "\"a,b\"", "c"]);
-        assert_eq!(all("x", Part::Line), ["1, 2", "3,", "\"a,b\" , c"]);
-        assert_eq!(all("", Part::Line).len(), 4);
-        assert!(all("z", Part::Value).is_empty());
+        assert_eq!(all("x", ValueUnit::Value), ["1", "2", "3", "", "\"a,b\"", "c"]);
+        assert_eq!(all("x", ValueUnit::Line), ["1, 2", "3,", "\"a,b\" , c"]);
+        assert_eq!(all("", ValueUnit::Line).len(), 4);
+        assert!(all("z", ValueUnit::Value).is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use weir_expr::SampleType::{Bool, Int, Str};
 use weir_expr::{FetchDecl, Fetched, Needs, SampleType};
-use weir_net::Fault;
+use weir_net::ConnectionFault;
 use weir_tls::{Facts, Failure, ciphers, openssl};
 
 use super::values::{copied, number, truth};
@@ -184,7 +184,7 @@ fn server_failure(view: &dyn FetchView) -> Option<Option<Failure>> {
     };
     let secured = of_server(view).is_some() || view.past_connection().is_some_and(|past| past.secured);
     match fault {
-        Some(Fault::Tls(failure)) => Some(Some(failure)),
+        Some(ConnectionFault::Tls(failure)) => Some(Some(failure)),
         _ => secured.then_some(None),
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use weir_expr::alias::Alias;
 use weir_syntax::Line;
 
-use super::super::{Entry, parts};
+use super::super::{Explanation, parts};
 use super::{Book, RULES};
 
 /// Entries that expressions are made of.
@@ -13,10 +13,11 @@ const PARTS: [&str; 4] = ["Sample fetch", "Keyword of ACLs", "Converter", "Alias
 
 impl<'l> Book<'l> {
     /// Adds the meaning of a line's expressions.
-    pub(super) fn expressions(&self, text: &mut String, at: usize, line: &'l Line, known: &[Entry]) {
+    pub(super) fn expressions(&self, text: &mut String, at: usize, line: &'l Line, known: &[Explanation]) {
         let words: Vec<&str> = line.words().iter().map(|word| word.text()).collect();
         let condition = condition_of(&words);
-        let mut explained = Explained { known, lines: Vec::new(), names: Vec::new(), text: String::new() };
+        let mut explained =
+            ExpressionExplanation { known, lines: Vec::new(), names: Vec::new(), text: String::new() };
         self.condition(&mut explained, at, &words[condition..]);
         for expression in written(&words[..condition], known) {
             explained.expression(expression);
@@ -36,7 +37,7 @@ impl<'l> Book<'l> {
     }
 
     /// The tests of a condition, group by group.
-    fn condition(&self, explained: &mut Explained<'_, 'l>, at: usize, words: &[&str]) {
+    fn condition(&self, explained: &mut ExpressionExplanation<'_, 'l>, at: usize, words: &[&str]) {
         let Some((first, words)) = words.split_first() else { return };
         let groups = groups(words);
         for (index, group) in groups.iter().enumerate() {
@@ -66,7 +67,7 @@ impl<'l> Book<'l> {
     }
 
     /// The lines that declare an ACL, of the section and of those that it inherits from.
-    fn acl(&self, explained: &mut Explained<'_, 'l>, at: usize, name: &str) {
+    fn acl(&self, explained: &mut ExpressionExplanation<'_, 'l>, at: usize, name: &str) {
         let sections = std::iter::once(at).chain(self.ancestors(at));
         let lines: Vec<&Line> = sections
             .flat_map(|section| self.sections[section].body)
@@ -83,7 +84,7 @@ impl<'l> Book<'l> {
     }
 
     /// The expressions and aliases of a format.
-    fn format(&self, explained: &mut Explained<'_, 'l>, at: usize, word: &str) {
+    fn format(&self, explained: &mut ExpressionExplanation<'_, 'l>, at: usize, word: &str) {
         for (begin, _) in word.match_indices('%') {
             let rest = &word[begin + 1..];
             // Flags, and the name of a field.
@@ -105,7 +106,7 @@ impl<'l> Book<'l> {
     }
 
     /// The tables that an expression reads, and the rules that count for it.
-    fn tables(&self, explained: &mut Explained<'_, 'l>, at: usize, expression: &str) {
+    fn tables(&self, explained: &mut ExpressionExplanation<'_, 'l>, at: usize, expression: &str) {
         for (name, arguments) in calls(expression) {
             arguments.iter().for_each(|argument| self.table(explained, argument));
             let Some((family, what)) = name.split_once('_') else { continue };
@@ -140,7 +141,7 @@ impl<'l> Book<'l> {
     }
 
     /// The line of a stick-table, by the name of its section.
-    fn table(&self, explained: &mut Explained<'_, 'l>, name: &str) {
+    fn table(&self, explained: &mut ExpressionExplanation<'_, 'l>, name: &str) {
         let sections =
             self.sections.iter().filter(|section| !name.is_empty() && section.header.text(1) == name);
         let lines = sections.flat_map(|section| section.body).filter(|line| line.keyword().is("stick-table"));
@@ -148,7 +149,7 @@ impl<'l> Book<'l> {
     }
 
     /// The sections that the line names: backends, tables.
-    fn named(&self, explained: &mut Explained<'_, 'l>, words: &[&str]) {
+    fn named(&self, explained: &mut ExpressionExplanation<'_, 'l>, words: &[&str]) {
         if let ["use_backend" | "default_backend", name, ..] = words {
             let headers = self.sections.iter().map(|section| section.header);
             let is_it = |header: &&'l Line| {
@@ -163,8 +164,8 @@ impl<'l> Book<'l> {
 }
 
 /// The explanation of a line's expressions so far.
-struct Explained<'k, 'l> {
-    known: &'k [Entry],
+struct ExpressionExplanation<'k, 'l> {
+    known: &'k [Explanation],
     /// Other lines that it names.
     lines: Vec<&'l Line>,
     /// The names that were explained.
@@ -172,7 +173,7 @@ struct Explained<'k, 'l> {
     text: String,
 }
 
-impl<'l> Explained<'_, 'l> {
+impl<'l> ExpressionExplanation<'_, 'l> {
     fn line(&mut self, line: &'l Line) {
         if !self.lines.iter().any(|known| std::ptr::eq(*known, line)) {
             self.lines.push(line);
@@ -209,7 +210,7 @@ fn condition_of(words: &[&str]) -> usize {
 }
 
 /// The expressions of a line outside of its condition and of formats.
-fn written<'w>(words: &[&'w str], known: &[Entry]) -> Vec<&'w str> {
+fn written<'w>(words: &[&'w str], known: &[Explanation]) -> Vec<&'w str> {
     match words {
         ["acl", _, expression, ..] | ["balance", "hash", expression, ..] | ["stick", _, expression, ..] => {
             vec![*expression]

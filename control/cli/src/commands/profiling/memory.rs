@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::fmt::Write;
 
 use super::tasks::seconds;
-use super::{Order, View};
+use super::{ProfileOrder, View};
 use crate::target::{MemoryLine, MemoryProfile, Span};
 
 pub(super) fn write(profile: MemoryProfile, view: View, text: &mut String) {
@@ -30,16 +30,16 @@ pub(super) fn write(profile: MemoryProfile, view: View, text: &mut String) {
     );
 }
 
-fn sorted(mut lines: Vec<MemoryLine>, order: Order) -> Vec<MemoryLine> {
+fn sorted(mut lines: Vec<MemoryLine>, order: ProfileOrder) -> Vec<MemoryLine> {
     let name = |line: &MemoryLine| (line.caller.clone(), line.method, line.context.clone());
     lines.sort_by_cached_key(name);
     match order {
         // By number of allocations; places that only free memory come after them.
-        Order::Usage | Order::Time => {
+        ProfileOrder::Usage | ProfileOrder::Time => {
             lines.sort_by_key(|line| Reverse((line.allocated_bytes.max(line.freed_bytes), line.allocations)));
         }
-        Order::Address => lines.sort_by_key(|line| line.address),
-        Order::Caller => lines.sort_by(|a, b| a.context.cmp(&b.context)),
+        ProfileOrder::Address => lines.sort_by_key(|line| line.address),
+        ProfileOrder::Caller => lines.sort_by(|a, b| a.context.cmp(&b.context)),
     }
     lines
 }

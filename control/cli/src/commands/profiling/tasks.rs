@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-use super::{Order, View, human::time_cell};
+use super::{ProfileOrder, View, human::time_cell};
 use crate::target::{Span, TaskLine, TaskProfile};
 
 pub(super) fn write(profile: TaskProfile, view: View, text: &mut String) {
@@ -22,14 +22,14 @@ pub(super) fn seconds(milliseconds: u64) -> String {
     format!("{}.{:03} sec", milliseconds / 1000, milliseconds % 1000)
 }
 
-fn sorted(mut lines: Vec<TaskLine>, order: Order) -> Vec<TaskLine> {
+fn sorted(mut lines: Vec<TaskLine>, order: ProfileOrder) -> Vec<TaskLine> {
     // Ties are broken by name and caller, so that answers can be compared.
     lines.sort_by(|a, b| (&a.function, &a.caller).cmp(&(&b.function, &b.caller)));
     match order {
-        Order::Usage => lines.sort_by_key(|line| Reverse(line.calls)),
-        Order::Time => lines.sort_by_key(|line| Reverse(line.cpu_ns)),
-        Order::Address => lines.sort_by_key(|line| line.address),
-        Order::Caller => lines.sort_by(|a, b| a.caller.cmp(&b.caller)),
+        ProfileOrder::Usage => lines.sort_by_key(|line| Reverse(line.calls)),
+        ProfileOrder::Time => lines.sort_by_key(|line| Reverse(line.cpu_ns)),
+        ProfileOrder::Address => lines.sort_by_key(|line| line.address),
+        ProfileOrder::Caller => lines.sort_by(|a, b| a.caller.cmp(&b.caller)),
     }
     lines
 }
@@ -48,7 +48,7 @@ fn aggregate(lines: Vec<TaskLine>) -> Vec<TaskLine> {
 
 /// Sorted by address, the lines of a function are adjacent, followed by their sum.
 fn with_totals(lines: Vec<TaskLine>, view: View) -> Vec<TaskLine> {
-    if view.order != Order::Address || view.aggregate {
+    if view.order != ProfileOrder::Address || view.aggregate {
         return lines;
     }
     let mut whole = Vec::new();

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_model::InitialState;
 
 use super::PORTION;
-use crate::backend::{Backend, Follower};
-use crate::health::{CheckKind, CheckRules, CheckStatus, Finding};
-use crate::notice::{Followers, News};
-use crate::server::Change;
+use crate::backend::{Backend, TrackMember};
+use crate::health::{CheckFinding, CheckKind, CheckRules, CheckStatus};
+use crate::notice::{BackendNews, Followers};
+use crate::server::ServerChange;
 use crate::server::state::{AdminState, OperationalState, RequestedState};
 use crate::server_key::ServerKey;
 use crate::settings::{BackendSettings, ServerSettings};
@@ -29,7 +29,7 @@ fn test_backend(name: &str, count: u32) -> Arc<Backend> {
 const FIRST: ServerKey = ServerKey::configured(0);
 
 fn follow(leader: (&Arc<Backend>, ServerKey), follower: (&Arc<Backend>, ServerKey)) {
-    let of = Follower { backend: Arc::downgrade(follower.0), server: follower.1 };
+    let of = TrackMember { backend: Arc::downgrade(follower.0), server: follower.1 };
     assert!(leader.0.add_follower(leader.1, of));
     finish(follower.0.catch_up(follower.1, 0).later);
 }
@@ -45,13 +45,13 @@ fn finish(later: Vec<Followers>) -> Vec<String> {
     lines
 }
 
-fn texts(news: &News) -> Vec<String> {
+fn texts(news: &BackendNews) -> Vec<String> {
     news.notices.iter().map(|notice| notice.text.clone()).collect()
 }
 
-fn report(backend: &Backend, is_well: bool) -> News {
+fn report(backend: &Backend, is_well: bool) -> BackendNews {
     let status = if is_well { CheckStatus::L4Ok } else { CheckStatus::L4Connection };
-    backend.report(FIRST, CheckKind::Health, Finding::new(status), 1)
+    backend.report(FIRST, CheckKind::Health, CheckFinding::new(status), 1)
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn updates_a_long_chain_in_portions() {
 fn a_weight_change_does_not_update_followers() {
     let (leader, by) = (test_backend("a", 1), test_backend("b", 300));
     (1..300).for_each(|rank| follow((&leader, FIRST), (&by, ServerKey::configured(rank))));
-    let weight = Change::Weight(crate::server::weight::WeightChange::Absolute(7));
+    let weight = ServerChange::Weight(crate::server::weight::WeightChange::Absolute(7));
     let news = leader.change_for(FIRST, weight, crate::Reason::Operator, 1).expect("a server");
     assert_eq!((news.later.len(), news.notices.len()), (0, 0));
 }
@@ -151,7 +151,7 @@ fn rejects_followers_of_a_removed_leader() {
     let by = test_backend("b", 1);
     let added =
         by.add(ServerSettings { name: "x".to_owned(), ..ServerSettings::default() }, 0).expect("a name");
-    let of = |server| Follower { backend: Arc::downgrade(&by), server };
+    let of = |server| TrackMember { backend: Arc::downgrade(&by), server };
     by.remove(added.key(), 1).expect("it is in maintenance");
     assert!(!by.add_follower(added.key(), of(FIRST)));
     assert_eq!(by.leaders_of(FIRST), 0);
@@ -163,7 +163,7 @@ fn rejects_followers_of_a_removed_leader() {
 }
 
 /// A small world: leaders in one backend, their followers, and those of some followers, in two others.
-struct World {
+struct FollowersFixture {
     backends: [Arc<Backend>; 3],
     /// Leader and follower, each as backend and key.
     tracked: Vec<((usize, ServerKey), (usize, ServerKey))>,
@@ -171,7 +171,7 @@ struct World {
     seed: u64,
 }
 
-impl World {
+impl FollowersFixture {
     fn new(seed: u64) -> Self {
         let backends = [test_backend("a", 3), test_backend("b", 300), test_backend("c", 300)];
         let mut world = Self { backends, tracked: Vec::new(), later: Vec::new(), seed };
@@ -193,7 +193,7 @@ impl World {
     }
 
     fn track(&mut self, leader: (usize, ServerKey), follower: (usize, ServerKey)) {
-        let of = Follower { backend: Arc::downgrade(&self.backends[follower.0]), server: follower.1 };
+        let of = TrackMember { backend: Arc::downgrade(&self.backends[follower.0]), server: follower.1 };
         assert!(self.backends[leader.0].add_follower(leader.1, of));
         self.later.extend(self.backends[follower.0].catch_up(follower.1, 0).later);
         self.tracked.push((leader, follower));
@@ -209,10 +209,10 @@ impl World {
             }
             0..7 => {
                 let change = match self.random(6) {
-                    0 | 1 => Change::Health(OperationalState::Stopped),
-                    2 | 3 => Change::Health(OperationalState::Running),
-                    4 => Change::State(RequestedState::Maintenance),
-                    _ => Change::State([RequestedState::Ready, RequestedState::Drain][self.random(2)]),
+                    0 | 1 => ServerChange::Health(OperationalState::Stopped),
+                    2 | 3 => ServerChange::Health(OperationalState::Running),
+                    4 => ServerChange::State(RequestedState::Maintenance),
+                    _ => ServerChange::State([RequestedState::Ready, RequestedState::Drain][self.random(2)]),
                 };
                 let leader = ServerKey::configured(self.random(3) as u32);
                 self.change((0, leader), change, now_ms);
@@ -223,12 +223,12 @@ impl World {
                 let place = self.random(self.tracked.len());
                 let (_, follower) = self.tracked[place];
                 let state = state[self.random(3)];
-                self.change(follower, Change::State(state), now_ms);
+                self.change(follower, ServerChange::State(state), now_ms);
             }
             8 => {
                 let place = self.random(self.tracked.len());
                 let (_, (backend, key)) = self.tracked[place];
-                self.change((backend, key), Change::State(RequestedState::Maintenance), now_ms);
+                self.change((backend, key), ServerChange::State(RequestedState::Maintenance), now_ms);
                 let is_followed = self.tracked.iter().any(|(leader, _)| *leader == (backend, key));
                 assert_eq!(self.backends[backend].remove(key, now_ms).is_ok(), !is_followed);
                 if !is_followed {
@@ -241,13 +241,13 @@ impl World {
                 let added = self.backends[2].add(server, now_ms).expect("a new name").key();
                 let leader = [(0, ServerKey::configured(0)), (0, ServerKey::configured(2))][self.random(2)];
                 self.track(leader, (2, added));
-                self.change((2, added), Change::State(RequestedState::Ready), now_ms);
+                self.change((2, added), ServerChange::State(RequestedState::Ready), now_ms);
             }
         }
         assert!(self.later.len() <= 3 + 5 + 5, "one for each leader: {}", self.later.len());
     }
 
-    fn change(&mut self, (backend, key): (usize, ServerKey), change: Change, now_ms: u64) {
+    fn change(&mut self, (backend, key): (usize, ServerKey), change: ServerChange, now_ms: u64) {
         let news = self.backends[backend].change_for(key, change, crate::Reason::Operator, now_ms);
         self.later.extend(news.expect("a server").later);
     }
@@ -275,7 +275,7 @@ impl World {
 #[test]
 fn followers_end_with_the_last_state_of_their_leader() {
     for seed in 1..=60 {
-        let mut world = World::new(seed);
+        let mut world = FollowersFixture::new(seed);
         for now_ms in 1..=200 {
             world.step(now_ms);
         }
@@ -296,8 +296,9 @@ fn updates_each_follower_however_often_the_leader_changes() {
     let mut later: Vec<Followers> = Vec::new();
     for turn in 0..1000 / (2 * PORTION) + 1 {
         let state = [RequestedState::Drain, RequestedState::Maintenance][turn % 2];
-        let news =
-            leader.change_for(FIRST, Change::State(state), crate::Reason::Operator, 1).expect("a server");
+        let news = leader
+            .change_for(FIRST, ServerChange::State(state), crate::Reason::Operator, 1)
+            .expect("a server");
         later.extend(news.later);
         assert_eq!(later.len(), 1, "one goes on");
         later = later.remove(0).go_on(2).later;

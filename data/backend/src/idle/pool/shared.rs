@@ -12,7 +12,7 @@
 //! There are few: as many as a worker's concurrent streams, divided by the streams of each connection. So a linear search is
 //! enough.
 
-use super::{Idle, Removed, Reusable};
+use super::{Idle, PooledConnection, RemovedConnection};
 use crate::idle::{ReuseScope, may_reuse};
 use crate::settings::PoolSettings;
 
@@ -32,12 +32,12 @@ pub struct SharedConnection<'p, S> {
 
 #[derive(Debug)]
 pub(super) struct SharedConnections<S> {
-    all: Vec<Shared<S>>,
+    all: Vec<SharedRecord<S>>,
     next: u64,
 }
 
 #[derive(Debug)]
-struct Shared<S> {
+struct SharedRecord<S> {
     id: SharedId,
     /// Its `requests` counts the streams so far.
     kept: Idle<S>,
@@ -48,7 +48,7 @@ struct Shared<S> {
     is_retired: bool,
 }
 
-impl<S: Reusable> Shared<S> {
+impl<S: PooledConnection> SharedRecord<S> {
     fn takes_one_more(&self, key: u64, scope: ReuseScope, settings: &PoolSettings) -> bool {
         self.streams < self.limit
             && !self.is_retired
@@ -68,7 +68,7 @@ impl<S> Default for SharedConnections<S> {
     }
 }
 
-impl<S: Reusable> SharedConnections<S> {
+impl<S: PooledConnection> SharedConnections<S> {
     pub(super) fn idle(&self) -> usize {
         self.all.iter().filter(|shared| shared.is_idle).count()
     }
@@ -82,7 +82,7 @@ impl<S: Reusable> SharedConnections<S> {
         self.next += 1;
         let kept = Idle { connection, requests: 1, key };
         let limit = limit.max(1);
-        self.all.push(Shared { id, kept, streams: 1, limit, is_idle: false, is_retired: false });
+        self.all.push(SharedRecord { id, kept, streams: 1, limit, is_idle: false, is_retired: false });
         id
     }
 
@@ -95,7 +95,7 @@ impl<S: Reusable> SharedConnections<S> {
         settings: &PoolSettings,
     ) -> Option<(bool, SharedConnection<'_, S>)> {
         let at = loop {
-            let fits = |shared: &(usize, &Shared<S>)| shared.1.takes_one_more(key, scope, settings);
+            let fits = |shared: &(usize, &SharedRecord<S>)| shared.1.takes_one_more(key, scope, settings);
             let fitting = self.all.iter().enumerate().filter(fits);
             let (at, _) = fitting.max_by_key(|(_, shared)| shared.streams)?;
             if self.all[at].kept.connection.is_fresh() {
@@ -153,7 +153,7 @@ impl<S: Reusable> SharedConnections<S> {
     }
 
     pub(super) fn lend(&mut self, key: u64, scope: ReuseScope) -> Option<Idle<S>> {
-        let fits = |shared: &mut Shared<S>| {
+        let fits = |shared: &mut SharedRecord<S>| {
             !shared.is_retired
                 && shared.kept.fits(key, scope)
                 && shared.kept.connection.can_move()
@@ -170,11 +170,11 @@ impl<S: Reusable> SharedConnections<S> {
         self.remove_first_idle(|shared| !shared.is_safe() || !shared.kept.connection.is_fresh())
     }
 
-    pub(super) fn sweep<C>(&mut self, surplus: usize, away: &mut Vec<Removed<C, S>>) {
+    pub(super) fn sweep<C>(&mut self, surplus: usize, away: &mut Vec<RemovedConnection<C, S>>) {
         let closed = self.all.extract_if(.., |shared| shared.is_idle && !shared.kept.connection.is_fresh());
-        away.extend(closed.map(|shared| Removed::Shared(shared.kept)));
+        away.extend(closed.map(|shared| RemovedConnection::Shared(shared.kept)));
         let idle = self.all.extract_if(.., |shared| shared.is_idle).take(surplus);
-        away.extend(idle.map(|shared| Removed::Shared(shared.kept)));
+        away.extend(idle.map(|shared| RemovedConnection::Shared(shared.kept)));
     }
 
     pub(super) fn remove(&mut self, id: SharedId) -> Option<Idle<S>> {
@@ -182,12 +182,12 @@ impl<S: Reusable> SharedConnections<S> {
         Some(self.all.remove(at).kept)
     }
 
-    fn remove_first_idle(&mut self, goes: impl Fn(&mut Shared<S>) -> bool) -> Option<Idle<S>> {
+    fn remove_first_idle(&mut self, goes: impl Fn(&mut SharedRecord<S>) -> bool) -> Option<Idle<S>> {
         let at = self.all.iter_mut().position(|shared| shared.is_idle && goes(shared))?;
         Some(self.all.remove(at).kept)
     }
 
-    fn get(&mut self, id: SharedId) -> Option<&mut Shared<S>> {
+    fn get(&mut self, id: SharedId) -> Option<&mut SharedRecord<S>> {
         self.all.iter_mut().find(|shared| shared.id == id)
     }
 }

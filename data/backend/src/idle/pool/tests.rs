@@ -8,7 +8,7 @@ struct Fake {
     closed: bool,
 }
 
-impl Reusable for Fake {
+impl PooledConnection for Fake {
     fn is_fresh(&mut self) -> bool {
         !self.closed
     }
@@ -34,14 +34,14 @@ fn pool(needed: u32) -> (Pool, Arc<IdlePools>) {
     (pool, pools)
 }
 
-fn name(removed: Option<Removed<Fake, Fake>>) -> &'static str {
+fn name(removed: Option<RemovedConnection<Fake, Fake>>) -> &'static str {
     match removed {
         None => "none",
-        Some(Removed::Whole(idle) | Removed::Shared(idle)) => idle.connection.name,
+        Some(RemovedConnection::Whole(idle) | RemovedConnection::Shared(idle)) => idle.connection.name,
     }
 }
 
-fn names(away: Vec<Removed<Fake, Fake>>) -> Vec<&'static str> {
+fn names(away: Vec<RemovedConnection<Fake, Fake>>) -> Vec<&'static str> {
     away.into_iter().map(|removed| name(Some(removed))).collect()
 }
 
@@ -146,9 +146,12 @@ fn both_kinds_count_towards_the_pool_limits() {
     assert_eq!(end(&mut pool, id), "none");
     assert_eq!(pools.idle(), 1);
     let admission = pool.admit(0, 0, &PoolSettings::default());
-    assert!(matches!(admission, Admission::InPlaceOf(Removed::Shared(_))), "one is enough: {admission:?}");
+    assert!(
+        matches!(admission, IdleAdmission::InPlaceOf(RemovedConnection::Shared(_))),
+        "one is enough: {admission:?}"
+    );
     let low = PoolSettings { low: 3, ..Default::default() };
-    assert!(matches!(pool.admit(0, 0, &low), Admission::Free));
+    assert!(matches!(pool.admit(0, 0, &low), IdleAdmission::Free));
 }
 
 /// A connection with streams is neither purged nor lent whole to another worker.
@@ -220,9 +223,9 @@ fn the_first_connection_of_a_key_is_kept_beside_those_of_others() {
     let mut offer = |label, key| {
         let admission = pool.admit(0, key, &settings);
         let replaced = match admission {
-            Admission::Free => "none",
-            Admission::InPlaceOf(removed) => name(Some(removed)),
-            Admission::Refused => return "refused",
+            IdleAdmission::Free => "none",
+            IdleAdmission::InPlaceOf(removed) => name(Some(removed)),
+            IdleAdmission::Refused => return "refused",
         };
         pool.put(keyed(label, key));
         pool.publish_counts(0);

@@ -1,12 +1,12 @@
 //! A source like a stream of QUIC behind the seam: an engine puts its datagrams in order, bounds how many it holds, and gathers them where
-//! the flow takes them. It needs nothing beside [`Source`].
+//! the flow takes them. It needs nothing beside [`BodySource`].
 
 use std::collections::VecDeque;
 
-use weir_net::Received;
+use weir_net::ReceiveOutcome;
 
 use super::*;
-use crate::ends::Source;
+use crate::ends::BodySource;
 
 /// A stream, and the datagrams that are still to come.
 struct Upload {
@@ -20,7 +20,7 @@ struct Upload {
     is_reset: bool,
 }
 
-impl Source for Upload {
+impl BodySource for Upload {
     fn input(&self) -> &[u8] {
         &self.input
     }
@@ -33,17 +33,17 @@ impl Source for Upload {
         edit(&mut []).0
     }
 
-    fn receive_bulk(&mut self) -> Received {
+    fn receive_bulk(&mut self) -> ReceiveOutcome {
         let Some(arrival) = self.coming.pop_front() else { return self.receive_end() };
         let before = self.input.len();
         self.input.extend(arrival.concat());
         match self.input.len() - before {
-            0 => Received::Nothing,
-            count => Received::Bytes(count),
+            0 => ReceiveOutcome::Nothing,
+            count => ReceiveOutcome::Bytes(count),
         }
     }
 
-    fn receive_piece(&mut self) -> Received {
+    fn receive_piece(&mut self) -> ReceiveOutcome {
         self.receive_bulk()
     }
 
@@ -61,15 +61,15 @@ impl Source for Upload {
 }
 
 impl Upload {
-    fn receive_end(&mut self) -> Received {
+    fn receive_end(&mut self) -> ReceiveOutcome {
         if self.is_reset {
-            return Received::Failed(Fault::Io(Errno::CONNRESET));
+            return ReceiveOutcome::Failed(ConnectionFault::Io(Errno::CONNRESET));
         }
         match std::mem::replace(&mut self.ended, true) || self.trailers.is_empty() {
-            true => Received::End,
+            true => ReceiveOutcome::End,
             false => {
                 self.input.extend_from_slice(self.trailers);
-                Received::Bytes(self.trailers.len())
+                ReceiveOutcome::Bytes(self.trailers.len())
             }
         }
     }
@@ -80,7 +80,7 @@ async fn moved(
     (network, port): (&SimulatedNetwork, u16),
     mut upload: Upload,
     chunked: bool,
-) -> (Flow, String, u64) {
+) -> (FlowState, String, u64) {
     let mut head = Head::new();
     if chunked {
         head.note(Flags::CHUNKED);
@@ -92,11 +92,11 @@ async fn moved(
     let sink = server.connection_mut().expect("it is one");
     let over = loop {
         match flow.advance_between(&mut upload, sink) {
-            Flow::AwaitSource | Flow::Yield => {}
+            FlowState::AwaitSource | FlowState::Yield => {}
             over => break over,
         }
     };
-    assert_eq!(flow.is_done(), over == Flow::Done);
+    assert_eq!(flow.is_done(), over == FlowState::Done);
     let sends = network.sends() - before;
     server.shut_write();
     (over, arrived(&far).await, sends)
@@ -143,13 +143,16 @@ fn uploads_cross_at_every_cut() {
                     if is_reset {
                         assert_eq!(
                             (over, end),
-                            (Flow::Failed(Side::Source, Fault::Io(Errno::CONNRESET)), "nothing")
+                            (
+                                FlowState::Failed(FlowSide::Source, ConnectionFault::Io(Errno::CONNRESET)),
+                                "nothing"
+                            )
                         );
                         continue;
                     }
                     let lines = String::from_utf8_lossy(trailers);
                     let want = if chunked { format!("{lines}\r\n") } else { String::new() };
-                    assert_eq!((over, end), (Flow::Done, &*want), "{case}");
+                    assert_eq!((over, end), (FlowState::Done, &*want), "{case}");
                 }
             }
         }
@@ -171,14 +174,14 @@ fn uploads_leave_in_few_sends_and_follow_the_server() {
     run(move |network| async move {
         network.change(|conditions| conditions.window = 2 * COUNT * 1300);
         let (over, came, sends) = moved((&network, 80), upload(), true).await;
-        assert_eq!((over, payload(&came)), (Flow::Done, ("x".repeat(COUNT * 1300), "\r\n")));
+        assert_eq!((over, payload(&came)), (FlowState::Done, ("x".repeat(COUNT * 1300), "\r\n")));
         assert!(sends <= (COUNT / DOZEN) as u64 + 1, "{sends} sends");
         network.change(|conditions| conditions.window = 50_000);
         let (mut slow, _far) = pair(&network, 81).await;
         let (mut flow, mut source) = (BodyFlow::made(), upload());
         flow.aim(&slow, &Head::new(), false);
         let sink = slow.connection_mut().expect("it is one");
-        while flow.advance_between(&mut source, sink) == Flow::Yield {}
+        while flow.advance_between(&mut source, sink) == FlowState::Yield {}
         let taken = (COUNT / DOZEN - source.coming.len()) * DOZEN * 1300;
         assert!(taken <= 50_000 + DOZEN * 1300, "{taken} bytes");
     });

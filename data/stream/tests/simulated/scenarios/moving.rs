@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use weir_model::ServerPort;
 
-use weir_backend::{Change, ServerKey};
+use weir_backend::{ServerChange, ServerKey};
 use weir_sched::{now, sleep_until};
 
 use super::{HTTP, Scenario};
@@ -56,12 +56,15 @@ fn send(stage: &Stage, rank: usize, at: [usize; 2]) {
     let port = if stage.network.random(2) == 0 { mapped } else { ServerPort::Fixed(port) };
     let other = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
     let changes = match stage.network.random(4) {
-        0 => vec![Change::Address { ip: None, port: Some(port) }],
-        1 => vec![Change::Resolved { ip: home, port: Some(port) }],
-        2 => vec![Change::Unresolved { port: Some(port) }, Change::Resolved { ip: home, port: None }],
+        0 => vec![ServerChange::Address { ip: None, port: Some(port) }],
+        1 => vec![ServerChange::Resolved { ip: home, port: Some(port) }],
+        2 => vec![
+            ServerChange::Unresolved { port: Some(port) },
+            ServerChange::Resolved { ip: home, port: None },
+        ],
         _ => vec![
-            Change::Address { ip: Some(other), port: Some(port) },
-            Change::Address { ip: Some(home), port: None },
+            ServerChange::Address { ip: Some(other), port: Some(port) },
+            ServerChange::Address { ip: Some(home), port: None },
         ],
     };
     let backend = stage.instance.proxies[0].backend.as_ref().expect("a listen section");
