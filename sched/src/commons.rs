@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use weir_containers::TimerQueue;
 use weir_sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use weir_sync::{
-    Begin, CachePadded, Expiry, LazyDeadline, LockLabel, RunState, SeekLock, SharedQueue, Stamp, ThreadSet,
-    WriteGuard,
+    Begin, CachePadded, Expiry, LazyDeadline, LockLabel, RunState, SeekLock, SharedQueue, ThreadMask,
+    WakeStamp, WriteGuard,
 };
 
 /// The name of the global wait queue's lock in profiles.
@@ -71,9 +71,9 @@ pub(crate) struct SharedTask {
 #[derive(Default, Clone, Copy)]
 struct Order {
     kind: Option<&'static Kind>,
-    workers: ThreadSet,
+    workers: ThreadMask,
     /// When and where it was woken, while that is measured.
-    stamp: Option<Stamp>,
+    stamp: Option<WakeStamp>,
 }
 
 #[derive(Default)]
@@ -111,11 +111,11 @@ impl Commons {
 
     #[track_caller]
     /// Accepts a task for `workers`; for all workers if none of those exists.
-    pub(crate) fn spawn(&self, kind: &'static Kind, workers: &ThreadSet, future: SharedFuture) -> TaskKey {
+    pub(crate) fn spawn(&self, kind: &'static Kind, workers: &ThreadMask, future: SharedFuture) -> TaskKey {
         let Some(slot) = self.take_slot() else { return TaskKey::NONE };
         let task = self.task(slot);
-        let known: ThreadSet = workers.iter().filter(|&worker| worker < self.peers.len()).collect();
-        let workers = if known.is_empty() { ThreadSet::all(self.peers.len()) } else { known };
+        let known: ThreadMask = workers.iter().filter(|&worker| worker < self.peers.len()).collect();
+        let workers = if known.is_empty() { ThreadMask::all(self.peers.len()) } else { known };
         *lock(&task.order) = Order { kind: Some(kind), workers, stamp: None };
         *lock(&task.future) = Some(future);
         task.nice.store(0, Relaxed);
@@ -152,7 +152,7 @@ impl Commons {
         let workers = {
             let mut order = lock(&task.order);
             let measured = self.peers.iter().any(|peer| peer.profile.is_on());
-            order.stamp = measured.then(|| Stamp { date_ns: crate::worker::precise_ns(), place });
+            order.stamp = measured.then(|| WakeStamp { date_ns: crate::worker::precise_ns(), place });
             order.workers
         };
         let later = i64::from(task.nice.load(Relaxed)) * i64::from(self.depth) / 1024;
@@ -161,7 +161,7 @@ impl Commons {
     }
 
     /// A worker that is awake looks at the queue before it sleeps, so one is rung only when all sleep (R14).
-    fn ring(&self, workers: &ThreadSet) {
+    fn ring(&self, workers: &ThreadMask) {
         if workers.iter().all(|worker| self.peers[worker].wake_side.doorbell.is_asleep())
             && let Some(first) = workers.iter().next()
         {
@@ -272,7 +272,7 @@ impl Commons {
     }
 
     /// When and where the wake was sent that made the task run.
-    pub(crate) fn take_stamp(&self, slot: u32) -> Option<Stamp> {
+    pub(crate) fn take_stamp(&self, slot: u32) -> Option<WakeStamp> {
         lock(&self.task(slot).order).stamp.take()
     }
 
@@ -389,7 +389,7 @@ mod tests {
             };
             peers.iter().map(is_rung).collect()
         };
-        let for_two: ThreadSet = [1, 2].into_iter().collect();
+        let for_two: ThreadMask = [1, 2].into_iter().collect();
         let spawn = || commons.spawn(&KIND, &for_two, Box::pin(async {}));
         // The first one is not checked, so it may be awake.
         for (asleep, expected) in [
@@ -414,7 +414,7 @@ mod tests {
         let (peers, commons, memberships) =
             crate::runtime::shared_sides(1, crate::Tuning::default(), bell).expect("one side");
         for due in [5, 9, 12] {
-            let key = commons.spawn(&KIND, &ThreadSet::all(1), Box::pin(async {}));
+            let key = commons.spawn(&KIND, &ThreadMask::all(1), Box::pin(async {}));
             commons.set_deadline(key.slot(), Tick::from_ms(due));
         }
         assert_eq!((commons.expire(Tick::from_ms(5), 100), commons.next_due()), (1, Some(9)));
@@ -436,7 +436,7 @@ mod tests {
         let (peers, commons, memberships) =
             crate::runtime::shared_sides(1, crate::Tuning::default(), bell).expect("one side");
         for _ in 0..TASKS {
-            let key = commons.spawn(&KIND, &ThreadSet::all(1), Box::pin(async {}));
+            let key = commons.spawn(&KIND, &ThreadMask::all(1), Box::pin(async {}));
             commons.set_deadline(key.slot(), Tick::from_ms(5));
         }
         // They ran once, and wait.
@@ -462,7 +462,7 @@ mod tests {
         let bell = || Ok(Bell::Simulated(AtomicBool::new(false)));
         let (peers, commons, memberships) =
             crate::runtime::shared_sides(1, crate::Tuning::default(), bell).expect("one side");
-        let key = commons.spawn(&KIND, &ThreadSet::all(1), Box::pin(async {}));
+        let key = commons.spawn(&KIND, &ThreadMask::all(1), Box::pin(async {}));
         commons.set_deadline(key.slot(), Tick::from_ms(5));
         let (sender, receiver) = std::sync::mpsc::channel();
         let soon = std::time::Duration::from_secs(20);

@@ -51,7 +51,7 @@ pub use tick::Tick;
 pub use waiting::{Wait, Wakeup, YieldNow, sleep_until, wait, yield_now};
 pub use watchdog::{Stall, Watchdog};
 /// Some of the workers of a runtime, by number.
-pub use weir_sync::ThreadSet as WorkerSet;
+pub use weir_sync::ThreadMask as WorkerSet;
 pub use worker::{
     QueueView, WaitingKind, activity, change_load, current, deadline, flag, kill, load, now, now_us,
     precise_ns, profile, profiling, published, queues, random, running, send_to, set_class, set_flag,

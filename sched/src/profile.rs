@@ -24,7 +24,7 @@ use recorder::Sample;
 use std::cell::Cell;
 use std::panic::Location;
 use weir_containers::Arena;
-use weir_sync::Stamp;
+use weir_sync::WakeStamp;
 
 /// Whether work is measured (`profiling.tasks`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -161,8 +161,8 @@ impl Profiler {
 
     /// Notes a wake that came from another thread; one without a stamp is of unknown date.
     #[cold]
-    pub(crate) fn note_stamp(&self, slot: u32, stamp: Option<Stamp>) {
-        if let Some(Stamp { date_ns, place }) = stamp {
+    pub(crate) fn note_stamp(&self, slot: u32, stamp: Option<WakeStamp>) {
+        if let Some(WakeStamp { date_ns, place }) = stamp {
             self.note(slot, date_ns, Cause::Wake, place);
         }
     }

@@ -10,7 +10,7 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_containers::Arena;
 use weir_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use weir_sync::{CachePadded, Counter, Doorbell, Gauge, Inbox, Stamp, WakeList};
+use weir_sync::{CachePadded, Counter, Doorbell, Gauge, Inbox, WakeList, WakeStamp};
 
 /// The side of a worker that every thread may touch. Fields written by the worker and fields written by others lie on
 /// different cache lines (R84).
@@ -165,7 +165,7 @@ impl Shared {
         // Not inside the closure: there, `caller()` would return this function.
         let place = Location::caller();
         // Before the mark is set, so that the latency is never shorter than it was (R81).
-        let stamp = self.profile.is_on().then(|| Stamp { date_ns: crate::worker::precise_ns(), place });
+        let stamp = self.profile.is_on().then(|| WakeStamp { date_ns: crate::worker::precise_ns(), place });
         // If the slot was given to another task meanwhile, that one wakes without need: harmless.
         if self.wake_side.wakes.wake_stamped(key.slot(), stamp) {
             self.ring();

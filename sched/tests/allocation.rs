@@ -1,7 +1,7 @@
 //! D4: after a warm-up, waking, waiting, spawning and moving bytes allocate nothing.
 
 use weir_containers::Buffer;
-use weir_counting::{Counting, allocations};
+use weir_counting::{CountingAllocator, allocations};
 use weir_sched::{
     Class, Descriptor, Kind, Received, Tick, current, now, simulate, spawn, wait, wake, yield_now,
 };
@@ -10,7 +10,7 @@ use weir_sys::socket;
 static KIND: Kind = Kind::new("test");
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 async fn echo(descriptor: Descriptor) {
     descriptor.set_owner(current());

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use arguments::{RingCommand, Settings};
 use follower::{FileReport, Follower, Look};
-use weir_sync::ring::file::{Header, Source};
+use weir_sync::ring::file::{FileHeader, RingSource};
 
 fn main() -> ExitCode {
     match arguments::parse(std::env::args_os().skip(1)) {
@@ -58,7 +58,7 @@ fn dump(settings: &Settings) -> io::Result<bool> {
         return follow(settings, &mut files, &mut printer);
     }
     let FollowedFile { file, follower, .. } = &mut files[0];
-    let header = Header::read(file);
+    let header = FileHeader::read(file);
     if let Ok(header) = &header {
         printer.compare_length(header);
     }
@@ -117,7 +117,7 @@ fn follow(settings: &Settings, files: &mut Vec<FollowedFile>, printer: &mut Prin
 }
 
 fn describe(file: &File, out: &mut impl Write) -> io::Result<bool> {
-    let header = Header::read(file)?;
+    let header = FileHeader::read(file)?;
     let (mut complete, mut busy, mut damaged) = (0, 0, header.excess() != 0);
     Follower::default().look(file, Look::Once, &mut |report| {
         match report {
@@ -184,7 +184,7 @@ impl Printer<'_> {
     }
 
     /// Reports a file of a wrong length.
-    fn compare_length(&mut self, header: &Header) {
+    fn compare_length(&mut self, header: &FileHeader) {
         let excess = header.excess();
         if excess != 0 {
             self.damaged = true;
@@ -213,7 +213,7 @@ impl FollowedFile {
     fn look(&mut self, printer: &mut Printer<'_>) -> io::Result<()> {
         let length = self.file.length()?;
         if self.length.replace(length) != Some(length) {
-            printer.compare_length(&Header::read(&self.file)?);
+            printer.compare_length(&FileHeader::read(&self.file)?);
         }
         self.follower.look(&self.file, Look::Again, &mut |report| printer.print(report))
     }

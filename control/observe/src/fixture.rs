@@ -11,7 +11,7 @@ use weir_assemble::{
 };
 use weir_cli::{Level, SeverityOutput};
 use weir_cli::{Session, SessionSettings, Status};
-use weir_counting::Counting;
+use weir_counting::CountingAllocator;
 use weir_expr::{Loader, TimeZone};
 use weir_model::{Config, Global};
 use weir_observe::files::SystemFiles;
@@ -22,7 +22,7 @@ use weir_observe::{CliSettings, Live, LiveTarget, Page, ProcessRecord};
 
 /// Counts the allocations of each test.
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The configuration of most tests: a frontend of two listeners, servers of several kinds, a TCP proxy, a page, patterns.
 pub(crate) const CONFIGURATION: &str = "

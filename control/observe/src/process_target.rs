@@ -15,7 +15,7 @@ use weir_formats::CivilTime;
 use weir_resolvers::{NameServer, QueryCounter, Section};
 use weir_stats::StatsSource;
 use weir_sync::Ring;
-use weir_sync::ring::Wake;
+use weir_sync::ring::WakeReader;
 use weir_syntax::NoFiles;
 
 use super::{LiveTarget, now_ms};
@@ -76,7 +76,7 @@ impl ProcessTarget for LiveTarget {
         &self.live.record.timelines
     }
 
-    fn waker(&self) -> Wake {
+    fn waker(&self) -> WakeReader {
         let task = self.task;
         Box::new(move || weir_sched::wake(task))
     }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use weir_counting::{Counting, allocations};
+use weir_counting::{CountingAllocator, allocations};
 use weir_stats::{
     Cursor, Field, Format, InfoRow, Kind, MetricsDump, MetricsRequest, MetricsSource, PageDump, PageSettings,
     Progress, ProxyHead, Row, Selection, StatsDump, StatsRequest, StatsSource,
@@ -10,7 +10,7 @@ use weir_stats::{
 };
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const SERVERS: usize = 1_000;
 

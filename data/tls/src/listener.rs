@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustls::SignatureAlgorithm;
 use weir_client_hello::ClientHello;
-use weir_sync::Published;
+use weir_sync::VersionCell;
 
 use crate::entry::Entry;
 use crate::forge::Forger;
@@ -216,12 +216,12 @@ impl ChooseServer for Listener {
 
 /// A listener with certificates that change at run time: each handshake keeps those that it began with.
 #[derive(Debug)]
-pub struct LiveListener(Published<Listener>);
+pub struct LiveListener(VersionCell<Listener>);
 
 impl LiveListener {
     /// A listener as configured.
     pub fn new(listener: Listener) -> LiveListener {
-        LiveListener(Published::new(listener))
+        LiveListener(VersionCell::new(listener))
     }
 
     /// The current listener.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use weir_sync::Published;
+use weir_sync::VersionCell;
 
 use weir_tls_session::Session;
 use weir_tls_session::{Failure, Why};
@@ -92,7 +92,7 @@ impl Offer<'_> {
 /// TLS settings for connections to a server, which may change at run time.
 #[derive(Debug)]
 pub struct LiveUpstream {
-    needs: Published<Upstream>,
+    needs: VersionCell<Upstream>,
     carries_traffic: AtomicBool,
     /// Whether no command has changed it at run time.
     is_as_configured: AtomicBool,
@@ -102,7 +102,7 @@ impl LiveUpstream {
     /// The configured settings. Without TLS for traffic, only health checks use it.
     pub fn new(upstream: Upstream, carries_traffic: bool) -> LiveUpstream {
         LiveUpstream {
-            needs: Published::new(upstream),
+            needs: VersionCell::new(upstream),
             carries_traffic: AtomicBool::new(carries_traffic),
             is_as_configured: AtomicBool::new(true),
         }

@@ -477,7 +477,7 @@ mod tests {
     fn shared_work_is_as_old_as_its_wake() {
         let (mut world, shared) = measured(|world| {
             world.on(1, || {
-                crate::spawn_shared(&KIND, &weir_sync::ThreadSet::one(1), async {
+                crate::spawn_shared(&KIND, &weir_sync::ThreadMask::one(1), async {
                     loop {
                         wait(Tick::NEVER).await;
                     }

@@ -10,7 +10,7 @@ use crate::task::{FLAG, Kind, QUEUED};
 use crate::tick::Tick;
 use weir_containers::PooledFuture;
 use weir_events::WallTime;
-use weir_sync::ThreadSet;
+use weir_sync::ThreadMask;
 use weir_sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Starts a task on the current worker; it runs in a later turn. Its memory comes from the thread's free lists.
@@ -30,7 +30,7 @@ pub fn spawn(kind: &'static Kind, class: Class, future: impl Future<Output = ()>
 /// Outside a worker; there, see [`crate::Handle::spawn_shared`].
 pub fn spawn_shared(
     kind: &'static Kind,
-    workers: &ThreadSet,
+    workers: &ThreadMask,
     future: impl Future<Output = ()> + Send + 'static,
 ) -> TaskKey {
     Worker::current().commons.spawn(kind, workers, Box::pin(future))

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use weir_events::calendar::{DateCache, utc};
 use weir_events::logger::{LogAddress, LogTarget};
 use weir_events::relayed_message::write_relayed;
-use weir_events::{Facility, Level, LogFormat, RelayedMessage, WallTime};
+use weir_events::{Facility, Level, RelayedMessage, SyslogFormat, WallTime};
 use weir_model::HostStrategy;
 use weir_syslog::{Framed, Framer, Message, Refusal, Shape};
 
@@ -83,7 +83,7 @@ pub fn syslog_relayed(bytes: &[u8]) {
     // The newline counts.
     let longest = target.max_length - 1;
     target.min_level = if first & 0x20 != 0 { Level::Warning } else { Level::Emergency };
-    for (format, ..) in LogFormat::ALL {
+    for (format, ..) in SyslogFormat::ALL {
         target.format = format;
         let line = written(&target, &relayed);
         if line.len() < longest {

@@ -1,6 +1,6 @@
 //! `show events`: the event sinks, and the contents of rings.
 
-use weir_sync::ring::{Progress, RingReader, Seek, Wait};
+use weir_sync::ring::{ReadEnd, ReaderWait, RingReader, Seek};
 
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::level::Level;
@@ -35,7 +35,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
         Ok(flags) => flags,
         Err(refused) => return refused,
     };
-    let wait = if flags.wait { Wait::Woken(context.target.waker()) } else { Wait::No };
+    let wait = if flags.wait { ReaderWait::Woken(context.target.waker()) } else { ReaderWait::No };
     let seek = if flags.new { Seek::End } else { Seek::Oldest };
     match ring.attach(seek, wait) {
         Ok(reader) => Outcome::Stream(Box::new(ShowEvents { reader, flags })),
@@ -104,10 +104,10 @@ impl Stream for ShowEvents {
                 room
             });
             return match progress {
-                Progress::Stopped | Progress::Busy => Step::More,
-                Progress::End if !self.flags.wait => Step::Done,
-                Progress::End if self.reader.sleep() => Step::Watch,
-                Progress::End => continue,
+                ReadEnd::Stopped | ReadEnd::Busy => Step::More,
+                ReadEnd::End if !self.flags.wait => Step::Done,
+                ReadEnd::End if self.reader.sleep() => Step::Watch,
+                ReadEnd::End => continue,
             };
         }
     }

@@ -8,7 +8,7 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use weir_events::trace::{About, Event as Named, Happening, Level, Source};
+use weir_events::trace::{About, TraceEventKind as Named, TraceLevel, TraceReport, TraceSource};
 use weir_h2::frame::{self, FrameHeader, Kind, PREFACE};
 use weir_h2::{ErrorCode, Event};
 use weir_http::Head;
@@ -33,8 +33,8 @@ macro_rules! events {
         pub(super) enum TraceEvent { $($event,)* }
 
         /// Connections of HTTP/2, with clients and with servers.
-        pub static H2: Source =
-            Source::new("h2", "HTTP/2 multiplexer", &[$(Named { name: $name, help: $help },)*]);
+        pub static H2: TraceSource =
+            TraceSource::new("h2", "HTTP/2 multiplexer", &[$(Named { name: $name, help: $help },)*]);
     };
 }
 
@@ -125,9 +125,9 @@ impl Inner {
     pub(super) fn trace_connection(&self, event: TraceEvent) {
         if H2.is_active() {
             let (level, text) = match event {
-                TraceEvent::ConnectionNew => (Level::User, "new connection"),
-                TraceEvent::ConnectionEnd => (Level::User, "connection ends"),
-                _ => (Level::Developer, "woken up"),
+                TraceEvent::ConnectionNew => (TraceLevel::User, "new connection"),
+                TraceEvent::ConnectionEnd => (TraceLevel::User, "connection ends"),
+                _ => (TraceLevel::Developer, "woken up"),
             };
             self.emit_text((event, 0), level, 0, format_args!("{text}"));
         }
@@ -137,7 +137,7 @@ impl Inner {
     pub(super) fn trace_received(&self, count: usize) {
         if H2.is_active() {
             let event = (TraceEvent::ConnectionReceived, 0);
-            self.emit_text(event, Level::Data, 0, format_args!("received bytes={count}"));
+            self.emit_text(event, TraceLevel::Data, 0, format_args!("received bytes={count}"));
         }
     }
 
@@ -183,7 +183,7 @@ impl Inner {
     pub(super) fn trace_error(&self, code: ErrorCode) {
         if H2.is_active() {
             let event = (TraceEvent::ConnectionError, TraceEvent::ProtocolError.bit());
-            self.emit_text(event, Level::Error, 0, format_args!("connection error {code}"));
+            self.emit_text(event, TraceLevel::Error, 0, format_args!("connection error {code}"));
         }
     }
 
@@ -192,7 +192,7 @@ impl Inner {
     pub(super) fn trace_fault(&self, fault: Fault) {
         if H2.is_active() && !self.slots.is_empty() {
             let event = (TraceEvent::ConnectionError, 0);
-            self.emit_text(event, Level::Error, 0, format_args!("connection failed: {fault}"));
+            self.emit_text(event, TraceLevel::Error, 0, format_args!("connection failed: {fault}"));
         }
     }
 
@@ -208,7 +208,7 @@ impl Inner {
     pub(super) fn trace_stream_end(&self, stream: u32) {
         if H2.is_active() {
             let event = (TraceEvent::StreamEnd, 0);
-            self.emit_text(event, Level::State, stream, format_args!("[{stream}] stream ends"));
+            self.emit_text(event, TraceLevel::State, stream, format_args!("[{stream}] stream ends"));
         }
     }
 }
@@ -219,7 +219,7 @@ impl Inner {
     fn emit_event(
         &self,
         (event, also): (TraceEvent, u64),
-        level: Level,
+        level: TraceLevel,
         stream: u32,
         text: impl FnOnce(u8, &mut Vec<u8>),
     ) {
@@ -228,7 +228,7 @@ impl Inner {
         let about =
             About { stream: serial, thread: weir_sched::worker_index() as u64 + 1, ..self.identity.about };
         let time = weir_sched::wall_time();
-        H2.trace(&Happening { event: event as usize, also, level, about, time }, |verbosity, line| {
+        H2.trace(&TraceReport { event: event as usize, also, level, about, time }, |verbosity, line| {
             let side = if self.sends_requests { "be" } else { "fe" };
             // Writing to memory does not fail.
             let _ = write!(line, "{side}={} ", self.identity.proxy);
@@ -238,7 +238,13 @@ impl Inner {
     }
 
     #[cold]
-    fn emit_text(&self, event: (TraceEvent, u64), level: Level, stream: u32, text: std::fmt::Arguments<'_>) {
+    fn emit_text(
+        &self,
+        event: (TraceEvent, u64),
+        level: TraceLevel,
+        stream: u32,
+        text: std::fmt::Arguments<'_>,
+    ) {
         self.emit_event(event, level, stream, |_, line| {
             // Writing to memory does not fail.
             let _ = line.write_fmt(text);
@@ -301,7 +307,7 @@ impl Inner {
         let Awaited { preface, frame, stream, errors } = awaited;
         let input = &self.connection.input()[..used];
         if preface > 0 && input.len() >= preface {
-            self.emit_event((TraceEvent::Preface, 0), Level::Proto, 0, |_, line| {
+            self.emit_event((TraceEvent::Preface, 0), TraceLevel::Proto, 0, |_, line| {
                 line.extend_from_slice(b"received preface");
             });
         }
@@ -313,7 +319,7 @@ impl Inner {
             let end = if ends(&header) { TraceEvent::EndReceived.bit() } else { 0 };
             let also = TraceEvent::FrameHeader.bit() | TraceEvent::Frame.bit() | end;
             let event = (received(header.kind), also);
-            self.emit_event(event, Level::Proto, header.stream, |verbosity, line| {
+            self.emit_event(event, TraceLevel::Proto, header.stream, |verbosity, line| {
                 write_frame("received", &header, payload, verbosity, line);
             });
             (rest, last) = (after, header.stream);
@@ -321,7 +327,7 @@ impl Inner {
         // Resets of existing streams have an event of their own.
         if self.engine.tally().stream_errors != errors && !matches!(event, Event::Reset { .. }) {
             let event = (TraceEvent::StreamError, TraceEvent::ProtocolError.bit());
-            self.emit_text(event, Level::Error, last, format_args!("[{last}] stream error"));
+            self.emit_text(event, TraceLevel::Error, last, format_args!("[{last}] stream error"));
         }
     }
 
@@ -333,7 +339,7 @@ impl Inner {
         let Some(mut rest) = output.get(traced..) else { return };
         if rest.starts_with(PREFACE) {
             rest = &rest[PREFACE.len()..];
-            self.emit_event((TraceEvent::PrefaceSent, 0), Level::Proto, 0, |_, line| {
+            self.emit_event((TraceEvent::PrefaceSent, 0), TraceLevel::Proto, 0, |_, line| {
                 line.extend_from_slice(b"sent preface");
             });
         }
@@ -342,7 +348,7 @@ impl Inner {
             let (payload, after) = rest.split_at(rest.len().min(header.length as usize));
             let end = if ends(&header) { TraceEvent::EndSent.bit() } else { 0 };
             let event = (sent(header.kind), TraceEvent::FrameSent.bit() | end);
-            self.emit_event(event, Level::Proto, header.stream, |verbosity, line| {
+            self.emit_event(event, TraceLevel::Proto, header.stream, |verbosity, line| {
                 write_frame("sent", &header, payload, verbosity, line);
             });
             rest = after;
@@ -362,15 +368,15 @@ impl Inner {
             self.traced = self.traced.saturating_sub(sent);
         }
         let event = (TraceEvent::ConnectionSent, 0);
-        self.emit_text(event, Level::Data, 0, format_args!("sent bytes={sent} of {waiting}"));
+        self.emit_text(event, TraceLevel::Data, 0, format_args!("sent bytes={sent} of {waiting}"));
     }
 
     /// A stream was reset: by the peer with an error code, or by this process because of an error of the peer.
     #[cold]
     fn emit_reset(&self, stream: u32, code: ErrorCode, received: Option<u32>) {
         let (event, level) = match received {
-            Some(_) => ((TraceEvent::StreamError, 0), Level::User),
-            None => ((TraceEvent::StreamError, TraceEvent::ProtocolError.bit()), Level::Error),
+            Some(_) => ((TraceEvent::StreamError, 0), TraceLevel::User),
+            None => ((TraceEvent::StreamError, TraceEvent::ProtocolError.bit()), TraceLevel::Error),
         };
         let who = if received.is_some() { "peer reset stream" } else { "stream error" };
         self.emit_text(event, level, stream, format_args!("[{stream}] {who}: {code}"));
@@ -386,7 +392,7 @@ impl Inner {
             Passing::RequestSent => ((new, TraceEvent::HeadersSent.bit()), "sent request"),
             Passing::ResponseSent => ((TraceEvent::HeadersSent, 0), "sent response"),
         };
-        self.emit_event(event, Level::User, stream, |verbosity, line| {
+        self.emit_event(event, TraceLevel::User, stream, |verbosity, line| {
             // Writing to memory does not fail.
             let _ = write!(line, "{what} [{stream}]");
             if verbosity > 0 {
@@ -419,7 +425,7 @@ impl Inner {
             }
             () => (TraceEvent::ConnectionBlocked, "the output is full"),
         };
-        self.emit_event((event, 0), Level::State, stream, |_, line| {
+        self.emit_event((event, 0), TraceLevel::State, stream, |_, line| {
             // Writing to memory does not fail.
             let _ = write!(line, "[{stream}] waits: {text}");
         });

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use weir_containers::BufferPool;
-use weir_events::{Facility, LogAddress, LogFormat, LogServers, LogSink, LogTarget, Sinks, Sockets};
+use weir_events::{Facility, LogAddress, LogServers, LogSink, LogTarget, Sinks, Sockets, SyslogFormat};
 use weir_net::shortage::BufferLimits;
 use weir_sched::simulate::network::{Peer, Service, SimulatedNetwork};
 use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, current, now, spawn, wait};
@@ -347,7 +347,7 @@ impl LogServers for Lines {
 fn sink(log: &Arc<Lines>) -> Arc<LogSink> {
     let facility = Facility::from_name("local0").expect("a facility");
     let address = LogAddress::Servers("script".into());
-    let target = LogTarget { format: LogFormat::Raw, ..LogTarget::new(address, facility) };
+    let target = LogTarget { format: SyslogFormat::Raw, ..LogTarget::new(address, facility) };
     let mut sinks = Sinks::default();
     sinks.add_servers("script", Arc::clone(log) as Arc<dyn LogServers>);
     Arc::new(LogSink::open(target, &sinks).expect("it is one of them"))

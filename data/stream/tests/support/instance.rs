@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use weir_assemble::{Events, NameServersPlan, Options, Parsed, PeersPlan, Resolver, SavedStates};
-use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
+use weir_events::{Facility, LogAddress, LogIdentity, LogSink, LogTarget, Logger, SyslogFormat};
 use weir_mux::{Made, Service};
 use weir_sched::{Class, Kind, Tick};
 use weir_stream::instance::service::{FormSender, Page, PageRequest, Statistics};
@@ -81,7 +81,7 @@ pub(crate) fn log_pair() -> (OwnedFd, OwnedFd) {
 pub(crate) fn raw_sink(log: &OwnedFd) -> Arc<LogSink> {
     let facility = Facility::from_name("local0").expect("a facility");
     let target = LogTarget {
-        format: LogFormat::Raw,
+        format: SyslogFormat::Raw,
         ..LogTarget::new(LogAddress::Descriptor(log.as_raw_fd()), facility)
     };
     Arc::new(LogSink::open(target, &weir_events::Sinks::default()).expect("the descriptor is open"))
