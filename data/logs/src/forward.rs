@@ -23,7 +23,7 @@ use weir_net::{
     ConnectError, ConnectOptions, ConnectPlan, Connection, Greeting, LinkTls, OwnedSource, Received, Sent,
     Target,
 };
-use weir_sched::{Class, Kind, TaskKey, Tick, sleep_until, wait, yield_now};
+use weir_sched::{Class, TaskKey, Tick, WorkKind, sleep_until, wait, yield_now};
 use weir_sync::VersionCell;
 use weir_sync::ring::{ReadEnd, ReaderWait, RingReader, Seek};
 use weir_sys::Address;
@@ -343,7 +343,7 @@ impl Outbox {
 const LAST_MESSAGES_MS: u64 = 1_000;
 /// How often it checks, in milliseconds.
 const LOOK_MS: u64 = 10;
-static FORWARD: Kind = Kind::new("log forward");
+static FORWARD: WorkKind = WorkKind::new("log forward");
 /// Messages are taken from the ring until there are about this many bytes.
 const BATCH: usize = 16_384;
 /// The pause after a connection ended or failed, in milliseconds.

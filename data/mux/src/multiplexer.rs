@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 
-use weir_h2::{Connection as Engine, ErrorCode, Limits, ReceivedHead, Tally};
+use weir_h2::{Connection as Engine, ConnectionLimits, ConnectionTally, ErrorCode, ReceivedHead};
 use weir_http::Head;
 use weir_net::{Connection, Fault, Received, Sent, shortage};
 use weir_sched::TaskKey;
@@ -206,13 +206,18 @@ impl Inner {
 
 impl Multiplexer {
     /// Takes over a client's connection. The current task becomes its owner.
-    pub fn new(connection: Connection, limits: Limits, pace: Pace, identity: Identity) -> Rc<Self> {
+    pub fn new(connection: Connection, limits: ConnectionLimits, pace: Pace, identity: Identity) -> Rc<Self> {
         let owner = weir_sched::current();
         Multiplexer::over(connection, Engine::server(limits), pace, (false, identity), owner)
     }
 
     /// Takes over a connection to a server. [`Multiplexer::own`] sets its owner.
-    pub fn to_server(connection: Connection, limits: Limits, pace: Pace, identity: Identity) -> Rc<Self> {
+    pub fn to_server(
+        connection: Connection,
+        limits: ConnectionLimits,
+        pace: Pace,
+        identity: Identity,
+    ) -> Rc<Self> {
         Multiplexer::over(connection, Engine::client(limits), pace, (true, identity), TaskKey::NONE)
     }
 
@@ -376,7 +381,7 @@ impl Multiplexer {
     }
 
     /// Counts of received frames and errors, and the number of streams.
-    pub fn tally(&self) -> (Tally, u32) {
+    pub fn tally(&self) -> (ConnectionTally, u32) {
         let engine = &self.inner.borrow().engine;
         (*engine.tally(), engine.opened())
     }

@@ -13,7 +13,7 @@ use std::io::IoSlice;
 use std::mem::ManuallyDrop;
 
 use weir_h1::chunk_encoder::{CHUNK_END, ChunkHeader, LAST_CHUNK};
-use weir_http::{Flags, Head};
+use weir_http::{Head, HeadFlags};
 use weir_net::{Connection, Sent};
 
 use crate::connector::StreamConnector;
@@ -138,7 +138,9 @@ impl Way {
     /// The way of payload to this sink behind this head.
     pub(crate) fn to(sink: &StreamConnector, head: &Head) -> Way {
         match sink {
-            StreamConnector::Own(_) if head.flags().contains(Flags::CHUNKED) => Way::Chunks(Chunks::Between),
+            StreamConnector::Own(_) if head.flags().contains(HeadFlags::CHUNKED) => {
+                Way::Chunks(Chunks::Between)
+            }
             _ => Way::Payload,
         }
     }

@@ -5,7 +5,7 @@
 use std::io::Write as _;
 
 use weir_events::trace::{About, TraceEventKind, TraceLevel, TraceReport, TraceSource};
-use weir_peers_protocol::{Control, Fault, Message};
+use weir_peers_protocol::{Control, PeerMessage, SessionFault};
 
 /// The peers protocol.
 pub static PEERS: TraceSource = TraceSource::new(
@@ -32,37 +32,37 @@ const PROTOCOL_ERROR: usize = 6;
 
 /// A message from the peer `who`.
 #[inline]
-pub(crate) fn came(who: &str, message: &Message<'_>) {
+pub(crate) fn came(who: &str, message: &PeerMessage<'_>) {
     if PEERS.is_active() {
         trace_message(who, message);
     }
 }
 
 #[cold]
-fn trace_message(who: &str, message: &Message<'_>) {
+fn trace_message(who: &str, message: &PeerMessage<'_>) {
     match message {
-        Message::Update(update) => {
+        PeerMessage::Update(update) => {
             let number = update.number.map_or_else(|| "next".to_owned(), |number| number.to_string());
             let length = update.body.len();
             trace(UPDATE, TraceLevel::Proto, format_args!("{who} : update {number}, {length} bytes"));
         }
-        Message::Acknowledgement { table, update } => {
+        PeerMessage::Acknowledgement { table, update } => {
             trace(
                 ACKNOWLEDGEMENT,
                 TraceLevel::Proto,
                 format_args!("{who} : table {table} up to update {update}"),
             );
         }
-        Message::Switch(table) => trace(SWITCH, TraceLevel::Proto, format_args!("{who} : table {table}")),
-        Message::Definition(definition) => {
+        PeerMessage::Switch(table) => trace(SWITCH, TraceLevel::Proto, format_args!("{who} : table {table}")),
+        PeerMessage::Definition(definition) => {
             let name = String::from_utf8_lossy(definition.name);
             trace(DEFINITION, TraceLevel::Proto, format_args!("{who} : table {} is '{name}'", definition.id));
         }
-        Message::Control(control) => {
+        PeerMessage::Control(control) => {
             trace(CONTROL, TraceLevel::Proto, format_args!("{who} : {} received", name_of(*control)));
         }
-        Message::Error(fault) => trace_fault(who, *fault, "said by the peer"),
-        Message::Unknown => {}
+        PeerMessage::Error(fault) => trace_fault(who, *fault, "said by the peer"),
+        PeerMessage::Unknown => {}
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn said(who: &str, control: Control) {
 
 /// An invalid message from the peer `who`.
 #[inline]
-pub(crate) fn refused(who: &str, fault: Fault) {
+pub(crate) fn refused(who: &str, fault: SessionFault) {
     if PEERS.is_active() {
         trace_fault(who, fault, "in what came");
     }
@@ -90,7 +90,7 @@ pub(crate) fn released(who: &str) {
     }
 }
 
-fn trace_fault(who: &str, fault: Fault, place: &str) {
+fn trace_fault(who: &str, fault: SessionFault, place: &str) {
     trace(PROTOCOL_ERROR, TraceLevel::Error, format_args!("{who} : {fault:?} {place}"));
 }
 

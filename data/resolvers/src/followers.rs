@@ -11,7 +11,7 @@ use weir_backend::server::weight::WeightChange;
 use weir_backend::{
     AdminState, Backend, Change, News, Notice, Reason, Server, ServerAddress, ServerKey, Urgency,
 };
-use weir_dns::{Kind, Name, Service};
+use weir_dns::{Name, RecordKind, ServiceLocation};
 use weir_model::IpNetwork;
 
 use crate::course::Failure;
@@ -44,7 +44,7 @@ pub struct Follower {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lookup {
     pub(crate) name: Name,
-    pub(crate) first: Kind,
+    pub(crate) first: RecordKind,
 }
 
 /// The consequences of an answer.
@@ -60,7 +60,8 @@ impl Follower {
     pub(crate) fn wants(&self) -> impl Iterator<Item = Lookup> {
         // A removed server needs no questions.
         let is_here = !self.has_left();
-        let service = self.service.clone().filter(|_| is_here).map(|name| Lookup { name, first: Kind::Srv });
+        let service =
+            self.service.clone().filter(|_| is_here).map(|name| Lookup { name, first: RecordKind::Srv });
         let host = self.name.clone().filter(|_| is_here && !self.is_given);
         service.into_iter().chain(host.map(|name| Lookup { name, first: self.first_kind() }))
     }
@@ -69,8 +70,8 @@ impl Follower {
         self.server == server && Arc::ptr_eq(&self.backend, backend)
     }
 
-    fn first_kind(&self) -> Kind {
-        if self.prefers_ipv4 { Kind::A } else { Kind::Aaaa }
+    fn first_kind(&self) -> RecordKind {
+        if self.prefers_ipv4 { RecordKind::A } else { RecordKind::Aaaa }
     }
 
     fn follows(&self, lookup: &Lookup) -> bool {
@@ -157,7 +158,7 @@ impl Follower {
         }
     }
 
-    fn is_host_of(&self, service: &Service) -> bool {
+    fn is_host_of(&self, service: &ServiceLocation) -> bool {
         self.name.as_ref() == Some(&service.target) && self.service_port == service.port
     }
 
@@ -166,7 +167,7 @@ impl Follower {
     }
 
     /// Takes over a host that a service names.
-    fn take_over(&mut self, service: &Service, now_ms: u64, followed: &mut Followed) {
+    fn take_over(&mut self, service: &ServiceLocation, now_ms: u64, followed: &mut Followed) {
         let Some(server) = self.live() else { return };
         self.name = Some(service.target.clone());
         self.service_port = service.port;
@@ -182,7 +183,7 @@ impl Follower {
     }
 
     /// Applies the port, the weight and, if they were included, the addresses of an SRV record.
-    fn follow_service(&mut self, service: &Service, now_ms: u64, followed: &mut Followed) {
+    fn follow_service(&mut self, service: &ServiceLocation, now_ms: u64, followed: &mut Followed) {
         let weight = weight_of(service);
         if !self.ignores_weight && self.live().is_some_and(|server| server.user_weight() != weight) {
             // Static algorithms refuse a weight.
@@ -230,7 +231,7 @@ impl ServerPlace {
 }
 
 /// A weight of an SRV record as a server weight: 0 to 65535 becomes 0 to 256, and a weight above 0 stays above 0.
-fn weight_of(service: &Service) -> u32 {
+fn weight_of(service: &ServiceLocation) -> u32 {
     u32::from(service.weight).div_ceil(256)
 }
 

@@ -7,7 +7,7 @@
 mod sticking;
 
 use weir_containers::{LocalArc, PoolBox};
-use weir_expr::Fetched;
+use weir_expr::FetchResult;
 use weir_expr::table::DataType;
 use weir_model::{RulesetKind, Track};
 use weir_tables::{Key, Table};
@@ -87,9 +87,9 @@ impl StreamTables {
     pub(crate) fn table_key(&mut self, table: &Table, expression: &weir_expr::Expr) -> Result<Key, Tracking> {
         let kind = table.declaration().key;
         match expression.evaluate_as(&mut self.stream, kind.sample_type()) {
-            Fetched::Sample(sample) => Key::of(sample.value, kind).ok_or(Tracking::Done),
-            Fetched::Missing => Err(Tracking::Done),
-            Fetched::Later => Err(Tracking::Later),
+            FetchResult::Sample(sample) => Key::of(sample.value, kind).ok_or(Tracking::Done),
+            FetchResult::Missing => Err(Tracking::Done),
+            FetchResult::Later => Err(Tracking::Later),
         }
     }
 

@@ -13,8 +13,8 @@ use weir_sync::VersionCell;
 
 use crate::entry::Entry;
 use crate::forge::Forger;
-use weir_tls_session::{Alert, Failure, Why};
-use weir_tls_session::{ChooseServer, Chosen};
+use weir_tls_session::{Alert, SessionFailure, Why};
+use weir_tls_session::{ChooseServer, SessionSetup};
 
 /// The certificates of a listener.
 #[derive(Debug, Default)]
@@ -196,7 +196,7 @@ impl Listener {
 }
 
 impl ChooseServer for Listener {
-    fn choose(&self, hello: &ClientHello<'_>) -> Result<Chosen, Failure> {
+    fn choose(&self, hello: &ClientHello<'_>) -> Result<SessionSetup, SessionFailure> {
         let name = hello.server_name().and_then(|name| std::str::from_utf8(name).ok());
         let name = name.map(str::to_ascii_lowercase);
         let abilities = Abilities::of(hello);
@@ -209,7 +209,7 @@ impl ChooseServer for Listener {
             }
         }
         let entry = self.fallback(&abilities);
-        let refused = Failure { why: Why::UnknownName, alert: Some(Alert::UnrecognisedName) };
+        let refused = SessionFailure { why: Why::UnknownName, alert: Some(Alert::UnrecognisedName) };
         entry.map(Entry::chosen).ok_or(refused)
     }
 }
@@ -236,7 +236,7 @@ impl LiveListener {
 }
 
 impl ChooseServer for LiveListener {
-    fn choose(&self, hello: &ClientHello<'_>) -> Result<Chosen, Failure> {
+    fn choose(&self, hello: &ClientHello<'_>) -> Result<SessionSetup, SessionFailure> {
         self.0.load().choose(hello)
     }
 }

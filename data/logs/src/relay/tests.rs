@@ -7,14 +7,14 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 
 use weir_events::{Facility, LogAddress, LogIdentity, LogTarget, Sink, Sinks, SyslogFormat};
-use weir_sched::{Class, Descriptor, Kind, yield_now};
+use weir_sched::{Class, Descriptor, WorkKind, yield_now};
 use weir_sync::Ring;
 use weir_sync::ring::{ReaderWait, Seek};
 use weir_sys::socket;
 
 use super::*;
 
-static KIND: Kind = Kind::new("test");
+static KIND: WorkKind = WorkKind::new("test");
 
 /// A section that sends to a ring, which keeps message formats.
 struct World {

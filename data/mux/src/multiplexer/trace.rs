@@ -9,8 +9,8 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use weir_events::trace::{About, TraceEventKind as Named, TraceLevel, TraceReport, TraceSource};
-use weir_h2::frame::{self, FrameHeader, Kind, PREFACE};
-use weir_h2::{ErrorCode, Event};
+use weir_h2::frame::{self, FrameHeader, FrameKind, PREFACE};
+use weir_h2::{ConnectionEvent, ErrorCode};
 use weir_http::Head;
 use weir_net::Fault;
 
@@ -303,7 +303,7 @@ impl Inner {
 
     /// Bytes of the input were parsed, with this event as the result.
     #[cold]
-    pub(super) fn emit_input(&self, awaited: Awaited, used: usize, event: &Event) {
+    pub(super) fn emit_input(&self, awaited: Awaited, used: usize, event: &ConnectionEvent) {
         let Awaited { preface, frame, stream, errors } = awaited;
         let input = &self.connection.input()[..used];
         if preface > 0 && input.len() >= preface {
@@ -325,7 +325,7 @@ impl Inner {
             (rest, last) = (after, header.stream);
         }
         // Resets of existing streams have an event of their own.
-        if self.engine.tally().stream_errors != errors && !matches!(event, Event::Reset { .. }) {
+        if self.engine.tally().stream_errors != errors && !matches!(event, ConnectionEvent::Reset { .. }) {
             let event = (TraceEvent::StreamError, TraceEvent::ProtocolError.bit());
             self.emit_text(event, TraceLevel::Error, last, format_args!("[{last}] stream error"));
         }
@@ -445,13 +445,13 @@ fn write_frame(verb: &str, header: &FrameHeader, payload: &[u8], verbosity: u8, 
             let _ = write!(text, " {name}={value}");
         };
         match kind {
-            Kind::Reset => numbers(line, "code", 0),
-            Kind::WindowUpdate => numbers(line, "increment", 0),
-            Kind::GoAway => {
+            FrameKind::Reset => numbers(line, "code", 0),
+            FrameKind::WindowUpdate => numbers(line, "increment", 0),
+            FrameKind::GoAway => {
                 numbers(line, "last", 0);
                 numbers(line, "code", 4);
             }
-            Kind::Settings => {
+            FrameKind::Settings => {
                 for entry in payload.chunks_exact(weir_h2::settings::ENTRY) {
                     let identifier = u16::from_be_bytes([entry[0], entry[1]]);
                     let _ = write!(line, " {identifier}:{}", frame::number(&entry[2..]));
@@ -469,53 +469,53 @@ fn write_frame(verb: &str, header: &FrameHeader, payload: &[u8], verbosity: u8, 
 /// Whether nothing of the stream follows.
 fn ends(header: &FrameHeader) -> bool {
     match header.kind {
-        Kind::Data | Kind::Headers => header.has(frame::END_STREAM),
-        kind => kind == Kind::Reset,
+        FrameKind::Data | FrameKind::Headers => header.has(frame::END_STREAM),
+        kind => kind == FrameKind::Reset,
     }
 }
 
-fn received(kind: Kind) -> TraceEvent {
+fn received(kind: FrameKind) -> TraceEvent {
     match kind {
-        Kind::Data => TraceEvent::Data,
-        Kind::Headers => TraceEvent::Headers,
-        Kind::Priority => TraceEvent::Priority,
-        Kind::Reset => TraceEvent::Reset,
-        Kind::Settings => TraceEvent::Settings,
-        Kind::PushPromise => TraceEvent::Push,
-        Kind::Ping => TraceEvent::Ping,
-        Kind::GoAway => TraceEvent::GoAway,
-        Kind::WindowUpdate => TraceEvent::WindowUpdate,
-        Kind::Continuation => TraceEvent::Continuation,
-        Kind::Unknown => TraceEvent::Frame,
+        FrameKind::Data => TraceEvent::Data,
+        FrameKind::Headers => TraceEvent::Headers,
+        FrameKind::Priority => TraceEvent::Priority,
+        FrameKind::Reset => TraceEvent::Reset,
+        FrameKind::Settings => TraceEvent::Settings,
+        FrameKind::PushPromise => TraceEvent::Push,
+        FrameKind::Ping => TraceEvent::Ping,
+        FrameKind::GoAway => TraceEvent::GoAway,
+        FrameKind::WindowUpdate => TraceEvent::WindowUpdate,
+        FrameKind::Continuation => TraceEvent::Continuation,
+        FrameKind::Unknown => TraceEvent::Frame,
     }
 }
 
-fn sent(kind: Kind) -> TraceEvent {
+fn sent(kind: FrameKind) -> TraceEvent {
     match kind {
-        Kind::Data => TraceEvent::DataSent,
-        Kind::Headers => TraceEvent::HeadersSent,
-        Kind::Reset => TraceEvent::ResetSent,
-        Kind::Settings => TraceEvent::SettingsSent,
-        Kind::Ping => TraceEvent::PingSent,
-        Kind::GoAway => TraceEvent::GoAwaySent,
-        Kind::WindowUpdate => TraceEvent::WindowUpdateSent,
-        Kind::Continuation => TraceEvent::ContinuationSent,
-        Kind::Priority | Kind::PushPromise | Kind::Unknown => TraceEvent::FrameSent,
+        FrameKind::Data => TraceEvent::DataSent,
+        FrameKind::Headers => TraceEvent::HeadersSent,
+        FrameKind::Reset => TraceEvent::ResetSent,
+        FrameKind::Settings => TraceEvent::SettingsSent,
+        FrameKind::Ping => TraceEvent::PingSent,
+        FrameKind::GoAway => TraceEvent::GoAwaySent,
+        FrameKind::WindowUpdate => TraceEvent::WindowUpdateSent,
+        FrameKind::Continuation => TraceEvent::ContinuationSent,
+        FrameKind::Priority | FrameKind::PushPromise | FrameKind::Unknown => TraceEvent::FrameSent,
     }
 }
 
-fn name(kind: Kind) -> &'static str {
+fn name(kind: FrameKind) -> &'static str {
     match kind {
-        Kind::Data => "DATA",
-        Kind::Headers => "HEADERS",
-        Kind::Priority => "PRIORITY",
-        Kind::Reset => "RST_STREAM",
-        Kind::Settings => "SETTINGS",
-        Kind::PushPromise => "PUSH_PROMISE",
-        Kind::Ping => "PING",
-        Kind::GoAway => "GOAWAY",
-        Kind::WindowUpdate => "WINDOW_UPDATE",
-        Kind::Continuation => "CONTINUATION",
-        Kind::Unknown => "unknown frame",
+        FrameKind::Data => "DATA",
+        FrameKind::Headers => "HEADERS",
+        FrameKind::Priority => "PRIORITY",
+        FrameKind::Reset => "RST_STREAM",
+        FrameKind::Settings => "SETTINGS",
+        FrameKind::PushPromise => "PUSH_PROMISE",
+        FrameKind::Ping => "PING",
+        FrameKind::GoAway => "GOAWAY",
+        FrameKind::WindowUpdate => "WINDOW_UPDATE",
+        FrameKind::Continuation => "CONTINUATION",
+        FrameKind::Unknown => "unknown frame",
     }
 }

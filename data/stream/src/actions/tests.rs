@@ -4,7 +4,7 @@ use weir_config::rows::Handler;
 use weir_config::{Inputs, parse};
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_model::{Proxy, RulesetKind};
-use weir_syntax::{Environment, NoFiles, Severity, SourceMap, StaticFeatures};
+use weir_syntax::{DiagnosticSeverity, Environment, NoFiles, SourceMap, StaticFeatures};
 
 use super::answers::Deny;
 use super::arguments::{Delay, Size};
@@ -35,11 +35,12 @@ fn read(text: &str) -> Read {
         conditions: &StaticFeatures { features: &[], enabled: &[], tls: None },
     };
     let outcome = parse(inputs, Environment::new());
-    let shown = outcome.diagnostics.iter().filter(|diagnostic| diagnostic.severity != Severity::Diag);
+    let shown =
+        outcome.diagnostics.iter().filter(|diagnostic| diagnostic.severity != DiagnosticSeverity::Diag);
     let messages = shown.map(|diagnostic| {
         let letter = match diagnostic.severity {
-            Severity::Alert => "A",
-            Severity::Warning => "W",
+            DiagnosticSeverity::Alert => "A",
+            DiagnosticSeverity::Warning => "W",
             _ => "N",
         };
         format!("{letter} {}", diagnostic.classic_message(&sources))

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use weir_assemble::{Events, NameServersPlan, Options, Parsed, PeersPlan, Resolver, SavedStates};
 use weir_events::{Facility, LogAddress, LogIdentity, LogSink, LogTarget, Logger, SyslogFormat};
 use weir_mux::{Made, Service};
-use weir_sched::{Class, Kind, Tick};
+use weir_sched::{Class, Tick, WorkKind};
 use weir_stream::instance::service::{FormSender, Page, PageRequest, Statistics};
 use weir_stream::instance::{Hooks, Identity, Instance};
-use weir_syntax::{Environment, NoFiles, Severity, SharedFiles, SourceMap, StaticFeatures};
+use weir_syntax::{DiagnosticSeverity, Environment, NoFiles, SharedFiles, SourceMap, StaticFeatures};
 
 use datagrams::Datagrams;
 
@@ -55,7 +55,8 @@ fn read(text: &str) -> weir_model::Config {
     sources.add("test.cfg", text.as_bytes().to_vec());
     let conditions = StaticFeatures { features: &[], enabled: &[], tls: None };
     let outcome = Parsed::read(&sources, &NoFiles, &conditions, Environment::new()).outcome;
-    let alerts = outcome.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Alert);
+    let alerts =
+        outcome.diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Alert);
     assert!(!alerts, "{}\n{text}", outcome.diagnostics.classic(&sources, 1, false));
     outcome.config
 }
@@ -92,7 +93,7 @@ pub(crate) fn logger() -> Logger {
     Logger::new(Arc::new(LogIdentity::default()), weir_events::calendar::utc())
 }
 
-static WAKER: Kind = Kind::new("waker");
+static WAKER: WorkKind = WorkKind::new("waker");
 
 struct Nothing;
 
