@@ -9,12 +9,13 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use weir_containers::Buffer;
 use weir_sched::{
-    Class, Descriptor, Kind, Received, Runtime, Sent, Settings, Tick, current, now, spawn, wait, yield_now,
+    Class, Descriptor, ReceiveResult, Runtime, RuntimeSettings, SendResult, Tick, WorkKind, current, now,
+    spawn, wait, yield_now,
 };
 use weir_sys::{Address, AddressFamily, Errno, Result, option, socket};
 
-static ACCEPT: Kind = Kind::new("accept");
-static FORWARD: Kind = Kind::new("forward");
+static ACCEPT: WorkKind = WorkKind::new("accept");
+static FORWARD: WorkKind = WorkKind::new("forward");
 
 fn main() -> std::io::Result<()> {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<u16>());
@@ -24,7 +25,7 @@ fn main() -> std::io::Result<()> {
         std::process::exit(2);
     };
     let listener = Arc::new(listen_on(listen)?);
-    let settings = Settings { threads: next().map_or(1, usize::from), ..Settings::default() };
+    let settings = RuntimeSettings { threads: next().map_or(1, usize::from), ..RuntimeSettings::default() };
     let runtime = Runtime::start(&settings, move |_| {
         let listener = weir_sys::process::duplicate(&*listener).expect("a free descriptor");
         spawn(&ACCEPT, Class::Urgent, async move {
@@ -83,7 +84,7 @@ async fn forward(client: &Descriptor, server: &Descriptor) -> Result<()> {
 /// Moves bytes once; returns whether more can be moved at once.
 fn pump(from: &Descriptor, to: &Descriptor, left: &mut Option<Buffer>) -> Result<bool> {
     if let Some(buffer) = left {
-        if !to.is_writable() || to.send_buffer(buffer, false)? == Sent::Blocked || !buffer.is_empty() {
+        if !to.is_writable() || to.send_buffer(buffer, false)? == SendResult::Blocked || !buffer.is_empty() {
             return Ok(false);
         }
         *left = None;
@@ -93,11 +94,11 @@ fn pump(from: &Descriptor, to: &Descriptor, left: &mut Option<Buffer>) -> Result
     }
     let mut buffer = Buffer::take_bulk().map_err(|_| Errno::NOBUFS)?;
     match from.receive_into(buffer.space())? {
-        Received::Bytes(count) => buffer.fill(count),
-        Received::Blocked | Received::Full => return Ok(false),
-        Received::End => return Err(Errno::PIPE),
+        ReceiveResult::Bytes(count) => buffer.fill(count),
+        ReceiveResult::Blocked | ReceiveResult::Full => return Ok(false),
+        ReceiveResult::End => return Err(Errno::PIPE),
     }
-    if to.send_buffer(&mut buffer, false)? == Sent::Blocked || !buffer.is_empty() {
+    if to.send_buffer(&mut buffer, false)? == SendResult::Blocked || !buffer.is_empty() {
         *left = Some(buffer);
         return Ok(false);
     }

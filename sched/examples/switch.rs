@@ -5,9 +5,9 @@
 
 use std::io::Write;
 use std::time::Instant;
-use weir_sched::{Class, Kind, Tick, current, now, spawn, wait, wake, yield_now};
+use weir_sched::{Class, Tick, WorkKind, current, now, spawn, wait, wake, yield_now};
 
-static KIND: Kind = Kind::new("switch");
+static KIND: WorkKind = WorkKind::new("switch");
 
 fn main() -> std::io::Result<()> {
     report("wake and run, two tasks in turn", ping_pong)?;

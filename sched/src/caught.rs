@@ -9,7 +9,7 @@ use weir_containers::PooledFuture;
 
 /// A part of a task panicked, and was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Panicked;
+pub struct PartPanic;
 
 /// Runs a part of the current task apart from the rest: its panic is counted like the panic of a task, the part is
 /// dropped, and the task goes on. For tasks that run as long as the process: without this a panic would end them for
@@ -17,7 +17,7 @@ pub struct Panicked;
 ///
 /// # Errors
 /// When it panicked.
-pub fn caught<'f, F: Future + 'f>(part: F) -> impl Future<Output = Result<F::Output, Panicked>> + 'f
+pub fn caught<'f, F: Future + 'f>(part: F) -> impl Future<Output = Result<F::Output, PartPanic>> + 'f
 where
     F::Output: 'f,
 {
@@ -29,7 +29,7 @@ where
         })) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
-            Err(_) => Poll::Ready(Err(Panicked)),
+            Err(_) => Poll::Ready(Err(PartPanic)),
         };
         let outcome = poll_fn(poll).await;
         if outcome.is_err() {
@@ -48,9 +48,9 @@ mod tests {
     use std::rc::Rc;
 
     /// Counts that it was dropped.
-    struct Dropped(Rc<Cell<u32>>);
+    struct DropCounter(Rc<Cell<u32>>);
 
-    impl Drop for Dropped {
+    impl Drop for DropCounter {
         fn drop(&mut self) {
             self.0.set(self.0.get() + 1);
         }
@@ -63,14 +63,14 @@ mod tests {
             let panics = || activity(worker_index(), |activity| activity.panics.value());
             assert_eq!(caught(async { yield_now().await }).await, Ok(()));
             assert_eq!(panics(), Some(0));
-            let held = Dropped(dropped.clone());
+            let held = DropCounter(dropped.clone());
             let fails = std::hint::black_box(true);
             let part = async move {
                 yield_now().await;
                 assert!(!fails, "on purpose");
                 drop(held);
             };
-            assert_eq!(caught(part).await, Err(Panicked));
+            assert_eq!(caught(part).await, Err(PartPanic));
             yield_now().await;
             (panics(), dropped.get())
         });

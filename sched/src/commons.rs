@@ -10,8 +10,8 @@
 //! that must not wait for one busy worker.
 
 use crate::key::TaskKey;
-use crate::shared::{MOST_WORKERS, Shared, give_number_back, take_number};
-use crate::task::Kind;
+use crate::shared::{MOST_WORKERS, SharedSide, give_number_back, take_number};
+use crate::task::WorkKind;
 use crate::tick::Tick;
 use arc_swap::ArcSwapOption;
 use std::future::Future;
@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use weir_containers::TimerQueue;
 use weir_sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use weir_sync::{
-    Begin, CachePadded, Expiry, LazyDeadline, LockLabel, RunState, SeekLock, SharedQueue, Stamp, ThreadSet,
-    WriteGuard,
+    Begin, CachePadded, Expiry, LazyDeadline, LockLabel, RunState, SeekLock, SharedQueue, ThreadMask,
+    WakeStamp, WriteGuard,
 };
 
 /// The name of the global wait queue's lock in profiles.
@@ -31,7 +31,7 @@ static WAIT_QUEUE: LockLabel = LockLabel::new("TASK_WQ");
 /// The shared work of one runtime. Fields written by several workers have cache lines of their own (R84).
 pub(crate) struct Commons {
     id: u16,
-    peers: Arc<[Arc<Shared>]>,
+    peers: Arc<[Arc<SharedSide>]>,
     /// How many workers have not left yet.
     members: AtomicUsize,
     /// How many positions in the queue a `nice` of 1024 is worth.
@@ -62,18 +62,18 @@ pub(crate) struct SharedTask {
     pub(crate) state: RunState,
     /// Absent while it runs. Only the worker that may run it takes this lock, so it is never contended.
     future: Mutex<Option<SharedFuture>>,
-    order: Mutex<Order>,
+    order: Mutex<SpawnOrder>,
     pub(crate) deadline: LazyDeadline,
     pub(crate) nice: AtomicI32,
 }
 
 /// Properties fixed when the task was spawned.
 #[derive(Default, Clone, Copy)]
-struct Order {
-    kind: Option<&'static Kind>,
-    workers: ThreadSet,
+struct SpawnOrder {
+    kind: Option<&'static WorkKind>,
+    workers: ThreadMask,
     /// When and where it was woken, while that is measured.
-    stamp: Option<Stamp>,
+    stamp: Option<WakeStamp>,
 }
 
 #[derive(Default)]
@@ -88,7 +88,7 @@ pub(crate) struct Membership(Arc<Commons>);
 impl Commons {
     /// Makes the commons of a runtime, and a membership for each of its workers.
     pub(crate) fn found(
-        peers: &Arc<[Arc<Shared>]>,
+        peers: &Arc<[Arc<SharedSide>]>,
         depth: u32,
     ) -> weir_sys::Result<(Arc<Self>, Vec<Membership>)> {
         let id = take_number().ok_or(weir_sys::Errno::AGAIN)?;
@@ -111,12 +111,17 @@ impl Commons {
 
     #[track_caller]
     /// Accepts a task for `workers`; for all workers if none of those exists.
-    pub(crate) fn spawn(&self, kind: &'static Kind, workers: &ThreadSet, future: SharedFuture) -> TaskKey {
+    pub(crate) fn spawn(
+        &self,
+        kind: &'static WorkKind,
+        workers: &ThreadMask,
+        future: SharedFuture,
+    ) -> TaskKey {
         let Some(slot) = self.take_slot() else { return TaskKey::NONE };
         let task = self.task(slot);
-        let known: ThreadSet = workers.iter().filter(|&worker| worker < self.peers.len()).collect();
-        let workers = if known.is_empty() { ThreadSet::all(self.peers.len()) } else { known };
-        *lock(&task.order) = Order { kind: Some(kind), workers, stamp: None };
+        let known: ThreadMask = workers.iter().filter(|&worker| worker < self.peers.len()).collect();
+        let workers = if known.is_empty() { ThreadMask::all(self.peers.len()) } else { known };
+        *lock(&task.order) = SpawnOrder { kind: Some(kind), workers, stamp: None };
         *lock(&task.future) = Some(future);
         task.nice.store(0, Relaxed);
         let generation = task.state.occupy();
@@ -152,7 +157,7 @@ impl Commons {
         let workers = {
             let mut order = lock(&task.order);
             let measured = self.peers.iter().any(|peer| peer.profile.is_on());
-            order.stamp = measured.then(|| Stamp { date_ns: crate::worker::precise_ns(), place });
+            order.stamp = measured.then(|| WakeStamp { date_ns: crate::worker::precise_ns(), place });
             order.workers
         };
         let later = i64::from(task.nice.load(Relaxed)) * i64::from(self.depth) / 1024;
@@ -161,7 +166,7 @@ impl Commons {
     }
 
     /// A worker that is awake looks at the queue before it sleeps, so one is rung only when all sleep (R14).
-    fn ring(&self, workers: &ThreadSet) {
+    fn ring(&self, workers: &ThreadMask) {
         if workers.iter().all(|worker| self.peers[worker].wake_side.doorbell.is_asleep())
             && let Some(first) = workers.iter().next()
         {
@@ -272,11 +277,11 @@ impl Commons {
     }
 
     /// When and where the wake was sent that made the task run.
-    pub(crate) fn take_stamp(&self, slot: u32) -> Option<Stamp> {
+    pub(crate) fn take_stamp(&self, slot: u32) -> Option<WakeStamp> {
         lock(&self.task(slot).order).stamp.take()
     }
 
-    pub(crate) fn kind(&self, slot: u32) -> Option<&'static Kind> {
+    pub(crate) fn kind(&self, slot: u32) -> Option<&'static WorkKind> {
         lock(&self.task(slot).order).kind
     }
 
@@ -370,26 +375,26 @@ static REGISTRY: [ArcSwapOption<Commons>; MOST_WORKERS] =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::Bell;
+    use crate::driver::WorkerBell;
     use weir_sync::atomic::AtomicBool;
 
-    static KIND: Kind = Kind::new("shared");
+    static KIND: WorkKind = WorkKind::new("shared");
 
     /// R14: an awake worker looks by itself, so no bell rings; when all sleep, one bell rings.
     #[test]
     fn one_is_rung_and_only_when_all_sleep() {
-        let bell = || Ok(Bell::Simulated(AtomicBool::new(false)));
-        let tuning = crate::Tuning::default();
+        let bell = || Ok(WorkerBell::Simulated(AtomicBool::new(false)));
+        let tuning = crate::SchedulerTuning::default();
         let (peers, commons, memberships) =
             crate::runtime::shared_sides(3, tuning, bell).expect("three sides");
         let rung = || -> Vec<bool> {
-            let is_rung = |peer: &Arc<Shared>| match &peer.bell {
-                Bell::Simulated(rung) => rung.swap(false, Relaxed),
-                Bell::Kernel(_) => unreachable!("made above"),
+            let is_rung = |peer: &Arc<SharedSide>| match &peer.bell {
+                WorkerBell::Simulated(rung) => rung.swap(false, Relaxed),
+                WorkerBell::Kernel(_) => unreachable!("made above"),
             };
             peers.iter().map(is_rung).collect()
         };
-        let for_two: ThreadSet = [1, 2].into_iter().collect();
+        let for_two: ThreadMask = [1, 2].into_iter().collect();
         let spawn = || commons.spawn(&KIND, &for_two, Box::pin(async {}));
         // The first one is not checked, so it may be awake.
         for (asleep, expected) in [
@@ -410,11 +415,11 @@ mod tests {
     /// R55: a worker without a due deadline reads one word, which a scan leaves right behind; the queue, which has something due here, is not looked at.
     #[test]
     fn nothing_due_costs_one_word() {
-        let bell = || Ok(Bell::Simulated(AtomicBool::new(false)));
+        let bell = || Ok(WorkerBell::Simulated(AtomicBool::new(false)));
         let (peers, commons, memberships) =
-            crate::runtime::shared_sides(1, crate::Tuning::default(), bell).expect("one side");
+            crate::runtime::shared_sides(1, crate::SchedulerTuning::default(), bell).expect("one side");
         for due in [5, 9, 12] {
-            let key = commons.spawn(&KIND, &ThreadSet::all(1), Box::pin(async {}));
+            let key = commons.spawn(&KIND, &ThreadMask::all(1), Box::pin(async {}));
             commons.set_deadline(key.slot(), Tick::from_ms(due));
         }
         assert_eq!((commons.expire(Tick::from_ms(5), 100), commons.next_due()), (1, Some(9)));
@@ -432,11 +437,11 @@ mod tests {
     #[test]
     fn a_scan_writes_for_one_element_at_a_time() {
         const TASKS: u64 = 100;
-        let bell = || Ok(Bell::Simulated(AtomicBool::new(false)));
+        let bell = || Ok(WorkerBell::Simulated(AtomicBool::new(false)));
         let (peers, commons, memberships) =
-            crate::runtime::shared_sides(1, crate::Tuning::default(), bell).expect("one side");
+            crate::runtime::shared_sides(1, crate::SchedulerTuning::default(), bell).expect("one side");
         for _ in 0..TASKS {
-            let key = commons.spawn(&KIND, &ThreadSet::all(1), Box::pin(async {}));
+            let key = commons.spawn(&KIND, &ThreadMask::all(1), Box::pin(async {}));
             commons.set_deadline(key.slot(), Tick::from_ms(5));
         }
         // They ran once, and wait.
@@ -459,10 +464,10 @@ mod tests {
     /// takes no lock.
     #[test]
     fn expire_returns_at_once_while_another_worker_scans() {
-        let bell = || Ok(Bell::Simulated(AtomicBool::new(false)));
+        let bell = || Ok(WorkerBell::Simulated(AtomicBool::new(false)));
         let (peers, commons, memberships) =
-            crate::runtime::shared_sides(1, crate::Tuning::default(), bell).expect("one side");
-        let key = commons.spawn(&KIND, &ThreadSet::all(1), Box::pin(async {}));
+            crate::runtime::shared_sides(1, crate::SchedulerTuning::default(), bell).expect("one side");
+        let key = commons.spawn(&KIND, &ThreadMask::all(1), Box::pin(async {}));
         commons.set_deadline(key.slot(), Tick::from_ms(5));
         let (sender, receiver) = std::sync::mpsc::channel();
         let soon = std::time::Duration::from_secs(20);

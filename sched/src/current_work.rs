@@ -8,24 +8,24 @@ use weir_sync::{Counter, StaticRef};
 use weir_sys::process;
 use weir_sys::time::ThreadClock;
 
-use crate::task::Kind;
+use crate::task::WorkKind;
 
 /// On a cache line of its own; costs a store or two for each task that runs.
 #[derive(Default)]
 pub(crate) struct CurrentWork {
-    kind: StaticRef<Kind>,
+    kind: StaticRef<WorkKind>,
     /// The place that woke it, while profiling is on.
     place: StaticRef<Location<'static>>,
     /// How many tasks ran.
     switches: Counter,
     /// Whether it is in the poller, which it may be for ever.
     waiting: AtomicBool,
-    identity: OnceLock<Identity>,
+    identity: OnceLock<WorkerThread>,
 }
 
 /// The thread of a worker.
 #[derive(Clone, Copy)]
-struct Identity {
+struct WorkerThread {
     thread: u32,
     clock: Option<ThreadClock>,
 }
@@ -33,13 +33,15 @@ struct Identity {
 impl CurrentWork {
     /// Records the current thread as the worker's.
     pub(crate) fn introduce(&self) {
-        self.identity
-            .get_or_init(|| Identity { thread: process::thread_id(), clock: ThreadClock::of_this_thread() });
+        self.identity.get_or_init(|| WorkerThread {
+            thread: process::thread_id(),
+            clock: ThreadClock::of_this_thread(),
+        });
     }
 
     /// Records that a task of this kind runs.
     #[inline]
-    pub(crate) fn enter(&self, kind: &'static Kind) {
+    pub(crate) fn enter(&self, kind: &'static WorkKind) {
         self.kind.set(Some(kind));
         self.switches.increment();
     }
@@ -64,7 +66,7 @@ impl CurrentWork {
     }
 
     /// The kind of the running task; `None` in the poller and between two tasks.
-    pub(crate) fn kind(&self) -> Option<&'static Kind> {
+    pub(crate) fn kind(&self) -> Option<&'static WorkKind> {
         self.kind.get().filter(|_| !self.is_waiting())
     }
 

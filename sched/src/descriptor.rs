@@ -4,7 +4,7 @@
 //! and writable; a receive that is short or would block makes it unreadable until the next event. An event that adds
 //! readiness wakes the owner; an event that repeats known readiness does not.
 //!
-//! The order for a caller is always: try, and only when that was [`Received::Blocked`] (or [`Sent::Blocked`]), wait.
+//! The order for a caller is always: try, and only when that was [`ReceiveResult::Blocked`] (or [`SendResult::Blocked`]), wait.
 
 mod kept;
 
@@ -23,7 +23,7 @@ use weir_sys::{Address, AddressFamily, Errno, Result, option, socket};
 
 /// The result of a receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Received {
+pub enum ReceiveResult {
     /// The number of bytes, at least one.
     Bytes(usize),
     Blocked,
@@ -35,7 +35,7 @@ pub enum Received {
 
 /// The result of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sent {
+pub enum SendResult {
     /// The number of bytes taken, perhaps not all.
     Bytes(usize),
     /// None were taken: wait.
@@ -44,7 +44,7 @@ pub enum Sent {
 
 /// The result of beginning a connection ([`Descriptor::connect_now`]).
 #[derive(Debug)]
-pub enum Begun {
+pub enum ConnectStart {
     /// It is established. Its socket is not registered.
     Stands(OwnedFd),
     /// It is awaited: see [`Descriptor::finish_connect`].
@@ -93,7 +93,7 @@ pub fn registered(from: usize, most: usize) -> (Vec<DescriptorView>, Option<usiz
 /// An open descriptor that belongs to the current worker. Dropping it closes it.
 #[derive(Debug)]
 pub struct Descriptor {
-    entry: Entry,
+    entry: DescriptorSlot,
     descriptor: OwnedFd,
 }
 
@@ -167,9 +167,9 @@ impl Descriptor {
 
     /// Like [`Descriptor::connect`], for peers on the same machine: they answer within the system call, which does not report it. One
     /// more call finds out, and saves registering and waiting.
-    pub fn connect_now(socket: OwnedFd, address: &Address) -> Result<Begun> {
+    pub fn connect_now(socket: OwnedFd, address: &Address) -> Result<ConnectStart> {
         match Self::connect_unregistered(&socket, address) {
-            None => Self::connect(socket, address).map(Begun::Awaited),
+            None => Self::connect(socket, address).map(ConnectStart::Awaited),
             Some(stands) => Self::begun(socket, stands?),
         }
     }
@@ -186,14 +186,14 @@ impl Descriptor {
     }
 
     /// Takes over a socket after [`connect_unregistered`](Self::connect_unregistered) returned `stands`.
-    pub fn begun(socket: OwnedFd, stands: bool) -> Result<Begun> {
+    pub fn begun(socket: OwnedFd, stands: bool) -> Result<ConnectStart> {
         if stands {
-            return Ok(Begun::Stands(socket));
+            return Ok(ConnectStart::Stands(socket));
         }
         let descriptor = Self::register(socket)?;
         descriptor.clear_writable();
         descriptor.clear_readable();
-        Ok(Begun::Awaited(descriptor))
+        Ok(ConnectStart::Awaited(descriptor))
     }
 
     /// Whether a connection that was begun is established now; the error, if it failed.
@@ -282,9 +282,9 @@ impl Descriptor {
 
     /// Receives into the free space of `buffer`.
     #[inline]
-    pub fn receive(&self, buffer: &mut Buffer) -> Result<Received> {
+    pub fn receive(&self, buffer: &mut Buffer) -> Result<ReceiveResult> {
         let received = self.receive_into(buffer.space())?;
-        if let Received::Bytes(count) = received {
+        if let ReceiveResult::Bytes(count) = received {
             buffer.fill(count);
         }
         Ok(received)
@@ -292,39 +292,39 @@ impl Descriptor {
 
     /// Receives into `space`.
     #[inline]
-    pub fn receive_into(&self, space: &mut [u8]) -> Result<Received> {
+    pub fn receive_into(&self, space: &mut [u8]) -> Result<ReceiveResult> {
         if space.is_empty() {
-            return Ok(Received::Full);
+            return Ok(ReceiveResult::Full);
         }
         match self.receive_raw(space) {
-            Ok(0) => Ok(Received::End),
+            Ok(0) => Ok(ReceiveResult::End),
             Ok(count) => {
                 // A short receive emptied the socket. But after a reported close or error it must be read to its end.
                 if count < space.len() && !self.entry.has(PEER_CLOSED | HUNG_UP | ERROR) {
                     self.clear_readable();
                 }
-                Ok(Received::Bytes(count))
+                Ok(ReceiveResult::Bytes(count))
             }
             Err(Errno::AGAIN | Errno::INTR) => {
                 self.clear_readable();
-                Ok(Received::Blocked)
+                Ok(ReceiveResult::Blocked)
             }
             Err(error) => Err(error),
         }
     }
 
     /// Copies the bytes that a receive would return into `space` and leaves them in the socket.
-    pub fn peek(&self, space: &mut [u8]) -> Result<Received> {
+    pub fn peek(&self, space: &mut [u8]) -> Result<ReceiveResult> {
         let peeked = match self.is_simulated() {
             false => socket::peek(self, space),
             true => self.simulated(|network, token| network.peek(token, space)),
         };
         match peeked {
-            Ok(0) => Ok(Received::End),
-            Ok(count) => Ok(Received::Bytes(count)),
+            Ok(0) => Ok(ReceiveResult::End),
+            Ok(count) => Ok(ReceiveResult::Bytes(count)),
             Err(Errno::AGAIN | Errno::INTR) => {
                 self.clear_readable();
-                Ok(Received::Blocked)
+                Ok(ReceiveResult::Blocked)
             }
             Err(error) => Err(error),
         }
@@ -332,7 +332,7 @@ impl Descriptor {
 
     /// Sends as much of `bytes` as fits; `more` announces that more follows at once.
     #[inline]
-    pub fn send(&self, bytes: &[u8], more: bool) -> Result<Sent> {
+    pub fn send(&self, bytes: &[u8], more: bool) -> Result<SendResult> {
         if self.is_simulated() {
             let sent = self.simulated(|network, token| network.send(token, bytes));
             return self.sent(sent, bytes.len());
@@ -342,7 +342,7 @@ impl Descriptor {
 
     /// Sends as much of several slices as fits.
     #[inline]
-    pub fn send_vectored(&self, slices: &[IoSlice<'_>], more: bool) -> Result<Sent> {
+    pub fn send_vectored(&self, slices: &[IoSlice<'_>], more: bool) -> Result<SendResult> {
         let wanted = slices.iter().map(|slice| slice.len()).sum();
         if self.is_simulated() {
             let all: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
@@ -354,52 +354,52 @@ impl Descriptor {
 
     /// Sends as much of `buffer` as fits and consumes it.
     #[inline]
-    pub fn send_buffer(&self, buffer: &mut Buffer, more: bool) -> Result<Sent> {
+    pub fn send_buffer(&self, buffer: &mut Buffer, more: bool) -> Result<SendResult> {
         let sent = self.send(buffer, more)?;
-        if let Sent::Bytes(count) = sent {
+        if let SendResult::Bytes(count) = sent {
             buffer.consume(count);
         }
         Ok(sent)
     }
 
     #[inline]
-    fn sent(&self, result: Result<usize>, wanted: usize) -> Result<Sent> {
+    fn sent(&self, result: Result<usize>, wanted: usize) -> Result<SendResult> {
         match result {
             Ok(count) => {
                 if count < wanted {
                     self.clear_writable();
                 }
-                Ok(Sent::Bytes(count))
+                Ok(SendResult::Bytes(count))
             }
             Err(Errno::AGAIN | Errno::INTR) => {
                 self.clear_writable();
-                Ok(Sent::Blocked)
+                Ok(SendResult::Blocked)
             }
             Err(error) => Err(error),
         }
     }
 
     /// Moves at most `limit` bytes into `pipe` inside the kernel.
-    pub fn splice_into(&self, pipe: &mut Pipe, limit: usize) -> Result<Received> {
+    pub fn splice_into(&self, pipe: &mut Pipe, limit: usize) -> Result<ReceiveResult> {
         let filled = match self.is_simulated() {
             false => pipe.fill_from(self, limit),
             true => self.fill_simulated(pipe, limit),
         };
         match filled {
-            Ok(0) => Ok(Received::End),
-            Ok(count) => Ok(Received::Bytes(count)),
+            Ok(0) => Ok(ReceiveResult::End),
+            Ok(count) => Ok(ReceiveResult::Bytes(count)),
             // With bytes in the pipe it may be the pipe that is full.
-            Err(Errno::AGAIN) if pipe.held() > 0 => Ok(Received::Full),
+            Err(Errno::AGAIN) if pipe.held() > 0 => Ok(ReceiveResult::Full),
             Err(Errno::AGAIN | Errno::INTR) => {
                 self.clear_readable();
-                Ok(Received::Blocked)
+                Ok(ReceiveResult::Blocked)
             }
             Err(error) => Err(error),
         }
     }
 
     /// Moves the bytes in `pipe` to the socket inside the kernel.
-    pub fn splice_from(&self, pipe: &mut Pipe, more: bool) -> Result<Sent> {
+    pub fn splice_from(&self, pipe: &mut Pipe, more: bool) -> Result<SendResult> {
         let wanted = pipe.held();
         let drained = match self.is_simulated() {
             false => pipe.drain_to(self, more),
@@ -508,7 +508,7 @@ impl AsFd for Descriptor {
 
 /// A descriptor's slot in the worker's table; dropping this frees it.
 #[derive(Debug)]
-struct Entry(Rc<DescriptorState>);
+struct DescriptorSlot(Rc<DescriptorState>);
 
 /// The state of one descriptor. The table reuses it for the next one, so most need no allocation.
 #[derive(Debug)]
@@ -521,7 +521,7 @@ struct DescriptorState {
     number: Cell<i32>,
 }
 
-impl Entry {
+impl DescriptorSlot {
     /// The descriptor's token in the poller; a former one of the same slot had another generation.
     fn token(&self) -> u64 {
         u64::from(self.0.generation.get()) << 32 | u64::from(self.0.slot)
@@ -542,7 +542,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for DescriptorSlot {
     fn drop(&mut self) {
         if let (true, Some(network)) = (self.has(SIMULATED), network()) {
             network.close(self.token());
@@ -574,7 +574,7 @@ impl DescriptorTable {
         }
     }
 
-    fn take(&self) -> Entry {
+    fn take(&self) -> DescriptorSlot {
         let mut states = self.states.borrow_mut();
         let slot = self.free.borrow_mut().pop();
         let state = match slot.and_then(|slot| states.get(slot as usize)) {
@@ -587,7 +587,7 @@ impl DescriptorTable {
             }
         };
         state.known.set(READABLE | WRITABLE);
-        Entry(state)
+        DescriptorSlot(state)
     }
 
     fn give_back(&self, state: &Rc<DescriptorState>) {

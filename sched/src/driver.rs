@@ -100,14 +100,14 @@ impl Poller for Epoll {
 }
 
 /// The wake-up of a worker that waits in its poller.
-pub(crate) enum Bell {
+pub(crate) enum WorkerBell {
     /// An event counter that its poller watches.
     Kernel(Wakener),
     /// A mark that a simulation looks at.
     Simulated(AtomicBool),
 }
 
-impl Bell {
+impl WorkerBell {
     #[inline]
     pub(crate) fn ring(&self) {
         match self {

@@ -36,22 +36,22 @@ mod waker;
 mod watchdog;
 mod worker;
 
-pub use caught::{Panicked, caught};
+pub use caught::{PartPanic, caught};
 pub use commons::MOST_SHARED_TASKS;
-pub use descriptor::{Begun, Descriptor, DescriptorView, Received, Sent, registered};
+pub use descriptor::{ConnectStart, Descriptor, DescriptorView, ReceiveResult, SendResult, registered};
 pub use driver::{Clock, Poller, SystemClock};
 pub use key::TaskKey;
-pub use policy::{Budget, Class, Load, Tuning, turn};
-pub use profile::{Cause, Origin, ProfileLine, ProfileMode, ProfileReport, ProfileSettings};
-pub use runtime::{Handle, Runtime, Settings, run};
+pub use policy::{Budget, Class, Load, SchedulerTuning, turn};
+pub use profile::{Cause, ProfileLine, ProfileMode, ProfileReport, ProfileSettings, WakeOrigin};
+pub use runtime::{Runtime, RuntimeHandle, RuntimeSettings, run};
 pub use shared::{Activity, MOST_WORKERS, NotDelivered};
 pub use signals::Signals;
-pub use task::Kind;
+pub use task::WorkKind;
 pub use tick::Tick;
 pub use waiting::{Wait, Wakeup, YieldNow, sleep_until, wait, yield_now};
 pub use watchdog::{Stall, Watchdog};
 /// Some of the workers of a runtime, by number.
-pub use weir_sync::ThreadSet as WorkerSet;
+pub use weir_sync::ThreadMask as WorkerSet;
 pub use worker::{
     QueueView, WaitingKind, activity, change_load, current, deadline, flag, kill, load, now, now_us,
     precise_ns, profile, profiling, published, queues, random, running, send_to, set_class, set_flag,

@@ -30,7 +30,7 @@ pub struct Budget {
 
 /// Parameters that the operator can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tuning {
+pub struct SchedulerTuning {
     /// How many entries run between two looks at the poller (`tune.runqueue-depth`).
     pub runqueue_depth: u32,
     /// Whether a higher class interrupts a lower one within a turn (`tune.sched.low-latency`, R39).
@@ -39,7 +39,7 @@ pub struct Tuning {
     pub weights: [u32; SHARING],
 }
 
-impl Default for Tuning {
+impl Default for SchedulerTuning {
     fn default() -> Self {
         Self { runqueue_depth: 200, low_latency: false, weights: [16, 33, 50] }
     }
@@ -53,7 +53,7 @@ impl Default for Tuning {
 ///   a small remainder.
 /// - Beyond, classes get their shares of the depth; a class leaves its unused share to the others (R30, R32).
 /// - One heavy entry at most (R44), on top of the others, which it must not block (R31).
-pub fn turn(load: &Load, tuning: &Tuning) -> Budget {
+pub fn turn(load: &Load, tuning: &SchedulerTuning) -> Budget {
     #[cfg(test)]
     TURNS.set(TURNS.get() + 1);
     let depth = tuning.runqueue_depth.max(1);
@@ -128,7 +128,7 @@ mod tests {
 
     #[track_caller]
     fn check(depth: u32, queued: [u32; CLASSES], expected: [u32; CLASSES]) {
-        let tuning = Tuning { runqueue_depth: depth, ..Tuning::default() };
+        let tuning = SchedulerTuning { runqueue_depth: depth, ..SchedulerTuning::default() };
         assert_eq!(turn(&Load { queued }, &tuning).runs, expected, "depth {depth}, queued {queued:?}");
     }
 
@@ -167,7 +167,7 @@ mod tests {
     fn no_work_divides_by_nothing() {
         // R32.
         check(0, [0; CLASSES], [0, 0, 0, 0]);
-        let tuning = Tuning { weights: [0; SHARING], ..Tuning::default() };
+        let tuning = SchedulerTuning { weights: [0; SHARING], ..SchedulerTuning::default() };
         assert_eq!(turn(&Load { queued: [1, 0, 0, 0] }, &tuning).runs, [1, 0, 0, 0]);
         assert_eq!(turn(&Load { queued: [500, 500, 0, 0] }, &tuning).runs, [200, 0, 0, 0]);
     }
@@ -184,7 +184,7 @@ mod tests {
             depth in 1..1000_u32,
             weights in prop::array::uniform3(0..100_u32),
         ) {
-            let tuning = Tuning { runqueue_depth: depth, low_latency: false, weights };
+            let tuning = SchedulerTuning { runqueue_depth: depth, low_latency: false, weights };
             let runs = turn(&Load { queued }, &tuning).runs;
             let total: u32 = queued[..SHARING].iter().sum();
             let usable: u32 = (0..SHARING).map(|class| runs[class].min(queued[class])).sum();

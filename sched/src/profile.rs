@@ -17,14 +17,14 @@ mod report;
 
 pub(crate) use recorder::Recorder;
 pub(crate) use report::of_workers;
-pub use report::{Origin, ProfileLine, ProfileReport};
+pub use report::{ProfileLine, ProfileReport, WakeOrigin};
 
-use crate::task::Kind;
-use recorder::Sample;
+use crate::task::WorkKind;
+use recorder::RunSample;
 use std::cell::Cell;
 use std::panic::Location;
 use weir_containers::Arena;
-use weir_sync::Stamp;
+use weir_sync::WakeStamp;
 
 /// Whether work is measured (`profiling.tasks`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -102,7 +102,7 @@ struct Note {
 }
 
 /// A run that is being measured.
-pub(crate) struct Measured {
+pub(crate) struct RunMeasurement {
     entry: usize,
     started_ns: u64,
     latency_ns: Option<u64>,
@@ -161,8 +161,8 @@ impl Profiler {
 
     /// Notes a wake that came from another thread; one without a stamp is of unknown date.
     #[cold]
-    pub(crate) fn note_stamp(&self, slot: u32, stamp: Option<Stamp>) {
-        if let Some(Stamp { date_ns, place }) = stamp {
+    pub(crate) fn note_stamp(&self, slot: u32, stamp: Option<WakeStamp>) {
+        if let Some(WakeStamp { date_ns, place }) = stamp {
             self.note(slot, date_ns, Cause::Wake, place);
         }
     }
@@ -178,9 +178,9 @@ impl Profiler {
         &self,
         recorder: &Recorder,
         slot: u32,
-        kind: &'static Kind,
+        kind: &'static WorkKind,
         clock: impl Fn() -> u64,
-    ) -> Measured {
+    ) -> RunMeasurement {
         let (mut origin, mut date_ns) = (None, 0);
         if let Some(note) = self.notes.get(slot) {
             date_ns = note.date_ns.replace(0);
@@ -194,7 +194,7 @@ impl Profiler {
             0 => clock(),
             ended_ns => ended_ns,
         };
-        Measured {
+        RunMeasurement {
             entry: recorder.entry(kind, origin),
             started_ns,
             latency_ns: (date_ns != 0).then(|| started_ns.saturating_sub(date_ns)),
@@ -205,12 +205,12 @@ impl Profiler {
 
     /// Ends the measuring of a run.
     #[inline(never)]
-    pub(crate) fn end(&self, recorder: &Recorder, run: Measured, now_ns: u64) {
+    pub(crate) fn end(&self, recorder: &Recorder, run: RunMeasurement, now_ns: u64) {
         self.ended_ns.set(now_ns);
         let (waited_ns, held_ns) = weir_sync::lock_times_ns();
         recorder.add(
             run.entry,
-            &Sample {
+            &RunSample {
                 cpu_ns: now_ns.saturating_sub(run.started_ns),
                 latency_ns: run.latency_ns,
                 memory_ns: weir_memory::spent_ns().wrapping_sub(run.memory_ns),
@@ -335,7 +335,7 @@ mod tests {
     /// from the first wake.
     #[test]
     fn a_latency_without_a_date_is_not_accounted() {
-        static KIND: Kind = Kind::new("work");
+        static KIND: WorkKind = WorkKind::new("work");
         let (profiler, recorder) = (Profiler::new(), Recorder::new());
         let here = Location::caller();
         profiler.make_room(2);

@@ -12,11 +12,11 @@ use std::collections::BinaryHeap;
 use weir_containers::Arena;
 
 #[derive(Debug)]
-pub(crate) struct Queues {
-    lists: [List; CLASSES],
+pub(crate) struct RunQueues {
+    lists: [TaskList; CLASSES],
     /// Tasks that woke themselves during this turn: bulk work for the next one, after a poll.
-    deferred: List,
-    ordered: RefCell<BinaryHeap<Reverse<Ordered>>>,
+    deferred: TaskList,
+    ordered: RefCell<BinaryHeap<Reverse<OrderedTask>>>,
     /// How many normal tasks were queued so far.
     index: Cell<u64>,
     /// One bit for each class that may have work, and one for deferred tasks (R21). Work always has its bit; a bit
@@ -25,20 +25,20 @@ pub(crate) struct Queues {
 }
 
 /// A normal task with a `nice`: position, then slot.
-type Ordered = (u64, u32);
+type OrderedTask = (u64, u32);
 
 #[derive(Debug)]
-struct List {
+struct TaskList {
     head: Cell<u32>,
     tail: Cell<u32>,
     length: Cell<u32>,
 }
 
-impl Queues {
+impl RunQueues {
     pub(crate) fn new() -> Self {
         Self {
-            lists: [const { List::new() }; CLASSES],
-            deferred: List::new(),
+            lists: [const { TaskList::new() }; CLASSES],
+            deferred: TaskList::new(),
             ordered: RefCell::new(BinaryHeap::new()),
             index: Cell::new(INDEX_START),
             mask: Cell::new(0),
@@ -162,7 +162,7 @@ impl Queues {
     }
 }
 
-impl List {
+impl TaskList {
     const fn new() -> Self {
         Self { head: Cell::new(NO_SLOT), tail: Cell::new(NO_SLOT), length: Cell::new(0) }
     }
@@ -246,18 +246,18 @@ mod tests {
 
     const DEPTH: u32 = 1024;
 
-    struct Bench {
+    struct QueueBench {
         tasks: Arena<Task>,
-        queues: Queues,
+        queues: RunQueues,
     }
 
-    impl Bench {
+    impl QueueBench {
         fn new() -> Self {
             let tasks = Arena::new();
             for _ in 0..64 {
                 tasks.push_default();
             }
-            Self { tasks, queues: Queues::new() }
+            Self { tasks, queues: RunQueues::new() }
         }
 
         fn push(&self, slot: u32, class: Class, nice: i16) {
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_class_is_first_in_first_out() {
-        let bench = Bench::new();
+        let bench = QueueBench::new();
         for slot in [5, 3, 9] {
             bench.push(slot, Class::Urgent, 0);
         }
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn nice_moves_a_task_among_the_normal_ones() {
-        let bench = Bench::new();
+        let bench = QueueBench::new();
         for slot in 0..6 {
             bench.push(slot, Class::Normal, 0);
         }
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_task_that_woke_itself_waits_for_the_next_turn() {
-        let bench = Bench::new();
+        let bench = QueueBench::new();
         bench.push(1, Class::Bulk, 0);
         for slot in [2, 3] {
             bench.queues.defer(&bench.tasks, slot, bench.tasks.get(slot).expect("64 slots"));
@@ -321,7 +321,7 @@ mod tests {
     /// R188: one is taken out of the row; all others keep their order, and those with a `nice` their places.
     #[test]
     fn push_first_puts_a_task_at_the_front_of_its_class() {
-        let bench = Bench::new();
+        let bench = QueueBench::new();
         let push_first = |slot: u32, class, nice| {
             let task = bench.tasks.get(slot).expect("64 slots");
             task.nice.set(nice);
@@ -350,7 +350,7 @@ mod tests {
     /// R8, R21: a bit without work leads to one look, which clears it.
     #[test]
     fn clears_a_bit_without_work() {
-        let bench = Bench::new();
+        let bench = QueueBench::new();
         bench.queues.mask.set(0b111111);
         assert!(!bench.queues.is_empty() && bench.queues.has(Class::Heavy as usize));
         assert_eq!((bench.queues.load(), bench.queues.len()), (Load::default(), 0));

@@ -1,12 +1,12 @@
 //! Starting workers, and waiting for their end.
 
 use crate::commons::{Commons, Membership};
-use crate::driver::{Bell, Clock, Poller, SystemClock};
-use crate::policy::Tuning;
+use crate::driver::{Clock, Poller, SystemClock, WorkerBell};
+use crate::policy::SchedulerTuning;
 use crate::profile::ProfileSettings;
-use crate::shared::Shared;
+use crate::shared::SharedSide;
 use crate::watchdog::{Stall, Watchdog};
-use crate::worker::{Parts, Worker};
+use crate::worker::{Worker, WorkerParts};
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use weir_sys::{Errno, Result, process, random};
 
 /// How workers are set up.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct RuntimeSettings {
     /// How many workers (`nbthread`).
     pub threads: usize,
     /// The processors of each worker (`cpu-map`); an absent or empty entry leaves the choice to the kernel.
@@ -25,18 +25,18 @@ pub struct Settings {
     /// The most events that one call of the poller returns (`tune.maxpollevents`).
     pub most_poll_events: usize,
     /// Depth, classes and latency.
-    pub tuning: Tuning,
+    pub tuning: SchedulerTuning,
     /// The profiling settings at the start.
     pub profiling: ProfileSettings,
 }
 
-impl Default for Settings {
+impl Default for RuntimeSettings {
     fn default() -> Self {
         Self {
             threads: 1,
             processors: Vec::new(),
             most_poll_events: 200,
-            tuning: Tuning::default(),
+            tuning: SchedulerTuning::default(),
             profiling: ProfileSettings::default(),
         }
     }
@@ -45,21 +45,21 @@ impl Default for Settings {
 /// The workers of a process.
 #[derive(Debug)]
 pub struct Runtime {
-    handle: Handle,
+    handle: RuntimeHandle,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// Reaches the workers of a runtime from any thread.
 #[derive(Clone)]
-pub struct Handle {
-    workers: Arc<[Arc<Shared>]>,
+pub struct RuntimeHandle {
+    workers: Arc<[Arc<SharedSide>]>,
     commons: Arc<Commons>,
 }
 
 impl Runtime {
     /// Starts the workers; once all of them are set up, `init` runs on each, with its number, before its loop begins.
     /// When one cannot be set up, all end and its error is returned.
-    pub fn start(settings: &Settings, init: impl Fn(usize) + Send + Sync + 'static) -> Result<Self> {
+    pub fn start(settings: &RuntimeSettings, init: impl Fn(usize) + Send + Sync + 'static) -> Result<Self> {
         let (workers, commons, memberships) = shared_sides(settings.threads, settings.tuning, kernel_bell)?;
         let now_ns = weir_sys::time::monotonic_ns();
         workers.iter().for_each(|shared| shared.set_profiling(settings.profiling, FIRST_WISH, now_ns));
@@ -67,7 +67,7 @@ impl Runtime {
         let (report, reports) = mpsc::channel();
         let decision = Arc::new(StartDecision::default());
         let mut runtime = Self {
-            handle: Handle { workers: workers.clone(), commons: commons.clone() },
+            handle: RuntimeHandle { workers: workers.clone(), commons: commons.clone() },
             threads: Vec::new(),
         };
         let mut result = Ok(());
@@ -121,7 +121,7 @@ impl Runtime {
     }
 
     /// A way to reach the workers that does not keep this from being joined.
-    pub fn handle(&self) -> Handle {
+    pub fn handle(&self) -> RuntimeHandle {
         self.handle.clone()
     }
 
@@ -135,7 +135,7 @@ impl Runtime {
     }
 }
 
-impl Handle {
+impl RuntimeHandle {
     /// Requests the end of all workers.
     pub fn stop(&self) {
         self.workers.iter().for_each(|shared| shared.request_stop());
@@ -154,7 +154,7 @@ impl Handle {
     /// Starts work that any of `workers` may run, as [`crate::spawn_shared`] does, from any thread.
     pub fn spawn_shared(
         &self,
-        kind: &'static crate::Kind,
+        kind: &'static crate::WorkKind,
         workers: &crate::WorkerSet,
         future: impl Future<Output = ()> + Send + 'static,
     ) -> crate::TaskKey {
@@ -167,7 +167,7 @@ impl Handle {
     }
 
     /// The kind of the task that a worker runs now; `None` outside a task.
-    pub fn running(&self, worker: usize) -> Option<&'static crate::Kind> {
+    pub fn running(&self, worker: usize) -> Option<&'static crate::WorkKind> {
         self.workers.get(worker)?.current.kind()
     }
 
@@ -178,11 +178,11 @@ impl Handle {
         work: impl FnOnce() + Send + 'static,
     ) -> std::result::Result<(), crate::NotDelivered> {
         let shared = self.workers.get(worker).ok_or(crate::NotDelivered)?;
-        shared.send(crate::shared::Message::Run(Box::new(work)))
+        shared.send(crate::shared::WorkerRequest::Run(Box::new(work)))
     }
 }
 
-impl std::fmt::Debug for Handle {
+impl std::fmt::Debug for RuntimeHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Handle({} workers)", self.workers.len())
     }
@@ -191,7 +191,7 @@ impl std::fmt::Debug for Handle {
 /// Makes the current thread the only worker of a runtime until `future` ends, and returns its output; `None` if the
 /// runtime was stopped before. For tests and tools.
 pub fn run<T: 'static>(future: impl Future<Output = T> + 'static) -> Result<Option<T>> {
-    let poller = Box::new(Epoll::new(Settings::default().most_poll_events)?);
+    let poller = Box::new(Epoll::new(RuntimeSettings::default().most_poll_events)?);
     run_on(poller, Box::new(SystemClock), random::number()?, future)
 }
 
@@ -201,11 +201,11 @@ pub(crate) fn run_on<T: 'static>(
     seed: u64,
     future: impl Future<Output = T> + 'static,
 ) -> Result<Option<T>> {
-    static MAIN: crate::Kind = crate::Kind::new("main");
-    let tuning = Tuning::default();
+    static MAIN: crate::WorkKind = crate::WorkKind::new("main");
+    let tuning = SchedulerTuning::default();
     let (peers, commons, mut memberships) = shared_sides(1, tuning, kernel_bell)?;
     let membership = memberships.pop().expect("one worker, one membership");
-    let worker = Worker::install(Parts {
+    let worker = Worker::install(WorkerParts {
         index: 0,
         peers,
         commons,
@@ -240,31 +240,35 @@ impl Drop for StopOnDrop {
     }
 }
 
-pub(crate) type Sides = (Arc<[Arc<Shared>]>, Arc<Commons>, Vec<Membership>);
+pub(crate) type Sides = (Arc<[Arc<SharedSide>]>, Arc<Commons>, Vec<Membership>);
 
-pub(crate) fn shared_sides(count: usize, tuning: Tuning, bell: impl Fn() -> Result<Bell>) -> Result<Sides> {
+pub(crate) fn shared_sides(
+    count: usize,
+    tuning: SchedulerTuning,
+    bell: impl Fn() -> Result<WorkerBell>,
+) -> Result<Sides> {
     let mut sides = Vec::new();
     let mut result = Ok(());
     for _ in 0..count.max(1) {
-        match bell().and_then(Shared::new) {
+        match bell().and_then(SharedSide::new) {
             Ok(shared) => sides.push(shared),
             Err(error) => result = Err(error),
         }
     }
-    let sides: Arc<[Arc<Shared>]> = sides.into();
+    let sides: Arc<[Arc<SharedSide>]> = sides.into();
     let founded = result.and_then(|()| Commons::found(&sides, tuning.runqueue_depth));
     let (commons, memberships) = founded.inspect_err(|_| sides.iter().for_each(|side| side.retire()))?;
     Ok((sides, commons, memberships))
 }
 
-fn kernel_bell() -> Result<Bell> {
-    Wakener::new().map(Bell::Kernel)
+fn kernel_bell() -> Result<WorkerBell> {
+    Wakener::new().map(WorkerBell::Kernel)
 }
 
 fn set_up(
-    settings: &Settings,
+    settings: &RuntimeSettings,
     index: usize,
-    peers: Arc<[Arc<Shared>]>,
+    peers: Arc<[Arc<SharedSide>]>,
     commons: Arc<Commons>,
     membership: Membership,
 ) -> Result<&'static Worker> {
@@ -275,7 +279,7 @@ fn set_up(
         }
         let poller = Box::new(Epoll::new(settings.most_poll_events)?);
         let (tuning, clock, seed) = (settings.tuning, Box::new(SystemClock), random::number()?);
-        Worker::install(Parts {
+        Worker::install(WorkerParts {
             index,
             peers,
             commons,

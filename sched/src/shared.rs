@@ -1,7 +1,7 @@
 //! The part of a worker that other threads see: its inboxes, its bell and its counters.
 
 use crate::current_work::CurrentWork;
-use crate::driver::Bell;
+use crate::driver::WorkerBell;
 use crate::key::{TaskKey, WORKER_BITS};
 use crate::profile::{ProfileMode, ProfileSettings, Recorder};
 use crate::task::Task;
@@ -10,19 +10,19 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_containers::Arena;
 use weir_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use weir_sync::{CachePadded, Counter, Doorbell, Gauge, Inbox, Stamp, WakeList};
+use weir_sync::{CachePadded, Counter, Doorbell, Gauge, Inbox, WakeList, WakeStamp};
 
 /// The side of a worker that every thread may touch. Fields written by the worker and fields written by others lie on
 /// different cache lines (R84).
-pub(crate) struct Shared {
+pub(crate) struct SharedSide {
     /// The worker's number in the process.
     pub(crate) id: u16,
     pub(crate) activity: CachePadded<Activity>,
     pub(crate) wake_side: CachePadded<WakeSide>,
-    pub(crate) inbox: CachePadded<Inbox<Message>>,
+    pub(crate) inbox: CachePadded<Inbox<WorkerRequest>>,
     pub(crate) load: CachePadded<AtomicU32>,
     pub(crate) stop: AtomicBool,
-    pub(crate) bell: Bell,
+    pub(crate) bell: WorkerBell,
     /// The current work of the worker, for a watchdog.
     pub(crate) current: CachePadded<CurrentWork>,
     /// Profiling settings and counters.
@@ -36,12 +36,12 @@ pub(crate) struct Shared {
 const _: () = {
     use std::mem::offset_of;
     let parts = [
-        offset_of!(Shared, activity),
-        offset_of!(Shared, wake_side),
-        offset_of!(Shared, inbox),
-        offset_of!(Shared, load),
-        offset_of!(Shared, current),
-        offset_of!(Shared, profile),
+        offset_of!(SharedSide, activity),
+        offset_of!(SharedSide, wake_side),
+        offset_of!(SharedSide, inbox),
+        offset_of!(SharedSide, load),
+        offset_of!(SharedSide, current),
+        offset_of!(SharedSide, profile),
     ];
     // The distance that keeps two parts from disturbing each other.
     let apart = if cfg!(target_arch = "x86_64") { 128 } else { align_of::<CachePadded<u8>>() };
@@ -55,7 +55,7 @@ const _: () = {
         }
         part += 1;
     }
-    assert!(align_of::<Shared>() >= apart && size_of::<WakeSide>() <= 64);
+    assert!(align_of::<SharedSide>() >= apart && size_of::<WakeSide>() <= 64);
 };
 
 /// The fields that a waker on another worker touches, on one cache line: each further line would also travel between
@@ -66,7 +66,7 @@ pub(crate) struct WakeSide {
 }
 
 /// A request of one worker to another.
-pub(crate) enum Message {
+pub(crate) enum WorkerRequest {
     Run(Box<dyn FnOnce() + Send>),
 }
 
@@ -124,9 +124,9 @@ impl std::fmt::Display for NotDelivered {
 
 impl std::error::Error for NotDelivered {}
 
-impl Shared {
+impl SharedSide {
     /// Makes the shared side of a new worker and lists it in the process; `None` when [`MOST_WORKERS`] live.
-    pub(crate) fn new(bell: Bell) -> weir_sys::Result<Arc<Self>> {
+    pub(crate) fn new(bell: WorkerBell) -> weir_sys::Result<Arc<Self>> {
         let id = take_number().ok_or(weir_sys::Errno::AGAIN)?;
         let shared = Arc::new(Self {
             id: id as u16,
@@ -154,7 +154,7 @@ impl Shared {
         give_number_back(usize::from(self.id));
     }
 
-    pub(crate) fn send(&self, message: Message) -> Result<(), NotDelivered> {
+    pub(crate) fn send(&self, message: WorkerRequest) -> Result<(), NotDelivered> {
         self.inbox.push(message).map_err(|_| NotDelivered)?;
         self.ring();
         Ok(())
@@ -165,7 +165,7 @@ impl Shared {
         // Not inside the closure: there, `caller()` would return this function.
         let place = Location::caller();
         // Before the mark is set, so that the latency is never shorter than it was (R81).
-        let stamp = self.profile.is_on().then(|| Stamp { date_ns: crate::worker::precise_ns(), place });
+        let stamp = self.profile.is_on().then(|| WakeStamp { date_ns: crate::worker::precise_ns(), place });
         // If the slot was given to another task meanwhile, that one wakes without need: harmless.
         if self.wake_side.wakes.wake_stamped(key.slot(), stamp) {
             self.ring();
@@ -219,7 +219,7 @@ pub(crate) fn give_number_back(number: usize) {
     NUMBERS.lock().unwrap_or_else(PoisonError::into_inner).taken[number] = false;
 }
 
-struct Numbers {
+struct WorkerNumbers {
     taken: [bool; MOST_WORKERS],
     next: usize,
 }
@@ -227,7 +227,7 @@ struct Numbers {
 /// The worker that `key` belongs to, if it lives.
 ///
 /// A guard, not a count: many threads wake the tasks of one worker, and they should not have to write to one word for it.
-pub(crate) fn owner_of(key: TaskKey) -> Option<Guard<Option<Arc<Shared>>>> {
+pub(crate) fn owner_of(key: TaskKey) -> Option<Guard<Option<Arc<SharedSide>>>> {
     Some(REGISTRY.get(usize::from(key.worker()))?.load()).filter(|shared| shared.is_some())
 }
 
@@ -236,6 +236,6 @@ pub const MOST_WORKERS: usize = 1 << WORKER_BITS;
 /// The most messages that wait for one worker.
 const INBOX_LIMIT: usize = 65_536;
 
-static REGISTRY: [ArcSwapOption<Shared>; MOST_WORKERS] =
+static REGISTRY: [ArcSwapOption<SharedSide>; MOST_WORKERS] =
     [const { ArcSwapOption::const_empty() }; MOST_WORKERS];
-static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { taken: [false; MOST_WORKERS], next: 0 });
+static NUMBERS: Mutex<WorkerNumbers> = Mutex::new(WorkerNumbers { taken: [false; MOST_WORKERS], next: 0 });

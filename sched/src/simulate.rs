@@ -4,15 +4,15 @@
 //! news, nothing can happen before the next deadline, so the clock jumps there. A test of a one-minute timeout
 //! takes no time, and its seed determines all random numbers.
 //!
-//! [`World`] goes further: several workers in one thread, with turns, clock and events decided by a seed. [`network`]
+//! [`SimulatedWorld`] goes further: several workers in one thread, with turns, clock and events decided by a seed. [`network`]
 //! goes further in another direction: one worker with simulated sockets and scripts at their other ends.
 
 pub mod network;
 mod random;
 mod world;
 
-pub use random::Random;
-pub use world::{Faults, World};
+pub use random::SeededRandom;
+pub use world::{Faults, SimulatedWorld};
 
 use crate::driver::{Clock, Poller};
 use std::cell::Cell;
@@ -102,11 +102,11 @@ const WALL_OFFSET_NS: u64 = 1_704_067_200_000_000_000 - START_NS;
 mod tests {
     use super::*;
     use crate::profile::{Cause, ProfileMode, ProfileSettings};
-    use crate::task::Kind;
+    use crate::task::WorkKind;
     use crate::{Class, Descriptor, Tick, current, profile, set_profiling, spawn, wait, yield_now};
     use std::os::fd::OwnedFd;
 
-    static READER: Kind = Kind::new("reader");
+    static READER: WorkKind = WorkKind::new("reader");
     const WAIT_NS: u64 = 7_000_000;
     const HANDSHAKE_NS: u64 = 700_000;
 

@@ -8,14 +8,14 @@ use weir_containers::PooledFuture;
 
 /// A kind of work, as named in profiles and dumps. One `static` beside the code that does it.
 #[derive(Debug)]
-pub struct Kind {
+pub struct WorkKind {
     /// Its name for operators.
     pub name: &'static str,
     /// Where it is defined in the source.
     pub place: &'static Location<'static>,
 }
 
-impl Kind {
+impl WorkKind {
     /// The kind of work that operators see as `name`.
     #[track_caller]
     pub const fn new(name: &'static str) -> Self {
@@ -35,7 +35,7 @@ impl Kind {
 pub(crate) struct Task {
     /// Absent while it runs.
     pub(crate) future: Cell<Option<PooledFuture<'static>>>,
-    pub(crate) kind: Cell<Option<&'static Kind>>,
+    pub(crate) kind: Cell<Option<&'static WorkKind>>,
     /// When to wake it if no event does.
     pub(crate) deadline: Cell<Tick>,
     /// Where it sits in the timer queue: not later than the deadline, `NEVER` when it is not there.

@@ -14,8 +14,8 @@
 //! the jail.
 
 use crate::current_work::CurrentWork;
-use crate::shared::Shared;
-use crate::task::Kind;
+use crate::shared::SharedSide;
+use crate::task::WorkKind;
 use std::panic::Location;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -29,7 +29,7 @@ pub struct Stall {
     /// Which worker of the runtime, from 0.
     pub worker: usize,
     /// The kind of its running task; `None` outside a task.
-    pub kind: Option<&'static Kind>,
+    pub kind: Option<&'static WorkKind>,
     /// The place that woke that task, if it was measured.
     pub woken_at: Option<&'static Location<'static>>,
     /// For how long it has made no progress, in nanoseconds.
@@ -51,7 +51,7 @@ impl Watchdog {
     /// Starts to watch: `report` is called for each worker that made no progress for `warn_after`, once then and
     /// once before the process is ended.
     pub(crate) fn start(
-        workers: Arc<[Arc<Shared>]>,
+        workers: Arc<[Arc<SharedSide>]>,
         warn_after: Duration,
         report: impl Fn(&Stall) + Send + 'static,
     ) -> std::io::Result<Self> {
@@ -61,7 +61,7 @@ impl Watchdog {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let body = move || {
-            let mut watches = vec![Watch::default(); workers.len()];
+            let mut watches = vec![WorkerWatch::default(); workers.len()];
             while !stopped.load(Relaxed) {
                 for (index, (shared, watch)) in workers.iter().zip(&mut watches).enumerate() {
                     look_after(index, shared, watch, warn_after_ns, &report);
@@ -85,7 +85,13 @@ impl Drop for Watchdog {
     }
 }
 
-fn look_after(index: usize, shared: &Shared, watch: &mut Watch, warn_after_ns: u64, report: &dyn Fn(&Stall)) {
+fn look_after(
+    index: usize,
+    shared: &SharedSide,
+    watch: &mut WorkerWatch,
+    warn_after_ns: u64,
+    report: &dyn Fn(&Stall),
+) {
     let current = &shared.current;
     let thread = current.thread().unwrap_or(0);
     let sleeps = || process::thread_sleeps(thread) == Some(true);
@@ -115,7 +121,7 @@ fn look_after(index: usize, shared: &Shared, watch: &mut Watch, warn_after_ns: u
 
 /// The state of a worker between two looks.
 #[derive(Debug, Clone, Default)]
-struct Watch {
+struct WorkerWatch {
     /// The previous sight; `None` before the first look. Its dates are never zero: the clock began with the machine.
     last: Option<Sight>,
     stuck_ns: u64,
@@ -154,7 +160,7 @@ impl Sight {
     }
 }
 
-impl Watch {
+impl WorkerWatch {
     fn look(&mut self, sight: Sight, warn_after_ns: u64, sleeps: impl FnOnce() -> bool) -> WorkerHealth {
         let stood = |last: &Sight| !sight.waiting && sight.progress == last.progress;
         let Some(last) = self.last.replace(sight).filter(stood) else {
@@ -198,7 +204,7 @@ mod tests {
 
     /// Looks every 100 ms at a worker that makes no progress; of each interval it computes `computed` ms.
     fn findings(computed: u64, sleeps: bool, looks: u64) -> Vec<WorkerHealth> {
-        let mut watch = Watch::default();
+        let mut watch = WorkerWatch::default();
         let looks = (1..=looks).map(|look| {
             let sight =
                 Sight { waiting: false, progress: 7, cpu_ns: look * computed * MS, at_ns: look * 100 * MS };
@@ -226,7 +232,7 @@ mod tests {
 
     #[test]
     fn time_before_the_first_look_does_not_count_as_stuck() {
-        let mut watch = Watch::default();
+        let mut watch = WorkerWatch::default();
         let at = |at_ns| Sight { waiting: false, progress: 0, cpu_ns: 50 * MS, at_ns };
         // A worker that has not begun, on a machine that has run for an hour.
         assert_eq!(watch.look(at(3_600_000 * MS), 100 * MS, || true), WorkerHealth::Well);
@@ -242,7 +248,7 @@ mod tests {
 
     #[test]
     fn progress_and_the_poller_clear_everything() {
-        let mut watch = Watch::default();
+        let mut watch = WorkerWatch::default();
         for look in 1..200 {
             let sight = Sight {
                 waiting: look % 16 == 0,

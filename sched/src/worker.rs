@@ -17,12 +17,12 @@ pub(crate) use tasks::dispose;
 
 use crate::commons::{Commons, Membership};
 use crate::descriptor::DescriptorTable;
-use crate::driver::{Bell, Clock, Network, Poller};
+use crate::driver::{Clock, Network, Poller, WorkerBell};
 use crate::key::TaskKey;
-use crate::policy::Tuning;
+use crate::policy::SchedulerTuning;
 use crate::profile::{Cause, Profiler};
-use crate::queues::Queues;
-use crate::shared::Shared;
+use crate::queues::RunQueues;
+use crate::shared::SharedSide;
 use crate::task::{NO_SLOT, OCCUPIED, Task};
 use crate::tick::Tick;
 use crate::trace;
@@ -36,11 +36,11 @@ use weir_sync::atomic::Ordering::Relaxed;
 use weir_sys::Result;
 
 /// The scheduler of one thread, on cache lines of its own. No other thread reads or writes any of it: the fields they
-/// may touch are in [`Shared`] and in [`Commons`], on other cache lines (R84).
+/// may touch are in [`SharedSide`] and in [`Commons`], on other cache lines (R84).
 #[repr(C, align(128))]
 pub(crate) struct Worker {
     // Fields that every wake, run and wait touches.
-    queues: Queues,
+    queues: RunQueues,
     now: Cell<Tick>,
     now_ns: Cell<u64>,
     running_key: Cell<TaskKey>,
@@ -52,8 +52,8 @@ pub(crate) struct Worker {
     /// Whether this turn's heavy run was given away.
     heavy_spent: Cell<bool>,
     id: u16,
-    tuning: Tuning,
-    pub(crate) shared: Arc<Shared>,
+    tuning: SchedulerTuning,
+    pub(crate) shared: Arc<SharedSide>,
     commons: Arc<Commons>,
     // Fields that some of them touch.
     tasks: Arena<Task>,
@@ -67,7 +67,7 @@ pub(crate) struct Worker {
     wall_ns: Cell<u64>,
     random_state: Cell<u64>,
     index: usize,
-    peers: Arc<[Arc<Shared>]>,
+    peers: Arc<[Arc<SharedSide>]>,
     membership: Cell<Option<Membership>>,
 }
 
@@ -77,7 +77,7 @@ const _: () = {
     use std::mem::offset_of;
     assert!(align_of::<Worker>() == 128 && size_of::<Worker>().is_multiple_of(128));
     let hot = [
-        offset_of!(Worker, queues) + size_of::<Queues>(),
+        offset_of!(Worker, queues) + size_of::<RunQueues>(),
         offset_of!(Worker, now),
         offset_of!(Worker, now_ns),
         offset_of!(Worker, running_key),
@@ -118,12 +118,12 @@ const _: () = {
 };
 
 /// The parts of a new worker.
-pub(crate) struct Parts {
+pub(crate) struct WorkerParts {
     pub(crate) index: usize,
-    pub(crate) peers: Arc<[Arc<Shared>]>,
+    pub(crate) peers: Arc<[Arc<SharedSide>]>,
     pub(crate) commons: Arc<Commons>,
     pub(crate) membership: Membership,
-    pub(crate) tuning: Tuning,
+    pub(crate) tuning: SchedulerTuning,
     pub(crate) poller: Box<dyn Poller>,
     pub(crate) network: Option<Rc<dyn Network>>,
     pub(crate) clock: Box<dyn Clock>,
@@ -135,7 +135,7 @@ impl Worker {
     ///
     /// # Panics
     /// When it is one already.
-    pub(crate) fn install(parts: Parts) -> Result<&'static Self> {
+    pub(crate) fn install(parts: WorkerParts) -> Result<&'static Self> {
         assert!(WORKER.get().is_none(), "a thread is one worker");
         let worker: &'static Self = Box::leak(Self::build(parts)?);
         WORKER.set(Some(worker));
@@ -143,9 +143,9 @@ impl Worker {
     }
 
     /// Makes a worker without a thread.
-    pub(crate) fn build(mut parts: Parts) -> Result<Box<Self>> {
+    pub(crate) fn build(mut parts: WorkerParts) -> Result<Box<Self>> {
         let shared = parts.peers[parts.index].clone();
-        if let Bell::Kernel(wakener) = &shared.bell {
+        if let WorkerBell::Kernel(wakener) = &shared.bell {
             // Each write is an edge of its own, so the counter is never read back.
             parts.poller.watch(std::os::fd::AsFd::as_fd(wakener), WAKENER_TOKEN)?;
         }
@@ -161,7 +161,7 @@ impl Worker {
             running_event: Cell::new(false),
             heavy_spent: Cell::new(false),
             free: Cell::new(NO_SLOT),
-            queues: Queues::new(),
+            queues: RunQueues::new(),
             tasks: Arena::new(),
             timers: RefCell::new(TimerQueue::new()),
             descriptors: DescriptorTable::new(),
@@ -184,13 +184,13 @@ impl Worker {
 
     /// Lets this worker act on the current thread, which simulates several.
     pub(crate) fn act<R>(&'static self, act: impl FnOnce() -> R) -> R {
-        struct Restore(Option<&'static Worker>);
-        impl Drop for Restore {
+        struct RestoreWorker(Option<&'static Worker>);
+        impl Drop for RestoreWorker {
             fn drop(&mut self) {
                 WORKER.set(self.0);
             }
         }
-        let _restore = Restore(WORKER.replace(Some(self)));
+        let _restore = RestoreWorker(WORKER.replace(Some(self)));
         act()
     }
 
@@ -271,7 +271,7 @@ impl Worker {
     /// The worker of this runtime that `key` belongs to, found without a query of the whole process: the workers of a runtime
     /// are numbered in a row, nearly always.
     #[inline]
-    fn peer(&self, key: TaskKey) -> Option<&Shared> {
+    fn peer(&self, key: TaskKey) -> Option<&SharedSide> {
         let place = key.worker().wrapping_sub(self.peers[0].id);
         self.peers.get(usize::from(place)).filter(|peer| peer.id == key.worker()).map(|peer| &**peer)
     }

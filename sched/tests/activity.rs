@@ -3,21 +3,21 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use weir_sched::simulate::{Faults, World};
+use weir_sched::simulate::{Faults, SimulatedWorld};
 use weir_sched::{
-    Activity, Cause, Class, Kind, ProfileMode, ProfileSettings, Tick, Tuning, WaitingKind, WorkerSet,
-    activity, kill, now, profile, published, queues, send_to, set_nice, set_profiling, sleep_until, spawn,
-    spawn_shared, wait, wake, yield_now,
+    Activity, Cause, Class, ProfileMode, ProfileSettings, SchedulerTuning, Tick, WaitingKind, WorkKind,
+    WorkerSet, activity, kill, now, profile, published, queues, send_to, set_nice, set_profiling,
+    sleep_until, spawn, spawn_shared, wait, wake, yield_now,
 };
 
-static KIND: Kind = Kind::new("activity");
+static KIND: WorkKind = WorkKind::new("activity");
 
-fn world(workers: usize, runqueue_depth: u32, low_latency: bool) -> World {
-    let tuning = Tuning { runqueue_depth, low_latency, ..Tuning::default() };
-    World::new(1, workers, tuning, Faults::default()).expect("a world")
+fn world(workers: usize, runqueue_depth: u32, low_latency: bool) -> SimulatedWorld {
+    let tuning = SchedulerTuning { runqueue_depth, low_latency, ..SchedulerTuning::default() };
+    SimulatedWorld::new(1, workers, tuning, Faults::default()).expect("a world")
 }
 
-fn counter(world: &World, counter: fn(&Activity) -> u64) -> u64 {
+fn counter(world: &SimulatedWorld, counter: fn(&Activity) -> u64) -> u64 {
     world.look(0, || activity(0, counter)).expect("the worker lives")
 }
 

@@ -1,24 +1,26 @@
 //! D4: after a warm-up, waking, waiting, spawning and moving bytes allocate nothing.
 
 use weir_containers::Buffer;
-use weir_counting::{Counting, allocations};
+use weir_counting::{CountingAllocator, allocations};
 use weir_sched::{
-    Class, Descriptor, Kind, Received, Tick, current, now, simulate, spawn, wait, wake, yield_now,
+    Class, Descriptor, ReceiveResult, Tick, WorkKind, current, now, simulate, spawn, wait, wake, yield_now,
 };
 use weir_sys::socket;
 
-static KIND: Kind = Kind::new("test");
+static KIND: WorkKind = WorkKind::new("test");
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 async fn echo(descriptor: Descriptor) {
     descriptor.set_owner(current());
     loop {
         let mut buffer = Buffer::take().expect("no limit is set");
         match descriptor.receive(&mut buffer).expect("the pair lives") {
-            Received::Bytes(_) => drop(descriptor.send_buffer(&mut buffer, false).expect("the pair lives")),
-            Received::Blocked => {
+            ReceiveResult::Bytes(_) => {
+                descriptor.send_buffer(&mut buffer, false).expect("the pair lives");
+            }
+            ReceiveResult::Blocked => {
                 drop(buffer);
                 wait(now().after(60_000)).await;
             }
@@ -29,7 +31,7 @@ async fn echo(descriptor: Descriptor) {
 
 async fn exchange(descriptor: &Descriptor) {
     descriptor.send(&[0; 100], false).expect("the pair lives");
-    while descriptor.receive_into(&mut [0; 4096]).expect("the pair lives") == Received::Blocked {
+    while descriptor.receive_into(&mut [0; 4096]).expect("the pair lives") == ReceiveResult::Blocked {
         wait(now().after(30_000)).await;
     }
     let main = current();

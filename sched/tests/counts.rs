@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use weir_sched::simulate::{Faults, World};
+use weir_sched::simulate::{Faults, SimulatedWorld};
 use weir_sched::{
-    Class, Kind, Runtime, Settings, TaskKey, Tick, Tuning, WorkerSet, activity, current, kill, now, queues,
-    set_class, shared_tasks, sleep_until, spawn, spawn_shared, wait, wake, yield_now,
+    Class, Runtime, RuntimeSettings, SchedulerTuning, TaskKey, Tick, WorkKind, WorkerSet, activity, current,
+    kill, now, queues, set_class, shared_tasks, sleep_until, spawn, spawn_shared, wait, wake, yield_now,
 };
 
-static KIND: Kind = Kind::new("counts");
+static KIND: WorkKind = WorkKind::new("counts");
 const CLASSES: [Class; 4] = [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy];
 
-fn world(workers: usize, runqueue_depth: u32) -> World {
-    let tuning = Tuning { runqueue_depth, ..Tuning::default() };
-    World::new(1, workers, tuning, Faults::default()).expect("a world")
+fn world(workers: usize, runqueue_depth: u32) -> SimulatedWorld {
+    let tuning = SchedulerTuning { runqueue_depth, ..SchedulerTuning::default() };
+    SimulatedWorld::new(1, workers, tuning, Faults::default()).expect("a world")
 }
 
 /// A task of the current worker that waits for ever, again and again.
@@ -29,7 +29,7 @@ fn waiter(class: Class) -> TaskKey {
     })
 }
 
-fn runs(world: &World, worker: usize) -> [u64; 4] {
+fn runs(world: &SimulatedWorld, worker: usize) -> [u64; 4] {
     let counters = world.look(worker, || {
         activity(worker, |activity| std::array::from_fn(|class| activity.runs[class].value()))
     });
@@ -119,7 +119,7 @@ fn every_way_of_waking_leads_to_the_task_s_own_queue() {
         let mut world = world(2, 1000);
         let mut expected = [0; 4];
         expected[number] = 1;
-        let check = |world: &World, way: &str| {
+        let check = |world: &SimulatedWorld, way: &str| {
             assert_eq!(world.look(0, || queues().queued), expected, "{class:?}, {way}");
         };
         let key = world.on(0, || waiter(class));
@@ -130,7 +130,7 @@ fn every_way_of_waking_leads_to_the_task_s_own_queue() {
         assert!(world.settle(100));
         // By another worker, and by a deadline: seen by a task that runs in that turn.
         let seen = Rc::new(RefCell::new(Vec::new()));
-        let before_all_others = |world: &World| {
+        let before_all_others = |world: &SimulatedWorld| {
             let seen = seen.clone();
             let watches = async move {
                 for _ in 0..2 {
@@ -234,8 +234,8 @@ fn urgent_work_passes_ten_thousand_entries() {
 fn each_worker_counts_its_own_tasks() {
     const WORKERS: usize = 4;
     const ROUNDS: u64 = 200;
-    let runtime =
-        Runtime::start(&Settings { threads: WORKERS, ..Settings::default() }, |_| {}).expect("threads");
+    let runtime = Runtime::start(&RuntimeSettings { threads: WORKERS, ..RuntimeSettings::default() }, |_| {})
+        .expect("threads");
     let handle = runtime.handle();
     let (sender, receiver) = mpsc::channel();
     for worker in 0..WORKERS {
@@ -280,7 +280,8 @@ fn each_worker_counts_its_own_tasks() {
 fn runs_of_shared_work_are_counted_exactly() {
     for workers in [1, 4] {
         const TASKS: u64 = 300;
-        let runtime = Runtime::start(&Settings { threads: workers, ..Settings::default() }, |_| {});
+        let runtime =
+            Runtime::start(&RuntimeSettings { threads: workers, ..RuntimeSettings::default() }, |_| {});
         let runtime = runtime.expect("threads");
         let handle = runtime.handle();
         let (ran, everybody) = (Arc::new(AtomicU64::new(0)), WorkerSet::all(workers));
@@ -333,7 +334,8 @@ fn runs_of_shared_work_are_counted_exactly() {
 #[test]
 fn a_storm_of_deadlines_troubles_no_watchdog() {
     const TASKS: u64 = 20_000;
-    let runtime = Runtime::start(&Settings { threads: 4, ..Settings::default() }, |_| {}).expect("threads");
+    let runtime = Runtime::start(&RuntimeSettings { threads: 4, ..RuntimeSettings::default() }, |_| {})
+        .expect("threads");
     let stalls = Arc::new(AtomicU64::new(0));
     let watchdog = {
         let stalls = stalls.clone();

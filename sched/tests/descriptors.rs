@@ -3,13 +3,13 @@
 use std::net::Ipv4Addr;
 use weir_containers::Buffer;
 use weir_sched::{
-    Class, Descriptor, Kind, Received, Runtime, Sent, Settings, Tick, Wakeup, current, now, simulate, spawn,
-    wait, yield_now,
+    Class, Descriptor, ReceiveResult, Runtime, RuntimeSettings, SendResult, Tick, Wakeup, WorkKind, current,
+    now, simulate, spawn, wait, yield_now,
 };
 use weir_sys::splice::Pipe;
 use weir_sys::{Address, AddressFamily, Errno, option, socket};
 
-static KIND: Kind = Kind::new("test");
+static KIND: WorkKind = WorkKind::new("test");
 
 fn run<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
     simulate::run(1, future).expect("a worker").expect("an end")
@@ -29,11 +29,11 @@ fn only_a_pipe_that_holds_something_can_be_full() {
     run(async {
         let (near, far) = pair();
         let mut pipe = Pipe::new(4096).expect("a pipe");
-        assert_eq!(near.splice_into(&mut pipe, 100), Ok(Received::Blocked));
+        assert_eq!(near.splice_into(&mut pipe, 100), Ok(ReceiveResult::Blocked));
         assert!(!near.is_readable());
-        assert_eq!(far.send(b"hello", false), Ok(Sent::Bytes(5)));
-        assert_eq!(near.splice_into(&mut pipe, 100), Ok(Received::Bytes(5)));
-        assert_eq!(near.splice_into(&mut pipe, 100), Ok(Received::Full));
+        assert_eq!(far.send(b"hello", false), Ok(SendResult::Bytes(5)));
+        assert_eq!(near.splice_into(&mut pipe, 100), Ok(ReceiveResult::Bytes(5)));
+        assert_eq!(near.splice_into(&mut pipe, 100), Ok(ReceiveResult::Full));
     });
 }
 
@@ -43,15 +43,15 @@ fn bytes_wake_the_owner() {
         let (near, far) = pair();
         near.set_owner(current());
         let mut received = buffer();
-        assert_eq!(near.receive(&mut received), Ok(Received::Blocked));
+        assert_eq!(near.receive(&mut received), Ok(ReceiveResult::Blocked));
         assert!(!near.is_readable() && near.is_writable());
         spawn(&KIND, Class::Normal, async move {
-            assert_eq!(far.send(b"hello", false), Ok(Sent::Bytes(5)));
+            assert_eq!(far.send(b"hello", false), Ok(SendResult::Bytes(5)));
             wait(Tick::NEVER).await;
         });
         assert_eq!(wait(now().after(1000)).await, Wakeup::Event);
         assert!(near.is_readable());
-        assert_eq!(near.receive(&mut received), Ok(Received::Bytes(5)));
+        assert_eq!(near.receive(&mut received), Ok(ReceiveResult::Bytes(5)));
         assert_eq!(&received[..], b"hello");
         assert!(!near.is_readable(), "a short receive drained the socket");
     });
@@ -65,7 +65,7 @@ fn known_readiness_does_not_wake_the_owner_again() {
         // A fresh descriptor counts as ready for everything, so its first events add nothing.
         far.send(b"x", false).expect("room");
         assert_eq!(wait(now().after(10)).await, Wakeup::Deadline);
-        assert_eq!(near.receive(&mut buffer()), Ok(Received::Bytes(1)));
+        assert_eq!(near.receive(&mut buffer()), Ok(ReceiveResult::Bytes(1)));
         far.send(b"x", false).expect("room");
         assert_eq!(wait(now().after(10)).await, Wakeup::Event);
         // Unread bytes are known: more of them change nothing.
@@ -79,14 +79,14 @@ fn an_end_is_read_after_the_last_bytes() {
     run(async {
         let (near, far) = pair();
         near.set_owner(current());
-        assert_eq!(near.receive(&mut buffer()), Ok(Received::Blocked));
+        assert_eq!(near.receive(&mut buffer()), Ok(ReceiveResult::Blocked));
         far.send(b"last", false).expect("room");
         drop(far);
         assert_eq!(wait(now().after(10)).await, Wakeup::Event);
         assert!(near.peer_closed());
-        assert_eq!(near.receive(&mut buffer()), Ok(Received::Bytes(4)));
+        assert_eq!(near.receive(&mut buffer()), Ok(ReceiveResult::Bytes(4)));
         assert!(near.is_readable(), "a short receive is not the end when the end was announced");
-        assert_eq!(near.receive(&mut buffer()), Ok(Received::End));
+        assert_eq!(near.receive(&mut buffer()), Ok(ReceiveResult::End));
     });
 }
 
@@ -95,7 +95,7 @@ fn an_end_is_read_after_the_last_bytes() {
 fn a_complete_send_leaves_the_descriptor_writable() {
     run(async {
         let (near, _far) = pair();
-        assert_eq!((near.send(b"abc", true), near.is_writable()), (Ok(Sent::Bytes(3)), true));
+        assert_eq!((near.send(b"abc", true), near.is_writable()), (Ok(SendResult::Bytes(3)), true));
     });
 }
 
@@ -108,7 +108,7 @@ fn a_full_socket_blocks_until_it_is_read() {
         let mut sent = 0;
         // Bytes that the kernel still moves to the far end make room again: it is full when no event comes any more.
         loop {
-            while let Sent::Bytes(count) = near.send(&bytes, true).expect("the pair lives") {
+            while let SendResult::Bytes(count) = near.send(&bytes, true).expect("the pair lives") {
                 sent += count;
             }
             assert!(!near.is_writable());
@@ -119,7 +119,7 @@ fn a_full_socket_blocks_until_it_is_read() {
         let mut space = vec![0; 1 << 16];
         while sent > 0 {
             match far.receive_into(&mut space).expect("the pair lives") {
-                Received::Bytes(count) => sent -= count,
+                ReceiveResult::Bytes(count) => sent -= count,
                 other => panic!("{other:?} with {sent} bytes left"),
             }
         }
@@ -134,8 +134,8 @@ fn receive_reports_a_full_buffer_apart_from_the_end() {
         let (near, far) = pair();
         far.send(b"abcdef", false).expect("room");
         let mut small = Buffer::with_capacity(4);
-        assert_eq!(near.receive(&mut small), Ok(Received::Bytes(4)));
-        assert_eq!(near.receive(&mut small), Ok(Received::Full));
+        assert_eq!(near.receive(&mut small), Ok(ReceiveResult::Bytes(4)));
+        assert_eq!(near.receive(&mut small), Ok(ReceiveResult::Full));
         assert!(near.is_readable());
     });
 }
@@ -144,14 +144,14 @@ fn receive_reports_a_full_buffer_apart_from_the_end() {
 fn events_of_a_former_descriptor_are_dropped() {
     run(async {
         let (near, far) = pair();
-        assert_eq!(near.receive(&mut buffer()), Ok(Received::Blocked));
+        assert_eq!(near.receive(&mut buffer()), Ok(ReceiveResult::Blocked));
         far.send(b"x", false).expect("room");
         // The event waits in the poller while the slot gets a new descriptor; a duplicate keeps the old one open.
         let duplicate = weir_sys::process::duplicate(&near).expect("a duplicate");
         drop(near);
         let (again, _far) = pair();
         again.set_owner(current());
-        assert_eq!(again.receive(&mut buffer()), Ok(Received::Blocked));
+        assert_eq!(again.receive(&mut buffer()), Ok(ReceiveResult::Blocked));
         assert_eq!(wait(now().after(10)).await, Wakeup::Deadline);
         assert!(!again.is_readable());
         drop(duplicate);
@@ -201,7 +201,7 @@ fn a_connection_is_accepted_and_refused() {
 #[test]
 fn a_descriptor_moves_to_another_worker() {
     let (sender, receiver) = std::sync::mpsc::channel();
-    let settings = Settings { threads: 2, ..Settings::default() };
+    let settings = RuntimeSettings { threads: 2, ..RuntimeSettings::default() };
     let runtime = Runtime::start(&settings, move |index| {
         if index != 0 {
             return;
@@ -210,14 +210,14 @@ fn a_descriptor_moves_to_another_worker() {
         spawn(&KIND, Class::Normal, async move {
             let (near, far) = pair();
             near.set_owner(current());
-            assert_eq!(near.receive(&mut buffer()), Ok(Received::Blocked));
+            assert_eq!(near.receive(&mut buffer()), Ok(ReceiveResult::Blocked));
             let moved = near.into_fd();
             let elsewhere = move || {
                 let near = Descriptor::register(moved).expect("registers");
                 spawn(&KIND, Class::Normal, async move {
                     near.set_owner(current());
                     let mut received = buffer();
-                    while near.receive(&mut received) == Ok(Received::Blocked) {
+                    while near.receive(&mut received) == Ok(ReceiveResult::Blocked) {
                         wait(Tick::NEVER).await;
                     }
                     sender.send((weir_sched::worker_index(), received.to_vec())).expect("the test listens");

@@ -2,12 +2,12 @@
 //! the other a script.
 
 use std::net::Ipv4Addr;
-use weir_sched::simulate::network::{self, Conditions, Peer, SimulatedNetwork, Unfinished};
-use weir_sched::{Class, Descriptor, Kind, Received, Sent, Tick, current, now, spawn, wait};
+use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork, SimulatedPeer, UnfinishedReason};
+use weir_sched::{Class, Descriptor, ReceiveResult, SendResult, Tick, WorkKind, current, now, spawn, wait};
 use weir_sys::splice::Pipe;
 use weir_sys::{Address, AddressFamily, Errno, option};
 
-static KIND: Kind = Kind::new("test");
+static KIND: WorkKind = WorkKind::new("test");
 
 fn address(port: u16) -> Address {
     Address::from((Ipv4Addr::LOCALHOST, port))
@@ -29,7 +29,7 @@ fn run<T: 'static, F: Future<Output = T> + 'static>(
 }
 
 /// A connection from a script to a descriptor that was accepted.
-async fn pair(network: &SimulatedNetwork) -> (Peer, Descriptor) {
+async fn pair(network: &SimulatedNetwork) -> (SimulatedPeer, Descriptor) {
     let listener =
         Descriptor::register(network.listener(&address(80)).expect("nobody is there")).expect("a place");
     listener.set_owner(current());
@@ -46,7 +46,7 @@ async fn pair(network: &SimulatedNetwork) -> (Peer, Descriptor) {
 }
 
 /// A connection from a descriptor to a script that accepted it.
-async fn opposite_pair(network: &SimulatedNetwork) -> (Descriptor, Peer) {
+async fn opposite_pair(network: &SimulatedNetwork) -> (Descriptor, SimulatedPeer) {
     let service = network.listen(&address(81)).expect("nobody is there");
     let client = connect(81).expect("it begins");
     client.set_owner(current());
@@ -61,10 +61,10 @@ fn connect(port: u16) -> Result<Descriptor, Errno> {
     Descriptor::connect(Descriptor::stream_socket(AddressFamily::Inet)?, &address(port))
 }
 
-async fn receive(descriptor: &Descriptor, space: &mut [u8]) -> Result<Received, Errno> {
+async fn receive(descriptor: &Descriptor, space: &mut [u8]) -> Result<ReceiveResult, Errno> {
     loop {
         match descriptor.receive_into(space)? {
-            Received::Blocked => {}
+            ReceiveResult::Blocked => {}
             other => return Ok(other),
         }
         assert!(!descriptor.is_readable(), "what is blocked is not readable");
@@ -75,8 +75,8 @@ async fn receive(descriptor: &Descriptor, space: &mut [u8]) -> Result<Received, 
 async fn send(descriptor: &Descriptor, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         match descriptor.send(bytes, false).expect("the connection lives") {
-            Sent::Bytes(count) => bytes = &bytes[count..],
-            Sent::Blocked => _ = wait(Tick::NEVER).await,
+            SendResult::Bytes(count) => bytes = &bytes[count..],
+            SendResult::Blocked => _ = wait(Tick::NEVER).await,
         }
     }
 }
@@ -105,7 +105,7 @@ fn bytes_keep_their_order_under_cuts_and_delays() {
             });
             let mut came = Vec::new();
             let mut space = [0; 128];
-            while let Received::Bytes(count) =
+            while let ReceiveResult::Bytes(count) =
                 receive(&server, &mut space).await.expect("the connection lives")
             {
                 came.extend_from_slice(&space[..count]);
@@ -125,8 +125,8 @@ fn bytes_keep_their_order_under_cuts_and_delays() {
 fn a_sender_blocks_while_the_window_is_full() {
     run(1, Conditions { window: 1000, ..Conditions::CALM }, |network| async move {
         let (client, server) = pair(&network).await;
-        assert_eq!(server.send(&[7; 5000], false), Ok(Sent::Bytes(1000)));
-        assert_eq!((server.send(&[7; 5000], false), server.is_writable()), (Ok(Sent::Blocked), false));
+        assert_eq!(server.send(&[7; 5000], false), Ok(SendResult::Bytes(1000)));
+        assert_eq!((server.send(&[7; 5000], false), server.is_writable()), (Ok(SendResult::Blocked), false));
         assert_ne!(wait(now().after(60_000)).await, weir_sched::Wakeup::Event, "nothing was received");
         assert_eq!(client.receive(400).await.map(|bytes| bytes.len()), Ok(400));
         wait(now().after(1000)).await;
@@ -156,8 +156,8 @@ fn sending_to_a_closed_end_causes_a_reset() {
         let (server, client) = opposite_pair(&network).await;
         drop(client);
         let mut space = [0; 8];
-        assert_eq!(receive(&server, &mut space).await, Ok(Received::End));
-        assert_eq!(server.send(b"late", false), Ok(Sent::Bytes(4)));
+        assert_eq!(receive(&server, &mut space).await, Ok(ReceiveResult::End));
+        assert_eq!(server.send(b"late", false), Ok(SendResult::Bytes(4)));
         while !server.has_error() {
             wait(Tick::NEVER).await;
         }
@@ -179,9 +179,9 @@ fn bytes_that_arrived_before_a_reset_can_be_received() {
             wait(Tick::NEVER).await;
         }
         let mut space = [0; 100];
-        assert_eq!(server.receive_into(&mut space), Ok(Received::Bytes(10)));
+        assert_eq!(server.receive_into(&mut space), Ok(ReceiveResult::Bytes(10)));
         assert_eq!(server.receive_into(&mut space), Err(Errno::CONNRESET));
-        assert_eq!(server.receive_into(&mut space), Ok(Received::End));
+        assert_eq!(server.receive_into(&mut space), Ok(ReceiveResult::End));
     });
 }
 
@@ -222,9 +222,9 @@ fn a_vanished_peer_never_answers_again() {
     run(1, Conditions { window: 100, ..Conditions::CALM }, |network| async move {
         let (server, client) = opposite_pair(&network).await;
         client.vanish();
-        assert_eq!(server.send(&[1; 200], false), Ok(Sent::Bytes(100)));
+        assert_eq!(server.send(&[1; 200], false), Ok(SendResult::Bytes(100)));
         assert_ne!(wait(now().after(3_000_000)).await, weir_sched::Wakeup::Event);
-        assert_eq!(server.send(&[1; 200], false), Ok(Sent::Blocked));
+        assert_eq!(server.send(&[1; 200], false), Ok(SendResult::Blocked));
     });
 }
 
@@ -294,18 +294,18 @@ fn bytes_pass_through_pipes_too() {
             let mut moved = 0;
             while moved < expected.len() || pipe.held() > 0 {
                 let received = server.splice_into(&mut pipe, 512).expect("the connection lives");
-                if let Received::Bytes(count) = received {
+                if let ReceiveResult::Bytes(count) = received {
                     moved += count;
                 }
                 let held = pipe.held();
                 if held > 0 {
                     server.splice_from(&mut pipe, false).expect("the connection lives");
                 }
-                if !matches!(received, Received::Bytes(_)) && pipe.held() == held {
+                if !matches!(received, ReceiveResult::Bytes(_)) && pipe.held() == held {
                     wait(Tick::NEVER).await;
                 }
             }
-            assert_eq!(server.peek(&mut [0]), Ok(Received::Blocked));
+            assert_eq!(server.peek(&mut [0]), Ok(ReceiveResult::Blocked));
         });
     }
 }
@@ -316,14 +316,14 @@ fn a_run_that_is_stuck_or_too_long_ends() {
         let (_client, server) = pair(&network).await;
         receive(&server, &mut [0; 8]).await
     });
-    assert_eq!(stuck.expect("a worker").outcome, Err(Unfinished::Stuck));
+    assert_eq!(stuck.expect("a worker").outcome, Err(UnfinishedReason::Stuck));
     let long = network::run(1, Conditions { limit_ms: 5_000, ..Conditions::CALM }, |_| async {
         loop {
             wait(now().after(1)).await;
         }
     });
     let long = long.expect("a worker");
-    assert_eq!((long.outcome, long.took_ms), (Err::<(), _>(Unfinished::TooLong), 5_001));
+    assert_eq!((long.outcome, long.took_ms), (Err::<(), _>(UnfinishedReason::TooLong), 5_001));
 }
 
 /// D12: the same seed is the same run, for any descriptor numbers from the kernel.
@@ -336,8 +336,9 @@ fn a_seed_decides_everything() {
                 let _ = client.send(&[5; 4000]).await;
             });
             let mut space = [0; 100];
-            while let Received::Bytes(_) = receive(&server, &mut space).await.expect("the connection lives") {
-            }
+            while let ReceiveResult::Bytes(_) =
+                receive(&server, &mut space).await.expect("the connection lives")
+            {}
         });
         run.expect("a worker").digest
     };

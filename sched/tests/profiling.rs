@@ -1,18 +1,18 @@
 //! Profiling: which runs the report contains, and which not.
 
 use weir_sched::{
-    Cause, Class, Kind, ProfileLine, ProfileMode, ProfileReport, ProfileSettings, profile, queues,
+    Cause, Class, ProfileLine, ProfileMode, ProfileReport, ProfileSettings, WorkKind, profile, queues,
     set_profiling, simulate, sleep_until, spawn, waiting, wake, yield_now,
 };
 
-static SLEEPER: Kind = Kind::new("sleeper");
-static TARGET: Kind = Kind::new("target");
+static SLEEPER: WorkKind = WorkKind::new("sleeper");
+static TARGET: WorkKind = WorkKind::new("target");
 
 fn turn_on() {
     set_profiling(ProfileSettings { mode: ProfileMode::On, ..ProfileSettings::default() });
 }
 
-fn of<'a>(report: &'a ProfileReport, kind: &'static Kind) -> Vec<&'a ProfileLine> {
+fn of<'a>(report: &'a ProfileReport, kind: &'static WorkKind) -> Vec<&'a ProfileLine> {
     report.lines.iter().filter(|line| std::ptr::eq(line.kind, kind)).collect()
 }
 

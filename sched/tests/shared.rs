@@ -5,19 +5,19 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
 use weir_sched::{
-    Class, Handle, Kind, Runtime, Settings, TaskKey, Tick, Wakeup, WorkerSet, current, flag, kill, now,
-    set_flag, set_nice, shared_tasks, simulate, sleep_until, spawn, spawn_shared, wait, wake, worker_index,
-    yield_now,
+    Class, Runtime, RuntimeHandle, RuntimeSettings, TaskKey, Tick, Wakeup, WorkKind, WorkerSet, current,
+    flag, kill, now, set_flag, set_nice, shared_tasks, simulate, sleep_until, spawn, spawn_shared, wait,
+    wake, worker_index, yield_now,
 };
 
-static KIND: Kind = Kind::new("shared");
+static KIND: WorkKind = WorkKind::new("shared");
 
 fn run<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
     simulate::run(1, future).expect("a worker").expect("an end")
 }
 
 fn workers(threads: usize) -> Runtime {
-    Runtime::start(&Settings { threads, ..Settings::default() }, |_| {}).expect("threads")
+    Runtime::start(&RuntimeSettings { threads, ..RuntimeSettings::default() }, |_| {}).expect("threads")
 }
 
 fn end(runtime: Runtime) {
@@ -414,7 +414,7 @@ fn nothing_is_lost_under_stress() {
 #[test]
 fn a_thread_outside_the_runtime_wakes_shared_work() {
     let runtime = workers(2);
-    let handle: Handle = runtime.handle();
+    let handle: RuntimeHandle = runtime.handle();
     let (sender, receiver) = mpsc::channel();
     let key = handle.spawn_shared(&KIND, &WorkerSet::all(2), async move {
         loop {

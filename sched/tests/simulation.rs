@@ -6,27 +6,27 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use weir_sched::simulate::{Faults, World};
+use weir_sched::simulate::{Faults, SimulatedWorld};
 use weir_sched::{
-    Class, Descriptor, Kind, TaskKey, Tick, Tuning, Wakeup, WorkerSet, activity, current, flag, kill, now,
-    queues, send_to, set_class, set_flag, set_nice, shared_tasks, spawn, spawn_shared, wait, wake,
+    Class, Descriptor, SchedulerTuning, TaskKey, Tick, Wakeup, WorkKind, WorkerSet, activity, current, flag,
+    kill, now, queues, send_to, set_class, set_flag, set_nice, shared_tasks, spawn, spawn_shared, wait, wake,
     worker_count, worker_index, yield_now,
 };
 use weir_sys::poll::Readiness;
 
-static KIND: Kind = Kind::new("simulated");
+static KIND: WorkKind = WorkKind::new("simulated");
 
 /// The state that all tasks of a world share.
 #[derive(Default)]
 struct Observations {
-    tasks: Mutex<Vec<Arc<Entry>>>,
+    tasks: Mutex<Vec<Arc<TaskRecord>>>,
     /// Everything that happened, as one number.
     trace: AtomicU64,
     rounds: AtomicU32,
 }
 
 /// The record of one task.
-struct Entry {
+struct TaskRecord {
     number: u64,
     key: AtomicU64,
     /// The only worker that may run it; `None` for shared work.
@@ -47,9 +47,9 @@ impl Observations {
         self.trace.store(mixed, Relaxed);
     }
 
-    fn enter(&self, worker: Option<usize>, workers: WorkerSet) -> Arc<Entry> {
+    fn enter(&self, worker: Option<usize>, workers: WorkerSet) -> Arc<TaskRecord> {
         let mut tasks = self.tasks.lock().expect("no panic in here");
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(TaskRecord {
             number: tasks.len() as u64,
             key: AtomicU64::new(0),
             worker,
@@ -65,7 +65,7 @@ impl Observations {
         entry
     }
 
-    fn one(&self, random: u64) -> Option<Arc<Entry>> {
+    fn one(&self, random: u64) -> Option<Arc<TaskRecord>> {
         let tasks = self.tasks.lock().expect("no panic in here");
         tasks.get(random as usize % tasks.len().max(1)).cloned()
     }
@@ -75,7 +75,7 @@ impl Observations {
     }
 }
 
-impl Entry {
+impl TaskRecord {
     fn key(&self) -> TaskKey {
         TaskKey::from_bits(self.key.load(Relaxed))
     }
@@ -104,7 +104,7 @@ impl Entry {
 }
 
 /// Dropped with the task, however it ends.
-struct Alive(Arc<Entry>);
+struct Alive(Arc<TaskRecord>);
 
 impl Drop for Alive {
     fn drop(&mut self) {
@@ -113,16 +113,16 @@ impl Drop for Alive {
 }
 
 /// Counts as the task's time on the processor.
-struct Running<'a>(&'a Entry);
+struct RunGuard<'a>(&'a TaskRecord);
 
-impl<'a> Running<'a> {
-    fn new(entry: &'a Entry) -> Self {
+impl<'a> RunGuard<'a> {
+    fn new(entry: &'a TaskRecord) -> Self {
         assert!(!entry.running.swap(true, Relaxed), "a task runs twice at once");
         Self(entry)
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunGuard<'_> {
     fn drop(&mut self) {
         self.0.running.store(false, Relaxed);
     }
@@ -181,7 +181,7 @@ async fn live(observations: &Arc<Observations>, life: &Alive, own: impl Fn(u64))
     for _ in 0..weir_sched::random() % 12 {
         let random = weir_sched::random();
         let before = {
-            let _running = Running::new(entry);
+            let _running = RunGuard::new(entry);
             entry.look(observations, random & 0xFF);
             assert_eq!(flag(), flagged, "the application's flag changed by itself");
             flagged = random & 1 == 0;
@@ -204,7 +204,7 @@ async fn live(observations: &Arc<Observations>, life: &Alive, own: impl Fn(u64))
             }
         }
     }
-    let _running = Running::new(entry);
+    let _running = RunGuard::new(entry);
     entry.look(observations, 0x100);
 }
 
@@ -235,13 +235,13 @@ fn act(observations: &Arc<Observations>, random: u64) {
 /// Runs one world to its end and returns its trace.
 fn check(seed: u64) -> u64 {
     let mut world = {
-        let tuning = Tuning {
+        let tuning = SchedulerTuning {
             runqueue_depth: [1, 2, 5, 20, 200][seed as usize % 5],
             low_latency: (seed / 5).is_multiple_of(2),
-            ..Tuning::default()
+            ..SchedulerTuning::default()
         };
         let faults = if seed.is_multiple_of(3) { Faults::default() } else { Faults::MANY };
-        World::new(seed, 1 + seed as usize / 7 % 4, tuning, faults).expect("a world")
+        SimulatedWorld::new(seed, 1 + seed as usize / 7 % 4, tuning, faults).expect("a world")
     };
     let depth = [1, 2, 5, 20, 200][seed as usize % 5];
     let observations = Arc::new(Observations::default());
@@ -257,7 +257,7 @@ fn check(seed: u64) -> u64 {
         });
     }
     let mut counters = vec![(0, 0, 0); workers];
-    let mut step = |world: &mut World| {
+    let mut step = |world: &mut SimulatedWorld| {
         let goes_on = world.step();
         for (worker, last) in counters.iter_mut().enumerate() {
             let now = world.look(worker, || {
@@ -310,7 +310,7 @@ fn check(seed: u64) -> u64 {
 }
 
 /// Checks the invariants when no task can run.
-fn rest(world: &World, observations: &Observations) {
+fn rest(world: &SimulatedWorld, observations: &Observations) {
     let tasks = observations.tasks.lock().expect("no panic in here");
     let mut own = vec![0; world.worker_count()];
     let mut shared = 0;

@@ -3,11 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weir_sched::{
-    Class, Kind, Runtime, Settings, TaskKey, Tick, Wakeup, change_load, current, flag, kill, load, now,
-    set_flag, simulate, sleep_until, spawn, task_count, wait, wake, wake_next, worker_count, yield_now,
+    Class, Runtime, RuntimeSettings, TaskKey, Tick, Wakeup, WorkKind, change_load, current, flag, kill, load,
+    now, set_flag, simulate, sleep_until, spawn, task_count, wait, wake, wake_next, worker_count, yield_now,
 };
 
-static KIND: Kind = Kind::new("test");
+static KIND: WorkKind = WorkKind::new("test");
 
 fn run<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
     simulate::run(1, future).expect("a worker").expect("an end")
@@ -375,7 +375,7 @@ fn a_standard_waker_wakes_from_another_thread() {
 #[test]
 fn workers_send_each_other_work() {
     let (sender, receiver) = std::sync::mpsc::channel();
-    let settings = Settings { threads: 3, ..Settings::default() };
+    let settings = RuntimeSettings { threads: 3, ..RuntimeSettings::default() };
     let runtime = Runtime::start(&settings, move |index| {
         let sender = sender.clone();
         weir_sched::change_load(index, 5);
@@ -412,7 +412,11 @@ fn the_load_of_a_worker_is_the_sum_of_its_changes() {
 
 #[test]
 fn a_worker_that_cannot_be_set_up_ends_them_all() {
-    let settings = Settings { threads: 3, processors: vec![vec![], vec![usize::MAX]], ..Settings::default() };
+    let settings = RuntimeSettings {
+        threads: 3,
+        processors: vec![vec![], vec![usize::MAX]],
+        ..RuntimeSettings::default()
+    };
     let runtime = Runtime::start(&settings, |_| panic!("no worker may begin"));
     assert_eq!(runtime.err(), Some(weir_sys::Errno::INVAL));
 }
@@ -422,7 +426,7 @@ fn a_worker_that_cannot_be_set_up_ends_them_all() {
 fn low_latency_lets_urgent_work_pass() {
     for (low_latency, expected) in [(true, 1), (false, 100)] {
         let (sender, receiver) = std::sync::mpsc::channel();
-        let mut settings = Settings::default();
+        let mut settings = RuntimeSettings::default();
         settings.tuning.low_latency = low_latency;
         let runtime = Runtime::start(&settings, move |_| {
             let done = Rc::new(Cell::new(0));
@@ -449,20 +453,20 @@ fn low_latency_lets_urgent_work_pass() {
 fn a_task_is_woken_and_killed_from_another_worker() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let (key_sender, key_receiver) = std::sync::mpsc::channel();
-    let settings = Settings { threads: 2, ..Settings::default() };
+    let settings = RuntimeSettings { threads: 2, ..RuntimeSettings::default() };
     let runtime = Runtime::start(&settings, move |index| {
         if index != 0 {
             return;
         }
-        struct Report(std::sync::mpsc::Sender<&'static str>);
-        impl Drop for Report {
+        struct DropReport(std::sync::mpsc::Sender<&'static str>);
+        impl Drop for DropReport {
             fn drop(&mut self) {
                 let _ = self.0.send("dropped");
             }
         }
         let sender = sender.clone();
         let key = spawn(&KIND, Class::Normal, async move {
-            let report = Report(sender);
+            let report = DropReport(sender);
             wait(Tick::NEVER).await;
             report.0.send("woken").expect("the test listens");
             wait(Tick::NEVER).await;

@@ -4,17 +4,17 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use weir_sched::simulate::{Faults, World};
+use weir_sched::simulate::{Faults, SimulatedWorld};
 use weir_sched::{
-    Class, Kind, Tick, Tuning, WorkerSet, activity, current, kill, now, queues, set_nice, shared_tasks,
-    sleep_until, spawn, spawn_shared, take_heavy_run, wait, wake, yield_now,
+    Class, SchedulerTuning, Tick, WorkKind, WorkerSet, activity, current, kill, now, queues, set_nice,
+    shared_tasks, sleep_until, spawn, spawn_shared, take_heavy_run, wait, wake, yield_now,
 };
 
-static KIND: Kind = Kind::new("turns");
+static KIND: WorkKind = WorkKind::new("turns");
 
-fn world(workers: usize, runqueue_depth: u32, low_latency: bool) -> World {
-    let tuning = Tuning { runqueue_depth, low_latency, ..Tuning::default() };
-    World::new(1, workers, tuning, Faults::default()).expect("a world")
+fn world(workers: usize, runqueue_depth: u32, low_latency: bool) -> SimulatedWorld {
+    let tuning = SchedulerTuning { runqueue_depth, low_latency, ..SchedulerTuning::default() };
+    SimulatedWorld::new(1, workers, tuning, Faults::default()).expect("a world")
 }
 
 /// Spawns `count` tasks that end at once.
@@ -25,7 +25,7 @@ fn spawn_many(class: Class, count: usize) {
 }
 
 /// Runs of each class on a worker so far.
-fn runs(world: &World, worker: usize) -> [u64; 4] {
+fn runs(world: &SimulatedWorld, worker: usize) -> [u64; 4] {
     let counters = world.look(worker, || {
         activity(worker, |activity| std::array::from_fn(|class| activity.runs[class].value()))
     });
@@ -33,7 +33,7 @@ fn runs(world: &World, worker: usize) -> [u64; 4] {
 }
 
 /// Runs the next turn of worker 0; returns its runs by class.
-fn turn(world: &mut World) -> [u64; 4] {
+fn turn(world: &mut SimulatedWorld) -> [u64; 4] {
     let before = runs(world, 0);
     while runs(world, 0) == before {
         assert!(world.step(), "there is work left");
@@ -357,7 +357,7 @@ fn a_storm_of_shared_deadlines_is_taken_in_parts_by_all() {
             });
         }
     });
-    let timers = |world: &World, worker| {
+    let timers = |world: &SimulatedWorld, worker| {
         world.look(worker, || activity(worker, |activity| activity.timers.value())).unwrap_or(0)
     };
     let mut taken = [0; 4];

@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 use weir_sched::{
-    Class, Descriptor, Kind, Received, Runtime, Settings, TaskKey, Tick, Tuning, activity, current, now,
+    Class, Descriptor, WorkKind, ReceiveResult, Runtime, RuntimeSettings, TaskKey, Tick, SchedulerTuning, activity, current, now,
     sleep_until, spawn, wait, wake, yield_now,
 };
 use weir_sys::time::ThreadClock;
 
-static KIND: Kind = Kind::new("bench");
+static KIND: WorkKind = WorkKind::new("bench");
 
-fn start(tuning: Tuning, init: impl Fn(usize) + Send + Sync + 'static) -> Runtime {
-    Runtime::start(&Settings { tuning, ..Settings::default() }, init).expect("a thread")
+fn start(tuning: SchedulerTuning, init: impl Fn(usize) + Send + Sync + 'static) -> Runtime {
+    Runtime::start(&RuntimeSettings { tuning, ..RuntimeSettings::default() }, init).expect("a thread")
 }
 
 fn end(runtime: Runtime) {
@@ -53,7 +53,7 @@ pub fn shares() {
     let classes = [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy];
     spin(1);
     for depth in [200, 100] {
-        let tuning = Tuning { runqueue_depth: depth, ..Tuning::default() };
+        let tuning = SchedulerTuning { runqueue_depth: depth, ..SchedulerTuning::default() };
         let runtime = start(tuning, move |_| {
             for class in classes {
                 // Each wakes the next one: a task that woke itself would be bulk work.
@@ -99,7 +99,7 @@ pub fn heavy() {
         ("heavy class", Class::Heavy, false, 6),
         ("heavy class, low latency", Class::Heavy, true, 6),
     ] {
-        let tuning = Tuning { low_latency, ..Tuning::default() };
+        let tuning = SchedulerTuning { low_latency, ..SchedulerTuning::default() };
         let units = Arc::new(AtomicU64::new(0));
         let (near, far): (Vec<_>, Vec<_>) =
             (0..16).map(|_| weir_sys::socket::stream_pair().expect("two descriptors")).unzip();
@@ -128,7 +128,7 @@ pub fn heavy() {
         };
         let (sender, receiver) = mpsc::channel();
         let (far, clock) = (Mutex::new(far), clock_receiver.recv().expect("the worker sends"));
-        let client = start(Tuning::default(), move |_| {
+        let client = start(SchedulerTuning::default(), move |_| {
             for socket in far.lock().expect("one thread").drain(..) {
                 let descriptor = Descriptor::register(socket).expect("registers");
                 spawn(&KIND, Class::Normal, request(descriptor, clock, seconds, sender.clone()));
@@ -147,8 +147,8 @@ async fn echo(descriptor: Descriptor) {
     loop {
         let mut byte = [0];
         match descriptor.receive_into(&mut byte) {
-            Ok(Received::Bytes(_)) => drop(descriptor.send(&byte, false)),
-            Ok(Received::Blocked) => drop(wait(Tick::NEVER).await),
+            Ok(ReceiveResult::Bytes(_)) => drop(descriptor.send(&byte, false)),
+            Ok(ReceiveResult::Blocked) => drop(wait(Tick::NEVER).await),
             _ => break,
         }
     }
@@ -160,7 +160,7 @@ async fn request(descriptor: Descriptor, clock: ThreadClock, seconds: u64, sende
     while now() < end {
         let start = clock.ns().unwrap_or(0);
         descriptor.send(b"?", false).expect("the server lives");
-        while descriptor.receive_into(&mut [0]) == Ok(Received::Blocked) {
+        while descriptor.receive_into(&mut [0]) == Ok(ReceiveResult::Blocked) {
             wait(Tick::NEVER).await;
         }
         latencies.push(clock.ns().unwrap_or(0) - start);
@@ -183,7 +183,7 @@ pub fn deep() {
     println!("  {:44} {:>8} {:>8} {:>8} {:>8}", "", "p50", "p99", "p99.9", "max");
     for entries in [10_000_u32, 100_000] {
         for (low_latency, depth) in [(false, entries), (true, entries), (false, 200), (true, 200)] {
-            let tuning = Tuning { low_latency, runqueue_depth: depth, ..Tuning::default() };
+            let tuning = SchedulerTuning { low_latency, runqueue_depth: depth, ..SchedulerTuning::default() };
             let light = Arc::new((AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false)));
             let (clock_sender, clock_receiver) = mpsc::channel();
             let runtime = {
@@ -245,7 +245,7 @@ pub fn storm() {
     );
     const TIMERS: u64 = 100_000;
     let (sender, receiver) = mpsc::channel();
-    let runtime = start(Tuning::default(), move |_| {
+    let runtime = start(SchedulerTuning::default(), move |_| {
         let sender = sender.clone();
         spawn(&KIND, Class::Normal, async move {
             let clock = ThreadClock::of_this_thread().expect("Linux has them");

@@ -11,7 +11,7 @@ use std::time::Instant;
 pub use tokio::storm as tokio_storm;
 
 /// A move: its name, and for each executor the function that makes `count` of them.
-struct Row {
+struct Move {
     name: &'static str,
     count: u64,
     work: [fn(u64); 3],
@@ -20,66 +20,66 @@ struct Row {
 /// Prints the rows with `word` in their name; of one executor only, if one is named.
 pub fn report(word: &str, only: Option<&str>) {
     let rows = [
-        Row {
+        Move {
             name: "task switch: two tasks wake each other",
             count: 1_000_000,
             work: [weir::switches, tokio::switches, smol::switches],
         },
-        Row { name: "yield, 100 tasks", count: 1_000_000, work: [weir::yields, tokio::yields, smol::yields] },
-        Row { name: "spawn, run, end", count: 500_000, work: [weir::spawns, tokio::spawns, smol::spawns] },
-        Row {
+        Move { name: "yield, 100 tasks", count: 1_000_000, work: [weir::yields, tokio::yields, smol::yields] },
+        Move { name: "spawn, run, end", count: 500_000, work: [weir::spawns, tokio::spawns, smol::spawns] },
+        Move {
             name: "timer armed and cancelled (a timeout that is not reached)",
             count: 500_000,
             work: [weir::timers, tokio::timers, smol::timers],
         },
-        Row {
+        Move {
             name: "the same, each nearer than the one before",
             count: 500_000,
             work: [weir::nearer_timers, tokio::nearer_timers, smol::nearer_timers],
         },
-        Row {
+        Move {
             name: "wake-up across threads, 1 pair, one processor",
             count: 40_000,
             work: [
-                |count| weir::across(1, count, Place::Together),
-                |count| tokio::across(1, count, Place::Together),
-                |count| smol::across(1, count, Place::Together),
+                |count| weir::across(1, count, ProcessorPlacement::Together),
+                |count| tokio::across(1, count, ProcessorPlacement::Together),
+                |count| smol::across(1, count, ProcessorPlacement::Together),
             ],
         },
-        Row {
+        Move {
             name: "the same across threads, tokio without its sockets",
             count: 40_000,
             work: [
-                |count| weir::across(1, count, Place::Together),
-                |count| tokio::across_without_sockets(1, count, Place::Together),
-                |count| smol::across(1, count, Place::Together),
+                |count| weir::across(1, count, ProcessorPlacement::Together),
+                |count| tokio::across_without_sockets(1, count, ProcessorPlacement::Together),
+                |count| smol::across(1, count, ProcessorPlacement::Together),
             ],
         },
-        Row {
+        Move {
             name: "wake-up across threads, 1 pair, two processors",
             count: 20_000,
             work: [
-                |count| weir::across(1, count, Place::Apart),
-                |count| tokio::across(1, count, Place::Apart),
-                |count| smol::across(1, count, Place::Apart),
+                |count| weir::across(1, count, ProcessorPlacement::Apart),
+                |count| tokio::across(1, count, ProcessorPlacement::Apart),
+                |count| smol::across(1, count, ProcessorPlacement::Apart),
             ],
         },
-        Row {
+        Move {
             name: "wake-up across threads, 100 pairs, one processor",
             count: 400_000,
             work: [
-                |count| weir::across(100, count, Place::Together),
-                |count| tokio::across(100, count, Place::Together),
-                |count| smol::across(100, count, Place::Together),
+                |count| weir::across(100, count, ProcessorPlacement::Together),
+                |count| tokio::across(100, count, ProcessorPlacement::Together),
+                |count| smol::across(100, count, ProcessorPlacement::Together),
             ],
         },
-        Row {
+        Move {
             name: "wake-up across threads, 100 pairs, two processors",
             count: 400_000,
             work: [
-                |count| weir::across(100, count, Place::Apart),
-                |count| tokio::across(100, count, Place::Apart),
-                |count| smol::across(100, count, Place::Apart),
+                |count| weir::across(100, count, ProcessorPlacement::Apart),
+                |count| tokio::across(100, count, ProcessorPlacement::Apart),
+                |count| smol::across(100, count, ProcessorPlacement::Apart),
             ],
         },
     ];
@@ -120,14 +120,14 @@ fn print(name: &str, [weir, tokio, smol]: [f64; 3]) {
 /// Where the two sides of wake-ups across threads run: left to the kernel, both move between the two places, and rounds
 /// differ tenfold.
 #[derive(Clone, Copy)]
-enum Place {
+enum ProcessorPlacement {
     /// On one processor: measures the executor and a switch of threads.
     Together,
     /// On two: with one pair, measures how fast this machine's processors wake each other.
     Apart,
 }
 
-impl Place {
+impl ProcessorPlacement {
     /// The processors of one side.
     fn processors(self, side: usize) -> Vec<usize> {
         let processors = weir_sys::process::processors().unwrap_or_default();

@@ -8,7 +8,7 @@
 use std::io;
 
 use weir_sync::ring::HEADER;
-use weir_sync::ring::file::{Area, Counters, Header, Part, RingElement, Source, WalkEnd};
+use weir_sync::ring::file::{Area, AreaPart, FileHeader, RingCounters, RingElement, RingSource, WalkEnd};
 
 /// How far a file was read.
 #[derive(Debug, Default)]
@@ -62,11 +62,11 @@ impl FileFollower {
     /// If the file cannot be read or is not a ring, or `report` fails.
     pub(crate) fn look(
         &mut self,
-        source: &impl Source,
+        source: &impl RingSource,
         look: LookMode,
         report: Reporter<'_>,
     ) -> io::Result<()> {
-        let header = Header::read(source)?;
+        let header = FileHeader::read(source)?;
         let place = match self.place.take() {
             Some(place) if place.is_of(&header) => place,
             Some(_) => {
@@ -87,13 +87,13 @@ impl FileFollower {
 struct FileReading<'l, S> {
     source: &'l S,
     look: LookMode,
-    header: Header,
+    header: FileHeader,
     place: RingPosition,
     stuck: &'l mut UnfinishedMessage,
     bytes: Vec<u8>,
 }
 
-impl<S: Source> FileReading<'_, S> {
+impl<S: RingSource> FileReading<'_, S> {
     /// Reads up to where messages ended when the look began.
     fn read(&mut self, report: Reporter<'_>) -> io::Result<()> {
         self.place.catch_up(&self.header, self.source, report)?;
@@ -126,7 +126,7 @@ impl<S: Source> FileReading<'_, S> {
             let length = rest.min(size) as usize;
             let mut missing = self.place.area.read(self.source, former, length, &mut self.bytes)?;
             // Bytes that were overwritten while they were read are not used.
-            self.header = Header::read(self.source)?;
+            self.header = FileHeader::read(self.source)?;
             if !self.place.is_of(&self.header) {
                 return Ok(false);
             }
@@ -138,7 +138,7 @@ impl<S: Source> FileReading<'_, S> {
             self.bytes.drain(..lost);
             missing.iter_mut().for_each(|range| *range = range.start - lost..range.end - lost);
             let ends = length as u64 == rest;
-            let part = Part { bytes: &self.bytes, missing: &missing, begins: self.place.sure, ends };
+            let part = AreaPart { bytes: &self.bytes, missing: &missing, begins: self.place.sure, ends };
             match part.walk() {
                 // A wrong length may lead to a tag by chance.
                 Some(walked) if walked.next > 0 && self.is_doubtful(&walked, part, end) => {
@@ -159,7 +159,7 @@ impl<S: Source> FileReading<'_, S> {
     }
 
     /// Whether the number of messages differs from the counters; without counters, whether a text contains tags.
-    fn is_doubtful(&self, walked: &WalkEnd, part: Part<'_>, end: u64) -> bool {
+    fn is_doubtful(&self, walked: &WalkEnd, part: AreaPart<'_>, end: u64) -> bool {
         let Some(counters) = counters(&self.header) else { return !part.is_text(walked) };
         let number =
             self.place.number.filter(|_| !self.place.about && counters.steady && counters.tail == end);
@@ -219,7 +219,7 @@ struct RingPosition {
 
 impl RingPosition {
     /// The position before the oldest message.
-    fn oldest(header: &Header) -> Self {
+    fn oldest(header: &FileHeader) -> Self {
         let counters = counters(header);
         RingPosition {
             position: counters.map_or(header.area.size + header.head, |counters| counters.head),
@@ -233,20 +233,25 @@ impl RingPosition {
     }
 
     /// Whether it belongs to this ring.
-    fn is_of(&self, header: &Header) -> bool {
+    fn is_of(&self, header: &FileHeader) -> bool {
         self.made_ns == made_ns(header)
             && (self.area.begin, self.area.size) == (header.area.begin, header.area.size)
             && counters(header).is_none_or(|counters| self.position < counters.tail)
     }
 
     /// The position behind the last tag.
-    fn end(&self, header: &Header) -> u64 {
+    fn end(&self, header: &FileHeader) -> u64 {
         let distance = || self.area.distance(self.area.place(self.position), header.tail);
         counters(header).map_or_else(|| self.position + distance(), |counters| counters.tail)
     }
 
     /// Moves to the oldest message if that has passed this position.
-    fn catch_up(&mut self, header: &Header, source: &impl Source, report: Reporter<'_>) -> io::Result<()> {
+    fn catch_up(
+        &mut self,
+        header: &FileHeader,
+        source: &impl RingSource,
+        report: Reporter<'_>,
+    ) -> io::Result<()> {
         self.area.present = header.area.present;
         if let Some(counters) = counters(header) {
             if self.position < counters.head {
@@ -275,7 +280,7 @@ impl RingPosition {
 
     /// Whether the message before it is unchanged since it was read, compared over those of its bytes that are among
     /// `kept`.
-    fn is_as_before(&self, kept: u64, source: &impl Source) -> io::Result<bool> {
+    fn is_as_before(&self, kept: u64, source: &impl RingSource) -> io::Result<bool> {
         let length = self.before.len().min(usize::try_from(kept).unwrap_or(usize::MAX));
         let mut now = Vec::new();
         self.area.read(source, self.position - length as u64, length, &mut now)?;
@@ -304,7 +309,7 @@ impl RingPosition {
     }
 
     /// At the end of all messages: compares their number with the counters.
-    fn compare(&mut self, counters: Counters, report: Reporter<'_>) -> io::Result<()> {
+    fn compare(&mut self, counters: RingCounters, report: Reporter<'_>) -> io::Result<()> {
         let counted = counters.reserved;
         match self.number.replace(counted) {
             Some(number) if number != counted && !self.about => {
@@ -340,9 +345,9 @@ impl UnfinishedMessage {
 ///
 /// # Errors
 /// If the file cannot be read or does not contain a message, or `report` fails.
-pub(crate) fn repair(source: &impl Source, report: Reporter<'_>) -> io::Result<()> {
-    let mut best: Option<(u64, Header, u64)> = None;
-    for guess in Header::guesses(source)? {
+pub(crate) fn repair(source: &impl RingSource, report: Reporter<'_>) -> io::Result<()> {
+    let mut best: Option<(u64, FileHeader, u64)> = None;
+    for guess in FileHeader::guesses(source)? {
         let known = [guess.tail, guess.head].into_iter().find(|place| *place < guess.area.size);
         // Not in the middle of a message that wraps to the beginning of the area.
         let first = known.map_or_else(|| Gaps::of(&guess, source, 0).map(|gaps| gaps.first), Ok)?;
@@ -369,7 +374,7 @@ struct Gaps {
 }
 
 impl Gaps {
-    fn of(header: &Header, source: &impl Source, start: u64) -> io::Result<Self> {
+    fn of(header: &FileHeader, source: &impl RingSource, start: u64) -> io::Result<Self> {
         let mut gaps = Gaps { read: 0, first: start, behind_widest: start };
         let mut widest = 0;
         search(header, source, start, &mut |report| {
@@ -393,7 +398,7 @@ impl Gaps {
 }
 
 /// Reports everything that has the form of a message in the whole area, from `start` on.
-fn search(header: &Header, source: &impl Source, start: u64, report: Reporter<'_>) -> io::Result<()> {
+fn search(header: &FileHeader, source: &impl RingSource, start: u64, report: Reporter<'_>) -> io::Result<()> {
     let (mut at, mut sure, mut bytes) = (0, false, Vec::new());
     let area = header.area;
     // Once round the area to the last tag; if that is unknown, to the tag of the first message.
@@ -409,7 +414,7 @@ fn search(header: &Header, source: &impl Source, start: u64, report: Reporter<'_
         let rest = size - at;
         let length = rest.min(LARGEST_PART);
         let missing = area.read(source, start + at, length as usize, &mut bytes)?;
-        let part = Part { bytes: &bytes, missing: &missing, begins: sure, ends: length == rest };
+        let part = AreaPart { bytes: &bytes, missing: &missing, begins: sure, ends: length == rest };
         let walked = part.search();
         sure = true;
         for found in &walked.found {
@@ -428,11 +433,11 @@ fn search(header: &Header, source: &impl Source, start: u64, report: Reporter<'_
 }
 
 /// The counters, if they are plausible.
-fn counters(header: &Header) -> Option<Counters> {
+fn counters(header: &FileHeader) -> Option<RingCounters> {
     header.counters.filter(|_| header.counters_fit())
 }
 
-fn made_ns(header: &Header) -> u64 {
+fn made_ns(header: &FileHeader) -> u64 {
     header.counters.map_or(0, |counters| counters.made_ns)
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use arguments::{PrintSettings, RingCommand};
 use follower::{FileFollower, FileReport, LookMode};
-use weir_sync::ring::file::{Header, Source};
+use weir_sync::ring::file::{FileHeader, RingSource};
 
 fn main() -> ExitCode {
     match arguments::parse(std::env::args_os().skip(1)) {
@@ -58,7 +58,7 @@ fn dump(settings: &PrintSettings) -> io::Result<bool> {
         return follow(settings, &mut files, &mut printer);
     }
     let FollowedFile { file, follower, .. } = &mut files[0];
-    let header = Header::read(file);
+    let header = FileHeader::read(file);
     if let Ok(header) = &header {
         printer.compare_length(header);
     }
@@ -121,7 +121,7 @@ fn follow(
 }
 
 fn describe(file: &File, out: &mut impl Write) -> io::Result<bool> {
-    let header = Header::read(file)?;
+    let header = FileHeader::read(file)?;
     let (mut complete, mut busy, mut damaged) = (0, 0, header.excess() != 0);
     FileFollower::default().look(file, LookMode::Once, &mut |report| {
         match report {
@@ -188,7 +188,7 @@ impl Printer<'_> {
     }
 
     /// Reports a file of a wrong length.
-    fn compare_length(&mut self, header: &Header) {
+    fn compare_length(&mut self, header: &FileHeader) {
         let excess = header.excess();
         if excess != 0 {
             self.damaged = true;
@@ -217,7 +217,7 @@ impl FollowedFile {
     fn look(&mut self, printer: &mut Printer<'_>) -> io::Result<()> {
         let length = self.file.length()?;
         if self.length.replace(length) != Some(length) {
-            printer.compare_length(&Header::read(&self.file)?);
+            printer.compare_length(&FileHeader::read(&self.file)?);
         }
         self.follower.look(&self.file, LookMode::Again, &mut |report| printer.print(report))
     }

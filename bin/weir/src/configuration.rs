@@ -10,7 +10,7 @@ use std::os::unix::fs::FileTypeExt;
 use weir_assemble::{LoadedConfiguration, Resolver, SystemResolver};
 use weir_config::features::FEATURES;
 use weir_config::files::{file_list, load_sources};
-use weir_config::{Discovery, Outcome};
+use weir_config::{ConfigOutcome, Discovery};
 use weir_expr::Loader;
 use weir_model::fingerprints::{self, Object};
 use weir_model::{Bind, Config, Location, TlsVerify};
@@ -18,8 +18,8 @@ use weir_observe::files::SystemFiles;
 use weir_observe::messages::Messages;
 use weir_process::start::ProcessConfiguration;
 use weir_syntax::{
-    Diagnostics, Environment, FileKind, Files, FolderEntry, Line, Pseudo, Reader, Severity, SharedFiles,
-    SourceMap, StaticFeatures, TlsLibrary, Word, evaluate_condition, lex_line,
+    DiagnosticSeverity, Diagnostics, Environment, FileKind, Files, FolderEntry, Line, LineReader, Pseudo,
+    SharedFiles, SourceMap, StaticFeatures, TlsLibrary, Word, evaluate_condition, lex_line,
 };
 use weir_sys::users;
 use weir_tls::library;
@@ -66,7 +66,7 @@ pub(crate) fn lines(sources: &SourceMap, arguments: &Arguments) -> Vec<Line> {
     let names = feature_names();
     // The parser reports these diagnostics.
     let mut unsaid = Diagnostics::new();
-    let mut reader = Reader::new(sources);
+    let mut reader = LineReader::new(sources);
     let mut lines = Vec::new();
     while let Some(line) = reader.next_line(&environment, &features(&names), &mut unsaid) {
         let keyword = line.keyword().text();
@@ -90,7 +90,7 @@ pub(crate) fn master_sockets(arguments: &Arguments, messages: &Messages) -> Opti
         sources.add("-S", format!("{}\n", text.replace(',', " ")).into_bytes());
     }
     let mut diagnostics = Diagnostics::new();
-    let mut reader = Reader::new(&sources);
+    let mut reader = LineReader::new(&sources);
     let mut binds = Vec::new();
     let environment = environment(arguments, &sources, None);
     while let Some(line) = reader.next_line(&environment, &features(&[]), &mut diagnostics) {
@@ -124,7 +124,7 @@ pub(crate) fn load(
     }
     let LoadedConfiguration { outcome, registry, patterns, token_keys, variable_names } =
         parse(sources, environment);
-    let Outcome { config, environment, diagnostics } = outcome;
+    let ConfigOutcome { config, environment, diagnostics } = outcome;
     let config = with_arguments(config, arguments);
     show(&diagnostics, sources, arguments, messages);
     let states = weir_assemble::SavedStates::read(&config, &SystemFiles);
@@ -134,7 +134,7 @@ pub(crate) fn load(
             let _ = say(&looked_up(&config, &states, arguments), messages);
         }
         let at_fault = |id| {
-            let mut alerts = diagnostics.iter().filter(|known| known.severity == Severity::Alert);
+            let mut alerts = diagnostics.iter().filter(|known| known.severity == DiagnosticSeverity::Alert);
             alerts.any(|known| known.span.is_none_or(|span| span.file == id))
         };
         for (_, source) in sources.iter().filter(|(id, _)| at_fault(*id)) {
@@ -148,7 +148,7 @@ pub(crate) fn load(
     if arguments.check || strict {
         let mut found = looked_up(&config, &states, arguments);
         // A start reports notices itself.
-        found.retain(|(severity, _)| arguments.check || *severity > Severity::Notice);
+        found.retain(|(severity, _)| arguments.check || *severity > DiagnosticSeverity::Notice);
         if !say(&found, messages) {
             messages.alert("config : Fatal errors found in configuration.");
             return ReadOutcome::Refused;
@@ -184,11 +184,11 @@ pub(crate) fn objects(arguments: &Arguments, messages: &Messages) -> Option<Vec<
     let sources = read(arguments, false, messages)?;
     let environment = environment(arguments, &sources, None);
     let LoadedConfiguration { outcome, variable_names, .. } = parse(&sources, environment);
-    let Outcome { config, diagnostics, .. } = outcome;
+    let ConfigOutcome { config, diagnostics, .. } = outcome;
     let config = with_arguments(config, arguments);
     let states = weir_assemble::SavedStates::read(&config, &SystemFiles);
     let found = looked_up(&config, &states, arguments);
-    if diagnostics.has_alerts() || found.iter().any(|(severity, _)| *severity == Severity::Alert) {
+    if diagnostics.has_alerts() || found.iter().any(|(severity, _)| *severity == DiagnosticSeverity::Alert) {
         show(&diagnostics, &sources, arguments, messages);
         say(&found, messages);
         messages.alert("config : Fatal errors found in configuration.");
@@ -209,7 +209,7 @@ pub(crate) fn objects_of(sources: &SourceMap) -> Option<Vec<Object>> {
 /// The configuration in the files; `None` on errors.
 #[cfg(test)]
 pub(crate) fn understood(sources: &SourceMap) -> Option<Config> {
-    let Outcome { config, diagnostics, .. } =
+    let ConfigOutcome { config, diagnostics, .. } =
         parse(sources, environment(&Arguments::default(), sources, None)).outcome;
     (!diagnostics.has_alerts()).then_some(config)
 }
@@ -223,32 +223,32 @@ fn looked_up(
     config: &Config,
     states: &weir_assemble::SavedStates,
     arguments: &Arguments,
-) -> Vec<(Severity, String)> {
+) -> Vec<(DiagnosticSeverity, String)> {
     let resolver = SystemResolver { ipv4_only: arguments.ipv4_only };
     let weir_assemble::CheckedNames { faults, notices } =
         weir_assemble::verify(config, states, &resolver, arguments.ignore_unresolved);
     let checked = weir_assemble::TlsBuilder::check(config, SharedFiles::new(SystemFiles));
     let warnings = checked.warnings.into_iter().map(|warning| {
         let is_notice = warning.is_borne && config.global.zero_warning;
-        (if is_notice { Severity::Notice } else { Severity::Warning }, warning.text)
+        (if is_notice { DiagnosticSeverity::Notice } else { DiagnosticSeverity::Warning }, warning.text)
     });
-    let errors = checked.errors.into_iter().map(|text| (Severity::Alert, text.to_string()));
-    let notices = notices.into_iter().map(|text| (Severity::Notice, text));
-    let unknown = faults.into_iter().map(|text| (Severity::Alert, text));
+    let errors = checked.errors.into_iter().map(|text| (DiagnosticSeverity::Alert, text.to_string()));
+    let notices = notices.into_iter().map(|text| (DiagnosticSeverity::Notice, text));
+    let unknown = faults.into_iter().map(|text| (DiagnosticSeverity::Alert, text));
     warnings.chain(errors).chain(notices).chain(unknown).collect()
 }
 
 /// Logs all of it. Returns whether the configuration is usable.
-fn say(found: &[(Severity, String)], messages: &Messages) -> bool {
+fn say(found: &[(DiagnosticSeverity, String)], messages: &Messages) -> bool {
     for (severity, text) in found {
         let text = format!("config : {text}");
         match severity {
             // Always shown: warnings that `zero-warning` tolerates, and remarks on likely mistakes.
-            Severity::Notice => messages.announce(text),
+            DiagnosticSeverity::Notice => messages.announce(text),
             severity => messages.say(*severity, &text),
         }
     }
-    found.iter().all(|(severity, _)| *severity != Severity::Alert)
+    found.iter().all(|(severity, _)| *severity != DiagnosticSeverity::Alert)
 }
 
 fn listens(config: &Config) -> bool {
@@ -297,7 +297,7 @@ fn show(diagnostics: &Diagnostics, sources: &SourceMap, arguments: &Arguments, m
     let pretty = is_shown_to_people(arguments);
     for report in diagnostics.reports() {
         let severity = report.diagnostic.severity;
-        if severity == Severity::Diag && !arguments.diagnose {
+        if severity == DiagnosticSeverity::Diag && !arguments.diagnose {
             continue;
         }
         let classic = format!("config : {}", report.classic(sources));

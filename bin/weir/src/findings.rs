@@ -3,14 +3,14 @@
 use std::fmt::Write;
 
 use weir_formats::json::{Beyond, Escaping};
-use weir_syntax::{Diagnostic, Diagnostics, Severity, SourceMap, Span};
+use weir_syntax::{Diagnostic, DiagnosticSeverity, Diagnostics, SourceMap, Span};
 
 use crate::problems;
 
 /// One thing that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    pub severity: Severity,
+    pub severity: DiagnosticSeverity,
     /// Its code, as for `weir explain`.
     pub code: &'static str,
     /// Where, when it has a position.
@@ -65,7 +65,7 @@ fn code_of(diagnostic: &Diagnostic) -> &'static str {
 }
 
 /// A finding from after parsing: its text contains its position, if there is one.
-pub(crate) fn of_text(severity: Severity, text: &str, sources: &SourceMap) -> Finding {
+pub(crate) fn of_text(severity: DiagnosticSeverity, text: &str, sources: &SourceMap) -> Finding {
     Finding {
         severity,
         code: problems::code_of(text),
@@ -140,12 +140,12 @@ fn object(text: &mut String, finding: &Finding) {
 }
 
 /// The names that editors use.
-fn name(severity: Severity) -> &'static str {
+fn name(severity: DiagnosticSeverity) -> &'static str {
     match severity {
-        Severity::Alert => "error",
-        Severity::Warning => "warning",
-        Severity::Notice => "information",
-        Severity::Diag => "hint",
+        DiagnosticSeverity::Alert => "error",
+        DiagnosticSeverity::Warning => "warning",
+        DiagnosticSeverity::Notice => "information",
+        DiagnosticSeverity::Diag => "hint",
     }
 }
 
@@ -167,9 +167,11 @@ mod tests {
 
     #[test]
     fn takes_the_position_from_the_text() {
-        let line = |text| of_text(Severity::Alert, text, &sources()).position.map(|position| position.line);
+        let line = |text| {
+            of_text(DiagnosticSeverity::Alert, text, &sources()).position.map(|position| position.line)
+        };
         assert_eq!(line("[dir/a.cfg:12] : 'server b/s' : could not resolve"), Some(12));
-        assert_eq!(of_text(Severity::Alert, "parsing [dir/a.cfg:1] : x", &sources()).message, "x");
+        assert_eq!(of_text(DiagnosticSeverity::Alert, "parsing [dir/a.cfg:1] : x", &sources()).message, "x");
         assert_eq!(line("cannot find user id for 'nobody'"), None);
         assert_eq!(line("dir/a.cfg: broken"), None);
         assert_eq!(line("dir/a.cfg:99999999999999: broken"), None);

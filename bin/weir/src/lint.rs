@@ -17,7 +17,7 @@ mod servers;
 mod timeouts;
 
 use weir_model::{Config, Location};
-use weir_syntax::{Line, Severity, SourceMap, Span};
+use weir_syntax::{DiagnosticSeverity, Line, SourceMap, Span};
 
 use crate::arguments::Arguments;
 use crate::configuration;
@@ -113,7 +113,15 @@ fn finding_at(code: &'static str, at: &Location, message: String) -> Finding {
 }
 
 fn finding(code: &'static str, position: Option<FilePosition>, message: String) -> Finding {
-    Finding { severity: Severity::Warning, code, position, message, note: None, suggestion: None, times: 1 }
+    Finding {
+        severity: DiagnosticSeverity::Warning,
+        code,
+        position,
+        message,
+        note: None,
+        suggestion: None,
+        times: 1,
+    }
 }
 
 impl Finding {

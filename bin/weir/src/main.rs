@@ -38,8 +38,8 @@ use configuration::{ReadOutcome, Superior};
 use process::ProcessRole;
 
 #[global_allocator]
-static ALLOCATOR: weir_memory::Measured<weir_memory::Mimalloc> =
-    weir_memory::Measured::new(weir_memory::Mimalloc);
+static ALLOCATOR: weir_memory::MeasuringAllocator<weir_memory::Mimalloc> =
+    weir_memory::MeasuringAllocator::new(weir_memory::Mimalloc);
 
 /// The messages of the process, from start to end.
 static MESSAGES: Messages = Messages::new();

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use toy::{Toy, converse, toy};
 use weir_cli::Level;
 use weir_cli::{CliSession, SessionSettings, TransportAction};
-use weir_events::{LogFormat, Sink};
+use weir_events::{Sink, SyslogFormat};
 use weir_sync::Ring;
-use weir_sync::ring::{MOST_READERS, Seek, Wait};
+use weir_sync::ring::{MOST_READERS, ReaderWait, Seek};
 
 /// A process with a ring that holds two events, one of them with many lines.
 fn with_ring() -> (Toy, Arc<Ring>) {
@@ -18,7 +18,7 @@ fn with_ring() -> (Toy, Arc<Ring>) {
     ring.write(0, &[b"one"]);
     ring.write(0, &[b"{\n \"a\": 1\n}"]);
     let mut toy = toy();
-    toy.sinks.add(Sink::ring("r", "my ring", LogFormat::Raw, 1024, Arc::clone(&ring)));
+    toy.sinks.add(Sink::ring("r", "my ring", SyslogFormat::Raw, 1024, Arc::clone(&ring)));
     (toy, ring)
 }
 
@@ -61,7 +61,7 @@ fn check(command: &str, expected: &str, status: TransportAction) {
 fn sinks_are_listed_as_the_reference_does() {
     let (mut toy, ring) = with_ring();
     ring.write(0, &[&[b'x'; 5000]]);
-    toy.sinks.add(Sink::ring("a-long-name", "long", LogFormat::Raw, 1024, Ring::in_memory(4096, 6)));
+    toy.sinks.add(Sink::ring("a-long-name", "long", SyslogFormat::Raw, 1024, Ring::in_memory(4096, 6)));
     let (listed, _) = Client::new(toy).send("show events");
     assert_eq!(
         listed,
@@ -136,7 +136,7 @@ fn a_slow_watcher_loses_events_and_delays_only_itself() {
 #[test]
 fn r113_too_many_readers_are_refused() {
     let (toy, ring) = with_ring();
-    let readers: Vec<_> = (0..MOST_READERS).map(|_| ring.attach(Seek::End, Wait::No)).collect();
+    let readers: Vec<_> = (0..MOST_READERS).map(|_| ring.attach(Seek::End, ReaderWait::No)).collect();
     let mut client = Client::new(toy);
     assert_eq!(
         client.send("show events r").0,

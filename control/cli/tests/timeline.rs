@@ -4,14 +4,14 @@ mod toy;
 
 use toy::{converse, toy};
 use weir_cli::SessionSettings;
-use weir_events::timeline::{Entry, Word};
+use weir_events::timeline::{StreamRecord, StreamText};
 
 #[test]
 fn entries_of_all_workers_are_merged() {
     let mut toy = toy();
     for (worker, began_us, status) in [(0, 30, 503), (1, 10, 504), (1, 20, 200)] {
-        let mut entry = Entry { began_us, status, number: began_us, ..Entry::default() };
-        entry.set_word(Word::Frontend, "web");
+        let mut entry = StreamRecord { began_us, status, number: began_us, ..StreamRecord::default() };
+        entry.set_word(StreamText::Frontend, "web");
         let mut bytes = Vec::new();
         entry.encode(&mut bytes);
         toy.timelines[worker].write(worker, &[&bytes]);

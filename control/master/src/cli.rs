@@ -26,7 +26,7 @@ use weir_cli::{
 use weir_net::{Connection, ReceiveOutcome};
 use weir_observe::record::LONGEST_PAYLOAD;
 use weir_process::cli_server;
-use weir_sched::{Class, Descriptor, Kind, Tick, wait};
+use weir_sched::{Class, Descriptor, Tick, WorkKind, wait};
 
 use crate::master::{Loading, Master, WorkerEnd};
 
@@ -506,7 +506,7 @@ async fn leave(connection: &mut Connection) {
     }
 }
 
-static ANSWER: Kind = Kind::new("master cli answer");
+static ANSWER: WorkKind = WorkKind::new("master cli answer");
 /// As on workers, in bytes.
 const LONGEST_LINE: usize = 16_384;
 /// The idle timeout, in milliseconds.

@@ -19,7 +19,7 @@ use weir_net::{Connection, Permit};
 use weir_observe::messages::Messages;
 use weir_observe::{LiveProcess, MasterView};
 use weir_process::process::PidFile;
-use weir_sched::{Class, Descriptor, Kind, Signals, Tick, wait};
+use weir_sched::{Class, Descriptor, Signals, Tick, WorkKind, wait};
 use weir_sys::child::{self, Exit};
 use weir_sys::signal::{self, Signal, SignalReader};
 use weir_sys::{Errno, pass, process};
@@ -443,15 +443,15 @@ async fn give_memory_back() {
     }
 }
 
-static TIDYING: Kind = Kind::new("memory to give back");
+static TIDYING: WorkKind = WorkKind::new("memory to give back");
 /// How often this is done.
 const TIDYINGS: u32 = 4;
 /// Longer than the allocator keeps free memory, in milliseconds.
 const TIDYING_MS: u64 = 250;
 /// More than the allocator keeps for itself, in bytes.
 const LARGE: usize = 8 << 20;
-static CHANNEL: Kind = Kind::new("channel of a worker");
-static SESSION: Kind = Kind::new("master cli session");
+static CHANNEL: WorkKind = WorkKind::new("channel of a worker");
+static SESSION: WorkKind = WorkKind::new("master cli session");
 /// The exit status of an interrupted worker.
 const INTERRUPTED: i32 = 128 + signal::SIGINT;
 /// The exit status of a terminated worker.

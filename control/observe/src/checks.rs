@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_backend::{Backend, BackendNews, Server};
 use weir_checks::{IdleConnection, ProcessView};
-use weir_expr::{LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_expr::{LogFormat, ObjectLookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 use weir_stream::instance::Instance;
 use weir_vocabulary::Objects;
 
@@ -62,7 +62,7 @@ impl ProcessView for CheckedProcess {
         &self.instance.identity.time_zone
     }
 
-    fn lookup(&self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
+    fn lookup(&self, lookup: ObjectLookup, name: &[u8]) -> Option<Value<'static>> {
         // A check does not have a frontend, so names are looked up in the first proxy.
         let proxy = self.instance.proxies.first()?;
         self.instance.lookup(proxy, lookup, name)

@@ -12,7 +12,7 @@ use weir_assemble::{
 };
 use weir_cli::{CliSession, SessionSettings, TransportAction};
 use weir_cli::{Level, SeverityOutput};
-use weir_counting::Counting;
+use weir_counting::CountingAllocator;
 use weir_expr::{Loader, TimeZone};
 use weir_model::{Config, Global};
 use weir_observe::files::SystemFiles;
@@ -23,7 +23,7 @@ use weir_observe::{CliSettings, LiveProcess, LiveTarget, ProcessRecord, Statisti
 
 /// Counts the allocations of each test.
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The configuration of most tests: a frontend of two listeners, servers of several kinds, a TCP proxy, a page, patterns.
 pub(crate) const CONFIGURATION: &str = "

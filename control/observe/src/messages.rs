@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use weir_syntax::{Severity, SourceMap, classic_line};
+use weir_syntax::{DiagnosticSeverity, SourceMap, classic_line};
 use weir_sys::standard_error;
 
 /// Prints messages, and keeps them for `show startup-logs`.
@@ -74,47 +74,53 @@ impl Messages {
 
     /// An error.
     pub fn alert(&self, text: impl AsRef<str>) {
-        self.say(Severity::Alert, text.as_ref());
+        self.say(DiagnosticSeverity::Alert, text.as_ref());
     }
 
     /// A warning.
     pub fn warning(&self, text: impl AsRef<str>) {
-        self.say(Severity::Warning, text.as_ref());
+        self.say(DiagnosticSeverity::Warning, text.as_ref());
     }
 
     /// Information that is printed unless `-q` is given.
     pub fn announce(&self, text: impl AsRef<str>) {
-        let line = classic_line(Severity::Notice, weir_sys::process::id(), text.as_ref());
+        let line = classic_line(DiagnosticSeverity::Notice, weir_sys::process::id(), text.as_ref());
         self.lock().write_if(|verbosity| verbosity != Verbosity::Quiet, &line);
     }
 
     /// Information.
     pub fn notice(&self, text: impl AsRef<str>) {
-        self.say(Severity::Notice, text.as_ref());
+        self.say(DiagnosticSeverity::Notice, text.as_ref());
     }
 
     /// Prints a message.
-    pub fn say(&self, severity: Severity, text: &str) {
+    pub fn say(&self, severity: DiagnosticSeverity, text: &str) {
         self.say_line(severity, text, None);
     }
 
     /// Prints `shown`, which includes the end of the line, and keeps `text`.
-    pub fn say_as(&self, severity: Severity, text: &str, shown: &str) {
+    pub fn say_as(&self, severity: DiagnosticSeverity, text: &str, shown: &str) {
         self.say_line(severity, text, Some(shown));
     }
 
-    fn say_line(&self, severity: Severity, text: &str, shown: Option<&str>) {
+    fn say_line(&self, severity: DiagnosticSeverity, text: &str, shown: Option<&str>) {
         let mut state = self.lock();
-        state.warned |= severity == Severity::Warning;
+        state.warned |= severity == DiagnosticSeverity::Warning;
         let process = weir_sys::process::id();
-        let grave = matches!(severity, Severity::Warning | Severity::Alert);
+        let grave = matches!(severity, DiagnosticSeverity::Warning | DiagnosticSeverity::Alert);
         if grave && !state.introduced {
             state.introduced = true;
             let version = format!("weir version is {}", crate::VERSION);
-            state.write(Severity::Notice, &classic_line(Severity::Notice, process, &version));
+            state.write(
+                DiagnosticSeverity::Notice,
+                &classic_line(DiagnosticSeverity::Notice, process, &version),
+            );
             if let Ok(path) = std::env::current_exe() {
                 let path = format!("path to executable is {}", path.display());
-                state.write(Severity::Notice, &classic_line(Severity::Notice, process, &path));
+                state.write(
+                    DiagnosticSeverity::Notice,
+                    &classic_line(DiagnosticSeverity::Notice, process, &path),
+                );
             }
         }
         let line = classic_line(severity, process, text);
@@ -164,16 +170,16 @@ impl Messages {
 }
 
 impl MessagesState {
-    fn write(&mut self, severity: Severity, line: &str) {
+    fn write(&mut self, severity: DiagnosticSeverity, line: &str) {
         let shows = self.shows(severity);
         self.write_if(|_| shows, line);
     }
 
-    fn shows(&self, severity: Severity) -> bool {
+    fn shows(&self, severity: DiagnosticSeverity) -> bool {
         match self.verbosity {
             Verbosity::Quiet => false,
             Verbosity::Verbose => true,
-            Verbosity::Normal => severity != Severity::Notice || self.introduced,
+            Verbosity::Normal => severity != DiagnosticSeverity::Notice || self.introduced,
         }
     }
 
@@ -191,7 +197,7 @@ impl MessagesState {
         if self.dropped > 0 {
             let count = self.dropped;
             let lost = format!("{count} messages were dropped: standard error was not read.");
-            let line = classic_line(Severity::Warning, weir_sys::process::id(), &lost);
+            let line = classic_line(DiagnosticSeverity::Warning, weir_sys::process::id(), &lost);
             if !standard_error::write(line.as_bytes(), 0) {
                 self.dropped = count.saturating_add(1);
                 return;

@@ -10,7 +10,7 @@ use weir_backend::{
     Urgency,
 };
 use weir_events::Level;
-use weir_sched::{Class, Kind, Tick};
+use weir_sched::{Class, Tick, WorkKind};
 use weir_stream::ending::By;
 use weir_stream::instance::{Proxy, ProxyState};
 use weir_stream::log::announce;
@@ -91,11 +91,11 @@ async fn settle(live: LiveProcess, end: BatchEnd) {
     }
 }
 
-static FOLLOWERS: Kind = Kind::new("servers that follow others");
+static FOLLOWERS: WorkKind = WorkKind::new("servers that follow others");
 
-static BATCH_END: Kind = Kind::new("batch of server changes");
+static BATCH_END: WorkKind = WorkKind::new("batch of server changes");
 
-static EJECTION_END: Kind = Kind::new("ejection end");
+static EJECTION_END: WorkKind = WorkKind::new("ejection end");
 
 /// Ends the sessions of a server that goes down or comes up, as its line says (manual, "on-marked-down" and
 /// "on-marked-up").

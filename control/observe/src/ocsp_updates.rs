@@ -16,7 +16,7 @@ use weir_client::{Client, Request, RequestFailure, RequestOutcome, Url};
 use weir_events::Level;
 use weir_expr::{WallTime, time};
 use weir_resolvers::Resolvers;
-use weir_sched::{Class, Kind, TaskKey, Tick, caught, now, wait};
+use weir_sched::{Class, TaskKey, Tick, WorkKind, caught, now, wait};
 use weir_tls::LiveUpstream;
 use weir_tls::ocsp::OcspResponse;
 
@@ -495,8 +495,8 @@ fn seconds() -> u64 {
     weir_sched::wall_us() / 1_000_000
 }
 
-static KEEPER: Kind = Kind::new("OCSP keeper");
-static UPDATE: Kind = Kind::new("OCSP update");
+static KEEPER: WorkKind = WorkKind::new("OCSP keeper");
+static UPDATE: WorkKind = WorkKind::new("OCSP update");
 /// The most updates in progress at once.
 const MOST_AT_ONCE: usize = 8;
 /// A response is renewed so many seconds before it ends.

@@ -9,7 +9,7 @@ use weir_events::Level;
 use weir_expr::PatternStore;
 use weir_expr::pattern::regex::limit::{self, LimitReport, OnLimit};
 use weir_expr::pattern::{any_discarded, free_some, take_untidy};
-use weir_sched::{Class, Kind};
+use weir_sched::{Class, WorkKind};
 use weir_stream::log::announce;
 
 use super::LiveProcess;
@@ -93,7 +93,7 @@ fn say(live: &LiveProcess, text: &str) {
     }
 }
 
-static PATTERNS: Kind = Kind::new("patterns");
+static PATTERNS: WorkKind = WorkKind::new("patterns");
 const PERIOD_MS: u64 = 1_000;
 /// How many entries are freed before other tasks run.
 const PIECE: usize = 4_096;

@@ -6,7 +6,7 @@ use weir_cli::target::{
     Found, ListPosition, Lookup, Pattern, PatternKind, PatternSet as SetView, PatternTarget, SetKey,
     VersionError, Which,
 };
-use weir_expr::pattern::{PatternSet, Report, Selector};
+use weir_expr::pattern::{LookupReport, PatternSet, Selector};
 
 use super::LiveTarget;
 
@@ -93,7 +93,7 @@ impl PatternTarget for LiveTarget {
     }
 
     fn look_up(&self, set: SetKey, _: PatternKind, value: &str) -> Vec<Lookup> {
-        let found = |report: Report| Lookup {
+        let found = |report: LookupReport| Lookup {
             method: report.method.name(),
             case_sensitive: !report.ignore_case,
             found: report.found.map(|(_, pattern, value)| Found {

@@ -8,14 +8,14 @@ use weir_events::trace::commands::Traces;
 use weir_events::{Sinks, WallTime};
 use weir_expr::context::DetachedContext;
 use weir_expr::{
-    EvaluationPoint, EvaluationPoints, Expr, FormatOptions, Location, LogFormat, ProcessFacts, SampleType,
-    Scope, SetCondition, Value, VariableScope, Warnings,
+    EvaluationPoint, EvaluationPoints, Expr, ExpressionScope, FormatOptions, Location, LogFormat,
+    ProcessFacts, SampleType, SetCondition, Value, VariableScope, Warnings,
 };
 use weir_formats::CivilTime;
 use weir_resolvers::{NameServer, QueryCounter, ResolversSection};
 use weir_stats::StatsSource;
 use weir_sync::Ring;
-use weir_sync::ring::Wake;
+use weir_sync::ring::WakeReader;
 use weir_syntax::NoFiles;
 
 use super::{LiveTarget, now_ms};
@@ -76,7 +76,7 @@ impl ProcessTarget for LiveTarget {
         &self.live.record.timelines
     }
 
-    fn waker(&self) -> Wake {
+    fn waker(&self) -> WakeReader {
         let task = self.task;
         Box::new(move || weir_sched::wake(task))
     }
@@ -157,7 +157,7 @@ impl ProcessTarget for LiveTarget {
         }
         let warnings = Warnings::new();
         let at = Location::new("CLI".into(), 0);
-        let scope = Scope {
+        let scope = ExpressionScope {
             registry: &record.registry,
             patterns: &record.patterns,
             token_keys: &record.token_keys,
@@ -179,7 +179,11 @@ impl ProcessTarget for LiveTarget {
 }
 
 impl LiveTarget {
-    fn evaluate(&self, source: VariableSource<'_>, scope: &Scope<'_>) -> Result<Value<'static>, String> {
+    fn evaluate(
+        &self,
+        source: VariableSource<'_>,
+        scope: &ExpressionScope<'_>,
+    ) -> Result<Value<'static>, String> {
         let instance = &self.live.instance;
         let now = self.wall_time();
         let mut context = DetachedContext {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use weir_containers::{BufferPool, POOLS, PoolCounters, pool_counters};
-use weir_sched::{Class, Kind};
+use weir_sched::{Class, WorkKind};
 
 use super::LiveProcess;
 
@@ -143,7 +143,7 @@ impl PulseTotals {
     }
 }
 
-static PULSE: Kind = Kind::new("pulse");
+static PULSE: WorkKind = WorkKind::new("pulse");
 /// The interval of the measurements, in milliseconds.
 const PERIOD_MS: u64 = 1_000;
 /// The allocator returns its free memory if quiet streams freed this many bytes in one interval: that takes

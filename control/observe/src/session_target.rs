@@ -338,14 +338,14 @@ mod tests {
 
     use super::super::fixture::{CONFIGURATION, live};
     use super::*;
-    use weir_sched::{Class, Kind, Runtime, Settings, Tick, wait};
+    use weir_sched::{Class, Runtime, RuntimeSettings, Tick, WorkKind, wait};
 
-    static TEST: Kind = Kind::new("test");
+    static TEST: WorkKind = WorkKind::new("test");
 
     /// Runs `test` in a task of the first of two workers.
     fn on_two_workers<T: Send + 'static, F: Future<Output = T> + 'static>(test: fn() -> F) -> T {
         let (sender, receiver) = mpsc::channel();
-        let settings = Settings { threads: 2, ..Settings::default() };
+        let settings = RuntimeSettings { threads: 2, ..RuntimeSettings::default() };
         let runtime = Runtime::start(&settings, move |worker| {
             let sender = sender.clone();
             if worker == 0 {

@@ -10,7 +10,7 @@ use weir_cli::target::{
 };
 use weir_containers::PoolCounters;
 use weir_memory::CallSite;
-use weir_sched::{Cause, Class, Kind, Origin, ProfileMode, QueueView, TaskKey, Tick, WaitingKind};
+use weir_sched::{Cause, Class, ProfileMode, QueueView, TaskKey, Tick, WaitingKind, WakeOrigin, WorkKind};
 
 use super::activity::ACTIVITY;
 use super::pulse::AVERAGED;
@@ -215,7 +215,7 @@ fn task_line(line: &weir_sched::ProfileLine) -> TaskLine {
 }
 
 /// The caller in the format `listener@data/net/src/listener.rs:270 task_wakeup`.
-fn caller(origin: Origin) -> String {
+fn caller(origin: WakeOrigin) -> String {
     let (file, line) = (origin.place.file(), origin.place.line());
     let name = match origin.cause {
         Cause::Event => "poll",
@@ -232,7 +232,7 @@ fn stem(file: &str) -> &str {
 }
 
 /// The place in the format `cli session@control/process/src/cli_server.rs:202`.
-pub fn place_of(kind: &Kind) -> String {
+pub fn place_of(kind: &WorkKind) -> String {
     format!("{}@{}:{}", kind.name, kind.place.file(), kind.place.line())
 }
 
@@ -333,7 +333,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-static CENSUS: Kind = Kind::new("census");
+static CENSUS: WorkKind = WorkKind::new("census");
 /// How long a worker has to answer, in milliseconds: the operator looks for workers that take longer between two tasks.
 const PATIENCE_MS: u64 = 50;
 

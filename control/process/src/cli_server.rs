@@ -21,9 +21,9 @@ use weir_net::{
 };
 use weir_observe::operators::Operator;
 use weir_observe::{CliSettings, CliSocket, LiveProcess, LiveTarget, count_client};
-use weir_sched::{Class, Descriptor, Kind, Tick, wait, yield_now};
+use weir_sched::{Class, Descriptor, Tick, WorkKind, wait, yield_now};
 use weir_sys::{Address, Errno};
-use weir_tls::Session as TlsSession;
+use weir_tls::TlsSession;
 
 use crate::handover;
 use crate::lifecycle::Lifecycle;
@@ -290,7 +290,7 @@ fn silence(session: &CliSession) -> Tick {
     weir_sched::now().after_some(session.timeout_ms())
 }
 
-static SESSION: Kind = Kind::new("cli session");
+static SESSION: WorkKind = WorkKind::new("cli session");
 /// Answers are made and sent in pieces of about this size, so that a long one neither occupies a worker nor its memory.
 const PIECE: usize = 16_384;
 /// How often a watching client's task checks whether the process is leaving, in milliseconds.

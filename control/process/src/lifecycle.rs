@@ -20,7 +20,7 @@ use weir_model::{CloseSpread, Global};
 use weir_net::ConnectionLimit;
 use weir_observe::messages::Messages;
 use weir_observe::{FrontendSwitch, pulse};
-use weir_sched::{Class, Kind, Signals, TaskKey, Tick, WorkerSet, sleep_until};
+use weir_sched::{Class, Signals, TaskKey, Tick, WorkKind, WorkerSet, sleep_until};
 use weir_stream::instance::{Instance, Proxy, ProxyState};
 use weir_sys::signal::{self, Signal, SignalReader};
 
@@ -405,9 +405,9 @@ fn after(duration: Duration) -> Tick {
     weir_sched::now().after(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
-static SIGNAL: Kind = Kind::new("signals");
-static LEAVING: Kind = Kind::new("soft stop");
-static CLOSING: Kind = Kind::new("connections to close");
+static SIGNAL: WorkKind = WorkKind::new("signals");
+static LEAVING: WorkKind = WorkKind::new("soft stop");
+static CLOSING: WorkKind = WorkKind::new("connections to close");
 /// How often a leaving process checks whether its accept tasks have ended, in milliseconds.
 const ACCEPTING_MS: u64 = 10;
 /// How often a leaving process checks whether the last connection has ended, in milliseconds.

@@ -16,7 +16,7 @@ use weir_net::{
     SocketOptions,
 };
 use weir_observe::messages::{Messages, Verbosity};
-use weir_sched::{Class, Descriptor, Kind};
+use weir_sched::{Class, Descriptor, WorkKind};
 use weir_stream::instance::{Instance, Proxy};
 use weir_sys::{Address, process, socket, users};
 
@@ -510,8 +510,8 @@ fn group_id(name: &str) -> Option<u32> {
     users::group(name).ok().flatten()
 }
 
-static ACCEPT: Kind = Kind::new("accept");
-static RECEIVE: Kind = Kind::new("log datagrams");
+static ACCEPT: WorkKind = WorkKind::new("accept");
+static RECEIVE: WorkKind = WorkKind::new("log datagrams");
 /// The backlog of a line that does not belong to an instance.
 const BACKLOG_APART: u32 = 128;
 /// The time limit for a predecessor to release its addresses.

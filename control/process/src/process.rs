@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use weir_assemble::unknown_account;
 use weir_model::{Account, Chroot, CoreDump, Global};
 use weir_sys::capability::{self, Capabilities, CapabilitySets};
-use weir_sys::process::{self, Fork, IdentityRefusal, Limit, NullDevice};
+use weir_sys::process::{self, Fork, IdentityRefusal, NullDevice, ResourceLimit};
 use weir_sys::{Errno, Result, signal, socket, users};
 
 use crate::limits::Capacity;
@@ -32,14 +32,14 @@ pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &M
         return true;
     }
     let hard = current.hard.map(|hard| hard.max(wanted));
-    if bound >= least && process::set_descriptor_limit(Limit { soft: Some(wanted), hard }).is_ok() {
+    if bound >= least && process::set_descriptor_limit(ResourceLimit { soft: Some(wanted), hard }).is_ok() {
         return true;
     }
     // Without privileges the hard limit stays.
     let reachable = current.hard.unwrap_or(wanted).min(wanted);
     if current.soft.is_some_and(|soft| soft < reachable) {
         // Below the hard limit any value is allowed.
-        let _ = process::set_descriptor_limit(Limit { soft: Some(reachable), hard: current.hard });
+        let _ = process::set_descriptor_limit(ResourceLimit { soft: Some(reachable), hard: current.hard });
     }
     if reachable >= least {
         return true;

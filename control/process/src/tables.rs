@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use weir_sched::{Class, Kind, Tick};
+use weir_sched::{Class, Tick, WorkKind};
 use weir_stream::instance::LocalInstance;
 use weir_tables::Table;
 
@@ -53,7 +53,7 @@ impl TableTurns {
     }
 }
 
-static EXPIRY: Kind = Kind::new("table expiry");
+static EXPIRY: WorkKind = WorkKind::new("table expiry");
 /// How long an expired entry stays at most, about, in milliseconds.
 const PAUSE_MS: u64 = 200;
 /// The pause between two steps, in which traffic is served, in milliseconds.

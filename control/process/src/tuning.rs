@@ -2,14 +2,14 @@
 
 use weir_model::{Global, ListenerQueues, Profiling, TaskProfiling, Tuning as Configured};
 use weir_net::shortage::BufferLimits;
-use weir_sched::{ProfileMode, ProfileSettings, Settings, Tuning};
+use weir_sched::{ProfileMode, ProfileSettings, RuntimeSettings, SchedulerTuning};
 use weir_stream::listener_handler::Spread;
 
 use crate::limits;
 
 /// The scheduler's settings.
-pub(crate) fn scheduler(global: &Global, workers: usize) -> Settings {
-    Settings {
+pub(crate) fn scheduler(global: &Global, workers: usize) -> RuntimeSettings {
+    RuntimeSettings {
         threads: workers,
         processors: (1..=workers)
             .map(|thread| {
@@ -18,10 +18,13 @@ pub(crate) fn scheduler(global: &Global, workers: usize) -> Settings {
             })
             .collect(),
         most_poll_events: global.tuning.poll_events_max.map_or(200, |most| most as usize),
-        tuning: Tuning {
-            runqueue_depth: global.tuning.run_queue_depth.unwrap_or(Tuning::default().runqueue_depth),
+        tuning: SchedulerTuning {
+            runqueue_depth: global
+                .tuning
+                .run_queue_depth
+                .unwrap_or(SchedulerTuning::default().runqueue_depth),
             low_latency: global.tuning.low_latency,
-            ..Tuning::default()
+            ..SchedulerTuning::default()
         },
         profiling: profiling(&global.profiling),
     }
@@ -182,7 +185,7 @@ mod tests {
                 "global\n{lines}\ndefaults\n timeout connect 1s\n timeout client 1s\n timeout server 1s\nlisten l\n bind 127.0.0.1:1\n server s 127.0.0.1:2\n"
             );
             let settings = weir_sched::run(async move { scheduler(&live_with_global(&text).1, WORKERS) });
-            let Settings { tuning, most_poll_events, threads, .. } =
+            let RuntimeSettings { tuning, most_poll_events, threads, .. } =
                 settings.expect("a worker").expect("it ends");
             (tuning.runqueue_depth, tuning.low_latency, most_poll_events, threads)
         };

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_sched::{Handle, Runtime, Stall, Watchdog};
+use weir_sched::{Runtime, RuntimeHandle, Stall, Watchdog};
 use weir_stream::instance::Instance;
-use weir_syntax::{Severity, classic_line};
+use weir_syntax::{DiagnosticSeverity, classic_line};
 
 use weir_observe::work_target::place_of;
 
@@ -35,8 +35,8 @@ pub(crate) fn start(
 /// How long the last message before ending the process waits for a reader, in milliseconds.
 const LAST_WORDS_MS: u32 = 100;
 
-fn severity(stall: &Stall) -> Severity {
-    if stall.deadly { Severity::Alert } else { Severity::Warning }
+fn severity(stall: &Stall) -> DiagnosticSeverity {
+    if stall.deadly { DiagnosticSeverity::Alert } else { DiagnosticSeverity::Warning }
 }
 
 fn describe(stall: &Stall, streams: u64) -> String {
@@ -65,7 +65,7 @@ fn describe(stall: &Stall, streams: u64) -> String {
 }
 
 /// The current work of each worker, one line each, for the analysis.
-fn everybody(handle: &Handle) -> String {
+fn everybody(handle: &RuntimeHandle) -> String {
     let mut text = String::new();
     for worker in 0..handle.worker_count() {
         let at = handle.running(worker).map_or_else(|| "no task".to_owned(), place_of);
@@ -79,9 +79,9 @@ fn everybody(handle: &Handle) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_sched::Kind;
+    use weir_sched::WorkKind;
 
-    static KIND: Kind = Kind::new("connection");
+    static KIND: WorkKind = WorkKind::new("connection");
 
     /// The report names the stuck kind of work and its place.
     #[test]

@@ -13,7 +13,7 @@ use weir_cli::{Level, SeverityOutput};
 use weir_model::Global;
 use weir_net::{Connection, Permit};
 use weir_observe::{CliSettings, CliSocket, LiveProcess};
-use weir_sched::{Class, Descriptor, Kind, Tick, wait};
+use weir_sched::{Class, Descriptor, Tick, WorkKind, wait};
 use weir_sys::process::NullDevice;
 use weir_sys::{Address, Errno, pass};
 
@@ -108,7 +108,7 @@ fn admit(live: LiveProcess, lifecycle: &Arc<Lifecycle>, socket: &Arc<CliSocket>,
     });
 }
 
-static CHANNEL: Kind = Kind::new("channel of the master");
-static SESSION: Kind = Kind::new("cli session of the master");
+static CHANNEL: WorkKind = WorkKind::new("channel of the master");
+static SESSION: WorkKind = WorkKind::new("cli session of the master");
 /// The shortest idle timeout of the master's sessions, and the time limit of a report to it: a master that hangs is left.
 const LEAST_TIMEOUT: Duration = Duration::from_secs(10);

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use weir_counting::{Counting, allocations};
+use weir_counting::{CountingAllocator, allocations};
 use weir_stats::{
     DumpProgress, Format, InfoRow, MetricsDump, MetricsRequest, MetricsSource, PageDump, PageSettings,
     ProxyHead, RowCursor, RowSelection, StatsDump, StatsField, StatsObject, StatsRequest, StatsRow,
@@ -11,7 +11,7 @@ use weir_stats::{
 };
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const SERVERS: usize = 1_000;
 

@@ -1,16 +1,16 @@
 //! The limits of HTTP/2 connections, from `tune.h2.*`.
 
 use weir_model::{Global, Http2Side};
-use weir_mux::{Limits, Pace};
+use weir_mux::{ConnectionLimits, Pace};
 
 /// The limits of a side's connections. Keywords for one side take precedence over those for both.
-pub(super) fn limits(global: &Global, side: &Http2Side) -> Limits {
+pub(super) fn limits(global: &Global, side: &Http2Side) -> ConnectionLimits {
     let (tuning, both) = (&global.tuning, &global.http2);
     let buffer = tuning.buffer_size;
     let frame = both.frame_max.unwrap_or(buffer).min(buffer).max(LEAST_FRAME);
     let concurrent = side.concurrent_streams.or(both.concurrent_streams).unwrap_or(DEFAULT_STREAMS);
     let window = side.window.or(both.window).unwrap_or(DEFAULT_WINDOW);
-    Limits {
+    ConnectionLimits {
         concurrent_streams: concurrent,
         total_streams: side.total_streams,
         stream_window: window.min(MAX_WINDOW),
@@ -60,7 +60,7 @@ mod tests {
     }
 
     /// The limits of connections with clients.
-    fn of(lines: &[(&'static str, &str)]) -> Limits {
+    fn of(lines: &[(&'static str, &str)]) -> ConnectionLimits {
         let global = global(lines);
         limits(&global, &global.http2.clients)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_logs::forward::ForwardLine;
 use weir_model::{SendProxy, ServerSettings, TcpKeepAlive};
 use weir_net::{LinkTls, PeerLink};
-use weir_proxy_protocol::{Addresses, Command, Transport, V2};
+use weir_proxy_protocol::{ClientAddresses, HeaderCommand, Transport, V2};
 use weir_stream::server::plan;
 use weir_sys::Address;
 
@@ -74,13 +74,13 @@ fn header(settings: &ServerSettings) -> Box<[u8]> {
     let mut header = Vec::new();
     match settings.send_proxy {
         None => {}
-        Some(SendProxy::V1) => weir_proxy_protocol::write_v1(Addresses::Unknown, &mut header),
+        Some(SendProxy::V1) => weir_proxy_protocol::write_v1(ClientAddresses::Unknown, &mut header),
         Some(SendProxy::V2) => {
             let checksum = settings.proxy_v2.as_ref().is_some_and(|header| header.crc32c);
             let local = V2 {
-                command: Command::Local,
+                command: HeaderCommand::Local,
                 transport: Transport::Unspecified,
-                addresses: Addresses::Unknown,
+                addresses: ClientAddresses::Unknown,
                 tlvs: &[],
                 checksum,
             };
@@ -104,7 +104,7 @@ mod tests {
         let header = weir_proxy_protocol::parse(&v2).expect("a header").expect("all of it");
         assert_eq!(
             (header.command, header.addresses, header.length),
-            (Command::Local, Addresses::Unknown, v2.len())
+            (HeaderCommand::Local, ClientAddresses::Unknown, v2.len())
         );
     }
 }

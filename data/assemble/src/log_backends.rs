@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_events::logger::LONGEST_LENGTH;
-use weir_events::{LogFormat, Sink};
+use weir_events::{Sink, SyslogFormat};
 use weir_logs::forward::{Forward, ForwardLine};
 use weir_logs::log_backend::{LogBackend, LogTransport, Policy};
 use weir_model::{BalanceArgument, Config, LogBalance, Mode};
@@ -63,7 +63,7 @@ fn transport(
     let ring = Ring::try_in_memory(size, queues)
         .ok_or_else(|| format!("'log-bufsize': there are no {size} bytes of memory"))?;
     let description = format!("lines on their way to log server {name}");
-    let sink = Sink::ring(&name, &description, LogFormat::Local, LONGEST_LENGTH, Arc::clone(&ring));
+    let sink = Sink::ring(&name, &description, SyslogFormat::Local, LONGEST_LENGTH, Arc::clone(&ring));
     events.sinks.add(sink);
     let sink = events.sinks.find(&name).expect("it was just added");
     // Keywords for traffic are ignored; reading the configuration warned about them.

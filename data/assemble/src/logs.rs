@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_events::{Facility, Level, LogFormat, LogSink, LogTarget, SampleRanges};
+use weir_events::{Facility, Level, LogSink, LogTarget, SampleRanges, SyslogFormat};
 use weir_model::{LogAddress, LogHeader};
 use weir_sys::Address;
 
@@ -96,7 +96,7 @@ fn settings(
         format: match (target.header, &target.address) {
             // The ring's own format, unless the line has one.
             (None, LogAddress::Ring(name)) => {
-                options.events.sinks.find(name).map_or(LogFormat::Local, |sink| sink.format)
+                options.events.sinks.find(name).map_or(SyslogFormat::Local, |sink| sink.format)
             }
             (header, _) => format(header.unwrap_or_default(), global),
         },
@@ -112,18 +112,18 @@ fn settings(
     })
 }
 
-pub(super) fn format(header: LogHeader, global: &weir_model::Global) -> LogFormat {
+pub(super) fn format(header: LogHeader, global: &weir_model::Global) -> SyslogFormat {
     match header {
         // Sending a host name selects the format that has room for one (manual, "log-send-hostname").
-        LogHeader::Local if global.log_host_name.is_some() => LogFormat::Rfc3164,
-        LogHeader::Local => LogFormat::Local,
-        LogHeader::Rfc3164 => LogFormat::Rfc3164,
-        LogHeader::Rfc5424 => LogFormat::Rfc5424,
-        LogHeader::Priority => LogFormat::Priority,
-        LogHeader::Short => LogFormat::Short,
-        LogHeader::Timed => LogFormat::Timed,
-        LogHeader::Iso => LogFormat::Iso,
-        LogHeader::Raw => LogFormat::Raw,
+        LogHeader::Local if global.log_host_name.is_some() => SyslogFormat::Rfc3164,
+        LogHeader::Local => SyslogFormat::Local,
+        LogHeader::Rfc3164 => SyslogFormat::Rfc3164,
+        LogHeader::Rfc5424 => SyslogFormat::Rfc5424,
+        LogHeader::Priority => SyslogFormat::Priority,
+        LogHeader::Short => SyslogFormat::Short,
+        LogHeader::Timed => SyslogFormat::Timed,
+        LogHeader::Iso => SyslogFormat::Iso,
+        LogHeader::Raw => SyslogFormat::Raw,
     }
 }
 

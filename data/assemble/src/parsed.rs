@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_config::{Inputs, Outcome};
+use weir_config::{ConfigOutcome, Inputs};
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 use weir_stream::KEYWORDS;
 use weir_syntax::{ConditionContext, Environment, SourceMap};
@@ -11,7 +11,7 @@ use weir_vocabulary::fetch::FETCHES;
 /// A parsed configuration, with the registry and the pattern sets of its expressions.
 pub struct LoadedConfiguration {
     /// The configuration, its environment and its diagnostics.
-    pub outcome: Outcome,
+    pub outcome: ConfigOutcome,
     /// The fetches that its expressions may use.
     pub registry: Arc<Registry>,
     /// The sets of patterns that it loaded.

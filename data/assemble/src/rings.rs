@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weir_events::logger::LONGEST_LENGTH;
-use weir_events::{LogFormat, Sink, Sinks};
+use weir_events::{Sink, Sinks, SyslogFormat};
 use weir_logs::forward::{Forward, ForwardLine};
 use weir_model::{Config, LogAddress, ServerAddress, ServerPort, ServerSettings};
 use weir_sync::Ring;
@@ -62,7 +62,7 @@ fn add_implicit(
     let address = address(&name, server, resolver)?;
     let description = format!("lines on their way to the log server {address}");
     let ring = Ring::in_memory(IMPLICIT_SIZE, queues);
-    events.sinks.add(Sink::ring(&name, &description, LogFormat::Local, LONGEST_LENGTH, ring));
+    events.sinks.add(Sink::ring(&name, &description, SyslogFormat::Local, LONGEST_LENGTH, ring));
     let sink = events.sinks.find(&name).expect("it was just added");
     let line = line(&settings, None, false);
     let forward = Forward::new(Arc::clone(sink), name.as_str().into(), Some(address), line);
@@ -88,7 +88,7 @@ pub(super) fn verify(
             }
         }
         // Any ring will do: only its name is looked up.
-        sinks.add(Sink::ring(&section.name, "", LogFormat::Raw, 0, Ring::in_memory(0, 1)));
+        sinks.add(Sink::ring(&section.name, "", SyslogFormat::Raw, 0, Ring::in_memory(0, 1)));
     }
     apply_traces(config, &sinks, errors);
 }

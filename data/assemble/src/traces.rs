@@ -4,17 +4,20 @@ use std::io::Write;
 
 use weir_events::Sinks;
 use weir_events::trace::commands::Traces;
-use weir_events::trace::{About, Event, Happening, Level, Source};
+use weir_events::trace::{About, TraceEventKind, TraceLevel, TraceReport, TraceSource};
 use weir_model::{Location, TraceLine};
 
 /// Applets: sessions of the runtime API.
-static APPLET: Source = Source::new(
+static APPLET: TraceSource = TraceSource::new(
     "applet",
     "Applet endpoint",
-    &[Event { name: "app_new", help: "new applet" }, Event { name: "app_end", help: "applet released" }],
+    &[
+        TraceEventKind { name: "app_new", help: "new applet" },
+        TraceEventKind { name: "app_end", help: "applet released" },
+    ],
 );
 
-static SOURCES: &[&Source] = &[
+static SOURCES: &[&TraceSource] = &[
     &weir_stream::trace::SESSION,
     &weir_stream::trace::STREAM,
     &weir_mux::trace::H2,
@@ -71,7 +74,7 @@ impl<'s> TracedSession<'s> {
         if APPLET.is_active() {
             let about = About { thread: weir_sched::worker_index() as u64 + 1, ..About::default() };
             let time = weir_sched::wall_time();
-            APPLET.trace(&Happening { event, also: 0, level: Level::User, about, time }, |_, line| {
+            APPLET.trace(&TraceReport { event, also: 0, level: TraceLevel::User, about, time }, |_, line| {
                 // Writing to memory does not fail.
                 let _ = write!(line, "<CLI> on {}", self.address);
             });

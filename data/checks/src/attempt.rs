@@ -346,7 +346,7 @@ mod tests {
     fn a_timeout_lasts_at_least_its_full_length() {
         let shortest = weir_sched::run(async {
             // A worker with nothing else to do would sleep for a millisecond in any case.
-            static OTHER: weir_sched::Kind = weir_sched::Kind::new("other work");
+            static OTHER: weir_sched::WorkKind = weir_sched::WorkKind::new("other work");
             weir_sched::spawn(&OTHER, weir_sched::Class::Normal, async {
                 loop {
                     weir_sched::yield_now().await;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use weir_backend::{Backend, Server};
 use weir_expr::{
-    Alias, Args, Context, Cursor, FetchIndex, Fetched, LogWriter, Lookup, ProcessFacts, SetCondition,
-    TimeZone, Value, VariableId, VariableScope, VariableStore, WallTime,
+    Alias, Args, Context, FetchCursor, FetchIndex, FetchResult, LogWriter, ObjectLookup, ProcessFacts,
+    SetCondition, TimeZone, Value, VariableId, VariableScope, VariableStore, WallTime,
 };
 use weir_http::BodySize;
 use weir_mux::{BodyFlow, Message, StreamConnector};
@@ -155,10 +155,15 @@ impl FetchView for CheckContext<'_> {
 }
 
 impl Context for CheckContext<'_> {
-    fn fetch<'a>(&'a mut self, fetch: FetchIndex, args: &'a Args, cursor: &mut Cursor) -> Fetched<'a> {
+    fn fetch<'a>(
+        &'a mut self,
+        fetch: FetchIndex,
+        args: &'a Args,
+        cursor: &mut FetchCursor,
+    ) -> FetchResult<'a> {
         match FETCHES.get(usize::from(fetch.0)) {
             Some(row) => (row.run)(self, args, cursor),
-            None => Fetched::Missing,
+            None => FetchResult::Missing,
         }
     }
 
@@ -213,7 +218,7 @@ impl Context for CheckContext<'_> {
         self.view.facts()
     }
 
-    fn lookup(&mut self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
+    fn lookup(&mut self, lookup: ObjectLookup, name: &[u8]) -> Option<Value<'static>> {
         self.view.lookup(lookup, name)
     }
 

@@ -12,7 +12,7 @@ use crate::form::RequestForm;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Http2Bounds {
     /// Limits for frames from the server.
-    pub limits: weir_mux::Limits,
+    pub limits: weir_mux::ConnectionLimits,
     /// How much is processed at a time.
     pub pace: Pace,
 }

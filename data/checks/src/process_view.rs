@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_backend::{Backend, BackendNews, Server};
-use weir_expr::{LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_expr::{LogFormat, ObjectLookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 use weir_net::Connection;
 use weir_vocabulary::Objects;
 
@@ -42,7 +42,7 @@ pub trait ProcessView: Send + Sync {
     fn time_zone(&self) -> &TimeZone;
 
     /// Answers a question about a named object.
-    fn lookup(&self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>>;
+    fn lookup(&self, lookup: ObjectLookup, name: &[u8]) -> Option<Value<'static>>;
 
     /// A variable of the process.
     fn variable(&self, variable: VariableId) -> Option<Value<'static>>;

@@ -5,7 +5,7 @@
 
 use weir_model::{ProxyV2, ProxyV2Tls};
 use weir_net::Connection;
-use weir_proxy_protocol::{Addresses, Command, Ssl, Tlv, Transport, V2, tlv};
+use weir_proxy_protocol::{ClientAddresses, HeaderCommand, Ssl, Tlv, Transport, V2, tlv};
 use weir_sys::socket;
 
 use crate::context::CheckContext;
@@ -36,9 +36,9 @@ fn write_local(fields: Option<&ProxyV2>, context: &mut CheckContext<'_>, out: &m
     }
     let tlvs: Vec<Tlv<'_>> = values.iter().map(|(kind, value)| Tlv { kind: *kind, value }).collect();
     let local = V2 {
-        command: Command::Local,
+        command: HeaderCommand::Local,
         transport: Transport::Unspecified,
-        addresses: Addresses::Unknown,
+        addresses: ClientAddresses::Unknown,
         tlvs: &tlvs,
         checksum: fields.is_some_and(|fields| fields.crc32c),
     };
@@ -48,12 +48,12 @@ fn write_local(fields: Option<&ProxyV2>, context: &mut CheckContext<'_>, out: &m
     }
 }
 
-fn ends(connection: &Connection) -> Addresses<'static> {
+fn ends(connection: &Connection) -> ClientAddresses<'static> {
     let descriptor = connection.descriptor();
     let near = socket::local_address(descriptor).ok().and_then(|address| address.inet());
     let far = socket::peer_address(descriptor).ok().and_then(|address| address.inet());
     match (near, far) {
-        (Some(source), Some(destination)) => Addresses::Inet { source, destination },
-        _ => Addresses::Unknown,
+        (Some(source), Some(destination)) => ClientAddresses::Inet { source, destination },
+        _ => ClientAddresses::Unknown,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::{CheckFinding, CheckKind, CheckStatus, OperationalState, Server, ServerCheck};
-use weir_sched::{Class, Kind, Tick, caught, now};
+use weir_sched::{Class, Tick, WorkKind, caught, now};
 
 use crate::load::{CheckLoad, CheckStep, take_apart};
 use crate::plan::CheckPlan;
@@ -166,7 +166,7 @@ fn has_moved(checks: &Arc<Checks>, plan: &Arc<CheckPlan>, worker: usize) -> bool
     weir_sched::send_to(other, adopt).is_ok()
 }
 
-static CHECK: Kind = Kind::new("check");
+static CHECK: WorkKind = WorkKind::new("check");
 
 #[cfg(test)]
 mod tests {

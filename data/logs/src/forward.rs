@@ -23,9 +23,9 @@ use weir_net::{
     ConnectError, ConnectOptions, ConnectPlan, ConnectTarget, Connection, Greeting, LinkTls, OwnedSource,
     ReceiveOutcome, SendOutcome,
 };
-use weir_sched::{Class, Kind, TaskKey, Tick, sleep_until, wait, yield_now};
-use weir_sync::Published;
-use weir_sync::ring::{Progress, RingReader, Seek, Wait};
+use weir_sched::{Class, TaskKey, Tick, WorkKind, sleep_until, wait, yield_now};
+use weir_sync::VersionCell;
+use weir_sync::ring::{ReadEnd, ReaderWait, RingReader, Seek};
 use weir_sys::Address;
 
 use conversation::LogConversation;
@@ -36,7 +36,7 @@ pub struct Forward {
     pub sink: Arc<Sink>,
     pub server: Arc<str>,
     /// Its address; none while nothing is to be sent to it.
-    address: Published<Option<Address>>,
+    address: VersionCell<Option<Address>>,
     /// How it is connected to.
     pub line: ForwardLine,
     /// TLS settings of its connections, if they use TLS.
@@ -73,7 +73,7 @@ impl Forward {
         Forward {
             sink,
             server,
-            address: Published::new(address),
+            address: VersionCell::new(address),
             line,
             tls: OnceLock::new(),
             behind: AtomicBool::new(false),
@@ -129,7 +129,7 @@ async fn run(forward: Arc<Forward>) {
     let wake = move || weir_sched::wake(task);
     let Some(ring) = forward.sink.as_ring() else { return };
     // There are fewer servers than readers allowed.
-    let Ok(reader) = ring.attach(Seek::Oldest, Wait::Woken(Box::new(wake))) else { return };
+    let Ok(reader) = ring.attach(Seek::Oldest, ReaderWait::Woken(Box::new(wake))) else { return };
     let mut sender = Sender { reader, outbox: Outbox::new(forward.line.framing) };
     loop {
         let address = forward.address();
@@ -213,8 +213,8 @@ impl Sender {
                     return;
                 }
                 match self.fill() {
-                    Progress::Busy if self.outbox.is_empty() => yield_now().await,
-                    Progress::End if self.outbox.is_empty() && self.reader.sleep() => {
+                    ReadEnd::Busy if self.outbox.is_empty() => yield_now().await,
+                    ReadEnd::End if self.outbox.is_empty() && self.reader.sleep() => {
                         forward.behind.store(false, Relaxed);
                         wait(Tick::NEVER).await;
                         forward.behind.store(true, Relaxed);
@@ -250,7 +250,7 @@ impl Sender {
     }
 
     /// Takes messages from the ring, as many as fit one send.
-    fn fill(&mut self) -> Progress {
+    fn fill(&mut self) -> ReadEnd {
         let outbox = &mut self.outbox;
         self.reader.read(|message| {
             let room = outbox.bytes.len() < BATCH;
@@ -343,7 +343,7 @@ impl Outbox {
 const LAST_MESSAGES_MS: u64 = 1_000;
 /// How often it checks, in milliseconds.
 const LOOK_MS: u64 = 10;
-static FORWARD: Kind = Kind::new("log forward");
+static FORWARD: WorkKind = WorkKind::new("log forward");
 /// Messages are taken from the ring until there are about this many bytes.
 const BATCH: usize = 16_384;
 /// The pause after a connection ended or failed, in milliseconds.

@@ -21,7 +21,7 @@ use weir_backend::{
 use weir_events::{LogServers, Sockets, open_datagrams, write_to_ring};
 use weir_expr::Chain;
 use weir_net::OwnedSource;
-use weir_sync::{CachePadded, Published, Ring};
+use weir_sync::{CachePadded, Ring, VersionCell};
 use weir_sys::{Address, AddressFamily, Errno, socket};
 
 use crate::forward::Forward;
@@ -34,7 +34,7 @@ pub struct LogBackend {
     turn: CachePadded<AtomicUsize>,
     /// One transport for each server of the configuration.
     transports: Box<[LogTransport]>,
-    usable: Published<Usable>,
+    usable: VersionCell<Usable>,
 }
 
 /// How a server is chosen.
@@ -97,7 +97,7 @@ impl LogBackend {
             policy,
             turn: CachePadded::default(),
             transports: transports.into(),
-            usable: Published::default(),
+            usable: VersionCell::default(),
         }
     }
 

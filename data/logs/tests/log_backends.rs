@@ -15,8 +15,8 @@ use weir_stream::instance::{Instance, InstanceIdentity};
 use weir_syntax::{Environment, NoFiles, SharedFiles, SourceMap, StaticFeatures};
 
 use weir_events::{
-    Facility, Level, LogAddress, LogFormat, LogIdentity, LogMessage, LogSink, LogTarget, Logger, Sent,
-    WallTime,
+    Facility, Level, LogAddress, LogIdentity, LogMessage, LogSink, LogTarget, Logger, SendOutcome,
+    SyslogFormat, WallTime,
 };
 
 /// The servers of a backend.
@@ -46,7 +46,7 @@ impl TestBackend {
         let (instance, events) = built(&text);
         let facility = Facility::from_name("local0").expect("a facility");
         let target = LogTarget {
-            format: LogFormat::Priority,
+            format: SyslogFormat::Priority,
             ..LogTarget::new(LogAddress::Servers("logs".into()), facility)
         };
         let sink = LogSink::open(target, &events.sinks).expect("the backend is there");
@@ -66,7 +66,7 @@ impl TestBackend {
         self.change(server, ServerChange::State(RequestedState::Maintenance));
     }
 
-    fn send(&mut self, text: &str) -> Sent {
+    fn send(&mut self, text: &str) -> SendOutcome {
         let message =
             LogMessage { level: Level::Info, tag: b"", structured_data: b"", text: text.as_bytes() };
         self.logger.send(&self.sink, TIME, &message)
@@ -78,7 +78,7 @@ impl TestBackend {
     }
 
     fn who_hears(&mut self, text: &str) -> char {
-        let left = self.send(text) == Sent::Yes;
+        let left = self.send(text) == SendOutcome::Yes;
         let mut space = [0; 256];
         let heard = |server: &UdpSocket| server.recv(&mut space).ok();
         let found = self.servers.iter().map(heard).position(|length| length.is_some());
@@ -145,7 +145,7 @@ fn counts_lines_at_the_server_that_received_them() {
         backend.disable(A);
         backend.disable(B);
         backend.disable(C);
-        assert_eq!(backend.send("lost"), Sent::Dropped);
+        assert_eq!(backend.send("lost"), SendOutcome::Dropped);
         let proxy = &backend.instance.proxies[0];
         let counters = &proxy.backend_counters;
         let of = |counter| counters.sum(counter);

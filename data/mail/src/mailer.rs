@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_sched::{Class, Kind, caught};
+use weir_sched::{Class, WorkKind, caught};
 
 use crate::smtp::{self, DeliveryFailure, Mail};
 
@@ -156,4 +156,4 @@ impl Mailer {
     }
 }
 
-static DELIVERY: Kind = Kind::new("mail");
+static DELIVERY: WorkKind = WorkKind::new("mail");

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use weir_mail::{Mail, Mailer, Mailers};
-use weir_sched::simulate::network::{self, Conditions, Peer, Service, SimulatedNetwork};
+use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork, SimulatedPeer, SimulatedService};
 use weir_sched::{now, sleep_until};
 use weir_sys::Address;
 
@@ -51,7 +51,7 @@ impl Desk {
     }
 }
 
-fn listen(network: &SimulatedNetwork) -> Service {
+fn listen(network: &SimulatedNetwork) -> SimulatedService {
     network.listen(&Address::Inet(PLACE)).expect("a free address")
 }
 
@@ -60,7 +60,7 @@ async fn pass(milliseconds: u64) {
 }
 
 /// Receives from the client up to the end of a line, or of the mail.
-async fn hear(peer: &Peer, end: &str) -> String {
+async fn hear(peer: &SimulatedPeer, end: &str) -> String {
     let mut heard = Vec::new();
     while !heard.ends_with(end.as_bytes()) {
         let more = peer.receive(1).await.expect("it is there");
@@ -71,7 +71,7 @@ async fn hear(peer: &Peer, end: &str) -> String {
 }
 
 /// Takes one mail; returns the client's commands and the mail.
-async fn take_mail(service: &Service) -> Vec<String> {
+async fn take_mail(service: &SimulatedService) -> Vec<String> {
     let peer = service.accept().await;
     let mut heard = Vec::new();
     let dialogue = [

@@ -38,8 +38,8 @@ pub use progress::{BodyDelta, BodyProgress};
 pub use service::{BodyProducer, LocalService, ProducerStep};
 pub use trailers::Trailers;
 pub use transfer::Transfer;
-pub use weir_h2::frame::Kind as FrameKind;
-pub use weir_h2::{ErrorCode, Limits, Tally};
+pub use weir_h2::frame::FrameKind;
+pub use weir_h2::{ConnectionLimits, ConnectionTally, ErrorCode};
 
 /// Whether a body in chunks may begin with these bytes: so much of it can be judged before it moves.
 pub fn may_begin_chunks(bytes: &[u8]) -> bool {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_h1::{Parser, Progress};
+use weir_h1::{HeadParser, HeadProgress};
 use weir_http::{CaseMap, Head, Kind};
 use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 
@@ -10,7 +10,7 @@ use crate::connector::{Indirect, StreamConnector};
 use crate::multiplexer::NoHead;
 use crate::way::BodyWay;
 
-pub use weir_h1::{HeadError, HeadErrorKind, Options as HeadOptions};
+pub use weir_h1::{HeadError, HeadErrorKind, ParseOptions as HeadOptions};
 
 /// A head and the bytes it was read from.
 ///
@@ -30,7 +30,7 @@ pub struct Message {
 /// A head that is read from the input of a connection of HTTP/1.
 #[derive(Debug, Default)]
 struct HeadReading {
-    parser: Parser,
+    parser: HeadParser,
     /// How many bytes at the front of the connection's input are the head, until they are consumed.
     unconsumed: usize,
 }
@@ -143,7 +143,7 @@ impl Message {
         &mut self,
         from: &mut StreamConnector,
         limit: usize,
-        mut look: impl FnMut(&mut Parser, &[u8], &mut Head) -> Progress,
+        mut look: impl FnMut(&mut HeadParser, &[u8], &mut Head) -> HeadProgress,
     ) -> ReadHead {
         let StreamConnector::Own(from) = from else { return self.read_shared(from) };
         let HeadReading { parser, unconsumed } = &mut **self.reading.get_or_insert_default();
@@ -152,7 +152,7 @@ impl Message {
         loop {
             if fresh {
                 match look(parser, from.input(), &mut self.head) {
-                    Progress::Complete { head_len } => {
+                    HeadProgress::Complete { head_len } => {
                         self.bytes.clear();
                         if head_len > self.bytes.capacity() && !make_room(&mut self.bytes, head_len) {
                             return ReadHead::Failed(ConnectionFault::Shortage);
@@ -161,8 +161,8 @@ impl Message {
                         *unconsumed = head_len;
                         return ReadHead::Complete;
                     }
-                    Progress::Error(error) => return ReadHead::Invalid(error),
-                    Progress::Incomplete => {}
+                    HeadProgress::Error(error) => return ReadHead::Invalid(error),
+                    HeadProgress::Incomplete => {}
                 }
             }
             match from.receive(limit) {
@@ -202,7 +202,7 @@ impl Message {
         let options = HeadOptions { accept_unsafe_violations: true, ..HeadOptions::default() };
         let HeadReading { parser, .. } = &mut **self.reading.get_or_insert_default();
         match parse(parser, kind, bytes, &options, &mut self.head) {
-            Progress::Complete { head_len } => {
+            HeadProgress::Complete { head_len } => {
                 self.bytes.extend_from_slice(&bytes[..head_len]);
                 Some(head_len)
             }
@@ -214,8 +214,8 @@ impl Message {
     pub fn violation(&self) -> Option<HeadError> {
         let mut head = Head::with_limits(u16::MAX, u32::MAX);
         let options = HeadOptions { accept_fragment: true, ..HeadOptions::default() };
-        match parse(&mut Parser::default(), self.head.kind(), &self.bytes, &options, &mut head) {
-            Progress::Error(error) => Some(error),
+        match parse(&mut HeadParser::default(), self.head.kind(), &self.bytes, &options, &mut head) {
+            HeadProgress::Error(error) => Some(error),
             _ => None,
         }
     }
@@ -309,7 +309,13 @@ fn make_room(bytes: &mut Vec<u8>, length: usize) -> bool {
     !weir_net::shortage::is_short() && bytes.try_reserve(length).is_ok()
 }
 
-fn parse(parser: &mut Parser, kind: Kind, bytes: &[u8], options: &HeadOptions, head: &mut Head) -> Progress {
+fn parse(
+    parser: &mut HeadParser,
+    kind: Kind,
+    bytes: &[u8],
+    options: &HeadOptions,
+    head: &mut Head,
+) -> HeadProgress {
     match kind {
         Kind::Request => parser.request(bytes, options, head),
         Kind::Response => parser.response(bytes, options, head),

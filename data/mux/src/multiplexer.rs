@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 
-use weir_h2::{Connection as Engine, ErrorCode, Limits, ReceivedHead, Tally};
+use weir_h2::{Connection as Engine, ConnectionLimits, ConnectionTally, ErrorCode, ReceivedHead};
 use weir_http::Head;
 use weir_net::{Connection, ConnectionFault, ReceiveOutcome, SendOutcome, shortage};
 use weir_sched::TaskKey;
@@ -206,7 +206,12 @@ impl MultiplexerState {
 
 impl Multiplexer {
     /// Takes over a client's connection. The current task becomes its owner.
-    pub fn new(connection: Connection, limits: Limits, pace: Pace, identity: ConnectionIdentity) -> Rc<Self> {
+    pub fn new(
+        connection: Connection,
+        limits: ConnectionLimits,
+        pace: Pace,
+        identity: ConnectionIdentity,
+    ) -> Rc<Self> {
         let owner = weir_sched::current();
         Multiplexer::over(connection, Engine::server(limits), pace, (false, identity), owner)
     }
@@ -214,7 +219,7 @@ impl Multiplexer {
     /// Takes over a connection to a server. [`Multiplexer::own`] sets its owner.
     pub fn to_server(
         connection: Connection,
-        limits: Limits,
+        limits: ConnectionLimits,
         pace: Pace,
         identity: ConnectionIdentity,
     ) -> Rc<Self> {
@@ -381,7 +386,7 @@ impl Multiplexer {
     }
 
     /// Counts of received frames and errors, and the number of streams.
-    pub fn tally(&self) -> (Tally, u32) {
+    pub fn tally(&self) -> (ConnectionTally, u32) {
         let engine = &self.inner.borrow().engine;
         (*engine.tally(), engine.opened())
     }

@@ -4,9 +4,9 @@
 //! does not concern the other connection: see [`weir_h1::connection`].
 
 use weir_h1::{BodyFraming, connection};
-use weir_http::{BodySize, Flags, NoRoom};
+use weir_http::{BodySize, HeadFlags, NoRoom};
 
-pub use weir_h1::connection::Mode as ConnectionMode;
+pub use weir_h1::connection::PersistenceMode as ConnectionMode;
 
 use crate::message::Message;
 
@@ -22,7 +22,7 @@ impl Message {
         self.restate(size)?;
         let (head, raw) = self.edit();
         let written = connection::requests_close(head, raw);
-        let closes = written || head.flags().intersects(Flags::DOUBTFUL);
+        let closes = written || head.flags().intersects(HeadFlags::DOUBTFUL);
         let said = match () {
             () if closes => ConnectionMode::ServerClose,
             () if pretends => ConnectionMode::KeepAlive,
@@ -62,8 +62,8 @@ impl Message {
     /// When the head lacks room for it.
     pub fn chunk(&mut self) -> Result<(), NoRoom> {
         self.head.touch();
-        self.head.note(Flags::CHUNKED);
-        self.head.unnote(Flags::ENDED);
+        self.head.note(HeadFlags::CHUNKED);
+        self.head.unnote(HeadFlags::ENDED);
         self.restate(BodySize::Unknown)
     }
 
@@ -73,7 +73,7 @@ impl Message {
     /// When the head lacks room for it.
     pub fn unframe(&mut self) -> Result<(), NoRoom> {
         self.head.touch();
-        self.head.unnote(Flags::CHUNKED);
+        self.head.unnote(HeadFlags::CHUNKED);
         self.restate(BodySize::Unknown)
     }
 
@@ -86,7 +86,7 @@ impl Message {
     /// size.
     pub fn client_persists(&self, request: &Message, size: BodySize, mode: ConnectionMode) -> bool {
         // Other parties may have understood a response with an ambiguous end differently.
-        let doubtful = self.head.flags().intersects(Flags::DOUBTFUL);
+        let doubtful = self.head.flags().intersects(HeadFlags::DOUBTFUL);
         !doubtful
             && !connection::requests_close(&self.head, self.bytes())
             && connection::client_persists(&request.head, BodyFraming::of(size, &self.head), mode)

@@ -13,7 +13,7 @@ use std::io::IoSlice;
 use std::mem::ManuallyDrop;
 
 use weir_h1::chunk_encoder::{CHUNK_END, ChunkHeader, LAST_CHUNK};
-use weir_http::{Flags, Head};
+use weir_http::{Head, HeadFlags};
 use weir_net::{Connection, SendOutcome};
 
 use crate::connector::StreamConnector;
@@ -143,7 +143,7 @@ impl BodyWay {
     /// The way of payload to this sink behind this head.
     pub(crate) fn to(sink: &StreamConnector, head: &Head) -> BodyWay {
         match sink {
-            StreamConnector::Own(_) if head.flags().contains(Flags::CHUNKED) => {
+            StreamConnector::Own(_) if head.flags().contains(HeadFlags::CHUNKED) => {
                 BodyWay::Chunks(Chunks::Between)
             }
             _ => BodyWay::Payload,

@@ -25,9 +25,9 @@ mod source;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 
-use weir_sched::{Begun, Descriptor, Tick, now, wait};
+use weir_sched::{ConnectStart, Descriptor, Tick, now, wait};
 use weir_sys::{Address, AddressFamily, Errno, option, socket};
-use weir_tls::{Facts, Session};
+use weir_tls::{Facts, TlsSession};
 
 pub use kept::keep;
 pub use options::{ConnectOptions, SocketSizes};
@@ -101,7 +101,7 @@ impl ConnectPlan<'_> {
     /// # Errors
     /// A [`ConnectionFault`] that [is a lack of room](ConnectionFault::is_lack_of_room) may go away: the plan can be tried again.
     pub fn begin(&self) -> Result<Connecting, ConnectionFault> {
-        self.begin_by(|socket, peer| Descriptor::connect(socket, peer).map(Begun::Awaited))
+        self.begin_by(|socket, peer| Descriptor::connect(socket, peer).map(ConnectStart::Awaited))
     }
 
     /// [`begin`](Self::begin) for nearby peers that are expected to answer at once. Then it does not wait.
@@ -114,7 +114,7 @@ impl ConnectPlan<'_> {
 
     fn begin_by(
         &self,
-        connect: impl FnOnce(OwnedFd, &Address) -> weir_sys::Result<Begun>,
+        connect: impl FnOnce(OwnedFd, &Address) -> weir_sys::Result<ConnectStart>,
     ) -> Result<Connecting, ConnectionFault> {
         if crate::shortage::is_exhausted() {
             crate::shortage::count_refusal();
@@ -125,7 +125,7 @@ impl ConnectPlan<'_> {
             (ConnectTarget::Pair(number), None) => {
                 let pair = weir_sys::process::duplicate_number(*number)?;
                 let end = Descriptor::register(weir_sys::pass::pass_connection(pair)?)?;
-                (Begun::Awaited(end), GreetingEvent::Peer(None))
+                (ConnectStart::Awaited(end), GreetingEvent::Peer(None))
             }
             (ConnectTarget::Address(target), None) => (connect_to(target)?, GreetingEvent::Peer(None)),
             (ConnectTarget::Address(Address::Inet(target)), Some(proxy)) => {
@@ -189,14 +189,14 @@ enum GreetingEvent {
 
 impl Connecting {
     /// Registers the socket: its events wake the current task.
-    fn of(begun: Begun, awaits: GreetingEvent) -> Result<Self, ConnectionFault> {
+    fn of(begun: ConnectStart, awaits: GreetingEvent) -> Result<Self, ConnectionFault> {
         let (descriptor, awaits) = match (begun, awaits) {
-            (Begun::Awaited(descriptor), awaits) => (descriptor, awaits),
+            (ConnectStart::Awaited(descriptor), awaits) => (descriptor, awaits),
             // A connection that stands already cannot have an error.
-            (Begun::Stands(socket), GreetingEvent::Peer(None)) => {
+            (ConnectStart::Stands(socket), GreetingEvent::Peer(None)) => {
                 (registered(socket)?, GreetingEvent::Nothing)
             }
-            (Begun::Stands(socket), awaits) => (registered(socket)?, awaits),
+            (ConnectStart::Stands(socket), awaits) => (registered(socket)?, awaits),
         };
         descriptor.set_owner(weir_sched::current());
         Ok(Connecting { connection: Connection::privileged(descriptor), awaits })
@@ -238,7 +238,7 @@ impl Connecting {
     }
 
     /// Begins the TLS handshake on an established connection.
-    pub fn begin_tls(&mut self, session: Session) {
+    pub fn begin_tls(&mut self, session: TlsSession) {
         self.connection.begin_tls(session);
     }
 

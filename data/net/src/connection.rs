@@ -7,7 +7,7 @@ use std::any::Any;
 use std::io::IoSlice;
 
 use weir_containers::{Buffer, BufferPool};
-use weir_sched::{Descriptor, Received as Raw, Sent as RawSent, Tick};
+use weir_sched::{Descriptor, ReceiveResult as Raw, SendResult as RawSent, Tick};
 use weir_sys::splice::Pipe;
 
 use crate::fault::ConnectionFault;

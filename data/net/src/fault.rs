@@ -3,7 +3,7 @@
 use std::fmt;
 
 use weir_sys::Errno;
-use weir_tls::Failure;
+use weir_tls::SessionFailure;
 
 /// What broke a connection, or prevented it. Rules about retries, termination codes and traces use these, not sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum ConnectionFault {
     /// The SOCKS4 proxy refused to connect, with this code.
     SocksRefused(u8),
     /// The TLS session failed or was never established.
-    Tls(Failure),
+    Tls(SessionFailure),
     /// The peer did not look at the stream: any request may be sent again (RFC 9113, 8.7).
     Refused,
     /// The peer violated the protocol.

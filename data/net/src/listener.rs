@@ -257,9 +257,9 @@ mod tests {
     use std::cell::{Cell, RefCell};
     use std::net::{Ipv4Addr, TcpStream};
     use std::sync::Arc;
-    use weir_sched::{Class, Kind, TaskKey};
+    use weir_sched::{Class, TaskKey, WorkKind};
 
-    static KIND: Kind = Kind::new("test");
+    static KIND: WorkKind = WorkKind::new("test");
 
     thread_local! {
         static STATE: Cell<AcceptorState> = const { Cell::new(AcceptorState::Open) };

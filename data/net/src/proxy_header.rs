@@ -1,6 +1,6 @@
 //! The PROXY header that precedes a connection's own bytes (`accept-proxy`), for every kind of listener.
 
-use weir_proxy_protocol::{Addresses, Command, Header, ProxyError};
+use weir_proxy_protocol::{ClientAddresses, HeaderCommand, ProxyError, ProxyHeader};
 use weir_sched::{Tick, wait};
 use weir_sys::Address;
 
@@ -13,7 +13,7 @@ use crate::{Connection, ReceiveOutcome};
 pub async fn read<R>(
     client: &mut Connection,
     deadline: Tick,
-    look: impl FnOnce(&Header<'_>) -> R,
+    look: impl FnOnce(&ProxyHeader<'_>) -> R,
 ) -> Result<R, &'static str> {
     loop {
         if !client.input().is_empty() {
@@ -62,9 +62,9 @@ fn in_words(error: ProxyError) -> &'static str {
 }
 
 /// The client of a header; `None` for the proxy's own connections.
-pub fn client(header: &Header<'_>) -> Option<Address> {
+pub fn client(header: &ProxyHeader<'_>) -> Option<Address> {
     match header.addresses {
-        Addresses::Inet { source, .. } if header.command == Command::Proxy => Some(source.into()),
+        ClientAddresses::Inet { source, .. } if header.command == HeaderCommand::Proxy => Some(source.into()),
         _ => None,
     }
 }

@@ -18,7 +18,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use weir_containers::{Allowance, Buffer, BufferPool};
-use weir_sched::{Class, Kind, TaskKey, current, now, sleep_until, spawn, wake};
+use weir_sched::{Class, TaskKey, WorkKind, current, now, sleep_until, spawn, wake};
 
 pub use weir_memory::shortage::{count_refusal, is_exhausted, is_short, is_short_still};
 
@@ -226,7 +226,7 @@ fn may_take() -> bool {
 }
 
 static LEFT: AtomicUsize = AtomicUsize::new(0);
-static KEEPER: Kind = Kind::new("waiting for buffers");
+static KEEPER: WorkKind = WorkKind::new("waiting for buffers");
 /// How many buffers a worker takes from the budget at once: a small number, so that few lie unused.
 const LARGEST_BATCH: usize = 16;
 /// How often the keeper checks for memory or for buffers of other workers.

@@ -68,7 +68,7 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
-    use weir_sched::{Class, Kind, simulate, sleep_until, spawn};
+    use weir_sched::{Class, WorkKind, simulate, sleep_until, spawn};
 
     use super::*;
 
@@ -80,7 +80,7 @@ mod tests {
             let first = turns.turn(soon).await.expect("there is room");
             let _second = turns.turn(soon).await.expect("there is room");
             assert!(turns.turn(soon).await.is_none(), "nobody ended in time");
-            static OTHER: Kind = Kind::new("other");
+            static OTHER: WorkKind = WorkKind::new("other");
             let has_turn = Rc::new(Cell::new(false));
             let seen = Rc::clone(&has_turn);
             spawn(&OTHER, Class::Normal, async move {

@@ -11,8 +11,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, proxy_header};
-use weir_peers_protocol::{Hello, Status};
-use weir_sched::{Class, Descriptor, Kind, Tick, now};
+use weir_peers_protocol::{Hello, HelloStatus};
+use weir_sched::{Class, Descriptor, Tick, WorkKind, now};
 use weir_sys::{Address, Errno, option};
 use weir_tls::{ChooseServer, openssl};
 
@@ -20,7 +20,7 @@ use crate::conversation::{GREETING_MS, Partner, receive_some};
 use crate::section::PeersSection;
 use crate::view::ListenerEvent;
 
-static SESSION: Kind = Kind::new("peer session");
+static SESSION: WorkKind = WorkKind::new("peer session");
 
 /// Accepts connections of peers.
 #[derive(Clone)]
@@ -85,11 +85,11 @@ impl PeerAcceptor {
             *source = announced.unwrap_or_else(|| source.clone());
         }
         if let Some(chooser) = &self.tls {
-            let session = weir_tls::Session::server(Arc::clone(chooser));
+            let session = weir_tls::TlsSession::server(Arc::clone(chooser));
             connection.shake_hands(session, deadline).await.map_err(openssl::in_words)?;
         }
         let partner = section.greeted(&mut connection, deadline).await?;
-        let status = partner.err().unwrap_or(Status::Succeeded);
+        let status = partner.err().unwrap_or(HelloStatus::Succeeded);
         let line = format!("{}\n", status.code());
         let answered = connection.send_all(line.as_bytes(), deadline).await;
         let partner = partner.map_err(|status| format!("greeting refused with status {}", status.code()))?;
@@ -112,7 +112,7 @@ impl PeersSection {
         &self,
         connection: &mut Connection,
         deadline: Tick,
-    ) -> Result<Result<Partner, Status>, &'static str> {
+    ) -> Result<Result<Partner, HelloStatus>, &'static str> {
         loop {
             match Hello::read(connection.input()) {
                 Ok(None) => {}
@@ -132,22 +132,22 @@ impl PeersSection {
     }
 
     /// The sender of this hello.
-    fn partner(&self, hello: &Hello) -> Result<Partner, Status> {
+    fn partner(&self, hello: &Hello) -> Result<Partner, HelloStatus> {
         if *hello.remote != *self.local {
-            return Err(Status::NotMe);
+            return Err(HelloStatus::NotMe);
         }
         if self.is_stopping() {
-            return Err(Status::TryAgain);
+            return Err(HelloStatus::TryAgain);
         }
         if *hello.local == *self.local {
             return Ok(Partner::Predecessor);
         }
         let position = self.peers.iter().position(|peer| *peer.name == *hello.local);
-        let position = position.ok_or(Status::UnknownPeer)?;
+        let position = position.ok_or(HelloStatus::UnknownPeer)?;
         // Of two sessions that are opened at the same time one has to go, and both sides have to agree which: that of the lesser name
         // stays.
         if *self.local < *hello.local && self.peers[position].has_fresh_own(now()) {
-            return Err(Status::TryAgain);
+            return Err(HelloStatus::TryAgain);
         }
         Ok(Partner::Peer(position))
     }

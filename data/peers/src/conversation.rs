@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_net::{Connection, PeerLink, ReceiveOutcome, SendOutcome};
-use weir_peers_protocol::{Hello, Status};
-use weir_sched::{Class, Kind, Tick, now, sleep_until, wait, yield_now};
+use weir_peers_protocol::{Hello, HelloStatus};
+use weir_sched::{Class, Tick, WorkKind, now, sleep_until, wait, yield_now};
 
 use crate::section::{Peer, PeersSection};
 use crate::session::{ControlMessage, PeerSession};
@@ -36,8 +36,8 @@ const MOST_WAITING: usize = 64 * 1024;
 /// How often the next process is tried, as it may need a moment until it listens.
 const ATTEMPTS: usize = 3;
 
-static CONNECTOR: Kind = Kind::new("peer connector");
-static TEACHER: Kind = Kind::new("peer teacher");
+static CONNECTOR: WorkKind = WorkKind::new("peer connector");
+static TEACHER: WorkKind = WorkKind::new("peer teacher");
 
 /// The other side of a session.
 #[derive(Clone, Copy)]
@@ -113,10 +113,10 @@ impl PeersSection {
         let mut connection = opened.map_err(|_| LinkState::Unreachable)?;
         greeted();
         loop {
-            if let Some((status, length)) = Status::read(connection.input()) {
+            if let Some((status, length)) = HelloStatus::read(connection.input()) {
                 connection.consume(length);
                 return match status {
-                    Status::Succeeded => Ok(connection),
+                    HelloStatus::Succeeded => Ok(connection),
                     refused => Err(LinkState::Refused(refused.code())),
                 };
             }

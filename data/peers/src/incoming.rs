@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use weir_expr::table::DataType;
-use weir_peers_protocol::definition::Fields;
-use weir_peers_protocol::{Definition, Entry, Fault, KeyKind, LearnedNames, Rate, Update, Value, write};
+use weir_peers_protocol::definition::DataFields;
+use weir_peers_protocol::{
+    DataValue, Definition, EntryBody, EntryUpdate, KeyKind, LearnedNames, RateData, SessionFault, write,
+};
 use weir_tables::{LockedEntry, RateParts, Share, ShareValue};
 
 use crate::mismatch::Mismatch;
@@ -38,11 +40,11 @@ struct RemoteTable {
     id: u64,
     key: KeyKind,
     key_length: u32,
-    fields: Fields,
+    fields: DataFields,
     /// Bit set of the types that are not learned: rates with another period than ours.
     skipped: u64,
     /// If updates carry one share of sums: the fields of sums, and the other fields.
-    divided: Option<(Fields, Fields)>,
+    divided: Option<(DataFields, DataFields)>,
     last: u32,
     /// Whether that is not acknowledged yet.
     is_news: bool,
@@ -136,14 +138,14 @@ impl Incoming {
     }
 
     /// Applies an update. One for a table that we do not have is skipped.
-    pub(crate) fn learn(&mut self, update: &Update<'_>, now_ms: u64) -> Result<(), Fault> {
+    pub(crate) fn learn(&mut self, update: &EntryUpdate<'_>, now_ms: u64) -> Result<(), SessionFault> {
         let Some(position) = self.current else { return Ok(()) };
         let (Some(known), shared) = (&mut self.known[position], &self.tables[position]) else {
             return Ok(());
         };
         known.last = update.number.unwrap_or(known.last.wrapping_add(1));
         known.is_news = true;
-        let mut entry = Entry::read(update.body, known.key, known.key_length)?;
+        let mut entry = EntryBody::read(update.body, known.key, known.key_length)?;
         self.data.clear();
         let (data, names) = (&mut self.data, &mut self.names);
         let mut share = None;
@@ -243,18 +245,18 @@ impl Incoming {
 
 /// Takes the data of some fields, but for those of the bit set.
 fn read(
-    entry: &mut Entry<'_>,
-    fields: &Fields,
+    entry: &mut EntryBody<'_>,
+    fields: &DataFields,
     skipped: u64,
     names: &mut LearnedNames,
     data: &mut Vec<DataItem>,
-) -> Result<(), Fault> {
+) -> Result<(), SessionFault> {
     entry.read_fields(fields, |field, element, value| {
         // A name has its number from now on, even if the entry is not learned.
         let value = match value {
-            Value::Count(number) => LearnedValue::Number(number),
-            Value::Rate(rate) => LearnedValue::Rate(parts(rate)),
-            Value::Name(mention) => LearnedValue::Name(names.resolve(mention)),
+            DataValue::Count(number) => LearnedValue::Number(number),
+            DataValue::Rate(rate) => LearnedValue::Rate(parts(rate)),
+            DataValue::Name(mention) => LearnedValue::Name(names.resolve(mention)),
         };
         if let Some(of) = data_of(field).filter(|_| skipped >> field.number & 1 == 0) {
             data.push(DataItem { data: of, element, value });
@@ -306,7 +308,7 @@ impl DataItem {
 
 /// A rate that a peer sent. Clocks of threads differ a little: a period may have begun "after" now, which is sent as a negative
 /// 32-bit number. One that began longer ago than the field can hold is empty by now.
-fn parts(rate: Rate) -> RateParts {
+fn parts(rate: RateData) -> RateParts {
     let age_ms = u32::try_from(rate.age_ms).map_or(rate.age_ms as i64, |age_ms| i64::from(age_ms as i32));
     if !(-CLOCKS_DIFFER_MS..=i64::from(i32::MAX)).contains(&age_ms) {
         return RateParts::default();
@@ -327,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_period_may_begin_a_little_after_now() {
-        let age_of = |age_ms: u64| parts(Rate { age_ms, current: 7, previous: 0 });
+        let age_of = |age_ms: u64| parts(RateData { age_ms, current: 7, previous: 0 });
         for (sent, learned) in
             [(0, 0), (5, 5), (0xffff_ffff, 0), (u64::MAX, 0), (i32::MAX as u64, i32::MAX as u32)]
         {

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use weir_peers_protocol::{Control, Fault, Message, message, next, write};
+use weir_peers_protocol::{Control, PeerMessage, SessionFault, message, next, write};
 
 use crate::incoming::Incoming;
 use crate::mismatch::Mismatch;
@@ -64,7 +64,7 @@ pub enum ControlMessage {
         mismatch: Mismatch,
     },
     /// The peer ends the session because of an error of ours.
-    Refused(Fault),
+    Refused(SessionFault),
 }
 
 /// How many messages are processed in one turn at most.
@@ -130,7 +130,7 @@ impl PeerSession {
         now_ms: u64,
         out: &mut Vec<u8>,
         mut hear: impl FnMut(ControlMessage),
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, SessionFault> {
         let mut used = 0;
         let mut result = Ok(true);
         for _ in 0..MESSAGES_PER_TURN {
@@ -300,9 +300,9 @@ impl PeerSession {
 }
 
 /// The first message reveals whether the peer has shares of sums.
-fn meet(first: &Message<'_>, incoming: &mut Incoming, outgoing: &mut OutgoingTables) {
+fn meet(first: &PeerMessage<'_>, incoming: &mut Incoming, outgoing: &mut OutgoingTables) {
     if !outgoing.knows_peer() {
-        let counts = matches!(first, Message::Control(Control::CountsTogether | Control::WantsShares));
+        let counts = matches!(first, PeerMessage::Control(Control::CountsTogether | Control::WantsShares));
         outgoing.set_counts_together(counts);
         if counts {
             incoming.set_counts_together();
@@ -317,30 +317,30 @@ enum MessageEffect {
     Learned,
     OtherTable(usize, Mismatch),
     Control(Control),
-    Refused(Fault),
+    Refused(SessionFault),
 }
 
 fn read(
-    message: Message<'_>,
+    message: PeerMessage<'_>,
     incoming: &mut Incoming,
     outgoing: &mut OutgoingTables,
     now_ms: u64,
-) -> Result<MessageEffect, Fault> {
+) -> Result<MessageEffect, SessionFault> {
     match message {
-        Message::Update(update) => {
+        PeerMessage::Update(update) => {
             incoming.learn(&update, now_ms)?;
             return Ok(MessageEffect::Learned);
         }
-        Message::Definition(definition) => {
+        PeerMessage::Definition(definition) => {
             if let Some((table, mismatch)) = incoming.define(&definition) {
                 return Ok(MessageEffect::OtherTable(table, mismatch));
             }
         }
-        Message::Switch(id) => incoming.switch(id),
-        Message::Acknowledgement { table, update } => outgoing.acknowledged(table, update),
-        Message::Control(control) => return Ok(MessageEffect::Control(control)),
-        Message::Error(fault) => return Ok(MessageEffect::Refused(fault)),
-        Message::Unknown => {}
+        PeerMessage::Switch(id) => incoming.switch(id),
+        PeerMessage::Acknowledgement { table, update } => outgoing.acknowledged(table, update),
+        PeerMessage::Control(control) => return Ok(MessageEffect::Control(control)),
+        PeerMessage::Error(fault) => return Ok(MessageEffect::Refused(fault)),
+        PeerMessage::Unknown => {}
     }
     Ok(MessageEffect::Done)
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use weir_expr::Value as Sample;
 use weir_expr::table::{DataType, KeyType};
-use weir_peers_protocol::definition::Fields;
-use weir_peers_protocol::{DataKind, Definition, Field, KeyBytes, KeyKind, Rate, SentNames, integer};
+use weir_peers_protocol::definition::DataFields;
+use weir_peers_protocol::{
+    DataEncoding, DataField, Definition, KeyBytes, KeyKind, RateData, SentNames, integer,
+};
 use weir_tables::{Key, LockedEntry, RateParts, Share, ShareValue, Table};
 use xxhash_rust::xxh64::xxh64;
 
@@ -23,9 +25,9 @@ pub struct SharedTable {
     pub receive_only: bool,
     /// `write-to`: the table to which received tags and servers are written, too.
     pub write_to: Option<Arc<Table>>,
-    fields: Fields,
+    fields: DataFields,
     /// The same, those that instances may count together and the others.
-    divided: (Fields, Fields),
+    divided: (DataFields, DataFields),
     /// The name of this instance, and those of the others by audience.
     members: (Box<str>, Vec<Box<str>>),
 }
@@ -34,12 +36,12 @@ impl SharedTable {
     /// A table and its name among peers.
     pub fn new(table: Arc<Table>, name: &str, receive_only: bool, write_to: Option<Arc<Table>>) -> Self {
         let layout = table.layout();
-        let field = |data| Field {
+        let field = |data| DataField {
             number: data as u8,
             elements: layout.elements(data),
             period_ms: layout.period_ms(data),
         };
-        let fields = Fields::new(layout.stored().map(field).collect());
+        let fields = DataFields::new(layout.stored().map(field).collect());
         let divided = fields.divided();
         SharedTable {
             table,
@@ -107,7 +109,7 @@ impl SharedTable {
     /// period means ours.
     pub(crate) fn other_periods(&self, definition: &Definition<'_>) -> Vec<(DataType, u32, u32)> {
         let ours = |number| self.fields.iter().find(|own| own.number == number);
-        let differs = |field: Field| {
+        let differs = |field: DataField| {
             let own =
                 ours(field.number).filter(|own| field.period_ms > 0 && own.period_ms != field.period_ms)?;
             Some((data_of(field)?, field.period_ms, own.period_ms))
@@ -118,7 +120,7 @@ impl SharedTable {
     /// The data that only one of both definitions stores; else the first array of another length.
     pub(crate) fn other_data(&self, definition: &Definition<'_>) -> Option<Mismatch> {
         let layout = self.table.layout();
-        let bits = |fields: &Fields| {
+        let bits = |fields: &DataFields| {
             let known = fields.iter().filter_map(data_of);
             known.fold(0_u32, |bits, data| bits | 1 << data as u32)
         };
@@ -129,7 +131,7 @@ impl SharedTable {
         if only_theirs | ours & !theirs != 0 {
             return Some(Mismatch::Data { only_theirs, only_ours: ours & !theirs });
         }
-        let longer = |field: Field| {
+        let longer = |field: DataField| {
             let data = data_of(field)?;
             let (theirs, ours) = (field.elements, layout.elements(data));
             (data.is_array() && theirs != ours).then_some(Mismatch::Elements { data, theirs, ours })
@@ -213,15 +215,15 @@ impl SharedTable {
     }
 }
 
-fn write_fields(fields: &Fields, row: &LockedEntry<'_>, names: &mut SentNames, out: &mut Vec<u8>) {
+fn write_fields(fields: &DataFields, row: &LockedEntry<'_>, names: &mut SentNames, out: &mut Vec<u8>) {
     for field in fields.iter() {
         let Some(data) = data_of(field) else { continue };
         for element in 0..field.elements {
             match field.kind() {
-                Some(DataKind::Rate | DataKind::Rates) => {
+                Some(DataEncoding::Rate | DataEncoding::Rates) => {
                     write_rate(row.rate(data, element).unwrap_or_default(), out);
                 }
-                Some(DataKind::Name) => names.write(row.server_key().as_deref(), out),
+                Some(DataEncoding::Name) => names.write(row.server_key().as_deref(), out),
                 _ => integer::write(row.get(data, element).unwrap_or_default(), out),
             }
         }
@@ -230,11 +232,11 @@ fn write_fields(fields: &Fields, row: &LockedEntry<'_>, names: &mut SentNames, o
 
 fn write_rate(RateParts { age_ms, current, previous }: RateParts, out: &mut Vec<u8>) {
     let [age_ms, current, previous] = [age_ms, current, previous].map(u64::from);
-    Rate { age_ms, current, previous }.write(out);
+    RateData { age_ms, current, previous }.write(out);
 }
 
 /// The type of data that a peer means by a number.
-pub(crate) fn data_of(field: Field) -> Option<DataType> {
+pub(crate) fn data_of(field: DataField) -> Option<DataType> {
     DataType::ALL.get(usize::from(field.number)).copied()
 }
 

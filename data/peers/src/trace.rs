@@ -4,21 +4,21 @@
 
 use std::io::Write as _;
 
-use weir_events::trace::{About, Event, Happening, Level, Source};
-use weir_peers_protocol::{Control, Fault, Message};
+use weir_events::trace::{About, TraceEventKind, TraceLevel, TraceReport, TraceSource};
+use weir_peers_protocol::{Control, PeerMessage, SessionFault};
 
 /// The peers protocol.
-pub static PEERS: Source = Source::new(
+pub static PEERS: TraceSource = TraceSource::new(
     "peers",
     "Peers protocol",
     &[
-        Event { name: "updtmsg", help: "update message received" },
-        Event { name: "ackmsg", help: "ack message received" },
-        Event { name: "swtcmsg", help: "switch message received" },
-        Event { name: "defmsg", help: "definition message received" },
-        Event { name: "ctrlmsg", help: "control message sent/received" },
-        Event { name: "sessrl", help: "peer session releasing" },
-        Event { name: "protoerr", help: "protocol error" },
+        TraceEventKind { name: "updtmsg", help: "update message received" },
+        TraceEventKind { name: "ackmsg", help: "ack message received" },
+        TraceEventKind { name: "swtcmsg", help: "switch message received" },
+        TraceEventKind { name: "defmsg", help: "definition message received" },
+        TraceEventKind { name: "ctrlmsg", help: "control message sent/received" },
+        TraceEventKind { name: "sessrl", help: "peer session releasing" },
+        TraceEventKind { name: "protoerr", help: "protocol error" },
     ],
 );
 
@@ -32,33 +32,37 @@ const PROTOCOL_ERROR: usize = 6;
 
 /// A message from the peer `who`.
 #[inline]
-pub(crate) fn came(who: &str, message: &Message<'_>) {
+pub(crate) fn came(who: &str, message: &PeerMessage<'_>) {
     if PEERS.is_active() {
         trace_message(who, message);
     }
 }
 
 #[cold]
-fn trace_message(who: &str, message: &Message<'_>) {
+fn trace_message(who: &str, message: &PeerMessage<'_>) {
     match message {
-        Message::Update(update) => {
+        PeerMessage::Update(update) => {
             let number = update.number.map_or_else(|| "next".to_owned(), |number| number.to_string());
             let length = update.body.len();
-            trace(UPDATE, Level::Proto, format_args!("{who} : update {number}, {length} bytes"));
+            trace(UPDATE, TraceLevel::Proto, format_args!("{who} : update {number}, {length} bytes"));
         }
-        Message::Acknowledgement { table, update } => {
-            trace(ACKNOWLEDGEMENT, Level::Proto, format_args!("{who} : table {table} up to update {update}"));
+        PeerMessage::Acknowledgement { table, update } => {
+            trace(
+                ACKNOWLEDGEMENT,
+                TraceLevel::Proto,
+                format_args!("{who} : table {table} up to update {update}"),
+            );
         }
-        Message::Switch(table) => trace(SWITCH, Level::Proto, format_args!("{who} : table {table}")),
-        Message::Definition(definition) => {
+        PeerMessage::Switch(table) => trace(SWITCH, TraceLevel::Proto, format_args!("{who} : table {table}")),
+        PeerMessage::Definition(definition) => {
             let name = String::from_utf8_lossy(definition.name);
-            trace(DEFINITION, Level::Proto, format_args!("{who} : table {} is '{name}'", definition.id));
+            trace(DEFINITION, TraceLevel::Proto, format_args!("{who} : table {} is '{name}'", definition.id));
         }
-        Message::Control(control) => {
-            trace(CONTROL, Level::Proto, format_args!("{who} : {} received", name_of(*control)));
+        PeerMessage::Control(control) => {
+            trace(CONTROL, TraceLevel::Proto, format_args!("{who} : {} received", name_of(*control)));
         }
-        Message::Error(fault) => trace_fault(who, *fault, "said by the peer"),
-        Message::Unknown => {}
+        PeerMessage::Error(fault) => trace_fault(who, *fault, "said by the peer"),
+        PeerMessage::Unknown => {}
     }
 }
 
@@ -66,13 +70,13 @@ fn trace_message(who: &str, message: &Message<'_>) {
 #[inline]
 pub(crate) fn said(who: &str, control: Control) {
     if PEERS.is_active() {
-        trace(CONTROL, Level::Proto, format_args!("{who} : {} sent", name_of(control)));
+        trace(CONTROL, TraceLevel::Proto, format_args!("{who} : {} sent", name_of(control)));
     }
 }
 
 /// An invalid message from the peer `who`.
 #[inline]
-pub(crate) fn refused(who: &str, fault: Fault) {
+pub(crate) fn refused(who: &str, fault: SessionFault) {
     if PEERS.is_active() {
         trace_fault(who, fault, "in what came");
     }
@@ -82,12 +86,12 @@ pub(crate) fn refused(who: &str, fault: Fault) {
 #[inline]
 pub(crate) fn released(who: &str) {
     if PEERS.is_active() {
-        trace(RELEASE, Level::User, format_args!("{who} : session released"));
+        trace(RELEASE, TraceLevel::User, format_args!("{who} : session released"));
     }
 }
 
-fn trace_fault(who: &str, fault: Fault, place: &str) {
-    trace(PROTOCOL_ERROR, Level::Error, format_args!("{who} : {fault:?} {place}"));
+fn trace_fault(who: &str, fault: SessionFault, place: &str) {
+    trace(PROTOCOL_ERROR, TraceLevel::Error, format_args!("{who} : {fault:?} {place}"));
 }
 
 fn name_of(control: Control) -> &'static str {
@@ -102,10 +106,10 @@ fn name_of(control: Control) -> &'static str {
     }
 }
 
-fn trace(event: usize, level: Level, text: std::fmt::Arguments<'_>) {
+fn trace(event: usize, level: TraceLevel, text: std::fmt::Arguments<'_>) {
     let about = About { thread: weir_sched::worker_index() as u64 + 1, ..About::default() };
     let time = weir_sched::wall_time();
-    PEERS.trace(&Happening { event, level, about, also: 0, time }, |_, line| {
+    PEERS.trace(&TraceReport { event, level, about, also: 0, time }, |_, line| {
         // Writing to memory does not fail.
         let _ = line.write_fmt(text);
     });

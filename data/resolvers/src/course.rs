@@ -11,7 +11,7 @@
 //!                                                        └──► preferred kind
 //! ```
 
-use weir_dns::Kind;
+use weir_dns::RecordKind;
 
 /// Why a resolution failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,29 +31,29 @@ pub(crate) enum ResolutionFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CourseStep {
     /// Query this kind now.
-    Query(Kind),
+    Query(RecordKind),
     /// Query this kind once the time of the round is over.
-    QueryLater(Kind),
+    QueryLater(RecordKind),
     Fail(ResolutionFailure),
 }
 
 /// One resolution of a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Course {
-    preferred: Kind,
-    other: Option<Kind>,
+    preferred: RecordKind,
+    other: Option<RecordKind>,
     queried_other: bool,
     rounds_left: u32,
 }
 
 impl Course {
     /// A resolution that queries `preferred`, then `other`, in up to `rounds` rounds.
-    pub(crate) fn new(preferred: Kind, other: Option<Kind>, rounds: u32) -> Self {
+    pub(crate) fn new(preferred: RecordKind, other: Option<RecordKind>, rounds: u32) -> Self {
         Course { preferred, other, queried_other: false, rounds_left: rounds.max(1) }
     }
 
     /// The first question.
-    pub(crate) fn first(&self) -> Kind {
+    pub(crate) fn first(&self) -> RecordKind {
         self.preferred
     }
 
@@ -81,11 +81,11 @@ mod tests {
 
     #[test]
     fn queries_the_other_kind_after_an_error_and_then_another_round() {
-        let mut course = Course::new(Kind::Aaaa, Some(Kind::A), 2);
-        assert_eq!(course.first(), Kind::Aaaa);
-        assert_eq!(course.failed(ResolutionFailure::NoSuchName), CourseStep::Query(Kind::A));
-        assert_eq!(course.failed(ResolutionFailure::Refused), CourseStep::QueryLater(Kind::Aaaa));
-        assert_eq!(course.failed(ResolutionFailure::Other), CourseStep::Query(Kind::A));
+        let mut course = Course::new(RecordKind::Aaaa, Some(RecordKind::A), 2);
+        assert_eq!(course.first(), RecordKind::Aaaa);
+        assert_eq!(course.failed(ResolutionFailure::NoSuchName), CourseStep::Query(RecordKind::A));
+        assert_eq!(course.failed(ResolutionFailure::Refused), CourseStep::QueryLater(RecordKind::Aaaa));
+        assert_eq!(course.failed(ResolutionFailure::Other), CourseStep::Query(RecordKind::A));
         assert_eq!(
             course.failed(ResolutionFailure::NoSuchName),
             CourseStep::Fail(ResolutionFailure::NoSuchName)
@@ -94,15 +94,15 @@ mod tests {
 
     #[test]
     fn repeats_the_same_kind_after_a_timeout() {
-        let mut course = Course::new(Kind::A, Some(Kind::Aaaa), 3);
-        assert_eq!(course.failed(ResolutionFailure::Timeout), CourseStep::QueryLater(Kind::A));
-        assert_eq!(course.failed(ResolutionFailure::Timeout), CourseStep::QueryLater(Kind::A));
+        let mut course = Course::new(RecordKind::A, Some(RecordKind::Aaaa), 3);
+        assert_eq!(course.failed(ResolutionFailure::Timeout), CourseStep::QueryLater(RecordKind::A));
+        assert_eq!(course.failed(ResolutionFailure::Timeout), CourseStep::QueryLater(RecordKind::A));
         assert_eq!(course.failed(ResolutionFailure::Timeout), CourseStep::Fail(ResolutionFailure::Timeout));
     }
 
     #[test]
     fn queries_services_in_one_kind_only() {
-        let mut course = Course::new(Kind::Srv, None, 1);
+        let mut course = Course::new(RecordKind::Srv, None, 1);
         assert_eq!(course.failed(ResolutionFailure::Other), CourseStep::Fail(ResolutionFailure::Other));
     }
 }

@@ -8,9 +8,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use weir_dns::{Answer, Kind, Name, Question, Refusal, ResponseCode};
+use weir_dns::{Answer, AnswerRefusal, Name, Question, RecordKind, ResponseCode};
 use weir_net::{ConnectError, Connection, ConnectionFault, Datagram, DatagramOutcome, ReceiveOutcome};
-use weir_sched::{Class, Kind as TaskKind, TaskKey, Tick, now, wait};
+use weir_sched::{Class, TaskKey, Tick, WorkKind as TaskKind, now, wait};
 
 use crate::course::ResolutionFailure;
 use crate::query_counters::QueryCounter;
@@ -20,7 +20,7 @@ use crate::section::{NameServer, ResolversSection};
 pub(crate) async fn query(
     section: &Arc<ResolversSection>,
     name: &Name,
-    kind: Kind,
+    kind: RecordKind,
 ) -> Result<(Answer, usize), ResolutionFailure> {
     let count = section.name_servers.len();
     let deadline = now().after(section.settings.retry_ms);
@@ -58,7 +58,7 @@ async fn exchange(
     section: Arc<ResolversSection>,
     index: usize,
     name: Name,
-    kind: Kind,
+    kind: RecordKind,
     deadline: Tick,
     gathering: Rc<Gathering>,
 ) {
@@ -93,10 +93,10 @@ async fn exchange(
 }
 
 /// Interprets and counts an answer.
-fn judge(answer: Answer, kind: Kind, server: &NameServer) -> Result<Answer, ResolutionFailure> {
+fn judge(answer: Answer, kind: RecordKind, server: &NameServer) -> Result<Answer, ResolutionFailure> {
     let is_empty = match kind {
-        Kind::A | Kind::Aaaa => answer.addresses.is_empty(),
-        Kind::Srv => answer.services.is_empty(),
+        RecordKind::A | RecordKind::Aaaa => answer.addresses.is_empty(),
+        RecordKind::Srv => answer.services.is_empty(),
     };
     let (counter, failure) = match answer.code {
         ResponseCode::NoSuchName => (QueryCounter::NoSuchName, ResolutionFailure::NoSuchName),
@@ -244,11 +244,11 @@ impl NameQuery<'_> {
         }
     }
 
-    fn read(&self, message: &[u8]) -> Result<Answer, Refusal> {
+    fn read(&self, message: &[u8]) -> Result<Answer, AnswerRefusal> {
         let read = Answer::read(message, self.identifier, &self.question);
         if let Err(refusal) = read {
             self.count(QueryCounter::Invalid);
-            if refusal == Refusal::OtherLetters {
+            if refusal == AnswerRefusal::OtherLetters {
                 self.server.changes_letters(now().as_ms());
             }
         }

@@ -12,7 +12,7 @@ use weir_backend::{
     AdminState, Backend, BackendNews, BackendNotice, Reason, Server, ServerAddress, ServerChange, ServerKey,
     Urgency,
 };
-use weir_dns::{Kind, Name, Service};
+use weir_dns::{Name, RecordKind, ServiceLocation};
 use weir_model::IpNetwork;
 
 use crate::course::ResolutionFailure;
@@ -45,7 +45,7 @@ pub struct NameFollower {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FollowerLookup {
     pub(crate) name: Name,
-    pub(crate) first: Kind,
+    pub(crate) first: RecordKind,
 }
 
 /// The consequences of an answer.
@@ -61,8 +61,11 @@ impl NameFollower {
     pub(crate) fn wants(&self) -> impl Iterator<Item = FollowerLookup> {
         // A removed server needs no questions.
         let is_here = !self.has_left();
-        let service =
-            self.service.clone().filter(|_| is_here).map(|name| FollowerLookup { name, first: Kind::Srv });
+        let service = self
+            .service
+            .clone()
+            .filter(|_| is_here)
+            .map(|name| FollowerLookup { name, first: RecordKind::Srv });
         let host = self.name.clone().filter(|_| is_here && !self.is_given);
         service.into_iter().chain(host.map(|name| FollowerLookup { name, first: self.first_kind() }))
     }
@@ -71,8 +74,8 @@ impl NameFollower {
         self.server == server && Arc::ptr_eq(&self.backend, backend)
     }
 
-    fn first_kind(&self) -> Kind {
-        if self.prefers_ipv4 { Kind::A } else { Kind::Aaaa }
+    fn first_kind(&self) -> RecordKind {
+        if self.prefers_ipv4 { RecordKind::A } else { RecordKind::Aaaa }
     }
 
     fn follows(&self, lookup: &FollowerLookup) -> bool {
@@ -163,7 +166,7 @@ impl NameFollower {
         }
     }
 
-    fn is_host_of(&self, service: &Service) -> bool {
+    fn is_host_of(&self, service: &ServiceLocation) -> bool {
         self.name.as_ref() == Some(&service.target) && self.service_port == service.port
     }
 
@@ -172,7 +175,7 @@ impl NameFollower {
     }
 
     /// Takes over a host that a service names.
-    fn take_over(&mut self, service: &Service, now_ms: u64, followed: &mut AnswerEffects) {
+    fn take_over(&mut self, service: &ServiceLocation, now_ms: u64, followed: &mut AnswerEffects) {
         let Some(server) = self.live() else { return };
         self.name = Some(service.target.clone());
         self.service_port = service.port;
@@ -188,7 +191,7 @@ impl NameFollower {
     }
 
     /// Applies the port, the weight and, if they were included, the addresses of an SRV record.
-    fn follow_service(&mut self, service: &Service, now_ms: u64, followed: &mut AnswerEffects) {
+    fn follow_service(&mut self, service: &ServiceLocation, now_ms: u64, followed: &mut AnswerEffects) {
         let weight = weight_of(service);
         if !self.ignores_weight && self.live().is_some_and(|server| server.user_weight() != weight) {
             // Static algorithms refuse a weight.
@@ -241,7 +244,7 @@ impl ServerPlace {
 }
 
 /// A weight of an SRV record as a server weight: 0 to 65535 becomes 0 to 256, and a weight above 0 stays above 0.
-fn weight_of(service: &Service) -> u32 {
+fn weight_of(service: &ServiceLocation) -> u32 {
     u32::from(service.weight).div_ceil(256)
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_dns::{Answer, Service};
+use weir_dns::{Answer, ServiceLocation};
 
 use crate::course::ResolutionFailure;
 
@@ -37,7 +37,7 @@ impl HoldTimes {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Knowledge {
     addresses: Vec<CachedRecord<IpAddr>>,
-    services: Vec<CachedRecord<Service>>,
+    services: Vec<CachedRecord<ServiceLocation>>,
     belief: Belief,
     failure: Option<ResolutionFailure>,
 }
@@ -73,7 +73,9 @@ impl Knowledge {
     /// Adds a valid answer.
     pub(crate) fn learn(&mut self, answer: Answer, hold: &HoldTimes, now_ms: u64) {
         refresh(&mut self.addresses, answer.addresses, |known, new| known == new, now_ms);
-        let same = |known: &Service, new: &Service| known.target == new.target && known.port == new.port;
+        let same = |known: &ServiceLocation, new: &ServiceLocation| {
+            known.target == new.target && known.port == new.port
+        };
         refresh(&mut self.services, answer.services, same, now_ms);
         self.belief = Belief::Valid { at_ms: now_ms };
         self.failure = None;
@@ -111,7 +113,7 @@ impl Knowledge {
     }
 
     /// The SRV records of the service.
-    pub(crate) fn services(&self) -> impl Iterator<Item = &Service> {
+    pub(crate) fn services(&self) -> impl Iterator<Item = &ServiceLocation> {
         self.services.iter().map(|seen| &seen.part)
     }
 

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_backend::{AdminState, Backend, BackendNews, Reason, ServerChange, ServerKey};
-use weir_dns::{Answer, Kind, Name};
-use weir_sched::{Class, Kind as TaskKind, Tick, caught, now, sleep_until, wait};
+use weir_dns::{Answer, Name, RecordKind};
+use weir_sched::{Class, Tick, WorkKind, caught, now, sleep_until, wait};
 
 use crate::course::{Course, CourseStep, ResolutionFailure};
 use crate::exchange;
@@ -78,7 +78,8 @@ impl Resolvers {
         let Some((index, section)) = found.and_then(|index| Some((index, self.sections.get(index)?))) else {
             return ResolveReply::Known(None);
         };
-        let lookup = FollowerLookup { name, first: if prefers_ipv4 { Kind::A } else { Kind::Aaaa } };
+        let lookup =
+            FollowerLookup { name, first: if prefers_ipv4 { RecordKind::A } else { RecordKind::Aaaa } };
         let settings = &section.settings;
         // The time of two questions a round, and some time in the queue.
         let limit_ms = settings.retry_ms.saturating_mul(2).saturating_mul(settings.retries.into()) + QUEUE_MS;
@@ -192,16 +193,20 @@ async fn resolve(
 }
 
 /// The kind to query first, and then the other one, as far as the families are wanted.
-fn kinds(first: Kind, families: Families, routes_ipv6: impl Fn() -> bool) -> (Kind, Option<Kind>) {
+fn kinds(
+    first: RecordKind,
+    families: Families,
+    routes_ipv6: impl Fn() -> bool,
+) -> (RecordKind, Option<RecordKind>) {
     let other = match first {
-        Kind::A => Kind::Aaaa,
-        Kind::Aaaa => Kind::A,
-        Kind::Srv => return (Kind::Srv, None),
+        RecordKind::A => RecordKind::Aaaa,
+        RecordKind::Aaaa => RecordKind::A,
+        RecordKind::Srv => return (RecordKind::Srv, None),
     };
     let ipv6 = families.ipv6 || (families.ipv6_if_routed && routes_ipv6());
     match (families.ipv4, ipv6) {
-        (true, false) => (Kind::A, None),
-        (false, true) => (Kind::Aaaa, None),
+        (true, false) => (RecordKind::A, None),
+        (false, true) => (RecordKind::Aaaa, None),
         _ => (first, Some(other)),
     }
 }
@@ -213,7 +218,7 @@ fn routes_ipv6() -> bool {
     weir_net::Datagram::to(outside).is_ok()
 }
 
-static NAME: TaskKind = TaskKind::new("resolution");
+static NAME: WorkKind = WorkKind::new("resolution");
 
 #[cfg(test)]
 mod tests {
@@ -223,12 +228,21 @@ mod tests {
     fn does_not_query_disabled_families() {
         let families = |ipv4, ipv6, ipv6_if_routed| Families { ipv4, ipv6, ipv6_if_routed };
         let of = |first, families, routed: bool| kinds(first, families, || routed);
-        assert_eq!(of(Kind::A, families(true, true, false), false), (Kind::A, Some(Kind::Aaaa)));
-        assert_eq!(of(Kind::Aaaa, families(true, true, false), false), (Kind::Aaaa, Some(Kind::A)));
-        assert_eq!(of(Kind::Aaaa, families(true, false, false), true), (Kind::A, None));
-        assert_eq!(of(Kind::A, families(false, true, false), true), (Kind::Aaaa, None));
-        assert_eq!(of(Kind::Aaaa, families(true, false, true), false), (Kind::A, None));
-        assert_eq!(of(Kind::Aaaa, families(true, false, true), true), (Kind::Aaaa, Some(Kind::A)));
-        assert_eq!(of(Kind::Srv, families(true, false, false), true), (Kind::Srv, None));
+        assert_eq!(
+            of(RecordKind::A, families(true, true, false), false),
+            (RecordKind::A, Some(RecordKind::Aaaa))
+        );
+        assert_eq!(
+            of(RecordKind::Aaaa, families(true, true, false), false),
+            (RecordKind::Aaaa, Some(RecordKind::A))
+        );
+        assert_eq!(of(RecordKind::Aaaa, families(true, false, false), true), (RecordKind::A, None));
+        assert_eq!(of(RecordKind::A, families(false, true, false), true), (RecordKind::Aaaa, None));
+        assert_eq!(of(RecordKind::Aaaa, families(true, false, true), false), (RecordKind::A, None));
+        assert_eq!(
+            of(RecordKind::Aaaa, families(true, false, true), true),
+            (RecordKind::Aaaa, Some(RecordKind::A))
+        );
+        assert_eq!(of(RecordKind::Srv, families(true, false, false), true), (RecordKind::Srv, None));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use weir_backend::{Backend, BackendNews, ServerKey};
-use weir_dns::{Answer, Kind, Name};
+use weir_dns::{Answer, Name, RecordKind};
 use weir_net::{PeerLink, TaskTurns};
 use weir_sched::TaskKey;
 use weir_sync::{Lock, LockLabel};
@@ -319,7 +319,7 @@ impl ResolversSection {
 
 /// The address that `do-resolve` gets.
 fn preferred(known: &Knowledge, lookup: &FollowerLookup) -> Option<IpAddr> {
-    let is_preferred = |address: &IpAddr| address.is_ipv4() == (lookup.first == Kind::A);
+    let is_preferred = |address: &IpAddr| address.is_ipv4() == (lookup.first == RecordKind::A);
     known.addresses().find(is_preferred).or_else(|| known.addresses().next())
 }
 
@@ -331,8 +331,8 @@ fn follow(
     now_ms: u64,
 ) -> AnswerEffects {
     match lookup.first {
-        Kind::Srv => followers::follow_services(followers, &lookup.name, known, now_ms),
-        Kind::A | Kind::Aaaa => followers::follow_addresses(followers, lookup, known, by, now_ms),
+        RecordKind::Srv => followers::follow_services(followers, &lookup.name, known, now_ms),
+        RecordKind::A | RecordKind::Aaaa => followers::follow_addresses(followers, lookup, known, by, now_ms),
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use weir_backend::{
     AdminState, Backend, BackendNews, BackendSettings, ServerAddress, ServerChange, ServerKey, ServerSettings,
 };
-use weir_dns::{Answer, Kind, Name, ResponseCode, Service};
+use weir_dns::{Answer, Name, RecordKind, ResponseCode, ServiceLocation};
 use weir_model::IpNetwork;
 
 use crate::course::{Course, CourseStep, ResolutionFailure};
@@ -78,7 +78,7 @@ fn section(followers: Vec<NameFollower>) -> ResolversSection {
     ResolversSection::new(settings(), vec![server], FAMILIES, followers)
 }
 
-fn answer(addresses: Vec<IpAddr>, services: Vec<Service>) -> Answer {
+fn answer(addresses: Vec<IpAddr>, services: Vec<ServiceLocation>) -> Answer {
     Answer {
         code: ResponseCode::NoError,
         is_truncated: false,
@@ -93,9 +93,9 @@ fn v4(last: u8) -> IpAddr {
     IpAddr::from([192, 0, 2, last])
 }
 
-fn service(target: &str, port: u16, weight: u16, addresses: &[u8]) -> Service {
+fn service(target: &str, port: u16, weight: u16, addresses: &[u8]) -> ServiceLocation {
     let addresses = addresses.iter().map(|last| v4(*last)).collect();
-    Service { target: name(target), port, priority: 1, weight, addresses }
+    ServiceLocation { target: name(target), port, priority: 1, weight, addresses }
 }
 
 /// A section and its backends, with the resulting log lines.
@@ -111,7 +111,7 @@ impl ResolversFixture {
         world
     }
 
-    fn hear(&mut self, of: &str, first: Kind, outcome: Result<Answer, ResolutionFailure>, now_ms: u64) {
+    fn hear(&mut self, of: &str, first: RecordKind, outcome: Result<Answer, ResolutionFailure>, now_ms: u64) {
         let lookup = FollowerLookup { name: name(of), first };
         let outcome = outcome.map(|answer| (answer, 0));
         let news = self.section.conclude(&lookup, outcome, now_ms);
@@ -124,11 +124,16 @@ impl ResolversFixture {
     }
 
     fn addresses(&mut self, of: &str, last: &[u8], now_ms: u64) {
-        self.hear(of, Kind::A, Ok(answer(last.iter().map(|last| v4(*last)).collect(), Vec::new())), now_ms);
+        self.hear(
+            of,
+            RecordKind::A,
+            Ok(answer(last.iter().map(|last| v4(*last)).collect(), Vec::new())),
+            now_ms,
+        );
     }
 
-    fn services(&mut self, of: &str, services: &[Service], now_ms: u64) {
-        self.hear(of, Kind::Srv, Ok(answer(Vec::new(), services.to_vec())), now_ms);
+    fn services(&mut self, of: &str, services: &[ServiceLocation], now_ms: u64) {
+        self.hear(of, RecordKind::Srv, Ok(answer(Vec::new(), services.to_vec())), now_ms);
     }
 
     #[track_caller]
@@ -168,16 +173,16 @@ fn a_server_follows_its_name_and_logs_each_change() {
     world.said(&[]);
     world.addresses("a.test", &[2], 6000);
     world.said(&["b0/s: IP changed from '192.0.2.1' to '192.0.2.2' by 'r/ns'."]);
-    world.hear("a.test", Kind::A, Err(ResolutionFailure::NoSuchName), 9000);
+    world.hear("a.test", RecordKind::A, Err(ResolutionFailure::NoSuchName), 9000);
     world.said(&[]);
-    world.hear("a.test", Kind::A, Err(ResolutionFailure::NoSuchName), 9001);
+    world.hear("a.test", RecordKind::A, Err(ResolutionFailure::NoSuchName), 9001);
     world.said(&[
         "Server b0/s is going DOWN for maintenance (DNS NX status). 0 active and 0 backup servers left. 0 sessions active, 0 requeued, 0 \
          remaining in queue.",
         "backend b0 has no server available!",
     ]);
     assert_eq!(places(&be)[0], "-");
-    world.hear("a.test", Kind::A, Err(ResolutionFailure::Refused), 9100);
+    world.hear("a.test", RecordKind::A, Err(ResolutionFailure::Refused), 9100);
     world.said(&[]);
     world.addresses("a.test", &[3], 9200);
     assert_eq!(places(&be)[0], "192.0.2.3:80");
@@ -195,7 +200,7 @@ fn logs_name_each_failure() {
         let mut world = ResolversFixture::new(vec![follower(&be, 0, "a.test")]);
         world.addresses("a.test", &[1], 0);
         world.said.clear();
-        world.hear("a.test", Kind::A, Err(failure), 60_000);
+        world.hear("a.test", RecordKind::A, Err(failure), 60_000);
         assert!(world.said[0].contains(&format!("maintenance ({words}). ")), "{:?}", world.said);
     }
 }
@@ -266,7 +271,7 @@ fn a_removed_record_clears_the_port() {
     be.change(ServerKey::configured(0), moved, 0).expect("the server is there");
     world.services("_h._tcp.test", &[service("a.test", 81, 1, &[])], 1);
     assert_eq!(places(&be), ["192.0.2.9:81"], "without an address the answer still has a port");
-    world.hear("_h._tcp.test", Kind::Srv, Err(ResolutionFailure::Timeout), 60_000);
+    world.hear("_h._tcp.test", RecordKind::Srv, Err(ResolutionFailure::Timeout), 60_000);
     assert_eq!((places(&be), port()), (vec!["-".to_owned()], Some(ServerPort::Fixed(0))));
     let former = world.section.rename(&be, ServerKey::configured(0), &name("b.test"));
     assert_eq!(former, Some(Err(RenameError::FollowsService)));
@@ -279,11 +284,11 @@ fn families_and_networks_are_preferred() {
     let network = IpNetwork { address: IpAddr::from([192, 0, 2, 128]), prefix_length: 25 };
     let networks = Arc::from([network]);
     let mut world = ResolversFixture::new(vec![NameFollower { networks, ..follower(&be, 0, "a.test") }]);
-    world.hear("a.test", Kind::A, Ok(answer(vec![six], Vec::new())), 0);
+    world.hear("a.test", RecordKind::A, Ok(answer(vec![six], Vec::new())), 0);
     assert_eq!(places(&be), ["[2001:db8::1]:80"]);
-    world.hear("a.test", Kind::A, Ok(answer(vec![six, v4(1)], Vec::new())), 1);
+    world.hear("a.test", RecordKind::A, Ok(answer(vec![six, v4(1)], Vec::new())), 1);
     assert_eq!(places(&be), ["192.0.2.1:80"]);
-    world.hear("a.test", Kind::A, Ok(answer(vec![six, v4(1), v4(200)], Vec::new())), 2);
+    world.hear("a.test", RecordKind::A, Ok(answer(vec![six, v4(1), v4(200)], Vec::new())), 2);
     assert_eq!(places(&be), ["192.0.2.200:80"]);
 }
 
@@ -319,7 +324,7 @@ fn servers_take_the_hosts_of_their_service() {
     world.services("_h._tcp.test", &[service("d.test", 84, 1, &[9])], 4001);
     assert_eq!(places(&be)[0], "192.0.2.9:84");
     // No answer for too long: the hosts of the service are unknown.
-    world.hear("_h._tcp.test", Kind::Srv, Err(ResolutionFailure::Timeout), 60_000);
+    world.hear("_h._tcp.test", RecordKind::Srv, Err(ResolutionFailure::Timeout), 60_000);
     assert_eq!(places(&be), ["-"; 3]);
 }
 
@@ -341,7 +346,7 @@ fn a_server_that_gets_another_name_is_not_kept_out_r164() {
     world.addresses("a.test", &[1], 0);
     let former = world.section.rename(&be, ServerKey::configured(0), &name("b.test"));
     assert_eq!(former, Some(Ok(Some(name("a.test")))));
-    assert!(!world.section.is_kept(&FollowerLookup { name: name("a.test"), first: Kind::A }));
+    assert!(!world.section.is_kept(&FollowerLookup { name: name("a.test"), first: RecordKind::A }));
     world.section.unkept();
     // Answers for the former name are ignored.
     world.addresses("a.test", &[5], 1);
@@ -354,7 +359,7 @@ fn a_server_that_gets_another_name_is_not_kept_out_r164() {
 fn ends_the_resolution_of_a_name_when_its_last_server_is_removed() {
     let be = backend(0, &["s", "t"]);
     let world = ResolversFixture::new(vec![follower(&be, 0, "a.test"), follower(&be, 1, "a.test")]);
-    let lookup = FollowerLookup { name: name("a.test"), first: Kind::A };
+    let lookup = FollowerLookup { name: name("a.test"), first: RecordKind::A };
     be.remove(ServerKey::configured(0), 0).expect("it is in maintenance");
     assert!(world.section.is_kept(&lookup));
     be.remove(ServerKey::configured(1), 0).expect("it is in maintenance");
@@ -397,13 +402,13 @@ impl Truth {
             .collect();
     }
 
-    fn answer(&self, of: &Name, kind: Kind) -> Result<Answer, ResolutionFailure> {
+    fn answer(&self, of: &Name, kind: RecordKind) -> Result<Answer, ResolutionFailure> {
         let known = |of: &str| self.hosts.get(of).into_iter().flatten().map(|last| v4(*last));
         let found = match kind {
-            Kind::A => answer(known(&of.to_string()).collect(), Vec::new()),
-            Kind::Aaaa => return Err(ResolutionFailure::Other),
-            Kind::Srv => {
-                let of = |&(target, port, weight, brings): &(&str, u16, u16, bool)| Service {
+            RecordKind::A => answer(known(&of.to_string()).collect(), Vec::new()),
+            RecordKind::Aaaa => return Err(ResolutionFailure::Other),
+            RecordKind::Srv => {
+                let of = |&(target, port, weight, brings): &(&str, u16, u16, bool)| ServiceLocation {
                     target: name(target),
                     port,
                     priority: 1,
@@ -419,7 +424,7 @@ impl Truth {
 }
 
 /// The answer of a faulty name server.
-fn erring(truth: &Truth, of: &Name, kind: Kind, dice: &mut Dice) -> Result<Answer, ResolutionFailure> {
+fn erring(truth: &Truth, of: &Name, kind: RecordKind, dice: &mut Dice) -> Result<Answer, ResolutionFailure> {
     let mut found = match dice.roll(8) {
         0 => return Err(ResolutionFailure::NoSuchName),
         1 => return Err(ResolutionFailure::Refused),
@@ -433,7 +438,7 @@ fn erring(truth: &Truth, of: &Name, kind: Kind, dice: &mut Dice) -> Result<Answe
         let keep = dice.roll(3) as usize;
         found.addresses.truncate(keep);
         found.services.truncate(keep);
-        if dice.roll(2) == 0 && kind == Kind::A {
+        if dice.roll(2) == 0 && kind == RecordKind::A {
             found.addresses.push(v4(200 + dice.roll(3) as u8));
         }
     }
@@ -452,14 +457,14 @@ impl Tasks {
     fn step(
         &mut self,
         world: &mut ResolversFixture,
-        query: &mut dyn FnMut(&Name, Kind) -> Result<Answer, ResolutionFailure>,
+        query: &mut dyn FnMut(&Name, RecordKind) -> Result<Answer, ResolutionFailure>,
     ) -> u64 {
         let Some(at) = (0..self.0.len()).min_by_key(|at| self.0[*at].1) else { return u64::MAX };
         let (lookup, mut now_ms) = self.0.swap_remove(at);
         if !world.section.is_kept(&lookup) {
             return now_ms;
         }
-        let other = (lookup.first != Kind::Srv).then_some(Kind::Aaaa);
+        let other = (lookup.first != RecordKind::Srv).then_some(RecordKind::Aaaa);
         let mut course = Course::new(lookup.first, other, 2);
         let mut kind = course.first();
         let outcome = loop {

@@ -8,7 +8,7 @@ use weir_model::RulesetKind;
 use weir_net::tls_count;
 use weir_net::{Connection, ReceiveOutcome, proxy_header};
 use weir_sys::option;
-use weir_tls::{ChooseServer, Facts, Failure, Session as TlsSession, Why, openssl};
+use weir_tls::{ChooseServer, Facts, SessionFailure, TlsSession, Why, openssl};
 
 use crate::actions::{self, ExpectProxy};
 use crate::clock;
@@ -97,7 +97,7 @@ async fn shake_hands(
     client: &mut Connection,
     session: &ClientSession,
     chooser: Arc<dyn ChooseServer>,
-) -> Result<(), Failure> {
+) -> Result<(), SessionFailure> {
     let timeouts = &session.frontend().config.settings.timeouts;
     let deadline = clock::after_some(deadlines::handshake(timeouts));
     let shaken = client.shake_hands(TlsSession::server(chooser), deadline).await;
@@ -123,14 +123,14 @@ async fn end_handshake(client: &mut Connection, session: &ClientSession) -> Opti
 
 impl ClientSession {
     /// Counts a finished handshake of the client. One that took too long was ended by this process, and does not count as a failure.
-    fn count_handshake(&self, facts: Option<&Facts>, failure: Option<&Failure>) {
+    fn count_handshake(&self, facts: Option<&Facts>, failure: Option<&SessionFailure>) {
         let count = |frontend, listener| {
             let worker = weir_sched::worker_index();
             self.frontend().frontend_counters.increment(worker, frontend);
             self.listener().counters.increment(worker, listener);
         };
         match (failure, facts) {
-            (Some(Failure { why: Why::TimedOut, .. }), _) | (None, None) => {}
+            (Some(SessionFailure { why: Why::TimedOut, .. }), _) | (None, None) => {}
             (Some(_), _) => count(FrontendCounter::TlsFailures, ListenerCounter::TlsFailures),
             (None, Some(facts)) => {
                 self.frontend().instance().count_tls_session(facts);

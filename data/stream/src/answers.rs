@@ -8,8 +8,8 @@ use std::sync::Arc;
 use weir_containers::PooledFuture;
 use weir_expr::bound;
 use weir_expr::scratch::Scratch;
-use weir_http::pages::Page;
-use weir_http::{BodySize, Flags, KnownName, NoRoom, Version, status};
+use weir_http::pages::BuiltInResponse;
+use weir_http::{BodySize, HeadFlags, KnownName, NoRoom, Version, status};
 use weir_model as config;
 use weir_model::RulesetKind;
 use weir_model::{Redirect, RedirectKind};
@@ -79,7 +79,7 @@ impl ReplyPhase {
     }
 
     fn prepare_built_in(&mut self, status: u16) -> Result<(), NoRoom> {
-        let page = Page::of(status).or_else(|| Page::of(500));
+        let page = BuiltInResponse::of(status).or_else(|| BuiltInResponse::of(500));
         let (status, reason, closes) =
             page.map_or((500, "", true), |page| (page.status, page.reason, page.closes));
         let mut body = Scratch::take();
@@ -328,7 +328,7 @@ impl ReplyPhase {
         };
         // For an HTTP/1.0 client the body ends with the connection.
         if size == BodySize::Unknown && self.stream.request.message.head.version() >= Version::HTTP_11 {
-            self.stream.response.message.head.note(Flags::CHUNKED);
+            self.stream.response.message.head.note(HeadFlags::CHUNKED);
         }
         self.settle_reply(&reply, size);
         let _ = self.stream.exchange_phase().restate_response(size);

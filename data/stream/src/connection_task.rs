@@ -204,7 +204,7 @@ fn poll_idle(
         }
         if session.requests.get() > 0 && session.closes_idle() {
             // The poller may not have reported it yet: a request that began before the stop is served.
-            let begun = matches!(client.descriptor().peek(&mut [0]), Ok(weir_sched::Received::Bytes(_)));
+            let begun = matches!(client.descriptor().peek(&mut [0]), Ok(weir_sched::ReceiveResult::Bytes(_)));
             return Poll::Ready(if begun { FirstByteWait::Bytes } else { FirstByteWait::Stopped });
         }
         if clock::passed(waiting.deadline()) {

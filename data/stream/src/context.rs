@@ -9,8 +9,9 @@ use weir_expr::context::CaptureSide;
 use weir_expr::scratch::Scratch;
 use weir_expr::table::TableLookup;
 use weir_expr::{
-    Alias, Args, Condition, Context, Cursor, Expr, FetchIndex, Fetched, LogFormat, LogWriter, Lookup,
-    ProcessFacts, SampleType, SetCondition, TimeZone, Value, VariableId, VariableScope, WallTime,
+    Alias, Args, Condition, Context, Expr, FetchCursor, FetchIndex, FetchResult, LogFormat, LogWriter,
+    ObjectLookup, ProcessFacts, SampleType, SetCondition, TimeZone, Value, VariableId, VariableScope,
+    WallTime,
 };
 use weir_model::Rule;
 
@@ -22,10 +23,15 @@ use crate::stream::password_verdicts::PasswordVerdicts;
 use crate::stream::stream_variables::lasts;
 
 impl Context for Stream {
-    fn fetch<'c>(&'c mut self, fetch: FetchIndex, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
+    fn fetch<'c>(
+        &'c mut self,
+        fetch: FetchIndex,
+        args: &'c Args,
+        cursor: &mut FetchCursor,
+    ) -> FetchResult<'c> {
         match FETCHES.get(usize::from(fetch.0)) {
             Some(row) => (row.run)(self, args, cursor),
-            None => Fetched::Missing,
+            None => FetchResult::Missing,
         }
     }
 
@@ -82,7 +88,7 @@ impl Context for Stream {
         self.frontend.instance().facts()
     }
 
-    fn lookup(&mut self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
+    fn lookup(&mut self, lookup: ObjectLookup, name: &[u8]) -> Option<Value<'static>> {
         self.frontend.instance().lookup(&self.backend, lookup, name)
     }
 

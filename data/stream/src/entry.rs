@@ -17,7 +17,7 @@ use std::ops::Deref;
 use std::rc::{Rc, Weak};
 
 use weir_mux::{Multiplexer, StreamConnector};
-use weir_sched::{Class, Kind, TaskKey};
+use weir_sched::{Class, TaskKey, WorkKind};
 use weir_sys::Address;
 
 use crate::addresses::ClientAddresses;
@@ -345,7 +345,7 @@ pub fn trim() {
     ENTRIES.with_borrow_mut(|entries| entries.free = Vec::new());
 }
 
-static ENDING: Kind = Kind::new("streams to end");
+static ENDING: WorkKind = WorkKind::new("streams to end");
 /// How long a stream may take to answer its client and write its log line before it is killed, in milliseconds.
 const LAST_WORDS_MS: u64 = 100;
 /// How many entries without a stream are kept for reuse.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use weir_sync::Ring;
-use weir_sync::ring::{HEADER, Seek, Wait};
+use weir_sync::ring::{HEADER, ReaderWait, Seek};
 
 /// The last refused messages of the process.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl RefusedMessages {
 fn newest(ring: &Arc<Ring>) -> Option<RefusedMessage> {
     let mut newest = Vec::new();
     // If the ring already has the maximum of readers, this one gets nothing.
-    ring.attach(Seek::Oldest, Wait::No).ok()?.read(|message| {
+    ring.attach(Seek::Oldest, ReaderWait::No).ok()?.read(|message| {
         newest.clear();
         message.append_to(&mut newest);
         true

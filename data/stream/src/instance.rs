@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use weir_backend::counters::{BackendCounters, FrontendCounters, ListenerCounters, ProcessRates};
 use weir_backend::{Backend, ServerKey};
 use weir_events::LogSink;
-use weir_expr::{Lookup, ProcessFacts, TimeZone, Value, VariableStore};
+use weir_expr::{ObjectLookup, ProcessFacts, TimeZone, Value, VariableStore};
 use weir_model::{
     Bind, LoggedErrors, Mode, Proxy as ProxyConfig, RulesetKind, Server as ServerConfig, StatusCodes,
     Userlist,
@@ -147,13 +147,13 @@ pub struct ProcessLimits {
     /// `h1-accept-payload-with-any-method` and relatives.
     pub h1: weir_mux::HeadOptions,
     /// `tune.h2.*`: limits of clients' HTTP/2 connections.
-    pub h2: weir_mux::Limits,
+    pub h2: weir_mux::ConnectionLimits,
     /// How much one turn of such a connection processes.
     pub h2_pace: weir_mux::Pace,
     /// Which of their errors are logged.
     pub h2_logged_errors: LoggedErrors,
     /// Limits of HTTP/2 connections to servers.
-    pub h2_server: weir_mux::Limits,
+    pub h2_server: weir_mux::ConnectionLimits,
     /// How much one turn of such a connection processes.
     pub h2_server_pace: weir_mux::Pace,
     /// `h1-case-adjust`: the case of field names for non-compliant peers.
@@ -491,18 +491,20 @@ impl Instance {
     }
 
     /// Answers questions of a few converters.
-    pub fn lookup(&self, own: &Proxy, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
+    pub fn lookup(&self, own: &Proxy, lookup: ObjectLookup, name: &[u8]) -> Option<Value<'static>> {
         let text = std::str::from_utf8(name).ok()?;
         Some(match lookup {
-            Lookup::UsableServers => {
+            ObjectLookup::UsableServers => {
                 let status = self.backend_by_name(text)?.backend.as_ref()?.status(weir_sched::now().as_ms());
                 Value::Int(i64::from(if status.active > 0 { status.active } else { status.backup }))
             }
-            Lookup::ServerQueue => {
+            ObjectLookup::ServerQueue => {
                 Value::Int(i64::from(server_by_name(self, Some(own.viewed()), name)?.1.queued()))
             }
-            Lookup::ServerIsUp => Value::Bool(server_by_name(self, Some(own.viewed()), name)?.1.is_up()),
-            Lookup::FrontendExists => Value::Bool(self.frontends.contains_key(text)),
+            ObjectLookup::ServerIsUp => {
+                Value::Bool(server_by_name(self, Some(own.viewed()), name)?.1.is_up())
+            }
+            ObjectLookup::FrontendExists => Value::Bool(self.frontends.contains_key(text)),
         })
     }
 }

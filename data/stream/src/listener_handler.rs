@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_backend::{FrontendRate, ProcessCounter, ProcessRate};
 use weir_events::Level;
 use weir_net::{Acceptor, AcceptorState, ConnectionLimit, DescriptorRoom};
-use weir_sched::{Class, Kind, Tick};
+use weir_sched::{Class, Tick, WorkKind};
 use weir_sys::{Address, Errno};
 
 use crate::admission::Admission;
@@ -204,7 +204,7 @@ fn until_below(limit: u32, rate: u32, now: Tick) -> Option<Tick> {
     (rate >= limit).then(|| now.after(u64::from(1000 / limit.max(1)).clamp(1, LONGEST_PAUSE_MS)))
 }
 
-static CONNECTION: Kind = Kind::new("connection");
+static CONNECTION: WorkKind = WorkKind::new("connection");
 /// How soon to check again whether a TLS session has ended, when the limit is reached, in milliseconds.
 const FULL_PAUSE_MS: u64 = 10;
 /// The longest pause at a low rate, in milliseconds, because the measured second slides on.

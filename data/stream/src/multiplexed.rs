@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_containers::PoolBox;
 use weir_mux::{Multiplexer, OwnerHandle, StreamConnector, TurnEnd};
 use weir_net::Connection;
-use weir_sched::{Class, Kind, Tick, wait, yield_now};
+use weir_sched::{Class, Tick, WorkKind, wait, yield_now};
 
 use crate::clock;
 use crate::deadlines;
@@ -153,7 +153,7 @@ fn deadline_of_answer(session: &ClientSession, before: Tick) -> Tick {
     }
 }
 
-static STREAM: Kind = Kind::new("stream");
+static STREAM: WorkKind = WorkKind::new("stream");
 /// This many bytes distinguish the preface from an HTTP/1 request: no method is `PRI`.
 const LEAST_PREFACE: usize = 4;
 /// How long a closing connection is read, so that its client reads the last bytes sent.

@@ -1,7 +1,7 @@
 //! The PROXY protocol: headers from clients (`accept-proxy`), and for servers (`send-proxy`).
 
 use weir_model::ProxyV2Tls;
-use weir_proxy_protocol::{Addresses, Command, Ssl, Tlv, Transport, V2, tlv};
+use weir_proxy_protocol::{ClientAddresses, HeaderCommand, Ssl, Tlv, Transport, V2, tlv};
 use weir_sys::Address;
 use weir_tls::inspect::{CertificateDetails, Party};
 use weir_tls::{Facts, ciphers};
@@ -12,9 +12,9 @@ use crate::session::ClientSession;
 use crate::stream::Stream;
 
 /// Sets the session's addresses to those of the header.
-pub(crate) fn adopt(session: &ClientSession, header: &weir_proxy_protocol::Header<'_>) {
-    if header.command == Command::Proxy
-        && let Addresses::Inet { source, destination } = header.addresses
+pub(crate) fn adopt(session: &ClientSession, header: &weir_proxy_protocol::ProxyHeader<'_>) {
+    if header.command == HeaderCommand::Proxy
+        && let ClientAddresses::Inet { source, destination } = header.addresses
     {
         session.replace_addresses(source.into(), destination.into());
     }
@@ -57,7 +57,7 @@ pub(crate) fn write_v2(stream: &mut Stream, out: &mut Vec<u8>) {
     let (source, destination) = endpoints(stream);
     let tlvs: Vec<Tlv<'_>> = values.iter().map(|(kind, value)| Tlv { kind: *kind, value }).collect();
     let header = V2 {
-        command: Command::Proxy,
+        command: HeaderCommand::Proxy,
         transport: Transport::Stream,
         addresses: addresses(&source, &destination),
         tlvs: &tlvs,
@@ -117,9 +117,9 @@ fn endpoints(stream: &Stream) -> (Address, Address) {
     (stream.source().clone(), stream.destination().clone())
 }
 
-fn addresses<'a>(source: &Address, destination: &Address) -> Addresses<'a> {
+fn addresses<'a>(source: &Address, destination: &Address) -> ClientAddresses<'a> {
     match (source.inet(), destination.inet()) {
-        (Some(source), Some(destination)) => Addresses::Inet { source, destination },
-        _ => Addresses::Unknown,
+        (Some(source), Some(destination)) => ClientAddresses::Inet { source, destination },
+        _ => ClientAddresses::Unknown,
     }
 }

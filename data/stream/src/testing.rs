@@ -3,7 +3,7 @@
 use weir_config::{Inputs, StreamKeywords, parse};
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_model::Proxy;
-use weir_syntax::{Environment, NoFiles, Severity, SourceMap, StaticFeatures};
+use weir_syntax::{DiagnosticSeverity, Environment, NoFiles, SourceMap, StaticFeatures};
 use weir_vocabulary::fetch;
 
 /// The result of parsing a configuration.
@@ -33,11 +33,12 @@ pub(crate) fn read_with(keywords: &StreamKeywords, text: &str) -> Read {
         conditions: &StaticFeatures { features: &[], enabled: &[], tls: None },
     };
     let outcome = parse(inputs, Environment::new());
-    let shown = outcome.diagnostics.iter().filter(|diagnostic| diagnostic.severity != Severity::Diag);
+    let shown =
+        outcome.diagnostics.iter().filter(|diagnostic| diagnostic.severity != DiagnosticSeverity::Diag);
     let messages = shown.map(|diagnostic| {
         let letter = match diagnostic.severity {
-            Severity::Alert => "A",
-            Severity::Warning => "W",
+            DiagnosticSeverity::Alert => "A",
+            DiagnosticSeverity::Warning => "W",
             _ => "N",
         };
         format!("{letter} {}", diagnostic.classic_message(&sources))

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use weir_events::timeline::{Entry, Word};
+use weir_events::timeline::{StreamRecord, StreamText};
 use weir_sync::Ring;
 
 use crate::ending::By;
@@ -59,12 +59,12 @@ impl StreamLog {
         });
     }
 
-    fn entry(&mut self) -> Entry {
+    fn entry(&mut self) -> StreamRecord {
         let timers = &self.stream.timers;
         let [by, during] = self.stream.ending.letters();
         let [cookie, set_cookie] = crate::cookie::logged_letters(&self.stream);
         let age_us = weir_sched::now_us().saturating_sub(timers.began_us);
-        let mut entry = Entry {
+        let mut entry = StreamRecord {
             began_us: weir_sched::wall_us().saturating_sub(age_us),
             number: self.stream.serial,
             worker: weir_sched::worker_index() as u32 + 1,
@@ -85,21 +85,21 @@ impl StreamLog {
             .map(|moment| moment.map(ElapsedTime::ms)),
             words: Default::default(),
         };
-        entry.set_word(Word::Source, &self.stream.source().to_string());
-        entry.set_word(Word::Frontend, self.stream.frontend.name());
+        entry.set_word(StreamText::Source, &self.stream.source().to_string());
+        entry.set_word(StreamText::Frontend, self.stream.frontend.name());
         if self.stream.backend.has_begun() || self.stream.backend.backend.is_some() {
-            entry.set_word(Word::Backend, self.stream.backend.name());
+            entry.set_word(StreamText::Backend, self.stream.backend.name());
         }
         if let Some(server) = self.stream.chosen_server() {
-            entry.set_word(Word::Server, server.name());
-            entry.set_word(Word::Chosen, self.how_chosen());
+            entry.set_word(StreamText::Server, server.name());
+            entry.set_word(StreamText::Chosen, self.how_chosen());
         }
         if let Some(at) = decided_at(&self.stream) {
-            entry.set_word(Word::Rule, &at.to_string());
+            entry.set_word(StreamText::Rule, &at.to_string());
         }
-        entry.set_word(Word::Ending, &self.ended().sentence());
+        entry.set_word(StreamText::Ending, &self.ended().sentence());
         let line = self.line_of_request();
-        entry.set_word(Word::Request, &line);
+        entry.set_word(StreamText::Request, &line);
         entry
     }
 

@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use weir_events::trace::{About, Event, Happening, Level, Source};
+use weir_events::trace::{About, TraceEventKind, TraceLevel, TraceReport, TraceSource};
 use weir_http::Head;
 use weir_mux::trace::ConnectionIdentity;
 use weir_mux::{ReadHead, StreamConnector};
@@ -21,54 +21,54 @@ use crate::stream::phases::StreamTrace;
 use crate::stream::response::LocalName;
 
 /// Clients' connections.
-pub static SESSION: Source = Source::new(
+pub static SESSION: TraceSource = TraceSource::new(
     "session",
     "client session management",
     &[
-        Event { name: "sess_new", help: "new session creation" },
-        Event { name: "sess_end", help: "session termination" },
+        TraceEventKind { name: "sess_new", help: "new session creation" },
+        TraceEventKind { name: "sess_end", help: "session termination" },
     ],
 );
 
 /// Streams.
-pub static STREAM: Source = Source::new(
+pub static STREAM: TraceSource = TraceSource::new(
     "stream",
     "Applicative stream",
     &[
-        Event { name: "strm_new", help: "new stream" },
-        Event { name: "strm_end", help: "stream released" },
-        Event { name: "strm_err", help: "error during stream processing" },
-        Event { name: "strm_state", help: "the stream enters another phase" },
-        Event { name: "strm_conn", help: "connection to a server" },
-        Event { name: "strm_retry", help: "another attempt after a failure" },
+        TraceEventKind { name: "strm_new", help: "new stream" },
+        TraceEventKind { name: "strm_end", help: "stream released" },
+        TraceEventKind { name: "strm_err", help: "error during stream processing" },
+        TraceEventKind { name: "strm_state", help: "the stream enters another phase" },
+        TraceEventKind { name: "strm_conn", help: "connection to a server" },
+        TraceEventKind { name: "strm_retry", help: "another attempt after a failure" },
     ],
 );
 
 /// HTTP/1 messages. `rx_trailerus` is HAProxy's spelling.
-pub static H1: Source = Source::new(
+pub static H1: TraceSource = TraceSource::new(
     "h1",
     "HTTP/1 multiplexer",
     &[
-        Event { name: "rx_req", help: "receipt of an H1 request's head" },
-        Event { name: "rx_res", help: "receipt of an H1 response's head" },
-        Event { name: "rx_wait", help: "an H1 head is not complete, more bytes are awaited" },
-        Event { name: "rx_err", help: "an H1 head or body was refused, or did not come" },
-        Event { name: "rx_body", help: "receipt of H1 body" },
-        Event { name: "rx_trailerus", help: "receipt of H1 trailers" },
-        Event { name: "rx_eoi", help: "receipt of the end of an H1 body" },
-        Event { name: "tx_body", help: "transmission of H1 body" },
-        Event { name: "tx_trailerus", help: "transmission of H1 trailers" },
-        Event { name: "tx_eoi", help: "transmission of the end of an H1 body" },
+        TraceEventKind { name: "rx_req", help: "receipt of an H1 request's head" },
+        TraceEventKind { name: "rx_res", help: "receipt of an H1 response's head" },
+        TraceEventKind { name: "rx_wait", help: "an H1 head is not complete, more bytes are awaited" },
+        TraceEventKind { name: "rx_err", help: "an H1 head or body was refused, or did not come" },
+        TraceEventKind { name: "rx_body", help: "receipt of H1 body" },
+        TraceEventKind { name: "rx_trailerus", help: "receipt of H1 trailers" },
+        TraceEventKind { name: "rx_eoi", help: "receipt of the end of an H1 body" },
+        TraceEventKind { name: "tx_body", help: "transmission of H1 body" },
+        TraceEventKind { name: "tx_trailerus", help: "transmission of H1 trailers" },
+        TraceEventKind { name: "tx_eoi", help: "transmission of the end of an H1 body" },
     ],
 );
 
 /// Bytes of connections in TCP mode.
-pub static PT: Source = Source::new(
+pub static PT: TraceSource = TraceSource::new(
     "pt",
     "Passthrough multiplexer",
     &[
-        Event { name: "pt_rx_data", help: "Rx on PT connection" },
-        Event { name: "pt_tx_data", help: "Tx on PT connection" },
+        TraceEventKind { name: "pt_rx_data", help: "Rx on PT connection" },
+        TraceEventKind { name: "pt_tx_data", help: "Tx on PT connection" },
     ],
 );
 
@@ -101,8 +101,8 @@ const SIMPLE: u8 = 3;
 const ADVANCED: u8 = 4;
 
 /// An event at the current time.
-fn now(event: usize, level: Level, about: About) -> Happening {
-    Happening { event, also: 0, level, about, time: weir_sched::wall_time() }
+fn now(event: usize, level: TraceLevel, about: About) -> TraceReport {
+    TraceReport { event, also: 0, level, about, time: weir_sched::wall_time() }
 }
 
 fn about_session(session: &Rc<ClientSession>) -> About {
@@ -138,7 +138,7 @@ pub(crate) fn session_ends(session: &Rc<ClientSession>) {
 
 #[cold]
 fn emit_session(session: &Rc<ClientSession>, event: usize) {
-    SESSION.trace(&now(event, Level::User, about_session(session)), |verbosity, line| {
+    SESSION.trace(&now(event, TraceLevel::User, about_session(session)), |verbosity, line| {
         // Writing to memory does not fail.
         let _ = write!(line, "{} from {}", session.frontend().name(), session.source());
         if verbosity > 0 {
@@ -168,7 +168,7 @@ impl StreamTrace {
     #[inline]
     pub(crate) fn trace_begin(&self) {
         if STREAM.is_active() {
-            self.emit_event(STRM_NEW, Level::User, "");
+            self.emit_event(STRM_NEW, TraceLevel::User, "");
         }
     }
 
@@ -178,16 +178,16 @@ impl StreamTrace {
             let code = self.stream.ending.letters().map(char::from);
             let text = format!(" status={} code={}{}", self.stream.response.status, code[0], code[1]);
             if self.stream.ending.is_error() {
-                self.emit_event(STRM_ERR, Level::Error, &text);
+                self.emit_event(STRM_ERR, TraceLevel::Error, &text);
             }
-            self.emit_event(STRM_END, Level::User, &text);
+            self.emit_event(STRM_END, TraceLevel::User, &text);
         }
     }
 
     #[inline]
     pub(crate) fn trace_phase(&self, phase: During) {
         if STREAM.is_active() {
-            self.emit_event(STRM_STATE, Level::State, &format!(" phase={phase:?}"));
+            self.emit_event(STRM_STATE, TraceLevel::State, &format!(" phase={phase:?}"));
         }
     }
 
@@ -196,7 +196,7 @@ impl StreamTrace {
         if STREAM.is_active() {
             self.emit_event(
                 STRM_CONN,
-                Level::User,
+                TraceLevel::User,
                 if reused { " reuses a connection" } else { " connects" },
             );
         }
@@ -207,14 +207,14 @@ impl StreamTrace {
         if STREAM.is_active() {
             self.emit_event(
                 STRM_RETRY,
-                Level::User,
+                TraceLevel::User,
                 &format!(" failed={failure:?} retries={}", self.stream.attempts.retries),
             );
         }
     }
 
     #[cold]
-    fn emit_event(&self, event: usize, level: Level, text: &str) {
+    fn emit_event(&self, event: usize, level: TraceLevel, text: &str) {
         STREAM.trace(&now(event, level, self.about()), |verbosity, line| {
             // Writing to memory does not fail.
             let _ = write!(
@@ -285,7 +285,7 @@ impl StreamTrace {
     #[inline]
     pub(crate) fn trace_wait(&self, direction: MessageDirection) {
         if H1.is_active() {
-            self.emit_h1(RX_WAIT, Level::Data, direction, |_, _| {});
+            self.emit_h1(RX_WAIT, TraceLevel::Data, direction, |_, _| {});
         }
     }
 
@@ -293,7 +293,7 @@ impl StreamTrace {
     #[cold]
     pub(crate) fn trace_refusal(&self, direction: MessageDirection, why: ReadHead) {
         if H1.is_active() {
-            self.emit_h1(RX_ERR, Level::Error, direction, |_, line| {
+            self.emit_h1(RX_ERR, TraceLevel::Error, direction, |_, line| {
                 // Writing to memory does not fail.
                 let _ = match why {
                     ReadHead::Invalid(error) => write!(line, ": {:?} at {}", error.kind, error.position),
@@ -310,7 +310,7 @@ impl StreamTrace {
             _ => (MessageDirection::Response, &self.stream.response.message),
         };
         let (head, raw) = (&message.head, message.bytes());
-        self.emit_h1(event, Level::User, direction, |verbosity, line| {
+        self.emit_h1(event, TraceLevel::User, direction, |verbosity, line| {
             // Writing to memory does not fail.
             if verbosity > 0 && event == RX_REQ {
                 let (method, target) = (head.method_text(raw), head.uri(raw));
@@ -333,7 +333,7 @@ impl StreamTrace {
     fn emit_h1(
         &self,
         event: usize,
-        level: Level,
+        level: TraceLevel,
         direction: MessageDirection,
         write_text: impl FnOnce(u8, &mut Vec<u8>),
     ) {
@@ -347,8 +347,8 @@ impl StreamTrace {
     #[cold]
     fn emit_message(
         &self,
-        source: &Source,
-        (event, level): (usize, Level),
+        source: &TraceSource,
+        (event, level): (usize, TraceLevel),
         direction: MessageDirection,
         side: TracedSide,
         write_text: impl FnOnce(u8, &mut Vec<u8>),

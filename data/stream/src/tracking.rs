@@ -7,7 +7,7 @@
 mod sticking;
 
 use weir_containers::{LocalArc, PoolBox};
-use weir_expr::Fetched;
+use weir_expr::FetchResult;
 use weir_expr::table::DataType;
 use weir_model::{RulesetKind, Track};
 use weir_tables::{Key, Table};
@@ -91,9 +91,9 @@ impl StreamTables {
     ) -> Result<Key, TrackResult> {
         let kind = table.declaration().key;
         match expression.evaluate_as(&mut self.stream, kind.sample_type()) {
-            Fetched::Sample(sample) => Key::of(sample.value, kind).ok_or(TrackResult::Done),
-            Fetched::Missing => Err(TrackResult::Done),
-            Fetched::Later => Err(TrackResult::Later),
+            FetchResult::Sample(sample) => Key::of(sample.value, kind).ok_or(TrackResult::Done),
+            FetchResult::Missing => Err(TrackResult::Done),
+            FetchResult::Later => Err(TrackResult::Later),
         }
     }
 

@@ -3,10 +3,10 @@
 mod support;
 
 use support::threads::Running;
-use weir_counting::{Counting, allocations, live_bytes};
+use weir_counting::{CountingAllocator, allocations, live_bytes};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const GET: &[u8] =
     b"GET /index.html?a=b HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test\r\nAccept: */*\r\n\r\n";
@@ -74,7 +74,7 @@ fn a_request_that_tracks_and_queries_a_table_allocates_nothing() {
 fn an_idle_client_holds_under_600_bytes() {
     // Two descriptors each: more than a login has on Debian.
     let limit = weir_sys::process::descriptor_limit();
-    weir_sys::process::set_descriptor_limit(weir_sys::process::Limit { soft: limit.hard, ..limit })
+    weir_sys::process::set_descriptor_limit(weir_sys::process::ResourceLimit { soft: limit.hard, ..limit })
         .expect("a soft limit");
     let text = "defaults\n mode http\n timeout client 300s\n timeout server 30s\n timeout connect 5s\n \
         timeout http-keep-alive 300s\nlisten front\n bind 127.0.0.1:1\n http-reuse always\n server s1 {s1}\n";

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use support::instance::datagrams::Arrivals;
 use support::instance::datagrams::pattern::{Pattern, Way};
 use support::{HTTP, Peer, World, run};
-use weir_h2::{Connection, ErrorCode, Event, Limits};
+use weir_h2::{Connection, ConnectionEvent, ConnectionLimits, ErrorCode};
 use weir_http::Kind;
 use weir_mux::Message;
 use weir_sched::{Class, TaskKey, Tick, current, now, sleep_until, spawn, wait, wake, yield_now};
@@ -45,8 +45,8 @@ impl End {
     /// A client requests, a server answers: `kind` is the kind of message that it sends.
     fn new(peer: Peer, protocol: Protocol, kind: Kind) -> End {
         let engine = (protocol == Protocol::Http2).then(|| match kind {
-            Kind::Request => Connection::client(Limits::default()),
-            Kind::Response => Connection::server(Limits::default()),
+            Kind::Request => Connection::client(ConnectionLimits::default()),
+            Kind::Response => Connection::server(ConnectionLimits::default()),
         });
         End { peer, engine, input: Vec::new(), kind, stream: 0 }
     }
@@ -155,26 +155,26 @@ impl End {
             let (used, event) = engine.advance(&self.input, 0);
             let mut ended = None;
             match event {
-                Event::More => {
+                ConnectionEvent::More => {
                     self.input.drain(..used);
                     return None;
                 }
-                Event::Request { stream, end } | Event::Response { stream, end } => {
+                ConnectionEvent::Request { stream, end } | ConnectionEvent::Response { stream, end } => {
                     let mut head = engine.room();
                     engine.take_head(&mut head);
                     assert!(!end && head.fault.is_none());
                     self.stream = stream;
                 }
-                Event::Data { bytes, end, stream } => {
+                ConnectionEvent::Data { bytes, end, stream } => {
                     payload.push_str(&String::from_utf8_lossy(&self.input[bytes.clone()]));
                     engine.consumed(stream, bytes.len() as u32);
                     ended = end.then(|| Some(String::new()));
                 }
-                Event::Trailers { .. } => {
+                ConnectionEvent::Trailers { .. } => {
                     ended = Some(Some(String::from_utf8_lossy(engine.trailers()).into_owned()));
                 }
-                Event::Reset { .. } => ended = Some(None),
-                Event::Window { .. } => {}
+                ConnectionEvent::Reset { .. } => ended = Some(None),
+                ConnectionEvent::Window { .. } => {}
                 other => panic!("{other:?}"),
             }
             self.input.drain(..used);
@@ -485,7 +485,7 @@ impl Served {
     }
 }
 
-static SERVER: weir_sched::Kind = weir_sched::Kind::new("server");
+static SERVER: weir_sched::WorkKind = weir_sched::WorkKind::new("server");
 const SERVERS: [Protocol; 2] = [Protocol::Http1, Protocol::Http2];
 const INSPECTED: &str = " option http-buffer-request\n http-request set-header x-size %[req.body_len]";
 

@@ -7,15 +7,15 @@ use std::rc::Rc;
 use support::{plain, run};
 use weir_containers::PoolBox;
 use weir_net::Connection;
-use weir_sched::{Class, Descriptor, Kind, Tick, now, sleep_until, spawn, wait};
+use weir_sched::{Class, Descriptor, Tick, WorkKind, now, sleep_until, spawn, wait};
 use weir_stream::ending::By;
 use weir_stream::entry::{ListedStream, end_streams, streams};
 use weir_stream::http::FirstByteWait;
 use weir_stream::stream::Stream;
 use weir_sys::socket;
 
-static STUBBORN: Kind = Kind::new("stubborn");
-static STREAM: Kind = Kind::new("a stream of its own");
+static STUBBORN: WorkKind = WorkKind::new("stubborn");
+static STREAM: WorkKind = WorkKind::new("a stream of its own");
 const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
 /// The only stream in progress.
@@ -141,7 +141,7 @@ fn distinguishes_and_ends_streams_of_one_connection_separately() {
         assert!(world.log().await.contains(" KH-- "));
         let mut room = [0; 512];
         let answer = far.receive_into(&mut room);
-        let Ok(weir_sched::Received::Bytes(length)) = answer else { panic!("{answer:?}") };
+        let Ok(weir_sched::ReceiveResult::Bytes(length)) = answer else { panic!("{answer:?}") };
         assert!(room[..length].starts_with(b"HTTP/1.1 502"));
         // Longer than the ended stream has for its log line.
         sleep_until(now().after(500)).await;

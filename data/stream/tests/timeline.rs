@@ -5,9 +5,9 @@ mod support;
 use std::sync::Arc;
 
 use support::{HTTP, plain, run};
-use weir_events::timeline::{Entry, Moment, Word};
+use weir_events::timeline::{StreamMoment, StreamRecord, StreamText};
 use weir_sync::Ring;
-use weir_sync::ring::{Seek, Wait};
+use weir_sync::ring::{ReaderWait, Seek};
 
 const GET: &str = "GET /x HTTP/1.1\r\nhost: x\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -18,12 +18,12 @@ fn install(slow_ms: u32) -> Arc<Ring> {
     ring
 }
 
-fn entries(ring: &Arc<Ring>) -> Vec<Entry> {
+fn entries(ring: &Arc<Ring>) -> Vec<StreamRecord> {
     let mut found = Vec::new();
-    ring.attach(Seek::Oldest, Wait::No).expect("no other reader").read(|message| {
+    ring.attach(Seek::Oldest, ReaderWait::No).expect("no other reader").read(|message| {
         let mut bytes = Vec::new();
         message.append_to(&mut bytes);
-        found.push(Entry::decode(&bytes).expect("an entry"));
+        found.push(StreamRecord::decode(&bytes).expect("an entry"));
         true
     });
     found
@@ -44,12 +44,18 @@ fn a_stream_that_ends_badly_is_kept_with_its_moments() {
         assert_eq!(entries.len(), 1);
         let entry = &entries[0];
         assert_eq!((entry.status, &entry.code, entry.worker), (502, b"SH--", 1));
-        assert_eq!((entry.word(Word::Frontend), entry.word(Word::Server)), ("front", "s1"));
-        assert!(entry.word(Word::Request).starts_with("GET /x"), "{entry:?}");
-        assert!(entry.word(Word::Source).starts_with("127.0.0.1:"), "{entry:?}");
-        let reached = [Moment::FirstByte, Moment::Request, Moment::Assigned, Moment::Connected, Moment::End];
+        assert_eq!((entry.word(StreamText::Frontend), entry.word(StreamText::Server)), ("front", "s1"));
+        assert!(entry.word(StreamText::Request).starts_with("GET /x"), "{entry:?}");
+        assert!(entry.word(StreamText::Source).starts_with("127.0.0.1:"), "{entry:?}");
+        let reached = [
+            StreamMoment::FirstByte,
+            StreamMoment::Request,
+            StreamMoment::Assigned,
+            StreamMoment::Connected,
+            StreamMoment::End,
+        ];
         assert!(reached.iter().all(|moment| entry.moment(*moment).is_some()), "{entry:?}");
-        assert_eq!(entry.moment(Moment::Response), None);
+        assert_eq!(entry.moment(StreamMoment::Response), None);
         assert!(entry.bytes[0] == GET.len() as u64 && entry.bytes[1] > 0);
     });
 }
@@ -136,8 +142,10 @@ fn distinguishes_endings_with_the_same_code() {
             client.head().await;
             world.log().await;
             let entries = entries(&ring);
-            let logged =
-                (std::str::from_utf8(&entries[0].code).expect("letters"), entries[0].word(Word::Ending));
+            let logged = (
+                std::str::from_utf8(&entries[0].code).expect("letters"),
+                entries[0].word(StreamText::Ending),
+            );
             assert_eq!(logged, (code, ending), "{lines} {request}");
         });
     }

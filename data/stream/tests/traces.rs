@@ -5,15 +5,15 @@ mod support;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use support::{World, plain, plain_tcp, run};
-use weir_events::trace::Source;
+use weir_events::trace::TraceSource;
 use weir_events::trace::commands::Traces;
-use weir_events::{LogFormat, Sink, Sinks};
+use weir_events::{Sink, Sinks, SyslogFormat};
 use weir_sync::Ring;
-use weir_sync::ring::{Seek, Wait};
+use weir_sync::ring::{ReaderWait, Seek};
 
 const GET: &str = "GET /x HTTP/1.1\r\nhost: x\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-static SOURCES: &[&Source] = &[
+static SOURCES: &[&TraceSource] = &[
     &weir_stream::trace::SESSION,
     &weir_stream::trace::STREAM,
     &weir_stream::trace::H1,
@@ -27,7 +27,7 @@ fn turn() -> MutexGuard<'static, ()> {
 
 fn traced_lines(ring: &Arc<Ring>) -> Vec<String> {
     let mut lines = Vec::new();
-    ring.attach(Seek::Oldest, Wait::No).expect("no other reader").read(|message| {
+    ring.attach(Seek::Oldest, ReaderWait::No).expect("no other reader").read(|message| {
         let mut bytes = Vec::new();
         message.append_to(&mut bytes);
         lines.push(String::from_utf8(bytes).expect("text"));
@@ -43,7 +43,7 @@ fn traces_a_request_from_its_session_to_its_end() {
     let theirs = Arc::clone(&ring);
     run(plain(""), |world| async move {
         let mut sinks = Sinks::default();
-        sinks.add(Sink::ring("r", "r", LogFormat::Raw, 1024, theirs));
+        sinks.add(Sink::ring("r", "r", SyslogFormat::Raw, 1024, theirs));
         let traces = Traces { sources: SOURCES, sinks: &sinks };
         let obey = |line: &str| traces.command(&line.split(' ').collect::<Vec<_>>()).expect("it is right");
         obey("all sink r level data");
@@ -110,7 +110,7 @@ fn traced_bodies<F: Future<Output = ()>>(
     let theirs = Arc::clone(&ring);
     run(text, |world| async move {
         let mut sinks = Sinks::default();
-        sinks.add(Sink::ring("r", "r", LogFormat::Raw, 1024, theirs));
+        sinks.add(Sink::ring("r", "r", SyslogFormat::Raw, 1024, theirs));
         let traces = Traces { sources: SOURCES, sinks: &sinks };
         let obey = |line: &str| traces.command(&line.split(' ').collect::<Vec<_>>()).expect("it is right");
         for source in ["h1", "pt"] {

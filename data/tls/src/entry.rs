@@ -7,7 +7,7 @@ use rustls::pki_types::UnixTime;
 
 use crate::certificate::Certificate;
 use crate::settings::Base;
-use weir_tls_session::Chosen;
+use weir_tls_session::SessionSetup;
 
 /// A certificate of a listener, with its settings.
 #[derive(Clone, Debug)]
@@ -86,8 +86,8 @@ impl ListenerCertificate {
                     && own.path == others.path))
     }
 
-    pub(crate) fn chosen(&self) -> Chosen {
-        Chosen {
+    pub(crate) fn chosen(&self) -> SessionSetup {
+        SessionSetup {
             config: Arc::clone(&self.config),
             certificate: Some(Arc::clone(&self.certificate) as _),
             verifier: self.base.verifier.clone(),

@@ -32,10 +32,10 @@ pub use listener::{ListenerCertificates, LiveListener};
 pub use settings::{Base, ListenerSettings, TlsSettings};
 pub use upstream::{LiveUpstream, UpstreamTls, host_name};
 pub use weir_tls_session::{
-    Alert, Capture, ChooseServer, Chosen, Facts, Failure, HEADER, Identity, Listed, MAX_CONTENT,
-    MAX_OVERHEAD, MAX_RECORD, Opened, OwnCertificate, Progress, Randoms, Secret, Secrets, Session, Verified,
-    VerifyMode, Why, announced, cipher_names, ciphers, is_grease, keep_identities, keep_keys, set_capture,
-    verify,
+    Alert, ChooseServer, Facts, HEADER, HandshakeProgress, HelloCapture, HelloList, MAX_CONTENT,
+    MAX_OVERHEAD, MAX_RECORD, OpenOutcome, OwnCertificate, Randoms, Secret, Secrets, SessionFailure,
+    SessionIdentity, SessionSetup, TlsSession, VerifyCodes, VerifyMode, Why, announced, cipher_names,
+    ciphers, is_grease, keep_identities, keep_keys, set_capture, verify,
 };
 
 /// The current time, for checking certificates.

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use rustls::SignatureAlgorithm;
 use weir_client_hello::ClientHello;
-use weir_sync::Published;
+use weir_sync::VersionCell;
 
 use crate::entry::ListenerCertificate;
 use crate::forge::Forger;
-use weir_tls_session::{Alert, Failure, Why};
-use weir_tls_session::{ChooseServer, Chosen};
+use weir_tls_session::{Alert, SessionFailure, Why};
+use weir_tls_session::{ChooseServer, SessionSetup};
 
 /// The certificates of a listener.
 #[derive(Debug, Default)]
@@ -204,7 +204,7 @@ impl ListenerCertificates {
 }
 
 impl ChooseServer for ListenerCertificates {
-    fn choose(&self, hello: &ClientHello<'_>) -> Result<Chosen, Failure> {
+    fn choose(&self, hello: &ClientHello<'_>) -> Result<SessionSetup, SessionFailure> {
         let name = hello.server_name().and_then(|name| std::str::from_utf8(name).ok());
         let name = name.map(str::to_ascii_lowercase);
         let abilities = Abilities::of(hello);
@@ -217,19 +217,19 @@ impl ChooseServer for ListenerCertificates {
             }
         }
         let entry = self.fallback(&abilities);
-        let refused = Failure { why: Why::UnknownName, alert: Some(Alert::UnrecognisedName) };
+        let refused = SessionFailure { why: Why::UnknownName, alert: Some(Alert::UnrecognisedName) };
         entry.map(ListenerCertificate::chosen).ok_or(refused)
     }
 }
 
 /// A listener with certificates that change at run time: each handshake keeps those that it began with.
 #[derive(Debug)]
-pub struct LiveListener(Published<ListenerCertificates>);
+pub struct LiveListener(VersionCell<ListenerCertificates>);
 
 impl LiveListener {
     /// A listener as configured.
     pub fn new(listener: ListenerCertificates) -> LiveListener {
-        LiveListener(Published::new(listener))
+        LiveListener(VersionCell::new(listener))
     }
 
     /// The current listener.
@@ -244,7 +244,7 @@ impl LiveListener {
 }
 
 impl ChooseServer for LiveListener {
-    fn choose(&self, hello: &ClientHello<'_>) -> Result<Chosen, Failure> {
+    fn choose(&self, hello: &ClientHello<'_>) -> Result<SessionSetup, SessionFailure> {
         self.0.load().choose(hello)
     }
 }

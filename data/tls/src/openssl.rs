@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use weir_tls_session::{Failure, Why};
+use weir_tls_session::{SessionFailure, Why};
 
 /// The log text of a failed handshake.
-pub fn in_words(failure: Failure) -> Cow<'static, str> {
+pub fn in_words(failure: SessionFailure) -> Cow<'static, str> {
     match (failure.why, error(failure)) {
         (Why::TimedOut, _) => "Timeout during SSL handshake".into(),
         (Why::Closed, _) => "Connection closed during SSL handshake".into(),
@@ -17,7 +17,7 @@ pub fn in_words(failure: Failure) -> Cow<'static, str> {
 }
 
 /// OpenSSL 3's error code and text for a failure; `None` if OpenSSL does not define one.
-pub fn error(failure: Failure) -> Option<(u32, &'static str)> {
+pub fn error(failure: SessionFailure) -> Option<(u32, &'static str)> {
     let (reason, words) = match failure.why {
         Why::PlainHttp => (0x9c, "http request"),
         Why::NotTls => (0x10b, "wrong version number"),
@@ -44,7 +44,7 @@ pub fn error(failure: Failure) -> Option<(u32, &'static str)> {
 }
 
 /// A failure as OpenSSL writes an error; empty without one.
-pub fn words_of(failure: Option<Failure>) -> String {
+pub fn words_of(failure: Option<SessionFailure>) -> String {
     let error = failure.and_then(error);
     error.map(|(code, words)| format!("error:{code:08X}:SSL routines::{words}")).unwrap_or_default()
 }
@@ -97,10 +97,11 @@ mod tests {
 
     #[test]
     fn numbers_are_those_that_openssl_prints() {
-        let check = |failure: Failure, expected| assert_eq!(error(failure).map(|found| found.0), expected);
-        check(Failure::because(Why::PlainHttp), Some(0x0a00_009c));
-        check(Failure::because(Why::Version), Some(0x0a00_0102));
-        check(Failure { why: Why::PeerAlert, alert: Some(Alert::UnknownCA) }, Some(0x0a00_0418));
-        check(Failure::because(Why::Closed), None);
+        let check =
+            |failure: SessionFailure, expected| assert_eq!(error(failure).map(|found| found.0), expected);
+        check(SessionFailure::because(Why::PlainHttp), Some(0x0a00_009c));
+        check(SessionFailure::because(Why::Version), Some(0x0a00_0102));
+        check(SessionFailure { why: Why::PeerAlert, alert: Some(Alert::UnknownCA) }, Some(0x0a00_0418));
+        check(SessionFailure::because(Why::Closed), None);
     }
 }

@@ -13,7 +13,7 @@ use aws_lc_rs::iv::FixedLength;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::server::ProducesTickets;
-use weir_sync::Published;
+use weir_sync::VersionCell;
 use weir_syntax::SharedFiles;
 
 use crate::certificate::cannot_open;
@@ -22,7 +22,7 @@ use crate::certificate::cannot_open;
 pub struct TicketKeys {
     file: Box<str>,
     length: usize,
-    keys: Published<[TicketKey; KEYS]>,
+    keys: VersionCell<[TicketKey; KEYS]>,
 }
 
 /// Why a key was refused.
@@ -65,7 +65,7 @@ impl TicketKeys {
         let kept: [TicketKey; KEYS] = kept.try_into().map_err(|_| {
             format!("'{path}' holds {count} keys for tickets, and at least {KEYS} are needed.")
         })?;
-        Ok(TicketKeys { file: path.into(), length: length.unwrap_or(0), keys: Published::new(kept) })
+        Ok(TicketKeys { file: path.into(), length: length.unwrap_or(0), keys: VersionCell::new(kept) })
     }
 
     /// The path of their file.

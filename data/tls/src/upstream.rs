@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use weir_sync::Published;
+use weir_sync::VersionCell;
 
-use weir_tls_session::Session;
-use weir_tls_session::{Failure, Why};
+use weir_tls_session::TlsSession;
+use weir_tls_session::{SessionFailure, Why};
 
 /// TLS settings for connections to a server.
 #[derive(Clone, Debug)]
@@ -27,16 +27,16 @@ impl UpstreamTls {
     ///
     /// # Errors
     /// When that is not a valid host name.
-    fn session(&self, name: Option<&[u8]>, offer: Offer<'_>) -> Result<Session, Failure> {
+    fn session(&self, name: Option<&[u8]>, offer: Offer<'_>) -> Result<TlsSession, SessionFailure> {
         let Some(name) = name.filter(|name| !name.is_empty()) else {
             // rustls needs a name; an address is never sent.
             let nobody = ServerName::IpAddress(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED).into());
-            return Session::client(offer.with(&self.nameless), nobody);
+            return TlsSession::client(offer.with(&self.nameless), nobody);
         };
-        let wrong = Failure::because(Why::WrongName);
+        let wrong = SessionFailure::because(Why::WrongName);
         let name = std::str::from_utf8(name).map_err(|_| wrong)?;
         let parsed = ServerName::try_from(name.to_owned()).map_err(|_| wrong)?;
-        let mut session = Session::client(offer.with(&self.named), parsed)?;
+        let mut session = TlsSession::client(offer.with(&self.named), parsed)?;
         session.note_name(name);
         Ok(session)
     }
@@ -92,7 +92,7 @@ impl Offer<'_> {
 /// TLS settings for connections to a server, which may change at run time.
 #[derive(Debug)]
 pub struct LiveUpstream {
-    needs: Published<UpstreamTls>,
+    needs: VersionCell<UpstreamTls>,
     carries_traffic: AtomicBool,
     /// Whether no command has changed it at run time.
     is_as_configured: AtomicBool,
@@ -102,7 +102,7 @@ impl LiveUpstream {
     /// The configured settings. Without TLS for traffic, only health checks use it.
     pub fn new(upstream: UpstreamTls, carries_traffic: bool) -> LiveUpstream {
         LiveUpstream {
-            needs: Published::new(upstream),
+            needs: VersionCell::new(upstream),
             carries_traffic: AtomicBool::new(carries_traffic),
             is_as_configured: AtomicBool::new(true),
         }
@@ -129,7 +129,11 @@ impl LiveUpstream {
     ///
     /// # Errors
     /// When that is not a valid host name.
-    pub fn session(&self, name: Option<&[u8]>, protocol: Option<&[u8]>) -> Result<Session, Failure> {
+    pub fn session(
+        &self,
+        name: Option<&[u8]>,
+        protocol: Option<&[u8]>,
+    ) -> Result<TlsSession, SessionFailure> {
         self.needs.load().session(name, protocol.map_or(Offer::Usual, Offer::Alone))
     }
 
@@ -139,7 +143,7 @@ impl LiveUpstream {
     ///
     /// # Errors
     /// When `name` is not a valid host name.
-    pub fn early_session(&self, name: Option<&[u8]>) -> Result<Session, Failure> {
+    pub fn early_session(&self, name: Option<&[u8]>) -> Result<TlsSession, SessionFailure> {
         let needs = self.needs.load();
         needs.session(name, if needs.early_data { Offer::Early } else { Offer::Usual })
     }
@@ -154,7 +158,7 @@ impl LiveUpstream {
         name: Option<&[u8]>,
         protocols: Option<&[Box<str>]>,
         http2: bool,
-    ) -> Result<Session, Failure> {
+    ) -> Result<TlsSession, SessionFailure> {
         let usual = if http2 { Offer::Usual } else { Offer::WithoutHttp2 };
         self.needs.load().session(name, protocols.map_or(usual, Offer::These))
     }

@@ -14,7 +14,7 @@ use rcgen::{
 };
 use weir_tls::clock::UnixTime;
 use weir_tls::pem;
-use weir_tls::verify::{Authorities, Fault, Purpose, algorithms};
+use weir_tls::verify::{Authorities, CertificatePurpose, ChainFault, algorithms};
 
 /// Tomorrow, because certificates from the openssl command are valid from today on.
 fn now() -> Duration {
@@ -110,12 +110,12 @@ fn by_us(peer: &str, sent: &[String], trusted: &[String], lists: &[String]) -> V
     let peer = pem::certificates(peer.as_bytes());
     let sent = pem::certificates(sent.concat().as_bytes());
     let mut found = Vec::new();
-    let mut judge = |fault: Fault| {
+    let mut judge = |fault: ChainFault| {
         found.push((fault.code, fault.depth));
         GOES_ON.contains(&fault.code)
     };
     let now = UnixTime::since_unix_epoch(now());
-    let _ = authorities.check(&peer[0], &sent, Purpose::Client, now, &algorithms(), &mut judge);
+    let _ = authorities.check(&peer[0], &sent, CertificatePurpose::Client, now, &algorithms(), &mut judge);
     found
 }
 
@@ -503,14 +503,21 @@ fn a_tolerated_fault_does_not_hide_others() {
     let certificates = pem::certificates(root(authority_params("other")).pem().as_bytes());
     let authorities = Authorities::new(&certificates, &[]).expect("good authorities");
     let mut found = Vec::new();
-    let mut judge = |fault: Fault| {
+    let mut judge = |fault: ChainFault| {
         found.push((fault.code, fault.depth));
         fault.code == 20
     };
     let now = UnixTime::since_unix_epoch(now());
     let sent = [chain.middle.der().clone()];
-    let checked = authorities.check(chain.peer.der(), &sent, Purpose::Client, now, &algorithms(), &mut judge);
-    assert_eq!(checked, Err(Fault { code: 10, depth: 0 }));
+    let checked = authorities.check(
+        chain.peer.der(),
+        &sent,
+        CertificatePurpose::Client,
+        now,
+        &algorithms(),
+        &mut judge,
+    );
+    assert_eq!(checked, Err(ChainFault { code: 10, depth: 0 }));
     assert_eq!(found, [(20, 1), (10, 0)]);
 }
 

@@ -7,8 +7,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use weir_tls::rustls::pki_types::ServerName;
 use weir_tls::rustls::{ClientConfig, ClientConnection, ProtocolVersion};
 use weir_tls::{
-    Alert, CertificateScope, ChooseServer, ListenerCertificate, ListenerCertificates, Progress, Secret,
-    Session, VerifyMode, Why,
+    Alert, CertificateScope, ChooseServer, HandshakeProgress, ListenerCertificate, ListenerCertificates,
+    Secret, TlsSession, VerifyMode, Why,
 };
 
 mod world;
@@ -242,11 +242,11 @@ fn spoken(client: &mut ClientConnection) -> Vec<u8> {
 
 /// Passes a client's bytes to a server, `piece` more at a time, until a session is established; returns the rest, the answer
 /// and the progress.
-fn show(server: &mut Session, wire: &[u8], piece: usize) -> (Vec<u8>, Vec<u8>, Progress) {
-    let (mut kept, mut answer, mut progress) = (Vec::new(), Vec::new(), Progress::More);
+fn show(server: &mut TlsSession, wire: &[u8], piece: usize) -> (Vec<u8>, Vec<u8>, HandshakeProgress) {
+    let (mut kept, mut answer, mut progress) = (Vec::new(), Vec::new(), HandshakeProgress::More);
     for bytes in wire.chunks(piece) {
         kept.extend_from_slice(bytes);
-        if progress == Progress::More {
+        if progress == HandshakeProgress::More {
             let (used, shaken) = step(server, &mut kept, &mut answer, &mut 0);
             progress = shaken.expect("a handshake");
             kept.drain(..used);
@@ -256,7 +256,7 @@ fn show(server: &mut Session, wire: &[u8], piece: usize) -> (Vec<u8>, Vec<u8>, P
 }
 
 /// Decrypts everything that was received.
-fn opened(server: &mut Session, wire: &mut Vec<u8>, answer: &mut Vec<u8>, room: usize) -> Vec<u8> {
+fn opened(server: &mut TlsSession, wire: &mut Vec<u8>, answer: &mut Vec<u8>, room: usize) -> Vec<u8> {
     let (mut all, mut room) = (Vec::new(), vec![0; room]);
     loop {
         let opened = server.open(wire, &mut room, answer);
@@ -286,9 +286,9 @@ fn early_data_are_read_and_answered_before_the_handshake_is_over() {
     for (piece, room) in [(usize::MAX / 2, 20_000), (1, 7), (100, 1000)] {
         let (listener, config) = early_world(4000);
         let (mut client, wire) = early_client(&config, &says);
-        let mut server = Session::server(listener);
+        let mut server = TlsSession::server(listener);
         let (mut kept, mut answer, progress) = show(&mut server, &wire, piece);
-        assert_eq!(progress, Progress::Established);
+        assert_eq!(progress, HandshakeProgress::Established);
         assert!(server.facts().early && server.facts().early_received && server.facts().resumed);
         assert!(server.is_holding());
         assert!(opened(&mut server, &mut kept, &mut answer, room) == says);
@@ -322,16 +322,16 @@ fn early_data_that_come_with_the_end_of_the_handshake_were_early() {
     let (mut client, mut wire) = early_client(&config, b"early");
     let hello = weir_tls::announced(&wire).expect("a record");
     let mut later = wire.split_off(hello);
-    let mut server = Session::server(listener);
+    let mut server = TlsSession::server(listener);
     let (_, answer, progress) = show(&mut server, &wire, usize::MAX / 2);
-    assert_eq!((progress, server.facts().early_received), (Progress::More, false));
+    assert_eq!((progress, server.facts().early_received), (HandshakeProgress::More, false));
     heard(&mut client, &answer);
     later.extend(spoken(&mut client));
     let mut answer = Vec::new();
     let (used, progress) = step(&mut server, &mut later, &mut answer, &mut 0);
     assert_eq!(
         (progress, server.facts().early, server.facts().early_received),
-        (Ok(Progress::Established), false, true)
+        (Ok(HandshakeProgress::Established), false, true)
     );
     later.drain(..used);
     assert_eq!(opened(&mut server, &mut later, &mut answer, 100), b"early");
@@ -342,9 +342,9 @@ fn discards_refused_early_data_up_to_a_limit() {
     let (_, config) = early_world(4000);
     let (_, wire) = early_client(&config, b"");
     let hello = weir_tls::announced(&wire).expect("a record");
-    let mut server = Session::server(early_world(4000).0);
+    let mut server = TlsSession::server(early_world(4000).0);
     let (_, _, progress) = show(&mut server, &wire[..hello], usize::MAX / 2);
-    assert_eq!(progress, Progress::More);
+    assert_eq!(progress, HandshakeProgress::More);
     let record = [&[23, 3, 3, 0x40, 0x11][..], &[7; 16_401]].concat();
     // A megabyte, and what rustls skips by itself.
     let ends = (0..100).find(|number| {
@@ -359,13 +359,13 @@ fn discards_refused_early_data_up_to_a_limit() {
 fn early_data_are_taken_once() {
     let (listener, config) = early_world(4000);
     let (_, wire) = early_client(&config, b"once");
-    let mut first = Session::server(Arc::clone(&listener));
+    let mut first = TlsSession::server(Arc::clone(&listener));
     let (mut kept, mut answer, _) = show(&mut first, &wire, 1000);
     assert_eq!(opened(&mut first, &mut kept, &mut answer, 100), b"once");
     // A replay of everything that was recorded.
-    let mut again = Session::server(listener);
+    let mut again = TlsSession::server(listener);
     let (_, _, progress) = show(&mut again, &wire, 1000);
-    assert_eq!((progress, again.facts().early_received), (Progress::More, false));
+    assert_eq!((progress, again.facts().early_received), (HandshakeProgress::More, false));
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn accepts_early_data_up_to_the_announced_limit() {
     let (listener, config) = early_world(10);
     let (mut client, wire) = early_client(&config, &[b'x'; 10]);
     assert_eq!(client.early_data().map(|mut data| data.write(b"y").expect("a count")), Some(0));
-    let mut server = Session::server(listener);
+    let mut server = TlsSession::server(listener);
     let (mut kept, mut answer, _) = show(&mut server, &wire, 1000);
     assert_eq!(opened(&mut server, &mut kept, &mut answer, 100), [b'x'; 10]);
     // The client closed in the middle of it.
@@ -490,25 +490,25 @@ fn distinguishes_kinds_of_bytes_that_are_not_a_hello() {
         (b"\x16\x03\x01\x00\x04\x02\x00\x00\x00", Why::Misbehaved, Some(10)),
         (b"\x16\x03\x01\x00\x06\x01\x00\x00\x02\x03\x03", Why::Misbehaved, Some(50)),
     ] {
-        let (mut server, mut answer) = (Session::server(Arc::clone(&listener)), Vec::new());
+        let (mut server, mut answer) = (TlsSession::server(Arc::clone(&listener)), Vec::new());
         let (_, result) = step(&mut server, &mut bytes.to_vec(), &mut answer, &mut 0);
         assert_eq!(result.expect_err("no hello").why, why, "{bytes:?}");
         let alert = alert_code.map(|code| vec![21, 3, 3, 0, 2, 2, code]);
         assert_eq!(answer, alert.unwrap_or_default(), "{bytes:?}");
     }
     // A hello that never ends is refused at its size limit.
-    let mut server = Session::server(listener);
+    let mut server = TlsSession::server(listener);
     let endless: Vec<u8> = [&[0x16, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff][..], &[0; 0x3ffc]].concat();
     let (_, result) = step(&mut server, &mut endless.repeat(5), &mut Vec::new(), &mut 0);
     assert_eq!(result.expect_err("too long").why, Why::Misbehaved);
 }
 
 /// Our client after its hello, with a ticket for early data, and the bytes that it wrote so far: `says`, as early data.
-fn early_session(config: &Arc<ClientConfig>, says: &[u8]) -> (Session, Vec<u8>) {
+fn early_session(config: &Arc<ClientConfig>, says: &[u8]) -> (TlsSession, Vec<u8>) {
     let name = ServerName::try_from("one.example").expect("a name");
-    let mut client = Session::client(Arc::clone(config), name).expect("a client");
+    let mut client = TlsSession::client(Arc::clone(config), name).expect("a client");
     let (mut wire, mut sealed) = (Vec::new(), vec![0; 40_000]);
-    assert_eq!(client.shake(&mut [], &mut wire), (0, Ok(Progress::Established)));
+    assert_eq!(client.shake(&mut [], &mut wire), (0, Ok(HandshakeProgress::Established)));
     assert!(client.facts().early && client.facts().resumed);
     let (taken, written) = client.seal(says, &mut sealed, 1000, &mut wire).expect("a session");
     assert_eq!(taken, says.len());
@@ -518,16 +518,22 @@ fn early_session(config: &Arc<ClientConfig>, says: &[u8]) -> (Session, Vec<u8>) 
 
 /// Lets a server that has all of `wire` and a client talk, `piece` bytes at a time towards the client, until the server
 /// has received `length` bytes and the client knows the end of the handshake; returns the bytes received.
-fn talk(client: &mut Session, server: &mut Session, wire: Vec<u8>, piece: usize, length: usize) -> Vec<u8> {
+fn talk(
+    client: &mut TlsSession,
+    server: &mut TlsSession,
+    wire: Vec<u8>,
+    piece: usize,
+    length: usize,
+) -> Vec<u8> {
     let (mut to_server, mut to_client, mut heard) = (wire, Vec::new(), Vec::new());
-    let mut shaken = Progress::More;
+    let mut shaken = HandshakeProgress::More;
     for _ in 0..10 {
-        if shaken == Progress::More {
+        if shaken == HandshakeProgress::More {
             let (used, progress) = step(server, &mut to_server, &mut to_client, &mut 0);
             shaken = progress.expect("a handshake");
             to_server.drain(..used);
         }
-        if shaken == Progress::Established {
+        if shaken == HandshakeProgress::Established {
             heard.extend(opened(server, &mut to_server, &mut to_client, 20_000));
         }
         let mut kept = Vec::new();
@@ -550,12 +556,12 @@ fn a_client_sends_early_data_once_whether_they_are_accepted_or_not() {
         // The server that issued the ticket accepts as much as it announced; the rest comes behind the handshake.
         let (stranger, listener, config) = early_worlds(limit);
         let (mut client, wire) = early_session(&config, &says);
-        let mut server = Session::server(listener);
+        let mut server = TlsSession::server(listener);
         assert!(talk(&mut client, &mut server, wire, piece, says.len()) == says, "{limit} {piece}");
         assert!(server.facts().early_received && server.facts().resumed && client.facts().resumed);
         // Another one does not know the session: everything is sent again.
         let (mut client, wire) = early_session(&config, &says);
-        let mut server = Session::server(stranger);
+        let mut server = TlsSession::server(stranger);
         assert!(talk(&mut client, &mut server, wire, piece, says.len()) == says, "{limit} {piece}");
         assert!(!server.facts().early_received && !server.facts().resumed && !client.facts().resumed);
     }
@@ -565,7 +571,7 @@ fn a_client_sends_early_data_once_whether_they_are_accepted_or_not() {
 fn carries_data_both_ways_after_early_data() {
     let (listener, config) = early_world(4000);
     let (mut client, wire) = early_session(&config, b"early");
-    let mut server = Session::server(listener);
+    let mut server = TlsSession::server(listener);
     assert_eq!(talk(&mut client, &mut server, wire, 10_000, 5), b"early");
     let (mut sealed, mut answer) = (vec![0; 1000], Vec::new());
     let (_, written) = server.seal(b"answer", &mut sealed, 1000, &mut answer).expect("a session");
@@ -584,9 +590,9 @@ fn identifies_a_session_while_its_data_are_early() {
     let (listener, config) = early_world(4000);
     let (mut client, mut wire) = early_session(&config, b"early");
     assert_eq!((client.facts().unique_id(), client.facts().session_key()), (None, None));
-    let (mut server, mut answer) = (Session::server(listener), Vec::new());
+    let (mut server, mut answer) = (TlsSession::server(listener), Vec::new());
     let (used, progress) = step(&mut server, &mut wire, &mut answer, &mut 0);
-    assert_eq!((progress, server.facts().early), (Ok(Progress::Established), true));
+    assert_eq!((progress, server.facts().early), (Ok(HandshakeProgress::Established), true));
     let said = server.facts().unique_id().expect("the server's").to_vec();
     let resumed_with = server.facts().session_key().expect("the ticket's").to_vec();
     let mut end = Vec::new();
@@ -610,7 +616,7 @@ fn accepts_a_ticket_that_comes_before_the_clients_finished() {
     weir_tls::keep_identities();
     let world = World::new();
     let mut pair = Pair::new(world.listener(&["one.example"], false), world.client(None), "one.example");
-    let identifiers_of = |session: &Session| {
+    let identifiers_of = |session: &TlsSession| {
         let facts = session.facts();
         [facts.session_id(), facts.session_key(), facts.unique_id()]
             .map(|part| part.unwrap_or_default().to_vec())
@@ -625,7 +631,7 @@ fn accepts_a_ticket_that_comes_before_the_clients_finished() {
     flight.extend(forger.record(22, &[&[4, 0, 0, ticket.len() as u8], &ticket[..]].concat()));
     flight.extend(forger.record(23, b"data"));
     let (used, progress) = step(&mut pair.client, &mut flight, &mut end, &mut 0);
-    assert_eq!(progress, Ok(Progress::Established));
+    assert_eq!(progress, Ok(HandshakeProgress::Established));
     let before = identifiers_of(&pair.client);
     assert_eq!((before[0].len(), before[1].len(), before[2].len()), (0, 0, 48));
     let mut room = [0; 100];
@@ -652,17 +658,17 @@ fn data_stay_early_when_the_handshake_behind_them_fails() {
 }
 
 /// A rustls client in the middle of a session of TLS 1.3 with our server.
-fn updating_client() -> (ClientConnection, Session) {
+fn updating_client() -> (ClientConnection, TlsSession) {
     connected(true)
 }
 
 /// The same of TLS 1.3 or 1.2.
-fn connected(tls13: bool) -> (ClientConnection, Session) {
+fn connected(tls13: bool) -> (ClientConnection, TlsSession) {
     let mut world = World::new();
     world.settings.tls13 = tls13;
     let name = ServerName::try_from("one.example").expect("a name");
     let mut client = ClientConnection::new(world.client(None), name).expect("a client");
-    let mut server = Session::server(world.listener(&["one.example"], false));
+    let mut server = TlsSession::server(world.listener(&["one.example"], false));
     let mut answer = Vec::new();
     for _ in 0..2 {
         let mut wire = spoken(&mut client);

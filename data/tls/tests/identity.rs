@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use weir_tls::rustls::ClientConfig;
-use weir_tls::{ChooseServer, Secret, Session, keep_identities};
+use weir_tls::{ChooseServer, Secret, TlsSession, keep_identities};
 
 mod world;
 use world::*;
@@ -12,7 +12,7 @@ use world::*;
 /// Identifier, key and Finished message; each empty if absent.
 type Identifiers = [Vec<u8>; 3];
 
-fn identifiers(session: &Session) -> Identifiers {
+fn identifiers(session: &TlsSession) -> Identifiers {
     let facts = session.facts();
     [facts.session_id(), facts.session_key(), facts.unique_id()].map(|part| part.unwrap_or_default().to_vec())
 }

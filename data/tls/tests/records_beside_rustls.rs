@@ -13,7 +13,7 @@ use weir_tls::rustls::pki_types::ServerName;
 use weir_tls::rustls::{
     ClientConfig, ClientConnection, ServerConfig, ServerConnection, SupportedCipherSuite,
 };
-use weir_tls::{Alert, HEADER, MAX_CONTENT, Session};
+use weir_tls::{Alert, HEADER, MAX_CONTENT, TlsSession};
 
 mod world;
 use world::constant::{self, Server};
@@ -89,7 +89,7 @@ struct Verdict {
     answer: Vec<u8>,
 }
 
-fn our_verdict(server: &mut Session, wire: &[u8], room: usize) -> Verdict {
+fn our_verdict(server: &mut TlsSession, wire: &[u8], room: usize) -> Verdict {
     let (mut plain, mut answer, mut used) = (Vec::new(), Vec::new(), 0);
     let mut buffer = vec![0; room];
     loop {
@@ -128,7 +128,7 @@ fn bytes(count: usize) -> Vec<u8> {
 }
 
 /// Encrypts all of `bytes` in one go.
-fn sealed(session: &mut Session, bytes: &[u8], largest: usize) -> Vec<u8> {
+fn sealed(session: &mut TlsSession, bytes: &[u8], largest: usize) -> Vec<u8> {
     let mut out = vec![0; bytes.len() + (bytes.len() / largest + 2) * 64];
     let mut wire = Vec::new();
     let (taken, count) = session.seal(bytes, &mut out, largest, &mut wire).expect("a session");

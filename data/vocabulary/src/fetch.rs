@@ -31,12 +31,13 @@ mod timers;
 mod tls;
 mod values;
 
-use weir_expr::{Args, Cursor, Fetch, FetchDecl, Fetched};
+use weir_expr::{Args, Fetch, FetchCursor, FetchDecl, FetchResult};
 
 use crate::view::FetchView;
 
 /// The function that evaluates a fetch.
-pub type FetchFunction = for<'c> fn(&'c mut (dyn FetchView + 'c), &'c Args, &mut Cursor) -> Fetched<'c>;
+pub type FetchFunction =
+    for<'c> fn(&'c mut (dyn FetchView + 'c), &'c Args, &mut FetchCursor) -> FetchResult<'c>;
 
 /// A fetch of this crate.
 pub type FetchRow = Fetch<FetchFunction>;

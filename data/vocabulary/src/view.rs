@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use weir_backend::counters::{BackendCounters, FrontendCounters};
 use weir_backend::{Backend, Positions, Priority, Server};
-use weir_expr::Fetched;
+use weir_expr::FetchResult;
 use weir_expr::context::CaptureSide;
 use weir_http::Head;
 use weir_model::password::PasswordHash;
@@ -322,11 +322,11 @@ pub enum Absent {
     Later,
 }
 
-impl From<Absent> for Fetched<'_> {
+impl From<Absent> for FetchResult<'_> {
     fn from(absent: Absent) -> Self {
         match absent {
-            Absent::Missing => Fetched::Missing,
-            Absent::Later => Fetched::Later,
+            Absent::Missing => FetchResult::Missing,
+            Absent::Later => FetchResult::Later,
         }
     }
 }

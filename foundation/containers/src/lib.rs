@@ -28,5 +28,5 @@ pub use rc_ref::RcRef;
 pub use recycle::{
     PoolBox, PooledFuture, RecycleStatistics, keep_recycled, recycle_statistics, trim_recycled,
 };
-pub use slab::{Key, Slab};
+pub use slab::{Slab, SlabKey};
 pub use timers::TimerQueue;

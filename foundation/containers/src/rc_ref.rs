@@ -88,21 +88,21 @@ impl<O, T: ?Sized + fmt::Debug> fmt::Debug for RcRef<O, T> {
 mod tests {
     use super::*;
 
-    struct Owner {
+    struct OwnedParts {
         parts: Vec<String>,
         dropped: Rc<std::cell::Cell<bool>>,
     }
 
-    impl Drop for Owner {
+    impl Drop for OwnedParts {
         fn drop(&mut self) {
             self.dropped.set(true);
         }
     }
 
-    fn owner() -> (Rc<Owner>, Rc<std::cell::Cell<bool>>) {
+    fn owner() -> (Rc<OwnedParts>, Rc<std::cell::Cell<bool>>) {
         let dropped = Rc::default();
         let parts = vec!["one".to_owned(), "two".to_owned()];
-        (Rc::new(Owner { parts, dropped: Rc::clone(&dropped) }), dropped)
+        (Rc::new(OwnedParts { parts, dropped: Rc::clone(&dropped) }), dropped)
     }
 
     #[test]

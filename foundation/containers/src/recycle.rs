@@ -115,19 +115,19 @@ impl<T: ?Sized> Drop for PoolBox<T> {
     fn drop(&mut self) {
         let layout = Layout::for_value::<T>(self);
         // The block goes back even when the value's destructor unwinds.
-        let _block = Block { address: self.value.cast(), layout };
+        let _block = LentMemory { address: self.value.cast(), layout };
         // SAFETY: the value is initialised and not used afterwards.
         unsafe { self.value.drop_in_place() };
     }
 }
 
 /// Memory from [`take`] with its layout, on its way back.
-struct Block {
+struct LentMemory {
     address: NonNull<u8>,
     layout: Layout,
 }
 
-impl Drop for Block {
+impl Drop for LentMemory {
     #[inline]
     fn drop(&mut self) {
         give_back(self.address, self.layout);
@@ -176,7 +176,7 @@ pub fn trim_recycled() {
     LISTS.with_borrow_mut(|lists| lists.trim());
 }
 
-struct Lists {
+struct FreeLists {
     /// How many bytes of free memory each class may keep.
     reserve: usize,
     free: [Vec<NonNull<u8>>; CLASSES.len()],
@@ -213,7 +213,7 @@ fn give_back(block: NonNull<u8>, layout: Layout) {
     }
 }
 
-impl Lists {
+impl FreeLists {
     fn trim(&mut self) {
         for (class, blocks) in self.free.iter_mut().enumerate() {
             self.counts[class].1 += blocks.len() as u64;
@@ -224,7 +224,7 @@ impl Lists {
     }
 }
 
-impl Drop for Lists {
+impl Drop for FreeLists {
     fn drop(&mut self) {
         self.trim();
     }
@@ -327,7 +327,7 @@ const CACHE_LINE: usize = 64;
 const RESERVE_BYTES: usize = 1 << 20;
 
 thread_local! {
-    static LISTS: RefCell<ManuallyDrop<Lists>> = const { RefCell::new(ManuallyDrop::new(Lists { reserve: RESERVE_BYTES, free: [const { Vec::new() }; CLASSES.len()], counts: [(0, 0); CLASSES.len()] })) };
+    static LISTS: RefCell<ManuallyDrop<FreeLists>> = const { RefCell::new(ManuallyDrop::new(FreeLists { reserve: RESERVE_BYTES, free: [const { Vec::new() }; CLASSES.len()], counts: [(0, 0); CLASSES.len()] })) };
 }
 
 #[cfg(test)]
@@ -384,14 +384,14 @@ mod tests {
 
     #[test]
     fn dropping_a_future_drops_its_captured_values() {
-        struct Flag(Rc<Cell<u32>>);
-        impl Drop for Flag {
+        struct DropCounter(Rc<Cell<u32>>);
+        impl Drop for DropCounter {
             fn drop(&mut self) {
                 self.0.set(self.0.get() + 1);
             }
         }
         let dropped = Rc::new(Cell::new(0));
-        let flag = Flag(dropped.clone());
+        let flag = DropCounter(dropped.clone());
         let mut future = PooledFuture::new(async move {
             std::future::pending::<()>().await;
             drop(flag);

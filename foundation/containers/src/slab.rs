@@ -2,12 +2,12 @@
 
 /// Names one object of a [`Slab`]; finds nothing once that object is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
+pub struct SlabKey {
     slot: u32,
     generation: u32,
 }
 
-impl Key {
+impl SlabKey {
     /// The index in the slab; another object may own it in another generation.
     pub fn slot(self) -> u32 {
         self.slot
@@ -23,22 +23,22 @@ impl Key {
         u64::from(self.generation) << 32 | u64::from(self.slot)
     }
 
-    /// The key that [`Key::to_bits`] made into `bits`. Other bits make a key that finds nothing or another object.
+    /// The key that [`SlabKey::to_bits`] made into `bits`. Other bits make a key that finds nothing or another object.
     pub fn from_bits(bits: u64) -> Self {
         Self { slot: bits as u32, generation: (bits >> 32) as u32 }
     }
 }
 
-/// A list of objects with constant-time insertion, look-up and removal by [`Key`].
+/// A list of objects with constant-time insertion, look-up and removal by [`SlabKey`].
 #[derive(Debug, Clone)]
 pub struct Slab<T> {
-    slots: Vec<Slot<T>>,
+    slots: Vec<SlabSlot<T>>,
     first_free: u32,
     length: u32,
 }
 
 #[derive(Debug, Clone)]
-struct Slot<T> {
+struct SlabSlot<T> {
     generation: u32,
     state: SlotState<T>,
 }
@@ -59,19 +59,19 @@ impl<T> Slab<T> {
     ///
     /// # Panics
     /// At four billion live objects, far beyond the capacity of memory.
-    pub fn insert(&mut self, value: T) -> Key {
+    pub fn insert(&mut self, value: T) -> SlabKey {
         self.insert_with(|_| value)
     }
 
     /// Stores the value that `make` returns for its future key.
-    pub fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> Key {
+    pub fn insert_with(&mut self, make: impl FnOnce(SlabKey) -> T) -> SlabKey {
         if self.first_free == NONE {
             assert!(self.slots.len() < NONE as usize, "the slab is full");
-            self.slots.push(Slot { generation: 0, state: SlotState::Free { next: NONE } });
+            self.slots.push(SlabSlot { generation: 0, state: SlotState::Free { next: NONE } });
             self.first_free = self.slots.len() as u32 - 1;
         }
         let slot = self.first_free;
-        let key = Key { slot, generation: self.slots[slot as usize].generation };
+        let key = SlabKey { slot, generation: self.slots[slot as usize].generation };
         let value = make(key);
         let entry = &mut self.slots[slot as usize];
         if let SlotState::Free { next } = entry.state {
@@ -84,9 +84,9 @@ impl<T> Slab<T> {
 
     /// The object that `key` names, if it still lives.
     #[inline]
-    pub fn get(&self, key: Key) -> Option<&T> {
+    pub fn get(&self, key: SlabKey) -> Option<&T> {
         match self.slots.get(key.slot as usize) {
-            Some(Slot { generation, state: SlotState::Used(value) }) if *generation == key.generation => {
+            Some(SlabSlot { generation, state: SlotState::Used(value) }) if *generation == key.generation => {
                 Some(value)
             }
             _ => None,
@@ -95,9 +95,9 @@ impl<T> Slab<T> {
 
     /// Exclusive access to the object that `key` names, if it still lives.
     #[inline]
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: SlabKey) -> Option<&mut T> {
         match self.slots.get_mut(key.slot as usize) {
-            Some(Slot { generation, state: SlotState::Used(value) }) if *generation == key.generation => {
+            Some(SlabSlot { generation, state: SlotState::Used(value) }) if *generation == key.generation => {
                 Some(value)
             }
             _ => None,
@@ -105,7 +105,7 @@ impl<T> Slab<T> {
     }
 
     /// Takes the object that `key` names out; every copy of the key is stale from now on.
-    pub fn remove(&mut self, key: Key) -> Option<T> {
+    pub fn remove(&mut self, key: SlabKey) -> Option<T> {
         self.get(key)?;
         let entry = &mut self.slots[key.slot as usize];
         entry.generation = entry.generation.wrapping_add(1);
@@ -129,17 +129,21 @@ impl<T> Slab<T> {
     }
 
     /// Every live object with its key, in slot order.
-    pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (SlabKey, &T)> {
         self.slots.iter().enumerate().filter_map(|(slot, entry)| match &entry.state {
-            SlotState::Used(value) => Some((Key { slot: slot as u32, generation: entry.generation }, value)),
+            SlotState::Used(value) => {
+                Some((SlabKey { slot: slot as u32, generation: entry.generation }, value))
+            }
             SlotState::Free { .. } => None,
         })
     }
 
     /// Exclusive access to every live object, in slot order.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut T)> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (SlabKey, &mut T)> {
         self.slots.iter_mut().enumerate().filter_map(|(slot, entry)| match &mut entry.state {
-            SlotState::Used(value) => Some((Key { slot: slot as u32, generation: entry.generation }, value)),
+            SlotState::Used(value) => {
+                Some((SlabKey { slot: slot as u32, generation: entry.generation }, value))
+            }
             SlotState::Free { .. } => None,
         })
     }
@@ -168,21 +172,21 @@ mod tests {
         assert_eq!(new.slot(), old.slot());
         assert_eq!((slab.get(old), slab.get(new)), (None, Some(&"new")));
         assert_eq!(slab.remove(old), None);
-        assert_eq!(Key::from_bits(new.to_bits()), new);
+        assert_eq!(SlabKey::from_bits(new.to_bits()), new);
     }
 
     #[derive(Debug, Clone)]
-    enum Step {
+    enum SlabOperation {
         Insert(u8),
         Remove(usize),
         Change(usize, u8),
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = SlabOperation> {
         prop_oneof![
-            any::<u8>().prop_map(Step::Insert),
-            any::<usize>().prop_map(Step::Remove),
-            (any::<usize>(), any::<u8>()).prop_map(|(at, value)| Step::Change(at, value)),
+            any::<u8>().prop_map(SlabOperation::Insert),
+            any::<usize>().prop_map(SlabOperation::Remove),
+            (any::<usize>(), any::<u8>()).prop_map(|(at, value)| SlabOperation::Change(at, value)),
         ]
     }
 
@@ -191,19 +195,19 @@ mod tests {
         fn behaves_like_a_map(steps in prop::collection::vec(step(), 0..200)) {
             let mut slab = Slab::new();
             let mut model = HashMap::new();
-            let mut keys: Vec<Key> = Vec::new();
+            let mut keys: Vec<SlabKey> = Vec::new();
             for step in steps {
                 match step {
-                    Step::Insert(value) => {
+                    SlabOperation::Insert(value) => {
                         let key = slab.insert(value);
                         prop_assert!(model.insert(key, value).is_none());
                         keys.push(key);
                     }
-                    Step::Remove(at) if !keys.is_empty() => {
+                    SlabOperation::Remove(at) if !keys.is_empty() => {
                         let key = keys[at % keys.len()];
                         prop_assert_eq!(slab.remove(key), model.remove(&key));
                     }
-                    Step::Change(at, value) if !keys.is_empty() => {
+                    SlabOperation::Change(at, value) if !keys.is_empty() => {
                         let key = keys[at % keys.len()];
                         prop_assert_eq!(slab.get(key), model.get(&key));
                         if let Some(held) = slab.get_mut(key) {

@@ -7,13 +7,13 @@
 /// Deadlines ordered by time, one for each identifier.
 #[derive(Debug, Default)]
 pub struct TimerQueue {
-    heap: Vec<Entry>,
+    heap: Vec<TimerEntry>,
     /// Where each identifier sits in the heap, or [`ABSENT`].
     positions: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct TimerEntry {
     deadline: u64,
     identifier: u32,
 }
@@ -38,7 +38,7 @@ impl TimerQueue {
 
     /// Gives `identifier` the deadline `deadline`, instead of the one that it may have had.
     pub fn set(&mut self, identifier: u32, deadline: u64) {
-        let entry = Entry { deadline, identifier };
+        let entry = TimerEntry { deadline, identifier };
         match self.position(identifier) {
             Some(position) => self.replace(position, entry),
             None => {
@@ -94,7 +94,7 @@ impl TimerQueue {
     }
 
     /// Puts `entry` where another one sat and restores the order.
-    fn replace(&mut self, position: usize, entry: Entry) {
+    fn replace(&mut self, position: usize, entry: TimerEntry) {
         if entry.deadline < self.heap[position].deadline {
             self.rise(position, entry);
         } else {
@@ -103,7 +103,7 @@ impl TimerQueue {
     }
 
     /// Moves `entry` from `position` towards the root until its parent is not later.
-    fn rise(&mut self, mut position: usize, entry: Entry) {
+    fn rise(&mut self, mut position: usize, entry: TimerEntry) {
         while position > 0 {
             let parent = (position - 1) / WAYS;
             if self.heap[parent].deadline <= entry.deadline {
@@ -116,7 +116,7 @@ impl TimerQueue {
     }
 
     /// Moves `entry` from `position` towards the leaves until no child is earlier.
-    fn sink(&mut self, mut position: usize, entry: Entry) {
+    fn sink(&mut self, mut position: usize, entry: TimerEntry) {
         loop {
             let first = position * WAYS + 1;
             let children = first..self.heap.len().min(first + WAYS);
@@ -131,7 +131,7 @@ impl TimerQueue {
     }
 
     #[inline]
-    fn place(&mut self, position: usize, entry: Entry) {
+    fn place(&mut self, position: usize, entry: TimerEntry) {
         self.heap[position] = entry;
         self.positions[entry.identifier as usize] = position as u32;
     }
@@ -168,17 +168,17 @@ mod tests {
     }
 
     #[derive(Debug, Clone)]
-    enum Step {
+    enum TimerOperation {
         Set(u32, u64),
         Remove(u32),
         Pop,
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = TimerOperation> {
         prop_oneof![
-            4 => (0..40_u32, 0..100_u64).prop_map(|(identifier, deadline)| Step::Set(identifier, deadline)),
-            1 => (0..40_u32).prop_map(Step::Remove),
-            1 => Just(Step::Pop),
+            4 => (0..40_u32, 0..100_u64).prop_map(|(identifier, deadline)| TimerOperation::Set(identifier, deadline)),
+            1 => (0..40_u32).prop_map(TimerOperation::Remove),
+            1 => Just(TimerOperation::Pop),
         ]
     }
 
@@ -189,14 +189,14 @@ mod tests {
             let mut model: BTreeMap<u32, u64> = BTreeMap::new();
             for step in steps {
                 match step {
-                    Step::Set(identifier, deadline) => {
+                    TimerOperation::Set(identifier, deadline) => {
                         timers.set(identifier, deadline);
                         model.insert(identifier, deadline);
                     }
-                    Step::Remove(identifier) => {
+                    TimerOperation::Remove(identifier) => {
                         prop_assert_eq!(timers.remove(identifier), model.remove(&identifier));
                     }
-                    Step::Pop => {
+                    TimerOperation::Pop => {
                         prop_assert_eq!(timers.first().map(|(deadline, _)| deadline), model.values().min().copied());
                         if let Some((deadline, identifier)) = timers.first() {
                             timers.remove(identifier);

@@ -1,6 +1,6 @@
 //! An allocator that counts, for tests of the number of allocations and of the bytes that an object holds.
 //!
-//! A test binary makes [`Counting`] its `#[global_allocator]`; the program itself never does. Each thread counts for itself, so
+//! A test binary makes [`CountingAllocator`] its `#[global_allocator]`; the program itself never does. Each thread counts for itself, so
 //! other threads do not matter. Memory that one thread allocates and another frees stays live on the first for ever and counts
 //! negative on the second.
 //!
@@ -12,7 +12,7 @@ use std::cell::Cell;
 
 /// The system's allocator, counted.
 #[derive(Debug)]
-pub struct Counting;
+pub struct CountingAllocator;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -35,7 +35,7 @@ fn note(allocations: u64, bytes: i64) {
 }
 
 // SAFETY: everything is passed on to the system's allocator unchanged; counting neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(1, layout.size() as i64);
         // SAFETY: the caller keeps the contract, which is the same.
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[global_allocator]
-    static ALLOCATOR: Counting = Counting;
+    static ALLOCATOR: CountingAllocator = CountingAllocator;
 
     /// The allocations and the bytes that the code adds.
     fn added<R>(code: impl FnOnce() -> R) -> (u64, i64, R) {

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
-use weir_sync::Published;
+use weir_sync::VersionCell;
 use weir_sys::{Address, Errno, pass, poll, socket};
 
 use crate::datagrams::{LONGEST_LENGTH, connect_datagrams};
@@ -42,7 +42,7 @@ pub struct Connector {
 struct LogSocket {
     path: PathBuf,
     /// The socket of the latest connection; `None` before the first one.
-    connected: Published<Option<OwnedFd>>,
+    connected: VersionCell<Option<OwnedFd>>,
     outage: Outage,
 }
 
@@ -58,7 +58,7 @@ pub fn channel() -> weir_sys::Result<(OwnedFd, OwnedFd)> {
 pub fn install(channel: OwnedFd, paths: &[PathBuf]) {
     let target = |path: &PathBuf| LogSocket {
         path: path.clone(),
-        connected: Published::default(),
+        connected: VersionCell::default(),
         outage: Outage::default(),
     };
     let targets = paths.iter().map(target).collect();

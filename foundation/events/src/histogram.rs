@@ -32,12 +32,12 @@ const BUCKETS: usize = OCTAVES << STEP_BITS;
 #[derive(Debug, Default)]
 pub struct Histogram {
     zeros: AtomicU64,
-    cells: LazyBox<Cells>,
+    cells: LazyBox<HistogramCells>,
 }
 
 /// The counters of values above zero.
 #[derive(Debug)]
-struct Cells {
+struct HistogramCells {
     sum: AtomicU64,
     largest: AtomicU64,
     octaves: [LazyBox<[AtomicU64; STEPS]>; OCTAVES],
@@ -47,12 +47,12 @@ impl Histogram {
     /// Counts one value. To be called by the owning worker only: two writers would lose counts.
     #[inline]
     pub fn record(&self, value: u64) {
-        self.record_place(value, Place::of(value));
+        self.record_place(value, HistogramPlace::of(value));
     }
 
     /// The same, where several histograms count one value: its place is found once.
     #[inline]
-    pub fn record_place(&self, value: u64, place: Place) {
+    pub fn record_place(&self, value: u64, place: HistogramPlace) {
         if value == 0 {
             return bump(&self.zeros, 1);
         }
@@ -90,7 +90,7 @@ impl Histogram {
     }
 }
 
-impl Default for Cells {
+impl Default for HistogramCells {
     fn default() -> Self {
         Self {
             sum: AtomicU64::new(0),
@@ -102,13 +102,13 @@ impl Default for Cells {
 
 /// Where a value is counted, in any histogram.
 #[derive(Clone, Copy, Debug)]
-pub struct Place(u32);
+pub struct HistogramPlace(u32);
 
-impl Place {
+impl HistogramPlace {
     /// The place of `value`.
     #[inline]
     pub fn of(value: u64) -> Self {
-        Place(bucket_of(value) as u32)
+        HistogramPlace(bucket_of(value) as u32)
     }
 
     #[inline]

@@ -27,14 +27,15 @@ pub mod trace;
 pub mod writer;
 
 pub use datagrams::{open_datagrams, size_datagram_sockets};
-pub use histogram::{Histogram, HistogramReading, Place};
+pub use histogram::{Histogram, HistogramPlace, HistogramReading};
 pub use logger::{
-    LogAddress, LogIdentity, LogMessage, LogServers, LogSink, LogTarget, Logger, Sent, Sockets, write_to_ring,
+    LogAddress, LogIdentity, LogMessage, LogServers, LogSink, LogTarget, Logger, SendOutcome, Sockets,
+    write_to_ring,
 };
 pub use outage::report_outages;
 pub use rate::Rate;
 pub use relayed_message::{NewHost, RelayedDate, RelayedMessage};
 pub use sampling::SampleRanges;
 pub use sink::{Sink, Sinks};
-pub use syslog::{Facility, Level, LogFormat};
+pub use syslog::{Facility, Level, SyslogFormat};
 pub use weir_formats::WallTime;

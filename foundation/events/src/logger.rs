@@ -23,7 +23,7 @@ use crate::outage::Outage;
 use crate::relayed_message::{RelayedMessage, write_relayed};
 use crate::sampling::SampleRanges;
 use crate::sink::Sinks;
-use crate::syslog::{Facility, Level, LogFormat};
+use crate::syslog::{Facility, Level, SyslogFormat};
 use crate::writer::Writer;
 
 /// The default of `len`: the most that the oldest syslog daemons accept.
@@ -69,7 +69,7 @@ impl LogAddress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogTarget {
     pub address: LogAddress,
-    pub format: LogFormat,
+    pub format: SyslogFormat,
     /// Relayed messages keep their own style, because the `log` line lacks a `format`.
     pub keeps_format: bool,
     /// Part of the priority number.
@@ -89,7 +89,7 @@ impl LogTarget {
     pub fn new(address: LogAddress, facility: Facility) -> Self {
         Self {
             address,
-            format: LogFormat::Local,
+            format: SyslogFormat::Local,
             keeps_format: false,
             facility,
             max_level: Level::Debug,
@@ -234,7 +234,7 @@ pub struct LogMessage<'a> {
 
 /// The result of sending a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum SendOutcome {
     /// It left, or waits in the queue of a writer thread.
     Yes,
     /// Its level or the sampling kept it back.
@@ -280,40 +280,40 @@ impl Logger {
     }
 
     /// Sends one message to one sink that admits it, at once or not at all.
-    pub fn send(&mut self, sink: &LogSink, time: WallTime, message: &LogMessage<'_>) -> Sent {
+    pub fn send(&mut self, sink: &LogSink, time: WallTime, message: &LogMessage<'_>) -> SendOutcome {
         match sink.admits(message.level) {
             true => self.send_admitted(sink, time, message),
-            false => Sent::Filtered,
+            false => SendOutcome::Filtered,
         }
     }
 
     /// Sends a message that [`LogSink::admits`] let through.
-    pub fn send_admitted(&mut self, sink: &LogSink, time: WallTime, message: &LogMessage<'_>) -> Sent {
+    pub fn send_admitted(&mut self, sink: &LogSink, time: WallTime, message: &LogMessage<'_>) -> SendOutcome {
         self.line.clear();
         write_line(&mut self.line, &sink.target, &self.identity, &mut self.dates, time, message);
         self.leave(sink, message.text)
     }
 
     /// Sends a message received from another program to one sink, at once or not at all.
-    pub fn relay(&mut self, sink: &LogSink, time: WallTime, message: &RelayedMessage<'_>) -> Sent {
+    pub fn relay(&mut self, sink: &LogSink, time: WallTime, message: &RelayedMessage<'_>) -> SendOutcome {
         if !sink.admits(message.level()) {
-            return Sent::Filtered;
+            return SendOutcome::Filtered;
         }
         self.line.clear();
         write_relayed(&mut self.line, &sink.target, &mut self.dates, time, message);
         self.leave(sink, message.text)
     }
 
-    fn leave(&mut self, sink: &LogSink, text: &[u8]) -> Sent {
+    fn leave(&mut self, sink: &LogSink, text: &[u8]) -> SendOutcome {
         match self.sockets.leave(self.thread, text, &self.line, &sink.outlet) {
             Ok(()) => {
                 sink.outage.end();
-                Sent::Yes
+                SendOutcome::Yes
             }
             Err(error) => {
                 sink.dropped.fetch_add(1, Relaxed);
                 sink.outage.begin(&sink.target.address, error);
-                Sent::Dropped
+                SendOutcome::Dropped
             }
         }
     }
@@ -402,11 +402,11 @@ pub fn write_line(
     let start = line.len();
     let level = message.level.max(target.min_level);
     match target.format {
-        LogFormat::Rfc3164 | LogFormat::Local => {
+        SyslogFormat::Rfc3164 | SyslogFormat::Local => {
             push_angle(line, target.facility.priority(level));
             dates.write_rfc3164(time, line);
             line.push(b' ');
-            if target.format == LogFormat::Rfc3164 {
+            if target.format == SyslogFormat::Rfc3164 {
                 line.extend_from_slice(identity.hostname.as_deref().unwrap_or("localhost").as_bytes());
                 line.push(b' ');
             }
@@ -415,7 +415,7 @@ pub fn write_line(
             push_padded(line, u64::from(identity.process_id), 1);
             line.extend_from_slice(b"]: ");
         }
-        LogFormat::Rfc5424 => {
+        SyslogFormat::Rfc5424 => {
             push_angle(line, target.facility.priority(level));
             line.extend_from_slice(b"1 ");
             dates.write_iso(time, line);
@@ -433,18 +433,18 @@ pub fn write_line(
             });
             line.push(b' ');
         }
-        LogFormat::Priority => push_angle(line, target.facility.priority(level)),
-        LogFormat::Short => push_angle(line, level as u8),
-        LogFormat::Timed => {
+        SyslogFormat::Priority => push_angle(line, target.facility.priority(level)),
+        SyslogFormat::Short => push_angle(line, level as u8),
+        SyslogFormat::Timed => {
             push_angle(line, level as u8);
             dates.write_iso(time, line);
             line.push(b' ');
         }
-        LogFormat::Iso => {
+        SyslogFormat::Iso => {
             dates.write_iso(time, line);
             line.push(b' ');
         }
-        LogFormat::Raw => {}
+        SyslogFormat::Raw => {}
     }
     target.finish_line(line, start, message.text);
 }
@@ -500,42 +500,42 @@ mod tests {
     #[test]
     fn headers_are_those_of_the_reference() {
         let host = |identity: &mut LogIdentity| identity.hostname = Some("vm".into());
-        check(|t, _, _| t.format = LogFormat::Local, "<134>Nov 20 13:05:05 haproxy[9107]: hello unix\n");
+        check(|t, _, _| t.format = SyslogFormat::Local, "<134>Nov 20 13:05:05 haproxy[9107]: hello unix\n");
         check(
             |t, i, _| {
                 host(i);
-                t.format = LogFormat::Rfc3164;
+                t.format = SyslogFormat::Rfc3164;
             },
             "<134>Nov 20 13:05:05 vm haproxy[9107]: hello unix\n",
         );
         check(
-            |t, _, _| t.format = LogFormat::Rfc3164,
+            |t, _, _| t.format = SyslogFormat::Rfc3164,
             "<134>Nov 20 13:05:05 localhost haproxy[9107]: hello unix\n",
         );
         check(
-            |t, _, _| t.format = LogFormat::Rfc5424,
+            |t, _, _| t.format = SyslogFormat::Rfc5424,
             "<134>1 2026-11-20T13:05:05.007181+00:00 - haproxy 9107 - - hello unix\n",
         );
         check(
             |t, i, m| {
                 host(i);
-                t.format = LogFormat::Rfc5424;
+                t.format = SyslogFormat::Rfc5424;
                 m.structured_data = b"[ex@1 a=\"b\"]";
             },
             "<134>1 2026-11-20T13:05:05.007181+00:00 vm haproxy 9107 - [ex@1 a=\"b\"] hello unix\n",
         );
-        check(|t, _, _| t.format = LogFormat::Priority, "<134>hello unix\n");
-        check(|t, _, _| t.format = LogFormat::Short, "<6>hello unix\n");
-        check(|t, _, _| t.format = LogFormat::Timed, "<6>2026-11-20T13:05:05.007181+00:00 hello unix\n");
-        check(|t, _, _| t.format = LogFormat::Iso, "2026-11-20T13:05:05.007181+00:00 hello unix\n");
-        check(|t, _, _| t.format = LogFormat::Raw, "hello unix\n");
+        check(|t, _, _| t.format = SyslogFormat::Priority, "<134>hello unix\n");
+        check(|t, _, _| t.format = SyslogFormat::Short, "<6>hello unix\n");
+        check(|t, _, _| t.format = SyslogFormat::Timed, "<6>2026-11-20T13:05:05.007181+00:00 hello unix\n");
+        check(|t, _, _| t.format = SyslogFormat::Iso, "2026-11-20T13:05:05.007181+00:00 hello unix\n");
+        check(|t, _, _| t.format = SyslogFormat::Raw, "hello unix\n");
     }
 
     #[test]
     fn lines_are_cut_to_their_length_and_keep_their_newline() {
         check(
             |t, _, m| {
-                (t.format, t.max_length) = (LogFormat::Short, 7);
+                (t.format, t.max_length) = (SyslogFormat::Short, 7);
                 m.text = b"hello";
             },
             "<6>hel\n",
@@ -547,7 +547,7 @@ mod tests {
     fn levels_above_the_minimum_are_lowered_to_it() {
         check(
             |t, _, m| {
-                (t.format, t.min_level) = (LogFormat::Priority, Level::Notice);
+                (t.format, t.min_level) = (SyslogFormat::Priority, Level::Notice);
                 m.level = Level::Alert;
             },
             "<133>hello unix\n",
@@ -559,15 +559,15 @@ mod tests {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sink = LogSink::open(
             LogTarget {
-                format: LogFormat::Raw,
+                format: SyslogFormat::Raw,
                 ..target(LogAddress::Socket(Address::Inet(server.local_addr().unwrap())))
             },
             &Sinks::default(),
         )
         .unwrap();
         let mut logger = logger();
-        assert_eq!(logger.send(&sink, TIME, &message(b"one")), Sent::Yes);
-        assert_eq!(logger.send(&sink, TIME, &message(b"two")), Sent::Yes);
+        assert_eq!(logger.send(&sink, TIME, &message(b"one")), SendOutcome::Yes);
+        assert_eq!(logger.send(&sink, TIME, &message(b"two")), SendOutcome::Yes);
         let mut buffer = [0; 64];
         for expected in ["one\n", "two\n"] {
             let length = server.recv(&mut buffer).unwrap();
@@ -582,10 +582,11 @@ mod tests {
         let sink = LogSink::open(target(LogAddress::Socket(Address::Unix(path.clone()))), &Sinks::default())
             .unwrap();
         let mut logger = logger();
-        assert_eq!(logger.send(&sink, TIME, &message(b"nobody")), Sent::Dropped);
+        assert_eq!(logger.send(&sink, TIME, &message(b"nobody")), SendOutcome::Dropped);
         let _daemon = UnixDatagram::bind(&path).unwrap();
-        let sent =
-            (0..100_000).take_while(|_| logger.send(&sink, TIME, &message(b"busy")) == Sent::Yes).count();
+        let sent = (0..100_000)
+            .take_while(|_| logger.send(&sink, TIME, &message(b"busy")) == SendOutcome::Yes)
+            .count();
         assert!(sent > 0 && sent < 100_000);
         assert_eq!(sink.dropped(), 2);
     }
@@ -598,10 +599,13 @@ mod tests {
         settings.sample = Some(SampleRanges::parse("2:3").unwrap());
         let sink = LogSink::open(settings, &Sinks::default()).unwrap();
         let mut logger = logger();
-        assert_eq!(logger.send(&sink, TIME, &message(b"info")), Sent::Filtered);
+        assert_eq!(logger.send(&sink, TIME, &message(b"info")), SendOutcome::Filtered);
         let urgent = LogMessage { level: Level::Error, ..message(b"error") };
-        let outcomes: Vec<Sent> = (0..4).map(|_| logger.send(&sink, TIME, &urgent)).collect();
-        assert_eq!(outcomes, [Sent::Filtered, Sent::Yes, Sent::Filtered, Sent::Filtered]);
+        let outcomes: Vec<SendOutcome> = (0..4).map(|_| logger.send(&sink, TIME, &urgent)).collect();
+        assert_eq!(
+            outcomes,
+            [SendOutcome::Filtered, SendOutcome::Yes, SendOutcome::Filtered, SendOutcome::Filtered]
+        );
     }
 
     #[test]
@@ -615,9 +619,9 @@ mod tests {
         use std::os::fd::AsRawFd;
         let (ours, theirs) = UnixDatagram::pair().unwrap();
         let settings =
-            LogTarget { format: LogFormat::Raw, ..target(LogAddress::Descriptor(theirs.as_raw_fd())) };
+            LogTarget { format: SyslogFormat::Raw, ..target(LogAddress::Descriptor(theirs.as_raw_fd())) };
         let sink = LogSink::open(settings, &Sinks::default()).unwrap();
-        assert_eq!(logger().send(&sink, TIME, &message(b"inherited")), Sent::Yes);
+        assert_eq!(logger().send(&sink, TIME, &message(b"inherited")), SendOutcome::Yes);
         let mut buffer = [0; 64];
         let length = ours.recv(&mut buffer).unwrap();
         assert_eq!(&buffer[..length], b"inherited\n");

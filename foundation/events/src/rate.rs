@@ -36,7 +36,7 @@ impl Rate {
     /// Counts `events` at `now_ms` and returns the rate that results. For the owner only. Time must not go backwards.
     pub fn add(&self, now_ms: u64, events: u32) -> u32 {
         let window = self.window().at(now_ms);
-        let window = Window { current: window.current.saturating_add(events), ..window };
+        let window = RateWindow { current: window.current.saturating_add(events), ..window };
         if window.began == self.began.load(Ordering::Relaxed) {
             self.current.store(window.current, Ordering::Release);
         } else {
@@ -80,46 +80,46 @@ impl Rate {
     }
 
     /// Readers that see a mark instead of a time wait for the end of the turn; each store releases the one before it.
-    fn turn_page(&self, window: Window) {
+    fn turn_page(&self, window: RateWindow) {
         self.began.store(TURNING, Ordering::Relaxed);
         self.previous.store(window.previous, Ordering::Release);
         self.current.store(window.current, Ordering::Release);
         self.began.store(window.began, Ordering::Release);
     }
 
-    fn window(&self) -> Window {
+    fn window(&self) -> RateWindow {
         let mut began = self.began.load(Ordering::Acquire);
         for _ in 0..READ_TRIES {
             let current = self.current.load(Ordering::Acquire);
             let previous = self.previous.load(Ordering::Acquire);
             let again = self.began.load(Ordering::Acquire);
             if again == began && began != TURNING {
-                return Window { began, current, previous };
+                return RateWindow { began, current, previous };
             }
             began = again;
         }
-        Window { began: 0, current: 0, previous: 0 }
+        RateWindow { began: 0, current: 0, previous: 0 }
     }
 }
 
 /// One consistent view of the counters.
 #[derive(Clone, Copy, Debug)]
-struct Window {
+struct RateWindow {
     began: u64,
     current: u32,
     previous: u32,
 }
 
-impl Window {
+impl RateWindow {
     /// The same counters rolled forward to `now_ms`, when full periods may have passed.
-    fn at(self, now_ms: u64) -> Window {
+    fn at(self, now_ms: u64) -> RateWindow {
         let elapsed = now_ms.saturating_sub(self.began);
         let periods = elapsed / PERIOD_MS;
         let began = self.began + periods * PERIOD_MS;
         match periods {
             0 => self,
-            1 => Window { began, current: 0, previous: self.current },
-            _ => Window { began, current: 0, previous: 0 },
+            1 => RateWindow { began, current: 0, previous: self.current },
+            _ => RateWindow { began, current: 0, previous: 0 },
         }
     }
 

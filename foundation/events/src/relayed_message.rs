@@ -9,7 +9,7 @@ use weir_formats::civil::MONTHS;
 
 use crate::calendar::{DateCache, push_padded};
 use crate::logger::LogTarget;
-use crate::syslog::{Level, LogFormat};
+use crate::syslog::{Level, SyslogFormat};
 
 /// A message received from another program, parsed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -119,11 +119,11 @@ fn write_header(
 ) {
     let priority = message.priority_for(target);
     match target.format {
-        LogFormat::Rfc3164 | LogFormat::Local => {
+        SyslogFormat::Rfc3164 | SyslogFormat::Local => {
             push_priority(line, priority);
             write_rfc3164_date(line, dates, time, message.date);
             line.push(b' ');
-            if target.format == LogFormat::Rfc3164 {
+            if target.format == SyslogFormat::Rfc3164 {
                 line.extend_from_slice(message.host.unwrap_or(b"localhost"));
                 line.push(b' ');
             }
@@ -137,7 +137,7 @@ fn write_header(
                 line.extend_from_slice(b": ");
             }
         }
-        LogFormat::Rfc5424 => {
+        SyslogFormat::Rfc5424 => {
             push_priority(line, priority);
             line.extend_from_slice(b"1 ");
             match message.date {
@@ -152,18 +152,18 @@ fn write_header(
             }
             line.push(b' ');
         }
-        LogFormat::Priority => push_priority(line, priority),
-        LogFormat::Short => push_priority(line, priority & 7),
-        LogFormat::Timed => {
+        SyslogFormat::Priority => push_priority(line, priority),
+        SyslogFormat::Short => push_priority(line, priority & 7),
+        SyslogFormat::Timed => {
             push_priority(line, priority & 7);
             write_iso_date(line, dates, time, message.date);
             line.push(b' ');
         }
-        LogFormat::Iso => {
+        SyslogFormat::Iso => {
             write_iso_date(line, dates, time, message.date);
             line.push(b' ');
         }
-        LogFormat::Raw => {}
+        SyslogFormat::Raw => {}
     }
 }
 
@@ -264,7 +264,7 @@ mod tests {
 
     #[track_caller]
     fn check_all(message: RelayedMessage<'_>, expected: [&str; 8]) {
-        for ((format, ..), expected) in LogFormat::ALL.into_iter().zip(expected) {
+        for ((format, ..), expected) in SyslogFormat::ALL.into_iter().zip(expected) {
             check(message, |target| target.format = format, expected);
         }
     }
@@ -317,18 +317,18 @@ mod tests {
             ],
         );
         let unknown = RelayedMessage { date: RelayedDate::Unknown, ..bare() };
-        check(unknown, |target| target.format = LogFormat::Rfc5424, "<152>1 - - - - - - text");
-        check(unknown, |target| target.format = LogFormat::Local, "<152>Nov 20 13:05:05 text");
+        check(unknown, |target| target.format = SyslogFormat::Rfc5424, "<152>1 - - - - - - text");
+        check(unknown, |target| target.format = SyslogFormat::Local, "<152>Nov 20 13:05:05 text");
     }
 
     #[test]
     fn december_comes_before_january() {
         let dated = |date| RelayedMessage { date: RelayedDate::Rfc3164(date), ..bare() };
-        check(dated(b"Dec 31 23:59:59"), |t| t.format = LogFormat::Iso, "2026-12-31T23:59:59-00:00 text");
+        check(dated(b"Dec 31 23:59:59"), |t| t.format = SyslogFormat::Iso, "2026-12-31T23:59:59-00:00 text");
         let january = WallTime { seconds: 1_798_761_700, micros: 0 };
         let mut line = Vec::new();
         let target = LogTarget {
-            format: LogFormat::Iso,
+            format: SyslogFormat::Iso,
             ..LogTarget::new(LogAddress::STDOUT, Facility::from_name("kern").unwrap())
         };
         write_relayed(&mut line, &target, &mut DateCache::new(utc()), january, &dated(b"Dec 31 23:59:59"));
@@ -355,8 +355,9 @@ mod tests {
 
     #[test]
     fn levels_are_lowered_and_facilities_stay() {
-        let lower =
-            |target: &mut LogTarget| (target.format, target.min_level) = (LogFormat::Priority, Level::Error);
+        let lower = |target: &mut LogTarget| {
+            (target.format, target.min_level) = (SyslogFormat::Priority, Level::Error)
+        };
         check(RelayedMessage { priority: Some(128), ..full() }, lower, "<131>text");
         check(RelayedMessage { priority: Some(999), ..full() }, lower, "<999>text");
         check(bare(), lower, "<155>text");
@@ -365,7 +366,7 @@ mod tests {
 
     #[test]
     fn lines_are_cut_to_their_length() {
-        check(full(), |t| (t.format, t.max_length) = (LogFormat::Short, 7), "<6>tex");
+        check(full(), |t| (t.format, t.max_length) = (SyslogFormat::Short, 7), "<6>tex");
         check(full(), |t| t.max_length = 5, "<134");
     }
 }

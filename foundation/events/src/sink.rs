@@ -12,7 +12,7 @@ use weir_sync::ring::DEFAULT_QUEUES;
 use weir_sys::process;
 
 use crate::logger::{DEFAULT_LENGTH, LogServers};
-use crate::syslog::LogFormat;
+use crate::syslog::SyslogFormat;
 use crate::writer::Writer;
 
 /// One destination of events.
@@ -23,7 +23,7 @@ pub struct Sink {
     /// Its description for listings.
     pub description: String,
     /// The header format of events from sources that do not choose one.
-    pub format: LogFormat,
+    pub format: SyslogFormat,
     /// The longest event in bytes; longer ones are cut.
     pub max_length: usize,
     outlet: Outlet,
@@ -41,7 +41,7 @@ impl Sink {
     pub fn ring(
         name: &str,
         description: &str,
-        format: LogFormat,
+        format: SyslogFormat,
         max_length: usize,
         ring: Arc<Ring>,
     ) -> Self {
@@ -58,7 +58,7 @@ impl Sink {
         Sink {
             name: name.to_owned(),
             description: format!("standard output (fd#{number})"),
-            format: LogFormat::Timed,
+            format: SyslogFormat::Timed,
             max_length: DEFAULT_LENGTH,
             outlet: Outlet::Stream(number, OnceLock::new()),
         }
@@ -131,7 +131,7 @@ impl Sinks {
     pub fn built_in(queues: usize) -> Self {
         // The kernel allocates its pages only when something is written there.
         let ring = Ring::in_memory(BUILT_IN_SIZE, queues);
-        let buf0 = Sink::ring(BUILT_IN, "in-memory ring buffer", LogFormat::Timed, DEFAULT_LENGTH, ring);
+        let buf0 = Sink::ring(BUILT_IN, "in-memory ring buffer", SyslogFormat::Timed, DEFAULT_LENGTH, ring);
         let sinks = [Sink::stream("stdout", 1), Sink::stream("stderr", 2), buf0];
         Self { sinks: sinks.into_iter().map(Arc::new).collect(), servers: Vec::new() }
     }
@@ -185,7 +185,7 @@ const BUILT_IN_SIZE: usize = 1 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_sync::ring::{Seek, Wait};
+    use weir_sync::ring::{ReaderWait, Seek};
 
     #[test]
     fn the_built_in_sinks_are_those_of_the_reference() {
@@ -209,9 +209,9 @@ mod tests {
     #[test]
     fn events_are_cut_to_the_length_of_their_sink() {
         let ring = Ring::in_memory(4096, 1);
-        let sink = Sink::ring("r", "r", LogFormat::Raw, 5, Arc::clone(&ring));
+        let sink = Sink::ring("r", "r", SyslogFormat::Raw, 5, Arc::clone(&ring));
         assert!(sink.write(0, b"too long"));
-        let mut reader = ring.attach(Seek::Oldest, Wait::No).unwrap();
+        let mut reader = ring.attach(Seek::Oldest, ReaderWait::No).unwrap();
         let mut found = Vec::new();
         reader.read(|message| {
             message.append_to(&mut found);

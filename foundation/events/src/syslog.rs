@@ -78,7 +78,7 @@ impl Facility {
 
 /// The header before the text of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LogFormat {
+pub enum SyslogFormat {
     /// RFC 3164 without the host name, for a syslog daemon on the same machine. The default.
     Local,
     /// RFC 3164, host name included. The default when `log-send-hostname` is set.
@@ -96,21 +96,21 @@ pub enum LogFormat {
     Raw,
 }
 
-impl LogFormat {
+impl SyslogFormat {
     /// Every format with its name in the configuration language and its description, for help texts.
-    pub const ALL: [(LogFormat, &'static str, &'static str); 8] = [
-        (LogFormat::Local, "local", "RFC 3164 without the host name (the default)"),
-        (LogFormat::Rfc3164, "rfc3164", "RFC 3164 with the host name"),
-        (LogFormat::Rfc5424, "rfc5424", "RFC 5424 with structured data"),
-        (LogFormat::Priority, "priority", "facility and level in angle brackets, then the text"),
-        (LogFormat::Short, "short", "the level in angle brackets, then the text"),
-        (LogFormat::Timed, "timed", "the level in angle brackets, an ISO date, then the text"),
-        (LogFormat::Iso, "iso", "an ISO date, then the text"),
-        (LogFormat::Raw, "raw", "the text alone"),
+    pub const ALL: [(SyslogFormat, &'static str, &'static str); 8] = [
+        (SyslogFormat::Local, "local", "RFC 3164 without the host name (the default)"),
+        (SyslogFormat::Rfc3164, "rfc3164", "RFC 3164 with the host name"),
+        (SyslogFormat::Rfc5424, "rfc5424", "RFC 5424 with structured data"),
+        (SyslogFormat::Priority, "priority", "facility and level in angle brackets, then the text"),
+        (SyslogFormat::Short, "short", "the level in angle brackets, then the text"),
+        (SyslogFormat::Timed, "timed", "the level in angle brackets, an ISO date, then the text"),
+        (SyslogFormat::Iso, "iso", "an ISO date, then the text"),
+        (SyslogFormat::Raw, "raw", "the text alone"),
     ];
 
     /// The format of that name.
-    pub fn from_name(name: &str) -> Option<LogFormat> {
+    pub fn from_name(name: &str) -> Option<SyslogFormat> {
         Self::ALL.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 }
@@ -127,8 +127,8 @@ mod tests {
         for name in Facility::NAMES {
             assert_eq!(Facility::from_name(name).map(Facility::name), Some(name));
         }
-        for (format, name, _) in LogFormat::ALL {
-            assert_eq!(LogFormat::from_name(name), Some(format));
+        for (format, name, _) in SyslogFormat::ALL {
+            assert_eq!(SyslogFormat::from_name(name), Some(format));
         }
         assert_eq!(Level::from_name("error"), None);
     }

@@ -1,11 +1,11 @@
 //! The history of one stream, moment by moment: an entry of the timeline of streams that ended badly or slowly.
 //!
-//! Each worker has a ring of them, which costs a stream that ends well two comparisons. An [`Entry`] becomes bytes in the
-//! ring and an entry again when it is read ([`Entry::encode`], [`Entry::decode`]); the reader decides how to show it.
+//! Each worker has a ring of them, which costs a stream that ends well two comparisons. A [`StreamRecord`] becomes bytes in the
+//! ring and an entry again when it is read ([`StreamRecord::encode`], [`StreamRecord::decode`]); the reader decides how to show it.
 
 /// The record of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
+pub struct StreamRecord {
     /// When it began, in microseconds since 1970.
     pub began_us: u64,
     /// Its number, unique in the process.
@@ -23,15 +23,15 @@ pub struct Entry {
     pub code: [u8; 4],
     /// Whether another server than the first was tried.
     pub redispatched: bool,
-    /// The moments that were reached, in milliseconds since it began; [`Moment`] numbers them.
-    pub moments: [Option<u32>; Moment::COUNT],
-    /// Texts about it; [`Word`] numbers them. Empty for none.
-    pub words: [Box<str>; Word::COUNT],
+    /// The moments that were reached, in milliseconds since it began; [`StreamMoment`] numbers them.
+    pub moments: [Option<u32>; StreamMoment::COUNT],
+    /// Texts about it; [`StreamText`] numbers them. Empty for none.
+    pub words: [Box<str>; StreamText::COUNT],
 }
 
 /// A moment of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum StreamMoment {
     /// The first byte of the request.
     FirstByte,
     /// The request's head was complete.
@@ -45,14 +45,14 @@ pub enum Moment {
     End,
 }
 
-impl Moment {
+impl StreamMoment {
     /// How many there are.
     pub const COUNT: usize = 6;
 }
 
 /// A text about a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum StreamText {
     Source,
     /// The proxy that accepted it.
     Frontend,
@@ -68,24 +68,24 @@ pub enum Word {
     Ending,
 }
 
-impl Word {
+impl StreamText {
     /// How many there are.
     pub const COUNT: usize = 8;
 }
 
-impl Entry {
+impl StreamRecord {
     /// The moment, if it was reached.
-    pub fn moment(&self, moment: Moment) -> Option<u32> {
+    pub fn moment(&self, moment: StreamMoment) -> Option<u32> {
         self.moments[moment as usize]
     }
 
     /// The word, empty for none.
-    pub fn word(&self, word: Word) -> &str {
+    pub fn word(&self, word: StreamText) -> &str {
         &self.words[word as usize]
     }
 
     /// Sets a word, cut to the limit of an entry.
-    pub fn set_word(&mut self, word: Word, text: &str) {
+    pub fn set_word(&mut self, word: StreamText, text: &str) {
         let mut end = text.len().min(LONGEST_WORD);
         while !text.is_char_boundary(end) {
             end -= 1;
@@ -95,8 +95,8 @@ impl Entry {
 
     /// The duration in milliseconds from the request's first byte on.
     pub fn duration_ms(&self) -> u32 {
-        let begin = self.moment(Moment::FirstByte).unwrap_or(0);
-        self.moment(Moment::End).map_or(0, |end| end.saturating_sub(begin))
+        let begin = self.moment(StreamMoment::FirstByte).unwrap_or(0);
+        self.moment(StreamMoment::End).map_or(0, |end| end.saturating_sub(begin))
     }
 
     /// Appends the entry as bytes.
@@ -120,21 +120,21 @@ impl Entry {
     }
 
     /// Decodes an entry; `None` if the bytes are not valid.
-    pub fn decode(bytes: &[u8]) -> Option<Entry> {
-        let mut bytes = Bytes(bytes);
+    pub fn decode(bytes: &[u8]) -> Option<StreamRecord> {
+        let mut bytes = RecordBytes(bytes);
         let [began_us, number, received, sent] = bytes.numbers::<8, 4>()?.map(u64::from_le_bytes);
         let [worker, status, retries, queued] = bytes.numbers::<4, 4>()?.map(u32::from_le_bytes);
         let code = bytes.take()?;
         let [redispatched] = bytes.take()?;
-        let moments = bytes.numbers::<4, { Moment::COUNT }>()?.map(u32::from_le_bytes);
-        let mut words = <[Box<str>; Word::COUNT]>::default();
+        let moments = bytes.numbers::<4, { StreamMoment::COUNT }>()?.map(u32::from_le_bytes);
+        let mut words = <[Box<str>; StreamText::COUNT]>::default();
         for word in &mut words {
             let length = usize::from(u16::from_le_bytes(bytes.take()?));
             let (text, rest) = bytes.0.split_at_checked(length)?;
             *word = std::str::from_utf8(text).ok()?.into();
             bytes.0 = rest;
         }
-        Some(Entry {
+        Some(StreamRecord {
             began_us,
             number,
             worker,
@@ -150,9 +150,9 @@ impl Entry {
     }
 }
 
-struct Bytes<'b>(&'b [u8]);
+struct RecordBytes<'b>(&'b [u8]);
 
-impl Bytes<'_> {
+impl RecordBytes<'_> {
     fn take<const SIZE: usize>(&mut self) -> Option<[u8; SIZE]> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -176,8 +176,8 @@ mod tests {
     use super::*;
 
     /// Each number differs, so that no field can pass for another.
-    fn entry() -> Entry {
-        let mut entry = Entry {
+    fn entry() -> StreamRecord {
+        let mut entry = StreamRecord {
             began_us: u64::MAX - 1,
             number: 2,
             bytes: [3, 1 << 40],
@@ -190,8 +190,8 @@ mod tests {
             moments: [Some(9), Some(10), None, Some(0), None, Some(5009)],
             words: Default::default(),
         };
-        entry.set_word(Word::Frontend, "web");
-        entry.set_word(Word::Request, &"é".repeat(200));
+        entry.set_word(StreamText::Frontend, "web");
+        entry.set_word(StreamText::Request, &"é".repeat(200));
         entry
     }
 
@@ -199,10 +199,10 @@ mod tests {
     fn entries_become_bytes_and_entries_again() {
         let mut bytes = Vec::new();
         entry().encode(&mut bytes);
-        assert_eq!(Entry::decode(&bytes), Some(entry()));
+        assert_eq!(StreamRecord::decode(&bytes), Some(entry()));
         for end in 0..bytes.len() {
-            assert_eq!(Entry::decode(&bytes[..end]), None);
+            assert_eq!(StreamRecord::decode(&bytes[..end]), None);
         }
-        assert_eq!((entry().duration_ms(), entry().word(Word::Request).len()), (5000, 256));
+        assert_eq!((entry().duration_ms(), entry().word(StreamText::Request).len()), (5000, 256));
     }
 }

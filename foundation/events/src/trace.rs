@@ -1,7 +1,7 @@
 //! Traces: a layer reports its events to a sink as they happen.
 //!
-//! A [`Source`] is a row next to the code that it watches: its name, its events, its state. A trace point checks
-//! [`Source::is_active`] first, which is one load of a word that is never written and one branch that is never taken
+//! A [`TraceSource`] is a row next to the code that it watches: its name, its events, its state. A trace point checks
+//! [`TraceSource::is_active`] first, which is one load of a word that is never written and one branch that is never taken
 //! while tracing is off; all else is behind it.
 //!
 //! ```text
@@ -25,15 +25,15 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use weir_formats::WallTime;
-use weir_sync::Published;
+use weir_sync::VersionCell;
 
 use crate::calendar::{DateCache, utc};
 use crate::sink::Sink;
-use crate::syslog::LogFormat;
+use crate::syslog::SyslogFormat;
 
 /// One kind of event that a source reports.
 #[derive(Clone, Copy, Debug)]
-pub struct Event {
+pub struct TraceEventKind {
     /// Its name in commands.
     pub name: &'static str,
     /// Its meaning, in one line.
@@ -43,7 +43,7 @@ pub struct Event {
 /// How important a report is; higher levels include all that lower ones report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Level {
+pub enum TraceLevel {
     Error,
     /// Information for users of the proxy.
     User,
@@ -55,15 +55,15 @@ pub enum Level {
     Developer,
 }
 
-impl Level {
+impl TraceLevel {
     /// All levels with their names and the reports that each adds.
-    pub const ALL: [(Level, &'static str, &'static str); 6] = [
-        (Level::Error, "error", "report errors"),
-        (Level::User, "user", "also information useful to the end user"),
-        (Level::Proto, "proto", "also protocol-level updates"),
-        (Level::State, "state", "also report internal state changes"),
-        (Level::Data, "data", "also report data transfers"),
-        (Level::Developer, "developer", "also report information useful only to the developer"),
+    pub const ALL: [(TraceLevel, &'static str, &'static str); 6] = [
+        (TraceLevel::Error, "error", "report errors"),
+        (TraceLevel::User, "user", "also information useful to the end user"),
+        (TraceLevel::Proto, "proto", "also protocol-level updates"),
+        (TraceLevel::State, "state", "also report internal state changes"),
+        (TraceLevel::Data, "data", "also report data transfers"),
+        (TraceLevel::Developer, "developer", "also report information useful only to the developer"),
     ];
 }
 
@@ -128,26 +128,26 @@ impl About {
 
 /// One report: the source's event, its level, its objects, its time.
 #[derive(Clone, Copy, Debug)]
-pub struct Happening {
+pub struct TraceReport {
     /// The position of the event among those of its source.
     pub event: usize,
     /// Further events that it also counts as, one bit for each position. Its line bears the name of `event`.
     pub also: u64,
     /// How important it is.
-    pub level: Level,
+    pub level: TraceLevel,
     pub about: About,
     pub time: WallTime,
 }
 
 /// Something that can be traced.
 #[derive(Debug)]
-pub struct Source {
+pub struct TraceSource {
     /// Its name in commands.
     pub name: &'static str,
     /// Its description, in one line.
     pub help: &'static str,
     /// The events that it reports, at most 64; a trace point names them by their position.
-    pub events: &'static [Event],
+    pub events: &'static [TraceEventKind],
     /// A [`TraceState`], and whether the source follows another one.
     state: AtomicU8,
     level: AtomicU8,
@@ -159,8 +159,8 @@ pub struct Source {
     start: AtomicU64,
     pause: AtomicU64,
     stop: AtomicU64,
-    sink: OnceLock<Published<Option<Arc<Sink>>>>,
-    followed: OnceLock<Published<Option<&'static Source>>>,
+    sink: OnceLock<VersionCell<Option<Arc<Sink>>>>,
+    followed: OnceLock<VersionCell<Option<&'static TraceSource>>>,
 }
 
 /// The bit of a source's state for following another one.
@@ -176,16 +176,16 @@ pub enum TraceState {
     Running,
 }
 
-impl Source {
+impl TraceSource {
     /// A source with tracing off.
-    pub const fn new(name: &'static str, help: &'static str, events: &'static [Event]) -> Self {
+    pub const fn new(name: &'static str, help: &'static str, events: &'static [TraceEventKind]) -> Self {
         assert!(events.len() <= 64, "events are bits of a word");
-        Source {
+        TraceSource {
             name,
             help,
             events,
             state: AtomicU8::new(TraceState::Stopped as u8),
-            level: AtomicU8::new(Level::User as u8),
+            level: AtomicU8::new(TraceLevel::User as u8),
             verbosity: AtomicU8::new(1),
             criterion: AtomicU8::new(NOTHING),
             locked: AtomicU64::new(0),
@@ -224,8 +224,8 @@ impl Source {
     }
 
     /// From now on it also reports events of the object that `followed` is locked on.
-    fn follow(&self, followed: Option<&'static Source>) {
-        self.followed.get_or_init(|| Published::new(None)).publish(followed);
+    fn follow(&self, followed: Option<&'static TraceSource>) {
+        self.followed.get_or_init(|| VersionCell::new(None)).publish(followed);
         if followed.is_some() {
             self.state.fetch_or(FOLLOWS, Relaxed);
         } else {
@@ -234,18 +234,18 @@ impl Source {
     }
 
     /// The one that it follows.
-    fn followed(&self) -> Option<&'static Source> {
+    fn followed(&self) -> Option<&'static TraceSource> {
         **self.followed.get()?.load()
     }
 
-    fn sink(&self) -> &Published<Option<Arc<Sink>>> {
-        self.sink.get_or_init(|| Published::new(None))
+    fn sink(&self) -> &VersionCell<Option<Arc<Sink>>> {
+        self.sink.get_or_init(|| VersionCell::new(None))
     }
 
     /// Handles a trace point that was reached while the source is active. The closure appends the text, at most as much
     /// as the verbosity (an index of [`VERBOSITIES`]) allows.
     #[cold]
-    pub fn trace(&self, what: &Happening, write_text: impl FnOnce(u8, &mut Vec<u8>)) {
+    pub fn trace(&self, what: &TraceReport, write_text: impl FnOnce(u8, &mut Vec<u8>)) {
         let (bit, about) = ((1_u64 << (what.event & 63)) | what.also, &what.about);
         if self.state() == TraceState::Waiting && self.start.load(Relaxed) & bit != 0 {
             self.enter(TraceState::Running);
@@ -289,14 +289,14 @@ impl Source {
         }
     }
 
-    fn write(&self, what: &Happening, write_text: impl FnOnce(u8, &mut Vec<u8>)) {
+    fn write(&self, what: &TraceReport, write_text: impl FnOnce(u8, &mut Vec<u8>)) {
         let sink = self.sink().load();
         let Some(sink) = sink.as_ref() else { return };
         LINE.with_borrow_mut(|both| {
             let (dates, line) = &mut **both;
             line.clear();
-            if matches!(sink.format, LogFormat::Timed | LogFormat::Iso) {
-                if sink.format == LogFormat::Timed {
+            if matches!(sink.format, SyslogFormat::Timed | SyslogFormat::Iso) {
+                if sink.format == SyslogFormat::Timed {
                     line.extend_from_slice(b"<0>");
                 }
                 dates.write_iso(what.time, line);
@@ -320,27 +320,28 @@ thread_local! {
 mod tests {
     use super::*;
     use weir_sync::Ring;
-    use weir_sync::ring::{Seek, Wait};
+    use weir_sync::ring::{ReaderWait, Seek};
 
-    const EVENTS: &[Event] = &[
-        Event { name: "new", help: "it begins" },
-        Event { name: "work", help: "it goes on" },
-        Event { name: "end", help: "it ends" },
+    const EVENTS: &[TraceEventKind] = &[
+        TraceEventKind { name: "new", help: "it begins" },
+        TraceEventKind { name: "work", help: "it goes on" },
+        TraceEventKind { name: "end", help: "it ends" },
     ];
 
     /// A source of its own for each test, and the ring that it writes to.
-    fn source() -> (&'static Source, Arc<Ring>) {
-        let source = Box::leak(Box::new(Source::new("thing", "a thing", EVENTS)));
+    fn source() -> (&'static TraceSource, Arc<Ring>) {
+        let source = Box::leak(Box::new(TraceSource::new("thing", "a thing", EVENTS)));
         let ring = Ring::in_memory(16_384, 1);
-        let sink = Sink::ring("r", "r", LogFormat::Raw, 1024, Arc::clone(&ring));
+        let sink = Sink::ring("r", "r", SyslogFormat::Raw, 1024, Arc::clone(&ring));
         source.sink().publish(Some(Arc::new(sink)));
         (source, ring)
     }
 
-    fn reach(source: &Source, event: usize, session: u64) {
+    fn reach(source: &TraceSource, event: usize, session: u64) {
         if source.is_active() {
             let about = About { session, thread: 1, ..About::default() };
-            let what = Happening { event, also: 0, level: Level::User, about, time: WallTime::default() };
+            let what =
+                TraceReport { event, also: 0, level: TraceLevel::User, about, time: WallTime::default() };
             source.trace(&what, |verbosity, line| {
                 line.extend_from_slice(format!("session {session} verbosity {verbosity}").as_bytes());
             });
@@ -349,7 +350,7 @@ mod tests {
 
     fn traced(ring: &Arc<Ring>) -> Vec<String> {
         let mut lines = Vec::new();
-        ring.attach(Seek::Oldest, Wait::No).unwrap().read(|message| {
+        ring.attach(Seek::Oldest, ReaderWait::No).unwrap().read(|message| {
             let mut bytes = Vec::new();
             message.append_to(&mut bytes);
             lines.push(String::from_utf8(bytes).unwrap());
@@ -451,7 +452,7 @@ mod tests {
         source.report.store(1, Relaxed);
         reach(source, 1, 1);
         source.report.store(u64::MAX, Relaxed);
-        source.level.store(Level::Error as u8, Relaxed);
+        source.level.store(TraceLevel::Error as u8, Relaxed);
         reach(source, 1, 1);
         assert!(traced(&ring).is_empty());
     }

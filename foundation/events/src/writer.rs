@@ -51,12 +51,12 @@ const REST: Duration = Duration::from_millis(1);
 /// The handle that puts lines into the queue of one writer thread. Dropping it ends the thread once the queue is empty.
 #[derive(Debug)]
 pub struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<WriterQueue>,
     thread: Thread,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct WriterQueue {
     full: ArrayQueue<Vec<u8>>,
     free: ArrayQueue<Vec<u8>>,
     /// Rung by a worker that queues a line while the thread sleeps.
@@ -77,7 +77,7 @@ impl Writer {
     /// Starts a thread that writes to `descriptor`. Call it in the process that will log: threads do not survive a fork.
     /// Reports call the descriptor `name`.
     pub fn start(descriptor: OwnedFd, name: String) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WriterQueue {
             full: ArrayQueue::new(QUEUE_LINES),
             free: ArrayQueue::new(QUEUE_LINES),
             bell: Doorbell::new(),
@@ -150,7 +150,7 @@ impl Drop for Writer {
     }
 }
 
-fn run(shared: &Shared, descriptor: &OwnedFd) {
+fn run(shared: &WriterQueue, descriptor: &OwnedFd) {
     let mut batch = Vec::with_capacity(ATOMIC_WRITE);
     let mut next: Option<Vec<u8>> = None;
     // A full disk may take a part of a line. The next one begins on a line of its own.
@@ -213,7 +213,7 @@ struct RefusedWrite {
 
 /// Moves whole lines from the queue into the batch, as many as one atomic write takes, and returns their number. A line
 /// that does not fit any more stays in `next`.
-fn fill(shared: &Shared, batch: &mut Vec<u8>, next: &mut Option<Vec<u8>>) -> u64 {
+fn fill(shared: &WriterQueue, batch: &mut Vec<u8>, next: &mut Option<Vec<u8>>) -> u64 {
     let mut lines = 0;
     while let Some(line) = next.take().or_else(|| shared.full.pop()) {
         if lines > 0 && batch.len() + line.len() > ATOMIC_WRITE {
@@ -227,7 +227,7 @@ fn fill(shared: &Shared, batch: &mut Vec<u8>, next: &mut Option<Vec<u8>>) -> u64
     lines
 }
 
-fn park(shared: &Shared) {
+fn park(shared: &WriterQueue) {
     shared.bell.mark_asleep();
     if shared.full.is_empty() && !shared.closing.load(Ordering::Acquire) {
         thread::park_timeout(IDLE);
@@ -236,7 +236,7 @@ fn park(shared: &Shared) {
 }
 
 /// Writes everything and waits when the descriptor would block. Fails with the error that makes further writes pointless.
-fn write_all(shared: &Shared, descriptor: &OwnedFd, bytes: &[u8]) -> Result<(), RefusedWrite> {
+fn write_all(shared: &WriterQueue, descriptor: &OwnedFd, bytes: &[u8]) -> Result<(), RefusedWrite> {
     let mut written = 0;
     while written < bytes.len() {
         match socket::write(descriptor, &bytes[written..]) {

@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use weir_events::calendar::utc;
 use weir_events::{
-    Facility, Level, LogAddress, LogFormat, LogIdentity, LogMessage, LogSink, LogTarget, Logger, WallTime,
+    Facility, Level, LogAddress, LogIdentity, LogMessage, LogSink, LogTarget, Logger, SyslogFormat, WallTime,
 };
 use weir_sys::Address;
 
-struct Counting;
+struct CountingAllocator;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
 // SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
         // SAFETY: the caller keeps the promises of `alloc`.
@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[test]
 fn a_line_costs_no_allocation() {
@@ -44,8 +44,10 @@ fn a_line_costs_no_allocation() {
     let addresses = [Address::Inet(udp.local_addr().unwrap()), Address::Unix(path)];
     let sinks = addresses.map(|address| {
         let facility = Facility::from_name("local0").unwrap();
-        let target =
-            LogTarget { format: LogFormat::Rfc5424, ..LogTarget::new(LogAddress::Socket(address), facility) };
+        let target = LogTarget {
+            format: SyslogFormat::Rfc5424,
+            ..LogTarget::new(LogAddress::Socket(address), facility)
+        };
         LogSink::open(target, &weir_events::Sinks::default()).unwrap()
     });
     let mut logger = Logger::new(Arc::new(LogIdentity { hostname: Some("vm".into()), process_id: 1 }), utc());

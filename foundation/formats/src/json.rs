@@ -41,8 +41,8 @@ impl Escaping {
     }
 
     /// `text` as a string with its quotes, for formatting.
-    pub fn quoted(self, text: &str) -> Quoted<'_> {
-        Quoted { escaping: self, text }
+    pub fn quoted(self, text: &str) -> QuotedString<'_> {
+        QuotedString { escaping: self, text }
     }
 
     /// Appends one character of a string.
@@ -113,12 +113,12 @@ impl Escaping {
 
 /// A string of JSON with its quotes; see [`Escaping::quoted`].
 #[derive(Clone, Copy, Debug)]
-pub struct Quoted<'t> {
+pub struct QuotedString<'t> {
     escaping: Escaping,
     text: &'t str,
 }
 
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for QuotedString<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("\"")?;
         self.escaping.escape(self.text, |piece| f.write_str(piece))?;

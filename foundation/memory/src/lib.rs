@@ -10,7 +10,7 @@
 //! While measuring, the stack is walked at each allocation. A thread of its own looks up the names of the addresses on
 //! an operator's request: that takes as long as thousands of requests.
 //!
-//! Begin with [`Measured`], [`count`], [`name_places`] and [`report`]; a scheduler reads [`spent_ns`] around a task.
+//! Begin with [`MeasuringAllocator`], [`count`], [`name_places`] and [`report`]; a scheduler reads [`spent_ns`] around a task.
 //! The program wraps [`Mimalloc`]; [`shortage`] handles running out of memory; [`Pages`] are memory for uses that can
 //! be refused.
 //!
@@ -27,7 +27,7 @@ mod table;
 
 pub use mimalloc::Mimalloc;
 pub use pages::Pages;
-pub use table::{CallSite, CallSiteCounters, Method, Report};
+pub use table::{AllocationMethod, CallSite, CallSiteCounters, MemoryReport};
 
 use stack::Stack;
 use std::alloc::{GlobalAlloc, Layout};
@@ -41,11 +41,11 @@ use weir_sys::time::monotonic_ns;
 
 /// An allocator that can report its callers. Make it the `#[global_allocator]`.
 #[derive(Debug)]
-pub struct Measured<A> {
+pub struct MeasuringAllocator<A> {
     allocator: A,
 }
 
-impl<A> Measured<A> {
+impl<A> MeasuringAllocator<A> {
     /// Wraps an allocator.
     pub const fn new(allocator: A) -> Self {
         Self { allocator }
@@ -116,12 +116,12 @@ pub fn has_unnamed_places() -> bool {
 /// # Errors
 /// When no thread can be started: `done` is then not called.
 pub fn name_places(done: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    static NAMER: Mutex<Option<Sender<Done>>> = Mutex::new(None);
+    static NAMER: Mutex<Option<Sender<Completion>>> = Mutex::new(None);
     let mut namer = NAMER.lock().unwrap_or_else(PoisonError::into_inner);
     let sender = match &*namer {
         Some(sender) => sender,
         None => {
-            let (sender, receiver) = channel::<Done>();
+            let (sender, receiver) = channel::<Completion>();
             weir_sys::thread::start(c"place-names", move || {
                 weir_sys::process::give_way();
                 for done in receiver {
@@ -135,7 +135,7 @@ pub fn name_places(done: impl FnOnce() + Send + 'static) -> std::io::Result<()> 
     sender.send(Box::new(done)).map_err(|_| std::io::ErrorKind::BrokenPipe.into())
 }
 
-type Done = Box<dyn FnOnce() + Send>;
+type Completion = Box<dyn FnOnce() + Send>;
 
 /// Like [`name_places`], but on the calling thread, which blocks meanwhile.
 pub fn name_places_here() {
@@ -143,24 +143,24 @@ pub fn name_places_here() {
 }
 
 /// The counters so far. Call sites without a name are [`CallSite::Other`]: see [`name_places`].
-pub fn report() -> Report {
+pub fn report() -> MemoryReport {
     let now_ns = monotonic_ns();
     let since_ns = SINCE_NS.load(Relaxed);
     let until_ns = if is_counting() { now_ns } else { UNTIL_NS.load(Relaxed) };
-    Report { since_ns, until_ns, now_ns, lines: without_counting(|| TABLE.lines()) }
+    MemoryReport { since_ns, until_ns, now_ns, lines: without_counting(|| TABLE.lines()) }
 }
 
 // SAFETY: a request is passed on to the wrapped allocator unchanged, and its result is returned unchanged. If it
 // returns null, the region serves the request, and takes its own blocks back. Measuring neither unwinds nor takes
 // memory from this allocator that it would measure.
-unsafe impl<A: GlobalAlloc> GlobalAlloc for Measured<A> {
+unsafe impl<A: GlobalAlloc> GlobalAlloc for MeasuringAllocator<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract, which is the same.
         let request = || unsafe { self.allocator.alloc(layout) };
         let block = match MEASURING.load(Relaxed) {
             0 => request(),
-            _ => measured(Method::Alloc, [layout.size(), 0], request),
+            _ => measured(AllocationMethod::Alloc, [layout.size(), 0], request),
         };
         if block.is_null() { shortage::relieve(layout) } else { block }
     }
@@ -171,7 +171,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Measured<A> {
         let request = || unsafe { self.allocator.alloc_zeroed(layout) };
         let block = match MEASURING.load(Relaxed) {
             0 => request(),
-            _ => measured(Method::AllocZeroed, [layout.size(), 0], request),
+            _ => measured(AllocationMethod::AllocZeroed, [layout.size(), 0], request),
         };
         if block.is_null() { zeroed_relief(layout) } else { block }
     }
@@ -187,7 +187,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Measured<A> {
         }
         let moved = match measuring {
             0 => request(),
-            _ => measured(Method::Realloc, [size, layout.size()], request),
+            _ => measured(AllocationMethod::Realloc, [size, layout.size()], request),
         };
         if moved.is_null() {
             // SAFETY: the caller keeps the contract, which is the same; the block stayed where it is.
@@ -211,11 +211,11 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Measured<A> {
             // SAFETY: the region lent it for this layout, and the caller uses it no more.
             return unsafe { shortage::give_back(block, layout) };
         }
-        measured(Method::Free, [0, layout.size()], request);
+        measured(AllocationMethod::Free, [0, layout.size()], request);
     }
 }
 
-impl<A: GlobalAlloc> Measured<A> {
+impl<A: GlobalAlloc> MeasuringAllocator<A> {
     /// Resizes a block that the wrapped allocator cannot resize: it is out of memory, or the block is the region's.
     ///
     /// # Safety
@@ -249,7 +249,7 @@ fn zeroed_relief(layout: Layout) -> *mut u8 {
 /// Runs the request and measures it. `bytes` are those allocated and those freed.
 #[cold]
 #[inline(never)]
-fn measured<R>(method: Method, bytes: [usize; 2], request: impl FnOnce() -> R) -> R {
+fn measured<R>(method: AllocationMethod, bytes: [usize; 2], request: impl FnOnce() -> R) -> R {
     let measuring = MEASURING.load(Relaxed);
     let began_ns = if measuring & TIMING != 0 { monotonic_ns() } else { 0 };
     let result = request();
@@ -284,9 +284,9 @@ fn change(bit: u8, on: bool) {
 
 /// The measurements that are on; read at every allocation, so it stands alone on its cache line.
 #[repr(align(128))]
-struct Switch(AtomicU8);
+struct MeasurementSwitch(AtomicU8);
 
-impl std::ops::Deref for Switch {
+impl std::ops::Deref for MeasurementSwitch {
     type Target = AtomicU8;
 
     fn deref(&self) -> &AtomicU8 {
@@ -295,7 +295,7 @@ impl std::ops::Deref for Switch {
 }
 
 static KEEPS_FREE: AtomicBool = AtomicBool::new(false);
-static MEASURING: Switch = Switch(AtomicU8::new(0));
+static MEASURING: MeasurementSwitch = MeasurementSwitch(AtomicU8::new(0));
 const COUNTING: u8 = 1;
 const TIMING: u8 = 2;
 /// Used bytes are counted, because there is a limit.

@@ -156,14 +156,14 @@ fn look_again() {
 #[repr(C, align(4096))]
 struct Region {
     bytes: UnsafeCell<[u8; REGION_BYTES]>,
-    lists: UnsafeCell<Lists>,
+    lists: UnsafeCell<RegionLists>,
     locked: AtomicBool,
 }
 
 // SAFETY: blocks are disjoint parts of `bytes`, each used only by its borrower; `lists` is used under the lock only.
 unsafe impl Sync for Region {}
 
-struct Lists {
+struct RegionLists {
     /// Offset from which nothing was ever lent.
     fresh: usize,
     /// Bytes that are lent.
@@ -172,9 +172,9 @@ struct Lists {
     free: [usize; SIZES],
 }
 
-impl Lists {
+impl RegionLists {
     const fn new() -> Self {
-        Lists { fresh: 0, used: 0, free: [0; SIZES] }
+        RegionLists { fresh: 0, used: 0, free: [0; SIZES] }
     }
 }
 
@@ -182,7 +182,7 @@ impl Region {
     const fn new() -> Self {
         Region {
             bytes: UnsafeCell::new([0; REGION_BYTES]),
-            lists: UnsafeCell::new(Lists::new()),
+            lists: UnsafeCell::new(RegionLists::new()),
             locked: AtomicBool::new(false),
         }
     }
@@ -241,7 +241,7 @@ impl Region {
             lists.used -= LEAST << class;
             if lists.used == 0 {
                 // The whole region is free again, for blocks of any size.
-                *lists = Lists::new();
+                *lists = RegionLists::new();
             }
         });
     }
@@ -254,7 +254,7 @@ impl Region {
     }
 
     /// Spins: the lock is held for a few instructions, and an allocator may not sleep.
-    fn with_lists<R>(&self, then: impl FnOnce(&mut Lists) -> R) -> R {
+    fn with_lists<R>(&self, then: impl FnOnce(&mut RegionLists) -> R) -> R {
         while self.locked.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
             std::hint::spin_loop();
         }

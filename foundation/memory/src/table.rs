@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCs
 /// The method of an allocation or a release, by the names that operators know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Method {
+pub enum AllocationMethod {
     /// `malloc`.
     Alloc,
     /// `calloc`.
@@ -25,7 +25,7 @@ pub enum Method {
     Free,
 }
 
-impl Method {
+impl AllocationMethod {
     /// `malloc`, `calloc`, `realloc`, `free`.
     pub fn name(self) -> &'static str {
         ["malloc", "calloc", "realloc", "free"][self as usize]
@@ -47,7 +47,7 @@ pub struct CallSiteCounters {
     pub place: CallSite,
     /// The kind of work it was part of, if known.
     pub work: Option<&'static str>,
-    pub method: Method,
+    pub method: AllocationMethod,
     /// How often it allocated.
     pub allocations: u64,
     /// How often it freed.
@@ -60,7 +60,7 @@ pub struct CallSiteCounters {
 
 /// The counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct MemoryReport {
     /// When counting began, in nanoseconds of the monotonic clock; 0 when it never did.
     pub since_ns: u64,
     /// When counting ended, or the present time.
@@ -70,53 +70,58 @@ pub struct Report {
     pub lines: Vec<CallSiteCounters>,
 }
 
-pub(crate) static TABLE: Table = Table::new();
+pub(crate) static TABLE: CallSiteTable = CallSiteTable::new();
 
-pub(crate) struct Table {
-    entries: [Entry; ENTRIES],
-    other: [Entry; METHODS],
+pub(crate) struct CallSiteTable {
+    entries: [CallSiteSlot; ENTRIES],
+    other: [CallSiteSlot; METHODS],
     /// How many threads are naming call sites.
     naming: AtomicU32,
     /// How many threads are recording a new call site.
     noting: AtomicU32,
 }
 
-struct Entry {
+struct CallSiteSlot {
     /// 0 while it is free.
     key: AtomicU64,
-    origin: OnceLock<Origin>,
+    origin: OnceLock<AllocationOrigin>,
     allocations: AtomicU64,
     frees: AtomicU64,
     allocated_bytes: AtomicU64,
     freed_bytes: AtomicU64,
 }
 
-struct Origin {
-    method: Method,
+struct AllocationOrigin {
+    method: AllocationMethod,
     work: Option<&'static str>,
     /// Its addresses are named only when a report needs them.
     trace: Backtrace,
     place: OnceLock<CallSite>,
 }
 
-impl Table {
+impl CallSiteTable {
     const fn new() -> Self {
         Self {
-            entries: [const { Entry::new() }; ENTRIES],
-            other: [const { Entry::new() }; METHODS],
+            entries: [const { CallSiteSlot::new() }; ENTRIES],
+            other: [const { CallSiteSlot::new() }; METHODS],
             naming: AtomicU32::new(0),
             noting: AtomicU32::new(0),
         }
     }
 
     /// Counts a request; `bytes` are those allocated and those freed.
-    pub(crate) fn add(&self, stack: &Stack, method: Method, bytes: [u64; 2]) {
+    pub(crate) fn add(&self, stack: &Stack, method: AllocationMethod, bytes: [u64; 2]) {
         let work = crate::WORK.get().and_then(|name| name());
         let entry = self.entry(stack, method, work).unwrap_or(&self.other[method as usize]);
         entry.add(method, bytes);
     }
 
-    fn entry(&self, stack: &Stack, method: Method, work: Option<&'static str>) -> Option<&Entry> {
+    fn entry(
+        &self,
+        stack: &Stack,
+        method: AllocationMethod,
+        work: Option<&'static str>,
+    ) -> Option<&CallSiteSlot> {
         if stack.is_empty() {
             return None;
         }
@@ -126,12 +131,17 @@ impl Table {
         for entry in self.entries.iter().cycle().skip(first).take(PROBES) {
             match entry.key.load(Relaxed) {
                 0 => {
-                    let _noting = Noting::begin(self)?;
+                    let _noting = RecordingGuard::begin(self)?;
                     match entry.key.compare_exchange(0, key, Relaxed, Relaxed) {
                         Ok(_) => {
                             // Captures addresses only: finding their names takes long.
                             let trace = Backtrace::force_capture();
-                            let _ = entry.origin.set(Origin { method, work, trace, place: OnceLock::new() });
+                            let _ = entry.origin.set(AllocationOrigin {
+                                method,
+                                work,
+                                trace,
+                                place: OnceLock::new(),
+                            });
                             return Some(entry);
                         }
                         Err(known) if known == key => return Some(entry),
@@ -147,7 +157,7 @@ impl Table {
 
     /// Resets the counters; the call sites stay known.
     pub(crate) fn clear(&self) {
-        self.all().for_each(Entry::clear);
+        self.all().for_each(CallSiteSlot::clear);
     }
 
     /// Whether some call site is still unnamed.
@@ -157,7 +167,7 @@ impl Table {
 
     /// Names all call sites. The first time takes some hundred milliseconds: the program's debug information is read.
     pub(crate) fn name(&self) {
-        let _naming = Naming::begin(self);
+        let _naming = NamingGuard::begin(self);
         for origin in self.entries.iter().filter_map(|entry| entry.origin.get()) {
             origin.place.get_or_init(|| names::caller(&format!("{:#}", origin.trace)));
         }
@@ -171,7 +181,12 @@ impl Table {
             let place = origin.place.get().cloned().unwrap_or(CallSite::Other);
             entry.counters(place, origin.work, origin.method)
         });
-        let methods = [Method::Alloc, Method::AllocZeroed, Method::Realloc, Method::Free];
+        let methods = [
+            AllocationMethod::Alloc,
+            AllocationMethod::AllocZeroed,
+            AllocationMethod::Realloc,
+            AllocationMethod::Free,
+        ];
         let others = self.other.iter().zip(methods);
         let of_others = others.filter_map(|(entry, method)| entry.counters(CallSite::Other, None, method));
         for counters in of_places.chain(of_others) {
@@ -183,12 +198,12 @@ impl Table {
         lines.into_values().collect()
     }
 
-    fn all(&self) -> impl Iterator<Item = &Entry> {
+    fn all(&self) -> impl Iterator<Item = &CallSiteSlot> {
         self.entries.iter().chain(&self.other)
     }
 }
 
-impl Entry {
+impl CallSiteSlot {
     const fn new() -> Self {
         Self {
             key: AtomicU64::new(0),
@@ -200,12 +215,12 @@ impl Entry {
         }
     }
 
-    fn add(&self, method: Method, [given, taken]: [u64; 2]) {
-        if method != Method::Free {
+    fn add(&self, method: AllocationMethod, [given, taken]: [u64; 2]) {
+        if method != AllocationMethod::Free {
             self.allocations.fetch_add(1, Relaxed);
             self.allocated_bytes.fetch_add(given, Relaxed);
         }
-        if matches!(method, Method::Free | Method::Realloc) {
+        if matches!(method, AllocationMethod::Free | AllocationMethod::Realloc) {
             self.frees.fetch_add(1, Relaxed);
             self.freed_bytes.fetch_add(taken, Relaxed);
         }
@@ -222,7 +237,7 @@ impl Entry {
         &self,
         place: CallSite,
         work: Option<&'static str>,
-        method: Method,
+        method: AllocationMethod,
     ) -> Option<CallSiteCounters> {
         let counters = CallSiteCounters {
             place,
@@ -248,10 +263,10 @@ impl CallSiteCounters {
 
 /// Guard while call sites are being named. Naming holds the lock that capturing a trace also needs, and holds it for long: an
 /// allocation from a new call site meanwhile does not wait for it, and counts as "other".
-struct Naming<'t>(&'t AtomicU32);
+struct NamingGuard<'t>(&'t AtomicU32);
 
-impl<'t> Naming<'t> {
-    fn begin(table: &'t Table) -> Self {
+impl<'t> NamingGuard<'t> {
+    fn begin(table: &'t CallSiteTable) -> Self {
         table.naming.fetch_add(1, SeqCst);
         // A thread that began to record a call site earlier holds the lock for a moment, or is about to take it.
         while table.noting.load(SeqCst) > 0 {
@@ -261,26 +276,26 @@ impl<'t> Naming<'t> {
     }
 }
 
-impl Drop for Naming<'_> {
+impl Drop for NamingGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, SeqCst);
     }
 }
 
 /// Guard while a new call site is being recorded.
-struct Noting<'t>(&'t AtomicU32);
+struct RecordingGuard<'t>(&'t AtomicU32);
 
-impl<'t> Noting<'t> {
+impl<'t> RecordingGuard<'t> {
     /// `None` if it would have to wait for naming, or for a panic that is being printed. Each of this and
-    /// [`Naming::begin`] writes its own number before it reads the other's, so the later one sees the other.
-    fn begin(table: &'t Table) -> Option<Self> {
+    /// [`NamingGuard::begin`] writes its own number before it reads the other's, so the later one sees the other.
+    fn begin(table: &'t CallSiteTable) -> Option<Self> {
         table.noting.fetch_add(1, SeqCst);
         let noting = Self(&table.noting);
         (table.naming.load(SeqCst) == 0 && !std::thread::panicking()).then_some(noting)
     }
 }
 
-impl Drop for Noting<'_> {
+impl Drop for RecordingGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, SeqCst);
     }
@@ -296,8 +311,8 @@ const METHODS: usize = 4;
 mod tests {
     use super::*;
 
-    fn of_other(table: &Table) -> Vec<u64> {
-        let calls = |entry: &Entry| entry.allocations.load(Relaxed) + entry.frees.load(Relaxed);
+    fn of_other(table: &CallSiteTable) -> Vec<u64> {
+        let calls = |entry: &CallSiteSlot| entry.allocations.load(Relaxed) + entry.frees.load(Relaxed);
         table.other.iter().map(calls).collect()
     }
 
@@ -305,10 +320,10 @@ mod tests {
     /// callers of different kinds never share one entry.
     #[test]
     fn an_undecodable_caller_is_other() {
-        let table = Box::new(Table::new());
-        table.add(&Stack::of(&[]), Method::Alloc, [10, 0]);
-        table.add(&Stack::of(&[0]), Method::Free, [0, 10]);
-        table.add(&Stack::of(&[0, 0]), Method::Alloc, [20, 0]);
+        let table = Box::new(CallSiteTable::new());
+        table.add(&Stack::of(&[]), AllocationMethod::Alloc, [10, 0]);
+        table.add(&Stack::of(&[0]), AllocationMethod::Free, [0, 10]);
+        table.add(&Stack::of(&[0, 0]), AllocationMethod::Alloc, [20, 0]);
         assert_eq!(of_other(&table), [2, 0, 0, 1]);
         assert!(table.entries.iter().all(|entry| entry.key.load(Relaxed) == 0));
         let lines = table.lines();
@@ -316,7 +331,7 @@ mod tests {
         sums.sort_unstable_by(|a, b| b.cmp(a));
         assert_eq!(sums, [(30, 0), (0, 10)]);
         // Later counts are not added to them, nor they to later ones.
-        table.add(&Stack::here(), Method::Alloc, [5, 0]);
+        table.add(&Stack::here(), AllocationMethod::Alloc, [5, 0]);
         assert_eq!(of_other(&table), [2, 0, 0, 1]);
         assert_eq!(table.entries.iter().filter(|entry| entry.key.load(Relaxed) != 0).count(), 1);
         table.clear();
@@ -326,11 +341,11 @@ mod tests {
     /// R178: the table is bounded, and entries beyond its size are counted all the same.
     #[test]
     fn entries_beyond_the_table_count_as_other() {
-        let table = Box::new(Table::new());
+        let table = Box::new(CallSiteTable::new());
         // Without a trace each: taking thousands of them is slow.
         table.entries.iter().for_each(|entry| entry.key.store(u64::MAX, Relaxed));
         for address in 1..100 {
-            table.add(&Stack::of(&[address]), Method::Realloc, [2, 1]);
+            table.add(&Stack::of(&[address]), AllocationMethod::Realloc, [2, 1]);
         }
         let lines = table.lines();
         assert_eq!(lines.len(), 1);
@@ -342,16 +357,16 @@ mod tests {
     /// while call sites are named.
     #[test]
     fn allocations_never_wait_for_naming() {
-        let table = Box::new(Table::new());
-        table.add(&Stack::here(), Method::Alloc, [5, 0]);
+        let table = Box::new(CallSiteTable::new());
+        table.add(&Stack::here(), AllocationMethod::Alloc, [5, 0]);
         assert!(table.has_unnamed());
         assert_eq!(table.lines().iter().map(|line| &line.place).collect::<Vec<_>>(), [&CallSite::Other]);
         assert!(table.has_unnamed(), "a reader of the counters names nothing");
-        let naming = Naming::begin(&table);
-        table.add(&Stack::here(), Method::Free, [0, 5]);
+        let naming = NamingGuard::begin(&table);
+        table.add(&Stack::here(), AllocationMethod::Free, [0, 5]);
         assert_eq!(of_other(&table), [0, 0, 0, 1]);
         drop(naming);
-        table.add(&Stack::here(), Method::Free, [0, 5]);
+        table.add(&Stack::here(), AllocationMethod::Free, [0, 5]);
         assert_eq!(of_other(&table), [0, 0, 0, 1]);
         table.name();
         assert!(!table.has_unnamed());

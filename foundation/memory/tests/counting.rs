@@ -4,10 +4,13 @@
 
 use std::sync::mpsc;
 
-use weir_memory::{CallSite, Measured, Method, Report, count, is_counting, measure_time, report, spent_ns};
+use weir_memory::{
+    AllocationMethod, CallSite, MeasuringAllocator, MemoryReport, count, is_counting, measure_time, report,
+    spent_ns,
+};
 
 #[global_allocator]
-static ALLOCATOR: Measured<std::alloc::System> = Measured::new(std::alloc::System);
+static ALLOCATOR: MeasuringAllocator<std::alloc::System> = MeasuringAllocator::new(std::alloc::System);
 
 #[inline(never)]
 fn hungry(times: usize) -> Vec<Vec<u8>> {
@@ -15,7 +18,7 @@ fn hungry(times: usize) -> Vec<Vec<u8>> {
 }
 
 /// The counts, with names.
-fn named() -> Report {
+fn named() -> MemoryReport {
     let (sender, receiver) = mpsc::channel();
     weir_memory::name_places(move || _ = sender.send(std::thread::current().id())).expect("a thread");
     assert_ne!(receiver.recv().expect("it is called"), std::thread::current().id());
@@ -43,7 +46,7 @@ fn counts_callers_only_while_counting_is_on() {
         .lines
         .iter()
         .filter(|line| matches!(&line.place, CallSite::Caller(name) if name.contains("@foundation/memory/tests/counting.rs:")))
-        .filter(|line| line.method == Method::Alloc && line.allocated_bytes >= 100_000)
+        .filter(|line| line.method == AllocationMethod::Alloc && line.allocated_bytes >= 100_000)
         .collect();
     assert_eq!(of_hungry.len(), 1, "{:?}", after.lines);
     // A hundred buffers, and the list of them.
@@ -51,7 +54,7 @@ fn counts_callers_only_while_counting_is_on() {
     assert_eq!((of_hungry[0].allocations, of_hungry[0].allocated_bytes), (101, 100_000 + list));
     assert_eq!(of_hungry[0].work, Some("test"));
     assert_eq!(of_hungry[0].frees, 0);
-    let sorted = |report: Report| {
+    let sorted = |report: MemoryReport| {
         let mut lines = report.lines;
         lines.sort_by_key(|line| (line.place.clone(), line.work, line.method));
         lines

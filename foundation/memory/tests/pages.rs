@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use weir_memory::shortage::{is_short, limit, shortages};
-use weir_memory::{Measured, Pages};
+use weir_memory::{MeasuringAllocator, Pages};
 
 /// The system's allocator, while it has anything.
 struct Sometimes;
@@ -30,7 +30,7 @@ unsafe impl GlobalAlloc for Sometimes {
 }
 
 #[global_allocator]
-static ALLOCATOR: Measured<Sometimes> = Measured::new(Sometimes);
+static ALLOCATOR: MeasuringAllocator<Sometimes> = MeasuringAllocator::new(Sometimes);
 
 #[test]
 fn refuses_pages_before_other_memory() {

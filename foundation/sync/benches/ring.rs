@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use weir_sync::Ring;
-use weir_sync::ring::{Progress, RingReader, Seek, Wait};
+use weir_sync::ring::{ReadEnd, ReaderWait, RingReader, Seek};
 
 /// About as much as a busy proxy keeps of its logs.
 const SIZE: usize = 1 << 20;
@@ -50,7 +50,7 @@ impl Candidate for OurRing {
                 thread.unpark();
             }
         };
-        let wait = Wait::Woken(Box::new(wake));
+        let wait = ReaderWait::Woken(Box::new(wake));
         let mut reader: RingReader = self.0.attach(Seek::End, wait).expect("few readers");
         Box::new(move || {
             thread.get_or_init(std::thread::current);
@@ -60,7 +60,7 @@ impl Candidate for OurRing {
                 count += 1;
                 true
             });
-            if progress == Progress::End && reader.sleep() {
+            if progress == ReadEnd::End && reader.sleep() {
                 std::thread::park_timeout(LONGEST_SLEEP);
             }
             count
@@ -70,10 +70,10 @@ impl Candidate for OurRing {
 
 /// The same messages in a buffer that is locked for each of them.
 #[derive(Default)]
-struct Locked(Arc<(Mutex<Buffer>, Condvar)>);
+struct LockedBuffer(Arc<(Mutex<BoundedBuffer>, Condvar)>);
 
 #[derive(Default)]
-struct Buffer {
+struct BoundedBuffer {
     bytes: VecDeque<u8>,
     /// The reader's position, counted from the first byte ever; `None` without a reader.
     reader: Option<u64>,
@@ -82,7 +82,7 @@ struct Buffer {
     dropped: u64,
 }
 
-impl Buffer {
+impl BoundedBuffer {
     fn first(&self) -> usize {
         let length: [u8; 4] = std::array::from_fn(|index| self.bytes[index]);
         4 + u32::from_ne_bytes(length) as usize
@@ -103,7 +103,7 @@ impl Buffer {
     }
 }
 
-impl Candidate for Locked {
+impl Candidate for LockedBuffer {
     fn write(&self, _: usize, message: &[u8]) -> bool {
         let mut buffer = self.0.0.lock().expect("nobody panics");
         let kept = buffer.write(message);
@@ -182,14 +182,14 @@ impl Candidate for Channel {
 
 /// The result of a run, in thousands of messages a second.
 #[derive(Clone, Copy, Default)]
-struct Rates {
+struct MessageRates {
     kept: u64,
     lost: u64,
     read: u64,
 }
 
 /// How a row is measured.
-struct Row {
+struct Workload {
     writers: usize,
     reads: bool,
     length: usize,
@@ -214,7 +214,7 @@ fn format(line: &mut Vec<u8>, length: usize, number: u64) {
     line.resize(length, b'x');
 }
 
-fn measure(candidate: &dyn Candidate, row: &Row) -> Rates {
+fn measure(candidate: &dyn Candidate, row: &Workload) -> MessageRates {
     let [kept, lost, read] = [const { AtomicU64::new(0) }; 3];
     let over = AtomicBool::new(false);
     let start = Barrier::new(row.writers + 1);
@@ -264,17 +264,17 @@ fn measure(candidate: &dyn Candidate, row: &Row) -> Rates {
         elapsed = begin.elapsed();
     });
     let rate = |count: AtomicU64| (count.into_inner() as f64 / elapsed.as_secs_f64() / 1000.0) as u64;
-    Rates { kept: rate(kept), lost: rate(lost), read: rate(read) }
+    MessageRates { kept: rate(kept), lost: rate(lost), read: rate(read) }
 }
 
 /// The median of the rounds, for each rate separately.
-fn median(rounds: &[Rates]) -> Rates {
-    let middle = |rate: fn(&Rates) -> u64| {
+fn median(rounds: &[MessageRates]) -> MessageRates {
+    let middle = |rate: fn(&MessageRates) -> u64| {
         let mut measured: Vec<u64> = rounds.iter().map(rate).collect();
         measured.sort_unstable();
         measured.get(measured.len() / 2).copied().unwrap_or(0)
     };
-    Rates {
+    MessageRates {
         kept: middle(|rates| rates.kept),
         lost: middle(|rates| rates.lost),
         read: middle(|rates| rates.read),
@@ -286,7 +286,7 @@ type Contestant = (String, Box<dyn Fn() -> Box<dyn Candidate>>);
 
 fn contestants(queues: &[usize], length: usize) -> Vec<Contestant> {
     let mut all: Vec<Contestant> = vec![
-        ("mutex".into(), Box::new(|| Box::new(Locked::default()))),
+        ("mutex".into(), Box::new(|| Box::new(LockedBuffer::default()))),
         ("channel".into(), Box::new(move || Box::new(Channel::new(length)))),
     ];
     for &queues in queues {
@@ -321,7 +321,7 @@ fn main() {
     );
     for &count in &writers {
         for reads in [false, true] {
-            let row = Row { writers: count, reads, length, formats, time };
+            let row = Workload { writers: count, reads, length, formats, time };
             let contestants = contestants(&queues, length);
             let mut measured = vec![Vec::new(); contestants.len()];
             for _ in 0..rounds {
@@ -329,7 +329,7 @@ fn main() {
                     measured.push(measure(&*new(), &row));
                 }
             }
-            let middles: Vec<Rates> = measured.iter().map(|rounds| median(rounds)).collect();
+            let middles: Vec<MessageRates> = measured.iter().map(|rounds| median(rounds)).collect();
             for ((name, _), rates) in contestants.iter().zip(&middles) {
                 // Only messages kept count: dropping messages fast is not a gain.
                 let ratio = rates.kept as f64 / middles[0].kept.max(1) as f64;

@@ -10,14 +10,14 @@ use std::ptr;
 
 /// A bounded, lock-free queue with many senders and one receiver.
 pub struct Inbox<T> {
-    head: AtomicPtr<Node<T>>,
+    head: AtomicPtr<InboxNode<T>>,
     length: AtomicUsize,
     limit: usize,
 }
 
-struct Node<T> {
+struct InboxNode<T> {
     value: T,
-    next: *mut Node<T>,
+    next: *mut InboxNode<T>,
 }
 
 // SAFETY: values move between threads, and only the thread that took a node reads it.
@@ -37,7 +37,7 @@ impl<T> Inbox<T> {
             self.length.fetch_sub(1, Ordering::Relaxed);
             return Err(value);
         }
-        let node = Box::into_raw(Box::new(Node { value, next: ptr::null_mut() }));
+        let node = Box::into_raw(Box::new(InboxNode { value, next: ptr::null_mut() }));
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             // SAFETY: the node is not published yet, so this thread alone knows it.
@@ -62,7 +62,7 @@ impl<T> Inbox<T> {
             return 0;
         }
         let first = reverse(self.head.swap(ptr::null_mut(), Ordering::Acquire));
-        let batch = Batch { first, length: &self.length };
+        let batch = NodeBatch { first, length: &self.length };
         let mut count = 0;
         for value in batch {
             count += 1;
@@ -85,12 +85,12 @@ impl<T> std::fmt::Debug for Inbox<T> {
 }
 
 /// Nodes that belong to the receiver; the rest is freed when `receive` panics.
-struct Batch<'i, T> {
-    first: *mut Node<T>,
+struct NodeBatch<'i, T> {
+    first: *mut InboxNode<T>,
     length: &'i AtomicUsize,
 }
 
-impl<T> Iterator for Batch<'_, T> {
+impl<T> Iterator for NodeBatch<'_, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
@@ -105,13 +105,13 @@ impl<T> Iterator for Batch<'_, T> {
     }
 }
 
-impl<T> Drop for Batch<'_, T> {
+impl<T> Drop for NodeBatch<'_, T> {
     fn drop(&mut self) {
         self.for_each(drop);
     }
 }
 
-fn reverse<T>(mut node: *mut Node<T>) -> *mut Node<T> {
+fn reverse<T>(mut node: *mut InboxNode<T>) -> *mut InboxNode<T> {
     let mut reversed = ptr::null_mut();
     while !node.is_null() {
         // SAFETY: the list was taken whole by this thread; every node in it is valid and private.

@@ -69,19 +69,19 @@ mod tests {
     #[test]
     fn values_end_with_it() {
         static LIVE: AtomicU32 = AtomicU32::new(0);
-        struct Counted;
-        impl Default for Counted {
+        struct LiveCounter;
+        impl Default for LiveCounter {
             fn default() -> Self {
                 LIVE.fetch_add(1, Relaxed);
                 Self
             }
         }
-        impl Drop for Counted {
+        impl Drop for LiveCounter {
             fn drop(&mut self) {
                 LIVE.fetch_sub(1, Relaxed);
             }
         }
-        let values = LazyPerWorker::<Counted>::new(8);
+        let values = LazyPerWorker::<LiveCounter>::new(8);
         std::thread::scope(|scope| {
             for first in 0..4 {
                 let values = &values;

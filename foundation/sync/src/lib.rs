@@ -8,7 +8,7 @@
 //! hands over whole values; [`Doorbell`] records whether the receiver sleeps and must be rung. [`Ring`] is a buffer of
 //! messages with many writers and many readers, in memory or in a file. [`RunState`], [`SharedQueue`] and [`SeekLock`]
 //! carry tasks that several threads may run. [`Semaphore`] bounds how many permits are taken and lists the waiters.
-//! [`Counter`] has one writer, [`Published`] a snapshot with many readers and rare replacements.
+//! [`Counter`] has one writer, [`VersionCell`] a snapshot with many readers and rare replacements.
 //! [`PerWorker`] holds a private value for each worker, [`LazyPerWorker`] a value that each worker writes and all read,
 //! made on the first write, like every [`LazyBox`]. [`PersistentMap`] is an ordered map for such snapshots: the next
 //! version shares all unchanged parts. [`atomic`] has the standard atomics, and counts the expensive operations in
@@ -27,13 +27,13 @@ mod lock_label;
 mod per_worker;
 mod persistent_map;
 mod primitives;
-mod published;
 pub mod ring;
 mod run_state;
 mod seek_lock;
 mod semaphore;
 mod shared_queue;
 mod static_ref;
+mod version_cell;
 mod wake_list;
 
 pub use counter::{Counter, Gauge};
@@ -48,11 +48,11 @@ pub use lock_label::{
 };
 pub use per_worker::PerWorker;
 pub use persistent_map::PersistentMap;
-pub use published::Published;
 pub use ring::Ring;
 pub use run_state::{Begin, Finish, RunState};
 pub use seek_lock::{ReadGuard, SeekGuard, SeekLock, WriteGuard};
 pub use semaphore::Semaphore;
-pub use shared_queue::{SharedQueue, ThreadSet};
+pub use shared_queue::{SharedQueue, ThreadMask};
 pub use static_ref::StaticRef;
-pub use wake_list::{Stamp, WakeList, WokenNumber};
+pub use version_cell::VersionCell;
+pub use wake_list::{WakeList, WakeStamp, WokenNumber};

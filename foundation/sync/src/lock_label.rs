@@ -24,14 +24,14 @@ pub struct LockLabel {
 /// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub(crate) enum Mode {
+pub(crate) enum LockMode {
     Write,
     /// One, together with readers.
     Seek,
     Read,
 }
 
-impl Mode {
+impl LockMode {
     #[inline]
     fn note_acquired(self) {
         if self == Self::Write {
@@ -80,7 +80,7 @@ impl LockLabel {
 
     /// Locks by `acquire`, which may wait.
     #[inline]
-    pub(crate) fn acquire<R>(&'static self, mode: Mode, acquire: impl FnOnce() -> R) -> R {
+    pub(crate) fn acquire<R>(&'static self, mode: LockMode, acquire: impl FnOnce() -> R) -> R {
         if !is_watched() {
             let result = acquire();
             mode.note_acquired();
@@ -95,7 +95,7 @@ impl LockLabel {
 
     /// Counts a lock that was taken without waiting.
     #[inline]
-    pub(crate) fn acquired_at_once(&'static self, mode: Mode) {
+    pub(crate) fn acquired_at_once(&'static self, mode: LockMode) {
         if is_watched() {
             self.acquired(mode, monotonic_ns(), true);
         }
@@ -103,7 +103,7 @@ impl LockLabel {
 
     /// Counts an unlock.
     #[inline]
-    pub(crate) fn released(&'static self, mode: Mode) {
+    pub(crate) fn released(&'static self, mode: LockMode) {
         mode.note_released();
         if is_watched() {
             self.modes[mode as usize].unlocks.fetch_add(1, Relaxed);
@@ -113,7 +113,7 @@ impl LockLabel {
 
     /// Its holder goes from one mode to another by `change`, which may wait.
     #[inline]
-    pub(crate) fn change<R>(&'static self, from: Mode, to: Mode, change: impl FnOnce() -> R) -> R {
+    pub(crate) fn change<R>(&'static self, from: LockMode, to: LockMode, change: impl FnOnce() -> R) -> R {
         from.note_released();
         if !is_watched() {
             let result = change();
@@ -129,7 +129,7 @@ impl LockLabel {
     }
 
     #[cold]
-    fn acquired(&'static self, mode: Mode, began_ns: u64, newly_held: bool) {
+    fn acquired(&'static self, mode: LockMode, began_ns: u64, newly_held: bool) {
         let now_ns = monotonic_ns();
         let waited_ns = now_ns.saturating_sub(began_ns);
         let counters = &self.modes[mode as usize];
@@ -178,7 +178,10 @@ impl<T> Lock<T> {
     /// Waits until the value is free.
     #[inline]
     pub fn lock(&self) -> LockGuard<'_, T> {
-        LockGuard { guard: Some(self.label.acquire(Mode::Write, || lock(&self.mutex))), label: self.label }
+        LockGuard {
+            guard: Some(self.label.acquire(LockMode::Write, || lock(&self.mutex))),
+            label: self.label,
+        }
     }
 }
 
@@ -208,7 +211,7 @@ impl<T> DerefMut for LockGuard<'_, T> {
 impl<T> Drop for LockGuard<'_, T> {
     fn drop(&mut self) {
         drop(self.guard.take());
-        self.label.released(Mode::Write);
+        self.label.released(LockMode::Write);
     }
 }
 

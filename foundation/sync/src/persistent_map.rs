@@ -5,15 +5,15 @@ use std::sync::Arc;
 /// An ordered map. A copy shares all nodes with the original; a change then copies only the nodes on the way to the entry, so it
 /// takes the same time, except for a logarithm, whether the map has ten entries or ten thousand.
 ///
-/// It is for values that one thread changes and others read, in a [`Published`](crate::Published) snapshot: a B+ tree of nodes with at
+/// It is for values that one thread changes and others read, in a [`VersionCell`](crate::VersionCell) snapshot: a B+ tree of nodes with at
 /// most 16 entries.
 #[derive(Clone, Debug)]
 pub struct PersistentMap<K, V> {
-    root: Arc<Node<K, V>>,
+    root: Arc<MapNode<K, V>>,
 }
 
 #[derive(Clone, Debug)]
-enum Node<K, V> {
+enum MapNode<K, V> {
     Leaf(Vec<(K, V)>),
     Inner(Vec<Child<K, V>>),
 }
@@ -24,7 +24,7 @@ struct Child<K, V> {
     least: K,
     /// The number of entries below.
     count: usize,
-    node: Arc<Node<K, V>>,
+    node: Arc<MapNode<K, V>>,
 }
 
 /// The most entries of a node. A change of a shared map copies that many values and their reference counts, at each level.
@@ -35,7 +35,7 @@ const NARROW: usize = WIDTH / 4;
 
 impl<K, V> Default for PersistentMap<K, V> {
     fn default() -> Self {
-        Self { root: Arc::new(Node::Leaf(Vec::new())) }
+        Self { root: Arc::new(MapNode::Leaf(Vec::new())) }
     }
 }
 
@@ -58,8 +58,8 @@ impl<K: Ord + Copy, V: Clone> PersistentMap<K, V> {
         let mut node = &self.root;
         loop {
             match &**node {
-                Node::Leaf(entries) => return Some(&entries[find(entries, key).ok()?].1),
-                Node::Inner(children) => node = &children[below(children, key)].node,
+                MapNode::Leaf(entries) => return Some(&entries[find(entries, key).ok()?].1),
+                MapNode::Inner(children) => node = &children[below(children, key)].node,
             }
         }
     }
@@ -70,8 +70,8 @@ impl<K: Ord + Copy, V: Clone> PersistentMap<K, V> {
         let mut node = &self.root;
         loop {
             match &**node {
-                Node::Leaf(entries) => return entries.get(rank).map(|(key, value)| (key, value)),
-                Node::Inner(children) => node = &children[with_rank(children, &mut rank)?].node,
+                MapNode::Leaf(entries) => return entries.get(rank).map(|(key, value)| (key, value)),
+                MapNode::Inner(children) => node = &children[with_rank(children, &mut rank)?].node,
             }
         }
     }
@@ -89,12 +89,12 @@ impl<K: Ord + Copy, V: Clone> PersistentMap<K, V> {
     pub fn iter_from(&self, key: &K) -> MapEntries<'_, K, V> {
         let mut entries = MapEntries { leaf: [].iter(), inner: Vec::new() };
         let mut node = &*self.root;
-        while let Node::Inner(children) = node {
+        while let MapNode::Inner(children) = node {
             let at = below(children, key);
             entries.inner.push(children[at + 1..].iter());
             node = &children[at].node;
         }
-        if let Node::Leaf(leaf) = node {
+        if let MapNode::Leaf(leaf) = node {
             entries.leaf = leaf[find(leaf, key).unwrap_or_else(|place| place)..].iter();
         }
         entries
@@ -105,12 +105,12 @@ impl<K: Ord + Copy, V: Clone> PersistentMap<K, V> {
     pub fn iter_after(&self, mut rank: usize) -> MapEntries<'_, K, V> {
         let mut entries = MapEntries { leaf: [].iter(), inner: Vec::new() };
         let mut node = &*self.root;
-        while let Node::Inner(children) = node {
+        while let MapNode::Inner(children) = node {
             let Some(at) = with_rank(children, &mut rank) else { return entries };
             entries.inner.push(children[at + 1..].iter());
             node = &children[at].node;
         }
-        if let Node::Leaf(leaf) = node {
+        if let MapNode::Leaf(leaf) = node {
             entries.leaf = leaf[rank.min(leaf.len())..].iter();
         }
         entries
@@ -120,9 +120,9 @@ impl<K: Ord + Copy, V: Clone> PersistentMap<K, V> {
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let (former, right) = insert(&mut self.root, key, value);
         if let Some(right) = right {
-            let left = std::mem::replace(&mut self.root, Arc::new(Node::Inner(Vec::new())));
+            let left = std::mem::replace(&mut self.root, Arc::new(MapNode::Inner(Vec::new())));
             let halves = [left, right].into_iter().filter_map(Child::of).collect();
-            self.root = Arc::new(Node::Inner(halves));
+            self.root = Arc::new(MapNode::Inner(halves));
         }
         former
     }
@@ -132,7 +132,7 @@ impl<K: Ord + Copy, V: Clone> PersistentMap<K, V> {
         // Nothing is copied for a key that is not there.
         self.get(key)?;
         let removed = remove(&mut self.root, key);
-        while let Node::Inner(children) = &*self.root
+        while let MapNode::Inner(children) = &*self.root
             && let [only] = &children[..]
         {
             self.root = Arc::clone(&only.node);
@@ -165,11 +165,11 @@ pub struct MapEntries<'m, K, V> {
 }
 
 impl<'m, K, V> MapEntries<'m, K, V> {
-    fn descend(&mut self, mut node: &'m Node<K, V>) {
+    fn descend(&mut self, mut node: &'m MapNode<K, V>) {
         loop {
             match node {
-                Node::Leaf(entries) => return self.leaf = entries.iter(),
-                Node::Inner(children) => {
+                MapNode::Leaf(entries) => return self.leaf = entries.iter(),
+                MapNode::Inner(children) => {
                     let mut children = children.iter();
                     let Some(first) = children.next() else { return };
                     self.inner.push(children);
@@ -197,7 +197,7 @@ impl<'m, K, V> Iterator for MapEntries<'m, K, V> {
     }
 }
 
-impl<K, V> Node<K, V> {
+impl<K, V> MapNode<K, V> {
     fn width(&self) -> usize {
         match self {
             Self::Leaf(entries) => entries.len(),
@@ -215,10 +215,10 @@ impl<K, V> Node<K, V> {
 
 impl<K: Copy, V> Child<K, V> {
     /// None for a node without entries.
-    fn of(node: Arc<Node<K, V>>) -> Option<Self> {
+    fn of(node: Arc<MapNode<K, V>>) -> Option<Self> {
         let least = match &*node {
-            Node::Leaf(entries) => entries.first()?.0,
-            Node::Inner(children) => children.first()?.least,
+            MapNode::Leaf(entries) => entries.first()?.0,
+            MapNode::Inner(children) => children.first()?.least,
         };
         Some(Self { least, count: node.count(), node })
     }
@@ -244,19 +244,19 @@ fn with_rank<K, V>(children: &[Child<K, V>], rank: &mut usize) -> Option<usize> 
 
 /// Returns the former value, and the right half of a node that became too wide.
 fn insert<K: Ord + Copy, V: Clone>(
-    node: &mut Arc<Node<K, V>>,
+    node: &mut Arc<MapNode<K, V>>,
     key: K,
     value: V,
-) -> (Option<V>, Option<Arc<Node<K, V>>>) {
+) -> (Option<V>, Option<Arc<MapNode<K, V>>>) {
     match Arc::make_mut(node) {
-        Node::Leaf(entries) => match find(entries, &key) {
+        MapNode::Leaf(entries) => match find(entries, &key) {
             Ok(place) => (Some(std::mem::replace(&mut entries[place].1, value)), None),
             Err(place) => {
                 entries.insert(place, (key, value));
-                (None, split(entries, place).map(|right| Arc::new(Node::Leaf(right))))
+                (None, split(entries, place).map(|right| Arc::new(MapNode::Leaf(right))))
             }
         },
-        Node::Inner(children) => {
+        MapNode::Inner(children) => {
             let at = below(children, &key);
             let child = &mut children[at];
             child.least = child.least.min(key);
@@ -265,7 +265,7 @@ fn insert<K: Ord + Copy, V: Clone>(
             let Some(right) = right.and_then(Child::of) else { return (former, None) };
             child.count -= right.count;
             children.insert(at + 1, right);
-            (former, split(children, at + 1).map(|right| Arc::new(Node::Inner(right))))
+            (former, split(children, at + 1).map(|right| Arc::new(MapNode::Inner(right))))
         }
     }
 }
@@ -277,10 +277,10 @@ fn split<T>(list: &mut Vec<T>, place: usize) -> Option<Vec<T>> {
     (list.len() > WIDTH).then(|| list.split_off(middle))
 }
 
-fn remove<K: Ord + Copy, V: Clone>(node: &mut Arc<Node<K, V>>, key: &K) -> Option<V> {
+fn remove<K: Ord + Copy, V: Clone>(node: &mut Arc<MapNode<K, V>>, key: &K) -> Option<V> {
     match Arc::make_mut(node) {
-        Node::Leaf(entries) => find(entries, key).ok().map(|place| entries.remove(place).1),
-        Node::Inner(children) => {
+        MapNode::Leaf(entries) => find(entries, key).ok().map(|place| entries.remove(place).1),
+        MapNode::Inner(children) => {
             let at = below(children, key);
             let removed = remove(&mut children[at].node, key);
             match Child::of(Arc::clone(&children[at].node)) {
@@ -309,8 +309,8 @@ fn join<K: Ord + Copy, V: Clone>(children: &mut Vec<Child<K, V>>, at: usize) {
     let child = &mut children[left];
     child.count += right.count;
     match (Arc::make_mut(&mut child.node), &*right.node) {
-        (Node::Leaf(entries), Node::Leaf(more)) => entries.extend_from_slice(more),
-        (Node::Inner(inner), Node::Inner(more)) => inner.extend_from_slice(more),
+        (MapNode::Leaf(entries), MapNode::Leaf(more)) => entries.extend_from_slice(more),
+        (MapNode::Inner(inner), MapNode::Inner(more)) => inner.extend_from_slice(more),
         _ => unreachable!("all leaves are equally deep"),
     }
 }
@@ -331,14 +331,14 @@ mod tests {
     }
 
     /// The depth of a node, the number of its entries and its least key.
-    fn check<V>(node: &Node<u32, V>, is_root: bool) -> (usize, usize, Option<u32>) {
+    fn check<V>(node: &MapNode<u32, V>, is_root: bool) -> (usize, usize, Option<u32>) {
         assert!(node.width() <= WIDTH && (is_root || node.width() > 0));
         match node {
-            Node::Leaf(entries) => {
+            MapNode::Leaf(entries) => {
                 assert!(entries.is_sorted_by(|left, right| left.0 < right.0));
                 (1, entries.len(), entries.first().map(|entry| entry.0))
             }
-            Node::Inner(children) => {
+            MapNode::Inner(children) => {
                 assert!(!is_root || children.len() > 1);
                 let below: Vec<_> = children.iter().map(|child| check(&child.node, false)).collect();
                 for (child, (depth, count, least)) in children.iter().zip(&below) {
@@ -387,21 +387,21 @@ mod tests {
     #[test]
     fn a_change_copies_one_node_of_each_level() {
         #[derive(Debug)]
-        struct Counted<'c>(&'c std::cell::Cell<usize>);
-        impl Clone for Counted<'_> {
+        struct CloneCounter<'c>(&'c std::cell::Cell<usize>);
+        impl Clone for CloneCounter<'_> {
             fn clone(&self) -> Self {
                 self.0.set(self.0.get() + 1);
                 Self(self.0)
             }
         }
         let copies = std::cell::Cell::new(0);
-        let mut map: PersistentMap<_, _> = (0..10_000).map(|key| (key, Counted(&copies))).collect();
+        let mut map: PersistentMap<_, _> = (0..10_000).map(|key| (key, CloneCounter(&copies))).collect();
         assert_eq!(copies.get(), 0, "without copies all is changed in place");
         for key in [0, 5_000, 9_999] {
             let published = map.clone();
             map.remove(&key);
             assert!((1..=WIDTH).contains(&copies.take()), "removing {key}");
-            map.insert(key, Counted(&copies));
+            map.insert(key, CloneCounter(&copies));
             assert!(copies.take() <= 2 * WIDTH, "inserting {key}");
             drop(published);
         }

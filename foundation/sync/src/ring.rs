@@ -38,12 +38,12 @@ use crossbeam_utils::CachePadded;
 
 use crate::primitives::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence, spin};
 use storage::Storage;
-use waiting::{Batch, Fate, Patience, Pending};
-use wakeup::Wakeup;
+use waiting::{Fate, Patience, PendingWrite, WriteBatch};
+use wakeup::SleepingReaders;
 
-pub use reader::{Message, Progress, RingReader, Seek, TooManyReaders, Wait};
+pub use reader::{ReadEnd, ReaderWait, RingMessage, RingReader, Seek, TooManyReaders};
 pub use storage::{BUSY, HEADER, LOCKED};
-pub use wakeup::Wake;
+pub use wakeup::WakeReader;
 
 /// The default number of writer queues: the best on all large machines that the design was measured on
 /// (R98).
@@ -64,13 +64,13 @@ pub struct Ring {
     readers: CachePadded<AtomicUsize>,
     /// Set when a reader left no room for a message and has not moved on since. Writers then need not take the tail.
     full: CachePadded<AtomicBool>,
-    wakeup: Wakeup,
+    wakeup: SleepingReaders,
 }
 
 /// Waiting writers, and the count of messages that they dropped.
 struct Queue {
     /// The last that came.
-    newest: AtomicPtr<Pending>,
+    newest: AtomicPtr<PendingWrite>,
     /// Messages that found no room.
     dropped: AtomicU64,
 }
@@ -100,7 +100,7 @@ impl Ring {
             queues: (0..queues).map(|_| CachePadded::new(Queue::new())).collect(),
             readers: CachePadded::new(AtomicUsize::new(0)),
             full: CachePadded::new(AtomicBool::new(false)),
-            wakeup: Wakeup::new(),
+            wakeup: SleepingReaders::new(),
         }
     }
 
@@ -178,9 +178,9 @@ impl Ring {
     #[cold]
     fn write_by_queue(&self, thread: usize, parts: &[&[u8]]) -> bool {
         let queue = self.queue_of(thread);
-        let mut pending = Pending::new(parts);
+        let mut pending = PendingWrite::new(parts);
         // From here on it is used only through this pointer, which other threads get.
-        let pending: *mut Pending = &mut pending;
+        let pending: *mut PendingWrite = &mut pending;
         waiting::push(&queue.newest, pending);
         let mut patience = Patience::new();
         loop {
@@ -207,7 +207,7 @@ impl Ring {
     }
 
     /// Writes a batch: reserves while holding the tail, gives it back, copies.
-    fn serve(&self, tail: usize, batch: Batch) {
+    fn serve(&self, tail: usize, batch: WriteBatch) {
         let mut end = tail;
         let watched = self.is_watched();
         batch.each(|pending| pending.place.set(self.reserve(pending.length, &mut end, watched)));
@@ -227,7 +227,7 @@ impl Ring {
 
     /// Makes room for a message and marks it as being written. Only for the holder of the tail.
     #[inline]
-    fn reserve(&self, length: usize, tail: &mut usize, watched: bool) -> Result<Reserved, Fate> {
+    fn reserve(&self, length: usize, tail: &mut usize, watched: bool) -> Result<Reservation, Fate> {
         let mut prefix = [0; varint::LONGEST];
         let prefix_length = varint::encode(length, &mut prefix);
         let needed = length.saturating_add(prefix_length + 1);
@@ -250,7 +250,7 @@ impl Ring {
         self.storage.tag(last).store(0, Ordering::Relaxed);
         self.storage.note_reserved(needed);
         *tail = self.storage.add(last, 1);
-        Ok(Reserved { tag: at, start, readers })
+        Ok(Reservation { tag: at, start, readers })
     }
 
     /// Recycles old messages until there are `needed` bytes.
@@ -316,7 +316,7 @@ impl Ring {
 
     /// Copies a message to its place and makes it readable.
     #[inline]
-    fn copy<'p>(&self, reserved: Reserved, parts: impl Iterator<Item = &'p [u8]>) {
+    fn copy<'p>(&self, reserved: Reservation, parts: impl Iterator<Item = &'p [u8]>) {
         let mut at = reserved.start;
         for part in parts {
             // SAFETY: the bytes were reserved for this message, and its tag keeps readers away.
@@ -350,7 +350,7 @@ impl Queue {
 
 /// Space reserved for a message.
 #[derive(Clone, Copy)]
-struct Reserved {
+struct Reservation {
     /// Where its tag is.
     tag: usize,
     /// Where its first byte goes.

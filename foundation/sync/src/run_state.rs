@@ -264,12 +264,12 @@ mod tests {
 mod loom_tests {
     use super::*;
     use crate::primitives::{AtomicBool, AtomicU32};
-    use crate::{Doorbell, SharedQueue, ThreadSet};
+    use crate::{Doorbell, SharedQueue, ThreadMask};
     use loom::cell::UnsafeCell as Watched;
     use loom::sync::Arc;
 
     /// Two workers and one task.
-    struct World {
+    struct TwoWorkers {
         state: RunState,
         queue: SharedQueue,
         /// The task's memory: loom reports two runs at once.
@@ -280,9 +280,9 @@ mod loom_tests {
         asleep: Doorbell,
     }
     // SAFETY: for the model only; loom finds every access that races.
-    unsafe impl Sync for World {}
+    unsafe impl Sync for TwoWorkers {}
 
-    impl World {
+    impl TwoWorkers {
         /// A task that ran once and waits.
         fn new() -> Arc<Self> {
             let world = Self {
@@ -301,7 +301,7 @@ mod loom_tests {
         }
 
         fn queue(&self) {
-            self.queue.push(&ThreadSet::all(2), 0, 0);
+            self.queue.push(&ThreadMask::all(2), 0, 0);
         }
 
         /// One round of a worker.
@@ -333,7 +333,7 @@ mod loom_tests {
     #[test]
     fn a_shared_task_misses_no_wake() {
         loom::model(|| {
-            let world = World::new();
+            let world = TwoWorkers::new();
             let waker = {
                 let world = world.clone();
                 loom::thread::spawn(move || {
@@ -360,7 +360,7 @@ mod loom_tests {
     #[test]
     fn a_killed_shared_task_ends_once() {
         loom::model(|| {
-            let world = World::new();
+            let world = TwoWorkers::new();
             let killer = {
                 let world = world.clone();
                 loom::thread::spawn(move || {
@@ -386,7 +386,7 @@ mod loom_tests {
     #[test]
     fn shared_work_is_not_slept_over() {
         loom::model(|| {
-            let world = World::new();
+            let world = TwoWorkers::new();
             let rung = Arc::new(AtomicBool::new(false));
             let waker = {
                 let (world, rung) = (world.clone(), rung.clone());

@@ -10,7 +10,7 @@
 //! behind the first (R54). It writes only while it takes one element out. A thread waits by spinning, because
 //! a writer holds the lock for one insertion or removal; after a while the waiting thread yields its processor.
 
-use crate::lock_label::{LockLabel, Mode};
+use crate::lock_label::{LockLabel, LockMode};
 use crate::primitives::{AtomicU32, Ordering, spin};
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -49,7 +49,7 @@ impl<T> SeekLock<T> {
 
     /// Reads; waits only while another thread writes.
     pub fn read(&self) -> ReadGuard<'_, T> {
-        self.label.acquire(Mode::Read, || self.wait_to_read())
+        self.label.acquire(LockMode::Read, || self.wait_to_read())
     }
 
     fn wait_to_read(&self) -> ReadGuard<'_, T> {
@@ -67,7 +67,7 @@ impl<T> SeekLock<T> {
     pub fn try_seek(&self) -> Option<SeekGuard<'_, T>> {
         let seeking = self.begin_to_seek();
         if seeking.is_some() {
-            self.label.acquired_at_once(Mode::Seek);
+            self.label.acquired_at_once(LockMode::Seek);
         }
         seeking
     }
@@ -85,7 +85,7 @@ impl<T> SeekLock<T> {
 
     /// Writes, once all other seekers, writers and readers have left.
     pub fn write(&self) -> WriteGuard<'_, T> {
-        self.label.acquire(Mode::Write, || self.wait_to_write())
+        self.label.acquire(LockMode::Write, || self.wait_to_write())
     }
 
     fn wait_to_write(&self) -> WriteGuard<'_, T> {
@@ -133,7 +133,7 @@ impl<'a, T> ReadGuard<'a, T> {
             if lock.replace(state, (state - 1) | SEEKING) {
                 // The exchange already gave up the reader's share.
                 std::mem::forget(self);
-                lock.label.change(Mode::Read, Mode::Seek, || ());
+                lock.label.change(LockMode::Read, LockMode::Seek, || ());
                 return Ok(SeekGuard { lock });
             }
             state = lock.state.load(Ordering::Relaxed);
@@ -145,7 +145,7 @@ impl<'a, T> ReadGuard<'a, T> {
 impl<'a, T> SeekGuard<'a, T> {
     /// Waits for the readers to leave, and writes. New readers wait meanwhile.
     pub fn upgrade(self) -> WriteGuard<'a, T> {
-        self.lock.label.change(Mode::Seek, Mode::Write, || self.become_writer())
+        self.lock.label.change(LockMode::Seek, LockMode::Write, || self.become_writer())
     }
 
     fn become_writer(self) -> WriteGuard<'a, T> {
@@ -166,7 +166,8 @@ impl<'a, T> WriteGuard<'a, T> {
     pub fn downgrade(self) -> SeekGuard<'a, T> {
         let lock = self.lock;
         std::mem::forget(self);
-        lock.label.change(Mode::Write, Mode::Seek, || lock.state.fetch_and(!WRITING, Ordering::Release));
+        lock.label
+            .change(LockMode::Write, LockMode::Seek, || lock.state.fetch_and(!WRITING, Ordering::Release));
         SeekGuard { lock }
     }
 }
@@ -208,21 +209,21 @@ impl<T> DerefMut for WriteGuard<'_, T> {
 impl<T> Drop for ReadGuard<'_, T> {
     fn drop(&mut self) {
         self.lock.state.fetch_sub(1, Ordering::Release);
-        self.lock.label.released(Mode::Read);
+        self.lock.label.released(LockMode::Read);
     }
 }
 
 impl<T> Drop for SeekGuard<'_, T> {
     fn drop(&mut self) {
         self.lock.state.fetch_and(!SEEKING, Ordering::Release);
-        self.lock.label.released(Mode::Seek);
+        self.lock.label.released(LockMode::Seek);
     }
 }
 
 impl<T> Drop for WriteGuard<'_, T> {
     fn drop(&mut self) {
         self.lock.state.fetch_and(!(SEEKING | WRITING), Ordering::Release);
-        self.lock.label.released(Mode::Write);
+        self.lock.label.released(LockMode::Write);
     }
 }
 
@@ -294,16 +295,16 @@ mod loom_tests {
     use loom::sync::Arc;
 
     /// Loom reports any access to the value beside a writer's.
-    struct Value(Watched<u32>);
+    struct WatchedValue(Watched<u32>);
     // SAFETY: for the model only; loom finds every access that races.
-    unsafe impl Sync for Value {}
+    unsafe impl Sync for WatchedValue {}
 
-    fn get(value: &Value) -> u32 {
+    fn get(value: &WatchedValue) -> u32 {
         // SAFETY: loom checks that no thread writes meanwhile.
         value.0.with(|value| unsafe { *value })
     }
 
-    fn add(value: &Value) {
+    fn add(value: &WatchedValue) {
         // SAFETY: loom checks that no other thread reads or writes meanwhile.
         value.0.with_mut(|value| unsafe { *value += 1 });
     }
@@ -312,7 +313,7 @@ mod loom_tests {
     #[test]
     fn one_scanner_wins_and_readers_see_whole_states() {
         loom::model(|| {
-            let lock = Arc::new(SeekLock::new(Value(Watched::new(0))));
+            let lock = Arc::new(SeekLock::new(WatchedValue(Watched::new(0))));
             let scanner = {
                 let lock = lock.clone();
                 loom::thread::spawn(move || match lock.read().try_seek() {
@@ -345,7 +346,7 @@ mod loom_tests {
     #[test]
     fn a_writer_is_alone() {
         loom::model(|| {
-            let lock = Arc::new(SeekLock::new(Value(Watched::new(0))));
+            let lock = Arc::new(SeekLock::new(WatchedValue(Watched::new(0))));
             let writer = {
                 let lock = lock.clone();
                 loom::thread::spawn(move || add(&lock.write()))

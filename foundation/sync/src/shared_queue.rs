@@ -29,7 +29,7 @@ struct Lanes {
 /// The queued numbers for one set of threads.
 #[derive(Debug)]
 struct Lane {
-    threads: ThreadSet,
+    threads: ThreadMask,
     waiting: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
@@ -47,7 +47,7 @@ impl SharedQueue {
     }
 
     /// Queues `number` for `threads`, as if it had come `later` insertions later (or earlier, below zero).
-    pub fn push(&self, threads: &ThreadSet, number: u32, later: i64) {
+    pub fn push(&self, threads: &ThreadMask, number: u32, later: i64) {
         self.length.fetch_add(1, Ordering::Relaxed);
         let mut lanes = self.lanes.lock();
         lanes.index += 1;
@@ -57,7 +57,7 @@ impl SharedQueue {
     }
 
     /// Queues `number` for `threads` before all others: its task is to be ended, which takes no time.
-    pub fn push_first(&self, threads: &ThreadSet, number: u32) {
+    pub fn push_first(&self, threads: &ThreadMask, number: u32) {
         self.length.fetch_add(1, Ordering::Relaxed);
         self.lanes.lock().lane(threads).waiting.push(Reverse((0, number)));
     }
@@ -99,7 +99,7 @@ impl SharedQueue {
 }
 
 impl Lanes {
-    fn lane(&mut self, threads: &ThreadSet) -> &mut Lane {
+    fn lane(&mut self, threads: &ThreadMask) -> &mut Lane {
         let same = self.lanes.iter().position(|lane| lane.threads == *threads);
         // An empty lane serves another set, so there are never more lanes than sets that wait.
         let at = same.or_else(|| self.lanes.iter().position(|lane| lane.waiting.is_empty()));
@@ -125,9 +125,9 @@ impl Lanes {
 
 /// Some threads of a group, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ThreadSet([u64; WORDS]);
+pub struct ThreadMask([u64; WORDS]);
 
-impl ThreadSet {
+impl ThreadMask {
     /// The most threads in a set.
     pub const LIMIT: usize = WORDS * 64;
 
@@ -177,7 +177,7 @@ impl ThreadSet {
     }
 }
 
-impl FromIterator<usize> for ThreadSet {
+impl FromIterator<usize> for ThreadMask {
     fn from_iter<I: IntoIterator<Item = usize>>(threads: I) -> Self {
         let mut set = Self::none();
         threads.into_iter().for_each(|thread| set.insert(thread));
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn numbers_come_in_order() {
         let queue = SharedQueue::new();
-        let (all, second) = (ThreadSet::all(3), ThreadSet::one(1));
+        let (all, second) = (ThreadMask::all(3), ThreadMask::one(1));
         for number in 0..6 {
             queue.push(if number % 2 == 0 { &all } else { &second }, number, 0);
         }
@@ -228,7 +228,7 @@ mod tests {
     fn the_room_is_a_bound() {
         let queue = SharedQueue::new();
         for number in 0..100 {
-            queue.push(&ThreadSet::all(1), number, 0);
+            queue.push(&ThreadMask::all(1), number, 0);
         }
         assert_eq!(picked(&queue, 0, 40), (0..40).collect::<Vec<_>>());
         assert_eq!((queue.len(), picked(&queue, 0, 0).len(), picked(&queue, 0, 1000).len()), (60, 0, 60));
@@ -239,7 +239,7 @@ mod tests {
     fn the_length_falls_by_batches() {
         let queue = SharedQueue::new();
         for number in 0..40 {
-            queue.push(&ThreadSet::all(1), number, 0);
+            queue.push(&ThreadMask::all(1), number, 0);
         }
         let mut lengths = Vec::new();
         assert_eq!(queue.pick(0, 35, |_| lengths.push(queue.len())), 35);
@@ -260,10 +260,10 @@ mod tests {
         };
         let changes = |count| Operations { read_modify_writes: count, locks: count, ..Operations::default() };
         assert_eq!(
-            of(&mut || (0..40).for_each(|number| queue.push(&ThreadSet::all(1), number, 0))),
+            of(&mut || (0..40).for_each(|number| queue.push(&ThreadMask::all(1), number, 0))),
             changes(40)
         );
-        assert_eq!(of(&mut || queue.push_first(&ThreadSet::all(1), 40)), changes(1));
+        assert_eq!(of(&mut || queue.push_first(&ThreadMask::all(1), 40)), changes(1));
         assert_eq!(of(&mut || assert_eq!(queue.pick(0, 35, |_| ()), 35)), changes(3));
         assert_eq!(queue.len(), 6);
     }
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn the_length_is_read_beside_the_lock() {
         let queue = SharedQueue::new();
-        queue.push(&ThreadSet::all(1), 7, 0);
+        queue.push(&ThreadMask::all(1), 7, 0);
         let held = queue.lanes.lock();
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
@@ -288,8 +288,8 @@ mod tests {
 
     #[test]
     fn a_set_knows_its_threads() {
-        let set: ThreadSet = [0, 63, 64, 1023, 1024].into_iter().collect();
+        let set: ThreadMask = [0, 63, 64, 1023, 1024].into_iter().collect();
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 63, 64, 1023]);
-        assert!(ThreadSet::none().is_empty() && !set.is_empty() && !set.contains(5000));
+        assert!(ThreadMask::none().is_empty() && !set.is_empty() && !set.contains(5000));
     }
 }

@@ -9,7 +9,7 @@
 //! both read-modify-writes: a waker that finds the mark set has still released its writes to the thread that clears the
 //! mark next, so that run sees them. A plain load there is the race of R62 that weakly ordered processors show.
 //!
-//! A waker may leave a [`Stamp`]: when and where it woke. Only the waker that sets the mark writes it, before the number enters
+//! A waker may leave a [`WakeStamp`]: when and where it woke. Only the waker that sets the mark writes it, before the number enters
 //! the list, and it is read before the mark is cleared, so no later waker replaces the date of a wake that is being
 //! served (R66, R81).
 //!
@@ -24,14 +24,14 @@ use std::sync::OnceLock;
 /// A list of small numbers with many wakers and one owner.
 pub struct WakeList {
     head: AtomicU32,
-    chunks: Box<[OnceLock<Box<[Link]>>]>,
+    chunks: Box<[OnceLock<Box<[WakeLink]>>]>,
     /// Apart from the links, because most wakes are not measured and need no memory for it.
     stamps: Box<[OnceLock<Box<[StampCell]>>]>,
 }
 
 /// When and where a wake was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
+pub struct WakeStamp {
     /// Nanoseconds of the sender's clock; not 0.
     pub date_ns: u64,
     /// The place in the source that sent it.
@@ -45,10 +45,10 @@ pub struct WokenNumber {
     /// The generation of the item that must end, if one must.
     pub doomed: Option<u32>,
     /// Time and place of the first wake, if its waker recorded them.
-    pub stamp: Option<Stamp>,
+    pub stamp: Option<WakeStamp>,
 }
 
-struct Link {
+struct WakeLink {
     listed: AtomicBool,
     next: AtomicU32,
     /// The youngest generation that was ordered to end; [`NOBODY`] when none was.
@@ -83,7 +83,7 @@ impl WakeList {
     }
 
     /// As [`WakeList::wake`], and leaves a stamp if the number was not listed yet.
-    pub fn wake_stamped(&self, number: u32, stamp: Option<Stamp>) -> bool {
+    pub fn wake_stamped(&self, number: u32, stamp: Option<WakeStamp>) -> bool {
         let Some(link) = self.link(number) else { return false };
         if link.listed.swap(true, Ordering::AcqRel) {
             return false;
@@ -172,7 +172,7 @@ impl WakeList {
         chunk.get_or_init(|| (0..CHUNK).map(|_| fresh()).collect()).get((number % CHUNK) as usize)
     }
 
-    fn take_stamp(&self, number: u32) -> Option<Stamp> {
+    fn take_stamp(&self, number: u32) -> Option<WakeStamp> {
         let cell = self.stamps.get((number / CHUNK) as usize)?.get()?.get((number % CHUNK) as usize)?;
         let date_ns = cell.date_ns.load(Ordering::Relaxed);
         if date_ns == 0 {
@@ -180,13 +180,13 @@ impl WakeList {
         }
         // The next waker of this number may leave no stamp.
         cell.date_ns.store(0, Ordering::Relaxed);
-        Some(Stamp { date_ns, place: cell.place.get()? })
+        Some(WakeStamp { date_ns, place: cell.place.get()? })
     }
 
-    fn link(&self, number: u32) -> Option<&Link> {
+    fn link(&self, number: u32) -> Option<&WakeLink> {
         let chunk = self.chunks.get((number / CHUNK) as usize)?;
         let links = chunk.get_or_init(|| {
-            let fresh = || Link {
+            let fresh = || WakeLink {
                 listed: AtomicBool::new(false),
                 next: AtomicU32::new(NONE),
                 doomed: AtomicU32::new(NOBODY),
@@ -233,7 +233,7 @@ mod tests {
     fn a_stamp_belongs_to_the_wake_that_listed_the_number() {
         let list = WakeList::new(8);
         let here = Location::caller();
-        let stamp = |date_ns| Some(Stamp { date_ns, place: here });
+        let stamp = |date_ns| Some(WakeStamp { date_ns, place: here });
         // R81: a wake that finds the number listed does not make it younger.
         assert!(list.wake_stamped(3, stamp(10)) && !list.wake_stamped(3, stamp(20)));
         assert!(list.wake(4));
@@ -382,9 +382,9 @@ mod loom_tests {
             let place = Location::caller();
             let waker = {
                 let list = list.clone();
-                loom::thread::spawn(move || list.wake_stamped(0, Some(Stamp { date_ns: 1, place })))
+                loom::thread::spawn(move || list.wake_stamped(0, Some(WakeStamp { date_ns: 1, place })))
             };
-            let mine = list.wake_stamped(0, Some(Stamp { date_ns: 2, place }));
+            let mine = list.wake_stamped(0, Some(WakeStamp { date_ns: 2, place }));
             let mut dates = Vec::new();
             let mut note =
                 |listed: WokenNumber| dates.push(listed.stamp.expect("every wake has one").date_ns);

@@ -79,7 +79,7 @@ pub struct CapabilitySets {
 
 /// The sets of the calling thread.
 pub fn held() -> Result<CapabilitySets> {
-    let header = Header::default();
+    let header = CapabilityHeader::default();
     let mut data = [Data::default(); 2];
     // SAFETY: version 3 of the interface reads the header and fills two records.
     let done = unsafe { libc::syscall(libc::SYS_capget, &header, data.as_mut_ptr()) };
@@ -94,7 +94,7 @@ pub fn held() -> Result<CapabilitySets> {
 
 /// Replaces the sets of the calling thread.
 pub fn change(held: CapabilitySets) -> Result<()> {
-    let header = Header::default();
+    let header = CapabilityHeader::default();
     let half = |set: Capabilities, part: u32| (set.0 >> (32 * part)) as u32;
     let record = |part| Data {
         effective: half(held.effective, part),
@@ -116,15 +116,15 @@ pub fn keep_over_identity_change(keep: bool) -> Result<()> {
 
 /// The kernel's header of both calls.
 #[repr(C)]
-struct Header {
+struct CapabilityHeader {
     version: u32,
     process: i32,
 }
 
-impl Default for Header {
+impl Default for CapabilityHeader {
     fn default() -> Self {
         // The third version has sets of 64 bits; process 0 is the calling thread.
-        Header { version: 0x2008_0522, process: 0 }
+        CapabilityHeader { version: 0x2008_0522, process: 0 }
     }
 }
 

@@ -143,7 +143,7 @@ pub fn use_small_pages() -> Result<()> {
 
 /// The bounds of a resource; `None` means without bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limit {
+pub struct ResourceLimit {
     /// The limit enforced now.
     pub soft: Option<u64>,
     /// How far an unprivileged process may raise it.
@@ -151,9 +151,9 @@ pub struct Limit {
 }
 
 /// How many descriptors the process may open.
-pub fn descriptor_limit() -> Limit {
+pub fn descriptor_limit() -> ResourceLimit {
     let limit = rustix::process::getrlimit(Resource::Nofile);
-    Limit { soft: limit.current, hard: limit.maximum }
+    ResourceLimit { soft: limit.current, hard: limit.maximum }
 }
 
 /// How many bytes of address space the process may have; `None` means without bound.
@@ -167,22 +167,22 @@ pub fn data_limit() -> Option<u64> {
 }
 
 /// Changes how many descriptors the process may open.
-pub fn set_descriptor_limit(limit: Limit) -> Result<()> {
+pub fn set_descriptor_limit(limit: ResourceLimit) -> Result<()> {
     set_limit(Resource::Nofile, limit)
 }
 
 /// Raises the limits on the size of core files and of other files to their hard limits.
 pub fn lift_file_limits() {
     for resource in [Resource::Core, Resource::Fsize] {
-        if set_limit(resource, Limit { soft: None, hard: None }).is_err() {
+        if set_limit(resource, ResourceLimit { soft: None, hard: None }).is_err() {
             let hard = rustix::process::getrlimit(resource).maximum;
             // A process may always raise its soft limit to its hard one.
-            let _ = set_limit(resource, Limit { soft: hard, hard });
+            let _ = set_limit(resource, ResourceLimit { soft: hard, hard });
         }
     }
 }
 
-fn set_limit(resource: Resource, limit: Limit) -> Result<()> {
+fn set_limit(resource: Resource, limit: ResourceLimit) -> Result<()> {
     rustix::process::setrlimit(resource, Rlimit { current: limit.soft, maximum: limit.hard })
 }
 
@@ -243,7 +243,7 @@ pub fn gain_no_privileges() -> Result<()> {
 /// Forbids the process to create processes and threads. The kernel does not enforce it on root, nor on a process with
 /// CAP_SYS_ADMIN or CAP_SYS_RESOURCE.
 pub fn create_no_processes() -> Result<()> {
-    set_limit(Resource::Nproc, Limit { soft: Some(0), hard: Some(0) })
+    set_limit(Resource::Nproc, ResourceLimit { soft: Some(0), hard: Some(0) })
 }
 
 /// Which side of a fork this is.

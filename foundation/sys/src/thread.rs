@@ -10,12 +10,12 @@ use std::thread::{Builder, Thread};
 /// three of them took a tenth of the address space of a process with little of it (`ulimit -v`).
 const RESERVED_STACK: usize = 512 << 10;
 
-type Body = Box<dyn FnOnce() + Send>;
+type ThreadBody = Box<dyn FnOnce() + Send>;
 
 /// A reserved thread that waits for its body.
 struct Spare {
     thread: Thread,
-    body: Sender<(&'static CStr, Body)>,
+    body: Sender<(&'static CStr, ThreadBody)>,
 }
 
 static RESERVE: Mutex<Vec<Spare>> = Mutex::new(Vec::new());
@@ -23,7 +23,7 @@ static RESERVE: Mutex<Vec<Spare>> = Mutex::new(Vec::new());
 /// Creates threads that sleep until [`start`] makes something of them, once each.
 pub fn reserve(count: usize) -> io::Result<()> {
     for _ in 0..count {
-        let (sender, receiver) = channel::<(&'static CStr, Body)>();
+        let (sender, receiver) = channel::<(&'static CStr, ThreadBody)>();
         let wait = move || {
             if let Ok((name, body)) = receiver.recv() {
                 // The name only helps observers of the process.

@@ -6,14 +6,14 @@ use std::mem::MaybeUninit;
 
 /// A user of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct User {
+pub struct SystemUser {
     pub id: u32,
     /// The number of the user's main group.
     pub group: u32,
 }
 
 /// Looks a user up; `None` for an unknown name.
-pub fn user(name: &str) -> Result<Option<User>> {
+pub fn user(name: &str) -> Result<Option<SystemUser>> {
     let Ok(name) = CString::new(name) else { return Ok(None) };
     with_growing_space(|space| {
         let mut record = MaybeUninit::<libc::passwd>::uninit();
@@ -33,7 +33,7 @@ pub fn user(name: &str) -> Result<Option<User>> {
         }
         // SAFETY: `found` is not null, so the record was filled in.
         let record = unsafe { record.assume_init() };
-        Ok(Some(User { id: record.pw_uid, group: record.pw_gid }))
+        Ok(Some(SystemUser { id: record.pw_uid, group: record.pw_gid }))
     })
 }
 
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn root_is_known_and_nonsense_is_not() {
-        assert_eq!(user("root"), Ok(Some(User { id: 0, group: 0 })));
+        assert_eq!(user("root"), Ok(Some(SystemUser { id: 0, group: 0 })));
         assert_eq!(group("root"), Ok(Some(0)));
         assert_eq!(user("no such user"), Ok(None));
         assert_eq!(group("nul\0byte"), Ok(None));

@@ -9,7 +9,7 @@ use weir_expr::AclTable;
 use weir_syntax::{Line, SourceMap, Span, Word};
 
 use crate::address::{is_multipath, server_address};
-use crate::expressions::{Expressions, Notes};
+use crate::expressions::{ExpressionParser, Notes};
 use crate::resources::Resources;
 use crate::server::{SERVER_EXPECTS, ServerLine, ServerLineKind, check_server_name, read_server_options};
 use crate::words::{Fault, Parsed, Words};
@@ -60,7 +60,7 @@ fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
         id: 0,
         guid: None,
         used: Vec::new(),
-        expressions: Expressions { resources, acls: &acls, at: &at, notes: &notes },
+        expressions: ExpressionParser { resources, acls: &acls, at: &at, notes: &notes },
     };
     read_server_options(&mut server, &mut words, None)?;
     let ServerLine { mut settings, id, guid, .. } = server;

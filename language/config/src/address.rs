@@ -44,37 +44,37 @@ enum Port {
 }
 
 /// The words that may stand before `@`, and their meaning.
-const PREFIXES: &[(&str, Prefix)] = &[
-    ("ipv4", Prefix::Family(Family::V4)),
-    ("ipv6", Prefix::Family(Family::V6)),
-    ("ip", Prefix::Family(Family::Any)),
-    ("tcp", Prefix::Family(Family::Any)),
-    ("tcp4", Prefix::Family(Family::V4)),
-    ("tcp6", Prefix::Family(Family::V6)),
-    ("unix", Prefix::Unix),
-    ("uxst", Prefix::Unix),
-    ("abns", Prefix::Abstract { padded: true }),
-    ("abnsz", Prefix::Abstract { padded: false }),
-    ("fd", Prefix::Descriptor),
-    ("sockpair", Prefix::SocketPair),
-    ("udp", Prefix::Datagram(Family::Any)),
-    ("udp4", Prefix::Datagram(Family::V4)),
-    ("udp6", Prefix::Datagram(Family::V6)),
-    ("uxdg", Prefix::DatagramUnix),
-    ("quic4", Prefix::NotYet),
-    ("quic6", Prefix::NotYet),
-    ("quic+ip", Prefix::NotYet),
-    ("quic+ipv4", Prefix::NotYet),
-    ("quic+ipv6", Prefix::NotYet),
-    ("mptcp", Prefix::Multipath(Family::Any)),
-    ("mptcp4", Prefix::Multipath(Family::V4)),
-    ("mptcp6", Prefix::Multipath(Family::V6)),
-    ("rhttp", Prefix::NotYet),
+const PREFIXES: &[(&str, AddressPrefix)] = &[
+    ("ipv4", AddressPrefix::Family(Family::V4)),
+    ("ipv6", AddressPrefix::Family(Family::V6)),
+    ("ip", AddressPrefix::Family(Family::Any)),
+    ("tcp", AddressPrefix::Family(Family::Any)),
+    ("tcp4", AddressPrefix::Family(Family::V4)),
+    ("tcp6", AddressPrefix::Family(Family::V6)),
+    ("unix", AddressPrefix::Unix),
+    ("uxst", AddressPrefix::Unix),
+    ("abns", AddressPrefix::Abstract { padded: true }),
+    ("abnsz", AddressPrefix::Abstract { padded: false }),
+    ("fd", AddressPrefix::Descriptor),
+    ("sockpair", AddressPrefix::SocketPair),
+    ("udp", AddressPrefix::Datagram(Family::Any)),
+    ("udp4", AddressPrefix::Datagram(Family::V4)),
+    ("udp6", AddressPrefix::Datagram(Family::V6)),
+    ("uxdg", AddressPrefix::DatagramUnix),
+    ("quic4", AddressPrefix::NotYet),
+    ("quic6", AddressPrefix::NotYet),
+    ("quic+ip", AddressPrefix::NotYet),
+    ("quic+ipv4", AddressPrefix::NotYet),
+    ("quic+ipv6", AddressPrefix::NotYet),
+    ("mptcp", AddressPrefix::Multipath(Family::Any)),
+    ("mptcp4", AddressPrefix::Multipath(Family::V4)),
+    ("mptcp6", AddressPrefix::Multipath(Family::V6)),
+    ("rhttp", AddressPrefix::NotYet),
 ];
 
 /// The meaning of a prefix.
 #[derive(Clone, Copy, Debug)]
-enum Prefix {
+enum AddressPrefix {
     Family(Family),
     Multipath(Family),
     Unix,
@@ -88,22 +88,22 @@ enum Prefix {
 
 /// Whether a connection or datagrams are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Transport {
+enum SocketType {
     Stream,
     Datagram,
 }
 
 /// Parses the comma-separated addresses of a `bind` line, which messages call `keyword`.
 pub fn listen_addresses(word: &Word, keyword: &str) -> Parsed<Vec<ListenAddress>> {
-    all_listen_addresses(word, keyword, Transport::Stream)
+    all_listen_addresses(word, keyword, SocketType::Stream)
 }
 
 /// Parses the comma-separated addresses of a line for datagram sockets.
 pub fn datagram_addresses(word: &Word, keyword: &str) -> Parsed<Vec<ListenAddress>> {
-    all_listen_addresses(word, keyword, Transport::Datagram)
+    all_listen_addresses(word, keyword, SocketType::Datagram)
 }
 
-fn all_listen_addresses(word: &Word, keyword: &str, transport: Transport) -> Parsed<Vec<ListenAddress>> {
+fn all_listen_addresses(word: &Word, keyword: &str, transport: SocketType) -> Parsed<Vec<ListenAddress>> {
     let mut addresses = Vec::new();
     let text = word.text();
     let mut start = 0;
@@ -119,7 +119,7 @@ fn all_listen_addresses(word: &Word, keyword: &str, transport: Transport) -> Par
     Ok(addresses)
 }
 
-fn listen_address(text: &str, span: Span, keyword: &str, transport: Transport) -> Parsed<ListenAddress> {
+fn listen_address(text: &str, span: Span, keyword: &str, transport: SocketType) -> Parsed<ListenAddress> {
     let complain = |message: String| fault(span, format!("'{keyword}' : {message}"));
     match raw(text, span, keyword, transport)? {
         Raw::Inet { host, port } => match port_of(port, text).map_err(complain)? {
@@ -146,16 +146,16 @@ fn listen_address(text: &str, span: Span, keyword: &str, transport: Transport) -
 
 /// Parses the address of a server, which messages call `subject`.
 pub fn server_address(word: &Word, subject: &str) -> Parsed<ServerAddress> {
-    address_of_server(word, subject, Transport::Stream)
+    address_of_server(word, subject, SocketType::Stream)
 }
 
 /// Parses the address of a server that may be a log server; also returns whether it takes datagrams.
 pub(crate) fn any_server_address(word: &Word, subject: &str) -> Parsed<(ServerAddress, bool)> {
-    let transport = forced_transport(word.text()).unwrap_or(Transport::Stream);
-    Ok((address_of_server(word, subject, transport)?, transport == Transport::Datagram))
+    let transport = forced_transport(word.text()).unwrap_or(SocketType::Stream);
+    Ok((address_of_server(word, subject, transport)?, transport == SocketType::Datagram))
 }
 
-fn address_of_server(word: &Word, subject: &str, transport: Transport) -> Parsed<ServerAddress> {
+fn address_of_server(word: &Word, subject: &str, transport: SocketType) -> Parsed<ServerAddress> {
     let (text, span) = (word.text(), word.span());
     let complain = |message: String| fault(span, format!("'{subject}' : {message}"));
     match raw(text, span, subject, transport)? {
@@ -207,8 +207,8 @@ pub fn log_address(word: &Word, keyword: &str) -> Parsed<LogAddress> {
         fault
     })?;
     let inet = |host, port| match wanted {
-        Transport::Datagram => LogAddress::Udp { host, port },
-        Transport::Stream => LogAddress::Stream {
+        SocketType::Datagram => LogAddress::Udp { host, port },
+        SocketType::Stream => LogAddress::Stream {
             server: ServerAddress::Inet { host, port: ServerPort::Fixed(port) },
             multipath: is_multipath(text),
         },
@@ -220,12 +220,12 @@ pub fn log_address(word: &Word, keyword: &str) -> Parsed<LogAddress> {
             Port::Range(..) => Err(complain(format!("port range not permitted here in '{text}'"))),
             Port::Offset(_) => Err(complain(format!("port offset not permitted here in '{text}'"))),
         },
-        Raw::Unix(path) if wanted == Transport::Stream => {
+        Raw::Unix(path) if wanted == SocketType::Stream => {
             let server = ServerAddress::Unix(PathBuf::from(path));
             Ok(LogAddress::Stream { server, multipath: false })
         }
         Raw::Unix(path) => Ok(LogAddress::Unix(PathBuf::from(path))),
-        Raw::Abstract { name, padded } if wanted == Transport::Stream => {
+        Raw::Abstract { name, padded } if wanted == SocketType::Stream => {
             let server = ServerAddress::Abstract { name: name.as_bytes().into(), padded };
             Ok(LogAddress::Stream { server, multipath: false })
         }
@@ -236,29 +236,29 @@ pub fn log_address(word: &Word, keyword: &str) -> Parsed<LogAddress> {
 }
 
 /// Log lines leave as datagrams, unless a prefix says that a connection is wanted.
-fn log_transport(text: &str) -> Transport {
-    forced_transport(text).unwrap_or(Transport::Datagram)
+fn log_transport(text: &str) -> SocketType {
+    forced_transport(text).unwrap_or(SocketType::Datagram)
 }
 
 /// The transport that the prefixes of an address force.
-fn forced_transport(text: &str) -> Option<Transport> {
+fn forced_transport(text: &str) -> Option<SocketType> {
     let (transport, rest) = forcing_prefix(text);
     transport.or_else(|| match prefix(rest)? {
-        (_, Prefix::Datagram(_) | Prefix::DatagramUnix) => Some(Transport::Datagram),
-        (_, Prefix::Multipath(_)) | ("tcp" | "tcp4" | "tcp6" | "uxst", _) => Some(Transport::Stream),
+        (_, AddressPrefix::Datagram(_) | AddressPrefix::DatagramUnix) => Some(SocketType::Datagram),
+        (_, AddressPrefix::Multipath(_)) | ("tcp" | "tcp4" | "tcp6" | "uxst", _) => Some(SocketType::Stream),
         _ => None,
     })
 }
 
 /// The prefix of an address, and its meaning.
-fn prefix(address: &str) -> Option<(&str, Prefix)> {
+fn prefix(address: &str) -> Option<(&str, AddressPrefix)> {
     let (prefix, _) = address.split_once('@')?;
     PREFIXES.iter().find(|(known, _)| *known == prefix).copied()
 }
 
 /// Whether the prefix of an address says that connections speak MPTCP.
 pub(crate) fn is_multipath(text: &str) -> bool {
-    matches!(prefix(forcing_prefix(text).1), Some((_, Prefix::Multipath(_))))
+    matches!(prefix(forcing_prefix(text).1), Some((_, AddressPrefix::Multipath(_))))
 }
 
 /// Refuses `mptcp@` where the prefix could not be honoured.
@@ -270,10 +270,10 @@ pub(crate) fn refuse_multipath(word: &Word, subject: &str) -> Parsed {
 }
 
 /// `stream+` and `dgram+`, which may stand before any address, and the rest (manual, "Address formats").
-fn forcing_prefix(text: &str) -> (Option<Transport>, &str) {
+fn forcing_prefix(text: &str) -> (Option<SocketType>, &str) {
     let forced = |prefix, transport| text.strip_prefix(prefix).map(|rest| (Some(transport), rest));
-    forced("stream+", Transport::Stream)
-        .or_else(|| forced("dgram+", Transport::Datagram))
+    forced("stream+", SocketType::Stream)
+        .or_else(|| forced("dgram+", SocketType::Datagram))
         .unwrap_or((None, text))
 }
 
@@ -281,7 +281,7 @@ fn forcing_prefix(text: &str) -> (Option<Transport>, &str) {
 pub(crate) fn source_address(word: &Word, subject: &str) -> Parsed<(Host, u16, u16)> {
     let (text, span) = (word.text(), word.span());
     let complain = |message: String| fault(span, format!("'{subject}' : {message}"));
-    match raw(text, span, subject, Transport::Stream)? {
+    match raw(text, span, subject, SocketType::Stream)? {
         Raw::Inet { host, port } => match port_of(port, text).map_err(complain)? {
             Port::Missing => Ok((host, 0, 0)),
             Port::Range(first, last) => Ok((host, first, last)),
@@ -295,7 +295,7 @@ pub(crate) fn source_address(word: &Word, subject: &str) -> Parsed<(Host, u16, u
 pub(crate) fn proxy_address(word: &Word, subject: &str) -> Parsed<(Host, u16)> {
     let (text, span) = (word.text(), word.span());
     let complain = |message: String| fault(span, format!("'{subject}' : {message}"));
-    match raw(text, span, subject, Transport::Stream)? {
+    match raw(text, span, subject, SocketType::Stream)? {
         Raw::Inet { host, port } => match port_of(port, text).map_err(complain)? {
             Port::Missing => Err(complain(format!("missing port specification in '{text}'"))),
             Port::Range(0, _) => Err(complain("invalid port '0'".to_owned())),
@@ -323,7 +323,7 @@ pub(crate) fn name_server_address(word: &Word, subject: &str) -> Parsed<(SocketA
         Port::Missing => Err(complain(format!("missing port specification in '{text}'"))),
         Port::Range(0, _) => Err(complain("invalid port '0'".to_owned())),
         Port::Range(first, last) if first == last => {
-            Ok((SocketAddr::new(ip, first), transport == Transport::Stream))
+            Ok((SocketAddr::new(ip, first), transport == SocketType::Stream))
         }
         Port::Range(..) => Err(complain(format!("port range not permitted here in '{text}'"))),
         Port::Offset(_) => Err(complain(format!("port offset not permitted here in '{text}'"))),
@@ -359,7 +359,7 @@ fn dotted_mask(text: &str) -> Option<u8> {
 /// The default port of a log target.
 const SYSLOG_PORT: u16 = 514;
 
-fn raw<'w>(text: &'w str, span: Span, subject: &str, wanted: Transport) -> Parsed<Raw<'w>> {
+fn raw<'w>(text: &'w str, span: Span, subject: &str, wanted: SocketType) -> Parsed<Raw<'w>> {
     let complain = |message: String| fault(span, format!("'{subject}' : {message}"));
     if text.is_empty() {
         return Err(complain("'' resolves to an empty address (environment variable missing?)".to_owned()));
@@ -375,21 +375,23 @@ fn raw<'w>(text: &'w str, span: Span, subject: &str, wanted: Transport) -> Parse
     };
     if forced_transport(text).is_some_and(|transport| transport != wanted) {
         return Err(match wanted {
-            Transport::Stream => complain(format!("dgram-type address not acceptable in '{text}'")),
-            Transport::Datagram => complain(format!("stream-type address not acceptable in '{text}'")),
+            SocketType::Stream => complain(format!("dgram-type address not acceptable in '{text}'")),
+            SocketType::Datagram => complain(format!("stream-type address not acceptable in '{text}'")),
         });
     }
     match prefix {
-        Some(Prefix::NotYet) => Err(not_yet(span, text)),
-        Some(Prefix::Unix | Prefix::DatagramUnix) => Ok(Raw::Unix(rest)),
-        Some(Prefix::Abstract { padded }) => Ok(Raw::Abstract { name: rest, padded }),
-        Some(Prefix::Descriptor) => descriptor(rest, text).map(Raw::Descriptor).map_err(complain),
-        Some(Prefix::SocketPair) => descriptor(rest, text).map(Raw::SocketPair).map_err(complain),
+        Some(AddressPrefix::NotYet) => Err(not_yet(span, text)),
+        Some(AddressPrefix::Unix | AddressPrefix::DatagramUnix) => Ok(Raw::Unix(rest)),
+        Some(AddressPrefix::Abstract { padded }) => Ok(Raw::Abstract { name: rest, padded }),
+        Some(AddressPrefix::Descriptor) => descriptor(rest, text).map(Raw::Descriptor).map_err(complain),
+        Some(AddressPrefix::SocketPair) => descriptor(rest, text).map(Raw::SocketPair).map_err(complain),
         None if rest.starts_with('/') => Ok(Raw::Unix(rest)),
         None => inet(rest, text, Family::Any).map_err(complain),
-        Some(Prefix::Family(family) | Prefix::Multipath(family) | Prefix::Datagram(family)) => {
-            inet(rest, text, family).map_err(complain)
-        }
+        Some(
+            AddressPrefix::Family(family)
+            | AddressPrefix::Multipath(family)
+            | AddressPrefix::Datagram(family),
+        ) => inet(rest, text, family).map_err(complain),
     }
 }
 

@@ -21,10 +21,10 @@ use crate::words::{Fault, LineFaults, Parsed, Words, fault, not_yet, suggesting}
 
 /// Reads the arguments of one word of a `bind` line.
 #[derive(Clone, Copy, Debug)]
-pub struct BindReader(Read);
+pub struct BindReader(BindWordReader);
 
 #[derive(Clone, Copy, Debug)]
-enum Read {
+enum BindWordReader {
     /// A word of `bind` lines alone.
     Bind(fn(&mut Bind, &mut Words<'_>) -> Parsed),
     /// One that `server` lines have too.
@@ -38,20 +38,20 @@ pub(crate) const fn option(
     help: &'static str,
     read: fn(&mut Bind, &mut Words<'_>) -> Parsed,
 ) -> Row<BindReader> {
-    Row::ready(name, arguments, example, help, BindReader(Read::Bind(read)))
+    Row::ready(name, arguments, example, help, BindReader(BindWordReader::Bind(read)))
 }
 
 impl BindReader {
     /// Reads them from `words` on.
     pub(crate) fn read(self, bind: &mut Bind, words: &mut Words<'_>) -> Parsed {
         match self.0 {
-            Read::Bind(read) => read(bind, words),
-            Read::Tls(read) => read(tls::options(bind), words),
+            BindWordReader::Bind(read) => read(bind, words),
+            BindWordReader::Tls(read) => read(tls::options(bind), words),
         }
     }
 
     const fn tls(read: ReadTls) -> BindReader {
-        BindReader(Read::Tls(read))
+        BindReader(BindWordReader::Tls(read))
     }
 }
 

@@ -5,12 +5,12 @@
 //! reads again from the same bytes. Discovery reports nothing, so every error is reported once.
 
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
-use weir_syntax::{ConditionContext, Diagnostics, Environment, NoFiles, Reader, SourceMap};
+use weir_syntax::{ConditionContext, Diagnostics, Environment, LineReader, NoFiles, SourceMap};
 
 use crate::global::{self, GlobalContext};
 use crate::resources::Resources;
 use crate::sections::SECTIONS;
-use crate::world::World;
+use crate::world::ConfigLoader;
 use weir_model::{Global, Location};
 
 /// The result of discovery.
@@ -29,7 +29,7 @@ pub fn discover(
     environment: Environment,
 ) -> Discovery {
     // The words for the master name no file that is read.
-    let world = World::new(&NoFiles, environment);
+    let world = ConfigLoader::new(&NoFiles, environment);
     let (registry, patterns, variables) = (Registry::new([]), PatternStore::new(), VariableNames::new());
     let token_keys = TokenKeys::new();
     let resources = Resources {
@@ -41,7 +41,7 @@ pub fn discover(
     };
     let mut global = Global::default();
     let mut unsaid = Diagnostics::new();
-    let mut reader = Reader::new(sources);
+    let mut reader = LineReader::new(sources);
     let mut file = None;
     let mut in_global = false;
     while let Some(line) =

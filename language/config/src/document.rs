@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 use weir_syntax::{
-    ConditionContext, Diagnostic, Diagnostics, Environment, FileId, Layout, Line, Reader, SourceMap, Span,
-    Word, did_you_mean,
+    ConditionContext, Diagnostic, Diagnostics, Environment, FileId, Layout, Line, LineReader, SourceMap,
+    Span, Word, did_you_mean,
 };
 
 use crate::crt_store;
@@ -17,16 +17,16 @@ use crate::log_forward::LogForwardReader;
 use crate::mailers;
 use crate::peers::PeersReader;
 use crate::proxy::health_section::HealthcheckReader;
-use crate::proxy::{BindContext, ProxyParser};
+use crate::proxy::{OtherSections, ProxyParser};
 use crate::resolvers::{self, ResolversReader};
 use crate::resources::Resources;
-use crate::ring::{self, RingReader};
+use crate::ring::{self, RingSectionReader};
 use crate::rows::Handler;
 use crate::sections::{SECTIONS, SectionKind};
 use crate::traces;
 use crate::userlist::UserlistReader;
 use crate::words::{Parsed, Words, fault};
-use crate::world::World;
+use crate::world::ConfigLoader;
 use weir_model::{
     CertificateStore, Config, ErrorMessage, ErrorReplies, ErrorReply, Global, HealthCheck, Location,
     LogForward, Mailers, Mode, Peers, Proxy, Resolvers, Ring, RulesetKind, ServerStates, StickTable,
@@ -56,7 +56,7 @@ pub struct Inputs<'i> {
 
 /// The result of parsing.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ConfigOutcome {
     /// The configuration: usable only if no diagnostic is an alert.
     pub config: Config,
     /// The environment after `setenv`, `presetenv`, `unsetenv` and `resetenv`.
@@ -65,17 +65,17 @@ pub struct Outcome {
 }
 
 /// Reads a configuration. All faults are collected; none stops the reading.
-pub fn parse(inputs: Inputs<'_>, environment: Environment) -> Outcome {
+pub fn parse(inputs: Inputs<'_>, environment: Environment) -> ConfigOutcome {
     let mut diagnostics = Diagnostics::new();
-    let world = World::new(inputs.loader, environment);
+    let world = ConfigLoader::new(inputs.loader, environment);
     let config = Document::new(inputs, &world).read(&mut diagnostics);
-    Outcome { config, environment: world.into_environment(), diagnostics }
+    ConfigOutcome { config, environment: world.into_environment(), diagnostics }
 }
 
 /// The sections that were read, and the one that is being read.
 struct Document<'d> {
     inputs: Inputs<'d>,
-    world: &'d World<'d>,
+    world: &'d ConfigLoader<'d>,
     resources: Resources<'d>,
     global: Global,
     userlists: Vec<Userlist>,
@@ -104,7 +104,7 @@ struct Document<'d> {
     resolvers: Vec<Resolvers>,
     traces: Vec<TraceLine>,
     proxies: ProxyParser<'d>,
-    current: Current,
+    current: CurrentSection,
     /// The file that is being read, and its name.
     file: Option<(FileId, Arc<str>)>,
     /// Whether a section other than `global` was read (R155).
@@ -114,7 +114,7 @@ struct Document<'d> {
 }
 
 /// The section that is being read.
-enum Current {
+enum CurrentSection {
     /// None: the beginning of a file.
     Outside,
     /// One that cannot be read; its lines are skipped.
@@ -123,7 +123,7 @@ enum Current {
     Proxy,
     Userlist(UserlistReader),
     HttpErrors(HttpErrorsReader),
-    Ring(RingReader, Span),
+    Ring(RingSectionReader, Span),
     LogForward(LogForwardReader, Span),
     Mailers(Mailers),
     CrtStore(CertificateStore),
@@ -134,7 +134,7 @@ enum Current {
 }
 
 impl<'d> Document<'d> {
-    fn new(inputs: Inputs<'d>, world: &'d World<'d>) -> Self {
+    fn new(inputs: Inputs<'d>, world: &'d ConfigLoader<'d>) -> Self {
         let resources = Resources {
             registry: inputs.registry,
             patterns: inputs.patterns,
@@ -166,7 +166,7 @@ impl<'d> Document<'d> {
             resolvers: Vec::new(),
             traces: Vec::new(),
             proxies: ProxyParser::new(resources, inputs.keywords),
-            current: Current::Outside,
+            current: CurrentSection::Outside,
             file: None,
             late: false,
             refused: HashSet::new(),
@@ -174,7 +174,7 @@ impl<'d> Document<'d> {
     }
 
     fn read(mut self, diagnostics: &mut Diagnostics) -> Config {
-        let mut reader = Reader::new(self.inputs.sources);
+        let mut reader = LineReader::new(self.inputs.sources);
         self.proxies.reserve(self.inputs.sources);
         loop {
             let line = self.world.with_environment(|environment| {
@@ -186,7 +186,7 @@ impl<'d> Document<'d> {
             match SECTIONS.find(line.keyword().text()) {
                 Some(_) if line.is_cut() => {
                     self.end_section(diagnostics);
-                    self.current = Current::Skipped;
+                    self.current = CurrentSection::Skipped;
                 }
                 None if line.is_cut() => {}
                 Some(row) => {
@@ -196,7 +196,7 @@ impl<'d> Document<'d> {
                     self.current = self.begin(&line, &row.handler, diagnostics).unwrap_or_else(|fault| {
                         diagnostics.push(*fault);
                         self.refused.insert((row.name, line.text(1).into()));
-                        Current::Skipped
+                        CurrentSection::Skipped
                     });
                 }
                 None => self.line(&line, diagnostics),
@@ -225,7 +225,7 @@ impl<'d> Document<'d> {
         line: &Line,
         handler: &Handler<SectionKind>,
         diagnostics: &mut Diagnostics,
-    ) -> Parsed<Current> {
+    ) -> Parsed<CurrentSection> {
         let keyword = line.keyword();
         let kind = match handler {
             Handler::Ready(kind) => kind,
@@ -245,33 +245,35 @@ impl<'d> Document<'d> {
                 if let Err(fault) = Words::new(line, 1).end("global") {
                     diagnostics.push(*fault);
                 }
-                Ok(Current::Global)
+                Ok(CurrentSection::Global)
             }
             SectionKind::Proxy => {
                 let name = self.file_name();
                 self.proxies.begin(line, &name, diagnostics);
-                Ok(Current::Proxy)
+                Ok(CurrentSection::Proxy)
             }
             SectionKind::Userlist => self.begin_userlist(line, diagnostics),
             SectionKind::HttpErrors => {
                 let at = self.location(line);
-                Ok(Current::HttpErrors(self.http_errors.begin(line, at)?))
+                Ok(CurrentSection::HttpErrors(self.http_errors.begin(line, at)?))
             }
             SectionKind::Ring => {
                 let at = self.location(line);
-                Ok(Current::Ring(RingReader::begin(line, at, &self.rings)?, line.span()))
+                Ok(CurrentSection::Ring(RingSectionReader::begin(line, at, &self.rings)?, line.span()))
             }
             SectionKind::LogForward => {
                 let reader = LogForwardReader::begin(line, self.location(line), &self.log_forwards)?;
-                Ok(Current::LogForward(reader, line.span()))
+                Ok(CurrentSection::LogForward(reader, line.span()))
             }
             SectionKind::Healthcheck => {
                 let reader = HealthcheckReader::begin(line, self.location(line), &self.health_checks)?;
-                Ok(Current::Healthcheck(Box::new(reader)))
+                Ok(CurrentSection::Healthcheck(Box::new(reader)))
             }
-            SectionKind::CrtStore => Ok(Current::CrtStore(crt_store::begin(line, self.location(line))?)),
+            SectionKind::CrtStore => {
+                Ok(CurrentSection::CrtStore(crt_store::begin(line, self.location(line))?))
+            }
             SectionKind::Mailers => {
-                Ok(Current::Mailers(mailers::begin(line, self.location(line), &self.mailers)?))
+                Ok(CurrentSection::Mailers(mailers::begin(line, self.location(line), &self.mailers)?))
             }
             SectionKind::Peers => {
                 let local = self.world.with_environment(|environment| {
@@ -279,22 +281,22 @@ impl<'d> Document<'d> {
                     String::from_utf8_lossy(name).into_owned()
                 });
                 let reader = PeersReader::begin(line, self.location(line), &local, &self.peers)?;
-                Ok(Current::Peers(Box::new(reader)))
+                Ok(CurrentSection::Peers(Box::new(reader)))
             }
             SectionKind::Resolvers => {
                 let at = self.location(line);
-                Ok(Current::Resolvers(ResolversReader::begin(line, at, &self.resolvers)?))
+                Ok(CurrentSection::Resolvers(ResolversReader::begin(line, at, &self.resolvers)?))
             }
             SectionKind::Traces => {
                 if let Err(fault) = Words::new(line, 1).end("traces") {
                     diagnostics.push(*fault);
                 }
-                Ok(Current::Traces)
+                Ok(CurrentSection::Traces)
             }
         }
     }
 
-    fn begin_userlist(&mut self, line: &Line, diagnostics: &mut Diagnostics) -> Parsed<Current> {
+    fn begin_userlist(&mut self, line: &Line, diagnostics: &mut Diagnostics) -> Parsed<CurrentSection> {
         let mut words = Words::new(line, 1);
         let tight = |message: String| {
             Box::new(Diagnostic::alert(line.span_at(1), message).layout(Layout::ParsingTight))
@@ -314,9 +316,9 @@ impl<'d> Document<'d> {
         if self.userlist_positions.contains_key(name) {
             let message = format!("ignoring duplicated userlist '{name}'.");
             diagnostics.push(Diagnostic::warning(line.span(), message).layout(Layout::ParsingTight));
-            return Ok(Current::Skipped);
+            return Ok(CurrentSection::Skipped);
         }
-        Ok(Current::Userlist(UserlistReader::new(name, self.location(line))))
+        Ok(CurrentSection::Userlist(UserlistReader::new(name, self.location(line))))
     }
 
     fn line(&mut self, line: &Line, diagnostics: &mut Diagnostics) {
@@ -328,7 +330,7 @@ impl<'d> Document<'d> {
         }
         let at = self.location(line);
         match &mut self.current {
-            Current::Outside => {
+            CurrentSection::Outside => {
                 let keyword = line.keyword();
                 let nearest = did_you_mean(keyword.text(), SECTIONS.rows().map(|row| row.name));
                 let message = format!("unknown keyword '{keyword}' out of section.");
@@ -345,8 +347,8 @@ impl<'d> Document<'d> {
                         .suggestion(nearest),
                 );
             }
-            Current::Skipped => {}
-            Current::Global => {
+            CurrentSection::Skipped => {}
+            CurrentSection::Global => {
                 let mut context = GlobalContext {
                     global: &mut self.global,
                     world: self.world,
@@ -361,59 +363,62 @@ impl<'d> Document<'d> {
                     diagnostics.push(*fault);
                 }
             }
-            Current::Proxy => {
+            CurrentSection::Proxy => {
                 self.group_uses.extend(groups_of(line));
                 self.proxies.line(line, &at.file, diagnostics);
             }
-            Current::Userlist(reader) => reader.line(line, diagnostics),
-            Current::HttpErrors(reader) => reader.line(line, self.resources, diagnostics),
-            Current::Ring(reader, _) => reader.line(line, &at, self.resources, diagnostics),
-            Current::LogForward(reader, _) => reader.line(line, at, diagnostics),
-            Current::Mailers(section) => mailers::read_line(section, line, diagnostics),
-            Current::CrtStore(store) => {
+            CurrentSection::Userlist(reader) => reader.line(line, diagnostics),
+            CurrentSection::HttpErrors(reader) => reader.line(line, self.resources, diagnostics),
+            CurrentSection::Ring(reader, _) => reader.line(line, &at, self.resources, diagnostics),
+            CurrentSection::LogForward(reader, _) => reader.line(line, at, diagnostics),
+            CurrentSection::Mailers(section) => mailers::read_line(section, line, diagnostics),
+            CurrentSection::CrtStore(store) => {
                 crt_store::read_line(store, &mut self.stored_certificates, line, at, diagnostics);
             }
-            Current::Peers(reader) => reader.line(line, at, self.resources, diagnostics),
-            Current::Healthcheck(reader) => {
+            CurrentSection::Peers(reader) => reader.line(line, at, self.resources, diagnostics),
+            CurrentSection::Healthcheck(reader) => {
                 reader.line(line, &at, self.resources, self.inputs.keywords, diagnostics);
             }
-            Current::Resolvers(reader) => reader.line(line, at, self.resources, diagnostics),
-            Current::Traces => traces::read_line(&mut self.traces, line, at, diagnostics),
+            CurrentSection::Resolvers(reader) => reader.line(line, at, self.resources, diagnostics),
+            CurrentSection::Traces => traces::read_line(&mut self.traces, line, at, diagnostics),
         }
         line.take_remarks().into_iter().for_each(|remark| diagnostics.push(remark));
     }
 
     fn end_section(&mut self, diagnostics: &mut Diagnostics) {
-        match std::mem::replace(&mut self.current, Current::Outside) {
-            Current::Outside | Current::Skipped | Current::Global | Current::Traces => {}
-            Current::Proxy => self.proxies.end_section(&self.global.logs, diagnostics),
-            Current::Userlist(reader) => {
+        match std::mem::replace(&mut self.current, CurrentSection::Outside) {
+            CurrentSection::Outside
+            | CurrentSection::Skipped
+            | CurrentSection::Global
+            | CurrentSection::Traces => {}
+            CurrentSection::Proxy => self.proxies.end_section(&self.global.logs, diagnostics),
+            CurrentSection::Userlist(reader) => {
                 let groups: HashSet<Box<str>> = reader.group_names().map(Into::into).collect();
                 let list = reader.end(diagnostics);
                 self.groups.insert(list.name.clone(), groups);
                 self.userlist_positions.insert(list.name.clone(), self.userlists.len() as u32);
                 self.userlists.push(list);
             }
-            Current::HttpErrors(reader) => self.http_errors.end(reader),
-            Current::Ring(reader, span) => self.rings.push(reader.end(diagnostics, span)),
-            Current::LogForward(reader, span) => {
+            CurrentSection::HttpErrors(reader) => self.http_errors.end(reader),
+            CurrentSection::Ring(reader, span) => self.rings.push(reader.end(diagnostics, span)),
+            CurrentSection::LogForward(reader, span) => {
                 let mut section = reader.end(diagnostics);
                 section.targets.settle(&self.global.logs);
                 self.log_forwards.push(section);
                 self.log_forward_spans.push(span);
             }
-            Current::Mailers(section) => self.mailers.push(section),
-            Current::CrtStore(store) => self.certificate_stores.push(store),
-            Current::Peers(reader) => {
+            CurrentSection::Mailers(section) => self.mailers.push(section),
+            CurrentSection::CrtStore(store) => self.certificate_stores.push(store),
+            CurrentSection::Peers(reader) => {
                 let (mut section, tables) = reader.end(diagnostics);
                 section.log_targets.settle(&self.global.logs);
                 self.peers.push(section);
                 self.peer_tables.extend(tables);
             }
-            Current::Healthcheck(reader) => {
+            CurrentSection::Healthcheck(reader) => {
                 self.health_checks.push(reader.end(&mut self.proxies, diagnostics));
             }
-            Current::Resolvers(reader) => self.resolvers.push(reader.end(diagnostics)),
+            CurrentSection::Resolvers(reader) => self.resolvers.push(reader.end(diagnostics)),
         }
     }
 
@@ -431,7 +436,7 @@ impl<'d> Document<'d> {
                 diagnostics.push(Diagnostic::alert(*span, message).suggestion(nearest));
             }
         }
-        let context = BindContext {
+        let context = OtherSections {
             userlist: &|name| {
                 let refused = self.refused.contains(&("userlist", name.into())).then_some(0);
                 self.userlist_positions.get(name).copied().or(refused)

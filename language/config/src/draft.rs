@@ -16,7 +16,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span, Word};
 use self::log_notes::LogNotes;
 use self::order::RuleMemory;
 use self::stream_keywords::StreamKeywords;
-use crate::expressions::{Expressions, Notes, WrittenReference};
+use crate::expressions::{ExpressionParser, Notes, WrittenReference};
 use crate::resources::Resources;
 use crate::words::Fault;
 use weir_model::{
@@ -27,7 +27,7 @@ use weir_model::{
 /// A section while it is read.
 #[derive(Debug)]
 pub(crate) struct Draft {
-    pub(crate) section: Section,
+    pub(crate) section: DraftSection,
     pub(crate) span: Span,
     /// The resulting proxy. A `defaults` section uses its name, location, settings and rules only.
     pub(crate) proxy: Proxy,
@@ -35,7 +35,7 @@ pub(crate) struct Draft {
     pub(crate) extras: Extras,
     pub(crate) acls: AclTable,
     /// References that are resolved later.
-    pub(crate) pending: Pending,
+    pub(crate) pending: PendingReferences,
     /// Keywords of a single value that lines of this section have set.
     pub(crate) specified: Vec<&'static str>,
     /// Where servers were declared, by name: the line, the index.
@@ -51,14 +51,14 @@ pub(crate) struct Draft {
     /// The comment for the next check rule: its keyword, and the text.
     pub(crate) pending_comment: Option<(&'static str, Arc<str>)>,
     /// Names with refused declarations.
-    pub(crate) refused: Refused,
+    pub(crate) refused: RefusedNames,
 }
 
 impl Draft {
-    pub(crate) fn new(section: Section, name: &str, at: Location, span: Span) -> Self {
+    pub(crate) fn new(section: DraftSection, name: &str, at: Location, span: Span) -> Self {
         let kind = match section {
-            Section::Proxy(section) => section,
-            Section::Defaults { .. } => ProxySection::Listen,
+            DraftSection::Proxy(section) => section,
+            DraftSection::Defaults { .. } => ProxySection::Listen,
         };
         Draft {
             section,
@@ -94,7 +94,7 @@ impl Draft {
             },
             extras: Extras::default(),
             acls: AclTable::default(),
-            pending: Pending::default(),
+            pending: PendingReferences::default(),
             specified: Vec::new(),
             server_names: HashMap::new(),
             conditions: Vec::new(),
@@ -102,7 +102,7 @@ impl Draft {
             rule_memory: RuleMemory::default(),
             logs: LogNotes::default(),
             pending_comment: None,
-            refused: Refused::default(),
+            refused: RefusedNames::default(),
         }
     }
 }
@@ -135,7 +135,7 @@ pub(crate) enum ErrorStep {
 
 /// Names and positions to resolve when everything was read.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
+pub(crate) struct PendingReferences {
     /// `use_backend` rules by index, with the name and its place.
     pub(crate) use_backend: Vec<(usize, Box<str>, Span)>,
     /// The place of the proxy's own `default_backend`.
@@ -158,14 +158,14 @@ pub(crate) struct Pending {
 
 /// Names that a section declares in lines that were refused. References to them are not reported.
 #[derive(Debug, Default)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedNames {
     pub(crate) servers: HashSet<Box<str>>,
     acls: HashSet<Box<str>>,
     pub(crate) captures: bool,
     pub(crate) table: bool,
 }
 
-impl Refused {
+impl RefusedNames {
     pub(crate) fn note(&mut self, line: &Line) {
         match line.text(0) {
             "server" => drop(self.servers.insert(line.text(1).into())),
@@ -209,7 +209,7 @@ pub(crate) enum ConditionList {
 
 /// The kinds of sections that this parser reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Section {
+pub(crate) enum DraftSection {
     /// `defaults`, and whether it has a name.
     Defaults {
         /// Whether it has a name: rules require one.
@@ -250,49 +250,49 @@ impl Sections {
         self.0 & other.0 == other.0
     }
 
-    pub(crate) fn allows(self, section: Section) -> bool {
+    pub(crate) fn allows(self, section: DraftSection) -> bool {
         match section {
-            Section::Defaults { named } => {
+            DraftSection::Defaults { named } => {
                 self.contains(DEFAULTS) || (named && self.contains(NAMED_DEFAULTS))
             }
-            Section::Proxy(ProxySection::Frontend) => self.contains(FRONTEND),
-            Section::Proxy(ProxySection::Listen) => self.contains(LISTEN),
-            Section::Proxy(ProxySection::Backend) => self.contains(BACKEND),
+            DraftSection::Proxy(ProxySection::Frontend) => self.contains(FRONTEND),
+            DraftSection::Proxy(ProxySection::Listen) => self.contains(LISTEN),
+            DraftSection::Proxy(ProxySection::Backend) => self.contains(BACKEND),
         }
     }
 }
 
-impl Section {
+impl DraftSection {
     /// The word that begins the section.
     pub(crate) fn keyword(self) -> &'static str {
         match self {
-            Section::Defaults { .. } => "defaults",
-            Section::Proxy(section) => section.name(),
+            DraftSection::Defaults { .. } => "defaults",
+            DraftSection::Proxy(section) => section.name(),
         }
     }
 
     /// The word for the section's object in messages: a `listen` section makes a proxy.
     pub(crate) fn noun(self) -> &'static str {
         match self {
-            Section::Proxy(ProxySection::Listen) => "proxy",
+            DraftSection::Proxy(ProxySection::Listen) => "proxy",
             other => other.keyword(),
         }
     }
 
     pub(crate) fn is_defaults(self) -> bool {
-        matches!(self, Section::Defaults { .. })
+        matches!(self, DraftSection::Defaults { .. })
     }
 
     pub(crate) fn is_defaults_without_name(self) -> bool {
-        self == Section::Defaults { named: false }
+        self == DraftSection::Defaults { named: false }
     }
 
     pub(crate) fn is_frontend(self) -> bool {
-        matches!(self, Section::Proxy(section) if section.is_frontend())
+        matches!(self, DraftSection::Proxy(section) if section.is_frontend())
     }
 
     pub(crate) fn is_backend(self) -> bool {
-        matches!(self, Section::Proxy(section) if section.is_backend())
+        matches!(self, DraftSection::Proxy(section) if section.is_backend())
     }
 }
 
@@ -314,8 +314,8 @@ impl<'c> LineContext<'c> {
     }
 
     /// The parser of expressions for this line.
-    pub(crate) fn expressions(&self) -> Expressions<'_> {
-        Expressions {
+    pub(crate) fn expressions(&self) -> ExpressionParser<'_> {
+        ExpressionParser {
             resources: self.resources,
             acls: &self.draft.acls,
             at: self.at,

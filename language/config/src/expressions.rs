@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use weir_expr::{
-    AclTable, ArgKind, Chain, Condition, EvaluationPoint, EvaluationPoints, Expr, FormatOptions, LogFormat,
-    ParseError, Reference, Scope, Warnings,
+    AclTable, ArgKind, Chain, Condition, EvaluationPoint, EvaluationPoints, Expr, ExpressionScope,
+    FormatOptions, LogFormat, ParseError, Reference, Warnings,
 };
-use weir_syntax::{Diagnostic, Severity, Span, Word};
+use weir_syntax::{Diagnostic, DiagnosticSeverity, Span, Word};
 
 use crate::resources::Resources;
 use crate::words::{Fault, Parsed, Words, fault};
@@ -15,7 +15,7 @@ use weir_model::{Location, LogLine, LogLineKind};
 
 /// Parses expressions at a line.
 #[derive(Clone, Copy)]
-pub(crate) struct Expressions<'r> {
+pub(crate) struct ExpressionParser<'r> {
     /// What expressions may use.
     pub(crate) resources: Resources<'r>,
     /// The ACLs that conditions and the `acl()` fetch may name.
@@ -44,16 +44,20 @@ pub(crate) struct WrittenReference {
     pub span: Span,
 }
 
-impl std::fmt::Debug for Expressions<'_> {
+impl std::fmt::Debug for ExpressionParser<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "Expressions({})", self.at)
     }
 }
 
-impl Expressions<'_> {
+impl ExpressionParser<'_> {
     /// The scope that `weir-expr` needs.
-    pub(crate) fn scope<'s>(&'s self, points: EvaluationPoints, warnings: &'s Warnings) -> Scope<'s> {
-        Scope {
+    pub(crate) fn scope<'s>(
+        &'s self,
+        points: EvaluationPoints,
+        warnings: &'s Warnings,
+    ) -> ExpressionScope<'s> {
+        ExpressionScope {
             warnings,
             registry: self.resources.registry,
             patterns: self.resources.patterns,
@@ -205,7 +209,7 @@ impl Expressions<'_> {
     fn keep(&self, warnings: Warnings, place: impl Fn(ParseError) -> Fault) {
         for warning in warnings.take() {
             let mut diagnostic = *place(warning);
-            diagnostic.severity = Severity::Warning;
+            diagnostic.severity = DiagnosticSeverity::Warning;
             self.notes.borrow_mut().warnings.push(diagnostic);
         }
     }

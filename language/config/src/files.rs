@@ -60,9 +60,9 @@ mod tests {
 
     use super::*;
 
-    struct Disk;
+    struct DiskFiles;
 
-    impl Files for Disk {
+    impl Files for DiskFiles {
         fn read(&self, path: &str, _: u64) -> io::Result<Vec<u8>> {
             match path {
                 "/nosuch" | "conf/c.cfg" => Err(io::Error::from_raw_os_error(2)),
@@ -90,7 +90,7 @@ mod tests {
     fn folders_give_their_files_by_name() {
         let mut diagnostics = Diagnostics::new();
         let paths = ["z.cfg", "conf/", "any.name", "/nosuch"].map(str::to_owned);
-        let sources = load_sources(&paths, &Disk, &mut diagnostics);
+        let sources = load_sources(&paths, &DiskFiles, &mut diagnostics);
         assert_eq!(file_list(&sources), "z.cfg;conf/B.cfg;conf/a.cfg;conf/b.cfg;any.name");
         let messages: Vec<_> = diagnostics.iter().map(|diagnostic| diagnostic.message.as_str()).collect();
         assert_eq!(

@@ -5,7 +5,7 @@ use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_model::fingerprints::{Object, differences, objects};
 use weir_syntax::{Environment, NoFiles, SourceMap, StaticFeatures};
 
-use crate::{Inputs, Outcome};
+use crate::{ConfigOutcome, Inputs};
 
 fn read(files: &[(&str, &str)]) -> Vec<Object> {
     let mut sources = SourceMap::new();
@@ -23,7 +23,7 @@ fn read(files: &[(&str, &str)]) -> Vec<Object> {
         variables: &variables,
         conditions: &StaticFeatures::default(),
     };
-    let Outcome { config, diagnostics, .. } = crate::parse(inputs, Environment::new());
+    let ConfigOutcome { config, diagnostics, .. } = crate::parse(inputs, Environment::new());
     let messages = Vec::from_iter(diagnostics.iter().map(|diagnostic| diagnostic.classic_message(&sources)));
     assert!(!diagnostics.has_alerts(), "{messages:?}");
     objects(&config, &variables)

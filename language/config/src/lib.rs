@@ -53,7 +53,7 @@ mod world;
 pub use added::added_server;
 pub use bind::tls::{CrtListLine, parse_crt_list_line};
 pub use discovery::{Discovery, discover};
-pub use document::{Inputs, Outcome, parse};
+pub use document::{ConfigOutcome, Inputs, parse};
 pub use draft::stream_keywords::StreamKeywords;
 pub use resources::Resources;
 pub use sections::is_section;

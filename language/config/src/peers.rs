@@ -8,7 +8,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span, Word};
 
 use crate::address::{is_multipath, listen_addresses, server_address};
 use crate::bind::{read_bind_options, read_bind_with};
-use crate::expressions::{Expressions, Notes};
+use crate::expressions::{ExpressionParser, Notes};
 use crate::numbers::integer_in;
 use crate::proxy::read_log_target_words;
 use crate::resources::Resources;
@@ -287,7 +287,7 @@ impl PeersReader {
     ) -> Parsed<ServerSettings> {
         let (acls, notes) = (AclTable::new(), RefCell::new(Notes::default()));
         let expressions =
-            Expressions { resources: context.resources, acls: &acls, at: &context.at, notes: &notes };
+            ExpressionParser { resources: context.resources, acls: &acls, at: &context.at, notes: &notes };
         let (id, guid, used) = (0, None, Vec::new());
         let mut line = ServerLine { kind: ServerLineKind::Peer, settings, id, guid, used, expressions };
         read_server_options(&mut line, words, Some(subject)).map_err(|mut fault| {

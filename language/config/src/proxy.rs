@@ -37,7 +37,7 @@ use weir_syntax::{Diagnostic, Diagnostics, FileId, Layout, Line, SourceMap, Span
 
 pub use crate::draft::filter::{FilterContext, FilterReader, FilterTable, ReadFilter};
 pub use filters::filter;
-pub use finish::BindContext;
+pub use finish::OtherSections;
 pub use keywords::{PROXY_KEYWORDS, ProxyReader};
 pub use logging::read_log_target;
 pub(crate) use logging::read_log_target_words;
@@ -46,8 +46,8 @@ pub(crate) use tables::check_counters;
 
 use crate::draft::stream_keywords::StreamKeywords;
 use crate::draft::{
-    BACKENDS, ConditionList, DEFAULTS, Draft, Extras, FRONTENDS, LineContext, NAMED_DEFAULTS, PROXIES,
-    Pending, Refused, Section, Sections,
+    BACKENDS, ConditionList, DEFAULTS, Draft, DraftSection, Extras, FRONTENDS, LineContext, NAMED_DEFAULTS,
+    PROXIES, PendingReferences, RefusedNames, Sections,
 };
 use crate::expressions::WrittenReference;
 use crate::global::GLOBAL_KEYWORDS;
@@ -64,10 +64,10 @@ pub struct ProxyParser<'r> {
     files: HashMap<FileId, Arc<str>>,
     defaults: Vec<DefaultsSection>,
     /// `healthcheck` sections, as if they were proxies.
-    health_sections: Vec<Finished>,
+    health_sections: Vec<FinishedProxy>,
     /// The `defaults` section that proxies without `from` take: the last one.
     implicit_defaults: Option<usize>,
-    finished: Vec<Finished>,
+    finished: Vec<FinishedProxy>,
     current: Option<Draft>,
 }
 
@@ -77,7 +77,7 @@ struct DefaultsSection {
     /// Empty for an unnamed section.
     name: Box<str>,
     /// The section as if it were a proxy, without its rules.
-    finished: Finished,
+    finished: FinishedProxy,
     rules: Option<Arc<Rulesets>>,
     uses: DefaultsUses,
     /// Another section of the same name.
@@ -101,18 +101,18 @@ struct DefaultsUses {
 
 /// A completely read proxy, with the references that can only be resolved when all are read.
 #[derive(Debug)]
-struct Finished {
+struct FinishedProxy {
     proxy: Proxy,
     span: Span,
     extras: Extras,
-    pending: Pending,
+    pending: PendingReferences,
     /// The section's ACLs, if they refer to other objects.
     acls: Option<AclTable>,
     references: Vec<WrittenReference>,
-    refused: Refused,
+    refused: RefusedNames,
 }
 
-impl From<Draft> for Finished {
+impl From<Draft> for FinishedProxy {
     fn from(draft: Draft) -> Self {
         let Draft { mut proxy, span, extras, pending, acls, notes, refused, .. } = draft;
         // A vector grows to four at once, and most backends of a large configuration have one server.
@@ -120,7 +120,7 @@ impl From<Draft> for Finished {
         let mut refers = false;
         acls.visit_references(&mut |_| refers = true);
         let references = notes.into_inner().references;
-        Finished { proxy, span, extras, pending, acls: refers.then_some(acls), references, refused }
+        FinishedProxy { proxy, span, extras, pending, acls: refers.then_some(acls), references, refused }
     }
 }
 
@@ -157,13 +157,13 @@ impl<'r> ProxyParser<'r> {
     /// After an error in the line, the section is read all the same, so that its own errors are found too.
     pub fn begin(&mut self, line: &Line, file: &str, diagnostics: &mut Diagnostics) {
         let at = self.location(line.span(), file);
-        let header = match Header::read(line) {
+        let header = match SectionHeader::read(line) {
             Ok(header) => header,
             Err(fault) => {
                 diagnostics.push(*fault);
                 // References to the section find it, so that this is the only fault.
                 let name = line.get(1).unwrap_or(line.keyword());
-                Header { section: section_of(line.text(0), line.len() > 1), name, from: None }
+                SectionHeader { section: section_of(line.text(0), line.len() > 1), name, from: None }
             }
         };
         let mut draft = Draft::new(header.section, header.name.text(), at, line.span());
@@ -205,14 +205,14 @@ impl<'r> ProxyParser<'r> {
         draft.proxy.settings.logging.targets.settle(global_logs);
         finish::end_of_section(&mut draft, diagnostics);
         match draft.section {
-            Section::Defaults { .. } => self.end_defaults(draft),
-            Section::Proxy(_) => self.finished.push(Finished::from(draft)),
+            DraftSection::Defaults { .. } => self.end_defaults(draft),
+            DraftSection::Proxy(_) => self.finished.push(FinishedProxy::from(draft)),
         }
     }
 
     fn end_defaults(&mut self, draft: Draft) {
-        let named = draft.section == (Section::Defaults { named: true });
-        let mut finished = Finished::from(draft);
+        let named = draft.section == (DraftSection::Defaults { named: true });
+        let mut finished = FinishedProxy::from(draft);
         let name: Box<str> = if named { (*finished.proxy.name).into() } else { "".into() };
         if let Some(twin) = self.defaults.iter_mut().find(|other| named && other.name == name) {
             twin.twin = Some(finished.proxy.at.clone());
@@ -233,7 +233,12 @@ impl<'r> ProxyParser<'r> {
     }
 
     /// Gives the draft the settings of the `defaults` section that it starts from.
-    fn inherit(&mut self, header: &Header<'_>, draft: &mut Draft, diagnostics: &mut Diagnostics) -> Parsed {
+    fn inherit(
+        &mut self,
+        header: &SectionHeader<'_>,
+        draft: &mut Draft,
+        diagnostics: &mut Diagnostics,
+    ) -> Parsed {
         let index = match header.from {
             Some(from) => self.named_defaults(header, from)?,
             // A defaults section starts empty unless it has `from`.
@@ -278,14 +283,16 @@ impl<'r> ProxyParser<'r> {
             Err(Box::new(Diagnostic::alert(draft.span, message).layout(Layout::ParsingTight)))
         };
         match draft.section {
-            Section::Defaults { .. } => tight(format!(
+            DraftSection::Defaults { .. } => tight(format!(
                 "a defaults section cannot inherit from a defaults section defining TCP/HTTP rules (defaults section at {}).",
                 defaults.finished.proxy.at
             )),
-            Section::Proxy(ProxySection::Listen) => tight(
+            DraftSection::Proxy(ProxySection::Listen) => tight(
                 "a listen section cannot inherit from a defaults section defining TCP/HTTP rules.".to_owned(),
             ),
-            Section::Proxy(ProxySection::Backend) if !defaults.finished.proxy.captures.request.is_empty() => {
+            DraftSection::Proxy(ProxySection::Backend)
+                if !defaults.finished.proxy.captures.request.is_empty() =>
+            {
                 tight(format!(
                     "a backend cannot inherit from a defaults section with rules that capture with 'len' (defaults section at {}).",
                     defaults.finished.proxy.at
@@ -295,7 +302,7 @@ impl<'r> ProxyParser<'r> {
                 "frontends and backends cannot inherit from the same defaults section if it defines TCP/HTTP rules (defaults section at {}).",
                 defaults.finished.proxy.at
             )),
-            Section::Proxy(ProxySection::Frontend)
+            DraftSection::Proxy(ProxySection::Frontend)
                 if defaults.has_rules(&[RulesetKind::TcpResponseContent]) =>
             {
                 tight(format!(
@@ -303,7 +310,7 @@ impl<'r> ProxyParser<'r> {
                     defaults.finished.proxy.at
                 ))
             }
-            Section::Proxy(ProxySection::Backend)
+            DraftSection::Proxy(ProxySection::Backend)
                 if defaults
                     .has_rules(&[RulesetKind::TcpRequestConnection, RulesetKind::TcpRequestSession]) =>
             {
@@ -316,7 +323,7 @@ impl<'r> ProxyParser<'r> {
         }
     }
 
-    fn named_defaults(&self, header: &Header<'_>, from: &Word) -> Parsed<usize> {
+    fn named_defaults(&self, header: &SectionHeader<'_>, from: &Word) -> Parsed<usize> {
         let found = self.defaults.iter().position(|defaults| *defaults.name == *from.text());
         let kind = header.section.noun();
         let Some(index) = found else {
@@ -337,22 +344,22 @@ impl<'r> ProxyParser<'r> {
 }
 
 /// A section line: `<section> <name> [from <defaults>]`.
-struct Header<'l> {
-    section: Section,
+struct SectionHeader<'l> {
+    section: DraftSection,
     name: &'l Word,
     from: Option<&'l Word>,
 }
 
-fn section_of(keyword: &str, named: bool) -> Section {
+fn section_of(keyword: &str, named: bool) -> DraftSection {
     match keyword {
-        "frontend" => Section::Proxy(ProxySection::Frontend),
-        "backend" => Section::Proxy(ProxySection::Backend),
-        "listen" => Section::Proxy(ProxySection::Listen),
-        _ => Section::Defaults { named },
+        "frontend" => DraftSection::Proxy(ProxySection::Frontend),
+        "backend" => DraftSection::Proxy(ProxySection::Backend),
+        "listen" => DraftSection::Proxy(ProxySection::Listen),
+        _ => DraftSection::Defaults { named },
     }
 }
 
-impl<'l> Header<'l> {
+impl<'l> SectionHeader<'l> {
     fn read(line: &'l Line) -> Parsed<Self> {
         let keyword = line.text(0);
         let mut words = Words::new(line, 1);
@@ -361,7 +368,7 @@ impl<'l> Header<'l> {
             line.keyword()
         } else {
             if section.is_defaults() {
-                section = Section::Defaults { named: true };
+                section = DraftSection::Defaults { named: true };
             }
             words.expect(&format!("'{keyword}' expects an <id> argument"))?
         };
@@ -382,7 +389,7 @@ impl<'l> Header<'l> {
             return Err(fault(address.span(), message));
         }
         words.end(keyword)?;
-        Ok(Header { section, name, from })
+        Ok(SectionHeader { section, name, from })
     }
 }
 
@@ -445,7 +452,7 @@ fn misplaced(context: &mut LineContext<'_>, line: &Line, name: &str, reader: Pro
         first => first,
     };
     let section = context.draft.section;
-    if let Section::Defaults { named } = section {
+    if let DraftSection::Defaults { named } = section {
         let message = if !named && reader.sections.contains(NAMED_DEFAULTS) {
             format!("'{keyword}' not allowed in anonymous 'defaults' section.")
         } else {

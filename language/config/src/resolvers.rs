@@ -8,7 +8,7 @@ use weir_expr::{AclTable, Loader};
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span};
 
 use crate::address::{is_multipath, name_server_address};
-use crate::expressions::{Expressions, Notes};
+use crate::expressions::{ExpressionParser, Notes};
 use crate::numbers::{delay_of, integer_in};
 use crate::resources::Resources;
 use crate::ring::needs_a_stream;
@@ -196,7 +196,12 @@ impl ResolversLine<'_> {
             id: 0,
             guid: None,
             used: Vec::new(),
-            expressions: Expressions { resources: self.resources, acls: &acls, at: &self.at, notes: &notes },
+            expressions: ExpressionParser {
+                resources: self.resources,
+                acls: &acls,
+                at: &self.at,
+                notes: &notes,
+            },
         };
         read_server_options(&mut line, words, Some(subject)).map_err(|mut fault| {
             fault.layout = Layout::default();

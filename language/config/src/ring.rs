@@ -7,7 +7,7 @@ use weir_expr::AclTable;
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 
 use crate::address::{is_multipath, server_address};
-use crate::expressions::{Expressions, Notes};
+use crate::expressions::{ExpressionParser, Notes};
 use crate::numbers::{delay_of, size_of};
 use crate::resources::Resources;
 use crate::rows::DefaultValue::{Described, Written};
@@ -19,7 +19,7 @@ use weir_model::{Location, LogHeader, ProxyV2Tls, Ring, RingServer, ServerSettin
 
 /// Reads the lines of a section.
 #[derive(Debug)]
-pub(crate) struct RingReader {
+pub(crate) struct RingSectionReader {
     ring: Ring,
     size_given: Option<u64>,
 }
@@ -29,7 +29,7 @@ pub(crate) type RingKeyword = fn(&mut RingContext<'_>, &mut Words<'_>) -> Parsed
 
 /// The resources to read a line.
 pub(crate) struct RingContext<'c> {
-    reader: &'c mut RingReader,
+    reader: &'c mut RingSectionReader,
     resources: Resources<'c>,
     at: &'c Location,
     diagnostics: &'c mut Diagnostics,
@@ -124,7 +124,7 @@ const LONGEST_MESSAGE: u32 = 65_535;
 /// The most servers of a ring. Each uses one of its readers; their number is bounded, and operators need the rest.
 const MOST_SERVERS: usize = 64;
 
-impl RingReader {
+impl RingSectionReader {
     /// Begins the section of a line.
     pub(crate) fn begin(line: &Line, at: Location, known: &[Ring]) -> Parsed<Self> {
         let mut words = Words::new(line, 1);
@@ -134,7 +134,7 @@ impl RingReader {
         if taken {
             return Err(fault(name.span(), format!("sink named '{name}' already exists.")));
         }
-        Ok(RingReader { ring: Ring::new(name.text(), at), size_given: None })
+        Ok(RingSectionReader { ring: Ring::new(name.text(), at), size_given: None })
     }
 
     /// Reads one line.
@@ -215,7 +215,12 @@ impl RingContext<'_> {
             id: 0,
             guid: None,
             used: Vec::new(),
-            expressions: Expressions { resources: self.resources, acls: &acls, at: self.at, notes: &notes },
+            expressions: ExpressionParser {
+                resources: self.resources,
+                acls: &acls,
+                at: self.at,
+                notes: &notes,
+            },
         };
         read_server_options(&mut line, words, Some(&subject)).map_err(|mut fault| {
             fault.layout = Layout::default();

@@ -17,8 +17,8 @@ pub use crate::draft::action::{ActionContext, ActionReader, ActionTable, ReadAct
 pub(crate) use context::read_table_name;
 pub(crate) use redirect::read_redirect;
 
-use crate::draft::order::Step;
-use crate::draft::{ConditionList, LineContext, Section};
+use crate::draft::order::RuleStep;
+use crate::draft::{ConditionList, DraftSection, LineContext};
 use crate::numbers::delay_of;
 use crate::rows::{Handler, Row};
 use crate::words::{Fault, Parsed, Words, fault, not_yet, prefixed, suggesting};
@@ -107,7 +107,7 @@ pub const fn action(
 }
 
 /// Where the expressions of a ruleset stand, in a section of that kind.
-pub(crate) fn points_of(kind: RulesetKind, section: Section) -> EvaluationPoints {
+pub(crate) fn points_of(kind: RulesetKind, section: DraftSection) -> EvaluationPoints {
     let (frontend, backend) = match kind {
         RulesetKind::TcpRequestConnection => (EvaluationPoint::FrontendConnection, None),
         RulesetKind::TcpRequestSession => (EvaluationPoint::FrontendSession, None),
@@ -125,10 +125,10 @@ pub(crate) fn points_of(kind: RulesetKind, section: Section) -> EvaluationPoints
         }
     };
     let mut points = EvaluationPoints::NONE;
-    if section != Section::Proxy(ProxySection::Backend) {
+    if section != DraftSection::Proxy(ProxySection::Backend) {
         points = points.or(EvaluationPoints::only(frontend));
     }
-    if section != Section::Proxy(ProxySection::Frontend)
+    if section != DraftSection::Proxy(ProxySection::Frontend)
         && let Some(backend) = backend
     {
         points = points.or(EvaluationPoints::only(backend));
@@ -188,7 +188,7 @@ pub(crate) fn read_rule(context: &mut LineContext<'_>, words: &mut Words<'_>, ki
 }
 
 fn add_rule(context: &mut LineContext<'_>, kind: RulesetKind, rule: Rule, span: Span) -> Parsed {
-    context.draft.rule_memory.order(Step::of(kind)).warn(context.diagnostics, span);
+    context.draft.rule_memory.order(RuleStep::of(kind)).warn(context.diagnostics, span);
     if context.draft.proxy.rules.get(kind).len() >= MAX_RULES {
         return Err(fault(span, format!("more than {MAX_RULES} '{}' rules", kind.keyword())));
     }

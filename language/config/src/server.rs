@@ -14,7 +14,7 @@ use weir_syntax::{Diagnostic, Layout, Span, Word};
 
 use crate::address::{is_multipath, proxy_address};
 use crate::bind::{PROTOCOLS, protocol};
-use crate::expressions::Expressions;
+use crate::expressions::ExpressionParser;
 use crate::numbers::{delay_of, integer_in, size_of};
 use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::{Handler, Row, Table};
@@ -36,7 +36,7 @@ pub(crate) struct ServerLine<'l> {
     pub(crate) guid: Option<Box<str>>,
     /// The words of the line, for checks that depend on the proxy's mode.
     pub(crate) used: Vec<(&'static str, Span)>,
-    pub(crate) expressions: Expressions<'l>,
+    pub(crate) expressions: ExpressionParser<'l>,
 }
 
 /// The keywords that take server words.
@@ -60,10 +60,10 @@ pub(crate) enum ServerLineKind {
 
 /// Reads the arguments of one word of a server line.
 #[derive(Clone, Copy, Debug)]
-pub struct ServerReader(Read);
+pub struct ServerReader(ServerWordReader);
 
 #[derive(Clone, Copy, Debug)]
-enum Read {
+enum ServerWordReader {
     /// A word of `server` lines alone.
     Server(fn(&mut ServerLine<'_>, &mut Words<'_>) -> Parsed),
     /// One that `bind` lines have too.
@@ -73,13 +73,13 @@ enum Read {
 impl ServerReader {
     fn read(self, server: &mut ServerLine<'_>, words: &mut Words<'_>) -> Parsed {
         match self.0 {
-            Read::Server(read) => read(server, words),
-            Read::Tls(read) => read(tls::options(server), words),
+            ServerWordReader::Server(read) => read(server, words),
+            ServerWordReader::Tls(read) => read(tls::options(server), words),
         }
     }
 
     const fn tls(read: ReadTls) -> ServerReader {
-        ServerReader(Read::Tls(read))
+        ServerReader(ServerWordReader::Tls(read))
     }
 }
 
@@ -90,7 +90,7 @@ const fn option(
     help: &'static str,
     read: fn(&mut ServerLine<'_>, &mut Words<'_>) -> Parsed,
 ) -> Row<ServerReader> {
-    Row::ready(name, arguments, example, help, ServerReader(Read::Server(read)))
+    Row::ready(name, arguments, example, help, ServerReader(ServerWordReader::Server(read)))
 }
 
 /// The error of a `server` line that begins wrong.

@@ -10,24 +10,25 @@ use std::sync::Arc;
 use weir_expr::{
     ArgKind, ArgSpec, FetchDecl, Loader, Needs, PatternStore, Registry, SampleType, TokenKeys, VariableNames,
 };
-use weir_syntax::{Diagnostics, Environment, Reader, Severity, SourceMap, StaticFeatures};
+use weir_syntax::{DiagnosticSeverity, Diagnostics, Environment, LineReader, SourceMap, StaticFeatures};
 
 use crate::StreamKeywords;
-use crate::proxy::{BindContext, ProxyParser};
+use crate::proxy::{OtherSections, ProxyParser};
 use crate::resources::Resources;
 use weir_model::{
-    ErrorMessage, ErrorReplies, ErrorReply, Facility, LogAddress, LogTarget, Proxy, Severity as LogSeverity,
+    DiagnosticSeverity as LogSeverity, ErrorMessage, ErrorReplies, ErrorReply, Facility, LogAddress,
+    LogTarget, Proxy,
 };
 
 /// The actions and the filters of the tests.
 pub(crate) static KEYWORDS: StreamKeywords = StreamKeywords::new(&actions::ACTIONS, &filters::FILTERS);
 
 /// The files that the tests can read.
-pub(crate) struct Files(HashMap<&'static str, &'static [u8]>);
+pub(crate) struct TestFiles(HashMap<&'static str, &'static [u8]>);
 
-impl Loader for Files {}
+impl Loader for TestFiles {}
 
-impl weir_syntax::Files for Files {
+impl weir_syntax::Files for TestFiles {
     fn read(&self, path: &str, _: u64) -> io::Result<Vec<u8>> {
         let bytes = self.0.get(path).ok_or(io::ErrorKind::NotFound)?;
         Ok(bytes.to_vec())
@@ -71,7 +72,7 @@ static FETCHES: &[FetchDecl] = &[
 ];
 
 /// The result of parsing proxy sections.
-pub(crate) struct Outcome {
+pub(crate) struct SectionsOutcome {
     pub proxies: Vec<Proxy>,
     /// The diagnostics in their classic form, each with the first letter of its severity before it.
     pub messages: Vec<String>,
@@ -80,10 +81,10 @@ pub(crate) struct Outcome {
 }
 
 /// Reads `text`, which has proxy sections only. The file is called `t.cfg`.
-pub(crate) fn read(text: &str) -> Outcome {
+pub(crate) fn read(text: &str) -> SectionsOutcome {
     let registry = Registry::new(FETCHES);
     let (patterns, token_keys, variables) = (PatternStore::new(), TokenKeys::new(), VariableNames::new());
-    let files = Files(HashMap::from([
+    let files = TestFiles(HashMap::from([
         ("503.http", &b"HTTP/1.0 503 Down\r\nconnection: close\r\n\r\ndown"[..]),
         ("bad.http", &b"not a response"[..]),
         ("body.txt", &b"hello"[..]),
@@ -99,7 +100,7 @@ pub(crate) fn read(text: &str) -> Outcome {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
     let mut diagnostics = Diagnostics::new();
-    let mut reader = Reader::new(&sources);
+    let mut reader = LineReader::new(&sources);
     let mut parser = ProxyParser::new(resources, &KEYWORDS);
     let global_logs = [Arc::new(LogTarget {
         at: None,
@@ -128,7 +129,7 @@ pub(crate) fn read(text: &str) -> Outcome {
     let message = ErrorMessage { path: "p".into(), response: None };
     pages.set(503, ErrorReply::Message(Arc::new(message)));
     let pages = Arc::new(pages);
-    let context = BindContext {
+    let context = OtherSections {
         userlist: &|name| (name == "users").then_some(0),
         http_errors: &|name| (name == "pages").then(|| pages.clone()),
         peer_tables: &[],
@@ -143,11 +144,11 @@ pub(crate) fn read(text: &str) -> Outcome {
     };
     parser.end_section(&global_logs, &mut diagnostics);
     let (proxies, _) = parser.finish(&context, &mut diagnostics);
-    let shown = diagnostics.iter().filter(|diagnostic| diagnostic.severity != Severity::Diag);
+    let shown = diagnostics.iter().filter(|diagnostic| diagnostic.severity != DiagnosticSeverity::Diag);
     let messages = shown.clone().map(|diagnostic| {
         let letter = match diagnostic.severity {
-            Severity::Alert => "A",
-            Severity::Warning => "W",
+            DiagnosticSeverity::Alert => "A",
+            DiagnosticSeverity::Warning => "W",
             _ => "N",
         };
         format!("{letter} {}", diagnostic.classic_message(&sources))
@@ -158,13 +159,13 @@ pub(crate) fn read(text: &str) -> Outcome {
         let marked = line.get(span.start as usize..span.end as usize)?;
         Some(String::from_utf8_lossy(marked).into_owned())
     });
-    Outcome { proxies, messages: messages.collect(), marked: marked.collect() }
+    SectionsOutcome { proxies, messages: messages.collect(), marked: marked.collect() }
 }
 
 /// Reads `lines` (separated by ` ;; `) in a section that begins with `section`, after a named `defaults` section in HTTP
 /// mode, and checks the messages: all of them, in order. A `...` at the end of an expectation leaves the rest open.
 #[track_caller]
-pub(crate) fn check(section: &str, lines: &str, expected: &[&str]) -> Outcome {
+pub(crate) fn check(section: &str, lines: &str, expected: &[&str]) -> SectionsOutcome {
     let mut text = String::from(
         "defaults d\n mode http\n timeout client 1s\n timeout server 1s\n timeout connect 1s\nbackend other\n",
     );
@@ -192,7 +193,7 @@ fn check_messages(what: &str, messages: &[String], expected: &[&str]) {
 
 /// Reads a whole configuration and checks the messages.
 #[track_caller]
-pub(crate) fn check_text(text: &str, expected: &[&str]) -> Outcome {
+pub(crate) fn check_text(text: &str, expected: &[&str]) -> SectionsOutcome {
     let outcome = read(text);
     check_messages(text, &outcome.messages, expected);
     outcome

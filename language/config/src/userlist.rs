@@ -22,7 +22,7 @@ pub(crate) struct UserlistReader {
 }
 
 /// Reads one line of a `userlist` section.
-pub(crate) type UserlistKeyword = fn(&mut Entries<'_>, &mut Words<'_>) -> Parsed;
+pub(crate) type UserlistKeyword = fn(&mut OpenUserlist<'_>, &mut Words<'_>) -> Parsed;
 
 /// Every word of a `userlist` section.
 pub(crate) static USERLIST_KEYWORDS: Table<UserlistKeyword> = Table::new(&[ROWS]);
@@ -46,7 +46,7 @@ const ROWS: &[Row<UserlistKeyword>] = &[
 
 /// A section being read, and where warnings go.
 #[derive(Debug)]
-pub(crate) struct Entries<'r> {
+pub(crate) struct OpenUserlist<'r> {
     reader: &'r mut UserlistReader,
     diagnostics: &'r mut Diagnostics,
 }
@@ -66,7 +66,7 @@ impl UserlistReader {
             return;
         };
         let Handler::Ready(read) = row.handler else { return };
-        let mut entries = Entries { reader: self, diagnostics };
+        let mut entries = OpenUserlist { reader: self, diagnostics };
         if let Err(fault) = read(&mut entries, &mut Words::new(line, 1)) {
             diagnostics.push(*fault);
         }
@@ -112,7 +112,7 @@ impl UserlistReader {
     }
 }
 
-impl Entries<'_> {
+impl OpenUserlist<'_> {
     fn user(&mut self, words: &mut Words<'_>) -> Parsed {
         let name = words.expect("'user' expects <name> as arguments.")?;
         if self.reader.list.users.contains_key(name.text()) {
@@ -200,13 +200,13 @@ fn hashed(text: &str, span: Span, diagnostics: &mut Diagnostics) -> Parsed<Passw
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_syntax::{Environment, Reader, SourceMap, StaticFeatures};
+    use weir_syntax::{Environment, LineReader, SourceMap, StaticFeatures};
 
     fn read(text: &str) -> (Userlist, Vec<String>) {
         let mut sources = SourceMap::new();
         sources.add("u.cfg", text.as_bytes().to_vec());
         let mut diagnostics = Diagnostics::new();
-        let mut lines = Reader::new(&sources);
+        let mut lines = LineReader::new(&sources);
         let mut reader = UserlistReader::new("u", Location::default());
         while let Some(line) =
             lines.next_line(&Environment::new(), &StaticFeatures::default(), &mut diagnostics)

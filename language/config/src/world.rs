@@ -22,7 +22,7 @@ pub(crate) enum DefaultPath {
 }
 
 /// The caller's loader, with the names of files and the environment as the lines read so far made them.
-pub(crate) struct World<'w> {
+pub(crate) struct ConfigLoader<'w> {
     loader: &'w dyn Loader,
     environment: RefCell<Environment>,
     /// The master's socket pair to this process, at which the runtime API is always reached.
@@ -32,11 +32,11 @@ pub(crate) struct World<'w> {
     file: RefCell<PathBuf>,
 }
 
-impl<'w> World<'w> {
+impl<'w> ConfigLoader<'w> {
     pub(crate) fn new(loader: &'w dyn Loader, environment: Environment) -> Self {
         let channel =
             environment.value("HAPROXY_CLI").map(|value| String::from_utf8_lossy(value).into_owned());
-        World {
+        ConfigLoader {
             loader,
             channel,
             environment: RefCell::new(environment),
@@ -95,7 +95,7 @@ impl<'w> World<'w> {
     }
 }
 
-impl World<'_> {
+impl ConfigLoader<'_> {
     /// Calls `look` with a path of the configuration, below the folder where it begins.
     fn at<T>(&self, path: &str, look: impl FnOnce(&dyn Loader, &str) -> io::Result<T>) -> io::Result<T> {
         match self.resolve(path).to_str() {
@@ -105,7 +105,7 @@ impl World<'_> {
     }
 }
 
-impl Files for World<'_> {
+impl Files for ConfigLoader<'_> {
     fn read(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
         self.at(path, |files, path| files.read(path, limit))
     }
@@ -123,7 +123,7 @@ impl Files for World<'_> {
     }
 }
 
-impl Loader for World<'_> {
+impl Loader for ConfigLoader<'_> {
     fn environment(&self, name: &str) -> Option<String> {
         self.with_environment(|environment| {
             environment.value(name).map(|value| String::from_utf8_lossy(value).into_owned())
@@ -155,7 +155,7 @@ mod tests {
 
     #[track_caller]
     fn check(path: DefaultPath, file: &str, expected: &str) {
-        let world = World::new(&Echo, Environment::new());
+        let world = ConfigLoader::new(&Echo, Environment::new());
         world.enter_file(file);
         world.set_default_path(path);
         assert_eq!(world.read_text("errors/400.http").unwrap(), expected);
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn expressions_see_the_environment_of_their_line() {
-        let world = World::new(&Echo, Environment::new());
+        let world = ConfigLoader::new(&Echo, Environment::new());
         assert_eq!(world.environment("A"), None);
         world.set_variable("A", "1");
         assert_eq!(world.environment("A").as_deref(), Some("1"));

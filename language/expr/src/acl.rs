@@ -9,13 +9,13 @@ use weir_fingerprint::{Canonical, FormEncoder, SharedValue};
 use weir_syntax::did_you_mean;
 
 use crate::args::Reference;
-use crate::context::{Context, Cursor, Fetched};
+use crate::context::{Context, FetchCursor, FetchResult};
 use crate::error::{ParseError, show};
 use crate::expr::{Expr, name_end};
 use crate::fetch::EvaluationPoints;
-use crate::pattern::{IntOperator, MatchMethod, Parsed, PatternIndex, undot};
-use crate::sample::{Flags, SampleType, Value};
-use crate::scope::Scope;
+use crate::pattern::{ComparablePattern, IntOperator, MatchMethod, PatternIndex, undot};
+use crate::sample::{SampleFlags, SampleType, Value};
+use crate::scope::ExpressionScope;
 use crate::scratch;
 
 pub(crate) mod keywords;
@@ -108,12 +108,12 @@ impl Canonical for Acl {
 /// sealed, which happens at the latest when it is dropped.
 #[derive(Debug, Default)]
 pub struct AclTable {
-    state: Mutex<Declared>,
+    state: Mutex<AclDeclarations>,
 }
 
 /// The ACLs in the order of their first lines.
 #[derive(Debug, Default)]
-struct Declared {
+struct AclDeclarations {
     list: Vec<(Arc<Acl>, Vec<AclExpr>)>,
     /// Positions by name: a section may have many thousands.
     positions: HashMap<Box<str>, usize>,
@@ -131,7 +131,7 @@ impl AclTable {
         &self,
         words: &[&[u8]],
         at: usize,
-        scope: &Scope<'_>,
+        scope: &ExpressionScope<'_>,
         note: &mut dyn FnMut(&Reference),
     ) -> Result<(), ParseError> {
         let name = words.get(at).ok_or_else(|| ParseError::new(at, "an ACL needs a name and a test"))?;
@@ -158,7 +158,7 @@ impl AclTable {
     }
 
     /// The ACL of that name; the predefined ones appear when first requested. The error is about word 0.
-    pub fn find(&self, name: &str, scope: &Scope<'_>) -> Result<Arc<Acl>, ParseError> {
+    pub fn find(&self, name: &str, scope: &ExpressionScope<'_>) -> Result<Arc<Acl>, ParseError> {
         if let Some(acl) = self.get(name) {
             return Ok(acl);
         }
@@ -207,7 +207,7 @@ impl AclTable {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Declared> {
+    fn lock(&self) -> MutexGuard<'_, AclDeclarations> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -254,9 +254,14 @@ fn encode_indexes(indexes: &[Arc<PatternIndex>], out: &mut FormEncoder<'_>) {
 
 impl AclExpr {
     /// Parses a test from `words[at..end]`.
-    pub fn parse(words: &[&[u8]], at: usize, end: usize, scope: &Scope<'_>) -> Result<AclExpr, ParseError> {
+    pub fn parse(
+        words: &[&[u8]],
+        at: usize,
+        end: usize,
+        scope: &ExpressionScope<'_>,
+    ) -> Result<AclExpr, ParseError> {
         // The points where the ACL will be used are not known yet: users of a condition check for conflicts.
-        let scope = &Scope { points: EvaluationPoints::ALL, ..*scope };
+        let scope = &ExpressionScope { points: EvaluationPoints::ALL, ..*scope };
         let words = &words[..end];
         let criterion = Criterion::parse(words, at, scope).map_err(|error| {
             let written = words.get(at).map_or(Cow::Borrowed(""), |word| show(word));
@@ -271,20 +276,20 @@ impl AclExpr {
 
     /// Tests it: every value that the fetch has, until one matches.
     pub fn evaluate(&self, context: &mut dyn Context) -> Truth {
-        let mut cursor = Cursor::every();
+        let mut cursor = FetchCursor::every();
         let mut maybe = false;
         loop {
             match self.expr.next(&mut *context, &mut cursor) {
-                Fetched::Sample(sample) => {
+                FetchResult::Sample(sample) => {
                     let matches = self.matches(&sample.value);
-                    maybe |= sample.flags.contains(Flags::MAY_CHANGE);
+                    maybe |= sample.flags.contains(SampleFlags::MAY_CHANGE);
                     scratch::recycle(sample.value);
                     if matches {
                         return Truth::True;
                     }
                 }
-                Fetched::Missing => {}
-                Fetched::Later => maybe = true,
+                FetchResult::Missing => {}
+                FetchResult::Later => maybe = true,
             }
             if !cursor.more {
                 break;
@@ -332,7 +337,7 @@ struct Criterion {
 }
 
 impl Criterion {
-    fn parse(words: &[&[u8]], at: usize, scope: &Scope<'_>) -> Result<Criterion, ParseError> {
+    fn parse(words: &[&[u8]], at: usize, scope: &ExpressionScope<'_>) -> Result<Criterion, ParseError> {
         let word = words
             .get(at)
             .filter(|word| !word.is_empty())
@@ -375,7 +380,7 @@ struct TestParser<'p, 's> {
     words: &'p [&'p [u8]],
     at: usize,
     criterion: usize,
-    scope: &'p Scope<'s>,
+    scope: &'p ExpressionScope<'s>,
 }
 
 impl<'p> TestParser<'p, '_> {
@@ -555,7 +560,7 @@ impl<'p> TestParser<'p, '_> {
             text = network;
         }
         if method.takes_patterns() {
-            Parsed::parse(method, ignore_case, &text, self.scope.at)?;
+            ComparablePattern::parse(method, ignore_case, &text, self.scope.at)?;
         }
         Ok(text)
     }

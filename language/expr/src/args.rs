@@ -9,7 +9,7 @@ use weir_fingerprint::{Canonical, FormEncoder, Referent};
 
 use crate::acl::Acl;
 use crate::pattern::regex::Regex;
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 use crate::variables::VariableId;
 
 mod parse;
@@ -81,7 +81,7 @@ impl ArgKind {
 }
 
 /// A check of parsed arguments, which may replace them by a prepared form. The error is a message.
-pub type Check = fn(&mut Args, &Scope<'_>) -> Result<(), String>;
+pub type ArgsCheck = fn(&mut Args, &ExpressionScope<'_>) -> Result<(), String>;
 
 /// The number and kinds of the arguments of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use std::fmt;
 
 use weir_fingerprint::Canonical;
 
-use crate::context::Fetched;
+use crate::context::FetchResult;
 use crate::error::{ParseError, show};
 use crate::expr::{Call, MAX_CONVERTERS, apply_pure};
-use crate::sample::{Flags, Sample, SampleType, Value};
-use crate::scope::Scope;
+use crate::sample::{Sample, SampleFlags, SampleType, Value};
+use crate::scope::ExpressionScope;
 
 /// A list of converters that need only a text, no stream.
 #[derive(Clone, Canonical)]
@@ -30,7 +30,7 @@ impl Chain {
     /// # Errors
     /// When a converter is unknown, needs a stream, or cannot take the type of the one before it; when the last one's result
     /// cannot be cast to a string.
-    pub fn parse(words: &[&[u8]], at: usize, scope: &Scope<'_>) -> Result<Self, ParseError> {
+    pub fn parse(words: &[&[u8]], at: usize, scope: &ExpressionScope<'_>) -> Result<Self, ParseError> {
         let word = words.get(at).copied().unwrap_or_default();
         let (mut calls, mut output, mut start) = (Vec::new(), SampleType::Str, 0);
         while start < word.len() {
@@ -65,9 +65,9 @@ impl Chain {
 
     /// Converts `text` to a string; none if one of the converters fails.
     pub fn apply<'t>(&'t self, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
-        let sample = Sample { value: Value::from(text), flags: Flags::empty() };
+        let sample = Sample { value: Value::from(text), flags: SampleFlags::empty() };
         match apply_pure(&self.calls, sample) {
-            Fetched::Sample(sample) => match sample.value.cast(SampleType::Str)? {
+            FetchResult::Sample(sample) => match sample.value.cast(SampleType::Str)? {
                 Value::Str(text) => Some(text),
                 _ => None,
             },

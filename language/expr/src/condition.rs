@@ -9,7 +9,7 @@ use crate::args::Reference;
 use crate::context::Context;
 use crate::error::{ParseError, show};
 use crate::fetch::{EvaluationPoints, FetchDecl, Needs};
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 
 /// Alternatives (`or`) of tests that must all hold.
 #[derive(Debug, Clone, Canonical)]
@@ -59,7 +59,11 @@ impl Suspension {
 
 impl Condition {
     /// Parses from the word `if` or `unless` at `words[start]` to the end of the line.
-    pub fn parse(words: &[&[u8]], start: usize, scope: &Scope<'_>) -> Result<Condition, ParseError> {
+    pub fn parse(
+        words: &[&[u8]],
+        start: usize,
+        scope: &ExpressionScope<'_>,
+    ) -> Result<Condition, ParseError> {
         let unless = match words.get(start) {
             Some(&b"if") => false,
             Some(&b"unless") => true,
@@ -185,7 +189,7 @@ impl Condition {
 }
 
 /// Ends an alternative. An empty one never matches; HAProxy accepts it, so it is only a warning.
-fn close(alternatives: &mut Vec<Box<[Term]>>, terms: &mut Vec<Term>, at: usize, scope: &Scope<'_>) {
+fn close(alternatives: &mut Vec<Box<[Term]>>, terms: &mut Vec<Term>, at: usize, scope: &ExpressionScope<'_>) {
     if terms.is_empty() {
         scope
             .warnings
@@ -196,7 +200,7 @@ fn close(alternatives: &mut Vec<Box<[Term]>>, terms: &mut Vec<Term>, at: usize, 
 }
 
 impl Term {
-    fn parse(words: &[&[u8]], at: &mut usize, scope: &Scope<'_>) -> Result<Term, ParseError> {
+    fn parse(words: &[&[u8]], at: &mut usize, scope: &ExpressionScope<'_>) -> Result<Term, ParseError> {
         let mut negated = false;
         let mut word = words[*at];
         // The negation may be a word of its own, and may be repeated.

@@ -13,7 +13,7 @@ use crate::writer::LogWriter;
 
 /// The result of a fetch or of a whole expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fetched<'a> {
+pub enum FetchResult<'a> {
     /// There is a value.
     Sample(Sample<'a>),
     /// The value is missing, and more data cannot bring it.
@@ -22,42 +22,42 @@ pub enum Fetched<'a> {
     Later,
 }
 
-impl<'a> Fetched<'a> {
+impl<'a> FetchResult<'a> {
     /// A stable sample.
     pub const fn value(value: Value<'a>) -> Self {
-        Fetched::Sample(Sample::new(value))
+        FetchResult::Sample(Sample::new(value))
     }
 
     /// The sample, if there is one.
     pub fn sample(self) -> Option<Sample<'a>> {
         match self {
-            Fetched::Sample(sample) => Some(sample),
-            Fetched::Missing | Fetched::Later => None,
+            FetchResult::Sample(sample) => Some(sample),
+            FetchResult::Missing | FetchResult::Later => None,
         }
     }
 
     /// Detaches the sample from borrowed data.
-    pub fn into_owned(self) -> Fetched<'static> {
+    pub fn into_owned(self) -> FetchResult<'static> {
         match self {
-            Fetched::Sample(sample) => Fetched::Sample(sample.into_owned()),
-            Fetched::Missing => Fetched::Missing,
-            Fetched::Later => Fetched::Later,
+            FetchResult::Sample(sample) => FetchResult::Sample(sample.into_owned()),
+            FetchResult::Missing => FetchResult::Missing,
+            FetchResult::Later => FetchResult::Later,
         }
     }
 }
 
-impl<'a> From<Option<Value<'a>>> for Fetched<'a> {
+impl<'a> From<Option<Value<'a>>> for FetchResult<'a> {
     fn from(value: Option<Value<'a>>) -> Self {
-        value.map_or(Fetched::Missing, Fetched::value)
+        value.map_or(FetchResult::Missing, FetchResult::value)
     }
 }
 
 /// Where a fetch stands among several values of the same name (each occurrence of a header, each cookie).
 ///
-/// An ACL looks at all of them: it calls the fetch again with the same cursor as long as [`Cursor::more`] is set.
-/// Any other use needs exactly one: then [`Cursor::iterating`] is false and the fetch chooses (for `hdr`: the last).
+/// An ACL looks at all of them: it calls the fetch again with the same cursor as long as [`FetchCursor::more`] is set.
+/// Any other use needs exactly one: then [`FetchCursor::iterating`] is false and the fetch chooses (for `hdr`: the last).
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Cursor {
+pub struct FetchCursor {
     /// Whether the caller wants further values.
     pub iterating: bool,
     /// Set by the fetch: another value may follow. Cleared by the caller before each call.
@@ -66,21 +66,21 @@ pub struct Cursor {
     pub position: [usize; 2],
 }
 
-impl Cursor {
+impl FetchCursor {
     /// A cursor for callers that want one value.
     pub const fn single() -> Self {
-        Cursor { iterating: false, more: false, position: [0; 2] }
+        FetchCursor { iterating: false, more: false, position: [0; 2] }
     }
 
     /// A cursor for callers that want every value.
     pub const fn every() -> Self {
-        Cursor { iterating: true, more: false, position: [0; 2] }
+        FetchCursor { iterating: true, more: false, position: [0; 2] }
     }
 }
 
 /// Look-ups of named objects for a few converters (`nbsrv`, `srv_queue`, `srv_is_up`, `fe_exists`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lookup {
+pub enum ObjectLookup {
     /// Number of usable servers of the backend of that name.
     UsableServers,
     /// Streams waiting on the server `[backend/]server`.
@@ -120,9 +120,14 @@ pub struct ProcessFacts<'a> {
 /// A sample borrows the context as long as it lives, so a fetch can hand out pieces of the message without a copy.
 pub trait Context {
     /// Answers a fetch of the table that was given to [`crate::Registry::new`]; `fetch` is its index there.
-    fn fetch<'c>(&'c mut self, fetch: FetchIndex, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c>;
+    fn fetch<'c>(
+        &'c mut self,
+        fetch: FetchIndex,
+        args: &'c Args,
+        cursor: &mut FetchCursor,
+    ) -> FetchResult<'c>;
 
-    /// Whether the value of the last fetch, [`Fetched::Later`], is being computed elsewhere: the evaluation ends and is resumed then.
+    /// Whether the value of the last fetch, [`FetchResult::Later`], is being computed elsewhere: the evaluation ends and is resumed then.
     fn is_suspended(&self) -> bool {
         false
     }
@@ -151,7 +156,7 @@ pub trait Context {
     fn process(&self) -> ProcessFacts<'_>;
 
     /// Looks up a fact about a named object; `None` if the object does not exist.
-    fn lookup(&mut self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
+    fn lookup(&mut self, lookup: ObjectLookup, name: &[u8]) -> Option<Value<'static>> {
         let _ = (lookup, name);
         None
     }
@@ -196,8 +201,8 @@ pub struct DetachedContext<'a> {
 }
 
 impl Context for DetachedContext<'_> {
-    fn fetch<'c>(&'c mut self, _: FetchIndex, _: &'c Args, _: &mut Cursor) -> Fetched<'c> {
-        Fetched::Missing
+    fn fetch<'c>(&'c mut self, _: FetchIndex, _: &'c Args, _: &mut FetchCursor) -> FetchResult<'c> {
+        FetchResult::Missing
     }
 
     fn variable(&mut self, variable: VariableId) -> Option<Value<'_>> {

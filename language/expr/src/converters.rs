@@ -2,7 +2,7 @@
 
 use weir_syntax::did_you_mean;
 
-use crate::args::{Arg, ArgSpec, Args, Check};
+use crate::args::{Arg, ArgSpec, Args, ArgsCheck};
 use crate::bound::AtBound;
 use crate::context::Context;
 use crate::sample::{SampleType, Value};
@@ -35,7 +35,7 @@ pub struct Converter {
     /// The type of its result.
     pub output: SampleType,
     /// Checks the parsed arguments and may replace them by a prepared form.
-    pub check: Option<Check>,
+    pub check: Option<ArgsCheck>,
     pub run: Run,
     /// Whether its result is final even for an input that still grows: it withholds the result until it is certain.
     pub decides: bool,
@@ -91,7 +91,7 @@ impl Converter {
         self
     }
 
-    pub(crate) const fn check(mut self, check: Check) -> Self {
+    pub(crate) const fn check(mut self, check: ArgsCheck) -> Self {
         self.check = Some(check);
         self
     }

@@ -6,13 +6,13 @@ use weir_fingerprint::{Canonical, FormEncoder};
 
 use crate::args::{ArgError, Args, Reference, parse_args, split_args};
 use crate::bound::AtBound;
-use crate::context::{Context, Cursor, Fetched};
+use crate::context::{Context, FetchCursor, FetchResult};
 use crate::converters::{self, Converter};
 use crate::error::{ParseError, show};
-use crate::fetch::{Answer, EvaluationPoints, FetchDecl};
+use crate::fetch::{EvaluationPoints, FetchAnswer, FetchDecl};
 use crate::internal;
-use crate::sample::{Flags, Sample, SampleType, Value};
-use crate::scope::Scope;
+use crate::sample::{Sample, SampleFlags, SampleType, Value};
+use crate::scope::ExpressionScope;
 
 /// A parsed expression, ready to be evaluated any number of times.
 #[derive(Clone, Canonical)]
@@ -20,7 +20,7 @@ pub struct Expr {
     #[canonical(with = encode_fetch)]
     decl: &'static FetchDecl,
     #[canonical(skip = "follows from the fetch")]
-    answer: Answer,
+    answer: FetchAnswer,
     args: Args,
     converters: Box<[Call]>,
     /// How many converters at the beginning need only the sample.
@@ -59,7 +59,7 @@ impl Expr {
     /// Parses the expression that begins at `words[*at]`, and moves `at` past it.
     ///
     /// Converters follow the fetch after commas; a converter may also be a word of its own.
-    pub fn parse(words: &[&[u8]], at: &mut usize, scope: &Scope<'_>) -> Result<Expr, ParseError> {
+    pub fn parse(words: &[&[u8]], at: &mut usize, scope: &ExpressionScope<'_>) -> Result<Expr, ParseError> {
         let (expr, end) = Self::parse_head(words, *at, scope)?;
         let next = Self::finish(expr, words, *at, end, scope)?;
         *at = next.1;
@@ -67,7 +67,7 @@ impl Expr {
     }
 
     /// Parses an expression that is one whole piece of text: `%[...]`, CLI arguments.
-    pub fn parse_text(text: &[u8], scope: &Scope<'_>) -> Result<Expr, ParseError> {
+    pub fn parse_text(text: &[u8], scope: &ExpressionScope<'_>) -> Result<Expr, ParseError> {
         let mut at = 0;
         Expr::parse(&[text], &mut at, scope)
     }
@@ -76,7 +76,7 @@ impl Expr {
     pub(crate) fn parse_head(
         words: &[&[u8]],
         at: usize,
-        scope: &Scope<'_>,
+        scope: &ExpressionScope<'_>,
     ) -> Result<(Expr, usize), ParseError> {
         let word = words
             .get(at)
@@ -92,11 +92,11 @@ impl Expr {
 
     pub(crate) fn head(
         decl: &'static FetchDecl,
-        answer: Answer,
+        answer: FetchAnswer,
         word: &[u8],
         name_end: usize,
         at: usize,
-        scope: &Scope<'_>,
+        scope: &ExpressionScope<'_>,
     ) -> Result<(Expr, usize), ParseError> {
         let fail = |error: ArgError| {
             ParseError::new(at, format!("fetch method '{}' : {}", decl.name, error.message)).at(error.span)
@@ -143,7 +143,7 @@ impl Expr {
         words: &[&[u8]],
         mut at: usize,
         mut end: usize,
-        scope: &Scope<'_>,
+        scope: &ExpressionScope<'_>,
     ) -> Result<(Expr, usize), ParseError> {
         let mut calls: Vec<Call> = Vec::new();
         let mut text = String::from(&*self.text);
@@ -193,43 +193,43 @@ impl Expr {
     }
 
     /// Evaluates the expression, and takes the value that the fetch prefers if there are several.
-    pub fn evaluate<'c>(&'c self, context: &'c mut dyn Context) -> Fetched<'c> {
-        self.next(context, &mut Cursor::single())
+    pub fn evaluate<'c>(&'c self, context: &'c mut dyn Context) -> FetchResult<'c> {
+        self.next(context, &mut FetchCursor::single())
     }
 
     /// Evaluates the expression and casts the result to a string, for headers and logs.
-    pub fn evaluate_str<'c>(&'c self, context: &'c mut dyn Context) -> Fetched<'c> {
+    pub fn evaluate_str<'c>(&'c self, context: &'c mut dyn Context) -> FetchResult<'c> {
         self.evaluate_as(context, SampleType::Str)
     }
 
     /// Evaluates the expression and casts the result; a value that cannot be cast is missing.
-    pub fn evaluate_as<'c>(&'c self, context: &'c mut dyn Context, target: SampleType) -> Fetched<'c> {
+    pub fn evaluate_as<'c>(&'c self, context: &'c mut dyn Context, target: SampleType) -> FetchResult<'c> {
         match self.evaluate(context) {
-            Fetched::Sample(Sample { value, flags }) => match value.cast(target) {
-                Some(value) => Fetched::Sample(Sample { value, flags }),
-                None => Fetched::Missing,
+            FetchResult::Sample(Sample { value, flags }) => match value.cast(target) {
+                Some(value) => FetchResult::Sample(Sample { value, flags }),
+                None => FetchResult::Missing,
             },
             other => other,
         }
     }
 
-    /// Evaluates the expression for one of several values; see [`Cursor`].
-    pub fn next<'c>(&'c self, context: &'c mut dyn Context, cursor: &mut Cursor) -> Fetched<'c> {
+    /// Evaluates the expression for one of several values; see [`FetchCursor`].
+    pub fn next<'c>(&'c self, context: &'c mut dyn Context, cursor: &mut FetchCursor) -> FetchResult<'c> {
         cursor.more = false;
         if self.converters.is_empty() {
             return self.fetch(context, cursor);
         }
         if self.pure == self.converters.len() {
             return match self.fetch(context, cursor) {
-                Fetched::Sample(sample) => apply_pure(&self.converters, sample),
+                FetchResult::Sample(sample) => apply_pure(&self.converters, sample),
                 other => other,
             };
         }
         // The others use the context, so the sample must not borrow from it any more.
         let (pure, rest) = self.converters.split_at(self.pure);
         let mut sample = match self.fetch(&mut *context, cursor) {
-            Fetched::Sample(sample) => match apply_pure(pure, sample) {
-                Fetched::Sample(sample) => sample.into_owned(),
+            FetchResult::Sample(sample) => match apply_pure(pure, sample) {
+                FetchResult::Sample(sample) => sample.into_owned(),
                 other => return other.into_owned(),
             },
             other => return other.into_owned(),
@@ -241,18 +241,18 @@ impl Expr {
                 None => return unfit(flags),
             }
         }
-        Fetched::Sample(sample)
+        FetchResult::Sample(sample)
     }
 
-    fn fetch<'c>(&'c self, context: &'c mut dyn Context, cursor: &mut Cursor) -> Fetched<'c> {
+    fn fetch<'c>(&'c self, context: &'c mut dyn Context, cursor: &mut FetchCursor) -> FetchResult<'c> {
         let fetched = match self.answer {
-            Answer::Internal(row) => internal::run(row, context, &self.args, cursor),
-            Answer::Context(index) => context.fetch(index, &self.args, cursor),
+            FetchAnswer::Internal(row) => internal::run(row, context, &self.args, cursor),
+            FetchAnswer::Context(index) => context.fetch(index, &self.args, cursor),
         };
         match fetched {
-            Fetched::Sample(Sample { value, flags }) => match AtBound::CUT_TEXT.fit(value) {
-                Some(value) => Fetched::Sample(Sample { value, flags }),
-                None => Fetched::Missing,
+            FetchResult::Sample(Sample { value, flags }) => match AtBound::CUT_TEXT.fit(value) {
+                Some(value) => FetchResult::Sample(Sample { value, flags }),
+                None => FetchResult::Missing,
             },
             other => other,
         }
@@ -320,7 +320,7 @@ impl Call {
         start: usize,
         at: usize,
         input: SampleType,
-        scope: &Scope<'_>,
+        scope: &ExpressionScope<'_>,
     ) -> Result<(Call, usize), ParseError> {
         let name_end = start + name_end(&word[start..]);
         let name = show(&word[start..name_end]);
@@ -370,28 +370,28 @@ impl Call {
         self.converter.at_bound.fit(self.converter.run_pure(value, &self.args)?)
     }
 
-    fn flags(&self) -> Flags {
-        Flags::empty()
+    fn flags(&self) -> SampleFlags {
+        SampleFlags::empty()
     }
 }
 
-pub(crate) fn apply_pure<'c>(calls: &'c [Call], mut sample: Sample<'c>) -> Fetched<'c> {
+pub(crate) fn apply_pure<'c>(calls: &'c [Call], mut sample: Sample<'c>) -> FetchResult<'c> {
     for call in calls {
         let Sample { value, flags } = sample;
         match value.cast(call.input).and_then(|value| call.run_pure(value)) {
             Some(value) if call.converter.decides => {
-                sample = Sample { value, flags: flags.without(Flags::MAY_CHANGE) };
+                sample = Sample { value, flags: flags.without(SampleFlags::MAY_CHANGE) };
             }
             Some(value) => sample = Sample { value, flags },
             None => return unfit(flags),
         }
     }
-    Fetched::Sample(sample)
+    FetchResult::Sample(sample)
 }
 
 /// The result if a converter fails for a sample: if the sample still grows, it may succeed later.
-fn unfit<'c>(flags: Flags) -> Fetched<'c> {
-    if flags.contains(Flags::MAY_CHANGE) { Fetched::Later } else { Fetched::Missing }
+fn unfit<'c>(flags: SampleFlags) -> FetchResult<'c> {
+    if flags.contains(SampleFlags::MAY_CHANGE) { FetchResult::Later } else { FetchResult::Missing }
 }
 
 /// Where the name at the beginning of a word ends.
@@ -401,7 +401,7 @@ pub(crate) fn name_end(word: &[u8]) -> usize {
         .unwrap_or(word.len())
 }
 
-fn unknown_fetch(name: &str, at: usize, name_end: usize, scope: &Scope<'_>) -> ParseError {
+fn unknown_fetch(name: &str, at: usize, name_end: usize, scope: &ExpressionScope<'_>) -> ParseError {
     let error = if crate::fetch::known::is_known(name) {
         ParseError::new(at, format!("fetch method '{name}' is not implemented yet"))
     } else {
@@ -621,7 +621,10 @@ mod tests {
     #[test]
     fn a_fetch_must_be_available() {
         let fixture = Fixture::new();
-        let scope = Scope { points: crate::EvaluationPoint::FrontendRequestHeader.into(), ..fixture.scope() };
+        let scope = ExpressionScope {
+            points: crate::EvaluationPoint::FrontendRequestHeader.into(),
+            ..fixture.scope()
+        };
         let error = Expr::parse_text(b"res.hdr", &scope).unwrap_err();
         assert_eq!(
             error.message,
@@ -634,12 +637,12 @@ mod tests {
         let fixture = Fixture::new();
         let expr = fixture.parse("be_conn(other)").unwrap();
         let mut context = TestContext::default();
-        assert_eq!(expr.evaluate(&mut context), Fetched::Missing);
+        assert_eq!(expr.evaluate(&mut context), FetchResult::Missing);
         expr.visit_references(&mut |reference| {
             assert_eq!(reference.name.as_deref(), Some("other"));
             reference.resolve((4, 0));
         });
-        assert_eq!(expr.evaluate(&mut context), Fetched::value(Value::Int(4)));
+        assert_eq!(expr.evaluate(&mut context), FetchResult::value(Value::Int(4)));
     }
 
     #[test]
@@ -647,7 +650,7 @@ mod tests {
         let fixture = Fixture::new();
         let expr = fixture.parse("req.hdr(one two),field(2,' '),lower,ltrim(x)").unwrap();
         let mut context = TestContext::default();
-        let Fetched::Sample(sample) = expr.evaluate(&mut context) else { panic!("there is a header") };
+        let FetchResult::Sample(sample) = expr.evaluate(&mut context) else { panic!("there is a header") };
         assert!(matches!(sample.value, Value::Str(std::borrow::Cow::Borrowed(b"two"))));
     }
 
@@ -660,6 +663,6 @@ mod tests {
         assert_eq!(context.captured, [b"a"]);
         assert_eq!(context.debugged, ["stderr seen: type=str <a>"]);
         let expr = fixture.parse("str(a),capture-res(9)").unwrap();
-        assert_eq!(expr.evaluate(&mut context), Fetched::Missing);
+        assert_eq!(expr.evaluate(&mut context), FetchResult::Missing);
     }
 }

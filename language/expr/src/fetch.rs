@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 
 use weir_syntax::did_you_mean;
 
-use crate::args::{ArgSpec, Check};
+use crate::args::{ArgSpec, ArgsCheck};
 use crate::internal;
 use crate::pattern::MatchMethod;
 use crate::sample::SampleType;
@@ -23,7 +23,7 @@ pub struct FetchDecl {
     /// Which information it is taken from.
     pub needs: Needs,
     /// Checks the parsed arguments and may replace them by a prepared form.
-    pub check: Option<Check>,
+    pub check: Option<ArgsCheck>,
     /// Its help text in one line.
     pub help: &'static str,
 }
@@ -65,7 +65,7 @@ impl FetchDecl {
 
     /// With a check of the arguments.
     #[must_use]
-    pub const fn check(mut self, check: Check) -> Self {
+    pub const fn check(mut self, check: ArgsCheck) -> Self {
         self.check = Some(check);
         self
     }
@@ -363,7 +363,7 @@ pub fn names() -> &'static [&'static str] {
 
 /// The part that answers a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum FetchAnswer {
     /// A row of [`internal::FETCHES`].
     Internal(u16),
     Context(FetchIndex),
@@ -383,7 +383,7 @@ pub struct AclKeyword {
 /// All fetches, found by name.
 #[derive(Debug, Default)]
 pub struct Registry {
-    fetches: HashMap<&'static str, (Answer, &'static FetchDecl)>,
+    fetches: HashMap<&'static str, (FetchAnswer, &'static FetchDecl)>,
     acl_keywords: HashMap<&'static str, AclKeyword>,
 }
 
@@ -393,10 +393,10 @@ impl Registry {
     pub fn new(fetches: impl IntoIterator<Item = &'static FetchDecl>) -> Self {
         let mut registry = Registry::default();
         for (index, row) in internal::FETCHES.iter().enumerate() {
-            registry.fetches.insert(row.decl.name, (Answer::Internal(index as u16), &row.decl));
+            registry.fetches.insert(row.decl.name, (FetchAnswer::Internal(index as u16), &row.decl));
         }
         for (index, decl) in fetches.into_iter().enumerate() {
-            registry.fetches.insert(decl.name, (Answer::Context(FetchIndex(index as u16)), decl));
+            registry.fetches.insert(decl.name, (FetchAnswer::Context(FetchIndex(index as u16)), decl));
         }
         for keyword in crate::acl::keywords::keywords() {
             registry.acl_keywords.insert(keyword.name, keyword);
@@ -409,7 +409,7 @@ impl Registry {
         self.fetches.get(name).map(|(_, decl)| *decl)
     }
 
-    pub(crate) fn answer(&self, name: &str) -> Option<(Answer, &'static FetchDecl)> {
+    pub(crate) fn answer(&self, name: &str) -> Option<(FetchAnswer, &'static FetchDecl)> {
         self.fetches.get(name).copied()
     }
 

@@ -10,11 +10,11 @@ use weir_fingerprint::Canonical;
 use crate::alias::{Alias, AliasKind};
 use crate::args::Reference;
 use crate::bound;
-use crate::context::{Context, Fetched};
+use crate::context::{Context, FetchResult};
 use crate::error::ParseError;
 use crate::expr::Expr;
 use crate::sample::{SampleType, Value};
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 use crate::scratch;
 use crate::writer::encode::Encoding;
 use crate::writer::{FormatFlags, FormatOptions, LogWriter};
@@ -49,7 +49,11 @@ enum Item {
 
 impl LogFormat {
     /// Parses a format. Errors have the span of the item in `text` and are about word 0.
-    pub fn parse(text: &[u8], options: FormatOptions, scope: &Scope<'_>) -> Result<LogFormat, ParseError> {
+    pub fn parse(
+        text: &[u8],
+        options: FormatOptions,
+        scope: &ExpressionScope<'_>,
+    ) -> Result<LogFormat, ParseError> {
         let parsed = parse::parse(text, options, scope)?;
         Ok(LogFormat {
             nodes: parsed.nodes.into(),
@@ -174,8 +178,8 @@ impl Node {
                 let fetched = expr.evaluate(context);
                 let mut writer = LogWriter::new(out, self.flags, options);
                 match fetched {
-                    Fetched::Sample(sample) => writer.value(sample.value),
-                    Fetched::Missing | Fetched::Later => writer.no_value(),
+                    FetchResult::Sample(sample) => writer.value(sample.value),
+                    FetchResult::Missing | FetchResult::Later => writer.no_value(),
                 }
             }
             Item::Text(_) | Item::Separator => {}

@@ -5,14 +5,14 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use crate::acl::{Acl, Truth};
-use crate::args::{Arg, ArgKind, ArgSpec, Args, Check};
-use crate::context::{Context, Cursor, Fetched};
+use crate::args::{Arg, ArgKind, ArgSpec, Args, ArgsCheck};
+use crate::context::{Context, FetchCursor, FetchResult};
 use crate::error::show;
 use crate::fetch::FetchDecl;
 use crate::literal::parse_hex;
 use crate::sample::SampleType::{Any, Bin, Bool, Int, Ipv4, Ipv6, Method, Str};
-use crate::sample::{Flags, Sample, Value};
-use crate::scope::Scope;
+use crate::sample::{Sample, SampleFlags, Value};
+use crate::scope::ExpressionScope;
 use crate::scratch;
 
 /// A fetch that this crate answers itself.
@@ -21,17 +21,17 @@ pub struct InternalFetch {
     pub decl: FetchDecl,
     /// Whether the value is always the same for the same arguments.
     pub constant: bool,
-    run: Run,
+    run: FetchRun,
 }
 
-type Run = for<'c> fn(&'c mut dyn Context, &'c Args, &mut Cursor) -> Fetched<'c>;
+type FetchRun = for<'c> fn(&'c mut dyn Context, &'c Args, &mut FetchCursor) -> FetchResult<'c>;
 
-const fn row(decl: FetchDecl, run: Run) -> InternalFetch {
+const fn row(decl: FetchDecl, run: FetchRun) -> InternalFetch {
     InternalFetch { decl, constant: false, run }
 }
 
 impl InternalFetch {
-    const fn check(mut self, check: Check) -> Self {
+    const fn check(mut self, check: ArgsCheck) -> Self {
         self.decl.check = Some(check);
         self
     }
@@ -55,18 +55,20 @@ pub static FETCHES: &[InternalFetch] = &[
         acl,
     )
     .check(check_acl),
-    row(FetchDecl::new("always_false", Bool, "Always false"), |_, _, _| Fetched::value(Value::Bool(false)))
-        .constant(),
-    row(FetchDecl::new("always_true", Bool, "Always true"), |_, _, _| Fetched::value(Value::Bool(true)))
+    row(FetchDecl::new("always_false", Bool, "Always false"), |_, _, _| {
+        FetchResult::value(Value::Bool(false))
+    })
+    .constant(),
+    row(FetchDecl::new("always_true", Bool, "Always true"), |_, _, _| FetchResult::value(Value::Bool(true)))
         .constant(),
     row(
         FetchDecl::new("bin", Bin, "The bytes given as hexadecimal digits").args(ONE_STRING),
-        |_, args, _| Fetched::from(args.str(0).map(Value::bin)),
+        |_, args, _| FetchResult::from(args.str(0).map(Value::bin)),
     )
     .constant()
     .check(check_bin),
     row(FetchDecl::new("bool", Bool, "The boolean given").args(ONE_STRING), |_, args, _| {
-        Fetched::from(args.int(0).map(|value| Value::Bool(value != 0)))
+        FetchResult::from(args.int(0).map(|value| Value::Bool(value != 0)))
     })
     .constant()
     .check(check_bool),
@@ -77,7 +79,7 @@ pub static FETCHES: &[InternalFetch] = &[
     )
     .check(check_date),
     row(FetchDecl::new("date_us", Int, "The microseconds of the current date"), |context, _, _| {
-        Fetched::Sample(Sample::new(Value::Int(context.now().micros.into())).with(Flags::VOLATILE))
+        FetchResult::Sample(Sample::new(Value::Int(context.now().micros.into())).with(SampleFlags::VOLATILE))
     }),
     row(
         FetchDecl::new("env", Str, "The value of an environment variable when the process started")
@@ -87,11 +89,11 @@ pub static FETCHES: &[InternalFetch] = &[
     .constant()
     .check(check_env),
     row(FetchDecl::new("hostname", Str, "The name of this host"), |context, _, _| {
-        Fetched::value(Value::str(context.process().hostname.as_bytes()))
+        FetchResult::value(Value::str(context.process().hostname.as_bytes()))
     }),
     row(
         FetchDecl::new("int", Int, "The integer given").args(ArgSpec::new(1, &[ArgKind::Int])),
-        |_, args, _| Fetched::from(args.int(0).map(Value::Int)),
+        |_, args, _| FetchResult::from(args.int(0).map(Value::Int)),
     )
     .constant(),
     row(
@@ -105,20 +107,20 @@ pub static FETCHES: &[InternalFetch] = &[
     )
     .constant(),
     row(FetchDecl::new("meth", Method, "The HTTP method given").args(ONE_STRING), |_, args, _| {
-        Fetched::from(args.str(0).map(Value::method))
+        FetchResult::from(args.str(0).map(Value::method))
     })
     .constant(),
     row(FetchDecl::new("nbproc", Int, "The number of processes, always 1"), |_, _, _| {
-        Fetched::value(Value::Int(1))
+        FetchResult::value(Value::Int(1))
     }),
     row(FetchDecl::new("pid", Int, "The process identifier"), |context, _, _| {
-        Fetched::value(Value::Int(context.process().pid.into()))
+        FetchResult::value(Value::Int(context.process().pid.into()))
     }),
     row(FetchDecl::new("proc", Int, "The number of the process, always 1"), |_, _, _| {
-        Fetched::value(Value::Int(1))
+        FetchResult::value(Value::Int(1))
     }),
     row(FetchDecl::new("quic_enabled", Bool, "Whether QUIC is enabled"), |_, _, _| {
-        Fetched::value(Value::Bool(false))
+        FetchResult::value(Value::Bool(false))
     }),
     row(
         FetchDecl::new("rand", Int, "A random integer below the given range, or below 2^32")
@@ -128,18 +130,22 @@ pub static FETCHES: &[InternalFetch] = &[
     row(
         FetchDecl::new("stopping", Bool, "Whether the process is leaving").valid("YYYYYYYYYYYYYYYYYYYY.Y"),
         |context, _, _| {
-            Fetched::Sample(Sample::new(Value::Bool(context.process().stopping)).with(Flags::VOLATILE))
+            FetchResult::Sample(
+                Sample::new(Value::Bool(context.process().stopping)).with(SampleFlags::VOLATILE),
+            )
         },
     ),
     row(FetchDecl::new("str", Str, "The string given").args(ONE_STRING), string).constant(),
     row(FetchDecl::new("tgroup", Int, "The number of the thread group, from 1"), |context, _, _| {
-        Fetched::value(Value::Int(context.process().thread_group.into()))
+        FetchResult::value(Value::Int(context.process().thread_group.into()))
     }),
     row(FetchDecl::new("thread", Int, "The number of the thread, from 0"), |context, _, _| {
-        Fetched::value(Value::Int(context.process().thread.into()))
+        FetchResult::value(Value::Int(context.process().thread.into()))
     }),
     row(FetchDecl::new("uptime", Int, "Seconds since the process started"), |context, _, _| {
-        Fetched::Sample(Sample::new(Value::Int(context.process().uptime as i64)).with(Flags::VOLATILE))
+        FetchResult::Sample(
+            Sample::new(Value::Int(context.process().uptime as i64)).with(SampleFlags::VOLATILE),
+        )
     }),
     row(
         FetchDecl::new("uuid", Str, "A new UUID of version 4 (default) or 7")
@@ -159,45 +165,45 @@ pub(crate) fn run<'c>(
     row: u16,
     context: &'c mut dyn Context,
     args: &'c Args,
-    cursor: &mut Cursor,
-) -> Fetched<'c> {
+    cursor: &mut FetchCursor,
+) -> FetchResult<'c> {
     (FETCHES[row as usize].run)(context, args, cursor)
 }
 
-fn string<'c>(_: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fetched<'c> {
-    Fetched::from(args.str(0).map(Value::str))
+fn string<'c>(_: &'c mut dyn Context, args: &'c Args, _: &mut FetchCursor) -> FetchResult<'c> {
+    FetchResult::from(args.str(0).map(Value::str))
 }
 
-fn address<'c>(_: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fetched<'c> {
+fn address<'c>(_: &'c mut dyn Context, args: &'c Args, _: &mut FetchCursor) -> FetchResult<'c> {
     match args.get(0) {
-        Arg::Ipv4(address) => Fetched::value(Value::Ipv4(*address)),
-        Arg::Ipv6(address) => Fetched::value(Value::Ipv6(*address)),
-        _ => Fetched::Missing,
+        Arg::Ipv4(address) => FetchResult::value(Value::Ipv4(*address)),
+        Arg::Ipv6(address) => FetchResult::value(Value::Ipv6(*address)),
+        _ => FetchResult::Missing,
     }
 }
 
-fn var<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fetched<'c> {
-    let Some(variable) = args.variable(0) else { return Fetched::Missing };
+fn var<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut FetchCursor) -> FetchResult<'c> {
+    let Some(variable) = args.variable(0) else { return FetchResult::Missing };
     let sample = match context.variable(variable) {
         Some(value) => Some(value),
         None => args.str(1).map(Value::str),
     };
     match sample {
-        Some(value) => Fetched::Sample(Sample::new(value).with(Flags::VOLATILE)),
-        None => Fetched::Missing,
+        Some(value) => FetchResult::Sample(Sample::new(value).with(SampleFlags::VOLATILE)),
+        None => FetchResult::Missing,
     }
 }
 
-fn rand<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fetched<'c> {
+fn rand<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut FetchCursor) -> FetchResult<'c> {
     let random = context.random() >> 32;
     let value = match args.int(0) {
         Some(range) => ((u128::from(random) * range.max(0) as u128) >> 32) as i64,
         None => random as i64,
     };
-    Fetched::Sample(Sample::new(Value::Int(value)).with(Flags::VOLATILE))
+    FetchResult::Sample(Sample::new(Value::Int(value)).with(SampleFlags::VOLATILE))
 }
 
-fn date<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fetched<'c> {
+fn date<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut FetchCursor) -> FetchResult<'c> {
     let now = context.now();
     let micros: i64 = now.micros.into();
     let value = match args.str(1) {
@@ -206,10 +212,10 @@ fn date<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fet
         _ => now.seconds,
     };
     let value = value.saturating_add(args.int(0).unwrap_or(0));
-    Fetched::Sample(Sample::new(Value::Int(value)).with(Flags::VOLATILE))
+    FetchResult::Sample(Sample::new(Value::Int(value)).with(SampleFlags::VOLATILE))
 }
 
-fn uuid<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fetched<'c> {
+fn uuid<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut FetchCursor) -> FetchResult<'c> {
     let mut high = context.random();
     let low = (context.random() & !(0b11 << 62)) | (0b10 << 62);
     if args.int(0) == Some(7) {
@@ -229,21 +235,21 @@ fn uuid<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fet
         low >> 48,
         low & 0xffff_ffff_ffff
     );
-    Fetched::Sample(Sample::new(Value::Str(Cow::Owned(buffer))).with(Flags::VOLATILE))
+    FetchResult::Sample(Sample::new(Value::Str(Cow::Owned(buffer))).with(SampleFlags::VOLATILE))
 }
 
-fn acl<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fetched<'c> {
-    let Arg::Acls(acls) = args.get(0) else { return Fetched::Missing };
+fn acl<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut FetchCursor) -> FetchResult<'c> {
+    let Arg::Acls(acls) = args.get(0) else { return FetchResult::Missing };
     let tests =
         acls.iter().map(|(negated, acl)| acl.evaluate_from(&mut 0, &mut *context).negated_if(*negated));
     match Truth::all(tests) {
-        Truth::True => Fetched::value(Value::Bool(true)),
-        Truth::False => Fetched::value(Value::Bool(false)),
-        Truth::Maybe => Fetched::Later,
+        Truth::True => FetchResult::value(Value::Bool(true)),
+        Truth::False => FetchResult::value(Value::Bool(false)),
+        Truth::Maybe => FetchResult::Later,
     }
 }
 
-fn check_acl(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+fn check_acl(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     let Some(table) = scope.acls else { return Err("no ACLs are available here".into()) };
     let mut acls: Vec<(bool, Arc<Acl>)> = Vec::new();
     for arg in args.iter() {
@@ -259,13 +265,13 @@ fn check_acl(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn check_bin(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_bin(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     let bytes = parse_hex(args.str(0).unwrap_or_default())?;
     args.set(0, Arg::Str(bytes.into()));
     Ok(())
 }
 
-fn check_bool(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_bool(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     let value = match &*args.str(0).unwrap_or_default().to_ascii_lowercase() {
         b"true" | b"1" => 1,
         b"false" | b"0" => 0,
@@ -275,14 +281,14 @@ fn check_bool(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn check_date(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_date(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     match args.str(1) {
         None | Some(b"s" | b"ms" | b"us") => Ok(()),
         Some(unit) => Err(format!("expects 's', 'ms' or 'us', got '{}'", show(unit))),
     }
 }
 
-fn check_env(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+fn check_env(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     let name = show(args.str(0).unwrap_or_default()).into_owned();
     match scope.loader.environment(&name) {
         Some(value) => args.set(0, Arg::Str(value.into_bytes().into())),
@@ -291,13 +297,13 @@ fn check_env(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn check_var(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+fn check_var(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     let name = show(args.str(0).unwrap_or_default()).into_owned();
     args.set(0, Arg::Variable(scope.variables.intern(&name)?));
     Ok(())
 }
 
-fn check_uuid(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_uuid(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     match args.int(0) {
         None | Some(4 | 7) => Ok(()),
         Some(version) => Err(format!("Unsupported UUID version: '{version}'")),

@@ -2,7 +2,7 @@
 //!
 //! The engine behind `%[...]`, `acl ...`, `if ...` and `map(...)`. It is a pure
 //! engine: it knows no socket, no clock and no stream. Input at run time comes through
-//! [`Context`], input while a configuration is parsed comes through [`Scope`].
+//! [`Context`], input while a configuration is parsed comes through [`ExpressionScope`].
 //!
 //! Begin with [`Expr`] (a fetch and its converters), then [`Condition`] (the words after `if`), then
 //! [`LogFormat`]. The rows, one per keyword, are in [`internal::FETCHES`] and [`converters::CONVERTERS`];
@@ -48,7 +48,7 @@ pub use alias::Alias;
 pub use args::{Arg, ArgKind, ArgSpec, Args, Reference};
 pub use chain::Chain;
 pub use condition::{Condition, Suspension};
-pub use context::{Context, Cursor, Fetched, Lookup, ProcessFacts};
+pub use context::{Context, FetchCursor, FetchResult, ObjectLookup, ProcessFacts};
 pub use error::ParseError;
 pub use expr::Expr;
 pub use fetch::{EvaluationPoint, EvaluationPoints, Fetch, FetchDecl, FetchIndex, Needs, Registry};
@@ -56,8 +56,8 @@ pub use format::LogFormat;
 pub use loader::Loader;
 pub use location::Location;
 pub use pattern::{PatternSet, PatternStore};
-pub use sample::{Flags, Sample, SampleType, Value};
-pub use scope::{Scope, Warnings};
+pub use sample::{Sample, SampleFlags, SampleType, Value};
+pub use scope::{ExpressionScope, Warnings};
 pub use time::{TimeZone, WallTime};
 pub use token_keys::TokenKeys;
 pub use variables::{SetCondition, VariableId, VariableNames, VariableScope, VariableStore};

@@ -7,7 +7,7 @@
 use hashbrown::HashMap;
 
 use crate::acl::Truth;
-use crate::context::{Context, Fetched};
+use crate::context::{Context, FetchResult};
 use crate::sample::Value;
 use crate::testing::{Fixture, TestContext};
 use crate::variables::SetCondition;
@@ -45,8 +45,8 @@ fn made(fixture: &Fixture, expression: &str) -> String {
     let mut context = TestContext::default();
     set_variables(fixture, &mut context);
     match parsed.evaluate_str(&mut context) {
-        Fetched::Sample(sample) => sample.value.bytes().unwrap_or_default().escape_ascii().to_string(),
-        Fetched::Missing | Fetched::Later => "-".into(),
+        FetchResult::Sample(sample) => sample.value.bytes().unwrap_or_default().escape_ascii().to_string(),
+        FetchResult::Missing | FetchResult::Later => "-".into(),
     }
 }
 

@@ -26,11 +26,11 @@ mod tests;
 pub use cache::{MAX_CACHE_SIZE, set_cache_size};
 pub use discarded::{any_discarded, free_some};
 pub use file::{FileEntry, acl_entries, map_entries};
-pub use index::{Found, PatternIndex};
-pub use set::{Entry, PatternSet, Report, Selector, SetError, ValueCheck, counts, take_untidy};
+pub use index::{PatternIndex, PatternMatch};
+pub use set::{LookupReport, PatternEntry, PatternSet, Selector, SetError, ValueCheck, counts, take_untidy};
 pub use store::PatternStore;
 
-pub(crate) use parsed::{IntOperator, Parsed, undot};
+pub(crate) use parsed::{ComparablePattern, IntOperator, undot};
 
 use weir_fingerprint::Canonical;
 

@@ -61,34 +61,34 @@ impl SampleType {
 
 /// Flags of a sample besides its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Flags(u8);
+pub struct SampleFlags(u8);
 
-impl Flags {
+impl SampleFlags {
     /// The value may be different the next time, even if nothing arrives (a clock, a counter).
-    pub const VOLATILE: Flags = Flags(1);
+    pub const VOLATILE: SampleFlags = SampleFlags(1);
     /// The value may change when more data arrives (a body that is still coming).
-    pub const MAY_CHANGE: Flags = Flags(2);
+    pub const MAY_CHANGE: SampleFlags = SampleFlags(2);
 
     /// No flag.
-    pub const fn empty() -> Flags {
-        Flags(0)
+    pub const fn empty() -> SampleFlags {
+        SampleFlags(0)
     }
 
     /// True if every flag of `other` is set here.
-    pub const fn contains(self, other: Flags) -> bool {
+    pub const fn contains(self, other: SampleFlags) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// The flags that are not in `other`.
     #[must_use]
-    pub const fn without(self, other: Flags) -> Flags {
-        Flags(self.0 & !other.0)
+    pub const fn without(self, other: SampleFlags) -> SampleFlags {
+        SampleFlags(self.0 & !other.0)
     }
 
     /// Both sets of flags.
     #[must_use]
-    pub const fn with(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
+    pub const fn with(self, other: SampleFlags) -> SampleFlags {
+        SampleFlags(self.0 | other.0)
     }
 }
 
@@ -96,18 +96,18 @@ impl Flags {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample<'a> {
     pub value: Value<'a>,
-    pub flags: Flags,
+    pub flags: SampleFlags,
 }
 
 impl<'a> Sample<'a> {
     /// A stable sample.
     pub const fn new(value: Value<'a>) -> Self {
-        Sample { value, flags: Flags::empty() }
+        Sample { value, flags: SampleFlags::empty() }
     }
 
     /// The same sample with more flags.
     #[must_use]
-    pub fn with(mut self, flags: Flags) -> Self {
+    pub fn with(mut self, flags: SampleFlags) -> Self {
         self.flags = self.flags.with(flags);
         self
     }

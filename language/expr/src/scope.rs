@@ -13,7 +13,7 @@ use crate::variables::VariableNames;
 
 /// Everything an expression may refer to while it is parsed.
 #[derive(Clone, Copy)]
-pub struct Scope<'s> {
+pub struct ExpressionScope<'s> {
     /// The known fetches and ACL keywords.
     pub registry: &'s Registry,
     /// The maps and ACL files, shared by name.

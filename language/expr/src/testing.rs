@@ -7,15 +7,17 @@ use std::sync::LazyLock;
 use weir_syntax::{Files, MemoryFiles};
 
 use crate::args::{ArgKind, ArgSpec, Args};
-use crate::context::{CaptureSide, Context, Cursor, DetachedContext, Fetched, Lookup, ProcessFacts};
+use crate::context::{
+    CaptureSide, Context, DetachedContext, FetchCursor, FetchResult, ObjectLookup, ProcessFacts,
+};
 use crate::fetch::{FetchDecl, FetchIndex, Needs};
 use crate::location::Location;
-use crate::sample::{Flags, Sample, SampleType, Value};
+use crate::sample::{Sample, SampleFlags, SampleType, Value};
 use crate::time::{TimeZone, WallTime};
 use crate::variables::{SetCondition, VariableId};
 use crate::{
-    AclTable, Alias, Chain, Condition, EvaluationPoints, Expr, FormatOptions, Loader, LogFormat, LogWriter,
-    ParseError, PatternStore, Registry, Scope, TokenKeys, VariableNames, Warnings,
+    AclTable, Alias, Chain, Condition, EvaluationPoints, Expr, ExpressionScope, FormatOptions, Loader,
+    LogFormat, LogWriter, ParseError, PatternStore, Registry, TokenKeys, VariableNames, Warnings,
 };
 
 /// Fetches that the test context answers: `list(a;b)` has one value for each part, `later` has not arrived,
@@ -83,8 +85,8 @@ impl Fixture {
         self
     }
 
-    pub(crate) fn scope(&self) -> Scope<'_> {
-        Scope {
+    pub(crate) fn scope(&self) -> ExpressionScope<'_> {
+        ExpressionScope {
             registry: &self.registry,
             patterns: &self.patterns,
             token_keys: &self.token_keys,
@@ -114,11 +116,11 @@ impl Fixture {
     pub(crate) fn eval_in(&self, text: &str, context: &mut TestContext) -> String {
         match self.parse(text) {
             Ok(expr) => match self.sealed(&expr).evaluate_str(context) {
-                Fetched::Sample(sample) => {
+                FetchResult::Sample(sample) => {
                     sample.value.bytes().unwrap_or_default().escape_ascii().to_string()
                 }
-                Fetched::Missing => "-".into(),
-                Fetched::Later => "later".into(),
+                FetchResult::Missing => "-".into(),
+                FetchResult::Later => "later".into(),
             },
             Err(error) => format!("error: {}", error.message),
         }
@@ -176,22 +178,27 @@ impl Context for TestContext {
         &LOCAL
     }
 
-    fn fetch<'c>(&'c mut self, fetch: FetchIndex, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
+    fn fetch<'c>(
+        &'c mut self,
+        fetch: FetchIndex,
+        args: &'c Args,
+        cursor: &mut FetchCursor,
+    ) -> FetchResult<'c> {
         match FETCHES[usize::from(fetch.0)].name {
             "req.hdr" => {
                 let parts: Vec<&[u8]> = args.str(0).unwrap_or_default().split(|byte| *byte == b';').collect();
                 let index = if cursor.iterating { cursor.position[0] } else { parts.len() - 1 };
                 cursor.position[0] += 1;
                 cursor.more = cursor.iterating && index + 1 < parts.len();
-                Fetched::value(Value::str(parts[index]))
+                FetchResult::value(Value::str(parts[index]))
             }
-            "req.len" => Fetched::Later,
-            "path" => Fetched::Sample(Sample::new(Value::str(b"/path")).with(Flags::MAY_CHANGE)),
-            "be_conn" => {
-                Fetched::from(args.reference(0).and_then(|r| r.target()).map(|(n, _)| Value::Int(n.into())))
-            }
-            "method" => Fetched::value(Value::method(b"GET")),
-            _ => Fetched::Missing,
+            "req.len" => FetchResult::Later,
+            "path" => FetchResult::Sample(Sample::new(Value::str(b"/path")).with(SampleFlags::MAY_CHANGE)),
+            "be_conn" => FetchResult::from(
+                args.reference(0).and_then(|r| r.target()).map(|(n, _)| Value::Int(n.into())),
+            ),
+            "method" => FetchResult::value(Value::method(b"GET")),
+            _ => FetchResult::Missing,
         }
     }
 
@@ -219,12 +226,12 @@ impl Context for TestContext {
         self.detached.process()
     }
 
-    fn lookup(&mut self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
+    fn lookup(&mut self, lookup: ObjectLookup, name: &[u8]) -> Option<Value<'static>> {
         match (lookup, name) {
-            (Lookup::UsableServers, b"backend") => Some(Value::Int(3)),
-            (Lookup::ServerQueue, b"backend/server") => Some(Value::Int(2)),
-            (Lookup::ServerIsUp, b"backend/server") => Some(Value::Bool(true)),
-            (Lookup::FrontendExists, name) => Some(Value::Bool(name == b"frontend")),
+            (ObjectLookup::UsableServers, b"backend") => Some(Value::Int(3)),
+            (ObjectLookup::ServerQueue, b"backend/server") => Some(Value::Int(2)),
+            (ObjectLookup::ServerIsUp, b"backend/server") => Some(Value::Bool(true)),
+            (ObjectLookup::FrontendExists, name) => Some(Value::Bool(name == b"frontend")),
             _ => None,
         }
     }

@@ -84,11 +84,11 @@ impl Canonical for VariableId {
 /// The interned names of all variables. Shared by everything that parses expressions.
 #[derive(Debug, Default)]
 pub struct VariableNames {
-    names: RwLock<Names>,
+    names: RwLock<NameTable>,
 }
 
 #[derive(Debug, Default)]
-struct Names {
+struct NameTable {
     numbers: HashMap<Box<str>, u32>,
     texts: Vec<Box<str>>,
 }

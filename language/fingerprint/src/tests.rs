@@ -78,37 +78,40 @@ fn forms_do_not_run_into_each_other() {
 }
 
 /// Knows objects by their positions.
-struct Names(&'static [&'static str]);
+struct ProxyNameList(&'static [&'static str]);
 
-impl Referents for Names {
+impl Referents for ProxyNameList {
     fn encode(&self, referent: Referent<'_>, out: &mut FormEncoder<'_>) {
         let Referent::Proxy(index) = referent else { panic!("{referent:?}") };
         out.named(ObjectKind::Backend, self.0[index as usize]);
     }
 }
 
-struct Chosen(u32);
+struct ProxyReference(u32);
 
-impl Canonical for Chosen {
+impl Canonical for ProxyReference {
     fn encode(&self, out: &mut FormEncoder<'_>) {
         out.referent(Referent::Proxy(self.0));
     }
 }
 
 #[derive(Canonical)]
-struct Holder(#[canonical(with = shared)] Arc<Chosen>, #[canonical(with = shared)] Arc<Chosen>);
+struct Holder(
+    #[canonical(with = shared)] Arc<ProxyReference>,
+    #[canonical(with = shared)] Arc<ProxyReference>,
+);
 
 #[test]
 fn references_count_by_name_and_are_noted() {
-    let (before, after) = (Names(&["a", "b"]), Names(&["b", "a"]));
-    let chosen = Arc::new(Chosen(0));
+    let (before, after) = (ProxyNameList(&["a", "b"]), ProxyNameList(&["b", "a"]));
+    let chosen = Arc::new(ProxyReference(0));
     let mut encoder = FormEncoder::new(&before);
     let form = encoder.form(&Holder(Arc::clone(&chosen), chosen));
     assert_eq!(Vec::from_iter(&form.references), [&ObjectName::new(ObjectKind::Backend, "a")]);
-    let moved = Arc::new(Chosen(1));
+    let moved = Arc::new(ProxyReference(1));
     assert_eq!(FormEncoder::new(&after).form(&Holder(Arc::clone(&moved), Arc::clone(&moved))), form);
     // A cached form equals a new one, and references of one object do not leak into the next.
-    let other = encoder.form(&Holder(Arc::new(Chosen(0)), moved));
+    let other = encoder.form(&Holder(Arc::new(ProxyReference(0)), moved));
     assert_eq!(other.references.len(), 2);
     assert_ne!(other.fingerprint, form.fingerprint);
     assert!(encoder.form(&1u8).references.is_empty());

@@ -9,7 +9,7 @@
 //! All of a condition is parsed, so that a fault in an operand that does not matter is found too.
 
 use crate::environment::Environment;
-use crate::version::{LANGUAGE_VERSION, Version};
+use crate::version::{LANGUAGE_VERSION, ReleaseVersion};
 use std::fmt;
 
 /// Facts about the program that a condition may test.
@@ -117,7 +117,7 @@ pub fn evaluate_condition(
     if text.is_empty() {
         return Ok(false);
     }
-    let mut parser = Parser { text, at: 0, environment, context };
+    let mut parser = ConditionParser { text, at: 0, environment, context };
     let value = parser.condition(0)?;
     parser.skip_spaces();
     match parser.rest().chars().next() {
@@ -130,14 +130,14 @@ pub fn evaluate_condition(
     }
 }
 
-struct Parser<'a> {
+struct ConditionParser<'a> {
     text: &'a str,
     at: usize,
     environment: &'a Environment,
     context: &'a dyn ConditionContext,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> ConditionParser<'a> {
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -328,7 +328,7 @@ struct Predicate {
     name: &'static str,
     /// The most arguments; if it is one, the argument may be missing.
     arguments: usize,
-    holds: fn(&Parser<'_>, &[String]) -> bool,
+    holds: fn(&ConditionParser<'_>, &[String]) -> bool,
 }
 
 const PREDICATES: &[Predicate] = &[
@@ -407,8 +407,8 @@ fn first(arguments: &[String]) -> &str {
 }
 
 /// An invalid version counts as zero, as in HAProxy: `version_atleast(v9.0)` is true there.
-fn version(text: &str) -> Version {
-    Version::parse(text).unwrap_or_default()
+fn version(text: &str) -> ReleaseVersion {
+    ReleaseVersion::parse(text).unwrap_or_default()
 }
 
 impl fmt::Display for ConditionError {

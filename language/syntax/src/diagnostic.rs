@@ -6,7 +6,7 @@ use std::collections::HashMap;
 /// How severe a diagnostic is. An `Alert` makes the configuration unusable; a `Warning` is fatal under `-dW` and
 /// `zero-warning` only; `Diag` is shown under `-dD` only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
+pub enum DiagnosticSeverity {
     /// Unusual but legal; shown in diagnostic mode only.
     Diag,
     Notice,
@@ -32,7 +32,7 @@ pub enum Layout {
 /// One message to the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    pub severity: Severity,
+    pub severity: DiagnosticSeverity,
     /// Its location, if it has one.
     pub span: Option<Span>,
     /// The fault as one sentence, in HAProxy's words if those are known.
@@ -59,8 +59,8 @@ pub struct Diagnostic {
 pub struct Diagnostics {
     /// Kept diagnostics with their group; of each group, the first two.
     list: Vec<(Diagnostic, usize)>,
-    groups: Vec<Group>,
-    positions: HashMap<(Severity, String), usize>,
+    groups: Vec<DiagnosticGroup>,
+    positions: HashMap<(DiagnosticSeverity, String), usize>,
     alerts: usize,
     warnings: usize,
     dropped: usize,
@@ -68,7 +68,7 @@ pub struct Diagnostics {
 
 /// Diagnostics with the same message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Group {
+struct DiagnosticGroup {
     count: usize,
     /// The places of the first [`MAX_PLACES`].
     places: Vec<Span>,
@@ -78,7 +78,11 @@ struct Group {
 
 impl Diagnostic {
     /// A diagnostic at `span`.
-    pub fn new(severity: Severity, span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
+    pub fn new(
+        severity: DiagnosticSeverity,
+        span: impl Into<Option<Span>>,
+        message: impl Into<String>,
+    ) -> Self {
         let span = span.into();
         let layout = if span.is_some() { Layout::Parsing } else { Layout::Bare };
         Self {
@@ -97,12 +101,12 @@ impl Diagnostic {
 
     /// An error at `span`.
     pub fn alert(span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
-        Self::new(Severity::Alert, span, message)
+        Self::new(DiagnosticSeverity::Alert, span, message)
     }
 
     /// A warning at `span`.
     pub fn warning(span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
-        Self::new(Severity::Warning, span, message)
+        Self::new(DiagnosticSeverity::Warning, span, message)
     }
 
     /// Adds the note: the expected input, or the reason.
@@ -146,9 +150,9 @@ impl Diagnostics {
     pub fn push(&mut self, mut diagnostic: Diagnostic) {
         let others = std::mem::take(&mut diagnostic.also);
         match diagnostic.severity {
-            Severity::Alert => self.alerts += 1,
-            Severity::Warning => self.warnings += 1,
-            Severity::Notice | Severity::Diag => {}
+            DiagnosticSeverity::Alert => self.alerts += 1,
+            DiagnosticSeverity::Warning => self.warnings += 1,
+            DiagnosticSeverity::Notice | DiagnosticSeverity::Diag => {}
         }
         self.keep(diagnostic);
         others.into_iter().for_each(|other| self.push(other));
@@ -165,7 +169,7 @@ impl Diagnostics {
             }
             None => {
                 self.positions.insert(key, self.groups.len());
-                self.groups.push(Group { count: 0, places: Vec::new(), first: self.list.len() });
+                self.groups.push(DiagnosticGroup { count: 0, places: Vec::new(), first: self.list.len() });
                 self.groups.len() - 1
             }
         };
@@ -191,12 +195,12 @@ impl Diagnostics {
 
     /// Adds a notice.
     pub fn notice(&mut self, span: impl Into<Option<Span>>, message: impl Into<String>) {
-        self.push(Diagnostic::new(Severity::Notice, span, message));
+        self.push(Diagnostic::new(DiagnosticSeverity::Notice, span, message));
     }
 
     /// Adds a remark for diagnostic mode.
     pub fn diag(&mut self, span: impl Into<Option<Span>>, message: impl Into<String>) {
-        self.push(Diagnostic::new(Severity::Diag, span, message));
+        self.push(Diagnostic::new(DiagnosticSeverity::Diag, span, message));
     }
 
     /// Whether anything makes the configuration unusable.
@@ -225,17 +229,17 @@ impl Diagnostics {
     }
 
     /// The diagnostics to show to the operator: warnings are held back until all errors are fixed.
-    pub fn reports(&self) -> Vec<Report<'_>> {
+    pub fn reports(&self) -> Vec<DiagnosticReport<'_>> {
         let mut reports = self.all_reports();
         let waits = |diagnostic: &Diagnostic| {
-            self.alerts > 0 && diagnostic.severity < Severity::Alert && !diagnostic.requested
+            self.alerts > 0 && diagnostic.severity < DiagnosticSeverity::Alert && !diagnostic.requested
         };
         reports.retain(|report| !waits(report.diagnostic));
         reports
     }
 
     /// All that was kept. Those that repeat are one, with their number and the first places.
-    pub fn all_reports(&self) -> Vec<Report<'_>> {
+    pub fn all_reports(&self) -> Vec<DiagnosticReport<'_>> {
         let mut reports = Vec::new();
         for (index, (diagnostic, position)) in self.list.iter().enumerate() {
             let group = &self.groups[*position];
@@ -245,15 +249,17 @@ impl Diagnostics {
             }
             let places = if repeats { group.places.as_slice() } else { &[] };
             let count = if repeats { group.count } else { 1 };
-            reports.push(Report { diagnostic, count, places });
+            reports.push(DiagnosticReport { diagnostic, count, places });
         }
         reports
     }
 
     /// How many warnings are held back until no error is left.
     pub fn waiting_count(&self) -> usize {
-        let requested =
-            self.iter().filter(|known| known.requested && known.severity == Severity::Warning).count();
+        let requested = self
+            .iter()
+            .filter(|known| known.requested && known.severity == DiagnosticSeverity::Warning)
+            .count();
         if self.alerts > 0 { self.warnings.saturating_sub(requested) } else { 0 }
     }
 
@@ -265,7 +271,7 @@ impl Diagnostics {
 
 /// A diagnostic or a group of them, as shown to the operator.
 #[derive(Debug, Clone, Copy)]
-pub struct Report<'d> {
+pub struct DiagnosticReport<'d> {
     /// The first of the group.
     pub diagnostic: &'d Diagnostic,
     /// The size of the group: 1, or [`GROUPED_FROM`] and more.
@@ -310,7 +316,7 @@ mod tests {
     /// The message, how many there are, and the lines.
     fn reported(diagnostics: &Diagnostics) -> Vec<(&str, usize, Vec<u32>)> {
         let reports = diagnostics.reports();
-        let lines = |report: &Report<'_>| report.places.iter().map(|place| place.line).collect();
+        let lines = |report: &DiagnosticReport<'_>| report.places.iter().map(|place| place.line).collect();
         reports.iter().map(|report| (&*report.diagnostic.message, report.count, lines(report))).collect()
     }
 

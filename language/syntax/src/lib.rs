@@ -7,7 +7,7 @@
 //! It refuses to know what any keyword means. It opens no file ([`Files`] does, an argument), reads no clock and no process environment:
 //! bytes and the [`Environment`] come in as arguments, so the whole crate can be fuzzed and read alone.
 //!
-//! Begin with [`Reader`], which hands out one [`Line`] at a time so that a `setenv` on one line is seen by
+//! Begin with [`LineReader`], which hands out one [`Line`] at a time so that a `setenv` on one line is seen by
 //! the next; then [`Word`], [`Diagnostics`] and [`units`].
 
 mod condition;
@@ -28,15 +28,16 @@ pub use condition::{
     ConditionContext, ConditionError, MAX_CONDITION_DEPTH, StaticFeatures, TlsLibrary, evaluate_condition,
 };
 pub use diagnostic::{
-    Diagnostic, Diagnostics, GROUPED_FROM, Layout, MAX_DIAGNOSTICS, Report, Severity, error_text,
+    Diagnostic, DiagnosticReport, DiagnosticSeverity, Diagnostics, GROUPED_FROM, Layout, MAX_DIAGNOSTICS,
+    error_text,
 };
 pub use environment::Environment;
 pub use files::{FileKind, Files, FolderEntry, MAX_NAMED_FILE, MemoryFiles, NoFiles, SharedFiles};
 pub use lexer::{LexError, LexFault, MAX_LINE_BYTES, MAX_WORDS, Pseudo, lex_line};
 pub use placed::{place, pretty, without_place};
-pub use reader::{MAX_CONDITION_NESTING, Reader};
+pub use reader::{LineReader, MAX_CONDITION_NESTING};
 pub use render::classic_line;
-pub use source::{FileId, Source, SourceMap, Span};
+pub use source::{FileId, SourceMap, SourceText, Span};
 pub use suggest::{did_you_mean, edit_distance};
-pub use version::{LANGUAGE_VERSION, Version};
+pub use version::{LANGUAGE_VERSION, ReleaseVersion};
 pub use word::{Line, Word};

@@ -1,6 +1,6 @@
 //! Messages that name their place as text: `[FILE:LINE] : message`, written after parsing.
 
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, DiagnosticSeverity};
 use crate::source::{SourceMap, Span};
 
 /// The place that a text names: the first `FILE:LINE` of a file that was read, and in that line the part that the text quotes last.
@@ -40,7 +40,7 @@ pub fn without_place(text: &str) -> &str {
 }
 
 /// The pretty form of a text that names its place; none without a place.
-pub fn pretty(severity: Severity, text: &str, sources: &SourceMap, color: bool) -> Option<String> {
+pub fn pretty(severity: DiagnosticSeverity, text: &str, sources: &SourceMap, color: bool) -> Option<String> {
     let span = place(text, sources)?;
     let text = without_place(text.strip_prefix("config : ").unwrap_or(text));
     Some(format!("{}\n\n", Diagnostic::new(severity, span, text).pretty(sources, color)))
@@ -87,7 +87,7 @@ mod tests {
         let mut sources = SourceMap::new();
         sources.add("a.cfg", b"  user nobodyhere\n".to_vec());
         let text = "config : parsing [a.cfg:1] : cannot find user id for 'nobodyhere'";
-        let shown = pretty(Severity::Alert, text, &sources, false).expect("a place");
+        let shown = pretty(DiagnosticSeverity::Alert, text, &sources, false).expect("a place");
         for part in [
             "error: cannot find user id for 'nobodyhere'\n",
             "a.cfg:1:8\n",
@@ -96,6 +96,9 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{part} in\n{shown}");
         }
-        assert_eq!(pretty(Severity::Alert, "Fatal errors found in configuration.", &sources, false), None);
+        assert_eq!(
+            pretty(DiagnosticSeverity::Alert, "Fatal errors found in configuration.", &sources, false),
+            None
+        );
     }
 }

@@ -5,7 +5,7 @@
 //! reach the caller.
 
 use crate::condition::{ConditionContext, ConditionError, evaluate_condition};
-use crate::diagnostic::{Diagnostic, Diagnostics, Layout, Severity};
+use crate::diagnostic::{Diagnostic, DiagnosticSeverity, Diagnostics, Layout};
 use crate::environment::Environment;
 use crate::lexer::{LexError, LexFault, Pseudo, lex_line};
 use crate::source::{FileId, SourceMap, Span};
@@ -18,7 +18,7 @@ pub const MAX_CONDITION_NESTING: usize = 100;
 
 /// Reads the lines of the files of a [`SourceMap`].
 #[derive(Debug)]
-pub struct Reader<'s> {
+pub struct LineReader<'s> {
     sources: &'s SourceMap,
     files: Vec<FileId>,
     /// Index into `files`.
@@ -27,12 +27,12 @@ pub struct Reader<'s> {
     line: u32,
     section: String,
     /// The open `.if` blocks, the innermost last.
-    blocks: Vec<Block>,
+    blocks: Vec<ConditionBlock>,
 }
 
 /// One open `.if`.
 #[derive(Debug, Clone, Copy)]
-struct Block {
+struct ConditionBlock {
     state: BlockState,
     seen_else: bool,
 }
@@ -50,7 +50,7 @@ enum BlockState {
     Dead,
 }
 
-impl<'s> Reader<'s> {
+impl<'s> LineReader<'s> {
     /// Reads every file of `sources`, in the order added.
     pub fn new(sources: &'s SourceMap) -> Self {
         let files = sources.iter().map(|(id, _)| id).collect();
@@ -103,7 +103,7 @@ impl<'s> Reader<'s> {
     fn end_file(&mut self, file: FileId, diagnostics: &mut Diagnostics) {
         if !self.blocks.is_empty() {
             let span = Span::new(file, self.line.max(1), 0, 0);
-            tight(diagnostics, Severity::Alert, span, "non-terminated '.if' block.");
+            tight(diagnostics, DiagnosticSeverity::Alert, span, "non-terminated '.if' block.");
             self.blocks.clear();
         }
         self.current += 1;
@@ -116,7 +116,7 @@ impl<'s> Reader<'s> {
         let position = raw.len() + 1;
         let message =
             format!("Missing LF on last line, file might have been truncated at position {position}.");
-        tight(diagnostics, Severity::Alert, span, message);
+        tight(diagnostics, DiagnosticSeverity::Alert, span, message);
     }
 
     fn cut(
@@ -130,7 +130,7 @@ impl<'s> Reader<'s> {
         if let Some(column) = memchr(0, raw) {
             let span = Span::new(file, self.line, column as u32, column as u32 + 1);
             let message = format!("Stray NUL character at position {}.", column + 1);
-            tight(diagnostics, Severity::Alert, span, message);
+            tight(diagnostics, DiagnosticSeverity::Alert, span, message);
             return None;
         }
         let pseudo = Pseudo { file: name, line: self.line, section: &self.section };
@@ -167,13 +167,13 @@ impl<'s> Reader<'s> {
             ".if" => {
                 if self.blocks.len() + 1 >= MAX_CONDITION_NESTING {
                     let message = format!("too many nested '.if', max is {MAX_CONDITION_NESTING}.");
-                    tight(diagnostics, Severity::Alert, line.keyword().span(), message);
+                    tight(diagnostics, DiagnosticSeverity::Alert, line.keyword().span(), message);
                     // The blocks no longer match their ends: nothing after this can be trusted.
                     self.abandon_file();
                     return;
                 }
                 let state = if self.is_taking() { judge(line) } else { BlockState::Dead };
-                self.blocks.push(Block { state, seen_else: false });
+                self.blocks.push(ConditionBlock { state, seen_else: false });
             }
             ".elif" => match self.blocks.last().copied() {
                 None => lone(line, diagnostics),
@@ -184,7 +184,7 @@ impl<'s> Reader<'s> {
                         BlockState::Taking => BlockState::Taken,
                         other => other,
                     };
-                    self.set_innermost(Block { state, seen_else: false });
+                    self.set_innermost(ConditionBlock { state, seen_else: false });
                 }
             },
             ".else" => match self.blocks.last().copied() {
@@ -197,7 +197,7 @@ impl<'s> Reader<'s> {
                         BlockState::Taking => BlockState::Taken,
                         other => other,
                     };
-                    self.set_innermost(Block { state, seen_else: true });
+                    self.set_innermost(ConditionBlock { state, seen_else: true });
                 }
             },
             ".endif" => {
@@ -208,10 +208,10 @@ impl<'s> Reader<'s> {
                 }
             }
             _ if !self.is_taking() => {}
-            ".diag" => message(line, Severity::Diag, diagnostics),
-            ".notice" => message(line, Severity::Notice, diagnostics),
-            ".warning" => message(line, Severity::Warning, diagnostics),
-            ".alert" => message(line, Severity::Alert, diagnostics),
+            ".diag" => message(line, DiagnosticSeverity::Diag, diagnostics),
+            ".notice" => message(line, DiagnosticSeverity::Notice, diagnostics),
+            ".warning" => message(line, DiagnosticSeverity::Warning, diagnostics),
+            ".alert" => message(line, DiagnosticSeverity::Alert, diagnostics),
             unknown => {
                 let text = format!("unknown directive '{unknown}'");
                 let nearest = did_you_mean(unknown, DIRECTIVES);
@@ -224,7 +224,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn set_innermost(&mut self, block: Block) {
+    fn set_innermost(&mut self, block: ConditionBlock) {
         if let Some(last) = self.blocks.last_mut() {
             *last = block;
         }
@@ -275,13 +275,13 @@ fn span_of_joined(line: &Line, mut offset: usize) -> Span {
     line.span().after()
 }
 
-fn message(line: &Line, severity: Severity, diagnostics: &mut Diagnostics) {
+fn message(line: &Line, severity: DiagnosticSeverity, diagnostics: &mut Diagnostics) {
     if let Some(extra) = line.get(2) {
         let text = format!(
             "Unexpected argument '{extra}' for '{}'. Use quotes if the message should contain spaces.",
             line.keyword()
         );
-        return tight(diagnostics, Severity::Alert, extra.span(), text);
+        return tight(diagnostics, DiagnosticSeverity::Alert, extra.span(), text);
     }
     let mut diagnostic = Diagnostic::new(severity, line.span(), format!("'{}'.", line.text(1)));
     diagnostic.requested = true;
@@ -304,22 +304,27 @@ fn empty_argument(line: &Line, index: usize, raw: &[u8]) -> Diagnostic {
 
 fn lone(line: &Line, diagnostics: &mut Diagnostics) {
     let text = format!("lone '{}' with no matching '.if'.", line.keyword());
-    tight(diagnostics, Severity::Alert, line.keyword().span(), text);
+    tight(diagnostics, DiagnosticSeverity::Alert, line.keyword().span(), text);
 }
 
 fn after_else(line: &Line, diagnostics: &mut Diagnostics) {
     let text = format!("'{}' after '.else' is not permitted.", line.keyword());
-    tight(diagnostics, Severity::Alert, line.keyword().span(), text);
+    tight(diagnostics, DiagnosticSeverity::Alert, line.keyword().span(), text);
 }
 
 fn no_argument(line: &Line, diagnostics: &mut Diagnostics) {
     if let Some(extra) = line.get(1) {
         let text = format!("Unexpected argument '{extra}' for '{}'.", line.keyword());
-        tight(diagnostics, Severity::Alert, extra.span(), text);
+        tight(diagnostics, DiagnosticSeverity::Alert, extra.span(), text);
     }
 }
 
-fn tight(diagnostics: &mut Diagnostics, severity: Severity, span: Span, message: impl Into<String>) {
+fn tight(
+    diagnostics: &mut Diagnostics,
+    severity: DiagnosticSeverity,
+    span: Span,
+    message: impl Into<String>,
+) {
     diagnostics.push(Diagnostic::new(severity, span, message).layout(Layout::ParsingTight));
 }
 
@@ -373,7 +378,7 @@ mod tests {
             sources.add(format!("{index}.cfg"), bytes.to_vec());
         }
         let (mut environment, mut diagnostics) = (Environment::new(), Diagnostics::new());
-        let mut reader = Reader::new(&sources);
+        let mut reader = LineReader::new(&sources);
         let mut lines = Vec::new();
         while let Some(line) = reader.next_line(&environment, &FEATURES, &mut diagnostics) {
             match line.keyword().text() {

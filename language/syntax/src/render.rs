@@ -1,15 +1,16 @@
 //! Diagnostics as text: the classic line that tools and tests know, and the pretty form for people.
 
-use crate::diagnostic::{Diagnostic, Diagnostics, Layout, Report, Severity};
+use crate::diagnostic::{Diagnostic, DiagnosticReport, DiagnosticSeverity, Diagnostics, Layout};
 use crate::source::{SourceMap, Span};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt::Write;
 
 impl Diagnostics {
-    /// Every report as [`Report::classic`] writes it, `Diag` ones only when `show_diag`.
+    /// Every report as [`DiagnosticReport::classic`] writes it, `Diag` ones only when `show_diag`.
     pub fn classic(&self, sources: &SourceMap, process: u32, show_diag: bool) -> String {
         let shown = self.reports().into_iter();
-        let shown = shown.filter(|report| show_diag || report.diagnostic.severity != Severity::Diag);
+        let shown =
+            shown.filter(|report| show_diag || report.diagnostic.severity != DiagnosticSeverity::Diag);
         let mut text: String = shown
             .map(|report| {
                 let message = format!("config : {}", report.classic(sources));
@@ -17,15 +18,16 @@ impl Diagnostics {
             })
             .collect();
         for message in self.summary() {
-            text.push_str(&classic_line(Severity::Notice, process, &format!("config : {message}")));
+            text.push_str(&classic_line(DiagnosticSeverity::Notice, process, &format!("config : {message}")));
         }
         text
     }
 
-    /// Every report as [`Report::pretty`] writes it, an empty line between them.
+    /// Every report as [`DiagnosticReport::pretty`] writes it, an empty line between them.
     pub fn pretty(&self, sources: &SourceMap, color: bool, show_diag: bool) -> String {
         let shown = self.reports().into_iter();
-        let shown = shown.filter(|report| show_diag || report.diagnostic.severity != Severity::Diag);
+        let shown =
+            shown.filter(|report| show_diag || report.diagnostic.severity != DiagnosticSeverity::Diag);
         shown.map(|report| format!("{}\n\n", report.pretty(sources, color))).collect()
     }
 
@@ -44,7 +46,7 @@ impl Diagnostics {
     }
 }
 
-impl Report<'_> {
+impl DiagnosticReport<'_> {
     /// The classic form without severity and process. It always includes the location if there is one.
     pub fn classic(&self, sources: &SourceMap) -> String {
         let diagnostic = self.diagnostic;
@@ -131,10 +133,10 @@ impl Diagnostic {
     /// The line with a caret, the expected input, and the suggestion.
     pub fn pretty(&self, sources: &SourceMap, color: bool) -> String {
         let level = match self.severity {
-            Severity::Alert => Level::ERROR,
-            Severity::Warning => Level::WARNING,
-            Severity::Notice => Level::NOTE,
-            Severity::Diag => Level::INFO,
+            DiagnosticSeverity::Alert => Level::ERROR,
+            DiagnosticSeverity::Warning => Level::WARNING,
+            DiagnosticSeverity::Notice => Level::NOTE,
+            DiagnosticSeverity::Diag => Level::INFO,
         };
         let (shown, range) = self.span.map(|span| shown_source(sources, span)).unwrap_or_default();
         let message = printable(&self.message);
@@ -163,12 +165,12 @@ impl Diagnostic {
 }
 
 /// One line of the classic form, newline included: the severity padded to eleven columns.
-pub fn classic_line(severity: Severity, process: u32, message: &str) -> String {
+pub fn classic_line(severity: DiagnosticSeverity, process: u32, message: &str) -> String {
     let label = match severity {
-        Severity::Alert => "[ALERT]",
-        Severity::Warning => "[WARNING]",
-        Severity::Notice => "[NOTICE]",
-        Severity::Diag => "[DIAG]",
+        DiagnosticSeverity::Alert => "[ALERT]",
+        DiagnosticSeverity::Warning => "[WARNING]",
+        DiagnosticSeverity::Notice => "[NOTICE]",
+        DiagnosticSeverity::Diag => "[DIAG]",
     };
     format!("{label:<10} ({process}) : {message}\n")
 }

@@ -8,7 +8,7 @@ use memchr::memchr_iter;
 /// All files of one configuration, in the order they were given.
 #[derive(Debug, Default, Clone)]
 pub struct SourceMap {
-    sources: Vec<Source>,
+    sources: Vec<SourceText>,
 }
 
 /// Names one file of a [`SourceMap`].
@@ -17,7 +17,7 @@ pub struct FileId(u32);
 
 /// One file: the name the operator gave, and its bytes as read.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct SourceText {
     name: String,
     bytes: Vec<u8>,
     line_starts: Vec<u32>,
@@ -52,12 +52,12 @@ impl SourceMap {
             line_starts.pop(); // what follows the last newline is not a line
         }
         let id = FileId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
-        self.sources.push(Source { name: name.into(), bytes, line_starts });
+        self.sources.push(SourceText { name: name.into(), bytes, line_starts });
         id
     }
 
     /// The file behind an id.
-    pub fn get(&self, id: FileId) -> Option<&Source> {
+    pub fn get(&self, id: FileId) -> Option<&SourceText> {
         self.sources.get(id.0 as usize)
     }
 
@@ -67,12 +67,12 @@ impl SourceMap {
     }
 
     /// Every file with its id, in the order added.
-    pub fn iter(&self) -> impl Iterator<Item = (FileId, &Source)> {
+    pub fn iter(&self) -> impl Iterator<Item = (FileId, &SourceText)> {
         self.sources.iter().enumerate().map(|(index, source)| (FileId(index as u32), source))
     }
 }
 
-impl Source {
+impl SourceText {
     /// The name as the operator gave it.
     pub fn name(&self) -> &str {
         &self.name

@@ -8,7 +8,7 @@ use std::fmt;
 /// A shape like `3.5-dev5-50872d-2` is accepted too: the rest after the number is a build, which is not compared.
 /// The default is version zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Version {
+pub struct ReleaseVersion {
     major: u32,
     minor: u32,
     patch: u32,
@@ -18,12 +18,13 @@ pub struct Version {
 /// The language that weir implements: HAProxy's, as of 3.5. `version_atleast()` and `version_before()` compare
 /// against this, not against weir's own version, so that configurations written for the reference choose the
 /// same branches. It is the release and not a development version: all tests for `3.5-dev<n>` and `3.5` hold.
-pub const LANGUAGE_VERSION: Version = Version { major: 3, minor: 5, patch: 0, development: None };
+pub const LANGUAGE_VERSION: ReleaseVersion =
+    ReleaseVersion { major: 3, minor: 5, patch: 0, development: None };
 
-impl Version {
+impl ReleaseVersion {
     /// Reads a version. Missing components are zero; `None` when the text is not a version.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut version = Version::default();
+        let mut version = ReleaseVersion::default();
         let mut rest;
         (version.major, rest) = number(text)?;
         if let Some(after) = rest.strip_prefix('.') {
@@ -50,19 +51,19 @@ fn number(text: &str) -> Option<(u32, &str)> {
     Some((text[..digits].parse().ok()?, &text[digits..]))
 }
 
-impl PartialOrd for Version {
+impl PartialOrd for ReleaseVersion {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Version {
+impl Ord for ReleaseVersion {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key().cmp(&other.key())
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for ReleaseVersion {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.development {
             Some(number) => write!(formatter, "{}.{}-dev{number}", self.major, self.minor),
@@ -77,7 +78,10 @@ mod tests {
 
     #[track_caller]
     fn check(older: &str, newer: &str) {
-        assert!(Version::parse(older).unwrap() < Version::parse(newer).unwrap(), "{older} < {newer}");
+        assert!(
+            ReleaseVersion::parse(older).unwrap() < ReleaseVersion::parse(newer).unwrap(),
+            "{older} < {newer}"
+        );
     }
 
     #[test]
@@ -87,19 +91,19 @@ mod tests {
         check("2.4-dev9", "2.4-dev19");
         check("2.4.9", "2.4.10");
         check("2.4.1", "2.5-dev0");
-        assert_eq!(Version::parse("2.6.12-1+deb12u4"), Version::parse("2.6.12"));
-        assert_eq!(Version::parse("3.5-dev5-50872d-2"), Version::parse("3.5-dev5"));
+        assert_eq!(ReleaseVersion::parse("2.6.12-1+deb12u4"), ReleaseVersion::parse("2.6.12"));
+        assert_eq!(ReleaseVersion::parse("3.5-dev5-50872d-2"), ReleaseVersion::parse("3.5-dev5"));
         for bad in ["", "x", "v3.5", "3.", "3..5", "3.5 ", "3.5x", "99999999999"] {
-            assert_eq!(Version::parse(bad), None, "{bad}");
+            assert_eq!(ReleaseVersion::parse(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn the_language_version_is_3_5() {
         for text in ["3.5-dev1", "3.5-dev99", "3.5", "2.9"] {
-            assert!(LANGUAGE_VERSION >= Version::parse(text).unwrap(), "{text}");
+            assert!(LANGUAGE_VERSION >= ReleaseVersion::parse(text).unwrap(), "{text}");
         }
-        assert!(LANGUAGE_VERSION < Version::parse("3.6-dev0").unwrap());
+        assert!(LANGUAGE_VERSION < ReleaseVersion::parse("3.6-dev0").unwrap());
         assert_eq!(LANGUAGE_VERSION.to_string(), "3.5.0");
     }
 }

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::Path;
 use weir_syntax::units::{TimeUnit, parse_integer, parse_size, parse_time};
 use weir_syntax::{
-    Diagnostics, Environment, Line, MAX_WORDS, Reader, SourceMap, StaticFeatures, Version, did_you_mean,
-    evaluate_condition,
+    Diagnostics, Environment, Line, LineReader, MAX_WORDS, ReleaseVersion, SourceMap, StaticFeatures,
+    did_you_mean, evaluate_condition,
 };
 
 const FEATURES: StaticFeatures<'_> = StaticFeatures { features: &["THREAD"], enabled: &["EPOLL"], tls: None };
@@ -20,7 +20,7 @@ fn environment() -> Environment {
 
 fn read(sources: &SourceMap) -> (Vec<Line>, Diagnostics) {
     let (environment, mut diagnostics) = (environment(), Diagnostics::new());
-    let mut reader = Reader::new(sources);
+    let mut reader = LineReader::new(sources);
     let lines = std::iter::from_fn(|| reader.next_line(&environment, &FEATURES, &mut diagnostics)).collect();
     (lines, diagnostics)
 }
@@ -67,7 +67,7 @@ pub fn fuzz_units(data: &[u8]) {
     let _ = parse_time(&text, TimeUnit::Seconds);
     let _ = parse_size(&text);
     let _ = parse_integer(&text);
-    let _ = Version::parse(&text);
+    let _ = ReleaseVersion::parse(&text);
     let _ = did_you_mean(&text, ["maxconn", "mode", &text]);
 }
 

@@ -6,14 +6,14 @@
 //!   body       <version, 2> <random, 32> <session, 1+> <ciphers, 2+> <compressions, 1+> <extensions, 2+>
 //! ```
 //!
-//! Nothing is trusted: every length is checked against its container. A [`Message`] holds at most the content of the
+//! Nothing is trusted: every length is checked against its container. A [`HandshakeMessage`] holds at most the content of the
 //! caller's buffer, and only a message that is cut over records is copied.
 
 use std::borrow::Cow;
 
 /// A handshake message, complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message<'a> {
+pub struct HandshakeMessage<'a> {
     /// Its type: 1 for the client's hello, 2 for the server's.
     pub kind: u8,
     /// The body, without type and length.
@@ -39,12 +39,12 @@ const MESSAGE_HEADER: usize = 4;
 const MAX_FRAGMENT: usize = 1 << 14;
 
 /// The first handshake message in `input`.
-pub fn read(input: &[u8]) -> Result<Message<'_>, Unread> {
+pub fn read(input: &[u8]) -> Result<HandshakeMessage<'_>, Unread> {
     let first = fragment(input)?;
     if let [kind, high, middle, low, rest @ ..] = first.bytes {
         let length = usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low);
         if let Some(body) = rest.get(..length) {
-            return Ok(Message { kind: *kind, body: Cow::Borrowed(body) });
+            return Ok(HandshakeMessage { kind: *kind, body: Cow::Borrowed(body) });
         }
     }
     if first.cut {
@@ -54,7 +54,7 @@ pub fn read(input: &[u8]) -> Result<Message<'_>, Unread> {
 }
 
 /// Reads a message that continues in further records.
-fn joined<'a>(mut input: &[u8], first: Fragment<'_>) -> Result<Message<'a>, Unread> {
+fn joined<'a>(mut input: &[u8], first: Fragment<'_>) -> Result<HandshakeMessage<'a>, Unread> {
     let mut message = Vec::new();
     let mut fragment_here = first;
     loop {
@@ -64,7 +64,7 @@ fn joined<'a>(mut input: &[u8], first: Fragment<'_>) -> Result<Message<'a>, Unre
             if message.len() - MESSAGE_HEADER >= length {
                 message.truncate(MESSAGE_HEADER + length);
                 message.drain(..MESSAGE_HEADER);
-                return Ok(Message { kind, body: Cow::Owned(message) });
+                return Ok(HandshakeMessage { kind, body: Cow::Owned(message) });
             }
         }
         if fragment_here.cut {

@@ -8,4 +8,6 @@
 
 mod hello;
 
-pub use hello::{CLIENT_HELLO, ClientHello, Message, Unread, listed, read, server_extensions, sslv2_version};
+pub use hello::{
+    CLIENT_HELLO, ClientHello, HandshakeMessage, Unread, listed, read, server_extensions, sslv2_version,
+};

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::name::Name;
-use crate::question::{CLASS_IN, Kind, Question};
-use crate::reader::Reader;
+use crate::question::{CLASS_IN, Question, RecordKind};
+use crate::reader::MessageReader;
 
 /// An answer to our question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,12 +20,12 @@ pub struct Answer {
     /// The addresses of the name or of its last alias, of the requested kind, in the order of the answer.
     pub addresses: Vec<IpAddr>,
     /// The SRV records, in the order of the answer.
-    pub services: Vec<Service>,
+    pub services: Vec<ServiceLocation>,
 }
 
 /// The location of a service: an SRV record (RFC 2782).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Service {
+pub struct ServiceLocation {
     pub target: Name,
     pub port: u16,
     /// Lower values are to be used first.
@@ -49,7 +49,7 @@ pub enum ResponseCode {
 
 /// Why a message is not an answer to the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum AnswerRefusal {
     /// It ends too early, or is invalid.
     Malformed,
     /// It is a query.
@@ -70,14 +70,14 @@ impl Answer {
     ///
     /// # Errors
     /// When it is not an answer; a later message still may be.
-    pub fn read(message: &[u8], identifier: u16, question: &Question) -> Result<Self, Refusal> {
-        let mut reader = Reader::new(message);
-        let head = Head::read(&mut reader).ok_or(Refusal::Malformed)?;
+    pub fn read(message: &[u8], identifier: u16, question: &Question) -> Result<Self, AnswerRefusal> {
+        let mut reader = MessageReader::new(message);
+        let head = MessageHead::read(&mut reader).ok_or(AnswerRefusal::Malformed)?;
         if head.identifier != identifier {
-            return Err(Refusal::OtherIdentifier);
+            return Err(AnswerRefusal::OtherIdentifier);
         }
         if head.flags & (IS_RESPONSE | OPERATION) != IS_RESPONSE {
-            return Err(Refusal::NotAResponse);
+            return Err(AnswerRefusal::NotAResponse);
         }
         let code = head.flags & CODE;
         let mut answer = Answer::empty(ResponseCode::of(code));
@@ -85,11 +85,11 @@ impl Answer {
             1 => same_question(&mut reader, question)?,
             // A server that cannot parse the question, or refuses it, may leave it out.
             0 if matches!(code, 1 | 2 | 4 | 5) => return Ok(answer),
-            _ => return Err(Refusal::OtherQuestion),
+            _ => return Err(AnswerRefusal::OtherQuestion),
         }
         answer.is_truncated = head.flags & IS_TRUNCATED != 0;
         if !answer.is_truncated {
-            answer.read_records(&head, &mut reader, question).ok_or(Refusal::Malformed)?;
+            answer.read_records(&head, &mut reader, question).ok_or(AnswerRefusal::Malformed)?;
         }
         Ok(answer)
     }
@@ -105,13 +105,18 @@ impl Answer {
         }
     }
 
-    fn read_records(&mut self, head: &Head, reader: &mut Reader<'_>, question: &Question) -> Option<()> {
+    fn read_records(
+        &mut self,
+        head: &MessageHead,
+        reader: &mut MessageReader<'_>,
+        question: &Question,
+    ) -> Option<()> {
         let mut records = Records::default();
         for _ in 0..head.answers {
             records.answer(reader, question.kind)?;
         }
         for _ in 0..head.authorities {
-            Record::read(reader)?;
+            ResourceRecord::read(reader)?;
         }
         for _ in 0..head.additionals {
             records.additional(reader, question.kind)?;
@@ -126,8 +131,8 @@ impl Answer {
         };
         for (owner, value) in records.wanted {
             match value {
-                Value::Address(address) if owner == name => self.addresses.push(address),
-                Value::Service(mut service) if owner == name => {
+                RecordData::Address(address) if owner == name => self.addresses.push(address),
+                RecordData::Service(mut service) if owner == name => {
                     service.addresses = records.hosts.get(&service.target).cloned().unwrap_or_default();
                     self.services.push(service);
                 }
@@ -149,7 +154,7 @@ impl ResponseCode {
     }
 }
 
-struct Head {
+struct MessageHead {
     identifier: u16,
     flags: u16,
     questions: u16,
@@ -158,9 +163,9 @@ struct Head {
     additionals: u16,
 }
 
-impl Head {
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        Some(Head {
+impl MessageHead {
+    fn read(reader: &mut MessageReader<'_>) -> Option<Self> {
+        Some(MessageHead {
             identifier: reader.u16()?,
             flags: reader.u16()?,
             questions: reader.u16()?,
@@ -176,17 +181,17 @@ const OPERATION: u16 = 0x7800;
 const IS_TRUNCATED: u16 = 0x0200;
 const CODE: u16 = 0x000f;
 
-fn same_question(reader: &mut Reader<'_>, question: &Question) -> Result<(), Refusal> {
+fn same_question(reader: &mut MessageReader<'_>, question: &Question) -> Result<(), AnswerRefusal> {
     let mut read = || Some((reader.name()?, reader.u16()?, reader.u16()?));
-    let (name, kind, class) = read().ok_or(Refusal::Malformed)?;
+    let (name, kind, class) = read().ok_or(AnswerRefusal::Malformed)?;
     if kind != question.kind.number()
         || class != CLASS_IN
         || !name.as_slice().eq_ignore_ascii_case(question.name.wire())
     {
-        return Err(Refusal::OtherQuestion);
+        return Err(AnswerRefusal::OtherQuestion);
     }
     if name.as_slice() != question.name.wire() {
-        return Err(Refusal::OtherLetters);
+        return Err(AnswerRefusal::OtherLetters);
     }
     Ok(())
 }
@@ -195,20 +200,20 @@ fn same_question(reader: &mut Reader<'_>, question: &Question) -> Result<(), Ref
 #[derive(Default)]
 struct Records {
     aliases: Vec<(Name, Name)>,
-    wanted: Vec<(Name, Value)>,
+    wanted: Vec<(Name, RecordData)>,
     /// Addresses of other names in the message.
     hosts: HashMap<Name, Vec<IpAddr>>,
     extended_code: u16,
 }
 
-enum Value {
+enum RecordData {
     Address(IpAddr),
-    Service(Service),
+    Service(ServiceLocation),
 }
 
 impl Records {
-    fn answer(&mut self, reader: &mut Reader<'_>, kind: Kind) -> Option<()> {
-        let mut record = Record::read(reader)?;
+    fn answer(&mut self, reader: &mut MessageReader<'_>, kind: RecordKind) -> Option<()> {
+        let mut record = ResourceRecord::read(reader)?;
         if record.class != CLASS_IN {
             return Some(());
         }
@@ -220,8 +225,8 @@ impl Records {
             }
             number if number == kind.number() => {
                 let value = match kind {
-                    Kind::A | Kind::Aaaa => Value::Address(record.address()?),
-                    Kind::Srv => Value::Service(record.service()?),
+                    RecordKind::A | RecordKind::Aaaa => RecordData::Address(record.address()?),
+                    RecordKind::Srv => RecordData::Service(record.service()?),
                 };
                 self.wanted.push((record.owner, value));
             }
@@ -230,13 +235,13 @@ impl Records {
         Some(())
     }
 
-    fn additional(&mut self, reader: &mut Reader<'_>, kind: Kind) -> Option<()> {
-        let record = Record::read(reader)?;
+    fn additional(&mut self, reader: &mut MessageReader<'_>, kind: RecordKind) -> Option<()> {
+        let record = ResourceRecord::read(reader)?;
         if record.kind == OPT {
             self.extended_code = (record.ttl >> 24) as u16;
-        } else if kind == Kind::Srv
+        } else if kind == RecordKind::Srv
             && record.class == CLASS_IN
-            && (record.kind == Kind::A.number() || record.kind == Kind::Aaaa.number())
+            && (record.kind == RecordKind::A.number() || record.kind == RecordKind::Aaaa.number())
         {
             let address = record.address()?;
             self.hosts.entry(record.owner).or_default().push(address);
@@ -257,25 +262,25 @@ impl Records {
     }
 }
 
-struct Record<'m> {
+struct ResourceRecord<'m> {
     owner: Name,
     kind: u16,
     class: u16,
     ttl: u32,
-    data: Reader<'m>,
+    data: MessageReader<'m>,
 }
 
-impl<'m> Record<'m> {
-    fn read(reader: &mut Reader<'m>) -> Option<Self> {
+impl<'m> ResourceRecord<'m> {
+    fn read(reader: &mut MessageReader<'m>) -> Option<Self> {
         let owner = reader.name()?.to_name();
         let (kind, class, ttl) = (reader.u16()?, reader.u16()?, reader.u32()?);
         let length = reader.u16()?;
-        Some(Record { owner, kind, class, ttl, data: reader.part(usize::from(length))? })
+        Some(ResourceRecord { owner, kind, class, ttl, data: reader.part(usize::from(length))? })
     }
 
     fn address(&self) -> Option<IpAddr> {
         let mut data = self.data;
-        let address = if self.kind == Kind::A.number() {
+        let address = if self.kind == RecordKind::A.number() {
             IpAddr::V4(Ipv4Addr::from_bits(data.u32()?))
         } else {
             IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(data.take(16)?).ok()?))
@@ -283,11 +288,11 @@ impl<'m> Record<'m> {
         data.is_at_end().then_some(address)
     }
 
-    fn service(&mut self) -> Option<Service> {
+    fn service(&mut self) -> Option<ServiceLocation> {
         let data = &mut self.data;
         let (priority, weight, port) = (data.u16()?, data.u16()?, data.u16()?);
         let target = data.name()?.to_name();
-        data.is_at_end().then_some(Service { target, port, priority, weight, addresses: Vec::new() })
+        data.is_at_end().then_some(ServiceLocation { target, port, priority, weight, addresses: Vec::new() })
     }
 }
 
@@ -305,9 +310,9 @@ mod tests {
     }
 
     /// Builds a message record by record.
-    struct Message(Vec<u8>);
+    struct MessageBuilder(Vec<u8>);
 
-    impl Message {
+    impl MessageBuilder {
         fn to(question: &Question, flags: u16) -> Self {
             let mut bytes = vec![0x12, 0x34];
             bytes.extend_from_slice(&(IS_RESPONSE | flags).to_be_bytes());
@@ -315,7 +320,7 @@ mod tests {
             bytes.extend_from_slice(question.name.wire());
             bytes.extend_from_slice(&question.kind.number().to_be_bytes());
             bytes.extend_from_slice(&[0, 1]);
-            Message(bytes)
+            MessageBuilder(bytes)
         }
 
         fn record(mut self, count_at: usize, owner: &str, kind: u16, data: &[u8]) -> Self {
@@ -342,57 +347,57 @@ mod tests {
         }
     }
 
-    fn question(kind: Kind) -> Question {
+    fn question(kind: RecordKind) -> Question {
         Question { name: name("wWw.Example"), kind }
     }
 
-    fn read(message: &Message, question: &Question) -> Result<Answer, Refusal> {
+    fn read(message: &MessageBuilder, question: &Question) -> Result<Answer, AnswerRefusal> {
         Answer::read(&message.0, 0x1234, question)
     }
 
-    fn found(message: Message) -> Vec<String> {
-        let answer = read(&message, &question(Kind::A)).expect("an answer");
+    fn found(message: MessageBuilder) -> Vec<String> {
+        let answer = read(&message, &question(RecordKind::A)).expect("an answer");
         answer.addresses.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn keeps_only_the_addresses_of_the_requested_name() {
-        let sent = question(Kind::A);
-        let message = Message::to(&sent, 0)
+        let sent = question(RecordKind::A);
+        let message = MessageBuilder::to(&sent, 0)
             .answer("www.example", 1, &[192, 0, 2, 1])
             .answer("other.example", 1, &[192, 0, 2, 9])
             .answer("WWW.example", 1, &[192, 0, 2, 2])
             .answer("www.example", 28, &[0; 16]);
         assert_eq!(found(message), ["192.0.2.1", "192.0.2.2"]);
-        let six = question(Kind::Aaaa);
-        let message = Message::to(&six, 0).answer("www.example", 28, &[1; 16]);
+        let six = question(RecordKind::Aaaa);
+        let message = MessageBuilder::to(&six, 0).answer("www.example", 28, &[1; 16]);
         assert_eq!(read(&message, &six).expect("an answer").addresses, [IpAddr::V6(Ipv6Addr::from([1; 16]))]);
     }
 
     #[test]
     fn aliases_are_followed_in_any_order_to_their_end() {
-        let message = Message::to(&question(Kind::A), 0)
+        let message = MessageBuilder::to(&question(RecordKind::A), 0)
             .answer("c.example", 1, &[192, 0, 2, 1])
             .alias("b.example", "c.example")
             .alias("www.example", "b.example");
         assert_eq!(found(message), ["192.0.2.1"]);
-        let circle = Message::to(&question(Kind::A), 0)
+        let circle = MessageBuilder::to(&question(RecordKind::A), 0)
             .alias("www.example", "b.example")
             .alias("b.example", "www.example")
             .answer("b.example", 1, &[192, 0, 2, 1]);
-        let answer = read(&circle, &question(Kind::A)).expect("an answer");
+        let answer = read(&circle, &question(RecordKind::A)).expect("an answer");
         assert!(answer.aliases_fail && answer.has_aliases && answer.addresses.is_empty());
     }
 
     #[test]
     fn follows_aliases_up_to_the_limit() {
         let chain = |links: usize| {
-            let mut message = Message::to(&question(Kind::A), 0).alias("www.example", "n0");
+            let mut message = MessageBuilder::to(&question(RecordKind::A), 0).alias("www.example", "n0");
             for link in 1..links {
                 message = message.alias(&format!("n{}", link - 1), &format!("n{link}"));
             }
             let last = format!("n{}", links - 1);
-            read(&message.answer(&last, 1, &[192, 0, 2, 1]), &question(Kind::A)).expect("an answer")
+            read(&message.answer(&last, 1, &[192, 0, 2, 1]), &question(RecordKind::A)).expect("an answer")
         };
         assert_eq!(chain(MOST_ALIASES).addresses.len(), 1);
         assert!(chain(MOST_ALIASES + 1).aliases_fail);
@@ -401,13 +406,13 @@ mod tests {
 
     #[test]
     fn reads_services_with_their_additional_addresses() {
-        let sent = question(Kind::Srv);
+        let sent = question(RecordKind::Srv);
         let service = |priority: u8, weight: u8, port: u8, target: &str| {
             let mut data = vec![0, priority, 0, weight, 0, port];
             data.extend_from_slice(name(target).wire());
             data
         };
-        let message = Message::to(&sent, 0)
+        let message = MessageBuilder::to(&sent, 0)
             .answer("www.example", 33, &service(1, 2, 80, "a.example"))
             .answer("www.example", 33, &service(3, 4, 81, "b.example"))
             .additional("A.example", 1, &[192, 0, 2, 1])
@@ -422,42 +427,42 @@ mod tests {
 
     #[test]
     fn rejects_messages_that_do_not_answer_the_question() {
-        let sent = question(Kind::A);
-        let good = Message::to(&sent, 0).answer("www.example", 1, &[192, 0, 2, 1]);
+        let sent = question(RecordKind::A);
+        let good = MessageBuilder::to(&sent, 0).answer("www.example", 1, &[192, 0, 2, 1]);
         assert!(read(&good, &sent).is_ok());
-        assert_eq!(Answer::read(&good.0, 0x1235, &sent), Err(Refusal::OtherIdentifier));
-        let other = Question { name: name("other.example"), kind: Kind::A };
-        assert_eq!(read(&good, &other), Err(Refusal::OtherQuestion));
-        assert_eq!(read(&good, &question(Kind::Aaaa)), Err(Refusal::OtherQuestion));
-        let letters = Question { name: name("www.example"), kind: Kind::A };
-        assert_eq!(read(&good, &letters), Err(Refusal::OtherLetters));
+        assert_eq!(Answer::read(&good.0, 0x1235, &sent), Err(AnswerRefusal::OtherIdentifier));
+        let other = Question { name: name("other.example"), kind: RecordKind::A };
+        assert_eq!(read(&good, &other), Err(AnswerRefusal::OtherQuestion));
+        assert_eq!(read(&good, &question(RecordKind::Aaaa)), Err(AnswerRefusal::OtherQuestion));
+        let letters = Question { name: name("www.example"), kind: RecordKind::A };
+        assert_eq!(read(&good, &letters), Err(AnswerRefusal::OtherLetters));
         let mut query = Vec::new();
         sent.write(0x1234, 512, &mut query);
-        assert_eq!(Answer::read(&query, 0x1234, &sent), Err(Refusal::NotAResponse));
-        let update = Message::to(&sent, 5 << 11);
-        assert_eq!(read(&update, &sent), Err(Refusal::NotAResponse));
+        assert_eq!(Answer::read(&query, 0x1234, &sent), Err(AnswerRefusal::NotAResponse));
+        let update = MessageBuilder::to(&sent, 5 << 11);
+        assert_eq!(read(&update, &sent), Err(AnswerRefusal::NotAResponse));
         for length in 0..good.0.len() {
             let refused = Answer::read(&good.0[..length], 0x1234, &sent);
-            assert_eq!(refused, Err(Refusal::Malformed), "{length}");
+            assert_eq!(refused, Err(AnswerRefusal::Malformed), "{length}");
         }
-        let long = Message::to(&sent, 0).answer("www.example", 1, &[192, 0, 2, 1, 0]);
-        assert_eq!(read(&long, &sent), Err(Refusal::Malformed));
+        let long = MessageBuilder::to(&sent, 0).answer("www.example", 1, &[192, 0, 2, 1, 0]);
+        assert_eq!(read(&long, &sent), Err(AnswerRefusal::Malformed));
     }
 
     #[test]
     fn reads_response_codes_and_flags() {
-        let sent = question(Kind::A);
-        let code = |flags| read(&Message::to(&sent, flags), &sent).expect("an answer").code;
+        let sent = question(RecordKind::A);
+        let code = |flags| read(&MessageBuilder::to(&sent, flags), &sent).expect("an answer").code;
         assert_eq!(code(0), ResponseCode::NoError);
         assert_eq!(code(3), ResponseCode::NoSuchName);
         assert_eq!(code(5), ResponseCode::Refused);
         assert_eq!(code(2), ResponseCode::Other(2));
-        let mut extended = Message::to(&sent, 0).additional("", OPT, &[]);
+        let mut extended = MessageBuilder::to(&sent, 0).additional("", OPT, &[]);
         let ttl_at = extended.0.len() - 6;
         extended.0[ttl_at] = 1;
         assert_eq!(read(&extended, &sent).expect("an answer").code, ResponseCode::Other(16));
         // A truncated message may end anywhere.
-        let mut cut = Message::to(&sent, IS_TRUNCATED).answer("www.example", 1, &[192, 0, 2, 1]);
+        let mut cut = MessageBuilder::to(&sent, IS_TRUNCATED).answer("www.example", 1, &[192, 0, 2, 1]);
         cut.0.truncate(cut.0.len() - 3);
         let answer = read(&cut, &sent).expect("an answer");
         assert!(answer.is_truncated && answer.addresses.is_empty());
@@ -465,13 +470,13 @@ mod tests {
 
     #[test]
     fn only_a_refusal_may_come_without_its_question() {
-        let sent = question(Kind::A);
+        let sent = question(RecordKind::A);
         let bare = |code: u8| vec![0x12, 0x34, 0x80, code, 0, 0, 0, 0, 0, 0, 0, 0];
         let code = |code| Answer::read(&bare(code), 0x1234, &sent).map(|answer| answer.code);
         assert_eq!(code(5), Ok(ResponseCode::Refused));
         assert_eq!(code(2), Ok(ResponseCode::Other(2)));
-        assert_eq!(code(3), Err(Refusal::OtherQuestion));
-        assert_eq!(code(0), Err(Refusal::OtherQuestion));
+        assert_eq!(code(3), Err(AnswerRefusal::OtherQuestion));
+        assert_eq!(code(0), Err(AnswerRefusal::OtherQuestion));
     }
 
     proptest! {
@@ -481,8 +486,8 @@ mod tests {
             rest in proptest::collection::vec(any::<u8>(), 0..300),
             kind in 0_usize..3,
         ) {
-            let sent = question([Kind::A, Kind::Aaaa, Kind::Srv][kind]);
-            let mut message = Message::to(&sent, 0).0;
+            let sent = question([RecordKind::A, RecordKind::Aaaa, RecordKind::Srv][kind]);
+            let mut message = MessageBuilder::to(&sent, 0).0;
             message[6..12].copy_from_slice(&counts);
             message.extend_from_slice(&rest);
             let _ = Answer::read(&message, 0x1234, &sent);
@@ -493,8 +498,8 @@ mod tests {
             addresses in proptest::collection::vec(any::<u32>(), 0..40),
             bits in any::<u64>(),
         ) {
-            let sent = Question { name: name("www.example").with_case(bits), kind: Kind::A };
-            let mut message = Message::to(&sent, 0);
+            let sent = Question { name: name("www.example").with_case(bits), kind: RecordKind::A };
+            let mut message = MessageBuilder::to(&sent, 0);
             for address in &addresses {
                 message = message.answer("www.example", 1, &address.to_be_bytes());
             }

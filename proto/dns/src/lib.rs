@@ -18,6 +18,6 @@ pub mod name;
 pub mod question;
 mod reader;
 
-pub use answer::{Answer, Refusal, ResponseCode, Service};
+pub use answer::{Answer, AnswerRefusal, ResponseCode, ServiceLocation};
 pub use name::{Name, NameError};
-pub use question::{Kind, Question};
+pub use question::{Question, RecordKind};

@@ -4,7 +4,7 @@ use crate::name::Name;
 
 /// The kinds of records to query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum RecordKind {
     A,
     /// IPv6 addresses (RFC 3596).
     Aaaa,
@@ -12,13 +12,13 @@ pub enum Kind {
     Srv,
 }
 
-impl Kind {
+impl RecordKind {
     /// Its number on the wire.
     pub const fn number(self) -> u16 {
         match self {
-            Kind::A => 1,
-            Kind::Aaaa => 28,
-            Kind::Srv => 33,
+            RecordKind::A => 1,
+            RecordKind::Aaaa => 28,
+            RecordKind::Srv => 33,
         }
     }
 }
@@ -29,7 +29,7 @@ pub struct Question {
     /// The name, in the letter case that the answer must repeat.
     pub name: Name,
     /// The kind of record to query.
-    pub kind: Kind,
+    pub kind: RecordKind,
 }
 
 impl Question {
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn encodes_a_query_as_in_the_rfcs() {
-        let question = Question { name: Name::parse(b"a.bc").expect("a name"), kind: Kind::Aaaa };
+        let question = Question { name: Name::parse(b"a.bc").expect("a name"), kind: RecordKind::Aaaa };
         let mut out = Vec::new();
         question.write(0x1234, 8192, &mut out);
         let expected = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x01\x01a\x02bc\x00\x00\x1c\x00\x01\x00\x00\x29\x20\x00\x00\x00\x00\x00\x00\x00";

@@ -4,7 +4,7 @@ use crate::name::Name;
 
 /// A position in a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'m> {
+pub(crate) struct MessageReader<'m> {
     message: &'m [u8],
     at: usize,
 }
@@ -32,9 +32,9 @@ impl NameBytes {
     }
 }
 
-impl<'m> Reader<'m> {
+impl<'m> MessageReader<'m> {
     pub(crate) fn new(message: &'m [u8]) -> Self {
-        Reader { message, at: 0 }
+        MessageReader { message, at: 0 }
     }
 
     pub(crate) fn take(&mut self, count: usize) -> Option<&'m [u8]> {
@@ -52,9 +52,9 @@ impl<'m> Reader<'m> {
     }
 
     /// A reader of the next `count` bytes; names in it may point to bytes before them.
-    pub(crate) fn part(&mut self, count: usize) -> Option<Reader<'m>> {
+    pub(crate) fn part(&mut self, count: usize) -> Option<MessageReader<'m>> {
         let end = self.at.checked_add(count)?;
-        let part = Reader { message: self.message.get(..end)?, at: self.at };
+        let part = MessageReader { message: self.message.get(..end)?, at: self.at };
         self.at = end;
         Some(part)
     }
@@ -111,7 +111,7 @@ mod tests {
 
     #[track_caller]
     fn check(message: &[u8], at: usize, expected: Option<(&str, usize)>) {
-        let mut reader = Reader { message, at };
+        let mut reader = MessageReader { message, at };
         let found = reader.name().map(|name| (name.to_name().to_string(), reader.at));
         assert_eq!(found, expected.map(|(name, end)| (name.to_owned(), end)));
     }
@@ -156,7 +156,7 @@ mod tests {
             target = at;
         }
         let third = target - 66;
-        assert!(Reader { message: &message, at: third }.name().is_some());
-        assert!(Reader { message: &message, at: target }.name().is_none());
+        assert!(MessageReader { message: &message, at: third }.name().is_some());
+        assert!(MessageReader { message: &message, at: target }.name().is_none());
     }
 }

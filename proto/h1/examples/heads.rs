@@ -7,7 +7,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use weir_h1::{ChunkDecoder, Options, Parser, Progress, connection, request_framing, response_framing};
+use weir_h1::{
+    ChunkDecoder, HeadParser, HeadProgress, ParseOptions, connection, request_framing, response_framing,
+};
 use weir_http::{Head, Kind, Method};
 
 const SMALL_REQUEST: &[u8] =
@@ -50,8 +52,8 @@ fn main() {
         }
         println!("{name:<16} {best:7.1} ns");
     };
-    let (mut parser, mut head) = (Parser::default(), Head::new());
-    let options = Options::default();
+    let (mut parser, mut head) = (HeadParser::default(), Head::new());
+    let options = ParseOptions::default();
     for (name, kind, raw) in [
         ("small-request", Kind::Request, SMALL_REQUEST),
         ("browser-request", Kind::Request, BROWSER_REQUEST),
@@ -63,7 +65,7 @@ fn main() {
                 Kind::Request => parser.request(raw, &options, &mut head),
                 Kind::Response => parser.response(raw, &options, &mut head),
             };
-            assert_eq!(progress, Progress::Complete { head_len: raw.len() });
+            assert_eq!(progress, HeadProgress::Complete { head_len: raw.len() });
         });
     }
     let (mut request, mut response) = (Head::new(), Head::new());
@@ -74,8 +76,8 @@ fn main() {
         let _ = connection::announce(&mut request, sent, connection::Announce::Nothing);
         parser.response(received, &options, &mut response);
         let framing = response_framing(&response, Method::Get);
-        black_box(connection::client_persists(&request, framing, connection::Mode::KeepAlive));
-        black_box(connection::server_persists(&response, framing, connection::Mode::KeepAlive));
+        black_box(connection::client_persists(&request, framing, connection::PersistenceMode::KeepAlive));
+        black_box(connection::server_persists(&response, framing, connection::PersistenceMode::KeepAlive));
         let _ = connection::announce(&mut response, received, connection::Announce::Nothing);
         black_box((request.is_edited(), response.is_edited()));
     });

@@ -30,7 +30,7 @@ use crate::parser::scan::is_token_byte;
 /// Decodes a chunked body that comes in any pieces.
 #[derive(Clone, Debug, Default)]
 pub struct ChunkDecoder {
-    awaiting: Awaiting,
+    awaiting: ChunkPart,
     /// The size being read, then how much of the chunk has not come yet.
     remaining: u64,
     /// How many digits, extension bytes or trailer bytes were seen: each has its limit.
@@ -85,7 +85,7 @@ impl Advance {
 
 /// The first piece of some bytes. It takes everything up to the end of its range, framing before the range included.
 #[derive(PartialEq, Eq, Debug)]
-enum Piece {
+enum ChunkPiece {
     Payload(Range<usize>),
     /// A part of the trailer section, line ends included, without the empty line that ends it. The lines are valid.
     Trailers(Range<usize>),
@@ -120,7 +120,7 @@ pub enum ChunkError {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Awaiting {
+enum ChunkPart {
     #[default]
     FirstDigit,
     Digits,
@@ -191,10 +191,10 @@ impl ChunkDecoder {
                 }
             }
             match decoder.piece_from(bytes, at) {
-                Ok(Piece::Payload(range) | Piece::Trailers(range) | Piece::Extension(range)) => {
-                    at = range.end
-                }
-                Ok(Piece::More | Piece::Done(_)) => return true,
+                Ok(
+                    ChunkPiece::Payload(range) | ChunkPiece::Trailers(range) | ChunkPiece::Extension(range),
+                ) => at = range.end,
+                Ok(ChunkPiece::More | ChunkPiece::Done(_)) => return true,
                 Err(_) => return false,
             }
         }
@@ -225,7 +225,7 @@ impl ChunkDecoder {
                 }
             }
             match self.piece_from(bytes, at)? {
-                Piece::Payload(range) => {
+                ChunkPiece::Payload(range) => {
                     payload += range.len();
                     at = range.end;
                     if !FRAMED {
@@ -233,7 +233,7 @@ impl ChunkDecoder {
                         kept = at;
                     }
                 }
-                Piece::Trailers(range) => {
+                ChunkPiece::Trailers(range) => {
                     at = range.end;
                     if FRAMED {
                         let removed = kept - front.end;
@@ -243,15 +243,15 @@ impl ChunkDecoder {
                         kept = at;
                     }
                 }
-                Piece::Extension(range) => {
+                ChunkPiece::Extension(range) => {
                     at = range.end;
                     if FRAMED {
                         front.add(bytes, kept..range.start);
                     }
                     kept = at;
                 }
-                Piece::More => break bytes.len(),
-                Piece::Done(consumed) => break consumed,
+                ChunkPiece::More => break bytes.len(),
+                ChunkPiece::Done(consumed) => break consumed,
             }
         };
         if !FRAMED {
@@ -267,80 +267,80 @@ impl ChunkDecoder {
 
     /// Whether the body has ended.
     pub fn is_done(&self) -> bool {
-        self.awaiting == Awaiting::Ended
+        self.awaiting == ChunkPart::Ended
     }
 
-    fn piece_from(&mut self, bytes: &[u8], mut at: usize) -> Result<Piece, ChunkError> {
+    fn piece_from(&mut self, bytes: &[u8], mut at: usize) -> Result<ChunkPiece, ChunkError> {
         while let Some(&byte) = bytes.get(at) {
             match self.awaiting {
-                Awaiting::FirstDigit => {
+                ChunkPart::FirstDigit => {
                     self.remaining = u64::from(hexadecimal(byte).ok_or(ChunkError::InvalidSize)?);
                     self.count = 1;
-                    self.awaiting = Awaiting::Digits;
+                    self.awaiting = ChunkPart::Digits;
                     at += 1;
                 }
-                Awaiting::Digits => at = self.digit(byte, at)?,
-                Awaiting::Padding | Awaiting::Extension => {
+                ChunkPart::Digits => at = self.digit(byte, at)?,
+                ChunkPart::Padding | ChunkPart::Extension => {
                     let end = self.extension(bytes, at)?;
-                    return Ok(Piece::Extension(at..end));
+                    return Ok(ChunkPiece::Extension(at..end));
                 }
-                Awaiting::SizeReturn => {
+                ChunkPart::SizeReturn => {
                     // Nothing else ends an extension.
-                    self.awaiting = Awaiting::SizeFeed;
+                    self.awaiting = ChunkPart::SizeFeed;
                     at += 1;
                 }
-                Awaiting::SizeFeed => {
+                ChunkPart::SizeFeed => {
                     if byte != b'\n' {
                         return Err(ChunkError::InvalidLineEnd);
                     }
                     self.begin_chunk();
                     at += 1;
                 }
-                Awaiting::Payload => {
+                ChunkPart::Payload => {
                     let there = bytes.len() - at;
                     let taken = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(there);
                     self.remaining -= taken as u64;
                     if self.remaining == 0 {
-                        self.awaiting = Awaiting::PayloadReturn;
+                        self.awaiting = ChunkPart::PayloadReturn;
                     }
-                    return Ok(Piece::Payload(at..at + taken));
+                    return Ok(ChunkPiece::Payload(at..at + taken));
                 }
-                Awaiting::PayloadReturn => {
+                ChunkPart::PayloadReturn => {
                     if byte != b'\r' {
                         return Err(ChunkError::MissingLineEnd);
                     }
-                    self.awaiting = Awaiting::PayloadFeed;
+                    self.awaiting = ChunkPart::PayloadFeed;
                     at += 1;
                 }
-                Awaiting::PayloadFeed => {
+                ChunkPart::PayloadFeed => {
                     if byte != b'\n' {
                         return Err(ChunkError::InvalidLineEnd);
                     }
-                    self.awaiting = Awaiting::FirstDigit;
+                    self.awaiting = ChunkPart::FirstDigit;
                     at += 1;
                 }
-                Awaiting::TrailerStart if byte == b'\r' => {
-                    self.awaiting = Awaiting::LastFeed;
+                ChunkPart::TrailerStart if byte == b'\r' => {
+                    self.awaiting = ChunkPart::LastFeed;
                     at += 1;
                 }
-                Awaiting::TrailerStart
-                | Awaiting::TrailerName
-                | Awaiting::TrailerValue
-                | Awaiting::TrailerFeed => {
+                ChunkPart::TrailerStart
+                | ChunkPart::TrailerName
+                | ChunkPart::TrailerValue
+                | ChunkPart::TrailerFeed => {
                     let end = self.trailers(bytes, at)?;
-                    return Ok(Piece::Trailers(at..end));
+                    return Ok(ChunkPiece::Trailers(at..end));
                 }
-                Awaiting::LastFeed => {
+                ChunkPart::LastFeed => {
                     if byte != b'\n' {
                         return Err(ChunkError::InvalidLineEnd);
                     }
-                    self.awaiting = Awaiting::Ended;
+                    self.awaiting = ChunkPart::Ended;
                     at += 1;
                 }
-                Awaiting::Ended => break,
+                ChunkPart::Ended => break,
             }
         }
-        if self.awaiting == Awaiting::Ended { Ok(Piece::Done(at)) } else { Ok(Piece::More) }
+        if self.awaiting == ChunkPart::Ended { Ok(ChunkPiece::Done(at)) } else { Ok(ChunkPiece::More) }
     }
 
     /// The payload of a chunk that begins at `at`, is complete with the line end behind it, and has a short size
@@ -353,8 +353,8 @@ impl ChunkDecoder {
     fn plain_chunk(&mut self, bytes: &[u8], at: usize, last: &mut SizeLine) -> Option<Range<usize>> {
         last.needed = usize::MAX;
         let first = match self.awaiting {
-            Awaiting::FirstDigit => at,
-            Awaiting::PayloadReturn if bytes.get(at..at + CRLF.len())? == CRLF => at + CRLF.len(),
+            ChunkPart::FirstDigit => at,
+            ChunkPart::PayloadReturn if bytes.get(at..at + CRLF.len())? == CRLF => at + CRLF.len(),
             _ => return None,
         };
         let (mut size, mut start) = (0, first);
@@ -377,7 +377,7 @@ impl ChunkDecoder {
         if self.excess > 0 {
             self.excess = self.excess.saturating_sub(u16::try_from(size / 8).unwrap_or(u16::MAX));
         }
-        self.awaiting = Awaiting::FirstDigit;
+        self.awaiting = ChunkPart::FirstDigit;
         if last.size != size {
             last.size = size;
         } else if self.excess == 0
@@ -393,7 +393,7 @@ impl ChunkDecoder {
         self.count = 0;
         let excused = u16::try_from(self.remaining / 8).unwrap_or(u16::MAX);
         self.excess = self.excess.saturating_sub(excused);
-        self.awaiting = if self.remaining == 0 { Awaiting::TrailerStart } else { Awaiting::Payload };
+        self.awaiting = if self.remaining == 0 { ChunkPart::TrailerStart } else { ChunkPart::Payload };
     }
 
     #[inline]
@@ -408,9 +408,9 @@ impl ChunkDecoder {
         }
         self.count = 0;
         match byte {
-            b'\r' => self.awaiting = Awaiting::SizeReturn,
-            b' ' | b'\t' => self.awaiting = Awaiting::Padding,
-            b';' => self.awaiting = Awaiting::Extension,
+            b'\r' => self.awaiting = ChunkPart::SizeReturn,
+            b' ' | b'\t' => self.awaiting = ChunkPart::Padding,
+            b';' => self.awaiting = ChunkPart::Extension,
             b'\n' => return Err(ChunkError::InvalidLineEnd),
             _ => return Err(ChunkError::InvalidSize),
         }
@@ -424,13 +424,13 @@ impl ChunkDecoder {
         while let Some(&byte) = bytes.get(at) {
             match (self.awaiting, byte) {
                 (_, b'\r') => {
-                    self.awaiting = Awaiting::SizeReturn;
+                    self.awaiting = ChunkPart::SizeReturn;
                     break;
                 }
                 (_, b'\n') => return Err(ChunkError::InvalidLineEnd),
-                (Awaiting::Padding, b' ' | b'\t') => {}
-                (Awaiting::Padding, b';') => self.awaiting = Awaiting::Extension,
-                (Awaiting::Padding, _) => return Err(ChunkError::InvalidSize),
+                (ChunkPart::Padding, b' ' | b'\t') => {}
+                (ChunkPart::Padding, b';') => self.awaiting = ChunkPart::Extension,
+                (ChunkPart::Padding, _) => return Err(ChunkError::InvalidSize),
                 (_, b'\t' | 0x20..=0x7e | 0x80..) => {}
                 _ => return Err(ChunkError::InvalidExtension),
             }
@@ -449,25 +449,25 @@ impl ChunkDecoder {
     fn trailers(&mut self, bytes: &[u8], mut at: usize) -> Result<usize, ChunkError> {
         while let Some(&byte) = bytes.get(at) {
             match (self.awaiting, byte) {
-                (Awaiting::TrailerStart, b'\r') => break,
-                (Awaiting::TrailerStart, b'\n') | (Awaiting::TrailerValue, b'\n') => {
+                (ChunkPart::TrailerStart, b'\r') => break,
+                (ChunkPart::TrailerStart, b'\n') | (ChunkPart::TrailerValue, b'\n') => {
                     return Err(ChunkError::InvalidLineEnd);
                 }
                 // A fold would begin with white space, which is not a token byte either.
-                (Awaiting::TrailerStart, _) if is_token_byte(byte) => {
+                (ChunkPart::TrailerStart, _) if is_token_byte(byte) => {
                     self.name = TrailerName::default();
                     self.name.push(byte);
-                    self.awaiting = Awaiting::TrailerName;
+                    self.awaiting = ChunkPart::TrailerName;
                 }
-                (Awaiting::TrailerName, b':') if self.name.frames() => {
+                (ChunkPart::TrailerName, b':') if self.name.frames() => {
                     return Err(ChunkError::InvalidTrailer);
                 }
-                (Awaiting::TrailerName, b':') => self.awaiting = Awaiting::TrailerValue,
-                (Awaiting::TrailerName, _) if is_token_byte(byte) => self.name.push(byte),
-                (Awaiting::TrailerValue, b'\r') => self.awaiting = Awaiting::TrailerFeed,
-                (Awaiting::TrailerValue, 1..) => {}
-                (Awaiting::TrailerFeed, b'\n') => self.awaiting = Awaiting::TrailerStart,
-                (Awaiting::TrailerFeed, _) => return Err(ChunkError::InvalidLineEnd),
+                (ChunkPart::TrailerName, b':') => self.awaiting = ChunkPart::TrailerValue,
+                (ChunkPart::TrailerName, _) if is_token_byte(byte) => self.name.push(byte),
+                (ChunkPart::TrailerValue, b'\r') => self.awaiting = ChunkPart::TrailerFeed,
+                (ChunkPart::TrailerValue, 1..) => {}
+                (ChunkPart::TrailerFeed, b'\n') => self.awaiting = ChunkPart::TrailerStart,
+                (ChunkPart::TrailerFeed, _) => return Err(ChunkError::InvalidLineEnd),
                 _ => return Err(ChunkError::InvalidTrailer),
             }
             at += 1;

@@ -5,14 +5,14 @@
 //! One exception keeps the common case free of edits: `keep-alive` between HTTP/1.1 peers only repeats the default, and
 //! may stay.
 
-use weir_http::values::Values;
-use weir_http::{Field, Flags, Head, KnownName, NoRoom, ValueEdit, Version};
+use weir_http::values::ListMembers;
+use weir_http::{Field, Head, HeadFlags, KnownName, NoRoom, ValueEdit, Version};
 
 use crate::framing::BodyFraming;
 
 /// How connections are to be used (`option http-keep-alive`, `http-server-close`, `httpclose`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub enum Mode {
+pub enum PersistenceMode {
     /// Both sides stay open when both agree.
     #[default]
     KeepAlive,
@@ -36,31 +36,31 @@ pub enum Announce {
 #[inline]
 pub fn wants_persistence(head: &Head) -> bool {
     let flags = head.flags();
-    !flags.intersects(Flags::CONNECTION_CLOSE | Flags::DOUBTFUL)
-        && (head.version().is_11_or_later() || flags.contains(Flags::CONNECTION_KEEP_ALIVE))
+    !flags.intersects(HeadFlags::CONNECTION_CLOSE | HeadFlags::DOUBTFUL)
+        && (head.version().is_11_or_later() || flags.contains(HeadFlags::CONNECTION_KEEP_ALIVE))
 }
 
 /// Whether the client's connection may serve another request after this exchange, once its bodies are complete.
 #[inline]
-pub fn client_persists(request: &Head, response_framing: BodyFraming, mode: Mode) -> bool {
-    mode != Mode::Close && is_delimited(response_framing) && wants_persistence(request)
+pub fn client_persists(request: &Head, response_framing: BodyFraming, mode: PersistenceMode) -> bool {
+    mode != PersistenceMode::Close && is_delimited(response_framing) && wants_persistence(request)
 }
 
 /// Whether the server's connection may serve another request after this exchange, once its bodies are complete.
 #[inline]
-pub fn server_persists(response: &Head, response_framing: BodyFraming, mode: Mode) -> bool {
-    mode == Mode::KeepAlive && is_delimited(response_framing) && wants_persistence(response)
+pub fn server_persists(response: &Head, response_framing: BodyFraming, mode: PersistenceMode) -> bool {
+    mode == PersistenceMode::KeepAlive && is_delimited(response_framing) && wants_persistence(response)
 }
 
-/// The announcement to the server with a request. An ambiguous one ([`Flags::DOUBTFUL`]) is the last on its connection,
+/// The announcement to the server with a request. An ambiguous one ([`HeadFlags::DOUBTFUL`]) is the last on its connection,
 /// whatever the mode: the server may read a longer or shorter body.
 #[inline]
-pub fn announcement_to_server(request: &Head, mode: Mode) -> Announce {
+pub fn announcement_to_server(request: &Head, mode: PersistenceMode) -> Announce {
     match mode {
-        _ if request.flags().intersects(Flags::DOUBTFUL) => Announce::Close,
-        Mode::ServerClose | Mode::Close => Announce::Close,
-        Mode::KeepAlive if request.version().is_11_or_later() => Announce::Nothing,
-        Mode::KeepAlive => Announce::KeepAlive,
+        _ if request.flags().intersects(HeadFlags::DOUBTFUL) => Announce::Close,
+        PersistenceMode::ServerClose | PersistenceMode::Close => Announce::Close,
+        PersistenceMode::KeepAlive if request.version().is_11_or_later() => Announce::Nothing,
+        PersistenceMode::KeepAlive => Announce::KeepAlive,
     }
 }
 
@@ -69,7 +69,7 @@ pub fn announcement_to_server(request: &Head, mode: Mode) -> Announce {
 pub fn announcement_to_client(request: &Head, response: &Head, persists: bool) -> Announce {
     if !persists
         && response.version() < Version::HTTP_11
-        && !response.flags().contains(Flags::CONNECTION_KEEP_ALIVE)
+        && !response.flags().contains(HeadFlags::CONNECTION_KEEP_ALIVE)
     {
         // Its version already implies the close.
         Announce::Nothing
@@ -89,7 +89,7 @@ pub fn requests_close(head: &Head, raw: &[u8]) -> bool {
     let written = |field: &&Field| field.known == KnownName::Connection && field.value.is_edited();
     head.is_edited()
         && head.index().iter().filter(written).any(|field| {
-            Values::new(head.span_text(raw, field.value)).any(|token| token.eq_ignore_ascii_case(CLOSE))
+            ListMembers::new(head.span_text(raw, field.value)).any(|token| token.eq_ignore_ascii_case(CLOSE))
         })
 }
 
@@ -97,7 +97,7 @@ pub fn requests_close(head: &Head, raw: &[u8]) -> bool {
 /// (RFC 9110, 7.8); if it accepts, both sides speak another protocol from then on.
 #[inline]
 pub fn may_switch_protocols(request: &Head) -> bool {
-    request.flags().contains(Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE)
+    request.flags().contains(HeadFlags::CONNECTION_UPGRADE | HeadFlags::HAS_UPGRADE)
 }
 
 /// Makes the head announce `announce`: the tokens `close` and `keep-alive` are corrected, other tokens stay. A head that
@@ -118,11 +118,14 @@ pub fn announce(head: &mut Head, raw: &[u8], announce: Announce) -> Result<(), N
 fn tokens(head: &Head, raw: &[u8]) -> (bool, bool) {
     if !head.is_edited() {
         let flags = head.flags();
-        return (flags.contains(Flags::CONNECTION_CLOSE), flags.contains(Flags::CONNECTION_KEEP_ALIVE));
+        return (
+            flags.contains(HeadFlags::CONNECTION_CLOSE),
+            flags.contains(HeadFlags::CONNECTION_KEEP_ALIVE),
+        );
     }
     let (mut closes, mut keeps) = (false, false);
     for field in head.index().iter().filter(|field| field.known == KnownName::Connection) {
-        for token in Values::new(head.span_text(raw, field.value)) {
+        for token in ListMembers::new(head.span_text(raw, field.value)) {
             closes |= token.eq_ignore_ascii_case(CLOSE);
             keeps |= token.eq_ignore_ascii_case(KEEP_ALIVE);
         }
@@ -147,7 +150,7 @@ fn remove_tokens(head: &mut Head, raw: &[u8]) -> Result<(), NoRoom> {
     head.edit_values(raw, KnownName::Connection, |value| {
         let mut kept = Vec::new();
         let mut removed = false;
-        for token in Values::new(value) {
+        for token in ListMembers::new(value) {
             if token.eq_ignore_ascii_case(CLOSE) || token.eq_ignore_ascii_case(KEEP_ALIVE) {
                 removed = true;
             } else if !token.is_empty() {
@@ -178,16 +181,16 @@ mod tests {
 
     use super::*;
     use crate::framing::response_framing;
-    use crate::parser::{Options, Parser, Progress};
+    use crate::parser::{HeadParser, HeadProgress, ParseOptions};
 
     fn parse(kind: Kind, start: &str, fields: &str) -> (Vec<u8>, Head) {
         let raw = format!("{start}\r\n{fields}\r\n").into_bytes();
         let mut head = Head::new();
         let progress = match kind {
-            Kind::Request => Parser::default().request(&raw, &Options::default(), &mut head),
-            Kind::Response => Parser::default().response(&raw, &Options::default(), &mut head),
+            Kind::Request => HeadParser::default().request(&raw, &ParseOptions::default(), &mut head),
+            Kind::Response => HeadParser::default().response(&raw, &ParseOptions::default(), &mut head),
         };
-        assert!(matches!(progress, Progress::Complete { .. }), "{progress:?}");
+        assert!(matches!(progress, HeadProgress::Complete { .. }), "{progress:?}");
         (raw, head)
     }
 
@@ -205,9 +208,10 @@ mod tests {
         let (_, request) = parse(Kind::Request, request.0, request.1);
         let (_, response) = parse(Kind::Response, response.0, response.1);
         let framing = response_framing(&response, request.method());
-        let seen = [Mode::KeepAlive, Mode::ServerClose, Mode::Close].map(|mode| {
-            (client_persists(&request, framing, mode), server_persists(&response, framing, mode))
-        });
+        let seen =
+            [PersistenceMode::KeepAlive, PersistenceMode::ServerClose, PersistenceMode::Close].map(|mode| {
+                (client_persists(&request, framing, mode), server_persists(&response, framing, mode))
+            });
         assert_eq!(seen, want);
     }
 
@@ -275,9 +279,9 @@ mod tests {
     fn announces_close_and_keep_alive_where_needed() {
         let (_, new) = parse(Kind::Request, GET_11, "");
         let (_, old) = parse(Kind::Request, GET_10, "");
-        assert_eq!(announcement_to_server(&new, Mode::KeepAlive), Announce::Nothing);
-        assert_eq!(announcement_to_server(&old, Mode::KeepAlive), Announce::KeepAlive);
-        assert_eq!(announcement_to_server(&new, Mode::ServerClose), Announce::Close);
+        assert_eq!(announcement_to_server(&new, PersistenceMode::KeepAlive), Announce::Nothing);
+        assert_eq!(announcement_to_server(&old, PersistenceMode::KeepAlive), Announce::KeepAlive);
+        assert_eq!(announcement_to_server(&new, PersistenceMode::ServerClose), Announce::Close);
         let (_, answer) = parse(Kind::Response, OK_11, EMPTY);
         let (_, old_answer) = parse(Kind::Response, OK_10, EMPTY);
         assert_eq!(announcement_to_client(&new, &answer, true), Announce::Nothing);

@@ -1,6 +1,6 @@
 //! How the end of a body is found (RFC 9112, 6.3).
 
-use weir_http::{BodySize, Flags, Head, Kind, KnownName, Method, NoRoom, body, status};
+use weir_http::{BodySize, Head, HeadFlags, Kind, KnownName, Method, NoRoom, body, status};
 
 /// How the body after a head is delimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +22,7 @@ impl BodyFraming {
         match size {
             BodySize::None => BodyFraming::None,
             BodySize::Known(length) => BodyFraming::Length(length),
-            BodySize::Unknown if head.flags().contains(Flags::CHUNKED) => BodyFraming::Chunked,
+            BodySize::Unknown if head.flags().contains(HeadFlags::CHUNKED) => BodyFraming::Chunked,
             BodySize::Unknown => BodyFraming::UntilClose,
             BodySize::Tunnel => BodyFraming::Tunnel,
         }
@@ -103,7 +103,7 @@ fn rewrite(head: &mut Head, framing: BodyFraming) -> Result<(), NoRoom> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parser::{Options, Parser, Progress};
+    use crate::parser::{HeadParser, HeadProgress, ParseOptions};
 
     const REQUEST: &str = "POST / HTTP/1.1\r\nHost: h\r\n";
     const RESPONSE: &str = "HTTP/1.1 200 OK\r\nServer: s\r\n";
@@ -116,13 +116,13 @@ mod tests {
         let raw = format!("{start}{came}\r\n").into_bytes();
         let mut head = Head::new();
         let (progress, framing) = if start == REQUEST {
-            let progress = Parser::default().request(&raw, &Options::default(), &mut head);
+            let progress = HeadParser::default().request(&raw, &ParseOptions::default(), &mut head);
             (progress, request_framing(&head))
         } else {
-            let progress = Parser::default().response(&raw, &Options::default(), &mut head);
+            let progress = HeadParser::default().response(&raw, &ParseOptions::default(), &mut head);
             (progress, response_framing(&head, Method::Get))
         };
-        assert!(matches!(progress, Progress::Complete { .. }), "{progress:?}");
+        assert!(matches!(progress, HeadProgress::Complete { .. }), "{progress:?}");
         rule(&mut head, &raw).unwrap();
         restate(&mut head, &raw, framing).unwrap();
         let about = |name: &[u8]| {
@@ -188,7 +188,7 @@ mod tests {
     fn a_tunnel_loses_its_framing_fields() {
         let raw = b"HTTP/1.1 200 OK\r\nServer: s\r\n\r\n";
         let mut head = Head::new();
-        let _ = Parser::default().response(raw, &Options::default(), &mut head);
+        let _ = HeadParser::default().response(raw, &ParseOptions::default(), &mut head);
         head.add(b"content-length", b"3").unwrap();
         head.add(b"transfer-encoding", b"chunked").unwrap();
         restate(&mut head, raw, BodyFraming::Tunnel).unwrap();
@@ -201,7 +201,7 @@ mod tests {
         let raw = format!("{RESPONSE}{LENGTH}\r\n").into_bytes();
         for (status, want) in [(204, 1), (101, 1), (404, 2)] {
             let mut head = Head::new();
-            let _ = Parser::default().response(&raw, &Options::default(), &mut head);
+            let _ = HeadParser::default().response(&raw, &ParseOptions::default(), &mut head);
             head.set_status(status).unwrap();
             restate(&mut head, &raw, BodyFraming::None).unwrap();
             assert_eq!(head.len(), want, "{status}");

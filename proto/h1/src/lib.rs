@@ -3,13 +3,13 @@
 //! Bytes come in as slices and go out as spans: nothing here owns a buffer, reads a socket or knows the time. Three
 //! engines and two sets of questions:
 //!
-//! - [`Parser`] cuts a request or response head out of a receive buffer and fills a [`weir_http::Head`];
+//! - [`HeadParser`] cuts a request or response head out of a receive buffer and fills a [`weir_http::Head`];
 //! - [`BodyFraming`] is how the end of the following body is found;
 //! - [`ChunkDecoder`] validates chunked bodies or takes out their framing, [`chunk_encoder`] makes them;
 //! - [`connection`] decides whether a connection persists, and edits the `Connection` field.
 //!
 //! Anything that RFC 9112 calls unsafe is refused with a named variant of [`HeadErrorKind`], or normalized as an edit of the
-//! head. Begin with [`Parser`].
+//! head. Begin with [`HeadParser`].
 
 pub mod chunk_decoder;
 pub mod chunk_encoder;
@@ -21,4 +21,4 @@ pub mod parser;
 pub use chunk_decoder::{Advance, ChunkDecoder, ChunkError};
 pub use error::{HeadError, HeadErrorKind};
 pub use framing::{BodyFraming, request_framing, response_framing, restate};
-pub use parser::{Options, Parser, Progress};
+pub use parser::{HeadParser, HeadProgress, ParseOptions};

@@ -18,7 +18,7 @@ mod start_line;
 #[cfg(test)]
 mod tests;
 
-use weir_http::{Flags, Head, Kind, Span};
+use weir_http::{Head, HeadFlags, Kind, MessageSpan};
 
 use crate::error::{HeadError, HeadErrorKind};
 use meaning::Meaning;
@@ -26,20 +26,20 @@ use scan::find_control;
 
 /// Deviations from the safe subset that the operator allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Options {
+pub struct ParseOptions {
     /// `option accept-unsafe-violations-in-http-request` or `-response`, whichever the message is.
     pub accept_unsafe_violations: bool,
     /// A fragment after the target is accepted; the caller handles it.
     pub accept_fragment: bool,
     /// `h1-accept-payload-with-any-method`: HTTP/1.0 `GET`, `HEAD` and `DELETE` requests may have a body too.
     pub accept_payload_with_any_method: bool,
-    /// `h1-do-not-close-on-insecure-transfer-encoding`: [`Flags::INSECURE_FRAMING`] is not set.
+    /// `h1-do-not-close-on-insecure-transfer-encoding`: [`HeadFlags::INSECURE_FRAMING`] is not set.
     pub keep_insecure_transfer_encoding: bool,
 }
 
 /// The result of parsing the buffer so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Progress {
+pub enum HeadProgress {
     /// The head is not complete: call again with more bytes (a full buffer is the caller's error).
     Incomplete,
     /// The head is complete; the body begins at `head_len`.
@@ -51,11 +51,11 @@ pub enum Progress {
     Error(HeadError),
 }
 
-/// Parses heads, and remembers where it was when a head comes in pieces. After [`Progress::Complete`] or
-/// [`Progress::Error`] it is ready for the next head.
+/// Parses heads, and remembers where it was when a head comes in pieces. After [`HeadProgress::Complete`] or
+/// [`HeadProgress::Error`] it is ready for the next head.
 #[derive(Clone, Debug, Default)]
-pub struct Parser {
-    awaiting: Awaiting,
+pub struct HeadParser {
+    awaiting: HeadPart,
     /// Offset of the current line.
     line: usize,
     /// Offset at which the search for its end continues.
@@ -69,7 +69,7 @@ pub struct Parser {
 
 /// The next part of the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Awaiting {
+enum HeadPart {
     #[default]
     EmptyLines,
     StartLine,
@@ -78,67 +78,76 @@ enum Awaiting {
 
 /// Why a scan stopped before the end of the head.
 #[derive(Clone, Copy, Debug)]
-enum Stop {
+enum ScanStop {
     /// At the end of the received bytes.
     NeedMore,
     Wrong(HeadError),
 }
 
-impl Parser {
+impl HeadParser {
     /// Looks for a request head at the start of `raw`. Between calls, `raw` may only grow at its end and `head` must
     /// be left alone; `head` is cleared at the first call.
     #[inline]
-    pub fn request(&mut self, raw: &[u8], options: &Options, head: &mut Head) -> Progress {
+    pub fn request(&mut self, raw: &[u8], options: &ParseOptions, head: &mut Head) -> HeadProgress {
         self.parse(Kind::Request, raw, options, head)
     }
 
-    /// Like [`Parser::request`], for a response head.
+    /// Like [`HeadParser::request`], for a response head.
     #[inline]
-    pub fn response(&mut self, raw: &[u8], options: &Options, head: &mut Head) -> Progress {
+    pub fn response(&mut self, raw: &[u8], options: &ParseOptions, head: &mut Head) -> HeadProgress {
         self.parse(Kind::Response, raw, options, head)
     }
 
     /// Whether a head has begun: some byte other than the empty lines before it was seen.
     pub fn has_begun(&self) -> bool {
-        self.awaiting != Awaiting::EmptyLines
+        self.awaiting != HeadPart::EmptyLines
     }
 
     /// Whether the start line was read.
     pub fn has_start_line(&self) -> bool {
-        self.awaiting == Awaiting::Fields
+        self.awaiting == HeadPart::Fields
     }
 
     /// Discards a head that was begun.
     pub fn reset(&mut self) {
-        *self = Parser::default();
+        *self = HeadParser::default();
     }
 
-    fn parse(&mut self, kind: Kind, raw: &[u8], options: &Options, head: &mut Head) -> Progress {
-        if raw.len() > Span::MAX {
-            return Progress::Error(HeadError { kind: HeadErrorKind::TooLong, position: Span::MAX });
+    fn parse(&mut self, kind: Kind, raw: &[u8], options: &ParseOptions, head: &mut Head) -> HeadProgress {
+        if raw.len() > MessageSpan::MAX {
+            return HeadProgress::Error(HeadError {
+                kind: HeadErrorKind::TooLong,
+                position: MessageSpan::MAX,
+            });
         }
         match self.advance(kind, raw, options, head) {
             Ok(head_len) => {
                 self.reset();
-                Progress::Complete { head_len }
+                HeadProgress::Complete { head_len }
             }
-            Err(Stop::NeedMore) => Progress::Incomplete,
-            Err(Stop::Wrong(error)) => {
+            Err(ScanStop::NeedMore) => HeadProgress::Incomplete,
+            Err(ScanStop::Wrong(error)) => {
                 self.reset();
-                Progress::Error(error)
+                HeadProgress::Error(error)
             }
         }
     }
 
-    fn advance(&mut self, kind: Kind, raw: &[u8], options: &Options, head: &mut Head) -> Result<usize, Stop> {
-        if self.awaiting == Awaiting::EmptyLines {
+    fn advance(
+        &mut self,
+        kind: Kind,
+        raw: &[u8],
+        options: &ParseOptions,
+        head: &mut Head,
+    ) -> Result<usize, ScanStop> {
+        if self.awaiting == HeadPart::EmptyLines {
             if self.at == 0 {
                 head.clear();
             }
             self.empty_lines(kind, raw)?;
-            self.awaiting = Awaiting::StartLine;
+            self.awaiting = HeadPart::StartLine;
         }
-        if self.awaiting == Awaiting::StartLine {
+        if self.awaiting == HeadPart::StartLine {
             let (end, next) = self.start_line_end(raw)?;
 
             let line = self.line..end;
@@ -147,9 +156,9 @@ impl Parser {
                 Kind::Response => start_line::status_line(raw, line, self.has_controls, options, head)?,
             }
             if next - end == 1 {
-                head.note(Flags::MUST_REWRITE);
+                head.note(HeadFlags::MUST_REWRITE);
             }
-            self.awaiting = Awaiting::Fields;
+            self.awaiting = HeadPart::Fields;
             self.line = next;
             self.at = next;
         }
@@ -160,13 +169,13 @@ impl Parser {
     }
 
     /// Skips the empty lines that some clients send after a body (RFC 9112, 2.2).
-    fn empty_lines(&mut self, kind: Kind, raw: &[u8]) -> Result<(), Stop> {
+    fn empty_lines(&mut self, kind: Kind, raw: &[u8]) -> Result<(), ScanStop> {
         loop {
             match raw.get(self.at) {
-                None => return Err(Stop::NeedMore),
+                None => return Err(ScanStop::NeedMore),
                 Some(b'\n') => self.at += 1,
                 Some(b'\r') => match raw.get(self.at + 1) {
-                    None => return Err(Stop::NeedMore),
+                    None => return Err(ScanStop::NeedMore),
                     Some(b'\n') => self.at += 2,
                     Some(_) => return wrong(HeadErrorKind::BareCarriageReturn, self.at),
                 },
@@ -187,12 +196,12 @@ impl Parser {
     }
 
     /// Offsets of the start line's end, and of the next line.
-    fn start_line_end(&mut self, raw: &[u8]) -> Result<(usize, usize), Stop> {
+    fn start_line_end(&mut self, raw: &[u8]) -> Result<(usize, usize), ScanStop> {
         loop {
             let at = find_control(raw, self.at);
             self.at = at;
             match raw.get(at) {
-                None => return Err(Stop::NeedMore),
+                None => return Err(ScanStop::NeedMore),
                 Some(b'\r') => return Ok((at, after_carriage_return(raw, at)?)),
                 Some(b'\n') => return Ok((at, at + 1)),
                 // Validated with the rest of the line: a reason phrase allows bytes that a target does not.
@@ -205,18 +214,18 @@ impl Parser {
     }
 
     /// Reads field lines until the empty line: where the body begins.
-    fn fields(&mut self, raw: &[u8], options: &Options, head: &mut Head) -> Result<usize, Stop> {
+    fn fields(&mut self, raw: &[u8], options: &ParseOptions, head: &mut Head) -> Result<usize, ScanStop> {
         loop {
             let at = find_control(raw, self.at);
             let next = match raw.get(at) {
                 None => {
                     self.at = at;
-                    return Err(Stop::NeedMore);
+                    return Err(ScanStop::NeedMore);
                 }
                 Some(b'\r') => match after_carriage_return(raw, at) {
                     Ok(next) => next,
                     // With the option any byte is accepted in a name, since the field is dropped.
-                    Err(Stop::Wrong(_)) if options.accept_unsafe_violations && self.in_name(raw, at) => {
+                    Err(ScanStop::Wrong(_)) if options.accept_unsafe_violations && self.in_name(raw, at) => {
                         self.at = at + 1;
                         continue;
                     }
@@ -226,7 +235,7 @@ impl Parser {
                     }
                 },
                 Some(b'\n') => {
-                    head.note(Flags::MUST_REWRITE);
+                    head.note(HeadFlags::MUST_REWRITE);
                     at + 1
                 }
                 Some(0) if !options.accept_unsafe_violations => {
@@ -234,7 +243,7 @@ impl Parser {
                 }
                 Some(control) => {
                     if *control == 0 {
-                        head.note(Flags::VIOLATION);
+                        head.note(HeadFlags::VIOLATION);
                     }
                     self.at = at + 1;
                     continue;
@@ -247,7 +256,7 @@ impl Parser {
                 // The next byte decides whether the line is continued.
                 None => {
                     self.at = at;
-                    return Err(Stop::NeedMore);
+                    return Err(ScanStop::NeedMore);
                 }
                 Some(b' ' | b'\t') => {
                     self.folded = true;
@@ -276,15 +285,15 @@ const MAX_ODD_NAME: usize = 256;
 
 /// The offset after `\r\n`, given that of `\r`.
 #[inline]
-fn after_carriage_return(raw: &[u8], at: usize) -> Result<usize, Stop> {
+fn after_carriage_return(raw: &[u8], at: usize) -> Result<usize, ScanStop> {
     match raw.get(at + 1) {
         Some(b'\n') => Ok(at + 2),
         Some(_) => wrong(HeadErrorKind::BareCarriageReturn, at),
-        None => Err(Stop::NeedMore),
+        None => Err(ScanStop::NeedMore),
     }
 }
 
 #[cold]
-fn wrong<T>(kind: HeadErrorKind, position: usize) -> Result<T, Stop> {
-    Err(Stop::Wrong(HeadError { kind, position }))
+fn wrong<T>(kind: HeadErrorKind, position: usize) -> Result<T, ScanStop> {
+    Err(ScanStop::Wrong(HeadError { kind, position }))
 }

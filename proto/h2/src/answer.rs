@@ -3,8 +3,8 @@
 //! As with requests, the head is written in the form of HTTP/1 while its block is decoded: `HTTP/2.0 200`, the fields, and an index
 //! over both.
 
-use weir_hpack::{Field, Token};
-use weir_http::{Flags, KnownName, Span, Version, body, status, values};
+use weir_hpack::{DecodedField, Token};
+use weir_http::{HeadFlags, KnownName, MessageSpan, Version, body, status, values};
 
 use crate::received::{HeadFault, ReceivedHead};
 
@@ -53,7 +53,7 @@ impl Builder {
     }
 
     /// Takes the next field of the block.
-    pub(crate) fn field(&mut self, field: Field<'_>) {
+    pub(crate) fn field(&mut self, field: DecodedField<'_>) {
         if !self.received.admits(&field, 0, self.max_head) {
             return;
         }
@@ -96,8 +96,8 @@ impl Builder {
             bytes.extend_from_slice(part);
         }
         let end = bytes.len() - 2;
-        let code = Span::raw(VERSION + 1, VERSION + 1 + digits.len());
-        head.begin_response(0, Span::raw(0, VERSION), code, Span::raw(end - reason.len(), end));
+        let code = MessageSpan::raw(VERSION + 1, VERSION + 1 + digits.len());
+        head.begin_response(0, MessageSpan::raw(0, VERSION), code, MessageSpan::raw(end - reason.len(), end));
         head.note_status(status);
         head.note_version(Version::HTTP_20);
         if switches {
@@ -116,9 +116,9 @@ impl Builder {
             | KnownName::TransferEncoding
             | KnownName::Upgrade => return self.malformed(),
             KnownName::ContentLength => return self.received.push_length(value),
-            KnownName::SetCookie => Flags::HAS_COOKIE,
-            KnownName::Date => Flags::HAS_DATE,
-            _ => Flags::NONE,
+            KnownName::SetCookie => HeadFlags::HAS_COOKIE,
+            KnownName::Date => HeadFlags::HAS_DATE,
+            _ => HeadFlags::NONE,
         };
         self.received.head.note(flags);
         self.received.push(known, name, value);
@@ -160,7 +160,7 @@ impl Builder {
         }
         if request.chunks && !bodyless && !tunnel && length.is_none() {
             if end {
-                head.note(Flags::ENDED);
+                head.note(HeadFlags::ENDED);
             }
             self.received.push_chunked();
         }
@@ -190,7 +190,7 @@ mod tests {
             let (name, value) = (name.as_bytes(), value.as_bytes());
             let token = Token::of(name);
             let defect = Defect::of_name(name, token).or(Defect::of_value(value));
-            builder.field(Field { token, name, value, defect, sensitive: false });
+            builder.field(DecodedField { token, name, value, defect, sensitive: false });
         }
         let expected = builder.finish(end);
         (builder, expected)
@@ -236,7 +236,8 @@ mod tests {
         check(":status=200", false, CHUNKS, "HTTP/2.0 200 OK|transfer-encoding: chunked||", None);
         check(":status=200", false, RequestTraits::default(), "HTTP/2.0 200 OK||", None);
         check(":status=200", true, CHUNKS, "HTTP/2.0 200 OK|transfer-encoding: chunked||", None);
-        let ended = |end| build(":status=200", end, CHUNKS).0.received.head.flags().contains(Flags::ENDED);
+        let ended =
+            |end| build(":status=200", end, CHUNKS).0.received.head.flags().contains(HeadFlags::ENDED);
         assert_eq!((ended(true), ended(false)), (true, false));
         let head_only = RequestTraits { head_only: true, ..CHUNKS };
         check(

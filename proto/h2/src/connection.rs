@@ -23,18 +23,18 @@ use weir_http::Head;
 use crate::answer;
 use crate::error::ErrorCode;
 use crate::frame::{self, FrameHeader, PREFACE};
-use crate::limits::{self, Bucket, Limits};
+use crate::limits::{self, Bucket, ConnectionLimits};
 use crate::received::ReceivedHead;
 use crate::request::Builder;
-use crate::settings::{self, Settings};
+use crate::settings::{self, PeerSettings};
 use crate::streams::Streams;
-use crate::tally::Tally;
-use crate::trailers::Trailers;
-use crate::window::{DEFAULT_WINDOW, Distance, InitialWindow, Window, WindowDebt};
+use crate::tally::ConnectionTally;
+use crate::trailers::ReceivedTrailers;
+use crate::window::{DEFAULT_WINDOW, Distance, FlowWindow, InitialWindow, WindowDebt};
 
 /// An event of [`Connection::advance`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum ConnectionEvent {
     /// More bytes are needed.
     More,
     /// The head of a request is complete: [`Connection::take_head`]. With `end` no body follows.
@@ -82,8 +82,8 @@ pub enum Event {
 /// One end of a connection.
 #[derive(Debug)]
 pub struct Connection {
-    limits: Limits,
-    peer: Settings,
+    limits: ConnectionLimits,
+    peer: PeerSettings,
     decoder: Decoder,
     encoder: Encoder,
     streams: Streams,
@@ -91,8 +91,8 @@ pub struct Connection {
     builder: Option<Box<Builder>>,
     /// Builds the heads of responses, for a client.
     answers: Option<Box<answer::Builder>>,
-    trailers: Trailers,
-    reading: Reading,
+    trailers: ReceivedTrailers,
+    reading: ExpectedInput,
     /// The frame that is read.
     frame: FrameHeader,
     /// The rest of its payload in bytes, padding included.
@@ -102,11 +102,11 @@ pub struct Connection {
     fixed: [u8; 8],
     fixed_length: u8,
     /// The header block that is read.
-    block: Option<Block>,
+    block: Option<HeaderBlock>,
     /// The beginning of an incomplete field.
     rest: Vec<u8>,
     /// The connection's receive window.
-    receive: Window,
+    receive: FlowWindow,
     owed: WindowDebt,
     /// Whether the receive window was opened to its limit, which happens with the first request that has a body.
     is_wide: bool,
@@ -117,13 +117,13 @@ pub struct Connection {
     /// Whether the window of a body grew.
     has_large_bodies: bool,
     /// The connection's send window.
-    send: Window,
+    send: FlowWindow,
     /// The window of each new stream of the peer.
     initial: InitialWindow,
     output: Vec<u8>,
     /// How many bytes of the output were sent.
     flushed: usize,
-    leaving: Leaving,
+    leaving: GoAwayState,
     /// The peer sent GOAWAY.
     peer_leaves: bool,
     has_settings: bool,
@@ -133,12 +133,12 @@ pub struct Connection {
     empty_frames: Bucket,
     now_ms: u64,
     frames: u64,
-    tally: Tally,
+    tally: ConnectionTally,
 }
 
 /// The expected part of the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Reading {
+enum ExpectedInput {
     /// The rest of the preface, after this many bytes.
     Preface(u8),
     Header,
@@ -152,10 +152,10 @@ enum Reading {
 
 /// A header block while it is received.
 #[derive(Clone, Copy, Debug)]
-struct Block {
+struct HeaderBlock {
     stream: u32,
     end_stream: bool,
-    purpose: Purpose,
+    purpose: BlockPurpose,
     /// Bytes of it that were received.
     bytes: u32,
     continuations: u32,
@@ -163,7 +163,7 @@ struct Block {
 
 /// The purpose of a header block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Purpose {
+enum BlockPurpose {
     Request,
     Response,
     /// Trailers of a request or a response.
@@ -174,7 +174,7 @@ enum Purpose {
 
 /// The state of this end's shutdown by GOAWAY (RFC 9113, 6.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Leaving {
+enum GoAwayState {
     No,
     /// The first GOAWAY was sent; requests are still accepted.
     Announced,
@@ -194,16 +194,21 @@ const ENCODER_TABLE: usize = 4096;
 
 impl Connection {
     /// A connection that still awaits the preface. Its SETTINGS are in the output.
-    pub fn server(limits: Limits) -> Connection {
+    pub fn server(limits: ConnectionLimits) -> Connection {
         let own = [
             (settings::MAX_CONCURRENT_STREAMS, limits.concurrent_streams, 0),
             (settings::ENABLE_CONNECT_PROTOCOL, limits.extended_connect.into(), 0),
         ];
-        Connection::new(limits, Reading::Preface(0), Vec::new(), &own)
+        Connection::new(limits, ExpectedInput::Preface(0), Vec::new(), &own)
     }
 
     /// `own` are further settings to send: identifier, value, and default, which is not sent.
-    fn new(limits: Limits, reading: Reading, mut output: Vec<u8>, own: &[(u16, u32, u32)]) -> Connection {
+    fn new(
+        limits: ConnectionLimits,
+        reading: ExpectedInput,
+        mut output: Vec<u8>,
+        own: &[(u16, u32, u32)],
+    ) -> Connection {
         let mut entries = Vec::with_capacity(6);
         let mut say = |identifier, value, default| {
             if value != default {
@@ -218,32 +223,32 @@ impl Connection {
         settings::write(&mut output, &entries);
         let table = limits.header_table_size.max(4096) as usize;
         Connection {
-            peer: Settings::default(),
+            peer: PeerSettings::default(),
             decoder: Decoder::new(table, limits.max_head * limits::BLOCK_PER_HEAD),
             encoder: Encoder::new(ENCODER_TABLE),
             streams: Streams::default(),
             builder: None,
             answers: None,
-            trailers: Trailers::default(),
+            trailers: ReceivedTrailers::default(),
             reading,
-            frame: FrameHeader { length: 0, kind: frame::Kind::Unknown, flags: 0, stream: 0 },
+            frame: FrameHeader { length: 0, kind: frame::FrameKind::Unknown, flags: 0, stream: 0 },
             left: 0,
             padding: 0,
             fixed: [0; 8],
             fixed_length: 0,
             block: None,
             rest: Vec::new(),
-            receive: Window::new(DEFAULT_WINDOW),
+            receive: FlowWindow::new(DEFAULT_WINDOW),
             is_wide: false,
             distance: Distance::default(),
             growth: 0,
             has_large_bodies: false,
             owed: WindowDebt::default(),
-            send: Window::new(DEFAULT_WINDOW),
+            send: FlowWindow::new(DEFAULT_WINDOW),
             initial: InitialWindow::new(limits.stream_window),
             output,
             flushed: 0,
-            leaving: Leaving::No,
+            leaving: GoAwayState::No,
             peer_leaves: false,
             has_settings: false,
             opened: 0,
@@ -252,7 +257,7 @@ impl Connection {
             empty_frames: Bucket::of(limits::EMPTY_FRAMES),
             now_ms: 0,
             frames: 0,
-            tally: Tally::default(),
+            tally: ConnectionTally::default(),
             limits,
         }
     }
@@ -327,14 +332,16 @@ impl Connection {
     /// Bytes that are still to come before the next frame: of the preface, and of the current frame, with its stream.
     pub fn awaited(&self) -> (usize, usize, u32) {
         match self.reading {
-            Reading::Preface(matched) => (PREFACE.len() - usize::from(matched), 0, 0),
-            Reading::Header => (0, 0, 0),
-            Reading::Prefix(_) | Reading::Body | Reading::Skip => (0, self.left as usize, self.frame.stream),
+            ExpectedInput::Preface(matched) => (PREFACE.len() - usize::from(matched), 0, 0),
+            ExpectedInput::Header => (0, 0, 0),
+            ExpectedInput::Prefix(_) | ExpectedInput::Body | ExpectedInput::Skip => {
+                (0, self.left as usize, self.frame.stream)
+            }
         }
     }
 
     /// Counts of received frames and of errors.
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &ConnectionTally {
         &self.tally
     }
 
@@ -346,23 +353,23 @@ impl Connection {
     /// Whether the connection is finished: it failed, or an end left and no stream is live.
     pub fn is_over(&self) -> bool {
         match self.leaving {
-            Leaving::Failed(_) => true,
-            Leaving::Behind(_) => !self.streams.are_used(),
-            Leaving::No | Leaving::Announced => self.peer_leaves && !self.streams.are_used(),
+            GoAwayState::Failed(_) => true,
+            GoAwayState::Behind(_) => !self.streams.are_used(),
+            GoAwayState::No | GoAwayState::Announced => self.peer_leaves && !self.streams.are_used(),
         }
     }
 
     /// The error that ended it, if one did.
     pub fn failure(&self) -> Option<ErrorCode> {
         match self.leaving {
-            Leaving::Failed(code) => Some(code),
+            GoAwayState::Failed(code) => Some(code),
             _ => None,
         }
     }
 
     /// Whether this end sent GOAWAY.
     pub fn is_leaving(&self) -> bool {
-        self.leaving != Leaving::No
+        self.leaving != GoAwayState::No
     }
 
     /// The bytes to send.
@@ -396,7 +403,7 @@ impl Connection {
         }
         self.builder = None;
         self.answers.iter_mut().for_each(|answers| answers.shrink());
-        self.trailers = Trailers::default();
+        self.trailers = ReceivedTrailers::default();
     }
 
     /// Counts a glitch that breaks no rule. Too many end the connection.

@@ -28,7 +28,7 @@ pub const PRIORITY: u8 = 0x20;
 
 /// The type of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum FrameKind {
     Data,
     /// A header block, or its beginning.
     Headers,
@@ -49,16 +49,16 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl FrameKind {
     /// How many there are.
-    pub const COUNT: usize = Kind::Unknown as usize + 1;
+    pub const COUNT: usize = FrameKind::Unknown as usize + 1;
 }
 
 /// The nine bytes before a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameHeader {
     pub length: u32,
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// Its flags; their meaning depends on the kind.
     pub flags: u8,
     /// The stream, or 0 for the connection.
@@ -71,17 +71,17 @@ impl FrameHeader {
     pub fn read(bytes: &[u8]) -> Option<FrameHeader> {
         let bytes: &[u8; HEADER] = bytes.first_chunk()?;
         let kind = match bytes[3] {
-            0 => Kind::Data,
-            1 => Kind::Headers,
-            2 => Kind::Priority,
-            3 => Kind::Reset,
-            4 => Kind::Settings,
-            5 => Kind::PushPromise,
-            6 => Kind::Ping,
-            7 => Kind::GoAway,
-            8 => Kind::WindowUpdate,
-            9 => Kind::Continuation,
-            _ => Kind::Unknown,
+            0 => FrameKind::Data,
+            1 => FrameKind::Headers,
+            2 => FrameKind::Priority,
+            3 => FrameKind::Reset,
+            4 => FrameKind::Settings,
+            5 => FrameKind::PushPromise,
+            6 => FrameKind::Ping,
+            7 => FrameKind::GoAway,
+            8 => FrameKind::WindowUpdate,
+            9 => FrameKind::Continuation,
+            _ => FrameKind::Unknown,
         };
         Some(FrameHeader {
             length: u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]]),

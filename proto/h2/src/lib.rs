@@ -31,8 +31,8 @@ mod trailers;
 mod window;
 
 pub use answer::RequestTraits;
-pub use connection::{Connection, Event};
+pub use connection::{Connection, ConnectionEvent};
 pub use error::ErrorCode;
-pub use limits::Limits;
+pub use limits::ConnectionLimits;
 pub use received::{HeadFault, ReceivedHead};
-pub use tally::Tally;
+pub use tally::ConnectionTally;

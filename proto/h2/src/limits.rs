@@ -2,7 +2,7 @@
 
 /// The bounds of one connection. The caller maps the configuration to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// Streams at a time (`tune.h2.fe.max-concurrent-streams`).
     pub concurrent_streams: u32,
     /// Streams in all, after which the connection is left gracefully; 0 for no limit (`tune.h2.fe.max-total-streams`).
@@ -26,9 +26,9 @@ pub struct Limits {
     pub extended_connect: bool,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for ConnectionLimits {
+    fn default() -> ConnectionLimits {
+        ConnectionLimits {
             concurrent_streams: 100,
             total_streams: 0,
             stream_window: 65_535,
@@ -51,7 +51,7 @@ pub(crate) const CONTINUATIONS: u32 = 32;
 
 /// How many events that cost this end more than the peer may come.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rate {
+pub(crate) struct EventRate {
     burst: u32,
     /// And in each second.
     per_second: u32,
@@ -66,7 +66,7 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     /// A full one.
-    pub(crate) const fn of(rate: Rate) -> Bucket {
+    pub(crate) const fn of(rate: EventRate) -> Bucket {
         Bucket { left: rate.burst, filled_ms: 0 }
     }
 
@@ -77,7 +77,7 @@ impl Bucket {
 
     /// Takes one token; false if the bucket is empty. The rate must be the one passed to [`of`](Self::of).
     #[inline]
-    pub(crate) fn take(&mut self, rate: Rate, now_ms: u64) -> bool {
+    pub(crate) fn take(&mut self, rate: EventRate, now_ms: u64) -> bool {
         if self.left == 0 {
             self.fill(rate, now_ms);
         }
@@ -86,7 +86,7 @@ impl Bucket {
         any
     }
 
-    fn fill(&mut self, rate: Rate, now_ms: u64) {
+    fn fill(&mut self, rate: EventRate, now_ms: u64) {
         let since = now_ms.saturating_sub(self.filled_ms);
         let more = since.saturating_mul(u64::from(rate.per_second)) / 1000;
         if more > 0 {
@@ -97,9 +97,9 @@ impl Bucket {
 }
 
 /// RST_STREAM of streams that were not answered yet: a browser that leaves a page ends a hundred at once.
-pub(crate) const RESETS: Rate = Rate { burst: 1_000, per_second: 200 };
+pub(crate) const RESETS: EventRate = EventRate { burst: 1_000, per_second: 200 };
 /// Frames that carry nothing: PING, SETTINGS, PRIORITY, DATA without payload, unknown ones.
-pub(crate) const EMPTY_FRAMES: Rate = Rate { burst: 10_000, per_second: 1_000 };
+pub(crate) const EMPTY_FRAMES: EventRate = EventRate { burst: 10_000, per_second: 1_000 };
 
 #[cfg(test)]
 mod tests {
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_bucket_gives_its_burst_and_then_its_rate() {
-        let rate = Rate { burst: 10, per_second: 100 };
+        let rate = EventRate { burst: 10, per_second: 100 };
         let mut bucket = Bucket::of(rate);
         bucket.begin(1_000_000);
         let taken = |bucket: &mut Bucket, now: u64| (0..100).filter(|_| bucket.take(rate, now)).count();

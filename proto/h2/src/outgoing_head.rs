@@ -1,7 +1,7 @@
 //! The head of a request to fields (RFC 9113, 8.3.1), on the client side.
 
 use weir_hpack::{Encoder, Indexing, Token};
-use weir_http::{Flags, Head, KnownName, Method, uri};
+use weir_http::{Head, HeadFlags, KnownName, Method, uri};
 
 use crate::response::FieldFilter;
 
@@ -26,7 +26,7 @@ pub(crate) fn encode(
     let authority = if head.method() == Method::Connect {
         Some(target)
     } else {
-        let own = (uri::form(target) == uri::Form::Absolute).then(|| uri::scheme(target)).flatten();
+        let own = (uri::form(target) == uri::TargetForm::Absolute).then(|| uri::scheme(target)).flatten();
         encoder.field(block, Token::Scheme, b":scheme", own.unwrap_or(scheme), Indexing::Kept);
         encoder.field(block, Token::Path, b":path", head.target_for_http1(target), Indexing::NotKept);
         host.or_else(|| own.and(uri::authority(target)))
@@ -55,7 +55,7 @@ pub(crate) fn encode(
         };
         filter.encode(head, raw, (field.known, name, value), indexing, encoder, block);
     }
-    if head.flags().contains(Flags::TE_TRAILERS) && head.find_known(raw, KnownName::Te).is_some() {
+    if head.flags().contains(HeadFlags::TE_TRAILERS) && head.find_known(raw, KnownName::Te).is_some() {
         encoder.field(block, Token::Field(KnownName::Te), b"te", b"trailers", Indexing::NotKept);
     }
 }

@@ -1,7 +1,7 @@
 //! The head of a received message in the form of HTTP/1, with an index over it; the part common to requests and responses.
 
-use weir_hpack::Field as Received;
-use weir_http::{Field, Flags, Head, KnownName, Span, body};
+use weir_hpack::DecodedField as Received;
+use weir_http::{Field, Head, HeadFlags, KnownName, MessageSpan, body};
 
 /// A message's head, and the bytes that its index refers to.
 #[derive(Debug, Default)]
@@ -69,15 +69,15 @@ impl ReceivedHead {
     }
 
     /// Appends a field with its index entry; returns the span of its value. Notes a fault if there are too many fields.
-    pub(crate) fn push(&mut self, known: KnownName, name: &[u8], value: &[u8]) -> Span {
+    pub(crate) fn push(&mut self, known: KnownName, name: &[u8], value: &[u8]) -> MessageSpan {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(b": ");
         let value_start = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        let span = Span::raw(value_start, self.bytes.len());
+        let span = MessageSpan::raw(value_start, self.bytes.len());
         self.bytes.extend_from_slice(b"\r\n");
-        let field = Field { name: Span::raw(start, start + name.len()), value: span, known };
+        let field = Field { name: MessageSpan::raw(start, start + name.len()), value: span, known };
         if self.head.push_field(field).is_err() {
             self.fail(HeadFault::TooLarge);
         }
@@ -105,14 +105,14 @@ impl ReceivedHead {
 
     /// Appends the HTTP/1 fields that correspond to an extended CONNECT, or to its acceptance (RFC 8441).
     pub(crate) fn push_upgrade(&mut self, protocol: &[u8]) {
-        self.head.note(Flags::HAS_CONNECTION | Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE);
+        self.head.note(HeadFlags::HAS_CONNECTION | HeadFlags::CONNECTION_UPGRADE | HeadFlags::HAS_UPGRADE);
         self.push(KnownName::Connection, b"connection", b"upgrade");
         self.push(KnownName::Upgrade, b"upgrade", protocol);
     }
 
     /// Appends the field that marks a body of unknown length in this program: `transfer-encoding: chunked`.
     pub(crate) fn push_chunked(&mut self) {
-        self.head.note(Flags::HAS_TRANSFER_ENCODING | Flags::CHUNKED);
+        self.head.note(HeadFlags::HAS_TRANSFER_ENCODING | HeadFlags::CHUNKED);
         self.push(KnownName::TransferEncoding, b"transfer-encoding", b"chunked");
     }
 

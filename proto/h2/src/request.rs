@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use weir_hpack::{Field, Token};
+use weir_hpack::{DecodedField, Token};
 use weir_http::authority::{has_port, host_fault, without_implied_port};
-use weir_http::{Flags, KnownName, Method, Span, Version, uri, values};
+use weir_http::{HeadFlags, KnownName, MessageSpan, Method, Version, uri, values};
 
 use crate::received::{HeadFault, ReceivedHead};
 
@@ -29,7 +29,7 @@ pub(crate) struct Builder {
     /// The start line was written: no pseudo-header field may follow.
     started: bool,
     /// The value of the only `Host`.
-    host: Option<Span>,
+    host: Option<MessageSpan>,
     /// The values of all `Cookie` fields, joined (RFC 9113, 8.2.3).
     cookies: Vec<u8>,
 }
@@ -65,7 +65,7 @@ impl Builder {
     }
 
     /// Takes the next field of the block.
-    pub(crate) fn field(&mut self, field: Field<'_>) {
+    pub(crate) fn field(&mut self, field: DecodedField<'_>) {
         if !self.request.admits(&field, self.pseudo.len() + self.cookies.len(), self.max_head) {
             return;
         }
@@ -125,16 +125,16 @@ impl Builder {
             for part in [scheme, b"://", authority] {
                 bytes.extend_from_slice(part);
             }
-            head.note(Flags::ABSOLUTE_FORM);
+            head.note(HeadFlags::ABSOLUTE_FORM);
         } else if let Some(authority) = line.authority {
             bytes.extend_from_slice(authority);
-            head.note(Flags::AUTHORITY_FORM);
+            head.note(HeadFlags::AUTHORITY_FORM);
         }
         bytes.extend_from_slice(line.path);
         let target_end = bytes.len();
         bytes.extend_from_slice(b" HTTP/2.0\r\n");
-        let version = Span::raw(target_end + 1, bytes.len() - 2);
-        head.begin_request(0, Span::raw(0, method_end), Span::raw(target, target_end), version);
+        let version = MessageSpan::raw(target_end + 1, bytes.len() - 2);
+        head.begin_request(0, MessageSpan::raw(0, method_end), MessageSpan::raw(target, target_end), version);
         head.note_method(Method::from_bytes(line.method));
         head.note_version(Version::HTTP_20);
         if let Some(authority) = line.authority {
@@ -143,7 +143,7 @@ impl Builder {
         }
         if let Some(protocol) = protocol {
             if protocol.eq_ignore_ascii_case(b"websocket") {
-                self.request.head.note(Flags::UPGRADE_WEBSOCKET);
+                self.request.head.note(HeadFlags::UPGRADE_WEBSOCKET);
             }
             self.request.push_upgrade(protocol);
         }
@@ -162,7 +162,7 @@ impl Builder {
             | KnownName::Upgrade
             | KnownName::Http2Settings => return self.malformed(),
             KnownName::Te if !value.eq_ignore_ascii_case(b"trailers") => return self.malformed(),
-            KnownName::Te => Flags::TE_TRAILERS,
+            KnownName::Te => HeadFlags::TE_TRAILERS,
             KnownName::Cookie => {
                 self.cookies.extend_from_slice(if self.cookies.is_empty() { b"" } else { b"; " });
                 self.cookies.extend_from_slice(value);
@@ -170,9 +170,9 @@ impl Builder {
             }
             KnownName::Host => return self.host(value),
             KnownName::ContentLength => return self.request.push_length(value),
-            KnownName::Expect if value.eq_ignore_ascii_case(b"100-continue") => Flags::EXPECT_100,
-            KnownName::Date => Flags::HAS_DATE,
-            _ => Flags::NONE,
+            KnownName::Expect if value.eq_ignore_ascii_case(b"100-continue") => HeadFlags::EXPECT_100,
+            KnownName::Date => HeadFlags::HAS_DATE,
+            _ => HeadFlags::NONE,
         };
         self.request.head.note(flags);
         self.request.push(known, name, value);
@@ -212,7 +212,7 @@ impl Builder {
             return self.malformed();
         }
         if !self.cookies.is_empty() {
-            head.note(Flags::HAS_COOKIE);
+            head.note(HeadFlags::HAS_COOKIE);
             self.request.push(KnownName::Cookie, b"cookie", &self.cookies);
         }
         if !end && length.is_none() && !tunnel {

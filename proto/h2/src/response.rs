@@ -1,8 +1,8 @@
 //! The head of a response to fields (RFC 9113, 8.3.2).
 
 use weir_hpack::{Encoder, Indexing, Token};
-use weir_http::values::Values;
-use weir_http::{Flags, Head, KnownName};
+use weir_http::values::ListMembers;
+use weir_http::{Head, HeadFlags, KnownName};
 
 /// Appends the header block of a response. Connection-specific fields of HTTP/1 are left out, and names are in lower case.
 /// A 101 of an HTTP/1 server accepts the extended CONNECT (RFC 8441, 5).
@@ -41,7 +41,7 @@ pub(crate) struct FieldFilter {
 
 impl FieldFilter {
     pub(crate) fn of(head: &Head) -> Self {
-        FieldFilter { names_more: head.flags().contains(Flags::CONNECTION_OTHER) }
+        FieldFilter { names_more: head.flags().contains(HeadFlags::CONNECTION_OTHER) }
     }
 
     /// Appends a field of this head, its name in lower case, unless it is connection-specific.
@@ -96,6 +96,6 @@ pub(crate) fn encode_trailers(lines: &[u8], encoder: &mut Encoder, block: &mut V
 #[cold]
 fn is_named(head: &Head, raw: &[u8], name: &[u8]) -> bool {
     head.index().iter().filter(|field| field.known == KnownName::Connection).any(|field| {
-        Values::new(head.span_text(raw, field.value)).any(|token| token.eq_ignore_ascii_case(name))
+        ListMembers::new(head.span_text(raw, field.value)).any(|token| token.eq_ignore_ascii_case(name))
     })
 }

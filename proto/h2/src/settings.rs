@@ -6,7 +6,7 @@ use crate::window::{DEFAULT_WINDOW, MAX_WINDOW};
 
 /// The peer's settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct PeerSettings {
     /// The size of its decoder's table in bytes.
     pub header_table_size: u32,
     /// The window of each new stream.
@@ -19,9 +19,9 @@ pub struct Settings {
     pub extended_connect: bool,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for PeerSettings {
+    fn default() -> PeerSettings {
+        PeerSettings {
             header_table_size: 4096,
             initial_window: DEFAULT_WINDOW,
             max_payload: DEFAULT_MAX_PAYLOAD,
@@ -44,7 +44,7 @@ pub(crate) const MAX_FRAME_SIZE: u16 = 5;
 pub(crate) const MAX_HEADER_LIST_SIZE: u16 = 6;
 pub(crate) const ENABLE_CONNECT_PROTOCOL: u16 = 8;
 
-impl Settings {
+impl PeerSettings {
     /// Applies one entry.
     ///
     /// # Errors

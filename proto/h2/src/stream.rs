@@ -14,7 +14,7 @@
 //! numbers distinguish the two.
 
 use crate::answer::RequestTraits;
-use crate::window::{Window, WindowDebt};
+use crate::window::{FlowWindow, WindowDebt};
 
 /// Which ends may still send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,8 +29,8 @@ pub(crate) enum StreamState {
 pub(crate) struct Stream {
     pub id: u32,
     pub state: StreamState,
-    pub receive: Window,
-    pub send: Window,
+    pub receive: FlowWindow,
+    pub send: FlowWindow,
     /// How much wider than its initial size the whole receive window is, as the peer knows it or will know it.
     pub lent: u32,
     /// Its window grew, or would have if the peer were far, when the peer had used half of it.

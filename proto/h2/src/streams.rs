@@ -18,7 +18,7 @@ pub(crate) struct Streams {
 
 /// The state of a stream number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Standing {
+pub(crate) enum StreamStanding {
     Idle,
     /// A stream with a record.
     Live,
@@ -139,19 +139,19 @@ impl Streams {
         self.closed.push_back((id, reset_here));
     }
 
-    pub(crate) fn standing(&self, id: u32) -> Standing {
+    pub(crate) fn standing(&self, id: u32) -> StreamStanding {
         if id > self.last {
-            return Standing::Idle;
+            return StreamStanding::Idle;
         }
         if self.position(id).is_some() {
-            return Standing::Live;
+            return StreamStanding::Live;
         }
         match self.closed.iter().rev().find(|(closed, _)| *closed == id) {
-            Some((_, true)) => Standing::Reset,
-            Some((_, false)) => Standing::Closed,
+            Some((_, true)) => StreamStanding::Reset,
+            Some((_, false)) => StreamStanding::Closed,
             // It may have been closed and forgotten, if the list is full.
-            None if self.closed.len() >= REMEMBERED => Standing::Closed,
-            None => Standing::PassedOver,
+            None if self.closed.len() >= REMEMBERED => StreamStanding::Closed,
+            None => StreamStanding::PassedOver,
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Counts of received frames and of errors of a connection.
 
-use crate::frame::Kind;
+use crate::frame::FrameKind;
 
 /// Counts of one connection since it began. Each wraps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ConnectionTally {
     /// Frames that came, by their kind.
-    received: [u32; Kind::COUNT],
+    received: [u32; FrameKind::COUNT],
     /// Errors of the peer that ended the connection.
     pub connection_errors: u32,
     /// Errors of the peer that ended a stream.
@@ -19,14 +19,14 @@ pub struct Tally {
     pub refused: u32,
 }
 
-impl Tally {
+impl ConnectionTally {
     /// Frames of this kind that came.
-    pub fn received(&self, kind: Kind) -> u32 {
+    pub fn received(&self, kind: FrameKind) -> u32 {
         self.received[kind as usize]
     }
 
     #[inline]
-    pub(crate) fn count(&mut self, kind: Kind) {
+    pub(crate) fn count(&mut self, kind: FrameKind) {
         let count = &mut self.received[kind as usize];
         *count = count.wrapping_add(1);
     }

@@ -1,11 +1,11 @@
 //! The fields behind a body (RFC 9113, 8.1; RFC 9110, 6.5).
 
-use weir_hpack::{Field, Token};
+use weir_hpack::{DecodedField, Token};
 use weir_http::{KnownName, values};
 
 /// Received trailers, as lines of HTTP/1.
 #[derive(Debug, Default)]
-pub(crate) struct Trailers {
+pub(crate) struct ReceivedTrailers {
     pub lines: Vec<u8>,
     /// They break RFC 9113, 8.
     pub malformed: bool,
@@ -13,14 +13,14 @@ pub(crate) struct Trailers {
     pub too_large: bool,
 }
 
-impl Trailers {
+impl ReceivedTrailers {
     pub(crate) fn clear(&mut self) {
         self.lines.clear();
         self.malformed = false;
         self.too_large = false;
     }
 
-    pub(crate) fn field(&mut self, field: Field<'_>, max: usize) {
+    pub(crate) fn field(&mut self, field: DecodedField<'_>, max: usize) {
         let Token::Field(known) = field.token else {
             self.malformed = true;
             return;

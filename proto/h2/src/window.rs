@@ -7,15 +7,15 @@ pub(crate) const MAX_WINDOW: u32 = 0x7fff_ffff;
 
 /// How many bytes one end may still send. A change of settings may make it negative (RFC 9113, 6.9.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Window(i32);
+pub(crate) struct FlowWindow(i32);
 
 /// A window would leave its valid range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Overflow;
 
-impl Window {
-    pub(crate) fn new(size: u32) -> Window {
-        Window(size.min(MAX_WINDOW) as i32)
+impl FlowWindow {
+    pub(crate) fn new(size: u32) -> FlowWindow {
+        FlowWindow(size.min(MAX_WINDOW) as i32)
     }
 
     /// How many bytes may be sent.
@@ -60,12 +60,12 @@ impl Window {
 pub(crate) struct InitialWindow {
     /// A number of bytes. Without alignment, because every idle connection holds it.
     size: [u8; 4],
-    unacknowledged: Unacknowledged,
+    unacknowledged: UnacknowledgedSettings,
 }
 
 /// The settings of this end that were not acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Unacknowledged {
+enum UnacknowledgedSettings {
     First,
     /// Later ones, with a wider window.
     Wider,
@@ -75,7 +75,10 @@ enum Unacknowledged {
 impl InitialWindow {
     /// That of the first settings. The peer may use the default before it knows these (RFC 9113, 6.5.3).
     pub(crate) fn new(first: u32) -> InitialWindow {
-        InitialWindow { size: first.max(DEFAULT_WINDOW).to_ne_bytes(), unacknowledged: Unacknowledged::First }
+        InitialWindow {
+            size: first.max(DEFAULT_WINDOW).to_ne_bytes(),
+            unacknowledged: UnacknowledgedSettings::First,
+        }
     }
 
     /// In bytes.
@@ -85,23 +88,25 @@ impl InitialWindow {
 
     /// By how many bytes it is wider than in the first settings.
     pub(crate) fn raised(self, first: u32) -> u32 {
-        if self.unacknowledged == Unacknowledged::First { 0 } else { self.size() - first }
+        if self.unacknowledged == UnacknowledgedSettings::First { 0 } else { self.size() - first }
     }
 
     /// Whether settings were not acknowledged.
     pub(crate) fn awaits_acknowledgement(self) -> bool {
-        self.unacknowledged != Unacknowledged::Nothing
+        self.unacknowledged != UnacknowledgedSettings::Nothing
     }
 
     /// Settings with this wider window are sent, while no stream receives.
     pub(crate) fn raise(&mut self, size: u32) {
-        *self = InitialWindow { size: size.to_ne_bytes(), unacknowledged: Unacknowledged::Wider };
+        *self = InitialWindow { size: size.to_ne_bytes(), unacknowledged: UnacknowledgedSettings::Wider };
     }
 
     /// The peer acknowledged settings. For the first ones, returns the windows of streams before and after.
     pub(crate) fn acknowledged(&mut self, first: u32) -> Option<(u32, u32)> {
         let before = self.size();
-        if std::mem::replace(&mut self.unacknowledged, Unacknowledged::Nothing) != Unacknowledged::First {
+        if std::mem::replace(&mut self.unacknowledged, UnacknowledgedSettings::Nothing)
+            != UnacknowledgedSettings::First
+        {
             return None;
         }
         self.size = first.to_ne_bytes();
@@ -153,12 +158,12 @@ pub(crate) struct Distance {
     sent_ms: u32,
     /// Whether the answer is still to come.
     is_pending: bool,
-    way: Way,
+    way: PeerDistance,
 }
 
 /// The known distance to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Way {
+enum PeerDistance {
     #[default]
     Unknown,
     /// All answers came late.
@@ -173,7 +178,7 @@ impl Distance {
     pub(crate) fn begin_probe(&mut self, now_ms: u64) -> bool {
         let now_ms = low_bits(now_ms);
         let is_recent = self.sent_ms > 0 && now_ms.wrapping_sub(self.sent_ms) < EVERY_MS;
-        if self.is_pending || is_recent || self.way == Way::Near {
+        if self.is_pending || is_recent || self.way == PeerDistance::Near {
             return false;
         }
         (self.sent_ms, self.is_pending) = (now_ms, true);
@@ -185,16 +190,16 @@ impl Distance {
         if std::mem::take(&mut self.is_pending) {
             // An answer that takes a month may seem to come at once.
             let is_late = low_bits(now_ms).wrapping_sub(self.sent_ms) >= FAR_MS;
-            self.way = if is_late { Way::Far } else { Way::Near };
+            self.way = if is_late { PeerDistance::Far } else { PeerDistance::Near };
         }
     }
 
     pub(crate) fn is_far(&self) -> bool {
-        self.way == Way::Far
+        self.way == PeerDistance::Far
     }
 
     pub(crate) fn is_near(&self) -> bool {
-        self.way == Way::Near
+        self.way == PeerDistance::Near
     }
 }
 
@@ -244,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_window_may_be_negative_but_never_too_large_rfc_9113_6_9() {
-        let mut window = Window::new(10);
+        let mut window = FlowWindow::new(10);
         assert_eq!(window.use_up(11), Err(Overflow));
         assert_eq!(window.use_up(10), Ok(()));
         assert_eq!(window.shift(10, 4), Ok(()));
@@ -255,7 +260,7 @@ mod tests {
         assert_eq!(window.widen(MAX_WINDOW), Err(Overflow));
         assert_eq!(window.widen(MAX_WINDOW - 1), Ok(()));
         assert_eq!(window.shift(0, 1), Err(Overflow));
-        assert_eq!(Window::new(u32::MAX).open(), MAX_WINDOW as usize);
+        assert_eq!(FlowWindow::new(u32::MAX).open(), MAX_WINDOW as usize);
     }
 
     #[test]

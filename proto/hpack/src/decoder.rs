@@ -3,13 +3,13 @@
 use crate::huffman;
 use crate::integer::{self, Integer};
 use crate::static_table;
-use crate::table::{Name, Table};
+use crate::table::{DynamicTable, EntryName};
 use crate::token::{Defect, Token};
 
 /// Decodes the header blocks of one direction of a connection, in their order.
 #[derive(Debug)]
 pub struct Decoder {
-    table: Table,
+    table: DynamicTable,
     /// The largest table that the peer may set: the size that was announced to it.
     limit: usize,
     /// The most bytes of a name or a value on the wire.
@@ -22,7 +22,7 @@ pub struct Decoder {
 
 /// A field that was decoded.
 #[derive(Clone, Copy, Debug)]
-pub struct Field<'f> {
+pub struct DecodedField<'f> {
     /// The meaning of its name.
     pub token: Token,
     pub name: &'f [u8],
@@ -51,7 +51,7 @@ pub enum Error {
 impl Decoder {
     /// A decoder with a table of up to `limit` bytes, for names and values of up to `max_text` bytes on the wire.
     pub fn new(limit: usize, max_text: usize) -> Decoder {
-        Decoder { table: Table::new(limit), limit, max_text, in_fields: false, decoded: Vec::new() }
+        Decoder { table: DynamicTable::new(limit), limit, max_text, in_fields: false, decoded: Vec::new() }
     }
 
     /// Decodes the complete fields at the front of `bytes` and passes each to `show`; returns how many bytes they took. The rest is
@@ -59,7 +59,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the block is invalid. The fields before the error were shown.
-    pub fn decode(&mut self, bytes: &[u8], mut show: impl FnMut(Field<'_>)) -> Result<usize, Error> {
+    pub fn decode(&mut self, bytes: &[u8], mut show: impl FnMut(DecodedField<'_>)) -> Result<usize, Error> {
         let mut at = 0;
         while let Some(&first) = bytes.get(at) {
             let rest = &bytes[at..];
@@ -86,7 +86,11 @@ impl Decoder {
         }
     }
 
-    fn indexed(&mut self, bytes: &[u8], show: &mut impl FnMut(Field<'_>)) -> Result<Option<usize>, Error> {
+    fn indexed(
+        &mut self,
+        bytes: &[u8],
+        show: &mut impl FnMut(DecodedField<'_>),
+    ) -> Result<Option<usize>, Error> {
         let Some((index, used)) = number(bytes, 7)? else { return Ok(None) };
         self.in_fields = true;
         show(self.field(index as usize)?);
@@ -94,14 +98,14 @@ impl Decoder {
     }
 
     /// The field with this index, of either table.
-    fn field(&self, index: usize) -> Result<Field<'_>, Error> {
+    fn field(&self, index: usize) -> Result<DecodedField<'_>, Error> {
         if let Some(row) = static_table::row(index) {
             let (name, value) = (row.name.as_bytes(), row.value.as_bytes());
-            return Ok(Field { token: row.token, name, value, defect: None, sensitive: false });
+            return Ok(DecodedField { token: row.token, name, value, defect: None, sensitive: false });
         }
         let position = index.checked_sub(static_table::LENGTH + 1).ok_or(Error::Index)?;
         let known = self.table.get(position).ok_or(Error::Index)?;
-        Ok(Field {
+        Ok(DecodedField {
             token: known.token,
             name: known.name,
             value: known.value,
@@ -116,7 +120,7 @@ impl Decoder {
         bytes: &[u8],
         bits: u32,
         enters: bool,
-        show: &mut impl FnMut(Field<'_>),
+        show: &mut impl FnMut(DecodedField<'_>),
     ) -> Result<Option<usize>, Error> {
         let Some((index, mut at)) = number(bytes, bits)? else { return Ok(None) };
         let index = index as usize;
@@ -153,12 +157,12 @@ impl Decoder {
         };
         let defect = defect.or_else(|| Defect::of_value(value));
         let sensitive = !enters && bytes[0] & 0x10 != 0;
-        show(Field { token, name, value, defect, sensitive });
+        show(DecodedField { token, name, value, defect, sensitive });
         if enters {
             let name = match (spelled, static_table::row(index)) {
-                (Some((from, text)), _) => Name::Text(text.of(&bytes[from..], &decoded[..name_end])),
-                (None, Some(row)) => Name::Text(row.name.as_bytes()),
-                (None, None) => Name::Of(index - static_table::LENGTH - 1),
+                (Some((from, text)), _) => EntryName::Text(text.of(&bytes[from..], &decoded[..name_end])),
+                (None, Some(row)) => EntryName::Text(row.name.as_bytes()),
+                (None, None) => EntryName::Of(index - static_table::LENGTH - 1),
             };
             self.table.insert(token, name, value, defect);
         }
@@ -176,7 +180,7 @@ impl Decoder {
     }
 
     /// The text at the front, if it is complete, and how many bytes it takes.
-    fn text(&self, bytes: &[u8]) -> Result<Option<(Text, usize)>, Error> {
+    fn text(&self, bytes: &[u8]) -> Result<Option<(WireText, usize)>, Error> {
         let Some(text) = text(bytes)? else { return Ok(None) };
         if text.length > self.max_text {
             return Err(Error::TooLong);
@@ -188,13 +192,13 @@ impl Decoder {
 
 /// A name or a value on the wire.
 #[derive(Clone, Copy)]
-struct Text {
+struct WireText {
     start: usize,
     length: usize,
     huffman: bool,
 }
 
-impl Text {
+impl WireText {
     /// Appends it to `decoded`, if it is Huffman-coded; returns the end in `decoded`.
     fn decode(self, bytes: &[u8], decoded: &mut Vec<u8>) -> Result<usize, Error> {
         if self.huffman {
@@ -211,9 +215,9 @@ impl Text {
 }
 
 /// The range of a text; `None` while its length is not complete.
-fn text(bytes: &[u8]) -> Result<Option<Text>, Error> {
+fn text(bytes: &[u8]) -> Result<Option<WireText>, Error> {
     let Some((length, start)) = number(bytes, 7)? else { return Ok(None) };
-    Ok(Some(Text { start, length: length as usize, huffman: bytes[0] & 0x80 != 0 }))
+    Ok(Some(WireText { start, length: length as usize, huffman: bytes[0] & 0x80 != 0 }))
 }
 
 /// The number at the front, and how many bytes it takes; `None` while it is not complete.

@@ -3,13 +3,13 @@
 use crate::huffman;
 use crate::integer;
 use crate::static_table;
-use crate::table::{Name, Table};
+use crate::table::{DynamicTable, EntryName};
 use crate::token::Token;
 
 /// Encodes the header blocks of one direction of a connection, in their order.
 #[derive(Debug)]
 pub struct Encoder {
-    table: Table,
+    table: DynamicTable,
     /// The most that the table may take, whatever the peer allows.
     own_limit: usize,
     /// The size updates to begin the next block with: the smallest size since the last block, and the latest.
@@ -34,7 +34,7 @@ impl Encoder {
     /// An encoder with a table of at most `own_limit` bytes.
     pub fn new(own_limit: usize) -> Encoder {
         let resized = (own_limit < INITIAL).then_some((own_limit, own_limit));
-        Encoder { table: Table::new(own_limit.min(INITIAL)), own_limit, resized }
+        Encoder { table: DynamicTable::new(own_limit.min(INITIAL)), own_limit, resized }
     }
 
     /// Sets the table size that the peer allows (SETTINGS_HEADER_TABLE_SIZE).
@@ -103,7 +103,7 @@ impl Encoder {
             return;
         }
         literal(out, 0x40, 6, known.or(named.map(index)), name, value, shortest);
-        let name = named.map_or(Name::Text(name), Name::Of);
+        let name = named.map_or(EntryName::Text(name), EntryName::Of);
         self.table.insert(token, name, value, None);
     }
 }

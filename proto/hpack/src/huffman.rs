@@ -58,7 +58,7 @@ pub fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
 
 /// The transition of a state by four bits.
 #[derive(Clone, Copy)]
-struct Step {
+struct HuffmanTransition {
     next: u8,
     symbol: u8,
     flags: u8,
@@ -148,14 +148,14 @@ const PADDING: [bool; 256] = {
     padding
 };
 
-static STEPS: [[Step; 16]; 256] = {
-    let mut steps = [[Step { next: 0, symbol: 0, flags: 0 }; 16]; 256];
+static STEPS: [[HuffmanTransition; 16]; 256] = {
+    let mut steps = [[HuffmanTransition { next: 0, symbol: 0, flags: 0 }; 16]; 256];
     let mut state = 0;
     while state < 256 {
         let mut nibble = 0;
         while nibble < 16 {
             let (mut node, mut bit) = (state, 4);
-            let mut step = Step { next: 0, symbol: 0, flags: 0 };
+            let mut step = HuffmanTransition { next: 0, symbol: 0, flags: 0 };
             while bit > 0 {
                 bit -= 1;
                 let child = TREE[node][nibble >> bit & 1];

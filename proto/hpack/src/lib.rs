@@ -15,6 +15,6 @@ mod static_table;
 mod table;
 pub mod token;
 
-pub use decoder::{Decoder, Error, Field};
+pub use decoder::{DecodedField, Decoder, Error};
 pub use encoder::{Encoder, Indexing};
 pub use token::{Defect, Token};

@@ -6,7 +6,7 @@ use crate::token::Token;
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row {
+pub(crate) struct StaticField {
     pub token: Token,
     pub name: &'static str,
     pub value: &'static str,
@@ -17,7 +17,7 @@ pub(crate) const LENGTH: usize = ROWS.len();
 
 /// The row with this index, which counts from 1.
 #[inline]
-pub(crate) fn row(index: usize) -> Option<&'static Row> {
+pub(crate) fn row(index: usize) -> Option<&'static StaticField> {
     ROWS.get(index.checked_sub(1)?)
 }
 
@@ -51,23 +51,24 @@ pub(crate) fn index_of_value(first: usize, value: &[u8]) -> Option<usize> {
 
 #[cold]
 fn index_of_other(name: &[u8]) -> Option<usize> {
-    let other = |row: &Row| row.token == Token::Field(KnownName::Other) && row.name.as_bytes() == name;
+    let other =
+        |row: &StaticField| row.token == Token::Field(KnownName::Other) && row.name.as_bytes() == name;
     ROWS.iter().position(other).map(|position| position + 1)
 }
 
-const fn pseudo(token: Token, name: &'static str, value: &'static str) -> Row {
-    Row { token, name, value }
+const fn pseudo(token: Token, name: &'static str, value: &'static str) -> StaticField {
+    StaticField { token, name, value }
 }
 
-const fn field(known: KnownName, name: &'static str, value: &'static str) -> Row {
-    Row { token: Token::Field(known), name, value }
+const fn field(known: KnownName, name: &'static str, value: &'static str) -> StaticField {
+    StaticField { token: Token::Field(known), name, value }
 }
 
-const fn known(known: KnownName) -> Row {
+const fn known(known: KnownName) -> StaticField {
     field(known, known.as_str(), "")
 }
 
-static ROWS: [Row; 61] = [
+static ROWS: [StaticField; 61] = [
     pseudo(Token::Authority, ":authority", ""),
     pseudo(Token::Method, ":method", "GET"),
     pseudo(Token::Method, ":method", "POST"),

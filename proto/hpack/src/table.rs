@@ -11,8 +11,8 @@ pub(crate) const OVERHEAD: usize = 32;
 
 /// Fields, the newest first. Its buffer is at most twice its size limit, and an empty table holds no memory.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
-    entries: VecDeque<Entry>,
+pub(crate) struct DynamicTable {
+    entries: VecDeque<DynamicEntry>,
     /// Names and values, one after the other, the oldest first; evicted ones may still be in front.
     bytes: Vec<u8>,
     /// How many bytes were dropped in front of `bytes` so far.
@@ -25,7 +25,7 @@ pub(crate) struct Table {
 
 /// One field.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct DynamicEntry {
     token: Token,
     defect: Option<Defect>,
     /// Its offset, counted from the first byte that was ever in the table.
@@ -45,15 +45,15 @@ pub(crate) struct TableField<'t> {
 
 /// The name of a field that enters the table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Name<'n> {
+pub(crate) enum EntryName<'n> {
     Text(&'n [u8]),
     /// The name of the entry at this position.
     Of(usize),
 }
 
-impl Table {
-    pub(crate) fn new(limit: usize) -> Table {
-        Table { limit, ..Table::default() }
+impl DynamicTable {
+    pub(crate) fn new(limit: usize) -> DynamicTable {
+        DynamicTable { limit, ..DynamicTable::default() }
     }
 
     /// The largest size of its entries.
@@ -103,16 +103,16 @@ impl Table {
 
     /// `length` bytes of an entry, from `offset` on.
     #[inline]
-    fn text(&self, entry: &Entry, offset: u32, length: u32) -> &[u8] {
+    fn text(&self, entry: &DynamicEntry, offset: u32, length: u32) -> &[u8] {
         let start = entry.start - self.dropped + offset as usize;
         self.bytes.get(start..start + length as usize).unwrap_or_default()
     }
 
     /// Puts a field in front. One that is larger than the whole table leaves it empty (RFC 7541, 4.4).
-    pub(crate) fn insert(&mut self, token: Token, name: Name<'_>, value: &[u8], defect: Option<Defect>) {
+    pub(crate) fn insert(&mut self, token: Token, name: EntryName<'_>, value: &[u8], defect: Option<Defect>) {
         let known = match name {
-            Name::Text(text) => Some((0, text.len())),
-            Name::Of(position) => {
+            EntryName::Text(text) => Some((0, text.len())),
+            EntryName::Of(position) => {
                 self.entries.get(position).map(|entry| (entry.start - self.dropped, entry.name as usize))
             }
         };
@@ -124,14 +124,14 @@ impl Table {
         }
         let start = self.dropped + self.bytes.len();
         match name {
-            Name::Text(text) => self.bytes.extend_from_slice(text),
+            EntryName::Text(text) => self.bytes.extend_from_slice(text),
             // This insertion may evict the entry, so its bytes are copied first.
-            Name::Of(_) => self.bytes.extend_from_within(from..from + length),
+            EntryName::Of(_) => self.bytes.extend_from_within(from..from + length),
         }
         self.bytes.extend_from_slice(value);
         self.evict(size);
         self.size += size;
-        let entry = Entry { token, defect, start, name: length as u32, value: value.len() as u32 };
+        let entry = DynamicEntry { token, defect, start, name: length as u32, value: value.len() as u32 };
         self.entries.push_front(entry);
         self.sweep();
     }
@@ -164,12 +164,12 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn insert(table: &mut Table, name: &[u8], value: &[u8]) {
-        table.insert(Token::of(name), Name::Text(name), value, None);
+    fn insert(table: &mut DynamicTable, name: &[u8], value: &[u8]) {
+        table.insert(Token::of(name), EntryName::Text(name), value, None);
     }
 
     #[track_caller]
-    fn check(table: &Table, want: &[(&[u8], &[u8])]) {
+    fn check(table: &DynamicTable, want: &[(&[u8], &[u8])]) {
         let found: Vec<_> =
             (0..).map_while(|at| table.get(at)).map(|known| (known.name, known.value)).collect();
         assert_eq!(found, want);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn evicts_the_oldest_entries_for_a_new_one_rfc_7541_4_4() {
-        let mut table = Table::new(2 * (OVERHEAD + 4));
+        let mut table = DynamicTable::new(2 * (OVERHEAD + 4));
         insert(&mut table, b"aa", b"11");
         insert(&mut table, b"bb", b"22");
         check(&table, &[(b"bb", b"22"), (b"aa", b"11")]);
@@ -194,17 +194,17 @@ mod tests {
 
     #[test]
     fn a_name_is_taken_from_an_entry_that_its_own_insertion_evicts() {
-        let mut table = Table::new(OVERHEAD + 8);
+        let mut table = DynamicTable::new(OVERHEAD + 8);
         insert(&mut table, b"name", b"1234");
-        table.insert(Token::of(b"name"), Name::Of(0), b"5678", None);
+        table.insert(Token::of(b"name"), EntryName::Of(0), b"5678", None);
         check(&table, &[(b"name", b"5678")]);
-        table.insert(Token::of(b"name"), Name::Of(7), b"no such entry", None);
+        table.insert(Token::of(b"name"), EntryName::Of(7), b"no such entry", None);
         check(&table, &[(b"name", b"5678")]);
     }
 
     #[test]
     fn evicted_bytes_take_at_most_the_limit_again() {
-        let mut table = Table::new(256);
+        let mut table = DynamicTable::new(256);
         for turn in 0..10_000u32 {
             insert(&mut table, b"x-turn", turn.to_string().as_bytes());
             assert!(table.bytes.len() <= 2 * 256 + 16, "{}", table.bytes.len());

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use weir_hpack::{Decoder, Encoder, Error, Indexing, Token};
 
-type Field = (Vec<u8>, Vec<u8>);
+type OwnedField = (Vec<u8>, Vec<u8>);
 /// Name, value, and whether it must not be indexed.
-type Decoded = Vec<(Vec<u8>, Vec<u8>, bool)>;
+type DecodedFields = Vec<(Vec<u8>, Vec<u8>, bool)>;
 
 /// How the other encoder encodes a field: a sum of its flags.
 const FLAGS: [u8; 10] = [
@@ -29,7 +29,7 @@ const FLAGS: [u8; 10] = [
 const STATIC: u32 = 61;
 
 /// Names and values that repeat, so that the tables are used, and values of any bytes and of any length up to some hundreds.
-fn field() -> impl Strategy<Value = Field> {
+fn field() -> impl Strategy<Value = OwnedField> {
     let names = prop::sample::select(vec![
         &b":method"[..],
         b":path",
@@ -59,7 +59,7 @@ fn size() -> impl Strategy<Value = u32> {
 }
 
 /// A block: the sizes that are set before it, and its fields.
-fn block<Way: Strategy>(way: Way) -> impl Strategy<Value = (Vec<u32>, Vec<(Field, Way::Value)>)> {
+fn block<Way: Strategy>(way: Way) -> impl Strategy<Value = (Vec<u32>, Vec<(OwnedField, Way::Value)>)> {
     let sizes = prop_oneof![3 => Just(Vec::new()), 2 => prop::collection::vec(size(), 1..3)];
     (sizes, prop::collection::vec((field(), way), 0..12))
 }
@@ -70,8 +70,8 @@ const LIMIT: u32 = 2000;
 const MAX_TEXT: usize = 4096;
 
 /// The fields of a block that arrives byte by byte.
-fn decode_slowly(decoder: &mut Decoder, block: &[u8]) -> Result<Decoded, Error> {
-    let (mut found, mut waiting) = (Decoded::new(), Vec::new());
+fn decode_slowly(decoder: &mut Decoder, block: &[u8]) -> Result<DecodedFields, Error> {
+    let (mut found, mut waiting) = (DecodedFields::new(), Vec::new());
     for byte in block {
         waiting.push(*byte);
         let used = decoder.decode(&waiting, |field| {
@@ -85,9 +85,9 @@ fn decode_slowly(decoder: &mut Decoder, block: &[u8]) -> Result<Decoded, Error> 
 }
 
 /// The fields of a block that arrives in two pieces.
-fn decode_cut(decoder: &mut Decoder, block: &[u8], cut: usize) -> Result<Decoded, Error> {
-    let mut found = Decoded::new();
-    let mut show = |field: weir_hpack::Field<'_>| {
+fn decode_cut(decoder: &mut Decoder, block: &[u8], cut: usize) -> Result<DecodedFields, Error> {
+    let mut found = DecodedFields::new();
+    let mut show = |field: weir_hpack::DecodedField<'_>| {
         found.push((field.name.to_vec(), field.value.to_vec(), field.sensitive));
     };
     let used = decoder.decode(&block[..cut.min(block.len())], &mut show)?;
@@ -120,8 +120,12 @@ fn updates(block: &[u8]) -> Vec<u32> {
 }
 
 /// A block by the other implementation, and its fields.
-fn encoded(other: &mut OtherEncoder<'_>, sizes: Vec<u32>, fields: Vec<(Field, u8)>) -> (Vec<u8>, Decoded) {
-    let (mut block, mut want) = (Vec::new(), Decoded::new());
+fn encoded(
+    other: &mut OtherEncoder<'_>,
+    sizes: Vec<u32>,
+    fields: Vec<(OwnedField, u8)>,
+) -> (Vec<u8>, DecodedFields) {
+    let (mut block, mut want) = (Vec::new(), DecodedFields::new());
     for size in sizes {
         other.update_max_dynamic_size(size, &mut block).expect("a size");
     }
@@ -134,7 +138,7 @@ fn encoded(other: &mut OtherEncoder<'_>, sizes: Vec<u32>, fields: Vec<(Field, u8
 }
 
 /// The fields that the other implementation reads in a block.
-fn decode_other(decoder: &mut OtherDecoder<'_>, block: &[u8]) -> Decoded {
+fn decode_other(decoder: &mut OtherDecoder<'_>, block: &[u8]) -> DecodedFields {
     let mut found = Vec::new();
     decoder.decode(&mut block.to_vec(), &mut found).expect("a block");
     found
@@ -201,7 +205,7 @@ proptest! {
                 table = size.min(own_limit);
                 smallest = smallest.min(table);
             }
-            let (mut block, mut want) = (Vec::new(), Decoded::new());
+            let (mut block, mut want) = (Vec::new(), DecodedFields::new());
             encoder.begin_block(&mut block);
             // A decoder may insist on hearing of the smallest size, and of the last one (RFC 7541, 4.2).
             let announced = updates(&block);
@@ -266,7 +270,7 @@ proptest! {
         }
         let decode = |piece: usize| {
             let mut decoder = Decoder::new(LIMIT as usize, 200);
-            let (mut found, mut waiting) = (Decoded::new(), Vec::new());
+            let (mut found, mut waiting) = (DecodedFields::new(), Vec::new());
             for piece in block.chunks(piece) {
                 waiting.extend(piece);
                 let used = decoder.decode(&waiting, |field| {

@@ -1,6 +1,6 @@
 //! The size of a message's body, for any version of HTTP (RFC 9110, 6.4 and 8.6; RFC 9112, 6.3).
 
-use crate::flags::Flags;
+use crate::flags::HeadFlags;
 use crate::head::Head;
 use crate::method::Method;
 use crate::status;
@@ -35,7 +35,7 @@ impl BodySize {
     /// it.
     #[inline]
     pub fn of_request(head: &Head) -> Self {
-        if head.flags().contains(Flags::CHUNKED) {
+        if head.flags().contains(HeadFlags::CHUNKED) {
             return BodySize::Unknown;
         }
         head.content_length().map_or(BodySize::None, BodySize::of_length)
@@ -51,7 +51,7 @@ impl BodySize {
         if request_method == Method::Head || status::is_bodyless(code) {
             return BodySize::None;
         }
-        if head.flags().intersects(Flags::CHUNKED | Flags::HAS_TRANSFER_ENCODING) {
+        if head.flags().intersects(HeadFlags::CHUNKED | HeadFlags::HAS_TRANSFER_ENCODING) {
             return BodySize::Unknown;
         }
         head.content_length().map_or(BodySize::Unknown, BodySize::of_length)
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::version::Version;
 
-    fn head(status: u16, flags: Flags, length: Option<u64>) -> Head {
+    fn head(status: u16, flags: HeadFlags, length: Option<u64>) -> Head {
         let mut head = Head::new();
         match status {
             0 => head.start_request(b"POST", b"/", Version::HTTP_11),
@@ -84,30 +84,30 @@ mod tests {
     #[test]
     fn reads_the_body_size_of_a_request_from_its_head() {
         let of = |flags, length| BodySize::of_request(&head(0, flags, length));
-        assert_eq!(of(Flags::NONE, None), BodySize::None);
-        assert_eq!(of(Flags::NONE, Some(0)), BodySize::None);
-        assert_eq!(of(Flags::NONE, Some(u64::MAX)), BodySize::Known(u64::MAX));
-        assert_eq!(of(Flags::CHUNKED, None), BodySize::Unknown);
+        assert_eq!(of(HeadFlags::NONE, None), BodySize::None);
+        assert_eq!(of(HeadFlags::NONE, Some(0)), BodySize::None);
+        assert_eq!(of(HeadFlags::NONE, Some(u64::MAX)), BodySize::Known(u64::MAX));
+        assert_eq!(of(HeadFlags::CHUNKED, None), BodySize::Unknown);
     }
 
     #[test]
     fn the_size_of_a_responses_body_depends_on_status_and_method_too() {
         use Method::{Connect, Get, Head as HeadMethod};
-        let coded = Flags::HAS_TRANSFER_ENCODING;
+        let coded = HeadFlags::HAS_TRANSFER_ENCODING;
         for (method, status, flags, length, size) in [
-            (Get, 200, Flags::NONE, Some(5), BodySize::Known(5)),
-            (Get, 200, Flags::NONE, Some(0), BodySize::None),
-            (Get, 200, Flags::NONE, None, BodySize::Unknown),
-            (Get, 200, Flags::CHUNKED, None, BodySize::Unknown),
+            (Get, 200, HeadFlags::NONE, Some(5), BodySize::Known(5)),
+            (Get, 200, HeadFlags::NONE, Some(0), BodySize::None),
+            (Get, 200, HeadFlags::NONE, None, BodySize::Unknown),
+            (Get, 200, HeadFlags::CHUNKED, None, BodySize::Unknown),
             (Get, 200, coded, Some(5), BodySize::Unknown),
-            (Get, 204, Flags::CHUNKED, Some(5), BodySize::None),
-            (Get, 304, Flags::NONE, Some(5), BodySize::None),
-            (HeadMethod, 200, Flags::NONE, Some(5), BodySize::None),
-            (HeadMethod, 101, Flags::NONE, Some(5), BodySize::Tunnel),
-            (Get, 101, Flags::NONE, None, BodySize::Tunnel),
-            (Connect, 200, Flags::NONE, Some(5), BodySize::Tunnel),
-            (Connect, 299, Flags::CHUNKED, None, BodySize::Tunnel),
-            (Connect, 300, Flags::NONE, Some(5), BodySize::Known(5)),
+            (Get, 204, HeadFlags::CHUNKED, Some(5), BodySize::None),
+            (Get, 304, HeadFlags::NONE, Some(5), BodySize::None),
+            (HeadMethod, 200, HeadFlags::NONE, Some(5), BodySize::None),
+            (HeadMethod, 101, HeadFlags::NONE, Some(5), BodySize::Tunnel),
+            (Get, 101, HeadFlags::NONE, None, BodySize::Tunnel),
+            (Connect, 200, HeadFlags::NONE, Some(5), BodySize::Tunnel),
+            (Connect, 299, HeadFlags::CHUNKED, None, BodySize::Tunnel),
+            (Connect, 300, HeadFlags::NONE, Some(5), BodySize::Known(5)),
         ] {
             let found = BodySize::of_response(&head(status, flags, length), method);
             assert_eq!(found, size, "{method:?} {status}");

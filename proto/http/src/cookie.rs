@@ -4,7 +4,7 @@
 //! are skipped. Quotes belong to the value, and hide separators. `Cookie` pairs may be separated by commas too,
 //! as old clients did.
 
-use crate::values::{Values, trim};
+use crate::values::{ListMembers, trim};
 
 /// A cookie and the place of its value in its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,14 +53,14 @@ impl<'a> Iterator for RequestCookies<'a> {
 #[derive(Clone, Debug)]
 pub struct ResponseCookies<'a> {
     line: &'a [u8],
-    values: Values<'a>,
+    values: ListMembers<'a>,
     at: usize,
 }
 
 impl<'a> ResponseCookies<'a> {
     /// The cookies of this line.
     pub fn new(line: &'a [u8]) -> ResponseCookies<'a> {
-        ResponseCookies { line, values: Values::new(line), at: 0 }
+        ResponseCookies { line, values: ListMembers::new(line), at: 0 }
     }
 }
 

@@ -12,7 +12,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use crate::{Flags, KnownName, Method, Span, Version};
+use crate::{HeadFlags, KnownName, MessageSpan, Method, Version};
 
 pub use edit::{NoRoom, ValueEdit};
 pub use read::received_lines;
@@ -24,10 +24,10 @@ pub struct Head {
     method: Method,
     version: Version,
     status: u16,
-    flags: Flags,
+    flags: HeadFlags,
     edited: bool,
     /// Request: method, target, version. Response: version, status, reason.
-    start_line: [Span; 3],
+    start_line: [MessageSpan; 3],
     /// Where the head lies in the raw bytes: empty lines before it are not part of it.
     start: u32,
     end: u32,
@@ -56,9 +56,9 @@ pub enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
     /// The name, in its received case.
-    pub name: Span,
+    pub name: MessageSpan,
     /// The value, without the white space around it.
-    pub value: Span,
+    pub value: MessageSpan,
     /// The name as an enum, if it is one that the proxy uses.
     pub known: KnownName,
 }
@@ -87,9 +87,9 @@ impl Head {
             method: Method::Other,
             version: Version::HTTP_11,
             status: 0,
-            flags: Flags::NONE,
+            flags: HeadFlags::NONE,
             edited: false,
-            start_line: [Span::EMPTY; 3],
+            start_line: [MessageSpan::EMPTY; 3],
             start: 0,
             end: 0,
             content_length: 0,
@@ -110,9 +110,9 @@ impl Head {
         self.method = Method::Other;
         self.version = Version::HTTP_11;
         self.status = 0;
-        self.flags = Flags::NONE;
+        self.flags = HeadFlags::NONE;
         self.edited = false;
-        self.start_line = [Span::EMPTY; 3];
+        self.start_line = [MessageSpan::EMPTY; 3];
         self.start = 0;
         self.end = 0;
         self.content_length = 0;
@@ -143,7 +143,13 @@ impl Head {
 
     /// Parser: a request line was read. `start` is where it begins in the raw bytes.
     #[inline]
-    pub fn begin_request(&mut self, start: usize, method: Span, target: Span, version_text: Span) {
+    pub fn begin_request(
+        &mut self,
+        start: usize,
+        method: MessageSpan,
+        target: MessageSpan,
+        version_text: MessageSpan,
+    ) {
         self.kind = Kind::Request;
         self.start = start as u32;
         self.start_line = [method, target, version_text];
@@ -151,7 +157,13 @@ impl Head {
 
     /// Parser: a status line was read. `start` is where it begins in the raw bytes.
     #[inline]
-    pub fn begin_response(&mut self, start: usize, version_text: Span, status_text: Span, reason: Span) {
+    pub fn begin_response(
+        &mut self,
+        start: usize,
+        version_text: MessageSpan,
+        status_text: MessageSpan,
+        reason: MessageSpan,
+    ) {
         self.kind = Kind::Response;
         self.start = start as u32;
         self.start_line = [version_text, status_text, reason];
@@ -193,13 +205,13 @@ impl Head {
 
     /// Parser: notes facts about the head.
     #[inline]
-    pub fn note(&mut self, flags: Flags) {
+    pub fn note(&mut self, flags: HeadFlags) {
         self.flags.insert(flags);
     }
 
     /// Parser: removes facts about the head.
     #[inline]
-    pub fn unnote(&mut self, flags: Flags) {
+    pub fn unnote(&mut self, flags: HeadFlags) {
         self.flags.remove(flags);
     }
 
@@ -207,14 +219,14 @@ impl Head {
     #[inline]
     pub fn note_content_length(&mut self, length: u64) {
         self.content_length = length;
-        self.flags.insert(Flags::HAS_CONTENT_LENGTH);
+        self.flags.insert(HeadFlags::HAS_CONTENT_LENGTH);
     }
 
     /// Parser: one more `Host` field was seen.
     #[inline]
     pub fn note_host(&mut self) {
         self.host_count = self.host_count.saturating_add(1);
-        self.flags.insert(Flags::HAS_HOST);
+        self.flags.insert(HeadFlags::HAS_HOST);
     }
 }
 

@@ -29,9 +29,9 @@ pub mod version;
 
 pub use body::BodySize;
 pub use case::CaseMap;
-pub use flags::Flags;
+pub use flags::HeadFlags;
 pub use head::{Field, Head, Kind, NoRoom, TooManyFields, ValueEdit, received_lines};
 pub use method::Method;
 pub use name::{KnownName, is_token};
-pub use span::Span;
+pub use span::MessageSpan;
 pub use version::Version;

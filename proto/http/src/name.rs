@@ -118,20 +118,20 @@ impl KnownName {
 }
 
 /// A known name prepared for comparison: word by word, in any case.
-struct Pattern {
+struct NamePattern {
     /// The name in lower case, then zeros.
-    lower: [u8; Pattern::LONGEST],
+    lower: [u8; NamePattern::LONGEST],
     /// The case bit at the position of each letter.
-    case: [u8; Pattern::LONGEST],
+    case: [u8; NamePattern::LONGEST],
 }
 
-impl Pattern {
+impl NamePattern {
     /// Room for the longest name, and a multiple of a word.
     const LONGEST: usize = 32;
 
-    const fn new(text: &str) -> Pattern {
+    const fn new(text: &str) -> NamePattern {
         let text = text.as_bytes();
-        let mut pattern = Pattern { lower: [0; Pattern::LONGEST], case: [0; Pattern::LONGEST] };
+        let mut pattern = NamePattern { lower: [0; NamePattern::LONGEST], case: [0; NamePattern::LONGEST] };
         let mut at = 0;
         while at < text.len() {
             pattern.lower[at] = text[at];
@@ -177,11 +177,11 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-static PATTERNS: [Pattern; TEXTS.len()] = {
-    let mut patterns = [const { Pattern::new("") }; TEXTS.len()];
+static PATTERNS: [NamePattern; TEXTS.len()] = {
+    let mut patterns = [const { NamePattern::new("") }; TEXTS.len()];
     let mut at = 0;
     while at < TEXTS.len() {
-        patterns[at] = Pattern::new(TEXTS[at]);
+        patterns[at] = NamePattern::new(TEXTS[at]);
         at += 1;
     }
     patterns

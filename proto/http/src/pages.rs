@@ -5,7 +5,7 @@ use crate::version::Version;
 
 /// A built-in response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Page {
+pub struct BuiltInResponse {
     pub status: u16,
     pub reason: &'static str,
     /// The sentence in its body.
@@ -14,9 +14,9 @@ pub struct Page {
     pub closes: bool,
 }
 
-impl Page {
+impl BuiltInResponse {
     /// The response for a status code, if there is one.
-    pub fn of(status: u16) -> Option<&'static Page> {
+    pub fn of(status: u16) -> Option<&'static BuiltInResponse> {
         PAGES.iter().find(|page| page.status == status)
     }
 
@@ -45,12 +45,12 @@ impl Page {
 
 const END: &str = "\n</body></html>\n";
 
-const fn page(status: u16, reason: &'static str, text: &'static str) -> Page {
-    Page { status, reason, text, closes: matches!(status, 400 | 408) }
+const fn page(status: u16, reason: &'static str, text: &'static str) -> BuiltInResponse {
+    BuiltInResponse { status, reason, text, closes: matches!(status, 400 | 408) }
 }
 
 /// Every status with a built-in response: those that `errorfile` may replace.
-pub const PAGES: &[Page] = &[
+pub const PAGES: &[BuiltInResponse] = &[
     page(200, "OK", "Service ready."),
     page(400, "Bad request", "Your browser sent an invalid request."),
     page(401, "Unauthorized", "You need a valid user and password to access this content."),
@@ -89,7 +89,7 @@ mod tests {
     #[track_caller]
     fn check(status: u16, want: &str) {
         let mut out = Vec::new();
-        Page::of(status).unwrap().write(&mut out);
+        BuiltInResponse::of(status).unwrap().write(&mut out);
         assert_eq!(String::from_utf8(out).unwrap(), want);
     }
 
@@ -107,6 +107,6 @@ mod tests {
              content-type: text/html\r\nconnection: close\r\n\r\n<html><body><h1>400 Bad request</h1>\n\
              Your browser sent an invalid request.\n</body></html>\n",
         );
-        assert!(Page::of(299).is_none());
+        assert!(BuiltInResponse::of(299).is_none());
     }
 }

@@ -2,31 +2,31 @@
 
 /// A piece of a message: an offset and a length, and one bit for raw bytes or arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Span {
+pub struct MessageSpan {
     offset: u32,
     /// The topmost bit marks a place in the edits; the rest is the length.
     length: u32,
 }
 
-impl Span {
+impl MessageSpan {
     /// The largest offset and the largest length of a span: far above any buffer size.
     pub const MAX: usize = (EDITED - 1) as usize;
 
     /// The empty span at the start of the raw bytes.
-    pub const EMPTY: Span = Span { offset: 0, length: 0 };
+    pub const EMPTY: MessageSpan = MessageSpan { offset: 0, length: 0 };
 
-    /// The span of `start..end` in the raw bytes. Both must be at most [`Span::MAX`], and `start <= end`.
+    /// The span of `start..end` in the raw bytes. Both must be at most [`MessageSpan::MAX`], and `start <= end`.
     #[inline]
-    pub fn raw(start: usize, end: usize) -> Span {
-        debug_assert!(start <= end && end <= Span::MAX);
-        Span { offset: start as u32, length: (end - start) as u32 }
+    pub fn raw(start: usize, end: usize) -> MessageSpan {
+        debug_assert!(start <= end && end <= MessageSpan::MAX);
+        MessageSpan { offset: start as u32, length: (end - start) as u32 }
     }
 
     /// The span of `start..end` in the arena of the edits.
     #[inline]
-    pub fn edited(start: usize, end: usize) -> Span {
-        debug_assert!(start <= end && end <= Span::MAX);
-        Span { offset: start as u32, length: (end - start) as u32 | EDITED }
+    pub fn edited(start: usize, end: usize) -> MessageSpan {
+        debug_assert!(start <= end && end <= MessageSpan::MAX);
+        MessageSpan { offset: start as u32, length: (end - start) as u32 | EDITED }
     }
 
     /// How many bytes it covers.
@@ -61,15 +61,15 @@ impl Span {
 
     /// The part `from..to` of it, counted from its start and clamped to its length.
     #[inline]
-    pub fn part(self, from: usize, to: usize) -> Span {
+    pub fn part(self, from: usize, to: usize) -> MessageSpan {
         let to = to.min(self.len());
         let from = from.min(to);
-        Span { offset: self.offset + from as u32, length: (to - from) as u32 | (self.length & EDITED) }
+        MessageSpan { offset: self.offset + from as u32, length: (to - from) as u32 | (self.length & EDITED) }
     }
 
     /// Its first `length` bytes.
     #[inline]
-    pub fn narrowed(self, length: usize) -> Span {
+    pub fn narrowed(self, length: usize) -> MessageSpan {
         self.part(0, length)
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// The form of a request target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum TargetForm {
     /// `/path?query`: the usual one.
     Origin,
     /// `http://host/path?query`: to a proxy.
@@ -19,13 +19,13 @@ pub enum Form {
 
 /// The form of a target. Authority form is anything that matches no other form.
 #[inline]
-pub fn form(target: &[u8]) -> Form {
+pub fn form(target: &[u8]) -> TargetForm {
     match target.first() {
-        Some(b'/') => Form::Origin,
-        Some(b'*') if target.len() == 1 => Form::Asterisk,
-        None => Form::Other,
-        Some(_) if scheme_end(target).is_some() => Form::Absolute,
-        Some(_) => Form::Authority,
+        Some(b'/') => TargetForm::Origin,
+        Some(b'*') if target.len() == 1 => TargetForm::Asterisk,
+        None => TargetForm::Other,
+        Some(_) if scheme_end(target).is_some() => TargetForm::Absolute,
+        Some(_) => TargetForm::Authority,
     }
 }
 
@@ -37,11 +37,11 @@ pub fn scheme(target: &[u8]) -> Option<&[u8]> {
 /// The authority of a target in absolute or authority form, with user information if it has one.
 pub fn authority(target: &[u8]) -> Option<&[u8]> {
     match form(target) {
-        Form::Absolute => {
+        TargetForm::Absolute => {
             let start = scheme_end(target)? + 3;
             Some(&target[start..path_place(target).start])
         }
-        Form::Authority => Some(target),
+        TargetForm::Authority => Some(target),
         _ => None,
     }
 }
@@ -103,7 +103,7 @@ pub fn path_place(target: &[u8]) -> Range<usize> {
 
 /// Whether a target can have a path, even an empty one: relative references, `*` and `host:port` cannot.
 pub fn has_path(target: &[u8]) -> bool {
-    matches!(form(target), Form::Origin | Form::Absolute)
+    matches!(form(target), TargetForm::Origin | TargetForm::Absolute)
 }
 
 /// The host that a target names, if any: its authority, or the part before the first slash of a target that has
@@ -146,7 +146,7 @@ mod tests {
 
     /// Checks a target's form, scheme, authority, path and query.
     #[track_caller]
-    fn check(target: &str, want: (Form, Option<&str>, Option<&str>, &str, Option<&str>)) {
+    fn check(target: &str, want: (TargetForm, Option<&str>, Option<&str>, &str, Option<&str>)) {
         let bytes = target.as_bytes();
         let text = |bytes| std::str::from_utf8(bytes).unwrap();
         let seen = (
@@ -161,22 +161,22 @@ mod tests {
 
     #[test]
     fn targets_have_parts() {
-        check("/", (Form::Origin, None, None, "/", None));
-        check("/a?b", (Form::Origin, None, None, "/a", Some("b")));
-        check("/a?", (Form::Origin, None, None, "/a", Some("")));
-        check("/a?b?c", (Form::Origin, None, None, "/a", Some("b?c")));
-        check("/a#b?c", (Form::Origin, None, None, "/a#b", Some("c")));
-        check("//a://b", (Form::Origin, None, None, "//a://b", None));
-        check("http://ho", (Form::Absolute, Some("http"), Some("ho"), "", None));
-        check("http://ho?x", (Form::Absolute, Some("http"), Some("ho"), "", Some("x")));
-        check("http://u:p@ho:1/p?x", (Form::Absolute, Some("http"), Some("u:p@ho:1"), "/p", Some("x")));
-        check("http:///p", (Form::Absolute, Some("http"), Some(""), "/p", None));
-        check("a:443", (Form::Authority, None, Some("a:443"), "", None));
-        check("*", (Form::Asterisk, None, None, "", None));
+        check("/", (TargetForm::Origin, None, None, "/", None));
+        check("/a?b", (TargetForm::Origin, None, None, "/a", Some("b")));
+        check("/a?", (TargetForm::Origin, None, None, "/a", Some("")));
+        check("/a?b?c", (TargetForm::Origin, None, None, "/a", Some("b?c")));
+        check("/a#b?c", (TargetForm::Origin, None, None, "/a#b", Some("c")));
+        check("//a://b", (TargetForm::Origin, None, None, "//a://b", None));
+        check("http://ho", (TargetForm::Absolute, Some("http"), Some("ho"), "", None));
+        check("http://ho?x", (TargetForm::Absolute, Some("http"), Some("ho"), "", Some("x")));
+        check("http://u:p@ho:1/p?x", (TargetForm::Absolute, Some("http"), Some("u:p@ho:1"), "/p", Some("x")));
+        check("http:///p", (TargetForm::Absolute, Some("http"), Some(""), "/p", None));
+        check("a:443", (TargetForm::Authority, None, Some("a:443"), "", None));
+        check("*", (TargetForm::Asterisk, None, None, "", None));
         // Rules can write such targets; later rules still find the query.
-        check("p?x/y?z", (Form::Authority, None, Some("p?x/y?z"), "", Some("x/y?z")));
-        check("*?x", (Form::Authority, None, Some("*?x"), "", Some("x")));
-        check("", (Form::Other, None, None, "", None));
+        check("p?x/y?z", (TargetForm::Authority, None, Some("p?x/y?z"), "", Some("x/y?z")));
+        check("*?x", (TargetForm::Authority, None, Some("*?x"), "", Some("x")));
+        check("", (TargetForm::Other, None, None, "", None));
     }
 
     #[test]

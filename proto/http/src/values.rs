@@ -4,19 +4,19 @@
 /// quotes do not separate, and a backslash inside quotes escapes. Empty elements are given too: an empty line has
 /// one, as a rule that looks for an empty field expects.
 #[derive(Clone, Debug)]
-pub struct Values<'a> {
+pub struct ListMembers<'a> {
     rest: Option<&'a [u8]>,
 }
 
-impl<'a> Values<'a> {
+impl<'a> ListMembers<'a> {
     /// The values of this line.
     #[inline]
-    pub fn new(line: &'a [u8]) -> Values<'a> {
-        Values { rest: Some(line) }
+    pub fn new(line: &'a [u8]) -> ListMembers<'a> {
+        ListMembers { rest: Some(line) }
     }
 }
 
-impl<'a> Iterator for Values<'a> {
+impl<'a> Iterator for ListMembers<'a> {
     type Item = &'a [u8];
 
     #[inline]
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     fn check(line: &str, want: &[&str]) {
-        let values: Vec<&[u8]> = Values::new(line.as_bytes()).collect();
+        let values: Vec<&[u8]> = ListMembers::new(line.as_bytes()).collect();
         let want: Vec<&[u8]> = want.iter().map(|text| text.as_bytes()).collect();
         assert_eq!(values, want, "{line:?}");
     }

@@ -1,7 +1,7 @@
 //! The definition of a table, sent before its first update.
 
-use crate::Fault;
-use crate::integer::{self, Reader};
+use crate::SessionFault;
+use crate::integer::{self, ByteReader};
 
 /// The definition of a sender's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,18 +17,18 @@ pub struct Definition<'b> {
     /// The lifetime of an entry in milliseconds; 0 for no expiry.
     pub expire_ms: u64,
     /// The data of each update, in order.
-    pub fields: Fields,
+    pub fields: DataFields,
     /// Updates carry tags first, and counts and rates in shares behind them, each with the name of its instance.
     pub is_aggregate: bool,
 }
 
 /// The types of data in a table's updates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Fields(Vec<Field>);
+pub struct DataFields(Vec<DataField>);
 
 /// One type of data of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Field {
+pub struct DataField {
     /// The type's number: its bit in the definition.
     pub number: u8,
     /// The number of elements; 1 unless it is an array.
@@ -51,7 +51,7 @@ pub enum KeyKind {
 
 /// The encoding of a type of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DataKind {
+pub enum DataEncoding {
     Count,
     Rate,
     /// A text, or the number of one that was sent before.
@@ -61,18 +61,18 @@ pub enum DataKind {
 }
 
 /// The encoding of each type, by its number (manual, 11.1, in the order of `show table`).
-const KINDS: [DataKind; 27] = {
-    let mut kinds = [DataKind::Count; 27];
+const KINDS: [DataEncoding; 27] = {
+    let mut kinds = [DataEncoding::Count; 27];
     let rates = [3, 5, 8, 10, 12, 14, 16, 18, 21, 26];
     let mut position = 0;
     while position < rates.len() {
-        kinds[rates[position]] = DataKind::Rate;
+        kinds[rates[position]] = DataEncoding::Rate;
         position += 1;
     }
-    kinds[19] = DataKind::Name;
-    kinds[22] = DataKind::Counts;
-    kinds[23] = DataKind::Counts;
-    kinds[24] = DataKind::Rates;
+    kinds[19] = DataEncoding::Name;
+    kinds[22] = DataEncoding::Counts;
+    kinds[23] = DataEncoding::Counts;
+    kinds[24] = DataEncoding::Rates;
     kinds
 };
 
@@ -82,55 +82,64 @@ const NO_SUMS: [u8; 5] = [0, 1, 6, 19, 22];
 /// The most elements of an array.
 const MAX_ELEMENTS: u64 = 100;
 
-impl Field {
+impl DataField {
     /// Its encoding; `None` for an unknown type of a later version.
-    pub fn kind(self) -> Option<DataKind> {
+    pub fn kind(self) -> Option<DataEncoding> {
         KINDS.get(usize::from(self.number)).copied()
     }
 }
 
-impl Fields {
+impl DataFields {
     /// Sorts these types by number and leaves out unknown ones.
-    pub fn new(mut fields: Vec<Field>) -> Fields {
+    pub fn new(mut fields: Vec<DataField>) -> DataFields {
         fields.retain(|field| field.kind().is_some());
         fields.sort_by_key(|field| field.number);
         fields.dedup_by_key(|field| field.number);
-        Fields(fields)
+        DataFields(fields)
     }
 
     /// Those that several instances may count together, and the others.
-    pub fn divided(&self) -> (Fields, Fields) {
-        let is_sum = |field: &&Field| !NO_SUMS.contains(&field.number);
+    pub fn divided(&self) -> (DataFields, DataFields) {
+        let is_sum = |field: &&DataField| !NO_SUMS.contains(&field.number);
         let (sums, others) = self.0.iter().partition::<Vec<_>, _>(is_sum);
-        (Fields(sums.into_iter().copied().collect()), Fields(others.into_iter().copied().collect()))
+        (DataFields(sums.into_iter().copied().collect()), DataFields(others.into_iter().copied().collect()))
     }
 
     /// The types, by number.
-    pub fn iter(&self) -> impl Iterator<Item = Field> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = DataField> + '_ {
         self.0.iter().copied()
     }
 }
 
 impl<'b> Definition<'b> {
     /// Reads the body of a message. Unknown types of data have the highest numbers, so they come last here and in updates, and are skipped.
-    pub(crate) fn read(mut body: Reader<'b>) -> Result<Definition<'b>, Fault> {
+    pub(crate) fn read(mut body: ByteReader<'b>) -> Result<Definition<'b>, SessionFault> {
         let id = body.integer()?;
         let name = body.counted_bytes()?;
         let key = KeyKind::from_code(body.integer()?);
         let key_length = body.short_integer()?;
         let bits = body.integer()?;
         let expire_ms = body.integer()?;
-        let mut fields: Vec<Field> = (0..KINDS.len() as u8)
+        let mut fields: Vec<DataField> = (0..KINDS.len() as u8)
             .filter(|number| bits >> number & 1 != 0)
-            .map(|number| Field { number, elements: 1, period_ms: 0 })
+            .map(|number| DataField { number, elements: 1, period_ms: 0 })
             .collect();
         read_parameters(body, &mut fields)?;
         // An array without a length cannot be read.
-        let is_array = |field: &Field| matches!(field.kind(), Some(DataKind::Counts | DataKind::Rates));
+        let is_array =
+            |field: &DataField| matches!(field.kind(), Some(DataEncoding::Counts | DataEncoding::Rates));
         if fields.iter().any(|field| is_array(field) && field.elements == 0) {
-            return Err(Fault::Malformed);
+            return Err(SessionFault::Malformed);
         }
-        Ok(Definition { id, name, key, key_length, expire_ms, fields: Fields(fields), is_aggregate: false })
+        Ok(Definition {
+            id,
+            name,
+            key,
+            key_length,
+            expire_ms,
+            fields: DataFields(fields),
+            is_aggregate: false,
+        })
     }
 
     /// Appends the body of a message.
@@ -145,8 +154,8 @@ impl<'b> Definition<'b> {
         for field in self.fields.iter() {
             let kind = field.kind();
             let (is_array, is_rate) = (
-                matches!(kind, Some(DataKind::Counts | DataKind::Rates)),
-                matches!(kind, Some(DataKind::Rate | DataKind::Rates)),
+                matches!(kind, Some(DataEncoding::Counts | DataEncoding::Rates)),
+                matches!(kind, Some(DataEncoding::Rate | DataEncoding::Rates)),
             );
             if is_array || is_rate {
                 integer::write(field.number.into(), out);
@@ -162,11 +171,11 @@ impl<'b> Definition<'b> {
 }
 
 /// Lengths of arrays and periods of rates, each after the number of its type. Senders before 2.1 send none.
-fn read_parameters(mut body: Reader<'_>, fields: &mut [Field]) -> Result<(), Fault> {
+fn read_parameters(mut body: ByteReader<'_>, fields: &mut [DataField]) -> Result<(), SessionFault> {
     for field in fields {
         let is_array = match field.kind() {
-            Some(DataKind::Counts | DataKind::Rates) => true,
-            Some(DataKind::Rate) => false,
+            Some(DataEncoding::Counts | DataEncoding::Rates) => true,
+            Some(DataEncoding::Rate) => false,
             _ => continue,
         };
         if is_array {
@@ -176,16 +185,16 @@ fn read_parameters(mut body: Reader<'_>, fields: &mut [Field]) -> Result<(), Fau
             continue;
         }
         if body.integer()? != u64::from(field.number) {
-            return Err(Fault::Malformed);
+            return Err(SessionFault::Malformed);
         }
         if is_array {
             let elements = body.integer()?;
             if elements > MAX_ELEMENTS {
-                return Err(Fault::Malformed);
+                return Err(SessionFault::Malformed);
             }
             field.elements = elements as u16;
         }
-        if matches!(field.kind(), Some(DataKind::Rate | DataKind::Rates)) {
+        if matches!(field.kind(), Some(DataEncoding::Rate | DataEncoding::Rates)) {
             field.period_ms = body.short_integer()?;
         }
     }
@@ -228,14 +237,14 @@ mod tests {
     ];
 
     fn definition() -> Definition<'static> {
-        let field = |number, elements, period_ms| Field { number, elements, period_ms };
+        let field = |number, elements, period_ms| DataField { number, elements, period_ms };
         Definition {
             id: 2,
             name: b"t2",
             key: KeyKind::Text,
             key_length: 21,
             expire_ms: 300_000,
-            fields: Fields(vec![
+            fields: DataFields(vec![
                 field(19, 1, 0),
                 field(20, 1, 0),
                 field(21, 1, 7000),
@@ -249,7 +258,7 @@ mod tests {
 
     #[test]
     fn reads_and_writes_definitions_like_haproxy() {
-        assert_eq!(Definition::read(Reader(&OF_HAPROXY)), Ok(definition()));
+        assert_eq!(Definition::read(ByteReader(&OF_HAPROXY)), Ok(definition()));
         let mut written = Vec::new();
         definition().write(&mut written);
         assert_eq!(written, OF_HAPROXY);
@@ -258,11 +267,15 @@ mod tests {
     #[test]
     fn a_truncated_definition_is_a_fault_or_has_fewer_fields() {
         for cut in 0..OF_HAPROXY.len() {
-            assert_eq!(Definition::read(Reader(&OF_HAPROXY[..cut])), Err(Fault::Malformed), "{cut}");
+            assert_eq!(
+                Definition::read(ByteReader(&OF_HAPROXY[..cut])),
+                Err(SessionFault::Malformed),
+                "{cut}"
+            );
         }
         // Without arrays the rest may be missing: version 2.0.
         let old = [1, 1, b'f', 4, 4, 0xf4, 0xb5, 0x03, 0];
-        let old = Definition::read(Reader(&old)).expect("a definition");
+        let old = Definition::read(ByteReader(&old)).expect("a definition");
         assert_eq!(old.fields.iter().map(|field| field.number).collect::<Vec<_>>(), [2, 6, 10, 13]);
     }
 
@@ -270,7 +283,7 @@ mod tests {
     fn ignores_later_extensions_of_a_definition() {
         let mut longer = OF_HAPROXY.to_vec();
         longer.extend_from_slice(&[0x30, 0x09]);
-        assert_eq!(Definition::read(Reader(&longer)), Ok(definition()));
+        assert_eq!(Definition::read(ByteReader(&longer)), Ok(definition()));
     }
 
     #[test]
@@ -279,6 +292,6 @@ mod tests {
         integer::write(1 << 23, &mut body);
         body.extend_from_slice(&[0, 23]);
         integer::write(1 << 40, &mut body);
-        assert_eq!(Definition::read(Reader(&body)), Err(Fault::Malformed));
+        assert_eq!(Definition::read(ByteReader(&body)), Err(SessionFault::Malformed));
     }
 }

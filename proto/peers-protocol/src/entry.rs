@@ -1,15 +1,15 @@
 //! The body of an update: an entry's key and data.
 
-use crate::Fault;
-use crate::definition::{DataKind, Field, Fields, KeyKind};
-use crate::integer::{self, Reader};
+use crate::SessionFault;
+use crate::definition::{DataEncoding, DataField, DataFields, KeyKind};
+use crate::integer::{self, ByteReader};
 use crate::names::Mention;
 
 /// The key of an entry, and its data. Bytes after the known data, from a later version, are skipped.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry<'b> {
+pub struct EntryBody<'b> {
     pub key: KeyBytes<'b>,
-    data: Reader<'b>,
+    data: ByteReader<'b>,
 }
 
 /// A key as sent.
@@ -22,17 +22,17 @@ pub enum KeyBytes<'b> {
 
 /// Data of one type, or one element of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Value<'b> {
+pub enum DataValue<'b> {
     /// A count or a tag.
     Count(u64),
     /// Events in the current and in the previous period.
-    Rate(Rate),
+    Rate(RateData),
     Name(Mention<'b>),
 }
 
 /// A rate as sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
+pub struct RateData {
     /// Milliseconds since the current period began.
     pub age_ms: u64,
     pub current: u64,
@@ -40,19 +40,19 @@ pub struct Rate {
     pub previous: u64,
 }
 
-impl<'b> Entry<'b> {
+impl<'b> EntryBody<'b> {
     /// Reads the body of an update of a table with such keys.
     ///
     /// # Errors
     /// The key is truncated.
-    pub fn read(body: &'b [u8], key: KeyKind, key_length: u32) -> Result<Entry<'b>, Fault> {
-        let mut data = Reader(body);
+    pub fn read(body: &'b [u8], key: KeyKind, key_length: u32) -> Result<EntryBody<'b>, SessionFault> {
+        let mut data = ByteReader(body);
         let key = match key {
             KeyKind::Integer => KeyBytes::Integer(data.four_bytes()?),
             KeyKind::Text => KeyBytes::Bytes(data.counted_bytes()?),
             _ => KeyBytes::Bytes(data.bytes(key_length.into())?),
         };
-        Ok(Entry { key, data })
+        Ok(EntryBody { key, data })
     }
 
     /// Calls `then` with all its data; for arrays, with each element.
@@ -61,9 +61,9 @@ impl<'b> Entry<'b> {
     /// Data is missing.
     pub fn read_data(
         mut self,
-        fields: &Fields,
-        then: impl FnMut(Field, u16, Value<'b>),
-    ) -> Result<(), Fault> {
+        fields: &DataFields,
+        then: impl FnMut(DataField, u16, DataValue<'b>),
+    ) -> Result<(), SessionFault> {
         self.read_fields(fields, then)
     }
 
@@ -72,7 +72,7 @@ impl<'b> Entry<'b> {
     ///
     /// # Errors
     /// It is not a valid name.
-    pub fn take_owner(&mut self) -> Result<Option<Mention<'b>>, Fault> {
+    pub fn take_owner(&mut self) -> Result<Option<Mention<'b>>, SessionFault> {
         if self.data.0.is_empty() {
             return Ok(None);
         }
@@ -85,19 +85,21 @@ impl<'b> Entry<'b> {
     /// Data is missing.
     pub fn read_fields(
         &mut self,
-        fields: &Fields,
-        mut then: impl FnMut(Field, u16, Value<'b>),
-    ) -> Result<(), Fault> {
+        fields: &DataFields,
+        mut then: impl FnMut(DataField, u16, DataValue<'b>),
+    ) -> Result<(), SessionFault> {
         for field in fields.iter() {
             for element in 0..field.elements {
                 let value = match field.kind() {
-                    Some(DataKind::Count | DataKind::Counts) => Value::Count(self.data.integer()?),
-                    Some(DataKind::Rate | DataKind::Rates) => Value::Rate(Rate {
+                    Some(DataEncoding::Count | DataEncoding::Counts) => {
+                        DataValue::Count(self.data.integer()?)
+                    }
+                    Some(DataEncoding::Rate | DataEncoding::Rates) => DataValue::Rate(RateData {
                         age_ms: self.data.integer()?,
                         current: self.data.integer()?,
                         previous: self.data.integer()?,
                     }),
-                    Some(DataKind::Name) => Value::Name(Mention::read(&mut self.data)?),
+                    Some(DataEncoding::Name) => DataValue::Name(Mention::read(&mut self.data)?),
                     None => return Ok(()),
                 };
                 then(field, element, value);
@@ -122,7 +124,7 @@ impl KeyBytes<'_> {
     }
 }
 
-impl Rate {
+impl RateData {
     /// Appends the rate.
     pub fn write(self, out: &mut Vec<u8>) {
         [self.age_ms, self.current, self.previous].into_iter().for_each(|value| integer::write(value, out));
@@ -133,13 +135,13 @@ impl Rate {
 mod tests {
     use super::*;
 
-    fn fields(numbers: &[(u8, u16)]) -> Fields {
+    fn fields(numbers: &[(u8, u16)]) -> DataFields {
         let field =
-            |(number, elements): &(u8, u16)| Field { number: *number, elements: *elements, period_ms: 0 };
-        Fields::new(numbers.iter().map(field).collect())
+            |(number, elements): &(u8, u16)| DataField { number: *number, elements: *elements, period_ms: 0 };
+        DataFields::new(numbers.iter().map(field).collect())
     }
 
-    fn values(entry: Entry<'_>, fields: &Fields) -> Result<Vec<(u8, u16, String)>, Fault> {
+    fn values(entry: EntryBody<'_>, fields: &DataFields) -> Result<Vec<(u8, u16, String)>, SessionFault> {
         let mut values = Vec::new();
         entry.read_data(fields, |field, element, value| {
             values.push((field.number, element, format!("{value:?}")));
@@ -151,7 +153,7 @@ mod tests {
     #[test]
     fn reads_an_address_with_counters() {
         let body = [127, 0, 0, 1, 1, 1, 0, 1, 0, 0x2b];
-        let entry = Entry::read(&body, KeyKind::Ipv4, 4).expect("an entry");
+        let entry = EntryBody::read(&body, KeyKind::Ipv4, 4).expect("an entry");
         assert_eq!(entry.key, KeyBytes::Bytes(&[127, 0, 0, 1]));
         let fields = fields(&[(10, 1), (2, 1), (13, 1), (6, 1)]);
         let values = values(entry, &fields).expect("data");
@@ -164,17 +166,17 @@ mod tests {
     #[test]
     fn reads_a_string_with_a_server() {
         let body = [6, b'/', b'f', b'i', b'r', b's', b't', 1, 4, 1, 2, b's', b'1'];
-        let entry = Entry::read(&body, KeyKind::Text, 11).expect("an entry");
+        let entry = EntryBody::read(&body, KeyKind::Text, 11).expect("an entry");
         assert_eq!(entry.key, KeyBytes::Bytes(b"/first"));
         let values = values(entry, &fields(&[(0, 1), (19, 1)])).expect("data");
         assert_eq!(values[0].2, "Count(1)");
-        assert_eq!(values[1].2, format!("{:?}", Value::Name(Mention::New(1, b"s1"))));
+        assert_eq!(values[1].2, format!("{:?}", DataValue::Name(Mention::New(1, b"s1"))));
     }
 
     #[test]
     fn every_element_of_an_array_is_shown() {
         let body = [0, 0, 0, 77, 1, 2, 3, 4, 5, 6, 7, 8, 9];
-        let entry = Entry::read(&body, KeyKind::Integer, 4).expect("an entry");
+        let entry = EntryBody::read(&body, KeyKind::Integer, 4).expect("an entry");
         assert_eq!(entry.key, KeyBytes::Integer(77));
         let fields = fields(&[(23, 3), (24, 2)]);
         let values = values(entry, &fields).expect("data");
@@ -187,11 +189,11 @@ mod tests {
         let fields = fields(&[(2, 1), (10, 1)]);
         let body = [127, 0, 0, 1, 1, 0, 1, 0];
         for cut in 0..body.len() {
-            let read = Entry::read(&body[..cut], KeyKind::Ipv4, 4);
+            let read = EntryBody::read(&body[..cut], KeyKind::Ipv4, 4);
             assert!(read.and_then(|entry| values(entry, &fields)).is_err(), "{cut}");
         }
         let longer = [&body[..], &[9, 9]].concat();
-        let entry = Entry::read(&longer, KeyKind::Ipv4, 4).expect("an entry");
+        let entry = EntryBody::read(&longer, KeyKind::Ipv4, 4).expect("an entry");
         assert_eq!(values(entry, &fields).map(|values| values.len()), Ok(2));
     }
 
@@ -201,7 +203,7 @@ mod tests {
         KeyBytes::Bytes(b"a\0b").write(KeyKind::Text, &mut out);
         KeyBytes::Integer(7).write(KeyKind::Integer, &mut out);
         assert_eq!(out, [3, b'a', 0, b'b', 0, 0, 0, 7]);
-        let entry = Entry::read(&out, KeyKind::Text, 33).expect("an entry");
+        let entry = EntryBody::read(&out, KeyKind::Text, 33).expect("an entry");
         assert_eq!(entry.key, KeyBytes::Bytes(b"a\0b"));
     }
 }

@@ -14,7 +14,7 @@ pub struct Hello {
 
 /// The other side's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum HelloStatus {
     /// 200: messages may follow.
     Succeeded,
     /// 300: try again later.
@@ -49,7 +49,7 @@ impl Hello {
     ///
     /// # Errors
     /// The status to answer with.
-    pub fn read(bytes: &[u8]) -> Result<Option<(Hello, usize)>, Status> {
+    pub fn read(bytes: &[u8]) -> Result<Option<(Hello, usize)>, HelloStatus> {
         let mut rest = bytes;
         let Some(first) = line(&mut rest)? else { return Ok(None) };
         let minor = version(first)?;
@@ -58,9 +58,9 @@ impl Hello {
         let mut words = sender.split(' ');
         let local = words.next().unwrap_or_default();
         let process = words.next().and_then(|word| word.parse().ok());
-        let process = process.ok_or(Status::ProtocolError)?;
+        let process = process.ok_or(HelloStatus::ProtocolError)?;
         if local.is_empty() || local.len() > MAX_NAME || remote.is_empty() || remote.len() > MAX_NAME {
-            return Err(Status::ProtocolError);
+            return Err(HelloStatus::ProtocolError);
         }
         let hello = Hello { minor, remote: remote.into(), local: local.into(), process };
         Ok(Some((hello, bytes.len() - rest.len())))
@@ -68,59 +68,59 @@ impl Hello {
 }
 
 /// The minor number of the version in the first line.
-fn version(first: &str) -> Result<u32, Status> {
-    let (protocol, version) = first.split_once(' ').ok_or(Status::ProtocolError)?;
+fn version(first: &str) -> Result<u32, HelloStatus> {
+    let (protocol, version) = first.split_once(' ').ok_or(HelloStatus::ProtocolError)?;
     if protocol != PROTOCOL {
-        return Err(Status::ProtocolError);
+        return Err(HelloStatus::ProtocolError);
     }
-    let (major, minor) = version.split_once('.').ok_or(Status::BadVersion)?;
+    let (major, minor) = version.split_once('.').ok_or(HelloStatus::BadVersion)?;
     let numbers = (major.parse(), minor.parse::<u32>());
     match numbers {
         (Ok(MAJOR), Ok(minor)) if minor <= MINOR => Ok(minor),
-        _ => Err(Status::BadVersion),
+        _ => Err(HelloStatus::BadVersion),
     }
 }
 
 /// The next line without its end. `None` if it is not complete.
-fn line<'b>(rest: &mut &'b [u8]) -> Result<Option<&'b str>, Status> {
+fn line<'b>(rest: &mut &'b [u8]) -> Result<Option<&'b str>, HelloStatus> {
     match rest.iter().position(|byte| *byte == b'\n') {
-        None if rest.len() > MAX_LENGTH => Err(Status::ProtocolError),
+        None if rest.len() > MAX_LENGTH => Err(HelloStatus::ProtocolError),
         None => Ok(None),
         Some(end) => {
-            let line = std::str::from_utf8(&rest[..end]).map_err(|_| Status::ProtocolError)?;
+            let line = std::str::from_utf8(&rest[..end]).map_err(|_| HelloStatus::ProtocolError)?;
             *rest = &rest[end + 1..];
             Ok(Some(line.strip_suffix('\r').unwrap_or(line)))
         }
     }
 }
 
-impl Status {
+impl HelloStatus {
     /// The number on the wire.
     pub const fn code(self) -> u16 {
         match self {
-            Status::Succeeded => 200,
-            Status::TryAgain => 300,
-            Status::ProtocolError => 501,
-            Status::BadVersion => 502,
-            Status::NotMe => 503,
-            Status::UnknownPeer => 504,
+            HelloStatus::Succeeded => 200,
+            HelloStatus::TryAgain => 300,
+            HelloStatus::ProtocolError => 501,
+            HelloStatus::BadVersion => 502,
+            HelloStatus::NotMe => 503,
+            HelloStatus::UnknownPeer => 504,
         }
     }
 
     /// Reads a status line; returns it with its length in bytes. `None` if it is not complete; an unknown number is a
     /// protocol error.
-    pub fn read(bytes: &[u8]) -> Option<(Status, usize)> {
+    pub fn read(bytes: &[u8]) -> Option<(HelloStatus, usize)> {
         let Some(end) = bytes.iter().take(STATUS_LENGTH).position(|byte| *byte == b'\n') else {
-            return (bytes.len() >= STATUS_LENGTH).then_some((Status::ProtocolError, bytes.len()));
+            return (bytes.len() >= STATUS_LENGTH).then_some((HelloStatus::ProtocolError, bytes.len()));
         };
         let line = bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]);
         let status = match line {
-            b"200" => Status::Succeeded,
-            b"300" => Status::TryAgain,
-            b"502" => Status::BadVersion,
-            b"503" => Status::NotMe,
-            b"504" => Status::UnknownPeer,
-            _ => Status::ProtocolError,
+            b"200" => HelloStatus::Succeeded,
+            b"300" => HelloStatus::TryAgain,
+            b"502" => HelloStatus::BadVersion,
+            b"503" => HelloStatus::NotMe,
+            b"504" => HelloStatus::UnknownPeer,
+            _ => HelloStatus::ProtocolError,
         };
         Some((status, end + 1))
     }
@@ -155,23 +155,23 @@ mod tests {
     #[test]
     fn answers_an_invalid_hello_with_its_status() {
         let answer = |text: &str| Hello::read(text.as_bytes()).err();
-        assert_eq!(answer("GET / HTTP/1.1\r\n"), Some(Status::ProtocolError));
-        assert_eq!(answer("HAProxyS 3.0\nB\nA 1 1\n"), Some(Status::BadVersion));
-        assert_eq!(answer("HAProxyS 2.2\nB\nA 1 1\n"), Some(Status::BadVersion));
+        assert_eq!(answer("GET / HTTP/1.1\r\n"), Some(HelloStatus::ProtocolError));
+        assert_eq!(answer("HAProxyS 3.0\nB\nA 1 1\n"), Some(HelloStatus::BadVersion));
+        assert_eq!(answer("HAProxyS 2.2\nB\nA 1 1\n"), Some(HelloStatus::BadVersion));
         assert_eq!(answer("HAProxyS 2.0\nB\nA 1 1\n"), None);
-        assert_eq!(answer("HAProxyS 2.1\nB\nA\n"), Some(Status::ProtocolError));
-        assert_eq!(answer("HAProxyS 2.1\n\nA 1 1\n"), Some(Status::ProtocolError));
-        assert_eq!(answer(&"x".repeat(MAX_LENGTH + 1)), Some(Status::ProtocolError));
+        assert_eq!(answer("HAProxyS 2.1\nB\nA\n"), Some(HelloStatus::ProtocolError));
+        assert_eq!(answer("HAProxyS 2.1\n\nA 1 1\n"), Some(HelloStatus::ProtocolError));
+        assert_eq!(answer(&"x".repeat(MAX_LENGTH + 1)), Some(HelloStatus::ProtocolError));
     }
 
     #[test]
     fn a_status_is_one_line() {
-        use Status::*;
+        use HelloStatus::*;
         for status in [Succeeded, TryAgain, ProtocolError, BadVersion, NotMe, UnknownPeer] {
             let text = format!("{}\n", status.code());
-            assert_eq!(Status::read(text.as_bytes()), Some((status, 4)));
+            assert_eq!(HelloStatus::read(text.as_bytes()), Some((status, 4)));
         }
-        assert_eq!(Status::read(b"20"), None);
-        assert_eq!(Status::read(b"nothing at all"), Some((ProtocolError, 14)));
+        assert_eq!(HelloStatus::read(b"20"), None);
+        assert_eq!(HelloStatus::read(b"nothing at all"), Some((ProtocolError, 14)));
     }
 }

@@ -1,6 +1,6 @@
 //! Integers of variable length, and a reader for message bodies.
 
-use crate::Fault;
+use crate::SessionFault;
 
 /// From this value on, an integer has more than one byte.
 const ONE_BYTE: u64 = 0xf0;
@@ -24,7 +24,7 @@ pub fn write(mut value: u64, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// It does not fit into 64 bits.
-pub fn read(bytes: &[u8]) -> Result<Option<(u64, usize)>, Fault> {
+pub fn read(bytes: &[u8]) -> Result<Option<(u64, usize)>, SessionFault> {
     let Some((first, rest)) = bytes.split_first() else { return Ok(None) };
     let mut value = u64::from(*first);
     if value < ONE_BYTE {
@@ -34,16 +34,16 @@ pub fn read(bytes: &[u8]) -> Result<Option<(u64, usize)>, Fault> {
     for (position, byte) in rest.iter().enumerate() {
         let part = u64::from(*byte);
         if shift >= 64 || part << shift >> shift != part {
-            return Err(Fault::Malformed);
+            return Err(SessionFault::Malformed);
         }
-        value = value.checked_add(part << shift).ok_or(Fault::Malformed)?;
+        value = value.checked_add(part << shift).ok_or(SessionFault::Malformed)?;
         if *byte < 0x80 {
             return Ok(Some((value, position + 2)));
         }
         shift += 7;
     }
     // More bytes would not help: no integer is longer.
-    if rest.len() > LONGEST { Err(Fault::Malformed) } else { Ok(None) }
+    if rest.len() > LONGEST { Err(SessionFault::Malformed) } else { Ok(None) }
 }
 
 /// The longest encoding of a 64-bit integer in bytes.
@@ -51,15 +51,15 @@ const LONGEST: usize = 10;
 
 /// Bytes of one message that are still to be read. Missing bytes are a fault, since the message is complete.
 #[derive(Debug, Clone, Copy)]
-pub struct Reader<'b>(pub &'b [u8]);
+pub struct ByteReader<'b>(pub &'b [u8]);
 
-impl<'b> Reader<'b> {
+impl<'b> ByteReader<'b> {
     /// An integer of variable length.
     ///
     /// # Errors
     /// The integer is missing or not valid.
-    pub fn integer(&mut self) -> Result<u64, Fault> {
-        let (value, length) = read(self.0)?.ok_or(Fault::Malformed)?;
+    pub fn integer(&mut self) -> Result<u64, SessionFault> {
+        let (value, length) = read(self.0)?.ok_or(SessionFault::Malformed)?;
         self.0 = &self.0[length..];
         Ok(value)
     }
@@ -68,16 +68,16 @@ impl<'b> Reader<'b> {
     ///
     /// # Errors
     /// The integer is missing, not valid, or larger than 32 bits.
-    pub fn short_integer(&mut self) -> Result<u32, Fault> {
-        u32::try_from(self.integer()?).map_err(|_| Fault::Malformed)
+    pub fn short_integer(&mut self) -> Result<u32, SessionFault> {
+        u32::try_from(self.integer()?).map_err(|_| SessionFault::Malformed)
     }
 
     /// Four bytes, the highest first.
     ///
     /// # Errors
     /// There are fewer.
-    pub fn four_bytes(&mut self) -> Result<u32, Fault> {
-        let (first, rest) = self.0.split_first_chunk().ok_or(Fault::Malformed)?;
+    pub fn four_bytes(&mut self) -> Result<u32, SessionFault> {
+        let (first, rest) = self.0.split_first_chunk().ok_or(SessionFault::Malformed)?;
         self.0 = rest;
         Ok(u32::from_be_bytes(*first))
     }
@@ -86,9 +86,9 @@ impl<'b> Reader<'b> {
     ///
     /// # Errors
     /// There are fewer.
-    pub fn bytes(&mut self, length: u64) -> Result<&'b [u8], Fault> {
-        let length = usize::try_from(length).map_err(|_| Fault::Malformed)?;
-        let (first, rest) = self.0.split_at_checked(length).ok_or(Fault::Malformed)?;
+    pub fn bytes(&mut self, length: u64) -> Result<&'b [u8], SessionFault> {
+        let length = usize::try_from(length).map_err(|_| SessionFault::Malformed)?;
+        let (first, rest) = self.0.split_at_checked(length).ok_or(SessionFault::Malformed)?;
         self.0 = rest;
         Ok(first)
     }
@@ -97,7 +97,7 @@ impl<'b> Reader<'b> {
     ///
     /// # Errors
     /// There are fewer.
-    pub fn counted_bytes(&mut self) -> Result<&'b [u8], Fault> {
+    pub fn counted_bytes(&mut self) -> Result<&'b [u8], SessionFault> {
         let length = self.integer()?;
         self.bytes(length)
     }
@@ -130,11 +130,11 @@ mod tests {
 
     #[test]
     fn rejects_integers_that_do_not_fit() {
-        assert_eq!(read(&[0xff; 12]), Err(Fault::Malformed));
+        assert_eq!(read(&[0xff; 12]), Err(SessionFault::Malformed));
         assert_eq!(read(&[0xff; 5]), Ok(None), "more may come");
         assert_eq!(
             read(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]),
-            Err(Fault::Malformed)
+            Err(SessionFault::Malformed)
         );
     }
 

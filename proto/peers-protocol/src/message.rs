@@ -5,9 +5,9 @@
 //!  class │ type │ length │ body          from 128 on
 //! ```
 
-use crate::Fault;
+use crate::SessionFault;
 use crate::definition::Definition;
-use crate::integer::{self, Reader};
+use crate::integer::{self, ByteReader};
 
 /// The class of control messages.
 pub(crate) const CONTROL: u8 = 0;
@@ -35,12 +35,12 @@ pub(crate) mod table {
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Message<'b> {
+pub enum PeerMessage<'b> {
     Control(Control),
     /// The other side ends the session because of an error.
-    Error(Fault),
+    Error(SessionFault),
     /// The data of an entry.
-    Update(Update<'b>),
+    Update(EntryUpdate<'b>),
     /// The table of the next updates, and its definition.
     Definition(Definition<'b>),
     /// The table of the next updates, by its number.
@@ -76,7 +76,7 @@ pub enum Control {
 
 /// An update of an entry; a [`Definition`] describes its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Update<'b> {
+pub struct EntryUpdate<'b> {
     /// Its number; `None` for the last number plus one.
     pub number: Option<u32>,
     /// Milliseconds until the entry expires; `None` for the table's full lifetime.
@@ -87,8 +87,8 @@ pub struct Update<'b> {
 /// The message at the beginning of these bytes, and its length in bytes. `None` if it is not complete.
 ///
 /// # Errors
-/// A [`Fault`] ends the session.
-pub fn next(bytes: &[u8]) -> Result<Option<(Message<'_>, usize)>, Fault> {
+/// A [`SessionFault`] ends the session.
+pub fn next(bytes: &[u8]) -> Result<Option<(PeerMessage<'_>, usize)>, SessionFault> {
     let &[class, kind, ref rest @ ..] = bytes else { return Ok(None) };
     if kind < WITH_BODY {
         return Ok(Some((bare(class, kind), 2)));
@@ -96,45 +96,45 @@ pub fn next(bytes: &[u8]) -> Result<Option<(Message<'_>, usize)>, Fault> {
     let Some((length, taken)) = integer::read(rest)? else { return Ok(None) };
     let start = 2 + taken;
     let length = usize::try_from(length).ok().filter(|length| *length <= MAX_LENGTH - start);
-    let end = start + length.ok_or(Fault::TooLong)?;
+    let end = start + length.ok_or(SessionFault::TooLong)?;
     let Some(body) = bytes.get(start..end) else { return Ok(None) };
-    let message = if class == TABLES { about_tables(kind, Reader(body))? } else { Message::Unknown };
+    let message = if class == TABLES { about_tables(kind, ByteReader(body))? } else { PeerMessage::Unknown };
     Ok(Some((message, end)))
 }
 
-fn bare(class: u8, kind: u8) -> Message<'static> {
+fn bare(class: u8, kind: u8) -> PeerMessage<'static> {
     match (class, kind) {
-        (CONTROL, 0) => Message::Control(Control::ResyncRequest),
-        (CONTROL, 1) => Message::Control(Control::ResyncFinished),
-        (CONTROL, 2) => Message::Control(Control::ResyncPartial),
-        (CONTROL, 3) => Message::Control(Control::ResyncConfirm),
-        (CONTROL, 4) => Message::Control(Control::Heartbeat),
-        (CONTROL, 126) => Message::Control(Control::CountsTogether),
-        (CONTROL, 127) => Message::Control(Control::WantsShares),
-        (ERROR, 0) => Message::Error(Fault::Malformed),
-        (ERROR, 1) => Message::Error(Fault::TooLong),
-        _ => Message::Unknown,
+        (CONTROL, 0) => PeerMessage::Control(Control::ResyncRequest),
+        (CONTROL, 1) => PeerMessage::Control(Control::ResyncFinished),
+        (CONTROL, 2) => PeerMessage::Control(Control::ResyncPartial),
+        (CONTROL, 3) => PeerMessage::Control(Control::ResyncConfirm),
+        (CONTROL, 4) => PeerMessage::Control(Control::Heartbeat),
+        (CONTROL, 126) => PeerMessage::Control(Control::CountsTogether),
+        (CONTROL, 127) => PeerMessage::Control(Control::WantsShares),
+        (ERROR, 0) => PeerMessage::Error(SessionFault::Malformed),
+        (ERROR, 1) => PeerMessage::Error(SessionFault::TooLong),
+        _ => PeerMessage::Unknown,
     }
 }
 
-fn about_tables(kind: u8, mut body: Reader<'_>) -> Result<Message<'_>, Fault> {
+fn about_tables(kind: u8, mut body: ByteReader<'_>) -> Result<PeerMessage<'_>, SessionFault> {
     let is_numbered = matches!(kind, table::UPDATE | table::TIMED_UPDATE);
     let is_timed = matches!(kind, table::TIMED_UPDATE | table::NEXT_TIMED_UPDATE);
     Ok(match kind {
         table::UPDATE | table::NEXT_UPDATE | table::TIMED_UPDATE | table::NEXT_TIMED_UPDATE => {
             let number = if is_numbered { Some(body.four_bytes()?) } else { None };
             let expires_in_ms = if is_timed { Some(body.four_bytes()?) } else { None };
-            Message::Update(Update { number, expires_in_ms, body: body.0 })
+            PeerMessage::Update(EntryUpdate { number, expires_in_ms, body: body.0 })
         }
-        table::DEFINITION => Message::Definition(Definition::read(body)?),
+        table::DEFINITION => PeerMessage::Definition(Definition::read(body)?),
         table::AGGREGATE_DEFINITION => {
-            Message::Definition(Definition { is_aggregate: true, ..Definition::read(body)? })
+            PeerMessage::Definition(Definition { is_aggregate: true, ..Definition::read(body)? })
         }
-        table::SWITCH => Message::Switch(body.integer()?),
+        table::SWITCH => PeerMessage::Switch(body.integer()?),
         table::ACKNOWLEDGEMENT => {
-            Message::Acknowledgement { table: body.integer()?, update: body.four_bytes()? }
+            PeerMessage::Acknowledgement { table: body.integer()?, update: body.four_bytes()? }
         }
-        _ => Message::Unknown,
+        _ => PeerMessage::Unknown,
     })
 }
 
@@ -154,18 +154,18 @@ mod tests {
             CountsTogether,
             WantsShares,
         ] {
-            assert_eq!(next(&[0, control as u8, 9]), Ok(Some((Message::Control(control), 2))));
+            assert_eq!(next(&[0, control as u8, 9]), Ok(Some((PeerMessage::Control(control), 2))));
         }
-        assert_eq!(next(&[1, 0]), Ok(Some((Message::Error(Fault::Malformed), 2))));
-        assert_eq!(next(&[1, 1]), Ok(Some((Message::Error(Fault::TooLong), 2))));
+        assert_eq!(next(&[1, 0]), Ok(Some((PeerMessage::Error(SessionFault::Malformed), 2))));
+        assert_eq!(next(&[1, 1]), Ok(Some((PeerMessage::Error(SessionFault::TooLong), 2))));
         assert_eq!(next(&[0]), Ok(None));
     }
 
     #[test]
     fn ignores_unknown_messages() {
-        assert_eq!(next(&[0, 99]), Ok(Some((Message::Unknown, 2))));
-        assert_eq!(next(&[77, 200, 2, 1, 2, 3]), Ok(Some((Message::Unknown, 5))));
-        assert_eq!(next(&[10, 150, 0]), Ok(Some((Message::Unknown, 3))));
+        assert_eq!(next(&[0, 99]), Ok(Some((PeerMessage::Unknown, 2))));
+        assert_eq!(next(&[77, 200, 2, 1, 2, 3]), Ok(Some((PeerMessage::Unknown, 5))));
+        assert_eq!(next(&[10, 150, 0]), Ok(Some((PeerMessage::Unknown, 3))));
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         let update = |kind: u8, body: &[u8]| {
             let message = [&[10, kind, body.len() as u8], body].concat();
             match next(&message).expect("a message") {
-                Some((Message::Update(Update { number, expires_in_ms, body }), _)) => {
+                Some((PeerMessage::Update(EntryUpdate { number, expires_in_ms, body }), _)) => {
                     (number, expires_in_ms, body.to_vec())
                 }
                 other => panic!("{other:?}"),
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn an_acknowledgement_names_table_and_update() {
         let message = [10, 132, 5, 9, 0, 0, 0, 0x67];
-        let expected = Message::Acknowledgement { table: 9, update: 0x67 };
+        let expected = PeerMessage::Acknowledgement { table: 9, update: 0x67 };
         assert_eq!(next(&message), Ok(Some((expected, 8))));
         for cut in 0..message.len() {
             assert_eq!(next(&message[..cut]), Ok(None));
@@ -199,16 +199,16 @@ mod tests {
     fn a_message_of_16_megabytes_is_refused_before_it_comes() {
         let mut message = vec![10, 128];
         integer::write(16 << 20, &mut message);
-        assert_eq!(next(&message), Err(Fault::TooLong));
+        assert_eq!(next(&message), Err(SessionFault::TooLong));
         let mut message = vec![200, 128];
         integer::write(u64::MAX, &mut message);
-        assert_eq!(next(&message), Err(Fault::TooLong), "of a class that nobody knows, too");
+        assert_eq!(next(&message), Err(SessionFault::TooLong), "of a class that nobody knows, too");
     }
 
     #[test]
     fn a_short_body_is_a_fault() {
-        assert_eq!(next(&[10, 128, 3, 0, 0, 0]), Err(Fault::Malformed));
-        assert_eq!(next(&[10, 132, 2, 9, 0]), Err(Fault::Malformed));
-        assert_eq!(next(&[10, 131, 0]), Err(Fault::Malformed));
+        assert_eq!(next(&[10, 128, 3, 0, 0, 0]), Err(SessionFault::Malformed));
+        assert_eq!(next(&[10, 132, 2, 9, 0]), Err(SessionFault::Malformed));
+        assert_eq!(next(&[10, 131, 0]), Err(SessionFault::Malformed));
     }
 }

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::Fault;
-use crate::integer::{self, Reader};
+use crate::SessionFault;
+use crate::integer::{self, ByteReader};
 
 /// The capacity of the dictionary in each direction.
 pub const CAPACITY: usize = 128;
@@ -22,14 +22,14 @@ pub enum Mention<'b> {
 
 impl<'b> Mention<'b> {
     /// Reads a reference, which begins with its length.
-    pub(crate) fn read(body: &mut Reader<'b>) -> Result<Mention<'b>, Fault> {
-        let mut blob = Reader(body.counted_bytes()?);
+    pub(crate) fn read(body: &mut ByteReader<'b>) -> Result<Mention<'b>, SessionFault> {
+        let mut blob = ByteReader(body.counted_bytes()?);
         if blob.0.is_empty() {
             return Ok(Mention::Nothing);
         }
         let number = blob.integer()?;
         if number == 0 || number > CAPACITY as u64 {
-            return Err(Fault::Malformed);
+            return Err(SessionFault::Malformed);
         }
         if blob.0.is_empty() {
             return Ok(Mention::Known(number));
@@ -128,7 +128,7 @@ mod tests {
     fn transfer(sent: &mut SentNames, learned: &mut LearnedNames, name: Option<&str>) -> usize {
         let mut out = Vec::new();
         sent.write(name, &mut out);
-        let mut reader = Reader(&out);
+        let mut reader = ByteReader(&out);
         let mention = Mention::read(&mut reader).expect("a mention");
         assert_eq!(reader.0, []);
         assert_eq!(learned.resolve(mention).as_deref(), name);
@@ -160,10 +160,10 @@ mod tests {
 
     #[test]
     fn numbers_beyond_the_capacity_are_refused() {
-        let read = |bytes: &[u8]| Mention::read(&mut Reader(bytes)).err();
-        assert_eq!(read(&[1, 0]), Some(Fault::Malformed));
-        assert_eq!(read(&[1, 129]), Some(Fault::Malformed));
-        assert_eq!(read(&[3, 1, 9, b'x']), Some(Fault::Malformed));
+        let read = |bytes: &[u8]| Mention::read(&mut ByteReader(bytes)).err();
+        assert_eq!(read(&[1, 0]), Some(SessionFault::Malformed));
+        assert_eq!(read(&[1, 129]), Some(SessionFault::Malformed));
+        assert_eq!(read(&[3, 1, 9, b'x']), Some(SessionFault::Malformed));
         assert_eq!(read(&[1, 128]), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Encoding of messages.
 
-use crate::Fault;
+use crate::SessionFault;
 use crate::definition::Definition;
 use crate::integer;
 use crate::message::{CONTROL, Control, ERROR, TABLES, table};
@@ -11,10 +11,10 @@ pub fn control(message: Control, out: &mut Vec<u8>) {
 }
 
 /// Appends an error message, which ends the session.
-pub fn error(fault: Fault, out: &mut Vec<u8>) {
+pub fn error(fault: SessionFault, out: &mut Vec<u8>) {
     let kind = match fault {
-        Fault::Malformed => 0,
-        Fault::TooLong => 1,
+        SessionFault::Malformed => 0,
+        SessionFault::TooLong => 1,
     };
     out.extend_from_slice(&[ERROR, kind]);
 }
@@ -61,7 +61,7 @@ fn with_body(kind: u8, parts: &[&[u8]], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Message, Update, next};
+    use crate::message::{EntryUpdate, PeerMessage, next};
 
     #[test]
     fn updates_come_back() {
@@ -69,7 +69,7 @@ mod tests {
             for expires_in_ms in [None, Some(600_000)] {
                 let mut out = Vec::new();
                 update(number, expires_in_ms, b"body", &mut out);
-                let expected = Message::Update(Update { number, expires_in_ms, body: b"body" });
+                let expected = PeerMessage::Update(EntryUpdate { number, expires_in_ms, body: b"body" });
                 assert_eq!(next(&out), Ok(Some((expected, out.len()))));
             }
         }
@@ -86,7 +86,7 @@ mod tests {
     fn short_messages_come_back() {
         let mut out = Vec::new();
         control(Control::Heartbeat, &mut out);
-        error(Fault::TooLong, &mut out);
+        error(SessionFault::TooLong, &mut out);
         assert_eq!(out, [0, 4, 1, 1]);
     }
 }

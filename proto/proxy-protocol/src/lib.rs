@@ -13,13 +13,13 @@ pub mod write;
 
 use std::net::SocketAddr;
 
-pub use parse::{Header, ProxyError, parse};
+pub use parse::{ProxyError, ProxyHeader, parse};
 pub use tlv::{Ssl, Tlv, Tlvs};
-pub use write::{NoRoom, V2, write_v1, write_v2};
+pub use write::{HeaderTooLong, V2, write_v1, write_v2};
 
 /// The version of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Version {
+pub enum HeaderVersion {
     /// A line of text.
     V1,
     /// Binary, with TLVs besides addresses.
@@ -28,7 +28,7 @@ pub enum Version {
 
 /// Whether the connection serves a client or the proxy itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Command {
+pub enum HeaderCommand {
     /// The proxy itself, as for a health check: the addresses of the connection itself apply.
     Local,
     /// A client; its addresses are in the header.
@@ -47,7 +47,7 @@ pub enum Transport {
 
 /// The client's addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Addresses<'a> {
+pub enum ClientAddresses<'a> {
     /// Not specified: the addresses of the connection itself apply.
     Unknown,
     /// Two addresses of the same family.

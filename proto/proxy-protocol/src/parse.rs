@@ -3,18 +3,20 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::tlv::{self, Tlvs};
-use crate::{Addresses, Command, SIGNATURE, Transport, UNIX_PATH, V2_FIXED, Version, crc32c};
+use crate::{
+    ClientAddresses, HeaderCommand, HeaderVersion, SIGNATURE, Transport, UNIX_PATH, V2_FIXED, crc32c,
+};
 
 /// A parsed header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Header<'a> {
-    pub version: Version,
+pub struct ProxyHeader<'a> {
+    pub version: HeaderVersion,
     /// Whether the connection serves a client or the proxy itself.
-    pub command: Command,
+    pub command: HeaderCommand,
     /// The transport between client and proxy.
     pub transport: Transport,
-    pub addresses: Addresses<'a>,
-    /// Its TLVs; empty in version 1 or after [`Command::Local`].
+    pub addresses: ClientAddresses<'a>,
+    /// Its TLVs; empty in version 1 or after [`HeaderCommand::Local`].
     pub tlvs: Tlvs<'a>,
     /// Its length in bytes: the client's bytes follow.
     pub length: usize,
@@ -63,7 +65,7 @@ pub const MAX_V1: usize = 107;
 
 /// Reads the header at the start of `bytes`. `None` if it is not complete: call again with more. A full buffer without
 /// a complete header is the caller's error.
-pub fn parse(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
+pub fn parse(bytes: &[u8]) -> Result<Option<ProxyHeader<'_>>, ProxyError> {
     let seen = bytes.len().min(SIGNATURE.len());
     if bytes[..seen] == SIGNATURE[..seen] {
         return if bytes.len() < V2_FIXED { early_v2(bytes) } else { parse_v2(bytes) };
@@ -75,7 +77,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
     Err(ProxyError::NotProxy)
 }
 
-fn parse_v1(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
+fn parse_v1(bytes: &[u8]) -> Result<Option<ProxyHeader<'_>>, ProxyError> {
     let window = &bytes[..bytes.len().min(MAX_V1)];
     let Some(feed) = window.iter().position(|byte| *byte == b'\n') else {
         return if bytes.len() >= MAX_V1 { Err(ProxyError::LineTooLong) } else { Ok(None) };
@@ -85,20 +87,20 @@ fn parse_v1(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
     let protocol = words.next().unwrap_or_default();
     let (transport, addresses) = match protocol {
         // The rest of the line must be ignored.
-        b"UNKNOWN" => (Transport::Unspecified, Addresses::Unknown),
+        b"UNKNOWN" => (Transport::Unspecified, ClientAddresses::Unknown),
         b"TCP4" => (Transport::Stream, v1_addresses(words, |text| text.parse().ok().map(IpAddr::V4))?),
         b"TCP6" => (Transport::Stream, v1_addresses(words, |text| text.parse().ok().map(IpAddr::V6))?),
         _ => return Err(ProxyError::UnknownProtocol),
     };
     let tlvs = Tlvs::default();
-    let (version, command) = (Version::V1, Command::Proxy);
-    Ok(Some(Header { version, command, transport, addresses, tlvs, length: feed + 1 }))
+    let (version, command) = (HeaderVersion::V1, HeaderCommand::Proxy);
+    Ok(Some(ProxyHeader { version, command, transport, addresses, tlvs, length: feed + 1 }))
 }
 
 fn v1_addresses<'a>(
     mut words: impl Iterator<Item = &'a [u8]>,
     address: impl Fn(&str) -> Option<IpAddr>,
-) -> Result<Addresses<'static>, ProxyError> {
+) -> Result<ClientAddresses<'static>, ProxyError> {
     let mut word = || words.next().filter(|word| !word.is_empty()).ok_or(ProxyError::InvalidLine);
     let (source, destination) = (word()?, word()?);
     let (source_port, destination_port) = (word()?, word()?);
@@ -107,7 +109,7 @@ fn v1_addresses<'a>(
     }
     let address =
         |word: &[u8]| std::str::from_utf8(word).ok().and_then(&address).ok_or(ProxyError::InvalidAddress);
-    Ok(Addresses::Inet {
+    Ok(ClientAddresses::Inet {
         source: SocketAddr::new(address(source)?, port(source_port)?),
         destination: SocketAddr::new(address(destination)?, port(destination_port)?),
     })
@@ -122,9 +124,9 @@ fn port(digits: &[u8]) -> Result<u16, ProxyError> {
 }
 
 /// Checks the beginning of a header with an incomplete fixed part.
-fn early_v2(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
+fn early_v2(bytes: &[u8]) -> Result<Option<ProxyHeader<'_>>, ProxyError> {
     let Some(byte) = bytes.get(12) else { return Ok(None) };
-    if command(*byte)? == Command::Proxy
+    if command(*byte)? == HeaderCommand::Proxy
         && let Some(byte) = bytes.get(13)
     {
         family(*byte)?;
@@ -132,16 +134,16 @@ fn early_v2(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
     Ok(None)
 }
 
-fn parse_v2(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
+fn parse_v2(bytes: &[u8]) -> Result<Option<ProxyHeader<'_>>, ProxyError> {
     let command = command(bytes[12])?;
     let length = V2_FIXED + usize::from(u16::from_be_bytes([bytes[14], bytes[15]]));
-    if command == Command::Local {
+    if command == HeaderCommand::Local {
         // Its family, addresses and values must be skipped, whatever they are (2.2).
-        return Ok((bytes.len() >= length).then_some(Header {
-            version: Version::V2,
+        return Ok((bytes.len() >= length).then_some(ProxyHeader {
+            version: HeaderVersion::V2,
             command,
             transport: Transport::Unspecified,
-            addresses: Addresses::Unknown,
+            addresses: ClientAddresses::Unknown,
             tlvs: Tlvs::default(),
             length,
         }));
@@ -153,19 +155,19 @@ fn parse_v2(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
     let addresses = layout.read(block);
     let tlvs = Tlvs::new(rest).ok_or(ProxyError::TruncatedTlv)?;
     check_values(header, tlvs)?;
-    Ok(Some(Header { version: Version::V2, command, transport, addresses, tlvs, length }))
+    Ok(Some(ProxyHeader { version: HeaderVersion::V2, command, transport, addresses, tlvs, length }))
 }
 
-fn command(byte: u8) -> Result<Command, ProxyError> {
+fn command(byte: u8) -> Result<HeaderCommand, ProxyError> {
     match (byte >> 4, byte & 15) {
-        (2, 0) => Ok(Command::Local),
-        (2, 1) => Ok(Command::Proxy),
+        (2, 0) => Ok(HeaderCommand::Local),
+        (2, 1) => Ok(HeaderCommand::Proxy),
         (2, _) => Err(ProxyError::UnknownCommand),
         _ => Err(ProxyError::UnsupportedVersion),
     }
 }
 
-fn family(byte: u8) -> Result<(Transport, Layout), ProxyError> {
+fn family(byte: u8) -> Result<(Transport, AddressLayout), ProxyError> {
     let transport = match byte & 15 {
         0 => Transport::Unspecified,
         1 => Transport::Stream,
@@ -173,10 +175,10 @@ fn family(byte: u8) -> Result<(Transport, Layout), ProxyError> {
         _ => return Err(ProxyError::UnknownFamily),
     };
     let layout = match byte >> 4 {
-        0 => Layout::Nothing,
-        1 => Layout::V4,
-        2 => Layout::V6,
-        3 => Layout::Unix,
+        0 => AddressLayout::Nothing,
+        1 => AddressLayout::V4,
+        2 => AddressLayout::V6,
+        3 => AddressLayout::Unix,
         _ => return Err(ProxyError::UnknownFamily),
     };
     Ok((transport, layout))
@@ -184,47 +186,52 @@ fn family(byte: u8) -> Result<(Transport, Layout), ProxyError> {
 
 /// The layout of the addresses in a header of version 2.
 #[derive(Clone, Copy)]
-enum Layout {
+enum AddressLayout {
     Nothing,
     V4,
     V6,
     Unix,
 }
 
-impl Layout {
+impl AddressLayout {
     fn size(self) -> usize {
         match self {
-            Layout::Nothing => 0,
-            Layout::V4 => 12,
-            Layout::V6 => 36,
-            Layout::Unix => 2 * UNIX_PATH,
+            AddressLayout::Nothing => 0,
+            AddressLayout::V4 => 12,
+            AddressLayout::V6 => 36,
+            AddressLayout::Unix => 2 * UNIX_PATH,
         }
     }
 
     /// Reads a block of the right size.
-    fn read(self, block: &[u8]) -> Addresses<'_> {
+    fn read(self, block: &[u8]) -> ClientAddresses<'_> {
         match self {
-            Layout::Nothing => Addresses::Unknown,
-            Layout::V4 => inet(block, |bytes: [u8; 4]| IpAddr::V4(Ipv4Addr::from(bytes))),
-            Layout::V6 => inet(block, |bytes: [u8; 16]| IpAddr::V6(Ipv6Addr::from(bytes))),
-            Layout::Unix => {
+            AddressLayout::Nothing => ClientAddresses::Unknown,
+            AddressLayout::V4 => inet(block, |bytes: [u8; 4]| IpAddr::V4(Ipv4Addr::from(bytes))),
+            AddressLayout::V6 => inet(block, |bytes: [u8; 16]| IpAddr::V6(Ipv6Addr::from(bytes))),
+            AddressLayout::Unix => {
                 let (source, destination) = block.split_at(UNIX_PATH.min(block.len()));
-                Addresses::Unix { source: without_padding(source), destination: without_padding(destination) }
+                ClientAddresses::Unix {
+                    source: without_padding(source),
+                    destination: without_padding(destination),
+                }
             }
         }
     }
 }
 
-fn inet<const SIZE: usize>(block: &[u8], address: impl Fn([u8; SIZE]) -> IpAddr) -> Addresses<'static> {
+fn inet<const SIZE: usize>(block: &[u8], address: impl Fn([u8; SIZE]) -> IpAddr) -> ClientAddresses<'static> {
     let part = |from: usize| block.get(from..).and_then(|rest| rest.first_chunk::<SIZE>()).copied();
     let port = |from: usize| block.get(from..).and_then(|rest| rest.first_chunk::<2>()).copied();
     let at = 2 * SIZE;
     match (part(0), part(SIZE), port(at), port(at + 2)) {
-        (Some(source), Some(destination), Some(source_port), Some(destination_port)) => Addresses::Inet {
-            source: SocketAddr::new(address(source), u16::from_be_bytes(source_port)),
-            destination: SocketAddr::new(address(destination), u16::from_be_bytes(destination_port)),
-        },
-        _ => Addresses::Unknown,
+        (Some(source), Some(destination), Some(source_port), Some(destination_port)) => {
+            ClientAddresses::Inet {
+                source: SocketAddr::new(address(source), u16::from_be_bytes(source_port)),
+                destination: SocketAddr::new(address(destination), u16::from_be_bytes(destination_port)),
+            }
+        }
+        _ => ClientAddresses::Unknown,
     }
 }
 

@@ -4,16 +4,16 @@ use std::io::Write as _;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::tlv::{self, Tlv};
-use crate::{Addresses, Command, SIGNATURE, Transport, UNIX_PATH, V2_FIXED, crc32c};
+use crate::{ClientAddresses, HeaderCommand, SIGNATURE, Transport, UNIX_PATH, V2_FIXED, crc32c};
 
 /// The contents of a header of version 2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct V2<'a> {
     /// Whether the connection serves a client or the proxy itself.
-    pub command: Command,
+    pub command: HeaderCommand,
     /// The transport between the client and us.
     pub transport: Transport,
-    pub addresses: Addresses<'a>,
+    pub addresses: ClientAddresses<'a>,
     /// TLVs, in this order.
     pub tlvs: &'a [Tlv<'a>],
     /// Whether to end with a checksum.
@@ -22,11 +22,11 @@ pub struct V2<'a> {
 
 /// The contents are longer than a header can be. Nothing was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NoRoom;
+pub struct HeaderTooLong;
 
 /// Appends a header of version 1. Addresses that it cannot express become `UNKNOWN`.
-pub fn write_v1(addresses: Addresses<'_>, out: &mut Vec<u8>) {
-    let Addresses::Inet { source, destination } = addresses else {
+pub fn write_v1(addresses: ClientAddresses<'_>, out: &mut Vec<u8>) {
+    let ClientAddresses::Inet { source, destination } = addresses else {
         out.extend_from_slice(b"PROXY UNKNOWN\r\n");
         return;
     };
@@ -44,19 +44,19 @@ pub fn write_v1(addresses: Addresses<'_>, out: &mut Vec<u8>) {
 }
 
 /// Appends a header of version 2.
-pub fn write_v2(header: &V2<'_>, out: &mut Vec<u8>) -> Result<(), NoRoom> {
+pub fn write_v2(header: &V2<'_>, out: &mut Vec<u8>) -> Result<(), HeaderTooLong> {
     let start = out.len();
     out.extend_from_slice(&SIGNATURE);
-    out.push(0x20 | u8::from(header.command == Command::Proxy));
+    out.push(0x20 | u8::from(header.command == HeaderCommand::Proxy));
     let transport = match header.transport {
         Transport::Unspecified => 0,
         Transport::Stream => 1,
         Transport::Datagram => 2,
     };
     match header.addresses {
-        _ if header.command == Command::Local => out.extend_from_slice(&[0, 0, 0]),
-        Addresses::Unknown => out.extend_from_slice(&[0, 0, 0]),
-        Addresses::Inet { source, destination } => {
+        _ if header.command == HeaderCommand::Local => out.extend_from_slice(&[0, 0, 0]),
+        ClientAddresses::Unknown => out.extend_from_slice(&[0, 0, 0]),
+        ClientAddresses::Inet { source, destination } => {
             let (source, destination) = same_family(source, destination);
             out.extend_from_slice(&[transport | if source.is_ipv4() { 0x10 } else { 0x20 }, 0, 0]);
             write_address(source.ip(), out);
@@ -64,7 +64,7 @@ pub fn write_v2(header: &V2<'_>, out: &mut Vec<u8>) -> Result<(), NoRoom> {
             out.extend_from_slice(&source.port().to_be_bytes());
             out.extend_from_slice(&destination.port().to_be_bytes());
         }
-        Addresses::Unix { source, destination } => {
+        ClientAddresses::Unix { source, destination } => {
             out.extend_from_slice(&[transport | 0x30, 0, 0]);
             for path in [source, destination] {
                 let path = &path[..path.len().min(UNIX_PATH)];
@@ -76,7 +76,7 @@ pub fn write_v2(header: &V2<'_>, out: &mut Vec<u8>) -> Result<(), NoRoom> {
     for tlv in header.tlvs {
         if tlv.value.len() > usize::from(u16::MAX) {
             out.truncate(start);
-            return Err(NoRoom);
+            return Err(HeaderTooLong);
         }
         tlv.write(out);
     }
@@ -85,7 +85,7 @@ pub fn write_v2(header: &V2<'_>, out: &mut Vec<u8>) -> Result<(), NoRoom> {
     }
     let Ok(length) = u16::try_from(out.len() - start - V2_FIXED) else {
         out.truncate(start);
-        return Err(NoRoom);
+        return Err(HeaderTooLong);
     };
     out[start + 14..start + V2_FIXED].copy_from_slice(&length.to_be_bytes());
     if header.checksum {

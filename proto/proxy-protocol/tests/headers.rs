@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use proptest::prelude::*;
 use weir_proxy_protocol::tlv;
 use weir_proxy_protocol::{
-    Addresses, Command, Header, ProxyError, Ssl, Tlv, Tlvs, Transport, V2, Version, parse, write_v1, write_v2,
+    ClientAddresses, HeaderCommand, HeaderVersion, ProxyError, ProxyHeader, Ssl, Tlv, Tlvs, Transport, V2,
+    parse, write_v1, write_v2,
 };
 
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// Parses, and checks that a header that comes in two parts is the same.
-fn parsed(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
+fn parsed(bytes: &[u8]) -> Result<Option<ProxyHeader<'_>>, ProxyError> {
     let whole = parse(bytes);
     if let Ok(Some(header)) = whole {
         for cut in 0..header.length {
@@ -22,13 +23,13 @@ fn parsed(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
     whole
 }
 
-fn inet(source: &str, destination: &str) -> Addresses<'static> {
+fn inet(source: &str, destination: &str) -> ClientAddresses<'static> {
     let address = |text: &str| text.parse::<SocketAddr>().unwrap();
-    Addresses::Inet { source: address(source), destination: address(destination) }
+    ClientAddresses::Inet { source: address(source), destination: address(destination) }
 }
 
 #[track_caller]
-fn check_v1(line: &str, want: Result<Addresses<'static>, ProxyError>) {
+fn check_v1(line: &str, want: Result<ClientAddresses<'static>, ProxyError>) {
     let bytes = [line.as_bytes(), b"GET / HTTP/1.1\r\n"].concat();
     let header = parsed(&bytes);
     match want {
@@ -36,7 +37,7 @@ fn check_v1(line: &str, want: Result<Addresses<'static>, ProxyError>) {
         Ok(addresses) => {
             let header = header.unwrap().unwrap();
             assert_eq!((header.addresses, header.length), (addresses, line.len()), "{line:?}");
-            assert_eq!((header.version, header.command), (Version::V1, Command::Proxy));
+            assert_eq!((header.version, header.command), (HeaderVersion::V1, HeaderCommand::Proxy));
         }
     }
 }
@@ -45,12 +46,12 @@ fn check_v1(line: &str, want: Result<Addresses<'static>, ProxyError>) {
 fn parses_headers_of_version_1() {
     check_v1("PROXY TCP4 1.2.3.4 5.6.7.8 1 65535\r\n", Ok(inet("1.2.3.4:1", "5.6.7.8:65535")));
     check_v1("PROXY TCP6 ::1 2001:db8::2 0 443\r\n", Ok(inet("[::1]:0", "[2001:db8::2]:443")));
-    check_v1("PROXY UNKNOWN\r\n", Ok(Addresses::Unknown));
-    check_v1("PROXY UNKNOWN whatever stands here\r\n", Ok(Addresses::Unknown));
+    check_v1("PROXY UNKNOWN\r\n", Ok(ClientAddresses::Unknown));
+    check_v1("PROXY UNKNOWN whatever stands here\r\n", Ok(ClientAddresses::Unknown));
     let longest = format!("PROXY TCP6 {0} {0} 65535 65535\r\n", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
     let address = "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535";
     check_v1(&longest, Ok(inet(address, address)));
-    check_v1(&format!("PROXY UNKNOWN {}\r\n", "x".repeat(91)), Ok(Addresses::Unknown));
+    check_v1(&format!("PROXY UNKNOWN {}\r\n", "x".repeat(91)), Ok(ClientAddresses::Unknown));
     check_v1(&format!("PROXY UNKNOWN {}\r\n", "x".repeat(92)), Err(ProxyError::LineTooLong));
     for (line, error) in [
         ("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\n", ProxyError::InvalidLineEnd),
@@ -89,7 +90,10 @@ fn parses_headers_of_version_2() {
     let bytes = v2(0x21, 0x11, None, V4);
     let header = parsed(&bytes).unwrap().unwrap();
     assert_eq!(header.addresses, inet("1.2.3.4:80", "5.6.7.8:443"));
-    assert_eq!((header.transport, header.command, header.length), (Transport::Stream, Command::Proxy, 28));
+    assert_eq!(
+        (header.transport, header.command, header.length),
+        (Transport::Stream, HeaderCommand::Proxy, 28)
+    );
 
     let mut body = vec![0; 36];
     body[15] = 1;
@@ -103,7 +107,7 @@ fn parses_headers_of_version_2() {
     body[..4].copy_from_slice(b"/a/b");
     body[108..111].copy_from_slice(b"\0cd");
     let bytes = v2(0x21, 0x31, None, &body);
-    let unix = Addresses::Unix { source: b"/a/b", destination: b"\0cd" };
+    let unix = ClientAddresses::Unix { source: b"/a/b", destination: b"\0cd" };
     assert_eq!(parsed(&bytes).unwrap().unwrap().addresses, unix);
 
     // Addresses and TLVs are skipped with LOCAL.
@@ -122,11 +126,11 @@ fn parses_headers_of_version_2() {
         let bytes = v2(0x20, family, None, body);
         assert_eq!(parse(&bytes[..14]), Ok(None), "{family:x}");
         let header = parsed(&bytes).unwrap().unwrap();
-        assert_eq!((header.command, header.addresses), (Command::Local, Addresses::Unknown));
+        assert_eq!((header.command, header.addresses), (HeaderCommand::Local, ClientAddresses::Unknown));
         assert_eq!(header.length, bytes.len());
     }
     let bytes = v2(0x21, 0, None, &[]);
-    assert_eq!(parsed(&bytes).unwrap().unwrap().addresses, Addresses::Unknown);
+    assert_eq!(parsed(&bytes).unwrap().unwrap().addresses, ClientAddresses::Unknown);
 }
 
 #[test]
@@ -170,7 +174,7 @@ fn tlvs_survive_a_round_trip() {
     ];
     let mut bytes = b"before".to_vec();
     let addresses = inet("1.2.3.4:80", "5.6.7.8:443");
-    let (command, transport) = (Command::Proxy, Transport::Stream);
+    let (command, transport) = (HeaderCommand::Proxy, Transport::Stream);
     let checksum = true;
     write_v2(&V2 { command, transport, addresses, tlvs: &tlvs, checksum }, &mut bytes).unwrap();
     let bytes = &bytes[6..];
@@ -187,7 +191,8 @@ fn tlvs_survive_a_round_trip() {
         let mut spoilt = bytes.to_vec();
         spoilt[at] ^= 1;
         let kept = parse(&spoilt).is_ok_and(|header| {
-            header.is_some_and(|header| header.command == Command::Proxy && header.tlvs.find(3).is_some())
+            header
+                .is_some_and(|header| header.command == HeaderCommand::Proxy && header.tlvs.find(3).is_some())
         });
         assert!(!kept, "byte {at}");
     }
@@ -199,7 +204,7 @@ fn writes_headers_of_both_versions() {
     write_v1(inet("1.2.3.4:80", "5.6.7.8:443"), &mut out);
     write_v1(inet("[::1]:80", "[::2]:443"), &mut out);
     write_v1(inet("1.2.3.4:80", "[::2]:443"), &mut out);
-    write_v1(Addresses::Unix { source: b"a", destination: b"b" }, &mut out);
+    write_v1(ClientAddresses::Unix { source: b"a", destination: b"b" }, &mut out);
     assert_eq!(
         std::str::from_utf8(&out).unwrap(),
         "PROXY TCP4 1.2.3.4 5.6.7.8 80 443\r\nPROXY TCP6 ::1 ::2 80 443\r\n\
@@ -207,7 +212,7 @@ fn writes_headers_of_both_versions() {
     );
     let mut out = Vec::new();
     let local = V2 {
-        command: Command::Local,
+        command: HeaderCommand::Local,
         transport: Transport::Stream,
         addresses: inet("1.2.3.4:80", "5.6.7.8:443"),
         tlvs: &[],
@@ -218,7 +223,7 @@ fn writes_headers_of_both_versions() {
     let big = vec![0; 65530];
     let tlvs = [Tlv { kind: tlv::NOOP, value: &big }];
     let mut out = b"kept".to_vec();
-    assert!(write_v2(&V2 { command: Command::Proxy, tlvs: &tlvs, ..local }, &mut out).is_err());
+    assert!(write_v2(&V2 { command: HeaderCommand::Proxy, tlvs: &tlvs, ..local }, &mut out).is_err());
     assert_eq!(out, b"kept");
 }
 

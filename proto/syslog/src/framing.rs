@@ -26,7 +26,7 @@ pub struct Framer {
 
 /// The result for the beginning of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Framed {
+pub enum FrameScan {
     /// A whole message: where it is, and how many bytes it and its frame take.
     Message {
         body: Range<usize>,
@@ -38,12 +38,12 @@ pub enum Framed {
     /// Not yet a whole message.
     Incomplete,
     /// No message can be found here any more.
-    Refused(Refusal),
+    Refused(FramingFault),
 }
 
 /// Why a stream cannot be cut into messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum FramingFault {
     /// A message begins with neither `<` nor a count.
     Beginning,
     /// A count is not followed by a space.
@@ -64,56 +64,56 @@ impl Framer {
         longest.saturating_add(MOST_DIGITS + 1)
     }
 
-    /// Classifies the beginning of `bytes`. After [`Framed::Incomplete`] call it with the same bytes and more, otherwise without
+    /// Classifies the beginning of `bytes`. After [`FrameScan::Incomplete`] call it with the same bytes and more, otherwise without
     /// the used ones.
-    pub fn next(&mut self, bytes: &[u8]) -> Framed {
+    pub fn next(&mut self, bytes: &[u8]) -> FrameScan {
         let framed = match bytes.first() {
-            None => Framed::Incomplete,
+            None => FrameScan::Incomplete,
             Some(b'\r' | b'\n') => {
-                Framed::Nothing(bytes.iter().take_while(|byte| is_line_end(**byte)).count())
+                FrameScan::Nothing(bytes.iter().take_while(|byte| is_line_end(**byte)).count())
             }
             Some(_) if self.lines_only => self.line(bytes),
             Some(b'<') => self.line(bytes),
             Some(b'1'..=b'9') => self.counted(bytes),
-            Some(_) => Framed::Refused(Refusal::Beginning),
+            Some(_) => FrameScan::Refused(FramingFault::Beginning),
         };
-        if framed != Framed::Incomplete {
+        if framed != FrameScan::Incomplete {
             self.looked_at = 0;
         }
         framed
     }
 
-    fn line(&mut self, bytes: &[u8]) -> Framed {
+    fn line(&mut self, bytes: &[u8]) -> FrameScan {
         let from = self.looked_at.min(bytes.len());
         let Some(found) = memchr(b'\n', &bytes[from..]) else {
             self.looked_at = bytes.len();
             // A carriage return may still turn out to be a part of the line's end.
             let long = bytes.len() > self.longest.saturating_add(1);
-            return if long { Framed::Refused(Refusal::TooLong) } else { Framed::Incomplete };
+            return if long { FrameScan::Refused(FramingFault::TooLong) } else { FrameScan::Incomplete };
         };
         let newline = from + found;
         let body = bytes[..newline].strip_suffix(b"\r").map_or(newline, <[u8]>::len);
         match body <= self.longest {
-            true => Framed::Message { body: 0..body, used: newline + 1 },
-            false => Framed::Refused(Refusal::TooLong),
+            true => FrameScan::Message { body: 0..body, used: newline + 1 },
+            false => FrameScan::Refused(FramingFault::TooLong),
         }
     }
 
-    fn counted(&self, bytes: &[u8]) -> Framed {
+    fn counted(&self, bytes: &[u8]) -> FrameScan {
         let digits = bytes.iter().take(MOST_DIGITS + 1).take_while(|byte| byte.is_ascii_digit()).count();
         if digits > MOST_DIGITS {
-            return Framed::Refused(Refusal::TooLong);
+            return FrameScan::Refused(FramingFault::TooLong);
         }
         let count = bytes[..digits].iter().fold(0, |count, digit| count * 10 + usize::from(digit - b'0'));
         if count > self.longest {
-            return Framed::Refused(Refusal::TooLong);
+            return FrameScan::Refused(FramingFault::TooLong);
         }
         let end = digits + 1 + count;
         match bytes.get(digits) {
-            None => Framed::Incomplete,
-            Some(b' ') if bytes.len() < end => Framed::Incomplete,
-            Some(b' ') => Framed::Message { body: digits + 1..end, used: end },
-            Some(_) => Framed::Refused(Refusal::Count),
+            None => FrameScan::Incomplete,
+            Some(b' ') if bytes.len() < end => FrameScan::Incomplete,
+            Some(b' ') => FrameScan::Message { body: digits + 1..end, used: end },
+            Some(_) => FrameScan::Refused(FramingFault::Count),
         }
     }
 }
@@ -138,13 +138,13 @@ mod tests {
             held.extend_from_slice(piece);
             loop {
                 match framer.next(&held) {
-                    Framed::Message { body, used } => {
+                    FrameScan::Message { body, used } => {
                         messages.push(held[body].to_vec());
                         held.drain(..used);
                     }
-                    Framed::Nothing(used) => drop(held.drain(..used)),
-                    Framed::Incomplete => break,
-                    Framed::Refused(why) => return (messages, format!("{why:?}")),
+                    FrameScan::Nothing(used) => drop(held.drain(..used)),
+                    FrameScan::Incomplete => break,
+                    FrameScan::Refused(why) => return (messages, format!("{why:?}")),
                 }
             }
             assert!(held.len() <= Framer::most_held(longest).max(longest + 2));

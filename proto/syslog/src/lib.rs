@@ -6,12 +6,12 @@
 //!
 //! The crate must not know sockets, clocks and targets: bytes come in, borrowed parts of them go out.
 //!
-//! Begin with [`Framer::next`] for streams and [`Message::parse`] for messages.
+//! Begin with [`Framer::next`] for streams and [`SyslogMessage::parse`] for messages.
 
 pub mod framing;
 pub mod message;
 pub mod stamp;
 
-pub use framing::{Framed, Framer, Refusal};
-pub use message::{Message, Shape};
+pub use framing::{FrameScan, Framer, FramingFault};
+pub use message::{HeaderShape, SyslogMessage};
 pub use stamp::Stamp;

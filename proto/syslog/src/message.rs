@@ -13,7 +13,7 @@ use crate::stamp::{self, RFC3164_LENGTH, Stamp};
 
 /// How much of a header a message has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shape {
+pub enum HeaderShape {
     /// At most a priority.
     #[default]
     Plain,
@@ -25,7 +25,7 @@ pub enum Shape {
 
 /// A parsed message. Every part is a part of `whole`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Message<'a> {
+pub struct SyslogMessage<'a> {
     /// The received message, without the newlines at its end.
     pub whole: &'a [u8],
     /// The number in angle brackets: eight times the facility, plus the level. Non-conforming senders go up to 999.
@@ -33,7 +33,7 @@ pub struct Message<'a> {
     /// Where in `whole` the priority ends.
     pub after_priority: usize,
     /// How much of a header follows.
-    pub shape: Shape,
+    pub shape: HeaderShape,
     pub stamp: Stamp<'a>,
     /// The host that sent it.
     pub host: Option<&'a [u8]>,
@@ -48,15 +48,16 @@ pub struct Message<'a> {
     pub text: &'a [u8],
 }
 
-impl<'a> Message<'a> {
+impl<'a> SyslogMessage<'a> {
     /// Parses a message. Anything that is not a known header is text.
     pub fn parse(bytes: &'a [u8]) -> Self {
-        let Message { whole, .. } = Self::unparsed(bytes);
+        let SyslogMessage { whole, .. } = Self::unparsed(bytes);
         let Some((priority, rest)) = priority(whole) else { return Self::unparsed(bytes) };
         let after_priority = whole.len() - rest.len();
-        let parsed =
-            rfc5424(rest).or_else(|| rfc3164(rest)).unwrap_or(Message { text: rest, ..Message::default() });
-        Message {
+        let parsed = rfc5424(rest)
+            .or_else(|| rfc3164(rest))
+            .unwrap_or(SyslogMessage { text: rest, ..SyslogMessage::default() });
+        SyslogMessage {
             whole,
             priority: Some(priority),
             after_priority,
@@ -68,7 +69,7 @@ impl<'a> Message<'a> {
     /// A message that is all text (`option dont-parse-log`).
     pub fn unparsed(bytes: &'a [u8]) -> Self {
         let end = bytes.iter().rposition(|byte| *byte != b'\n').map_or(0, |last| last + 1);
-        Message { whole: &bytes[..end], text: &bytes[..end], ..Message::default() }
+        SyslogMessage { whole: &bytes[..end], text: &bytes[..end], ..SyslogMessage::default() }
     }
 }
 
@@ -84,7 +85,7 @@ fn priority(bytes: &[u8]) -> Option<(u16, &[u8])> {
 }
 
 /// RFC 5424, section 6: `1 TIMESTAMP HOSTNAME APP-NAME PROCID MSGID STRUCTURED-DATA [MSG]`.
-fn rfc5424(bytes: &[u8]) -> Option<Message<'_>> {
+fn rfc5424(bytes: &[u8]) -> Option<SyslogMessage<'_>> {
     let mut rest = bytes.strip_prefix(b"1 ")?;
     let stamp = match field(&mut rest)? {
         b"-" => Stamp::Unknown,
@@ -102,8 +103,8 @@ fn rfc5424(bytes: &[u8]) -> Option<Message<'_>> {
         [b' ', text @ ..] => text,
         _ => return None,
     };
-    Some(Message {
-        shape: Shape::Rfc5424,
+    Some(SyslogMessage {
+        shape: HeaderShape::Rfc5424,
         stamp,
         host,
         host_at,
@@ -112,7 +113,7 @@ fn rfc5424(bytes: &[u8]) -> Option<Message<'_>> {
         message_id,
         structured_data: said(data),
         text,
-        ..Message::default()
+        ..SyslogMessage::default()
     })
 }
 
@@ -149,20 +150,20 @@ fn structured_data(bytes: &[u8]) -> Option<usize> {
 }
 
 /// RFC 3164, section 4.1: `Mmm dd hh:mm:ss HOSTNAME TAG: MSG`.
-fn rfc3164(bytes: &[u8]) -> Option<Message<'_>> {
+fn rfc3164(bytes: &[u8]) -> Option<SyslogMessage<'_>> {
     let date = stamp::rfc3164(bytes)?;
     let mut rest = bytes[RFC3164_LENGTH..].strip_prefix(b" ")?;
     let host = field(&mut rest)?;
-    let message = Message {
-        shape: Shape::Rfc3164,
+    let message = SyslogMessage {
+        shape: HeaderShape::Rfc3164,
         stamp: Stamp::Rfc3164(date),
         host: Some(host),
         host_at: RFC3164_LENGTH + 1,
-        ..Message::default()
+        ..SyslogMessage::default()
     };
     Some(match tag(rest) {
-        Some((tag, process_id, text)) => Message { tag: Some(tag), process_id, text, ..message },
-        None => Message { text: rest, ..message },
+        Some((tag, process_id, text)) => SyslogMessage { tag: Some(tag), process_id, text, ..message },
+        None => SyslogMessage { text: rest, ..message },
     })
 }
 
@@ -194,7 +195,7 @@ mod tests {
     /// `priority shape date|host|tag|process|id|data|text`.
     #[track_caller]
     fn check(message: &str, expected: &str) {
-        let parsed = Message::parse(message.as_bytes());
+        let parsed = SyslogMessage::parse(message.as_bytes());
         let date = match parsed.stamp {
             Stamp::None => "".into(),
             Stamp::Unknown => "-".into(),
@@ -304,7 +305,7 @@ mod tests {
         check("<6>a\n\n", "6 Plain |-|-|-|-|-|a");
         check("<6>a\nb\n", "6 Plain |-|-|-|-|-|a\nb");
         check("\n\n", "- Plain |-|-|-|-|-|");
-        assert_eq!(Message::unparsed(b"<6>a\n").text, b"<6>a");
+        assert_eq!(SyslogMessage::unparsed(b"<6>a\n").text, b"<6>a");
     }
 
     proptest! {
@@ -316,10 +317,10 @@ mod tests {
             Just(""), Just("<134>"), Just("<134>1 "), Just("<134>1 - "), Just("<134>Nov 20 13:05:05 ")
         ]) {
             let message = [head.as_bytes(), &bytes].concat();
-            let parsed = Message::parse(&message);
+            let parsed = SyslogMessage::parse(&message);
             prop_assert!(parsed.whole.ends_with(parsed.text));
             prop_assert!(message.starts_with(parsed.whole));
-            if parsed.shape == Shape::Plain {
+            if parsed.shape == HeaderShape::Plain {
                 prop_assert_eq!(parsed.whole.len(), parsed.after_priority + parsed.text.len());
             }
             if let Some(host) = parsed.host {

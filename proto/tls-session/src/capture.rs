@@ -7,19 +7,19 @@ use weir_client_hello::ClientHello;
 /// Lists of a hello, unchanged, two bytes a value. Together they have at most the configured length: the first ones are complete, and
 /// the first one that does not fit is truncated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Capture {
+pub struct HelloCapture {
     /// The version of the hello.
     pub version: u16,
     /// A digest of all ciphers, including those that were truncated.
     pub ciphers_digest: u64,
     bytes: Box<[u8]>,
     /// The end of each list.
-    ends: [usize; Listed::COUNT],
+    ends: [usize; HelloList::COUNT],
 }
 
 /// A list of a hello, in the order of storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listed {
+pub enum HelloList {
     Ciphers,
     Extensions,
     /// Groups, formerly elliptic curves.
@@ -30,7 +30,7 @@ pub enum Listed {
     Signatures,
 }
 
-impl Listed {
+impl HelloList {
     const COUNT: usize = 6;
 }
 
@@ -41,16 +41,16 @@ pub fn set_capture(bytes: usize) {
 
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
-impl Capture {
+impl HelloCapture {
     /// The capture of a hello; `None` if captures are off.
-    pub(crate) fn of(hello: &ClientHello<'_>) -> Option<Box<Capture>> {
+    pub(crate) fn of(hello: &ClientHello<'_>) -> Option<Box<HelloCapture>> {
         let room = KEPT.load(Relaxed);
-        (room > 0).then(|| Box::new(Capture::within(hello, room)))
+        (room > 0).then(|| Box::new(HelloCapture::within(hello, room)))
     }
 
-    fn within(hello: &ClientHello<'_>, room: usize) -> Capture {
+    fn within(hello: &ClientHello<'_>, room: usize) -> HelloCapture {
         let kinds: Vec<u8> = hello.extensions().flat_map(|(kind, _)| kind.to_be_bytes()).collect();
-        let lists: [&[u8]; Listed::COUNT] = [
+        let lists: [&[u8]; HelloList::COUNT] = [
             hello.ciphers,
             &kinds,
             hello.groups().unwrap_or_default(),
@@ -58,13 +58,13 @@ impl Capture {
             hello.versions().unwrap_or_default(),
             hello.signature_schemes().unwrap_or_default(),
         ];
-        let (mut bytes, mut ends) = (Vec::new(), [0; Listed::COUNT]);
+        let (mut bytes, mut ends) = (Vec::new(), [0; HelloList::COUNT]);
         for (list, end) in lists.iter().zip(&mut ends) {
             let count = list.len().min(room - bytes.len());
             bytes.extend_from_slice(&list[..count]);
             *end = bytes.len();
         }
-        Capture {
+        HelloCapture {
             version: u16::from_be_bytes(hello.version),
             ciphers_digest: xxhash_rust::xxh64::xxh64(hello.ciphers, 0),
             bytes: bytes.into(),
@@ -73,7 +73,7 @@ impl Capture {
     }
 
     /// A list.
-    pub fn list(&self, listed: Listed) -> &[u8] {
+    pub fn list(&self, listed: HelloList) -> &[u8] {
         let position = listed as usize;
         let start = if position == 0 { 0 } else { self.ends[position - 1] };
         &self.bytes[start..self.ends[position]]

@@ -85,11 +85,11 @@ static SUITES: [(&str, &str, &SupportedCipherSuite); 3] = [
 ];
 
 /// A group, and its OpenSSL names.
-type Group = (&'static [&'static str], &'static dyn SupportedKxGroup);
+type KeyGroup = (&'static [&'static str], &'static dyn SupportedKxGroup);
 
 /// In OpenSSL's order of preference. The last one costs four times as much for a client's key, so a server only uses it
 /// if the client offers nothing else or the configuration names it.
-static GROUPS: [Group; 5] = [
+static GROUPS: [KeyGroup; 5] = [
     (&["X25519"], kx_group::X25519),
     (&["P-256", "prime256v1", "secp256r1"], kx_group::SECP256R1),
     (&["P-384", "secp384r1"], kx_group::SECP384R1),

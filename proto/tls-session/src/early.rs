@@ -7,8 +7,8 @@
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::ConnectionState;
 
-use crate::failure::{Alert, Failure};
-use crate::pump::{Pumped, encode, pump};
+use crate::failure::{Alert, SessionFailure};
+use crate::pump::{PumpEnd, encode, pump};
 use crate::record::{MAX_CONTENT, MAX_OVERHEAD, announced};
 
 /// Early data that were not read yet: at most as many bytes as the listener allows.
@@ -43,7 +43,7 @@ impl Early {
         connection: &mut UnbufferedServerConnection,
         wire: &[u8],
         answer: &mut Vec<u8>,
-    ) -> (usize, Result<bool, Failure>) {
+    ) -> (usize, Result<bool, SessionFailure>) {
         // rustls decrypts in place; the bytes are early data and two short messages.
         let (mut wire, mut used) = (wire.to_vec(), 0);
         let pumped = pump(connection, &mut wire, &mut used, answer, &mut self.0, &mut false);
@@ -52,21 +52,21 @@ impl Early {
         let result = match pumped {
             // The last messages of a handshake are short: no client splits them over records, and a partially decrypted record
             // could not be passed again.
-            Ok(Pumped::Blocked) if is_cut => Err(Failure::of(Alert::UnexpectedMessage)),
-            other => other.map(|pumped| pumped == Pumped::Ended),
+            Ok(PumpEnd::Blocked) if is_cut => Err(SessionFailure::of(Alert::UnexpectedMessage)),
+            other => other.map(|pumped| pumped == PumpEnd::Ended),
         };
         (used, result)
     }
 }
 
-/// Encrypts as [`Session::seal`](crate::Session::seal) does.
+/// Encrypts as [`TlsSession::seal`](crate::TlsSession::seal) does.
 pub(crate) fn seal(
     connection: &mut UnbufferedServerConnection,
     bytes: &[u8],
     out: &mut [u8],
     largest: usize,
     answer: &mut Vec<u8>,
-) -> Result<(usize, usize), Failure> {
+) -> Result<(usize, usize), SessionFailure> {
     let (mut taken, mut written) = (0, 0);
     while taken < bytes.len() && out.len() - written > MAX_OVERHEAD {
         let room = out.len() - written - MAX_OVERHEAD;
@@ -74,13 +74,13 @@ pub(crate) fn seal(
         match connection.process_tls_records(&mut []).state {
             Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                 let sealed = traffic.encrypt(&bytes[taken..taken + count], &mut out[written..]);
-                written += sealed.map_err(|_| Failure::INTERNAL)?;
+                written += sealed.map_err(|_| SessionFailure::INTERNAL)?;
                 taken += count;
             }
             Ok(ConnectionState::EncodeTlsData(data)) => encode(data, answer)?,
             Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
-            Ok(_) => return Err(Failure::INTERNAL),
-            Err(error) => return Err(Failure::from_rustls(&error)),
+            Ok(_) => return Err(SessionFailure::INTERNAL),
+            Err(error) => return Err(SessionFailure::from_rustls(&error)),
         }
     }
     Ok((taken, written))

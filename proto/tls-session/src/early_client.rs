@@ -7,8 +7,8 @@
 use rustls::client::UnbufferedClientConnection;
 use rustls::unbuffered::ConnectionState;
 
-use crate::failure::Failure;
-use crate::pump::{Pumped, encode, pump};
+use crate::failure::SessionFailure;
+use crate::pump::{PumpEnd, encode, pump};
 use crate::record::{HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, announced};
 
 /// A client between its hello and the end of its handshake.
@@ -29,7 +29,7 @@ pub(crate) struct EarlyClient {
 }
 
 /// The result when the handshake is over.
-pub(crate) struct Settled {
+pub(crate) struct HandshakeEnd {
     pub connection: UnbufferedClientConnection,
     /// Whether the server closed the session.
     pub has_ended: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Settled {
 pub(crate) fn begin(
     connection: &mut UnbufferedClientConnection,
     answer: &mut Vec<u8>,
-) -> Result<bool, Failure> {
+) -> Result<bool, SessionFailure> {
     loop {
         match connection.process_tls_records(&mut []).state {
             Ok(ConnectionState::EncodeTlsData(data)) => encode(data, answer)?,
@@ -57,7 +57,7 @@ pub(crate) fn begin(
                 return Ok(possible);
             }
             Ok(_) => return Ok(false),
-            Err(error) => return Err(Failure::from_rustls(&error)),
+            Err(error) => return Err(SessionFailure::from_rustls(&error)),
         }
     }
 }
@@ -76,14 +76,14 @@ impl EarlyClient {
         }
     }
 
-    /// Encrypts as [`Session::seal`](crate::Session::seal) does. Takes all of `bytes` that fits: data that may not be
+    /// Encrypts as [`TlsSession::seal`](crate::TlsSession::seal) does. Takes all of `bytes` that fits: data that may not be
     /// sent early are kept.
     pub(crate) fn seal(
         &mut self,
         bytes: &[u8],
         out: &mut [u8],
         largest: usize,
-    ) -> Result<(usize, usize), Failure> {
+    ) -> Result<(usize, usize), SessionFailure> {
         let (mut taken, mut written) = (0, 0);
         while !self.is_over && taken < bytes.len() && out.len() - written > MAX_OVERHEAD {
             let room = out.len() - written - MAX_OVERHEAD;
@@ -100,25 +100,25 @@ impl EarlyClient {
             self.later.extend_from_slice(&bytes[taken..]);
             taken = bytes.len();
             if self.later.len() > MAX_LATER {
-                return Err(Failure::INTERNAL);
+                return Err(SessionFailure::INTERNAL);
             }
         }
         Ok((taken, written))
     }
 
-    fn encrypt(&mut self, piece: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
+    fn encrypt(&mut self, piece: &[u8], out: &mut [u8]) -> Result<usize, SessionFailure> {
         match self.connection.process_tls_records(&mut []).state {
             Ok(ConnectionState::TransmitTlsData(mut data)) => {
                 let Some(mut early) = data.may_encrypt_early_data() else { return Ok(0) };
-                early.encrypt(piece, out).map_err(|_| Failure::INTERNAL)
+                early.encrypt(piece, out).map_err(|_| SessionFailure::INTERNAL)
             }
             Ok(_) => Ok(0),
-            Err(error) => Err(Failure::from_rustls(&error)),
+            Err(error) => Err(SessionFailure::from_rustls(&error)),
         }
     }
 
     /// Continues the handshake with all of `wire`; true once it is over. Output is appended to `answer`.
-    pub(crate) fn take(&mut self, wire: &[u8], answer: &mut Vec<u8>) -> Result<bool, Failure> {
+    pub(crate) fn take(&mut self, wire: &[u8], answer: &mut Vec<u8>) -> Result<bool, SessionFailure> {
         self.is_over = true;
         self.wire.extend_from_slice(wire);
         let (mut used, said) = (0, answer.len());
@@ -127,20 +127,20 @@ impl EarlyClient {
         self.wire.drain(..used);
         self.is_accepted |= ends_early_data(&answer[said..]);
         let pumped = pumped?;
-        self.has_ended |= pumped == Pumped::Ended;
+        self.has_ended |= pumped == PumpEnd::Ended;
         if self.wire.len() > MAX_WIRE {
-            return Err(Failure::INTERNAL);
+            return Err(SessionFailure::INTERNAL);
         }
         // A message that continues in another record was decrypted in part: rustls must see its end.
         let is_whole = announced(&self.wire).is_some_and(|length| self.wire.len() >= length);
-        Ok(!self.connection.is_handshaking() && (self.has_ended || pumped == Pumped::Over || !is_whole))
+        Ok(!self.connection.is_handshaking() && (self.has_ended || pumped == PumpEnd::Over || !is_whole))
     }
 
     /// The handshake is over.
-    pub(crate) fn settle(mut self) -> Settled {
+    pub(crate) fn settle(mut self) -> HandshakeEnd {
         let mut unsent = if self.is_accepted { Vec::new() } else { self.sent };
         unsent.append(&mut self.later);
-        Settled {
+        HandshakeEnd {
             connection: self.connection,
             has_ended: self.has_ended,
             plain: self.plain,

@@ -11,40 +11,40 @@ use std::sync::Arc;
 
 use rustls::{CommonState, KeyLog, ProtocolVersion, ServerConfig};
 
-use crate::record::{Direction, Layout, Record, announced};
+use crate::record::{DirectionKey, Record, RecordLayout, announced};
 
 /// Skips refused early data.
-pub(crate) struct Refused {
-    awaited: Awaited,
+pub(crate) struct EarlyDataSkipper {
+    awaited: EarlyDataEnd,
     /// How many bytes may still be skipped.
     left: usize,
 }
 
 /// The record that ends the early data.
-enum Awaited {
+enum EarlyDataEnd {
     /// The hello after a request for another key share.
     Hello,
     /// A record that opens with the client's keys.
-    Record(Box<Direction>),
+    Record(Box<DirectionKey>),
 }
 
-impl Refused {
+impl EarlyDataSkipper {
     /// After the answer to a hello that announced early data; `None` if they are accepted, or are not sent.
-    pub(crate) fn of(common: &CommonState, answer: &[u8]) -> Option<Refused> {
+    pub(crate) fn of(common: &CommonState, answer: &[u8]) -> Option<EarlyDataSkipper> {
         let keys = KEYS.with_borrow_mut(|keys| std::mem::take(&mut **keys));
         if common.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
             return None;
         }
         let suite = common.negotiated_cipher_suite().and_then(|suite| suite.tls13());
-        let open_with = |secret: &[u8]| Direction::of_secret(suite?, secret);
+        let open_with = |secret: &[u8]| DirectionKey::of_secret(suite?, secret);
         let awaited = match (&keys.client, &keys.server) {
             (Some(client), Some(server)) if !accepts(&mut open_with(server)?, answer) => {
-                Awaited::Record(Box::new(open_with(client)?))
+                EarlyDataEnd::Record(Box::new(open_with(client)?))
             }
             (Some(_), Some(_)) => return None,
-            _ => Awaited::Hello,
+            _ => EarlyDataEnd::Hello,
         };
-        Some(Refused { awaited, left: MOST })
+        Some(EarlyDataSkipper { awaited, left: MOST })
     }
 
     /// Skips early data at `used`; true at their end, or if there are too many: then rustls ends the session.
@@ -53,15 +53,15 @@ impl Refused {
             let rest = &wire[*used..];
             let Some(length) = announced(rest).filter(|length| rest.len() >= *length) else { return false };
             let is_early = match (rest[0], &mut self.awaited) {
-                (CHANGE_CIPHER_SPEC, _) | (DATA, Awaited::Hello) => true,
-                (DATA, Awaited::Record(keys)) => opened(keys, rest).is_none(),
+                (CHANGE_CIPHER_SPEC, _) | (DATA, EarlyDataEnd::Hello) => true,
+                (DATA, EarlyDataEnd::Record(keys)) => opened(keys, rest).is_none(),
                 _ => false,
             };
             if !is_early {
                 return true;
             }
             // Only content is limited, and each record has some.
-            let content = length.saturating_sub(Layout::Tls13.overhead()).max(1);
+            let content = length.saturating_sub(RecordLayout::Tls13.overhead()).max(1);
             let Some(left) = self.left.checked_sub(content) else { return true };
             self.left = left;
             *used += length;
@@ -70,7 +70,7 @@ impl Refused {
 }
 
 /// Whether the extensions of a server's answer accept early data.
-fn accepts(keys: &mut Direction, mut answer: &[u8]) -> bool {
+fn accepts(keys: &mut DirectionKey, mut answer: &[u8]) -> bool {
     while let Some(length) = announced(answer).filter(|length| answer.len() >= *length) {
         if answer[0] == DATA {
             return opened(keys, answer).is_some_and(|message| lists_early_data(&message));
@@ -86,15 +86,15 @@ fn lists_early_data(message: &[u8]) -> bool {
     weir_client_hello::listed(&rest[..length.min(rest.len())]).any(|(kind, _)| kind == EARLY_DATA)
 }
 
-fn opened(keys: &mut Direction, wire: &[u8]) -> Option<Vec<u8>> {
-    let record = Record::first(wire, Layout::Tls13).ok()??;
-    let mut content = vec![0; record.room(Layout::Tls13)];
+fn opened(keys: &mut DirectionKey, wire: &[u8]) -> Option<Vec<u8>> {
+    let record = Record::first(wire, RecordLayout::Tls13).ok()??;
+    let mut content = vec![0; record.room(RecordLayout::Tls13)];
     let (_, length) = keys.open(&record, &mut content).ok()?;
     content.truncate(length);
     Some(content)
 }
 
-/// The same settings; their handshakes log their keys for [`Refused::of`].
+/// The same settings; their handshakes log their keys for [`EarlyDataSkipper::of`].
 pub(crate) fn with_refusal_log(config: &ServerConfig) -> Arc<ServerConfig> {
     let mut config = config.clone();
     config.key_log = Arc::new(RefusalLog(config.key_log));

@@ -11,7 +11,7 @@ pub type Alert = AlertDescription;
 
 /// Why a session failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct SessionFailure {
     /// The kind of failure.
     pub why: Why,
     /// The alert that either side sent, if any.
@@ -62,28 +62,31 @@ pub enum Why {
     Internal,
 }
 
-impl Failure {
+impl SessionFailure {
     /// An internal error.
-    pub const INTERNAL: Failure = Failure { why: Why::Internal, alert: Some(Alert::InternalError) };
+    pub const INTERNAL: SessionFailure =
+        SessionFailure { why: Why::Internal, alert: Some(Alert::InternalError) };
 
     /// A failure without an alert.
-    pub const fn because(why: Why) -> Failure {
-        Failure { why, alert: None }
+    pub const fn because(why: Why) -> SessionFailure {
+        SessionFailure { why, alert: None }
     }
 
     /// A violation by the peer, for which this alert is sent.
-    pub const fn of(alert: Alert) -> Failure {
+    pub const fn of(alert: Alert) -> SessionFailure {
         let why = match alert {
             Alert::BadRecordMac => Why::Corrupt,
             _ => Why::Misbehaved,
         };
-        Failure { why, alert: Some(alert) }
+        SessionFailure { why, alert: Some(alert) }
     }
 
     /// The failure for an error of rustls.
-    pub fn from_rustls(error: &Error) -> Failure {
+    pub fn from_rustls(error: &Error) -> SessionFailure {
         let why = match error {
-            Error::AlertReceived(alert) => return Failure { why: Why::PeerAlert, alert: Some(*alert) },
+            Error::AlertReceived(alert) => {
+                return SessionFailure { why: Why::PeerAlert, alert: Some(*alert) };
+            }
             Error::PeerIncompatible(what) => match what {
                 PeerIncompatible::NoCipherSuitesInCommon => Why::Cipher,
                 PeerIncompatible::Tls12NotOffered
@@ -111,11 +114,11 @@ impl Failure {
             }
             _ => Why::Misbehaved,
         };
-        Failure { why, alert: None }
+        SessionFailure { why, alert: None }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for SessionFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.why {
             Why::PlainHttp => "the client speaks HTTP in clear",

@@ -83,27 +83,27 @@ fn first_record(mut wire: &[u8], common: &CommonState) -> Option<(u8, u8)> {
 
 /// Runs `work` without signatures; `None` if it needed one.
 pub(crate) fn without_signature<T>(work: impl FnOnce() -> T) -> Option<T> {
-    struct Restore;
-    impl Drop for Restore {
+    struct RestoreSignatures;
+    impl Drop for RestoreSignatures {
         fn drop(&mut self) {
-            SIGNATURES.set(Signatures::Allowed);
+            SIGNATURES.set(SignaturePermission::Allowed);
         }
     }
-    let _restore = Restore;
-    SIGNATURES.set(Signatures::Refused);
+    let _restore = RestoreSignatures;
+    SIGNATURES.set(SignaturePermission::Refused);
     let result = work();
-    (SIGNATURES.get() == Signatures::Refused).then_some(result)
+    (SIGNATURES.get() == SignaturePermission::Refused).then_some(result)
 }
 
 /// A key that does not sign within `without_signature`.
 pub fn guarded(key: Arc<dyn SigningKey>) -> Arc<dyn SigningKey> {
-    Arc::new(Guarded(key))
+    Arc::new(GuardedKey(key))
 }
 
 #[derive(Debug)]
-struct Guarded(Arc<dyn SigningKey>);
+struct GuardedKey(Arc<dyn SigningKey>);
 
-impl SigningKey for Guarded {
+impl SigningKey for GuardedKey {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
         self.0.choose_scheme(offered).map(|signer| Box::new(GuardedSigner(signer)) as _)
     }
@@ -122,8 +122,8 @@ struct GuardedSigner(Box<dyn Signer>);
 
 impl Signer for GuardedSigner {
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
-        if SIGNATURES.get() != Signatures::Allowed {
-            SIGNATURES.set(Signatures::Wanted);
+        if SIGNATURES.get() != SignaturePermission::Allowed {
+            SIGNATURES.set(SignaturePermission::Wanted);
             return Err(Error::General("a signature needs a turn of its own".to_owned()));
         }
         self.0.sign(message)
@@ -135,7 +135,7 @@ impl Signer for GuardedSigner {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Signatures {
+enum SignaturePermission {
     Allowed,
     Refused,
     /// Refused, and a signature was needed.
@@ -143,7 +143,7 @@ enum Signatures {
 }
 
 thread_local! {
-    static SIGNATURES: Cell<Signatures> = const { Cell::new(Signatures::Allowed) };
+    static SIGNATURES: Cell<SignaturePermission> = const { Cell::new(SignaturePermission::Allowed) };
 }
 
 /// Types of records (RFC 8446, 5.1).

@@ -11,7 +11,7 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use aws_lc_rs::digest::{SHA256, digest};
-use weir_client_hello::{CLIENT_HELLO, ClientHello, Message};
+use weir_client_hello::{CLIENT_HELLO, ClientHello, HandshakeMessage};
 
 use crate::record::{HEADER, announced};
 
@@ -24,22 +24,22 @@ static KEPT: AtomicBool = AtomicBool::new(false);
 
 /// The known parts of a session's identity.
 #[derive(Clone)]
-pub struct Identity {
+pub struct SessionIdentity {
     is_server: bool,
     /// The identifier in the server's hello.
-    hello_id: Bytes,
+    hello_id: BoxedBytes,
     /// Whether a ticket of TLS 1.2 was given.
     gives_ticket: bool,
     /// The identifier of the newest ticket.
-    ticket: Bytes,
+    ticket: BoxedBytes,
     /// The identifiers of the tickets that this client offered: for TLS 1.2, and for 1.3.
-    offered: [Bytes; 2],
+    offered: [BoxedBytes; 2],
     /// The main secret of TLS 1.2, or the resumption key of the newest ticket of TLS 1.3.
-    key: Bytes,
+    key: BoxedBytes,
     /// The resumption key of the ticket that was offered in TLS 1.3.
-    offered_key: Bytes,
+    offered_key: BoxedBytes,
     /// The content of the last two Finished messages, in their order.
-    finished: Vec<Bytes>,
+    finished: Vec<BoxedBytes>,
     /// The cleartext of the server; `None` once it encrypts.
     clear: Option<Clear>,
 }
@@ -55,20 +55,20 @@ struct Clear {
     message: Vec<u8>,
 }
 
-type Bytes = Box<[u8]>;
+type BoxedBytes = Box<[u8]>;
 
-impl Identity {
+impl SessionIdentity {
     /// The identity of a session that begins; `None` unless identities are kept.
-    pub(crate) fn begin(is_server: bool) -> Option<Box<Identity>> {
+    pub(crate) fn begin(is_server: bool) -> Option<Box<SessionIdentity>> {
         are_kept().then(|| {
-            Box::new(Identity {
+            Box::new(SessionIdentity {
                 is_server,
-                hello_id: Bytes::default(),
+                hello_id: BoxedBytes::default(),
                 gives_ticket: false,
-                ticket: Bytes::default(),
+                ticket: BoxedBytes::default(),
                 offered: Default::default(),
-                key: Bytes::default(),
-                offered_key: Bytes::default(),
+                key: BoxedBytes::default(),
+                offered_key: BoxedBytes::default(),
                 finished: Vec::new(),
                 clear: Some(Clear::default()),
             })
@@ -126,7 +126,9 @@ impl Identity {
 
     /// Reads the hello of this client.
     fn read_hello(&mut self, records: &[u8]) {
-        let Ok(Message { kind: CLIENT_HELLO, body }) = weir_client_hello::read(records) else { return };
+        let Ok(HandshakeMessage { kind: CLIENT_HELLO, body }) = weir_client_hello::read(records) else {
+            return;
+        };
         let Some(hello) = ClientHello::parse(&body) else { return };
         let [older, newer] = [hello.session_ticket(), hello.offered_sessions().next()];
         self.offered = [older, newer].map(|ticket| identifier(ticket.unwrap_or_default()));
@@ -156,7 +158,8 @@ impl Identity {
             let Some((body, after)) = after.split_at_checked(length) else { break };
             match *kind {
                 SERVER_HELLO => {
-                    self.hello_id = body.get(34..).and_then(vector8).map_or_else(Bytes::default, Into::into)
+                    self.hello_id =
+                        body.get(34..).and_then(vector8).map_or_else(BoxedBytes::default, Into::into)
                 }
                 NEW_SESSION_TICKET if self.is_server => self.gives_ticket = true,
                 NEW_SESSION_TICKET => self.take_ticket(body.get(4..).and_then(vector16)),
@@ -209,7 +212,7 @@ impl Identity {
     }
 }
 
-impl std::fmt::Debug for Identity {
+impl std::fmt::Debug for SessionIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Keys are never written to logs.
         f.write_str("Identity")
@@ -222,14 +225,14 @@ pub(crate) fn are_kept() -> bool {
 }
 
 /// The identifier that a client gives a ticket, as OpenSSL does; empty for an empty ticket.
-fn identifier(ticket: &[u8]) -> Bytes {
-    if ticket.is_empty() { Bytes::default() } else { digest(&SHA256, ticket).as_ref().into() }
+fn identifier(ticket: &[u8]) -> BoxedBytes {
+    if ticket.is_empty() { BoxedBytes::default() } else { digest(&SHA256, ticket).as_ref().into() }
 }
 
-fn random() -> Bytes {
+fn random() -> BoxedBytes {
     let mut bytes = [0; 32];
     // Without random numbers the identifier stays empty.
-    aws_lc_rs::rand::fill(&mut bytes).map_or_else(|_| Bytes::default(), |()| bytes.into())
+    aws_lc_rs::rand::fill(&mut bytes).map_or_else(|_| BoxedBytes::default(), |()| bytes.into())
 }
 
 /// The content of a vector with a length of one byte.
@@ -246,19 +249,19 @@ fn vector16(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Values noted on this thread and not taken yet.
 #[derive(Default)]
-struct Noted {
-    key: Option<Bytes>,
-    offered_key: Option<Bytes>,
-    finished: Vec<Bytes>,
+struct NotedValues {
+    key: Option<BoxedBytes>,
+    offered_key: Option<BoxedBytes>,
+    finished: Vec<BoxedBytes>,
     /// Whether `key` is that of a ticket.
     has_ticket: bool,
     /// The key of the newest session in the storage.
-    stored: Option<Bytes>,
+    stored: Option<BoxedBytes>,
 }
 
 thread_local! {
-    static NOTED: RefCell<ManuallyDrop<Noted>> = const {
-        RefCell::new(ManuallyDrop::new(Noted {
+    static NOTED: RefCell<ManuallyDrop<NotedValues>> = const {
+        RefCell::new(ManuallyDrop::new(NotedValues {
             key: None,
             offered_key: None,
             finished: Vec::new(),
@@ -269,7 +272,7 @@ thread_local! {
 }
 
 /// Notes something, if sessions keep it.
-fn note(what: impl FnOnce(&mut Noted)) {
+fn note(what: impl FnOnce(&mut NotedValues)) {
     if are_kept() {
         NOTED.with_borrow_mut(|noted| what(noted));
     }
@@ -319,9 +322,9 @@ const NEW_SESSION_TICKET: u8 = 4;
 mod tests {
     use super::*;
 
-    fn client() -> Box<Identity> {
+    fn client() -> Box<SessionIdentity> {
         keep_identities();
-        Identity::begin(false).expect("identities are kept")
+        SessionIdentity::begin(false).expect("identities are kept")
     }
 
     fn record(kind: u8, content: &[u8]) -> Vec<u8> {

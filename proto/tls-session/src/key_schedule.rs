@@ -22,7 +22,7 @@ use rustls::{Error, SupportedCipherSuite, Tls12CipherSuite, Tls13CipherSuite};
 use sha2::{Sha256, Sha384};
 
 use crate::identity;
-use crate::traffic_keys::{self, Purpose};
+use crate::traffic_keys::{self, DerivedKind};
 
 /// The same suite with this key schedule, or with this PRF.
 pub fn with_our_schedule(suite: SupportedCipherSuite) -> SupportedCipherSuite {
@@ -53,11 +53,11 @@ fn prepared(suite: &Tls13CipherSuite) -> Option<Tls13CipherSuite> {
     Some(Tls13CipherSuite { common, hkdf_provider, aead_alg: *aead_alg, quic: *quic })
 }
 
-static SHA256: Prepared<Hmac<Sha256>> = Prepared::new();
-static SHA384: Prepared<Hmac<Sha384>> = Prepared::new();
+static SHA256: PreparedHkdf<Hmac<Sha256>> = PreparedHkdf::new();
+static SHA384: PreparedHkdf<Hmac<Sha384>> = PreparedHkdf::new();
 
 /// HKDF over the HMAC `M`.
-struct Prepared<M> {
+struct PreparedHkdf<M> {
     /// The secret of a session without a former one, with its key.
     first: OnceLock<Expander<M>>,
     /// The key of an extraction without a salt.
@@ -65,27 +65,27 @@ struct Prepared<M> {
 }
 
 /// An HMAC that can be begun again with the key that it has.
-trait Key: Mac + KeyInit + Clone + Send + Sync + 'static {}
+trait HmacKey: Mac + KeyInit + Clone + Send + Sync + 'static {}
 
-impl<M: Mac + KeyInit + Clone + Send + Sync + 'static> Key for M {}
+impl<M: Mac + KeyInit + Clone + Send + Sync + 'static> HmacKey for M {}
 
 /// As many zeros as the hash is long.
-fn zeros<M: Key>() -> &'static [u8] {
+fn zeros<M: HmacKey>() -> &'static [u8] {
     &[0; OkmBlock::MAX_LEN][..M::output_size()]
 }
 
-fn prepare<M: Key>(key: &[u8]) -> M {
+fn prepare<M: HmacKey>(key: &[u8]) -> M {
     <M as KeyInit>::new_from_slice(key).expect("an HMAC takes keys of any length")
 }
 
-fn sign<M: Key>(mut key: M, message: &[u8]) -> Output<M> {
+fn sign<M: HmacKey>(mut key: M, message: &[u8]) -> Output<M> {
     key.update(message);
     key.finalize().into_bytes()
 }
 
-impl<M: Key> Prepared<M> {
+impl<M: HmacKey> PreparedHkdf<M> {
     const fn new() -> Self {
-        Prepared { first: OnceLock::new(), no_salt: OnceLock::new() }
+        PreparedHkdf { first: OnceLock::new(), no_salt: OnceLock::new() }
     }
 
     /// HKDF-Extract.
@@ -105,7 +105,7 @@ impl<M: Key> Prepared<M> {
     }
 }
 
-impl<M: Key> Hkdf for Prepared<M> {
+impl<M: HmacKey> Hkdf for PreparedHkdf<M> {
     fn extract_from_zero_ikm(&self, salt: Option<&[u8]>) -> Box<dyn HkdfExpander> {
         Box::new(match salt {
             None => self.first.get_or_init(|| self.extract_first()).clone(),
@@ -141,7 +141,7 @@ struct Expander<M> {
     key: OnceLock<M>,
 }
 
-impl<M: Key> Expander<M> {
+impl<M: HmacKey> Expander<M> {
     fn of(secret: OkmBlock) -> Self {
         Expander { secret, key: OnceLock::new() }
     }
@@ -166,15 +166,15 @@ fn label<'i>(info: &[&'i [u8]]) -> &'i [u8] {
 }
 
 /// The kind of traffic key that a label derives (RFC 8446, 7.3).
-fn purpose(info: &[&[u8]]) -> Option<Purpose> {
+fn purpose(info: &[&[u8]]) -> Option<DerivedKind> {
     match label(info) {
-        b"key" => Some(Purpose::Key),
-        b"iv" => Some(Purpose::Iv),
+        b"key" => Some(DerivedKind::Key),
+        b"iv" => Some(DerivedKind::Iv),
         _ => None,
     }
 }
 
-impl<M: Key> HkdfExpander for Expander<M> {
+impl<M: HmacKey> HkdfExpander for Expander<M> {
     fn expand_slice(&self, info: &[&[u8]], output: &mut [u8]) -> Result<(), OutputLengthError> {
         let purpose = purpose(info);
         if purpose.is_some_and(|purpose| traffic_keys::recall(&self.secret, purpose, output)) {
@@ -208,7 +208,7 @@ impl<M: Key> HkdfExpander for Expander<M> {
 
 fn noting(suite: &'static Tls12CipherSuite) -> Tls12CipherSuite {
     let Tls12CipherSuite { common, prf_provider, kx, sign, aead_alg } = suite;
-    let prf_provider = Box::leak(Box::new(Noting(*prf_provider)));
+    let prf_provider = Box::leak(Box::new(NotingPrf(*prf_provider)));
     Tls12CipherSuite {
         common: CipherSuiteCommon { ..*common },
         prf_provider,
@@ -219,9 +219,9 @@ fn noting(suite: &'static Tls12CipherSuite) -> Tls12CipherSuite {
 }
 
 /// The PRF of TLS 1.2 (RFC 5246, 5).
-struct Noting(&'static dyn Prf);
+struct NotingPrf(&'static dyn Prf);
 
-impl Prf for Noting {
+impl Prf for NotingPrf {
     fn for_key_exchange(
         &self,
         output: &mut [u8; 48],

@@ -1,6 +1,6 @@
 //! TLS sessions as engines: bytes in, bytes out.
 //!
-//! A [`Session`] takes bytes from the wire and returns bytes for the wire. rustls with aws-lc-rs makes its handshake; after that records
+//! A [`TlsSession`] takes bytes from the wire and returns bytes for the wire. rustls with aws-lc-rs makes its handshake; after that records
 //! are encrypted and decrypted here (`record.rs`), without copying. [`verify`] checks certificates of peers, with OpenSSL's codes.
 //!
 //! The crate must not know files, sockets, tasks and clocks: the time comes with the settings of a session, random numbers from the
@@ -29,15 +29,15 @@ mod traffic;
 mod traffic_keys;
 pub mod verify;
 
-pub use capture::{Capture, Listed, is_grease, set_capture};
-pub use failure::{Alert, Failure, Why};
+pub use capture::{HelloCapture, HelloList, is_grease, set_capture};
+pub use failure::{Alert, SessionFailure, Why};
 pub use heavy::guarded;
-pub use identity::{Identity, keep_identities, note_stored};
+pub use identity::{SessionIdentity, keep_identities, note_stored};
 pub use key_schedule::with_our_schedule;
 pub use record::{HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, announced};
 pub use secrets::{Randoms, Secret, Secrets, keep_keys};
-pub use session::{ChooseServer, Chosen, Facts, OwnCertificate, Progress, Session};
-pub use traffic::Opened;
-pub use verify::{Verified, VerifyMode};
+pub use session::{ChooseServer, Facts, HandshakeProgress, OwnCertificate, SessionSetup, TlsSession};
+pub use traffic::OpenOutcome;
+pub use verify::{VerifyCodes, VerifyMode};
 
 pub use rustls;

@@ -5,7 +5,7 @@ use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, ReadEarlyData, UnbufferedStatus};
 
-use crate::failure::{Alert, Failure};
+use crate::failure::{Alert, SessionFailure};
 
 /// The handshake of either side; they differ only in a type.
 pub(crate) trait Engine {
@@ -14,7 +14,10 @@ pub(crate) trait Engine {
     fn has_to_say(&self) -> bool;
     fn is_handshaking(&self) -> bool;
     /// Appends the early data of a client to `plain`.
-    fn read_early(early: ReadEarlyData<'_, '_, Self::Data>, plain: &mut Vec<u8>) -> Result<(), Failure>;
+    fn read_early(
+        early: ReadEarlyData<'_, '_, Self::Data>,
+        plain: &mut Vec<u8>,
+    ) -> Result<(), SessionFailure>;
 }
 
 impl Engine for UnbufferedServerConnection {
@@ -28,9 +31,12 @@ impl Engine for UnbufferedServerConnection {
     fn is_handshaking(&self) -> bool {
         CommonState::is_handshaking(self)
     }
-    fn read_early(mut early: ReadEarlyData<'_, '_, Self::Data>, plain: &mut Vec<u8>) -> Result<(), Failure> {
+    fn read_early(
+        mut early: ReadEarlyData<'_, '_, Self::Data>,
+        plain: &mut Vec<u8>,
+    ) -> Result<(), SessionFailure> {
         while let Some(record) = early.next_record() {
-            let record = record.map_err(|error| Failure::from_rustls(&error))?;
+            let record = record.map_err(|error| SessionFailure::from_rustls(&error))?;
             plain.extend_from_slice(record.payload);
         }
         Ok(())
@@ -48,15 +54,15 @@ impl Engine for UnbufferedClientConnection {
     fn is_handshaking(&self) -> bool {
         CommonState::is_handshaking(self)
     }
-    fn read_early(_: ReadEarlyData<'_, '_, Self::Data>, _: &mut Vec<u8>) -> Result<(), Failure> {
+    fn read_early(_: ReadEarlyData<'_, '_, Self::Data>, _: &mut Vec<u8>) -> Result<(), SessionFailure> {
         // Servers send no early data.
-        Err(Failure::INTERNAL)
+        Err(SessionFailure::INTERNAL)
     }
 }
 
 /// How a call of [`pump`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pumped {
+pub(crate) enum PumpEnd {
     /// rustls needs more input.
     Blocked,
     /// The handshake is over and this side sent its end: the bytes behind it were not read.
@@ -74,8 +80,8 @@ pub(crate) fn pump<E: Engine>(
     answer: &mut Vec<u8>,
     plain: &mut Vec<u8>,
     early: &mut bool,
-) -> Result<Pumped, Failure> {
-    let mut pumped = Pumped::Blocked;
+) -> Result<PumpEnd, SessionFailure> {
+    let mut pumped = PumpEnd::Blocked;
     loop {
         let UnbufferedStatus { discard, state } = engine.process(&mut wire[*used..]);
         *used += discard;
@@ -83,13 +89,13 @@ pub(crate) fn pump<E: Engine>(
             Ok(ConnectionState::EncodeTlsData(data)) => {
                 encode(data, answer)?;
                 if !engine.is_handshaking() && !engine.has_to_say() {
-                    return Ok(Pumped::Over);
+                    return Ok(PumpEnd::Over);
                 }
             }
             Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
             Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                 while let Some(record) = traffic.next_record() {
-                    let record = record.map_err(|error| Failure::from_rustls(&error))?;
+                    let record = record.map_err(|error| SessionFailure::from_rustls(&error))?;
                     plain.extend_from_slice(record.payload);
                     *used += record.discard;
                 }
@@ -98,18 +104,18 @@ pub(crate) fn pump<E: Engine>(
                 *early = true;
                 E::read_early(data, plain)?;
             }
-            Ok(ConnectionState::PeerClosed) => pumped = Pumped::Ended,
+            Ok(ConnectionState::PeerClosed) => pumped = PumpEnd::Ended,
             Ok(_) => return Ok(pumped),
             Err(error) => {
                 let written = write_alert(engine, &mut wire[*used..], answer);
-                let failure = Failure::from_rustls(&error);
-                return Err(Failure { alert: failure.alert.or(written), ..failure });
+                let failure = SessionFailure::from_rustls(&error);
+                return Err(SessionFailure { alert: failure.alert.or(written), ..failure });
             }
         }
     }
 }
 
-pub(crate) fn encode<D>(mut data: EncodeTlsData<'_, D>, answer: &mut Vec<u8>) -> Result<(), Failure> {
+pub(crate) fn encode<D>(mut data: EncodeTlsData<'_, D>, answer: &mut Vec<u8>) -> Result<(), SessionFailure> {
     let start = answer.len();
     loop {
         match data.encode(&mut answer[start..]) {
@@ -118,7 +124,7 @@ pub(crate) fn encode<D>(mut data: EncodeTlsData<'_, D>, answer: &mut Vec<u8>) ->
                 return Ok(());
             }
             Err(EncodeError::InsufficientSize(size)) => answer.resize(start + size.required_size, 0),
-            Err(EncodeError::AlreadyEncoded) => return Err(Failure::INTERNAL),
+            Err(EncodeError::AlreadyEncoded) => return Err(SessionFailure::INTERNAL),
         }
     }
 }

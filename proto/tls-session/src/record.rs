@@ -12,38 +12,38 @@ use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafe
 use aws_lc_rs::hkdf::{Algorithm as HkdfAlgorithm, HKDF_SHA256, HKDF_SHA384, KeyType, Prk};
 use rustls::{CipherSuite, ConnectionTrafficSecrets, Tls13CipherSuite};
 
-use crate::failure::{Alert, Failure};
+use crate::failure::{Alert, SessionFailure};
 
 /// The content type of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(crate) enum RecordContent {
     Alert,
     Handshake,
     Data,
 }
 
-impl Content {
-    fn of(byte: u8) -> Option<Content> {
+impl RecordContent {
+    fn of(byte: u8) -> Option<RecordContent> {
         match byte {
-            21 => Some(Content::Alert),
-            22 => Some(Content::Handshake),
-            23 => Some(Content::Data),
+            21 => Some(RecordContent::Alert),
+            22 => Some(RecordContent::Handshake),
+            23 => Some(RecordContent::Data),
             _ => None,
         }
     }
 
     fn byte(self) -> u8 {
         match self {
-            Content::Alert => 21,
-            Content::Handshake => 22,
-            Content::Data => 23,
+            RecordContent::Alert => 21,
+            RecordContent::Handshake => 22,
+            RecordContent::Data => 23,
         }
     }
 }
 
 /// The record format of a version and a cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub(crate) enum RecordLayout {
     Tls13,
     /// TLS 1.2 with a part of the nonce in the record (RFC 5288).
     Tls12Explicit,
@@ -51,52 +51,52 @@ pub(crate) enum Layout {
     Tls12Implicit,
 }
 
-impl Layout {
-    pub(crate) fn of(is_tls13: bool, secrets: &ConnectionTrafficSecrets) -> Layout {
+impl RecordLayout {
+    pub(crate) fn of(is_tls13: bool, secrets: &ConnectionTrafficSecrets) -> RecordLayout {
         match (is_tls13, secrets) {
-            (true, _) => Layout::Tls13,
-            (false, ConnectionTrafficSecrets::Chacha20Poly1305 { .. }) => Layout::Tls12Implicit,
-            (false, _) => Layout::Tls12Explicit,
+            (true, _) => RecordLayout::Tls13,
+            (false, ConnectionTrafficSecrets::Chacha20Poly1305 { .. }) => RecordLayout::Tls12Implicit,
+            (false, _) => RecordLayout::Tls12Explicit,
         }
     }
 
     fn explicit(self) -> usize {
-        if self == Layout::Tls12Explicit { EXPLICIT_NONCE } else { 0 }
+        if self == RecordLayout::Tls12Explicit { EXPLICIT_NONCE } else { 0 }
     }
 
     /// The overhead of a record in bytes.
     pub(crate) fn overhead(self) -> usize {
         match self {
-            Layout::Tls13 => HEADER + 1 + TAG,
-            Layout::Tls12Explicit => HEADER + EXPLICIT_NONCE + TAG,
-            Layout::Tls12Implicit => HEADER + TAG,
+            RecordLayout::Tls13 => HEADER + 1 + TAG,
+            RecordLayout::Tls12Explicit => HEADER + EXPLICIT_NONCE + TAG,
+            RecordLayout::Tls12Implicit => HEADER + TAG,
         }
     }
 }
 
 /// The key of one direction, and its number of records.
-pub(crate) struct Direction {
+pub(crate) struct DirectionKey {
     key: LessSafeKey,
     iv: [u8; NONCE],
     sequence: u64,
-    layout: Layout,
+    layout: RecordLayout,
 }
 
-impl Direction {
+impl DirectionKey {
     pub(crate) fn new(
         secrets: &ConnectionTrafficSecrets,
         sequence: u64,
-        layout: Layout,
-    ) -> Result<Self, Failure> {
+        layout: RecordLayout,
+    ) -> Result<Self, SessionFailure> {
         let (algorithm, key, iv) = match secrets {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
             ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
             ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
-            _ => return Err(Failure::INTERNAL),
+            _ => return Err(SessionFailure::INTERNAL),
         };
-        let key = UnboundKey::new(algorithm, key.as_ref()).map_err(|_| Failure::INTERNAL)?;
-        let iv = <[u8; NONCE]>::try_from(iv.as_ref()).map_err(|_| Failure::INTERNAL)?;
-        Ok(Direction { key: LessSafeKey::new(key), iv, sequence, layout })
+        let key = UnboundKey::new(algorithm, key.as_ref()).map_err(|_| SessionFailure::INTERNAL)?;
+        let iv = <[u8; NONCE]>::try_from(iv.as_ref()).map_err(|_| SessionFailure::INTERNAL)?;
+        Ok(DirectionKey { key: LessSafeKey::new(key), iv, sequence, layout })
     }
 
     /// The first key of TLS 1.3 that is made from a secret of the handshake (RFC 8446, 7.3).
@@ -113,7 +113,7 @@ impl Direction {
         expand(&secret, b"tls13 key", key)?;
         expand(&secret, b"tls13 iv", &mut iv)?;
         let key = LessSafeKey::new(UnboundKey::new(algorithm, key).ok()?);
-        Some(Direction { key, iv, sequence: 0, layout: Layout::Tls13 })
+        Some(DirectionKey { key, iv, sequence: 0, layout: RecordLayout::Tls13 })
     }
 
     /// The number of records with this key.
@@ -128,28 +128,34 @@ impl Direction {
         nonce
     }
 
-    fn next(&mut self) -> Result<(), Failure> {
-        self.sequence = self.sequence.checked_add(1).ok_or(Failure::INTERNAL)?;
+    fn next(&mut self) -> Result<(), SessionFailure> {
+        self.sequence = self.sequence.checked_add(1).ok_or(SessionFailure::INTERNAL)?;
         Ok(())
     }
 
     /// Writes one record with `content` to the front of `out`, which must have room for it; returns its length.
-    pub(crate) fn seal(&mut self, kind: Content, content: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
+    pub(crate) fn seal(
+        &mut self,
+        kind: RecordContent,
+        content: &[u8],
+        out: &mut [u8],
+    ) -> Result<usize, SessionFailure> {
         let layout = self.layout;
         let nonce = self.nonce();
-        let inner = if layout == Layout::Tls13 { content.len() + 1 } else { content.len() };
+        let inner = if layout == RecordLayout::Tls13 { content.len() + 1 } else { content.len() };
         let length = layout.explicit() + inner + TAG;
-        let out = out.get_mut(..HEADER + length).ok_or(Failure::INTERNAL)?;
+        let out = out.get_mut(..HEADER + length).ok_or(SessionFailure::INTERNAL)?;
         let (header, body) = out.split_at_mut(HEADER);
-        let outer = if layout == Layout::Tls13 { Content::Data } else { kind };
+        let outer = if layout == RecordLayout::Tls13 { RecordContent::Data } else { kind };
         header.copy_from_slice(&[outer.byte(), 3, 3, (length >> 8) as u8, length as u8]);
         let (explicit, body) = body.split_at_mut(layout.explicit());
         explicit.copy_from_slice(&nonce[NONCE - explicit.len()..]);
         let (sealed, rest) = body.split_at_mut(content.len());
         let nonce = Nonce::assume_unique_for_key(nonce);
         let done = match layout {
-            Layout::Tls13 => {
-                let aad = Aad::from(<[u8; HEADER]>::try_from(&*header).map_err(|_| Failure::INTERNAL)?);
+            RecordLayout::Tls13 => {
+                let aad =
+                    Aad::from(<[u8; HEADER]>::try_from(&*header).map_err(|_| SessionFailure::INTERNAL)?);
                 self.key.seal_out_of_place_scatter(nonce, aad, content, sealed, &[kind.byte()], rest)
             }
             _ => {
@@ -157,7 +163,7 @@ impl Direction {
                 self.key.seal_out_of_place_scatter(nonce, aad, content, sealed, &[], rest)
             }
         };
-        done.map_err(|_| Failure::INTERNAL)?;
+        done.map_err(|_| SessionFailure::INTERNAL)?;
         self.next()?;
         Ok(HEADER + length)
     }
@@ -171,19 +177,23 @@ impl Direction {
 
     /// Decrypts a complete record into `room`, which must have [`Record::room`] bytes; returns its content type, and the
     /// length of its content in `room`.
-    pub(crate) fn open(&mut self, record: &Record<'_>, room: &mut [u8]) -> Result<(Content, usize), Failure> {
+    pub(crate) fn open(
+        &mut self,
+        record: &Record<'_>,
+        room: &mut [u8],
+    ) -> Result<(RecordContent, usize), SessionFailure> {
         let nonce_length = self.layout.explicit();
         let length = record.room(self.layout);
-        let room = room.get_mut(..length).ok_or(Failure::INTERNAL)?;
+        let room = room.get_mut(..length).ok_or(SessionFailure::INTERNAL)?;
         let (explicit, sealed) =
-            record.body.split_at_checked(nonce_length).ok_or(Failure::of(Alert::DecodeError))?;
-        let tag_at = sealed.len().checked_sub(TAG).ok_or(Failure::of(Alert::BadRecordMac))?;
+            record.body.split_at_checked(nonce_length).ok_or(SessionFailure::of(Alert::DecodeError))?;
+        let tag_at = sealed.len().checked_sub(TAG).ok_or(SessionFailure::of(Alert::BadRecordMac))?;
         let (sealed, tag) = sealed.split_at(tag_at);
         let mut nonce = self.nonce();
         nonce[NONCE - nonce_length..].copy_from_slice(explicit);
         let nonce = Nonce::assume_unique_for_key(nonce);
         let opened = match self.layout {
-            Layout::Tls13 => {
+            RecordLayout::Tls13 => {
                 self.key.open_separate_gather(nonce, Aad::from(record.header), sealed, tag, room)
             }
             _ => {
@@ -191,39 +201,39 @@ impl Direction {
                 self.key.open_separate_gather(nonce, aad, sealed, tag, room)
             }
         };
-        opened.map_err(|_| Failure::of(Alert::BadRecordMac))?;
+        opened.map_err(|_| SessionFailure::of(Alert::BadRecordMac))?;
         self.next()?;
         let (kind, length) = match self.layout {
-            Layout::Tls13 => {
+            RecordLayout::Tls13 => {
                 // Padding counts (RFC 8446, 5.4).
                 if length > MAX_CONTENT + 1 {
-                    return Err(Failure::of(Alert::RecordOverflow));
+                    return Err(SessionFailure::of(Alert::RecordOverflow));
                 }
                 // The type is the last nonzero byte.
                 let at = room.iter().rposition(|byte| *byte != 0);
-                let at = at.ok_or(Failure::of(Alert::UnexpectedMessage))?;
+                let at = at.ok_or(SessionFailure::of(Alert::UnexpectedMessage))?;
                 (room[at], at)
             }
             _ => (record.header[0], length),
         };
         if length > MAX_CONTENT {
-            return Err(Failure::of(Alert::RecordOverflow));
+            return Err(SessionFailure::of(Alert::RecordOverflow));
         }
-        let kind = Content::of(kind).ok_or(Failure::of(Alert::UnexpectedMessage))?;
+        let kind = RecordContent::of(kind).ok_or(SessionFailure::of(Alert::UnexpectedMessage))?;
         Ok((kind, length))
     }
 }
 
 /// HKDF-Expand-Label without a context (RFC 8446, 7.1).
 fn expand(secret: &Prk, label: &[u8], out: &mut [u8]) -> Option<()> {
-    struct Length(usize);
-    impl KeyType for Length {
+    struct OutputLength(usize);
+    impl KeyType for OutputLength {
         fn len(&self) -> usize {
             self.0
         }
     }
     let (length, label_length) = ([0, out.len() as u8], [label.len() as u8]);
-    secret.expand(&[&length, &label_length, label, &[0]], Length(out.len())).ok()?.fill(out).ok()
+    secret.expand(&[&length, &label_length, label, &[0]], OutputLength(out.len())).ok()?.fill(out).ok()
 }
 
 /// A complete record from the wire.
@@ -235,18 +245,18 @@ pub(crate) struct Record<'w> {
 
 impl<'w> Record<'w> {
     /// The record at the front of `wire`; `None` if it is not complete.
-    pub(crate) fn first(wire: &'w [u8], layout: Layout) -> Result<Option<Record<'w>>, Failure> {
+    pub(crate) fn first(wire: &'w [u8], layout: RecordLayout) -> Result<Option<Record<'w>>, SessionFailure> {
         let Some((header, rest)) = wire.split_first_chunk::<HEADER>() else { return Ok(None) };
         let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
         let (kind, most) = match layout {
-            Layout::Tls13 => (Some(23), MAX_CONTENT + 256),
+            RecordLayout::Tls13 => (Some(23), MAX_CONTENT + 256),
             _ => (None, MAX_CONTENT + 2048),
         };
         if kind.is_some_and(|kind| kind != header[0]) || header[1] != 3 {
-            return Err(Failure::of(Alert::UnexpectedMessage));
+            return Err(SessionFailure::of(Alert::UnexpectedMessage));
         }
         if length > most {
-            return Err(Failure::of(Alert::RecordOverflow));
+            return Err(SessionFailure::of(Alert::RecordOverflow));
         }
         Ok(rest.get(..length).map(|body| Record { header: *header, body }))
     }
@@ -257,7 +267,7 @@ impl<'w> Record<'w> {
     }
 
     /// How many bytes its decryption needs.
-    pub(crate) fn room(&self, layout: Layout) -> usize {
+    pub(crate) fn room(&self, layout: RecordLayout) -> usize {
         self.body.len().saturating_sub(layout.explicit() + TAG)
     }
 }

@@ -5,7 +5,7 @@ use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::crypto::tls13::{Hkdf, HkdfExpander, OkmBlock};
 
 use crate::key_schedule::with_our_schedule;
-use crate::record::{Content, Direction, HEADER, Layout, Record};
+use crate::record::{DirectionKey, HEADER, Record, RecordContent, RecordLayout};
 
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
@@ -35,17 +35,17 @@ fn hash(messages: &[&[u8]]) -> Vec<u8> {
     digest(&SHA256, &messages.concat()).as_ref().to_vec()
 }
 
-fn direction(secret: &OkmBlock) -> Direction {
+fn direction(secret: &OkmBlock) -> DirectionKey {
     let suite = TLS13_AES_128_GCM_SHA256.tls13().expect("TLS 1.3");
-    Direction::of_secret(suite, secret.as_ref()).expect("a suite of ours")
+    DirectionKey::of_secret(suite, secret.as_ref()).expect("a suite of ours")
 }
 
 /// Decrypts a record, and encrypts its content to the same record with the keys of `twin`.
 #[track_caller]
-fn open(reader: &mut Direction, twin: &mut Direction, wire: &[u8]) -> (Content, Vec<u8>) {
-    let record = Record::first(wire, Layout::Tls13).expect("a record").expect("a whole record");
+fn open(reader: &mut DirectionKey, twin: &mut DirectionKey, wire: &[u8]) -> (RecordContent, Vec<u8>) {
+    let record = Record::first(wire, RecordLayout::Tls13).expect("a record").expect("a whole record");
     assert_eq!(record.len(), wire.len());
-    let mut room = vec![0; record.room(Layout::Tls13)];
+    let mut room = vec![0; record.room(RecordLayout::Tls13)];
     let (kind, length) = reader.open(&record, &mut room).expect("a record of these keys");
     room.truncate(length);
     let mut again = vec![0; wire.len()];
@@ -74,7 +74,7 @@ fn secrets_and_records_are_those_of_the_trace() {
     assert_eq!(expand_to(12, &client, b"iv"), hex("5bd3c71b836e0b76bb73265f"));
 
     let (kind, flight) = open(&mut direction(&server), &mut direction(&server), &hex(SERVER_FLIGHT));
-    assert_eq!((kind, flight.len(), flight[0]), (Content::Handshake, 657, 8));
+    assert_eq!((kind, flight.len(), flight[0]), (RecordContent::Handshake, 657, 8));
     // A Finished message is the last 36 bytes: the HMAC of the messages before it.
     let (signed, finished) = flight.split_at(flight.len() - 36);
     let key = OkmBlock::new(&expand_to(32, &server, b"finished"));
@@ -84,7 +84,7 @@ fn secrets_and_records_are_those_of_the_trace() {
     let before = hash(&[&client_hello, &server_hello[HEADER..], &flight]);
     let key = OkmBlock::new(&expand_to(32, &client, b"finished"));
     let (kind, finished) = open(&mut direction(&client), &mut direction(&client), &hex(CLIENT_FINISHED));
-    assert_eq!((kind, &finished[..4]), (Content::Handshake, &[20, 0, 0, 32][..]));
+    assert_eq!((kind, &finished[..4]), (RecordContent::Handshake, &[20, 0, 0, 32][..]));
     assert_eq!(schedule().hmac_sign(&key, &before).as_ref(), &finished[4..]);
 
     let derived = expand(&*handshake, b"derived", &hash(&[]));
@@ -110,12 +110,12 @@ fn secrets_and_records_are_those_of_the_trace() {
     let plain: Vec<u8> = (0..50).collect();
     let (mut reader, mut twin) = (direction(&server), direction(&server));
     let (kind, ticket) = open(&mut reader, &mut twin, &hex(TICKET));
-    assert_eq!((kind, ticket[0]), (Content::Handshake, 4));
-    assert_eq!(open(&mut reader, &mut twin, &hex(SERVER_DATA)), (Content::Data, plain.clone()));
-    assert_eq!(open(&mut reader, &mut twin, &hex(SERVER_END)), (Content::Alert, vec![1, 0]));
+    assert_eq!((kind, ticket[0]), (RecordContent::Handshake, 4));
+    assert_eq!(open(&mut reader, &mut twin, &hex(SERVER_DATA)), (RecordContent::Data, plain.clone()));
+    assert_eq!(open(&mut reader, &mut twin, &hex(SERVER_END)), (RecordContent::Alert, vec![1, 0]));
     let (mut reader, mut twin) = (direction(&client), direction(&client));
-    assert_eq!(open(&mut reader, &mut twin, &hex(CLIENT_DATA)), (Content::Data, plain));
-    assert_eq!(open(&mut reader, &mut twin, &hex(CLIENT_END)), (Content::Alert, vec![1, 0]));
+    assert_eq!(open(&mut reader, &mut twin, &hex(CLIENT_DATA)), (RecordContent::Data, plain));
+    assert_eq!(open(&mut reader, &mut twin, &hex(CLIENT_END)), (RecordContent::Alert, vec![1, 0]));
     assert_eq!((reader.sequence(), twin.sequence()), (2, 2));
 }
 

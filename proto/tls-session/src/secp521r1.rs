@@ -17,7 +17,7 @@ impl SupportedKxGroup for Secp521r1 {
         let secret =
             EphemeralPrivateKey::generate(&ECDH_P521, &SystemRandom::new()).map_err(|_| GetRandomFailed)?;
         let public = secret.compute_public_key().map_err(|_| GetRandomFailed)?;
-        Ok(Box::new(Exchange { secret, public }))
+        Ok(Box::new(KeyExchange { secret, public }))
     }
 
     fn name(&self) -> NamedGroup {
@@ -25,12 +25,12 @@ impl SupportedKxGroup for Secp521r1 {
     }
 }
 
-struct Exchange {
+struct KeyExchange {
     secret: EphemeralPrivateKey,
     public: PublicKey,
 }
 
-impl ActiveKeyExchange for Exchange {
+impl ActiveKeyExchange for KeyExchange {
     fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
         // aws-lc-rs takes other forms of a point, and TLS does not (RFC 8446, 4.2.8.2; RFC 8422, 5.4). It sees to it that the
         // point is on the curve.

@@ -20,17 +20,17 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::{CipherSuite, ClientConfig, HandshakeKind, NamedGroup, ProtocolVersion, ServerConfig};
 use weir_client_hello::{ClientHello, Unread};
 
-use crate::capture::Capture;
+use crate::capture::HelloCapture;
 use crate::early::{self, Early};
 use crate::early_client::{self, EarlyClient};
-use crate::early_refused::{self, EARLY_DATA, Refused};
-use crate::failure::{Alert, Failure, Why};
+use crate::early_refused::{self, EARLY_DATA, EarlyDataSkipper};
+use crate::failure::{Alert, SessionFailure, Why};
 use crate::heavy::{self, Cost};
-use crate::identity::Identity;
-use crate::pump::{Pumped, pump};
+use crate::identity::SessionIdentity;
+use crate::pump::{PumpEnd, pump};
 use crate::record;
 use crate::secrets::{self, Randoms, Secrets};
-use crate::traffic::{Keys, Opened, Traffic};
+use crate::traffic::{Keys, OpenOutcome, Traffic};
 use crate::traffic_keys::{self, TrafficKeys};
 use crate::verify::Verifier;
 use rustls::server::danger::ClientCertVerifier;
@@ -41,12 +41,12 @@ pub trait ChooseServer: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// When the client's SNI does not match any certificate.
-    fn choose(&self, hello: &ClientHello<'_>) -> Result<Chosen, Failure>;
+    fn choose(&self, hello: &ClientHello<'_>) -> Result<SessionSetup, SessionFailure>;
 }
 
 /// The choice for a client.
 #[derive(Clone, Debug)]
-pub struct Chosen {
+pub struct SessionSetup {
     /// The settings for rustls.
     pub config: Arc<ServerConfig>,
     /// The certificate, for later queries.
@@ -66,10 +66,10 @@ pub trait OwnCertificate: Send + Sync + fmt::Debug {
 }
 
 /// One side of a connection.
-pub struct Session {
+pub struct TlsSession {
     state: SessionState,
     facts: Box<Facts>,
-    /// Whether the next step may take long: [`Progress::Computes`] was returned.
+    /// Whether the next step may take long: [`HandshakeProgress::Computes`] was returned.
     has_turn: bool,
 }
 
@@ -82,7 +82,7 @@ enum SessionState {
     ClientEarly(Box<EarlyClient>),
     Early(Box<(ServerHandshake, Early)>),
     Traffic(Box<Traffic>),
-    Failed(Failure),
+    Failed(SessionFailure),
 }
 
 /// The handshake of a server.
@@ -94,7 +94,7 @@ struct ServerHandshake {
     has_answered: bool,
     /// Where a hello ends that announces early data, until it is answered.
     announces: Option<usize>,
-    refused: Option<Refused>,
+    refused: Option<EarlyDataSkipper>,
     /// The keys of traffic that were derived.
     keys: Option<Box<TrafficKeys>>,
 }
@@ -122,12 +122,12 @@ impl ServerHandshake {
         answer: &mut Vec<u8>,
         plain: &mut Vec<u8>,
         early: &mut bool,
-    ) -> Result<Pumped, Failure> {
+    ) -> Result<PumpEnd, SessionFailure> {
         if let Some(end) = self.announces {
             let said = answer.len();
             pump(&mut self.connection, &mut wire[..end], used, answer, plain, early)?;
             self.announces = None;
-            self.refused = Refused::of(&self.connection, &answer[said..]);
+            self.refused = EarlyDataSkipper::of(&self.connection, &answer[said..]);
             self.skip_refused(wire, used);
         }
         pump(&mut self.connection, wire, used, answer, plain, early)
@@ -135,12 +135,12 @@ impl ServerHandshake {
 
     /// Checks the client certificate of a resumed session again: revocation lists, authorities and the time may have changed, and
     /// rules use the result.
-    fn check_again(&self, certificates: &[CertificateDer<'_>]) -> Result<(), Failure> {
+    fn check_again(&self, certificates: &[CertificateDer<'_>]) -> Result<(), SessionFailure> {
         let (Some(verifier), Some((own, sent))) = (&self.verifier, certificates.split_first()) else {
             return Ok(());
         };
-        let now = self.config.time_provider.current_time().ok_or(Failure::INTERNAL)?;
-        verifier.verify_client_cert(own, sent, now).map_err(|error| Failure::from_rustls(&error))?;
+        let now = self.config.time_provider.current_time().ok_or(SessionFailure::INTERNAL)?;
+        verifier.verify_client_cert(own, sent, now).map_err(|error| SessionFailure::from_rustls(&error))?;
         Ok(())
     }
 }
@@ -167,26 +167,26 @@ pub struct Facts {
     /// The certificate that this side sent, if it is a server.
     pub certificate: Option<Arc<dyn OwnCertificate>>,
     /// The result of checking the peer's certificate, if it was checked.
-    pub verified: Option<crate::verify::Verified>,
+    pub verified: Option<crate::verify::VerifyCodes>,
     /// The authority at the top of the peer's chain, if the chain passed the check.
     pub root: Option<Arc<CertificateDer<'static>>>,
     /// Whether a valid OCSP response is stapled; `None` if the client did not request one or none is configured.
     pub stapled: Option<bool>,
     /// The capture of the client's hello.
-    pub hello: Option<Box<Capture>>,
+    pub hello: Option<Box<HelloCapture>>,
     /// The randoms of both sides.
     pub randoms: Randoms,
     /// The keys, where they are kept.
     pub secrets: Option<Box<Secrets>>,
     /// The identity of the session, if it is kept.
-    pub(crate) identity: Option<Box<Identity>>,
+    pub(crate) identity: Option<Box<SessionIdentity>>,
     /// Why the session failed.
-    pub failure: Option<Failure>,
+    pub failure: Option<SessionFailure>,
 }
 
 impl Facts {
     fn begin(is_server: bool) -> Box<Facts> {
-        Box::new(Facts { identity: Identity::begin(is_server), ..Facts::default() })
+        Box::new(Facts { identity: SessionIdentity::begin(is_server), ..Facts::default() })
     }
 
     /// Takes the result of a check that was just made on this thread, if one was.
@@ -199,7 +199,7 @@ impl Facts {
 
 /// The progress of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum HandshakeProgress {
     /// More bytes are needed.
     More,
     /// The next call computes as long as a hundred small requests, with the bytes received so far.
@@ -208,30 +208,33 @@ pub enum Progress {
     Established,
 }
 
-impl Session {
+impl TlsSession {
     /// The server side; its settings depend on the client's hello.
-    pub fn server(chooser: Arc<dyn ChooseServer>) -> Session {
-        Session { state: SessionState::Hello(chooser), facts: Facts::begin(true), has_turn: false }
+    pub fn server(chooser: Arc<dyn ChooseServer>) -> TlsSession {
+        TlsSession { state: SessionState::Hello(chooser), facts: Facts::begin(true), has_turn: false }
     }
 
     /// The client side.
     ///
     /// # Errors
     /// When the settings contradict each other.
-    pub fn client(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Session, Failure> {
+    pub fn client(
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> Result<TlsSession, SessionFailure> {
         let may_be_early = config.enable_early_data;
-        let connection =
-            UnbufferedClientConnection::new(config, name).map_err(|error| Failure::from_rustls(&error))?;
+        let connection = UnbufferedClientConnection::new(config, name)
+            .map_err(|error| SessionFailure::from_rustls(&error))?;
         let state = if may_be_early { SessionState::ClientHello } else { SessionState::Client };
-        Ok(Session { state: state(Box::new(connection)), facts: Facts::begin(false), has_turn: false })
+        Ok(TlsSession { state: state(Box::new(connection)), facts: Facts::begin(false), has_turn: false })
     }
 
     /// A session beyond the limit (`maxsslconn`): a server session is returned unchanged, because its clients were admitted; a
     /// client session fails.
     #[must_use]
-    pub fn refused_to_begin(mut self) -> Session {
+    pub fn refused_to_begin(mut self) -> TlsSession {
         if let SessionState::Client(_) | SessionState::ClientHello(_) = self.state {
-            self.state = SessionState::Failed(Failure::because(Why::TooMany));
+            self.state = SessionState::Failed(SessionFailure::because(Why::TooMany));
         }
         self
     }
@@ -251,7 +254,11 @@ impl Session {
     ///
     /// # Errors
     /// When the session cannot be established.
-    pub fn shake(&mut self, wire: &mut [u8], answer: &mut Vec<u8>) -> (usize, Result<Progress, Failure>) {
+    pub fn shake(
+        &mut self,
+        wire: &mut [u8],
+        answer: &mut Vec<u8>,
+    ) -> (usize, Result<HandshakeProgress, SessionFailure>) {
         let mut used = 0;
         let said = answer.len();
         self.facts.note_random(wire);
@@ -281,11 +288,11 @@ impl Session {
         wire: &mut [u8],
         used: &mut usize,
         answer: &mut Vec<u8>,
-    ) -> Result<Progress, Failure> {
+    ) -> Result<HandshakeProgress, SessionFailure> {
         let has_turn = std::mem::take(&mut self.has_turn);
         if let SessionState::Hello(chooser) = &self.state {
             match begin(&**chooser, wire, has_turn, &mut self.facts, answer)? {
-                HelloOutcome::TooShort => return Ok(Progress::More),
+                HelloOutcome::TooShort => return Ok(HandshakeProgress::More),
                 HelloOutcome::Signs => return Ok(self.request_turn()),
                 HelloOutcome::Handshake(server) => self.state = SessionState::Server(server),
             }
@@ -293,7 +300,7 @@ impl Session {
         if let SessionState::ClientHello(_) = self.state
             && self.begin_client(answer)?
         {
-            return Ok(Progress::Established);
+            return Ok(HandshakeProgress::Established);
         }
         if let SessionState::Server(server) = &mut self.state {
             server.skip_refused(wire, used);
@@ -316,10 +323,10 @@ impl Session {
             }
             SessionState::Client(client) => pump(&mut **client, wire, used, answer, &mut plain, &mut false),
             SessionState::Traffic(_) | SessionState::Early(_) | SessionState::ClientEarly(_) => {
-                return Ok(Progress::Established);
+                return Ok(HandshakeProgress::Established);
             }
             SessionState::Failed(failure) => return Err(*failure),
-            SessionState::Hello(_) | SessionState::ClientHello(_) => return Ok(Progress::More),
+            SessionState::Hello(_) | SessionState::ClientHello(_) => return Ok(HandshakeProgress::More),
         };
         self.facts.note_check();
         let pumped = pumped?;
@@ -335,21 +342,21 @@ impl Session {
         };
         // A message that continues in another record was decrypted in part: rustls must see its end.
         let whole = record::announced(&wire[*used..]).is_some_and(|length| wire.len() - *used >= length);
-        if handshaking || (whole && pumped == Pumped::Blocked) {
-            return Ok(Progress::More);
+        if handshaking || (whole && pumped == PumpEnd::Blocked) {
+            return Ok(HandshakeProgress::More);
         }
-        self.establish(&plain, pumped == Pumped::Ended)
+        self.establish(&plain, pumped == PumpEnd::Ended)
     }
 
-    fn request_turn(&mut self) -> Progress {
+    fn request_turn(&mut self) -> HandshakeProgress {
         self.has_turn = true;
-        Progress::Computes
+        HandshakeProgress::Computes
     }
 
     /// Sends the hello of a client; true if early data may follow it.
-    fn begin_client(&mut self, answer: &mut Vec<u8>) -> Result<bool, Failure> {
-        let state = std::mem::replace(&mut self.state, SessionState::Failed(Failure::INTERNAL));
-        let SessionState::ClientHello(mut client) = state else { return Err(Failure::INTERNAL) };
+    fn begin_client(&mut self, answer: &mut Vec<u8>) -> Result<bool, SessionFailure> {
+        let state = std::mem::replace(&mut self.state, SessionState::Failed(SessionFailure::INTERNAL));
+        let SessionState::ClientHello(mut client) = state else { return Err(SessionFailure::INTERNAL) };
         let is_early = early_client::begin(&mut client, answer)?;
         self.state = if is_early {
             // Only a resumed session can be early; whether the server accepts the resumption is known later.
@@ -362,9 +369,9 @@ impl Session {
     }
 
     /// A client's early data arrived completely before the rest of its handshake.
-    fn serve_early(&mut self, plain: Vec<u8>) -> Result<Progress, Failure> {
-        let state = std::mem::replace(&mut self.state, SessionState::Failed(Failure::INTERNAL));
-        let SessionState::Server(server) = state else { return Err(Failure::INTERNAL) };
+    fn serve_early(&mut self, plain: Vec<u8>) -> Result<HandshakeProgress, SessionFailure> {
+        let state = std::mem::replace(&mut self.state, SessionState::Failed(SessionFailure::INTERNAL));
+        let SessionState::Server(server) = state else { return Err(SessionFailure::INTERNAL) };
         self.note_client(&server)?;
         self.facts.early = true;
         if let Some(identity) = &mut self.facts.identity {
@@ -372,11 +379,11 @@ impl Session {
             identity.take_early();
         }
         self.state = SessionState::Early(Box::new((*server, Early::new(plain))));
-        Ok(Progress::Established)
+        Ok(HandshakeProgress::Established)
     }
 
     /// Records the parameters of a client's session, and checks its certificate if this handshake did not.
-    fn note_client(&mut self, server: &ServerHandshake) -> Result<(), Failure> {
+    fn note_client(&mut self, server: &ServerHandshake) -> Result<(), SessionFailure> {
         self.facts.note(&server.connection);
         if !self.facts.resumed {
             return Ok(());
@@ -386,8 +393,8 @@ impl Session {
         checked
     }
 
-    fn establish(&mut self, plain: &[u8], ended: bool) -> Result<Progress, Failure> {
-        let state = std::mem::replace(&mut self.state, SessionState::Failed(Failure::INTERNAL));
+    fn establish(&mut self, plain: &[u8], ended: bool) -> Result<HandshakeProgress, SessionFailure> {
+        let state = std::mem::replace(&mut self.state, SessionState::Failed(SessionFailure::INTERNAL));
         let split = match state {
             SessionState::Early(early) => {
                 self.facts.early = false;
@@ -403,20 +410,20 @@ impl Session {
                 self.facts.note(&client);
                 client.dangerous_into_kernel_connection().map(|(secrets, keys)| (secrets, Keys::Client(keys)))
             }
-            _ => return Err(Failure::INTERNAL),
+            _ => return Err(SessionFailure::INTERNAL),
         };
-        let (secrets, keys) = split.map_err(|error| Failure::from_rustls(&error))?;
+        let (secrets, keys) = split.map_err(|error| SessionFailure::from_rustls(&error))?;
         let mut traffic = Box::new(Traffic::new(&secrets, keys)?);
         traffic.hold(plain);
         if ended {
             traffic.set_ended();
         }
         self.state = SessionState::Traffic(traffic);
-        Ok(Progress::Established)
+        Ok(HandshakeProgress::Established)
     }
 
     /// Decrypts from the front of `wire` into `room`; output for the peer is appended to `answer`.
-    pub fn open(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
+    pub fn open(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> OpenOutcome {
         match &mut self.state {
             SessionState::Traffic(traffic) => {
                 let opened = traffic.open(wire, room, answer);
@@ -427,19 +434,21 @@ impl Session {
             }
             SessionState::Early(_) => self.open_early(wire, room, answer),
             SessionState::ClientEarly(_) => self.open_early_client(wire, room, answer),
-            SessionState::Failed(failure) => Opened { failure: Some(*failure), ..Opened::default() },
-            _ => Opened { failure: Some(Failure::INTERNAL), ..Opened::default() },
+            SessionState::Failed(failure) => {
+                OpenOutcome { failure: Some(*failure), ..OpenOutcome::default() }
+            }
+            _ => OpenOutcome { failure: Some(SessionFailure::INTERNAL), ..OpenOutcome::default() },
         }
     }
 
     /// The same while the client's handshake is not complete: the input may contain its end.
     #[cold]
-    fn open_early(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
-        let SessionState::Early(early) = &mut self.state else { return Opened::default() };
+    fn open_early(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> OpenOutcome {
+        let SessionState::Early(early) = &mut self.state else { return OpenOutcome::default() };
         let (server, data) = &mut **early;
         let filled = data.give(room);
         if filled > 0 {
-            return Opened { filled, ..Opened::default() };
+            return OpenOutcome { filled, ..OpenOutcome::default() };
         }
         let (used, stepped) = data.take(&mut server.connection, wire, answer);
         let handshaking = server.connection.is_handshaking();
@@ -449,7 +458,7 @@ impl Session {
         }
         let settled = match stepped {
             Ok(_) if handshaking => {
-                return Opened { used, filled: data.give(room), ..Opened::default() };
+                return OpenOutcome { used, filled: data.give(room), ..OpenOutcome::default() };
             }
             Ok(ended) => {
                 let plain = data.rest();
@@ -460,15 +469,15 @@ impl Session {
         if let Err(failure) = settled {
             self.facts.failure = Some(failure);
             self.state = SessionState::Failed(failure);
-            return Opened { used, failure: Some(failure), ..Opened::default() };
+            return OpenOutcome { used, failure: Some(failure), ..OpenOutcome::default() };
         }
         let opened = self.open(&wire[used..], room, answer);
-        Opened { used: used + opened.used, ..opened }
+        OpenOutcome { used: used + opened.used, ..opened }
     }
 
     /// The same for a client that sent early data: the input is the rest of its handshake.
     #[cold]
-    fn open_early_client(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
+    fn open_early_client(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> OpenOutcome {
         let said = answer.len();
         self.facts.note_random(wire);
         let settled = self.settle_early_client(wire, answer);
@@ -478,35 +487,39 @@ impl Session {
             identity.take_noted();
         }
         let unused = match settled {
-            Ok(None) => return Opened { used: wire.len(), ..Opened::default() },
+            Ok(None) => return OpenOutcome { used: wire.len(), ..OpenOutcome::default() },
             Ok(Some(unused)) => unused,
             Err(failure) => {
                 self.facts.failure = Some(failure);
                 self.state = SessionState::Failed(failure);
-                return Opened { used: wire.len(), failure: Some(failure), ..Opened::default() };
+                return OpenOutcome { used: wire.len(), failure: Some(failure), ..OpenOutcome::default() };
             }
         };
         let used = wire.len().saturating_sub(unused);
         let opened = self.open(&wire[used..], room, answer);
-        Opened { used: used + opened.used, ..opened }
+        OpenOutcome { used: used + opened.used, ..opened }
     }
 
     /// Continues the handshake. Once it is over, sends the data that were not accepted early, and returns the number of
     /// unused bytes at the end of `wire`.
-    fn settle_early_client(&mut self, wire: &[u8], answer: &mut Vec<u8>) -> Result<Option<usize>, Failure> {
-        let SessionState::ClientEarly(early) = &mut self.state else { return Err(Failure::INTERNAL) };
+    fn settle_early_client(
+        &mut self,
+        wire: &[u8],
+        answer: &mut Vec<u8>,
+    ) -> Result<Option<usize>, SessionFailure> {
+        let SessionState::ClientEarly(early) = &mut self.state else { return Err(SessionFailure::INTERNAL) };
         let taken = early.take(wire, answer);
         self.facts.note_check();
         if !taken? {
             return Ok(None);
         }
-        let state = std::mem::replace(&mut self.state, SessionState::Failed(Failure::INTERNAL));
-        let SessionState::ClientEarly(early) = state else { return Err(Failure::INTERNAL) };
+        let state = std::mem::replace(&mut self.state, SessionState::Failed(SessionFailure::INTERNAL));
+        let SessionState::ClientEarly(early) = state else { return Err(SessionFailure::INTERNAL) };
         let settled = early.settle();
         self.state = SessionState::Client(Box::new(settled.connection));
         self.establish(&settled.plain, settled.has_ended)?;
         self.facts.early = false;
-        let SessionState::Traffic(traffic) = &mut self.state else { return Err(Failure::INTERNAL) };
+        let SessionState::Traffic(traffic) = &mut self.state else { return Err(SessionFailure::INTERNAL) };
         let mut unsent = &settled.unsent[..];
         while !unsent.is_empty() {
             let count = unsent.len().min(record::MAX_CONTENT);
@@ -539,13 +552,13 @@ impl Session {
         out: &mut [u8],
         largest: usize,
         answer: &mut Vec<u8>,
-    ) -> Result<(usize, usize), Failure> {
+    ) -> Result<(usize, usize), SessionFailure> {
         match &mut self.state {
             SessionState::Traffic(traffic) => traffic.seal(bytes, out, largest, answer),
             SessionState::Early(early) => early::seal(&mut early.0.connection, bytes, out, largest, answer),
             SessionState::ClientEarly(early) => early.seal(bytes, out, largest),
             SessionState::Failed(failure) => Err(*failure),
-            _ => Err(Failure::INTERNAL),
+            _ => Err(SessionFailure::INTERNAL),
         }
     }
 
@@ -565,7 +578,7 @@ impl Session {
     }
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for TlsSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             SessionState::Hello(_) => "hello",
@@ -604,7 +617,10 @@ impl Facts {
         self.identified(|identity, is_tls13| identity.unique_id(is_tls13, self.resumed))
     }
 
-    fn identified<'f>(&'f self, part: impl FnOnce(&'f Identity, bool) -> &'f [u8]) -> Option<&'f [u8]> {
+    fn identified<'f>(
+        &'f self,
+        part: impl FnOnce(&'f SessionIdentity, bool) -> &'f [u8],
+    ) -> Option<&'f [u8]> {
         let (identity, version) = (self.identity.as_deref()?, self.version?);
         Some(part(identity, version == ProtocolVersion::TLSv1_3)).filter(|bytes| !bytes.is_empty())
     }
@@ -649,8 +665,8 @@ fn begin(
     has_turn: bool,
     facts: &mut Facts,
     answer: &mut Vec<u8>,
-) -> Result<HelloOutcome, Failure> {
-    let refuse = |failure: Failure, answer: &mut Vec<u8>| {
+) -> Result<HelloOutcome, SessionFailure> {
+    let refuse = |failure: SessionFailure, answer: &mut Vec<u8>| {
         if let Some(alert) = failure.alert {
             answer.extend_from_slice(&[21, 3, 3, 0, 2, 2, alert.into()]);
         }
@@ -659,22 +675,22 @@ fn begin(
     let message = match weir_client_hello::read(wire) {
         Ok(message) => message,
         Err(Unread::TooShort) if wire.len() < MAX_HELLO => return Ok(HelloOutcome::TooShort),
-        Err(Unread::TooShort) => return Err(refuse(Failure::of(Alert::IllegalParameter), answer)),
+        Err(Unread::TooShort) => return Err(refuse(SessionFailure::of(Alert::IllegalParameter), answer)),
         Err(Unread::NotTls) => return Err(refuse(other_protocol(wire), answer)),
     };
     if message.kind != weir_client_hello::CLIENT_HELLO {
-        return Err(refuse(Failure::of(Alert::UnexpectedMessage), answer));
+        return Err(refuse(SessionFailure::of(Alert::UnexpectedMessage), answer));
     }
     let Some(hello) = ClientHello::parse(&message.body) else {
-        return Err(refuse(Failure::of(Alert::DecodeError), answer));
+        return Err(refuse(SessionFailure::of(Alert::DecodeError), answer));
     };
     // A client without newer versions is refused here, because rustls would check its ciphers first.
     if hello.version < [3, 3] && hello.extension(SUPPORTED_VERSIONS).is_none() {
-        let failure = Failure { why: Why::Version, alert: Some(Alert::ProtocolVersion) };
+        let failure = SessionFailure { why: Why::Version, alert: Some(Alert::ProtocolVersion) };
         return Err(refuse(failure, answer));
     }
     facts.server_name = hello.server_name().and_then(|name| std::str::from_utf8(name).ok()).map(Into::into);
-    facts.hello = Capture::of(&hello);
+    facts.hello = HelloCapture::of(&hello);
     let choice = if has_turn {
         Some(chooser.choose(&hello))
     } else {
@@ -696,8 +712,8 @@ fn begin(
     }
     let announces = hello.extension(EARLY_DATA).is_some().then(|| hello_end(wire, message.body.len()));
     let config = if announces.is_some() { early_refused::with_refusal_log(&config) } else { config };
-    let connection =
-        UnbufferedServerConnection::new(Arc::clone(&config)).map_err(|error| Failure::from_rustls(&error))?;
+    let connection = UnbufferedServerConnection::new(Arc::clone(&config))
+        .map_err(|error| SessionFailure::from_rustls(&error))?;
     let verifier = chosen.verifier;
     let handshake = ServerHandshake {
         connection,
@@ -736,7 +752,7 @@ fn hello_end(wire: &[u8], body: usize) -> usize {
 }
 
 /// Whether the OCSP response of a certificate can be stapled; `None` without a response.
-fn is_stapled(chosen: &Chosen) -> Option<bool> {
+fn is_stapled(chosen: &SessionSetup) -> Option<bool> {
     let good_until = chosen.certificate.as_ref()?.good_until()?;
     let now = chosen.config.time_provider.current_time()?;
     Some(now.as_secs() <= good_until)
@@ -751,15 +767,15 @@ fn offers_others_only(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
 }
 
 /// The failure for input that is not a hello. A peer that speaks TLS gets an alert.
-fn other_protocol(wire: &[u8]) -> Failure {
+fn other_protocol(wire: &[u8]) -> SessionFailure {
     const METHODS: [&[u8]; 6] = [b"GET ", b"POST", b"HEAD", b"PUT ", b"CONN", b"OPTI"];
     if let [_, 3, 0..=4, rest @ ..] = wire {
         let is_too_long = matches!(rest, [high, low, ..] if u16::from_be_bytes([*high, *low]) > MAX_FRAGMENT);
         let alert = if is_too_long { Alert::RecordOverflow } else { Alert::UnexpectedMessage };
-        return Failure { why: Why::NotTls, alert: Some(alert) };
+        return SessionFailure { why: Why::NotTls, alert: Some(alert) };
     }
     let http = METHODS.iter().any(|method| wire.starts_with(method));
-    Failure::because(if http { Why::PlainHttp } else { Why::NotTls })
+    SessionFailure::because(if http { Why::PlainHttp } else { Why::NotTls })
 }
 
 /// The length of a message's header.

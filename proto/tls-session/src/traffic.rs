@@ -5,9 +5,9 @@ use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 use rustls::{ExtractedSecrets, ProtocolVersion};
 
-use crate::failure::{Alert, Failure, Why};
+use crate::failure::{Alert, SessionFailure, Why};
 use crate::identity;
-use crate::record::{Content, Direction, Layout, MAX_CONTENT, MAX_OVERHEAD, Record};
+use crate::record::{DirectionKey, MAX_CONTENT, MAX_OVERHEAD, Record, RecordContent, RecordLayout};
 
 /// The source of later keys.
 pub(crate) enum Keys {
@@ -17,9 +17,9 @@ pub(crate) enum Keys {
 
 /// A session after its handshake.
 pub(crate) struct Traffic {
-    read: Direction,
-    write: Direction,
-    layout: Layout,
+    read: DirectionKey,
+    write: DirectionKey,
+    layout: RecordLayout,
     keys: Keys,
     /// Decrypted bytes that did not fit yet: less than a record.
     held: Vec<u8>,
@@ -37,12 +37,12 @@ pub(crate) struct Traffic {
     ended: bool,
     /// Whether this side sent `close_notify`.
     closed: bool,
-    failure: Option<Failure>,
+    failure: Option<SessionFailure>,
 }
 
 /// The result of [`Traffic::open`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenOutcome {
     /// Bytes of the wire that were used.
     pub used: usize,
     /// Bytes that were put into the room.
@@ -50,19 +50,19 @@ pub struct Opened {
     /// Whether the peer sent `close_notify`.
     pub ended: bool,
     /// Set if the session failed. Bytes put into the room before are valid.
-    pub failure: Option<Failure>,
+    pub failure: Option<SessionFailure>,
 }
 
 impl Traffic {
-    pub(crate) fn new(secrets: &ExtractedSecrets, keys: Keys) -> Result<Traffic, Failure> {
+    pub(crate) fn new(secrets: &ExtractedSecrets, keys: Keys) -> Result<Traffic, SessionFailure> {
         let version = match &keys {
             Keys::Client(keys) => keys.protocol_version(),
             Keys::Server(keys) => keys.protocol_version(),
         };
-        let layout = Layout::of(version == ProtocolVersion::TLSv1_3, &secrets.tx.1);
+        let layout = RecordLayout::of(version == ProtocolVersion::TLSv1_3, &secrets.tx.1);
         Ok(Traffic {
-            read: Direction::new(&secrets.rx.1, secrets.rx.0, layout)?,
-            write: Direction::new(&secrets.tx.1, secrets.tx.0, layout)?,
+            read: DirectionKey::new(&secrets.rx.1, secrets.rx.0, layout)?,
+            write: DirectionKey::new(&secrets.tx.1, secrets.tx.0, layout)?,
             layout,
             keys,
             held: Vec::new(),
@@ -84,7 +84,7 @@ impl Traffic {
 
     /// Whether this is the server's side of a TLS 1.3 session.
     pub(crate) fn is_server13(&self) -> bool {
-        matches!((&self.keys, self.layout), (Keys::Server(_), Layout::Tls13))
+        matches!((&self.keys, self.layout), (Keys::Server(_), RecordLayout::Tls13))
     }
 
     /// Keeps bytes that were decrypted before there was room for them.
@@ -104,8 +104,8 @@ impl Traffic {
 
     /// Decrypts complete records from the front of `wire` into `room`, as far as possible. Output for the peer is appended to
     /// `answer`.
-    pub(crate) fn open(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
-        let mut opened = Opened::default();
+    pub(crate) fn open(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> OpenOutcome {
+        let mut opened = OpenOutcome::default();
         if !self.held.is_empty() {
             let count = self.held.len().min(room.len());
             room[..count].copy_from_slice(&self.held[..count]);
@@ -130,8 +130,8 @@ impl Traffic {
         wire: &[u8],
         room: &mut [u8],
         answer: &mut Vec<u8>,
-        opened: &mut Opened,
-    ) -> Result<(), Failure> {
+        opened: &mut OpenOutcome,
+    ) -> Result<(), SessionFailure> {
         while !self.ended && self.held.is_empty() && opened.filled < room.len() {
             let Some(record) = Record::first(&wire[opened.used..], self.layout)? else { return Ok(()) };
             let needed = record.room(self.layout);
@@ -139,7 +139,7 @@ impl Traffic {
             if needed <= free.len() {
                 opened.used += record.len();
                 let (content, count) = self.read.open(&record, free)?;
-                if content == Content::Data {
+                if content == RecordContent::Data {
                     self.note_data(count)?;
                     opened.filled += count;
                 } else {
@@ -154,7 +154,7 @@ impl Traffic {
                 let mut aside = vec![0; needed];
                 let (content, count) = self.read.open(&record, &mut aside)?;
                 aside.truncate(count);
-                if content == Content::Data {
+                if content == RecordContent::Data {
                     self.note_data(count)?;
                     let fits = count.min(free.len());
                     free[..fits].copy_from_slice(&aside[..fits]);
@@ -169,58 +169,63 @@ impl Traffic {
         Ok(())
     }
 
-    fn note_data(&mut self, count: usize) -> Result<(), Failure> {
+    fn note_data(&mut self, count: usize) -> Result<(), SessionFailure> {
         self.check_between_messages()?;
         self.idle_records = if count == 0 { self.idle_records + 1 } else { 0 };
         self.check_idle()
     }
 
     /// Limits the work that a peer causes with records without content.
-    fn check_idle(&self) -> Result<(), Failure> {
+    fn check_idle(&self) -> Result<(), SessionFailure> {
         if self.idle_records > MAX_IDLE_RECORDS {
-            return Err(Failure::of(Alert::UnexpectedMessage));
+            return Err(SessionFailure::of(Alert::UnexpectedMessage));
         }
         Ok(())
     }
 
     /// In TLS 1.3 the records of a message follow each other without another kind between them (RFC 8446, 5.1).
-    fn check_between_messages(&self) -> Result<(), Failure> {
-        if !self.message.is_empty() && self.layout == Layout::Tls13 {
-            return Err(Failure::of(Alert::UnexpectedMessage));
+    fn check_between_messages(&self) -> Result<(), SessionFailure> {
+        if !self.message.is_empty() && self.layout == RecordLayout::Tls13 {
+            return Err(SessionFailure::of(Alert::UnexpectedMessage));
         }
         Ok(())
     }
 
-    fn handle(&mut self, content: Content, bytes: &[u8], answer: &mut Vec<u8>) -> Result<(), Failure> {
+    fn handle(
+        &mut self,
+        content: RecordContent,
+        bytes: &[u8],
+        answer: &mut Vec<u8>,
+    ) -> Result<(), SessionFailure> {
         self.idle_records += 1;
         self.check_idle()?;
         match content {
-            Content::Data => Ok(()),
-            Content::Alert => self.handle_alert(bytes),
-            Content::Handshake => self.handle_messages(bytes, answer),
+            RecordContent::Data => Ok(()),
+            RecordContent::Alert => self.handle_alert(bytes),
+            RecordContent::Handshake => self.handle_messages(bytes, answer),
         }
     }
 
-    fn handle_alert(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let &[level, code] = bytes else { return Err(Failure::of(Alert::DecodeError)) };
+    fn handle_alert(&mut self, bytes: &[u8]) -> Result<(), SessionFailure> {
+        let &[level, code] = bytes else { return Err(SessionFailure::of(Alert::DecodeError)) };
         let alert = Alert::from(code);
         // Before TLS 1.3 some alerts are warnings.
-        let is_warning = level == WARNING && self.layout != Layout::Tls13;
+        let is_warning = level == WARNING && self.layout != RecordLayout::Tls13;
         if !is_warning && !matches!(alert, Alert::CloseNotify | Alert::UserCanceled) {
-            return Err(Failure { why: Why::PeerAlert, alert: Some(alert) });
+            return Err(SessionFailure { why: Why::PeerAlert, alert: Some(alert) });
         }
         self.check_between_messages()?;
         self.ended |= alert == Alert::CloseNotify;
         Ok(())
     }
 
-    fn handle_messages(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> Result<(), Failure> {
+    fn handle_messages(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> Result<(), SessionFailure> {
         if bytes.is_empty() {
-            return Err(Failure::of(Alert::UnexpectedMessage));
+            return Err(SessionFailure::of(Alert::UnexpectedMessage));
         }
         self.message.extend_from_slice(bytes);
         if self.message.len() > MAX_MESSAGE {
-            return Err(Failure::of(Alert::UnexpectedMessage));
+            return Err(SessionFailure::of(Alert::UnexpectedMessage));
         }
         let messages = std::mem::take(&mut self.message);
         let mut rest = &messages[..];
@@ -236,15 +241,17 @@ impl Traffic {
     }
 
     /// Refuses a message by its header, before it is kept until its end comes.
-    fn check_header(&self, kind: u8, length: usize) -> Result<(), Failure> {
+    fn check_header(&self, kind: u8, length: usize) -> Result<(), SessionFailure> {
         let most = match (kind, &self.keys, self.layout) {
-            (KEY_UPDATE, _, Layout::Tls13) => 1,
-            (NEW_SESSION_TICKET, Keys::Client(_), Layout::Tls13) => MAX_MESSAGE,
-            (HELLO_REQUEST, Keys::Client(_), Layout::Tls12Explicit | Layout::Tls12Implicit) => 0,
-            (CLIENT_HELLO, Keys::Server(_), Layout::Tls12Explicit | Layout::Tls12Implicit) => MAX_MESSAGE,
-            _ => return Err(Failure::of(Alert::UnexpectedMessage)),
+            (KEY_UPDATE, _, RecordLayout::Tls13) => 1,
+            (NEW_SESSION_TICKET, Keys::Client(_), RecordLayout::Tls13) => MAX_MESSAGE,
+            (HELLO_REQUEST, Keys::Client(_), RecordLayout::Tls12Explicit | RecordLayout::Tls12Implicit) => 0,
+            (CLIENT_HELLO, Keys::Server(_), RecordLayout::Tls12Explicit | RecordLayout::Tls12Implicit) => {
+                MAX_MESSAGE
+            }
+            _ => return Err(SessionFailure::of(Alert::UnexpectedMessage)),
         };
-        if length > most { Err(Failure::of(Alert::DecodeError)) } else { Ok(()) }
+        if length > most { Err(SessionFailure::of(Alert::DecodeError)) } else { Ok(()) }
     }
 
     fn handle_message(
@@ -253,25 +260,25 @@ impl Traffic {
         body: &[u8],
         is_last: bool,
         answer: &mut Vec<u8>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), SessionFailure> {
         match (kind, &mut self.keys, self.layout) {
-            (NEW_SESSION_TICKET, Keys::Client(keys), Layout::Tls13) => {
-                keys.handle_new_session_ticket(body).map_err(|error| Failure::from_rustls(&error))?;
+            (NEW_SESSION_TICKET, Keys::Client(keys), RecordLayout::Tls13) => {
+                keys.handle_new_session_ticket(body).map_err(|error| SessionFailure::from_rustls(&error))?;
                 self.ticket = identity::are_kept().then(|| body.into());
                 Ok(())
             }
-            (KEY_UPDATE, _, Layout::Tls13) if is_last => {
+            (KEY_UPDATE, _, RecordLayout::Tls13) if is_last => {
                 let wanted = match body {
                     [0] => false,
                     [1] => true,
-                    _ => return Err(Failure::of(Alert::IllegalParameter)),
+                    _ => return Err(SessionFailure::of(Alert::IllegalParameter)),
                 };
                 let secrets = match &mut self.keys {
                     Keys::Client(keys) => keys.update_rx_secret(),
                     Keys::Server(keys) => keys.update_rx_secret(),
                 };
-                let (sequence, secrets) = secrets.map_err(|error| Failure::from_rustls(&error))?;
-                self.read = Direction::new(&secrets, sequence, self.layout)?;
+                let (sequence, secrets) = secrets.map_err(|error| SessionFailure::from_rustls(&error))?;
+                self.read = DirectionKey::new(&secrets, sequence, self.layout)?;
                 // One answer before the next data is enough (RFC 8446, 4.6.3). A peer that only sends requests gets
                 // none: it may not read them.
                 self.owes_update |= wanted;
@@ -279,32 +286,37 @@ impl Traffic {
             }
             // Before TLS 1.3 either side may request another handshake, which may be refused (RFC 5246, 7.2.2). Each
             // refusal is kept until the peer reads it.
-            (HELLO_REQUEST, Keys::Client(_), Layout::Tls12Explicit | Layout::Tls12Implicit)
-            | (CLIENT_HELLO, Keys::Server(_), Layout::Tls12Explicit | Layout::Tls12Implicit) => {
+            (HELLO_REQUEST, Keys::Client(_), RecordLayout::Tls12Explicit | RecordLayout::Tls12Implicit)
+            | (CLIENT_HELLO, Keys::Server(_), RecordLayout::Tls12Explicit | RecordLayout::Tls12Implicit) => {
                 self.refused_handshakes += 1;
                 if self.refused_handshakes > MAX_REFUSED_HANDSHAKES {
-                    return Err(Failure::of(Alert::UnexpectedMessage));
+                    return Err(SessionFailure::of(Alert::UnexpectedMessage));
                 }
-                self.write(Content::Alert, &[WARNING, Alert::NoRenegotiation.into()], answer)
+                self.write(RecordContent::Alert, &[WARNING, Alert::NoRenegotiation.into()], answer)
             }
-            _ => Err(Failure::of(Alert::UnexpectedMessage)),
+            _ => Err(SessionFailure::of(Alert::UnexpectedMessage)),
         }
     }
 
-    fn update_write_key(&mut self, answer: &mut Vec<u8>) -> Result<(), Failure> {
-        self.write(Content::Handshake, &[KEY_UPDATE, 0, 0, 1, 0], answer)?;
+    fn update_write_key(&mut self, answer: &mut Vec<u8>) -> Result<(), SessionFailure> {
+        self.write(RecordContent::Handshake, &[KEY_UPDATE, 0, 0, 1, 0], answer)?;
         let secrets = match &mut self.keys {
             Keys::Client(keys) => keys.update_tx_secret(),
             Keys::Server(keys) => keys.update_tx_secret(),
         };
-        let (sequence, secrets) = secrets.map_err(|error| Failure::from_rustls(&error))?;
-        self.write = Direction::new(&secrets, sequence, self.layout)?;
+        let (sequence, secrets) = secrets.map_err(|error| SessionFailure::from_rustls(&error))?;
+        self.write = DirectionKey::new(&secrets, sequence, self.layout)?;
         self.owes_update = false;
         Ok(())
     }
 
     /// Appends a small record to `out`.
-    fn write(&mut self, content: Content, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
+    fn write(
+        &mut self,
+        content: RecordContent,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), SessionFailure> {
         if self.closed {
             return Ok(());
         }
@@ -323,15 +335,15 @@ impl Traffic {
         out: &mut [u8],
         largest: usize,
         answer: &mut Vec<u8>,
-    ) -> Result<(usize, usize), Failure> {
+    ) -> Result<(usize, usize), SessionFailure> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
         if self.closed {
-            return Err(Failure::because(Why::Closed));
+            return Err(SessionFailure::because(Why::Closed));
         }
         let needs_key = self.owes_update || self.write.sequence() >= RECORDS_OF_A_KEY;
-        if self.layout == Layout::Tls13 && needs_key && !bytes.is_empty() {
+        if self.layout == RecordLayout::Tls13 && needs_key && !bytes.is_empty() {
             self.update_write_key(answer)?;
         }
         let overhead = self.layout.overhead();
@@ -342,7 +354,8 @@ impl Traffic {
                 break;
             }
             let count = (bytes.len() - taken).min(largest.clamp(1, MAX_CONTENT)).min(room - overhead);
-            written += self.write.seal(Content::Data, &bytes[taken..taken + count], &mut out[written..])?;
+            written +=
+                self.write.seal(RecordContent::Data, &bytes[taken..taken + count], &mut out[written..])?;
             taken += count;
         }
         Ok((taken, written))
@@ -350,14 +363,14 @@ impl Traffic {
 
     /// Appends `close_notify`.
     pub(crate) fn close(&mut self, out: &mut Vec<u8>) {
-        if self.failure.is_none() && self.write(Content::Alert, &[WARNING, 0], out).is_ok() {
+        if self.failure.is_none() && self.write(RecordContent::Alert, &[WARNING, 0], out).is_ok() {
             self.closed = true;
         }
     }
 
-    fn fail(&mut self, failure: Failure, answer: &mut Vec<u8>) {
+    fn fail(&mut self, failure: SessionFailure, answer: &mut Vec<u8>) {
         if let (true, Some(alert)) = (failure.why != Why::PeerAlert, failure.alert) {
-            let _ = self.write(Content::Alert, &[FATAL, alert.into()], answer);
+            let _ = self.write(RecordContent::Alert, &[FATAL, alert.into()], answer);
         }
         self.failure = Some(failure);
         self.closed = true;

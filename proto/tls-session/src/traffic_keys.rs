@@ -12,10 +12,10 @@ use rustls::crypto::tls13::OkmBlock;
 
 /// The keys of the two newest secrets: at the end of a handshake those are the secrets of the data.
 #[derive(Default)]
-pub(crate) struct TrafficKeys([Option<Derived>; 2]);
+pub(crate) struct TrafficKeys([Option<DerivedValues>; 2]);
 
 /// The values derived from a secret (RFC 8446, 7.3). All of them are wiped on drop.
-struct Derived {
+struct DerivedValues {
     secret: OkmBlock,
     key: Option<OkmBlock>,
     iv: Option<OkmBlock>,
@@ -23,30 +23,31 @@ struct Derived {
 
 /// The kinds of values derived from a secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Purpose {
+pub(crate) enum DerivedKind {
     Key,
     Iv,
 }
 
-impl Derived {
-    fn part(&mut self, purpose: Purpose) -> &mut Option<OkmBlock> {
+impl DerivedValues {
+    fn part(&mut self, purpose: DerivedKind) -> &mut Option<OkmBlock> {
         match purpose {
-            Purpose::Key => &mut self.key,
-            Purpose::Iv => &mut self.iv,
+            DerivedKind::Key => &mut self.key,
+            DerivedKind::Iv => &mut self.iv,
         }
     }
 }
 
 impl TrafficKeys {
-    fn of(&mut self, secret: &[u8]) -> Option<&mut Derived> {
-        let is_it = |derived: &&mut Derived| verify_slices_are_equal(derived.secret.as_ref(), secret).is_ok();
+    fn of(&mut self, secret: &[u8]) -> Option<&mut DerivedValues> {
+        let is_it =
+            |derived: &&mut DerivedValues| verify_slices_are_equal(derived.secret.as_ref(), secret).is_ok();
         self.0.iter_mut().flatten().find(is_it)
     }
 
-    fn keep(&mut self, secret: &OkmBlock, purpose: Purpose, value: &[u8]) {
+    fn keep(&mut self, secret: &OkmBlock, purpose: DerivedKind, value: &[u8]) {
         if self.of(secret.as_ref()).is_none() {
             self.0.swap(0, 1);
-            self.0[0] = Some(Derived { secret: secret.clone(), key: None, iv: None });
+            self.0[0] = Some(DerivedValues { secret: secret.clone(), key: None, iv: None });
         }
         if let Some(derived) = self.of(secret.as_ref()) {
             *derived.part(purpose) = Some(OkmBlock::new(value));
@@ -63,7 +64,7 @@ pub(crate) fn with_kept<T>(kept: &mut Option<Box<TrafficKeys>>, step: impl FnOnc
 }
 
 /// Copies a value derived earlier from a secret into `output`; false if it is unknown, or outside a step of a session.
-pub(crate) fn recall(secret: &OkmBlock, purpose: Purpose, output: &mut [u8]) -> bool {
+pub(crate) fn recall(secret: &OkmBlock, purpose: DerivedKind, output: &mut [u8]) -> bool {
     CURRENT.with_borrow_mut(|current| {
         let derived = current.as_mut().and_then(Option::as_mut).and_then(|keys| keys.of(secret.as_ref()));
         let Some(value) = derived.and_then(|derived| derived.part(purpose).as_ref()) else { return false };
@@ -76,7 +77,7 @@ pub(crate) fn recall(secret: &OkmBlock, purpose: Purpose, output: &mut [u8]) -> 
 }
 
 /// Keeps a value derived from a secret, during a step of a session.
-pub(crate) fn keep(secret: &OkmBlock, purpose: Purpose, value: &[u8]) {
+pub(crate) fn keep(secret: &OkmBlock, purpose: DerivedKind, value: &[u8]) {
     if value.len() <= OkmBlock::MAX_LEN {
         CURRENT.with_borrow_mut(|current| {
             if let Some(keys) = &mut **current {
@@ -99,30 +100,30 @@ mod tests {
     #[test]
     fn the_two_newest_secrets_are_kept_with_their_session() {
         let secrets = [1, 2, 3].map(|byte| OkmBlock::new(&[byte; 48]));
-        let recalled = |secret: &OkmBlock, purpose: Purpose, length: usize| {
+        let recalled = |secret: &OkmBlock, purpose: DerivedKind, length: usize| {
             let mut output = vec![0; length];
             recall(secret, purpose, &mut output).then_some(output)
         };
-        keep(&secrets[0], Purpose::Key, &[9; 32]);
-        assert_eq!(recalled(&secrets[0], Purpose::Key, 32), None, "outside of a session nothing is kept");
+        keep(&secrets[0], DerivedKind::Key, &[9; 32]);
+        assert_eq!(recalled(&secrets[0], DerivedKind::Key, 32), None, "outside of a session nothing is kept");
         let mut kept = None;
         with_kept(&mut kept, || {
             for (number, secret) in (0..).zip(&secrets) {
-                keep(secret, Purpose::Key, &[number; 32]);
-                keep(secret, Purpose::Iv, &[number + 10; 12]);
+                keep(secret, DerivedKind::Key, &[number; 32]);
+                keep(secret, DerivedKind::Iv, &[number + 10; 12]);
             }
-            assert_eq!(recalled(&secrets[0], Purpose::Key, 32), None, "the oldest has gone");
+            assert_eq!(recalled(&secrets[0], DerivedKind::Key, 32), None, "the oldest has gone");
         });
-        assert_eq!(recalled(&secrets[2], Purpose::Key, 32), None, "they are the session's");
+        assert_eq!(recalled(&secrets[2], DerivedKind::Key, 32), None, "they are the session's");
         with_kept(&mut None, || {
-            assert_eq!(recalled(&secrets[2], Purpose::Key, 32), None, "another has none")
+            assert_eq!(recalled(&secrets[2], DerivedKind::Key, 32), None, "another has none")
         });
         with_kept(&mut kept, || {
-            assert_eq!(recalled(&secrets[1], Purpose::Key, 32), Some(vec![1; 32]));
-            assert_eq!(recalled(&secrets[2], Purpose::Key, 32), Some(vec![2; 32]));
-            assert_eq!(recalled(&secrets[2], Purpose::Iv, 12), Some(vec![12; 12]));
+            assert_eq!(recalled(&secrets[1], DerivedKind::Key, 32), Some(vec![1; 32]));
+            assert_eq!(recalled(&secrets[2], DerivedKind::Key, 32), Some(vec![2; 32]));
+            assert_eq!(recalled(&secrets[2], DerivedKind::Iv, 12), Some(vec![12; 12]));
             assert_eq!(
-                recalled(&secrets[2], Purpose::Key, 16),
+                recalled(&secrets[2], DerivedKind::Key, 16),
                 None,
                 "of another length it is another value"
             );

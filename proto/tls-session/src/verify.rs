@@ -23,10 +23,10 @@ use rustls::{
     PeerMisbehaved, SignatureScheme,
 };
 
-use parsed::Parsed;
+use parsed::CertificateParts;
 
-pub use chain::{Authorities, Fault};
-pub use parsed::Purpose;
+pub use chain::{Authorities, ChainFault};
+pub use parsed::CertificatePurpose;
 
 /// Whether a peer must send a certificate (`verify`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum VerifyMode {
 
 /// The result of a check: OpenSSL's codes, 0 without a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifyCodes {
     /// The first fault of the peer's own certificate.
     pub error: u16,
     /// The first fault of one of its issuers.
@@ -52,8 +52,8 @@ pub struct Verified {
     pub code: u16,
 }
 
-impl Verified {
-    fn note(&mut self, fault: Fault) {
+impl VerifyCodes {
+    fn note(&mut self, fault: ChainFault) {
         self.code = fault.code;
         if fault.depth == 0 && self.error == 0 {
             self.error = fault.code;
@@ -66,12 +66,12 @@ impl Verified {
 
 /// Faults that are ignored (`ca-ignore-err`, `crt-ignore-err`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ignored {
+pub struct IgnoredFaults {
     pub all: bool,
     pub codes: BTreeSet<u16>,
 }
 
-impl Ignored {
+impl IgnoredFaults {
     fn covers(&self, code: u16) -> bool {
         self.all || self.codes.contains(&code)
     }
@@ -79,7 +79,7 @@ impl Ignored {
 
 thread_local! {
     /// The result of the last check on this thread. The session that it was for takes it at once.
-    static VERIFIED: Cell<Option<Outcome>> = const { Cell::new(None) };
+    static VERIFIED: Cell<Option<VerifyOutcome>> = const { Cell::new(None) };
 }
 
 /// All supported signature algorithms.
@@ -88,10 +88,10 @@ pub fn algorithms() -> WebPkiSupportedAlgorithms {
 }
 
 /// The result of a check, and the authority at the top of a chain without a fault.
-pub(crate) type Outcome = (Verified, Option<Arc<CertificateDer<'static>>>);
+pub(crate) type VerifyOutcome = (VerifyCodes, Option<Arc<CertificateDer<'static>>>);
 
 /// The result of the check that was just made on this thread.
-pub(crate) fn take_verified() -> Option<Outcome> {
+pub(crate) fn take_verified() -> Option<VerifyOutcome> {
     VERIFIED.take()
 }
 
@@ -115,9 +115,9 @@ pub struct Verifier {
     /// The trusted authorities; `None` trusts every certificate.
     pub authorities: Option<Arc<Authorities>>,
     /// Ignored faults of the peer's own certificate.
-    pub ignored: Ignored,
+    pub ignored: IgnoredFaults,
     /// Ignored faults of its issuers.
-    pub ignored_of_authorities: Ignored,
+    pub ignored_of_authorities: IgnoredFaults,
     /// Whether the authorities' names are not sent to clients (`no-ca-names`).
     pub silent: bool,
     /// The name that a server must have besides being trusted.
@@ -148,7 +148,7 @@ impl Verifier {
     /// Checks that a peer's key is on an allowed curve (RFC 8422, 5.1; for clients OpenSSL requires the same).
     fn check_curve(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
         let Some(groups) = &self.groups else { return Ok(()) };
-        match Parsed::of(certificate).and_then(|parsed| parsed.curve()) {
+        match CertificateParts::of(certificate).and_then(|parsed| parsed.curve()) {
             Some(curve) if !groups.contains(&curve) => {
                 Err(Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(WrongCurve)))))
             }
@@ -161,10 +161,10 @@ impl Verifier {
         certificate: &CertificateDer<'_>,
         sent: &[CertificateDer<'_>],
         now: UnixTime,
-        purpose: Purpose,
+        purpose: CertificatePurpose,
     ) -> Result<(), Error> {
-        let mut verified = Verified::default();
-        let mut judge = |fault: Fault| {
+        let mut verified = VerifyCodes::default();
+        let mut judge = |fault: ChainFault| {
             verified.note(fault);
             let ignored = if fault.depth == 0 { &self.ignored } else { &self.ignored_of_authorities };
             ignored.covers(fault.code)
@@ -218,10 +218,10 @@ impl Verifier {
             .iter()
             .find(|(scheme, _)| *scheme == signed.scheme)
             .ok_or_else(unknown)?;
-        let parsed =
-            Parsed::of(certificate).ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
-        let key =
-            der::Key::of(parsed.key()).ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        let parsed = CertificateParts::of(certificate)
+            .ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        let key = der::PublicKeyInfo::of(parsed.key())
+            .ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
         let valid = known.iter().take(algorithms_of_a_scheme).any(|algorithm| {
             *algorithm.public_key_alg_id() == *key.algorithm
                 && algorithm.verify_signature(key.bits, message, signed.signature()).is_ok()
@@ -319,7 +319,8 @@ impl ClientCertVerifier for Verifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.verify(end_entity, intermediates, now, Purpose::Client).map(|()| ClientCertVerified::assertion())
+        self.verify(end_entity, intermediates, now, CertificatePurpose::Client)
+            .map(|()| ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -357,7 +358,7 @@ impl ServerCertVerifier for Verifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.verify(end_entity, intermediates, now, Purpose::Server)?;
+        self.verify(end_entity, intermediates, now, CertificatePurpose::Server)?;
         self.check_name(end_entity, server_name)?;
         Ok(ServerCertVerified::assertion())
     }

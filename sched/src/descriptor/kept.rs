@@ -89,7 +89,7 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener};
     use std::os::fd::AsRawFd;
 
-    use super::super::{Begun, Received, Sent};
+    use super::super::{ConnectStart, ReceiveResult, SendResult};
     use super::*;
     use crate::{current, now, wait};
 
@@ -102,15 +102,15 @@ mod tests {
     fn fresh(address: &Address) -> Descriptor {
         let socket = Descriptor::stream_socket(AddressFamily::Inet).expect("a socket");
         match Descriptor::connect_now(socket, address).expect("a listener") {
-            Begun::Stands(socket) => Descriptor::register(socket).expect("a place"),
-            Begun::Awaited(descriptor) => descriptor,
+            ConnectStart::Stands(socket) => Descriptor::register(socket).expect("a place"),
+            ConnectStart::Awaited(descriptor) => descriptor,
         }
     }
 
     /// Sends a question and receives its answer, with no try before the poller spoke.
     async fn exchange(descriptor: &Descriptor, question: &[u8]) -> Vec<u8> {
         descriptor.set_owner(current());
-        assert_eq!(descriptor.send(question, false).expect("stands"), Sent::Bytes(question.len()));
+        assert_eq!(descriptor.send(question, false).expect("stands"), SendResult::Bytes(question.len()));
         descriptor.clear_readable();
         let mut answer = [0; 64];
         let deadline = now().after(5000);
@@ -119,7 +119,7 @@ mod tests {
             wait(deadline).await;
         }
         match descriptor.receive_into(&mut answer).expect("an answer") {
-            Received::Bytes(count) => answer[..count].to_vec(),
+            ReceiveResult::Bytes(count) => answer[..count].to_vec(),
             other => panic!("{other:?}"),
         }
     }

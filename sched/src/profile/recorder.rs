@@ -1,8 +1,8 @@
 //! The counters of one worker, by kind of work and place that woke it: the worker writes, anyone reads.
 
-use super::report::{Origin, ProfileLine};
+use super::report::{ProfileLine, WakeOrigin};
 use super::{Cause, ProfileMode, ProfileSettings};
-use crate::task::Kind;
+use crate::task::WorkKind;
 use std::panic::Location;
 use std::sync::OnceLock;
 use weir_sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -14,11 +14,11 @@ pub(crate) struct Recorder {
     wish: AtomicU64,
     /// The settings that the entries belong to.
     epoch: AtomicU64,
-    entries: OnceLock<Box<[Entry]>>,
+    entries: OnceLock<Box<[ProfileEntry]>>,
 }
 
 /// The measurements of one run.
-pub(super) struct Sample {
+pub(super) struct RunSample {
     pub(super) cpu_ns: u64,
     pub(super) latency_ns: Option<u64>,
     pub(super) memory_ns: u64,
@@ -28,8 +28,8 @@ pub(super) struct Sample {
 
 /// The counters of one kind of work and one place that wakes it. Unused while `kind` is unset.
 #[derive(Default)]
-struct Entry {
-    kind: StaticRef<Kind>,
+struct ProfileEntry {
+    kind: StaticRef<WorkKind>,
     place: StaticRef<Location<'static>>,
     cause: AtomicU64,
     calls: Counter,
@@ -83,7 +83,7 @@ impl Recorder {
 
     /// Makes the entries, once.
     pub(super) fn prepare(&self) {
-        self.entries.get_or_init(|| (0..ENTRIES).map(|_| Entry::default()).collect());
+        self.entries.get_or_init(|| (0..ENTRIES).map(|_| ProfileEntry::default()).collect());
     }
 
     /// Forgets everything; only for the owner.
@@ -98,7 +98,7 @@ impl Recorder {
     /// The entry of a kind and an origin; a table that is full counts under its last entry. Only for the owner.
     pub(super) fn entry(
         &self,
-        kind: &'static Kind,
+        kind: &'static WorkKind,
         origin: Option<(&'static Location<'static>, Cause)>,
     ) -> usize {
         let Some(entries) = self.entries.get() else { return 0 };
@@ -125,7 +125,7 @@ impl Recorder {
     }
 
     /// Adds a run; only for the owner.
-    pub(super) fn add(&self, index: usize, sample: &Sample) {
+    pub(super) fn add(&self, index: usize, sample: &RunSample) {
         let Some(entry) = self.entries.get().and_then(|entries| entries.get(index)) else { return };
         entry.calls.increment();
         entry.cpu_ns.add(sample.cpu_ns);
@@ -152,13 +152,13 @@ impl Recorder {
         if settings_of(wish).mode == ProfileMode::On && !current {
             return Vec::new();
         }
-        self.entries.get().into_iter().flatten().filter_map(Entry::line).collect()
+        self.entries.get().into_iter().flatten().filter_map(ProfileEntry::line).collect()
     }
 }
 
-impl Entry {
+impl ProfileEntry {
     #[inline]
-    fn is(&self, kind: &'static Kind, place: Option<&'static Location<'static>>, cause: u64) -> bool {
+    fn is(&self, kind: &'static WorkKind, place: Option<&'static Location<'static>>, cause: u64) -> bool {
         self.kind.is(kind)
             && self.cause.load(Relaxed) == cause
             && place.map_or(cause == UNKNOWN, |place| self.place.is(place))
@@ -181,7 +181,7 @@ impl Entry {
         let cause = Cause::ALL.get(self.cause.load(Relaxed) as usize).copied();
         Some(ProfileLine {
             kind,
-            origin: self.place.get().zip(cause).map(|(place, cause)| Origin { place, cause }),
+            origin: self.place.get().zip(cause).map(|(place, cause)| WakeOrigin { place, cause }),
             calls: self.calls.value(),
             cpu_ns: self.cpu_ns.value(),
             latencies: self.latencies.value(),
@@ -196,7 +196,7 @@ impl Entry {
 
 /// Where to look first: addresses of statics differ in their middle bits.
 #[inline]
-fn hash(kind: &'static Kind, place: Option<&'static Location<'static>>, cause: u64) -> usize {
+fn hash(kind: &'static WorkKind, place: Option<&'static Location<'static>>, cause: u64) -> usize {
     let kind = std::ptr::from_ref(kind).addr() as u64;
     let place = place.map_or(0, |place| std::ptr::from_ref(place).addr() as u64);
     let mixed = (kind ^ place.rotate_left(23) ^ cause).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -222,7 +222,7 @@ pub(super) fn settings_of(wish: u64) -> ProfileSettings {
 }
 
 /// Counts entries beyond the size of the table.
-static OTHER: Kind = Kind::new("other");
+static OTHER: WorkKind = WorkKind::new("other");
 /// Pairs of kind and place per worker, the last being "other". A program has a few dozen.
 const ENTRIES: usize = 513;
 /// How many entries are looked at before a pair counts as "other".
@@ -249,9 +249,10 @@ mod tests {
         let recorder = Recorder::new();
         recorder.prepare();
         let here = Location::caller();
-        let sample = Sample { cpu_ns: 1, latency_ns: None, memory_ns: 0, lock_wait_ns: 0, lock_held_ns: 0 };
+        let sample =
+            RunSample { cpu_ns: 1, latency_ns: None, memory_ns: 0, lock_wait_ns: 0, lock_held_ns: 0 };
         for _ in 0..2 * ENTRIES {
-            let kind: &'static Kind = Box::leak(Box::new(Kind::new("many")));
+            let kind: &'static WorkKind = Box::leak(Box::new(WorkKind::new("many")));
             recorder.add(recorder.entry(kind, Some((here, Cause::Wake))), &sample);
         }
         let lines = recorder.lines();

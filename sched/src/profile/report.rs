@@ -1,14 +1,14 @@
 //! The results of profiling, as numbers; the runtime API formats them.
 
 use super::{Cause, ProfileMode, ProfileSettings};
-use crate::shared::Shared;
-use crate::task::Kind;
+use crate::shared::SharedSide;
+use crate::task::WorkKind;
 use std::panic::Location;
 use weir_sync::atomic::Ordering::Relaxed;
 
 /// The place that made a task run, and how.
 #[derive(Debug, Clone, Copy)]
-pub struct Origin {
+pub struct WakeOrigin {
     /// The place in the source.
     pub place: &'static Location<'static>,
     pub cause: Cause,
@@ -18,9 +18,9 @@ pub struct Origin {
 #[derive(Debug, Clone, Copy)]
 pub struct ProfileLine {
     /// The kind of work that ran.
-    pub kind: &'static Kind,
+    pub kind: &'static WorkKind,
     /// The place that woke it; `None` if that happened before profiling began.
-    pub origin: Option<Origin>,
+    pub origin: Option<WakeOrigin>,
     /// How often it ran.
     pub calls: u64,
     /// How long it ran, in all.
@@ -51,7 +51,7 @@ pub struct ProfileReport {
 }
 
 /// Sums up the counters of these workers.
-pub(crate) fn of_workers<'a>(workers: impl Iterator<Item = &'a Shared>, now_ns: u64) -> ProfileReport {
+pub(crate) fn of_workers<'a>(workers: impl Iterator<Item = &'a SharedSide>, now_ns: u64) -> ProfileReport {
     let mut report = ProfileReport { until_ns: now_ns, since_ns: now_ns, ..ProfileReport::default() };
     for shared in workers {
         report.settings = shared.profile.settings();
@@ -97,7 +97,7 @@ impl ProfileLine {
 mod tests {
     use super::*;
 
-    static KIND: Kind = Kind::new("test");
+    static KIND: WorkKind = WorkKind::new("test");
 
     #[test]
     fn lines_of_one_kind_and_place_add_up() {

@@ -9,27 +9,27 @@
 //! ```
 //! The worker under test uses its descriptors as always: each has a real socket as a placeholder, which is never
 //! connected, so that its number and its options work; its bytes go over the [`wire`]. Scripts hold the other ends: a
-//! [`Peer`] for a connection, a [`Service`] for a listening address.
+//! [`SimulatedPeer`] for a connection, a [`SimulatedService`] for a listening address.
 //!
 //! The guarantees of the kernel hold here too, and no others: bytes keep their order and come in pieces of any size;
 //! events are edges, may come late or together, and describe the state at the time of the report; a close with unread
 //! bytes is a reset; bytes that arrived before a reset can still be read.
 //!
 //! Time moves when no task is runnable. If no event can ever happen again while the main task waits, the run ends with
-//! the outcome [`Unfinished::Stuck`].
+//! the outcome [`UnfinishedReason::Stuck`].
 
 mod peer;
 mod wire;
 
-pub use peer::{Peer, Service};
+pub use peer::{SimulatedPeer, SimulatedService};
 pub use wire::Conditions;
 
-use super::random::Random;
+use super::random::SeededRandom;
 use super::{START_NS, VirtualClock};
-use crate::driver::{Bell, Network, Poller};
-use crate::policy::Tuning;
+use crate::driver::{Network, Poller, WorkerBell};
+use crate::policy::SchedulerTuning;
 use crate::runtime::{StopOnDrop, shared_sides};
-use crate::worker::{Parts, Worker};
+use crate::worker::{Worker, WorkerParts};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -38,13 +38,13 @@ use std::rc::Rc;
 use weir_sync::atomic::AtomicBool;
 use weir_sys::poll::Readiness;
 use weir_sys::{Address, AddressFamily, Errno, Result, option, socket};
-use wire::{Owner, Wire};
+use wire::{SimulatedWire, SocketOwner};
 
 /// The result of a run.
 #[derive(Debug)]
-pub struct Run<T> {
+pub struct SimulationResult<T> {
     /// The output of the main task, or the reason why it did not finish.
-    pub outcome: std::result::Result<T, Unfinished>,
+    pub outcome: std::result::Result<T, UnfinishedReason>,
     /// A hash of all events: equal for two runs only if the same happened in both.
     pub digest: u64,
     /// How long it took, in virtual milliseconds.
@@ -53,7 +53,7 @@ pub struct Run<T> {
 
 /// Why a main task did not end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unfinished {
+pub enum UnfinishedReason {
     /// It waited, and no event was left.
     Stuck,
     /// It ran for longer than [`Conditions::limit_ms`].
@@ -68,23 +68,23 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     seed: u64,
     conditions: Conditions,
     main: impl FnOnce(SimulatedNetwork) -> F,
-) -> Result<Run<T>> {
-    static MAIN: crate::Kind = crate::Kind::new("main");
+) -> Result<SimulationResult<T>> {
+    static MAIN: crate::WorkKind = crate::WorkKind::new("main");
     let time = Rc::new(Cell::new(START_NS));
-    let mut random = Random::new(seed);
+    let mut random = SeededRandom::new(seed);
     let worker_seed = random.next();
     let clock = VirtualClock::new(time.clone());
-    let wire = Rc::new(RefCell::new(Wire::new(time.clone(), random, conditions)));
+    let wire = Rc::new(RefCell::new(SimulatedWire::new(time.clone(), random, conditions)));
     let network = SimulatedNetwork {
         wire,
         wall_offset_ns: Rc::clone(&clock.wall_offset_ns),
         receives: Rc::default(),
         sends: Rc::default(),
     };
-    let tuning = Tuning::default();
+    let tuning = SchedulerTuning::default();
     let (peers, commons, mut memberships) =
-        shared_sides(1, tuning, || Ok(Bell::Simulated(AtomicBool::new(false))))?;
-    let parts = Parts {
+        shared_sides(1, tuning, || Ok(WorkerBell::Simulated(AtomicBool::new(false))))?;
+    let parts = WorkerParts {
         index: 0,
         peers,
         commons,
@@ -118,15 +118,15 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     let took_ms = (time.get() - START_NS) / 1_000_000;
     let (outcome, digest) = match result.take() {
         Some((value, digest)) => (Ok(value), digest),
-        None => (Err(why.unwrap_or(Unfinished::Ended)), network.digest()),
+        None => (Err(why.unwrap_or(UnfinishedReason::Ended)), network.digest()),
     };
-    Ok(Run { outcome, digest, took_ms })
+    Ok(SimulationResult { outcome, digest, took_ms })
 }
 
 /// The network of a run. All copies are the same network.
 #[derive(Clone)]
 pub struct SimulatedNetwork {
-    wire: Rc<RefCell<Wire>>,
+    wire: Rc<RefCell<SimulatedWire>>,
     wall_offset_ns: Rc<Cell<u64>>,
     receives: Rc<Cell<u64>>,
     sends: Rc<Cell<u64>>,
@@ -139,7 +139,7 @@ impl SimulatedNetwork {
         let placeholder = socket::stream(AddressFamily::Inet)?;
         socket::bind(&placeholder, &Address::from((std::net::Ipv4Addr::LOCALHOST, 0)))?;
         socket::listen(&placeholder, 1)?;
-        self.wire.borrow_mut().listen(address, Owner::Transit, Some(placeholder.as_raw_fd()))?;
+        self.wire.borrow_mut().listen(address, SocketOwner::Transit, Some(placeholder.as_raw_fd()))?;
         Ok(placeholder)
     }
 
@@ -147,13 +147,13 @@ impl SimulatedNetwork {
     ///
     /// # Errors
     /// When the address is already in use.
-    pub fn listen(&self, address: &Address) -> Result<Service> {
-        Service::open(self.clone(), address)
+    pub fn listen(&self, address: &Address) -> Result<SimulatedService> {
+        SimulatedService::open(self.clone(), address)
     }
 
     /// Begins to connect, for a script; the far end sees `from` as the source.
-    pub fn connect(&self, from: &Address, to: &Address) -> Peer {
-        Peer::connect(self.clone(), from, to)
+    pub fn connect(&self, from: &Address, to: &Address) -> SimulatedPeer {
+        SimulatedPeer::connect(self.clone(), from, to)
     }
 
     /// How many sockets the worker under test has open.
@@ -202,7 +202,7 @@ impl SimulatedNetwork {
         self.wire.borrow_mut().skip(ms);
     }
 
-    fn wire<R>(&self, act: impl FnOnce(&mut Wire) -> R) -> R {
+    fn wire<R>(&self, act: impl FnOnce(&mut SimulatedWire) -> R) -> R {
         let result = act(&mut self.wire.borrow_mut());
         self.wake_scripts();
         result
@@ -223,7 +223,7 @@ impl std::fmt::Debug for SimulatedNetwork {
 
 impl Network for SimulatedNetwork {
     fn may_open(&self) -> Result<()> {
-        self.wire(Wire::may_open)
+        self.wire(SimulatedWire::may_open)
     }
 
     fn connect(&self, socket: BorrowedFd<'_>, address: &Address) -> Result<bool> {

@@ -2,9 +2,9 @@
 
 /// SplitMix64.
 #[derive(Debug)]
-pub struct Random(u64);
+pub struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     /// The numbers of this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)

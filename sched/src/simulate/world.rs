@@ -8,12 +8,12 @@
 //! state of the other, sleeping included. Nothing here depends on the kernel: two runs of one seed are the same
 //! to the last step. Interleavings within one step are for loom.
 
-use super::random::Random;
-use crate::driver::{Bell, Clock, Poller};
-use crate::policy::Tuning;
+use super::random::SeededRandom;
+use crate::driver::{Clock, Poller, WorkerBell};
+use crate::policy::SchedulerTuning;
 use crate::runtime::{Sides, shared_sides};
-use crate::shared::Shared;
-use crate::worker::{Parts, Worker};
+use crate::shared::SharedSide;
+use crate::worker::{Worker, WorkerParts};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -25,10 +25,10 @@ use weir_sys::poll::Readiness;
 use weir_sys::{Errno, Result};
 
 /// Workers on virtual time, moved step by step.
-pub struct World {
-    workers: Vec<Simulated>,
+pub struct SimulatedWorld {
+    workers: Vec<SimulatedWorker>,
     time: Rc<Cell<u64>>,
-    random: Random,
+    random: SeededRandom,
     faults: Faults,
 }
 
@@ -52,27 +52,28 @@ impl Faults {
     pub const MANY: Self = Self { late: 4, twice: 8, spurious: 10, failing: 20, slow: 3 };
 }
 
-struct Simulated {
+struct SimulatedWorker {
     worker: NonNull<Worker>,
-    shared: Arc<Shared>,
-    events: Rc<Events>,
+    shared: Arc<SharedSide>,
+    events: Rc<PollerEvents>,
     /// While it is in the poller: for how long at most, and since when.
     waits: Cell<Option<(Option<u64>, u64)>>,
 }
 
-impl World {
+impl SimulatedWorld {
     /// A world of `workers` workers.
-    pub fn new(seed: u64, workers: usize, tuning: Tuning, faults: Faults) -> Result<Self> {
+    pub fn new(seed: u64, workers: usize, tuning: SchedulerTuning, faults: Faults) -> Result<Self> {
         let time = Rc::new(Cell::new(super::START_NS));
-        let mut random = Random::new(seed);
+        let mut random = SeededRandom::new(seed);
         let (peers, commons, memberships): Sides =
-            shared_sides(workers, tuning, || Ok(Bell::Simulated(AtomicBool::new(false))))?;
-        let mut world = Self { workers: Vec::new(), time: time.clone(), random: Random::new(0), faults };
+            shared_sides(workers, tuning, || Ok(WorkerBell::Simulated(AtomicBool::new(false))))?;
+        let mut world =
+            Self { workers: Vec::new(), time: time.clone(), random: SeededRandom::new(0), faults };
         for (index, membership) in memberships.into_iter().enumerate() {
-            let events = Rc::new(Events::default());
+            let events = Rc::new(PollerEvents::default());
             let poller =
-                SimulatedPoller { events: events.clone(), random: Random::new(random.next()), faults };
-            let parts = Parts {
+                SimulatedPoller { events: events.clone(), random: SeededRandom::new(random.next()), faults };
+            let parts = WorkerParts {
                 index,
                 peers: peers.clone(),
                 commons: commons.clone(),
@@ -85,7 +86,7 @@ impl World {
             };
             let worker = NonNull::from(Box::leak(Worker::build(parts)?));
             let shared = peers[index].clone();
-            world.workers.push(Simulated { worker, shared, events, waits: Cell::new(None) });
+            world.workers.push(SimulatedWorker { worker, shared, events, waits: Cell::new(None) });
         }
         world.random = random;
         Ok(world)
@@ -184,7 +185,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for SimulatedWorld {
     fn drop(&mut self) {
         for simulated in &self.workers {
             let worker = simulated.get();
@@ -198,20 +199,20 @@ impl Drop for World {
     }
 }
 
-impl std::fmt::Debug for World {
+impl std::fmt::Debug for SimulatedWorld {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "World({} workers)", self.workers.len())
     }
 }
 
-impl Simulated {
+impl SimulatedWorker {
     fn get(&self) -> &'static Worker {
         // SAFETY: the worker lives until the world is dropped, and the world hands out no reference to it.
         unsafe { self.worker.as_ref() }
     }
 
     fn is_rung(&self) -> bool {
-        matches!(&self.shared.bell, Bell::Simulated(rung) if rung.load(Relaxed))
+        matches!(&self.shared.bell, WorkerBell::Simulated(rung) if rung.load(Relaxed))
     }
 
     fn step(&self) {
@@ -223,7 +224,7 @@ impl Simulated {
                 self.waits.set(Some((timeout, since)));
             }
             Some((timeout, _)) => {
-                if let Bell::Simulated(rung) = &self.shared.bell {
+                if let WorkerBell::Simulated(rung) = &self.shared.bell {
                     rung.store(false, Relaxed);
                 }
                 worker.act(|| worker.poll(timeout));
@@ -234,12 +235,12 @@ impl Simulated {
 
 /// The state of one poller: watched descriptors and events to report.
 #[derive(Default)]
-struct Events {
+struct PollerEvents {
     watched: RefCell<Vec<(i32, u64)>>,
     pending: RefCell<VecDeque<(u64, Readiness)>>,
 }
 
-impl Events {
+impl PollerEvents {
     fn report(&self, which: usize, readiness: Readiness) -> bool {
         let watched = self.watched.borrow();
         let Some((_, token)) = watched.get(which % watched.len().max(1)) else { return false };
@@ -253,8 +254,8 @@ impl Events {
 }
 
 struct SimulatedPoller {
-    events: Rc<Events>,
-    random: Random,
+    events: Rc<PollerEvents>,
+    random: SeededRandom,
     faults: Faults,
 }
 
@@ -322,17 +323,17 @@ const NS_PER_MS: u64 = 1_000_000;
 mod tests {
     use super::*;
     use crate::profile::{Cause, ProfileMode, ProfileSettings};
-    use crate::task::Kind;
+    use crate::task::WorkKind;
     use crate::{Class, TaskKey, Tick, kill, profile, set_profiling, spawn, wait, wake};
 
-    static KIND: Kind = Kind::new("world");
+    static KIND: WorkKind = WorkKind::new("world");
 
-    fn world(workers: usize) -> World {
-        World::new(1, workers, Tuning::default(), Faults::default()).expect("a world")
+    fn world(workers: usize) -> SimulatedWorld {
+        SimulatedWorld::new(1, workers, SchedulerTuning::default(), Faults::default()).expect("a world")
     }
 
     /// A task of that worker that waits for ever, again and again.
-    fn waiter(world: &World, worker: usize) -> TaskKey {
+    fn waiter(world: &SimulatedWorld, worker: usize) -> TaskKey {
         world.on(worker, || {
             spawn(&KIND, Class::Normal, async {
                 loop {
@@ -349,10 +350,13 @@ mod tests {
         let mut world = world(3);
         let (own, mortal, other) = (waiter(&world, 0), waiter(&world, 0), waiter(&world, 1));
         assert!(world.settle(100), "all of them sleep");
-        let rung = |world: &World| -> Vec<bool> { world.workers.iter().map(Simulated::is_rung).collect() };
-        let asleep =
-            |world: &World| world.workers.iter().all(|worker| worker.shared.wake_side.doorbell.is_asleep());
-        let counters = |world: &World| format!("{:?}", world.workers[0].shared.activity);
+        let rung = |world: &SimulatedWorld| -> Vec<bool> {
+            world.workers.iter().map(SimulatedWorker::is_rung).collect()
+        };
+        let asleep = |world: &SimulatedWorld| {
+            world.workers.iter().all(|worker| worker.shared.wake_side.doorbell.is_asleep())
+        };
+        let counters = |world: &SimulatedWorld| format!("{:?}", world.workers[0].shared.activity);
         let before = counters(&world);
         world.look(0, || {
             for _ in 0..100 {
@@ -392,7 +396,7 @@ mod tests {
     }
 
     /// A world with workers that measure, and a task made by `make`, which sleeps.
-    fn measured(make: impl FnOnce(&World) -> TaskKey) -> (World, TaskKey) {
+    fn measured(make: impl FnOnce(&SimulatedWorld) -> TaskKey) -> (SimulatedWorld, TaskKey) {
         let mut world = world(2);
         let key = make(&world);
         let settings = ProfileSettings { mode: ProfileMode::On, ..ProfileSettings::default() };
@@ -405,7 +409,7 @@ mod tests {
     }
 
     /// How many runs were woken in that line, and how long they waited together.
-    fn latency(world: &World, woken_at: u32) -> (u64, u64) {
+    fn latency(world: &SimulatedWorld, woken_at: u32) -> (u64, u64) {
         let report = world.look(1, profile);
         let from_there = |line: &&crate::ProfileLine| {
             line.origin.is_some_and(|origin| origin.cause == Cause::Wake && origin.place.line() == woken_at)
@@ -449,8 +453,8 @@ mod tests {
     /// R78, R81: a task that was queued before the measuring began is counted without a latency, also if it is woken once more.
     #[test]
     fn a_wake_of_a_queued_task_does_not_date_it() {
-        let tuning = Tuning { runqueue_depth: 1, ..Tuning::default() };
-        let mut world = World::new(1, 1, tuning, Faults::default()).expect("a world");
+        let tuning = SchedulerTuning { runqueue_depth: 1, ..SchedulerTuning::default() };
+        let mut world = SimulatedWorld::new(1, 1, tuning, Faults::default()).expect("a world");
         let keys = [waiter(&world, 0), waiter(&world, 0)];
         assert!(world.settle(100));
         world.on(0, || {
@@ -477,7 +481,7 @@ mod tests {
     fn shared_work_is_as_old_as_its_wake() {
         let (mut world, shared) = measured(|world| {
             world.on(1, || {
-                crate::spawn_shared(&KIND, &weir_sync::ThreadSet::one(1), async {
+                crate::spawn_shared(&KIND, &weir_sync::ThreadMask::one(1), async {
                     loop {
                         wait(Tick::NEVER).await;
                     }

@@ -5,12 +5,12 @@ use crate::commons::commons_of;
 use crate::key::TaskKey;
 use crate::policy::{CLASSES, Class};
 use crate::profile::{Cause, ProfileReport, ProfileSettings, of_workers};
-use crate::shared::{Activity, Message, NotDelivered, owner_of};
-use crate::task::{FLAG, Kind, QUEUED};
+use crate::shared::{Activity, NotDelivered, WorkerRequest, owner_of};
+use crate::task::{FLAG, QUEUED, WorkKind};
 use crate::tick::Tick;
 use weir_containers::PooledFuture;
 use weir_events::WallTime;
-use weir_sync::ThreadSet;
+use weir_sync::ThreadMask;
 use weir_sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Starts a task on the current worker; it runs in a later turn. Its memory comes from the thread's free lists.
@@ -19,7 +19,7 @@ use weir_sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// # Panics
 /// Outside a worker.
 #[track_caller]
-pub fn spawn(kind: &'static Kind, class: Class, future: impl Future<Output = ()> + 'static) -> TaskKey {
+pub fn spawn(kind: &'static WorkKind, class: Class, future: impl Future<Output = ()> + 'static) -> TaskKey {
     Worker::current().spawn(kind, class, PooledFuture::new(future))
 }
 
@@ -27,10 +27,10 @@ pub fn spawn(kind: &'static Kind, class: Class, future: impl Future<Output = ()>
 /// its `nice`, when one of them is free. With 65,536 such tasks alive it is dropped at once, and the key names nothing.
 ///
 /// # Panics
-/// Outside a worker; there, see [`crate::Handle::spawn_shared`].
+/// Outside a worker; there, see [`crate::RuntimeHandle::spawn_shared`].
 pub fn spawn_shared(
-    kind: &'static Kind,
-    workers: &ThreadSet,
+    kind: &'static WorkKind,
+    workers: &ThreadMask,
     future: impl Future<Output = ()> + Send + 'static,
 ) -> TaskKey {
     Worker::current().commons.spawn(kind, workers, Box::pin(future))
@@ -209,7 +209,7 @@ pub fn shared_tasks() -> (u32, u32) {
 /// Runs `work` on another worker of the runtime (or this one), between tasks.
 pub fn send_to(worker: usize, work: impl FnOnce() + Send + 'static) -> std::result::Result<(), NotDelivered> {
     let peers = &Worker::current().peers;
-    peers.get(worker).ok_or(NotDelivered)?.send(Message::Run(Box::new(work)))
+    peers.get(worker).ok_or(NotDelivered)?.send(WorkerRequest::Run(Box::new(work)))
 }
 
 /// The published load of a worker: a count of its owner's choice, normally connections.
@@ -252,7 +252,7 @@ pub fn profiling() -> ProfileSettings {
 }
 
 /// The kind of the task that the current worker runs; `None` outside a task.
-pub fn running() -> Option<&'static Kind> {
+pub fn running() -> Option<&'static WorkKind> {
     WORKER.get()?.shared.current.kind()
 }
 
@@ -331,7 +331,7 @@ pub struct QueueView {
     /// Tasks in the run queues, by [`Class`].
     pub queued: [u32; CLASSES],
     /// The kind of the running task; `None` between two tasks.
-    pub running: Option<&'static Kind>,
+    pub running: Option<&'static WorkKind>,
     /// Deadlines in the timer queue.
     pub timers: u64,
     pub tasks: u64,
@@ -346,7 +346,7 @@ pub struct QueueView {
 /// One kind of work in the run queues.
 #[derive(Debug, Clone, Copy)]
 pub struct WaitingKind {
-    pub kind: &'static Kind,
+    pub kind: &'static WorkKind,
     /// How many tasks of it wait.
     pub places: u64,
     /// How many of them have a known latency.

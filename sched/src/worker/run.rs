@@ -4,7 +4,7 @@ use super::tasks::dispose;
 use super::{STAND_IN, Worker};
 use crate::commons::SharedFuture;
 use crate::key::TaskKey;
-use crate::task::{EVENT, FLAG, KILLED, Kind, NO_SLOT, OCCUPIED, RUNNING, Task, WOKEN};
+use crate::task::{EVENT, FLAG, KILLED, NO_SLOT, OCCUPIED, RUNNING, Task, WOKEN, WorkKind};
 use crate::tick::Tick;
 use crate::waker::waker;
 use std::mem::ManuallyDrop;
@@ -29,7 +29,7 @@ impl Worker {
 
     #[cold]
     #[inline(never)]
-    fn run_measured(&self, slot: u32, task: &Task, kind: &'static Kind) {
+    fn run_measured(&self, slot: u32, task: &Task, kind: &'static WorkKind) {
         let board = &self.shared.profile;
         self.shared.current.woken_at(self.profiler.place(slot));
         let measured = self.profiler.begin(board, slot, kind, || self.clock.monotonic_ns());

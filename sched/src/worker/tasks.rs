@@ -4,7 +4,7 @@ use super::{STAND_IN, Worker};
 use crate::key::TaskKey;
 use crate::policy::Class;
 use crate::profile::Cause;
-use crate::task::{EVENT, KILLED, Kind, NO_SLOT, OCCUPIED, QUEUED, RUNNING, Task, WOKEN};
+use crate::task::{EVENT, KILLED, NO_SLOT, OCCUPIED, QUEUED, RUNNING, Task, WOKEN, WorkKind};
 use crate::tick::Tick;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use weir_containers::PooledFuture;
@@ -31,7 +31,12 @@ impl Worker {
     }
 
     #[track_caller]
-    pub(super) fn spawn(&self, kind: &'static Kind, class: Class, future: PooledFuture<'static>) -> TaskKey {
+    pub(super) fn spawn(
+        &self,
+        kind: &'static WorkKind,
+        class: Class,
+        future: PooledFuture<'static>,
+    ) -> TaskKey {
         let Some((slot, task)) = self.take_slot() else {
             self.shared.activity.refused.increment();
             return TaskKey::NONE;
@@ -119,7 +124,7 @@ impl Worker {
     }
 
     /// The kind of work that a task of this worker is.
-    pub(crate) fn kind_of(&self, key: TaskKey) -> Option<&'static Kind> {
+    pub(crate) fn kind_of(&self, key: TaskKey) -> Option<&'static WorkKind> {
         let task = self.tasks.get(key.slot()).filter(|_| key.worker() == self.id)?;
         task.kind.get().filter(|_| task.generation.get() == key.generation())
     }
@@ -210,14 +215,15 @@ pub(crate) fn dispose<T>(value: Option<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Tuning;
-    use crate::simulate::{Faults, World};
+    use crate::SchedulerTuning;
+    use crate::simulate::{Faults, SimulatedWorld};
 
     /// R60: a deadline of shared work never enters a worker's own timers.
     #[test]
     #[should_panic(expected = "a timer of this worker is for its own tasks")]
     fn worker_timers_reject_shared_tasks() {
-        let world = World::new(1, 1, Tuning::default(), Faults::default()).expect("a world");
+        let world =
+            SimulatedWorld::new(1, 1, SchedulerTuning::default(), Faults::default()).expect("a world");
         world.look(0, || {
             let worker = Worker::current();
             worker.running_slot.set(STAND_IN);

@@ -1,10 +1,10 @@
 //! One turn: deadlines that came up, messages of other threads, and the run queues within the policy's budget.
 
 use super::Worker;
-use crate::policy::{CLASSES, Class, Load, Tuning, turn};
+use crate::policy::{CLASSES, Class, Load, SchedulerTuning, turn};
 use crate::profile::Cause;
-use crate::shared::Message;
-use crate::task::Kind;
+use crate::shared::WorkerRequest;
+use crate::task::WorkKind;
 use crate::tick::Tick;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_sync::atomic::Ordering::Relaxed;
@@ -60,7 +60,7 @@ impl Worker {
                 }
             }
         });
-        let messages = self.shared.inbox.drain(|Message::Run(work)| {
+        let messages = self.shared.inbox.drain(|WorkerRequest::Run(work)| {
             self.shared.current.enter(&MESSAGE);
             self.guard(work);
         });
@@ -150,7 +150,8 @@ impl Worker {
         if spare == 0 || (0..HEAVY).all(|class| !self.queues.has(class)) {
             return None;
         }
-        let mut more = turn(&self.queues.load(), &Tuning { runqueue_depth: spare, ..self.tuning }).runs;
+        let mut more =
+            turn(&self.queues.load(), &SchedulerTuning { runqueue_depth: spare, ..self.tuning }).runs;
         more[HEAVY] = left[HEAVY];
         Some(more)
     }
@@ -203,7 +204,7 @@ fn shared_room(granted: u32, own: u32, waiting: u32) -> u32 {
 }
 
 /// Work that other threads sent here to be run between tasks.
-static MESSAGE: Kind = Kind::new("message");
+static MESSAGE: WorkKind = WorkKind::new("message");
 const NORMAL: usize = Class::Normal as usize;
 const HEAVY: usize = Class::Heavy as usize;
 
@@ -212,15 +213,16 @@ mod tests {
     use super::*;
     use crate::policy::TURNS;
     use crate::queues::pushes;
-    use crate::simulate::{Faults, World};
+    use crate::simulate::{Faults, SimulatedWorld};
     use crate::{TaskKey, set_nice, spawn, wait, wake};
 
-    static KIND: Kind = Kind::new("turn");
+    static KIND: WorkKind = WorkKind::new("turn");
 
     /// R9: the policy decides a turn once, before its tasks run. R11: a run takes a task out of its queue, and only a wake puts it in.
     #[test]
     fn a_turn_is_decided_once_and_a_task_is_queued_once_a_wake() {
-        let mut world = World::new(1, 1, Tuning::default(), Faults::default()).expect("a world");
+        let mut world =
+            SimulatedWorld::new(1, 1, SchedulerTuning::default(), Faults::default()).expect("a world");
         let waiter = |(number, class): (usize, Class)| {
             spawn(&KIND, class, async move {
                 // Some have a place of their own among the normal ones.

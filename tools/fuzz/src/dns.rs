@@ -1,21 +1,21 @@
 //! DNS messages.
 
-use weir_dns::{Answer, Kind, Name, Question};
+use weir_dns::{Answer, Name, Question, RecordKind};
 
 /// A message that may answer one of three questions, with any identifier: records found must be in it, and an answer
 /// to another question, or with another identifier, is refused.
 pub fn dns_answer(bytes: &[u8]) {
     let name = Name::parse(b"a.example").expect("a name");
     let identifier = bytes.first_chunk().map_or(0, |first| u16::from_be_bytes(*first));
-    for kind in [Kind::A, Kind::Aaaa, Kind::Srv] {
+    for kind in [RecordKind::A, RecordKind::Aaaa, RecordKind::Srv] {
         let question = Question { name: name.clone(), kind };
         let Ok(answer) = Answer::read(bytes, identifier, &question) else { continue };
         // An address record has 14 bytes besides its owner, a service record 17.
         assert!(answer.addresses.len() * 15 <= bytes.len());
         assert!(answer.services.len() * 18 <= bytes.len());
-        let is_of_kind = |address: &std::net::IpAddr| address.is_ipv4() == (kind == Kind::A);
+        let is_of_kind = |address: &std::net::IpAddr| address.is_ipv4() == (kind == RecordKind::A);
         assert!(answer.addresses.iter().all(is_of_kind));
-        assert!(kind != Kind::Srv || answer.addresses.is_empty());
+        assert!(kind != RecordKind::Srv || answer.addresses.is_empty());
         assert!(!answer.aliases_fail || answer.addresses.is_empty());
         assert!(!answer.aliases_fail || answer.has_aliases);
         for service in &answer.services {

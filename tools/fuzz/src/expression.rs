@@ -6,19 +6,19 @@ use std::sync::LazyLock;
 use weir_expr::context::DetachedContext;
 use weir_expr::scope::Warnings;
 use weir_expr::{
-    AclTable, Condition, EvaluationPoints, Expr, FormatOptions, Loader, Location, LogFormat, PatternStore,
-    Registry, Scope, TokenKeys, VariableNames,
+    AclTable, Condition, EvaluationPoints, Expr, ExpressionScope, FormatOptions, Loader, Location, LogFormat,
+    PatternStore, Registry, TokenKeys, VariableNames,
 };
 
 /// Every fetch that needs no traffic.
 pub(crate) static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new([]));
 
 /// The files that an expression may name.
-pub(crate) struct Files;
+pub(crate) struct FuzzFiles;
 
-impl Loader for Files {}
+impl Loader for FuzzFiles {}
 
-impl weir_syntax::Files for Files {
+impl weir_syntax::Files for FuzzFiles {
     fn read(&self, path: &str, _: u64) -> io::Result<Vec<u8>> {
         match path {
             "m" => Ok(b"a one\nb two\n10.0.0.0/8 ten\n# c\n^x(.)y$ \\1\n1:5 range\n".to_vec()),
@@ -28,16 +28,16 @@ impl weir_syntax::Files for Files {
 }
 
 /// Calls `call` with a scope in which everything is allowed.
-fn with_scope(call: impl FnOnce(&Scope<'_>)) {
+fn with_scope(call: impl FnOnce(&ExpressionScope<'_>)) {
     let (patterns, variables, acls, warnings) =
         (PatternStore::new(), VariableNames::new(), AclTable::new(), Warnings::new());
-    call(&Scope {
+    call(&ExpressionScope {
         registry: &REGISTRY,
         patterns: &patterns,
         token_keys: &TokenKeys::new(),
         variables: &variables,
         acls: Some(&acls),
-        loader: &Files,
+        loader: &FuzzFiles,
         points: EvaluationPoints::ALL,
         warnings: &warnings,
         at: &Location::new("fuzz.cfg".into(), 1),

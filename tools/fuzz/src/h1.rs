@@ -1,8 +1,8 @@
 //! HTTP/1 heads and chunked bodies. The first byte decides where the bytes are cut.
 
 use weir_h1::{
-    Advance, BodyFraming, ChunkDecoder, ChunkError, Options, Parser, Progress, connection, request_framing,
-    response_framing,
+    Advance, BodyFraming, ChunkDecoder, ChunkError, HeadParser, HeadProgress, ParseOptions, connection,
+    request_framing, response_framing,
 };
 use weir_http::{CaseMap, Head, Kind, Method};
 
@@ -19,27 +19,33 @@ pub fn response_head(bytes: &[u8]) {
 fn head(kind: Kind, bytes: &[u8]) {
     let Some((cut, bytes)) = cut(bytes) else { return };
     for accept_unsafe_violations in [false, true] {
-        let options = Options { accept_unsafe_violations, ..Options::default() };
+        let options = ParseOptions { accept_unsafe_violations, ..ParseOptions::default() };
         let mut whole_head = Head::new();
-        let whole = parse(kind, &mut Parser::default(), bytes, &options, &mut whole_head);
-        let (mut parser, mut head) = (Parser::default(), Head::new());
+        let whole = parse(kind, &mut HeadParser::default(), bytes, &options, &mut whole_head);
+        let (mut parser, mut head) = (HeadParser::default(), Head::new());
         let mut pieces = parse(kind, &mut parser, &bytes[..cut], &options, &mut head);
-        if pieces == Progress::Incomplete {
+        if pieces == HeadProgress::Incomplete {
             pieces = parse(kind, &mut parser, bytes, &options, &mut head);
         }
         assert_eq!(whole, pieces, "cut at {cut}");
         match whole {
-            Progress::Complete { head_len } => {
+            HeadProgress::Complete { head_len } => {
                 assert!(head_len <= bytes.len() && whole_head.end() == head_len);
                 inspect(&mut whole_head, bytes);
             }
-            Progress::Error(error) => assert!(error.position <= bytes.len()),
-            Progress::Incomplete => {}
+            HeadProgress::Error(error) => assert!(error.position <= bytes.len()),
+            HeadProgress::Incomplete => {}
         }
     }
 }
 
-fn parse(kind: Kind, parser: &mut Parser, raw: &[u8], options: &Options, head: &mut Head) -> Progress {
+fn parse(
+    kind: Kind,
+    parser: &mut HeadParser,
+    raw: &[u8],
+    options: &ParseOptions,
+    head: &mut Head,
+) -> HeadProgress {
     match kind {
         Kind::Request => parser.request(raw, options, head),
         Kind::Response => parser.response(raw, options, head),
@@ -62,12 +68,12 @@ fn inspect(head: &mut Head, raw: &[u8]) {
     let fields = head.fields(raw).count();
     let mut written = Vec::new();
     head.write(raw, &mut written);
-    let options = Options { accept_unsafe_violations: true, ..Options::default() };
+    let options = ParseOptions { accept_unsafe_violations: true, ..ParseOptions::default() };
     let mut again = Head::new();
-    let progress = parse(kind, &mut Parser::default(), &written, &options, &mut again);
+    let progress = parse(kind, &mut HeadParser::default(), &written, &options, &mut again);
     assert_eq!(
         progress,
-        Progress::Complete { head_len: written.len() },
+        HeadProgress::Complete { head_len: written.len() },
         "{:?}",
         String::from_utf8_lossy(&written)
     );

@@ -1,8 +1,8 @@
 //! HTTP/2: header blocks, and a client's frames after its preface. The first byte selects where the bytes are cut.
 
-use weir_h1::{Options, Parser, Progress};
+use weir_h1::{HeadParser, HeadProgress, ParseOptions};
 use weir_h2::frame::PREFACE;
-use weir_h2::{Connection, Event, Limits, ReceivedHead};
+use weir_h2::{Connection, ConnectionEvent, ConnectionLimits, ReceivedHead};
 use weir_hpack::{Decoder, Encoder, Indexing};
 use weir_http::{BodySize, Head};
 
@@ -21,14 +21,14 @@ pub fn header_block(bytes: &[u8]) {
     assert!(complete && again == fields, "encoded again it is another list");
 }
 
-type Fields = Vec<(weir_hpack::Token, Vec<u8>, Vec<u8>)>;
+type FieldList = Vec<(weir_hpack::Token, Vec<u8>, Vec<u8>)>;
 
 /// Whether all of it could be decoded, and the fields.
-fn decode(pieces: &[&[u8]]) -> (bool, Fields) {
-    let (mut decoder, mut fields, mut rest) = (Decoder::new(4096, MOST_TEXT), Fields::new(), Vec::new());
+fn decode(pieces: &[&[u8]]) -> (bool, FieldList) {
+    let (mut decoder, mut fields, mut rest) = (Decoder::new(4096, MOST_TEXT), FieldList::new(), Vec::new());
     for piece in pieces {
         rest.extend_from_slice(piece);
-        let show = |field: weir_hpack::Field<'_>| {
+        let show = |field: weir_hpack::DecodedField<'_>| {
             fields.push((field.token, field.name.to_vec(), field.value.to_vec()));
         };
         match decoder.decode(&rest, show) {
@@ -50,7 +50,7 @@ pub fn client_frames(bytes: &[u8]) {
 
 /// The events, and the output.
 fn converse(pieces: &[&[u8]]) -> (Vec<String>, Vec<u8>) {
-    let limits = Limits { max_head: 4096, ..Limits::default() };
+    let limits = ConnectionLimits { max_head: 4096, ..ConnectionLimits::default() };
     let mut connection = Connection::server(limits);
     let mut wire = [&PREFACE[..], SETTINGS].concat();
     let (mut happened, mut payload) = (Vec::new(), Vec::new());
@@ -60,8 +60,8 @@ fn converse(pieces: &[&[u8]]) -> (Vec<String>, Vec<u8>) {
             let (used, event) = connection.advance(&wire, 0);
             assert!(used <= wire.len());
             match event {
-                Event::More => {}
-                Event::Request { stream, end } => {
+                ConnectionEvent::More => {}
+                ConnectionEvent::Request { stream, end } => {
                     let mut request = ReceivedHead::default();
                     connection.take_head(&mut request);
                     if request.fault.is_none() {
@@ -70,7 +70,7 @@ fn converse(pieces: &[&[u8]]) -> (Vec<String>, Vec<u8>) {
                     happened.push(format!("{stream} {end} {}", request.bytes.escape_ascii()));
                 }
                 // Payload arrives in as many pieces as the bytes.
-                Event::Data { stream, ref bytes, end } => {
+                ConnectionEvent::Data { stream, ref bytes, end } => {
                     payload.extend_from_slice(&wire[bytes.clone()]);
                     if end {
                         happened.push(format!("{stream} ends"));
@@ -79,7 +79,7 @@ fn converse(pieces: &[&[u8]]) -> (Vec<String>, Vec<u8>) {
                 ref other => happened.push(format!("{other:?}")),
             }
             wire.drain(..used);
-            if matches!(event, Event::More | Event::Failed(_)) {
+            if matches!(event, ConnectionEvent::More | ConnectionEvent::Failed(_)) {
                 break;
             }
         }
@@ -97,11 +97,11 @@ fn check_translation(request: &ReceivedHead, end: bool) {
     let mut written = Vec::new();
     request.head.write(&request.bytes, &mut written);
     // An upgrade request gets its key later.
-    let options = Options { accept_unsafe_violations: true, ..Options::default() };
+    let options = ParseOptions { accept_unsafe_violations: true, ..ParseOptions::default() };
     let mut head = Head::new();
-    let progress = Parser::default().request(&written, &options, &mut head);
+    let progress = HeadParser::default().request(&written, &options, &mut head);
     let text = written.escape_ascii();
-    assert_eq!(progress, Progress::Complete { head_len: written.len() }, "{text}");
+    assert_eq!(progress, HeadProgress::Complete { head_len: written.len() }, "{text}");
     assert_eq!(head.method_text(&written), request.head.method_text(&request.bytes), "{text}");
     // `OPTIONS *` has an empty path in one form, and a star in the other (RFC 9112, 3.2.4).
     if head.uri(&written) != b"*" {

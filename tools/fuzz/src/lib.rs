@@ -34,10 +34,10 @@ pub use syslog::{syslog_message, syslog_relayed, syslog_stream};
 pub use tls::{certificate_chain, revocation_list};
 
 /// A function that takes any bytes.
-pub type Target = fn(&[u8]);
+pub type FuzzTarget = fn(&[u8]);
 
 /// Every target, by the name of its corpus.
-pub const TARGETS: &[(&str, Target)] = &[
+pub const TARGETS: &[(&str, FuzzTarget)] = &[
     ("certificate_chain", certificate_chain),
     ("chunked_body", chunked_body),
     ("client_frames", client_frames),

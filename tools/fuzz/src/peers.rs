@@ -1,6 +1,8 @@
 //! Messages of the peers protocol.
 
-use weir_peers_protocol::{Entry, Fault, Hello, LearnedNames, Message, Status, Value, message, next, write};
+use weir_peers_protocol::{
+    DataValue, EntryBody, Hello, HelloStatus, LearnedNames, PeerMessage, SessionFault, message, next, write,
+};
 
 /// The greeting of a session, of either side: it parses from its own bytes alone, whatever follows; one byte less is
 /// incomplete.
@@ -10,9 +12,9 @@ pub fn peer_hello(bytes: &[u8]) {
         assert_eq!(Hello::read(&bytes[..length]), Ok(Some((hello, length))));
         assert_eq!(Hello::read(&bytes[..length - 1]), Ok(None));
     }
-    if let Some((status, length)) = Status::read(bytes) {
+    if let Some((status, length)) = HelloStatus::read(bytes) {
         assert!(length <= bytes.len());
-        assert!(status == Status::ProtocolError || length >= 4);
+        assert!(status == HelloStatus::ProtocolError || length >= 4);
     }
 }
 
@@ -27,30 +29,30 @@ pub fn peer_messages(bytes: &[u8]) {
             Ok(Some(found)) => found,
             // An incomplete message is never longer than the limit.
             Ok(None) => return assert!(rest.len() < message::MAX_LENGTH),
-            Err(Fault::Malformed | Fault::TooLong) => return,
+            Err(SessionFault::Malformed | SessionFault::TooLong) => return,
         };
         assert!(length >= 2 && length <= rest.len().min(message::MAX_LENGTH));
         assert_eq!(next(&rest[..length]), Ok(Some((message.clone(), length))));
         assert!(matches!(next(&rest[..length - 1]), Ok(None)));
         match message {
-            Message::Definition(received) => {
+            PeerMessage::Definition(received) => {
                 let mut out = Vec::new();
                 write::definition(&received, &mut out);
-                assert_eq!(next(&out), Ok(Some((Message::Definition(received.clone()), out.len()))));
+                assert_eq!(next(&out), Ok(Some((PeerMessage::Definition(received.clone()), out.len()))));
                 definition = Some(received);
             }
-            Message::Update(update) => {
+            PeerMessage::Update(update) => {
                 let mut out = Vec::new();
                 write::update(update.number, update.expires_in_ms, update.body, &mut out);
-                assert_eq!(next(&out), Ok(Some((Message::Update(update), out.len()))));
+                assert_eq!(next(&out), Ok(Some((PeerMessage::Update(update), out.len()))));
                 let Some(definition) = &definition else { break };
-                let Ok(entry) = Entry::read(update.body, definition.key, definition.key_length) else {
+                let Ok(entry) = EntryBody::read(update.body, definition.key, definition.key_length) else {
                     return;
                 };
                 let mut count = 0;
                 let read = entry.read_data(&definition.fields, |_, _, value| {
                     count += 1;
-                    if let Value::Name(mention) = value {
+                    if let DataValue::Name(mention) = value {
                         names.resolve(mention);
                     }
                 });

@@ -1,6 +1,6 @@
 //! PROXY protocol headers.
 
-use weir_proxy_protocol::{Tlv, V2, Version, parse, write_v1, write_v2};
+use weir_proxy_protocol::{HeaderVersion, Tlv, V2, parse, write_v1, write_v2};
 
 /// A header: every shorter prefix of it waits for more, and a valid header can be written and parsed back.
 pub fn proxy_header(bytes: &[u8]) {
@@ -11,8 +11,8 @@ pub fn proxy_header(bytes: &[u8]) {
     }
     let mut written = Vec::new();
     match header.version {
-        Version::V1 => write_v1(header.addresses, &mut written),
-        Version::V2 => {
+        HeaderVersion::V1 => write_v1(header.addresses, &mut written),
+        HeaderVersion::V2 => {
             let tlvs: Vec<Tlv<'_>> = header.tlvs.iter().collect();
             let v2 = V2 {
                 command: header.command,

@@ -9,7 +9,7 @@ use weir_tls::rustls::pki_types::ServerName;
 use weir_tls::rustls::{
     ClientConnection, ConnectionTrafficSecrets, ContentType, ProtocolVersion, SupportedCipherSuite,
 };
-use weir_tls::{Failure, MAX_CONTENT, Progress, Session};
+use weir_tls::{HandshakeProgress, MAX_CONTENT, SessionFailure, TlsSession};
 
 // The same sessions as in the tests of `weir-tls`: their handshakes do not vary.
 #[path = "../../../data/tls/tests/world/constant.rs"]
@@ -62,7 +62,7 @@ pub fn tls_records(bytes: &[u8]) {
 }
 
 /// A client that sends the same messages in each handshake.
-struct Recorded {
+struct RecordedClient {
     suite: SupportedCipherSuite,
     /// Its bytes, step by step.
     said: Vec<Vec<u8>>,
@@ -72,20 +72,20 @@ struct Recorded {
 }
 
 /// Of TLS 1.3, and of TLS 1.2.
-static RECORDED: LazyLock<[Recorded; 2]> = LazyLock::new(|| {
+static RECORDED: LazyLock<[RecordedClient; 2]> = LazyLock::new(|| {
     [
         cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
         cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
     ]
-    .map(Recorded::new)
+    .map(RecordedClient::new)
 });
 
-impl Recorded {
-    fn new(suite: SupportedCipherSuite) -> Recorded {
+impl RecordedClient {
+    fn new(suite: SupportedCipherSuite) -> RecordedClient {
         let (config, _) = constant::configs(suite);
         let name = ServerName::try_from("site.example").expect("a name");
         let mut client = ClientConnection::new(Arc::new(config), name).expect("a client");
-        let mut recorded = Recorded { suite, said: Vec::new(), key: [0; 32], iv: [0; 12] };
+        let mut recorded = RecordedClient { suite, said: Vec::new(), key: [0; 32], iv: [0; 12] };
         let mut server = recorded.server();
         while client.is_handshaking() {
             let mut wire = Vec::new();
@@ -115,13 +115,13 @@ impl Recorded {
     }
 
     /// A server that has not received anything yet.
-    fn server(&self) -> Session {
+    fn server(&self) -> TlsSession {
         let (_, config) = constant::configs(self.suite);
-        Session::server(Arc::new(Server(Arc::new(config))))
+        TlsSession::server(Arc::new(Server(Arc::new(config))))
     }
 
     /// A server after the handshake.
-    fn established(&self) -> Session {
+    fn established(&self) -> TlsSession {
         let mut session = self.server();
         self.said.iter().for_each(|said| _ = shake(&mut session, &mut said.clone()));
         session
@@ -192,16 +192,16 @@ impl Recorded {
 struct Reception {
     plain: Vec<u8>,
     has_ended: bool,
-    failure: Option<Failure>,
+    failure: Option<SessionFailure>,
     /// The bytes for the client.
     answer: Vec<u8>,
 }
 
 /// A step of a handshake that does not fail; returns the bytes of the server.
-fn shake(server: &mut Session, wire: &mut [u8]) -> Vec<u8> {
+fn shake(server: &mut TlsSession, wire: &mut [u8]) -> Vec<u8> {
     let mut answer = Vec::new();
     let (mut used, mut progress) = server.shake(wire, &mut answer);
-    if progress == Ok(Progress::Computes) {
+    if progress == Ok(HandshakeProgress::Computes) {
         (used, progress) = server.shake(wire, &mut answer);
     }
     assert!(progress.is_ok() && used == wire.len(), "{progress:?}");

@@ -3,10 +3,10 @@
 use weir_config::Inputs;
 use weir_expr::{PatternStore, TokenKeys, VariableNames};
 use weir_syntax::{
-    Diagnostics, Environment, Line, MAX_WORDS, Reader, SourceMap, StaticFeatures, evaluate_condition,
+    Diagnostics, Environment, Line, LineReader, MAX_WORDS, SourceMap, StaticFeatures, evaluate_condition,
 };
 
-use crate::expression::{Files, REGISTRY};
+use crate::expression::{FuzzFiles, REGISTRY};
 
 const FEATURES: StaticFeatures<'_> = StaticFeatures { features: &["PCRE2"], enabled: &["EPOLL"], tls: None };
 
@@ -19,7 +19,7 @@ pub fn configuration_lines(bytes: &[u8]) {
     let mut sources = SourceMap::new();
     sources.add("fuzz.cfg", bytes.to_vec());
     let (environment, mut diagnostics) = (environment(), Diagnostics::new());
-    let mut reader = Reader::new(&sources);
+    let mut reader = LineReader::new(&sources);
     let lines: Vec<Line> =
         std::iter::from_fn(|| reader.next_line(&environment, &FEATURES, &mut diagnostics)).collect();
     for line in &lines {
@@ -43,7 +43,7 @@ pub fn configuration(bytes: &[u8]) {
     let (patterns, variables) = (PatternStore::new(), VariableNames::new());
     let inputs = Inputs {
         sources: &sources,
-        loader: &Files,
+        loader: &FuzzFiles,
         registry: &REGISTRY,
         keywords: &weir_stream::KEYWORDS,
         patterns: &patterns,

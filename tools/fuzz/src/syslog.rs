@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use weir_events::calendar::{DateCache, utc};
 use weir_events::logger::{LogAddress, LogTarget};
 use weir_events::relayed_message::write_relayed;
-use weir_events::{Facility, Level, LogFormat, RelayedMessage, WallTime};
+use weir_events::{Facility, Level, RelayedMessage, SyslogFormat, WallTime};
 use weir_model::HostStrategy;
-use weir_syslog::{Framed, Framer, Message, Refusal, Shape};
+use weir_syslog::{FrameScan, Framer, FramingFault, HeaderShape, SyslogMessage};
 
 /// The longest message of a stream here: long enough for headers, short enough to be exceeded.
 const LONGEST: usize = 300;
@@ -23,24 +23,24 @@ pub fn syslog_stream(bytes: &[u8]) {
     whole.0.iter().for_each(|message| syslog_message(message));
 }
 
-fn cut(stream: &[u8], lines_only: bool, step: usize) -> (Vec<Vec<u8>>, Option<Refusal>) {
+fn cut(stream: &[u8], lines_only: bool, step: usize) -> (Vec<Vec<u8>>, Option<FramingFault>) {
     let mut framer = Framer::new(LONGEST, lines_only);
     let (mut held, mut messages): (Vec<u8>, Vec<Vec<u8>>) = Default::default();
     for piece in stream.chunks(step) {
         held.extend_from_slice(piece);
         loop {
             match framer.next(&held) {
-                Framed::Message { body, used } => {
+                FrameScan::Message { body, used } => {
                     assert!(body.end <= used && used <= held.len() && body.len() <= LONGEST);
                     messages.push(held[body].to_vec());
                     held.drain(..used);
                 }
-                Framed::Nothing(used) => {
+                FrameScan::Nothing(used) => {
                     assert!(used > 0);
                     held.drain(..used);
                 }
-                Framed::Incomplete => break,
-                Framed::Refused(why) => return (messages, Some(why)),
+                FrameScan::Incomplete => break,
+                FrameScan::Refused(why) => return (messages, Some(why)),
             }
         }
         assert!(held.len() <= Framer::most_held(LONGEST));
@@ -50,13 +50,13 @@ fn cut(stream: &[u8], lines_only: bool, step: usize) -> (Vec<Vec<u8>>, Option<Re
 
 /// A message: none of its bytes is lost.
 pub fn syslog_message(bytes: &[u8]) {
-    let message = Message::parse(bytes);
+    let message = SyslogMessage::parse(bytes);
     assert!(bytes.starts_with(message.whole) && message.whole.ends_with(message.text));
     assert!(message.priority.is_none_or(|priority| priority <= 999));
     match message.shape {
-        Shape::Plain => assert_eq!(message.whole.len(), message.after_priority + message.text.len()),
-        Shape::Rfc3164 => assert!(message.host.is_some()),
-        Shape::Rfc5424 => {}
+        HeaderShape::Plain => assert_eq!(message.whole.len(), message.after_priority + message.text.len()),
+        HeaderShape::Rfc3164 => assert!(message.host.is_some()),
+        HeaderShape::Rfc5424 => {}
     }
     if let Some(host) = message.host {
         assert!(message.whole[message.host_at..].starts_with(host));
@@ -67,7 +67,7 @@ pub fn syslog_message(bytes: &[u8]) {
 /// byte selects the sender, the host strategy, the length limit, and the highest severity.
 pub fn syslog_relayed(bytes: &[u8]) {
     let Some((&first, bytes)) = bytes.split_first() else { return };
-    let message = Message::parse(bytes);
+    let message = SyslogMessage::parse(bytes);
     let sender: Option<IpAddr> = match first & 3 {
         0 => None,
         1 => Some([192, 0, 2, 1].into()),
@@ -83,7 +83,7 @@ pub fn syslog_relayed(bytes: &[u8]) {
     // The newline counts.
     let longest = target.max_length - 1;
     target.min_level = if first & 0x20 != 0 { Level::Warning } else { Level::Emergency };
-    for (format, ..) in LogFormat::ALL {
+    for (format, ..) in SyslogFormat::ALL {
         target.format = format;
         let line = written(&target, &relayed);
         if line.len() < longest {
@@ -97,7 +97,7 @@ pub fn syslog_relayed(bytes: &[u8]) {
         assert_eq!(line, message.whole[..message.whole.len().min(longest)]);
     } else if line.len() < longest {
         // Only the intended parts have changed.
-        let again = Message::parse(&line);
+        let again = SyslogMessage::parse(&line);
         assert_eq!((again.shape, again.text), (message.shape, message.text));
         assert_eq!(again.host, relayed.new_host.map_or(message.host, |host| Some(host.name)));
         assert_eq!((again.tag, again.process_id), (message.tag, message.process_id));

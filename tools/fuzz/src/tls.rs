@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_tls::clock::UnixTime;
 use weir_tls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
-use weir_tls::verify::{Authorities, Purpose, algorithms};
+use weir_tls::verify::{Authorities, CertificatePurpose, algorithms};
 
 /// A chain as sent by a client, its certificates one after the other: only the certificate that the authority signed
 /// passes.
@@ -18,7 +18,7 @@ pub fn certificate_chain(bytes: &[u8]) {
         faults += 1;
         true
     };
-    let checked = authorities.check(own, &sent, Purpose::Client, NOW, &algorithms(), &mut bear);
+    let checked = authorities.check(own, &sent, CertificatePurpose::Client, NOW, &algorithms(), &mut bear);
     assert!(own == PEER || faults > 0 || checked.is_err(), "another certificate passes for good");
 }
 
@@ -27,7 +27,7 @@ pub fn revocation_list(bytes: &[u8]) {
     let list = CertificateRevocationListDer::from(bytes);
     let Ok(authorities) = Authorities::new(&[AUTHORITY.into()], &[list]) else { return };
     let mut bear = |_| true;
-    let _ = authorities.check(PEER, &[], Purpose::Client, NOW, &algorithms(), &mut bear);
+    let _ = authorities.check(PEER, &[], CertificatePurpose::Client, NOW, &algorithms(), &mut bear);
     let _ = weir_tls::describe::revocation_list(bytes);
 }
 

@@ -4,12 +4,12 @@
 use std::fs;
 use std::path::Path;
 
-use weir_fuzz::{TARGETS, Target};
+use weir_fuzz::{FuzzTarget, TARGETS};
 
 /// How much of an entry is truncated and changed; the rest is only run unchanged.
 const REACH: usize = 400;
 
-fn replay(name: &str, target: Target) -> usize {
+fn replay(name: &str, target: FuzzTarget) -> usize {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
     let mut count = 0;
     for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Crate, Fault, Workspace};
+use crate::{BrokenRule, Crate, Workspace};
 
 /// The number of rooms in the largest circle of a crate. Crates without circles are not listed.
 const LARGEST: &[(&str, usize)] = &[
@@ -24,7 +24,7 @@ const LARGEST: &[(&str, usize)] = &[
 ];
 
 /// Crates with a largest circle that differs from the recorded one.
-pub fn grown(workspace: &Workspace) -> Vec<Fault> {
+pub fn grown(workspace: &Workspace) -> Vec<BrokenRule> {
     let held = |name: &str| LARGEST.iter().find(|(known, _)| *known == name).map_or(0, |(_, size)| *size);
     let fault = |member: &Crate| {
         let circle = largest(&imports(member, workspace));
@@ -41,7 +41,7 @@ pub fn grown(workspace: &Workspace) -> Vec<Fault> {
                 )
             }
         };
-        Some(Fault::new(&member.folder, why))
+        Some(BrokenRule::new(&member.folder, why))
     };
     workspace.crates.iter().filter_map(fault).collect()
 }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Crate, Fault, Workspace};
+use crate::{BrokenRule, Crate, Workspace};
 
 const PAGE: &str = "ARCHITECTURE.md";
 const HEADING: &str = "## The map";
@@ -17,14 +17,14 @@ const BESIDE: &str = "·";
 const APART: &str = "   ";
 
 /// Arrows of the drawing that Cargo does not know, and crates and dependencies that it does not show.
-pub fn lies(workspace: &Workspace) -> Vec<Fault> {
+pub fn lies(workspace: &Workspace) -> Vec<BrokenRule> {
     let page = workspace.pages.iter().find(|page| page.path == PAGE);
     let drawing = page.and_then(|page| page.text.split_once(HEADING)?.1.split("```").nth(1));
-    let Some(drawing) = drawing else { return vec![Fault::new(PAGE, "has no drawing of the crates")] };
+    let Some(drawing) = drawing else { return vec![BrokenRule::new(PAGE, "has no drawing of the crates")] };
     compare(drawing, &workspace.crates)
 }
 
-fn compare(drawing: &str, crates: &[Crate]) -> Vec<Fault> {
+fn compare(drawing: &str, crates: &[Crate]) -> Vec<BrokenRule> {
     let mut faults = Vec::new();
     let drawn = read(drawing);
     let floors: BTreeSet<&str> =
@@ -34,7 +34,7 @@ fn compare(drawing: &str, crates: &[Crate]) -> Vec<Fault> {
         let empty = Floor::default();
         let shown = drawn.get(floor_name).unwrap_or(&empty);
         let mut fault =
-            |why: String| faults.push(Fault::new(PAGE, format!("the drawing of {floor_name}/ {why}")));
+            |why: String| faults.push(BrokenRule::new(PAGE, format!("the drawing of {floor_name}/ {why}")));
         for name in known.crates.difference(&shown.crates) {
             fault(format!("lacks {name}"));
         }

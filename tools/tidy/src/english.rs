@@ -9,7 +9,7 @@ mod patterns;
 mod since;
 
 use crate::ratchet::{Counts, Ratchet};
-use crate::{Fault, SourceFile, Workspace};
+use crate::{BrokenRule, SourceFile, Workspace};
 use patterns::PhrasePattern;
 
 /// The table of hits.
@@ -30,7 +30,7 @@ pub fn counts(workspace: &Workspace) -> Counts {
 }
 
 /// The folders and kinds of text with more hits than their rows, or fewer.
-pub fn grown(workspace: &Workspace) -> Vec<Fault> {
+pub fn grown(workspace: &Workspace) -> Vec<BrokenRule> {
     let hits = hits(workspace);
     RATCHET.faults(&workspace.root, &count(&hits), |key, now, held| {
         let of_row = hits.iter().filter(|hit| hit.key == key).collect();

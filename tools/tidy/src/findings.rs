@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::{Fault, Workspace};
+use crate::{BrokenRule, Workspace};
 
 const TABLE: &str = "tests/findings.tsv";
 /// How a test was seen to fail: with the fault put back by hand, with the program from before, or not yet.
@@ -15,10 +15,10 @@ const BROKEN: [&str; 3] = ["by hand", "former program", "no"];
 const FEWEST_JOINTS: usize = 2;
 
 /// Rows that name no test, or one that does not exist.
-pub fn gaps(workspace: &Workspace) -> Vec<Fault> {
+pub fn gaps(workspace: &Workspace) -> Vec<BrokenRule> {
     let table = match fs::read_to_string(workspace.root.join(TABLE)) {
         Ok(table) => table,
-        Err(error) => return vec![Fault::new(TABLE, format!("cannot be read: {error}"))],
+        Err(error) => return vec![BrokenRule::new(TABLE, format!("cannot be read: {error}"))],
     };
     let functions: BTreeSet<&str> = workspace.texts().flat_map(|file| functions(&file.text)).collect();
     let is_file =
@@ -26,18 +26,20 @@ pub fn gaps(workspace: &Workspace) -> Vec<Fault> {
     check(&table, |name| functions.contains(name), is_file)
 }
 
-fn check(table: &str, is_function: impl Fn(&str) -> bool, is_file: impl Fn(&str) -> bool) -> Vec<Fault> {
+fn check(table: &str, is_function: impl Fn(&str) -> bool, is_file: impl Fn(&str) -> bool) -> Vec<BrokenRule> {
     let mut faults = Vec::new();
     for (number, line) in table.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
         let place = format!("{TABLE}:{}", number + 1);
         let columns: Vec<&str> = line.split('\t').collect();
         let [_, tests, broken] = columns[..] else {
-            faults
-                .push(Fault::new(place, "is not a fault, its tests and how they failed, separated by tabs"));
+            faults.push(BrokenRule::new(
+                place,
+                "is not a fault, its tests and how they failed, separated by tabs",
+            ));
             continue;
         };
         if !BROKEN.contains(&broken) {
-            faults.push(Fault::new(&place, format!("'{broken}' is not one of {}", BROKEN.join(", "))));
+            faults.push(BrokenRule::new(&place, format!("'{broken}' is not one of {}", BROKEN.join(", "))));
         }
         let mut named = 0;
         for word in tests.split([' ', ',', ';', ':']).filter(|word| !word.is_empty()) {
@@ -49,11 +51,11 @@ fn check(table: &str, is_function: impl Fn(&str) -> bool, is_file: impl Fn(&str)
             };
             named += 1;
             if !exists {
-                faults.push(Fault::new(&place, format!("{word} does not exist")));
+                faults.push(BrokenRule::new(&place, format!("{word} does not exist")));
             }
         }
         if named == 0 {
-            faults.push(Fault::new(&place, "names no function and no file"));
+            faults.push(BrokenRule::new(&place, "names no function and no file"));
         }
     }
     faults

@@ -3,7 +3,7 @@
 //! Arrows point down only. Within a floor a crate may only import the neighbours in its row; the three wings (sched,
 //! proto, language) never import each other.
 
-use crate::{Crate, Fault, Workspace};
+use crate::{BrokenRule, Crate, Workspace};
 
 /// A crate on the map: its folder, the neighbours on its floor that it may import, and the floors below that it may import.
 #[derive(Debug, Clone, Copy)]
@@ -134,16 +134,16 @@ const fn room(
 }
 
 /// Every dependency between two of our crates that points up or sideways, and every crate that is not on the map.
-pub fn edges(workspace: &Workspace) -> Vec<Fault> {
+pub fn edges(workspace: &Workspace) -> Vec<BrokenRule> {
     faults(&workspace.crates)
 }
 
 /// Edges that the map allows and that no crate has: a neighbour that is not imported, a floor that no crate with the same floors imports.
-pub fn unused(workspace: &Workspace) -> Vec<Fault> {
+pub fn unused(workspace: &Workspace) -> Vec<BrokenRule> {
     idle(&workspace.crates)
 }
 
-fn idle(crates: &[Crate]) -> Vec<Fault> {
+fn idle(crates: &[Crate]) -> Vec<BrokenRule> {
     let imports = |room: &Room| {
         let member = crates.iter().find(|member| member.name == room.name);
         let named = member.into_iter().flat_map(|member| &member.dependencies);
@@ -153,7 +153,7 @@ fn idle(crates: &[Crate]) -> Vec<Fault> {
     for room in HOUSE {
         for neighbour in room.neighbours {
             if !imports(room).iter().any(|import| import.name == *neighbour) {
-                faults.push(Fault::new(
+                faults.push(BrokenRule::new(
                     room.name,
                     format!("may import {neighbour} and does not: take it off the map"),
                 ));
@@ -162,7 +162,7 @@ fn idle(crates: &[Crate]) -> Vec<Fault> {
         for floor in room.below {
             let alike = HOUSE.iter().filter(|other| other.below == room.below);
             if !alike.flat_map(imports).any(|import| is_on(import, floor)) {
-                faults.push(Fault::new(
+                faults.push(BrokenRule::new(
                     room.name,
                     format!("may import {floor} and does not: take it off the map"),
                 ));
@@ -172,17 +172,18 @@ fn idle(crates: &[Crate]) -> Vec<Fault> {
     faults
 }
 
-fn faults(crates: &[Crate]) -> Vec<Fault> {
+fn faults(crates: &[Crate]) -> Vec<BrokenRule> {
     let mut faults = Vec::new();
     for member in crates.iter().filter(|member| !member.folder.starts_with(OUTSIDE)) {
         let Some(place) = HOUSE.iter().find(|room| room.name == member.name) else {
             let why =
                 "has no place in the house: give it a row in tools/tidy/src/house.rs and in ARCHITECTURE.md";
-            faults.push(Fault::new(&member.folder, why));
+            faults.push(BrokenRule::new(&member.folder, why));
             continue;
         };
         if place.folder != member.folder {
-            faults.push(Fault::new(&member.folder, format!("{} belongs in {}", place.name, place.folder)));
+            faults
+                .push(BrokenRule::new(&member.folder, format!("{} belongs in {}", place.name, place.folder)));
         }
         for import in member.dependencies.iter().filter_map(|name| crates.iter().find(|c| c.name == *name)) {
             // Scripted peers of tests use the wire format, which the crate itself does not know. Integration tests of `data` build their
@@ -192,7 +193,7 @@ fn faults(crates: &[Crate]) -> Vec<Fault> {
             let is_of_tests = member.of_tests.contains(&import.name) && (is_built || WIRE.contains(&name));
             if !is_of_tests && !place.may_import(import) {
                 let why = format!("may not import {}: the arrow does not point down", import.name);
-                faults.push(Fault::new(&member.name, why));
+                faults.push(BrokenRule::new(&member.name, why));
             }
         }
     }
@@ -287,7 +288,7 @@ mod tests {
         }
         assert_eq!(idle(&crates), []);
         let places = |crates: &[Crate]| -> Vec<String> {
-            let why = |fault: Fault| format!("{}: {}", fault.place, fault.why);
+            let why = |fault: BrokenRule| format!("{}: {}", fault.place, fault.why);
             idle(crates).into_iter().map(why).collect()
         };
         let of = |crates: &mut [Crate], name: &str, gone: &str| {

@@ -10,7 +10,7 @@
 //! * a count that rose ([`ratchet`]): indirect English ([`english`]), methods of one type ([`methods`]), type names that crates
 //!   share ([`names`]).
 //!
-//! Every rule is a function from a [`Workspace`] to a list of [`Fault`]s; it knows nothing of the other rules. It knows
+//! Every rule is a function from a [`Workspace`] to a list of [`BrokenRule`]s; it knows nothing of the other rules. It knows
 //! weir's features only as [`rows`]. Begin with [`house`], which holds the map.
 
 pub mod circles;
@@ -35,21 +35,21 @@ pub use workspace::{Crate, Package, SourceFile, Workspace};
 
 /// A broken rule: its place, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct BrokenRule {
     /// A file (with a line, if a line is at fault) or a crate.
     pub place: String,
     /// The fault, in a sentence.
     pub why: String,
 }
 
-impl Fault {
+impl BrokenRule {
     /// A fault at a place.
     pub fn new(place: impl Into<String>, why: impl Into<String>) -> Self {
         Self { place: place.into(), why: why.into() }
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for BrokenRule {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{}: {}", self.place, self.why)
     }

@@ -6,38 +6,44 @@
 
 use std::fs;
 
-use crate::{Fault, Workspace};
+use crate::{BrokenRule, Workspace};
 
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// Packages without an allowed licence, banned ones, and those that do not come from the registry.
-pub fn denied(workspace: &Workspace) -> Vec<Fault> {
+pub fn denied(workspace: &Workspace) -> Vec<BrokenRule> {
     let text = fs::read_to_string(workspace.root.join("deny.toml")).expect("deny.toml can be read");
-    let rules = Rules::read(&text);
+    let rules = LicenceRules::read(&text);
     assert!(!rules.allowed.is_empty() && !rules.banned.is_empty(), "deny.toml has no rules");
     let mut faults = Vec::new();
     for package in &workspace.packages {
         let place = format!("{} {}", package.name, package.version);
         if !rules.allows(&package.licence) {
-            faults.push(Fault::new(&place, format!("licence \"{}\" is not in deny.toml", package.licence)));
+            faults.push(BrokenRule::new(
+                &place,
+                format!("licence \"{}\" is not in deny.toml", package.licence),
+            ));
         }
         if rules.banned.contains(&package.name) {
-            faults.push(Fault::new(&place, "is banned in deny.toml"));
+            faults.push(BrokenRule::new(&place, "is banned in deny.toml"));
         }
         if !package.source.is_empty() && package.source != REGISTRY {
-            faults.push(Fault::new(&place, format!("comes from {}, not from the registry", package.source)));
+            faults.push(BrokenRule::new(
+                &place,
+                format!("comes from {}, not from the registry", package.source),
+            ));
         }
     }
     faults
 }
 
 #[derive(Debug, Default)]
-struct Rules {
+struct LicenceRules {
     allowed: Vec<String>,
     banned: Vec<String>,
 }
 
-impl Rules {
+impl LicenceRules {
     fn read(text: &str) -> Self {
         let mut rules = Self::default();
         let mut section = "";
@@ -114,14 +120,14 @@ mod tests {
 
     #[test]
     fn the_rules_are_read() {
-        let rules = Rules::read(TEXT);
+        let rules = LicenceRules::read(TEXT);
         assert_eq!(rules.allowed, ["MIT", "Apache-2.0 WITH LLVM-exception"]);
         assert_eq!(rules.banned, ["ring"]);
     }
 
     #[test]
     fn expressions_are_understood() {
-        let rules = Rules::read(TEXT);
+        let rules = LicenceRules::read(TEXT);
         let check =
             |expression: &str, expected: bool| assert_eq!(rules.allows(expression), expected, "{expression}");
         check("MIT", true);

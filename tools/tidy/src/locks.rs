@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use crate::{Crate, Fault, Workspace};
+use crate::{BrokenRule, Crate, Workspace};
 
 const OURS: &str = "Cargo.lock";
 /// The beginning of the names of our crates.
@@ -15,7 +15,7 @@ const PREFIX: &str = "weir-";
 const BENCH: &str = "bench/sched/Cargo.lock";
 
 /// Packages that are in both files, but differ.
-pub fn apart(workspace: &Workspace) -> Vec<Fault> {
+pub fn apart(workspace: &Workspace) -> Vec<BrokenRule> {
     let read =
         |path: &str| fs::read_to_string(workspace.root.join(path)).expect("both lock files are committed");
     let bench = read(BENCH);
@@ -25,7 +25,7 @@ pub fn apart(workspace: &Workspace) -> Vec<Fault> {
 }
 
 /// Our crates with other crates of ours among their dependencies than the benchmark's file has.
-fn outdated(crates: &[Crate], bench: &str) -> Vec<Fault> {
+fn outdated(crates: &[Crate], bench: &str) -> Vec<BrokenRule> {
     let mut faults = Vec::new();
     for entry in bench.split("[[package]]\n").skip(1) {
         let name = entry.lines().next().and_then(|line| line.strip_prefix("name = ")).unwrap_or_default();
@@ -42,13 +42,13 @@ fn outdated(crates: &[Crate], bench: &str) -> Vec<Fault> {
                 "{} depends on {needed:?}, and the file has {locked:?}: run `cargo check` in bench/sched",
                 known.name
             );
-            faults.push(Fault::new(BENCH, why));
+            faults.push(BrokenRule::new(BENCH, why));
         }
     }
     faults
 }
 
-fn compare(ours: &str, bench: &str) -> Vec<Fault> {
+fn compare(ours: &str, bench: &str) -> Vec<BrokenRule> {
     let (ours, mut faults) = (packages(ours), Vec::new());
     for (name, theirs) in packages(bench) {
         let Some(known) = ours.get(&name) else { continue };
@@ -57,7 +57,7 @@ fn compare(ours: &str, bench: &str) -> Vec<Fault> {
             let why = format!(
                 "{name}, {entry}, is not what {OURS} has: run `cargo update -p {name}` in one of the folders"
             );
-            faults.push(Fault::new(BENCH, why));
+            faults.push(BrokenRule::new(BENCH, why));
         }
     }
     faults

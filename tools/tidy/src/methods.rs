@@ -6,7 +6,7 @@
 
 use crate::declarations::Declarations;
 use crate::ratchet::{Counts, Ratchet};
-use crate::{Fault, Workspace};
+use crate::{BrokenRule, Workspace};
 
 /// The table of methods.
 pub const RATCHET: Ratchet = Ratchet {
@@ -30,7 +30,7 @@ pub fn counts(workspace: &Workspace) -> Counts {
 }
 
 /// The types that have more methods than their rows, or fewer.
-pub fn grown(workspace: &Workspace) -> Vec<Fault> {
+pub fn grown(workspace: &Workspace) -> Vec<BrokenRule> {
     RATCHET.faults(&workspace.root, &counts(workspace), |_, now, held| {
         let limit = held.max(LIMIT);
         format!("{now} methods, {limit} allowed: give a part of the state its own type, with its methods")

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::declarations::Declarations;
 use crate::ratchet::{Counts, Ratchet};
-use crate::{Fault, Workspace};
+use crate::{BrokenRule, Workspace};
 
 /// The table of names.
 pub const RATCHET: Ratchet = Ratchet {
@@ -22,7 +22,7 @@ pub fn counts(workspace: &Workspace) -> Counts {
 }
 
 /// The names declared in more crates than their rows, or fewer.
-pub fn grown(workspace: &Workspace) -> Vec<Fault> {
+pub fn grown(workspace: &Workspace) -> Vec<BrokenRule> {
     let declared = declared(workspace);
     RATCHET.faults(&workspace.root, &count(&declared), |name, now, held| {
         let places = declared[name].values().flatten().map(String::as_str).collect::<Vec<_>>().join(", ");

@@ -8,7 +8,7 @@
 
 use std::fs;
 
-use crate::{Fault, Workspace};
+use crate::{BrokenRule, Workspace};
 
 /// The tables, from the project's root, with the first and the last requirement that each must have.
 pub const TABLES: [(&str, u32, u32); 5] = [
@@ -33,30 +33,31 @@ const CALLS: u32 = 3;
 const ASSERTIONS: [&str; 6] = ["assert", "check", "expect(", "unwrap(", "panic", "let _: "];
 
 /// The faults of all tables.
-pub fn gaps(workspace: &Workspace) -> Vec<Fault> {
+pub fn gaps(workspace: &Workspace) -> Vec<BrokenRule> {
     let of = |&part: &(&str, u32, u32)| match fs::read_to_string(workspace.root.join(part.0)) {
         Ok(table) => check(part, &table, |path| fs::read_to_string(workspace.root.join(path)).ok()),
-        Err(error) => vec![Fault::new(part.0, format!("cannot be read: {error}"))],
+        Err(error) => vec![BrokenRule::new(part.0, format!("cannot be read: {error}"))],
     };
     let audited = match fs::read_to_string(workspace.root.join(AUDIT)) {
         Ok(table) => lines(AUDIT, &table, |path| fs::read_to_string(workspace.root.join(path)).ok()),
-        Err(error) => vec![Fault::new(AUDIT, format!("cannot be read: {error}"))],
+        Err(error) => vec![BrokenRule::new(AUDIT, format!("cannot be read: {error}"))],
     };
     TABLES.iter().flat_map(of).chain(audited).collect()
 }
 
 /// The faults of a table with rows of arbitrary names.
-fn lines(name: &str, table: &str, file: impl Fn(&str) -> Option<String>) -> Vec<Fault> {
+fn lines(name: &str, table: &str, file: impl Fn(&str) -> Option<String>) -> Vec<BrokenRule> {
     let (mut faults, mut known) = (Vec::new(), Vec::new());
     for (number, line) in table.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
         let place = format!("{name}:{}", number + 1);
         let columns: Vec<&str> = line.split('\t').collect();
         let [row, proofs, sentence] = columns[..] else {
-            faults.push(Fault::new(place, "is not a name, its proofs and a sentence, separated by tabs"));
+            faults
+                .push(BrokenRule::new(place, "is not a name, its proofs and a sentence, separated by tabs"));
             continue;
         };
         if known.contains(&row) {
-            faults.push(Fault::new(&place, format!("{row} was there before")));
+            faults.push(BrokenRule::new(&place, format!("{row} was there before")));
         }
         known.push(row);
         faults.extend(row_faults(&place, row, proofs, sentence, &file));
@@ -71,42 +72,45 @@ fn row_faults(
     proofs: &str,
     sentence: &str,
     file: &impl Fn(&str) -> Option<String>,
-) -> Vec<Fault> {
+) -> Vec<BrokenRule> {
     let mut faults = Vec::new();
     if sentence.len() < SENTENCE {
-        faults.push(Fault::new(place, format!("{row} has no sentence that says how it holds")));
+        faults.push(BrokenRule::new(place, format!("{row} has no sentence that says how it holds")));
     }
     if proofs == "-" && !WITHOUT_TESTS.iter().any(|why| sentence.starts_with(why)) {
-        faults.push(Fault::new(place, format!("{row} has no test, and does not say why")));
+        faults.push(BrokenRule::new(place, format!("{row} has no test, and does not say why")));
     }
     let proofs = proofs.split(' ').filter(|proof| *proof != "-");
     faults.extend(proofs.filter_map(|proof| {
-        unproven(proof, file).map(|why| Fault::new(place, format!("{row}: {proof} {why}")))
+        unproven(proof, file).map(|why| BrokenRule::new(place, format!("{row}: {proof} {why}")))
     }));
     faults
 }
 
-fn check(part: (&str, u32, u32), table: &str, file: impl Fn(&str) -> Option<String>) -> Vec<Fault> {
+fn check(part: (&str, u32, u32), table: &str, file: impl Fn(&str) -> Option<String>) -> Vec<BrokenRule> {
     let (name, mut expected, last) = part;
     let mut faults = Vec::new();
     for (number, line) in table.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
         let place = format!("{name}:{}", number + 1);
         let columns: Vec<&str> = line.split('\t').collect();
         let [requirement, proofs, sentence] = columns[..] else {
-            faults.push(Fault::new(place, "is not a number, its proofs and a sentence, separated by tabs"));
+            faults.push(BrokenRule::new(
+                place,
+                "is not a number, its proofs and a sentence, separated by tabs",
+            ));
             continue;
         };
         let found = requirement.strip_prefix('R').and_then(|number| number.parse().ok()).unwrap_or(0);
         // After the part's own requirements, numbers only have to rise: other parts' lists name a few of its too.
         let right = if expected <= last { found == expected } else { found >= expected };
         if !right {
-            faults.push(Fault::new(&place, format!("is {requirement} where R{expected} belongs")));
+            faults.push(BrokenRule::new(&place, format!("is {requirement} where R{expected} belongs")));
         }
         expected = if right { found + 1 } else { expected + 1 };
         faults.extend(row_faults(&place, requirement, proofs, sentence, &file));
     }
     if expected <= last {
-        faults.push(Fault::new(name, format!("ends before R{last}")));
+        faults.push(BrokenRule::new(name, format!("ends before R{last}")));
     }
     faults
 }

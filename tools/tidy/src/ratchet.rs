@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::Fault;
+use crate::BrokenRule;
 
 /// The counts by row. The key holds the other columns of the row, joined with tabs.
 pub type Counts = BTreeMap<String, usize>;
@@ -37,7 +37,7 @@ impl Ratchet {
         root: &Path,
         found: &Counts,
         explain: impl Fn(&str, usize, usize) -> String,
-    ) -> Vec<Fault> {
+    ) -> Vec<BrokenRule> {
         let text = fs::read_to_string(root.join(self.path)).expect("the table of a ratchet can be read");
         self.compare(&text, found, explain)
     }
@@ -67,10 +67,10 @@ impl Ratchet {
         text: &str,
         found: &Counts,
         explain: impl Fn(&str, usize, usize) -> String,
-    ) -> Vec<Fault> {
+    ) -> Vec<BrokenRule> {
         let held = match rows(text) {
             Ok(held) => held,
-            Err(why) => return vec![Fault::new(self.path, why)],
+            Err(why) => return vec![BrokenRule::new(self.path, why)],
         };
         let mut faults = Vec::new();
         for key in BTreeSet::from_iter(held.keys().chain(found.keys())) {
@@ -88,10 +88,10 @@ impl Ratchet {
                     )
                 }
             };
-            faults.push(Fault::new(key.replace('\t', ", "), why));
+            faults.push(BrokenRule::new(key.replace('\t', ", "), why));
         }
         if faults.is_empty() && text != self.written(&held) {
-            faults.push(Fault::new(
+            faults.push(BrokenRule::new(
                 self.path,
                 "differs from the form that `make ratchets` writes: sorted, without zeros",
             ));

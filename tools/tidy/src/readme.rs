@@ -3,17 +3,21 @@
 use std::fs;
 use std::path::Path;
 
-use crate::rows::{Kind, words};
-use crate::{Fault, Workspace};
+use crate::rows::{WordKind, words};
+use crate::{BrokenRule, Workspace};
 
 const BEGIN: &str = "<!-- rows: begin -->\n";
 const END: &str = "<!-- rows: end -->";
 
 /// The fault of a README with a generated part that differs from the rows.
-pub fn stale(workspace: &Workspace) -> Vec<Fault> {
+pub fn stale(workspace: &Workspace) -> Vec<BrokenRule> {
     let text = read(&workspace.root);
     let fresh = text == replaced(&text, &generated());
-    if fresh { Vec::new() } else { vec![Fault::new("README.md", "the generated part is stale: make readme")] }
+    if fresh {
+        Vec::new()
+    } else {
+        vec![BrokenRule::new("README.md", "the generated part is stale: make readme")]
+    }
 }
 
 /// Updates the generated part.
@@ -36,7 +40,7 @@ fn replaced(text: &str, part: &str) -> String {
 fn generated() -> String {
     let words = words();
     let mut text = String::new();
-    for kind in Kind::all() {
+    for kind in WordKind::all() {
         let of_kind: Vec<_> = words.iter().filter(|word| word.kind == kind).collect();
         let missing: Vec<String> =
             of_kind.iter().filter(|word| !word.ready).map(|word| format!("`{}`", word.name)).collect();

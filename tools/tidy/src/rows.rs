@@ -7,13 +7,13 @@ use weir_config::vocabulary::{self, WordPlace, WordState};
 use weir_expr::{FetchDecl, converters, internal};
 use weir_stats::{fields, info};
 
-use crate::{Fault, Workspace};
+use crate::{BrokenRule, Workspace};
 
 /// One word.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Word {
+pub struct LanguageWord {
     /// The kind of word.
-    pub kind: Kind,
+    pub kind: WordKind,
     /// The word.
     pub name: String,
     /// Its help text, one line; may be empty for a word that is not implemented.
@@ -24,7 +24,7 @@ pub struct Word {
 
 /// The kinds of words, in the order in which the README lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum WordKind {
     /// A word of the configuration.
     Configuration(WordPlace),
     /// A sample fetch.
@@ -37,7 +37,7 @@ pub enum Kind {
     Counter,
 }
 
-impl Kind {
+impl WordKind {
     /// Every kind.
     pub fn all() -> impl Iterator<Item = Self> {
         let configuration = WordPlace::ALL.into_iter().map(Self::Configuration);
@@ -57,38 +57,39 @@ impl Kind {
 }
 
 /// All words, sorted.
-pub fn words() -> BTreeSet<Word> {
+pub fn words() -> BTreeSet<LanguageWord> {
     let mut words = BTreeSet::new();
-    let mut add = |kind: Kind, name: &str, help: &str, ready: bool| {
-        words.insert(Word { kind, name: name.to_owned(), help: help.to_owned(), ready });
+    let mut add = |kind: WordKind, name: &str, help: &str, ready: bool| {
+        words.insert(LanguageWord { kind, name: name.to_owned(), help: help.to_owned(), ready });
     };
     for word in
         vocabulary::words(&weir_stream::KEYWORDS).iter().filter(|word| word.state != WordState::Removed)
     {
-        add(Kind::Configuration(word.place), word.name, word.help, word.state == WordState::Ready);
+        add(WordKind::Configuration(word.place), word.name, word.help, word.state == WordState::Ready);
     }
     let internal = internal::FETCHES.iter().map(|row| &row.decl);
     let rows: Vec<&FetchDecl> =
         internal.chain(weir_vocabulary::fetch::FETCHES.iter().map(|row| &row.decl)).collect();
-    rows.iter().for_each(|row| add(Kind::Fetch, row.name, row.help, true));
+    rows.iter().for_each(|row| add(WordKind::Fetch, row.name, row.help, true));
     for name in weir_expr::fetch::names().iter().filter(|name| rows.iter().all(|row| row.name != **name)) {
-        add(Kind::Fetch, name, "", false);
+        add(WordKind::Fetch, name, "", false);
     }
-    converters::all().iter().for_each(|row| add(Kind::Converter, row.name, row.help, true));
+    converters::all().iter().for_each(|row| add(WordKind::Converter, row.name, row.help, true));
     for name in converters::names().iter().filter(|name| converters::find(name).is_none()) {
-        add(Kind::Converter, name, "", false);
+        add(WordKind::Converter, name, "", false);
     }
     for row in weir_cli::commands().filter(|row| row.flags & WORKER != 0 && row.flags & HIDDEN == 0) {
-        add(Kind::Command, row.name, row.help, row.run.is_some());
+        add(WordKind::Command, row.name, row.help, row.run.is_some());
     }
-    fields::FIELDS.iter().for_each(|row| add(Kind::Counter, row.name, row.description, true));
-    info::INFO_FIELDS.iter().for_each(|row| add(Kind::Counter, row.name, row.description, true));
+    fields::FIELDS.iter().for_each(|row| add(WordKind::Counter, row.name, row.description, true));
+    info::INFO_FIELDS.iter().for_each(|row| add(WordKind::Counter, row.name, row.description, true));
     words
 }
 
 /// Implemented words without a help text.
-pub fn without_help(_: &Workspace) -> Vec<Fault> {
-    let silent = |word: &Word| word.ready && word.help.trim().is_empty();
-    let fault = |word: Word| Fault::new(format!("{:?} {}", word.kind, word.name), "has no help text");
+pub fn without_help(_: &Workspace) -> Vec<BrokenRule> {
+    let silent = |word: &LanguageWord| word.ready && word.help.trim().is_empty();
+    let fault =
+        |word: LanguageWord| BrokenRule::new(format!("{:?} {}", word.kind, word.name), "has no help text");
     words().into_iter().filter(silent).map(fault).collect()
 }

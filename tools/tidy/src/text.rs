@@ -1,6 +1,6 @@
 //! Rules on the sources as text.
 
-use crate::{Fault, SourceFile, Workspace};
+use crate::{BrokenRule, SourceFile, Workspace};
 
 /// The limit of lines: a longer file should be split, or be a table in a file of its own.
 pub const MAX_FILE_LINES: usize = 1500;
@@ -32,7 +32,7 @@ const USED_AT_SET_UP: &[&str] = &["DESK", "IDLE_POOLS", "LOGGER", "RING", "WAITE
 const SELF: &str = "tools/tidy/";
 
 /// Crates with a root file that does not open with a page of prose.
-pub fn opening_pages(workspace: &Workspace) -> Vec<Fault> {
+pub fn opening_pages(workspace: &Workspace) -> Vec<BrokenRule> {
     let mut faults = Vec::new();
     for root in workspace.crates.iter().flat_map(|member| &member.roots) {
         let Some(source) = workspace.source(root) else { continue };
@@ -46,14 +46,14 @@ pub fn opening_pages(workspace: &Workspace) -> Vec<Fault> {
             let why = format!(
                 "opens with {page} lines of prose; {MIN_PAGE_LINES} or more say what it is, what it refuses to know, where to begin"
             );
-            faults.push(Fault::new(root, why));
+            faults.push(BrokenRule::new(root, why));
         }
     }
     faults
 }
 
 /// Files beside a crate's root that no module declares: they are not compiled, and mislead readers.
-pub fn orphans(workspace: &Workspace) -> Vec<Fault> {
+pub fn orphans(workspace: &Workspace) -> Vec<BrokenRule> {
     let folders: Vec<&str> = workspace
         .crates
         .iter()
@@ -84,13 +84,13 @@ pub fn orphans(workspace: &Workspace) -> Vec<Fault> {
         });
         let is_declared = parents.any(|parent| declares(parent, name));
         (!is_declared)
-            .then(|| Fault::new(&source.path, "no module declares this file: it is compiled by nobody"))
+            .then(|| BrokenRule::new(&source.path, "no module declares this file: it is compiled by nobody"))
     };
     workspace.sources.iter().filter_map(fault).collect()
 }
 
 /// Public types and functions without documentation. Fields and variants need none: a name that explains itself has enough.
-pub fn undocumented(workspace: &Workspace) -> Vec<Fault> {
+pub fn undocumented(workspace: &Workspace) -> Vec<BrokenRule> {
     let mut faults = Vec::new();
     for source in &workspace.sources {
         let is_library = workspace.crates.iter().any(|member| {
@@ -99,7 +99,7 @@ pub fn undocumented(workspace: &Workspace) -> Vec<Fault> {
         if is_library {
             let places = undocumented_lines(&source.text);
             faults.extend(places.map(|(line, item)| {
-                Fault::new(
+                BrokenRule::new(
                     format!("{}:{line}", source.path),
                     format!("`{item}` is public and has no documentation"),
                 )
@@ -134,10 +134,10 @@ fn is_documented_item(item: &str) -> bool {
 }
 
 /// Files above the limit of lines.
-pub fn long_files(workspace: &Workspace) -> Vec<Fault> {
+pub fn long_files(workspace: &Workspace) -> Vec<BrokenRule> {
     let long = |source: &&SourceFile| source.text.lines().count() > MAX_FILE_LINES;
     let fault = |source: &SourceFile| {
-        Fault::new(
+        BrokenRule::new(
             &source.path,
             format!("has {} lines; the limit is {MAX_FILE_LINES}", source.text.lines().count()),
         )
@@ -146,7 +146,7 @@ pub fn long_files(workspace: &Workspace) -> Vec<Fault> {
 }
 
 /// Unsafe code outside the folders that may contain it, and crates that do not use the workspace's lints.
-pub fn unsafe_code(workspace: &Workspace) -> Vec<Fault> {
+pub fn unsafe_code(workspace: &Workspace) -> Vec<BrokenRule> {
     let mut faults = by_line(workspace, |path, line| {
         let outside = !UNSAFE_FLOORS.iter().any(|floor| path.starts_with(floor));
         (outside && has_unsafe(line)).then(|| "unsafe code lives in foundation and sched only".to_owned())
@@ -158,14 +158,15 @@ pub fn unsafe_code(workspace: &Workspace) -> Vec<Fault> {
         let inherits = manifest.contains("[lints]\nworkspace = true");
         let may_differ = UNSAFE_FLOORS.iter().any(|floor| path.starts_with(floor));
         if !inherits && !may_differ {
-            faults.push(Fault::new(path, "does not take the workspace's lints, which forbid unsafe code"));
+            faults
+                .push(BrokenRule::new(path, "does not take the workspace's lints, which forbid unsafe code"));
         }
     }
     faults
 }
 
 /// Connections that are opened elsewhere.
-pub fn own_connections(workspace: &Workspace) -> Vec<Fault> {
+pub fn own_connections(workspace: &Workspace) -> Vec<BrokenRule> {
     by_line(workspace, |path, line| {
         let allowed = path.contains("/tests/") || CONNECTS.iter().any(|place| path.starts_with(place));
         let opens = line.contains(CONNECTING) && !allowed;
@@ -174,7 +175,7 @@ pub fn own_connections(workspace: &Workspace) -> Vec<Fault> {
 }
 
 /// Uses of the file system where it is an argument, outside of tests.
-pub fn own_files(workspace: &Workspace) -> Vec<Fault> {
+pub fn own_files(workspace: &Workspace) -> Vec<BrokenRule> {
     let concerned = |source: &&SourceFile| {
         let path = &source.path;
         WITHOUT_FILE_SYSTEM.iter().any(|folder| path.starts_with(folder))
@@ -192,14 +193,14 @@ pub fn own_files(workspace: &Workspace) -> Vec<Fault> {
         };
         for (number, _) in code.enumerate().filter(|(_, line)| opens(line)) {
             let place = format!("{}:{}", source.path, number + 1);
-            faults.push(Fault::new(place, "files are reached through `weir_syntax::Files`"));
+            faults.push(BrokenRule::new(place, "files are reached through `weir_syntax::Files`"));
         }
     }
     faults
 }
 
 /// Atomics of the scheduler that no test would count: a read-modify-write of one on the way of every wake-up would pass all of them.
-pub fn uncounted_atomics(workspace: &Workspace) -> Vec<Fault> {
+pub fn uncounted_atomics(workspace: &Workspace) -> Vec<BrokenRule> {
     by_line(workspace, |path, line| {
         let counted = COUNTED_ATOMICS.iter().any(|folder| path.starts_with(folder))
             && ![ATOMICS, UNCOUNTED].contains(&path);
@@ -211,7 +212,7 @@ pub fn uncounted_atomics(workspace: &Workspace) -> Vec<Fault> {
 /// Thread-local values with destructors that are first used at any time: the C library records them on the heap at
 /// their first use, and ends the process when memory runs out there. Workers end with the process, so their values need
 /// not be dropped; others must be used when a worker is set up.
-pub fn dropped_by_threads(workspace: &Workspace) -> Vec<Fault> {
+pub fn dropped_by_threads(workspace: &Workspace) -> Vec<BrokenRule> {
     by_line(workspace, |path, line| {
         let (name, kind) = line.strip_prefix("    static ")?.split_once(": ")?;
         let dropped = kind.starts_with("RefCell<") && !kind.starts_with("RefCell<ManuallyDrop<");
@@ -231,7 +232,7 @@ fn has_unsafe(line: &str) -> bool {
 }
 
 /// Notes about later work that name no issue.
-pub fn loose_ends(workspace: &Workspace) -> Vec<Fault> {
+pub fn loose_ends(workspace: &Workspace) -> Vec<BrokenRule> {
     by_line(workspace, |_, line| {
         let loose = ["TODO", "FIXME"].iter().any(|word| {
             line.match_indices(word)
@@ -247,11 +248,11 @@ fn is_word(line: &str, at: usize, length: usize) -> bool {
 }
 
 /// Files, modules, types and functions with empty names.
-pub fn empty_names(workspace: &Workspace) -> Vec<Fault> {
+pub fn empty_names(workspace: &Workspace) -> Vec<BrokenRule> {
     let mut faults = Vec::new();
     for source in workspace.sources.iter().filter(|source| !source.path.starts_with(SELF)) {
         if source.path.split(['/', '.']).any(|part| EMPTY_NAMES.contains(&part)) {
-            faults.push(Fault::new(&source.path, "a name that says nothing about what is inside"));
+            faults.push(BrokenRule::new(&source.path, "a name that says nothing about what is inside"));
         }
     }
     faults.extend(by_line(workspace, |path, line| {
@@ -286,12 +287,12 @@ fn declared(line: &str) -> Option<&str> {
 }
 
 /// One fault for each line of code (without comments) for which `rule` returns a text.
-fn by_line(workspace: &Workspace, rule: impl Fn(&str, &str) -> Option<String>) -> Vec<Fault> {
+fn by_line(workspace: &Workspace, rule: impl Fn(&str, &str) -> Option<String>) -> Vec<BrokenRule> {
     let mut faults = Vec::new();
     for source in workspace.sources.iter().filter(|source| !source.path.starts_with(SELF)) {
         for (number, line) in source.text.lines().enumerate() {
             if let Some(why) = rule(&source.path, line) {
-                faults.push(Fault::new(format!("{}:{}", source.path, number + 1), why));
+                faults.push(BrokenRule::new(format!("{}:{}", source.path, number + 1), why));
             }
         }
     }

@@ -3,14 +3,14 @@
 use std::sync::LazyLock;
 
 use weir_tidy::{
-    Fault, Workspace, circles, drawing, english, findings, house, licences, locks, methods, names, proofs,
-    readme, rows, text,
+    BrokenRule, Workspace, circles, drawing, english, findings, house, licences, locks, methods, names,
+    proofs, readme, rows, text,
 };
 
 /// Read once for all rules: cargo's metadata and every source take longer than most rules.
 static WORKSPACE: LazyLock<Workspace> = LazyLock::new(Workspace::load);
 
-fn check(rule: impl Fn(&Workspace) -> Vec<Fault>) {
+fn check(rule: impl Fn(&Workspace) -> Vec<BrokenRule>) {
     let faults: Vec<String> = rule(&WORKSPACE).iter().map(ToString::to_string).collect();
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }

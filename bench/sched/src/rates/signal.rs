@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 
 #[derive(Default)]
-struct Local {
+struct LocalSignal {
     raised: bool,
     waker: Option<Waker>,
 }
 
 thread_local! {
-    static LOCAL: RefCell<[Local; 2]> = RefCell::default();
+    static LOCAL: RefCell<[LocalSignal; 2]> = RefCell::default();
 }
 
 /// Wakes the task that waits for signal `which` of this thread.
@@ -68,12 +68,12 @@ pub fn forget() {
 
 /// A signal between two threads.
 #[derive(Default)]
-pub struct Shared {
+pub struct ThreadSignal {
     raised: AtomicBool,
     waker: AtomicWaker,
 }
 
-impl Shared {
+impl ThreadSignal {
     pub fn raise(&self) {
         self.raised.store(true, Ordering::Release);
         self.waker.wake();
@@ -92,15 +92,15 @@ impl Shared {
 }
 
 /// A pair of tasks on two threads that wake each other in turn.
-pub type Pair = Arc<[Shared; 2]>;
+pub type TaskPair = Arc<[ThreadSignal; 2]>;
 
 /// Makes `count` pairs.
-pub fn pairs(count: usize) -> Vec<Pair> {
-    (0..count).map(|_| Pair::default()).collect()
+pub fn pairs(count: usize) -> Vec<TaskPair> {
+    (0..count).map(|_| TaskPair::default()).collect()
 }
 
 /// Runs the task of one side of a pair. Side 0 begins.
-pub async fn play(pair: Pair, side: usize, rounds: u64) {
+pub async fn play(pair: TaskPair, side: usize, rounds: u64) {
     for _ in 0..rounds {
         if side == 0 {
             pair[1].raise();

@@ -85,7 +85,7 @@ pub fn nearer_timers(count: u64) {
     });
 }
 
-pub fn across(pairs: usize, count: u64, place: super::Place) {
+pub fn across(pairs: usize, count: u64, place: super::ProcessorPlacement) {
     let signals = signal::pairs(pairs);
     let rounds = count / 2 / pairs as u64;
     let live = |side: usize| {

@@ -78,16 +78,16 @@ pub fn nearer_timers(count: u64) {
 }
 
 /// A runtime that has sockets to wait for, as a network program's has: one that sleeps does so in its poller.
-pub fn across(pairs: usize, count: u64, place: super::Place) {
+pub fn across(pairs: usize, count: u64, place: super::ProcessorPlacement) {
     across_on(pairs, count, place, || Builder::new_current_thread().enable_all().build().expect("a runtime"));
 }
 
 /// One that cannot have sockets sleeps on a lock instead, which the kernel makes cheaper.
-pub fn across_without_sockets(pairs: usize, count: u64, place: super::Place) {
+pub fn across_without_sockets(pairs: usize, count: u64, place: super::ProcessorPlacement) {
     across_on(pairs, count, place, runtime);
 }
 
-fn across_on(pairs: usize, count: u64, place: super::Place, runtime: fn() -> Runtime) {
+fn across_on(pairs: usize, count: u64, place: super::ProcessorPlacement, runtime: fn() -> Runtime) {
     let signals = signal::pairs(pairs);
     let rounds = count / 2 / pairs as u64;
     let live = |side: usize| {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
-use weir_sched::{Class, Kind, Runtime, Settings, TaskKey, Tick, current, now, spawn, wait, wake, yield_now};
+use weir_sched::{Class, WorkKind, Runtime, RuntimeSettings, TaskKey, Tick, current, now, spawn, wait, wake, yield_now};
 
-static KIND: Kind = Kind::new("bench");
+static KIND: WorkKind = WorkKind::new("bench");
 
 fn run(main: impl Future<Output = ()> + 'static) {
     weir_sched::run(main).expect("a worker");
@@ -93,12 +93,12 @@ pub fn nearer_timers(count: u64) {
 
 /// One side of a pair.
 #[derive(Default)]
-struct Side {
+struct PairSide {
     key: AtomicU64,
     raised: AtomicBool,
 }
 
-impl Side {
+impl PairSide {
     fn raise(&self) {
         self.raised.store(true, Ordering::Release);
         wake(TaskKey::from_bits(self.key.load(Ordering::Acquire)));
@@ -111,12 +111,12 @@ impl Side {
     }
 }
 
-pub fn across(pairs: usize, count: u64, place: super::Place) {
-    let sides: Arc<Vec<[Side; 2]>> = Arc::new((0..pairs).map(|_| Default::default()).collect());
+pub fn across(pairs: usize, count: u64, place: super::ProcessorPlacement) {
+    let sides: Arc<Vec<[PairSide; 2]>> = Arc::new((0..pairs).map(|_| Default::default()).collect());
     let rounds = count / 2 / pairs as u64;
     let (sender, receiver) = mpsc::channel();
     let processors = vec![place.processors(0), place.processors(1)];
-    let settings = Settings { threads: 2, processors, ..Settings::default() };
+    let settings = RuntimeSettings { threads: 2, processors, ..RuntimeSettings::default() };
     let runtime = Runtime::start(&settings, move |side| {
         for pair in 0..pairs {
             let (sides, sender) = (sides.clone(), sender.clone());

@@ -124,7 +124,7 @@ struct Changing<F: Fn()> {
     change: F,
 }
 
-impl<F: Fn()> Source for Changing<F> {
+impl<F: Fn()> RingSource for Changing<F> {
     fn length(&self) -> io::Result<u64> {
         Ok(self.live.bytes().len() as u64)
     }
@@ -254,7 +254,7 @@ proptest::proptest! {
         }
         let whole = live.bytes();
         let area = whole.len() - HEADER;
-        let header = Header::read(&whole).expect("it is a ring");
+        let header = FileHeader::read(&whole).expect("it is a ring");
         // The messages, and the range of each from its tag to the next.
         let (mut messages, mut at) = (Vec::new(), 0);
         for text in look(&mut FileFollower::default(), &whole, LookMode::Once) {

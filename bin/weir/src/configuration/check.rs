@@ -1,10 +1,10 @@
 //! A configuration that is looked at and not served: `-c --format json`, `weir lint`, `weir explain -f`.
 
-use weir_config::Outcome;
+use weir_config::ConfigOutcome;
 use weir_config::files::load_sources;
 use weir_model::Config;
 use weir_observe::files::SystemFiles;
-use weir_syntax::{Diagnostics, Severity, SourceMap};
+use weir_syntax::{DiagnosticSeverity, Diagnostics, SourceMap};
 
 use super::{Disk, environment, listens, looked_up, parse, with_arguments};
 use crate::arguments::Arguments;
@@ -27,17 +27,19 @@ pub(crate) fn check(arguments: &Arguments) -> CheckedConfiguration {
     if diagnostics.has_alerts() {
         return CheckedConfiguration { sources, config: Config::default(), findings };
     }
-    let Outcome { config, diagnostics, .. } = parse(&sources, environment(arguments, &sources, None)).outcome;
+    let ConfigOutcome { config, diagnostics, .. } =
+        parse(&sources, environment(arguments, &sources, None)).outcome;
     let config = with_arguments(config, arguments);
     findings.extend(findings::of_diagnostics(&diagnostics, &sources));
     let states = weir_assemble::SavedStates::read(&config, &SystemFiles);
-    let of_states = states.warnings().map(|text| findings::of_text(Severity::Warning, text, &sources));
+    let of_states =
+        states.warnings().map(|text| findings::of_text(DiagnosticSeverity::Warning, text, &sources));
     findings.extend(of_states);
     let further = looked_up(&config, &states, arguments);
     findings.extend(further.iter().map(|(severity, text)| findings::of_text(*severity, text, &sources)));
-    if !findings.iter().any(|finding| finding.severity == Severity::Alert) && !listens(&config) {
+    if !findings.iter().any(|finding| finding.severity == DiagnosticSeverity::Alert) && !listens(&config) {
         findings.push(findings::of_text(
-            Severity::Warning,
+            DiagnosticSeverity::Warning,
             "nothing listens: no listener is configured.",
             &sources,
         ));
@@ -48,7 +50,11 @@ pub(crate) fn check(arguments: &Arguments) -> CheckedConfiguration {
 impl CheckedConfiguration {
     /// Whether the configuration can be served; `-dW` makes warnings count.
     pub(crate) fn is_valid(&self) -> bool {
-        let worst = if self.config.global.zero_warning { Severity::Warning } else { Severity::Alert };
+        let worst = if self.config.global.zero_warning {
+            DiagnosticSeverity::Warning
+        } else {
+            DiagnosticSeverity::Alert
+        };
         self.findings.iter().all(|finding| finding.severity < worst)
     }
 }
@@ -58,7 +64,7 @@ pub(crate) fn check_as_json(arguments: &Arguments) -> u8 {
     let checked = check(arguments);
     let valid = checked.is_valid();
     let listens = listens(&checked.config);
-    let shown = |finding: &&Finding| finding.severity != Severity::Diag || arguments.diagnose;
+    let shown = |finding: &&Finding| finding.severity != DiagnosticSeverity::Diag || arguments.diagnose;
     let findings: Vec<Finding> = checked.findings.iter().filter(shown).cloned().collect();
     crate::say(&findings::json(valid && listens, &findings));
     match valid {

@@ -1,6 +1,6 @@
 //! `show events`: the event sinks, and the contents of rings.
 
-use weir_sync::ring::{Progress, RingReader, Seek, Wait};
+use weir_sync::ring::{ReadEnd, ReaderWait, RingReader, Seek};
 
 use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::level::Level;
@@ -35,7 +35,7 @@ fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> C
         Ok(flags) => flags,
         Err(refused) => return refused,
     };
-    let wait = if flags.wait { Wait::Woken(context.target.waker()) } else { Wait::No };
+    let wait = if flags.wait { ReaderWait::Woken(context.target.waker()) } else { ReaderWait::No };
     let seek = if flags.new { Seek::End } else { Seek::Oldest };
     match ring.attach(seek, wait) {
         Ok(reader) => CommandOutcome::Stream(Box::new(ShowEvents { reader, flags })),
@@ -104,10 +104,10 @@ impl AnswerStream for ShowEvents {
                 room
             });
             return match progress {
-                Progress::Stopped | Progress::Busy => AnswerStep::More,
-                Progress::End if !self.flags.wait => AnswerStep::Done,
-                Progress::End if self.reader.sleep() => AnswerStep::Watch,
-                Progress::End => continue,
+                ReadEnd::Stopped | ReadEnd::Busy => AnswerStep::More,
+                ReadEnd::End if !self.flags.wait => AnswerStep::Done,
+                ReadEnd::End if self.reader.sleep() => AnswerStep::Watch,
+                ReadEnd::End => continue,
             };
         }
     }

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use weir_events::WallTime;
-use weir_events::timeline::{Entry, Moment, Word};
+use weir_events::timeline::{StreamMoment, StreamRecord, StreamText};
 use weir_formats::json::{Beyond, Escaping};
-use weir_sync::ring::{Seek, Wait};
+use weir_sync::ring::{ReaderWait, Seek};
 
 use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::commands::date;
@@ -30,11 +30,11 @@ fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> C
     let mut entries = Vec::new();
     for ring in context.target.timelines() {
         // A dump detaches at once, so there are at most as many readers as operators.
-        let Ok(mut reader) = ring.attach(Seek::Oldest, Wait::No) else { continue };
+        let Ok(mut reader) = ring.attach(Seek::Oldest, ReaderWait::No) else { continue };
         reader.read(|message| {
             let mut bytes = Vec::with_capacity(message.len());
             message.append_to(&mut bytes);
-            entries.extend(Entry::decode(&bytes).filter(|entry| filter.takes(entry)));
+            entries.extend(StreamRecord::decode(&bytes).filter(|entry| filter.takes(entry)));
             true
         });
     }
@@ -100,12 +100,14 @@ impl TimelineFilter {
         Ok(filter)
     }
 
-    fn takes(&self, entry: &Entry) -> bool {
+    fn takes(&self, entry: &StreamRecord) -> bool {
         let code = |wanted: &String| {
             wanted.len() <= entry.code.len()
                 && wanted.bytes().zip(entry.code).all(|(wanted, found)| wanted == b'.' || wanted == found)
         };
-        let proxy = |name: &String| entry.word(Word::Frontend) == name || entry.word(Word::Backend) == name;
+        let proxy = |name: &String| {
+            entry.word(StreamText::Frontend) == name || entry.word(StreamText::Backend) == name
+        };
         self.status.is_none_or(|(low, high)| (low..=high).contains(&entry.status))
             && entry.duration_ms() >= self.slower_ms
             && self.code.as_ref().is_none_or(code)
@@ -124,7 +126,7 @@ fn statuses(text: &str) -> Option<(u32, u32)> {
 }
 
 struct ShowTimeline {
-    entries: Vec<Entry>,
+    entries: Vec<StreamRecord>,
     next: usize,
     begun: bool,
     json: bool,
@@ -159,31 +161,31 @@ impl AnswerStream for ShowTimeline {
 }
 
 /// The sentence for a moment, and its name in JSON.
-const MOMENTS: [(Moment, &str, &str); Moment::COUNT] = [
-    (Moment::FirstByte, "first byte of the request", "first_byte"),
-    (Moment::Request, "request complete", "request"),
-    (Moment::Assigned, "assigned to server", "place"),
-    (Moment::Connected, "connected to the server", "connected"),
-    (Moment::Response, "response head complete", "response"),
-    (Moment::End, "end", "end"),
+const MOMENTS: [(StreamMoment, &str, &str); StreamMoment::COUNT] = [
+    (StreamMoment::FirstByte, "first byte of the request", "first_byte"),
+    (StreamMoment::Request, "request complete", "request"),
+    (StreamMoment::Assigned, "assigned to server", "place"),
+    (StreamMoment::Connected, "connected to the server", "connected"),
+    (StreamMoment::Response, "response head complete", "response"),
+    (StreamMoment::End, "end", "end"),
 ];
 
-const WORDS: [(Word, &str); Word::COUNT] = [
-    (Word::Source, "source"),
-    (Word::Frontend, "frontend"),
-    (Word::Backend, "backend"),
-    (Word::Server, "server"),
-    (Word::Chosen, "chosen_by"),
-    (Word::Request, "request_line"),
-    (Word::Rule, "rule"),
-    (Word::Ending, "ending"),
+const WORDS: [(StreamText, &str); StreamText::COUNT] = [
+    (StreamText::Source, "source"),
+    (StreamText::Frontend, "frontend"),
+    (StreamText::Backend, "backend"),
+    (StreamText::Server, "server"),
+    (StreamText::Chosen, "chosen_by"),
+    (StreamText::Request, "request_line"),
+    (StreamText::Rule, "rule"),
+    (StreamText::Ending, "ending"),
 ];
 
-fn code(entry: &Entry) -> String {
+fn code(entry: &StreamRecord) -> String {
     entry.code.iter().map(|letter| char::from(*letter)).collect()
 }
 
-fn write_text(entry: &Entry, date: &str, text: &mut String) {
+fn write_text(entry: &StreamRecord, date: &str, text: &mut String) {
     let named = |word| match entry.word(word) {
         "" => "-",
         name => name,
@@ -193,45 +195,59 @@ fn write_text(entry: &Entry, date: &str, text: &mut String) {
         text,
         "[{date}] #{} {} -> {}/{} status {} code {} {} ms",
         entry.number,
-        named(Word::Frontend),
-        named(Word::Backend),
-        named(Word::Server),
+        named(StreamText::Frontend),
+        named(StreamText::Backend),
+        named(StreamText::Server),
         entry.status,
         code(entry),
         entry.duration_ms()
     );
-    let _ = writeln!(text, "  {:>8} accepted from {} by worker {}", "+0", named(Word::Source), entry.worker);
-    let has_server = !entry.word(Word::Server).is_empty();
+    let _ = writeln!(
+        text,
+        "  {:>8} accepted from {} by worker {}",
+        "+0",
+        named(StreamText::Source),
+        entry.worker
+    );
+    let has_server = !entry.word(StreamText::Server).is_empty();
     for (moment, what, _) in MOMENTS {
         let Some(at) = entry.moment(moment) else { continue };
         let mut what = what.to_owned();
         let detail = match moment {
-            Moment::Request if !entry.word(Word::Request).is_empty() => {
-                format!(": {}", entry.word(Word::Request))
+            StreamMoment::Request if !entry.word(StreamText::Request).is_empty() => {
+                format!(": {}", entry.word(StreamText::Request))
             }
-            Moment::Assigned if has_server => {
-                format!(" {} by {}{}", named(Word::Server), named(Word::Chosen), queued(entry.queued))
+            StreamMoment::Assigned if has_server => {
+                format!(
+                    " {} by {}{}",
+                    named(StreamText::Server),
+                    named(StreamText::Chosen),
+                    queued(entry.queued)
+                )
             }
             // The end of the wait in the queue, or in a tarpit.
-            Moment::Assigned => {
+            StreamMoment::Assigned => {
                 what.clear();
                 format!("no server assigned{}", queued(entry.queued))
             }
             // A local answer does not have a server connection.
-            Moment::Connected | Moment::Response if !has_server => continue,
-            Moment::Connected if entry.retries > 0 => format!(" after {}", retries(entry)),
-            Moment::End => {
+            StreamMoment::Connected | StreamMoment::Response if !has_server => continue,
+            StreamMoment::Connected if entry.retries > 0 => format!(" after {}", retries(entry)),
+            StreamMoment::End => {
                 // All attempts to connect may have failed.
-                let failed = entry.retries > 0 && entry.moment(Moment::Connected).is_none();
+                let failed = entry.retries > 0 && entry.moment(StreamMoment::Connected).is_none();
                 let tried = if failed { format!(" after {}", retries(entry)) } else { String::new() };
                 let [received, sent] = entry.bytes;
-                format!(": {}{tried}; {received} bytes from the client, {sent} to it", named(Word::Ending))
+                format!(
+                    ": {}{tried}; {received} bytes from the client, {sent} to it",
+                    named(StreamText::Ending)
+                )
             }
             _ => String::new(),
         };
         let _ = writeln!(text, "  {:>8} {what}{detail}", format!("+{at}"));
-        if moment == Moment::Request && !entry.word(Word::Rule).is_empty() {
-            let _ = writeln!(text, "  {:>8} last deciding rule: {}", "", entry.word(Word::Rule));
+        if moment == StreamMoment::Request && !entry.word(StreamText::Rule).is_empty() {
+            let _ = writeln!(text, "  {:>8} last deciding rule: {}", "", entry.word(StreamText::Rule));
         }
     }
 }
@@ -245,12 +261,12 @@ fn queued(count: u32) -> String {
     }
 }
 
-fn retries(entry: &Entry) -> String {
+fn retries(entry: &StreamRecord) -> String {
     let count = if entry.retries == 1 { "1 retry".to_owned() } else { format!("{} retries", entry.retries) };
     if entry.redispatched { count + " and a redispatch" } else { count }
 }
 
-fn write_json(entry: &Entry, text: &mut String) {
+fn write_json(entry: &StreamRecord, text: &mut String) {
     // Writing to memory does not fail.
     let _ = write!(
         text,
@@ -287,8 +303,8 @@ const JSON: Escaping = Escaping { short: "\n", is_uppercase: false, beyond: Beyo
 mod tests {
     use super::*;
 
-    fn entry() -> Entry {
-        let mut entry = Entry {
+    fn entry() -> StreamRecord {
+        let mut entry = StreamRecord {
             began_us: 1_795_179_905_007_181,
             number: 7,
             worker: 2,
@@ -298,17 +314,17 @@ mod tests {
             bytes: [70, 198],
             code: *b"sHNN",
             moments: [Some(1), Some(2), Some(2), Some(5), None, Some(5001)],
-            ..Entry::default()
+            ..StreamRecord::default()
         };
         let words = [
-            (Word::Source, "127.0.0.1:5000"),
-            (Word::Frontend, "web"),
-            (Word::Backend, "app"),
-            (Word::Server, "s1"),
-            (Word::Chosen, "roundrobin"),
-            (Word::Request, "GET /\"x\" HTTP/1.1"),
-            (Word::Rule, "a.cfg:12"),
-            (Word::Ending, "the server sent no response in time"),
+            (StreamText::Source, "127.0.0.1:5000"),
+            (StreamText::Frontend, "web"),
+            (StreamText::Backend, "app"),
+            (StreamText::Server, "s1"),
+            (StreamText::Chosen, "roundrobin"),
+            (StreamText::Request, "GET /\"x\" HTTP/1.1"),
+            (StreamText::Rule, "a.cfg:12"),
+            (StreamText::Ending, "the server sent no response in time"),
         ];
         words.iter().for_each(|(word, text)| entry.set_word(*word, text));
         entry
@@ -333,18 +349,18 @@ mod tests {
 
     #[test]
     fn omits_phases_that_a_stream_did_not_reach() {
-        let text_of = |entry: &Entry| {
+        let text_of = |entry: &StreamRecord| {
             let mut text = String::new();
             write_text(entry, "", &mut text);
             text
         };
         let mut queued = entry();
-        queued.set_word(Word::Server, "");
+        queued.set_word(StreamText::Server, "");
         let text = text_of(&queued);
         assert!(text.contains("+2 no server assigned, behind 1 stream in the queue\n"), "{text}");
         assert!(!text.contains("connected") && !text.contains("assigned to"), "{text}");
         let mut failed = entry();
-        failed.moments[Moment::Connected as usize] = None;
+        failed.moments[StreamMoment::Connected as usize] = None;
         assert!(text_of(&failed).contains("in time after 3 retries; 70 bytes"), "{}", text_of(&failed));
         (failed.retries, failed.redispatched) = (1, true);
         assert!(text_of(&failed).contains(" after 1 retry and a redispatch; "), "{}", text_of(&failed));

@@ -8,7 +8,7 @@ use weir_formats::CivilTime;
 use weir_stats::StatsSource;
 use weir_stats::name_server::COUNTERS;
 use weir_sync::Ring;
-use weir_sync::ring::Wake;
+use weir_sync::ring::WakeReader;
 
 use crate::level::Level;
 
@@ -48,7 +48,7 @@ pub trait ProcessTarget {
     fn timelines(&self) -> &[Arc<Ring>];
 
     /// The waker of the session's task.
-    fn waker(&self) -> Wake;
+    fn waker(&self) -> WakeReader;
 
     /// The `resolvers` sections, each with its name servers, in the order of the configuration.
     fn resolvers(&self) -> Vec<(String, Vec<NameServerView>)>;

@@ -14,13 +14,13 @@ use weir_stats::{
 };
 
 /// The trace source of a toy.
-static TOY_SOURCE: weir_events::trace::Source = weir_events::trace::Source::new(
+static TOY_SOURCE: weir_events::trace::TraceSource = weir_events::trace::TraceSource::new(
     "toy",
     "a toy",
-    &[weir_events::trace::Event { name: "toy_new", help: "a new toy" }],
+    &[weir_events::trace::TraceEventKind { name: "toy_new", help: "a new toy" }],
 );
 
-static TOY_SOURCES: &[&weir_events::trace::Source] = &[&TOY_SOURCE];
+static TOY_SOURCES: &[&weir_events::trace::TraceSource] = &[&TOY_SOURCE];
 
 pub(crate) struct Toy {
     pub servers: Vec<ServerView>,
@@ -233,7 +233,7 @@ impl ProcessTarget for Toy {
         &self.timelines
     }
 
-    fn waker(&self) -> weir_sync::ring::Wake {
+    fn waker(&self) -> weir_sync::ring::WakeReader {
         let woken = std::sync::Arc::clone(&self.woken);
         Box::new(move || {
             woken.fetch_add(1, std::sync::atomic::Ordering::SeqCst);

@@ -15,7 +15,7 @@ use weir_net::{
 use weir_observe::messages::Messages;
 use weir_observe::record::{CliSettings, CliSocket, LONGEST_PAYLOAD, spelled};
 use weir_process::listening::open_apart;
-use weir_sched::{Class, Descriptor, Kind, Tick};
+use weir_sched::{Class, Descriptor, Tick, WorkKind};
 use weir_sys::{Address, Errno, process};
 
 use super::{CliClient, LONGEST_LINE, SILENCE_MS};
@@ -213,7 +213,7 @@ impl Acceptor for MasterAcceptor {
     fn exhausted(&self, _: Errno) {}
 }
 
-static ACCEPT: Kind = Kind::new("master cli accept");
+static ACCEPT: WorkKind = WorkKind::new("master cli accept");
 /// How many are accepted in one turn.
 const BATCH: u32 = 4;
 /// How many clients one socket may have at once.

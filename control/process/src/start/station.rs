@@ -119,7 +119,7 @@ impl Station {
             weir_tls::library::prepare_thread();
         }
         // Readers of published values have a thread-local slot.
-        drop(weir_sync::Published::new(()).load());
+        drop(weir_sync::VersionCell::new(()).load());
         self.tuning.buffers.set_up(instance.process_counters.len());
         weir_containers::keep_recycled(self.tuning.hot_bytes);
         if let Some(bytes) = self.largest_record {

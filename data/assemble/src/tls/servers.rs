@@ -7,7 +7,7 @@ use weir_expr::{EvaluationPoint, SampleType, Value};
 use weir_model::{Location, ServerTls, TlsOptions, TlsVerify};
 use weir_net::LinkTls;
 use weir_tls::settings::{SessionReuse, client_config};
-use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier};
+use weir_tls::verify::{Authorities, IgnoredFaults, NameCheck, Verifier};
 use weir_tls::{LiveUpstream, UpstreamTls, VerifyMode};
 
 use super::layers::{Layers, LineSide, Never};
@@ -135,8 +135,8 @@ impl TlsBuilder {
                 mode: VerifyMode::Required,
                 name: if authorities.is_some() { name } else { NameCheck::Any },
                 authorities: authorities.clone(),
-                ignored: Ignored::default(),
-                ignored_of_authorities: Ignored::default(),
+                ignored: IgnoredFaults::default(),
+                ignored_of_authorities: IgnoredFaults::default(),
                 silent: true,
                 algorithms: weir_tls::verify::algorithms(),
                 schemes: schemes.clone(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_model::{IgnoredErrors, Location, TlsOptions, TlsVerify, TlsVersion};
 use weir_net::CertificateClock;
 use weir_tls::rustls::{NamedGroup, SignatureScheme, SupportedCipherSuite};
-use weir_tls::verify::{Ignored, NameCheck, Verifier};
+use weir_tls::verify::{IgnoredFaults, NameCheck, Verifier};
 use weir_tls::{TlsSettings, VerifyMode, ciphers};
 
 use super::layers::{Layers, Never};
@@ -247,8 +247,8 @@ pub(super) fn groups_of(options: &TlsOptions) -> Option<Arc<[NamedGroup]>> {
     Some(chosen.iter().map(|group| group.name()).collect())
 }
 
-pub(super) fn ignored(errors: &IgnoredErrors) -> Ignored {
-    Ignored { all: errors.all, codes: errors.codes.iter().copied().collect() }
+pub(super) fn ignored(errors: &IgnoredErrors) -> IgnoredFaults {
+    IgnoredFaults { all: errors.all, codes: errors.codes.iter().copied().collect() }
 }
 
 /// The list of signature algorithms, by its owner.

@@ -1,6 +1,6 @@
 //! How long the phases of exchanges took, as distributions: one writer per worker, merged when read.
 
-use weir_events::{Histogram, HistogramReading, Place};
+use weir_events::{Histogram, HistogramPlace, HistogramReading};
 use weir_sync::Counter;
 
 use super::average::{Phase, Phases};
@@ -57,12 +57,12 @@ impl LatencyHistograms {
                 second.absent[phase].increment();
                 continue;
             }
-            let place = Place::of(us);
+            let place = HistogramPlace::of(us);
             first.phases[phase].record_place(us, place);
             second.phases[phase].record_place(us, place);
         }
         let total = latencies.0[Phase::Total as usize];
-        let place = Place::of(total);
+        let place = HistogramPlace::of(total);
         first.totals.record_place(total, place);
         second.totals.record_place(total, place);
     }

@@ -12,10 +12,10 @@ use weir_backend::{
     ServerAddress, ServerKey, ServerSettings,
 };
 use weir_checks::{CheckLoad, CheckPlan, Checks, Dial, IdleConnection, Intervals, ProcessView, Timings};
-use weir_expr::{LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_expr::{LogFormat, ObjectLookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 use weir_model::Userlist;
 use weir_sched::simulate::network::SimulatedNetwork;
-use weir_sched::{Class, Kind, now, sleep_until, spawn};
+use weir_sched::{Class, WorkKind, now, sleep_until, spawn};
 use weir_sys::Address;
 use weir_tables::Table;
 use weir_vocabulary::{Objects, ViewedProxy};
@@ -95,7 +95,7 @@ impl ProcessView for Listener {
         TimeZone::utc()
     }
 
-    fn lookup(&self, _: Lookup, _: &[u8]) -> Option<Value<'static>> {
+    fn lookup(&self, _: ObjectLookup, _: &[u8]) -> Option<Value<'static>> {
         None
     }
 
@@ -215,4 +215,4 @@ pub(crate) fn count_connections(network: &SimulatedNetwork, place: SocketAddr) -
     count
 }
 
-static ACCEPTOR: Kind = Kind::new("acceptor");
+static ACCEPTOR: WorkKind = WorkKind::new("acceptor");

@@ -6,13 +6,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_checks::{CheckLoad, Checks};
-use weir_sched::simulate::{Faults, World};
-use weir_sched::{Activity, Tuning, activity, precise_ns, shared_tasks};
+use weir_sched::simulate::{Faults, SimulatedWorld};
+use weir_sched::{Activity, SchedulerTuning, activity, precise_ns, shared_tasks};
 
 use crate::fixture::TestBackend;
 
-fn world(seed: u64, workers: usize) -> World {
-    World::new(seed, workers, Tuning::default(), Faults::default()).expect("a world")
+fn world(seed: u64, workers: usize) -> SimulatedWorld {
+    SimulatedWorld::new(seed, workers, SchedulerTuning::default(), Faults::default()).expect("a world")
 }
 
 /// An address that never answers.
@@ -26,9 +26,9 @@ fn nowhere() -> (TcpListener, Vec<TcpStream>, SocketAddr) {
 }
 
 /// Lets that much time pass.
-fn pass(world: &mut World, milliseconds: u64) {
+fn pass(world: &mut SimulatedWorld, milliseconds: u64) {
     // A sleeping worker does not read the clock, so read it here.
-    let time_ns = |world: &World| world.look(0, precise_ns);
+    let time_ns = |world: &SimulatedWorld| world.look(0, precise_ns);
     let end = time_ns(world) + milliseconds * 1_000_000;
     while time_ns(world) < end {
         assert!(world.step(), "somebody sleeps until the next check");
@@ -136,7 +136,7 @@ fn checks_wake_their_own_worker_only_r53_r91() {
         let checks = backend.checks_of(Vec::new(), CheckLoad::new(workers, 0));
         // At any moment of their interval, so that few are due together.
         world.on(0, || (0..24).for_each(|rank| checks.add(backend.plan_of(rank))));
-        let total = |world: &World, count: fn(&Activity) -> u64| -> u64 {
+        let total = |world: &SimulatedWorld, count: fn(&Activity) -> u64| -> u64 {
             let of = |worker| world.look(0, || activity(worker, count)).expect("a worker");
             (0..workers).map(of).sum()
         };
@@ -203,11 +203,11 @@ fn checks_begin_soon_however_long_a_loop_takes() {
     let (_listener, _waiting, address) = nowhere();
     for seed in 0..8 {
         let slow = Faults { slow: 1, ..Faults::default() };
-        let mut world = World::new(seed, 1, Tuning::default(), slow).expect("a world");
+        let mut world = SimulatedWorld::new(seed, 1, SchedulerTuning::default(), slow).expect("a world");
         let backend = TestBackend::new(address, 100);
         let checks = backend.checks(CheckLoad::new(1, 0));
         world.on(0, || checks.start());
-        let time_ms = |world: &World| world.look(0, precise_ns) / 1_000_000;
+        let time_ms = |world: &SimulatedWorld| world.look(0, precise_ns) / 1_000_000;
         while started(&checks, 0) == 0 {
             assert!(world.step(), "somebody sleeps until the first check");
         }

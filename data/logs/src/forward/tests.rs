@@ -2,7 +2,7 @@ use super::*;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 
-use weir_events::LogFormat;
+use weir_events::SyslogFormat;
 use weir_net::SourceAddress;
 use weir_sync::Ring;
 
@@ -44,7 +44,7 @@ fn line(line: ForwardLine) -> ForwardLine {
 
 fn forward(address: SocketAddr, size: usize) -> (Arc<Ring>, Arc<Forward>) {
     let ring = Ring::in_memory(size, 6);
-    let sink = Sink::ring("r", "r", LogFormat::Raw, 1024, Arc::clone(&ring));
+    let sink = Sink::ring("r", "r", SyslogFormat::Raw, 1024, Arc::clone(&ring));
     let address = Some(Address::Inet(address));
     (ring, Arc::new(Forward::new(Arc::new(sink), "s".into(), address, line(ForwardLine::default()))))
 }

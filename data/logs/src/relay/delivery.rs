@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use weir_events::{Logger, NewHost, RelayedDate, RelayedMessage};
 use weir_model::HostStrategy;
 use weir_sys::Address;
-use weir_syslog::{Message, Shape, Stamp};
+use weir_syslog::{HeaderShape, Stamp, SyslogMessage};
 
 use super::{Relay, Relays};
 
@@ -46,7 +46,8 @@ impl Relay {
     /// Sends a message to every target, at once or not at all.
     pub(crate) fn deliver(&self, relays: &Relays, bytes: &[u8], sender: Sender) {
         relays.count();
-        let message = if self.unparsed { Message::unparsed(bytes) } else { Message::parse(bytes) };
+        let message =
+            if self.unparsed { SyslogMessage::unparsed(bytes) } else { SyslogMessage::parse(bytes) };
         let time = weir_sched::wall_time();
         DESK.with_borrow_mut(|desk| {
             let Some(Desk { logger, host }) = desk else { return };
@@ -83,13 +84,13 @@ fn chosen_host<'a>(
 
 /// A message for the targets, with its sender and the strategy for its host. `space` is a buffer for composing the host.
 pub fn relayed<'a>(
-    message: &Message<'a>,
+    message: &SyslogMessage<'a>,
     strategy: HostStrategy,
     sender: Option<IpAddr>,
     space: &'a mut Vec<u8>,
 ) -> RelayedMessage<'a> {
     let host = chosen_host(strategy, message.host, Sender(sender), space);
-    let has_room = matches!(message.shape, Shape::Rfc3164 | Shape::Rfc5424);
+    let has_room = matches!(message.shape, HeaderShape::Rfc3164 | HeaderShape::Rfc5424);
     let new_host = host.filter(|host| has_room && message.host != Some(*host)).map(|name| NewHost {
         at: message.host_at,
         // A dash means an unknown host.

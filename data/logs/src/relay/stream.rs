@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use weir_containers::BufferPool;
 use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, ReceiveOutcome, proxy_header};
-use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, wait, yield_now};
+use weir_sched::{Class, Descriptor, TaskKey, Tick, WorkKind, wait, yield_now};
 use weir_sys::{Address, Errno};
-use weir_syslog::{Framed, Framer, Refusal};
-use weir_tls::{ChooseServer, Session};
+use weir_syslog::{FrameScan, Framer, FramingFault};
+use weir_tls::{ChooseServer, TlsSession};
 
 use super::delivery::Sender;
 use super::{ForwardListener, Relays};
@@ -114,19 +114,24 @@ impl StreamAcceptor {
     }
 
     /// Delivers every complete message in the input.
-    fn cut(&self, framer: &mut Framer, connection: &mut Connection, sender: Sender) -> Result<(), Refusal> {
+    fn cut(
+        &self,
+        framer: &mut Framer,
+        connection: &mut Connection,
+        sender: Sender,
+    ) -> Result<(), FramingFault> {
         let input = connection.input();
         let mut used = 0;
         loop {
             match framer.next(&input[used..]) {
-                Framed::Message { body, used: more } => {
+                FrameScan::Message { body, used: more } => {
                     let body = used + body.start..used + body.end;
                     self.listener.relay.deliver(&self.relays, &input[body], sender);
                     used += more;
                 }
-                Framed::Nothing(more) => used += more,
-                Framed::Incomplete => break,
-                Framed::Refused(why) => return Err(why),
+                FrameScan::Nothing(more) => used += more,
+                FrameScan::Incomplete => break,
+                FrameScan::Refused(why) => return Err(why),
             }
         }
         connection.consume(used);
@@ -134,7 +139,7 @@ impl StreamAcceptor {
     }
 
     async fn shake_hands(&self, connection: &mut Connection, chooser: Arc<dyn ChooseServer>) -> Option<()> {
-        connection.shake_hands(Session::server(chooser), self.deadline()).await.ok()?;
+        connection.shake_hands(TlsSession::server(chooser), self.deadline()).await.ok()?;
         connection.tls().into_iter().for_each(|facts| (self.relays.on_secured)(facts));
         Some(())
     }
@@ -187,7 +192,7 @@ impl StreamAcceptor {
 /// Whether no bytes of the sender wait. Received bytes may not have been reported yet.
 fn has_nothing(connection: &Connection) -> bool {
     let arrived = connection.descriptor().peek(&mut [0]);
-    connection.input().is_empty() && !matches!(arrived, Ok(weir_sched::Received::Bytes(_)))
+    connection.input().is_empty() && !matches!(arrived, Ok(weir_sched::ReceiveResult::Bytes(_)))
 }
 
 /// The longest message: a buffer must hold it with its frame.
@@ -224,4 +229,4 @@ impl Drop for ListedTask {
     }
 }
 
-static SESSION: Kind = Kind::new("log sender");
+static SESSION: WorkKind = WorkKind::new("log sender");

@@ -6,15 +6,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 
-use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogTarget, Sink, Sinks};
-use weir_sched::{Class, Descriptor, Kind, yield_now};
+use weir_events::{Facility, LogAddress, LogIdentity, LogTarget, Sink, Sinks, SyslogFormat};
+use weir_sched::{Class, Descriptor, WorkKind, yield_now};
 use weir_sync::Ring;
-use weir_sync::ring::{Seek, Wait};
+use weir_sync::ring::{ReaderWait, Seek};
 use weir_sys::socket;
 
 use super::*;
 
-static KIND: Kind = Kind::new("test");
+static KIND: WorkKind = WorkKind::new("test");
 
 /// A section that sends to a ring, which keeps message formats.
 struct RelayFixture {
@@ -29,7 +29,7 @@ impl RelayFixture {
     fn new(change: impl FnOnce(&mut Relay)) -> Self {
         let ring = Ring::in_memory(1 << 20, 1);
         let mut sinks = Sinks::built_in(1);
-        sinks.add(Sink::ring("r", "r", LogFormat::Raw, 65_535, Arc::clone(&ring)));
+        sinks.add(Sink::ring("r", "r", SyslogFormat::Raw, 65_535, Arc::clone(&ring)));
         let facility = Facility::from_name("local3").expect("a facility");
         let target = LogTarget {
             keeps_format: true,
@@ -81,7 +81,7 @@ impl RelayFixture {
     }
 
     fn heard(&self) -> Vec<String> {
-        let mut reader = self.ring.attach(Seek::Oldest, Wait::No).expect("few readers");
+        let mut reader = self.ring.attach(Seek::Oldest, ReaderWait::No).expect("few readers");
         let mut heard = Vec::new();
         reader.read(|message| {
             let mut bytes = Vec::new();

@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
-use weir_h1::{Options, Parser};
-use weir_http::Flags;
+use weir_h1::{HeadParser, ParseOptions};
+use weir_http::HeadFlags;
 use weir_net::Connection;
-use weir_sched::simulate::network::{self, Conditions, Peer, SimulatedNetwork};
+use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork, SimulatedPeer};
 use weir_sched::{Descriptor, Tick, current, now, sleep_until, wait};
 use weir_sys::Address;
 
@@ -28,7 +28,7 @@ pub(crate) fn run<F: Future<Output = ()> + 'static>(main: impl FnOnce(SimulatedN
 }
 
 /// A connection that was accepted, and its far end.
-pub(crate) async fn pair(network: &SimulatedNetwork, port: u16) -> (StreamConnector, Peer) {
+pub(crate) async fn pair(network: &SimulatedNetwork, port: u16) -> (StreamConnector, SimulatedPeer) {
     let place = |port| Address::from((Ipv4Addr::LOCALHOST, port));
     let listener = Descriptor::register(network.listener(&place(port)).expect("a free port")).expect("room");
     listener.set_owner(current());
@@ -46,7 +46,7 @@ pub(crate) async fn pair(network: &SimulatedNetwork, port: u16) -> (StreamConnec
 fn a_retry_may_choose_another_way_than_wire() {
     run(|network| async move {
         let mut head = Head::new();
-        let _ = Parser::default().request(HEAD, &Options::default(), &mut head);
+        let _ = HeadParser::default().request(HEAD, &ParseOptions::default(), &mut head);
         let ((mut client, far), (server, _far)) = (pair(&network, 80).await, pair(&network, 81).await);
         far.send(BODY).await.expect("it stands");
         sleep_until(now().after(50)).await;
@@ -85,7 +85,7 @@ impl BodyProducer for Pieces {
 }
 
 /// Everything that arrives until the end.
-pub(crate) async fn arrived(far: &Peer) -> String {
+pub(crate) async fn arrived(far: &SimulatedPeer) -> String {
     let mut seen = Vec::new();
     loop {
         match far.receive(100).await.expect("it stands") {
@@ -101,7 +101,7 @@ fn check_made(pieces: Pieces, chunked: bool, want: &'static str) {
     run(move |network| async move {
         let mut head = Head::new();
         if chunked {
-            head.note(Flags::CHUNKED);
+            head.note(HeadFlags::CHUNKED);
         }
         let (mut client, far) = pair(&network, 80).await;
         let mut service = StreamConnector::from(LocalService::new(Box::new(pieces)));
@@ -147,7 +147,7 @@ fn sends_kept_bodies_in_the_framing_of_their_head() {
 fn sends_a_body_in_another_framing_than_received() {
     run(|network| async move {
         let mut head = Head::new();
-        head.note(Flags::CHUNKED);
+        head.note(HeadFlags::CHUNKED);
         let ((mut source, from), (mut sink, far)) = (pair(&network, 80).await, pair(&network, 81).await);
         let mut flow = BodyFlow::new(BodyFraming::Length(3));
         flow.aim(&sink, &head, true);
@@ -192,7 +192,7 @@ fn small_pieces_leave_in_few_sends() {
         run(move |network| async move {
             let mut head = Head::new();
             if chunked {
-                head.note(Flags::CHUNKED);
+                head.note(HeadFlags::CHUNKED);
             }
             let ((mut slow, _far), (mut client, far)) = (pair(&network, 80).await, pair(&network, 81).await);
             let left = Rc::new(Cell::new(COUNT));

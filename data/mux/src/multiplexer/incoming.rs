@@ -2,7 +2,7 @@
 //!
 //! A turn receives a few times. It processes a limited number of frames in place, and wakes each stream that gets data.
 
-use weir_h2::{ErrorCode, Event, ReceivedHead};
+use weir_h2::{ConnectionEvent, ErrorCode, ReceivedHead};
 use weir_net::{ConnectionFault, ReceiveOutcome, shortage};
 use weir_sched::TaskKey;
 use weir_sys::Errno;
@@ -73,7 +73,7 @@ impl MultiplexerState {
             if let Some(awaited) = awaited {
                 self.emit_input(awaited, used, &event);
             }
-            let more = event != Event::More;
+            let more = event != ConnectionEvent::More;
             self.happened(event, last);
             self.connection.consume(used);
             if !more || self.engine.failure().is_some() {
@@ -88,10 +88,10 @@ impl MultiplexerState {
         }
     }
 
-    fn happened(&mut self, event: Event, last: &mut TaskKey) {
+    fn happened(&mut self, event: ConnectionEvent, last: &mut TaskKey) {
         match event {
-            Event::More => {}
-            Event::Request { stream, end } => {
+            ConnectionEvent::More => {}
+            ConnectionEvent::Request { stream, end } => {
                 let head = self.take_head();
                 self.trace_head(Passing::RequestReceived, stream, &head.head, &head.bytes);
                 if shortage::is_short() {
@@ -106,7 +106,7 @@ impl MultiplexerState {
                 self.slots.push_back(slot);
                 self.started.push_back(stream);
             }
-            Event::Response { stream, end } => {
+            ConnectionEvent::Response { stream, end } => {
                 let head = self.take_head();
                 self.trace_head(Passing::ResponseReceived, stream, &head.head, &head.bytes);
                 let Some(slot) = self.slot(stream) else { return rooms::give(head) };
@@ -122,13 +122,13 @@ impl MultiplexerState {
                     self.engine.reset(stream, ErrorCode::EnhanceYourCalm);
                 }
             }
-            Event::GoAway { last, .. } => {
+            ConnectionEvent::GoAway { last, .. } => {
                 for slot in self.slots.iter_mut().filter(|slot| slot.id > last) {
                     slot.fault = Some(ConnectionFault::Refused);
                     slot.wake();
                 }
             }
-            Event::Data { stream, bytes, end } => {
+            ConnectionEvent::Data { stream, bytes, end } => {
                 let bytes = &self.connection.input()[bytes];
                 let count = bytes.len() as u32;
                 let Ok(at) = self.slots.binary_search_by_key(&stream, |slot| slot.id) else {
@@ -153,13 +153,13 @@ impl MultiplexerState {
                     feed(slot.task, last);
                 }
             }
-            Event::Trailers { stream } => {
+            ConnectionEvent::Trailers { stream } => {
                 if let Ok(at) = self.slots.binary_search_by_key(&stream, |slot| slot.id) {
                     self.slots[at].end(self.engine.trailers());
                     feed(self.slots[at].task, last);
                 }
             }
-            Event::Reset { stream, code, received } => {
+            ConnectionEvent::Reset { stream, code, received } => {
                 self.resets += 1;
                 self.trace_reset(stream, code, received);
                 let sends_requests = self.sends_requests;
@@ -176,8 +176,8 @@ impl MultiplexerState {
                     }
                 }
             }
-            Event::Window { stream: 0 } => self.wake_admitted(),
-            Event::Window { stream } => {
+            ConnectionEvent::Window { stream: 0 } => self.wake_admitted(),
+            ConnectionEvent::Window { stream } => {
                 let admits = self.engine.sendable(stream) != Some(0);
                 if let Some(slot) =
                     self.slot(stream).filter(|slot| slot.awaits == SendEvent::Window && admits)
@@ -186,7 +186,7 @@ impl MultiplexerState {
                     slot.wake();
                 }
             }
-            Event::Failed(code) => {
+            ConnectionEvent::Failed(code) => {
                 self.trace_error(code);
                 self.wake_all();
             }
@@ -214,14 +214,14 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    use weir_sched::{Class, Kind, Tick, simulate, sleep_until, spawn, wait, wake, wake_next};
+    use weir_sched::{Class, Tick, WorkKind, simulate, sleep_until, spawn, wait, wake, wake_next};
 
     use super::*;
 
     /// R188: of the streams that one turn feeds, the last one is not queued: the connection lets it run next.
     #[test]
     fn the_last_stream_with_data_is_not_queued() {
-        static KIND: Kind = Kind::new("test");
+        static KIND: WorkKind = WorkKind::new("test");
         let order = simulate::run(1, async {
             let order = Rc::new(RefCell::new(Vec::new()));
             let streams = ["a", "b", "c"].map(|name| {

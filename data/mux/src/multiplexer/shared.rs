@@ -16,7 +16,7 @@ use std::any::Any;
 use std::rc::{Rc, Weak};
 
 use weir_h2::{ErrorCode, HeadFault, ReceivedHead};
-use weir_http::{BodySize, Flags, Head, Method, Version};
+use weir_http::{BodySize, Head, HeadFlags, Method, Version};
 use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 use weir_sys::Errno;
 
@@ -201,7 +201,7 @@ impl SharedStream {
             Some(HeadFault::Malformed) => return Err(NoHead::Failed(ConnectionFault::Protocol)),
         }
         // The head is not HTTP/1, so it must always be serialized for the other side.
-        head.note(Flags::MUST_REWRITE);
+        head.note(HeadFlags::MUST_REWRITE);
         Ok(())
     }
 
@@ -338,8 +338,8 @@ impl SharedStream {
         let interim = (100..200).contains(&status) && status != 101;
         let size = BodySize::of_response(head, self.method);
         // A response without a body is one frame: gRPC distinguishes trailers by that.
-        let later = head.flags().contains(Flags::ENDS_LATER);
-        let ends = !interim && !later && (size == BodySize::None || head.flags().contains(Flags::ENDED));
+        let later = head.flags().contains(HeadFlags::ENDS_LATER);
+        let ends = !interim && !later && (size == BodySize::None || head.flags().contains(HeadFlags::ENDED));
         let Some(count) = self.multiplexer.send_head(self.id, head, raw, ends) else { return self.failed() };
         self.sent += count as u64;
         if !interim {

@@ -3,15 +3,15 @@
 use std::net::Ipv4Addr;
 
 use weir_events::trace::About;
-use weir_sched::simulate::network::{self, Conditions, Peer, SimulatedNetwork};
-use weir_sched::{Class, Descriptor, Kind, Tick, current, now, sleep_until, spawn, wait, yield_now};
+use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork, SimulatedPeer};
+use weir_sched::{Class, Descriptor, Tick, WorkKind, current, now, sleep_until, spawn, wait, yield_now};
 use weir_sys::Address;
 
 use super::*;
 use crate::service::{BodyProducer, LocalService, ProducerStep};
 use crate::{BodyFlow, FlowState, Message, StreamConnector};
 
-static KIND: Kind = Kind::new("connection");
+static KIND: WorkKind = WorkKind::new("connection");
 /// Much more than any test sends.
 const WINDOW: u32 = 1 << 28;
 
@@ -25,7 +25,7 @@ fn data(payload: &[u8]) -> Vec<u8> {
 }
 
 /// A client's connection, a body of its first request on its way, and the settings of both sides exchanged.
-async fn connected(network: &SimulatedNetwork) -> (Rc<Multiplexer>, Peer) {
+async fn connected(network: &SimulatedNetwork) -> (Rc<Multiplexer>, SimulatedPeer) {
     let place = |port| Address::from((Ipv4Addr::LOCALHOST, port));
     let listener = Descriptor::register(network.listener(&place(80)).expect("a free port")).expect("room");
     listener.set_owner(current());
@@ -37,7 +37,8 @@ async fn connected(network: &SimulatedNetwork) -> (Rc<Multiplexer>, Peer) {
         }
     };
     let descriptor = Descriptor::register(accepted).expect("room");
-    let limits = Limits { stream_window: WINDOW, connection_window: WINDOW, ..Limits::default() };
+    let limits =
+        ConnectionLimits { stream_window: WINDOW, connection_window: WINDOW, ..ConnectionLimits::default() };
     let identity = ConnectionIdentity { about: About::default(), proxy: "f".into() };
     let multiplexer = Multiplexer::new(Connection::new(descriptor), limits, Pace::default(), identity);
     multiplexer.own(current());

@@ -8,9 +8,9 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use weir_events::trace::{About, Event as Named, Happening, Level, Source};
-use weir_h2::frame::{self, FrameHeader, Kind, PREFACE};
-use weir_h2::{ErrorCode, Event};
+use weir_events::trace::{About, TraceEventKind as Named, TraceLevel, TraceReport, TraceSource};
+use weir_h2::frame::{self, FrameHeader, FrameKind, PREFACE};
+use weir_h2::{ConnectionEvent, ErrorCode};
 use weir_http::Head;
 use weir_net::ConnectionFault;
 
@@ -33,8 +33,8 @@ macro_rules! events {
         pub(super) enum TraceEvent { $($event,)* }
 
         /// Connections of HTTP/2, with clients and with servers.
-        pub static H2: Source =
-            Source::new("h2", "HTTP/2 multiplexer", &[$(Named { name: $name, help: $help },)*]);
+        pub static H2: TraceSource =
+            TraceSource::new("h2", "HTTP/2 multiplexer", &[$(Named { name: $name, help: $help },)*]);
     };
 }
 
@@ -125,9 +125,9 @@ impl MultiplexerState {
     pub(super) fn trace_connection(&self, event: TraceEvent) {
         if H2.is_active() {
             let (level, text) = match event {
-                TraceEvent::ConnectionNew => (Level::User, "new connection"),
-                TraceEvent::ConnectionEnd => (Level::User, "connection ends"),
-                _ => (Level::Developer, "woken up"),
+                TraceEvent::ConnectionNew => (TraceLevel::User, "new connection"),
+                TraceEvent::ConnectionEnd => (TraceLevel::User, "connection ends"),
+                _ => (TraceLevel::Developer, "woken up"),
             };
             self.emit_text((event, 0), level, 0, format_args!("{text}"));
         }
@@ -137,7 +137,7 @@ impl MultiplexerState {
     pub(super) fn trace_received(&self, count: usize) {
         if H2.is_active() {
             let event = (TraceEvent::ConnectionReceived, 0);
-            self.emit_text(event, Level::Data, 0, format_args!("received bytes={count}"));
+            self.emit_text(event, TraceLevel::Data, 0, format_args!("received bytes={count}"));
         }
     }
 
@@ -183,7 +183,7 @@ impl MultiplexerState {
     pub(super) fn trace_error(&self, code: ErrorCode) {
         if H2.is_active() {
             let event = (TraceEvent::ConnectionError, TraceEvent::ProtocolError.bit());
-            self.emit_text(event, Level::Error, 0, format_args!("connection error {code}"));
+            self.emit_text(event, TraceLevel::Error, 0, format_args!("connection error {code}"));
         }
     }
 
@@ -192,7 +192,7 @@ impl MultiplexerState {
     pub(super) fn trace_fault(&self, fault: ConnectionFault) {
         if H2.is_active() && !self.slots.is_empty() {
             let event = (TraceEvent::ConnectionError, 0);
-            self.emit_text(event, Level::Error, 0, format_args!("connection failed: {fault}"));
+            self.emit_text(event, TraceLevel::Error, 0, format_args!("connection failed: {fault}"));
         }
     }
 
@@ -208,7 +208,7 @@ impl MultiplexerState {
     pub(super) fn trace_stream_end(&self, stream: u32) {
         if H2.is_active() {
             let event = (TraceEvent::StreamEnd, 0);
-            self.emit_text(event, Level::State, stream, format_args!("[{stream}] stream ends"));
+            self.emit_text(event, TraceLevel::State, stream, format_args!("[{stream}] stream ends"));
         }
     }
 }
@@ -219,7 +219,7 @@ impl MultiplexerState {
     fn emit_event(
         &self,
         (event, also): (TraceEvent, u64),
-        level: Level,
+        level: TraceLevel,
         stream: u32,
         text: impl FnOnce(u8, &mut Vec<u8>),
     ) {
@@ -228,7 +228,7 @@ impl MultiplexerState {
         let about =
             About { stream: serial, thread: weir_sched::worker_index() as u64 + 1, ..self.identity.about };
         let time = weir_sched::wall_time();
-        H2.trace(&Happening { event: event as usize, also, level, about, time }, |verbosity, line| {
+        H2.trace(&TraceReport { event: event as usize, also, level, about, time }, |verbosity, line| {
             let side = if self.sends_requests { "be" } else { "fe" };
             // Writing to memory does not fail.
             let _ = write!(line, "{side}={} ", self.identity.proxy);
@@ -238,7 +238,13 @@ impl MultiplexerState {
     }
 
     #[cold]
-    fn emit_text(&self, event: (TraceEvent, u64), level: Level, stream: u32, text: std::fmt::Arguments<'_>) {
+    fn emit_text(
+        &self,
+        event: (TraceEvent, u64),
+        level: TraceLevel,
+        stream: u32,
+        text: std::fmt::Arguments<'_>,
+    ) {
         self.emit_event(event, level, stream, |_, line| {
             // Writing to memory does not fail.
             let _ = line.write_fmt(text);
@@ -297,11 +303,11 @@ impl MultiplexerState {
 
     /// Bytes of the input were parsed, with this event as the result.
     #[cold]
-    pub(super) fn emit_input(&self, awaited: InputState, used: usize, event: &Event) {
+    pub(super) fn emit_input(&self, awaited: InputState, used: usize, event: &ConnectionEvent) {
         let InputState { preface, frame, stream, errors } = awaited;
         let input = &self.connection.input()[..used];
         if preface > 0 && input.len() >= preface {
-            self.emit_event((TraceEvent::Preface, 0), Level::Proto, 0, |_, line| {
+            self.emit_event((TraceEvent::Preface, 0), TraceLevel::Proto, 0, |_, line| {
                 line.extend_from_slice(b"received preface");
             });
         }
@@ -313,15 +319,15 @@ impl MultiplexerState {
             let end = if ends(&header) { TraceEvent::EndReceived.bit() } else { 0 };
             let also = TraceEvent::FrameHeader.bit() | TraceEvent::Frame.bit() | end;
             let event = (received(header.kind), also);
-            self.emit_event(event, Level::Proto, header.stream, |verbosity, line| {
+            self.emit_event(event, TraceLevel::Proto, header.stream, |verbosity, line| {
                 write_frame("received", &header, payload, verbosity, line);
             });
             (rest, last) = (after, header.stream);
         }
         // Resets of existing streams have an event of their own.
-        if self.engine.tally().stream_errors != errors && !matches!(event, Event::Reset { .. }) {
+        if self.engine.tally().stream_errors != errors && !matches!(event, ConnectionEvent::Reset { .. }) {
             let event = (TraceEvent::StreamError, TraceEvent::ProtocolError.bit());
-            self.emit_text(event, Level::Error, last, format_args!("[{last}] stream error"));
+            self.emit_text(event, TraceLevel::Error, last, format_args!("[{last}] stream error"));
         }
     }
 
@@ -333,7 +339,7 @@ impl MultiplexerState {
         let Some(mut rest) = output.get(traced..) else { return };
         if rest.starts_with(PREFACE) {
             rest = &rest[PREFACE.len()..];
-            self.emit_event((TraceEvent::PrefaceSent, 0), Level::Proto, 0, |_, line| {
+            self.emit_event((TraceEvent::PrefaceSent, 0), TraceLevel::Proto, 0, |_, line| {
                 line.extend_from_slice(b"sent preface");
             });
         }
@@ -342,7 +348,7 @@ impl MultiplexerState {
             let (payload, after) = rest.split_at(rest.len().min(header.length as usize));
             let end = if ends(&header) { TraceEvent::EndSent.bit() } else { 0 };
             let event = (sent(header.kind), TraceEvent::FrameSent.bit() | end);
-            self.emit_event(event, Level::Proto, header.stream, |verbosity, line| {
+            self.emit_event(event, TraceLevel::Proto, header.stream, |verbosity, line| {
                 write_frame("sent", &header, payload, verbosity, line);
             });
             rest = after;
@@ -362,15 +368,15 @@ impl MultiplexerState {
             self.traced = self.traced.saturating_sub(sent);
         }
         let event = (TraceEvent::ConnectionSent, 0);
-        self.emit_text(event, Level::Data, 0, format_args!("sent bytes={sent} of {waiting}"));
+        self.emit_text(event, TraceLevel::Data, 0, format_args!("sent bytes={sent} of {waiting}"));
     }
 
     /// A stream was reset: by the peer with an error code, or by this process because of an error of the peer.
     #[cold]
     fn emit_reset(&self, stream: u32, code: ErrorCode, received: Option<u32>) {
         let (event, level) = match received {
-            Some(_) => ((TraceEvent::StreamError, 0), Level::User),
-            None => ((TraceEvent::StreamError, TraceEvent::ProtocolError.bit()), Level::Error),
+            Some(_) => ((TraceEvent::StreamError, 0), TraceLevel::User),
+            None => ((TraceEvent::StreamError, TraceEvent::ProtocolError.bit()), TraceLevel::Error),
         };
         let who = if received.is_some() { "peer reset stream" } else { "stream error" };
         self.emit_text(event, level, stream, format_args!("[{stream}] {who}: {code}"));
@@ -386,7 +392,7 @@ impl MultiplexerState {
             Passing::RequestSent => ((new, TraceEvent::HeadersSent.bit()), "sent request"),
             Passing::ResponseSent => ((TraceEvent::HeadersSent, 0), "sent response"),
         };
-        self.emit_event(event, Level::User, stream, |verbosity, line| {
+        self.emit_event(event, TraceLevel::User, stream, |verbosity, line| {
             // Writing to memory does not fail.
             let _ = write!(line, "{what} [{stream}]");
             if verbosity > 0 {
@@ -419,7 +425,7 @@ impl MultiplexerState {
             }
             () => (TraceEvent::ConnectionBlocked, "the output is full"),
         };
-        self.emit_event((event, 0), Level::State, stream, |_, line| {
+        self.emit_event((event, 0), TraceLevel::State, stream, |_, line| {
             // Writing to memory does not fail.
             let _ = write!(line, "[{stream}] waits: {text}");
         });
@@ -439,13 +445,13 @@ fn write_frame(verb: &str, header: &FrameHeader, payload: &[u8], verbosity: u8, 
             let _ = write!(text, " {name}={value}");
         };
         match kind {
-            Kind::Reset => numbers(line, "code", 0),
-            Kind::WindowUpdate => numbers(line, "increment", 0),
-            Kind::GoAway => {
+            FrameKind::Reset => numbers(line, "code", 0),
+            FrameKind::WindowUpdate => numbers(line, "increment", 0),
+            FrameKind::GoAway => {
                 numbers(line, "last", 0);
                 numbers(line, "code", 4);
             }
-            Kind::Settings => {
+            FrameKind::Settings => {
                 for entry in payload.chunks_exact(weir_h2::settings::ENTRY) {
                     let identifier = u16::from_be_bytes([entry[0], entry[1]]);
                     let _ = write!(line, " {identifier}:{}", frame::number(&entry[2..]));
@@ -463,53 +469,53 @@ fn write_frame(verb: &str, header: &FrameHeader, payload: &[u8], verbosity: u8, 
 /// Whether nothing of the stream follows.
 fn ends(header: &FrameHeader) -> bool {
     match header.kind {
-        Kind::Data | Kind::Headers => header.has(frame::END_STREAM),
-        kind => kind == Kind::Reset,
+        FrameKind::Data | FrameKind::Headers => header.has(frame::END_STREAM),
+        kind => kind == FrameKind::Reset,
     }
 }
 
-fn received(kind: Kind) -> TraceEvent {
+fn received(kind: FrameKind) -> TraceEvent {
     match kind {
-        Kind::Data => TraceEvent::Data,
-        Kind::Headers => TraceEvent::Headers,
-        Kind::Priority => TraceEvent::Priority,
-        Kind::Reset => TraceEvent::Reset,
-        Kind::Settings => TraceEvent::Settings,
-        Kind::PushPromise => TraceEvent::Push,
-        Kind::Ping => TraceEvent::Ping,
-        Kind::GoAway => TraceEvent::GoAway,
-        Kind::WindowUpdate => TraceEvent::WindowUpdate,
-        Kind::Continuation => TraceEvent::Continuation,
-        Kind::Unknown => TraceEvent::Frame,
+        FrameKind::Data => TraceEvent::Data,
+        FrameKind::Headers => TraceEvent::Headers,
+        FrameKind::Priority => TraceEvent::Priority,
+        FrameKind::Reset => TraceEvent::Reset,
+        FrameKind::Settings => TraceEvent::Settings,
+        FrameKind::PushPromise => TraceEvent::Push,
+        FrameKind::Ping => TraceEvent::Ping,
+        FrameKind::GoAway => TraceEvent::GoAway,
+        FrameKind::WindowUpdate => TraceEvent::WindowUpdate,
+        FrameKind::Continuation => TraceEvent::Continuation,
+        FrameKind::Unknown => TraceEvent::Frame,
     }
 }
 
-fn sent(kind: Kind) -> TraceEvent {
+fn sent(kind: FrameKind) -> TraceEvent {
     match kind {
-        Kind::Data => TraceEvent::DataSent,
-        Kind::Headers => TraceEvent::HeadersSent,
-        Kind::Reset => TraceEvent::ResetSent,
-        Kind::Settings => TraceEvent::SettingsSent,
-        Kind::Ping => TraceEvent::PingSent,
-        Kind::GoAway => TraceEvent::GoAwaySent,
-        Kind::WindowUpdate => TraceEvent::WindowUpdateSent,
-        Kind::Continuation => TraceEvent::ContinuationSent,
-        Kind::Priority | Kind::PushPromise | Kind::Unknown => TraceEvent::FrameSent,
+        FrameKind::Data => TraceEvent::DataSent,
+        FrameKind::Headers => TraceEvent::HeadersSent,
+        FrameKind::Reset => TraceEvent::ResetSent,
+        FrameKind::Settings => TraceEvent::SettingsSent,
+        FrameKind::Ping => TraceEvent::PingSent,
+        FrameKind::GoAway => TraceEvent::GoAwaySent,
+        FrameKind::WindowUpdate => TraceEvent::WindowUpdateSent,
+        FrameKind::Continuation => TraceEvent::ContinuationSent,
+        FrameKind::Priority | FrameKind::PushPromise | FrameKind::Unknown => TraceEvent::FrameSent,
     }
 }
 
-fn name(kind: Kind) -> &'static str {
+fn name(kind: FrameKind) -> &'static str {
     match kind {
-        Kind::Data => "DATA",
-        Kind::Headers => "HEADERS",
-        Kind::Priority => "PRIORITY",
-        Kind::Reset => "RST_STREAM",
-        Kind::Settings => "SETTINGS",
-        Kind::PushPromise => "PUSH_PROMISE",
-        Kind::Ping => "PING",
-        Kind::GoAway => "GOAWAY",
-        Kind::WindowUpdate => "WINDOW_UPDATE",
-        Kind::Continuation => "CONTINUATION",
-        Kind::Unknown => "unknown frame",
+        FrameKind::Data => "DATA",
+        FrameKind::Headers => "HEADERS",
+        FrameKind::Priority => "PRIORITY",
+        FrameKind::Reset => "RST_STREAM",
+        FrameKind::Settings => "SETTINGS",
+        FrameKind::PushPromise => "PUSH_PROMISE",
+        FrameKind::Ping => "PING",
+        FrameKind::GoAway => "GOAWAY",
+        FrameKind::WindowUpdate => "WINDOW_UPDATE",
+        FrameKind::Continuation => "CONTINUATION",
+        FrameKind::Unknown => "unknown frame",
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use weir_sched::simulate::network::{Peer, SimulatedNetwork};
+use weir_sched::simulate::network::{SimulatedNetwork, SimulatedPeer};
 use weir_sched::sleep_until;
 
 use super::*;
@@ -443,7 +443,7 @@ async fn filtered_pair(
     network: &SimulatedNetwork,
     bytes: &[u8],
     filter: Box<dyn Filter>,
-) -> (Transfer, [StreamConnector; 2], [Peer; 2]) {
+) -> (Transfer, [StreamConnector; 2], [SimulatedPeer; 2]) {
     let ((source, from), (sink, far)) = (pair(network, 80).await, pair(network, 81).await);
     from.send(bytes).await.expect("it stands");
     sleep_until(weir_sched::now().after(50)).await;
@@ -488,7 +488,7 @@ fn a_kept_body_passes_restarted_filters() {
         let (mut transfer, [mut source, mut sink], [_from, far]) =
             filtered_pair(&network, b"NEXT", filter).await;
         let mut head = Head::new();
-        head.note(weir_http::Flags::CHUNKED);
+        head.note(weir_http::HeadFlags::CHUNKED);
         let kept = Rc::new(KeptBody::new(b"abcde", b"Gone: 1\r\nT: 2\r\n"));
         for _ in 0..2 {
             transfer.repeat(&kept);

@@ -9,7 +9,7 @@
 
 use std::net::SocketAddrV4;
 
-use weir_sched::{Descriptor, Received, Sent};
+use weir_sched::{Descriptor, ReceiveResult, SendResult};
 
 use crate::fault::ConnectionFault;
 
@@ -35,15 +35,17 @@ impl Handshake {
         let request = request(self.target);
         while usize::from(self.sent) < REQUEST {
             match proxy.send(&request[usize::from(self.sent)..], false)? {
-                Sent::Bytes(count) => self.sent += count as u8,
-                Sent::Blocked => return Ok(false),
+                SendResult::Bytes(count) => self.sent += count as u8,
+                SendResult::Blocked => return Ok(false),
             }
         }
         while usize::from(self.came) < ANSWER {
             match proxy.receive_into(&mut self.answer[usize::from(self.came)..]) {
-                Ok(Received::Bytes(count)) => self.came += count as u8,
-                Ok(Received::Blocked) => return Ok(false),
-                Ok(Received::End | Received::Full) | Err(_) => return Err(ConnectionFault::SocksAborted),
+                Ok(ReceiveResult::Bytes(count)) => self.came += count as u8,
+                Ok(ReceiveResult::Blocked) => return Ok(false),
+                Ok(ReceiveResult::End | ReceiveResult::Full) | Err(_) => {
+                    return Err(ConnectionFault::SocksAborted);
+                }
             }
         }
         match self.answer[1] {

@@ -12,10 +12,11 @@ use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 
-use weir_sched::{Class, Descriptor, Received as Raw, Tick, wait};
+use weir_sched::{Class, Descriptor, ReceiveResult as Raw, Tick, wait};
 use weir_tls::clock::{TimeProvider, UnixTime};
 use weir_tls::{
-    Facts, Failure, HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, Opened, Progress, Session, Why, announced,
+    Facts, HEADER, HandshakeProgress, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, OpenOutcome, SessionFailure,
+    TlsSession, Why, announced,
 };
 
 use super::tls_count::SessionPlace;
@@ -25,7 +26,7 @@ use crate::fault::ConnectionFault;
 /// A connection's TLS session.
 #[derive(Debug)]
 pub(super) struct TlsTransport {
-    session: Session,
+    session: TlsSession,
     /// Received bytes that were not decrypted yet. The memory is freed when it is empty.
     wire: Vec<u8>,
     /// Session tickets that were not sent yet: they leave with the next data, in one packet.
@@ -50,7 +51,7 @@ impl RareParts {
 }
 
 impl TlsTransport {
-    fn new(session: Session) -> TlsTransport {
+    fn new(session: TlsSession) -> TlsTransport {
         let (place, fits) = SessionPlace::of_session();
         let session = if fits { session } else { session.refused_to_begin() };
         TlsTransport {
@@ -114,11 +115,11 @@ impl Connection {
     ///
     /// # Errors
     /// Why the session could not be established. The alert was sent as far as the peer takes it.
-    pub async fn shake_hands(&mut self, session: Session, deadline: Tick) -> Result<(), Failure> {
+    pub async fn shake_hands(&mut self, session: TlsSession, deadline: Tick) -> Result<(), SessionFailure> {
         self.begin_tls(session);
         while !self.advance_tls()? {
             if deadline <= weir_sched::now() {
-                return Err(self.give_up_tls(Failure::because(Why::TimedOut)));
+                return Err(self.give_up_tls(SessionFailure::because(Why::TimedOut)));
             }
             wait(deadline).await;
         }
@@ -126,7 +127,7 @@ impl Connection {
     }
 
     /// Begins the handshake of a new session; bytes received before are its first input.
-    pub(crate) fn begin_tls(&mut self, session: Session) {
+    pub(crate) fn begin_tls(&mut self, session: TlsSession) {
         let mut transport = TlsTransport::new(session);
         transport.wire.extend_from_slice(self.input());
         transport.heard = !self.input().is_empty();
@@ -140,7 +141,7 @@ impl Connection {
     ///
     /// # Errors
     /// Why the session could not be established; final.
-    pub(crate) fn advance_tls(&mut self) -> Result<bool, Failure> {
+    pub(crate) fn advance_tls(&mut self) -> Result<bool, SessionFailure> {
         self.shake_once().map_err(|failure| self.give_up_tls(failure))
     }
 
@@ -152,7 +153,7 @@ impl Connection {
         }
     }
 
-    fn give_up_tls(&mut self, failure: Failure) -> Failure {
+    fn give_up_tls(&mut self, failure: SessionFailure) -> SessionFailure {
         self.end_tls();
         // The socket's error is nearer to the cause.
         self.broken.get_or_insert(ConnectionFault::Tls(failure));
@@ -173,36 +174,36 @@ impl Connection {
         self.receive(1) == ReceiveOutcome::Nothing
     }
 
-    fn shake_once(&mut self) -> Result<bool, Failure> {
+    fn shake_once(&mut self) -> Result<bool, SessionFailure> {
         if matches!(self.flush(false), SendOutcome::Failed(_)) {
-            return Err(Failure::because(Why::Closed));
+            return Err(SessionFailure::because(Why::Closed));
         }
         loop {
-            let Some(mut beside) = self.beside.take() else { return Err(Failure::INTERNAL) };
-            let Some(transport) = &mut beside.tls else { return Err(Failure::INTERNAL) };
+            let Some(mut beside) = self.beside.take() else { return Err(SessionFailure::INTERNAL) };
+            let Some(transport) = &mut beside.tls else { return Err(SessionFailure::INTERNAL) };
             let mut answer = Vec::new();
             let (used, result) = transport.session.shake(&mut transport.wire, &mut answer);
             transport.forget(used);
             if let Some(usual) = transport.usual.take() {
                 weir_sched::set_class(usual);
             }
-            if result == Ok(Progress::Computes) {
+            if result == Ok(HandshakeProgress::Computes) {
                 if weir_sched::take_heavy_run() {
                     self.beside = Some(beside);
                     continue;
                 }
                 transport.usual = Some(weir_sched::set_class(Class::Heavy));
             }
-            let is_tickets = result == Ok(Progress::Established) && transport.is_tickets(&answer);
+            let is_tickets = result == Ok(HandshakeProgress::Established) && transport.is_tickets(&answer);
             self.beside = Some(beside);
             if is_tickets {
                 self.keep_tickets(&mut answer);
             }
             self.send_answer(&answer, false);
             match result {
-                Ok(Progress::Established) => return Ok(true),
-                Ok(Progress::More) => {}
-                Ok(Progress::Computes) => {
+                Ok(HandshakeProgress::Established) => return Ok(true),
+                Ok(HandshakeProgress::More) => {}
+                Ok(HandshakeProgress::Computes) => {
                     weir_sched::wake(weir_sched::current());
                     return Ok(false);
                 }
@@ -211,7 +212,7 @@ impl Connection {
             match self.receive_wire() {
                 Raw::Bytes(_) => {}
                 Raw::Blocked | Raw::Full => return Ok(false),
-                Raw::End => return Err(Failure::because(Why::Closed)),
+                Raw::End => return Err(SessionFailure::because(Why::Closed)),
             }
         }
     }
@@ -358,7 +359,7 @@ impl Connection {
         answer: &mut Vec<u8>,
     ) -> Result<(usize, usize), ConnectionFault> {
         let Some(transport) = self.beside.as_mut().and_then(|beside| beside.tls.as_mut()) else {
-            return Err(ConnectionFault::Tls(Failure::because(Why::Internal)));
+            return Err(ConnectionFault::Tls(SessionFailure::because(Why::Internal)));
         };
         transport.session.seal(bytes, out, LARGEST_RECORD.get(), answer).map_err(|failure| {
             let fault = ConnectionFault::Tls(failure);
@@ -457,7 +458,7 @@ impl TlsTransport {
     }
 
     /// Decrypts kept bytes.
-    fn open_held(&mut self, room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
+    fn open_held(&mut self, room: &mut [u8], answer: &mut Vec<u8>) -> OpenOutcome {
         let opened = self.session.open(&self.wire, room, answer);
         self.forget(opened.used);
         opened
@@ -465,9 +466,9 @@ impl TlsTransport {
 
     /// Decrypts kept bytes and new ones. Of the new ones, it only copies the end of a record with a kept beginning, and
     /// bytes that cannot be used yet.
-    fn open_fresh(&mut self, fresh: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
+    fn open_fresh(&mut self, fresh: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> OpenOutcome {
         let fresh = self.complete_record(fresh);
-        let mut opened = Opened::default();
+        let mut opened = OpenOutcome::default();
         if !self.wire.is_empty() {
             opened = self.open_held(room, answer);
         }
@@ -499,7 +500,7 @@ impl TlsTransport {
 }
 
 /// The result for the reader; `None` if it has to wait.
-fn outcome(opened: Opened) -> Option<ReceiveOutcome> {
+fn outcome(opened: OpenOutcome) -> Option<ReceiveOutcome> {
     if opened.filled > 0 {
         return Some(ReceiveOutcome::Bytes(opened.filled));
     }

@@ -69,7 +69,7 @@ impl Instance {
     }
 
     /// Its answer to these bytes, which come in pieces of `piece`.
-    fn say(&mut self, bytes: &[u8], piece: usize, now_ms: u64) -> Result<Vec<u8>, Fault> {
+    fn say(&mut self, bytes: &[u8], piece: usize, now_ms: u64) -> Result<Vec<u8>, SessionFault> {
         let mut out = Vec::new();
         for piece in bytes.chunks(piece) {
             self.session.hold(piece);
@@ -374,13 +374,13 @@ fn garbage_ends_the_session_with_the_reason() {
     let (mut one, _) = pair(KeyType::Ipv4);
     let mut out = Vec::new();
     one.session.hold(&[10, 128, 2, 0, 0]);
-    assert_eq!(one.session.receive(0, &mut out, |_| ()), Err(Fault::Malformed));
+    assert_eq!(one.session.receive(0, &mut out, |_| ()), Err(SessionFault::Malformed));
     assert_eq!(out, [1, 0]);
     let (mut one, _) = pair(KeyType::Ipv4);
     out.clear();
     // An entry of 16 megabytes.
     one.session.hold(&[10, 128, 0xf0, 0xf1, 0xfe, 0xfe, 0x3e]);
-    assert_eq!(one.session.receive(0, &mut out, |_| ()), Err(Fault::TooLong));
+    assert_eq!(one.session.receive(0, &mut out, |_| ()), Err(SessionFault::TooLong));
     assert_eq!(out, [1, 1]);
 }
 

@@ -9,7 +9,7 @@ use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored};
 use weir_net::PeerLink;
 use weir_peers::{Peer, PeerAcceptor, PeersSection, SharedTable};
 use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork};
-use weir_sched::{Class, Descriptor, Kind, now, sleep_until};
+use weir_sched::{Class, Descriptor, WorkKind, now, sleep_until};
 use weir_sys::Address;
 use weir_tables::{Key, Table};
 
@@ -75,7 +75,7 @@ impl Instance {
     }
 
     fn start(self, network: &SimulatedNetwork) -> Instance {
-        static ACCEPT: Kind = Kind::new("accept");
+        static ACCEPT: WorkKind = WorkKind::new("accept");
         let listener = network.listener(&address(&self.section.local)).expect("a free address");
         let listener = Descriptor::register(listener).expect("a place in the poller");
         weir_sched::spawn(

@@ -4,8 +4,10 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use weir_sched::simulate::network::{self, Conditions, Peer, Service as Listening, SimulatedNetwork};
-use weir_sched::{Class, Kind as TaskKind, now, sleep_until, spawn, wait};
+use weir_sched::simulate::network::{
+    self, Conditions, SimulatedNetwork, SimulatedPeer, SimulatedService as Listening,
+};
+use weir_sched::{Class, WorkKind as TaskKind, now, sleep_until, spawn, wait};
 use weir_sys::Address;
 
 use super::*;
@@ -23,7 +25,7 @@ struct Query {
     identifier: [u8; 2],
     question: Vec<u8>,
     name: Name,
-    kind: Kind,
+    kind: RecordKind,
 }
 
 /// The reaction of a name server to a query.
@@ -48,9 +50,9 @@ impl Query {
         }
         let question = message.get(12..at + 5)?.to_vec();
         let kind = match question[question.len() - 4..] {
-            [0, 1, ..] => Kind::A,
-            [0, 28, ..] => Kind::Aaaa,
-            [0, 33, ..] => Kind::Srv,
+            [0, 1, ..] => RecordKind::A,
+            [0, 28, ..] => RecordKind::Aaaa,
+            [0, 33, ..] => RecordKind::Srv,
             _ => return None,
         };
         let identifier = [message[0], message[1]];
@@ -169,7 +171,7 @@ async fn serve(listening: Listening, zone: Rc<RefCell<Zone>>) {
 }
 
 /// Answers the query on a connection.
-async fn answer_one(peer: Peer, zone: Rc<RefCell<Zone>>) {
+async fn answer_one(peer: SimulatedPeer, zone: Rc<RefCell<Zone>>) {
     let mut came = Vec::new();
     let query = loop {
         match peer.receive(512).await {

@@ -9,7 +9,7 @@ use weir_expr::context::CaptureSide;
 use weir_expr::pattern::regex::{self, Groups, Regex};
 use weir_expr::{Expr, FormatOptions, LogFormat};
 use weir_fingerprint::Canonical;
-use weir_http::values::Values;
+use weir_http::values::ListMembers;
 use weir_http::{Method, NoRoom, Version, status, uri};
 use weir_model::{RulesetKind, Visit};
 use weir_mux::Message;
@@ -264,7 +264,7 @@ fn follow_host(stream: &mut Stream) -> bool {
     let (head, raw) = stream.request.message.edit();
     let target = head.uri(raw);
     let (form, connects) = (uri::form(target), head.method() == Method::Connect);
-    if form != uri::Form::Absolute && !(connects && form == uri::Form::Authority) {
+    if form != uri::TargetForm::Absolute && !(connects && form == uri::TargetForm::Authority) {
         return true;
     }
     let Some(host) = head.positions(raw, b"host").last().and_then(|at| head.field_value(raw, at)) else {
@@ -332,7 +332,7 @@ fn replace_each(value: &[u8], pattern: &Regex, groups: &mut Groups, template: &[
     let mut replaced = Vec::new();
     let mut changed = false;
     let mut kept_to = 0;
-    for item in Values::new(value) {
+    for item in ListMembers::new(value) {
         let start = item.as_ptr().addr() - value.as_ptr().addr();
         if pattern.captures(item, 0, groups).is_none() {
             continue;

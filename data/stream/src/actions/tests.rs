@@ -13,7 +13,7 @@ use crate::testing::{Read, read};
 /// Reads `lines` (separated by ` ;; `) in a section that begins with `section`, after a named `defaults` section in HTTP
 /// mode, and checks the messages: all of them, in order. A `...` at the end of an expectation leaves the rest open.
 #[track_caller]
-fn check(section: &str, lines: &str, expected: &[&str]) -> ActionParse {
+fn check(section: &str, lines: &str, expected: &[&str]) -> Read {
     let mut text = String::from(
         "defaults d\n mode http\n timeout client 1s\n timeout server 1s\n timeout connect 1s\nbackend other\n",
     );
@@ -29,7 +29,7 @@ fn check(section: &str, lines: &str, expected: &[&str]) -> ActionParse {
 
 /// Reads a whole configuration and checks the messages.
 #[track_caller]
-fn check_text(text: &str, expected: &[&str]) -> ActionParse {
+fn check_text(text: &str, expected: &[&str]) -> Read {
     let outcome = read(text);
     let matches = outcome.messages.len() == expected.len()
         && outcome.messages.iter().zip(expected).all(|(message, expected)| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_config::rules::{ActionContext, action, sets};
 use weir_config::words::{Parsed, Word, fault};
 use weir_expr::pattern::{PatternSet, Selector, SetError};
-use weir_expr::{Context as _, Expr, Fetched, FormatOptions, LogFormat, SetCondition, Value, VariableId};
+use weir_expr::{Context as _, Expr, FetchResult, FormatOptions, LogFormat, SetCondition, Value, VariableId};
 use weir_fingerprint::Canonical;
 use weir_model::{Action, Visit};
 
@@ -144,7 +144,7 @@ struct SetVariable {
 impl StreamAction for SetVariable {
     fn run<'s>(&'s self, stream: &'s mut Stream, _: RuleContext<'s>) -> ActionResult<'s> {
         // Without a value nothing is set (manual, "set-var").
-        if let Fetched::Sample(sample) = self.value.evaluate(stream).into_owned() {
+        if let FetchResult::Sample(sample) = self.value.evaluate(stream).into_owned() {
             // A variable without room is not set; that never ends a stream (manual, "tune.vars.global-max-size").
             stream.set_variable(self.name, sample.value, self.condition);
         }

@@ -1,6 +1,6 @@
 //! Guards on messages by options: header names of requests, cacheable responses that set cookies.
 
-use weir_http::{Flags, KnownName};
+use weir_http::{HeadFlags, KnownName};
 use weir_model::RestrictHeaderNames;
 
 use crate::caching::Caching;
@@ -51,7 +51,7 @@ impl RequestPhase {
     pub(super) fn check_cacheable_cookies(&mut self) -> PhaseResult {
         let checks = self.stream.backend.config.settings.options.check_cache;
         let head = &self.stream.response.message.head;
-        if !checks || !head.flags().contains(Flags::HAS_COOKIE) {
+        if !checks || !head.flags().contains(HeadFlags::HAS_COOKIE) {
             return Ok(());
         }
         let method = self.stream.request.message.head.method();

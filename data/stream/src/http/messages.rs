@@ -3,7 +3,7 @@
 use weir_backend::Observation;
 use weir_backend::counters::ServerCounter;
 use weir_containers::PooledFuture;
-use weir_http::{BodySize, Flags, NoRoom, Version, status};
+use weir_http::{BodySize, HeadFlags, NoRoom, Version, status};
 use weir_mux::{BodyFlow, ConnectionMode, Failed, FlowSide, FlowState, KeptBody, ReadHead};
 use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 
@@ -131,7 +131,7 @@ impl ExchangePhase {
             self.send_request_head()?;
             self.await_response().await?;
             self.stream.response.server_status = self.stream.response.message.head.status();
-            if self.stream.response.message.head.flags().contains(Flags::VIOLATION) {
+            if self.stream.response.message.head.flags().contains(HeadFlags::VIOLATION) {
                 crate::refusals::keep_tolerated_response(&self.stream);
             }
             // The request did not allow another protocol, so the next bytes would not be a response.
@@ -552,7 +552,7 @@ impl ExchangePhase {
         if accepted && promised && (status == 101) == (self.stream.response.server_status == 101) {
             // A tunnel does not have a length (RFC 9110, 9.3.6): the fields are ignored.
             let head = &mut self.stream.response.message.head;
-            if head.flags().intersects(Flags::HAS_CONTENT_LENGTH | Flags::HAS_TRANSFER_ENCODING) {
+            if head.flags().intersects(HeadFlags::HAS_CONTENT_LENGTH | HeadFlags::HAS_TRANSFER_ENCODING) {
                 head.touch();
             }
             self.restate_response(came).map_err(|_| no_room())?;
@@ -602,7 +602,7 @@ impl ExchangePhase {
 
     fn await_unwanted(&mut self, flow: BodyFlow) {
         self.stream.response.unwanted = Some(Box::new(flow));
-        self.stream.response.message.head.note(Flags::ENDS_LATER);
+        self.stream.response.message.head.note(HeadFlags::ENDS_LATER);
     }
 
     /// Whether the response's head announces a tunnel to the client.

@@ -1,7 +1,7 @@
 //! Waiting for a request's head.
 
 use weir_containers::PooledFuture;
-use weir_http::{BodySize, Flags, Head, Version};
+use weir_http::{BodySize, Head, HeadFlags, Version};
 use weir_mux::{BodyFlow, HeadOptions, ReadHead};
 use weir_net::ConnectionFault;
 
@@ -70,14 +70,14 @@ impl RequestPhase {
         self.stream.timers.request = Some(self.stream.elapsed());
         self.stream.request.progress = RequestProgress::Known;
         self.stream.session.requests.set(self.stream.session.requests.get().saturating_add(1));
-        if self.stream.request.message.head.flags().contains(Flags::VIOLATION) {
+        if self.stream.request.message.head.flags().contains(HeadFlags::VIOLATION) {
             crate::refusals::keep_tolerated_request(&self.stream);
         }
         let head = &self.stream.request.message.head;
         self.stream.request.client_method = head.method();
         // HTTP/1.0 clients expect nothing: they would not understand the confirmation (RFC 9110, 10.1.1).
         self.stream.request.expects_continue =
-            head.flags().contains(Flags::EXPECT_100) && head.version() >= Version::HTTP_11;
+            head.flags().contains(HeadFlags::EXPECT_100) && head.version() >= Version::HTTP_11;
         self.stream.request.body.begin(BodyFlow::behind(
             &self.stream.client,
             head,
@@ -96,7 +96,7 @@ impl RequestPhase {
 
     /// Validates the part of a chunked body that arrived with the head: if it is invalid, no server sees the request.
     fn judge_first_chunks(&mut self) -> PhaseResult {
-        if !self.stream.request.message.head.flags().contains(Flags::CHUNKED) {
+        if !self.stream.request.message.head.flags().contains(HeadFlags::CHUNKED) {
             return Ok(());
         }
         self.stream.request.message.detach(&mut self.stream.client);

@@ -5,7 +5,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use weir_http::Flags;
+use weir_http::HeadFlags;
 
 use crate::ending::{By, During, Ending};
 use crate::stream::phases::ExchangePhase;
@@ -15,7 +15,7 @@ impl ExchangePhase {
     /// Adds a key to an upgrade request without one.
     pub(super) fn add_websocket_key(&mut self) -> PhaseResult {
         if self.stream.client.shared().is_none()
-            || !self.stream.request.message.head.flags().contains(Flags::UPGRADE_WEBSOCKET)
+            || !self.stream.request.message.head.flags().contains(HeadFlags::UPGRADE_WEBSOCKET)
         {
             return Ok(());
         }
@@ -31,7 +31,7 @@ impl ExchangePhase {
     /// Whether the 101 of an HTTP/1 server switches protocols: `Connection: upgrade` must confirm it (RFC 9110, 7.8), and an HTTP/2
     /// client must have requested it. An HTTP/1 client sees the 101 itself.
     pub(super) fn may_switch(&self) -> bool {
-        self.stream.response.message.head.flags().contains(Flags::CONNECTION_UPGRADE)
+        self.stream.response.message.head.flags().contains(HeadFlags::CONNECTION_UPGRADE)
             && (self.stream.client.shared().is_none() || self.switch_was_requested())
     }
 
@@ -40,7 +40,7 @@ impl ExchangePhase {
     #[cold]
     pub(super) fn accept_switch(&mut self) {
         let request = &self.stream.request.message;
-        if !request.head.flags().contains(Flags::UPGRADE_WEBSOCKET) {
+        if !request.head.flags().contains(HeadFlags::UPGRADE_WEBSOCKET) {
             let Some(protocol) = request.head.upgrade(request.bytes()) else { return };
             let (head, raw) = self.stream.response.message.edit();
             let _ = head.set(raw, b"upgrade", protocol);
@@ -56,10 +56,10 @@ impl ExchangePhase {
     #[cold]
     fn switch_was_requested(&self) -> bool {
         let (request, response) = (&self.stream.request.message, &self.stream.response.message);
-        if !request.head.flags().contains(Flags::HAS_UPGRADE | Flags::CONNECTION_UPGRADE) {
+        if !request.head.flags().contains(HeadFlags::HAS_UPGRADE | HeadFlags::CONNECTION_UPGRADE) {
             return false;
         }
-        if !request.head.flags().contains(Flags::UPGRADE_WEBSOCKET) {
+        if !request.head.flags().contains(HeadFlags::UPGRADE_WEBSOCKET) {
             return true;
         }
         let value = |message: &weir_mux::Message, name: &[u8]| {
@@ -75,7 +75,7 @@ impl ExchangePhase {
 /// (RFC 8441, 4).
 pub(super) fn is_upgrade_ignored(stream: &Stream) -> bool {
     (200..300).contains(&stream.response.server_status)
-        && stream.request.message.head.flags().contains(Flags::HAS_UPGRADE)
+        && stream.request.message.head.flags().contains(HeadFlags::HAS_UPGRADE)
         && stream.client.shared().is_some()
         && !stream.server.is_shared()
 }

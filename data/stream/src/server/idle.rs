@@ -30,7 +30,7 @@ use weir_containers::LocalArc;
 use weir_model::Reuse;
 use weir_mux::StreamConnector;
 use weir_net::{Companion, Connection, ConnectionFault, DescriptorRoom};
-use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, Wakeup, wait, yield_now};
+use weir_sched::{Class, Descriptor, TaskKey, Tick, Wakeup, WorkKind, wait, yield_now};
 
 use super::carrier::Carrier;
 use crate::clock;
@@ -670,8 +670,8 @@ fn sweep(instance: &Instance, purge: bool, away: &mut Vec<DroppedConnection>) ->
     })
 }
 
-static KEEPER_KIND: Kind = Kind::new("idle connections");
-static CLOSING: Kind = Kind::new("idle connections that close");
+static KEEPER_KIND: WorkKind = WorkKind::new("idle connections");
+static CLOSING: WorkKind = WorkKind::new("idle connections that close");
 
 /// How many servers are searched for an idle connection to close: the search stays short with many servers.
 const POOLS_AT_ONCE: usize = 1024;

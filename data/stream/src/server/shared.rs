@@ -17,7 +17,7 @@ use weir_model::Protocol;
 use weir_model::Reuse;
 use weir_mux::{Multiplexer, OwnerHandle, SharedStream, StreamConnector, TurnEnd};
 use weir_net::Connection;
-use weir_sched::{Class, Kind, Tick, wait, yield_now};
+use weir_sched::{Class, Tick, WorkKind, wait, yield_now};
 
 use super::carrier::Carrier;
 use super::idle::{self, PoolKey, with_pool, with_pool_of};
@@ -201,4 +201,4 @@ async fn serve(multiplexer: Rc<Multiplexer>, mut care: Care) {
     }
 }
 
-static CONNECTION: Kind = Kind::new("server connection");
+static CONNECTION: WorkKind = WorkKind::new("server connection");

@@ -2,7 +2,7 @@
 //!
 //! An HTTP/2 server announces in its SETTINGS whether it accepts them.
 
-use weir_http::Flags;
+use weir_http::HeadFlags;
 use weir_model::{Protocol, WebSocket};
 
 use super::connect::ServerConnectError;
@@ -22,7 +22,7 @@ impl ServerPhase {
 
     /// Whether the request is an upgrade to WebSocket.
     fn upgrades_to_websocket(&self) -> bool {
-        let upgrade = Flags::CONNECTION_UPGRADE | Flags::UPGRADE_WEBSOCKET;
+        let upgrade = HeadFlags::CONNECTION_UPGRADE | HeadFlags::UPGRADE_WEBSOCKET;
         self.stream.request.is_known() && self.stream.request.message.head.flags().contains(upgrade)
     }
 

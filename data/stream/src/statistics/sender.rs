@@ -44,15 +44,15 @@ fn is_from(from: &[u8], host: &[u8], encrypted: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use weir_h1::{Options, Parser, Progress};
+    use weir_h1::{HeadParser, HeadProgress, ParseOptions};
 
     use super::*;
 
     fn sender(encrypted: bool, fields: &str) -> FormSender {
         let request = format!("POST /stats HTTP/1.1\r\nhost: Stats.example:8404\r\n{fields}\r\n");
         let mut head = Head::new();
-        let parsed = Parser::default().request(request.as_bytes(), &Options::default(), &mut head);
-        assert!(matches!(parsed, Progress::Complete { .. }), "{fields}");
+        let parsed = HeadParser::default().request(request.as_bytes(), &ParseOptions::default(), &mut head);
+        assert!(matches!(parsed, HeadProgress::Complete { .. }), "{fields}");
         of_request(&head, request.as_bytes(), encrypted)
     }
 

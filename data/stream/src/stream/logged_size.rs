@@ -4,7 +4,7 @@
 //! line and of each field without separators. Operators compare logs, so this size equals HAProxy's. A server's own
 //! `Connection` options do not count.
 
-use weir_http::{Flags, Version};
+use weir_http::{HeadFlags, Version};
 use weir_mux::Message;
 
 /// The sizes of a stream's heads and reply for the log, in bytes.
@@ -22,7 +22,7 @@ impl LoggedSize {
         let (head, raw) = (&message.head, message.bytes());
         let fields: usize = head.fields(raw).map(|(name, value)| size_of_field(name, value, of_server)).sum();
         // An HTTP/2 server does not send `transfer-encoding`, but the internal form of its head has it.
-        let added = match head.version() >= Version::HTTP_20 && head.flags().contains(Flags::CHUNKED) {
+        let added = match head.version() >= Version::HTTP_20 && head.flags().contains(HeadFlags::CHUNKED) {
             true => CHUNKED_SIZE,
             false => 0,
         };

@@ -6,7 +6,7 @@
 
 use std::io::Write as _;
 
-use weir_events::trace::{Level, Source};
+use weir_events::trace::{TraceLevel, TraceSource};
 use weir_mux::{BodyDelta, BodyProgress, FlowSide as End, FlowState};
 
 use super::{
@@ -18,7 +18,7 @@ use crate::stream::phases::StreamTrace;
 
 /// A trace source for bytes that move, and its events.
 pub(crate) struct Layer {
-    pub(crate) source: &'static Source,
+    pub(crate) source: &'static TraceSource,
     received: usize,
     sent: usize,
     trailers_received: Option<usize>,
@@ -90,7 +90,7 @@ impl StreamTrace {
     fn emit_body(&mut self, direction: MessageDirection, flow: FlowState) {
         self.emit_moved(&OF_H1, direction);
         if matches!(flow, FlowState::Malformed | FlowState::Truncated | FlowState::Failed(End::Source, _)) {
-            self.emit_h1(RX_ERR, Level::Error, direction, |_, line| {
+            self.emit_h1(RX_ERR, TraceLevel::Error, direction, |_, line| {
                 // Writing to memory does not fail.
                 let _ = write!(line, ": body {flow:?}");
             });
@@ -134,7 +134,7 @@ impl StreamTrace {
         ];
         for (event, side, bytes, total, how) in lines {
             let Some(event) = event.filter(|_| bytes != Some(0)) else { continue };
-            let level = if bytes.is_some() { Level::Data } else { Level::Proto };
+            let level = if bytes.is_some() { TraceLevel::Data } else { TraceLevel::Proto };
             self.emit_message(layer.source, (event, level), direction, side, |_, line| {
                 // Writing to memory does not fail.
                 let _ = match bytes {

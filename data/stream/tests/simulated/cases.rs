@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use weir_sched::now;
-use weir_sched::simulate::network::{Conditions, Peer};
+use weir_sched::simulate::network::{Conditions, SimulatedPeer};
 
 use crate::course::Course;
 use crate::stage::Stage;
@@ -38,7 +38,7 @@ fn case<F: Future<Output = ()> + 'static>(
     assert!(outcome.is_ok(), "{outcome:?}");
 }
 
-async fn expect(peer: &Peer, expected: &str) {
+async fn expect(peer: &SimulatedPeer, expected: &str) {
     let mut came = String::new();
     while came.len() < expected.len() {
         let bytes = peer.receive(expected.len() - came.len()).await.expect("the connection lives");

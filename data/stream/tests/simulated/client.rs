@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use weir_sched::now;
-use weir_sched::simulate::network::Peer;
+use weir_sched::simulate::network::SimulatedPeer;
 
 use crate::pattern::{Pattern, Way};
 use crate::plan::{How, Leave, Menu, PlannedRequest, Visit};
@@ -35,7 +35,7 @@ pub(crate) fn some(stage: &Rc<Stage>, most: u64, menu: &'static Menu) {
 struct Client<'s> {
     stage: &'s Stage,
     visit: Visit,
-    peer: Peer,
+    peer: SimulatedPeer,
     out: Vec<u8>,
     /// A body that waits for its `100 Continue`.
     withheld: Vec<u8>,

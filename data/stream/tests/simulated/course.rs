@@ -1,6 +1,6 @@
 //! The course that a seed gives a scenario: the network's behaviour, scarce resources, and the time of a soft stop.
 
-use weir_sched::simulate::Random;
+use weir_sched::simulate::SeededRandom;
 use weir_sched::simulate::network::Conditions;
 
 /// The decisions of a seed before a run.
@@ -18,7 +18,7 @@ pub(crate) struct Course {
 impl Course {
     /// The course of a seed. Every second one is faultless, but bytes are cut and delayed in all of them.
     pub(crate) fn of(seed: u64) -> Course {
-        let mut random = Random::new(!seed);
+        let mut random = SeededRandom::new(!seed);
         let faulty = random.below(2) == 1;
         let mut conditions = Conditions {
             window: [512, 2_000, 16_384, 1 << 18][random.below(4) as usize],

@@ -82,7 +82,7 @@ fn run_course(
     thread.expect("a thread").join().unwrap_or_else(|_| Err("panicked".to_owned()))
 }
 
-static STOP: weir_sched::Kind = weir_sched::Kind::new("soft stop");
+static STOP: weir_sched::WorkKind = weir_sched::WorkKind::new("soft stop");
 
 thread_local! {
     /// The worker catches panics of tasks, so they are counted here.

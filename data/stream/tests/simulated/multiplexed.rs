@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use weir_h2::{Connection, ErrorCode, Limits};
+use weir_h2::{Connection, ConnectionLimits, ErrorCode};
 use weir_http::Kind;
 use weir_mux::Message;
-use weir_sched::simulate::network::{Peer, SimulatedNetwork};
+use weir_sched::simulate::network::{SimulatedNetwork, SimulatedPeer};
 use weir_sched::{Tick, now};
 
 use crate::client::Answer;
@@ -33,14 +33,14 @@ pub(crate) fn some(stage: &Rc<Stage>, most: u64, menu: &'static Menu) {
 }
 
 /// Window sizes, and the limit of concurrent streams.
-fn limits(network: &SimulatedNetwork) -> Limits {
+fn limits(network: &SimulatedNetwork) -> ConnectionLimits {
     let stream_window = [64, 500, 3_000, 65_535][network.random(4) as usize];
-    Limits {
+    ConnectionLimits {
         stream_window,
         connection_window: [65_535, 100_000, 1 << 20][network.random(3) as usize],
         concurrent_streams: [1, 3, 100][network.random(3) as usize],
         header_table_size: [0, 100, 4096][network.random(3) as usize],
-        ..Limits::default()
+        ..ConnectionLimits::default()
     }
 }
 
@@ -264,7 +264,7 @@ pub(crate) fn host(stage: &Rc<Stage>) {
 }
 
 /// Serves a connection until it ends: the path of each request selects its handling.
-pub(crate) async fn serve(stage: Rc<Stage>, peer: Peer) {
+pub(crate) async fn serve(stage: Rc<Stage>, peer: SimulatedPeer) {
     let end = serve_streams(&stage, &peer).await;
     stage.server_ends(&peer);
     match end {
@@ -280,13 +280,13 @@ enum End {
     Vanish,
 }
 
-async fn serve_streams(stage: &Stage, peer: &Peer) -> End {
+async fn serve_streams(stage: &Stage, peer: &SimulatedPeer) -> End {
     let network = &stage.network;
     // A server's limit of streams is known once its SETTINGS have arrived, and a request with a body that it refused before cannot
     // be sent again.
     let drawn = limits(network);
     let concurrent_streams = if stage.faulty { drawn.concurrent_streams } else { 100 };
-    let limits = Limits { concurrent_streams, ..drawn };
+    let limits = ConnectionLimits { concurrent_streams, ..drawn };
     let mut wire = Wire::new(peer, Connection::server(limits));
     let mut streams: BTreeMap<u32, Served> = BTreeMap::new();
     // A request with a body that is being sent cannot be retried: in faultless runs, servers do not leave.

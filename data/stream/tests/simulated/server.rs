@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use weir_sched::simulate::network::Peer;
+use weir_sched::simulate::network::SimulatedPeer;
 use weir_sched::{Tick, now, sleep_until};
 
 use crate::pattern::{Pattern, Way};
@@ -11,7 +11,7 @@ use crate::reader::{Head, Part, Reader};
 use crate::stage::Stage;
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve(stage: Rc<Stage>, peer: Peer, place: Rc<str>) {
+pub(crate) async fn serve(stage: Rc<Stage>, peer: SimulatedPeer, place: Rc<str>) {
     let last = serve_requests(&stage, &peer, &place).await;
     stage.server_ends(&peer);
     match last {
@@ -21,7 +21,7 @@ pub(crate) async fn serve(stage: Rc<Stage>, peer: Peer, place: Rc<str>) {
     }
 }
 
-async fn serve_requests(stage: &Stage, peer: &Peer, place: &str) -> Next {
+async fn serve_requests(stage: &Stage, peer: &SimulatedPeer, place: &str) -> Next {
     let mut reader = Reader::default();
     while let Some(head) = next_request(stage, peer, &mut reader).await {
         stage.reached(place);
@@ -42,7 +42,7 @@ enum Next {
 }
 
 /// Answers one request; none when the connection ends then.
-async fn answer(stage: &Stage, peer: &Peer, reader: &mut Reader, head: &Head) -> Option<Next> {
+async fn answer(stage: &Stage, peer: &SimulatedPeer, reader: &mut Reader, head: &Head) -> Option<Next> {
     let path = head.first.split(' ').nth(1).unwrap_or_default();
     let (id, how, length, delay_ms) =
         PlannedRequest::understood(path).unwrap_or_else(|| panic!("nobody sent {head:?}"));
@@ -98,7 +98,7 @@ async fn answer(stage: &Stage, peer: &Peer, reader: &mut Reader, head: &Head) ->
 }
 
 /// Sends bytes both ways, then ends.
-async fn tunnel(peer: &Peer, reader: &mut Reader, id: u64, length: usize) -> Option<Next> {
+async fn tunnel(peer: &SimulatedPeer, reader: &mut Reader, id: u64, length: usize) -> Option<Next> {
     let head = format!(
         "HTTP/1.1 101 Switching Protocols\r\nx-from: server\r\nx-id: {id}\r\nconnection: upgrade\r\nupgrade: pattern\r\n\r\n"
     );
@@ -120,7 +120,7 @@ async fn tunnel(peer: &Peer, reader: &mut Reader, id: u64, length: usize) -> Opt
 }
 
 /// The next head; none at the end. In runs with faults, a server may close while it waits.
-async fn next_request(stage: &Stage, peer: &Peer, reader: &mut Reader) -> Option<Head> {
+async fn next_request(stage: &Stage, peer: &SimulatedPeer, reader: &mut Reader) -> Option<Head> {
     let network = &stage.network;
     let is_impatient = stage.faulty && network.random(3) == 0;
     let until = if is_impatient { now().after(network.random(300)) } else { Tick::NEVER };
@@ -140,7 +140,7 @@ async fn next_request(stage: &Stage, peer: &Peer, reader: &mut Reader) -> Option
 }
 
 /// The next head; none at the end.
-async fn read_head(peer: &Peer, reader: &mut Reader) -> Option<Head> {
+async fn read_head(peer: &SimulatedPeer, reader: &mut Reader) -> Option<Head> {
     loop {
         match reader.next() {
             Some(Part::Head(head)) => return Some(head),
@@ -151,7 +151,7 @@ async fn read_head(peer: &Peer, reader: &mut Reader) -> Option<Head> {
 }
 
 /// Reads a body and checks it; none when the connection ends before.
-async fn read_body(peer: &Peer, reader: &mut Reader, id: u64) -> Option<()> {
+async fn read_body(peer: &SimulatedPeer, reader: &mut Reader, id: u64) -> Option<()> {
     let mut pattern = Pattern::new(id, Way::Up);
     loop {
         match reader.next() {
@@ -163,7 +163,7 @@ async fn read_body(peer: &Peer, reader: &mut Reader, id: u64) -> Option<()> {
     }
 }
 
-async fn receive(peer: &Peer, reader: &mut Reader) -> Option<()> {
+async fn receive(peer: &SimulatedPeer, reader: &mut Reader) -> Option<()> {
     let bytes = peer.receive(16_384).await.ok()?;
     reader.push(&bytes);
     (!bytes.is_empty()).then_some(())

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use weir_containers::BufferPool;
-use weir_events::{Facility, LogAddress, LogFormat, LogServers, LogSink, LogTarget, Sinks, Sockets};
+use weir_events::{Facility, LogAddress, LogServers, LogSink, LogTarget, Sinks, Sockets, SyslogFormat};
 use weir_net::shortage::BufferLimits;
-use weir_sched::simulate::network::{Peer, Service, SimulatedNetwork};
-use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, current, now, spawn, wait};
+use weir_sched::simulate::network::{SimulatedNetwork, SimulatedPeer, SimulatedService};
+use weir_sched::{Class, Descriptor, TaskKey, Tick, WorkKind, current, now, spawn, wait};
 use weir_stream::instance::{LocalInstance, ProxyRef, ProxyState, local};
 use weir_sys::Address;
 
@@ -24,7 +24,7 @@ pub(crate) struct Stage {
     pub network: SimulatedNetwork,
     pub instance: LocalInstance,
     listeners: Vec<(String, Address)>,
-    services: RefCell<BTreeMap<String, Rc<Service>>>,
+    services: RefCell<BTreeMap<String, Rc<SimulatedService>>>,
     addresses: BTreeMap<String, Address>,
     log: Arc<Lines>,
     next_client: Cell<u16>,
@@ -128,7 +128,7 @@ impl Stage {
     }
 
     /// A client of the first frontend, which begins to connect.
-    pub(crate) fn client(&self) -> Peer {
+    pub(crate) fn client(&self) -> SimulatedPeer {
         let number = self.next_client.get() + 1;
         self.next_client.set(number);
         let from = Address::from((Ipv4Addr::new(10, 0, (number >> 8) as u8, number as u8), 1024 + number));
@@ -143,7 +143,7 @@ impl Stage {
     }
 
     /// A listening server, for a script.
-    pub(crate) fn service(&self, name: &str) -> Rc<Service> {
+    pub(crate) fn service(&self, name: &str) -> Rc<SimulatedService> {
         Rc::clone(self.services.borrow().get(name).expect("such a server"))
     }
 
@@ -193,7 +193,7 @@ impl Stage {
     pub(crate) fn host_with<F: Future<Output = ()> + 'static>(
         self: &Rc<Self>,
         name: &str,
-        serve: impl Fn(Peer) -> F + 'static,
+        serve: impl Fn(SimulatedPeer) -> F + 'static,
     ) {
         let (stage, service) = (Rc::clone(self), Rc::downgrade(&self.service(name)));
         let task = spawn(&HOST, Class::Normal, async move {
@@ -303,12 +303,12 @@ impl Stage {
     }
 
     /// A client's connection ends.
-    pub(crate) fn client_ends(&self, peer: &Peer) {
+    pub(crate) fn client_ends(&self, peer: &SimulatedPeer) {
         add(&self.of_clients, peer);
     }
 
     /// A server's connection ends.
-    pub(crate) fn server_ends(&self, peer: &Peer) {
+    pub(crate) fn server_ends(&self, peer: &SimulatedPeer) {
         add(&self.of_servers, peer);
     }
 
@@ -318,7 +318,7 @@ impl Stage {
     }
 }
 
-fn add(sum: &Cell<(u64, u64)>, peer: &Peer) {
+fn add(sum: &Cell<(u64, u64)>, peer: &SimulatedPeer) {
     let ((sent, received), (more_sent, more_received)) = (sum.get(), peer.bytes());
     sum.set((sent + more_sent, received + more_received));
 }
@@ -347,7 +347,7 @@ impl LogServers for Lines {
 fn sink(log: &Arc<Lines>) -> Arc<LogSink> {
     let facility = Facility::from_name("local0").expect("a facility");
     let address = LogAddress::Servers("script".into());
-    let target = LogTarget { format: LogFormat::Raw, ..LogTarget::new(address, facility) };
+    let target = LogTarget { format: SyslogFormat::Raw, ..LogTarget::new(address, facility) };
     let mut sinks = Sinks::default();
     sinks.add_servers("script", Arc::clone(log) as Arc<dyn LogServers>);
     Arc::new(LogSink::open(target, &sinks).expect("it is one of them"))
@@ -395,6 +395,6 @@ fn substitute(text: &str, addresses: &mut BTreeMap<String, Address>) -> String {
     out + rest
 }
 
-static HOST: Kind = Kind::new("server's script");
-static SCRIPT: Kind = Kind::new("script");
-static ACCEPT: Kind = Kind::new("accept");
+static HOST: WorkKind = WorkKind::new("server's script");
+static SCRIPT: WorkKind = WorkKind::new("script");
+static ACCEPT: WorkKind = WorkKind::new("accept");

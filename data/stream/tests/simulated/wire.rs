@@ -1,14 +1,14 @@
 //! A scripted end of an HTTP/2 connection: the engine, and a peer of the simulated network that follows the script.
 
-use weir_h2::{Connection, ErrorCode, Event};
+use weir_h2::{Connection, ConnectionEvent, ErrorCode};
 use weir_http::Kind;
 use weir_mux::Message;
-use weir_sched::simulate::network::Peer;
+use weir_sched::simulate::network::SimulatedPeer;
 use weir_sched::{Tick, now};
 
 /// One end.
 pub(crate) struct Wire<'p> {
-    pub peer: &'p Peer,
+    pub peer: &'p SimulatedPeer,
     pub engine: Connection,
     input: Vec<u8>,
     /// Bytes that went either way.
@@ -32,7 +32,7 @@ pub(crate) enum Came {
 }
 
 impl<'p> Wire<'p> {
-    pub(crate) fn new(peer: &'p Peer, engine: Connection) -> Self {
+    pub(crate) fn new(peer: &'p SimulatedPeer, engine: Connection) -> Self {
         Wire { peer, engine, input: Vec::new(), moved: 0, ended: false }
     }
 
@@ -86,7 +86,7 @@ impl<'p> Wire<'p> {
         let mut all = Vec::new();
         while self.engine.failure().is_none() {
             let (used, event) = self.engine.advance(&self.input, now().as_ms());
-            let more = event == Event::More;
+            let more = event == ConnectionEvent::More;
             if let Some(came) = self.understood(event) {
                 all.push(came);
             }
@@ -98,16 +98,20 @@ impl<'p> Wire<'p> {
         all
     }
 
-    fn understood(&mut self, event: Event) -> Option<Came> {
+    fn understood(&mut self, event: ConnectionEvent) -> Option<Came> {
         Some(match event {
-            Event::Request { stream, end } => Came::Head(stream, self.head(Kind::Request), end),
-            Event::Response { stream, end } => Came::Head(stream, self.head(Kind::Response), end),
-            Event::Data { stream, bytes, end } => Came::Data(stream, self.input[bytes].to_vec(), end),
-            Event::Trailers { stream } => Came::End(stream),
-            Event::Reset { stream, code, .. } => Came::Reset(stream, code == ErrorCode::RefusedStream),
-            Event::GoAway { last, .. } => Came::GoAway(last),
-            Event::Window { .. } | Event::More => return None,
-            Event::Failed(code) => panic!("the proxy broke the protocol: {code}"),
+            ConnectionEvent::Request { stream, end } => Came::Head(stream, self.head(Kind::Request), end),
+            ConnectionEvent::Response { stream, end } => Came::Head(stream, self.head(Kind::Response), end),
+            ConnectionEvent::Data { stream, bytes, end } => {
+                Came::Data(stream, self.input[bytes].to_vec(), end)
+            }
+            ConnectionEvent::Trailers { stream } => Came::End(stream),
+            ConnectionEvent::Reset { stream, code, .. } => {
+                Came::Reset(stream, code == ErrorCode::RefusedStream)
+            }
+            ConnectionEvent::GoAway { last, .. } => Came::GoAway(last),
+            ConnectionEvent::Window { .. } | ConnectionEvent::More => return None,
+            ConnectionEvent::Failed(code) => panic!("the proxy broke the protocol: {code}"),
         })
     }
 

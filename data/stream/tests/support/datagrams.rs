@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use weir_mux::{BodyProducer, ProducerStep};
-use weir_sched::simulate::Random;
-use weir_sched::{Class, Kind, Tick, now};
+use weir_sched::simulate::SeededRandom;
+use weir_sched::{Class, Tick, WorkKind, now};
 
 use pattern::{Pattern, Way};
 
@@ -21,7 +21,7 @@ pub(crate) struct Arrivals {
     arrived: VecDeque<Vec<u8>>,
     /// When the next datagram arrives.
     next_at: Tick,
-    random: Random,
+    random: SeededRandom,
 }
 
 impl Arrivals {
@@ -32,7 +32,7 @@ impl Arrivals {
             left: length,
             arrived: VecDeque::new(),
             next_at: now().after(delay_ms),
-            random: Random::new(number),
+            random: SeededRandom::new(number),
         }
     }
 
@@ -123,4 +123,4 @@ impl BodyProducer for Datagrams {
 
 /// The receive buffer in datagrams: two sends.
 const READ_AHEAD: usize = 24;
-static DATAGRAM: Kind = Kind::new("datagram");
+static DATAGRAM: WorkKind = WorkKind::new("datagram");

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use weir_assemble::{
     EventSinks, LoadedConfiguration, NameServersPlan, PeersPlan, ProcessValues, Resolver, SavedStates,
 };
-use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
+use weir_events::{Facility, LogAddress, LogIdentity, LogSink, LogTarget, Logger, SyslogFormat};
 use weir_mux::{BodyProducer, ProducerStep};
-use weir_sched::{Class, Kind, Tick};
+use weir_sched::{Class, Tick, WorkKind};
 use weir_stream::instance::service::{FormSender, PageRequest, PageService, Statistics};
 use weir_stream::instance::{Hooks, Instance, InstanceIdentity};
-use weir_syntax::{Environment, NoFiles, Severity, SharedFiles, SourceMap, StaticFeatures};
+use weir_syntax::{DiagnosticSeverity, Environment, NoFiles, SharedFiles, SourceMap, StaticFeatures};
 
 use datagrams::Datagrams;
 
@@ -57,7 +57,8 @@ fn read(text: &str) -> weir_model::Config {
     sources.add("test.cfg", text.as_bytes().to_vec());
     let conditions = StaticFeatures { features: &[], enabled: &[], tls: None };
     let outcome = LoadedConfiguration::read(&sources, &NoFiles, &conditions, Environment::new()).outcome;
-    let alerts = outcome.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Alert);
+    let alerts =
+        outcome.diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Alert);
     assert!(!alerts, "{}\n{text}", outcome.diagnostics.classic(&sources, 1, false));
     outcome.config
 }
@@ -83,7 +84,7 @@ pub(crate) fn log_pair() -> (OwnedFd, OwnedFd) {
 pub(crate) fn raw_sink(log: &OwnedFd) -> Arc<LogSink> {
     let facility = Facility::from_name("local0").expect("a facility");
     let target = LogTarget {
-        format: LogFormat::Raw,
+        format: SyslogFormat::Raw,
         ..LogTarget::new(LogAddress::Descriptor(log.as_raw_fd()), facility)
     };
     Arc::new(LogSink::open(target, &weir_events::Sinks::default()).expect("the descriptor is open"))
@@ -94,7 +95,7 @@ pub(crate) fn logger() -> Logger {
     Logger::new(Arc::new(LogIdentity::default()), weir_events::calendar::utc())
 }
 
-static WAKER: Kind = Kind::new("waker");
+static WAKER: WorkKind = WorkKind::new("waker");
 
 struct Nothing;
 

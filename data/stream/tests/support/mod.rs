@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use weir_backend::{BackendCounter, FrontendCounter, ServerCounter};
-use weir_sched::{Class, Descriptor, Kind, Received, current, now, simulate, spawn, wait};
+use weir_sched::{Class, Descriptor, ReceiveResult, WorkKind, current, now, simulate, spawn, wait};
 use weir_stream::instance::{Instance, LocalInstance, Proxy, ProxyRef, local};
 use weir_sys::{Address, AddressFamily, process, socket};
 
@@ -124,7 +124,7 @@ impl World {
         let mut room = [0; 4096];
         let deadline = now().after(PATIENCE_MS);
         loop {
-            if let Received::Bytes(length) = log.receive_into(&mut room).expect("the pair lives") {
+            if let ReceiveResult::Bytes(length) = log.receive_into(&mut room).expect("the pair lives") {
                 return String::from_utf8_lossy(&room[..length]).trim_end().to_owned();
             }
             assert_ne!(wait(deadline).await, weir_sched::Wakeup::Deadline, "nothing is logged");
@@ -134,7 +134,7 @@ impl World {
     /// Whether no log line waits.
     pub(crate) fn is_quiet(&self) -> bool {
         let log = self.log.as_ref().expect("only the end takes it");
-        log.peek(&mut [0]) == Ok(Received::Blocked)
+        log.peek(&mut [0]) == Ok(ReceiveResult::Blocked)
     }
 
     /// A proxy by its name.
@@ -246,7 +246,7 @@ pub(crate) fn answer_always(origin: Rc<Origin>, answer: &'static [u8]) {
 
 /// Answers every request with the result of `answer` for its head, on every connection, until the end of the test.
 pub(crate) fn answer_with(origin: Rc<Origin>, answer: impl Fn(&str) -> Vec<u8> + 'static) {
-    static ORIGIN: Kind = Kind::new("origin");
+    static ORIGIN: WorkKind = WorkKind::new("origin");
     let answer = Rc::new(answer);
     spawn(&ORIGIN, Class::Normal, async move {
         loop {
@@ -333,7 +333,7 @@ fn open(instance: &mut Instance) -> Vec<OpenSocket> {
 
 /// Accepts from a socket; the name of its proxy, and its address.
 fn listen(instance: &LocalInstance, open: OpenSocket) -> (String, Address) {
-    static ACCEPT: Kind = Kind::new("accept");
+    static ACCEPT: WorkKind = WorkKind::new("accept");
     let proxy = ProxyRef::at(instance, open.proxy).expect("it is there");
     let handler = weir_stream::listener_handler::ListenerHandler {
         frontend: proxy.clone(),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use weir_events::{Facility, LogAddress, LogSink, LogTarget};
-use weir_sched::{Class, Descriptor, Kind, Runtime, Settings, spawn};
+use weir_sched::{Class, Descriptor, Runtime, RuntimeSettings, WorkKind, spawn};
 use weir_stream::instance::{Instance, ProxyRef, local};
 use weir_sys::Address;
 
@@ -48,7 +48,7 @@ impl Running {
         let shared = Arc::clone(&instance);
         let socket: Mutex<OwnedFd> = Mutex::new(socket);
         let init = move |worker| {
-            static ACCEPT: Kind = Kind::new("accept");
+            static ACCEPT: WorkKind = WorkKind::new("accept");
             let instance = local(&shared);
             prepare_worker(&instance, worker);
             let own = duplicate(&*socket.lock().expect("nobody panics with it"));
@@ -61,7 +61,7 @@ impl Running {
             };
             spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(listener, handler, 64));
         };
-        let settings = Settings { threads: workers, ..Settings::default() };
+        let settings = RuntimeSettings { threads: workers, ..RuntimeSettings::default() };
         let runtime = Runtime::start(&settings, init).expect("workers");
         let address = address.inet().expect("an internet address");
         Running { instance, address, runtime: Some(runtime), log }

@@ -5,7 +5,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::{OcspResponse, ResponseParts};
 use crate::inspect::sha1;
 use rustls::pki_types::UnixTime;
-use weir_tls_session::verify::der::{OCTET_STRING, Signed, element};
+use weir_tls_session::verify::der::{OCTET_STRING, SignedStructure, element};
 use x509_parser::time::ASN1Time;
 
 impl OcspResponse {
@@ -37,7 +37,7 @@ fn may_sign(
     authority: &X509Certificate<'_>,
     now: UnixTime,
 ) -> Result<(), &'static str> {
-    let signed = Signed::of(der).ok_or("OCSP response: its signer's certificate is damaged.")?;
+    let signed = SignedStructure::of(der).ok_or("OCSP response: its signer's certificate is damaged.")?;
     let algorithms = weir_tls_session::verify::algorithms();
     if delegate.issuer().as_raw() != authority.subject().as_raw()
         || !signed.is_by(authority.public_key().raw, &algorithms)
@@ -67,7 +67,7 @@ impl ResponseParts<'_> {
     }
 
     fn signature_is_of(&self, certificate: &X509Certificate<'_>) -> bool {
-        let signed = Signed::new(self.signed, self.algorithm, self.signature);
+        let signed = SignedStructure::new(self.signed, self.algorithm, self.signature);
         signed.is_by(certificate.public_key().raw, &weir_tls_session::verify::algorithms())
     }
 }

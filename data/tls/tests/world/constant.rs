@@ -17,7 +17,7 @@ use weir_tls::rustls::{
     ClientConfig, DigitallySignedStruct, Error, NamedGroup, ServerConfig, SignatureScheme,
     SupportedCipherSuite, version,
 };
-use weir_tls::{ChooseServer, Chosen, Failure};
+use weir_tls::{ChooseServer, SessionFailure, SessionSetup};
 
 /// Random numbers, time and the key exchange, without chance.
 #[derive(Debug)]
@@ -65,8 +65,8 @@ impl ActiveKeyExchange for Constant {
 pub(crate) struct Server(pub Arc<ServerConfig>);
 
 impl ChooseServer for Server {
-    fn choose(&self, _: &ClientHello<'_>) -> Result<Chosen, Failure> {
-        Ok(Chosen { config: Arc::clone(&self.0), certificate: None, verifier: None })
+    fn choose(&self, _: &ClientHello<'_>) -> Result<SessionSetup, SessionFailure> {
+        Ok(SessionSetup { config: Arc::clone(&self.0), certificate: None, verifier: None })
     }
 }
 

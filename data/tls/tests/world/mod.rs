@@ -17,10 +17,10 @@ use weir_tls::resumption::{SessionCache, SessionScope, tickets};
 use weir_tls::rustls::pki_types::{CertificateDer, ServerName};
 use weir_tls::rustls::{ClientConfig, ClientConnection, ConnectionTrafficSecrets, ProtocolVersion};
 use weir_tls::settings::{Base, SessionReuse, client_config};
-use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier, algorithms};
+use weir_tls::verify::{Authorities, IgnoredFaults, NameCheck, Verifier, algorithms};
 use weir_tls::{
-    Certificate, CertificateLoader, CertificateScope, ChooseServer, Failure, ListenerCertificate,
-    ListenerCertificates, ListenerSettings, Progress, Session, TlsSettings, VerifyMode,
+    Certificate, CertificateLoader, CertificateScope, ChooseServer, HandshakeProgress, ListenerCertificate,
+    ListenerCertificates, ListenerSettings, SessionFailure, TlsSession, TlsSettings, VerifyMode,
 };
 
 /// Within the validity of every certificate here.
@@ -62,7 +62,7 @@ pub(crate) struct World {
     pub authority: CertifiedIssuer<'static, KeyPair>,
     pub settings: TlsSettings,
     pub verify: VerifyMode,
-    pub ignored: Ignored,
+    pub ignored: IgnoredFaults,
     pub early_data: u32,
 }
 
@@ -75,7 +75,7 @@ impl World {
                 ..TlsSettings::new(Arc::new(Fixed(NOW)))
             },
             verify: VerifyMode::None,
-            ignored: Ignored::default(),
+            ignored: IgnoredFaults::default(),
             early_data: 0,
         }
     }
@@ -90,7 +90,7 @@ impl World {
             mode: self.verify,
             authorities: Some(self.trusted()),
             ignored: self.ignored.clone(),
-            ignored_of_authorities: Ignored::default(),
+            ignored_of_authorities: IgnoredFaults::default(),
             silent: false,
             name: if checks_name { NameCheck::Sni } else { NameCheck::Any },
             algorithms: algorithms(),
@@ -135,8 +135,8 @@ impl World {
 
 /// Both sides of a wire, and the bytes on it.
 pub(crate) struct Pair {
-    pub client: Session,
-    pub server: Session,
+    pub client: TlsSession,
+    pub server: TlsSession,
     pub to_server: Vec<u8>,
     pub to_client: Vec<u8>,
     /// How often each computed long: the client, the server.
@@ -147,8 +147,8 @@ impl Pair {
     pub(crate) fn new(chooser: Arc<dyn ChooseServer>, config: Arc<ClientConfig>, name: &'static str) -> Pair {
         let name = ServerName::try_from(name).expect("a name");
         Pair {
-            client: Session::client(config, name).expect("a client"),
-            server: Session::server(chooser),
+            client: TlsSession::client(config, name).expect("a client"),
+            server: TlsSession::server(chooser),
             to_server: Vec::new(),
             to_client: Vec::new(),
             computed: (0, 0),
@@ -156,7 +156,7 @@ impl Pair {
     }
 
     /// Runs both sides until the handshake is complete, passing at most `piece` more bytes at a time.
-    pub(crate) fn shake(&mut self, piece: usize) -> Result<(), (Failure, Option<Failure>)> {
+    pub(crate) fn shake(&mut self, piece: usize) -> Result<(), (SessionFailure, Option<SessionFailure>)> {
         let (mut at_server, mut at_client) = (0, 0);
         for _ in 0..200_000 {
             let mut out = Vec::new();
@@ -174,7 +174,7 @@ impl Pair {
             at_server = end - used + piece;
             self.to_client.extend_from_slice(&out);
             match (client, server) {
-                (Ok(Progress::Established), Ok(Progress::Established)) => return Ok(()),
+                (Ok(HandshakeProgress::Established), Ok(HandshakeProgress::Established)) => return Ok(()),
                 (Err(client), server) => return Err((client, server.err())),
                 (_, Err(server)) => {
                     // The client gets an alert.
@@ -190,27 +190,27 @@ impl Pair {
 
 /// A step of a handshake, with an extra turn if it computes long.
 pub(crate) fn step(
-    session: &mut Session,
+    session: &mut TlsSession,
     wire: &mut [u8],
     answer: &mut Vec<u8>,
     computed: &mut u32,
-) -> (usize, Result<Progress, Failure>) {
+) -> (usize, Result<HandshakeProgress, SessionFailure>) {
     let said = answer.len();
     let (used, progress) = session.shake(wire, answer);
-    if progress != Ok(Progress::Computes) {
+    if progress != Ok(HandshakeProgress::Computes) {
         return (used, progress);
     }
     assert_eq!((used, answer.len()), (0, said), "it has done nothing yet");
     *computed += 1;
     let (used, progress) = session.shake(wire, answer);
-    assert_ne!(progress, Ok(Progress::Computes), "it had its turn");
+    assert_ne!(progress, Ok(HandshakeProgress::Computes), "it had its turn");
     (used, progress)
 }
 
 /// Sends all of `bytes` from one side to the other, with small buffers on both; returns the bytes that arrive.
 pub(crate) fn carry(
-    from: &mut Session,
-    to: &mut Session,
+    from: &mut TlsSession,
+    to: &mut TlsSession,
     wire: &mut Vec<u8>,
     bytes: &[u8],
     room: usize,

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use weir_backend::{Server, ServerKey};
-use weir_expr::{Args, Fetched};
+use weir_expr::{Args, FetchResult};
 
 use crate::view::{FetchView, StreamProgress, ViewedProxy, server_by_name};
 
 /// Evaluates a fetch about a stream. For a check it is missing.
 pub(super) fn of_stream<'c>(
     view: &dyn FetchView,
-    then: impl FnOnce(StreamProgress) -> Fetched<'c>,
-) -> Fetched<'c> {
-    view.progress().map_or(Fetched::Missing, then)
+    then: impl FnOnce(StreamProgress) -> FetchResult<'c>,
+) -> FetchResult<'c> {
+    view.progress().map_or(FetchResult::Missing, then)
 }
 
 /// The backend that an argument names, or the current one.

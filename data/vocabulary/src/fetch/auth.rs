@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_expr::SampleType::{Bool, Str};
-use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Needs};
+use weir_expr::{ArgKind, ArgSpec, Args, FetchCursor, FetchDecl, FetchResult, Needs};
 use weir_http::auth::{self, Credentials};
 use weir_model::User;
 use weir_model::password::PasswordHash;
@@ -27,7 +27,7 @@ pub(super) const ROWS: &[FetchRow] = &[
             Ok(credentials) => match user(view, &credentials, args) {
                 Ok(_) => truth(true),
                 Err(Absent::Missing) => truth(false),
-                Err(Absent::Later) => Fetched::Later,
+                Err(Absent::Later) => FetchResult::Later,
             },
             Err(absent) => absent.into(),
         },
@@ -70,9 +70,9 @@ pub(super) const ROWS: &[FetchRow] = &[
         request("http_auth_type", Str, "The scheme of the request's credentials: Basic or Bearer"),
         |view, _, _| match given(view) {
             Ok(_) => text(b"Basic"),
-            Err(Absent::Later) => Fetched::Later,
+            Err(Absent::Later) => FetchResult::Later,
             Err(Absent::Missing) => match bearer(view, None) {
-                Fetched::Sample(_) => text(b"Bearer"),
+                FetchResult::Sample(_) => text(b"Bearer"),
                 other => other,
             },
         },
@@ -108,12 +108,12 @@ fn given(view: &mut dyn FetchView) -> Result<Credentials, Absent> {
     auth::basic(value(view, None)?).ok_or(Absent::Missing)
 }
 
-fn bearer<'c>(view: &'c mut dyn FetchView, header: Option<&'c [u8]>) -> Fetched<'c> {
+fn bearer<'c>(view: &'c mut dyn FetchView, header: Option<&'c [u8]>) -> FetchResult<'c> {
     match value(view, header) {
         Ok(value) => {
             let token = auth::scheme(value).filter(|(name, _)| name.eq_ignore_ascii_case(b"Bearer"));
             let token = token.map(|(_, token)| token).filter(|token| !token.is_empty());
-            token.map_or(Fetched::Missing, text)
+            token.map_or(FetchResult::Missing, text)
         }
         Err(absent) => absent.into(),
     }
@@ -149,7 +149,7 @@ fn user<'c>(view: &'c mut dyn FetchView, credentials: &Credentials, args: &Args)
 }
 
 /// The user's name; an ACL compares its patterns with each of the user's groups instead.
-fn group<'c>(view: &'c mut dyn FetchView, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
+fn group<'c>(view: &'c mut dyn FetchView, args: &'c Args, cursor: &mut FetchCursor) -> FetchResult<'c> {
     let credentials = match given(view) {
         Ok(credentials) => credentials,
         Err(absent) => return absent.into(),
@@ -161,7 +161,7 @@ fn group<'c>(view: &'c mut dyn FetchView, args: &'c Args, cursor: &mut Cursor) -
     if !cursor.iterating {
         return made(credentials.user);
     }
-    let Some(group) = groups.get(cursor.position[0]) else { return Fetched::Missing };
+    let Some(group) = groups.get(cursor.position[0]) else { return FetchResult::Missing };
     cursor.position[0] += 1;
     cursor.more = cursor.position[0] < groups.len();
     copied(group.as_bytes())

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use weir_expr::SampleType::{Bin, Int};
-use weir_expr::{FetchDecl, Fetched, Flags, Needs, Sample, SampleType, Value};
+use weir_expr::{FetchDecl, FetchResult, Needs, Sample, SampleFlags, SampleType, Value};
 
 use super::values::number;
 use super::{FetchRow, row, valid};
@@ -42,21 +42,23 @@ pub(super) const ROWS: &[FetchRow] = &[
 
 fn answer<'c>(
     body: Result<AvailableBody<'c>, Absent>,
-    then: fn(AvailableBody<'c>) -> Fetched<'c>,
-) -> Fetched<'c> {
-    body.map_or_else(Fetched::from, then)
+    then: fn(AvailableBody<'c>) -> FetchResult<'c>,
+) -> FetchResult<'c> {
+    body.map_or_else(FetchResult::from, then)
 }
 
-fn content(body: AvailableBody<'_>) -> Fetched<'_> {
-    let flags = if body.grows { Flags::MAY_CHANGE } else { Flags::empty() };
-    Fetched::Sample(Sample::new(Value::Bin(Cow::Borrowed(body.bytes))).with(flags).with(Flags::VOLATILE))
+fn content(body: AvailableBody<'_>) -> FetchResult<'_> {
+    let flags = if body.grows { SampleFlags::MAY_CHANGE } else { SampleFlags::empty() };
+    FetchResult::Sample(
+        Sample::new(Value::Bin(Cow::Borrowed(body.bytes))).with(flags).with(SampleFlags::VOLATILE),
+    )
 }
 
-fn length(body: AvailableBody<'_>) -> Fetched<'_> {
+fn length(body: AvailableBody<'_>) -> FetchResult<'_> {
     number(body.bytes.len() as i64)
 }
 
-fn size(body: AvailableBody<'_>) -> Fetched<'_> {
+fn size(body: AvailableBody<'_>) -> FetchResult<'_> {
     match body.announced {
         Some(announced) => number(super::values::amount(announced)),
         None => length(body),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use weir_expr::SampleType::{Bin, Int, Str};
-use weir_expr::{ArgKind, ArgSpec, Args, Fetched, Value};
+use weir_expr::{ArgKind, ArgSpec, Args, FetchResult, Value};
 use weir_tls::inspect::{CertificateDetails, Party};
 use weir_tls::rustls::pki_types::CertificateDer;
 
@@ -123,22 +123,22 @@ fn shown_to_client(view: &dyn FetchView) -> Option<&CertificateDer<'static>> {
 
 fn of_certificate<'c>(
     certificate: Option<&CertificateDer<'_>>,
-    read: impl FnOnce(&CertificateDetails<'_>, &[u8]) -> Option<Fetched<'c>>,
-) -> Fetched<'c> {
+    read: impl FnOnce(&CertificateDetails<'_>, &[u8]) -> Option<FetchResult<'c>>,
+) -> FetchResult<'c> {
     let fetched =
         certificate.and_then(|certificate| read(&CertificateDetails::of(certificate)?, certificate));
-    fetched.unwrap_or(Fetched::Missing)
+    fetched.unwrap_or(FetchResult::Missing)
 }
 
 fn words<'c>(
     certificate: Option<&CertificateDer<'_>>,
     read: impl FnOnce(&CertificateDetails<'_>) -> String,
-) -> Fetched<'c> {
+) -> FetchResult<'c> {
     of_certificate(certificate, |parsed, _| Some(copied(read(parsed).as_bytes())))
 }
 
 /// A name, or an entry of it: `<entry>[,<occurrence>[,rfc2253]]`.
-fn name<'c>(certificate: Option<&CertificateDer<'_>>, party: Party, args: &Args) -> Fetched<'c> {
+fn name<'c>(certificate: Option<&CertificateDer<'_>>, party: Party, args: &Args) -> FetchResult<'c> {
     let entry = args.str(0).filter(|entry| !entry.is_empty());
     let occurrence = args.int(1).unwrap_or(1);
     let rfc2253 = args.str(2).is_some_and(|format| format == b"rfc2253");
@@ -152,10 +152,10 @@ fn name<'c>(certificate: Option<&CertificateDer<'_>>, party: Party, args: &Args)
     })
 }
 
-fn binary<'c>(bytes: &[u8]) -> Fetched<'c> {
-    Fetched::value(Value::Bin(Cow::Owned(bytes.to_vec())))
+fn binary<'c>(bytes: &[u8]) -> FetchResult<'c> {
+    FetchResult::value(Value::Bin(Cow::Owned(bytes.to_vec())))
 }
 
-fn digest<'c>(der: &[u8]) -> Fetched<'c> {
+fn digest<'c>(der: &[u8]) -> FetchResult<'c> {
     binary(weir_tls::inspect::sha1(der).as_ref())
 }

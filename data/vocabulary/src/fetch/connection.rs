@@ -2,7 +2,9 @@
 
 use weir_expr::Needs;
 use weir_expr::SampleType::{Addr, Bool, Int, Str};
-use weir_expr::{Arg, ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, SampleType, Scope};
+use weir_expr::{
+    Arg, ArgKind, ArgSpec, Args, ExpressionScope, FetchCursor, FetchDecl, FetchResult, SampleType,
+};
 use weir_model::Mode;
 use weir_mux::{Multiplexer, SharedStream, StreamConnector};
 use weir_net::ConnectionFault;
@@ -59,7 +61,7 @@ pub(super) const ROWS: &[FetchRow] = &[
             .valid(valid::FRONTEND)
             .needs(Needs::LISTENER),
         |view, _, _| {
-            view.listener().map_or(Fetched::Missing, |listener| gauge(listener.connections.inside()))
+            view.listener().map_or(FetchResult::Missing, |listener| gauge(listener.connections.inside()))
         },
     ),
     row(client("fc_src", Addr, "The address that the client's connection came from"), |view, _, _| {
@@ -119,10 +121,10 @@ pub(super) const ROWS: &[FetchRow] = &[
         |view, _, _| truth(view.proxy_fields().is_some()),
     ),
     row(client("fc_pp_authority", Str, "The authority that a PROXY header carried"), |view, _, _| {
-        header_field(view, tlv::AUTHORITY, &mut Cursor::single())
+        header_field(view, tlv::AUTHORITY, &mut FetchCursor::single())
     }),
     row(client("fc_pp_unique_id", Str, "The unique identifier that a PROXY header carried"), |view, _, _| {
-        header_field(view, tlv::UNIQUE_ID, &mut Cursor::single())
+        header_field(view, tlv::UNIQUE_ID, &mut FetchCursor::single())
     }),
     row(
         FetchDecl::new("fc_pp_tlv", Str, "A field that a PROXY header carried, by its number or name")
@@ -132,7 +134,7 @@ pub(super) const ROWS: &[FetchRow] = &[
             .check(check_field_kind),
         |view, args, cursor| {
             let kind = args.int(0).and_then(|kind| u8::try_from(kind).ok());
-            kind.map_or(Fetched::Missing, |kind| header_field(view, kind, cursor))
+            kind.map_or(FetchResult::Missing, |kind| header_field(view, kind, cursor))
         },
     ),
     row(time("fc_rtt", "The client's smoothed round trip time, in ms or us"), |view, args, _| {
@@ -205,7 +207,7 @@ pub(super) const ROWS: &[FetchRow] = &[
         server("bc_reused", Bool, "Whether the server's connection served other requests before"),
         |view, _, _| match if_connected(view, |reused, _| truth(reused)) {
             // Without a connection the answer is false.
-            Fetched::Missing => truth(false),
+            FetchResult::Missing => truth(false),
             found => found,
         },
     ),
@@ -250,7 +252,7 @@ const fn time(name: &'static str, help: &'static str) -> FetchDecl {
     client(name, Int, help).args(UNIT).check(check_unit)
 }
 
-fn check_unit(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_unit(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     match args.str(0) {
         None | Some(b"" | b"ms" | b"us") => Ok(()),
         Some(unit) => Err(format!("unknown unit '{}' (expects 'ms' or 'us')", String::from_utf8_lossy(unit))),
@@ -261,18 +263,21 @@ fn in_unit(microseconds: u32, args: &Args) -> u32 {
     if args.str(0) == Some(b"us") { microseconds } else { microseconds / 1000 }
 }
 
-fn client_info<'c>(view: &dyn FetchView, metric: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
-    view.client().and_then(StreamConnector::tcp_info).map_or(Fetched::Missing, |info| gauge(metric(info)))
+fn client_info<'c>(view: &dyn FetchView, metric: impl FnOnce(TcpInfo) -> u32) -> FetchResult<'c> {
+    view.client().and_then(StreamConnector::tcp_info).map_or(FetchResult::Missing, |info| gauge(metric(info)))
 }
 
-fn server_info<'c>(view: &dyn FetchView, metric: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
-    let Some(server) = view.server_connection() else { return Fetched::Missing };
-    server.connector.tcp_info().map_or(Fetched::Missing, |info| gauge(metric(info)))
+fn server_info<'c>(view: &dyn FetchView, metric: impl FnOnce(TcpInfo) -> u32) -> FetchResult<'c> {
+    let Some(server) = view.server_connection() else { return FetchResult::Missing };
+    server.connector.tcp_info().map_or(FetchResult::Missing, |info| gauge(metric(info)))
 }
 
 /// Evaluates a fetch about the client's connection.
-fn of_client<'c>(view: &dyn FetchView, then: impl FnOnce(&StreamConnector) -> Fetched<'c>) -> Fetched<'c> {
-    view.client().map_or(Fetched::Missing, then)
+fn of_client<'c>(
+    view: &dyn FetchView,
+    then: impl FnOnce(&StreamConnector) -> FetchResult<'c>,
+) -> FetchResult<'c> {
+    view.client().map_or(FetchResult::Missing, then)
 }
 
 /// The client's connection, if it can carry several streams.
@@ -281,27 +286,30 @@ fn multiplexer(client: &StreamConnector) -> Option<&Multiplexer> {
 }
 
 /// Whether an address is one of this host.
-fn local<'c>(address: Option<Address>) -> Fetched<'c> {
-    address.map_or(Fetched::Missing, |address| truth(is_local(&address)))
+fn local<'c>(address: Option<Address>) -> FetchResult<'c> {
+    address.map_or(FetchResult::Missing, |address| truth(is_local(&address)))
 }
 
 /// Evaluates a fetch about the server's current or last connection: whether it was reused, and the fault that broke
 /// it. A connection that a SOCKS4 proxy refused counts, too.
 fn if_connected<'c>(
     view: &dyn FetchView,
-    then: impl FnOnce(bool, Option<ConnectionFault>) -> Fetched<'c>,
-) -> Fetched<'c> {
+    then: impl FnOnce(bool, Option<ConnectionFault>) -> FetchResult<'c>,
+) -> FetchResult<'c> {
     match (view.server_connection(), view.past_connection()) {
         (Some(server), _) => then(server.reused, server.connector.fault_of_connection()),
         (None, Some(past)) if past.stood || past.fault.is_some_and(ConnectionFault::is_of_proxy) => {
             then(past.reused, past.fault)
         }
-        _ => Fetched::Missing,
+        _ => FetchResult::Missing,
     }
 }
 
 /// Evaluates a fetch about the error of the server's current or last connection: a failed connect has an error, too.
-fn server_error<'c>(view: &dyn FetchView, then: impl FnOnce(ConnectionError) -> Fetched<'c>) -> Fetched<'c> {
+fn server_error<'c>(
+    view: &dyn FetchView,
+    then: impl FnOnce(ConnectionError) -> FetchResult<'c>,
+) -> FetchResult<'c> {
     let failed = match (view.server_connection(), view.past_connection()) {
         (Some(server), _) => server.connector.fault_of_connection(),
         (None, past) => past.and_then(|past| past.fault),
@@ -329,10 +337,10 @@ fn spoke_http2(view: &dyn FetchView) -> bool {
 }
 
 /// Evaluates a fetch about HTTP to a server that was tried, whether it answered or not.
-fn if_spoken_to<'c>(view: &dyn FetchView, then: impl FnOnce() -> Fetched<'c>) -> Fetched<'c> {
+fn if_spoken_to<'c>(view: &dyn FetchView, then: impl FnOnce() -> FetchResult<'c>) -> FetchResult<'c> {
     let tried = view.server_connection().is_some() || view.past_connection().is_some();
     let is_http = view.backend().is_some_and(|backend| backend.config.settings.mode == Mode::Http);
-    if tried && is_http { then() } else { Fetched::Missing }
+    if tried && is_http { then() } else { FetchResult::Missing }
 }
 
 /// The error of a fault; success for a live connection. The numbers are those of the manual's table (`fc_err_str`).
@@ -430,12 +438,12 @@ fn from_server(view: &dyn FetchView, to_client: u64) -> u64 {
 }
 
 /// A field of the PROXY header: the first of its kind, or each of them for an ACL's `cursor`.
-fn header_field<'c>(view: &dyn FetchView, kind: u8, cursor: &mut Cursor) -> Fetched<'c> {
+fn header_field<'c>(view: &dyn FetchView, kind: u8, cursor: &mut FetchCursor) -> FetchResult<'c> {
     let header = view.proxy_fields();
     let fields = header.as_ref().map_or(&[][..], |header| &header.fields);
     let rest = fields.iter().enumerate().skip(cursor.position[0]);
     let Some((position, (_, value))) = rest.into_iter().find(|(_, (found, _))| *found == kind) else {
-        return Fetched::Missing;
+        return FetchResult::Missing;
     };
     if cursor.iterating {
         cursor.position[0] = position + 1;
@@ -461,7 +469,7 @@ const FIELD_NAMES: [(&str, u8); 13] = [
     ("NETNS", tlv::NETNS),
 ];
 
-fn check_field_kind(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_field_kind(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     let word = String::from_utf8_lossy(args.str(0).unwrap_or_default()).into_owned();
     let kind = field_kind(&word)
         .ok_or_else(|| format!("unknown field '{word}' (expects a number from 0 to 255, or a name)"))?;

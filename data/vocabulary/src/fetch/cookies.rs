@@ -1,7 +1,9 @@
 //! Cookies of either message.
 
 use weir_expr::SampleType::{Int, Str};
-use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Needs, SampleType, Value, scratch};
+use weir_expr::{
+    ArgKind, ArgSpec, Args, FetchCursor, FetchDecl, FetchResult, Needs, SampleType, Value, scratch,
+};
 use weir_http::cookie::{Cookie, RequestCookies, ResponseCookies};
 use weir_http::{Head, KnownName};
 
@@ -141,9 +143,9 @@ fn cookie<'c>(
     view: &'c mut dyn FetchView,
     side: MessageSide,
     args: &'c Args,
-    cursor: &mut Cursor,
+    cursor: &mut FetchCursor,
     convert: fn(&'c [u8]) -> Value<'c>,
-) -> Fetched<'c> {
+) -> FetchResult<'c> {
     let field = CookieField::of(view.side(side));
     let (head, raw) = match view.head(side) {
         Ok(found) => found,
@@ -160,7 +162,7 @@ fn cookie<'c>(
         cursor.position = cookies.position;
         cursor.more = true;
     }
-    Fetched::from(found.map(|cookie| convert(cookie.value)))
+    FetchResult::from(found.map(|cookie| convert(cookie.value)))
 }
 
 fn as_text(value: &[u8]) -> Value<'_> {
@@ -171,7 +173,7 @@ fn as_number(value: &[u8]) -> Value<'_> {
     Value::Int(leading_number(value))
 }
 
-fn count<'c>(view: &mut dyn FetchView, side: MessageSide, args: &Args) -> Fetched<'c> {
+fn count<'c>(view: &mut dyn FetchView, side: MessageSide, args: &Args) -> FetchResult<'c> {
     let field = CookieField::of(side);
     let name = args.str(0).unwrap_or_default();
     match view.head(side) {
@@ -183,7 +185,7 @@ fn count<'c>(view: &mut dyn FetchView, side: MessageSide, args: &Args) -> Fetche
     }
 }
 
-fn names<'c>(view: &mut dyn FetchView, side: MessageSide, args: &Args) -> Fetched<'c> {
+fn names<'c>(view: &mut dyn FetchView, side: MessageSide, args: &Args) -> FetchResult<'c> {
     let field = CookieField::of(side);
     let (head, raw) = match view.head(side) {
         Ok(found) => found,

@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use weir_expr::SampleType::{Addr, Bin, Int, Str};
-use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Needs, SampleType, Value, scratch};
+use weir_expr::{
+    ArgKind, ArgSpec, Args, FetchCursor, FetchDecl, FetchResult, Needs, SampleType, Value, scratch,
+};
 use weir_http::{Head, KnownName, values};
 
 use super::values::{leading_number, made, made_binary, number};
@@ -153,9 +155,9 @@ fn field<'c>(
     side: MessageSide,
     part: ValueUnit,
     args: &'c Args,
-    cursor: &mut Cursor,
+    cursor: &mut FetchCursor,
     convert: fn(&'c [u8]) -> Option<Value<'c>>,
-) -> Fetched<'c> {
+) -> FetchResult<'c> {
     let (head, raw) = match view.head(side) {
         Ok(found) => found,
         Err(absent) => return absent.into(),
@@ -168,16 +170,16 @@ fn field<'c>(
             if let Some(value) = convert(value) {
                 // Most fields have one value: the caller need not come back.
                 cursor.more = values.place(&mut cursor.position).is_some();
-                return Fetched::value(value);
+                return FetchResult::value(value);
             }
         }
-        return Fetched::Missing;
+        return FetchResult::Missing;
     }
     let found = match part {
         ValueUnit::Value => head.find(raw, name, occurrence),
         ValueUnit::Line => head.find_line(raw, name, occurrence).map(values::trim),
     };
-    Fetched::from(found.and_then(convert))
+    FetchResult::from(found.and_then(convert))
 }
 
 /// The values of the fields of one name.
@@ -271,7 +273,7 @@ fn is_port(text: &[u8]) -> bool {
     text.iter().all(u8::is_ascii_digit) && matches!(parsed, Ok(Ok(_)))
 }
 
-fn count<'c>(view: &mut dyn FetchView, side: MessageSide, part: ValueUnit, args: &Args) -> Fetched<'c> {
+fn count<'c>(view: &mut dyn FetchView, side: MessageSide, part: ValueUnit, args: &Args) -> FetchResult<'c> {
     let name = args.str(0).unwrap_or_default();
     match view.head(side) {
         Ok((head, raw)) => {
@@ -290,7 +292,7 @@ fn all<'c>(
     view: &mut dyn FetchView,
     side: MessageSide,
     write: fn(&Head, &[u8], &mut Vec<u8>),
-) -> Fetched<'c> {
+) -> FetchResult<'c> {
     match view.head(side) {
         Ok((head, raw)) => {
             let mut out = scratch::take();
@@ -306,7 +308,7 @@ fn push_name(name: &[u8], out: &mut Vec<u8>) {
     out.extend(name.iter().map(u8::to_ascii_lowercase));
 }
 
-fn names<'c>(view: &mut dyn FetchView, side: MessageSide, args: &Args) -> Fetched<'c> {
+fn names<'c>(view: &mut dyn FetchView, side: MessageSide, args: &Args) -> FetchResult<'c> {
     let (head, raw) = match view.head(side) {
         Ok(found) => found,
         Err(absent) => return absent.into(),

@@ -3,8 +3,8 @@
 use std::io::Write as _;
 
 use weir_expr::SampleType::{Bin, Int, Str};
-use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, SampleType, scratch};
-use weir_tls::{Capture, Facts, Listed, Secret, is_grease};
+use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, FetchResult, SampleType, scratch};
+use weir_tls::{Facts, HelloCapture, HelloList, Secret, is_grease};
 
 use super::secure::{client, fact, of_client, of_server, server};
 use super::values::{made, made_binary, number};
@@ -20,21 +20,23 @@ const fn filtered(name: &'static str, output: SampleType, help: &'static str) ->
 
 pub(super) const ROWS: &[FetchRow] = &[
     row(filtered("ssl_fc_cipherlist_bin", Bin, "The ciphers of the client's hello"), |view, args, _| {
-        list(view, args, Listed::Ciphers)
+        list(view, args, HelloList::Ciphers)
     }),
     row(
         filtered("ssl_fc_cipherlist_hex", Str, "The ciphers of the client's hello, in hexadecimal digits"),
         |view, args, _| {
             captured(view, |hello| {
                 let mut text = scratch::take();
-                each_value(hello.list(Listed::Ciphers), args, |value| push_upper(value, &mut text));
+                each_value(hello.list(HelloList::Ciphers), args, |value| push_upper(value, &mut text));
                 Some(made(text))
             })
         },
     ),
     row(
         filtered("ssl_fc_cipherlist_str", Str, "The ciphers of the client's hello, by name"),
-        |view, args, _| captured(view, |hello| Some(made(cipher_names(hello.list(Listed::Ciphers), args)))),
+        |view, args, _| {
+            captured(view, |hello| Some(made(cipher_names(hello.list(HelloList::Ciphers), args))))
+        },
     ),
     row(
         client("ssl_fc_cipherlist_xxh", Int, "A digest of the ciphers of the client's hello"),
@@ -45,22 +47,22 @@ pub(super) const ROWS: &[FetchRow] = &[
         |view, _, _| captured(view, |hello| Some(number(hello.version))),
     ),
     row(filtered("ssl_fc_extlist_bin", Bin, "The extensions of the client's hello"), |view, args, _| {
-        list(view, args, Listed::Extensions)
+        list(view, args, HelloList::Extensions)
     }),
     row(
         filtered("ssl_fc_eclist_bin", Bin, "The groups of the client's hello: its elliptic curves"),
-        |view, args, _| list(view, args, Listed::Groups),
+        |view, args, _| list(view, args, HelloList::Groups),
     ),
     row(client("ssl_fc_ecformats_bin", Bin, "The formats of points of the client's hello"), |view, _, _| {
-        captured(view, |hello| some_binary(hello.list(Listed::PointFormats)))
+        captured(view, |hello| some_binary(hello.list(HelloList::PointFormats)))
     }),
     row(
         filtered("ssl_fc_sigalgs_bin", Bin, "The signature schemes of the client's hello"),
-        |view, args, _| list(view, args, Listed::Signatures),
+        |view, args, _| list(view, args, HelloList::Signatures),
     ),
     row(
         filtered("ssl_fc_supported_versions_bin", Bin, "The versions of TLS of the client's hello"),
-        |view, args, _| list(view, args, Listed::Versions),
+        |view, args, _| list(view, args, HelloList::Versions),
     ),
 ];
 
@@ -113,11 +115,14 @@ macro_rules! keys {
 pub(super) const KEYS_WITH_CLIENT: &[FetchRow] = keys!("ssl_fc", "client", client, of_client);
 pub(super) const KEYS_WITH_SERVER: &[FetchRow] = keys!("ssl_bc", "server", server, of_server);
 
-fn captured<'c>(view: &dyn FetchView, read: impl FnOnce(&Capture) -> Option<Fetched<'c>>) -> Fetched<'c> {
+fn captured<'c>(
+    view: &dyn FetchView,
+    read: impl FnOnce(&HelloCapture) -> Option<FetchResult<'c>>,
+) -> FetchResult<'c> {
     fact(of_client(view), |facts| read(facts.hello.as_deref()?))
 }
 
-fn list<'c>(view: &dyn FetchView, args: &Args, listed: Listed) -> Fetched<'c> {
+fn list<'c>(view: &dyn FetchView, args: &Args, listed: HelloList) -> FetchResult<'c> {
     captured(view, |hello| {
         let all = hello.list(listed);
         if args.int(0) != Some(1) {
@@ -129,7 +134,7 @@ fn list<'c>(view: &dyn FetchView, args: &Args, listed: Listed) -> Fetched<'c> {
     })
 }
 
-pub(super) fn some_binary<'c>(bytes: &[u8]) -> Option<Fetched<'c>> {
+pub(super) fn some_binary<'c>(bytes: &[u8]) -> Option<FetchResult<'c>> {
     if bytes.is_empty() {
         return None;
     }
@@ -168,12 +173,12 @@ fn push_upper(bytes: &[u8], text: &mut Vec<u8>) {
     }
 }
 
-fn random<'c>(facts: Option<&Facts>, which: fn(&Facts) -> Option<[u8; 32]>) -> Fetched<'c> {
+fn random<'c>(facts: Option<&Facts>, which: fn(&Facts) -> Option<[u8; 32]>) -> FetchResult<'c> {
     fact(facts, |facts| some_binary(&which(facts)?))
 }
 
 /// A secret, in hexadecimal digits as in key logs.
-fn secret<'c>(facts: Option<&Facts>, secret: Secret) -> Fetched<'c> {
+fn secret<'c>(facts: Option<&Facts>, secret: Secret) -> FetchResult<'c> {
     fact(facts, |facts| {
         let mut text = scratch::take();
         for byte in facts.secrets.as_ref()?.get(secret)? {

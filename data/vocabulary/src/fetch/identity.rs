@@ -1,7 +1,7 @@
 //! Identifiers and secrets of the TLS sessions with both sides. Sessions keep them once a rule uses them.
 
 use weir_expr::SampleType::{Bin, Str};
-use weir_expr::{Args, Fetched, Scope};
+use weir_expr::{Args, ExpressionScope, FetchResult};
 use weir_tls::Facts;
 
 use super::hello::some_binary;
@@ -52,7 +52,7 @@ macro_rules! identity {
                     Str,
                     concat!("The protocol agreed on by NPN with the ", $peer, ": none, ALPN replaced it"),
                 ),
-                |_, _, _| Fetched::Missing,
+                |_, _, _| FetchResult::Missing,
             ),
         ]
     };
@@ -61,11 +61,11 @@ macro_rules! identity {
 pub(super) const WITH_CLIENT: &[FetchRow] = identity!("ssl_fc", "client", client, of_client);
 pub(super) const WITH_SERVER: &[FetchRow] = identity!("ssl_bc", "server", server, of_server);
 
-fn keep(_: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn keep(_: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     weir_tls::keep_identities();
     Ok(())
 }
 
-fn part<'c>(facts: Option<&Facts>, part: fn(&Facts) -> Option<&[u8]>) -> Fetched<'c> {
+fn part<'c>(facts: Option<&Facts>, part: fn(&Facts) -> Option<&[u8]>) -> FetchResult<'c> {
     fact(facts, |facts| some_binary(part(facts)?))
 }

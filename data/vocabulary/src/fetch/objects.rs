@@ -4,7 +4,7 @@ use weir_backend::FrontendRate;
 use weir_backend::Server;
 use weir_backend::server::weight;
 use weir_expr::SampleType::{Bool, Int};
-use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Flags, Sample, SampleType, Value};
+use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, FetchResult, Sample, SampleFlags, SampleType, Value};
 
 use super::access::{backend_argument, frontend_argument, server_argument};
 use super::values::gauge;
@@ -29,7 +29,7 @@ pub(super) const ROWS: &[FetchRow] = &[
     ),
     row(of(BACKEND, "be_sess_rate", Int, "New sessions of a backend in the last second"), |view, args, _| {
         let proxy = backend_argument(view, args);
-        proxy.map_or(Fetched::Missing, |proxy| gauge(proxy.backend_counters.rate(0_usize, now_ms())))
+        proxy.map_or(FetchResult::Missing, |proxy| gauge(proxy.backend_counters.rate(0_usize, now_ms())))
     }),
     row(
         of(BACKEND, "connslots", Int, "Free connections and queue places of a backend's servers"),
@@ -67,15 +67,15 @@ pub(super) const ROWS: &[FetchRow] = &[
     ),
     row(of(SERVER, "srv_is_up", Bool, "Whether a server is up and not in maintenance"), |view, args, _| {
         let server = server_argument(view, args);
-        server.map_or(Fetched::Missing, |(_, server)| {
-            Fetched::Sample(Sample::new(Value::Bool(server.is_up())).with(Flags::VOLATILE))
+        server.map_or(FetchResult::Missing, |(_, server)| {
+            FetchResult::Sample(Sample::new(Value::Bool(server.is_up())).with(SampleFlags::VOLATILE))
         })
     }),
     row(of(SERVER, "srv_queue", Int, "Requests in the queue of a server"), |view, args, _| {
         of_server(view, args, |_, server| server.queued().into())
     }),
     row(of(SERVER, "srv_sess_rate", Int, "New sessions of a server in the last second"), |view, args, _| {
-        let Some((_, server)) = server_argument(view, args) else { return Fetched::Missing };
+        let Some((_, server)) = server_argument(view, args) else { return FetchResult::Missing };
         gauge(server.counters().rate(0_usize, now_ms()))
     }),
     row(of(SERVER, "srv_weight", Int, "The weight that balancing uses for a server now"), |view, args, _| {
@@ -99,22 +99,22 @@ fn of_backend<'c>(
     view: &dyn FetchView,
     args: &Args,
     metric: fn(&weir_backend::Backend) -> i64,
-) -> Fetched<'c> {
+) -> FetchResult<'c> {
     let backend = backend_argument(view, args).and_then(|proxy| proxy.backend);
-    backend.map_or(Fetched::Missing, |backend| gauge(metric(backend)))
+    backend.map_or(FetchResult::Missing, |backend| gauge(metric(backend)))
 }
 
-fn of_frontend<'c>(view: &dyn FetchView, args: &Args, metric: fn(ViewedProxy<'_>) -> u32) -> Fetched<'c> {
-    frontend_argument(view, args).map_or(Fetched::Missing, |proxy| gauge(metric(proxy)))
+fn of_frontend<'c>(view: &dyn FetchView, args: &Args, metric: fn(ViewedProxy<'_>) -> u32) -> FetchResult<'c> {
+    frontend_argument(view, args).map_or(FetchResult::Missing, |proxy| gauge(metric(proxy)))
 }
 
 fn of_server<'c>(
     view: &dyn FetchView,
     args: &Args,
     metric: fn(&weir_backend::Backend, &Server) -> i64,
-) -> Fetched<'c> {
-    let Some((proxy, server)) = server_argument(view, args) else { return Fetched::Missing };
-    let Some(backend) = proxy.backend else { return Fetched::Missing };
+) -> FetchResult<'c> {
+    let Some((proxy, server)) = server_argument(view, args) else { return FetchResult::Missing };
+    let Some(backend) = proxy.backend else { return FetchResult::Missing };
     gauge(metric(backend, &server))
 }
 

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use weir_expr::SampleType::{Bin, Int, Str};
-use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Flags, Needs, Sample, Scope, Value};
+use weir_expr::{
+    ArgKind, ArgSpec, Args, ExpressionScope, FetchCursor, FetchDecl, FetchResult, Needs, Sample, SampleFlags,
+    Value,
+};
 
 use super::values::{leading_number, number, text};
 use super::{FetchRow, row, valid};
@@ -44,15 +47,15 @@ pub(super) const ROWS: &[FetchRow] = &[
 fn parameter<'c>(
     view: &'c mut dyn FetchView,
     args: &Args,
-    cursor: &mut Cursor,
-    convert: fn(&'c [u8]) -> Fetched<'c>,
-) -> Fetched<'c> {
+    cursor: &mut FetchCursor,
+    convert: fn(&'c [u8]) -> FetchResult<'c>,
+) -> FetchResult<'c> {
     let target = match view.head(MessageSide::Request) {
         Ok((head, raw)) => head.path_and_query(raw),
         Err(absent) => return absent.into(),
     };
     let delimiter = args.str(1).and_then(|text| text.first()).copied().unwrap_or(b'?');
-    let Some(begin) = target.iter().position(|byte| *byte == delimiter) else { return Fetched::Missing };
+    let Some(begin) = target.iter().position(|byte| *byte == delimiter) else { return FetchResult::Missing };
     let search = ParameterSearch {
         name: args.str(0).unwrap_or_default(),
         any_case: args.has(2),
@@ -60,20 +63,20 @@ fn parameter<'c>(
     };
     match search.next(target, begin + 1, cursor) {
         Some(place) => convert(&target[place]),
-        None => Fetched::Missing,
+        None => FetchResult::Missing,
     }
 }
 
-fn of_form<'c>(view: &'c mut dyn FetchView, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
+fn of_form<'c>(view: &'c mut dyn FetchView, args: &'c Args, cursor: &mut FetchCursor) -> FetchResult<'c> {
     let AvailableBody { bytes, grows, .. } = match view.request_body() {
         Ok(body) => body,
         Err(absent) => return absent.into(),
     };
     let search =
         ParameterSearch { name: args.str(0).unwrap_or_default(), any_case: args.has(1), delimiter: None };
-    let Some(place) = search.next(bytes, 0, cursor) else { return Fetched::Missing };
-    let flags = if grows { Flags::MAY_CHANGE } else { Flags::empty() };
-    Fetched::Sample(Sample::new(Value::Bin(Cow::Borrowed(&bytes[place]))).with(flags))
+    let Some(place) = search.next(bytes, 0, cursor) else { return FetchResult::Missing };
+    let flags = if grows { SampleFlags::MAY_CHANGE } else { SampleFlags::empty() };
+    FetchResult::Sample(Sample::new(Value::Bin(Cow::Borrowed(&bytes[place]))).with(flags))
 }
 
 /// The parameters to look for.
@@ -88,7 +91,7 @@ struct ParameterSearch<'a> {
 
 impl ParameterSearch<'_> {
     /// The range of the next value, searched from the cursor's position or else from `begin`.
-    fn next(self, parameters: &[u8], begin: usize, cursor: &mut Cursor) -> Option<Range<usize>> {
+    fn next(self, parameters: &[u8], begin: usize, cursor: &mut FetchCursor) -> Option<Range<usize>> {
         let mut start = begin.max(cursor.position[0]);
         while start < parameters.len() {
             let rest = &parameters[start..];
@@ -113,14 +116,14 @@ impl ParameterSearch<'_> {
     }
 }
 
-fn check_of_url(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_of_url(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     if args.str(1).is_some_and(|delimiter| delimiter.len() > 1) {
         return Err("a delimiter has one character".into());
     }
     check_case(args, 2)
 }
 
-fn check_of_body(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_of_body(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     check_case(args, 1)
 }
 
@@ -145,11 +148,11 @@ mod tests {
     #[track_caller]
     fn check(text: &str, (name, any_case, delimiter): (&str, bool, Option<u8>), expected: &[&str]) {
         let search = ParameterSearch { name: name.as_bytes(), any_case, delimiter };
-        let mut cursor = Cursor::every();
+        let mut cursor = FetchCursor::every();
         let found = std::iter::from_fn(|| search.next(text.as_bytes(), 0, &mut cursor));
         let found: Vec<_> = found.map(|place| &text[place]).collect();
         assert_eq!(found, expected, "{name} in {text}");
-        let first = search.next(text.as_bytes(), 0, &mut Cursor::single()).map(|place| &text[place]);
+        let first = search.next(text.as_bytes(), 0, &mut FetchCursor::single()).map(|place| &text[place]);
         assert_eq!(first, expected.first().copied());
     }
 

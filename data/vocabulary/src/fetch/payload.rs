@@ -5,7 +5,8 @@
 
 use weir_expr::SampleType::{Bin, Bool, Int, Str};
 use weir_expr::{
-    Arg, ArgKind, ArgSpec, Args, FetchDecl, Fetched, Flags, Needs, Sample, SampleType, Scope, Value,
+    Arg, ArgKind, ArgSpec, Args, ExpressionScope, FetchDecl, FetchResult, Needs, Sample, SampleFlags,
+    SampleType, Value,
 };
 use weir_http::Kind;
 use weir_mux::Message;
@@ -93,7 +94,7 @@ const fn proto_http(name: &'static str) -> FetchDecl {
     FetchDecl::new(name, Bool, IS_HTTP).valid(valid::STREAM).needs(Needs::L6_REQUEST)
 }
 
-fn length<'c>(view: &mut dyn FetchView, side: MessageSide) -> Fetched<'c> {
+fn length<'c>(view: &mut dyn FetchView, side: MessageSide) -> FetchResult<'c> {
     let length = match view.side(side) {
         MessageSide::Request if view.is_known(MessageSide::Request) => {
             size_of(view.request_body()) + view.message(MessageSide::KeptRequest).map_or(0, measure)
@@ -103,9 +104,9 @@ fn length<'c>(view: &mut dyn FetchView, side: MessageSide) -> Fetched<'c> {
         }
         side => view.raw_input(side).len(),
     };
-    let flags = if view.may_wait() { Flags::MAY_CHANGE } else { Flags::empty() };
+    let flags = if view.may_wait() { SampleFlags::MAY_CHANGE } else { SampleFlags::empty() };
     let length = i64::try_from(length).unwrap_or(i64::MAX);
-    Fetched::Sample(Sample::new(Value::Int(length)).with(flags).with(Flags::VOLATILE))
+    FetchResult::Sample(Sample::new(Value::Int(length)).with(flags).with(SampleFlags::VOLATILE))
 }
 
 fn size_of(body: Result<AvailableBody<'_>, Absent>) -> usize {
@@ -129,13 +130,13 @@ const AROUND_HEAD: usize = 21;
 /// The part of the preface of HTTP/2 that looks like the head of a request.
 const PREFACE_HEAD: usize = "PRI * HTTP/2.0\r\n\r\n".len();
 
-fn block<'c>(view: &'c dyn FetchView, side: MessageSide, args: &Args) -> Fetched<'c> {
+fn block<'c>(view: &'c dyn FetchView, side: MessageSide, args: &Args) -> FetchResult<'c> {
     if view.speaks_http() {
-        return Fetched::Missing;
+        return FetchResult::Missing;
     }
     let [offset, length] = [0, 1].map(|index| size_argument(args, index));
     if offset.saturating_add(length) > view.objects().buffer_size() {
-        return Fetched::Missing;
+        return FetchResult::Missing;
     }
     let input = view.raw_input(side);
     let found = match length {
@@ -145,13 +146,13 @@ fn block<'c>(view: &'c dyn FetchView, side: MessageSide, args: &Args) -> Fetched
     let Some(bytes) = found else { return view.absent().into() };
     // Without a length, the block grows with each received byte.
     let grows = length == 0 && view.may_wait();
-    let flags = if grows { Flags::MAY_CHANGE } else { Flags::empty() };
-    Fetched::Sample(Sample::new(Value::bin(bytes)).with(flags).with(Flags::VOLATILE))
+    let flags = if grows { SampleFlags::MAY_CHANGE } else { SampleFlags::empty() };
+    FetchResult::Sample(Sample::new(Value::bin(bytes)).with(flags).with(SampleFlags::VOLATILE))
 }
 
-fn value<'c>(view: &'c dyn FetchView, side: MessageSide, args: &Args) -> Fetched<'c> {
+fn value<'c>(view: &'c dyn FetchView, side: MessageSide, args: &Args) -> FetchResult<'c> {
     if view.speaks_http() {
-        return Fetched::Missing;
+        return FetchResult::Missing;
     }
     let value = LengthValue {
         length_at: size_argument(args, 0),
@@ -160,9 +161,9 @@ fn value<'c>(view: &'c dyn FetchView, side: MessageSide, args: &Args) -> Fetched
         relative: args.int(3) == Some(1),
     };
     match value.find(view.raw_input(side), view.objects().buffer_size()) {
-        Ok(bytes) => Fetched::Sample(Sample::new(Value::bin(bytes)).with(Flags::VOLATILE)),
+        Ok(bytes) => FetchResult::Sample(Sample::new(Value::bin(bytes)).with(SampleFlags::VOLATILE)),
         Err(Absent::Later) => view.absent().into(),
-        Err(Absent::Missing) => Fetched::Missing,
+        Err(Absent::Missing) => FetchResult::Missing,
     }
 }
 
@@ -209,14 +210,14 @@ impl LengthValue {
     }
 }
 
-fn check_block(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_block(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     match (args.int(0), args.int(1)) {
         (Some(offset), Some(length)) if offset >= 0 && length >= 0 => Ok(()),
         _ => Err("offset and length must not be negative".into()),
     }
 }
 
-fn check_value(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_value(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     let (at, size) = (args.int(0).unwrap_or(-1), args.int(1).unwrap_or(0));
     if at < 0 {
         return Err("the offset of the length must not be negative".into());
@@ -238,7 +239,7 @@ fn check_value(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn is_http<'c>(view: &mut dyn FetchView) -> Fetched<'c> {
+fn is_http<'c>(view: &mut dyn FetchView) -> FetchResult<'c> {
     let input = view.raw_input(MessageSide::Request);
     if !view.speaks_http() && input.len() >= PREFACE_HEAD && weir_mux::is_preface(input) {
         return truth(true);
@@ -249,18 +250,18 @@ fn is_http<'c>(view: &mut dyn FetchView) -> Fetched<'c> {
     }
 }
 
-fn rdp_cookie<'c>(view: &'c dyn FetchView, args: &Args) -> Fetched<'c> {
+fn rdp_cookie<'c>(view: &'c dyn FetchView, args: &Args) -> FetchResult<'c> {
     match rdp::cookie(view.raw_input(MessageSide::Request), args.str(0).unwrap_or_default()) {
         rdp::RdpCookie::Value(value) => text(value),
-        rdp::RdpCookie::Nothing => Fetched::Missing,
+        rdp::RdpCookie::Nothing => FetchResult::Missing,
         rdp::RdpCookie::TooShort => view.absent().into(),
     }
 }
 
-fn rdp_cookie_count<'c>(view: &dyn FetchView, args: &Args) -> Fetched<'c> {
+fn rdp_cookie_count<'c>(view: &dyn FetchView, args: &Args) -> FetchResult<'c> {
     match rdp::cookie(view.raw_input(MessageSide::Request), args.str(0).unwrap_or_default()) {
         rdp::RdpCookie::Value(_) => number(1),
-        rdp::RdpCookie::TooShort if view.may_wait() => Fetched::Later,
+        rdp::RdpCookie::TooShort if view.may_wait() => FetchResult::Later,
         rdp::RdpCookie::Nothing | rdp::RdpCookie::TooShort => number(0),
     }
 }

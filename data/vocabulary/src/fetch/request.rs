@@ -2,7 +2,9 @@
 
 use weir_backend::hash;
 use weir_expr::SampleType::{Bin, Bool, Int, Ipv4, Method, Str};
-use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType, Scope, Value, scratch};
+use weir_expr::{
+    ArgKind, ArgSpec, Args, ExpressionScope, FetchDecl, FetchResult, Needs, SampleType, Value, scratch,
+};
 use weir_http::{Head, KnownName, Version, uri};
 
 use super::headers::parse_ip;
@@ -23,7 +25,7 @@ const VERSION: &str = "The version of the request, such as 1.1";
 
 pub(super) const ROWS: &[FetchRow] = &[
     row(known_later("method", Method, "The method of the request"), |view, _, _| {
-        of_kept_request(view, |head, raw| Fetched::value(Value::method(head.method_text(raw))))
+        of_kept_request(view, |head, raw| FetchResult::value(Value::method(head.method_text(raw))))
     }),
     row(known_later("req.ver", Str, VERSION), |view, _, _| {
         of_kept_request(view, |head, _| digits(head.version()))
@@ -56,14 +58,14 @@ pub(super) const ROWS: &[FetchRow] = &[
         |view, _, _| {
             of_head(view, |head, raw| {
                 let host = host_and_port(head.uri(raw)).and_then(|(host, _)| parse_ip(host));
-                host.map_or(Fetched::Missing, |ip| Fetched::value(Value::from(ip)))
+                host.map_or(FetchResult::Missing, |ip| FetchResult::value(Value::from(ip)))
             })
         },
     ),
     row(request("url_port", Int, "The port in the target of the request, 80 without one"), |view, _, _| {
         of_head(view, |head, raw| {
             let found = host_and_port(head.uri(raw)).filter(|(host, _)| parse_ip(host).is_some());
-            found.map_or(Fetched::Missing, |(_, port)| number(port))
+            found.map_or(FetchResult::Missing, |(_, port)| number(port))
         })
     }),
     row(request("path", Str, "The path of the request"), |view, _, _| {
@@ -119,24 +121,24 @@ pub(super) const ROWS: &[FetchRow] = &[
 
 fn of_head<'c>(
     view: &'c mut dyn FetchView,
-    answer: impl FnOnce(&'c Head, &'c [u8]) -> Fetched<'c>,
-) -> Fetched<'c> {
+    answer: impl FnOnce(&'c Head, &'c [u8]) -> FetchResult<'c>,
+) -> FetchResult<'c> {
     of_side(view, MessageSide::Request, answer)
 }
 
 /// A value of the request, also after it is answered.
 fn of_kept_request<'c>(
     view: &'c mut dyn FetchView,
-    answer: impl FnOnce(&'c Head, &'c [u8]) -> Fetched<'c>,
-) -> Fetched<'c> {
+    answer: impl FnOnce(&'c Head, &'c [u8]) -> FetchResult<'c>,
+) -> FetchResult<'c> {
     of_side(view, MessageSide::KeptRequest, answer)
 }
 
 fn of_side<'c>(
     view: &'c mut dyn FetchView,
     side: MessageSide,
-    answer: impl FnOnce(&'c Head, &'c [u8]) -> Fetched<'c>,
-) -> Fetched<'c> {
+    answer: impl FnOnce(&'c Head, &'c [u8]) -> FetchResult<'c>,
+) -> FetchResult<'c> {
     match view.head(side) {
         Ok((head, raw)) => answer(head, raw),
         Err(absent) => absent.into(),
@@ -144,7 +146,7 @@ fn of_side<'c>(
 }
 
 /// The digits of a version; static text for versions that exist.
-pub(super) fn digits<'c>(version: Version) -> Fetched<'c> {
+pub(super) fn digits<'c>(version: Version) -> FetchResult<'c> {
     match version {
         Version::HTTP_11 => text(b"1.1"),
         Version::HTTP_10 => text(b"1.0"),
@@ -153,7 +155,7 @@ pub(super) fn digits<'c>(version: Version) -> Fetched<'c> {
 }
 
 /// A version as on the wire.
-pub(super) fn wire<'c>(version: Version) -> Fetched<'c> {
+pub(super) fn wire<'c>(version: Version) -> FetchResult<'c> {
     match version {
         Version::HTTP_11 => text(b"HTTP/1.1"),
         Version::HTTP_10 => text(b"HTTP/1.0"),
@@ -166,13 +168,13 @@ pub(super) fn wire<'c>(version: Version) -> Fetched<'c> {
 fn captured(
     view: &mut dyn FetchView,
     part: impl for<'l> Fn(&'l [u8], &'l [u8]) -> Option<&'l [u8]>,
-) -> Fetched<'_> {
+) -> FetchResult<'_> {
     if let Some(line) = view.request_line().filter(|line| !line.is_empty()) {
         let mut parts = line.splitn(3, |byte| *byte == b' ');
         let (method, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        return part(method, target).map_or(Fetched::Missing, super::values::copied);
+        return part(method, target).map_or(FetchResult::Missing, super::values::copied);
     }
-    let Ok((head, raw)) = view.head(MessageSide::KeptRequest) else { return Fetched::Missing };
+    let Ok((head, raw)) = view.head(MessageSide::KeptRequest) else { return FetchResult::Missing };
     text_if(part(head.method_text(raw), head.uri(raw)))
 }
 
@@ -192,7 +194,7 @@ fn host_and_port(target: &[u8]) -> Option<(&[u8], u16)> {
 
 const WITH_MARK: &[u8] = b"with_qm";
 
-fn check_query_option(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_query_option(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     match args.str(0) {
         None | Some(b"" | WITH_MARK) => Ok(()),
         Some(option) => {
@@ -205,8 +207,8 @@ fn check_query_option(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 fn joined<'c>(
     view: &mut dyn FetchView,
     part: impl for<'h> Fn(&'h Head, &'h [u8]) -> &'h [u8],
-    then: impl FnOnce(Vec<u8>) -> Fetched<'c>,
-) -> Fetched<'c> {
+    then: impl FnOnce(Vec<u8>) -> FetchResult<'c>,
+) -> FetchResult<'c> {
     let (head, raw) = match view.head(MessageSide::Request) {
         Ok(found) => found,
         Err(absent) => return absent.into(),
@@ -228,12 +230,12 @@ fn hash_of(text: Vec<u8>) -> u32 {
     hash
 }
 
-fn hashed<'c>(text: Vec<u8>) -> Fetched<'c> {
+fn hashed<'c>(text: Vec<u8>) -> FetchResult<'c> {
     number(hash_of(text))
 }
 
-fn hashed_with<'c>(text: Vec<u8>, source: Option<std::net::IpAddr>) -> Fetched<'c> {
-    let Some(source) = source else { return Fetched::Missing };
+fn hashed_with<'c>(text: Vec<u8>, source: Option<std::net::IpAddr>) -> FetchResult<'c> {
+    let Some(source) = source else { return FetchResult::Missing };
     let mut bytes = scratch::take();
     bytes.extend(hash_of(text).to_be_bytes());
     match source {

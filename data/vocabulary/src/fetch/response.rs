@@ -2,7 +2,7 @@
 
 use weir_expr::SampleType::{Int, Str};
 use weir_expr::context::CaptureSide;
-use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType, Scope};
+use weir_expr::{ArgKind, ArgSpec, Args, ExpressionScope, FetchDecl, FetchResult, Needs, SampleType};
 
 use super::access::of_stream;
 use super::request::{digits, wire};
@@ -16,7 +16,7 @@ const fn answered(name: &'static str, output: SampleType, help: &'static str) ->
 
 const INDEX: ArgSpec = ArgSpec::new(1, &[ArgKind::Int]);
 
-fn check_index(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_index(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     match args.int(0) {
         Some(0..) => Ok(()),
         _ => Err("a position is expected, from 0".into()),
@@ -42,7 +42,7 @@ pub(super) const ROWS: &[FetchRow] = &[
         answered("server_status", Int, "The status that the server sent, before rules changed it"),
         |view, _, _| {
             of_stream(view, |stream| match stream.server_status {
-                0 => Fetched::Missing,
+                0 => FetchResult::Missing,
                 status => number(status),
             })
         },
@@ -55,7 +55,7 @@ pub(super) const ROWS: &[FetchRow] = &[
             .needs(Needs::HTTP_RESPONSE_META),
         |view, _, _| match view.head(MessageSide::Response) {
             Ok((head, _)) => wire(head.version()),
-            Err(_) => Fetched::Missing,
+            Err(_) => FetchResult::Missing,
         },
     ),
     row(
@@ -74,14 +74,14 @@ pub(super) const ROWS: &[FetchRow] = &[
     ),
 ];
 
-fn version<'c>(view: &mut dyn FetchView) -> Fetched<'c> {
+fn version<'c>(view: &mut dyn FetchView) -> FetchResult<'c> {
     match view.head(MessageSide::Response) {
         Ok((head, _)) => digits(head.version()),
         Err(absent) => absent.into(),
     }
 }
 
-fn captured<'c>(kept: &'c [Option<Box<[u8]>>], args: &Args) -> Fetched<'c> {
+fn captured<'c>(kept: &'c [Option<Box<[u8]>>], args: &Args) -> FetchResult<'c> {
     let index = args.int(0).and_then(|index| usize::try_from(index).ok());
     text_if(index.and_then(|index| kept.get(index)?.as_deref()))
 }

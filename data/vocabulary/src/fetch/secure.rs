@@ -1,9 +1,9 @@
 //! Parameters of the TLS sessions with the client and with the server.
 
 use weir_expr::SampleType::{Bool, Int, Str};
-use weir_expr::{FetchDecl, Fetched, Needs, SampleType};
+use weir_expr::{FetchDecl, FetchResult, Needs, SampleType};
 use weir_net::ConnectionFault;
-use weir_tls::{Facts, Failure, ciphers, openssl};
+use weir_tls::{Facts, SessionFailure, ciphers, openssl};
 
 use super::values::{copied, number, truth};
 use super::{FetchRow, row, valid};
@@ -131,11 +131,12 @@ pub(super) const ROWS: &[FetchRow] = &[
     row(server("ssl_bc_err", Int, "What broke TLS with the server; 0 where nothing did"), |view, _, _| {
         match server_failure(view) {
             Some(failure) => number(failure.and_then(openssl::error).map_or(0, |error| error.0)),
-            None => Fetched::Missing,
+            None => FetchResult::Missing,
         }
     }),
     row(server("ssl_bc_err_str", Str, "What broke TLS with the server, in words"), |view, _, _| {
-        server_failure(view).map_or(Fetched::Missing, |failure| copied(openssl::words_of(failure).as_bytes()))
+        server_failure(view)
+            .map_or(FetchResult::Missing, |failure| copied(openssl::words_of(failure).as_bytes()))
     }),
     row(client("ssl_c_used", Bool, "Whether the client has a certificate"), |view, _, _| {
         fact(of_client(view), |facts| Some(truth(!facts.peer_certificates.is_empty())))
@@ -170,13 +171,13 @@ pub(super) fn of_server(view: &dyn FetchView) -> Option<&Facts> {
 
 pub(super) fn fact<'c>(
     facts: Option<&Facts>,
-    read: impl FnOnce(&Facts) -> Option<Fetched<'c>>,
-) -> Fetched<'c> {
-    facts.and_then(read).unwrap_or(Fetched::Missing)
+    read: impl FnOnce(&Facts) -> Option<FetchResult<'c>>,
+) -> FetchResult<'c> {
+    facts.and_then(read).unwrap_or(FetchResult::Missing)
 }
 
 /// The TLS failure of the server's current or last connection; the outer `None` without TLS.
-fn server_failure(view: &dyn FetchView) -> Option<Option<Failure>> {
+fn server_failure(view: &dyn FetchView) -> Option<Option<SessionFailure>> {
     let fault = match (view.server_connection(), view.past_connection()) {
         (Some(server), _) => server.connector.fault(),
         (None, Some(past)) => past.fault,
@@ -193,18 +194,18 @@ fn error(facts: &Facts) -> Option<(u32, &'static str)> {
     openssl::error(facts.failure?)
 }
 
-fn bits<'c>(facts: Option<&Facts>) -> Fetched<'c> {
+fn bits<'c>(facts: Option<&Facts>) -> FetchResult<'c> {
     fact(facts, |facts| ciphers::bits_of(facts.cipher?).map(number))
 }
 
-fn cipher<'c>(facts: &Facts) -> Option<Fetched<'c>> {
+fn cipher<'c>(facts: &Facts) -> Option<FetchResult<'c>> {
     ciphers::name_of(facts.cipher?).map(|name| copied(name.as_bytes()))
 }
 
-fn curve<'c>(facts: &Facts) -> Option<Fetched<'c>> {
+fn curve<'c>(facts: &Facts) -> Option<FetchResult<'c>> {
     ciphers::name_of_group(facts.group?).map(|name| copied(name.as_bytes()))
 }
 
-fn verified<'c>(view: &dyn FetchView, part: fn(weir_tls::Verified) -> u16) -> Fetched<'c> {
+fn verified<'c>(view: &dyn FetchView, part: fn(weir_tls::VerifyCodes) -> u16) -> FetchResult<'c> {
     fact(of_client(view), |facts| Some(number(facts.verified.map_or(0, part))))
 }

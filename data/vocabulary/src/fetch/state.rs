@@ -1,7 +1,7 @@
 //! State of the stream: its number, its ending, the rule that decided, whether waiting is over.
 
 use weir_expr::SampleType::{Bool, Int, Str};
-use weir_expr::{FetchDecl, Fetched, Needs};
+use weir_expr::{FetchDecl, FetchResult, Needs};
 
 use super::access::of_stream;
 use super::values::{copied, gauge, number, text_if, truth};
@@ -19,7 +19,7 @@ pub(super) const ROWS: &[FetchRow] = &[
         text_if(view.decided_at().map(|at| at.file.as_bytes()))
     }),
     row(running("last_rule_line", Int, "The line of the last rule that ended its rule set"), |view, _, _| {
-        view.decided_at().map_or(Fetched::Missing, |at| number(at.line))
+        view.decided_at().map_or(FetchResult::Missing, |at| number(at.line))
     }),
     row(running("prio_class", Int, "The priority class of the stream in queues"), |view, _, _| {
         of_stream(view, |stream| number(stream.priority.class()))
@@ -36,7 +36,7 @@ pub(super) const ROWS: &[FetchRow] = &[
         |view, _, _| of_stream(view, |stream| copied(&stream.ending)),
     ),
     row(running("wait_end", Bool, "True once content inspection waits for nothing more"), |view, _, _| {
-        if view.may_wait() { Fetched::Later } else { truth(true) }
+        if view.may_wait() { FetchResult::Later } else { truth(true) }
     }),
     row(FetchDecl::new("unique-id", Str, "The unique identifier of the request"), |view, _, _| {
         text_if(view.unique_id())
@@ -51,7 +51,7 @@ pub(super) const ROWS: &[FetchRow] = &[
         FetchDecl::new("fe_id", Int, "The identifier of the frontend")
             .valid(valid::FRONTEND)
             .needs(Needs::FRONTEND),
-        |view, _, _| view.frontend().map_or(Fetched::Missing, |frontend| number(frontend.config.id)),
+        |view, _, _| view.frontend().map_or(FetchResult::Missing, |frontend| number(frontend.config.id)),
     ),
     row(
         FetchDecl::new("fe_defbe", Str, "The name of the frontend's default backend")
@@ -67,7 +67,7 @@ pub(super) const ROWS: &[FetchRow] = &[
         FetchDecl::new("so_id", Int, "The identifier of the listener")
             .valid(valid::FRONTEND)
             .needs(Needs::LISTENER),
-        |view, _, _| view.listener().map_or(Fetched::Missing, |listener| number(listener.id)),
+        |view, _, _| view.listener().map_or(FetchResult::Missing, |listener| number(listener.id)),
     ),
     row(
         FetchDecl::new("so_name", Str, "The name that the bind line gives the listener")
@@ -83,17 +83,17 @@ pub(super) const ROWS: &[FetchRow] = &[
         FetchDecl::new("be_id", Int, "The identifier of the backend")
             .valid(valid::BACKEND)
             .needs(Needs::BACKEND),
-        |view, _, _| view.backend().map_or(Fetched::Missing, |backend| number(backend.config.id)),
+        |view, _, _| view.backend().map_or(FetchResult::Missing, |backend| number(backend.config.id)),
     ),
     row(
         FetchDecl::new("srv_name", Str, "The name of the server").valid(valid::SERVER).needs(Needs::SERVER),
-        |view, _, _| view.server().map_or(Fetched::Missing, |server| copied(server.name().as_bytes())),
+        |view, _, _| view.server().map_or(FetchResult::Missing, |server| copied(server.name().as_bytes())),
     ),
     row(
         FetchDecl::new("srv_id", Int, "The identifier of the server")
             .valid(valid::SERVER)
             .needs(Needs::SERVER),
-        |view, _, _| view.server().map_or(Fetched::Missing, |server| number(server.id())),
+        |view, _, _| view.server().map_or(FetchResult::Missing, |server| number(server.id())),
     ),
     row(
         FetchDecl::new("txn.conn_retries", Int, "How often connecting to a server was tried again")

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use weir_expr::SampleType::{Bool, Int, Str};
-use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType, Scope};
+use weir_expr::{ArgKind, ArgSpec, Args, ExpressionScope, FetchDecl, FetchResult, Needs, SampleType};
 use weir_mux::{SharedStream, StreamConnector};
 use weir_tls::Facts;
 
@@ -51,7 +51,9 @@ macro_rules! rows {
                     Int,
                     concat!("The error code that the ", $peer, " reset the stream with"),
                 ),
-                |view, _, _| $with(view, |connector, _| abort_of(connector).map_or(Fetched::Missing, number)),
+                |view, _, _| {
+                    $with(view, |connector, _| abort_of(connector).map_or(FetchResult::Missing, number))
+                },
             ),
             row(
                 $declare(
@@ -70,7 +72,7 @@ macro_rules! rows {
 pub(super) const FRONT: &[FetchRow] = rows!("fs.", "client", front, with_client);
 pub(super) const BACK: &[FetchRow] = rows!("bs.", "server", back, with_server);
 
-fn check_layers(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_layers(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     match args.int(0) {
         None | Some(0..=ALL_LAYERS) => Ok(()),
         Some(layers) => Err(format!("unknown layers {layers} (expects a sum of 1, 2, 4, 8 and 16)")),
@@ -80,21 +82,21 @@ fn check_layers(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 /// The identifier 0 means the connection, when no stream was created.
 fn with_client<'c>(
     view: &dyn FetchView,
-    then: impl FnOnce(&StreamConnector, u32) -> Fetched<'c>,
-) -> Fetched<'c> {
+    then: impl FnOnce(&StreamConnector, u32) -> FetchResult<'c>,
+) -> FetchResult<'c> {
     match view.client() {
         Some(client) if client.shared().is_none_or(|stream| stream.id() != 0) => {
             then(client, view.client_requests())
         }
-        _ => Fetched::Missing,
+        _ => FetchResult::Missing,
     }
 }
 
 fn with_server<'c>(
     view: &dyn FetchView,
-    then: impl FnOnce(&StreamConnector, u32) -> Fetched<'c>,
-) -> Fetched<'c> {
-    view.server_connection().map_or(Fetched::Missing, |server| then(server.connector, server.requests))
+    then: impl FnOnce(&StreamConnector, u32) -> FetchResult<'c>,
+) -> FetchResult<'c> {
+    view.server_connection().map_or(FetchResult::Missing, |server| then(server.connector, server.requests))
 }
 
 /// The identifier of the current stream on a connection that began `begun` streams.
@@ -107,7 +109,7 @@ fn abort_of(connector: &StreamConnector) -> Option<u32> {
 }
 
 /// A list of `name=value`, from the stream down to the socket.
-fn describe<'c>(connector: &StreamConnector, begun: u32, args: &Args) -> Fetched<'c> {
+fn describe<'c>(connector: &StreamConnector, begun: u32, args: &Args) -> FetchResult<'c> {
     let layers = match args.int(0) {
         None | Some(0) => ALL_LAYERS,
         Some(layers) => layers,

@@ -2,7 +2,9 @@
 
 use weir_expr::SampleType::{Any, Bool, Int};
 use weir_expr::table::{DataType as D, TableQuestion as Q};
-use weir_expr::{Arg, ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType, Scope, Value};
+use weir_expr::{
+    Arg, ArgKind, ArgSpec, Args, ExpressionScope, FetchDecl, FetchResult, Needs, SampleType, Value,
+};
 use weir_tables::Table;
 
 use super::values::{amount, gauge, truth};
@@ -180,7 +182,7 @@ pub(super) const ROWS: &[FetchRow] = &[
 ];
 
 /// Checks the limits of an array's elements and of the number of counters.
-fn check_numbers(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_numbers(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     for index in 0..args.len() {
         if matches!(args.get(index), Arg::Int(number) if !(0..100).contains(number)) {
             return Err("the index of an array or of a counter is an integer between 0 and 99".to_owned());
@@ -190,7 +192,7 @@ fn check_numbers(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 }
 
 /// Without a table argument a counter uses its own table, not the proxy's.
-fn keep_named_table(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+fn keep_named_table(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     for index in 0..args.len() {
         if args.reference(index).is_some_and(|reference| reference.name.is_none()) {
             args.set(index, Arg::Absent);
@@ -219,9 +221,14 @@ fn table_argument(args: &Args, index: usize) -> TableArgument {
 }
 
 /// Answers a question about a counter's entry; with a table, about the same key there: 0 without an entry, which no question makes.
-fn of_counter<'c>(view: &dyn FetchView, counter: usize, other: TableArgument, question: Q) -> Fetched<'c> {
+fn of_counter<'c>(
+    view: &dyn FetchView,
+    counter: usize,
+    other: TableArgument,
+    question: Q,
+) -> FetchResult<'c> {
     let value = view.tracked(counter).and_then(|tracked| tracked.query(other.named(view), question));
-    value.map_or(Fetched::Missing, |value| gauge(amount(value)))
+    value.map_or(FetchResult::Missing, |value| gauge(amount(value)))
 }
 
 /// Whether a counter tracks, and tracks keys as that table has them.
@@ -231,16 +238,16 @@ fn counter_tracks(view: &dyn FetchView, counter: usize, other: TableArgument) ->
 }
 
 /// The key that a counter tracks.
-fn key_of<'c>(view: &dyn FetchView, counter: usize) -> Fetched<'c> {
+fn key_of<'c>(view: &dyn FetchView, counter: usize) -> FetchResult<'c> {
     view.tracked(counter).and_then(|tracked| tracked.look(|row| row.key())).into()
 }
 
-fn of_source<'c>(view: &dyn FetchView, table: TableArgument, question: Q) -> Fetched<'c> {
-    let Some(ip) = view.source().and_then(|source| source.ip()) else { return Fetched::Missing };
-    let Some(table) = view.table(table.0) else { return Fetched::Missing };
-    tracked::query_table(table, Value::from(ip), question, None).map_or(Fetched::Missing, gauge)
+fn of_source<'c>(view: &dyn FetchView, table: TableArgument, question: Q) -> FetchResult<'c> {
+    let Some(ip) = view.source().and_then(|source| source.ip()) else { return FetchResult::Missing };
+    let Some(table) = view.table(table.0) else { return FetchResult::Missing };
+    tracked::query_table(table, Value::from(ip), question, None).map_or(FetchResult::Missing, gauge)
 }
 
-fn of_table<'c>(view: &dyn FetchView, args: &Args, metric: fn(&Table) -> u32) -> Fetched<'c> {
-    view.table(table_argument(args, 0).0).map_or(Fetched::Missing, |table| gauge(metric(table)))
+fn of_table<'c>(view: &dyn FetchView, args: &Args, metric: fn(&Table) -> u32) -> FetchResult<'c> {
+    view.table(table_argument(args, 0).0).map_or(FetchResult::Missing, |table| gauge(metric(table)))
 }

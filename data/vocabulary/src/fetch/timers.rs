@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_expr::SampleType::Int;
-use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, Scope};
+use weir_expr::{ArgKind, ArgSpec, Args, ExpressionScope, FetchDecl, FetchResult, Needs};
 use weir_model::Timeouts;
 
 use super::access::of_stream;
@@ -167,7 +167,7 @@ pub(super) const ROWS: &[FetchRow] = &[
         configured(view.backend(), |timeouts| timeouts.tunnel)
     }),
     row(backend("be_max_retries", "How often the backend retries to connect"), |view, _, _| {
-        view.backend().map_or(Fetched::Missing, |backend| number(backend.config.settings.retries))
+        view.backend().map_or(FetchResult::Missing, |backend| number(backend.config.settings.retries))
     }),
     row(
         backend("cur_connect_timeout", "The stream's timeout for connecting, in milliseconds"),
@@ -188,27 +188,34 @@ pub(super) const ROWS: &[FetchRow] = &[
     }),
 ];
 
-fn timer<'c>(view: &dyn FetchView, which: fn(&Timers) -> i64, then: fn(i64) -> Fetched<'c>) -> Fetched<'c> {
-    view.timers().map_or(Fetched::Missing, |timers| then(which(&timers)))
+fn timer<'c>(
+    view: &dyn FetchView,
+    which: fn(&Timers) -> i64,
+    then: fn(i64) -> FetchResult<'c>,
+) -> FetchResult<'c> {
+    view.timers().map_or(FetchResult::Missing, |timers| then(which(&timers)))
 }
 
 /// A timeout as a proxy has it.
-fn configured<'c>(proxy: Option<ViewedProxy<'_>>, which: fn(&Timeouts) -> Option<Duration>) -> Fetched<'c> {
-    proxy.map_or(Fetched::Missing, |proxy| timeout(which(&proxy.config.settings.timeouts)))
+fn configured<'c>(
+    proxy: Option<ViewedProxy<'_>>,
+    which: fn(&Timeouts) -> Option<Duration>,
+) -> FetchResult<'c> {
+    proxy.map_or(FetchResult::Missing, |proxy| timeout(which(&proxy.config.settings.timeouts)))
 }
 
 /// A timeout as the stream has it.
-fn current<'c>(view: &dyn FetchView, which: fn(&Timeouts) -> Option<Duration>) -> Fetched<'c> {
-    view.timeouts().map_or(Fetched::Missing, |timeouts| timeout(which(&timeouts)))
+fn current<'c>(view: &dyn FetchView, which: fn(&Timeouts) -> Option<Duration>) -> FetchResult<'c> {
+    view.timeouts().map_or(FetchResult::Missing, |timeouts| timeout(which(&timeouts)))
 }
 
 /// A disabled timeout is 0.
-fn timeout<'c>(timeout: Option<Duration>) -> Fetched<'c> {
+fn timeout<'c>(timeout: Option<Duration>) -> FetchResult<'c> {
     let milliseconds = timeout.map_or(0, |timeout| timeout.as_millis());
     number(i64::try_from(milliseconds).unwrap_or(i64::MAX))
 }
 
-fn since_1970<'c>(microseconds: u64, args: &Args) -> Fetched<'c> {
+fn since_1970<'c>(microseconds: u64, args: &Args) -> FetchResult<'c> {
     let divisor = match args.str(0) {
         Some(b"us") => 1,
         Some(b"ms") => 1_000,
@@ -217,7 +224,7 @@ fn since_1970<'c>(microseconds: u64, args: &Args) -> Fetched<'c> {
     number((microseconds / divisor) as i64)
 }
 
-fn check_unit(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_unit(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     match args.str(0) {
         None | Some(b"" | b"s" | b"ms" | b"us") => Ok(()),
         Some(unit) => {

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use weir_expr::SampleType::{Bin, Bool, Int, Str};
-use weir_expr::{FetchDecl, Fetched, Needs, SampleType, Value, scratch};
+use weir_expr::{FetchDecl, FetchResult, Needs, SampleType, Value, scratch};
 
 use super::values::{made_binary, number, truth};
 use super::{FetchRow, row, valid};
 use crate::view::{FetchView, MessageSide};
-use weir_client_hello::{CLIENT_HELLO, ClientHello, Message, Unread};
+use weir_client_hello::{CLIENT_HELLO, ClientHello, HandshakeMessage, Unread};
 
 const fn request(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::REQUEST).needs(Needs::L6_REQUEST)
@@ -80,10 +80,10 @@ pub(super) const ROWS: &[FetchRow] = &[
     ),
 ];
 
-fn unread<'c>(view: &dyn FetchView, unread: Unread) -> Fetched<'c> {
+fn unread<'c>(view: &dyn FetchView, unread: Unread) -> FetchResult<'c> {
     match unread {
         Unread::TooShort => view.absent().into(),
-        Unread::NotTls => Fetched::Missing,
+        Unread::NotTls => FetchResult::Missing,
     }
 }
 
@@ -92,7 +92,7 @@ fn input(view: &dyn FetchView, side: MessageSide) -> &[u8] {
     if view.speaks_http() { b"" } else { view.raw_input(side) }
 }
 
-fn kind<'c>(view: &dyn FetchView, side: MessageSide) -> Fetched<'c> {
+fn kind<'c>(view: &dyn FetchView, side: MessageSide) -> FetchResult<'c> {
     match weir_client_hello::read(input(view, side)) {
         Ok(message) => {
             let kind = message.kind;
@@ -103,7 +103,7 @@ fn kind<'c>(view: &dyn FetchView, side: MessageSide) -> Fetched<'c> {
     }
 }
 
-fn version<'c>(view: &dyn FetchView) -> Fetched<'c> {
+fn version<'c>(view: &dyn FetchView) -> FetchResult<'c> {
     let shown = |[major, minor]: [u8; 2]| number(i64::from(major) << 16 | i64::from(minor));
     match weir_client_hello::sslv2_version(input(view, MessageSide::Request)) {
         Ok(version) => shown(version),
@@ -115,8 +115,8 @@ fn version<'c>(view: &dyn FetchView) -> Fetched<'c> {
 /// A fact about the client's hello that is not one of its fields.
 fn fact<'c>(
     view: &dyn FetchView,
-    question: impl FnOnce(&ClientHello<'_>) -> Option<Fetched<'c>>,
-) -> Fetched<'c> {
+    question: impl FnOnce(&ClientHello<'_>) -> Option<FetchResult<'c>>,
+) -> FetchResult<'c> {
     match weir_client_hello::read(input(view, MessageSide::Request)) {
         Ok(message) => {
             let hello = Some(&message).filter(|message| message.kind == CLIENT_HELLO);
@@ -124,7 +124,7 @@ fn fact<'c>(
                 .and_then(|message| ClientHello::parse(&message.body))
                 .and_then(|hello| question(&hello));
             give_back(message);
-            answer.unwrap_or(Fetched::Missing)
+            answer.unwrap_or(FetchResult::Missing)
         }
         Err(reason) => unread(view, reason),
     }
@@ -135,30 +135,30 @@ fn bytes<'c>(
     view: &'c dyn FetchView,
     kind: fn(Cow<'c, [u8]>) -> Value<'c>,
     part: impl for<'h> FnOnce(&ClientHello<'h>) -> Option<&'h [u8]>,
-) -> Fetched<'c> {
+) -> FetchResult<'c> {
     match weir_client_hello::read(input(view, MessageSide::Request)) {
-        Ok(Message { kind: CLIENT_HELLO, body: Cow::Borrowed(body) }) => {
+        Ok(HandshakeMessage { kind: CLIENT_HELLO, body: Cow::Borrowed(body) }) => {
             let found = ClientHello::parse(body).and_then(|hello| part(&hello));
-            found.map_or(Fetched::Missing, |bytes| Fetched::value(kind(Cow::Borrowed(bytes))))
+            found.map_or(FetchResult::Missing, |bytes| FetchResult::value(kind(Cow::Borrowed(bytes))))
         }
-        Ok(Message { kind: CLIENT_HELLO, body: Cow::Owned(body) }) => {
+        Ok(HandshakeMessage { kind: CLIENT_HELLO, body: Cow::Owned(body) }) => {
             let found = ClientHello::parse(&body).and_then(|hello| part(&hello)).map(|bytes| {
                 let mut copy = scratch::take();
                 copy.extend_from_slice(bytes);
                 copy
             });
             scratch::give(body);
-            found.map_or(Fetched::Missing, |bytes| Fetched::value(kind(Cow::Owned(bytes))))
+            found.map_or(FetchResult::Missing, |bytes| FetchResult::value(kind(Cow::Owned(bytes))))
         }
         Ok(message) => {
             give_back(message);
-            Fetched::Missing
+            FetchResult::Missing
         }
         Err(reason) => unread(view, reason),
     }
 }
 
-fn give_back(message: Message<'_>) {
+fn give_back(message: HandshakeMessage<'_>) {
     if let Cow::Owned(body) = message.body {
         scratch::give(body);
     }

@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use weir_expr::{Fetched, Flags, Sample, Value, scratch};
+use weir_expr::{FetchResult, Sample, SampleFlags, Value, scratch};
 use weir_sys::Address;
 
 /// A number that does not change.
-pub(super) fn number<'c>(value: impl Into<i64>) -> Fetched<'c> {
-    Fetched::value(Value::Int(value.into()))
+pub(super) fn number<'c>(value: impl Into<i64>) -> FetchResult<'c> {
+    FetchResult::value(Value::Int(value.into()))
 }
 
 /// A number that may differ at the next evaluation.
-pub(super) fn gauge<'c>(value: impl Into<i64>) -> Fetched<'c> {
-    Fetched::Sample(Sample::new(Value::Int(value.into())).with(Flags::VOLATILE))
+pub(super) fn gauge<'c>(value: impl Into<i64>) -> FetchResult<'c> {
+    FetchResult::Sample(Sample::new(Value::Int(value.into())).with(SampleFlags::VOLATILE))
 }
 
 /// A number that is too large for the language becomes its largest one.
@@ -22,45 +22,47 @@ pub(super) fn amount(value: u64) -> i64 {
 }
 
 /// A boolean.
-pub(super) fn truth<'c>(value: bool) -> Fetched<'c> {
-    Fetched::value(Value::Bool(value))
+pub(super) fn truth<'c>(value: bool) -> FetchResult<'c> {
+    FetchResult::value(Value::Bool(value))
 }
 
 /// Text that is borrowed.
-pub(super) fn text(bytes: &[u8]) -> Fetched<'_> {
-    Fetched::value(Value::str(bytes))
+pub(super) fn text(bytes: &[u8]) -> FetchResult<'_> {
+    FetchResult::value(Value::str(bytes))
 }
 
 /// Text that is borrowed, if there is any.
-pub(super) fn text_if(bytes: Option<&[u8]>) -> Fetched<'_> {
-    bytes.map_or(Fetched::Missing, text)
+pub(super) fn text_if(bytes: Option<&[u8]>) -> FetchResult<'_> {
+    bytes.map_or(FetchResult::Missing, text)
 }
 
 /// A copy of text that cannot be borrowed.
-pub(super) fn copied<'c>(bytes: &[u8]) -> Fetched<'c> {
+pub(super) fn copied<'c>(bytes: &[u8]) -> FetchResult<'c> {
     let mut copy = scratch::take();
     copy.extend_from_slice(bytes);
     made(copy)
 }
 
 /// Text that was composed for the answer, in a buffer of `scratch`.
-pub(super) fn made<'c>(bytes: Vec<u8>) -> Fetched<'c> {
-    Fetched::value(Value::Str(Cow::Owned(bytes)))
+pub(super) fn made<'c>(bytes: Vec<u8>) -> FetchResult<'c> {
+    FetchResult::value(Value::Str(Cow::Owned(bytes)))
 }
 
 /// Bytes that were composed for the answer.
-pub(super) fn made_binary<'c>(bytes: Vec<u8>) -> Fetched<'c> {
-    Fetched::value(Value::Bin(Cow::Owned(bytes)))
+pub(super) fn made_binary<'c>(bytes: Vec<u8>) -> FetchResult<'c> {
+    FetchResult::value(Value::Bin(Cow::Owned(bytes)))
 }
 
 /// The IP address of an endpoint; missing for UNIX sockets.
-pub(super) fn ip<'c>(address: Option<&Address>) -> Fetched<'c> {
-    address.and_then(Address::ip).map_or(Fetched::Missing, |ip: IpAddr| Fetched::value(Value::from(ip)))
+pub(super) fn ip<'c>(address: Option<&Address>) -> FetchResult<'c> {
+    address
+        .and_then(Address::ip)
+        .map_or(FetchResult::Missing, |ip: IpAddr| FetchResult::value(Value::from(ip)))
 }
 
 /// The port of an endpoint; missing for UNIX sockets.
-pub(super) fn port<'c>(address: Option<&Address>) -> Fetched<'c> {
-    address.and_then(Address::inet).map_or(Fetched::Missing, |address| number(address.port()))
+pub(super) fn port<'c>(address: Option<&Address>) -> FetchResult<'c> {
+    address.and_then(Address::inet).map_or(FetchResult::Missing, |address| number(address.port()))
 }
 
 /// The number at the beginning of a text, with an optional minus sign; 0 without one. Values out of range become the

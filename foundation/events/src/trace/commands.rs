@@ -3,14 +3,14 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::{CRITERIA, Level, Source, TraceState, VERBOSITIES};
+use super::{CRITERIA, TraceLevel, TraceSource, TraceState, VERBOSITIES};
 use crate::sink::Sinks;
 
 /// The sources that exist, and the sinks that they may write to.
 #[derive(Clone, Copy, Debug)]
 pub struct Traces<'t> {
     /// The sources, in the order of listings.
-    pub sources: &'t [&'static Source],
+    pub sources: &'t [&'static TraceSource],
     pub sinks: &'t Sinks,
 }
 
@@ -21,7 +21,7 @@ impl Traces<'_> {
     /// A text for the operator, without newline. The words before the faulty one have taken effect.
     pub fn command(&self, words: &[&str]) -> Result<Option<String>, String> {
         let mut words = words.iter().copied().filter(|word| !word.is_empty());
-        let chosen: Vec<&Source> = match words.next() {
+        let chosen: Vec<&TraceSource> = match words.next() {
             None => return Ok(Some(self.list_sources())),
             Some("0") => {
                 for source in self.sources {
@@ -105,7 +105,12 @@ impl Traces<'_> {
     }
 
     /// Handles one keyword and its value; without a value, returns a list.
-    fn change(&self, source: &Source, keyword: &str, value: Option<&str>) -> Result<Option<String>, String> {
+    fn change(
+        &self,
+        source: &TraceSource,
+        keyword: &str,
+        value: Option<&str>,
+    ) -> Result<Option<String>, String> {
         let name = source.name;
         match keyword {
             "event" => events(source, &source.report, value, &format!("Supported events for source {name}")),
@@ -128,7 +133,7 @@ impl Traces<'_> {
                 Ok(listed)
             }
             "level" => {
-                let choices = Level::ALL.map(|(_, name, help)| (name, help));
+                let choices = TraceLevel::ALL.map(|(_, name, help)| (name, help));
                 choose(&source.level, &choices, value, &format!("Supported trace levels for source {name}"))
             }
             "verbosity" => {
@@ -148,7 +153,7 @@ impl Traces<'_> {
     }
 
     /// Sets the source that another one follows. No source follows itself: with `all`, the followed source is left out.
-    fn follow(&self, source: &Source, value: Option<&str>) -> Result<Option<String>, String> {
+    fn follow(&self, source: &TraceSource, value: Option<&str>) -> Result<Option<String>, String> {
         let current = source.followed().map_or("none", |followed| followed.name);
         match value {
             None => {
@@ -177,7 +182,7 @@ impl Traces<'_> {
         }
     }
 
-    fn choose_sink(&self, source: &Source, value: Option<&str>) -> Result<Option<String>, String> {
+    fn choose_sink(&self, source: &TraceSource, value: Option<&str>) -> Result<Option<String>, String> {
         let current = source.sink().load_full();
         let current = (*current).as_ref().map_or("none", |sink| &sink.name);
         match value {
@@ -204,7 +209,7 @@ impl Traces<'_> {
     }
 }
 
-fn mark(source: &Source) -> char {
+fn mark(source: &TraceSource) -> char {
     match source.state() {
         TraceState::Stopped => '.',
         TraceState::Waiting => 'w',
@@ -218,7 +223,7 @@ fn sign(mask: u64, index: usize) -> &'static str {
 
 /// Turns events of a mask on or off: `[+|-|!]<name>`, `any`, `none`.
 fn events(
-    source: &Source,
+    source: &TraceSource,
     mask: &AtomicU64,
     value: Option<&str>,
     title: &str,
@@ -305,14 +310,18 @@ Supported commands:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Event;
+    use crate::trace::TraceEventKind;
 
-    const EVENTS: &[Event] =
-        &[Event { name: "s_new", help: "new thing" }, Event { name: "s_end", help: "end of thing" }];
+    const EVENTS: &[TraceEventKind] = &[
+        TraceEventKind { name: "s_new", help: "new thing" },
+        TraceEventKind { name: "s_end", help: "end of thing" },
+    ];
 
-    fn with(check: impl FnOnce(&Traces<'_>, &'static Source)) {
-        let source: &'static Source = Box::leak(Box::new(Source::new("h1", "HTTP/1 multiplexer", EVENTS)));
-        let other: &'static Source = Box::leak(Box::new(Source::new("stream", "Applicative stream", EVENTS)));
+    fn with(check: impl FnOnce(&Traces<'_>, &'static TraceSource)) {
+        let source: &'static TraceSource =
+            Box::leak(Box::new(TraceSource::new("h1", "HTTP/1 multiplexer", EVENTS)));
+        let other: &'static TraceSource =
+            Box::leak(Box::new(TraceSource::new("stream", "Applicative stream", EVENTS)));
         let sinks = Sinks::default();
         check(&Traces { sources: &[source, other], sinks: &sinks }, source);
     }

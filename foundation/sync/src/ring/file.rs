@@ -10,7 +10,7 @@
 //! file was mapped at a page. The oldest has the count of bytes in use where the others have the tail; while the head
 //! is 0 both are equal. A file that is shorter or longer than its header claims is read as far as possible.
 //!
-//! Begin with [`Header::read`]; [`Area`] brings bytes from the file, [`Part`] finds the messages in them.
+//! Begin with [`FileHeader::read`]; [`Area`] brings bytes from the file, [`AreaPart`] finds the messages in them.
 
 mod part;
 
@@ -24,17 +24,17 @@ use super::storage::{
     VERSION_AT,
 };
 
-pub use part::{Part, RingElement, WalkEnd};
+pub use part::{AreaPart, RingElement, WalkEnd};
 
 /// A file, or bytes in memory, to read from.
-pub trait Source {
+pub trait RingSource {
     /// How many there are.
     fn length(&self) -> io::Result<u64>;
     /// Reads at offset `at`; fewer bytes than requested only at the end of the file.
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
 }
 
-impl Source for File {
+impl RingSource for File {
     fn length(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
     }
@@ -53,7 +53,7 @@ impl Source for File {
     }
 }
 
-impl Source for Vec<u8> {
+impl RingSource for Vec<u8> {
     fn length(&self) -> io::Result<u64> {
         Ok(self.len() as u64)
     }
@@ -68,7 +68,7 @@ impl Source for Vec<u8> {
 
 /// How a file is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum FileLayout {
     /// Head and tail on cache lines of their own.
     Aligned,
     /// Head and tail behind the sizes.
@@ -77,20 +77,20 @@ pub enum Layout {
     Buffer,
 }
 
-impl Layout {
+impl FileLayout {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Layout::Aligned => "aligned",
-            Layout::Unaligned => "unaligned",
-            Layout::Buffer => "buffer",
+            FileLayout::Aligned => "aligned",
+            FileLayout::Unaligned => "unaligned",
+            FileLayout::Buffer => "buffer",
         }
     }
 }
 
 /// Why a file is not that of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum RingFileError {
     /// It is too short for any header.
     TooShort,
     /// The sizes at its beginning are not those of a ring.
@@ -99,29 +99,31 @@ pub enum Fault {
     Places,
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for RingFileError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Fault::TooShort => "too short to be a ring",
-            Fault::Size => "not a ring: its header has no size that makes sense",
-            Fault::Places => "damaged: its header says that messages begin or end outside of the file",
+            RingFileError::TooShort => "too short to be a ring",
+            RingFileError::Size => "not a ring: its header has no size that makes sense",
+            RingFileError::Places => {
+                "damaged: its header says that messages begin or end outside of the file"
+            }
         })
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for RingFileError {}
 
-impl From<Fault> for io::Error {
-    fn from(fault: Fault) -> Self {
+impl From<RingFileError> for io::Error {
+    fn from(fault: RingFileError) -> Self {
         io::Error::new(io::ErrorKind::InvalidData, fault)
     }
 }
 
 /// The header of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct FileHeader {
     /// How the file is laid out.
-    pub layout: Layout,
+    pub layout: FileLayout,
     pub area: Area,
     /// Where the oldest message's tag is.
     pub head: u64,
@@ -130,14 +132,14 @@ pub struct Header {
     /// Whether a writer held the tail.
     pub locked: bool,
     /// The counters, which only weir's files have.
-    pub counters: Option<Counters>,
+    pub counters: Option<RingCounters>,
     /// How many bytes the file has.
     pub length: u64,
 }
 
 /// The counters of a ring since its creation. Positions are counts of bytes: modulo the area's size they are places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counters {
+pub struct RingCounters {
     /// When the ring was made, in nanoseconds since 1970.
     pub made_ns: u64,
     /// The position of the oldest message's tag.
@@ -152,15 +154,15 @@ pub struct Counters {
     pub steady: bool,
 }
 
-impl Header {
+impl FileHeader {
     /// Reads the header of a file.
     ///
     /// # Errors
-    /// A [`Fault`] when the file is not that of a ring; else the error of reading it.
-    pub fn read(source: &impl Source) -> io::Result<Self> {
+    /// A [`RingFileError`] when the file is not that of a ring; else the error of reading it.
+    pub fn read(source: &impl RingSource) -> io::Result<Self> {
         let mut header = Self::look(source)?;
         if header.head >= header.area.size || header.tail >= header.area.size {
-            return Err(Fault::Places.into());
+            return Err(RingFileError::Places.into());
         }
         // Two equal readings without a writer in between: the numbers are consistent.
         for _ in 0..LOOKS {
@@ -175,13 +177,13 @@ impl Header {
             }
         }
         if header.head >= header.area.size || header.tail >= header.area.size {
-            return Err(Fault::Places.into());
+            return Err(RingFileError::Places.into());
         }
         Ok(header)
     }
 
     /// Reads a header once; its head and tail may be inconsistent.
-    fn look(source: &impl Source) -> io::Result<Self> {
+    fn look(source: &impl RingSource) -> io::Result<Self> {
         let length = source.length()?;
         let mut bytes = [0; HEADER];
         let count = source.read_at(0, &mut bytes)?;
@@ -191,16 +193,16 @@ impl Header {
         };
         let least = 4 * size_of::<usize>() as u64;
         if (count as u64) < least {
-            return Err(Fault::TooShort.into());
+            return Err(RingFileError::TooShort.into());
         }
         let (size, second) = (number(0), number(size_of::<usize>()));
         // An area cannot be smaller than a tag and a message.
         if size <= 2 || size >= LOCKED as u64 {
-            return Err(Fault::Size.into());
+            return Err(RingFileError::Size.into());
         }
         let (third, fourth) = (number(2 * size_of::<usize>()), number(3 * size_of::<usize>()));
         let mut header = Self {
-            layout: Layout::Unaligned,
+            layout: FileLayout::Unaligned,
             area: Area { begin: second, size, present: 0 },
             head: fourth,
             tail: third & !(LOCKED as u64),
@@ -210,24 +212,24 @@ impl Header {
         };
         if second >= PAGE {
             let begin = Some(second % PAGE).filter(|begin| *begin >= least);
-            let begin = begin.or_else(|| length.checked_sub(size)).ok_or(Fault::Size)?;
+            let begin = begin.or_else(|| length.checked_sub(size)).ok_or(RingFileError::Size)?;
             // Any bytes may look like this layout, so most of the area has to be there.
             if begin < least || length.saturating_sub(begin) < size / 2 || third > size {
-                return Err(Fault::Size.into());
+                return Err(RingFileError::Size.into());
             }
-            let tail = fourth.checked_add(third).ok_or(Fault::Places)?;
-            header.layout = Layout::Buffer;
+            let tail = fourth.checked_add(third).ok_or(RingFileError::Places)?;
+            header.layout = FileLayout::Buffer;
             header.area.begin = begin;
             (header.tail, header.locked) = (if tail >= size { tail - size } else { tail }, false);
         } else if second >= HEADER as u64 {
             if count < HEADER {
-                return Err(Fault::TooShort.into());
+                return Err(RingFileError::TooShort.into());
             }
             let tail = number(64);
-            header.layout = Layout::Aligned;
+            header.layout = FileLayout::Aligned;
             (header.head, header.tail) = (number(128), tail & !(LOCKED as u64));
             header.locked = tail & LOCKED as u64 != 0;
-            header.counters = (number(VERSION_AT) == VERSION as u64).then(|| Counters {
+            header.counters = (number(VERSION_AT) == VERSION as u64).then(|| RingCounters {
                 made_ns: number(MADE_NS),
                 head: number(BYTES_RECYCLED),
                 tail: number(BYTES_RESERVED),
@@ -236,7 +238,7 @@ impl Header {
                 steady: false,
             });
         } else if second < least {
-            return Err(Fault::Size.into());
+            return Err(RingFileError::Size.into());
         }
         header.area.present = length.saturating_sub(header.area.begin).min(size);
         Ok(header)
@@ -250,7 +252,7 @@ impl Header {
     /// Whether counters and offsets agree, as they do unless another program wrote into the file.
     pub fn counters_fit(&self) -> bool {
         self.counters.is_some_and(|counters| {
-            let Counters { head, tail, .. } = counters;
+            let RingCounters { head, tail, .. } = counters;
             // A writer between two of its steps is one message ahead on one side.
             let agree = self.area.place(head) == self.head && self.area.place(tail) == self.tail;
             (agree || !counters.steady)
@@ -268,7 +270,7 @@ impl Header {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn guesses(source: &impl Source) -> io::Result<Vec<Self>> {
+    pub fn guesses(source: &impl RingSource) -> io::Result<Vec<Self>> {
         let length = source.length()?;
         let mut guesses: Vec<Self> = Self::look(source).ok().into_iter().collect();
         if guesses.iter().any(|header| header.excess() == 0) {
@@ -279,7 +281,7 @@ impl Header {
         // Without the sizes, the second number alone may still give the header's size.
         let said = usize::from_ne_bytes(second) as u64 % PAGE;
         let mut layouts =
-            vec![(Layout::Aligned, HEADER as u64), (Layout::Unaligned, 32), (Layout::Buffer, 72)];
+            vec![(FileLayout::Aligned, HEADER as u64), (FileLayout::Unaligned, 32), (FileLayout::Buffer, 72)];
         layouts.sort_by_key(|(_, begin)| *begin != said);
         for (layout, begin) in layouts {
             let Some(size) = length.checked_sub(begin).filter(|size| *size > 2) else { continue };
@@ -332,7 +334,7 @@ impl Area {
     /// When the file cannot be read.
     pub fn read(
         &self,
-        source: &impl Source,
+        source: &impl RingSource,
         position: u64,
         length: usize,
         into: &mut Vec<u8>,

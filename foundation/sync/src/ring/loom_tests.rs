@@ -36,7 +36,7 @@ fn two_writers_lose_nothing() {
         };
         assert!(ring.write(0, &[b"b"]));
         other.join().unwrap();
-        let found = read(&mut ring.attach(Seek::Oldest, Wait::No).unwrap());
+        let found = read(&mut ring.attach(Seek::Oldest, ReaderWait::No).unwrap());
         assert!(found == b"ab" || found == b"ba", "{found:?}");
     });
 }
@@ -54,7 +54,7 @@ fn a_copy_in_the_way_is_waited_for() {
         let kept = ring.write(0, &[b"b"]);
         let theirs = other.join().unwrap();
         assert_eq!(u64::from(kept) + u64::from(theirs) + ring.dropped(), 2);
-        let found = read(&mut ring.attach(Seek::Oldest, Wait::No).unwrap());
+        let found = read(&mut ring.attach(Seek::Oldest, ReaderWait::No).unwrap());
         assert!((kept && found == b"b") || (theirs && found == b"a"), "{found:?} {kept} {theirs}");
     });
 }
@@ -74,7 +74,7 @@ fn a_reader_beside_a_writer(size: usize) {
             let ring = Arc::clone(&ring);
             thread::spawn(move || [&b"b"[..], b"c"].map(|text| ring.write(0, &[text])))
         };
-        let mut reader = ring.attach(Seek::Oldest, Wait::No).unwrap();
+        let mut reader = ring.attach(Seek::Oldest, ReaderWait::No).unwrap();
         let mut found = read(&mut reader);
         let kept = other.join().unwrap();
         found.extend(read(&mut reader));
@@ -100,7 +100,7 @@ fn no_message_is_slept_over() {
             let wake = move || {
                 woken.fetch_add(1, Ordering::SeqCst);
             };
-            ring.attach(Seek::End, Wait::Woken(Box::new(wake))).unwrap()
+            ring.attach(Seek::End, ReaderWait::Woken(Box::new(wake))).unwrap()
         };
         let other = {
             let ring = Arc::clone(&ring);
@@ -118,7 +118,7 @@ fn no_message_is_slept_over() {
 #[test]
 fn the_waking_writer_checks_for_later_deliveries() {
     model(|| {
-        let wakeup = Arc::new(Wakeup::new());
+        let wakeup = Arc::new(SleepingReaders::new());
         let messages = Arc::new(Count::new(0));
         let woken = Arc::new(Count::new(0));
         let sleeper = {
@@ -159,7 +159,7 @@ fn the_waking_writer_checks_for_later_deliveries() {
 #[test]
 fn a_reader_that_comes_keeps_no_wake() {
     model(|| {
-        let wakeup = Arc::new(Wakeup::new());
+        let wakeup = Arc::new(SleepingReaders::new());
         let woken = Arc::new(Count::new(0));
         let sleeper = {
             let woken = Arc::clone(&woken);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::storage::BUSY;
-use super::waiting::Watch;
-use super::wakeup::{Sleeper, Wake};
+use super::waiting::SpinPolicy;
+use super::wakeup::{Sleeper, WakeReader};
 use super::{MOST_READERS, Ring};
 use crate::primitives::{Ordering, spin};
 
@@ -18,11 +18,11 @@ pub enum Seek {
 }
 
 /// Whether a reader may wait for messages.
-pub enum Wait {
+pub enum ReaderWait {
     /// It reads the available messages and ends.
     No,
     /// It is woken by this function when a message arrives after [`RingReader::sleep`] returned true.
-    Woken(Wake),
+    Woken(WakeReader),
 }
 
 /// The ring already has the most readers allowed.
@@ -39,13 +39,13 @@ impl std::error::Error for TooManyReaders {}
 
 /// A message, in two pieces when it goes over the end of the area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message<'r> {
+pub struct RingMessage<'r> {
     pub first: &'r [u8],
     /// Its end, often empty.
     pub second: &'r [u8],
 }
 
-impl Message<'_> {
+impl RingMessage<'_> {
     /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.first.len() + self.second.len()
@@ -65,7 +65,7 @@ impl Message<'_> {
 
 /// Why reading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum ReadEnd {
     /// There is nothing more for now.
     End,
     /// The next message is being written: it will be complete in a moment.
@@ -82,7 +82,7 @@ pub struct RingReader {
     /// The tag of the next message.
     next: usize,
     sleeper: Option<Arc<Sleeper>>,
-    watch: Watch,
+    watch: SpinPolicy,
 }
 
 impl Ring {
@@ -90,7 +90,7 @@ impl Ring {
     ///
     /// # Errors
     /// When there are [`MOST_READERS`] already (R113).
-    pub fn attach(self: &Arc<Self>, seek: Seek, wait: Wait) -> Result<RingReader, TooManyReaders> {
+    pub fn attach(self: &Arc<Self>, seek: Seek, wait: ReaderWait) -> Result<RingReader, TooManyReaders> {
         // The head does not move while the tail is held, and its message stays.
         let tail = self.lock();
         if self.readers.load(Ordering::Relaxed) >= MOST_READERS {
@@ -105,10 +105,16 @@ impl Ring {
         self.count_in(place);
         self.storage.unlock(tail);
         let sleeper = match wait {
-            Wait::No => None,
-            Wait::Woken(wake) => Some(self.wakeup.enlist(wake)),
+            ReaderWait::No => None,
+            ReaderWait::Woken(wake) => Some(self.wakeup.enlist(wake)),
         };
-        Ok(RingReader { ring: Arc::clone(self), held: place, next: place, sleeper, watch: Watch::default() })
+        Ok(RingReader {
+            ring: Arc::clone(self),
+            held: place,
+            next: place,
+            sleeper,
+            watch: SpinPolicy::default(),
+        })
     }
 
     /// Adds a reader to a tag, once the message behind it is written.
@@ -142,7 +148,7 @@ impl RingReader {
 
     /// Passes messages to `take`, oldest first, until it returns false (that message will come again) or the ring has
     /// been read to its end.
-    pub fn read(&mut self, mut take: impl FnMut(Message<'_>) -> bool) -> Progress {
+    pub fn read(&mut self, mut take: impl FnMut(RingMessage<'_>) -> bool) -> ReadEnd {
         // Messages before the tail are either complete or have a busy tag by then. Writers have its line: it is read
         // again only at the end of those messages.
         let mut tail = self.ring.storage.tail(Ordering::Acquire);
@@ -151,15 +157,15 @@ impl RingReader {
                 Peek::End => {
                     let former = std::mem::replace(&mut tail, self.ring.storage.tail(Ordering::Acquire));
                     if tail == former {
-                        return Progress::End;
+                        return ReadEnd::End;
                     }
                 }
-                Peek::Busy => return Progress::Busy,
+                Peek::Busy => return ReadEnd::Busy,
                 Peek::Message { start, length, behind } => {
-                    let message = |first: &[u8], second: &[u8]| take(Message { first, second });
+                    let message = |first: &[u8], second: &[u8]| take(RingMessage { first, second });
                     // SAFETY: the message is complete, and the count at `held` keeps it from being recycled.
                     if !unsafe { self.ring.storage.read(start, length, message) } {
-                        return Progress::Stopped;
+                        return ReadEnd::Stopped;
                     }
                     self.next = behind;
                     // Releasing each message by itself would take its cache line from the writer of the next one.
@@ -172,7 +178,7 @@ impl RingReader {
     }
 
     /// Says that the reader is about to sleep; false when there is something to read by now. Only readers that were
-    /// attached with [`Wait::Woken`] are woken. A reader that sleeps holds nothing that it has read. While messages come
+    /// attached with [`ReaderWait::Woken`] are woken. A reader that sleeps holds nothing that it has read. While messages come
     /// faster than it could be woken, it stays for the next one: at most some microseconds.
     pub fn sleep(&mut self) -> bool {
         self.move_hold();

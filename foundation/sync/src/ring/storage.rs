@@ -150,11 +150,11 @@ mod real {
         /// The size of the area. It is in the header too, for readers of a file; other processes cannot change this
         /// copy.
         size: usize,
-        kind: Kind,
+        kind: StorageKind,
     }
 
     /// Where the memory comes from: a flag rather than a guess by its address (R112).
-    enum Kind {
+    enum StorageKind {
         Allocated(Layout),
         /// Held until the ring goes.
         Mapped(#[expect(dead_code, reason = "it is there to be dropped")] Mapping),
@@ -177,17 +177,17 @@ mod real {
             let layout = Layout::from_size_align(size, LINE).ok()?;
             // SAFETY: the layout is not empty. The kernel allocates pages only when they are written to.
             let start = NonNull::new(unsafe { alloc::alloc_zeroed(layout) })?;
-            Some(Self::prepare(start, size, Kind::Allocated(layout)))
+            Some(Self::prepare(start, size, StorageKind::Allocated(layout)))
         }
 
         /// Header and area of `size` bytes together, in a new file.
         pub(crate) fn create(path: &Path, size: usize) -> io::Result<Self> {
             let mapping = Mapping::create(path, size.max(2 * HEADER))?;
-            Ok(Self::prepare(mapping.start(), mapping.length(), Kind::Mapped(mapping)))
+            Ok(Self::prepare(mapping.start(), mapping.length(), StorageKind::Mapped(mapping)))
         }
 
         /// An empty ring: one tag.
-        fn prepare(start: NonNull<u8>, length: usize, kind: Kind) -> Self {
+        fn prepare(start: NonNull<u8>, length: usize, kind: StorageKind) -> Self {
             let storage = Self { start, size: length - HEADER, kind };
             let numbers = start.cast::<usize>();
             // SAFETY: the header begins on a cache line, and the memory is not shared yet.
@@ -224,7 +224,7 @@ mod real {
 
         /// Whether it is a file.
         pub(crate) fn is_file(&self) -> bool {
-            matches!(self.kind, Kind::Mapped(_))
+            matches!(self.kind, StorageKind::Mapped(_))
         }
 
         #[inline]
@@ -322,9 +322,9 @@ mod real {
         fn drop(&mut self) {
             match &self.kind {
                 // SAFETY: `allocate` got it with this layout, and all borrows of it have ended.
-                Kind::Allocated(layout) => unsafe { alloc::dealloc(self.start.as_ptr(), *layout) },
+                StorageKind::Allocated(layout) => unsafe { alloc::dealloc(self.start.as_ptr(), *layout) },
                 // The mapping unmaps itself; the file stays.
-                Kind::Mapped(_) => {}
+                StorageKind::Mapped(_) => {}
             }
         }
     }

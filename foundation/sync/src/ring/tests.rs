@@ -19,7 +19,7 @@ fn all(reader: &mut RingReader) -> Vec<String> {
 }
 
 fn dump(ring: &Arc<Ring>) -> Vec<String> {
-    all(&mut ring.attach(Seek::Oldest, Wait::No).expect("few readers"))
+    all(&mut ring.attach(Seek::Oldest, ReaderWait::No).expect("few readers"))
 }
 
 /// Checks the invariants between writes: messages from head to tail, none busy, as many readers as there are.
@@ -43,9 +43,9 @@ fn check_invariants(ring: &Ring) {
 #[test]
 fn every_reader_gets_every_message_written_since_it_attached() {
     let ring = ring(1024);
-    let mut early = ring.attach(Seek::Oldest, Wait::No).unwrap();
+    let mut early = ring.attach(Seek::Oldest, ReaderWait::No).unwrap();
     assert!(ring.write(0, &[b"one"]));
-    let mut late = ring.attach(Seek::End, Wait::No).unwrap();
+    let mut late = ring.attach(Seek::End, ReaderWait::No).unwrap();
     assert!(ring.write(1, &[b"t", b"", b"wo"]) && ring.write(2, &[]));
     assert_eq!(all(&mut early), ["one", "two", ""]);
     assert_eq!(all(&mut late), ["two", ""]);
@@ -63,7 +63,7 @@ fn drops_the_oldest_without_readers_and_the_newest_with_a_reader() {
     let kept = dump(&ring);
     assert_eq!(kept.last().unwrap(), "message 999");
     assert!((20..40).contains(&kept.len()), "{}", kept.len());
-    let mut slow = ring.attach(Seek::Oldest, Wait::No).unwrap();
+    let mut slow = ring.attach(Seek::Oldest, ReaderWait::No).unwrap();
     let written = (1000..2000).filter(|n| ring.write(0, &[format!("message {n}").as_bytes()])).count();
     assert!(written < 2 && ring.dropped() == 1000 - written as u64, "{written}");
     assert_eq!(all(&mut slow)[..kept.len() - 1], kept[..kept.len() - 1]);
@@ -110,7 +110,7 @@ fn a_copy_that_does_not_end_costs_messages_and_nothing_else() {
 #[test]
 fn a_sleeping_reader_holds_no_messages() {
     let ring = ring(1000);
-    let mut reader = ring.attach(Seek::Oldest, Wait::Woken(Box::new(|| {}))).unwrap();
+    let mut reader = ring.attach(Seek::Oldest, ReaderWait::Woken(Box::new(|| {}))).unwrap();
     assert!(ring.write(0, &[b"a"]));
     assert_eq!(all(&mut reader), ["a"]);
     assert!(reader.sleep());
@@ -230,12 +230,13 @@ fn the_smallest_ring_has_room_for_a_message() {
 fn r113_one_reader_too_many_is_refused() {
     let ring = ring(1024);
     ring.write(0, &[b"x"]);
-    let readers: Vec<_> = (0..MOST_READERS).map(|_| ring.attach(Seek::Oldest, Wait::No).unwrap()).collect();
+    let readers: Vec<_> =
+        (0..MOST_READERS).map(|_| ring.attach(Seek::Oldest, ReaderWait::No).unwrap()).collect();
     assert_eq!(MOST_READERS, 254);
-    assert_eq!(ring.attach(Seek::End, Wait::No).err(), Some(TooManyReaders));
+    assert_eq!(ring.attach(Seek::End, ReaderWait::No).err(), Some(TooManyReaders));
     check_invariants(&ring);
     drop(readers);
-    assert!(ring.attach(Seek::End, Wait::No).is_ok());
+    assert!(ring.attach(Seek::End, ReaderWait::No).is_ok());
     check_invariants(&ring);
 }
 
@@ -245,8 +246,8 @@ fn r115_where_a_reader_begins_and_whether_it_waits_are_arguments() {
     ring.write(0, &[b"old"]);
     let (sender, receiver) = mpsc::channel();
     let wake = move || sender.send(()).expect("the test listens");
-    let mut waiting = ring.attach(Seek::End, Wait::Woken(Box::new(wake))).unwrap();
-    let mut plain = ring.attach(Seek::End, Wait::No).unwrap();
+    let mut waiting = ring.attach(Seek::End, ReaderWait::Woken(Box::new(wake))).unwrap();
+    let mut plain = ring.attach(Seek::End, ReaderWait::No).unwrap();
     assert!(waiting.sleep() && plain.sleep());
     ring.write(0, &[b"new"]);
     assert_eq!(receiver.try_recv(), Ok(()));
@@ -262,13 +263,13 @@ fn a_taker_may_stop_and_go_on_later() {
     for number in 0..5 {
         ring.write(0, &[format!("{number}").as_bytes()]);
     }
-    let mut reader = ring.attach(Seek::Oldest, Wait::No).unwrap();
+    let mut reader = ring.attach(Seek::Oldest, ReaderWait::No).unwrap();
     let mut room = 2;
     let progress = reader.read(|_| {
         room -= 1;
         room >= 0
     });
-    assert_eq!(progress, Progress::Stopped);
+    assert_eq!(progress, ReadEnd::Stopped);
     assert_eq!(all(&mut reader), ["2", "3", "4"]);
 }
 
@@ -295,7 +296,7 @@ fn stress_with_sequence_numbers() {
                         thread.unpark();
                     }
                 };
-                let mut reader = ring.attach(Seek::Oldest, Wait::Woken(Box::new(wake))).unwrap();
+                let mut reader = ring.attach(Seek::Oldest, ReaderWait::Woken(Box::new(wake))).unwrap();
                 let finished = &finished;
                 scope.spawn(move || {
                     *thread.lock().expect("nobody panics") = Some(std::thread::current());
@@ -318,10 +319,10 @@ fn stress_with_sequence_numbers() {
                             count += 1;
                             true
                         });
-                        if progress == Progress::End && over {
+                        if progress == ReadEnd::End && over {
                             return (last, count);
                         }
-                        if progress == Progress::End && reader.sleep() && !finished.load(SeqCst) {
+                        if progress == ReadEnd::End && reader.sleep() && !finished.load(SeqCst) {
                             std::thread::park_timeout(Duration::from_secs(20));
                         }
                     }
@@ -332,7 +333,7 @@ fn stress_with_sequence_numbers() {
             .map(|writer| {
                 let (ring, written, stalls) = (&ring, &written[writer], &stalls);
                 scope.spawn(move || {
-                    let mut watch = Watch::new();
+                    let mut watch = StallWatch::new();
                     for sequence in 0..STRESS {
                         let filling = vec![b'a' + writer as u8; (sequence % 400) as usize];
                         let prefix = format!("{writer} {sequence} ");
@@ -347,7 +348,7 @@ fn stress_with_sequence_numbers() {
                         }
                         if sequence % 1000 == 0 {
                             stalls.fetch_add(watch.stalls(), Relaxed);
-                            drop(ring.attach(Seek::Oldest, Wait::No));
+                            drop(ring.attach(Seek::Oldest, ReaderWait::No));
                         }
                     }
                     stalls.fetch_add(watch.stalls(), Relaxed);
@@ -372,9 +373,9 @@ fn stress_with_sequence_numbers() {
     assert_eq!(stalls.load(Relaxed), 0, "writes that computed or slept for long");
 }
 
-/// Finds writes that stall: that sleep for [`Watch::LONG_NS`], or compute for half of it. Waiting for a processor on a
+/// Finds writes that stall: that sleep for [`StallWatch::LONG_NS`], or compute for half of it. Waiting for a processor on a
 /// busy machine is neither.
-struct Watch {
+struct StallWatch {
     since: Instant,
     cpu_ns: u64,
     queued_ns: u64,
@@ -382,12 +383,12 @@ struct Watch {
     computing: u64,
 }
 
-impl Watch {
+impl StallWatch {
     /// The default of `warn-blocked-traffic-after`, in nanoseconds.
     const LONG_NS: u64 = 100_000_000;
 
     fn new() -> Self {
-        Watch {
+        StallWatch {
             since: Instant::now(),
             cpu_ns: weir_sys::time::thread_cpu_ns(),
             queued_ns: queued_ns(),
@@ -426,7 +427,7 @@ fn queued_ns() -> u64 {
 fn r102_a_stall_is_seen() {
     #[track_caller]
     fn check(sleep_ms: u64, compute_ms: u64, is_stall: bool) {
-        let mut watch = Watch::new();
+        let mut watch = StallWatch::new();
         watch.measure(|| {
             let end = weir_sys::time::thread_cpu_ns() + compute_ms * 1_000_000;
             while weir_sys::time::thread_cpu_ns() < end {}
@@ -456,7 +457,7 @@ fn r100_one_writer_at_a_time_wakes() {
                 std::thread::yield_now();
                 inside.fetch_sub(1, SeqCst);
             };
-            ring.attach(Seek::End, Wait::Woken(Box::new(wake))).unwrap()
+            ring.attach(Seek::End, ReaderWait::Woken(Box::new(wake))).unwrap()
         })
         .collect();
     let finished = AtomicBool::new(false);
@@ -511,8 +512,8 @@ proptest::proptest! {
 
 #[test]
 fn a_reader_watches_again_ever_more_seldom_while_nothing_comes() {
-    let mut watch = super::waiting::Watch::default();
-    let watched = |watch: &mut super::waiting::Watch, came| {
+    let mut watch = super::waiting::SpinPolicy::default();
+    let watched = |watch: &mut super::waiting::SpinPolicy, came| {
         let looks = std::cell::Cell::new(0);
         let seen = watch.until(|| {
             looks.set(looks.get() + 1);

@@ -8,18 +8,18 @@
 use std::cell::Cell;
 use std::ptr;
 
-use super::Reserved;
+use super::Reservation;
 use crate::primitives::{AtomicPtr, AtomicU8, Ordering, yield_now};
 
 /// A message that waits to be written.
-pub(super) struct Pending {
+pub(super) struct PendingWrite {
     parts: *const [*const [u8]],
     /// How many bytes it has in all.
     pub(super) length: usize,
     /// Where it goes, or why it was not written. Only for the holder of the tail that serves it.
-    pub(super) place: Cell<Result<Reserved, Fate>>,
+    pub(super) place: Cell<Result<Reservation, Fate>>,
     /// The one that came before it.
-    next: Cell<*mut Pending>,
+    next: Cell<*mut PendingWrite>,
     state: AtomicU8,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Fate {
     Blocked,
 }
 
-impl Pending {
+impl PendingWrite {
     pub(super) fn new(parts: &[&[u8]]) -> Self {
         Self {
             // The same pointers, without their lifetime: the writer outlives the wait.
@@ -51,7 +51,7 @@ impl Pending {
 
     /// The message that entered the queue before it.
     #[cfg(all(test, not(loom)))]
-    pub(super) fn following(&self) -> *mut Pending {
+    pub(super) fn following(&self) -> *mut PendingWrite {
         self.next.get()
     }
 
@@ -68,13 +68,13 @@ impl Pending {
 }
 
 /// Messages that one holder of the tail writes together.
-pub(super) struct Batch {
-    first: *mut Pending,
+pub(super) struct WriteBatch {
+    first: *mut PendingWrite,
 }
 
-impl Batch {
+impl WriteBatch {
     /// Visits each message.
-    pub(super) fn each(&self, mut visit: impl FnMut(&Pending)) {
+    pub(super) fn each(&self, mut visit: impl FnMut(&PendingWrite)) {
         let mut next = self.first;
         while !next.is_null() {
             // SAFETY: its writer waits until it is settled, and the batch is this thread's alone.
@@ -98,7 +98,7 @@ impl Batch {
 }
 
 /// Joins a queue, for the first time or again.
-pub(super) fn push(queue: &AtomicPtr<Pending>, pending: *mut Pending) {
+pub(super) fn push(queue: &AtomicPtr<PendingWrite>, pending: *mut PendingWrite) {
     // SAFETY: it is in no queue, so this thread alone knows it.
     unsafe { &(*pending).state }.store(Fate::Waiting as u8, Ordering::Relaxed);
     let mut newest = queue.load(Ordering::Relaxed);
@@ -113,7 +113,7 @@ pub(super) fn push(queue: &AtomicPtr<Pending>, pending: *mut Pending) {
 }
 
 /// Whether it is the newest in its queue.
-pub(super) fn is_newest(queue: &AtomicPtr<Pending>, pending: *const Pending) -> bool {
+pub(super) fn is_newest(queue: &AtomicPtr<PendingWrite>, pending: *const PendingWrite) -> bool {
     ptr::eq(queue.load(Ordering::Relaxed), pending)
 }
 
@@ -121,7 +121,7 @@ pub(super) fn is_newest(queue: &AtomicPtr<Pending>, pending: *const Pending) -> 
 ///
 /// # Safety
 /// `pending` lives.
-pub(super) unsafe fn fate(pending: *const Pending) -> Fate {
+pub(super) unsafe fn fate(pending: *const PendingWrite) -> Fate {
     // SAFETY: it lives; others only touch it through the same pointer, and this field is atomic.
     let state = unsafe { &(*pending).state }.load(Ordering::Acquire);
     [Fate::Waiting, Fate::Written, Fate::Dropped, Fate::Blocked][usize::from(state)]
@@ -131,7 +131,7 @@ pub(super) unsafe fn fate(pending: *const Pending) -> Fate {
 ///
 /// # Safety
 /// Every writer in it waits until it is settled.
-pub(super) unsafe fn take(queue: &AtomicPtr<Pending>) -> Batch {
+pub(super) unsafe fn take(queue: &AtomicPtr<PendingWrite>) -> WriteBatch {
     let mut next = queue.swap(ptr::null_mut(), Ordering::Acquire);
     let mut first = ptr::null_mut();
     while !next.is_null() {
@@ -140,7 +140,7 @@ pub(super) unsafe fn take(queue: &AtomicPtr<Pending>) -> Batch {
         first = next;
         next = following;
     }
-    Batch { first }
+    WriteBatch { first }
 }
 
 /// How long a writer has been waiting.
@@ -177,14 +177,14 @@ impl Patience {
 /// Decides whether a reader that has read everything waits a moment before it sleeps: while many messages come, sleeping and
 /// waking costs it and the writer more than the time until the next one. After a wait in vain it does so less often.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct SpinPolicy {
     /// How many times to sleep without waiting first.
     sleeps: u32,
     /// How many times it did so since the last wait in vain.
     skipped: u32,
 }
 
-impl Watch {
+impl SpinPolicy {
     /// Whether `came` became true.
     pub(super) fn until(&mut self, came: impl Fn() -> bool) -> bool {
         if cfg!(loom) || self.sleeps > 0 {

@@ -20,16 +20,16 @@ use std::sync::Arc;
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering, fence, spin};
 
 /// Wakes a reader. Writers call it, so it must neither wait nor write to the ring.
-pub type Wake = Box<dyn Fn() + Send + Sync>;
+pub type WakeReader = Box<dyn Fn() + Send + Sync>;
 
 /// A reader that may sleep.
 pub(super) struct Sleeper {
     sleeping: AtomicBool,
-    wake: Wake,
+    wake: WakeReader,
 }
 
 /// The readers that may sleep.
-pub(super) struct Wakeup {
+pub(super) struct SleepingReaders {
     /// Set while a thread walks the list or changes it.
     waking: AtomicBool,
     /// Deliveries to readers that slept, ever.
@@ -41,11 +41,11 @@ pub(super) struct Wakeup {
 }
 
 // SAFETY: only the thread that has set `waking` touches the list, and its content may be used from any thread.
-unsafe impl Send for Wakeup {}
+unsafe impl Send for SleepingReaders {}
 // SAFETY: as above.
-unsafe impl Sync for Wakeup {}
+unsafe impl Sync for SleepingReaders {}
 
-impl Wakeup {
+impl SleepingReaders {
     pub(super) fn new() -> Self {
         Self {
             waking: AtomicBool::new(false),
@@ -95,7 +95,7 @@ impl Wakeup {
         slept
     }
 
-    pub(super) fn enlist(&self, wake: Wake) -> Arc<Sleeper> {
+    pub(super) fn enlist(&self, wake: WakeReader) -> Arc<Sleeper> {
         let sleeper = Arc::new(Sleeper { sleeping: AtomicBool::new(false), wake });
         self.change(|list| list.push(Arc::clone(&sleeper)));
         sleeper

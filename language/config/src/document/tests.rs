@@ -5,8 +5,8 @@ use std::io;
 use super::*;
 use weir_syntax::StaticFeatures;
 
-/// An [`Outcome`] with diagnostics as classic messages.
-pub(crate) struct Read {
+/// A [`ConfigOutcome`] with diagnostics as classic messages.
+pub(crate) struct ReadResult {
     pub config: Config,
     pub environment: Environment,
     pub messages: Vec<String>,
@@ -14,11 +14,11 @@ pub(crate) struct Read {
 
 /// Files for tests: `/dev/null`, `*.http` with a response that contains its name, and `text:...` with the lines in its
 /// name, separated by semicolons.
-struct Files;
+struct DocumentFiles;
 
-impl Loader for Files {}
+impl Loader for DocumentFiles {}
 
-impl weir_syntax::Files for Files {
+impl weir_syntax::Files for DocumentFiles {
     fn read(&self, path: &str, _: u64) -> io::Result<Vec<u8>> {
         match path {
             "/dev/null" => Ok(Vec::new()),
@@ -55,23 +55,23 @@ fn log_lines_keep_their_order() {
 }
 
 /// Reads one file called `test.cfg`.
-pub(crate) fn parse_text(text: &str) -> Read {
+pub(crate) fn parse_text(text: &str) -> ReadResult {
     parse_with(text, Environment::new())
 }
 
 /// Reads one file called `test.cfg` with an environment.
-pub(crate) fn parse_with(text: &str, environment: Environment) -> Read {
+pub(crate) fn parse_with(text: &str, environment: Environment) -> ReadResult {
     parse_files(&[("test.cfg", text)], environment)
 }
 
-fn parse_files(files: &[(&str, &str)], environment: Environment) -> Read {
+fn parse_files(files: &[(&str, &str)], environment: Environment) -> ReadResult {
     let mut sources = SourceMap::new();
     for (name, text) in files {
         sources.add(*name, text.as_bytes().to_vec());
     }
     let inputs = Inputs {
         sources: &sources,
-        loader: &Files,
+        loader: &DocumentFiles,
         registry: &Registry::new([]),
         keywords: &crate::testing::KEYWORDS,
         patterns: &PatternStore::new(),
@@ -79,9 +79,9 @@ fn parse_files(files: &[(&str, &str)], environment: Environment) -> Read {
         variables: &VariableNames::new(),
         conditions: &StaticFeatures::default(),
     };
-    let Outcome { config, environment, diagnostics } = parse(inputs, environment);
+    let ConfigOutcome { config, environment, diagnostics } = parse(inputs, environment);
     let messages = diagnostics.iter().map(|diagnostic| diagnostic.classic_message(&sources)).collect();
-    Read { config, environment, messages }
+    ReadResult { config, environment, messages }
 }
 
 /// Reads a text and checks that exactly these messages are reported.

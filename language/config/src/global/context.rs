@@ -11,7 +11,7 @@ use weir_syntax::{Diagnostics, Word};
 use crate::numbers::{delay_of, integer};
 use crate::resources::Resources;
 use crate::words::{Parsed, Words, fault};
-use crate::world::World;
+use crate::world::ConfigLoader;
 use weir_model::{Global, Location};
 
 /// Reads the arguments of one word of the `global` section.
@@ -22,7 +22,7 @@ pub(crate) struct GlobalContext<'c> {
     /// The settings to change.
     pub global: &'c mut Global,
     /// The environment, and where relative paths begin.
-    pub world: &'c World<'c>,
+    pub world: &'c ConfigLoader<'c>,
     /// The resources for expressions.
     pub resources: Resources<'c>,
     pub at: Location,

@@ -54,7 +54,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
                 return Err(words.fault(message));
             };
             words.take();
-            let selection = Selection::read(which)?;
+            let selection = CpuMapThreads::read(which)?;
             let mut cpus = Vec::new();
             while let Some(word) = words.take() {
                 for part in word.text().split(',') {
@@ -69,14 +69,14 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
 ];
 
 /// The threads of a `cpu-map` line.
-struct Selection {
+struct CpuMapThreads {
     /// Whether each thread gets the next CPU, instead of all sharing all.
     automatic: bool,
     /// Threads of the only group; empty when other groups are named.
     threads: Vec<u16>,
 }
 
-impl Selection {
+impl CpuMapThreads {
     fn read(word: &Word) -> Parsed<Self> {
         let text = word.text();
         let (automatic, text) = match text.strip_prefix("auto:") {
@@ -88,11 +88,11 @@ impl Selection {
             |part: &str| numbers(part).map_err(|message| fault(word.span(), format!("cpu-map : {message}")));
         let in_group = read(group)?.contains(&1);
         let threads = if in_group { read(threads)? } else { Vec::new() };
-        Ok(Selection { automatic, threads })
+        Ok(CpuMapThreads { automatic, threads })
     }
 }
 
-fn apply(map: &mut CpuMap, selection: &Selection, mut cpus: CpuSet, which: &Word) -> Parsed {
+fn apply(map: &mut CpuMap, selection: &CpuMapThreads, mut cpus: CpuSet, which: &Word) -> Parsed {
     if !selection.automatic || !which.text().contains('/') {
         cpus.sort_unstable();
         cpus.dedup();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_expr::{AclTable, EvaluationPoint, EvaluationPoints, FormatOptions, VariableId, VariableScope};
 
 use super::context::{GlobalContext, GlobalReader};
-use crate::expressions::{Expressions, Notes};
+use crate::expressions::{ExpressionParser, Notes};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 use weir_model::{ProcessValue, ProcessVariable};
@@ -50,10 +50,11 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
 /// Parses a value without ACLs and without references to proxies, since none is known yet.
 fn with_expressions(
     line: &mut GlobalContext<'_>,
-    parse: impl FnOnce(Expressions<'_>) -> Parsed<ProcessValue>,
+    parse: impl FnOnce(ExpressionParser<'_>) -> Parsed<ProcessValue>,
 ) -> Parsed<ProcessValue> {
     let (acls, notes) = (AclTable::default(), RefCell::new(Notes::default()));
-    let value = parse(Expressions { resources: line.resources, acls: &acls, at: &line.at, notes: &notes })?;
+    let value =
+        parse(ExpressionParser { resources: line.resources, acls: &acls, at: &line.at, notes: &notes })?;
     let notes = notes.into_inner();
     notes.warnings.into_iter().for_each(|warning| line.diagnostics.push(warning));
     match notes.references.first() {

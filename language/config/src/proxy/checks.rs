@@ -26,25 +26,25 @@ pub(super) use own::OPTIONS;
 
 /// The kind of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum CheckRuleKind {
     /// `http-check`.
     Http,
     /// `tcp-check`.
     Tcp,
 }
 
-impl Kind {
+impl CheckRuleKind {
     fn word(self) -> &'static str {
         match self {
-            Kind::Http => "http-check",
-            Kind::Tcp => "tcp-check",
+            CheckRuleKind::Http => "http-check",
+            CheckRuleKind::Tcp => "tcp-check",
         }
     }
 
     fn rules(self, scripts: &mut CheckScripts) -> &mut CheckRuleList {
         match self {
-            Kind::Http => &mut scripts.http,
-            Kind::Tcp => &mut scripts.tcp,
+            CheckRuleKind::Http => &mut scripts.http,
+            CheckRuleKind::Tcp => &mut scripts.tcp,
         }
     }
 }
@@ -52,9 +52,9 @@ impl Kind {
 macro_rules! rule {
     ($kind:ident, $name:literal, $arguments:literal, $example:literal, $help:literal, $read:expr) => {
         keyword(concat!($name), $arguments, $example, $help, DEFAULTS_AND_BACKENDS, |context, words| {
-            let read: fn(&mut LineContext<'_>, &mut Words<'_>, Kind) -> Parsed<CheckRule> = $read;
-            let rule = read(context, words, Kind::$kind)?;
-            add(context, words, Kind::$kind, rule)
+            let read: fn(&mut LineContext<'_>, &mut Words<'_>, CheckRuleKind) -> Parsed<CheckRule> = $read;
+            let rule = read(context, words, CheckRuleKind::$kind)?;
+            add(context, words, CheckRuleKind::$kind, rule)
         })
     };
 }
@@ -137,7 +137,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "x",
         "HTTP checks: comment that is reported when the next rule fails",
         DEFAULTS_AND_BACKENDS,
-        |context, words| comment_line(context, words, Kind::Http),
+        |context, words| comment_line(context, words, CheckRuleKind::Http),
     ),
     keyword(
         "http-check disable-on-404",
@@ -251,7 +251,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "x",
         "TCP checks: comment that is reported when the next rule fails",
         DEFAULTS_AND_BACKENDS,
-        |context, words| comment_line(context, words, Kind::Tcp),
+        |context, words| comment_line(context, words, CheckRuleKind::Tcp),
     ),
 ];
 
@@ -260,7 +260,7 @@ fn scripts<'c>(context: &'c mut LineContext<'_>) -> &'c mut CheckScripts {
 }
 
 /// The section's own list of rules: its first own rule replaces those of a `defaults` section.
-fn own_rules<'c>(context: &'c mut LineContext<'_>, kind: Kind) -> &'c mut CheckRuleList {
+fn own_rules<'c>(context: &'c mut LineContext<'_>, kind: CheckRuleKind) -> &'c mut CheckRuleList {
     let section = context.draft.proxy.at.clone();
     let list = kind.rules(scripts(context));
     if list.section.as_ref() != Some(&section) {
@@ -270,7 +270,7 @@ fn own_rules<'c>(context: &'c mut LineContext<'_>, kind: Kind) -> &'c mut CheckR
 }
 
 /// Adds a rule where the order allows it.
-fn add(context: &mut LineContext<'_>, words: &Words<'_>, kind: Kind, mut rule: CheckRule) -> Parsed {
+fn add(context: &mut LineContext<'_>, words: &Words<'_>, kind: CheckRuleKind, mut rule: CheckRule) -> Parsed {
     let at = words.line().keyword().span();
     let pending = context.draft.pending_comment.take();
     if rule.comment.is_none() && !is_silent(&rule) {
@@ -309,7 +309,7 @@ fn is_silent(rule: &CheckRule) -> bool {
     )
 }
 
-fn check_order(rules: &[CheckRule], rule: &CheckRule, kind: Kind, at: Span) -> Parsed {
+fn check_order(rules: &[CheckRule], rule: &CheckRule, kind: CheckRuleKind, at: Span) -> Parsed {
     let mut loud = rules.iter().filter(|rule| !is_silent(rule));
     let is_connect = |rule: &CheckRule| matches!(rule.action, CheckAction::Connect(_));
     let (first, last) = (loud.clone().next(), loud.next_back());
@@ -329,7 +329,7 @@ fn check_order(rules: &[CheckRule], rule: &CheckRule, kind: Kind, at: Span) -> P
                 "'http-check send' : unable to add http-check send rule at step {step} (missing connect rule)."
             ),
         )),
-        CheckAction::Expect(_) if kind == Kind::Http && last.is_some_and(is_connect) => Err(fault(
+        CheckAction::Expect(_) if kind == CheckRuleKind::Http && last.is_some_and(is_connect) => Err(fault(
             at,
             format!(
                 "'http-check expect' : unable to add http-check expect rule at step {step} (missing send rule)."
@@ -340,7 +340,7 @@ fn check_order(rules: &[CheckRule], rule: &CheckRule, kind: Kind, at: Span) -> P
 }
 
 /// `comment` on a line of its own.
-fn comment_line(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind) -> Parsed {
+fn comment_line(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: CheckRuleKind) -> Parsed {
     let comment = words.expect(&format!("'{} comment' : expects a string as argument.", kind.word()))?;
     words.end(&format!("{} comment", kind.word()))?;
     own_rules(context, kind).steps += 1;
@@ -373,7 +373,11 @@ fn format(context: &LineContext<'_>, word: &Word) -> Parsed<LogFormat> {
 }
 
 /// The name and the condition in the parentheses of the word before.
-fn variable(context: &LineContext<'_>, words: &Words<'_>, kind: Kind) -> Parsed<(VariableId, SetCondition)> {
+fn variable(
+    context: &LineContext<'_>,
+    words: &Words<'_>,
+    kind: CheckRuleKind,
+) -> Parsed<(VariableId, SetCondition)> {
     let word = words.line().get(words.position() - 1).expect("the rule's own word");
     let name = word.text().split('(').next().unwrap_or_default();
     let complain = |message: &str| fault(word.span(), format!("'{} {name}' : {message}", kind.word()));
@@ -394,7 +398,11 @@ fn variable(context: &LineContext<'_>, words: &Words<'_>, kind: Kind) -> Parsed<
     Ok((id, condition))
 }
 
-fn set_variable(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind) -> Parsed<CheckRule> {
+fn set_variable(
+    context: &mut LineContext<'_>,
+    words: &mut Words<'_>,
+    kind: CheckRuleKind,
+) -> Parsed<CheckRule> {
     let (name, condition) = variable(context, words, kind)?;
     if words.at_end() {
         return Err(words.fault(format!("'{} set-var' : missing fetch method.", kind.word())));
@@ -407,7 +415,7 @@ fn set_variable(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind
 fn set_variable_format(
     context: &mut LineContext<'_>,
     words: &mut Words<'_>,
-    kind: Kind,
+    kind: CheckRuleKind,
 ) -> Parsed<CheckRule> {
     let (name, condition) = variable(context, words, kind)?;
     let word = words
@@ -422,7 +430,11 @@ fn set_variable_format(
     })
 }
 
-fn unset_variable(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind) -> Parsed<CheckRule> {
+fn unset_variable(
+    context: &mut LineContext<'_>,
+    words: &mut Words<'_>,
+    kind: CheckRuleKind,
+) -> Parsed<CheckRule> {
     let (name, condition) = variable(context, words, kind)?;
     if condition != SetCondition::ALWAYS {
         return Err(words.fault(format!("'{} unset-var' : takes no conditions.", kind.word())));

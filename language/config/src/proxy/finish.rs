@@ -12,10 +12,10 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use self::protocols::{check_protocols, check_servers_without_http};
 use super::options::{OPTIONS, OptionKind};
-use super::resolve::Names;
+use super::resolve::ProxyPositions;
 use super::{
-    ConditionList, Draft, Finished, ProxyParser, Section, balancing, checks, errors, filters, health_section,
-    log_mode, mail, stats,
+    ConditionList, Draft, DraftSection, FinishedProxy, ProxyParser, balancing, checks, errors, filters,
+    health_section, log_mode, mail, stats,
 };
 use crate::draft::ErrorStep;
 use crate::rows::Handler;
@@ -25,7 +25,7 @@ use weir_model::{
 };
 
 /// The objects of other sections that proxies may refer to.
-pub struct BindContext<'s> {
+pub struct OtherSections<'s> {
     /// The position of the list of users of that name.
     pub userlist: &'s dyn Fn(&str) -> Option<u32>,
     /// The error messages of the `http-errors` section of that name.
@@ -148,7 +148,7 @@ fn settle_use_server(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     }
 }
 
-fn settle_listeners(proxy: &Proxy, section: Section, diagnostics: &mut Diagnostics) {
+fn settle_listeners(proxy: &Proxy, section: DraftSection, diagnostics: &mut Diagnostics) {
     let mut ids: HashMap<u32, &weir_model::Bind> = HashMap::new();
     for bind in &proxy.binds {
         let Some(id) = bind.id else { continue };
@@ -209,11 +209,11 @@ impl ProxyParser<'_> {
     /// The proxies are usable if `diagnostics` is free of errors afterwards. With them come all stick-tables, their own first.
     pub fn finish(
         mut self,
-        context: &BindContext<'_>,
+        context: &OtherSections<'_>,
         diagnostics: &mut Diagnostics,
     ) -> (Vec<Proxy>, Vec<StickTable>) {
         let tables = self.take_tables(context);
-        let names = Names::of(&self.finished, &tables, diagnostics);
+        let names = ProxyPositions::of(&self.finished, &tables, diagnostics);
         settle_proxy_ids(&mut self.finished, context.first_proxy_id, diagnostics);
         self.settle_errors(context, diagnostics);
         for index in 0..self.finished.len() {
@@ -230,7 +230,7 @@ impl ProxyParser<'_> {
     }
 
     /// Finds the servers that `track` names, and checks that the last server of each chain has checks.
-    fn settle_tracks(&mut self, names: &Names, diagnostics: &mut Diagnostics) {
+    fn settle_tracks(&mut self, names: &ProxyPositions, diagnostics: &mut Diagnostics) {
         let tracking: Vec<(usize, usize)> = (0..self.finished.len())
             .flat_map(|proxy| {
                 (0..self.finished[proxy].proxy.servers.len()).map(move |server| (proxy, server))
@@ -263,7 +263,7 @@ impl ProxyParser<'_> {
         diagnostics.push(Diagnostic::alert(None, text));
     }
 
-    fn leader_of(&self, proxy: usize, server: usize, names: &Names) -> Result<(u32, u32), String> {
+    fn leader_of(&self, proxy: usize, server: usize, names: &ProxyPositions) -> Result<(u32, u32), String> {
         let Some(track) = &self.server_at(proxy, server).settings.check.track else {
             return Err("nothing is tracked.".to_owned());
         };
@@ -314,7 +314,7 @@ impl ProxyParser<'_> {
     }
 
     /// Runs the steps of `errorfile` and similar words; proxies with the same steps share the result.
-    fn settle_errors(&mut self, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
+    fn settle_errors(&mut self, context: &OtherSections<'_>, diagnostics: &mut Diagnostics) {
         let mut results: HashMap<*const Vec<ErrorStep>, Arc<ErrorReplies>> = HashMap::new();
         for finished in &mut self.finished {
             let steps = &finished.extras.error_steps;
@@ -348,7 +348,7 @@ impl ProxyParser<'_> {
         }
     }
 
-    fn settle_backends(&mut self, index: usize, names: &Names, diagnostics: &mut Diagnostics) {
+    fn settle_backends(&mut self, index: usize, names: &ProxyPositions, diagnostics: &mut Diagnostics) {
         let use_backend = std::mem::take(&mut self.finished[index].pending.use_backend);
         for (rule, name, span) in use_backend {
             let target = self.backend_named(index, &name, Some(span), "use_backend", names, diagnostics);
@@ -373,7 +373,7 @@ impl ProxyParser<'_> {
         name: &str,
         span: Option<Span>,
         keyword: &str,
-        names: &Names,
+        names: &ProxyPositions,
         diagnostics: &mut Diagnostics,
     ) -> Option<ProxyIndex> {
         let proxy = &self.finished[index].proxy;
@@ -427,7 +427,7 @@ impl ProxyParser<'_> {
     }
 
     /// Reports missing settings of a complete proxy, and settings without effect.
-    fn check(&mut self, index: usize, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
+    fn check(&mut self, index: usize, context: &OtherSections<'_>, diagnostics: &mut Diagnostics) {
         let fallback = self.tcp_fallback(index, diagnostics);
         let finished = &mut self.finished[index];
         if let Some(line) = fallback {
@@ -447,7 +447,7 @@ impl ProxyParser<'_> {
         mail::settle(&mut finished.proxy, finished.span, context, diagnostics);
         health_section::settle(&finished.proxy, context, diagnostics);
         let proxy = &mut finished.proxy;
-        let who = Subject::of(proxy);
+        let who = ProxySubject::of(proxy);
         if proxy.is_frontend() && proxy.mode() == Mode::Log {
             let message =
                 format!("{who} cannot have the 'mode log' that it inherits: it is for backends only.");
@@ -509,7 +509,7 @@ impl ProxyParser<'_> {
         );
         diagnostics.warning(span, message);
         let acls = weir_expr::AclTable::new();
-        let expressions = crate::expressions::Expressions {
+        let expressions = crate::expressions::ExpressionParser {
             resources: self.resources,
             acls: &acls,
             at: &proxy.at,
@@ -521,29 +521,29 @@ impl ProxyParser<'_> {
 
 /// The word for the proxy in messages.
 pub(super) fn noun(proxy: &Proxy) -> &'static str {
-    Section::Proxy(proxy.section).noun()
+    DraftSection::Proxy(proxy.section).noun()
 }
 
 /// A proxy's name in messages, formatted only if there is a message, which is rare.
-struct Subject {
+struct ProxySubject {
     noun: &'static str,
     name: Arc<str>,
 }
 
-impl Subject {
+impl ProxySubject {
     fn of(proxy: &Proxy) -> Self {
-        Subject { noun: noun(proxy), name: Arc::clone(&proxy.name) }
+        ProxySubject { noun: noun(proxy), name: Arc::clone(&proxy.name) }
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for ProxySubject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} '{}'", self.noun, self.name)
     }
 }
 
 /// Gives every proxy an identifier: its own, or the lowest free one.
-fn settle_proxy_ids(finished: &mut [Finished], first: u32, diagnostics: &mut Diagnostics) {
+fn settle_proxy_ids(finished: &mut [FinishedProxy], first: u32, diagnostics: &mut Diagnostics) {
     let mut used: HashMap<u32, usize> = HashMap::new();
     for index in 0..finished.len() {
         let proxy = &finished[index].proxy;
@@ -578,9 +578,9 @@ fn settle_proxy_ids(finished: &mut [Finished], first: u32, diagnostics: &mut Dia
 }
 
 /// Reports global identifiers that are used twice.
-fn check_guids(finished: &[Finished], diagnostics: &mut Diagnostics) {
-    let of_proxies = finished.iter().flat_map(|Finished { proxy, .. }| {
-        let own = proxy.guid.as_deref().map(|guid| (guid, &proxy.at, Subject::of(proxy).to_string()));
+fn check_guids(finished: &[FinishedProxy], diagnostics: &mut Diagnostics) {
+    let of_proxies = finished.iter().flat_map(|FinishedProxy { proxy, .. }| {
+        let own = proxy.guid.as_deref().map(|guid| (guid, &proxy.at, ProxySubject::of(proxy).to_string()));
         let servers = proxy.servers.iter().filter_map(move |server| {
             let guid = server.guid.as_deref()?;
             Some((guid, &server.at, format!("server '{}/{}'", proxy.name, server.name)))
@@ -601,7 +601,7 @@ fn check_guids(finished: &[Finished], diagnostics: &mut Diagnostics) {
     }
 }
 
-fn settle_replies(finished: &Finished, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
+fn settle_replies(finished: &FinishedProxy, context: &OtherSections<'_>, diagnostics: &mut Diagnostics) {
     for (section, status, span) in &finished.pending.replies {
         let (name, proxy) = (&section.name, &finished.proxy.name);
         let Some(replies) = (context.http_errors)(name) else {
@@ -630,7 +630,7 @@ fn normalize_servers(proxy: &mut Proxy) {
     }
 }
 
-fn check_captures(finished: &Finished, diagnostics: &mut Diagnostics) {
+fn check_captures(finished: &FinishedProxy, diagnostics: &mut Diagnostics) {
     if !finished.proxy.is_frontend() || finished.refused.captures {
         return;
     }
@@ -648,7 +648,7 @@ fn check_captures(finished: &Finished, diagnostics: &mut Diagnostics) {
 }
 
 /// A frontend may make the unique identifier before a backend is chosen.
-fn check_unique_id(finished: &Finished, diagnostics: &mut Diagnostics) {
+fn check_unique_id(finished: &FinishedProxy, diagnostics: &mut Diagnostics) {
     let proxy = &finished.proxy;
     let format = proxy.settings.unique_id_format.as_ref().filter(|_| !proxy.is_backend());
     let mut fetches = format.iter().flat_map(|format| format.expressions());
@@ -656,7 +656,7 @@ fn check_unique_id(finished: &Finished, diagnostics: &mut Diagnostics) {
     {
         let message = format!(
             "failed to parse unique-id of {} : sample fetch <{}> may not be reliably used here because it needs a backend which is not available here.",
-            Subject::of(proxy),
+            ProxySubject::of(proxy),
             late.decl().name
         );
         diagnostics.push(Diagnostic::alert(finished.span, message).layout(Layout::Bare));
@@ -677,7 +677,7 @@ fn lacks_timeouts(proxy: &Proxy) -> bool {
     client || server
 }
 
-fn warn_about_http_only(proxy: &mut Proxy, who: &Subject, warn: &mut dyn FnMut(String)) {
+fn warn_about_http_only(proxy: &mut Proxy, who: &ProxySubject, warn: &mut dyn FnMut(String)) {
     for kind in RulesetKind::ALL.into_iter().filter(|kind| kind.is_http()) {
         if proxy.rules(kind).next().is_some() {
             warn(format!("'{}' rules ignored for {who} as they require HTTP mode.", kind.keyword()));

@@ -9,9 +9,9 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 use super::checks;
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword};
 use super::options::OptionKind;
-use super::{BindContext, Finished, LineContext, ProxyParser, ProxyReader};
+use super::{FinishedProxy, LineContext, OtherSections, ProxyParser, ProxyReader};
 use crate::draft::stream_keywords::StreamKeywords;
-use crate::draft::{Draft, Section};
+use crate::draft::{Draft, DraftSection};
 use crate::resources::Resources;
 use crate::rows::DefaultValue::Described;
 use crate::rows::{Handler, Row, Table};
@@ -51,7 +51,7 @@ impl HealthcheckReader {
             let fault = same_section("healthcheck", name, &other.at);
             return Err(Box::new(fault.layout(Layout::ParsingTight)));
         }
-        let section = Section::Proxy(ProxySection::Backend);
+        let section = DraftSection::Proxy(ProxySection::Backend);
         Ok(HealthcheckReader { draft: Draft::new(section, name.text(), at, line.span()), has_type: false })
     }
 
@@ -82,8 +82,8 @@ impl HealthcheckReader {
 
     /// Ends the section.
     pub(crate) fn end(self, parser: &mut ProxyParser<'_>, diagnostics: &mut Diagnostics) -> HealthCheck {
-        let finished = Finished::from(self.draft);
-        let Finished { proxy, span, .. } = &finished;
+        let finished = FinishedProxy::from(self.draft);
+        let FinishedProxy { proxy, span, .. } = &finished;
         if !self.has_type {
             let message =
                 format!("healthcheck section '{}' has no 'type': servers are only connected to.", proxy.name);
@@ -97,7 +97,7 @@ impl HealthcheckReader {
 }
 
 /// Checks that the sections that servers name exist, and that their checks fit the servers' `check-proto`.
-pub(super) fn settle(proxy: &Proxy, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
+pub(super) fn settle(proxy: &Proxy, context: &OtherSections<'_>, diagnostics: &mut Diagnostics) {
     for server in &proxy.servers {
         let said = &server.settings.check;
         let of_section = said.section.as_ref().and_then(|name| (context.health_scripts)(name));

@@ -5,7 +5,7 @@
 
 use weir_syntax::{Diagnostic, Diagnostics, Span};
 
-use super::{Draft, Section};
+use super::{Draft, DraftSection};
 use crate::draft::log_notes::place;
 use crate::server::is_for_logs;
 use weir_model::{
@@ -15,7 +15,7 @@ use weir_model::{
 
 /// Checks a section with servers, once all of it was read.
 pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
-    let Section::Proxy(section) = draft.section else { return };
+    let DraftSection::Proxy(section) = draft.section else { return };
     match (section, draft.proxy.settings.mode) {
         (ProxySection::Backend, Mode::Log) => check_log_backend(draft, diagnostics),
         (ProxySection::Backend | ProxySection::Listen, _) => check_other(draft, diagnostics),

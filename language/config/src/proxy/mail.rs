@@ -6,7 +6,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use super::finish::noun;
 use super::keywords::{EVERYWHERE, keyword};
-use super::{BindContext, LineContext, ProxyReader};
+use super::{LineContext, OtherSections, ProxyReader};
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, Words};
@@ -95,7 +95,12 @@ fn argument(words: &mut Words<'_>, after: &str) -> Parsed<Arc<str>> {
 }
 
 /// Checks the mail settings of a proxy. Incomplete ones are dropped (manual, "email-alert").
-pub(super) fn settle(proxy: &mut Proxy, at: Span, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
+pub(super) fn settle(
+    proxy: &mut Proxy,
+    at: Span,
+    context: &OtherSections<'_>,
+    diagnostics: &mut Diagnostics,
+) {
     let Some(alert) = &proxy.settings.mail_alert else { return };
     let section = alert.mailers.as_deref().filter(|_| alert.is_complete());
     match section {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_syntax::{Diagnostic, Layout, Line};
 
 use super::keywords::{DEFAULTS_AND_BACKENDS, DEFAULTS_AND_FRONTENDS, EVERYWHERE};
-use super::{BACKENDS, LineContext, Polarity, Section, Sections, checks, logging};
+use super::{BACKENDS, DraftSection, LineContext, Polarity, Sections, checks, logging};
 use crate::address::network;
 use crate::numbers::integer_in;
 use crate::rows::DefaultValue::Described;
@@ -535,12 +535,13 @@ fn misplaced(
         context.warn(line.span(), message);
         return Ok(());
     }
-    let lacking =
-        if sections.contains(BACKENDS) || section == Section::Proxy(weir_model::ProxySection::Frontend) {
-            "backend"
-        } else {
-            "frontend"
-        };
+    let lacking = if sections.contains(BACKENDS)
+        || section == DraftSection::Proxy(weir_model::ProxySection::Frontend)
+    {
+        "backend"
+    } else {
+        "frontend"
+    };
     let message = format!(
         "'{name}' ignored because {} '{}' has no {lacking} capability.",
         section.noun(),

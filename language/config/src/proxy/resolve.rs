@@ -6,20 +6,24 @@ use std::sync::Arc;
 use weir_expr::{ArgKind, Reference};
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
-use super::finish::{BindContext, noun};
-use super::{Finished, ProxyParser};
+use super::finish::{OtherSections, noun};
+use super::{FinishedProxy, ProxyParser};
 use weir_model::{ProxyIndex, StickTable};
 
 /// The positions of proxies by name. A frontend and a backend may share a name.
-pub(super) struct Names {
+pub(super) struct ProxyPositions {
     frontends: HashMap<Arc<str>, ProxyIndex>,
     backends: HashMap<Arc<str>, ProxyIndex>,
     tables: HashMap<Box<str>, u32>,
 }
 
-impl Names {
+impl ProxyPositions {
     /// Collects the names of the proxies; reports those that are used twice.
-    pub(super) fn of(finished: &[Finished], tables: &[StickTable], diagnostics: &mut Diagnostics) -> Self {
+    pub(super) fn of(
+        finished: &[FinishedProxy],
+        tables: &[StickTable],
+        diagnostics: &mut Diagnostics,
+    ) -> Self {
         let mut by_name = HashMap::with_capacity(tables.len());
         for (position, table) in tables.iter().enumerate() {
             let name = &table.declaration.name;
@@ -32,7 +36,8 @@ impl Names {
                 diagnostics.push(Diagnostic::alert(None, message));
             }
         }
-        let mut names = Names { frontends: HashMap::new(), backends: HashMap::new(), tables: by_name };
+        let mut names =
+            ProxyPositions { frontends: HashMap::new(), backends: HashMap::new(), tables: by_name };
         for (index, this) in finished.iter().enumerate() {
             let proxy = &this.proxy;
             let position = ProxyIndex(index as u32);
@@ -104,8 +109,8 @@ impl ProxyParser<'_> {
     /// unresolved. Returns the servers that are referred to.
     pub(super) fn resolve_references(
         &self,
-        names: &Names,
-        context: &BindContext<'_>,
+        names: &ProxyPositions,
+        context: &OtherSections<'_>,
         diagnostics: &mut Diagnostics,
     ) -> Vec<(u32, u32)> {
         let mut servers = Vec::new();
@@ -161,8 +166,8 @@ impl ProxyParser<'_> {
         &self,
         reference: &Reference,
         own: Option<ProxyIndex>,
-        names: &Names,
-        context: &BindContext<'_>,
+        names: &ProxyPositions,
+        context: &OtherSections<'_>,
         unknown: &mut Vec<Unknown>,
     ) {
         let Some(name) = &reference.name else {
@@ -203,7 +208,7 @@ impl ProxyParser<'_> {
     }
 
     /// Whether the line of the server called `[backend/]server` was refused.
-    fn is_refused_server(&self, name: &str, own: Option<ProxyIndex>, names: &Names) -> bool {
+    fn is_refused_server(&self, name: &str, own: Option<ProxyIndex>, names: &ProxyPositions) -> bool {
         let (backend, server) = match name.split_once('/') {
             Some((backend, server)) => (names.backend(backend), server),
             None => (own, name),
@@ -213,13 +218,18 @@ impl ProxyParser<'_> {
     }
 
     /// Whether the line of that proxy's stick-table was refused.
-    fn is_refused_table(&self, name: &str, names: &Names) -> bool {
+    fn is_refused_table(&self, name: &str, names: &ProxyPositions) -> bool {
         let proxies = [names.frontend(name), names.backend(name)];
         proxies.into_iter().flatten().any(|proxy| self.finished[proxy.get()].refused.table)
     }
 
     /// The server called `[backend/]server`.
-    fn server_named(&self, name: &str, own: Option<ProxyIndex>, names: &Names) -> Option<(u32, u32)> {
+    fn server_named(
+        &self,
+        name: &str,
+        own: Option<ProxyIndex>,
+        names: &ProxyPositions,
+    ) -> Option<(u32, u32)> {
         let (backend, server) = match name.split_once('/') {
             Some((backend, server)) => (names.backend(backend)?, server),
             None => (own?, name),
@@ -230,7 +240,7 @@ impl ProxyParser<'_> {
     }
 }
 
-fn report(finished: &Finished, unknown: Vec<Unknown>, diagnostics: &mut Diagnostics) {
+fn report(finished: &FinishedProxy, unknown: Vec<Unknown>, diagnostics: &mut Diagnostics) {
     if unknown.is_empty() {
         return;
     }

@@ -9,7 +9,7 @@ use super::keywords::{
     DEFAULTS_AND_FRONTENDS, RULES_EVERYWHERE, RULES_OF_BACKENDS, RULES_OF_FRONTENDS, keyword, strict_keyword,
 };
 use super::{BACKENDS, ConditionList, FRONTENDS, LineContext, PROXIES, ProxyReader, UNRESOLVED};
-use crate::draft::order::Step;
+use crate::draft::order::RuleStep;
 use crate::expressions::{in_word, located};
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
@@ -130,7 +130,11 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
                 .map_err(|fault| prefixed(fault, &format!("{error}error in condition: ")))?;
             let index = context.draft.proxy.redirects.len();
             context.note_condition(condition.is_some(), (ConditionList::Redirect, index), points, span);
-            context.draft.rule_memory.order(Step::Redirect).warn(context.diagnostics, words.line().span());
+            context
+                .draft
+                .rule_memory
+                .order(RuleStep::Redirect)
+                .warn(context.diagnostics, words.line().span());
             let at = context.at.clone();
             context.draft.proxy.redirects.push(RedirectRule { redirect: Arc::new(redirect), condition, at });
             Ok(())
@@ -243,7 +247,11 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             let condition = context.expressions().condition(words, points).map_err(|fault| {
                 prefixed(fault, "error detected while parsing a 'monitor fail' condition : ")
             })?;
-            context.draft.rule_memory.order(Step::MonitorFail).warn(context.diagnostics, words.line().span());
+            context
+                .draft
+                .rule_memory
+                .order(RuleStep::MonitorFail)
+                .warn(context.diagnostics, words.line().span());
             context.draft.proxy.monitor_fail.extend(condition);
             Ok(())
         },
@@ -289,7 +297,7 @@ fn read_use_backend(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Par
             }
         }
     }
-    context.draft.rule_memory.order(Step::UseBackend).warn(context.diagnostics, words.line().span());
+    context.draft.rule_memory.order(RuleStep::UseBackend).warn(context.diagnostics, words.line().span());
     let rules = &mut context.draft.proxy.use_backend;
     if matches!(target, BackendTarget::Static(_)) {
         context.draft.pending.use_backend.push((rules.len(), name.text().into(), name.span()));
@@ -314,7 +322,7 @@ fn read_use_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Pars
     } else {
         ServerTarget::Static(u32::MAX)
     };
-    context.draft.rule_memory.order(Step::UseServer).warn(context.diagnostics, words.line().span());
+    context.draft.rule_memory.order(RuleStep::UseServer).warn(context.diagnostics, words.line().span());
     let rules = &mut context.draft.proxy.use_server;
     if matches!(target, ServerTarget::Static(_)) {
         context.draft.pending.use_server.push((rules.len(), name.text().into(), name.span()));

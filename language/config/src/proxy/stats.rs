@@ -7,7 +7,7 @@ use weir_expr::EvaluationPoints;
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use super::keywords::{EVERYWHERE, keyword};
-use super::{BindContext, LineContext, PROXIES, ProxyReader};
+use super::{LineContext, OtherSections, PROXIES, ProxyReader};
 use crate::numbers::seconds_of;
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
@@ -193,7 +193,11 @@ pub(super) fn check_rules(proxy: &Proxy, span: Span, diagnostics: &mut Diagnosti
 }
 
 /// Warns of a page that shows a description that there is not.
-pub(super) fn check_description(at: Option<Span>, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
+pub(super) fn check_description(
+    at: Option<Span>,
+    context: &OtherSections<'_>,
+    diagnostics: &mut Diagnostics,
+) {
     if let Some(at) = at.filter(|_| !context.has_description) {
         let message = "'show-desc' requires a parameter or 'desc' to be set in the global section.";
         diagnostics.push(Diagnostic::warning(at, message).layout(Layout::ParsingTight));

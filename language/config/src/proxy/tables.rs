@@ -4,13 +4,13 @@ use weir_expr::table::{DataType, Stored};
 use weir_expr::{Expr, Needs, Reference};
 use weir_syntax::{Diagnostic, Diagnostics, Layout};
 
-use super::finish::{BindContext, noun};
-use super::{Finished, ProxyParser};
+use super::finish::{OtherSections, noun};
+use super::{FinishedProxy, ProxyParser};
 use weir_model::{BandwidthFacts, Mode, Proxy, Rule, RulesetKind, SharedRate, StickTable, Track};
 
 impl ProxyParser<'_> {
     /// All tables: the proxies' own, then those of `peers` sections.
-    pub(super) fn take_tables(&mut self, context: &BindContext<'_>) -> Vec<StickTable> {
+    pub(super) fn take_tables(&mut self, context: &OtherSections<'_>) -> Vec<StickTable> {
         let mut tables = Vec::new();
         for finished in &mut self.finished {
             if let Some(table) = finished.pending.table.take() {
@@ -26,7 +26,7 @@ impl ProxyParser<'_> {
     pub(super) fn settle_tables(
         &self,
         mut tables: Vec<StickTable>,
-        context: &BindContext<'_>,
+        context: &OtherSections<'_>,
         diagnostics: &mut Diagnostics,
     ) -> Vec<StickTable> {
         for finished in &self.finished {
@@ -78,7 +78,7 @@ fn store_servers(table: &mut StickTable) {
 }
 
 fn check_key(
-    finished: &Finished,
+    finished: &FinishedProxy,
     key: &Expr,
     reference: &Reference,
     rule: &str,
@@ -102,7 +102,7 @@ fn check_key(
 }
 
 /// Warns of a rule of a frontend that waits for contents it does not use, or uses contents it does not wait for.
-fn warn_of_contents(finished: &Finished, rule: &Rule, track: &Track, diagnostics: &mut Diagnostics) {
+fn warn_of_contents(finished: &FinishedProxy, rule: &Rule, track: &Track, diagnostics: &mut Diagnostics) {
     let proxy = &finished.proxy;
     let is_tested = rule.condition.as_ref().is_some_and(|condition| condition.needs(CONTENTS));
     let what = if track.key.decl().needs.intersects(CONTENTS) {
@@ -127,7 +127,7 @@ const CONTENTS: Needs =
 
 /// Reports a table that lacks the rate that a filter limits.
 fn check_rate(
-    finished: &Finished,
+    finished: &FinishedProxy,
     limit: BandwidthFacts<'_>,
     rate: SharedRate<'_>,
     tables: &[StickTable],
@@ -152,7 +152,7 @@ fn check_rate(
 fn check_table(
     table: &StickTable,
     tables: &[StickTable],
-    context: &BindContext<'_>,
+    context: &OtherSections<'_>,
     diagnostics: &mut Diagnostics,
 ) {
     let mut complain = |message: String| {

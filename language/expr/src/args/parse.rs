@@ -11,7 +11,7 @@ use weir_syntax::units::{TimeUnit, parse_size, parse_time};
 use super::{Arg, ArgKind, ArgSpec, Args, Reference};
 use crate::error::show;
 use crate::pattern::regex::Regex;
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 
 /// One argument as text, with where it starts in the word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub(crate) fn parse_args(
     spec: &ArgSpec,
     word: &[u8],
     raw: &[RawArg],
-    scope: &Scope<'_>,
+    scope: &ExpressionScope<'_>,
 ) -> Result<Args, ArgError> {
     if let Some(extra) = raw.get(spec.kinds.len()) {
         let from = if spec.kinds.is_empty() { extra.start } else { extra.start - 1 };
@@ -141,7 +141,7 @@ pub(crate) fn parse_args(
 }
 
 /// Parses one argument by its kind. The error has a message if there is more to say than that it is invalid.
-fn parse_arg(kind: ArgKind, text: &[u8], scope: &Scope<'_>) -> Result<Arg, Option<String>> {
+fn parse_arg(kind: ArgKind, text: &[u8], scope: &ExpressionScope<'_>) -> Result<Arg, Option<String>> {
     let utf8 = || std::str::from_utf8(text).map_err(|_| None);
     match kind {
         ArgKind::Str => Ok(Arg::Str(text.into())),

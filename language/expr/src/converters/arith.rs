@@ -4,7 +4,7 @@ use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
 use crate::sample::SampleType::{Bool, Int};
 use crate::sample::Value;
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 
 /// A row for an operation on one integer.
 macro_rules! unary {
@@ -50,7 +50,7 @@ fn div(left: i64, right: i64) -> i64 {
 }
 
 /// The argument of an operation: a number, or a variable that holds one.
-fn number_or_variable(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+fn number_or_variable(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     let text = std::str::from_utf8(args.str(0).unwrap_or_default()).unwrap_or_default();
     let arg = match text.parse() {
         Ok(number) => Arg::Int(number),

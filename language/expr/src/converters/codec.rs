@@ -12,7 +12,7 @@ use crate::args::{ArgKind, Args};
 use crate::bound::{self, AtBound};
 use crate::sample::SampleType::{Bin, Int, Str};
 use crate::sample::Value;
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 use crate::scratch;
 
 /// As in RFC 4648, but unused trailing bits may have any value, as in HAProxy.
@@ -122,7 +122,7 @@ fn push_hex(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// The size of the chunks, and whether an incomplete one at the end is dropped.
-fn check_decimal(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_decimal(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     let size = args.int(1).unwrap_or(0);
     if !(1..=8).contains(&size) {
         return Err(format!("chunk_size out of [1..8] range ({size})"));
@@ -130,7 +130,7 @@ fn check_decimal(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     check_truncate(args)
 }
 
-fn check_hexadecimal(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_hexadecimal(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     if let Some(size) = args.int(1).filter(|size| *size <= 0) {
         return Err(format!("chunk_size needs to be positive ({size})"));
     }
@@ -266,7 +266,7 @@ fn url_dec<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     })
 }
 
-fn check_url_enc(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_url_enc(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     match args.str(0) {
         None | Some(b"" | b"query") => Ok(()),
         Some(_) => Err("Unexpected encode type. Allowed value is 'query'".into()),

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::error::show;
 use crate::sample::SampleType::{Int, Str};
 use crate::sample::Value;
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 use crate::scratch;
 use crate::time::{self, TimeZone, WallTime, date_at};
 
@@ -78,7 +78,7 @@ fn format_local(
     format_date(value, args, units, context.time_zone())
 }
 
-fn check_http_date(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_http_date(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     match args.str(1) {
         None | Some(b"s" | b"ms" | b"us") => Ok(()),
         Some(unit) => Err(format!("expects 's', 'ms' or 'us', got '{}'", show(unit))),

@@ -8,7 +8,7 @@ use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
 use crate::sample::SampleType::{Bin, Bool};
 use crate::sample::Value;
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 
 pub(super) const ROWS: &[Converter] = &[
     Converter::new("fix_is_valid", Bin, Bool, Run::Pure(fix_is_valid), "Whether a FIX message is sound")
@@ -45,7 +45,7 @@ const NAMES: &[(&[u8], u32)] = &[
 const VERSIONS: &[&[u8]] = &[b"FIX.4.0", b"FIX.4.1", b"FIX.4.2", b"FIX.4.3", b"FIX.4.4", b"FIXT.1.1"];
 
 /// One field: its tag, its value, and where the next one begins.
-struct Field<'f> {
+struct FixField<'f> {
     tag: u32,
     value: &'f [u8],
     next: usize,
@@ -53,7 +53,7 @@ struct Field<'f> {
 
 /// The content at an offset of the message.
 enum At<'f> {
-    Field(Field<'f>),
+    Field(FixField<'f>),
     /// Its end has not come yet.
     Incomplete,
     /// No field: an empty or odd tag, an empty value, no `=`.
@@ -69,7 +69,7 @@ fn field_at(message: &[u8], from: usize) -> At<'_> {
     let Some(tag) = number(&rest[..equals]) else { return At::Broken };
     match end {
         Some(end) if end > equals + 1 => {
-            At::Field(Field { tag, value: &rest[equals + 1..end], next: from + end + 1 })
+            At::Field(FixField { tag, value: &rest[equals + 1..end], next: from + end + 1 })
         }
         Some(_) => At::Broken,
         None => At::Incomplete,
@@ -118,7 +118,7 @@ fn validity(message: &[u8]) -> Option<bool> {
     }
 }
 
-fn check_tag(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_tag(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     let word = args.str(0).unwrap_or_default();
     let named = NAMES.iter().find(|(name, _)| *name == word).map(|(_, tag)| *tag);
     let Some(tag) = named.or_else(|| number(word).filter(|tag| *tag > 0)) else {

@@ -12,7 +12,7 @@ use crate::args::{Arg, ArgKind, Args};
 use crate::error::show;
 use crate::sample::SampleType::{Bin, Int};
 use crate::sample::Value;
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 use crate::scratch;
 
 pub(super) const ROWS: &[Converter] = &[
@@ -222,11 +222,11 @@ fn check_algorithm(args: &mut Args, index: usize) -> Result<(), String> {
     Ok(())
 }
 
-fn check_digest(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_digest(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     check_algorithm(args, 0)
 }
 
-fn check_sha2(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_sha2(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     match args.int(0) {
         None | Some(224 | 256 | 384 | 512) => Ok(()),
         Some(bits) => Err(format!("Unsupported number of bits: '{bits}'")),
@@ -234,7 +234,7 @@ fn check_sha2(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 }
 
 /// The key is base64 text, or a variable that holds such text.
-fn check_hmac(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+fn check_hmac(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     check_algorithm(args, 0)?;
     let key = args.str(1).unwrap_or_default();
     let variable = std::str::from_utf8(key).ok().and_then(|name| scope.variables.intern(name).ok());

@@ -11,7 +11,7 @@ use crate::bound::AtBound;
 use crate::sample::SampleType::{Any, Str};
 use crate::sample::Value;
 use crate::sample::cast::parse_int;
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 use crate::scratch;
 
 pub(super) const ROWS: &[Converter] = &[
@@ -37,7 +37,7 @@ enum InputCode {
     },
 }
 
-fn check_json(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_json(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     let utf8 = |skip_errors, accept_overlong| InputCode::Utf8 { skip_errors, accept_overlong };
     let code = match args.str(0).unwrap_or_default() {
         b"" | b"ascii" => InputCode::Bytes,
@@ -120,7 +120,7 @@ struct Query {
 /// How many steps a path may have, and how deep a document may nest.
 const MAX_DEPTH: usize = 64;
 
-pub(super) fn check_json_query(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+pub(super) fn check_json_query(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     let text = args.str(0).unwrap_or_default();
     if text.is_empty() {
         return Err("json_path must not be empty".into());

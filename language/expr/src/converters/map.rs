@@ -10,11 +10,11 @@ use crate::args::{Arg, ArgKind, Args};
 use crate::bound::AtBound;
 use crate::error::show;
 use crate::pattern::regex::expand;
-use crate::pattern::{Found, MatchMethod, PatternIndex};
+use crate::pattern::{MatchMethod, PatternIndex, PatternMatch};
 use crate::sample::SampleType::{self, Addr, Int, Str};
 use crate::sample::Value;
 use crate::sample::cast::{parse_ipv4, parse_ipv6};
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 use crate::scratch;
 
 pub(super) const ROWS: &[Converter] = &[
@@ -142,7 +142,7 @@ const fn row(
     input: SampleType,
     output: SampleType,
     help: &'static str,
-    check: crate::args::Check,
+    check: crate::args::ArgsCheck,
 ) -> Converter {
     let row = Converter::new(name, input, output, Run::Pure(run), help).check(check);
     let is_key = matches!(name.as_bytes(), [.., b'_', b'k', b'e', b'y']);
@@ -171,7 +171,12 @@ struct Map {
 }
 
 /// Loads the map, and checks that its values and the default are of the right type.
-fn check(args: &mut Args, scope: &Scope<'_>, method: MatchMethod, output: Output) -> Result<(), String> {
+fn check(
+    args: &mut Args,
+    scope: &ExpressionScope<'_>,
+    method: MatchMethod,
+    output: Output,
+) -> Result<(), String> {
     let name = show(args.str(0).unwrap_or_default()).into_owned();
     let set = scope.patterns.named(&name, true, scope.loader)?;
     let in_file = |message| format!("{message} of file '{name}'");
@@ -232,7 +237,7 @@ fn run<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
 
 impl Output {
     /// The result for a matching entry; its text is copied, since the entry may be changed at any time.
-    fn take(self, found: Found<'_>, subject: &Value<'_>) -> Option<Value<'static>> {
+    fn take(self, found: PatternMatch<'_>, subject: &Value<'_>) -> Option<Value<'static>> {
         let copy = |bytes: &[u8]| {
             let mut out = scratch::take();
             out.extend_from_slice(bytes);

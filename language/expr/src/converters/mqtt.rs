@@ -12,7 +12,7 @@ use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
 use crate::sample::SampleType::{Bin, Bool, Str};
 use crate::sample::Value;
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 
 pub(super) const ROWS: &[Converter] = &[
     Converter::new(
@@ -80,7 +80,7 @@ const CONNECT_PROPERTIES: &[u8] = &[1, 2, 3, 8, 9, 17, 18, 21, 22, 23, 25, 33, 3
 const CONNACK_PROPERTIES: &[u8] = &[17, 18, 19, 21, 22, 26, 28, 31, 33, 34, 36, 37, 39, 40, 41, 42];
 const USER_PROPERTY: u8 = 38;
 
-fn check_field(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_field(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     let word = |index| String::from_utf8_lossy(args.str(index).unwrap_or_default()).to_ascii_lowercase();
     let (packet, fields, properties) = match word(0).as_str() {
         "connect" | "1" => (Packet::Connect, CONNECT_FIELDS, CONNECT_PROPERTIES),
@@ -101,23 +101,23 @@ fn check_field(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 
 fn mqtt_field_value<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let (packet, wanted) = *args.custom::<(Packet, MqttField)>(0)?;
-    let mut found = Search { wanted, found: None };
+    let mut found = FieldSearch { wanted, found: None };
     read(value.bytes()?, Some(packet), &mut found).filter(|sound| *sound)?;
     found.found.map(|text| Value::Str(text.into()))
 }
 
 /// No result while more bytes may complete the packet.
 fn mqtt_is_valid<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
-    read(value.bytes()?, None, &mut Search { wanted: MqttField::Flags, found: None }).map(Value::Bool)
+    read(value.bytes()?, None, &mut FieldSearch { wanted: MqttField::Flags, found: None }).map(Value::Bool)
 }
 
 /// Keeps the wanted field when the parser reaches it.
-struct Search {
+struct FieldSearch {
     wanted: MqttField,
     found: Option<Vec<u8>>,
 }
 
-impl Search {
+impl FieldSearch {
     fn number(&mut self, field: MqttField, number: u32) {
         self.text(field, number.to_string().as_bytes());
     }
@@ -130,7 +130,7 @@ impl Search {
 }
 
 /// Whether the packet is valid; none while it is not complete. `only` refuses the other type of packet.
-fn read(bytes: &[u8], only: Option<Packet>, search: &mut Search) -> Option<bool> {
+fn read(bytes: &[u8], only: Option<Packet>, search: &mut FieldSearch) -> Option<bool> {
     let packet = match bytes.first()? {
         0x10 => Packet::Connect,
         0x20 => Packet::Connack,
@@ -139,7 +139,7 @@ fn read(bytes: &[u8], only: Option<Packet>, search: &mut Search) -> Option<bool>
     if only.is_some_and(|only| only != packet) {
         return Some(false);
     }
-    let mut cursor = Cursor(&bytes[1..]);
+    let mut cursor = PacketBytes(&bytes[1..]);
     let length = match cursor.variable() {
         Ok(length) => length as usize,
         Err(Short::Bad) => return Some(false),
@@ -149,7 +149,7 @@ fn read(bytes: &[u8], only: Option<Packet>, search: &mut Search) -> Option<bool>
     if cursor.0.len() > length {
         return Some(false);
     }
-    let mut rest = Cursor(rest);
+    let mut rest = PacketBytes(rest);
     let sound = match packet {
         Packet::Connect => connect(&mut rest, search),
         Packet::Connack => connack(&mut rest, search),
@@ -166,9 +166,9 @@ enum Short {
 }
 
 /// The bytes left to read.
-struct Cursor<'c>(&'c [u8]);
+struct PacketBytes<'c>(&'c [u8]);
 
-impl<'c> Cursor<'c> {
+impl<'c> PacketBytes<'c> {
     fn take(&mut self, count: usize) -> Result<&'c [u8], Short> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(Short::More)?;
         self.0 = rest;
@@ -200,9 +200,9 @@ impl<'c> Cursor<'c> {
     }
 
     /// The properties of 5.0; only those in `known` are allowed.
-    fn properties(&mut self, known: &[u8], search: &mut Search) -> Result<(), Short> {
+    fn properties(&mut self, known: &[u8], search: &mut FieldSearch) -> Result<(), Short> {
         let length = self.variable()? as usize;
-        let mut properties = Cursor(self.take(length)?);
+        let mut properties = PacketBytes(self.take(length)?);
         while let Some((&id, rest)) = properties.0.split_first() {
             properties.0 = rest;
             if id != USER_PROPERTY && !known.contains(&id) {
@@ -224,7 +224,7 @@ impl<'c> Cursor<'c> {
     }
 }
 
-fn connect(rest: &mut Cursor<'_>, search: &mut Search) -> Result<(), Short> {
+fn connect(rest: &mut PacketBytes<'_>, search: &mut FieldSearch) -> Result<(), Short> {
     const WILL: u32 = 0x04;
     const PASSWORD: u32 = 0x40;
     const USERNAME: u32 = 0x80;
@@ -262,7 +262,7 @@ fn connect(rest: &mut Cursor<'_>, search: &mut Search) -> Result<(), Short> {
 }
 
 /// A packet with properties is of version 5.0; the two others do not differ here, and count as 3.1.1.
-fn connack(rest: &mut Cursor<'_>, search: &mut Search) -> Result<(), Short> {
+fn connack(rest: &mut PacketBytes<'_>, search: &mut FieldSearch) -> Result<(), Short> {
     let flags = rest.integer(1)?;
     if flags & !1 != 0 {
         return Err(Short::Bad);
@@ -284,7 +284,7 @@ mod tests {
     const CONNACK: &[u8] = b"\x20\x0b\0\0\x08\x11\0\0\0\x78\x22\0\x0a";
 
     fn field(bytes: &[u8], packet: Packet, wanted: MqttField) -> Option<String> {
-        let mut search = Search { wanted, found: None };
+        let mut search = FieldSearch { wanted, found: None };
         assert_eq!(read(bytes, Some(packet), &mut search), Some(true));
         search.found.map(|text| String::from_utf8(text).unwrap())
     }
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn sound_packets_are_valid_and_their_beginnings_are_undecided() {
         for packet in [CONNECT, CONNACK] {
-            let none = || Search { wanted: MqttField::Flags, found: None };
+            let none = || FieldSearch { wanted: MqttField::Flags, found: None };
             assert_eq!(read(packet, None, &mut none()), Some(true));
             for cut in 0..packet.len() {
                 assert_eq!(read(&packet[..cut], None, &mut none()), None, "cut at {cut}");
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn faults_are_found() {
         let check = |bytes: &[u8]| {
-            let mut search = Search { wanted: MqttField::Flags, found: None };
+            let mut search = FieldSearch { wanted: MqttField::Flags, found: None };
             assert_eq!(read(bytes, None, &mut search), Some(false), "{bytes:x?}");
         };
         check(b"\xd0\0");

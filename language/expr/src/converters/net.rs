@@ -12,7 +12,7 @@ use crate::literal::is_token_byte;
 use crate::sample::SampleType::{Addr, Any, Bool, Int, Str};
 use crate::sample::Value;
 use crate::sample::cast::{embedded_ipv4, parse_ipv4, parse_ipv6};
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 use crate::scratch;
 
 pub(super) const ROWS: &[Converter] = &[
@@ -97,7 +97,7 @@ fn ipmask<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
 
 /// A node of a Forwarded header (RFC 7239, 6): its name and its port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Node<'t> {
+struct ForwardedNode<'t> {
     name: NodeName<'t>,
     port: Option<NodePort<'t>>,
 }
@@ -122,8 +122,8 @@ fn is_obfuscated(text: &[u8]) -> bool {
         && rest.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte)))
 }
 
-impl<'t> Node<'t> {
-    fn parse(text: &'t [u8]) -> Option<Node<'t>> {
+impl<'t> ForwardedNode<'t> {
+    fn parse(text: &'t [u8]) -> Option<ForwardedNode<'t>> {
         let (name, port) = match text {
             [b'[', rest @ ..] => {
                 let end = memchr::memchr(b']', rest)?;
@@ -154,7 +154,7 @@ impl<'t> Node<'t> {
             Some(port) if is_obfuscated(port) => Some(NodePort::Obfuscated(port)),
             Some(port) => Some(NodePort::Number(parse_port(port)?)),
         };
-        Some(Node { name, port })
+        Some(ForwardedNode { name, port })
     }
 }
 
@@ -177,7 +177,7 @@ fn owned_str(bytes: &[u8]) -> Value<'static> {
 }
 
 fn rfc7239_n2nn<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
-    let node = Node::parse(value.bytes()?)?;
+    let node = ForwardedNode::parse(value.bytes()?)?;
     let made = match node.name {
         NodeName::Ipv4(address) => Value::Ipv4(address),
         NodeName::Ipv6(address) => Value::Ipv6(address),
@@ -188,7 +188,7 @@ fn rfc7239_n2nn<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
 }
 
 fn rfc7239_n2np<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
-    let node = Node::parse(value.bytes()?)?;
+    let node = ForwardedNode::parse(value.bytes()?)?;
     let made = match node.port? {
         NodePort::Number(port) => Value::Int(port.into()),
         NodePort::Obfuscated(port) => owned_str(port),
@@ -233,7 +233,7 @@ fn obfuscated(value: Value<'_>, mut out: Vec<u8>) -> Option<Value<'_>> {
 /// The parameters that RFC 7239 defines.
 const FORWARDED_PARAMETERS: [&[u8]; 4] = [b"proto", b"host", b"for", b"by"];
 
-fn check_rfc7239_field(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_rfc7239_field(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     let name = args.str(0).unwrap_or_default();
     match FORWARDED_PARAMETERS.iter().any(|known| name.eq_ignore_ascii_case(known)) {
         true => Ok(()),
@@ -244,31 +244,31 @@ fn check_rfc7239_field(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 }
 
 /// The name and the value of a parameter, as written.
-type Parameter<'t> = (&'t [u8], &'t [u8]);
+type ForwardedParameter<'t> = (&'t [u8], &'t [u8]);
 
 /// The text is not a valid list of parameters.
 #[derive(Debug, Clone, Copy)]
-struct Malformed;
+struct MalformedParameters;
 
 /// Reads `name=value` pairs of one element, each value a token or between quotes.
-struct Parameters<'t> {
+struct ForwardedParameters<'t> {
     rest: &'t [u8],
 }
 
-impl<'t> Parameters<'t> {
+impl<'t> ForwardedParameters<'t> {
     /// The next pair, `None` at the end, an error if the text is not well formed.
-    fn next(&mut self) -> Result<Option<Parameter<'t>>, Malformed> {
+    fn next(&mut self) -> Result<Option<ForwardedParameter<'t>>, MalformedParameters> {
         if self.rest.is_empty() {
             return Ok(None);
         }
-        let equals = memchr::memchr(b'=', self.rest).ok_or(Malformed)?;
+        let equals = memchr::memchr(b'=', self.rest).ok_or(MalformedParameters)?;
         let name = &self.rest[..equals];
         let after = &self.rest[equals + 1..];
         let end = match after {
             [b'"', quoted @ ..] => {
                 let mut at = 0;
                 loop {
-                    match quoted.get(at).ok_or(Malformed)? {
+                    match quoted.get(at).ok_or(MalformedParameters)? {
                         b'"' => break at + 2,
                         b'\\' => at += 2,
                         _ => at += 1,
@@ -281,7 +281,7 @@ impl<'t> Parameters<'t> {
         self.rest = match &after[end..] {
             [] => &[],
             [b';', rest @ ..] if !rest.is_empty() => rest,
-            _ => return Err(Malformed),
+            _ => return Err(MalformedParameters),
         };
         Ok(Some((name, value)))
     }
@@ -307,7 +307,7 @@ fn is_valid_parameter(name: &[u8], value: &[u8]) -> bool {
     let text = unquote(value);
     // Colons and brackets are not allowed in tokens, so addresses with them must be quoted.
     match name.to_ascii_lowercase().as_slice() {
-        b"for" | b"by" => Node::parse(&text).is_some(),
+        b"for" | b"by" => ForwardedNode::parse(&text).is_some(),
         b"proto" => {
             text.first().is_some_and(u8::is_ascii_alphabetic)
                 && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
@@ -327,13 +327,13 @@ fn is_valid_parameter(name: &[u8], value: &[u8]) -> bool {
 
 /// Well formed: one element, known parameters, none of them twice.
 fn rfc7239_is_valid<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
-    let mut parameters = Parameters { rest: value.bytes()? };
+    let mut parameters = ForwardedParameters { rest: value.bytes()? };
     let mut seen = [false; 4];
     let mut any = false;
     let valid = loop {
         match parameters.next() {
             Ok(None) => break any,
-            Err(Malformed) => break false,
+            Err(MalformedParameters) => break false,
             Ok(Some((name, text))) => {
                 any = true;
                 let known = FORWARDED_PARAMETERS.iter().position(|known| name.eq_ignore_ascii_case(known));
@@ -350,7 +350,7 @@ fn rfc7239_is_valid<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
 
 fn rfc7239_field<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let wanted = args.str(0)?;
-    let mut parameters = Parameters { rest: value.bytes()? };
+    let mut parameters = ForwardedParameters { rest: value.bytes()? };
     let mut found = None;
     while let Some((name, text)) = parameters.next().ok()? {
         // A repeated parameter makes the element invalid (RFC 7239, 4).

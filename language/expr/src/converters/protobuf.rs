@@ -8,7 +8,7 @@ use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
 use crate::sample::SampleType::Bin;
 use crate::sample::Value;
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 use crate::scratch;
 
 pub(super) const ROWS: &[Converter] = &[
@@ -62,7 +62,7 @@ impl Kind {
     }
 }
 
-fn check(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     let path: Box<[u64]> = match args.get(0) {
         Arg::FieldNumber(path) => path.iter().copied().map(u64::from).collect(),
         _ => return Err("A protocol buffers field number is expected".into()),
@@ -104,22 +104,22 @@ fn find(mut message: &[u8], field: &Field) -> Option<Value<'static>> {
     let (last, path) = field.path.split_last()?;
     for &number in path {
         message = match first(message, number)? {
-            Content::Bytes(bytes) => bytes,
-            Content::Varint(..) | Content::Fixed(_) => return None,
+            FieldContent::Bytes(bytes) => bytes,
+            FieldContent::Varint(..) | FieldContent::Fixed(_) => return None,
         };
     }
     let content = first(message, *last)?;
     Some(match (content, field.kind) {
-        (Content::Varint(raw, _) | Content::Bytes(raw) | Content::Fixed(raw), None) => {
+        (FieldContent::Varint(raw, _) | FieldContent::Bytes(raw) | FieldContent::Fixed(raw), None) => {
             let mut out = scratch::take();
             out.extend_from_slice(raw);
             Value::Bin(Cow::Owned(out))
         }
-        (Content::Varint(_, number), Some(Kind::Varint)) => Value::Int(number as i64),
-        (Content::Varint(_, number), Some(Kind::ZigZag)) => {
+        (FieldContent::Varint(_, number), Some(Kind::Varint)) => Value::Int(number as i64),
+        (FieldContent::Varint(_, number), Some(Kind::ZigZag)) => {
             Value::Int((number >> 1) as i64 ^ -((number & 1) as i64))
         }
-        (Content::Fixed(raw), Some(kind)) => Value::Int(fixed(raw, kind)?),
+        (FieldContent::Fixed(raw), Some(kind)) => Value::Int(fixed(raw, kind)?),
         _ => return None,
     })
 }
@@ -136,7 +136,7 @@ fn fixed(raw: &[u8], kind: Kind) -> Option<i64> {
 }
 
 /// The content of a field.
-enum Content<'m> {
+enum FieldContent<'m> {
     /// A number, and the bytes that it took.
     Varint(&'m [u8], u64),
     Bytes(&'m [u8]),
@@ -145,21 +145,21 @@ enum Content<'m> {
 }
 
 /// The first field of that number. None without one, or if the message is invalid before it.
-fn first(mut rest: &[u8], number: u64) -> Option<Content<'_>> {
+fn first(mut rest: &[u8], number: u64) -> Option<FieldContent<'_>> {
     while !rest.is_empty() {
         let (key, after) = varint(rest)?;
         let (content, after) = match key & 7 {
             0 => {
                 let (value, next) = varint(after)?;
-                (Content::Varint(&after[..after.len() - next.len()], value), next)
+                (FieldContent::Varint(&after[..after.len() - next.len()], value), next)
             }
-            1 => (Content::Fixed(after.get(..8)?), &after[8..]),
+            1 => (FieldContent::Fixed(after.get(..8)?), &after[8..]),
             2 => {
                 let (length, after) = varint(after)?;
                 let length = usize::try_from(length).ok()?;
-                (Content::Bytes(after.get(..length)?), &after[length..])
+                (FieldContent::Bytes(after.get(..length)?), &after[length..])
             }
-            5 => (Content::Fixed(after.get(..4)?), &after[4..]),
+            5 => (FieldContent::Fixed(after.get(..4)?), &after[4..]),
             _ => return None,
         };
         if key >> 3 == number {

@@ -12,7 +12,7 @@ use crate::args::{Arg, ArgKind, Args};
 use crate::error::{ParseError, show};
 use crate::sample::SampleType::{Bin, Int};
 use crate::sample::Value;
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 use crate::scratch;
 use crate::token_keys::{Curve, TokenKey, TokenKeys};
 
@@ -89,7 +89,7 @@ impl Algorithm {
 }
 
 /// Files are read now: nothing is read while requests wait. Behind the two arguments are the keys by path.
-fn check(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+fn check(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     let name = args.str(0).unwrap_or_default();
     let algorithm = match variable(name, scope) {
         Some(variable) => {
@@ -123,12 +123,12 @@ fn check(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn variable(name: &[u8], scope: &Scope<'_>) -> Option<Arg> {
+fn variable(name: &[u8], scope: &ExpressionScope<'_>) -> Option<Arg> {
     let name = std::str::from_utf8(name).ok()?;
     scope.variables.intern(name).ok().map(Arg::Variable)
 }
 
-fn warn(scope: &Scope<'_>, path: &str, why: &str) {
+fn warn(scope: &ExpressionScope<'_>, path: &str, why: &str) {
     let message = format!(
         "'jwt_verify' : the file '{path}' does not contain a signature key, so every token fails: {why}"
     );

@@ -155,7 +155,7 @@ pub(super) const ROWS: &[Converter] = &[
 ];
 
 /// Checks that an index is within the largest array.
-fn check_index(args: &mut Args, _: &crate::scope::Scope<'_>) -> Result<(), String> {
+fn check_index(args: &mut Args, _: &crate::scope::ExpressionScope<'_>) -> Result<(), String> {
     match args.int(0) {
         Some(0..100) => Ok(()),
         _ => Err("the index of an array is an integer between 0 and 99".into()),

@@ -8,7 +8,7 @@ use crate::bound::{self, AtBound};
 use crate::pattern::regex::expand;
 use crate::sample::SampleType::{Bin, Bool, Int, Str};
 use crate::sample::Value;
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 use crate::scratch;
 
 pub(super) const ROWS: &[Converter] = &[
@@ -141,7 +141,7 @@ fn rtrim<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     })
 }
 
-fn check_field(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_field(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     if args.int(0) == Some(0) {
         return Err("Unexpected value 0 for index".into());
     }
@@ -233,7 +233,7 @@ fn words(
 }
 
 /// Offset and length may be variables, so they are parsed as text first. An offset that is not given is zero.
-fn check_bytes(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+fn check_bytes(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     for index in 0..args.len() {
         let Some(text) = args.str(index) else { continue };
         if index == 0 && text.is_empty() {
@@ -285,7 +285,7 @@ fn base2<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     Some(Value::Str(Cow::Owned(out)))
 }
 
-fn check_has_ctl(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_has_ctl(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     let text = String::from_utf8_lossy(args.str(0).unwrap_or_default()).into_owned();
     let parsed = match (&*text, text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))) {
         ("", _) => Ok(CONTROLS & !TAB),
@@ -353,7 +353,7 @@ fn reverse_dom<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     Some(Value::Str(Cow::Owned(out)))
 }
 
-fn check_param(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_param(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     let Some(text) = args.str(1) else { return Ok(()) };
     let hexadecimal = text.strip_prefix(b"0x").and_then(|digits| std::str::from_utf8(digits).ok());
     let delimiter = match (text, hexadecimal) {
@@ -384,7 +384,7 @@ fn param<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
 }
 
 /// Compiles the expression again if it ignores case, and keeps whether all matches are replaced.
-fn check_regsub(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_regsub(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     let flags = args.str(2).unwrap_or_default();
     if let Some(wrong) = flags.iter().find(|flag| !b"gi".contains(flag)) {
         return Err(format!("invalid regex flag '{}', only 'i' and 'g' are supported", *wrong as char));

@@ -10,7 +10,7 @@ use super::{Converter, Run};
 use crate::args::{ArgKind, Args};
 use crate::sample::SampleType::{Any, Bin};
 use crate::sample::Value;
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 use crate::scratch;
 
 pub(super) const ROWS: &[Converter] = &[
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Converter] = &[
 ];
 
 /// Without a path the result is the whole part.
-fn check(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+fn check(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     match args.str(0) {
         None => Ok(()),
         Some(_) => check_json_query(args, scope),

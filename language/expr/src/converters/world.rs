@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
 use crate::bound::AtBound;
-use crate::context::{CaptureSide, Context, Lookup};
+use crate::context::{CaptureSide, Context, ObjectLookup};
 use crate::error::show;
 use crate::sample::SampleType::{Any, Bin, Bool, Int, Same, Str};
 use crate::sample::Value;
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 use crate::scratch;
 use crate::variables::{SetCondition, borrow};
 
@@ -91,7 +91,7 @@ pub(super) const ROWS: &[Converter] = &[
 ];
 
 /// Replaces the text of an argument by the variable of that name; a missing argument stays missing.
-fn intern(args: &mut Args, index: usize, scope: &Scope<'_>) -> Result<(), String> {
+fn intern(args: &mut Args, index: usize, scope: &ExpressionScope<'_>) -> Result<(), String> {
     let text = show(args.str(index).unwrap_or_default()).into_owned();
     let arg = match &*text {
         "" => Arg::Absent,
@@ -103,16 +103,16 @@ fn intern(args: &mut Args, index: usize, scope: &Scope<'_>) -> Result<(), String
     Ok(())
 }
 
-fn check_variable(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+fn check_variable(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     intern(args, 0, scope)?;
     if args.has(0) { Ok(()) } else { Err("missing variable name".into()) }
 }
 
-fn check_concat(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+fn check_concat(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     intern(args, 1, scope)
 }
 
-fn check_add_item(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+fn check_add_item(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     intern(args, 1, scope)?;
     match args.has(1) || args.str(2).is_some_and(|suffix| !suffix.is_empty()) {
         true => Ok(()),
@@ -120,20 +120,20 @@ fn check_add_item(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
     }
 }
 
-fn check_slot(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
+fn check_slot(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     match args.int(0).unwrap_or(-1) {
         0.. => Ok(()),
         _ => Err("the capture slot must be positive".into()),
     }
 }
 
-fn check_unset_var(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+fn check_unset_var(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     let name = show(args.str(0).unwrap_or_default()).into_owned();
     args.set(0, Arg::Variable(scope.variables.intern(&name)?));
     Ok(())
 }
 
-fn check_set_var(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
+fn check_set_var(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     let mut condition = SetCondition::ALWAYS;
     for index in 1..args.len() {
         let word = show(args.str(index).unwrap_or_default()).into_owned();
@@ -252,24 +252,24 @@ fn debug(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Optio
     Some(value)
 }
 
-fn lookup(value: Value<'static>, context: &mut dyn Context, lookup: Lookup) -> Option<Value<'static>> {
+fn lookup(value: Value<'static>, context: &mut dyn Context, lookup: ObjectLookup) -> Option<Value<'static>> {
     let found = context.lookup(lookup, value.bytes()?);
     scratch::recycle(value);
     found
 }
 
 fn nbsrv(value: Value<'static>, _: &Args, context: &mut dyn Context) -> Option<Value<'static>> {
-    lookup(value, context, Lookup::UsableServers)
+    lookup(value, context, ObjectLookup::UsableServers)
 }
 
 fn srv_queue(value: Value<'static>, _: &Args, context: &mut dyn Context) -> Option<Value<'static>> {
-    lookup(value, context, Lookup::ServerQueue)
+    lookup(value, context, ObjectLookup::ServerQueue)
 }
 
 fn srv_is_up(value: Value<'static>, _: &Args, context: &mut dyn Context) -> Option<Value<'static>> {
-    lookup(value, context, Lookup::ServerIsUp)
+    lookup(value, context, ObjectLookup::ServerIsUp)
 }
 
 fn fe_exists(value: Value<'static>, _: &Args, context: &mut dyn Context) -> Option<Value<'static>> {
-    lookup(value, context, Lookup::FrontendExists)
+    lookup(value, context, ObjectLookup::FrontendExists)
 }

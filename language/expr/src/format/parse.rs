@@ -8,23 +8,27 @@ use crate::args::split_args;
 use crate::error::{ParseError, show};
 use crate::expr::Expr;
 use crate::sample::SampleType;
-use crate::scope::Scope;
+use crate::scope::ExpressionScope;
 use crate::writer::{FormatFlags, FormatOptions};
 
 /// How many items one format may have.
 const MAX_NODES: usize = 4096;
 
 /// The parts of a format.
-pub(super) struct Parsed {
+pub(super) struct FormatParts {
     pub nodes: Vec<Node>,
     /// The flags that `%o` set last: those of the whole format.
     pub global: FormatFlags,
 }
 
-pub(super) fn parse(text: &[u8], options: FormatOptions, scope: &Scope<'_>) -> Result<Parsed, ParseError> {
+pub(super) fn parse(
+    text: &[u8],
+    options: FormatOptions,
+    scope: &ExpressionScope<'_>,
+) -> Result<FormatParts, ParseError> {
     let none = FormatFlags::NONE;
     let mut parser =
-        Parser { text, at: 0, options, scope, nodes: Vec::new(), literal: Vec::new(), global: none };
+        FormatParser { text, at: 0, options, scope, nodes: Vec::new(), literal: Vec::new(), global: none };
     while parser.at < text.len() {
         parser.step()?;
         if parser.nodes.len() > MAX_NODES {
@@ -32,14 +36,14 @@ pub(super) fn parse(text: &[u8], options: FormatOptions, scope: &Scope<'_>) -> R
         }
     }
     parser.flush();
-    Ok(Parsed { nodes: parser.nodes, global: parser.global })
+    Ok(FormatParts { nodes: parser.nodes, global: parser.global })
 }
 
-struct Parser<'p, 's> {
+struct FormatParser<'p, 's> {
     text: &'p [u8],
     at: usize,
     options: FormatOptions,
-    scope: &'p Scope<'s>,
+    scope: &'p ExpressionScope<'s>,
     nodes: Vec<Node>,
     literal: Vec<u8>,
     /// The flags that `%o` set for all later items.
@@ -47,14 +51,14 @@ struct Parser<'p, 's> {
 }
 
 /// The part between the percent sign and the item itself.
-struct Prefix {
+struct ItemPrefix {
     start: usize,
     flags: FormatFlags,
     name: Option<Box<str>>,
     cast: Option<SampleType>,
 }
 
-impl<'p> Parser<'p, '_> {
+impl<'p> FormatParser<'p, '_> {
     fn step(&mut self) -> Result<(), ParseError> {
         match (self.text[self.at], self.text.get(self.at + 1)) {
             (b'%', Some(b'%')) => {
@@ -112,7 +116,7 @@ impl<'p> Parser<'p, '_> {
     }
 
     /// Parses `%`, then an optional name in parentheses, then optional flags in braces.
-    fn prefix(&mut self) -> Result<Prefix, ParseError> {
+    fn prefix(&mut self) -> Result<ItemPrefix, ParseError> {
         let start = self.at;
         self.at += 1;
         let (mut name, mut cast) = (None, None);
@@ -142,7 +146,7 @@ impl<'p> Parser<'p, '_> {
             let inside = self.until(b'}', start)?;
             flags = self.flags(flags, inside, start);
         }
-        Ok(Prefix { start, flags, name, cast })
+        Ok(ItemPrefix { start, flags, name, cast })
     }
 
     /// Words of letters, each after an optional sign; anything else separates them.
@@ -190,7 +194,7 @@ impl<'p> Parser<'p, '_> {
         self.scope.warnings.push(ParseError::new(0, message).at(span));
     }
 
-    fn expression(&mut self, prefix: Prefix) -> Result<(), ParseError> {
+    fn expression(&mut self, prefix: ItemPrefix) -> Result<(), ParseError> {
         let begin = self.at + 1;
         let end = self.end_of_expression(begin).unwrap_or(self.text.len());
         let inside = &self.text[begin..end];
@@ -225,7 +229,7 @@ impl<'p> Parser<'p, '_> {
         }
     }
 
-    fn push(&mut self, item: Item, prefix: Prefix) {
+    fn push(&mut self, item: Item, prefix: ItemPrefix) {
         self.flush();
         // Only a whole format is binary (manual, 8.2.6).
         let flags = prefix.flags.with(FormatFlags::BINARY, self.global.has(FormatFlags::BINARY));

@@ -62,11 +62,11 @@ pub(super) fn remember(list: ListId, subject: SubjectId, entry: Option<u32>) {
 struct LookupCache {
     subjects: Subjects,
     /// Sets of [`WAYS`] results each, the most recently used ones first.
-    results: Box<[[Lookup; WAYS]]>,
+    results: Box<[[CachedLookup; WAYS]]>,
 }
 
 #[derive(Clone, Copy)]
-struct Lookup {
+struct CachedLookup {
     /// 0 in an unused place.
     list: ListId,
     subject: SubjectId,
@@ -76,12 +76,12 @@ struct Lookup {
 impl LookupCache {
     fn new(entries: usize) -> LookupCache {
         let sets = entries.div_ceil(WAYS).next_power_of_two();
-        let none = Lookup { list: ListId(0), subject: SubjectId(0), entry: None };
+        let none = CachedLookup { list: ListId(0), subject: SubjectId(0), entry: None };
         LookupCache { subjects: Subjects::new(entries), results: vec![[none; WAYS]; sets].into() }
     }
 
     /// The set of a result. Neither number comes from a client, so a plain mixture spreads them.
-    fn set(&mut self, list: ListId, subject: SubjectId) -> &mut [Lookup; WAYS] {
+    fn set(&mut self, list: ListId, subject: SubjectId) -> &mut [CachedLookup; WAYS] {
         let mixed = (list.0 ^ subject.0.rotate_left(32)).wrapping_mul(GOLDEN_RATIO);
         let mixed = (mixed ^ mixed >> 32).wrapping_mul(GOLDEN_RATIO);
         let last = self.results.len() - 1;
@@ -98,7 +98,7 @@ impl LookupCache {
     fn remember(&mut self, list: ListId, subject: SubjectId, entry: Option<u32>) {
         let set = self.set(list, subject);
         set.rotate_right(1);
-        set[0] = Lookup { list, subject, entry };
+        set[0] = CachedLookup { list, subject, entry };
     }
 }
 

@@ -6,17 +6,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::entries::Entries;
-use super::parsed::Parsed;
+use super::entries::EntryList;
+use super::parsed::ComparablePattern;
 use super::segment::Segment;
-use super::set::Entry;
+use super::set::PatternEntry;
 
 /// Something to free.
 enum Garbage {
     /// The former published list of an index; readers may still use it.
     Published(Arc<Vec<Arc<Segment>>>),
-    Entries(Vec<Arc<Entry>>),
-    Parsed(Vec<Parsed>),
+    Entries(Vec<Arc<PatternEntry>>),
+    Parsed(Vec<ComparablePattern>),
 }
 
 /// True if there is something to free.
@@ -80,7 +80,7 @@ pub(super) fn discard_published(segments: Arc<Vec<Arc<Segment>>>) {
 }
 
 /// Puts a list of entries here.
-pub(super) fn discard_entries(entries: Entries) {
+pub(super) fn discard_entries(entries: EntryList) {
     if entries.len() > SMALL {
         entries.into_chunks().into_iter().map(Garbage::Entries).for_each(put);
     }

@@ -3,27 +3,27 @@
 
 use std::sync::Arc;
 
-use super::set::Entry;
+use super::set::PatternEntry;
 
 /// A list of entries; new ones are only appended.
 #[derive(Debug, Default)]
-pub(super) struct Entries {
+pub(super) struct EntryList {
     /// No chunk is empty.
-    chunks: Vec<Vec<Arc<Entry>>>,
+    chunks: Vec<Vec<Arc<PatternEntry>>>,
     length: usize,
 }
 
-impl Entries {
+impl EntryList {
     /// The number of entries, including deleted ones.
     pub(super) fn len(&self) -> usize {
         self.length
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<PatternEntry>> {
         self.chunks.iter().flatten()
     }
 
-    pub(super) fn push(&mut self, entry: Arc<Entry>) {
+    pub(super) fn push(&mut self, entry: Arc<PatternEntry>) {
         match self.chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
             Some(chunk) => chunk.push(entry),
             None => self.chunks.push(vec![entry]),
@@ -32,13 +32,13 @@ impl Entries {
     }
 
     /// The one with this identifier.
-    pub(super) fn find(&self, id: u64) -> Option<&Arc<Entry>> {
+    pub(super) fn find(&self, id: u64) -> Option<&Arc<PatternEntry>> {
         self.after(id.checked_sub(1)?).next().filter(|entry| entry.id() == id)
     }
 
     /// The entries with larger identifiers.
-    pub(super) fn after(&self, id: u64) -> impl Iterator<Item = &Arc<Entry>> {
-        let passed = |chunk: &Vec<Arc<Entry>>| chunk.last().is_some_and(|entry| entry.id() <= id);
+    pub(super) fn after(&self, id: u64) -> impl Iterator<Item = &Arc<PatternEntry>> {
+        let passed = |chunk: &Vec<Arc<PatternEntry>>| chunk.last().is_some_and(|entry| entry.id() <= id);
         let chunks = &self.chunks[self.chunks.partition_point(passed)..];
         let within = chunks.first().map_or(0, |first| first.partition_point(|entry| entry.id() <= id));
         chunks.iter().flatten().skip(within)
@@ -60,14 +60,14 @@ impl Entries {
     }
 
     /// The chunks, to be freed one by one.
-    pub(super) fn into_chunks(self) -> Vec<Vec<Arc<Entry>>> {
+    pub(super) fn into_chunks(self) -> Vec<Vec<Arc<PatternEntry>>> {
         self.chunks
     }
 }
 
-impl FromIterator<Arc<Entry>> for Entries {
-    fn from_iter<I: IntoIterator<Item = Arc<Entry>>>(entries: I) -> Self {
-        let mut all = Entries::default();
+impl FromIterator<Arc<PatternEntry>> for EntryList {
+    fn from_iter<I: IntoIterator<Item = Arc<PatternEntry>>>(entries: I) -> Self {
+        let mut all = EntryList::default();
         entries.into_iter().for_each(|entry| all.push(entry));
         all.chunks.iter_mut().for_each(Vec::shrink_to_fit);
         all.chunks.shrink_to_fit();

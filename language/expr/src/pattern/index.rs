@@ -15,8 +15,8 @@ use weir_fingerprint::{Canonical, FormEncoder};
 use super::MatchMethod;
 use super::discarded::discard_published;
 use super::regex::Regex;
-use super::segment::{Hit, Item, Segment};
-use super::set::{Entry, SetName, encode_entries};
+use super::segment::{Hit, Segment, SegmentItem};
+use super::set::{PatternEntry, SetName, encode_entries};
 use crate::location::Location;
 use crate::sample::Value;
 
@@ -53,8 +53,8 @@ impl Canonical for PatternIndex {
 
 /// A matching entry.
 #[derive(Debug, Clone, Copy)]
-pub struct Found<'f> {
-    pub entry: &'f Entry,
+pub struct PatternMatch<'f> {
+    pub entry: &'f PatternEntry,
     /// Its regular expression, for methods that have one.
     pub regex: Option<&'f Regex>,
 }
@@ -64,7 +64,7 @@ impl PatternIndex {
         set: SetName,
         method: MatchMethod,
         ignore_case: bool,
-        items: Vec<Item>,
+        items: Vec<SegmentItem>,
         at: Location,
     ) -> PatternIndex {
         let first = Segment::new(method, ignore_case, items);
@@ -76,13 +76,13 @@ impl PatternIndex {
     }
 
     /// An index that finds entries by their text, for changes.
-    pub(super) fn by_text(items: Vec<Item>) -> PatternIndex {
+    pub(super) fn by_text(items: Vec<SegmentItem>) -> PatternIndex {
         PatternIndex::new(SetName::Words, MatchMethod::Str, false, items, Location::default())
     }
 
     /// Parses an entry as this index compares it.
-    pub(super) fn parse(&self, entry: &Arc<Entry>) -> Result<Item, String> {
-        Item::parse(self.method, self.ignore_case, entry.clone(), &self.at)
+    pub(super) fn parse(&self, entry: &Arc<PatternEntry>) -> Result<SegmentItem, String> {
+        SegmentItem::parse(self.method, self.ignore_case, entry.clone(), &self.at)
     }
 
     /// The match method.
@@ -98,7 +98,7 @@ impl PatternIndex {
     /// Finds the entry that matches a value, and passes it to `then`. `None` if nothing matches.
     ///
     /// The value is cast to the type that the method compares; one that cannot be cast matches nothing.
-    pub fn find<R>(&self, value: &Value<'_>, then: impl FnOnce(Found<'_>) -> R) -> Option<R> {
+    pub fn find<R>(&self, value: &Value<'_>, then: impl FnOnce(PatternMatch<'_>) -> R) -> Option<R> {
         let wants_cast = match (self.method, value) {
             // No cast: addresses of both families are compared.
             (MatchMethod::Ip, Value::Ipv4(_) | Value::Ipv6(_)) => false,
@@ -133,8 +133,8 @@ impl PatternIndex {
         self.find(value, |_| ()).is_some()
     }
 
-    fn find_exactly<R>(&self, value: &Value<'_>, then: impl FnOnce(Found<'_>) -> R) -> Option<R> {
-        let found = |hit: Hit<'_>| then(Found { entry: hit.entry, regex: hit.regex });
+    fn find_exactly<R>(&self, value: &Value<'_>, then: impl FnOnce(PatternMatch<'_>) -> R) -> Option<R> {
+        let found = |hit: Hit<'_>| then(PatternMatch { entry: hit.entry, regex: hit.regex });
         let Some(published) = self.published.get() else {
             return self.first.as_ref()?.find(value).map(found);
         };
@@ -155,7 +155,7 @@ impl PatternIndex {
     }
 
     /// Every entry with exactly this key, in an index for equal strings.
-    pub(super) fn equal(&self, key: &[u8]) -> Vec<Arc<Entry>> {
+    pub(super) fn equal(&self, key: &[u8]) -> Vec<Arc<PatternEntry>> {
         let mut found = Vec::new();
         match (self.published.get(), &self.first) {
             (Some(published), _) => {
@@ -173,17 +173,17 @@ impl PatternIndex {
     }
 
     /// Appends an entry. The caller serialises writers.
-    pub(super) fn push(&self, item: Item) {
+    pub(super) fn push(&self, item: SegmentItem) {
         let mut segments: Vec<Arc<Segment>> = (*self.segments()).clone();
         self.append(&mut segments, item);
         self.publish(segments);
     }
 
     /// Appends an entry to segments that are not published yet.
-    pub(super) fn append(&self, segments: &mut Vec<Arc<Segment>>, item: Item) {
+    pub(super) fn append(&self, segments: &mut Vec<Arc<Segment>>, item: SegmentItem) {
         let mut items = vec![item];
         let most = MERGE_MAX.max(segments.iter().map(|segment| segment.len()).sum::<usize>() / 32);
-        let similar = |last: &&Arc<Segment>, items: &Vec<Item>| {
+        let similar = |last: &&Arc<Segment>, items: &Vec<SegmentItem>| {
             last.len() <= items.len() && last.len() + items.len() <= most
         };
         while let Some(last) = segments.last().filter(|last| similar(last, &items)) {

@@ -13,7 +13,7 @@ use crate::location::Location;
 
 /// A pattern in its comparable form.
 #[derive(Debug, Clone)]
-pub(crate) enum Parsed {
+pub(crate) enum ComparablePattern {
     Text,
     /// Bytes that differ from the text.
     Bytes(Box<[u8]>),
@@ -62,38 +62,38 @@ impl IntOperator {
     }
 }
 
-impl Parsed {
+impl ComparablePattern {
     /// Parses a pattern of the rule at `at`.
     pub(crate) fn parse(
         method: MatchMethod,
         ignore_case: bool,
         text: &[u8],
         at: &Location,
-    ) -> Result<Parsed, String> {
+    ) -> Result<ComparablePattern, String> {
         Ok(match method {
-            MatchMethod::Found | MatchMethod::Bool => Parsed::Text,
+            MatchMethod::Found | MatchMethod::Bool => ComparablePattern::Text,
             MatchMethod::Int | MatchMethod::Len => {
                 let (low, high) = parse_range(text)?;
-                Parsed::Range(low, high)
+                ComparablePattern::Range(low, high)
             }
             MatchMethod::Ip => parse_net(text)?,
-            MatchMethod::Bin => Parsed::Bytes(parse_hex(text)?.into()),
+            MatchMethod::Bin => ComparablePattern::Bytes(parse_hex(text)?.into()),
             MatchMethod::Reg => {
                 let text = std::str::from_utf8(text).map_err(|_| "a regex must be plain text")?;
                 let regex = Regex::new(text, ignore_case, at).map_err(|error| error.to_string())?;
-                Parsed::Regex(Arc::new(regex))
+                ComparablePattern::Regex(Arc::new(regex))
             }
             MatchMethod::Str | MatchMethod::Beg | MatchMethod::End | MatchMethod::Sub => {
                 if ignore_case && text.iter().any(u8::is_ascii_uppercase) {
-                    Parsed::Bytes(text.to_ascii_lowercase().into())
+                    ComparablePattern::Bytes(text.to_ascii_lowercase().into())
                 } else {
-                    Parsed::Text
+                    ComparablePattern::Text
                 }
             }
             MatchMethod::Dir | MatchMethod::Dom => {
                 let stripped = strip(method, text);
                 let key = if ignore_case { stripped.to_ascii_lowercase() } else { stripped.to_vec() };
-                if key == text { Parsed::Text } else { Parsed::Bytes(key.into()) }
+                if key == text { ComparablePattern::Text } else { ComparablePattern::Bytes(key.into()) }
             }
         })
     }
@@ -133,7 +133,7 @@ pub(crate) fn undot(text: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// An address or a network of either family.
-pub(super) fn parse_net(text: &[u8]) -> Result<Parsed, String> {
+pub(super) fn parse_net(text: &[u8]) -> Result<ComparablePattern, String> {
     let error = || format!("'{}' is not a valid IPv4 or IPv6 address", show(text));
     let text = std::str::from_utf8(text).map_err(|_| error())?;
     let (address, mask) = match text.split_once('/') {
@@ -149,7 +149,7 @@ pub(super) fn parse_net(text: &[u8]) -> Result<Parsed, String> {
                 Err(_) => mask.parse().map_err(|_| error())?,
             },
         };
-        return Ok(Parsed::Net4(address & mask, mask));
+        return Ok(ComparablePattern::Net4(address & mask, mask));
     }
     let address: Ipv6Addr = address.parse().map_err(|_| error())?;
     let length = match mask {
@@ -157,7 +157,7 @@ pub(super) fn parse_net(text: &[u8]) -> Result<Parsed, String> {
         Some(mask) => mask.parse::<u8>().ok().filter(|length| *length <= 128).ok_or_else(error)?,
     };
     let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
-    Ok(Parsed::Net6(Ipv6Addr::from(u128::from(address) & mask), length))
+    Ok(ComparablePattern::Net6(Ipv6Addr::from(u128::from(address) & mask), length))
 }
 
 #[cfg(test)]
@@ -206,8 +206,8 @@ mod tests {
     fn networks() {
         let check = |text: &str, expected: Option<&str>| {
             let shown = match parse_net(text.as_bytes()) {
-                Ok(Parsed::Net4(net, mask)) => Some(format!("{net}/{mask}")),
-                Ok(Parsed::Net6(net, length)) => Some(format!("{net}/{length}")),
+                Ok(ComparablePattern::Net4(net, mask)) => Some(format!("{net}/{mask}")),
+                Ok(ComparablePattern::Net6(net, length)) => Some(format!("{net}/{length}")),
                 _ => None,
             };
             assert_eq!(shown.as_deref(), expected, "{text}");

@@ -12,7 +12,7 @@ use super::duplicates::Duplicates;
 
 /// The end from which keys are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum KeyEnd {
     Front,
     Back,
 }
@@ -20,13 +20,13 @@ pub(super) enum End {
 /// The keys, with the longest proper prefix of each among them.
 #[derive(Debug)]
 pub(super) struct PrefixIndex {
-    end: End,
-    keys: Vec<Key>,
+    end: KeyEnd,
+    keys: Vec<PrefixKey>,
     duplicates: Duplicates,
 }
 
 #[derive(Debug)]
-struct Key {
+struct PrefixKey {
     /// The first entry with this key.
     entry: u32,
     /// Index of the longest proper prefix, or `NO_PARENT`.
@@ -35,7 +35,7 @@ struct Key {
 
 const NO_PARENT: u32 = u32::MAX;
 
-impl Key {
+impl PrefixKey {
     fn parent(&self) -> Option<usize> {
         (self.parent != NO_PARENT).then_some(self.parent as usize)
     }
@@ -43,10 +43,10 @@ impl Key {
 
 impl PrefixIndex {
     /// Makes the index of `entries` entries; `key` returns the key of an entry.
-    pub(super) fn new<'k>(end: End, entries: usize, key: impl Fn(u32) -> &'k [u8]) -> Self {
+    pub(super) fn new<'k>(end: KeyEnd, entries: usize, key: impl Fn(u32) -> &'k [u8]) -> Self {
         let mut sorted: Vec<u32> = (0..entries as u32).collect();
         sorted.sort_unstable_by(|a, b| end.compare(key(*a), key(*b)).then(a.cmp(b)));
-        let (mut keys, mut duplicates) = (Vec::<Key>::with_capacity(entries), Duplicates::default());
+        let (mut keys, mut duplicates) = (Vec::<PrefixKey>::with_capacity(entries), Duplicates::default());
         let mut before = None;
         for entry in sorted {
             if let Some(before) = before.replace(entry).filter(|before| key(*before) == key(entry)) {
@@ -57,7 +57,7 @@ impl PrefixIndex {
             while let Some(index) = parent.filter(|index| !end.begins(key(entry), key(keys[*index].entry))) {
                 parent = keys[index].parent();
             }
-            keys.push(Key { entry, parent: parent.map_or(NO_PARENT, |index| index as u32) });
+            keys.push(PrefixKey { entry, parent: parent.map_or(NO_PARENT, |index| index as u32) });
         }
         keys.shrink_to_fit();
         PrefixIndex { end, keys, duplicates }
@@ -70,7 +70,7 @@ impl PrefixIndex {
         subject: &[u8],
         key: impl Fn(u32) -> &'k [u8] + 'i,
     ) -> impl Iterator<Item = (usize, u32)> + 'i {
-        let not_after = |at: &Key| self.end.compare(key(at.entry), subject) != Ordering::Greater;
+        let not_after = |at: &PrefixKey| self.end.compare(key(at.entry), subject) != Ordering::Greater;
         let mut index = self.keys.partition_point(not_after).checked_sub(1);
         while let Some(at) = index.filter(|at| !self.end.begins(subject, key(self.keys[*at].entry))) {
             index = self.keys[at].parent();
@@ -85,18 +85,18 @@ impl PrefixIndex {
     }
 }
 
-impl End {
+impl KeyEnd {
     fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
         match self {
-            End::Front => a.cmp(b),
-            End::Back => a.iter().rev().cmp(b.iter().rev()),
+            KeyEnd::Front => a.cmp(b),
+            KeyEnd::Back => a.iter().rev().cmp(b.iter().rev()),
         }
     }
 
     fn begins(self, subject: &[u8], key: &[u8]) -> bool {
         match self {
-            End::Front => subject.starts_with(key),
-            End::Back => subject.ends_with(key),
+            KeyEnd::Front => subject.starts_with(key),
+            KeyEnd::Back => subject.ends_with(key),
         }
     }
 }
@@ -113,7 +113,7 @@ mod tests {
             subject in "[ab/]{0,8}",
             backwards: bool,
         ) {
-            let end = if backwards { End::Back } else { End::Front };
+            let end = if backwards { KeyEnd::Back } else { KeyEnd::Front };
             let key = |entry: u32| keys[entry as usize].as_bytes();
             let index = PrefixIndex::new(end, keys.len(), key);
             let mut expected: Vec<_> = keys

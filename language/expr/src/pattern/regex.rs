@@ -15,7 +15,7 @@ use std::ops::Range;
 use pcre2::bytes;
 use weir_fingerprint::Canonical;
 
-use self::required::Required;
+use self::required::RegexTexts;
 use crate::bound;
 use crate::location::Location;
 
@@ -25,7 +25,7 @@ pub struct Regex {
     #[canonical(skip = "follows from the text")]
     inner: bytes::Regex,
     #[canonical(skip = "follows from the text")]
-    required: Required,
+    required: RegexTexts,
     text: Box<str>,
     ignore_case: bool,
     /// The rule that uses it, for reports.
@@ -51,7 +51,7 @@ impl Regex {
             let offset = error.offset().unwrap_or(0);
             RegexError(format!("regex '{pattern}' is invalid (error={reason}, erroffset={offset})"))
         })?;
-        let required = Required::new(pattern, ignore_case);
+        let required = RegexTexts::new(pattern, ignore_case);
         Ok(Regex { inner, required, text: pattern.into(), ignore_case, at: at.clone() })
     }
 

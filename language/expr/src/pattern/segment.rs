@@ -12,11 +12,11 @@ use super::cache::{self, ListId};
 use super::delimited;
 use super::duplicates::Duplicates;
 use super::net::{Bits as _, NetIndex};
-use super::parsed::{Parsed, parse_net};
-use super::prefix::{End, PrefixIndex};
+use super::parsed::{ComparablePattern, parse_net};
+use super::prefix::{KeyEnd, PrefixIndex};
 use super::regex::{Regex, limit};
 use super::regexes::RequiredTexts;
-use super::set::Entry;
+use super::set::PatternEntry;
 use crate::location::Location;
 use crate::sample::Value;
 use crate::sample::cast::embedded_ipv4;
@@ -28,20 +28,20 @@ const SMALL: usize = 4;
 pub(super) struct Segment {
     method: MatchMethod,
     ignore_case: bool,
-    entries: Vec<Arc<Entry>>,
+    entries: Vec<Arc<PatternEntry>>,
     /// The comparable forms of entries; empty if all are compared as text, or are in the index.
-    parsed: Vec<Parsed>,
-    index: Index,
+    parsed: Vec<ComparablePattern>,
+    index: SegmentIndex,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Item {
-    pub entry: Arc<Entry>,
-    pub parsed: Parsed,
+pub(super) struct SegmentItem {
+    pub entry: Arc<PatternEntry>,
+    pub parsed: ComparablePattern,
 }
 
 #[derive(Debug)]
-enum Index {
+enum SegmentIndex {
     /// Compare one by one.
     Scan,
     /// The first entry for each key.
@@ -65,40 +65,45 @@ struct Nets {
 
 /// A match in a segment.
 pub(super) struct Hit<'s> {
-    pub entry: &'s Entry,
+    pub entry: &'s PatternEntry,
     pub regex: Option<&'s Regex>,
     /// How long the matching prefix or netmask is; only for methods where the longest match wins.
     pub fineness: usize,
 }
 
-impl Item {
+impl SegmentItem {
     /// Parses an entry for the rule at `place`.
     pub(super) fn parse(
         method: MatchMethod,
         ignore_case: bool,
-        entry: Arc<Entry>,
+        entry: Arc<PatternEntry>,
         at: &Location,
-    ) -> Result<Item, String> {
-        let parsed = Parsed::parse(method, ignore_case, entry.pattern(), at)?;
-        Ok(Item { entry, parsed })
+    ) -> Result<SegmentItem, String> {
+        let parsed = ComparablePattern::parse(method, ignore_case, entry.pattern(), at)?;
+        Ok(SegmentItem { entry, parsed })
     }
 
     /// An entry to be found by its exact text.
-    pub(super) fn of_text(entry: Arc<Entry>) -> Item {
-        Item { entry, parsed: Parsed::Text }
+    pub(super) fn of_text(entry: Arc<PatternEntry>) -> SegmentItem {
+        SegmentItem { entry, parsed: ComparablePattern::Text }
     }
 }
 
 impl Segment {
-    pub(super) fn new(method: MatchMethod, ignore_case: bool, items: Vec<Item>) -> Segment {
-        let mut segment =
-            Segment { method, ignore_case, entries: Vec::new(), parsed: Vec::new(), index: Index::Scan };
+    pub(super) fn new(method: MatchMethod, ignore_case: bool, items: Vec<SegmentItem>) -> Segment {
+        let mut segment = Segment {
+            method,
+            ignore_case,
+            entries: Vec::new(),
+            parsed: Vec::new(),
+            index: SegmentIndex::Scan,
+        };
         if method == MatchMethod::Ip && items.len() > SMALL {
-            segment.index = Index::Nets(Box::new(Nets::new(&items)));
+            segment.index = SegmentIndex::Nets(Box::new(Nets::new(&items)));
             segment.entries = items.into_iter().map(|item| item.entry).collect();
             return segment;
         }
-        if items.iter().all(|item| matches!(item.parsed, Parsed::Text)) {
+        if items.iter().all(|item| matches!(item.parsed, ComparablePattern::Text)) {
             segment.entries = items.into_iter().map(|item| item.entry).collect();
         } else {
             (segment.entries, segment.parsed) =
@@ -106,7 +111,7 @@ impl Segment {
         }
         segment.entries.shrink_to_fit();
         segment.parsed.shrink_to_fit();
-        segment.index = Index::new(&segment);
+        segment.index = SegmentIndex::new(&segment);
         segment
     }
 
@@ -116,40 +121,42 @@ impl Segment {
     }
 
     /// The entries, including deleted ones, in their order.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<PatternEntry>> {
         self.entries.iter()
     }
 
     /// The entries that were not deleted, for another segment.
-    pub(super) fn alive_items(&self) -> impl Iterator<Item = Item> + '_ {
+    pub(super) fn alive_items(&self) -> impl Iterator<Item = SegmentItem> + '_ {
         let alive = self.entries.iter().enumerate().filter(|(_, entry)| entry.is_alive());
         alive.map(|(index, entry)| {
             let parsed = match self.parsed.get(index) {
                 Some(parsed) => parsed.clone(),
                 // It was parsed before, so it is valid.
-                None if self.method == MatchMethod::Ip => parse_net(entry.pattern()).unwrap_or(Parsed::Text),
-                None => Parsed::Text,
+                None if self.method == MatchMethod::Ip => {
+                    parse_net(entry.pattern()).unwrap_or(ComparablePattern::Text)
+                }
+                None => ComparablePattern::Text,
             };
-            Item { entry: entry.clone(), parsed }
+            SegmentItem { entry: entry.clone(), parsed }
         })
     }
 
     /// Splits an unused segment into its parts.
-    pub(super) fn into_parts(self) -> (Vec<Arc<Entry>>, Vec<Parsed>) {
+    pub(super) fn into_parts(self) -> (Vec<Arc<PatternEntry>>, Vec<ComparablePattern>) {
         (self.entries, self.parsed)
     }
 
     /// The bytes that an entry is compared with.
     fn key(&self, index: u32) -> &[u8] {
         match self.parsed.get(index as usize) {
-            Some(Parsed::Bytes(bytes)) => bytes,
+            Some(ComparablePattern::Bytes(bytes)) => bytes,
             _ => self.entries[index as usize].pattern(),
         }
     }
 
     fn regex(&self, index: u32) -> Option<&Regex> {
         match self.parsed.get(index as usize) {
-            Some(Parsed::Regex(regex)) => Some(regex),
+            Some(ComparablePattern::Regex(regex)) => Some(regex),
             _ => None,
         }
     }
@@ -174,14 +181,14 @@ impl Segment {
     }
 
     /// The entries with exactly this key, of a segment for equal strings.
-    pub(super) fn equal(&self, key: &[u8], found: &mut Vec<Arc<Entry>>) {
+    pub(super) fn equal(&self, key: &[u8], found: &mut Vec<Arc<PatternEntry>>) {
         let mut take = |index: u32| {
             if self.is_alive(index) {
                 found.push(self.entries[index as usize].clone());
             }
         };
         match &self.index {
-            Index::Exact(exact) => {
+            SegmentIndex::Exact(exact) => {
                 let (hasher, table, duplicates) = &**exact;
                 if let Some(first) = table.find(hasher.hash_one(key), |index| self.key(*index) == key) {
                     duplicates.from(*first).for_each(take);
@@ -197,20 +204,20 @@ impl Segment {
 
     fn find_bytes(&self, subject: &[u8]) -> Option<Hit<'_>> {
         match &self.index {
-            Index::Exact(exact) => {
+            SegmentIndex::Exact(exact) => {
                 let (hasher, table, duplicates) = &**exact;
                 let same = |index: &u32| self.key(*index) == subject;
                 let first = *table.find(hasher.hash_one(subject), same)?;
                 self.alive(duplicates.from(first).map(|index| (0, index)))
             }
-            Index::Prefixes(index) if self.method == MatchMethod::Beg => {
+            SegmentIndex::Prefixes(index) if self.method == MatchMethod::Beg => {
                 self.alive(index.prefixes(subject, |index| self.key(index)))
             }
-            Index::Prefixes(index) => {
+            SegmentIndex::Prefixes(index) => {
                 let found = index.prefixes(subject, |index| self.key(index)).map(|(_, entry)| entry);
                 found.filter(|entry| self.is_alive(*entry)).min().map(|index| self.hit(0, index))
             }
-            Index::Substrings(automaton) => {
+            SegmentIndex::Substrings(automaton) => {
                 let mut best = None::<u32>;
                 for found in automaton.find_overlapping_iter(subject) {
                     let index = found.pattern().as_u32();
@@ -229,7 +236,7 @@ impl Segment {
                 }
                 best.map(|index| self.hit(0, index))
             }
-            Index::Regexes(list, texts) => {
+            SegmentIndex::Regexes(list, texts) => {
                 self.find_regex(*list, texts.as_deref(), subject).map(|index| self.hit(0, index))
             }
             _ => self.scan(|index| self.compare(index, subject)),
@@ -283,12 +290,12 @@ impl Segment {
 
     fn find_number(&self, value: i64) -> Option<Hit<'_>> {
         match &self.index {
-            Index::Numbers(numbers) => {
+            SegmentIndex::Numbers(numbers) => {
                 let (table, duplicates) = &**numbers;
                 self.alive(duplicates.from(*table.get(&value)?).map(|index| (0, index)))
             }
             _ => self.scan(|index| match self.parsed.get(index as usize) {
-                Some(Parsed::Range(low, high)) => (*low <= value && value <= *high).then_some(0),
+                Some(ComparablePattern::Range(low, high)) => (*low <= value && value <= *high).then_some(0),
                 _ => None,
             }),
         }
@@ -307,15 +314,15 @@ impl Segment {
 
     /// Networks with gaps in their masks come after all others.
     fn find_v4(&self, address: Ipv4Addr) -> Option<Hit<'_>> {
-        let Index::Nets(nets) = &self.index else {
+        let SegmentIndex::Nets(nets) = &self.index else {
             let holds = |net: Ipv4Addr, mask: Ipv4Addr| address & mask == net;
             let regular = self.scan_nets(|parsed| match parsed {
-                Parsed::Net4(net, mask) if holds(*net, *mask) => prefix_length(*mask),
+                ComparablePattern::Net4(net, mask) if holds(*net, *mask) => prefix_length(*mask),
                 _ => None,
             });
             return regular.or_else(|| {
                 self.scan_nets(|parsed| match parsed {
-                    Parsed::Net4(net, mask) if holds(*net, *mask) => Some(0),
+                    ComparablePattern::Net4(net, mask) if holds(*net, *mask) => Some(0),
                     _ => None,
                 })
             });
@@ -329,10 +336,10 @@ impl Segment {
 
     fn find_v6(&self, address: Ipv6Addr) -> Option<Hit<'_>> {
         match &self.index {
-            Index::Nets(nets) if nets.v6.is_empty() => None,
-            Index::Nets(nets) => self.alive(nets.v6.holding(u128::from(address))),
+            SegmentIndex::Nets(nets) if nets.v6.is_empty() => None,
+            SegmentIndex::Nets(nets) => self.alive(nets.v6.holding(u128::from(address))),
             _ => self.scan_nets(|parsed| match parsed {
-                Parsed::Net6(net, length) => {
+                ComparablePattern::Net6(net, length) => {
                     u128::from(address).same_start(u128::from(*net), *length).then_some(usize::from(*length))
                 }
                 _ => None,
@@ -340,7 +347,7 @@ impl Segment {
         }
     }
 
-    fn scan_nets(&self, matches: impl Fn(&Parsed) -> Option<usize>) -> Option<Hit<'_>> {
+    fn scan_nets(&self, matches: impl Fn(&ComparablePattern) -> Option<usize>) -> Option<Hit<'_>> {
         self.scan(|index| self.parsed.get(index as usize).and_then(&matches))
     }
 
@@ -369,16 +376,16 @@ impl Segment {
     }
 }
 
-impl Index {
-    fn new(segment: &Segment) -> Index {
+impl SegmentIndex {
+    fn new(segment: &Segment) -> SegmentIndex {
         let (method, count) = (segment.method, segment.entries.len());
         if method == MatchMethod::Reg {
             let regexes = segment.all().filter_map(|index| Some((index, segment.regex(index)?)));
             let texts = RequiredTexts::new(segment.ignore_case, regexes);
-            return Index::Regexes(ListId::new(), texts.map(Box::new));
+            return SegmentIndex::Regexes(ListId::new(), texts.map(Box::new));
         }
         if count <= SMALL {
-            return Index::Scan;
+            return SegmentIndex::Scan;
         }
         match method {
             MatchMethod::Str | MatchMethod::Bin => {
@@ -399,52 +406,52 @@ impl Index {
                         }
                     }
                 }
-                Index::Exact(Box::new((hasher, table, duplicates)))
+                SegmentIndex::Exact(Box::new((hasher, table, duplicates)))
             }
             MatchMethod::Beg => {
-                Index::Prefixes(PrefixIndex::new(End::Front, count, |index| segment.key(index)))
+                SegmentIndex::Prefixes(PrefixIndex::new(KeyEnd::Front, count, |index| segment.key(index)))
             }
             MatchMethod::End => {
-                Index::Prefixes(PrefixIndex::new(End::Back, count, |index| segment.key(index)))
+                SegmentIndex::Prefixes(PrefixIndex::new(KeyEnd::Back, count, |index| segment.key(index)))
             }
             MatchMethod::Sub | MatchMethod::Dir | MatchMethod::Dom => {
                 // Too large for an automaton (it has limits of its own): compared one by one.
                 let automaton = AhoCorasick::builder()
                     .ascii_case_insensitive(segment.ignore_case)
                     .build(segment.all().map(|index| segment.key(index)));
-                automaton.map_or(Index::Scan, Index::Substrings)
+                automaton.map_or(SegmentIndex::Scan, SegmentIndex::Substrings)
             }
             MatchMethod::Int | MatchMethod::Len => {
                 let (mut table, mut duplicates) =
                     (hashbrown::HashMap::<i64, u32>::new(), Duplicates::default());
                 for index in segment.all().rev() {
                     match segment.parsed.get(index as usize) {
-                        Some(Parsed::Range(low, high)) if low == high => {
+                        Some(ComparablePattern::Range(low, high)) if low == high => {
                             if let Some(first) = table.insert(*low, index) {
                                 duplicates.link(index, first, count);
                             }
                         }
-                        _ => return Index::Scan,
+                        _ => return SegmentIndex::Scan,
                     }
                 }
-                Index::Numbers(Box::new((table, duplicates)))
+                SegmentIndex::Numbers(Box::new((table, duplicates)))
             }
-            MatchMethod::Found | MatchMethod::Bool | MatchMethod::Ip | MatchMethod::Reg => Index::Scan,
+            MatchMethod::Found | MatchMethod::Bool | MatchMethod::Ip | MatchMethod::Reg => SegmentIndex::Scan,
         }
     }
 }
 
 impl Nets {
-    fn new(items: &[Item]) -> Nets {
+    fn new(items: &[SegmentItem]) -> Nets {
         let (mut v4, mut v6, mut odd) = (Vec::new(), Vec::new(), Vec::new());
         for (index, item) in items.iter().enumerate() {
             let index = index as u32;
             match &item.parsed {
-                Parsed::Net4(net, mask) => match prefix_length(*mask) {
+                ComparablePattern::Net4(net, mask) => match prefix_length(*mask) {
                     Some(length) => v4.push((u32::from(*net), length as u8, index)),
                     None => odd.push((*net, *mask, index)),
                 },
-                Parsed::Net6(net, length) => v6.push((u128::from(*net), *length, index)),
+                ComparablePattern::Net6(net, length) => v6.push((u128::from(*net), *length, index)),
                 _ => {}
             }
         }

@@ -10,16 +10,16 @@ use weir_fingerprint::{Canonical, FormEncoder};
 
 use super::MatchMethod;
 use super::discarded::{SMALL, discard_entries, discard_published};
-use super::entries::Entries;
+use super::entries::EntryList;
 use super::file::FileEntry;
 use super::index::PatternIndex;
-use super::segment::{Item, Segment};
+use super::segment::{Segment, SegmentItem};
 use crate::location::Location;
 use crate::sample::Value;
 
 /// One entry: a pattern, and a value if the set is a map.
 #[derive(Debug)]
-pub struct Entry {
+pub struct PatternEntry {
     id: u64,
     /// Its line in its file; 0 if it is not from a file.
     line: u32,
@@ -33,11 +33,11 @@ pub struct Entry {
     dead: AtomicBool,
 }
 
-impl Entry {
+impl PatternEntry {
     /// One allocation for the entry and one for its text: a list may have millions.
-    fn new(line: usize, pattern: &[u8], value: Option<&[u8]>) -> Arc<Entry> {
+    fn new(line: usize, pattern: &[u8], value: Option<&[u8]>) -> Arc<PatternEntry> {
         // Identifiers are shown by the runtime API and never reused.
-        Arc::new(Entry {
+        Arc::new(PatternEntry {
             id: ADDED.fetch_add(1, Ordering::Relaxed) + 1,
             line: u32::try_from(line).unwrap_or(u32::MAX),
             pattern_length: pattern.len() as u32,
@@ -79,7 +79,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for PatternEntry {
     fn drop(&mut self) {
         FREED.fetch_add(1, Ordering::Relaxed);
     }
@@ -133,7 +133,7 @@ impl std::error::Error for SetError {}
 
 /// The result of a lookup by the runtime API, for one way of matching.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct LookupReport {
     pub method: MatchMethod,
     /// Whether case was ignored.
     pub ignore_case: bool,
@@ -189,7 +189,7 @@ impl Canonical for PatternSet {
 /// Encodes entries. Of those with values the first one that matches counts, so their order has a meaning unless the keys are
 /// compared as a whole; those without values are a set.
 pub(super) fn encode_entries<'e>(
-    entries: impl Iterator<Item = &'e Arc<Entry>>,
+    entries: impl Iterator<Item = &'e Arc<PatternEntry>>,
     is_by_key: bool,
     out: &mut FormEncoder<'_>,
 ) {
@@ -239,7 +239,7 @@ impl fmt::Display for Use {
 struct SetState {
     uses: Vec<Use>,
     in_acls: bool,
-    entries: Entries,
+    entries: EntryList,
     dead: usize,
     /// How often all entries were replaced.
     generation: u64,
@@ -265,7 +265,7 @@ struct Wants {
 /// A version in preparation, which is not used for lookups yet.
 #[derive(Debug, Default)]
 struct PendingVersion {
-    entries: Entries,
+    entries: EntryList,
     /// For each index of the set, in the same order, the list to publish.
     segments: Vec<Vec<Arc<Segment>>>,
 }
@@ -277,8 +277,9 @@ impl PatternSet {
         has_values: bool,
         entries: impl Iterator<Item = FileEntry<'e>>,
     ) -> PatternSet {
-        let entries =
-            entries.map(|entry| Entry::new(entry.line, entry.pattern, entry.value)).collect::<Entries>();
+        let entries = entries
+            .map(|entry| PatternEntry::new(entry.line, entry.pattern, entry.value))
+            .collect::<EntryList>();
         PatternSet {
             number,
             name,
@@ -372,7 +373,7 @@ impl PatternSet {
     }
 
     /// The entries, of the current version or of one in preparation.
-    pub fn entries(&self, version: Option<u32>) -> Result<Vec<Arc<Entry>>, SetError> {
+    pub fn entries(&self, version: Option<u32>) -> Result<Vec<Arc<PatternEntry>>, SetError> {
         let state = self.lock();
         let list = match version.filter(|version| *version != state.version) {
             None => &state.entries,
@@ -384,7 +385,12 @@ impl PatternSet {
     /// Passes entries of a version to `each` in their order, from the one that follows the identifier `after` (0 for the
     /// first), until it returns false, and a bounded number at once. The set is locked meanwhile; between two calls entries
     /// may come and go. Returns the identifier of the last visited entry, and none after the end.
-    pub fn visit(&self, version: u32, after: u64, mut each: impl FnMut(&Entry) -> bool) -> Option<u64> {
+    pub fn visit(
+        &self,
+        version: u32,
+        after: u64,
+        mut each: impl FnMut(&PatternEntry) -> bool,
+    ) -> Option<u64> {
         let state = self.lock();
         let list =
             if version == state.version { &state.entries } else { &state.prepared.get(&version)?.entries };
@@ -416,7 +422,7 @@ impl PatternSet {
             .entries
             .iter()
             .map(|entry| {
-                let item = Item::parse(method, ignore_case, entry.clone(), at);
+                let item = SegmentItem::parse(method, ignore_case, entry.clone(), at);
                 item.map_err(|message| entry.located(message))
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -447,7 +453,7 @@ impl PatternSet {
         if state.entries.len() >= MAX_ENTRIES {
             return Err(SetError::Full);
         }
-        let entry = Entry::new(0, pattern, value);
+        let entry = PatternEntry::new(0, pattern, value);
         if let Some(value) = value {
             state.outputs.iter().try_for_each(|check| check(value)).map_err(SetError::Pattern)?;
         }
@@ -474,7 +480,7 @@ impl PatternSet {
                     index.push(item);
                 }
                 if let Some(index) = &state.by_pattern {
-                    index.push(Item::of_text(entry.clone()));
+                    index.push(SegmentItem::of_text(entry.clone()));
                 }
                 state.entries.push(entry);
             }
@@ -548,8 +554,8 @@ impl PatternSet {
         loop {
             let state = self.lock();
             let before = items.len();
-            items.extend(state.entries.after(last).take(SMALL).cloned().map(Item::of_text));
-            last = items.last().map_or(0, |item: &Item| item.entry.id);
+            items.extend(state.entries.after(last).take(SMALL).cloned().map(SegmentItem::of_text));
+            last = items.last().map_or(0, |item: &SegmentItem| item.entry.id);
             if state.generation != generation || items.len() == before {
                 break;
             }
@@ -558,7 +564,7 @@ impl PatternSet {
         let mut state = self.lock();
         if state.generation == generation {
             // Entries added meanwhile.
-            state.entries.after(last).for_each(|entry| index.push(Item::of_text(entry.clone())));
+            state.entries.after(last).for_each(|entry| index.push(SegmentItem::of_text(entry.clone())));
             state.by_pattern = Some(Arc::new(index));
         }
     }
@@ -606,14 +612,14 @@ impl PatternSet {
     }
 
     /// Looks a text up as each use of the set would.
-    pub fn lookup(&self, text: &[u8]) -> Vec<Report> {
+    pub fn lookup(&self, text: &[u8]) -> Vec<LookupReport> {
         let indexes = self.lock().indexes.clone();
         // An operator's lookup has a budget of its own.
         super::regex::budget::begin_request();
         let value = Value::str(text);
         indexes
             .iter()
-            .map(|index| Report {
+            .map(|index| LookupReport {
                 method: index.method(),
                 ignore_case: index.ignore_case(),
                 in_tree: !index.ignore_case()
@@ -690,7 +696,7 @@ impl SetState {
     /// Up to this many entries a scan is as fast as an index.
     const FEW: usize = 64;
 
-    fn select(&mut self, selector: Selector<'_>) -> Vec<Arc<Entry>> {
+    fn select(&mut self, selector: Selector<'_>) -> Vec<Arc<PatternEntry>> {
         let pattern = match selector {
             Selector::Id(id) => {
                 return self.entries.find(id).filter(|entry| entry.is_alive()).cloned().into_iter().collect();
@@ -703,7 +709,7 @@ impl SetState {
         match (index, self.entries.len()) {
             (Some(index), Self::FEW..) => return index.equal(pattern),
             (None, Self::FEW..=SMALL) => {
-                let items = self.entries.iter().cloned().map(Item::of_text).collect();
+                let items = self.entries.iter().cloned().map(SegmentItem::of_text).collect();
                 let index = PatternIndex::by_text(items);
                 let found = index.equal(pattern);
                 self.by_pattern = Some(Arc::new(index));
@@ -713,7 +719,7 @@ impl SetState {
             (None, Self::FEW..) => self.defer(|wants| &mut wants.by_pattern),
             _ => {}
         }
-        let same = |entry: &&Arc<Entry>| entry.pattern() == pattern && entry.is_alive();
+        let same = |entry: &&Arc<PatternEntry>| entry.pattern() == pattern && entry.is_alive();
         self.entries.iter().filter(same).cloned().collect()
     }
 }

@@ -27,7 +27,7 @@ struct StoreState {
 }
 
 /// The source of the entries of a named set.
-enum Source<'n> {
+enum EntrySource<'n> {
     /// A file that must exist.
     File(&'n str),
     /// A file that may be missing: then the set is empty.
@@ -80,11 +80,11 @@ impl PatternStore {
 
     fn load(&self, name: &str, has_values: bool, files: &dyn Files) -> Result<Arc<PatternSet>, String> {
         let (source, key) = match name {
-            _ if name.starts_with("virt@") => (Source::Virtual, name),
+            _ if name.starts_with("virt@") => (EntrySource::Virtual, name),
             _ => match (name.strip_prefix("opt@"), name.strip_prefix("file@")) {
-                (Some(path), _) => (Source::Optional(path), name),
-                (_, Some(path)) => (Source::File(path), path),
-                _ => (Source::File(name), name),
+                (Some(path), _) => (EntrySource::Optional(path), name),
+                (_, Some(path)) => (EntrySource::File(path), path),
+                _ => (EntrySource::File(name), name),
             },
         };
         if let Some(set) = self.find(key) {
@@ -99,11 +99,11 @@ impl PatternStore {
             };
         }
         let bytes = match source {
-            Source::Virtual => Vec::new(),
-            Source::File(path) => {
+            EntrySource::Virtual => Vec::new(),
+            EntrySource::File(path) => {
                 files.read(path, MAX_NAMED_FILE).map_err(|error| failed_to_open(path, &error))?
             }
-            Source::Optional(path) => match files.read(path, MAX_NAMED_FILE) {
+            EntrySource::Optional(path) => match files.read(path, MAX_NAMED_FILE) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
                 Err(error) => return Err(failed_to_open(path, &error)),

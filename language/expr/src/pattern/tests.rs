@@ -421,17 +421,17 @@ fn scan(method: MatchMethod, ignore_case: bool, patterns: &[String], subject: &s
 }
 
 #[derive(Debug, Clone)]
-enum Change {
+enum SetChange {
     Add(String),
     Delete(usize),
     Clear,
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = SetChange> {
     prop_oneof![
-        6 => "[aB/.]{0,4}".prop_map(Change::Add),
-        2 => (0usize..20).prop_map(Change::Delete),
-        1 => Just(Change::Clear),
+        6 => "[aB/.]{0,4}".prop_map(SetChange::Add),
+        2 => (0usize..20).prop_map(SetChange::Delete),
+        1 => Just(SetChange::Clear),
     ]
 }
 
@@ -454,15 +454,15 @@ proptest! {
         for change in [None].into_iter().chain(changes.into_iter().map(Some)) {
             match change {
                 None => {}
-                Some(Change::Add(pattern)) => {
+                Some(SetChange::Add(pattern)) => {
                     set.add(None, pattern.as_bytes(), None).unwrap();
                     model.push((set.entries(None).unwrap().last().unwrap().id(), pattern));
                 }
-                Some(Change::Delete(rank)) if rank < model.len() => {
+                Some(SetChange::Delete(rank)) if rank < model.len() => {
                     set.delete(Selector::Id(model.remove(rank).0)).unwrap();
                 }
-                Some(Change::Delete(_)) => {}
-                Some(Change::Clear) => {
+                Some(SetChange::Delete(_)) => {}
+                Some(SetChange::Clear) => {
                     set.clear(None).unwrap();
                     model.clear();
                 }

@@ -19,10 +19,10 @@ const MAX_WIDTH: usize = 1024;
 pub fn format(format: &[u8], time: WallTime, zone: &TimeZone, out: &mut Vec<u8>) {
     let local = zone.at(time.seconds);
     let date = date_at(time.seconds, local.offset);
-    Writer { time, zone_name: &local.name, offset: local.offset, date }.run(format, out, MAX_DEPTH);
+    DateWriter { time, zone_name: &local.name, offset: local.offset, date }.run(format, out, MAX_DEPTH);
 }
 
-struct Writer<'z> {
+struct DateWriter<'z> {
     time: WallTime,
     zone_name: &'z str,
     /// How far the zone is ahead of UTC, in seconds.
@@ -30,7 +30,7 @@ struct Writer<'z> {
     date: CivilTime,
 }
 
-impl Writer<'_> {
+impl DateWriter<'_> {
     fn run(&self, format: &[u8], out: &mut Vec<u8>, depth: u8) {
         let mut rest = format;
         while let Some(percent) = rest.iter().position(|byte| *byte == b'%') {

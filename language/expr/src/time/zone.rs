@@ -6,23 +6,23 @@ use std::sync::LazyLock;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TimeZone {
     /// The time of each change, and the local time from then on; sorted.
-    transitions: Vec<(i64, Local)>,
+    transitions: Vec<(i64, LocalTimeType)>,
     /// The local time before the first transition.
-    first: Local,
+    first: LocalTimeType,
 }
 
 /// A local time type (RFC 8536): an offset and a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Local {
+pub struct LocalTimeType {
     /// Seconds ahead of UTC.
     pub offset: i32,
     /// The abbreviation of the zone (`CET`).
     pub name: Box<str>,
 }
 
-impl Default for Local {
+impl Default for LocalTimeType {
     fn default() -> Self {
-        Local { offset: 0, name: "UTC".into() }
+        LocalTimeType { offset: 0, name: "UTC".into() }
     }
 }
 
@@ -38,7 +38,7 @@ impl TimeZone {
 
     /// A zone with a fixed offset.
     pub fn fixed(offset: i32, name: &str) -> TimeZone {
-        TimeZone { transitions: Vec::new(), first: Local { offset, name: name.into() } }
+        TimeZone { transitions: Vec::new(), first: LocalTimeType { offset, name: name.into() } }
     }
 
     /// From the bytes of a TZif file, such as `/etc/localtime`.
@@ -46,17 +46,17 @@ impl TimeZone {
     /// The rule at the end of the file, for years after its table, is not used: the
     /// tables of usual files reach to 2037.
     pub fn parse(bytes: &[u8]) -> Option<TimeZone> {
-        let header = Header::parse(bytes)?;
+        let header = ZoneHeader::parse(bytes)?;
         if header.version == 0 {
             return header.body(bytes.get(44..)?, 4);
         }
         // The second block has the same content with 64-bit times.
         let second = bytes.get(44 + header.length(4)?..)?;
-        Header::parse(second)?.body(second.get(44..)?, 8)
+        ZoneHeader::parse(second)?.body(second.get(44..)?, 8)
     }
 
     /// The local time type at a time.
-    pub fn at(&self, seconds: i64) -> &Local {
+    pub fn at(&self, seconds: i64) -> &LocalTimeType {
         match self.transitions.partition_point(|(from, _)| *from <= seconds) {
             0 => &self.first,
             index => &self.transitions[index - 1].1,
@@ -64,7 +64,7 @@ impl TimeZone {
     }
 }
 
-struct Header {
+struct ZoneHeader {
     version: u8,
     utc_indicators: usize,
     standard_indicators: usize,
@@ -74,14 +74,14 @@ struct Header {
     characters: usize,
 }
 
-impl Header {
-    fn parse(bytes: &[u8]) -> Option<Header> {
+impl ZoneHeader {
+    fn parse(bytes: &[u8]) -> Option<ZoneHeader> {
         let bytes = bytes.get(..44)?;
         if &bytes[..4] != b"TZif" {
             return None;
         }
         let count = |index: usize| be32(&bytes[20 + index * 4..]).map(|count| count as usize);
-        Some(Header {
+        Some(ZoneHeader {
             version: bytes[4],
             utc_indicators: count(0)?,
             standard_indicators: count(1)?,
@@ -111,12 +111,12 @@ impl Header {
         let (kinds, rest) = rest.split_at(self.times);
         let (types, rest) = rest.split_at(self.types * 6);
         let names = rest.get(..self.characters)?;
-        let local = |kind: usize| -> Option<Local> {
+        let local = |kind: usize| -> Option<LocalTimeType> {
             let entry = types.get(kind * 6..kind * 6 + 6)?;
             let offset = be32(entry)? as i32;
             let name = names.get(entry[5] as usize..)?.split(|byte| *byte == 0).next()?;
             let plausible = (-86_400..=86_400).contains(&offset);
-            plausible.then(|| Local { offset, name: String::from_utf8_lossy(name).into() })
+            plausible.then(|| LocalTimeType { offset, name: String::from_utf8_lossy(name).into() })
         };
         let transitions = times
             .chunks_exact(width)

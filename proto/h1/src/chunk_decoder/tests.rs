@@ -6,15 +6,15 @@ use super::*;
 use crate::chunk_encoder::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 
 /// A decoded body: its payload, its trailers, how many bytes it took; or `None` while it is not complete.
-type Body = (Vec<u8>, Vec<u8>, usize);
+type DecodedBody = (Vec<u8>, Vec<u8>, usize);
 
-fn decode(bytes: &[u8], pieces: &[usize]) -> Result<Option<Body>, ChunkError> {
+fn decode(bytes: &[u8], pieces: &[usize]) -> Result<Option<DecodedBody>, ChunkError> {
     let moved = decode_or_skip(bytes, pieces, false);
     assert_eq!(decode_or_skip(bytes, pieces, true), moved);
     moved
 }
 
-fn decode_or_skip(bytes: &[u8], pieces: &[usize], may_skip: bool) -> Result<Option<Body>, ChunkError> {
+fn decode_or_skip(bytes: &[u8], pieces: &[usize], may_skip: bool) -> Result<Option<DecodedBody>, ChunkError> {
     let mut decoder = ChunkDecoder::new();
     let (mut payload, mut trailers, mut at) = (Vec::new(), Vec::new(), 0);
     for end in pieces.iter().copied().chain([bytes.len()]) {
@@ -37,9 +37,9 @@ fn decode_or_skip(bytes: &[u8], pieces: &[usize], may_skip: bool) -> Result<Opti
 }
 
 /// The forwarded bytes of a body, how many bytes it took, how much of it was payload, and whether it ended.
-type Passed = (Vec<u8>, usize, usize, bool);
+type ForwardedBody = (Vec<u8>, usize, usize, bool);
 
-fn pass(bytes: &[u8], pieces: &[usize]) -> Result<Passed, ChunkError> {
+fn pass(bytes: &[u8], pieces: &[usize]) -> Result<ForwardedBody, ChunkError> {
     let mut decoder = ChunkDecoder::new();
     let (mut passed, mut at, mut payload) = (Vec::new(), 0, 0);
     for end in pieces.iter().copied().chain([bytes.len()]) {

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use weir_http::{Field, Flags, Head, KnownName, Span, values};
+use weir_http::{Field, Head, HeadFlags, KnownName, MessageSpan, values};
 
 use super::meaning::{FieldAction, Meaning};
 use super::scan::{find_colon, is_token_byte};
-use super::{Options, Stop, wrong};
+use super::{ParseOptions, ScanStop, wrong};
 use crate::error::HeadErrorKind;
 
 /// Reads `name: value` and puts it into the head. `line` is its range, without the line end; `folded`: it contains line
@@ -16,10 +16,10 @@ pub(super) fn read(
     raw: &[u8],
     line: Range<usize>,
     folded: bool,
-    options: &Options,
+    options: &ParseOptions,
     meaning: &mut Meaning,
     head: &mut Head,
-) -> Result<(), Stop> {
+) -> Result<(), ScanStop> {
     let bytes = &raw[..line.end];
     let colon = find_colon(bytes, line.start);
     let known = KnownName::from_bytes(&bytes[line.start..colon]);
@@ -39,8 +39,8 @@ pub(super) fn read(
     while end > start && matches!(bytes[end - 1], b' ' | b'\t') {
         end -= 1;
     }
-    let name = Span::raw(line.start, colon);
-    let mut value = Span::raw(start, end);
+    let name = MessageSpan::raw(line.start, colon);
+    let mut value = MessageSpan::raw(start, end);
     if folded {
         value = unfold(raw, value, head)?;
     }
@@ -48,11 +48,11 @@ pub(super) fn read(
         match meaning.note(known, raw, value, options, head)? {
             FieldAction::Keep => {}
             FieldAction::Narrow(narrower) => {
-                head.note(Flags::MUST_REWRITE);
+                head.note(HeadFlags::MUST_REWRITE);
                 value = narrower;
             }
             FieldAction::Drop => {
-                head.note(Flags::MUST_REWRITE);
+                head.note(HeadFlags::MUST_REWRITE);
                 return Ok(());
             }
         }
@@ -67,16 +67,16 @@ fn odd_name(
     bytes: &[u8],
     line: &Range<usize>,
     at: usize,
-    options: &Options,
+    options: &ParseOptions,
     head: &mut Head,
-) -> Result<(), Stop> {
+) -> Result<(), ScanStop> {
     let colon = memchr::memchr(b':', &bytes[at..]).map(|ahead| at + ahead);
     if options.accept_unsafe_violations
         && let Some(colon) = colon
         && colon > line.start
         && memchr::memchr(b'\n', &bytes[at..colon]).is_none()
     {
-        head.note(Flags::VIOLATION | Flags::MUST_REWRITE);
+        head.note(HeadFlags::VIOLATION | HeadFlags::MUST_REWRITE);
         return Ok(());
     }
     let kind = match bytes.get(at) {
@@ -91,7 +91,7 @@ fn odd_name(
 
 /// Joins the lines of a folded value: every byte of a line break becomes a space (RFC 9112, 5.2).
 #[cold]
-fn unfold(raw: &[u8], value: Span, head: &mut Head) -> Result<Span, Stop> {
+fn unfold(raw: &[u8], value: MessageSpan, head: &mut Head) -> Result<MessageSpan, ScanStop> {
     let mut folded = value.of(raw, &[]);
     while let [b' ' | b'\t' | b'\r' | b'\n', rest @ ..] = folded {
         folded = rest;

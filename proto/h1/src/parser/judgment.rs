@@ -1,18 +1,25 @@
 //! Validates a whole head, once its last field is known.
 
 use weir_http::authority::{has_port, host_fault, without_implied_port};
-use weir_http::values::Values;
-use weir_http::{Flags, Head, Kind, KnownName, Method, NoRoom, Span, ValueEdit, Version, status, uri};
+use weir_http::values::ListMembers;
+use weir_http::{
+    Head, HeadFlags, Kind, KnownName, MessageSpan, Method, NoRoom, ValueEdit, Version, status, uri,
+};
 
 use super::meaning::{Meaning, TransferEncoding};
-use super::{Options, Stop, wrong};
+use super::{ParseOptions, ScanStop, wrong};
 use crate::error::HeadErrorKind;
 
 /// Validates a complete head, and makes the edits that it needs to be forwarded safely.
 #[inline]
-pub(super) fn judge(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) -> Result<(), Stop> {
+pub(super) fn judge(
+    meaning: &Meaning,
+    raw: &[u8],
+    options: &ParseOptions,
+    head: &mut Head,
+) -> Result<(), ScanStop> {
     let flags = head.flags();
-    if flags.contains(Flags::HAS_TRANSFER_ENCODING) {
+    if flags.contains(HeadFlags::HAS_TRANSFER_ENCODING) {
         transfer_encoding(meaning, options, head)?;
     }
     match head.kind() {
@@ -23,11 +30,11 @@ pub(super) fn judge(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut
 
 /// RFC 9112, 6.1 and 6.3: the coding overrides the length, which is removed; the connection must not be reused.
 #[cold]
-fn transfer_encoding(meaning: &Meaning, options: &Options, head: &mut Head) -> Result<(), Stop> {
+fn transfer_encoding(meaning: &Meaning, options: &ParseOptions, head: &mut Head) -> Result<(), ScanStop> {
     let position = meaning.transfer_encoding_position;
     if meaning.transfer_encoding_tolerated || meaning.transfer_encoding_respelled {
         restate_coding(meaning, head).or_else(|_| wrong(HeadErrorKind::TooLong, position))?;
-        if !head.flags().contains(Flags::HAS_TRANSFER_ENCODING) {
+        if !head.flags().contains(HeadFlags::HAS_TRANSFER_ENCODING) {
             return Ok(());
         }
     }
@@ -40,16 +47,16 @@ fn transfer_encoding(meaning: &Meaning, options: &Options, head: &mut Head) -> R
             return wrong(HeadErrorKind::ChunkedNotFinal, position);
         }
     }
-    head.note(Flags::CHUNKED);
+    head.note(HeadFlags::CHUNKED);
     // HTTP/1.0 does not know transfer codings, whatever the options.
     let mut insecure = !head.version().is_11_or_later();
-    if head.flags().contains(Flags::HAS_CONTENT_LENGTH) {
+    if head.flags().contains(HeadFlags::HAS_CONTENT_LENGTH) {
         insecure |= !options.keep_insecure_transfer_encoding;
         head.remove_known(KnownName::ContentLength);
         head.forget_content_length();
     }
     if insecure {
-        head.note(Flags::INSECURE_FRAMING);
+        head.note(HeadFlags::INSECURE_FRAMING);
     }
     Ok(())
 }
@@ -57,12 +64,12 @@ fn transfer_encoding(meaning: &Meaning, options: &Options, head: &mut Head) -> R
 /// Codings are forwarded in an unambiguous form: `chunked` once, in lower case, or none.
 fn restate_coding(meaning: &Meaning, head: &mut Head) -> Result<(), NoRoom> {
     if meaning.transfer_encoding_tolerated {
-        head.note(Flags::VIOLATION);
+        head.note(HeadFlags::VIOLATION);
     }
     match meaning.transfer_encoding {
         TransferEncoding::None => {
             head.remove_known(KnownName::TransferEncoding);
-            head.unnote(Flags::HAS_TRANSFER_ENCODING);
+            head.unnote(HeadFlags::HAS_TRANSFER_ENCODING);
         }
         TransferEncoding::Chunked => {
             head.remove_known(KnownName::TransferEncoding);
@@ -74,7 +81,7 @@ fn restate_coding(meaning: &Meaning, head: &mut Head) -> Result<(), NoRoom> {
 }
 
 #[inline]
-fn request(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) -> Result<(), Stop> {
+fn request(meaning: &Meaning, raw: &[u8], options: &ParseOptions, head: &mut Head) -> Result<(), ScanStop> {
     let flags = head.flags();
     if head.method() == Method::Connect || !head.uri(raw).starts_with(b"/") {
         target(meaning, raw, options, head)?;
@@ -83,7 +90,7 @@ fn request(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) ->
         host_is_one(head.span_text(raw, host), host.start())?;
     }
     let has_body =
-        flags.contains(Flags::HAS_TRANSFER_ENCODING) || head.content_length().is_some_and(|n| n > 0);
+        flags.contains(HeadFlags::HAS_TRANSFER_ENCODING) || head.content_length().is_some_and(|n| n > 0);
     if has_body {
         let position = meaning.content_length_position.max(meaning.transfer_encoding_position);
         // Some servers would take the body for the tunnel's first bytes, others not (RFC 9110, 9.3.6).
@@ -96,24 +103,25 @@ fn request(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) ->
             if !options.accept_payload_with_any_method {
                 return wrong(HeadErrorKind::PayloadForbidden, position);
             }
-            head.note(Flags::INSECURE_FRAMING);
+            head.note(HeadFlags::INSECURE_FRAMING);
         }
     }
     // If a server switched protocols before the end of a body, the body would be ambiguous. An `Upgrade` that `Connection` does not
     // name is not an offer (RFC 9110, 7.8).
-    if flags.contains(Flags::HAS_UPGRADE) && (has_body || !flags.contains(Flags::CONNECTION_UPGRADE)) {
+    if flags.contains(HeadFlags::HAS_UPGRADE) && (has_body || !flags.contains(HeadFlags::CONNECTION_UPGRADE))
+    {
         head.remove_known(KnownName::Upgrade);
-        head.unnote(Flags::HAS_UPGRADE | Flags::UPGRADE_WEBSOCKET | Flags::UPGRADE_H2C);
+        head.unnote(HeadFlags::HAS_UPGRADE | HeadFlags::UPGRADE_WEBSOCKET | HeadFlags::UPGRADE_H2C);
     }
-    if head.flags().contains(Flags::UPGRADE_H2C) {
+    if head.flags().contains(HeadFlags::UPGRADE_H2C) {
         without_h2c(raw, head).or_else(|_| wrong(HeadErrorKind::TooLong, head.start()))?;
     }
-    let websocket = Flags::UPGRADE_WEBSOCKET | Flags::CONNECTION_UPGRADE;
+    let websocket = HeadFlags::UPGRADE_WEBSOCKET | HeadFlags::CONNECTION_UPGRADE;
     if head.flags().contains(websocket) && !meaning.websocket_proof {
         if !options.accept_unsafe_violations {
             return wrong(HeadErrorKind::InvalidWebsocketKey, head.end());
         }
-        head.note(Flags::VIOLATION);
+        head.note(HeadFlags::VIOLATION);
     }
     Ok(())
 }
@@ -125,7 +133,7 @@ fn without_h2c(raw: &[u8], head: &mut Head) -> Result<(), NoRoom> {
     let mut offers = false;
     head.edit_values(raw, KnownName::Upgrade, |value| {
         let is_h2c = |protocol: &[u8]| protocol.eq_ignore_ascii_case(b"h2c");
-        let protocols: Vec<&[u8]> = Values::new(value).collect();
+        let protocols: Vec<&[u8]> = ListMembers::new(value).collect();
         let kept: Vec<&[u8]> =
             protocols.iter().copied().filter(|protocol| !protocol.is_empty() && !is_h2c(protocol)).collect();
         offers |= !kept.is_empty();
@@ -136,15 +144,15 @@ fn without_h2c(raw: &[u8], head: &mut Head) -> Result<(), NoRoom> {
         }
     })?;
     head.remove(raw, b"http2-settings");
-    head.unnote(Flags::UPGRADE_H2C);
+    head.unnote(HeadFlags::UPGRADE_H2C);
     if !offers {
-        head.unnote(Flags::HAS_UPGRADE);
+        head.unnote(HeadFlags::HAS_UPGRADE);
     }
     Ok(())
 }
 
 #[inline]
-fn response(meaning: &Meaning, options: &Options, head: &mut Head) -> Result<(), Stop> {
+fn response(meaning: &Meaning, options: &ParseOptions, head: &mut Head) -> Result<(), ScanStop> {
     let flags = head.flags();
     let code = head.status();
     // RFC 9112, 6.3: responses with these statuses never carry a body, whatever their fields announce.
@@ -152,42 +160,42 @@ fn response(meaning: &Meaning, options: &Options, head: &mut Head) -> Result<(),
         bodyless(head);
     }
     if code == 101
-        && flags.contains(Flags::UPGRADE_WEBSOCKET | Flags::CONNECTION_UPGRADE)
+        && flags.contains(HeadFlags::UPGRADE_WEBSOCKET | HeadFlags::CONNECTION_UPGRADE)
         && !meaning.websocket_proof
     {
         if !options.accept_unsafe_violations {
             return wrong(HeadErrorKind::InvalidWebsocketKey, head.end());
         }
-        head.note(Flags::VIOLATION);
+        head.note(HeadFlags::VIOLATION);
     }
     Ok(())
 }
 
 #[cold]
 fn bodyless(head: &mut Head) {
-    if head.flags().intersects(Flags::HAS_CONTENT_LENGTH | Flags::HAS_TRANSFER_ENCODING) {
+    if head.flags().intersects(HeadFlags::HAS_CONTENT_LENGTH | HeadFlags::HAS_TRANSFER_ENCODING) {
         head.remove_known(KnownName::ContentLength);
         head.remove_known(KnownName::TransferEncoding);
         head.forget_content_length();
-        head.unnote(Flags::HAS_TRANSFER_ENCODING | Flags::CHUNKED);
+        head.unnote(HeadFlags::HAS_TRANSFER_ENCODING | HeadFlags::CHUNKED);
     }
 }
 
 /// A target that is not a path: its form must fit the method, its authority the `Host` (RFC 9112, 3.2).
 #[cold]
-fn target(meaning: &Meaning, raw: &[u8], options: &Options, head: &mut Head) -> Result<(), Stop> {
+fn target(meaning: &Meaning, raw: &[u8], options: &ParseOptions, head: &mut Head) -> Result<(), ScanStop> {
     let target = head.uri(raw);
     let form = uri::form(target);
     let position = head.start();
     let unsafe_accepted = options.accept_unsafe_violations;
     match (head.method(), form) {
-        (Method::Connect, uri::Form::Authority) if has_port(target) => {
-            head.note(Flags::AUTHORITY_FORM);
+        (Method::Connect, uri::TargetForm::Authority) if has_port(target) => {
+            head.note(HeadFlags::AUTHORITY_FORM);
         }
-        (Method::Connect, uri::Form::Authority) if unsafe_accepted => head.note(Flags::VIOLATION),
-        (Method::Options, uri::Form::Asterisk) => return Ok(()),
+        (Method::Connect, uri::TargetForm::Authority) if unsafe_accepted => head.note(HeadFlags::VIOLATION),
+        (Method::Options, uri::TargetForm::Asterisk) => return Ok(()),
         (Method::Connect, _) => return wrong(HeadErrorKind::TargetForm, position),
-        (_, uri::Form::Absolute) => head.note(Flags::ABSOLUTE_FORM),
+        (_, uri::TargetForm::Absolute) => head.note(HeadFlags::ABSOLUTE_FORM),
         (_, _) => return wrong(HeadErrorKind::TargetForm, position),
     }
     host_fits(meaning, raw, unsafe_accepted, head)?;
@@ -200,7 +208,7 @@ fn give_path(raw: &[u8], head: &mut Head) -> Result<(), NoRoom> {
     let target = head.uri(raw);
     let start = uri::path_place(target).start;
     let whole = start == target.len() && head.method() == Method::Options;
-    if uri::form(target) != uri::Form::Absolute || target.get(start) == Some(&b'/') || whole {
+    if uri::form(target) != uri::TargetForm::Absolute || target.get(start) == Some(&b'/') || whole {
         return Ok(());
     }
     head.splice_uri(raw, start, start, b"/")
@@ -209,14 +217,14 @@ fn give_path(raw: &[u8], head: &mut Head) -> Result<(), NoRoom> {
 /// Accepts one host, with or without a port, or nothing: no list, and no other part of a target. Names are not validated
 /// beyond the bytes that delimit parts of a target (RFC 9112, 3.2; RFC 3986, 3.2.2).
 #[inline]
-fn host_is_one(host: &[u8], position: usize) -> Result<(), Stop> {
+fn host_is_one(host: &[u8], position: usize) -> Result<(), ScanStop> {
     match host_fault(host) {
         None => Ok(()),
         Some(at) => wrong(HeadErrorKind::InvalidHost, position + at),
     }
 }
 
-fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut Head) -> Result<(), Stop> {
+fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut Head) -> Result<(), ScanStop> {
     let target = head.uri(raw);
     let Some(authority) = uri::authority(target) else { return Ok(()) };
     let connect = head.method() == Method::Connect;
@@ -228,7 +236,7 @@ fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut He
         if !(connect && unsafe_accepted) {
             return wrong(HeadErrorKind::InvalidHost, head.start());
         }
-        head.note(Flags::VIOLATION);
+        head.note(HeadFlags::VIOLATION);
         return Ok(());
     }
     // CONNECT lacks a scheme: the default ports of both schemes may be left out.
@@ -248,7 +256,7 @@ fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut He
         None => authority.eq_ignore_ascii_case(host),
     };
     if !same && unsafe_accepted {
-        head.note(Flags::VIOLATION);
+        head.note(HeadFlags::VIOLATION);
     } else if !same {
         return wrong(HeadErrorKind::HostAuthorityMismatch, host_span.start());
     } else if let Some(port) =
@@ -270,7 +278,7 @@ fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut He
 }
 
 /// Removes the last `dropped` bytes, a port, from the authority of an absolute target.
-fn shorten_authority(raw: &[u8], dropped: usize, head: &mut Head) -> Result<(), Stop> {
+fn shorten_authority(raw: &[u8], dropped: usize, head: &mut Head) -> Result<(), ScanStop> {
     if dropped == 0 {
         return Ok(());
     }
@@ -282,7 +290,7 @@ fn has_this_port(authority: &[u8], port: &[u8]) -> bool {
     uri::without_port(authority, port).len() != authority.len()
 }
 
-fn narrow_host(raw: &[u8], host_span: Span, length: usize, head: &mut Head) {
+fn narrow_host(raw: &[u8], host_span: MessageSpan, length: usize, head: &mut Head) {
     if head.span_text(raw, host_span).len() != length
         && let Some(position) = head.index().iter().position(|field| field.known == KnownName::Host)
     {

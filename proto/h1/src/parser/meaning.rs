@@ -1,10 +1,10 @@
 //! The meaning of fields for the proxy, noted field by field.
 
 use weir_http::body;
-use weir_http::values::{Values, trim};
-use weir_http::{Flags, Head, Kind, KnownName, Span};
+use weir_http::values::{ListMembers, trim};
+use weir_http::{Head, HeadFlags, Kind, KnownName, MessageSpan};
 
-use super::{Options, Stop, wrong};
+use super::{ParseOptions, ScanStop, wrong};
 use crate::error::HeadErrorKind;
 
 /// State kept between fields, to validate the head at its end.
@@ -19,7 +19,7 @@ pub(super) struct Meaning {
     pub transfer_encoding_respelled: bool,
     pub content_length_position: usize,
     /// The value of the first `Host`.
-    pub host: Option<Span>,
+    pub host: Option<MessageSpan>,
     /// Whether a `Sec-WebSocket-Key` (`-Accept` in a response) of the right length came.
     pub websocket_proof: bool,
 }
@@ -42,7 +42,7 @@ pub(super) enum FieldAction {
     /// It is forwarded unchanged.
     Keep,
     /// It is forwarded with this part of its value.
-    Narrow(Span),
+    Narrow(MessageSpan),
     /// It is removed: it repeats another, or does not concern the next hop.
     Drop,
 }
@@ -54,10 +54,10 @@ impl Meaning {
         &mut self,
         known: KnownName,
         raw: &[u8],
-        value: Span,
-        options: &Options,
+        value: MessageSpan,
+        options: &ParseOptions,
         head: &mut Head,
-    ) -> Result<FieldAction, Stop> {
+    ) -> Result<FieldAction, ScanStop> {
         match known {
             KnownName::Host if head.kind() == Kind::Request => self.host(raw, value, head),
             KnownName::Connection => connection(raw, value, head),
@@ -66,15 +66,15 @@ impl Meaning {
             KnownName::Upgrade => upgrade(raw, value, head),
             KnownName::Expect => {
                 if text(raw, value, head).eq_ignore_ascii_case(b"100-continue") {
-                    head.note(Flags::EXPECT_100);
+                    head.note(HeadFlags::EXPECT_100);
                 }
                 Ok(FieldAction::Keep)
             }
             KnownName::Te if head.kind() == Kind::Request => te(raw, value, head),
-            KnownName::Cookie | KnownName::SetCookie => noted(head, Flags::HAS_COOKIE),
-            KnownName::Date => noted(head, Flags::HAS_DATE),
-            KnownName::KeepAlive => noted(head, Flags::HAS_KEEP_ALIVE),
-            KnownName::ProxyConnection => noted(head, Flags::HAS_PROXY_CONNECTION),
+            KnownName::Cookie | KnownName::SetCookie => noted(head, HeadFlags::HAS_COOKIE),
+            KnownName::Date => noted(head, HeadFlags::HAS_DATE),
+            KnownName::KeepAlive => noted(head, HeadFlags::HAS_KEEP_ALIVE),
+            KnownName::ProxyConnection => noted(head, HeadFlags::HAS_PROXY_CONNECTION),
             KnownName::SecWebsocketKey => {
                 // Sixteen bytes in base64 (RFC 6455, 4.1).
                 self.websocket_proof |= head.kind() == Kind::Request && value.len() == 24;
@@ -88,7 +88,7 @@ impl Meaning {
         }
     }
 
-    fn host(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
+    fn host(&mut self, raw: &[u8], value: MessageSpan, head: &mut Head) -> Result<FieldAction, ScanStop> {
         head.note_host();
         let Some(first) = self.host else {
             self.host = Some(value);
@@ -101,7 +101,12 @@ impl Meaning {
     }
 
     /// Several equal values count as one (RFC 9110, 8.6), and are forwarded once.
-    fn content_length(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
+    fn content_length(
+        &mut self,
+        raw: &[u8],
+        value: MessageSpan,
+        head: &mut Head,
+    ) -> Result<FieldAction, ScanStop> {
         let line = text(raw, value, head);
         if let (Some(length), None) = (body::length(line), head.content_length()) {
             let verdict = without_noughts(line, value);
@@ -113,12 +118,17 @@ impl Meaning {
     }
 
     #[cold]
-    fn content_length_list(&mut self, raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
+    fn content_length_list(
+        &mut self,
+        raw: &[u8],
+        value: MessageSpan,
+        head: &mut Head,
+    ) -> Result<FieldAction, ScanStop> {
         let line = text(raw, value, head);
         let invalid = |_| HeadErrorKind::InvalidContentLength;
         let mut length = None;
         let mut problem = None;
-        for part in Values::new(line) {
+        for part in ListMembers::new(line) {
             match (body::length(part).ok_or(()).map_err(invalid), length) {
                 (Err(kind), _) => problem = problem.or(Some(kind)),
                 (Ok(number), None) => length = Some(number),
@@ -126,7 +136,7 @@ impl Meaning {
                 (Ok(_), Some(_)) => problem = problem.or(Some(HeadErrorKind::ConflictingContentLength)),
             }
         }
-        let first_length = Values::new(line).next().map_or(0, <[u8]>::len);
+        let first_length = ListMembers::new(line).next().map_or(0, <[u8]>::len);
         let (Some(length), None) = (length, problem) else {
             return wrong(problem.unwrap_or(HeadErrorKind::InvalidContentLength), value.start());
         };
@@ -149,16 +159,16 @@ impl Meaning {
     fn transfer_encoding(
         &mut self,
         raw: &[u8],
-        value: Span,
-        options: &Options,
+        value: MessageSpan,
+        options: &ParseOptions,
         head: &mut Head,
-    ) -> Result<FieldAction, Stop> {
+    ) -> Result<FieldAction, ScanStop> {
         // Manual, "option accept-unsafe-violations-in-http-response".
         let tolerates = options.accept_unsafe_violations && head.kind() == Kind::Response;
-        head.note(Flags::HAS_TRANSFER_ENCODING);
+        head.note(HeadFlags::HAS_TRANSFER_ENCODING);
         self.transfer_encoding_position = value.start();
         let mut so_far = self.transfer_encoding;
-        for coding in Values::new(text(raw, value, head)) {
+        for coding in ListMembers::new(text(raw, value, head)) {
             let again = so_far == TransferEncoding::Chunked && coding.eq_ignore_ascii_case(b"chunked");
             if tolerates && (coding.is_empty() || again) {
                 self.transfer_encoding_tolerated = true;
@@ -182,33 +192,33 @@ impl Meaning {
     }
 }
 
-fn noted(head: &mut Head, flags: Flags) -> Result<FieldAction, Stop> {
+fn noted(head: &mut Head, flags: HeadFlags) -> Result<FieldAction, ScanStop> {
     head.note(flags);
     Ok(FieldAction::Keep)
 }
 
-fn connection(raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
-    let mut flags = Flags::HAS_CONNECTION;
-    for token in Values::new(text(raw, value, head)) {
+fn connection(raw: &[u8], value: MessageSpan, head: &mut Head) -> Result<FieldAction, ScanStop> {
+    let mut flags = HeadFlags::HAS_CONNECTION;
+    for token in ListMembers::new(text(raw, value, head)) {
         flags |= match token.len() {
-            0 => Flags::NONE,
-            5 if token.eq_ignore_ascii_case(b"close") => Flags::CONNECTION_CLOSE,
-            7 if token.eq_ignore_ascii_case(b"upgrade") => Flags::CONNECTION_UPGRADE,
-            10 if token.eq_ignore_ascii_case(b"keep-alive") => Flags::CONNECTION_KEEP_ALIVE,
-            _ => Flags::CONNECTION_OTHER,
+            0 => HeadFlags::NONE,
+            5 if token.eq_ignore_ascii_case(b"close") => HeadFlags::CONNECTION_CLOSE,
+            7 if token.eq_ignore_ascii_case(b"upgrade") => HeadFlags::CONNECTION_UPGRADE,
+            10 if token.eq_ignore_ascii_case(b"keep-alive") => HeadFlags::CONNECTION_KEEP_ALIVE,
+            _ => HeadFlags::CONNECTION_OTHER,
         };
     }
     head.note(flags);
     Ok(FieldAction::Keep)
 }
 
-fn upgrade(raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
-    let mut flags = Flags::HAS_UPGRADE;
-    for protocol in Values::new(text(raw, value, head)) {
+fn upgrade(raw: &[u8], value: MessageSpan, head: &mut Head) -> Result<FieldAction, ScanStop> {
+    let mut flags = HeadFlags::HAS_UPGRADE;
+    for protocol in ListMembers::new(text(raw, value, head)) {
         if protocol.eq_ignore_ascii_case(b"websocket") {
-            flags |= Flags::UPGRADE_WEBSOCKET;
+            flags |= HeadFlags::UPGRADE_WEBSOCKET;
         } else if protocol.eq_ignore_ascii_case(b"h2c") {
-            flags |= Flags::UPGRADE_H2C;
+            flags |= HeadFlags::UPGRADE_H2C;
         }
     }
     head.note(flags);
@@ -216,14 +226,14 @@ fn upgrade(raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop
 }
 
 /// Of the values of `TE`, only `trailers` is forwarded: transfer codings concern one hop only.
-fn te(raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
+fn te(raw: &[u8], value: MessageSpan, head: &mut Head) -> Result<FieldAction, ScanStop> {
     let line = text(raw, value, head);
     let mut start = 0;
     for coding in line.split(|byte| *byte == b',') {
         if trim(coding).eq_ignore_ascii_case(b"trailers") {
             let from = start + coding.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
             let span = value.part(from, from + b"trailers".len());
-            head.note(Flags::TE_TRAILERS);
+            head.note(HeadFlags::TE_TRAILERS);
             return Ok(if span == value { FieldAction::Keep } else { FieldAction::Narrow(span) });
         }
         start += coding.len() + 1;
@@ -232,13 +242,13 @@ fn te(raw: &[u8], value: Span, head: &mut Head) -> Result<FieldAction, Stop> {
 }
 
 /// Removes leading zeros of a length: some parsers read them as octal.
-fn without_noughts(digits: &[u8], value: Span) -> FieldAction {
+fn without_noughts(digits: &[u8], value: MessageSpan) -> FieldAction {
     match digits.iter().take_while(|digit| **digit == b'0').count().min(digits.len().saturating_sub(1)) {
         0 => FieldAction::Keep,
         noughts => FieldAction::Narrow(value.part(noughts, digits.len())),
     }
 }
 
-fn text<'a>(raw: &'a [u8], value: Span, head: &'a Head) -> &'a [u8] {
+fn text<'a>(raw: &'a [u8], value: MessageSpan, head: &'a Head) -> &'a [u8] {
     head.span_text(raw, value)
 }

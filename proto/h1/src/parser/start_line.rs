@@ -7,10 +7,10 @@
 
 use std::ops::Range;
 
-use weir_http::{Flags, Head, Method, Span, Version};
+use weir_http::{Head, HeadFlags, MessageSpan, Method, Version};
 
 use super::scan::{find_target_end, is_token_byte};
-use super::{Options, Stop, wrong};
+use super::{ParseOptions, ScanStop, wrong};
 use crate::error::HeadErrorKind;
 
 /// Reads `method target version`. `line` is its range, without the line end.
@@ -18,9 +18,9 @@ use crate::error::HeadErrorKind;
 pub(super) fn request_line(
     raw: &[u8],
     line: Range<usize>,
-    options: &Options,
+    options: &ParseOptions,
     head: &mut Head,
-) -> Result<(), Stop> {
+) -> Result<(), ScanStop> {
     let bytes = &raw[..line.end];
     let method_end = skip(bytes, line.start, is_token_byte);
     match bytes.get(method_end) {
@@ -34,9 +34,9 @@ pub(super) fn request_line(
     let method = &bytes[line.start..method_end];
     head.begin_request(
         line.start,
-        Span::raw(line.start, method_end),
-        Span::raw(target_start, target_end),
-        Span::raw(version_start, line.end),
+        MessageSpan::raw(line.start, method_end),
+        MessageSpan::raw(target_start, target_end),
+        MessageSpan::raw(version_start, line.end),
     );
     head.note_method(Method::from_bytes(method));
     match &bytes[version_start..] {
@@ -54,9 +54,9 @@ fn request_version(
     text: &[u8],
     start: usize,
     method: &[u8],
-    options: &Options,
+    options: &ParseOptions,
     head: &mut Head,
-) -> Result<(), Stop> {
+) -> Result<(), ScanStop> {
     match Version::from_bytes(text) {
         Some(Version::HTTP_20) if method == b"PRI" => wrong(HeadErrorKind::Http2Preface, start),
         Some(version) => version_seen(version, start, head),
@@ -65,7 +65,7 @@ fn request_version(
         }
         // HTTP/0.9 has only GET. It is forwarded as HTTP/1.0.
         None if text.is_empty() && method == b"GET" => {
-            head.note(Flags::VIOLATION);
+            head.note(HeadFlags::VIOLATION);
             head.set_version(Version::HTTP_10).or_else(|_| wrong(HeadErrorKind::TooLong, start))
         }
         None => other_protocol(text, start, head),
@@ -79,9 +79,9 @@ pub(super) fn status_line(
     raw: &[u8],
     line: Range<usize>,
     has_controls: bool,
-    options: &Options,
+    options: &ParseOptions,
     head: &mut Head,
-) -> Result<(), Stop> {
+) -> Result<(), ScanStop> {
     let bytes = &raw[..line.end];
     let version_end = skip(bytes, line.start, |byte| byte.is_ascii_graphic());
     let version = &bytes[line.start..version_end];
@@ -106,13 +106,13 @@ pub(super) fn status_line(
         if !options.accept_unsafe_violations {
             return wrong(HeadErrorKind::InvalidReason, reason_start + at);
         }
-        head.note(Flags::VIOLATION);
+        head.note(HeadFlags::VIOLATION);
     }
     head.begin_response(
         line.start,
-        Span::raw(line.start, version_end),
-        Span::raw(status_start, status_end),
-        Span::raw(reason_start, line.end),
+        MessageSpan::raw(line.start, version_end),
+        MessageSpan::raw(status_start, status_end),
+        MessageSpan::raw(reason_start, line.end),
     );
     head.note_status(number);
     if status.len() > 3 && number < 1000 {
@@ -130,11 +130,16 @@ pub(super) fn status_line(
 
 /// A status of more than three digits, if that is accepted (manual, "option accept-unsafe-violations-in-http-response").
 #[cold]
-fn long_status(digits: &[u8], start: usize, options: &Options, head: &mut Head) -> Result<u16, Stop> {
+fn long_status(
+    digits: &[u8],
+    start: usize,
+    options: &ParseOptions,
+    head: &mut Head,
+) -> Result<u16, ScanStop> {
     let text = std::str::from_utf8(digits).unwrap_or_default();
     match text.parse::<u16>() {
         Ok(number @ 100..) if options.accept_unsafe_violations && digits.len() > 3 => {
-            head.note(Flags::VIOLATION);
+            head.note(HeadFlags::VIOLATION);
             Ok(number)
         }
         _ => wrong(HeadErrorKind::InvalidStatus, start),
@@ -143,7 +148,12 @@ fn long_status(digits: &[u8], start: usize, options: &Options, head: &mut Head) 
 
 /// Anything but `HTTP/1.1`.
 #[cold]
-fn response_version(text: &[u8], start: usize, options: &Options, head: &mut Head) -> Result<(), Stop> {
+fn response_version(
+    text: &[u8],
+    start: usize,
+    options: &ParseOptions,
+    head: &mut Head,
+) -> Result<(), ScanStop> {
     match (Version::from_bytes(text), text) {
         (Some(version), _) => version_seen(version, start, head),
         // RTSP servers answer like this through an HTTP proxy; persistence is as in HTTP/1.0.
@@ -159,7 +169,7 @@ fn response_version(text: &[u8], start: usize, options: &Options, head: &mut Hea
 }
 
 /// A version above HTTP/1.1 is handled as HTTP/1.1 (RFC 9110, 2.5), and forwarded as HTTP/1.1, our own version.
-fn version_seen(version: Version, start: usize, head: &mut Head) -> Result<(), Stop> {
+fn version_seen(version: Version, start: usize, head: &mut Head) -> Result<(), ScanStop> {
     if version > Version::HTTP_11 {
         head.set_version(Version::HTTP_11).or_else(|_| wrong(HeadErrorKind::TooLong, start))?;
     }
@@ -168,7 +178,7 @@ fn version_seen(version: Version, start: usize, head: &mut Head) -> Result<(), S
 }
 
 /// Another protocol's name, or versions of several digits: handled as HTTP/1.0 and forwarded unchanged.
-fn other_protocol(text: &[u8], start: usize, head: &mut Head) -> Result<(), Stop> {
+fn other_protocol(text: &[u8], start: usize, head: &mut Head) -> Result<(), ScanStop> {
     let is_version = |byte: u8| byte.is_ascii_digit() || byte == b'.';
     let Some(slash) = memchr::memchr(b'/', text) else {
         return wrong(HeadErrorKind::InvalidVersion, start);
@@ -181,14 +191,19 @@ fn other_protocol(text: &[u8], start: usize, head: &mut Head) -> Result<(), Stop
     {
         return wrong(HeadErrorKind::InvalidVersion, start);
     }
-    head.note(Flags::VIOLATION);
+    head.note(HeadFlags::VIOLATION);
     head.note_version(Version::HTTP_10);
     Ok(())
 }
 
 /// Offset of the target's end: at a blank, or at the line's end without a version.
 #[inline]
-fn target_end(bytes: &[u8], start: usize, options: &Options, head: &mut Head) -> Result<usize, Stop> {
+fn target_end(
+    bytes: &[u8],
+    start: usize,
+    options: &ParseOptions,
+    head: &mut Head,
+) -> Result<usize, ScanStop> {
     let mut end = find_target_end(bytes, start);
     loop {
         match bytes.get(end) {
@@ -196,7 +211,7 @@ fn target_end(bytes: &[u8], start: usize, options: &Options, head: &mut Head) ->
             None | Some(b' ' | b'\t') => return Ok(end),
             Some(b'#') if options.accept_fragment => end = find_target_end(bytes, end + 1),
             Some(b'#' | 0x80..) if options.accept_unsafe_violations => {
-                head.note(Flags::VIOLATION);
+                head.note(HeadFlags::VIOLATION);
                 end = find_target_end(bytes, end + 1);
             }
             Some(_) => return wrong(HeadErrorKind::InvalidTarget, end),
@@ -209,7 +224,7 @@ fn target_end(bytes: &[u8], start: usize, options: &Options, head: &mut Head) ->
 fn after_blank(bytes: &[u8], at: usize, head: &mut Head) -> usize {
     let end = skip(bytes, at, |byte| matches!(byte, b' ' | b'\t'));
     if end != at + 1 || bytes[at] != b' ' {
-        head.note(Flags::MUST_REWRITE);
+        head.note(HeadFlags::MUST_REWRITE);
     }
     end
 }

@@ -9,38 +9,38 @@ mod targets;
 
 use weir_http::{Head, Kind};
 
-use super::{Options, Parser, Progress};
+use super::{HeadParser, HeadProgress, ParseOptions};
 use crate::error::{HeadError, HeadErrorKind};
 
-const SAFE: Options = Options {
+const SAFE: ParseOptions = ParseOptions {
     accept_unsafe_violations: false,
     accept_fragment: false,
     accept_payload_with_any_method: false,
     keep_insecure_transfer_encoding: false,
 };
-const UNSAFE: Options = Options { accept_unsafe_violations: true, ..SAFE };
+const UNSAFE: ParseOptions = ParseOptions { accept_unsafe_violations: true, ..SAFE };
 
 /// The result of parsing a message: the bytes to forward, or the refusal.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Outcome {
+enum MessageOutcome {
     Incomplete,
     Forwarded { text: String, head_len: usize, edited: bool },
     Refused(HeadError),
 }
 
-fn parse(kind: Kind, raw: &[u8], pieces: &[usize], options: &Options) -> (Outcome, Head) {
-    let mut parser = Parser::default();
+fn parse(kind: Kind, raw: &[u8], pieces: &[usize], options: &ParseOptions) -> (MessageOutcome, Head) {
+    let mut parser = HeadParser::default();
     let mut head = Head::new();
-    let mut outcome = Outcome::Incomplete;
+    let mut outcome = MessageOutcome::Incomplete;
     for end in pieces.iter().copied().chain([raw.len()]) {
         let progress = match kind {
             Kind::Request => parser.request(&raw[..end], options, &mut head),
             Kind::Response => parser.response(&raw[..end], options, &mut head),
         };
         outcome = match progress {
-            Progress::Incomplete => continue,
-            Progress::Error(error) => Outcome::Refused(error),
-            Progress::Complete { head_len } => {
+            HeadProgress::Incomplete => continue,
+            HeadProgress::Error(error) => MessageOutcome::Refused(error),
+            HeadProgress::Complete { head_len } => {
                 let mut text = Vec::new();
                 head.write(raw, &mut text);
                 if !head.is_edited() {
@@ -48,7 +48,7 @@ fn parse(kind: Kind, raw: &[u8], pieces: &[usize], options: &Options) -> (Outcom
                 }
                 assert_eq!(head.written_len(raw), text.len());
                 let text = String::from_utf8_lossy(&text).into_owned();
-                Outcome::Forwarded { text, head_len, edited: head.is_edited() }
+                MessageOutcome::Forwarded { text, head_len, edited: head.is_edited() }
             }
         };
         break;
@@ -56,7 +56,7 @@ fn parse(kind: Kind, raw: &[u8], pieces: &[usize], options: &Options) -> (Outcom
     (outcome, head)
 }
 
-fn outcome(kind: Kind, raw: &str, options: &Options) -> Outcome {
+fn outcome(kind: Kind, raw: &str, options: &ParseOptions) -> MessageOutcome {
     let whole = parse(kind, raw.as_bytes(), &[], options).0;
     for cut in 0..raw.len() {
         assert_eq!(parse(kind, raw.as_bytes(), &[cut], options).0, whole, "{raw:?} cut at {cut}");
@@ -68,12 +68,14 @@ fn outcome(kind: Kind, raw: &str, options: &Options) -> Outcome {
 
 /// Checks one message: its forwarded form, from its start line to its last field; or the reason for its rejection.
 #[track_caller]
-fn check(kind: Kind, options: &Options, raw: &str, want: Result<&str, HeadErrorKind>) {
+fn check(kind: Kind, options: &ParseOptions, raw: &str, want: Result<&str, HeadErrorKind>) {
     match (outcome(kind, raw, options), want) {
-        (Outcome::Forwarded { text, .. }, Ok(want)) => {
+        (MessageOutcome::Forwarded { text, .. }, Ok(want)) => {
             assert_eq!(text, format!("{want}\r\n\r\n"), "{raw:?}");
         }
-        (Outcome::Refused(error), Err(kind)) => assert_eq!(error.kind, kind, "{raw:?} at {}", error.position),
+        (MessageOutcome::Refused(error), Err(kind)) => {
+            assert_eq!(error.kind, kind, "{raw:?} at {}", error.position)
+        }
         (outcome, want) => panic!("{raw:?}: {outcome:?}, not {want:?}"),
     }
 }
@@ -96,7 +98,7 @@ fn response(raw: &str, want: Result<&str, HeadErrorKind>) {
 #[track_caller]
 fn unedited(kind: Kind, raw: &str) {
     match outcome(kind, raw, &SAFE) {
-        Outcome::Forwarded { text, head_len, edited } => {
+        MessageOutcome::Forwarded { text, head_len, edited } => {
             assert!(!edited, "{raw:?}");
             assert_eq!(&raw[..head_len], text, "{raw:?}");
         }
@@ -133,7 +135,7 @@ fn ordinary_heads_are_forwarded_verbatim() {
 #[test]
 fn errors_have_the_position_of_the_fault() {
     let at = |raw: &str| match outcome(Kind::Request, raw, &SAFE) {
-        Outcome::Refused(error) => error.position,
+        MessageOutcome::Refused(error) => error.position,
         outcome => panic!("{raw:?}: {outcome:?}"),
     };
     assert_eq!(at("G@T / HTTP/1.1\r\n\r\n"), 1);

@@ -2,24 +2,24 @@
 
 use weir_http::{Head, Method};
 
-use super::receive::{Outcome, failed};
-use super::{Connection, Event, Leaving, Reading};
+use super::receive::{FrameResult, failed};
+use super::{Connection, ConnectionEvent, ExpectedInput, GoAwayState};
 use crate::answer::{self, RequestTraits};
 use crate::error::{ErrorCode, Wrong};
 use crate::frame::{self, PREFACE, STREAM_BITS};
-use crate::limits::Limits;
+use crate::limits::ConnectionLimits;
 use crate::outgoing_head;
 use crate::received::HeadFault;
 use crate::settings;
 use crate::stream::{Stream, StreamState, UNANNOUNCED};
-use crate::streams::Standing;
-use crate::window::{Window, WindowDebt};
+use crate::streams::StreamStanding;
+use crate::window::{FlowWindow, WindowDebt};
 
 impl Connection {
     /// A connection to a server. The preface and SETTINGS are in the output; streams can be opened at once.
-    pub fn client(limits: Limits) -> Connection {
+    pub fn client(limits: ConnectionLimits) -> Connection {
         let no_push = [(settings::ENABLE_PUSH, 0, 1)];
-        let mut connection = Connection::new(limits, Reading::Header, PREFACE.to_vec(), &no_push);
+        let mut connection = Connection::new(limits, ExpectedInput::Header, PREFACE.to_vec(), &no_push);
         let answers = answer::Builder::new(limits.max_fields, limits.max_head);
         connection.answers = Some(Box::new(answers));
         connection
@@ -38,7 +38,7 @@ impl Connection {
 
     /// Whether no stream can be opened any more: the connection is over, either end leaves, or the numbers are used up.
     pub fn is_closing(&self) -> bool {
-        self.leaving != Leaving::No || self.peer_leaves || self.streams.last >= STREAM_BITS - 2
+        self.leaving != GoAwayState::No || self.peer_leaves || self.streams.last >= STREAM_BITS - 2
     }
 
     /// Opens a stream with this request. `scheme` is used if its target lacks one; with `end` no body follows. An
@@ -58,10 +58,10 @@ impl Connection {
         self.streams.open(Stream {
             id,
             state: StreamState::Open,
-            receive: Window::new(self.initial.size()),
+            receive: FlowWindow::new(self.initial.size()),
             lent: 0,
             has_grown: false,
-            send: Window::new(self.peer.initial_window),
+            send: FlowWindow::new(self.peer.initial_window),
             owed: WindowDebt::default(),
             expected: UNANNOUNCED,
             request: RequestTraits { head_only, connect, extended: protocol.is_some(), chunks },
@@ -86,10 +86,12 @@ impl Connection {
 
     /// The state of a stream number. Frames for streams that this end has forgotten are not an error; a server opens no streams
     /// of its own.
-    pub(super) fn standing(&self, stream: u32) -> Standing {
+    pub(super) fn standing(&self, stream: u32) -> StreamStanding {
         match self.streams.standing(stream) {
-            _ if self.answers.is_some() && stream.is_multiple_of(2) => Standing::Idle,
-            Standing::Closed | Standing::PassedOver if self.answers.is_some() => Standing::Reset,
+            _ if self.answers.is_some() && stream.is_multiple_of(2) => StreamStanding::Idle,
+            StreamStanding::Closed | StreamStanding::PassedOver if self.answers.is_some() => {
+                StreamStanding::Reset
+            }
             standing => standing,
         }
     }
@@ -100,17 +102,17 @@ impl Connection {
     }
 
     /// Handles GOAWAY with these fields.
-    pub(super) fn peer_leaves(&mut self, fields: &[u8; 8]) -> Option<Event> {
+    pub(super) fn peer_leaves(&mut self, fields: &[u8; 8]) -> Option<ConnectionEvent> {
         self.peer_leaves = true;
         self.answers.as_ref()?;
         let last = frame::number(fields) & STREAM_BITS;
         let code = ErrorCode::from_wire(frame::number(&fields[4..]));
         self.streams.close_behind(last);
-        Some(Event::GoAway { last, code })
+        Some(ConnectionEvent::GoAway { last, code })
     }
 
     /// Refuses settings that a server must not send (RFC 9113, 6.5.2).
-    pub(super) fn check_entry(&self, entry: &[u8; settings::ENTRY]) -> Outcome {
+    pub(super) fn check_entry(&self, entry: &[u8; settings::ENTRY]) -> FrameResult {
         let pushes = u16::from_be_bytes([entry[0], entry[1]]) == settings::ENABLE_PUSH;
         if self.answers.is_some() && pushes && frame::number(&entry[2..]) != 0 {
             return failed(ErrorCode::Protocol);
@@ -119,7 +121,7 @@ impl Connection {
     }
 
     /// Handles the complete head of a response. If it has a fault, the stream is closed.
-    pub(super) fn begin_response(&mut self, stream: u32, end: bool) -> Outcome<Option<Event>> {
+    pub(super) fn begin_response(&mut self, stream: u32, end: bool) -> FrameResult<Option<ConnectionEvent>> {
         let (Some(record), Some(answers)) = (self.streams.get_mut(stream), &mut self.answers) else {
             return Ok(None);
         };
@@ -127,7 +129,7 @@ impl Connection {
         if answers.received.fault == Some(HeadFault::Malformed) {
             // The caller gets the fault with the event; the server gets a reset.
             self.refuse(stream, ErrorCode::Protocol).map_err(Wrong::Connection)?;
-            return Ok(Some(Event::Response { stream, end: true }));
+            return Ok(Some(ConnectionEvent::Response { stream, end: true }));
         }
         let status = answers.received.head.status();
         if !(100..200).contains(&status) || status == 101 {
@@ -141,7 +143,7 @@ impl Connection {
         if begins {
             self.widen_once();
         }
-        Ok(Some(Event::Response { stream, end }))
+        Ok(Some(ConnectionEvent::Response { stream, end }))
     }
 }
 

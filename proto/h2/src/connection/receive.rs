@@ -1,60 +1,62 @@
 //! Receiving: the effect of each frame, and the errors that reject it.
 
-use super::{Block, Connection, DISTANCE, Event, FAREWELL, Leaving, Purpose, Reading};
+use super::{
+    BlockPurpose, Connection, ConnectionEvent, DISTANCE, ExpectedInput, FAREWELL, GoAwayState, HeaderBlock,
+};
 use crate::answer::RequestTraits;
 use crate::error::{ErrorCode, Wrong};
 use crate::frame::{
-    self, ACK, END_HEADERS, END_STREAM, FrameHeader, Kind, PADDED, PREFACE, PRIORITY, STREAM_BITS,
+    self, ACK, END_HEADERS, END_STREAM, FrameHeader, FrameKind, PADDED, PREFACE, PRIORITY, STREAM_BITS,
 };
 use crate::limits;
 use crate::received::HeadFault;
 use crate::request::Builder;
 use crate::settings;
 use crate::stream::{Stream, StreamState, UNANNOUNCED};
-use crate::streams::Standing;
-use crate::window::{Window, WindowDebt};
+use crate::streams::StreamStanding;
+use crate::window::{FlowWindow, WindowDebt};
 
 /// The result of a step.
-enum Step {
+enum ReceiveStep {
     /// More bytes are needed.
     More,
     /// Go on with the next step.
     Next,
-    Happened(Event),
+    Happened(ConnectionEvent),
 }
 
-pub(super) type Outcome<T = ()> = Result<T, Wrong>;
+pub(super) type FrameResult<T = ()> = Result<T, Wrong>;
 
-pub(super) const fn failed<T>(code: ErrorCode) -> Outcome<T> {
+pub(super) const fn failed<T>(code: ErrorCode) -> FrameResult<T> {
     Err(Wrong::Connection(code))
 }
 
 impl Connection {
     /// Processes the front of `input` (all received bytes that were not used yet) at `now_ms` of any monotonic clock. Returns how
-    /// many bytes were used, and an event. After [`Event::More`], call again with the rest and more bytes behind it.
-    pub fn advance(&mut self, input: &[u8], now_ms: u64) -> (usize, Event) {
+    /// many bytes were used, and an event. After [`ConnectionEvent::More`], call again with the rest and more bytes behind it.
+    pub fn advance(&mut self, input: &[u8], now_ms: u64) -> (usize, ConnectionEvent) {
         self.now_ms = now_ms;
         let mut at = 0;
         loop {
-            if let Leaving::Failed(code) = self.leaving {
-                return (input.len(), Event::Failed(code));
+            if let GoAwayState::Failed(code) = self.leaving {
+                return (input.len(), ConnectionEvent::Failed(code));
             }
             let begin = at;
             match self.step(&input[begin..], &mut at) {
-                Ok(Step::More) => return (at, Event::More),
-                Ok(Step::Next) => {}
-                Ok(Step::Happened(Event::Data { stream, bytes, end })) => {
+                Ok(ReceiveStep::More) => return (at, ConnectionEvent::More),
+                Ok(ReceiveStep::Next) => {}
+                Ok(ReceiveStep::Happened(ConnectionEvent::Data { stream, bytes, end })) => {
                     let bytes = begin + bytes.start..begin + bytes.end;
-                    return (at, Event::Data { stream, bytes, end });
+                    return (at, ConnectionEvent::Data { stream, bytes, end });
                 }
-                Ok(Step::Happened(event)) => return (at, event),
+                Ok(ReceiveStep::Happened(event)) => return (at, event),
                 Err(Wrong::Connection(code)) => {
                     self.glitches += 1;
                     self.tally.connection_errors += 1;
                     self.fail(code);
                 }
                 Err(Wrong::Stream(stream, code)) => match self.refuse(stream, code) {
-                    Ok(true) => return (at, Event::Reset { stream, code, received: None }),
+                    Ok(true) => return (at, ConnectionEvent::Reset { stream, code, received: None }),
                     Ok(false) => {}
                     Err(code) => self.fail(code),
                 },
@@ -82,9 +84,9 @@ impl Connection {
     }
 
     /// Takes the next step; adds the bytes that it used to `used`, also on an error.
-    fn step(&mut self, input: &[u8], used: &mut usize) -> Outcome<Step> {
+    fn step(&mut self, input: &[u8], used: &mut usize) -> FrameResult<ReceiveStep> {
         match self.reading {
-            Reading::Preface(matched) => {
+            ExpectedInput::Preface(matched) => {
                 let matched = usize::from(matched);
                 let expected = &PREFACE[matched..];
                 let length = expected.len().min(input.len());
@@ -92,7 +94,7 @@ impl Connection {
                     return failed(ErrorCode::Protocol);
                 }
                 if length == 0 {
-                    return Ok(Step::More);
+                    return Ok(ReceiveStep::More);
                 }
                 *used += length;
                 if matched == 0 {
@@ -103,13 +105,13 @@ impl Connection {
                 }
                 let matched = matched + length;
                 self.reading = match matched == PREFACE.len() {
-                    true => Reading::Header,
-                    false => Reading::Preface(matched as u8),
+                    true => ExpectedInput::Header,
+                    false => ExpectedInput::Preface(matched as u8),
                 };
-                Ok(Step::Next)
+                Ok(ReceiveStep::Next)
             }
-            Reading::Header => {
-                let Some(header) = FrameHeader::read(input) else { return Ok(Step::More) };
+            ExpectedInput::Header => {
+                let Some(header) = FrameHeader::read(input) else { return Ok(ReceiveStep::More) };
                 *used += frame::HEADER;
                 self.frames += 1;
                 self.tally.count(header.kind);
@@ -120,29 +122,29 @@ impl Connection {
                 // The default, unless the frame's handler takes the payload.
                 self.skip();
                 self.begin_frame()?;
-                Ok(Step::Next)
+                Ok(ReceiveStep::Next)
             }
-            Reading::Prefix(needed) => {
+            ExpectedInput::Prefix(needed) => {
                 let (needed, there) = (usize::from(needed), usize::from(self.fixed_length));
                 let count = input.len().min(needed - there);
                 if count == 0 {
-                    return Ok(Step::More);
+                    return Ok(ReceiveStep::More);
                 }
                 *used += count;
                 self.fixed[there..there + count].copy_from_slice(&input[..count]);
                 self.fixed_length += count as u8;
                 self.left -= count as u32;
                 if there + count < needed {
-                    return Ok(Step::Next);
+                    return Ok(ReceiveStep::Next);
                 }
                 self.fixed_length = 0;
-                Ok(self.prefix()?.map_or(Step::Next, Step::Happened))
+                Ok(self.prefix()?.map_or(ReceiveStep::Next, ReceiveStep::Happened))
             }
-            Reading::Body => {
+            ExpectedInput::Body => {
                 let wanted = self.left - self.padding;
                 let count = input.len().min(wanted as usize);
                 if count == 0 && wanted > 0 {
-                    return Ok(Step::More);
+                    return Ok(ReceiveStep::More);
                 }
                 *used += count;
                 self.left -= count as u32;
@@ -151,83 +153,83 @@ impl Connection {
                     self.skip();
                 }
                 match self.frame.kind {
-                    Kind::Data => self.data(count, complete),
+                    FrameKind::Data => self.data(count, complete),
                     _ => self.fragment(&input[..count], complete),
                 }
             }
-            Reading::Skip => {
+            ExpectedInput::Skip => {
                 let count = input.len().min(self.left as usize);
                 if count == 0 {
-                    return Ok(Step::More);
+                    return Ok(ReceiveStep::More);
                 }
                 *used += count;
                 self.left -= count as u32;
                 self.skip();
-                Ok(Step::Next)
+                Ok(ReceiveStep::Next)
             }
         }
     }
 
     /// Drops the rest of this frame.
     fn skip(&mut self) {
-        self.reading = if self.left == 0 { Reading::Header } else { Reading::Skip };
+        self.reading = if self.left == 0 { ExpectedInput::Header } else { ExpectedInput::Skip };
     }
 
-    fn begin_frame(&mut self) -> Outcome {
+    fn begin_frame(&mut self) -> FrameResult {
         let FrameHeader { length, kind, stream, .. } = self.frame;
         if let Some(block) = &self.block
-            && (kind != Kind::Continuation || stream != block.stream)
+            && (kind != FrameKind::Continuation || stream != block.stream)
         {
             return failed(ErrorCode::Protocol);
         }
-        if !self.has_settings && (kind != Kind::Settings || self.frame.has(ACK)) {
+        if !self.has_settings && (kind != FrameKind::Settings || self.frame.has(ACK)) {
             return failed(ErrorCode::Protocol);
         }
         if length > self.limits.max_payload {
             return failed(ErrorCode::FrameSize);
         }
-        let of_connection = matches!(kind, Kind::Settings | Kind::Ping | Kind::GoAway);
-        let of_either = matches!(kind, Kind::WindowUpdate | Kind::Unknown);
+        let of_connection = matches!(kind, FrameKind::Settings | FrameKind::Ping | FrameKind::GoAway);
+        let of_either = matches!(kind, FrameKind::WindowUpdate | FrameKind::Unknown);
         if !of_either && of_connection != (stream == 0) {
             return failed(ErrorCode::Protocol);
         }
         match kind {
-            Kind::Data => self.begin_data(),
-            Kind::Headers => self.begin_headers(),
-            Kind::Continuation => self.begin_continuation(),
-            Kind::Settings => self.begin_settings(),
-            Kind::Priority => {
+            FrameKind::Data => self.begin_data(),
+            FrameKind::Headers => self.begin_headers(),
+            FrameKind::Continuation => self.begin_continuation(),
+            FrameKind::Settings => self.begin_settings(),
+            FrameKind::Priority => {
                 self.spend()?;
                 self.expect(5, Wrong::Stream(stream, ErrorCode::FrameSize))
             }
-            Kind::Reset => {
+            FrameKind::Reset => {
                 self.expect(4, Wrong::Connection(ErrorCode::FrameSize))?;
                 if self.is_unused(stream) { failed(ErrorCode::Protocol) } else { Ok(()) }
             }
-            Kind::PushPromise => failed(ErrorCode::Protocol),
-            Kind::Ping => {
+            FrameKind::PushPromise => failed(ErrorCode::Protocol),
+            FrameKind::Ping => {
                 self.spend()?;
                 self.expect(8, Wrong::Connection(ErrorCode::FrameSize))
             }
-            Kind::GoAway if length < 8 => failed(ErrorCode::FrameSize),
-            Kind::GoAway => {
-                self.reading = Reading::Prefix(8);
+            FrameKind::GoAway if length < 8 => failed(ErrorCode::FrameSize),
+            FrameKind::GoAway => {
+                self.reading = ExpectedInput::Prefix(8);
                 self.spend()
             }
-            Kind::WindowUpdate => {
+            FrameKind::WindowUpdate => {
                 self.expect(4, Wrong::Connection(ErrorCode::FrameSize))?;
                 if stream != 0 && self.is_unused(stream) { failed(ErrorCode::Protocol) } else { Ok(()) }
             }
-            Kind::Unknown => self.spend(),
+            FrameKind::Unknown => self.spend(),
         }
     }
 
     fn is_unused(&self, stream: u32) -> bool {
-        matches!(self.standing(stream), Standing::Idle | Standing::PassedOver)
+        matches!(self.standing(stream), StreamStanding::Idle | StreamStanding::PassedOver)
     }
 
     /// Counts a frame without payload against its bucket.
-    fn spend(&mut self) -> Outcome {
+    fn spend(&mut self) -> FrameResult {
         if self.empty_frames.take(limits::EMPTY_FRAMES, self.now_ms) {
             Ok(())
         } else {
@@ -236,15 +238,15 @@ impl Connection {
     }
 
     /// Expects a payload of exactly this size.
-    fn expect(&mut self, size: u32, wrong: Wrong) -> Outcome {
+    fn expect(&mut self, size: u32, wrong: Wrong) -> FrameResult {
         if self.frame.length != size {
             return Err(wrong);
         }
-        self.reading = Reading::Prefix(size as u8);
+        self.reading = ExpectedInput::Prefix(size as u8);
         Ok(())
     }
 
-    fn begin_settings(&mut self) -> Outcome {
+    fn begin_settings(&mut self) -> FrameResult {
         self.has_settings = true;
         self.spend()?;
         match (self.frame.has(ACK), self.frame.length) {
@@ -256,17 +258,17 @@ impl Connection {
             }
             (false, 0) => settings::write_acknowledgement(&mut self.output),
             (false, length) if length.is_multiple_of(settings::ENTRY as u32) => {
-                self.reading = Reading::Prefix(settings::ENTRY as u8);
+                self.reading = ExpectedInput::Prefix(settings::ENTRY as u8);
             }
             _ => return failed(ErrorCode::FrameSize),
         }
         Ok(())
     }
 
-    fn begin_data(&mut self) -> Outcome {
+    fn begin_data(&mut self) -> FrameResult {
         let FrameHeader { length, stream, .. } = self.frame;
         let standing = self.standing(stream);
-        if matches!(standing, Standing::Idle | Standing::PassedOver) {
+        if matches!(standing, StreamStanding::Idle | StreamStanding::PassedOver) {
             return failed(ErrorCode::Protocol);
         }
         if self.receive.use_up(length).is_err() {
@@ -281,7 +283,7 @@ impl Connection {
         }
         let problem = match self.streams.get_mut(stream) {
             // Frames in transit when this end reset the stream are not an error.
-            None if standing == Standing::Reset => {
+            None if standing == StreamStanding::Reset => {
                 self.owe(length);
                 return Ok(());
             }
@@ -295,85 +297,85 @@ impl Connection {
             self.owe(length);
             return Err(Wrong::Stream(stream, code));
         }
-        self.reading = if padded { Reading::Prefix(1) } else { Reading::Body };
+        self.reading = if padded { ExpectedInput::Prefix(1) } else { ExpectedInput::Body };
         Ok(())
     }
 
-    fn begin_headers(&mut self) -> Outcome {
+    fn begin_headers(&mut self) -> FrameResult {
         let FrameHeader { length, stream, .. } = self.frame;
         if stream % 2 == 0 {
             return failed(ErrorCode::Protocol);
         }
         let end_stream = self.frame.has(END_STREAM);
         let purpose = match self.standing(stream) {
-            Standing::Idle if self.answers.is_some() => return failed(ErrorCode::Protocol),
-            Standing::Idle => {
+            StreamStanding::Idle if self.answers.is_some() => return failed(ErrorCode::Protocol),
+            StreamStanding::Idle => {
                 self.streams.last = stream;
                 match self.leaving {
-                    Leaving::Behind(last) if stream > last => {
-                        Purpose::Nothing(Some(ErrorCode::RefusedStream))
+                    GoAwayState::Behind(last) if stream > last => {
+                        BlockPurpose::Nothing(Some(ErrorCode::RefusedStream))
                     }
-                    _ => Purpose::Request,
+                    _ => BlockPurpose::Request,
                 }
             }
-            Standing::Live => match self.streams.get(stream) {
-                Some(record) if !record.receives() => Purpose::Nothing(Some(ErrorCode::StreamClosed)),
-                Some(record) if !record.answered => Purpose::Response,
-                _ if !end_stream => Purpose::Nothing(Some(ErrorCode::Protocol)),
-                _ => Purpose::Trailers,
+            StreamStanding::Live => match self.streams.get(stream) {
+                Some(record) if !record.receives() => BlockPurpose::Nothing(Some(ErrorCode::StreamClosed)),
+                Some(record) if !record.answered => BlockPurpose::Response,
+                _ if !end_stream => BlockPurpose::Nothing(Some(ErrorCode::Protocol)),
+                _ => BlockPurpose::Trailers,
             },
-            Standing::Reset => Purpose::Nothing(None),
-            Standing::Closed => return failed(ErrorCode::StreamClosed),
-            Standing::PassedOver => return failed(ErrorCode::Protocol),
+            StreamStanding::Reset => BlockPurpose::Nothing(None),
+            StreamStanding::Closed => return failed(ErrorCode::StreamClosed),
+            StreamStanding::PassedOver => return failed(ErrorCode::Protocol),
         };
         match purpose {
-            Purpose::Request => {
+            BlockPurpose::Request => {
                 let limits = &self.limits;
                 let new = || Builder::new(limits.max_fields, limits.max_head, limits.extended_connect);
                 self.builder.get_or_insert_with(|| Box::new(new())).begin();
             }
-            Purpose::Response => {
+            BlockPurpose::Response => {
                 let request = self.streams.get(stream).map(|record| record.request).unwrap_or_default();
                 self.answers.iter_mut().for_each(|answers| answers.begin(request));
             }
-            Purpose::Trailers => self.trailers.clear(),
-            Purpose::Nothing(_) => {}
+            BlockPurpose::Trailers => self.trailers.clear(),
+            BlockPurpose::Nothing(_) => {}
         }
         self.rest.clear();
-        self.block = Some(Block { stream, end_stream, purpose, bytes: 0, continuations: 0 });
+        self.block = Some(HeaderBlock { stream, end_stream, purpose, bytes: 0, continuations: 0 });
         let prefix = usize::from(self.frame.has(PADDED)) + if self.frame.has(PRIORITY) { 5 } else { 0 };
         if (length as usize) < prefix {
             return failed(ErrorCode::FrameSize);
         }
-        self.reading = if prefix > 0 { Reading::Prefix(prefix as u8) } else { Reading::Body };
+        self.reading = if prefix > 0 { ExpectedInput::Prefix(prefix as u8) } else { ExpectedInput::Body };
         Ok(())
     }
 
-    fn begin_continuation(&mut self) -> Outcome {
+    fn begin_continuation(&mut self) -> FrameResult {
         let Some(block) = &mut self.block else { return failed(ErrorCode::Protocol) };
         block.continuations += 1;
         if block.continuations > limits::CONTINUATIONS {
             return failed(ErrorCode::EnhanceYourCalm);
         }
-        self.reading = Reading::Body;
+        self.reading = ExpectedInput::Body;
         Ok(())
     }
 
     /// Handles the complete fields of fixed size.
-    fn prefix(&mut self) -> Outcome<Option<Event>> {
+    fn prefix(&mut self) -> FrameResult<Option<ConnectionEvent>> {
         let stream = self.frame.stream;
         let fixed = self.fixed;
-        if !matches!(self.frame.kind, Kind::Data | Kind::Headers | Kind::Settings) {
+        if !matches!(self.frame.kind, FrameKind::Data | FrameKind::Headers | FrameKind::Settings) {
             self.skip();
         }
         match self.frame.kind {
-            Kind::Data => {
+            FrameKind::Data => {
                 self.pad(fixed[0])?;
                 // Padding counts as consumed at once.
                 self.consumed(stream, u32::from(fixed[0]) + 1);
-                self.reading = Reading::Body;
+                self.reading = ExpectedInput::Body;
             }
-            Kind::Headers => {
+            FrameKind::Headers => {
                 let padded = self.frame.has(PADDED);
                 if padded {
                     self.pad(fixed[0])?;
@@ -383,32 +385,32 @@ impl Connection {
                     && dependency == stream
                     && let Some(block) = &mut self.block
                 {
-                    block.purpose = Purpose::Nothing(Some(ErrorCode::Protocol));
+                    block.purpose = BlockPurpose::Nothing(Some(ErrorCode::Protocol));
                 }
-                self.reading = Reading::Body;
+                self.reading = ExpectedInput::Body;
             }
-            Kind::Priority if frame::number(&fixed) & STREAM_BITS == stream => {
+            FrameKind::Priority if frame::number(&fixed) & STREAM_BITS == stream => {
                 return Err(Wrong::Stream(stream, ErrorCode::Protocol));
             }
-            Kind::Reset => return self.peer_resets(stream, frame::number(&fixed)),
-            Kind::Settings => return self.setting(),
-            Kind::Ping if !self.frame.has(ACK) => frame::write_ping(&mut self.output, true, fixed),
-            Kind::Ping if fixed == FAREWELL && self.leaving == Leaving::Announced => self.farewell(),
-            Kind::Ping if fixed == DISTANCE => self.distance.answered(self.now_ms),
-            Kind::GoAway => return Ok(self.peer_leaves(&fixed)),
-            Kind::WindowUpdate => return self.widen(stream, frame::number(&fixed) & STREAM_BITS),
+            FrameKind::Reset => return self.peer_resets(stream, frame::number(&fixed)),
+            FrameKind::Settings => return self.setting(),
+            FrameKind::Ping if !self.frame.has(ACK) => frame::write_ping(&mut self.output, true, fixed),
+            FrameKind::Ping if fixed == FAREWELL && self.leaving == GoAwayState::Announced => self.farewell(),
+            FrameKind::Ping if fixed == DISTANCE => self.distance.answered(self.now_ms),
+            FrameKind::GoAway => return Ok(self.peer_leaves(&fixed)),
+            FrameKind::WindowUpdate => return self.widen(stream, frame::number(&fixed) & STREAM_BITS),
             _ => {}
         }
         Ok(None)
     }
 
     /// Notes that the last `length` bytes of the payload are padding.
-    fn pad(&mut self, length: u8) -> Outcome {
+    fn pad(&mut self, length: u8) -> FrameResult {
         self.padding = u32::from(length);
         if self.padding > self.left { failed(ErrorCode::Protocol) } else { Ok(()) }
     }
 
-    fn peer_resets(&mut self, stream: u32, number: u32) -> Outcome<Option<Event>> {
+    fn peer_resets(&mut self, stream: u32, number: u32) -> FrameResult<Option<ConnectionEvent>> {
         let Some(record) = self.streams.get(stream) else { return Ok(None) };
         // The request was not answered yet: work for nothing.
         if self.answers.is_none() && record.sends() && !self.resets.take(limits::RESETS, self.now_ms) {
@@ -416,10 +418,10 @@ impl Connection {
         }
         self.streams.close(stream, false);
         let code = ErrorCode::from_wire(number);
-        Ok(Some(Event::Reset { stream, code, received: Some(number) }))
+        Ok(Some(ConnectionEvent::Reset { stream, code, received: Some(number) }))
     }
 
-    fn setting(&mut self) -> Outcome<Option<Event>> {
+    fn setting(&mut self) -> FrameResult<Option<ConnectionEvent>> {
         let before = self.peer;
         let Some(entry) = self.fixed.first_chunk() else { return failed(ErrorCode::Internal) };
         self.peer.apply(entry).map_err(Wrong::Connection)?;
@@ -434,7 +436,7 @@ impl Connection {
             }
         }
         if self.left == 0 {
-            self.reading = Reading::Header;
+            self.reading = ExpectedInput::Header;
             settings::write_acknowledgement(&mut self.output);
         }
         // A smaller window is useless while responses are in transit.
@@ -442,34 +444,34 @@ impl Connection {
             self.tolerate();
         }
         let opened = after.initial_window > before.initial_window;
-        Ok(opened.then_some(Event::Window { stream: 0 }))
+        Ok(opened.then_some(ConnectionEvent::Window { stream: 0 }))
     }
 
-    fn widen(&mut self, stream: u32, increment: u32) -> Outcome<Option<Event>> {
+    fn widen(&mut self, stream: u32, increment: u32) -> FrameResult<Option<ConnectionEvent>> {
         if stream == 0 {
             let closed = self.send.open() == 0;
             return match self.send.widen(increment) {
                 _ if increment == 0 => failed(ErrorCode::Protocol),
-                Ok(()) => Ok(closed.then_some(Event::Window { stream: 0 })),
+                Ok(()) => Ok(closed.then_some(ConnectionEvent::Window { stream: 0 })),
                 Err(_) => failed(ErrorCode::FlowControl),
             };
         }
         let Some(record) = self.streams.get_mut(stream) else { return Ok(None) };
         match record.send.widen(increment) {
             _ if increment == 0 => Err(Wrong::Stream(stream, ErrorCode::Protocol)),
-            Ok(()) => Ok(Some(Event::Window { stream })),
+            Ok(()) => Ok(Some(ConnectionEvent::Window { stream })),
             Err(_) => Err(Wrong::Stream(stream, ErrorCode::FlowControl)),
         }
     }
 
     /// Handles `count` bytes of DATA.
-    fn data(&mut self, count: usize, complete: bool) -> Outcome<Step> {
+    fn data(&mut self, count: usize, complete: bool) -> FrameResult<ReceiveStep> {
         let stream = self.frame.stream;
         let end = complete && self.frame.has(END_STREAM);
         let Some(record) = self.streams.get_mut(stream) else {
             // It was reset between two pieces of this frame.
             self.owe(count as u32);
-            return Ok(Step::Next);
+            return Ok(ReceiveStep::Next);
         };
         if !record.count_payload(count as u32) || (end && !record.may_end()) {
             // The padding was given back before; the rest of the payload comes and is dropped.
@@ -487,20 +489,20 @@ impl Connection {
         if goes_on && complete {
             self.owe(count as u32);
             self.reset(stream, ErrorCode::NoError);
-            return Ok(Step::Next);
+            return Ok(ReceiveStep::Next);
         }
         if grows {
             // A far peer receives it half a round trip later: it must not wait until something is consumed.
             self.give(stream, 0, true);
         }
         if count == 0 && !end {
-            return Ok(Step::Next);
+            return Ok(ReceiveStep::Next);
         }
-        Ok(Step::Happened(Event::Data { stream, bytes: 0..count, end }))
+        Ok(ReceiveStep::Happened(ConnectionEvent::Data { stream, bytes: 0..count, end }))
     }
 
     /// Handles a piece of a header block.
-    fn fragment(&mut self, piece: &[u8], complete: bool) -> Outcome<Step> {
+    fn fragment(&mut self, piece: &[u8], complete: bool) -> FrameResult<ReceiveStep> {
         let Some(block) = &mut self.block else { return failed(ErrorCode::Internal) };
         // A piece is a part of a frame.
         block.bytes = block.bytes.saturating_add(piece.len() as u32);
@@ -510,19 +512,19 @@ impl Connection {
         }
         let purpose = block.purpose;
         let Connection { builder, answers, trailers, decoder, rest, .. } = self;
-        let mut show = |field: weir_hpack::Field<'_>| match purpose {
-            Purpose::Request => {
+        let mut show = |field: weir_hpack::DecodedField<'_>| match purpose {
+            BlockPurpose::Request => {
                 if let Some(builder) = builder {
                     builder.field(field);
                 }
             }
-            Purpose::Response => {
+            BlockPurpose::Response => {
                 if let Some(answers) = answers {
                     answers.field(field);
                 }
             }
-            Purpose::Trailers => trailers.field(field, max),
-            Purpose::Nothing(_) => {}
+            BlockPurpose::Trailers => trailers.field(field, max),
+            BlockPurpose::Nothing(_) => {}
         };
         // Usually the block is complete.
         let decoded = if rest.is_empty() {
@@ -535,29 +537,29 @@ impl Connection {
             return failed(ErrorCode::Compression);
         }
         if !(complete && self.frame.has(END_HEADERS)) {
-            return Ok(Step::Next);
+            return Ok(ReceiveStep::Next);
         }
         if !self.rest.is_empty() {
             return failed(ErrorCode::Compression);
         }
         self.decoder.end_block();
-        Ok(self.end_block()?.map_or(Step::Next, Step::Happened))
+        Ok(self.end_block()?.map_or(ReceiveStep::Next, ReceiveStep::Happened))
     }
 
     /// Handles a complete header block.
-    fn end_block(&mut self) -> Outcome<Option<Event>> {
+    fn end_block(&mut self) -> FrameResult<Option<ConnectionEvent>> {
         let Some(block) = self.block.take() else { return failed(ErrorCode::Internal) };
         let stream = block.stream;
         match block.purpose {
-            Purpose::Request => self.begin_request(stream, block.end_stream),
-            Purpose::Response => self.begin_response(stream, block.end_stream),
-            Purpose::Trailers => self.end_with_trailers(stream),
-            Purpose::Nothing(None) => Ok(None),
-            Purpose::Nothing(Some(code)) => Err(Wrong::Stream(stream, code)),
+            BlockPurpose::Request => self.begin_request(stream, block.end_stream),
+            BlockPurpose::Response => self.begin_response(stream, block.end_stream),
+            BlockPurpose::Trailers => self.end_with_trailers(stream),
+            BlockPurpose::Nothing(None) => Ok(None),
+            BlockPurpose::Nothing(Some(code)) => Err(Wrong::Stream(stream, code)),
         }
     }
 
-    fn end_with_trailers(&mut self, stream: u32) -> Outcome<Option<Event>> {
+    fn end_with_trailers(&mut self, stream: u32) -> FrameResult<Option<ConnectionEvent>> {
         let Some(record) = self.streams.get_mut(stream) else { return Ok(None) };
         if self.trailers.malformed || !record.may_end() {
             return Err(Wrong::Stream(stream, ErrorCode::Protocol));
@@ -567,11 +569,11 @@ impl Connection {
         }
         let lent = self.streams.end_of_peer(stream);
         self.raise(lent);
-        Ok(Some(Event::Trailers { stream }))
+        Ok(Some(ConnectionEvent::Trailers { stream }))
     }
 
     /// Begins a request, if its head is valid and the stream limit allows it.
-    fn begin_request(&mut self, stream: u32, end: bool) -> Outcome<Option<Event>> {
+    fn begin_request(&mut self, stream: u32, end: bool) -> FrameResult<Option<ConnectionEvent>> {
         let Some(builder) = &mut self.builder else { return failed(ErrorCode::Internal) };
         builder.finish(end);
         let fault = builder.request.fault;
@@ -607,10 +609,10 @@ impl Connection {
         self.streams.open(Stream {
             id: stream,
             state: if end { StreamState::HalfClosedRemote } else { StreamState::Open },
-            receive: Window::new(self.initial.size()),
+            receive: FlowWindow::new(self.initial.size()),
             lent: self.initial.raised(self.limits.stream_window),
             has_grown: false,
-            send: Window::new(self.peer.initial_window),
+            send: FlowWindow::new(self.peer.initial_window),
             owed: WindowDebt::default(),
             expected,
             request: RequestTraits::default(),
@@ -620,6 +622,6 @@ impl Connection {
         if !end {
             self.widen_once();
         }
-        Ok(Some(Event::Request { stream, end }))
+        Ok(Some(ConnectionEvent::Request { stream, end }))
     }
 }

@@ -4,7 +4,7 @@ use std::io::IoSlice;
 
 use weir_http::Head;
 
-use super::{Connection, DISTANCE, FAREWELL, Leaving};
+use super::{Connection, DISTANCE, FAREWELL, GoAwayState};
 use crate::error::ErrorCode;
 use crate::frame::{self, END_STREAM, STREAM_BITS};
 use crate::response;
@@ -287,8 +287,8 @@ impl Connection {
             // Only this end opens streams.
             return self.farewell();
         }
-        if self.leaving == Leaving::No {
-            self.leaving = Leaving::Announced;
+        if self.leaving == GoAwayState::No {
+            self.leaving = GoAwayState::Announced;
             frame::write_go_away(&mut self.output, STREAM_BITS, ErrorCode::NoError);
             frame::write_ping(&mut self.output, false, FAREWELL);
         }
@@ -296,17 +296,17 @@ impl Connection {
 
     /// Sends the final GOAWAY: the peer has seen the first, or is not waited for.
     pub fn farewell(&mut self) {
-        if matches!(self.leaving, Leaving::No | Leaving::Announced) {
+        if matches!(self.leaving, GoAwayState::No | GoAwayState::Announced) {
             let last = self.last_of_peer();
-            self.leaving = Leaving::Behind(last);
+            self.leaving = GoAwayState::Behind(last);
             frame::write_go_away(&mut self.output, last, ErrorCode::NoError);
         }
     }
 
     /// Ends the connection.
     pub fn fail(&mut self, code: ErrorCode) {
-        if !matches!(self.leaving, Leaving::Failed(_)) {
-            self.leaving = Leaving::Failed(code);
+        if !matches!(self.leaving, GoAwayState::Failed(_)) {
+            self.leaving = GoAwayState::Failed(code);
             self.tally.go_aways_sent += 1;
             let last = self.last_of_peer();
             frame::write_go_away(&mut self.output, last, code);

@@ -11,7 +11,7 @@ use crate::frame::{ACK, END_HEADERS, END_STREAM, PADDED, PREFACE, PRIORITY};
 use crate::received::HeadFault;
 
 /// A client that writes given frames.
-struct Client {
+struct FrameClient {
     connection: Connection,
     encoder: Encoder,
     decoder: Decoder,
@@ -29,22 +29,22 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-impl Client {
+impl FrameClient {
     /// A connection that has received preface and settings.
-    fn new(limits: Limits) -> Client {
-        Client::of_time(limits, 0)
+    fn new(limits: ConnectionLimits) -> FrameClient {
+        FrameClient::of_time(limits, 0)
     }
 
     /// The same at a given time of the clock.
-    fn of_time(limits: Limits, now_ms: u64) -> Client {
-        let mut client = Client { now_ms, ..Client::silent(limits) };
+    fn of_time(limits: ConnectionLimits, now_ms: u64) -> FrameClient {
+        let mut client = FrameClient { now_ms, ..FrameClient::silent(limits) };
         client.send(&[&PREFACE[..], &frame(4, 0, 0, &[]), &frame(4, ACK, 0, &[])].concat());
         client.received();
         client
     }
 
-    fn silent(limits: Limits) -> Client {
-        Client {
+    fn silent(limits: ConnectionLimits) -> FrameClient {
+        FrameClient {
             connection: Connection::server(limits),
             encoder: Encoder::new(4096),
             decoder: Decoder::new(4096, 4096),
@@ -81,11 +81,11 @@ impl Client {
             loop {
                 let (used, event) = self.connection.advance(&self.wire, self.now_ms);
                 let word = match event {
-                    Event::More => {
+                    ConnectionEvent::More => {
                         self.wire.drain(..used);
                         break;
                     }
-                    Event::Request { stream, end } => {
+                    ConnectionEvent::Request { stream, end } => {
                         let mut request = ReceivedHead::default();
                         self.connection.take_head(&mut request);
                         if request.fault == Some(HeadFault::TooLarge) {
@@ -95,18 +95,20 @@ impl Client {
                             format!("request {stream} {target}{}", if end { " end" } else { "" })
                         }
                     }
-                    Event::Data { stream, bytes, end } => {
+                    ConnectionEvent::Data { stream, bytes, end } => {
                         assert!(bytes.end <= used);
                         let text = self.wire[bytes].escape_ascii();
                         format!("data {stream} {text}{}", if end { " end" } else { "" })
                     }
-                    event @ (Event::Response { .. } | Event::GoAway { .. }) => format!("{event:?}"),
-                    Event::Trailers { stream } => {
+                    event @ (ConnectionEvent::Response { .. } | ConnectionEvent::GoAway { .. }) => {
+                        format!("{event:?}")
+                    }
+                    ConnectionEvent::Trailers { stream } => {
                         format!("trailers {stream} {}", self.connection.trailers().escape_ascii())
                     }
-                    Event::Reset { stream, code, .. } => format!("reset {stream} {code}"),
-                    Event::Window { stream } => format!("window {stream}"),
-                    Event::Failed(code) => {
+                    ConnectionEvent::Reset { stream, code, .. } => format!("reset {stream} {code}"),
+                    ConnectionEvent::Window { stream } => format!("window {stream}"),
+                    ConnectionEvent::Failed(code) => {
                         self.wire.clear();
                         words.push(format!("failed {code}"));
                         return words.join(", ");
@@ -128,27 +130,29 @@ impl Client {
             let (payload, after) = rest[frame::HEADER..].split_at(header.length as usize);
             let end = if header.has(END_STREAM) { " end" } else { "" };
             words.push(match header.kind {
-                frame::Kind::Headers => {
+                frame::FrameKind::Headers => {
                     assert!(header.has(END_HEADERS));
                     let mut fields = Vec::new();
-                    let show = |field: weir_hpack::Field<'_>| {
+                    let show = |field: weir_hpack::DecodedField<'_>| {
                         fields.push(format!("{}={}", field.name.escape_ascii(), field.value.escape_ascii()));
                     };
                     assert_eq!(self.decoder.decode(payload, show), Ok(payload.len()));
                     self.decoder.end_block();
                     format!("head {} {}{end}", header.stream, fields.join(" "))
                 }
-                frame::Kind::Data => format!("data {} {}{end}", header.stream, payload.len()),
-                frame::Kind::Reset => {
+                frame::FrameKind::Data => format!("data {} {}{end}", header.stream, payload.len()),
+                frame::FrameKind::Reset => {
                     format!("reset {} {}", header.stream, ErrorCode::from_wire(frame::number(payload)))
                 }
-                frame::Kind::GoAway => {
+                frame::FrameKind::GoAway => {
                     let code = ErrorCode::from_wire(frame::number(&payload[4..]));
                     format!("goaway {} {code}", frame::number(payload))
                 }
-                frame::Kind::WindowUpdate => format!("window {} {}", header.stream, frame::number(payload)),
-                frame::Kind::Settings => (if header.has(ACK) { "ack" } else { "settings" }).into(),
-                frame::Kind::Ping => (if header.has(ACK) { "pong" } else { "ping" }).into(),
+                frame::FrameKind::WindowUpdate => {
+                    format!("window {} {}", header.stream, frame::number(payload))
+                }
+                frame::FrameKind::Settings => (if header.has(ACK) { "ack" } else { "settings" }).into(),
+                frame::FrameKind::Ping => (if header.has(ACK) { "pong" } else { "ping" }).into(),
                 other => format!("{other:?}"),
             });
             rest = after;
@@ -169,7 +173,7 @@ fn response(fields: &[(&[u8], &[u8])]) -> Head {
 /// Checks that these frames end the connection with this error; `what` describes them.
 #[track_caller]
 fn fatal(frames: &[u8], code: ErrorCode, what: &str) {
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     client.request(1, false);
     let seen = client.send(frames);
     assert!(seen.ends_with(&format!("failed {code}")), "{what}: {seen}");
@@ -185,10 +189,10 @@ fn fatal(frames: &[u8], code: ErrorCode, what: &str) {
 
 #[test]
 fn a_preface_and_settings_come_first_3_4() {
-    let mut client = Client::silent(Limits::default());
+    let mut client = FrameClient::silent(ConnectionLimits::default());
     assert_eq!(client.received(), "settings");
     assert_eq!(client.send(b"GET / HTTP/1.1\r\n"), "failed PROTOCOL_ERROR");
-    let mut client = Client::silent(Limits::default());
+    let mut client = FrameClient::silent(ConnectionLimits::default());
     client.send(PREFACE);
     assert_eq!(client.send(&frame(6, 0, 0, b"12345678")), "failed PROTOCOL_ERROR");
     assert!(frame::is_preface(b"PRI") && frame::is_preface(&[&PREFACE[..], b"x"].concat()));
@@ -197,7 +201,7 @@ fn a_preface_and_settings_come_first_3_4() {
 
 #[test]
 fn passes_a_request_and_its_response_8_1() {
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     assert_eq!(client.request(1, true), "request 1 http://h/ end");
     let head = response(&[
         (b"Content-Length", b"5"),
@@ -214,7 +218,7 @@ fn passes_a_request_and_its_response_8_1() {
 
 #[test]
 fn requests_come_in_any_pieces() {
-    let mut whole = Client::new(Limits::default());
+    let mut whole = FrameClient::new(ConnectionLimits::default());
     let block = whole.get();
     let trailers = whole.block(&[("x-end", "1"), ("content-length", "9")]);
     let script = [
@@ -229,7 +233,7 @@ fn requests_come_in_any_pieces() {
     let want = "request 1 http://h/, data 1 body, trailers 1 x-end: 1\\r\\n";
     assert_eq!(whole.send(&script), want);
     for piece in [1, 2, 3, 5, 8, 13] {
-        let mut client = Client::new(Limits::default());
+        let mut client = FrameClient::new(ConnectionLimits::default());
         client.piece = piece;
         let seen = client.send(&script).replace("data 1 b, data 1 o, data 1 d, data 1 y", "data 1 body");
         let joined = seen.split(", ").filter_map(|word| word.strip_prefix("data 1 ")).collect::<String>();
@@ -244,12 +248,12 @@ fn requests_come_in_any_pieces() {
 /// The last stream may end while the head of the next one is being received.
 #[test]
 fn memory_is_given_back_between_two_pieces_of_a_head() {
-    let whole = Client::new(Limits::default()).request(1, true);
-    let mut probe = Client::new(Limits::default());
+    let whole = FrameClient::new(ConnectionLimits::default()).request(1, true);
+    let mut probe = FrameClient::new(ConnectionLimits::default());
     let block = probe.get();
     let head = frame(1, END_HEADERS | END_STREAM, 1, &block);
     for cut in 1..head.len() {
-        let mut client = Client::new(Limits::default());
+        let mut client = FrameClient::new(ConnectionLimits::default());
         client.get();
         assert_eq!(client.send(&head[..cut]), "", "{cut}");
         client.connection.shrink();
@@ -293,10 +297,10 @@ fn rejects_frames_where_they_do_not_belong_5_1_and_6() {
 
 #[test]
 fn distinguishes_closed_from_skipped_streams_5_1_1() {
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     assert_eq!(client.request(5, true), "request 5 http://h/ end");
     assert_eq!(client.request(3, true), "failed PROTOCOL_ERROR");
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     client.request(1, true);
     client.connection.send_head(1, &response(&[]), &[], true);
     client.received();
@@ -307,7 +311,7 @@ fn distinguishes_closed_from_skipped_streams_5_1_1() {
     client.connection.send_head(3, &response(&[]), &[], true);
     assert_eq!(client.request(3, true), "failed STREAM_CLOSED");
     // Half closed: the stream ends, the connection goes on.
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     client.request(1, true);
     assert_eq!(client.send(&frame(0, 0, 1, b"x")), "reset 1 STREAM_CLOSED");
     client.request(3, true);
@@ -323,7 +327,8 @@ fn distinguishes_closed_from_skipped_streams_5_1_1() {
 
 #[test]
 fn more_streams_than_were_announced_are_refused_5_1_2() {
-    let mut client = Client::new(Limits { concurrent_streams: 2, ..Limits::default() });
+    let mut client =
+        FrameClient::new(ConnectionLimits { concurrent_streams: 2, ..ConnectionLimits::default() });
     client.request(1, true);
     client.request(3, true);
     assert_eq!(client.request(5, true), "");
@@ -334,7 +339,7 @@ fn more_streams_than_were_announced_are_refused_5_1_2() {
 
 #[test]
 fn malformed_requests_end_their_streams_8_1_1() {
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     let block =
         client.block(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("connection", "close")]);
     assert_eq!(client.send(&frame(1, END_HEADERS | END_STREAM, 1, &block)), "");
@@ -363,7 +368,7 @@ fn malformed_requests_end_their_streams_8_1_1() {
 
 #[test]
 fn sent_data_fits_the_windows_5_2_and_6_9() {
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     client.send(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 10]));
     client.request(1, true);
     client.connection.send_head(1, &response(&[]), &[], false);
@@ -388,7 +393,7 @@ fn rejects_windows_that_become_too_large_6_9_1() {
     fatal(&frame(8, 0, 0, &most), ErrorCode::FlowControl, "the connection's");
     let entry = [&[0, 4][..], &0x8000_0000u32.to_be_bytes()].concat();
     fatal(&frame(4, 0, 0, &entry), ErrorCode::FlowControl, "the initial one");
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     client.request(1, false);
     assert_eq!(client.send(&frame(8, 0, 1, &most)), "reset 1 FLOW_CONTROL_ERROR");
     for value in [16_383u32, 1 << 24] {
@@ -403,8 +408,9 @@ fn rejects_windows_that_become_too_large_6_9_1() {
 
 #[test]
 fn received_data_fits_the_windows_and_only_consumption_opens_them() {
-    let limits = Limits { stream_window: 100, connection_window: 65_535, ..Limits::default() };
-    let mut client = Client::new(limits);
+    let limits =
+        ConnectionLimits { stream_window: 100, connection_window: 65_535, ..ConnectionLimits::default() };
+    let mut client = FrameClient::new(limits);
     client.request(1, false);
     client.send(&frame(0, 0, 1, &[b'x'; 100]));
     assert_eq!(client.received(), "", "nobody took anything");
@@ -413,7 +419,7 @@ fn received_data_fits_the_windows_and_only_consumption_opens_them() {
     client.send(&frame(0, 0, 1, &[b'x'; 60]));
     assert_eq!(client.send(&frame(0, 0, 1, b"x")), "reset 1 FLOW_CONTROL_ERROR");
     // The end of a body has one update, when all of it is consumed.
-    let mut client = Client::new(limits);
+    let mut client = FrameClient::new(limits);
     client.request(1, false);
     client.send(&frame(0, END_STREAM, 1, b"small"));
     client.connection.consumed(1, 5);
@@ -431,7 +437,8 @@ fn received_data_fits_the_windows_and_only_consumption_opens_them() {
     client.connection.consumed(5, 10);
     assert_eq!(client.received(), "window 5 30");
     // Bytes of a closed stream are given back to the connection's window.
-    let mut client = Client::new(Limits { stream_window: 65_535, connection_window: 65_535, ..limits });
+    let mut client =
+        FrameClient::new(ConnectionLimits { stream_window: 65_535, connection_window: 65_535, ..limits });
     client.request(1, false);
     client.connection.reset(1, ErrorCode::Cancel);
     client.received();
@@ -449,7 +456,7 @@ fn received_data_fits_the_windows_and_only_consumption_opens_them() {
 
 #[test]
 fn pings_and_settings_are_answered_6_5_and_6_7() {
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     client.send(
         &[frame(6, 0, 0, b"12345678"), frame(4, 0, 0, &[]), frame(4, 0, 0, &[0, 1, 0, 0, 0, 0])].concat(),
     );
@@ -460,7 +467,7 @@ fn pings_and_settings_are_answered_6_5_and_6_7() {
 
 #[test]
 fn this_end_leaves_in_two_steps_6_8() {
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     client.request(1, true);
     client.connection.leave();
     assert_eq!(client.received(), "goaway 2147483647 NO_ERROR, ping");
@@ -475,7 +482,11 @@ fn this_end_leaves_in_two_steps_6_8() {
     }
     assert!(client.connection.is_over() && client.connection.failure().is_none());
     // The total limit starts a graceful shutdown; more new streams than can be in transit are an error.
-    let mut client = Client::new(Limits { total_streams: 2, concurrent_streams: 1, ..Limits::default() });
+    let mut client = FrameClient::new(ConnectionLimits {
+        total_streams: 2,
+        concurrent_streams: 1,
+        ..ConnectionLimits::default()
+    });
     for stream in [1, 3, 5, 7] {
         let seen = client.request(stream, true);
         client.connection.send_head(stream, &response(&[]), &[], true);
@@ -485,7 +496,7 @@ fn this_end_leaves_in_two_steps_6_8() {
 
 #[test]
 fn a_peer_that_leaves_is_served_to_the_end() {
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     client.request(1, true);
     client.send(&frame(7, 0, 0, b"\0\0\0\0\0\0\0\0why"));
     assert!(!client.connection.is_over());
@@ -495,7 +506,7 @@ fn a_peer_that_leaves_is_served_to_the_end() {
 
 #[test]
 fn trailers_and_interim_responses_leave_8_1() {
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     client.request(1, true);
     let mut interim = Head::new();
     interim.start_response(Version::HTTP_11, 103, b"Early Hints").expect("room");
@@ -508,14 +519,14 @@ fn trailers_and_interim_responses_leave_8_1() {
 
 #[test]
 fn a_head_that_is_too_large_is_answered_and_an_endless_one_is_not() {
-    let mut client = Client::new(Limits { max_head: 400, ..Limits::default() });
+    let mut client = FrameClient::new(ConnectionLimits { max_head: 400, ..ConnectionLimits::default() });
     let long = "x".repeat(500);
     let fields = [(":method", "GET"), (":scheme", "http"), (":path", "/"), ("x", long.as_str())];
     let block = client.block(&fields);
     assert_eq!(client.send(&frame(1, END_HEADERS | END_STREAM, 1, &block)), "too large 1");
     assert_eq!(client.request(3, true), "request 3 http://h/ end", "the tables agree still");
     // References to one large field: the bomb of HPACK.
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     let large = "x".repeat(4000);
     let mut block =
         client.block(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("x", large.as_str())]);
@@ -527,7 +538,11 @@ fn a_head_that_is_too_large_is_answered_and_an_endless_one_is_not() {
 
 /// Sends up to `most` of these frames; returns how many were accepted before ENHANCE_YOUR_CALM, which has to come.
 #[track_caller]
-fn flood(mut client: Client, most: usize, mut frames: impl FnMut(&mut Client, u32) -> Vec<u8>) -> usize {
+fn flood(
+    mut client: FrameClient,
+    most: usize,
+    mut frames: impl FnMut(&mut FrameClient, u32) -> Vec<u8>,
+) -> usize {
     for number in 0..most {
         let bytes = frames(&mut client, number as u32);
         if client.send(&bytes).ends_with("failed ENHANCE_YOUR_CALM") {
@@ -541,7 +556,7 @@ fn flood(mut client: Client, most: usize, mut frames: impl FnMut(&mut Client, u3
 #[test]
 fn floods_end_the_connection() {
     // The clock has run for an hour: time before the connection earns no tokens.
-    let new = || Client::of_time(Limits::default(), 3_600_000);
+    let new = || FrameClient::of_time(ConnectionLimits::default(), 3_600_000);
     for (kind, stream, payload) in [(6, 0, &[0u8; 8][..]), (4, 0, b""), (2, 1, &[0; 5]), (99, 0, b"x")] {
         let taken = flood(new(), 20_000, |_, _| frame(kind, 0, stream, payload));
         assert!((5_000..=10_000).contains(&taken), "{kind}: {taken}");
@@ -550,7 +565,7 @@ fn floods_end_the_connection() {
     client.request(1, false);
     flood(client, 20_000, |_, _| frame(0, 0, 1, b""));
     // Rapid reset, by the peer and by making this end do it.
-    let rapid = |client: &mut Client, number: u32| {
+    let rapid = |client: &mut FrameClient, number: u32| {
         let block = client.get();
         [
             frame(1, END_HEADERS | END_STREAM, 2 * number + 1, &block),
@@ -583,7 +598,7 @@ fn floods_end_the_connection() {
 
 #[test]
 fn glitches_are_counted_up_to_their_limit() {
-    let mut client = Client::new(Limits { glitches: 3, ..Limits::default() });
+    let mut client = FrameClient::new(ConnectionLimits { glitches: 3, ..ConnectionLimits::default() });
     for stream in [1, 3] {
         let block = client.block(&[(":method", "GET")]);
         assert_eq!(client.send(&frame(1, END_HEADERS, stream, &block)), "");
@@ -595,7 +610,7 @@ fn glitches_are_counted_up_to_their_limit() {
 
 #[test]
 fn partly_flushed_output_takes_memory_only_for_its_unsent_bytes() {
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     client.request(1, true);
     client.send(&frame(8, 0, 0, &0x7000_0000u32.to_be_bytes()));
     client.send(&frame(8, 0, 1, &0x7000_0000u32.to_be_bytes()));
@@ -627,7 +642,8 @@ fn frames_of(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
 
 #[test]
 fn counts_tolerated_and_fatal_errors_as_glitches() {
-    let mut client = Client::new(Limits { max_head: 100, glitches: 4, ..Limits::default() });
+    let mut client =
+        FrameClient::new(ConnectionLimits { max_head: 100, glitches: 4, ..ConnectionLimits::default() });
     client.request(1, false);
     // SETTINGS_INITIAL_WINDOW_SIZE: larger, which is not a glitch, and smaller.
     for (size, expected) in [(100_000u32, 0), (65_535, 1)] {
@@ -645,7 +661,7 @@ fn counts_tolerated_and_fatal_errors_as_glitches() {
     assert_eq!(client.connection.failure(), None);
     assert_eq!(client.send(&frame(8, 0, 0, &[0; 4])), "failed PROTOCOL_ERROR");
     assert_eq!(client.connection.glitches(), 4);
-    let mut client = Client::new(Limits { glitches: 1, ..Limits::default() });
+    let mut client = FrameClient::new(ConnectionLimits { glitches: 1, ..ConnectionLimits::default() });
     client.connection.tolerate();
     assert_eq!(client.connection.failure(), Some(ErrorCode::EnhanceYourCalm));
 }
@@ -654,7 +670,7 @@ proptest::proptest! {
     /// Any frames, valid or not: no panic, no event of a stream that is not live, no more memory than the bounds allow.
     #[test]
     fn any_frames_are_taken_or_refused(frames in proptest::collection::vec((0u8..11, proptest::prelude::any::<u8>(), 0u32..8, proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40)), 0..60), piece in 1usize..50) {
-        let mut client = Client::new(Limits { max_head: 200, ..Limits::default() });
+        let mut client = FrameClient::new(ConnectionLimits { max_head: 200, ..ConnectionLimits::default() });
         client.piece = piece;
         client.request(1, false);
         for (kind, flags, stream, payload) in frames {
@@ -671,7 +687,7 @@ proptest::proptest! {
 fn payload_that_leaves_from_where_it_lies_is_the_same_in_its_frames() {
     let payload: Vec<u8> = (0..40_000_u32).map(|at| (at / 7) as u8).collect();
     let opened = || {
-        let mut client = Client::new(Limits::default());
+        let mut client = FrameClient::new(ConnectionLimits::default());
         client.send(&frame(8, 0, 0, &1_000_000_u32.to_be_bytes()));
         client.request(1, true);
         client.send(&frame(8, 0, 1, &1_000_000_u32.to_be_bytes()));

@@ -16,7 +16,7 @@ fn build_with(max_fields: u16, lines: &str, end: bool) -> Builder {
         let (name, value) = (name.as_bytes(), value.as_bytes());
         let token = Token::of(name);
         let defect = Defect::of_name(name, token).or(Defect::of_value(value));
-        builder.field(Field { token, name, value, defect, sensitive: false });
+        builder.field(DecodedField { token, name, value, defect, sensitive: false });
     }
     builder.finish(end);
     builder
@@ -64,11 +64,11 @@ fn an_extended_connect_is_an_upgrade_rfc_8441() {
     let want = "GET https://h/chat HTTP/2.0\nhost: h\nconnection: upgrade\nupgrade: websocket\norigin: o\n\n";
     check(&format!("{connect}:protocol: websocket\norigin: o"), false, want);
     let builder = build(&format!("{connect}:protocol: WebSocket"), false);
-    let flags = Flags::UPGRADE_WEBSOCKET | Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE;
+    let flags = HeadFlags::UPGRADE_WEBSOCKET | HeadFlags::CONNECTION_UPGRADE | HeadFlags::HAS_UPGRADE;
     assert!(builder.request.head.flags().contains(flags));
     assert_eq!(weir_http::BodySize::of_request(&builder.request.head), weir_http::BodySize::None);
     let builder = build(&format!("{connect}:protocol: other"), false);
-    assert!(!builder.request.head.flags().contains(Flags::UPGRADE_WEBSOCKET));
+    assert!(!builder.request.head.flags().contains(HeadFlags::UPGRADE_WEBSOCKET));
     for wrong in [
         format!("{connect}:protocol: h2c"),
         format!("{connect}:protocol: a, b"),
@@ -85,7 +85,7 @@ fn an_extended_connect_is_an_upgrade_rfc_8441() {
     let mut builder = Builder::new(20, 2000, false);
     builder.begin();
     let (name, value) = (&b":protocol"[..], &b"websocket"[..]);
-    builder.field(Field { token: Token::of(name), name, value, defect: None, sensitive: false });
+    builder.field(DecodedField { token: Token::of(name), name, value, defect: None, sensitive: false });
     assert_eq!(builder.request.fault, Some(HeadFault::Malformed), "nobody offered it");
 }
 
@@ -128,7 +128,7 @@ fn notes_the_flags_of_fields() {
         false,
     );
     let head = &builder.request.head;
-    let flags = Flags::EXPECT_100 | Flags::TE_TRAILERS | Flags::HAS_COOKIE | Flags::HAS_HOST;
+    let flags = HeadFlags::EXPECT_100 | HeadFlags::TE_TRAILERS | HeadFlags::HAS_COOKIE | HeadFlags::HAS_HOST;
     assert!(head.flags().contains(flags), "{}", head.flags());
     assert_eq!((head.content_length(), head.host_count()), (Some(7), 1));
     assert!(!head.is_edited());
@@ -224,7 +224,7 @@ fn white_space_around_a_value_is_left_out_8_2_1() {
             let (name, value) = (name.as_bytes(), value.as_bytes());
             let token = Token::of(name);
             let defect = Defect::of_name(name, token).or(Defect::of_value(value));
-            builder.field(Field { token, name, value, defect, sensitive: false });
+            builder.field(DecodedField { token, name, value, defect, sensitive: false });
         }
         builder.finish(true);
         assert_eq!(builder.request.fault, None, "{value:?}");

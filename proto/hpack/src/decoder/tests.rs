@@ -159,7 +159,7 @@ fn a_block_may_come_in_any_two_pieces() {
         for (block, want) in blocks.iter().zip(REQUESTS) {
             let block = bytes(block);
             let mut text = Vec::new();
-            let mut show = |field: Field<'_>| {
+            let mut show = |field: DecodedField<'_>| {
                 text.push(format!("{}: {}", field.name.escape_ascii(), field.value.escape_ascii()));
             };
             let used = decoder.decode(&block[..cut.min(block.len())], &mut show).expect("a piece");

@@ -1,7 +1,7 @@
 //! Editing a head: new text goes to the arena, the raw bytes stay.
 
 use super::{Field, Head, Kind};
-use crate::{Flags, KnownName, Method, Span, Version, uri};
+use crate::{HeadFlags, KnownName, MessageSpan, Method, Version, uri};
 
 /// The edit would exceed a limit of the head, which is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,7 +79,7 @@ impl Head {
     /// Replaces the part `from..to` of the request target, a path. After an authority the text gets a leading slash, so that it
     /// cannot become part of the host.
     fn splice_path(&mut self, raw: &[u8], from: usize, to: usize, text: &[u8]) -> Result<(), NoRoom> {
-        let absolute = uri::form(self.start_line[1].of(raw, &self.edits)) == uri::Form::Absolute;
+        let absolute = uri::form(self.start_line[1].of(raw, &self.edits)) == uri::TargetForm::Absolute;
         self.splice_uri(raw, from, to, text)?;
         if absolute && !text.starts_with(b"/") {
             self.splice_uri(raw, from, from, b"/")?;
@@ -99,7 +99,7 @@ impl Head {
         self.copy(raw, old, 0, from);
         self.edits.extend_from_slice(mark);
         self.edits.extend_from_slice(query);
-        self.start_line[1] = Span::edited(start, self.edits.len());
+        self.start_line[1] = MessageSpan::edited(start, self.edits.len());
         self.resized(old.len(), self.start_line[1].len());
         self.edited = true;
         Ok(())
@@ -285,7 +285,7 @@ impl Head {
         self.copy(raw, old, 0, from);
         self.put(text);
         self.copy(raw, old, to, old.len());
-        let new = Span::edited(start, self.edits.len());
+        let new = MessageSpan::edited(start, self.edits.len());
         self.fields[position].value = new;
         self.resized(old.len(), new.len());
         self.edited = true;
@@ -293,17 +293,17 @@ impl Head {
     }
 
     /// Parser: puts text into the arena, each byte through `change`, for a field that is pushed next.
-    pub fn store_with(&mut self, text: &[u8], change: impl Fn(u8) -> u8) -> Result<Span, NoRoom> {
+    pub fn store_with(&mut self, text: &[u8], change: impl Fn(u8) -> u8) -> Result<MessageSpan, NoRoom> {
         self.reserve(text.len(), 0)?;
         let start = self.edits.len();
         self.edits.extend(text.iter().map(|byte| change(*byte)));
         self.edited = true;
-        Ok(Span::edited(start, self.edits.len()))
+        Ok(MessageSpan::edited(start, self.edits.len()))
     }
 
     /// How many bytes of edits it may hold from now on.
     pub fn limit_edits(&mut self, max_edits: u32) {
-        self.max_edits = max_edits.min(Span::MAX as u32);
+        self.max_edits = max_edits.min(MessageSpan::MAX as u32);
     }
 
     /// Sets how long the head may become by edits, until it is cleared. A head that is longer already may shrink.
@@ -322,7 +322,7 @@ impl Head {
         self.copy(raw, old, 0, from);
         self.put(text);
         self.copy(raw, old, to, old.len());
-        let new = Span::edited(start, self.edits.len());
+        let new = MessageSpan::edited(start, self.edits.len());
         self.start_line[1] = new;
         self.resized(old.len(), new.len());
         self.edited = true;
@@ -342,7 +342,7 @@ impl Head {
     }
 
     /// Appends part of an old span to the arena. The room was reserved.
-    fn copy(&mut self, raw: &[u8], old: Span, from: usize, to: usize) {
+    fn copy(&mut self, raw: &[u8], old: MessageSpan, from: usize, to: usize) {
         if old.is_edited() {
             self.edits.extend_from_within(old.start() + from..old.start() + to);
         } else if let Some(bytes) = raw.get(old.start() + from..old.start() + to) {
@@ -350,10 +350,10 @@ impl Head {
         }
     }
 
-    fn append(&mut self, text: &[u8]) -> Span {
+    fn append(&mut self, text: &[u8]) -> MessageSpan {
         let start = self.edits.len();
         self.put(text);
-        Span::edited(start, self.edits.len())
+        MessageSpan::edited(start, self.edits.len())
     }
 
     /// Appends text to the arena. CR, LF and NUL become blanks, so that no text can add a line to the head (RFC
@@ -429,7 +429,7 @@ impl Head {
     /// Clears the announced length, after an edit that removed the field.
     pub fn forget_content_length(&mut self) {
         self.content_length = 0;
-        self.flags.remove(Flags::HAS_CONTENT_LENGTH);
+        self.flags.remove(HeadFlags::HAS_CONTENT_LENGTH);
     }
 }
 

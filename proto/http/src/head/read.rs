@@ -1,8 +1,8 @@
 //! Reading a head.
 
 use super::{Field, Head, Kind};
-use crate::values::Values;
-use crate::{Flags, KnownName, Method, Span, Version, is_token, uri};
+use crate::values::ListMembers;
+use crate::{HeadFlags, KnownName, MessageSpan, Method, Version, is_token, uri};
 
 impl Head {
     /// Whether it is a request or a response.
@@ -13,14 +13,14 @@ impl Head {
 
     /// The facts that the parser noted.
     #[inline]
-    pub fn flags(&self) -> Flags {
+    pub fn flags(&self) -> HeadFlags {
         self.flags
     }
 
     /// Whether it must be written again instead of being forwarded as raw bytes.
     #[inline]
     pub fn is_edited(&self) -> bool {
-        self.edited || self.flags.contains(Flags::MUST_REWRITE)
+        self.edited || self.flags.contains(HeadFlags::MUST_REWRITE)
     }
 
     /// The head as received, from the start line to the empty line.
@@ -101,7 +101,7 @@ impl Head {
     /// The body's announced length, if the message has one that counts.
     #[inline]
     pub fn content_length(&self) -> Option<u64> {
-        self.flags.contains(Flags::HAS_CONTENT_LENGTH).then_some(self.content_length)
+        self.flags.contains(HeadFlags::HAS_CONTENT_LENGTH).then_some(self.content_length)
     }
 
     /// How many `Host` fields came.
@@ -136,7 +136,7 @@ impl Head {
 
     /// The bytes of a span that belongs to this head.
     #[inline]
-    pub fn span_text<'a>(&'a self, raw: &'a [u8], span: Span) -> &'a [u8] {
+    pub fn span_text<'a>(&'a self, raw: &'a [u8], span: MessageSpan) -> &'a [u8] {
         span.of(raw, &self.edits)
     }
 
@@ -198,16 +198,16 @@ impl Head {
     /// it; commas inside quotes do not separate.
     #[inline]
     pub fn values<'a>(&'a self, raw: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + 'a {
-        self.lines(raw, name).flat_map(Values::new)
+        self.lines(raw, name).flat_map(ListMembers::new)
     }
 
     /// The protocol of a request's `Connection: upgrade`: the first of `Upgrade`, if a CONNECT of HTTP/2 can name it
     /// (RFC 8441, 4). That leaves out `h2c`, and protocols with a version.
     pub fn upgrade<'a>(&'a self, raw: &'a [u8]) -> Option<&'a [u8]> {
-        if !self.flags().contains(Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE) {
+        if !self.flags().contains(HeadFlags::CONNECTION_UPGRADE | HeadFlags::HAS_UPGRADE) {
             return None;
         }
-        let first = Values::new(self.find_known(raw, KnownName::Upgrade)?).next()?;
+        let first = ListMembers::new(self.find_known(raw, KnownName::Upgrade)?).next()?;
         (is_token(first) && !first.eq_ignore_ascii_case(b"h2c")).then_some(first)
     }
 

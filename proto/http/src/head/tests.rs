@@ -11,8 +11,11 @@ fn index(kind: Kind, raw: &str) -> Head {
         if number == 0 {
             let first = text.find(' ').unwrap();
             let second = first + 1 + text[first + 1..].find(' ').unwrap();
-            let parts =
-                [Span::raw(0, first), Span::raw(first + 1, second), Span::raw(second + 1, text.len())];
+            let parts = [
+                MessageSpan::raw(0, first),
+                MessageSpan::raw(first + 1, second),
+                MessageSpan::raw(second + 1, text.len()),
+            ];
             match kind {
                 Kind::Request => {
                     head.begin_request(0, parts[0], parts[1], parts[2]);
@@ -26,8 +29,8 @@ fn index(kind: Kind, raw: &str) -> Head {
         } else if let Some((name, value)) = text.split_once(": ") {
             let start = at + name.len() + 2;
             head.push_field(Field {
-                name: Span::raw(at, at + name.len()),
-                value: Span::raw(start, start + value.len()),
+                name: MessageSpan::raw(at, at + name.len()),
+                value: MessageSpan::raw(start, start + value.len()),
                 known: KnownName::from_bytes(name.as_bytes()),
             })
             .unwrap();
@@ -157,7 +160,7 @@ fn responses_are_edited_too() {
 
 #[test]
 fn upgrade_returns_the_first_protocol_that_connect_can_name_rfc_8441_4() {
-    let upgrade = Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE;
+    let upgrade = HeadFlags::CONNECTION_UPGRADE | HeadFlags::HAS_UPGRADE;
     for (value, flags, protocol) in [
         (&b"websocket"[..], upgrade, Some(&b"websocket"[..])),
         (b"custom, other", upgrade, Some(b"custom")),
@@ -165,7 +168,7 @@ fn upgrade_returns_the_first_protocol_that_connect_can_name_rfc_8441_4() {
         (b"H2C", upgrade, None),
         (b"TLS/1.0", upgrade, None),
         (b"", upgrade, None),
-        (b"custom", Flags::HAS_UPGRADE, None),
+        (b"custom", HeadFlags::HAS_UPGRADE, None),
     ] {
         let mut head = Head::new();
         head.start_request(b"GET", b"/", Version::HTTP_11).expect("room");
@@ -216,7 +219,7 @@ fn writes_names_in_the_configured_case() {
 fn a_cleared_head_is_a_new_one() {
     let mut head = index(Kind::Request, REQUEST);
     head.add(b"a", b"b").unwrap();
-    head.note(Flags::MUST_REWRITE);
+    head.note(HeadFlags::MUST_REWRITE);
     head.clear();
     assert!(head.is_empty() && !head.is_edited());
     assert_eq!((head.end(), head.content_length(), head.host_count()), (0, None, 0));
@@ -261,8 +264,8 @@ fn edits_of_many_fields_walk_over_them_once() {
         for line in raw[16..].split_inclusive("\r\n").take_while(|line| line.len() > 2) {
             let name = line.find(':').unwrap();
             head.push_field(Field {
-                name: Span::raw(at, at + name),
-                value: Span::raw(at + name + 2, at + line.len() - 2),
+                name: MessageSpan::raw(at, at + name),
+                value: MessageSpan::raw(at + name + 2, at + line.len() - 2),
                 known: KnownName::from_bytes(&line.as_bytes()[..name]),
             })
             .unwrap();

@@ -38,7 +38,7 @@ impl Head {
     /// HTTP/2 (RFC 9113, 8.3.1; RFC 9112, 3.2.1).
     #[cold]
     pub fn target_for_http1<'a>(&self, target: &'a [u8]) -> &'a [u8] {
-        if uri::form(target) != uri::Form::Absolute {
+        if uri::form(target) != uri::TargetForm::Absolute {
             return target;
         }
         match &target[uri::path_place(target).start..] {

@@ -16,7 +16,7 @@ use rustls::DistinguishedName;
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 
-use super::parsed::{Parsed, Purpose};
+use super::parsed::{CertificateParts, CertificatePurpose};
 use super::revocation::{self, RevocationList};
 use super::{
     CHAIN_TOO_LONG, EXPIRED, INVALID_EXTENSION, ISSUER_KEY_TOO_SMALL, ISSUER_NOT_TRUSTED, ISSUER_UNFIT,
@@ -26,7 +26,7 @@ use super::{
 
 /// A fault of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct ChainFault {
     /// OpenSSL's number for it (X509_V_ERR_*).
     pub code: u16,
     /// The certificate's position: 0 for the peer's own, 1 for its issuer, and so on.
@@ -56,7 +56,7 @@ impl Authorities {
         let mut authorities = Authorities { checks_revocation: !lists.is_empty(), ..Authorities::default() };
         for certificate in certificates {
             // Damaged certificates are skipped: bundles of systems contain some.
-            let Some(parsed) = Parsed::of(certificate) else { continue };
+            let Some(parsed) = CertificateParts::of(certificate) else { continue };
             let same = authorities.by_subject.entry(parsed.subject.into()).or_default();
             if same.iter().any(|known| *authorities.trusted[*known] == *certificate) {
                 continue;
@@ -81,17 +81,19 @@ impl Authorities {
         &self,
         certificate: &[u8],
         sent: &[CertificateDer<'_>],
-        purpose: Purpose,
+        purpose: CertificatePurpose,
         now: UnixTime,
         algorithms: &WebPkiSupportedAlgorithms,
-        judge: &mut dyn FnMut(Fault) -> bool,
-    ) -> Result<Option<Arc<CertificateDer<'static>>>, Fault> {
+        judge: &mut dyn FnMut(ChainFault) -> bool,
+    ) -> Result<Option<Arc<CertificateDer<'static>>>, ChainFault> {
         let mut judge = |code: u16, depth: usize| {
-            let fault = Fault { code, depth: depth as u16 };
+            let fault = ChainFault { code, depth: depth as u16 };
             if judge(fault) { Ok(()) } else { Err(fault) }
         };
         // A damaged certificate cannot be checked, so this fault is never ignored.
-        let Some(own) = Parsed::of(certificate) else { return Err(Fault { code: UNREADABLE, depth: 0 }) };
+        let Some(own) = CertificateParts::of(certificate) else {
+            return Err(ChainFault { code: UNREADABLE, depth: 0 });
+        };
         if !own.has_strong_key() {
             judge(KEY_TOO_SMALL, 0)?;
         }
@@ -115,10 +117,15 @@ impl Authorities {
     }
 
     /// Builds the chain from the peer's certificate up to a trusted self-signed one, as far as there are issuers: trusted ones first.
-    fn build<'c>(&'c self, own: Parsed<'c>, sent: &'c [CertificateDer<'_>], now: i64) -> Chain<'c> {
+    fn build<'c>(
+        &'c self,
+        own: CertificateParts<'c>,
+        sent: &'c [CertificateDer<'_>],
+        now: i64,
+    ) -> CheckedChain<'c> {
         let mut links = vec![own];
         // Parsed on demand, because most chains end at once.
-        let mut others: Option<Vec<Parsed<'c>>> = None;
+        let mut others: Option<Vec<CertificateParts<'c>>> = None;
         let mut is_trusted = false;
         loop {
             let last = &links[links.len() - 1];
@@ -127,10 +134,10 @@ impl Authorities {
                 is_trusted = is_trusted || self.holds(last);
                 let alone = links.len() == 1;
                 let fault = if alone { SELF_SIGNED } else { SELF_SIGNED_ABOVE };
-                return Chain { links, fault: (!is_trusted).then_some(fault) };
+                return CheckedChain { links, fault: (!is_trusted).then_some(fault) };
             }
             if links.len() > MAX_DEPTH {
-                return Chain { links, fault: Some(CHAIN_TOO_LONG) };
+                return CheckedChain { links, fault: Some(CHAIN_TOO_LONG) };
             }
             if let Some(issuer) = self.issuer(last, now) {
                 is_trusted = true;
@@ -139,35 +146,38 @@ impl Authorities {
             }
             // Above a trusted certificate only trusted ones are searched.
             if is_trusted {
-                return Chain { links, fault: Some(ISSUER_NOT_TRUSTED) };
+                return CheckedChain { links, fault: Some(ISSUER_NOT_TRUSTED) };
             }
             let others = others.get_or_insert_with(|| {
-                sent.iter().take(MAX_SENT).filter_map(|certificate| Parsed::of(certificate)).collect()
+                sent.iter()
+                    .take(MAX_SENT)
+                    .filter_map(|certificate| CertificateParts::of(certificate))
+                    .collect()
             });
-            let known = |candidate: &Parsed<'_>| links.iter().any(|link| link.der == candidate.der);
+            let known = |candidate: &CertificateParts<'_>| links.iter().any(|link| link.der == candidate.der);
             let fitting =
                 others.iter().enumerate().filter(|(_, other)| last.may_be_by(other) && !known(other));
             match youngest(fitting, now, |(_, other)| other) {
                 Some((at, _)) => links.push(others.swap_remove(at)),
-                None => return Chain { links, fault: Some(NO_ISSUER) },
+                None => return CheckedChain { links, fault: Some(NO_ISSUER) },
             }
         }
     }
 
     /// The trusted issuer of this certificate.
-    fn issuer(&self, certificate: &Parsed<'_>, now: i64) -> Option<Parsed<'_>> {
+    fn issuer(&self, certificate: &CertificateParts<'_>, now: i64) -> Option<CertificateParts<'_>> {
         let named = self.by_subject.get(&certificate.issuer[..])?;
-        let parsed = named.iter().filter_map(|at| Parsed::of(&self.trusted[*at]));
+        let parsed = named.iter().filter_map(|at| CertificateParts::of(&self.trusted[*at]));
         youngest(parsed.filter(|issuer| certificate.may_be_by(issuer)), now, |issuer| issuer)
     }
 
     /// Whether this certificate itself is trusted.
-    fn holds(&self, certificate: &Parsed<'_>) -> bool {
+    fn holds(&self, certificate: &CertificateParts<'_>) -> bool {
         self.trusted_at(certificate).is_some()
     }
 
     /// The trusted certificate that this is.
-    fn trusted_at(&self, certificate: &Parsed<'_>) -> Option<&Arc<CertificateDer<'static>>> {
+    fn trusted_at(&self, certificate: &CertificateParts<'_>) -> Option<&Arc<CertificateDer<'static>>> {
         let named = self.by_subject.get(&certificate.subject[..])?;
         named.iter().map(|at| &self.trusted[*at]).find(|trusted| trusted[..] == *certificate.der)
     }
@@ -177,7 +187,7 @@ impl Authorities {
 fn youngest<T>(
     candidates: impl Iterator<Item = T>,
     now: i64,
-    parsed: impl Fn(&T) -> &Parsed<'_>,
+    parsed: impl Fn(&T) -> &CertificateParts<'_>,
 ) -> Option<T> {
     let mut best: Option<T> = None;
     for candidate in candidates {
@@ -193,15 +203,19 @@ fn youngest<T>(
 }
 
 /// The peer's own certificate, followed by each issuer.
-struct Chain<'c> {
-    links: Vec<Parsed<'c>>,
+struct CheckedChain<'c> {
+    links: Vec<CertificateParts<'c>>,
     /// The fault of a chain that does not end at a trusted certificate.
     fault: Option<u16>,
 }
 
-type Judge<'j> = dyn FnMut(u16, usize) -> Result<(), Fault> + 'j;
+type Judge<'j> = dyn FnMut(u16, usize) -> Result<(), ChainFault> + 'j;
 
-fn check_extensions(links: &[Parsed<'_>], purpose: Purpose, judge: &mut Judge<'_>) -> Result<(), Fault> {
+fn check_extensions(
+    links: &[CertificateParts<'_>],
+    purpose: CertificatePurpose,
+    judge: &mut Judge<'_>,
+) -> Result<(), ChainFault> {
     // Self-issued authorities do not count (RFC 5280, 6.1.4).
     let mut below = 0;
     for (depth, link) in links.iter().enumerate() {
@@ -228,7 +242,7 @@ fn check_extensions(links: &[Parsed<'_>], purpose: Purpose, judge: &mut Judge<'_
 }
 
 /// Checks OpenSSL's default security level 2; the signature of a self-signed authority does not matter.
-fn check_strength(links: &[Parsed<'_>], judge: &mut Judge<'_>) -> Result<(), Fault> {
+fn check_strength(links: &[CertificateParts<'_>], judge: &mut Judge<'_>) -> Result<(), ChainFault> {
     for (depth, link) in links.iter().enumerate() {
         if depth > 0 && !link.has_strong_key() {
             judge(ISSUER_KEY_TOO_SMALL, depth)?;
@@ -241,11 +255,11 @@ fn check_strength(links: &[Parsed<'_>], judge: &mut Judge<'_>) -> Result<(), Fau
 }
 
 fn check_signatures(
-    links: &[Parsed<'_>],
+    links: &[CertificateParts<'_>],
     now: i64,
     algorithms: &WebPkiSupportedAlgorithms,
     judge: &mut Judge<'_>,
-) -> Result<(), Fault> {
+) -> Result<(), ChainFault> {
     for (depth, link) in links.iter().enumerate().rev() {
         match links.get(depth + 1) {
             Some(issuer) => {
@@ -267,7 +281,7 @@ fn check_signatures(
     Ok(())
 }
 
-fn time_fault(link: &Parsed<'_>, now: i64) -> Option<u16> {
+fn time_fault(link: &CertificateParts<'_>, now: i64) -> Option<u16> {
     let validity = link.x509.validity();
     if validity.not_before.timestamp() > now {
         return Some(NOT_YET_VALID);
@@ -275,7 +289,7 @@ fn time_fault(link: &Parsed<'_>, now: i64) -> Option<u16> {
     (validity.not_after.timestamp() <= now).then_some(EXPIRED)
 }
 
-fn check_names(links: &[Parsed<'_>], judge: &mut Judge<'_>) -> Result<(), Fault> {
+fn check_names(links: &[CertificateParts<'_>], judge: &mut Judge<'_>) -> Result<(), ChainFault> {
     for (depth, link) in links.iter().enumerate().rev() {
         // A self-issued certificate is not subject to name constraints, unless it is the peer's.
         if depth > 0 && link.is_self_issued() {

@@ -5,21 +5,21 @@ use rustls::crypto::WebPkiSupportedAlgorithms;
 
 /// A signed structure.
 #[derive(Clone, Copy)]
-pub struct Signed<'d> {
+pub struct SignedStructure<'d> {
     message: &'d [u8],
     /// The content of its AlgorithmIdentifier.
     algorithm: &'d [u8],
     signature: &'d [u8],
 }
 
-impl<'d> Signed<'d> {
+impl<'d> SignedStructure<'d> {
     /// A signed message, with the content of its AlgorithmIdentifier, and the signature's bits.
-    pub fn new(message: &'d [u8], algorithm: &'d [u8], signature: &'d [u8]) -> Signed<'d> {
-        Signed { message, algorithm, signature }
+    pub fn new(message: &'d [u8], algorithm: &'d [u8], signature: &'d [u8]) -> SignedStructure<'d> {
+        SignedStructure { message, algorithm, signature }
     }
 
     /// The signed message in `der`; `None` if that is damaged.
-    pub fn of(der: &'d [u8]) -> Option<Signed<'d>> {
+    pub fn of(der: &'d [u8]) -> Option<SignedStructure<'d>> {
         let (outer, rest) = element(der, SEQUENCE)?;
         if !rest.is_empty() {
             return None;
@@ -31,13 +31,13 @@ impl<'d> Signed<'d> {
         let (0, signature) = signature.content.split_first().map(|(unused, bits)| (*unused, bits))? else {
             return None;
         };
-        after.is_empty().then_some(Signed { message, algorithm: algorithm.content, signature })
+        after.is_empty().then_some(SignedStructure { message, algorithm: algorithm.content, signature })
     }
 
     /// Whether it was signed with the key of this SubjectPublicKeyInfo. Unknown algorithms give false. The strength of the key and
     /// the signature is not checked here: that is a fault of its own, which may be ignored.
     pub fn is_by(&self, key: &[u8], algorithms: &WebPkiSupportedAlgorithms) -> bool {
-        let Some(key) = Key::of(key) else { return false };
+        let Some(key) = PublicKeyInfo::of(key) else { return false };
         let by_known = algorithms.all.iter().any(|known| {
             *known.signature_alg_id() == *self.algorithm
                 && *known.public_key_alg_id() == *key.algorithm
@@ -86,22 +86,22 @@ const WEAK: &[Weak] = &[
 
 /// A public key.
 #[derive(Clone, Copy)]
-pub(super) struct Key<'d> {
+pub(super) struct PublicKeyInfo<'d> {
     /// The content of its AlgorithmIdentifier.
     pub algorithm: &'d [u8],
     pub bits: &'d [u8],
 }
 
-impl<'d> Key<'d> {
+impl<'d> PublicKeyInfo<'d> {
     /// The key of a SubjectPublicKeyInfo.
-    pub(super) fn of(der: &'d [u8]) -> Option<Key<'d>> {
+    pub(super) fn of(der: &'d [u8]) -> Option<PublicKeyInfo<'d>> {
         let (outer, _) = element(der, SEQUENCE)?;
         let (algorithm, after) = element(outer.content, SEQUENCE)?;
         let (bits, _) = element(after, BIT_STRING)?;
         let (0, bits) = bits.content.split_first().map(|(unused, bits)| (*unused, bits))? else {
             return None;
         };
-        Some(Key { algorithm: algorithm.content, bits })
+        Some(PublicKeyInfo { algorithm: algorithm.content, bits })
     }
 
     /// The size of an RSA key's modulus in bits.

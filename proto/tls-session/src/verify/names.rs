@@ -6,7 +6,7 @@
 use x509_parser::extensions::{GeneralName, NameConstraints};
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-use super::parsed::Parsed;
+use super::parsed::CertificateParts;
 use super::{EXCLUDED, NOT_PERMITTED, TOO_MANY_NAMES, UNKNOWN_CONSTRAINT, WRONG_CONSTRAINT, WRONG_NAME};
 
 /// The canonical form of a name, for comparison: the form of a name that begins with all parts of another begins with that one's form.
@@ -58,7 +58,7 @@ fn plain(text: &str) -> String {
 
 /// A name of a certificate.
 #[derive(Clone, Copy)]
-enum Name<'n> {
+enum CertificateName<'n> {
     Directory(&'n [u8]),
     Dns(&'n str),
     Mail(&'n str),
@@ -70,19 +70,19 @@ enum Name<'n> {
 
 /// The fault of a certificate under the name constraints of one above it; `is_own`: it is the peer's own certificate.
 pub(super) fn fault(
-    certificate: &Parsed<'_>,
+    certificate: &CertificateParts<'_>,
     constraints: &NameConstraints<'_>,
     is_own: bool,
 ) -> Option<u16> {
     let subject = &certificate.x509.tbs_certificate.subject;
-    let mut names: Vec<Name<'_>> = Vec::new();
+    let mut names: Vec<CertificateName<'_>> = Vec::new();
     if !certificate.subject.is_empty() {
-        names.push(Name::Directory(&certificate.subject));
+        names.push(CertificateName::Directory(&certificate.subject));
     }
     for mail in subject.iter_email() {
         let is_ia5 = mail.attr_value().tag().0 as u8 == IA5;
         let Some(mail) = mail.as_str().ok().filter(|_| is_ia5) else { return Some(WRONG_NAME) };
-        names.push(Name::Mail(mail));
+        names.push(CertificateName::Mail(mail));
     }
     let alternative = certificate.x509.subject_alternative_name().ok().flatten();
     let alternative = alternative.map_or(&[][..], |names| &names.value.general_names[..]);
@@ -90,18 +90,18 @@ pub(super) fn fault(
     let mut next_directory = directories.iter();
     for name in alternative {
         names.push(match name {
-            GeneralName::DirectoryName(_) => Name::Directory(next_directory.next()?),
-            GeneralName::DNSName(name) => Name::Dns(name),
-            GeneralName::RFC822Name(name) => Name::Mail(name),
-            GeneralName::URI(name) => Name::Uri(name),
-            GeneralName::IPAddress(bytes) => Name::Address(bytes),
-            other => Name::Other(kind(other)),
+            GeneralName::DirectoryName(_) => CertificateName::Directory(next_directory.next()?),
+            GeneralName::DNSName(name) => CertificateName::Dns(name),
+            GeneralName::RFC822Name(name) => CertificateName::Mail(name),
+            GeneralName::URI(name) => CertificateName::Uri(name),
+            GeneralName::IPAddress(bytes) => CertificateName::Address(bytes),
+            other => CertificateName::Other(kind(other)),
         });
     }
     let has_host = alternative.iter().any(|name| matches!(name, GeneralName::DNSName(_)));
     if is_own && !has_host {
         let common = subject.iter_common_name().filter_map(|name| name.as_str().ok());
-        names.extend(common.filter(|name| is_host(name)).map(Name::Dns));
+        names.extend(common.filter(|name| is_host(name)).map(CertificateName::Dns));
     }
     let trees = |trees: &Option<Vec<_>>| trees.as_ref().map_or(0, Vec::len);
     let compared = names
@@ -142,7 +142,7 @@ fn is_host(name: &str) -> bool {
     name.contains('.') && name.split('.').all(is_label)
 }
 
-fn fault_of(name: Name<'_>, constraints: &NameConstraints<'_>) -> Option<u16> {
+fn fault_of(name: CertificateName<'_>, constraints: &NameConstraints<'_>) -> Option<u16> {
     // One matching permitted subtree of its kind is enough, and required if there is any.
     let mut permitted = None;
     for tree in constraints.permitted_subtrees.iter().flatten() {
@@ -178,16 +178,16 @@ impl From<bool> for Lies {
     }
 }
 
-fn lies_in(name: Name<'_>, tree: &GeneralName<'_>) -> Lies {
+fn lies_in(name: CertificateName<'_>, tree: &GeneralName<'_>) -> Lies {
     match (name, tree) {
-        (Name::Directory(form), GeneralName::DirectoryName(base)) => {
+        (CertificateName::Directory(form), GeneralName::DirectoryName(base)) => {
             form.starts_with(&canonical(base)).into()
         }
-        (Name::Dns(name), GeneralName::DNSName(base)) => host_lies_in(name, base).into(),
-        (Name::Mail(name), GeneralName::RFC822Name(base)) => mail_lies_in(name, base),
-        (Name::Uri(name), GeneralName::URI(base)) => uri_lies_in(name, base),
-        (Name::Address(address), GeneralName::IPAddress(base)) => address_lies_in(address, base),
-        (Name::Other(kind), tree) if kind == self::kind(tree) => Lies::Unclear(UNKNOWN_CONSTRAINT),
+        (CertificateName::Dns(name), GeneralName::DNSName(base)) => host_lies_in(name, base).into(),
+        (CertificateName::Mail(name), GeneralName::RFC822Name(base)) => mail_lies_in(name, base),
+        (CertificateName::Uri(name), GeneralName::URI(base)) => uri_lies_in(name, base),
+        (CertificateName::Address(address), GeneralName::IPAddress(base)) => address_lies_in(address, base),
+        (CertificateName::Other(kind), tree) if kind == self::kind(tree) => Lies::Unclear(UNKNOWN_CONSTRAINT),
         _ => Lies::OtherKind,
     }
 }

@@ -4,20 +4,20 @@ use rustls::NamedGroup;
 use x509_parser::extensions::{AuthorityKeyIdentifier, GeneralName, NameConstraints, ParsedExtension};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::der::{Key, Signed};
+use super::der::{PublicKeyInfo, SignedStructure};
 use super::names;
 
 /// The use of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum CertificatePurpose {
     Client,
     Server,
 }
 
 /// The parts of a certificate that chains need.
-pub(super) struct Parsed<'c> {
+pub(super) struct CertificateParts<'c> {
     pub der: &'c [u8],
-    pub signed: Signed<'c>,
+    pub signed: SignedStructure<'c>,
     pub x509: X509Certificate<'c>,
     /// The names in canonical form.
     pub subject: Vec<u8>,
@@ -27,7 +27,7 @@ pub(super) struct Parsed<'c> {
     /// Whether it has an unknown critical extension.
     pub has_unknown_critical: bool,
     key_usage: Option<u16>,
-    extended_usage: Option<Extended>,
+    extended_usage: Option<ExtendedUsage>,
     netscape: Option<Netscape>,
     /// Whether it is an authority's, and how many authorities may follow below it (basic constraints).
     constraints: Option<(bool, Option<u32>)>,
@@ -37,7 +37,7 @@ pub(super) struct Parsed<'c> {
 }
 
 #[derive(Clone, Copy)]
-struct Extended {
+struct ExtendedUsage {
     client: bool,
     server: bool,
 }
@@ -49,16 +49,16 @@ struct Netscape {
     authority: bool,
 }
 
-impl<'c> Parsed<'c> {
+impl<'c> CertificateParts<'c> {
     /// Parses a certificate; `None` if it is damaged.
-    pub(super) fn of(der: &'c [u8]) -> Option<Parsed<'c>> {
+    pub(super) fn of(der: &'c [u8]) -> Option<CertificateParts<'c>> {
         let (rest, x509) = X509Certificate::from_der(der).ok()?;
         if !rest.is_empty() || x509.signature_algorithm != x509.tbs_certificate.signature {
             return None;
         }
-        let mut parsed = Parsed {
+        let mut parsed = CertificateParts {
             der,
-            signed: Signed::of(der)?,
+            signed: SignedStructure::of(der)?,
             subject: names::canonical(&x509.tbs_certificate.subject),
             issuer: names::canonical(&x509.tbs_certificate.issuer),
             is_invalid: false,
@@ -91,7 +91,7 @@ impl<'c> Parsed<'c> {
             ParsedExtension::ExtendedKeyUsage(usage) => {
                 let gated = usage.other.iter().any(|oid| GATED.contains(&oid.to_id_string().as_str()));
                 let server = usage.server_auth || gated;
-                self.extended_usage = Some(Extended { client: usage.client_auth, server });
+                self.extended_usage = Some(ExtendedUsage { client: usage.client_auth, server });
             }
             ParsedExtension::NSCertType(kind) => {
                 self.netscape = Some(Netscape {
@@ -130,7 +130,7 @@ impl<'c> Parsed<'c> {
     }
 
     /// Whether `issuer` may have issued it, by names, key identifiers and key types.
-    pub(super) fn may_be_by(&self, issuer: &Parsed<'_>) -> bool {
+    pub(super) fn may_be_by(&self, issuer: &CertificateParts<'_>) -> bool {
         self.issuer == issuer.subject
             && !self.is_invalid
             && !issuer.is_invalid
@@ -138,7 +138,7 @@ impl<'c> Parsed<'c> {
             && self.kind_matches(issuer)
     }
 
-    fn key_matches(&self, issuer: &Parsed<'_>) -> bool {
+    fn key_matches(&self, issuer: &CertificateParts<'_>) -> bool {
         let Some(wanted) = &self.issuer_key else { return true };
         if let (Some(wanted), Some(has)) = (&wanted.key_identifier, issuer.key_id)
             && wanted.0 != has
@@ -156,7 +156,7 @@ impl<'c> Parsed<'c> {
     }
 
     /// Whether its signature algorithm matches the type of the issuer's key.
-    fn kind_matches(&self, issuer: &Parsed<'_>) -> bool {
+    fn kind_matches(&self, issuer: &CertificateParts<'_>) -> bool {
         let key = issuer.x509.public_key().algorithm.algorithm.to_id_string();
         let signature = self.x509.signature_algorithm.algorithm.to_id_string();
         match key.as_str() {
@@ -207,10 +207,10 @@ impl<'c> Parsed<'c> {
     }
 
     /// Whether its extensions allow the purpose, as the peer's own certificate or as an authority's.
-    pub(super) fn serves(&self, purpose: Purpose, as_authority: bool) -> bool {
-        let extended = |usage: Extended| match purpose {
-            Purpose::Client => usage.client,
-            Purpose::Server => usage.server,
+    pub(super) fn serves(&self, purpose: CertificatePurpose, as_authority: bool) -> bool {
+        let extended = |usage: ExtendedUsage| match purpose {
+            CertificatePurpose::Client => usage.client,
+            CertificatePurpose::Server => usage.server,
         };
         if self.extended_usage.is_some_and(|usage| !extended(usage)) {
             return false;
@@ -219,8 +219,10 @@ impl<'c> Parsed<'c> {
             return self.is_authority() && self.netscape.is_none_or(|kind| kind.authority);
         }
         let (allowed, netscape) = match purpose {
-            Purpose::Client => (DIGITAL_SIGNATURE | KEY_AGREEMENT, self.netscape.map(|kind| kind.client)),
-            Purpose::Server => {
+            CertificatePurpose::Client => {
+                (DIGITAL_SIGNATURE | KEY_AGREEMENT, self.netscape.map(|kind| kind.client))
+            }
+            CertificatePurpose::Server => {
                 (DIGITAL_SIGNATURE | KEY_ENCIPHERMENT | KEY_AGREEMENT, self.netscape.map(|kind| kind.server))
             }
         };
@@ -230,9 +232,9 @@ impl<'c> Parsed<'c> {
     /// Whether its key is strong enough for OpenSSL's security level 2: 112 bits.
     pub(super) fn has_strong_key(&self) -> bool {
         match self.x509.public_key().algorithm.algorithm.to_id_string().as_str() {
-            RSA | "1.2.840.113549.1.1.10" => {
-                Key::of(self.key()).and_then(|key| key.modulus_bits()).is_some_and(|bits| bits >= 2048)
-            }
+            RSA | "1.2.840.113549.1.1.10" => PublicKeyInfo::of(self.key())
+                .and_then(|key| key.modulus_bits())
+                .is_some_and(|bits| bits >= 2048),
             EC => {
                 let curve = self.x509.public_key().algorithm.parameters.as_ref();
                 let curve = curve.and_then(|curve| curve.clone().oid().ok());

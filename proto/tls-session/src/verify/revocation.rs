@@ -9,9 +9,9 @@ use x509_parser::extensions::{
 };
 use x509_parser::prelude::{CertificateRevocationList, FromDer};
 
-use super::der::Signed;
+use super::der::SignedStructure;
 use super::names;
-use super::parsed::{Parsed, plain_serial};
+use super::parsed::{CertificateParts, plain_serial};
 use super::{
     LIST_EXPIRED, LIST_NOT_SIGNED, LIST_NOT_YET_VALID, LIST_OF_OTHERS, LIST_SIGNER_UNFIT,
     LIST_UNKNOWN_CRITICAL, NO_LIST, NO_LIST_ISSUER, REVOKED,
@@ -51,7 +51,7 @@ impl RevocationList {
     pub(super) fn of(der: &[u8]) -> Result<RevocationList, String> {
         let damaged = || "holds a damaged list".to_owned();
         let (rest, list) = CertificateRevocationList::from_der(der).map_err(|_| damaged())?;
-        if !rest.is_empty() || Signed::of(der).is_none() {
+        if !rest.is_empty() || SignedStructure::of(der).is_none() {
             return Err(damaged());
         }
         let mut read = RevocationList {
@@ -93,8 +93,9 @@ impl RevocationList {
         self.this_update <= now && self.next_update.is_none_or(|next| now < next)
     }
 
-    fn is_by(&self, issuer: &Parsed<'_>, algorithms: &WebPkiSupportedAlgorithms) -> bool {
-        let check = || Signed::of(&self.der).is_some_and(|signed| signed.is_by(issuer.key(), algorithms));
+    fn is_by(&self, issuer: &CertificateParts<'_>, algorithms: &WebPkiSupportedAlgorithms) -> bool {
+        let check =
+            || SignedStructure::of(&self.der).is_some_and(|signed| signed.is_by(issuer.key(), algorithms));
         let (key, fits) = self.checked.get_or_init(|| (issuer.key().into(), check()));
         if **key == *issuer.key() { *fits } else { check() }
     }
@@ -112,7 +113,7 @@ impl ListScope {
         }
     }
 
-    fn covers(&self, certificate: &Parsed<'_>) -> bool {
+    fn covers(&self, certificate: &CertificateParts<'_>) -> bool {
         let is_authority = certificate.is_authority();
         if self.nobody || (self.authorities_only && !is_authority) || (self.others_only && is_authority) {
             return false;
@@ -145,8 +146,8 @@ fn places(point: &DistributionPointName<'_>) -> Vec<Box<str>> {
 /// its chain. Each fault is passed to `judge`; an error of `judge` ends the check.
 pub(super) fn check<E>(
     lists: &[RevocationList],
-    certificate: &Parsed<'_>,
-    issuer: Option<&Parsed<'_>>,
+    certificate: &CertificateParts<'_>,
+    issuer: Option<&CertificateParts<'_>>,
     now: i64,
     algorithms: &WebPkiSupportedAlgorithms,
     mut judge: impl FnMut(u16) -> Result<(), E>,

@@ -4,7 +4,7 @@
 //! the worker, so a shortage there does not affect the scripts.
 
 use super::SimulatedNetwork;
-use super::wire::{Id, Owner};
+use super::wire::{SocketId, SocketOwner};
 use crate::key::TaskKey;
 use crate::tick::Tick;
 use std::cell::Cell;
@@ -12,28 +12,28 @@ use weir_sys::{Address, Errno, Result};
 
 /// One end of a connection. Dropping it closes it.
 #[derive(Debug)]
-pub struct Peer {
+pub struct SimulatedPeer {
     network: SimulatedNetwork,
-    id: Option<Id>,
+    id: Option<SocketId>,
     sent: Cell<u64>,
     received: Cell<u64>,
 }
 
 /// A listening socket. Dropping it closes it: connections that were not accepted are reset, and later ones refused.
 #[derive(Debug)]
-pub struct Service {
+pub struct SimulatedService {
     network: SimulatedNetwork,
-    id: Id,
+    id: SocketId,
 }
 
-impl Peer {
-    pub(super) fn connect(network: SimulatedNetwork, from: &Address, to: &Address) -> Peer {
-        let id = network.wire(|wire| wire.connect(from, to, Owner::Script(TaskKey::NONE)));
-        Peer::new(network, id)
+impl SimulatedPeer {
+    pub(super) fn connect(network: SimulatedNetwork, from: &Address, to: &Address) -> SimulatedPeer {
+        let id = network.wire(|wire| wire.connect(from, to, SocketOwner::Script(TaskKey::NONE)));
+        SimulatedPeer::new(network, id)
     }
 
-    fn new(network: SimulatedNetwork, id: Id) -> Peer {
-        Peer { network, id: Some(id), sent: Cell::new(0), received: Cell::new(0) }
+    fn new(network: SimulatedNetwork, id: SocketId) -> SimulatedPeer {
+        SimulatedPeer { network, id: Some(id), sent: Cell::new(0), received: Cell::new(0) }
     }
 
     /// How many bytes it sent and received so far.
@@ -134,7 +134,7 @@ impl Peer {
         }
     }
 
-    fn with<R>(&self, act: impl FnOnce(&mut super::Wire, Id) -> R) -> R {
+    fn with<R>(&self, act: impl FnOnce(&mut super::SimulatedWire, SocketId) -> R) -> R {
         self.network.wire(|wire| {
             let id = self.id.expect("only its end takes it");
             act(wire, id)
@@ -153,7 +153,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for SimulatedPeer {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
             self.network.wire(|wire| wire.close(id, false));
@@ -161,14 +161,14 @@ impl Drop for Peer {
     }
 }
 
-impl Service {
-    pub(super) fn open(network: SimulatedNetwork, address: &Address) -> Result<Service> {
-        let id = network.wire(|wire| wire.listen(address, Owner::Script(TaskKey::NONE), None))?;
-        Ok(Service { network, id })
+impl SimulatedService {
+    pub(super) fn open(network: SimulatedNetwork, address: &Address) -> Result<SimulatedService> {
+        let id = network.wire(|wire| wire.listen(address, SocketOwner::Script(TaskKey::NONE), None))?;
+        Ok(SimulatedService { network, id })
     }
 
     /// The next connection.
-    pub async fn accept(&self) -> Peer {
+    pub async fn accept(&self) -> SimulatedPeer {
         loop {
             let accepted = self.network.wire(|wire| {
                 wire.set_script(self.id, crate::current());
@@ -176,7 +176,7 @@ impl Service {
                 accepted.inspect(|end| wire.set_script(*end, TaskKey::NONE))
             });
             match accepted {
-                Some(end) => return Peer::new(self.network.clone(), end),
+                Some(end) => return SimulatedPeer::new(self.network.clone(), end),
                 None => {
                     crate::wait(Tick::NEVER).await;
                 }
@@ -190,7 +190,7 @@ impl Service {
     }
 }
 
-impl Drop for Service {
+impl Drop for SimulatedService {
     fn drop(&mut self) {
         self.network.wire(|wire| wire.close(self.id, false));
     }

@@ -16,11 +16,11 @@
 mod socket;
 mod time;
 
-pub(super) use socket::{Id, Owner};
+pub(super) use socket::{SocketId, SocketOwner};
 
-use self::socket::{End, Listening, Socket};
-use super::super::random::Random;
-use super::Unfinished;
+use self::socket::{ConnectionEnd, ListeningSocket, SimulatedSocket};
+use super::super::random::SeededRandom;
+use super::UnfinishedReason;
 use crate::key::TaskKey;
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -71,43 +71,43 @@ impl Conditions {
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    Arrive(Id, Vec<u8>),
-    Fin(Id),
-    Reset(Id),
-    Room(Id),
-    Established(Id),
-    Failed(Id),
-    Unanswered(Id),
-    Incoming(Id, Id),
-    HungUp(Id),
-    Spurious(Id),
+enum WireEvent {
+    Arrive(SocketId, Vec<u8>),
+    Fin(SocketId),
+    Reset(SocketId),
+    Room(SocketId),
+    Established(SocketId),
+    Failed(SocketId),
+    Unanswered(SocketId),
+    Incoming(SocketId, SocketId),
+    HungUp(SocketId),
+    Spurious(SocketId),
 }
 
 /// See the top of this file.
-pub(super) struct Wire {
+pub(super) struct SimulatedWire {
     time: Rc<Cell<u64>>,
-    pub(super) random: Random,
+    pub(super) random: SeededRandom,
     pub(super) conditions: Conditions,
-    sockets: BTreeMap<Id, Socket>,
-    next_id: Id,
-    tokens: BTreeMap<u64, Id>,
+    sockets: BTreeMap<SocketId, SimulatedSocket>,
+    next_id: SocketId,
+    tokens: BTreeMap<u64, SocketId>,
     /// Open descriptors that are not registered: their numbers, their names in the kernel, their sockets.
-    transit: Vec<(i32, Option<String>, Id)>,
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    transit: Vec<(i32, Option<String>, SocketId)>,
+    events: BinaryHeap<Reverse<(u64, u64, WireEvent)>>,
     sequence: u64,
     /// Sockets with an owner to notify.
-    ready: Vec<Id>,
+    ready: Vec<SocketId>,
     /// Scripts that are to run.
     pub(super) woken: Vec<TaskKey>,
-    pub(super) unfinished: Option<Unfinished>,
+    pub(super) unfinished: Option<UnfinishedReason>,
     began_ns: u64,
     next_port: u16,
     digest: u64,
 }
 
-impl Wire {
-    pub(super) fn new(time: Rc<Cell<u64>>, random: Random, conditions: Conditions) -> Self {
+impl SimulatedWire {
+    pub(super) fn new(time: Rc<Cell<u64>>, random: SeededRandom, conditions: Conditions) -> Self {
         Self {
             began_ns: time.get(),
             time,
@@ -139,18 +139,23 @@ impl Wire {
 
     // The operations of descriptors and scripts.
 
-    pub(super) fn listen(&mut self, address: &Address, owner: Owner, descriptor: Option<i32>) -> Result<Id> {
+    pub(super) fn listen(
+        &mut self,
+        address: &Address,
+        owner: SocketOwner,
+        descriptor: Option<i32>,
+    ) -> Result<SocketId> {
         if self.listening_at(address).is_some() {
             return Err(Errno::ADDRINUSE);
         }
-        let listening = Listening {
+        let listening = ListeningSocket {
             owner,
             descriptor: None,
             address: address.clone(),
             queue: VecDeque::new(),
             answers: true,
         };
-        let id = self.insert(Socket::Listening(listening));
+        let id = self.insert(SimulatedSocket::Listening(listening));
         if let Some(number) = descriptor {
             self.hand_out(id, number);
         }
@@ -158,23 +163,23 @@ impl Wire {
     }
 
     /// Begins to connect; how it ends is an event.
-    pub(super) fn connect(&mut self, from: &Address, to: &Address, owner: Owner) -> Id {
-        let end = self.insert(Socket::End(End::new(owner, from.clone())));
+    pub(super) fn connect(&mut self, from: &Address, to: &Address, owner: SocketOwner) -> SocketId {
+        let end = self.insert(SimulatedSocket::End(ConnectionEnd::new(owner, from.clone())));
         let later = self.later_ns();
         self.say(format_args!("{end} connects from {from} to {to}"));
         match self.listening_at(to) {
-            None => self.at(later, Event::Failed(end)),
-            Some((_, false)) => self.at(self.time.get() + NO_ANSWER_NS, Event::Unanswered(end)),
+            None => self.at(later, WireEvent::Failed(end)),
+            Some((_, false)) => self.at(self.time.get() + NO_ANSWER_NS, WireEvent::Unanswered(end)),
             Some((listener, true)) => {
-                let mut far = End::new(Owner::Waiting, to.clone());
+                let mut far = ConnectionEnd::new(SocketOwner::Waiting, to.clone());
                 (far.peer, far.connected) = (end, true);
-                let far = self.insert(Socket::End(far));
+                let far = self.insert(SimulatedSocket::End(far));
                 if let Some(near) = self.end(end) {
                     near.peer = far;
                 }
-                self.at(later, Event::Established(end));
+                self.at(later, WireEvent::Established(end));
                 let incoming = later + self.random.below(self.conditions.latency_us.max(1)) * 1000;
-                self.at(incoming, Event::Incoming(listener, far));
+                self.at(incoming, WireEvent::Incoming(listener, far));
             }
         }
         end
@@ -183,21 +188,21 @@ impl Wire {
     pub(super) fn connect_descriptor(&mut self, descriptor: i32, to: &Address) -> Result<()> {
         self.next_port = self.next_port.checked_add(1).unwrap_or(FIRST_PORT);
         let from = Address::from((Ipv4Addr::LOCALHOST, self.next_port));
-        let end = self.connect(&from, to, Owner::Transit);
+        let end = self.connect(&from, to, SocketOwner::Transit);
         self.hand_out(end, descriptor);
         Ok(())
     }
 
     /// A connection that waits at a listening socket of a script.
-    pub(super) fn accept_for_script(&mut self, listener: Id) -> Option<Id> {
+    pub(super) fn accept_for_script(&mut self, listener: SocketId) -> Option<SocketId> {
         match self.sockets.get_mut(&listener) {
-            Some(Socket::Listening(listening)) => listening.queue.pop_front(),
+            Some(SimulatedSocket::Listening(listening)) => listening.queue.pop_front(),
             _ => None,
         }
     }
 
     /// Takes a connection that waits at a listening socket, and its source address.
-    pub(super) fn accept(&mut self, listener: Id) -> Result<(Id, Address)> {
+    pub(super) fn accept(&mut self, listener: SocketId) -> Result<(SocketId, Address)> {
         let end = self.accept_for_script(listener).ok_or(Errno::AGAIN)?;
         if self.random.once_in(self.conditions.aborts) {
             self.close(end, true);
@@ -208,7 +213,7 @@ impl Wire {
         Ok((end, from))
     }
 
-    pub(super) fn receive(&mut self, id: Id, space: &mut [u8]) -> Result<usize> {
+    pub(super) fn receive(&mut self, id: SocketId, space: &mut [u8]) -> Result<usize> {
         let count = self.peek(id, space)?;
         let Some(end) = self.end(id) else { return Err(Errno::NOTCONN) };
         end.inbox.drain(..count);
@@ -217,8 +222,8 @@ impl Wire {
         Ok(count)
     }
 
-    /// The bytes that [`Wire::receive`] would return; an error is reported once.
-    pub(super) fn peek(&mut self, id: Id, space: &mut [u8]) -> Result<usize> {
+    /// The bytes that [`SimulatedWire::receive`] would return; an error is reported once.
+    pub(super) fn peek(&mut self, id: SocketId, space: &mut [u8]) -> Result<usize> {
         let Some(end) = self.end(id) else { return Err(Errno::NOTCONN) };
         let count = end.inbox.len().min(space.len());
         if count > 0 {
@@ -234,7 +239,7 @@ impl Wire {
         Err(if end.connected { Errno::AGAIN } else { Errno::NOTCONN })
     }
 
-    pub(super) fn send(&mut self, id: Id, bytes: &[u8]) -> Result<usize> {
+    pub(super) fn send(&mut self, id: SocketId, bytes: &[u8]) -> Result<usize> {
         let room = self.room(id)?;
         let mut count = room.min(bytes.len());
         if count > 1 && self.random.once_in(self.conditions.short_sends) {
@@ -251,7 +256,7 @@ impl Wire {
     }
 
     /// How much a send would take at most.
-    pub(super) fn room(&mut self, id: Id) -> Result<usize> {
+    pub(super) fn room(&mut self, id: SocketId) -> Result<usize> {
         let Some(end) = self.end(id) else { return Err(Errno::PIPE) };
         if let Some(error) = end.error.take() {
             return Err(error);
@@ -271,7 +276,7 @@ impl Wire {
         }
     }
 
-    pub(super) fn shutdown_write(&mut self, id: Id) -> Result<()> {
+    pub(super) fn shutdown_write(&mut self, id: SocketId) -> Result<()> {
         let now_ns = self.later_ns();
         let Some(end) = self.end(id) else { return Err(Errno::NOTCONN) };
         if end.shut || end.reset {
@@ -280,14 +285,14 @@ impl Wire {
         end.shut = true;
         end.last_arrival_ns = end.last_arrival_ns.max(now_ns);
         let (at, peer, ended) = (end.last_arrival_ns, end.peer, end.ended);
-        self.at(at, Event::Fin(peer));
+        self.at(at, WireEvent::Fin(peer));
         if ended {
-            self.at(at, Event::HungUp(id));
+            self.at(at, WireEvent::HungUp(id));
         }
         Ok(())
     }
 
-    pub(super) fn take_error(&mut self, id: Id) -> Result<()> {
+    pub(super) fn take_error(&mut self, id: SocketId) -> Result<()> {
         match self.end(id).and_then(|end| end.error.take()) {
             Some(error) => Err(error),
             None => Ok(()),
@@ -295,10 +300,10 @@ impl Wire {
     }
 
     /// Closes a socket: with a reset if bytes were not received, if `resets` is set, or when more bytes arrive.
-    pub(super) fn close(&mut self, id: Id, resets: bool) {
-        if let Some(Socket::Listening(listening)) = self.sockets.get_mut(&id) {
+    pub(super) fn close(&mut self, id: SocketId, resets: bool) {
+        if let Some(SimulatedSocket::Listening(listening)) = self.sockets.get_mut(&id) {
             let queue = std::mem::take(&mut listening.queue);
-            if let Owner::Descriptor(token) = listening.owner {
+            if let SocketOwner::Descriptor(token) = listening.owner {
                 self.tokens.remove(&token);
             }
             self.sockets.remove(&id);
@@ -310,10 +315,10 @@ impl Wire {
         let (owner, peer) = (end.owner, end.peer);
         let resets = resets || !end.inbox.is_empty();
         let done = end.reset || end.vanished || !end.connected;
-        end.owner = Owner::Closed;
+        end.owner = SocketOwner::Closed;
         end.descriptor = None;
         end.inbox.clear();
-        if let Owner::Descriptor(token) = owner {
+        if let SocketOwner::Descriptor(token) = owner {
             self.tokens.remove(&token);
         }
         self.say(format_args!("{id} is closed{}", if resets && !done { " with a reset" } else { "" }));
@@ -323,7 +328,7 @@ impl Wire {
             if let Some(end) = self.end(id) {
                 end.reset = true;
             }
-            self.at(at, Event::Reset(peer));
+            self.at(at, WireEvent::Reset(peer));
         } else if !done {
             let _ = self.shutdown_write(id);
         } else if !self.end(id).is_some_and(|end| end.connected) {
@@ -332,23 +337,23 @@ impl Wire {
                 end.reset = true;
             }
             let at = self.later_ns();
-            self.at(at, Event::Reset(peer));
+            self.at(at, WireEvent::Reset(peer));
         }
         self.bury(id);
     }
 
     /// This end stops answering, silently.
-    pub(super) fn vanish(&mut self, id: Id) {
+    pub(super) fn vanish(&mut self, id: SocketId) {
         self.say(format_args!("{id} vanishes"));
         if let Some(end) = self.end(id) {
             end.vanished = true;
-            end.owner = Owner::Closed;
+            end.owner = SocketOwner::Closed;
         }
     }
 
     /// Whether a listening socket answers from now on.
-    pub(super) fn answer(&mut self, id: Id, answers: bool) {
-        if let Some(Socket::Listening(listening)) = self.sockets.get_mut(&id) {
+    pub(super) fn answer(&mut self, id: SocketId, answers: bool) {
+        if let Some(SimulatedSocket::Listening(listening)) = self.sockets.get_mut(&id) {
             listening.answers = answers;
         }
     }
@@ -366,16 +371,16 @@ impl Wire {
     /// How many sockets the worker under test has open.
     pub(super) fn held(&mut self) -> usize {
         self.look_at_transit();
-        let owners = self.sockets.values().map(Socket::owner);
-        owners.filter(|owner| matches!(owner, Owner::Descriptor(_) | Owner::Transit)).count()
+        let owners = self.sockets.values().map(SimulatedSocket::owner);
+        owners.filter(|owner| matches!(owner, SocketOwner::Descriptor(_) | SocketOwner::Transit)).count()
     }
 
     /// A socket gets a descriptor as its placeholder.
-    pub(super) fn hand_out(&mut self, id: Id, descriptor: i32) {
+    pub(super) fn hand_out(&mut self, id: SocketId, descriptor: i32) {
         self.transit.retain(|(number, ..)| *number != descriptor);
         self.transit.push((descriptor, name_of(descriptor), id));
-        if let Some((owner, place)) = self.sockets.get_mut(&id).map(Socket::parts) {
-            (*owner, *place) = (Owner::Transit, Some(descriptor));
+        if let Some((owner, place)) = self.sockets.get_mut(&id).map(SimulatedSocket::parts) {
+            (*owner, *place) = (SocketOwner::Transit, Some(descriptor));
         }
     }
 
@@ -384,8 +389,8 @@ impl Wire {
             return false;
         };
         let (_, _, id) = self.transit.remove(at);
-        let Some((owner, _)) = self.sockets.get_mut(&id).map(Socket::parts) else { return false };
-        *owner = Owner::Descriptor(token);
+        let Some((owner, _)) = self.sockets.get_mut(&id).map(SimulatedSocket::parts) else { return false };
+        *owner = SocketOwner::Descriptor(token);
         self.tokens.insert(token, id);
         self.hears(id);
         true
@@ -398,50 +403,50 @@ impl Wire {
         }
     }
 
-    pub(super) fn of_token(&self, token: u64) -> Option<Id> {
+    pub(super) fn of_token(&self, token: u64) -> Option<SocketId> {
         self.tokens.get(&token).copied()
     }
 
-    pub(super) fn known(&self, token: u64) -> Result<Id> {
+    pub(super) fn known(&self, token: u64) -> Result<SocketId> {
         self.of_token(token).ok_or(Errno::BADF)
     }
 
-    pub(super) fn descriptor_of(&mut self, id: Id) -> Option<i32> {
+    pub(super) fn descriptor_of(&mut self, id: SocketId) -> Option<i32> {
         self.sockets.get_mut(&id).and_then(|socket| *socket.parts().1)
     }
 
-    pub(super) fn set_script(&mut self, id: Id, task: TaskKey) {
-        if let Some((owner, _)) = self.sockets.get_mut(&id).map(Socket::parts) {
-            *owner = Owner::Script(task);
+    pub(super) fn set_script(&mut self, id: SocketId, task: TaskKey) {
+        if let Some((owner, _)) = self.sockets.get_mut(&id).map(SimulatedSocket::parts) {
+            *owner = SocketOwner::Script(task);
         }
     }
 
-    pub(super) fn is_connected(&mut self, id: Id) -> bool {
+    pub(super) fn is_connected(&mut self, id: SocketId) -> bool {
         self.end(id).is_some_and(|end| end.connected)
     }
 
     /// A descriptor that is not registered may be closed unnoticed: its number is then free, or another socket's.
     fn look_at_transit(&mut self) {
-        let gone = |(number, name, _): &(i32, Option<String>, Id)| name_of(*number) != *name;
+        let gone = |(number, name, _): &(i32, Option<String>, SocketId)| name_of(*number) != *name;
         while let Some(at) = self.transit.iter().position(gone) {
             let (_, _, id) = self.transit.remove(at);
             self.close(id, false);
         }
     }
 
-    fn reset_both(&mut self, id: Id) {
+    fn reset_both(&mut self, id: SocketId) {
         let Some(end) = self.end(id) else { return };
         let peer = end.peer;
         for end in [id, peer] {
             let at = self.later_ns();
-            self.at(at, Event::Reset(end));
+            self.at(at, WireEvent::Reset(end));
         }
     }
 
     // Bytes.
 
     /// Sends bytes on their way, in pieces.
-    fn cut(&mut self, id: Id, bytes: &[u8]) {
+    fn cut(&mut self, id: SocketId, bytes: &[u8]) {
         let Some(end) = self.end(id) else { return };
         end.in_flight += bytes.len();
         let (peer, mut left) = (end.peer, bytes);
@@ -457,13 +462,13 @@ impl Wire {
             let Some(end) = self.end(id) else { return };
             end.last_arrival_ns = end.last_arrival_ns.max(later);
             let at = end.last_arrival_ns;
-            self.at(at, Event::Arrive(peer, piece.to_vec()));
+            self.at(at, WireEvent::Arrive(peer, piece.to_vec()));
             left = rest;
         }
     }
 
     /// The free part of the window for sending from this end.
-    fn free(&mut self, id: Id) -> usize {
+    fn free(&mut self, id: SocketId) -> usize {
         let window = self.conditions.window;
         let Some(end) = self.end(id) else { return 0 };
         let (in_flight, peer) = (end.in_flight, end.peer);
@@ -471,7 +476,7 @@ impl Wire {
         window.saturating_sub(in_flight + unread)
     }
 
-    fn await_room(&mut self, id: Id) {
+    fn await_room(&mut self, id: SocketId) {
         if let Some(end) = self.end(id) {
             end.awaits_room = true;
             self.offer_room(id);
@@ -479,22 +484,24 @@ impl Wire {
     }
 
     /// Notifies an end that waits for room when much of it is free, as a kernel does.
-    fn offer_room(&mut self, id: Id) {
+    fn offer_room(&mut self, id: SocketId) {
         let enough = self.free(id) * 2 >= self.conditions.window;
         if enough && self.end(id).is_some_and(|end| end.awaits_room) {
             let at = self.later_ns();
-            self.at(at, Event::Room(id));
+            self.at(at, WireEvent::Room(id));
         }
     }
 
     // Small things.
 
-    fn readiness(&mut self, id: Id) -> Readiness {
+    fn readiness(&mut self, id: SocketId) -> Readiness {
         let free = self.free(id);
         let mut all = Readiness::empty();
         match self.sockets.get(&id) {
-            Some(Socket::Listening(listening)) => all.set(Readiness::IN, !listening.queue.is_empty()),
-            Some(Socket::End(end)) => {
+            Some(SimulatedSocket::Listening(listening)) => {
+                all.set(Readiness::IN, !listening.queue.is_empty())
+            }
+            Some(SimulatedSocket::End(end)) => {
                 all.set(Readiness::IN, !end.inbox.is_empty() || end.ended || end.reset);
                 all.set(Readiness::OUT, end.reset || end.shut || (end.connected && free > 0));
                 all.set(Readiness::RDHUP, end.ended || end.reset);
@@ -507,48 +514,50 @@ impl Wire {
     }
 
     /// Marks the owner of a socket to be notified of its state.
-    fn hears(&mut self, id: Id) {
-        match self.sockets.get(&id).map(Socket::owner) {
-            Some(Owner::Script(task)) => self.woken.push(task),
-            Some(Owner::Descriptor(_)) if !self.ready.contains(&id) => self.ready.push(id),
+    fn hears(&mut self, id: SocketId) {
+        match self.sockets.get(&id).map(SimulatedSocket::owner) {
+            Some(SocketOwner::Script(task)) => self.woken.push(task),
+            Some(SocketOwner::Descriptor(_)) if !self.ready.contains(&id) => self.ready.push(id),
             _ => {}
         }
     }
 
     /// Forgets a closed end once nothing can refer to it: its peer is closed too, or was notified of the end.
-    fn bury(&mut self, id: Id) {
+    fn bury(&mut self, id: SocketId) {
         let Some(end) = self.end(id) else { return };
-        let (peer, closed) = (end.peer, end.owner == Owner::Closed);
-        let peer_closed = self.end(peer).is_none_or(|end| end.owner == Owner::Closed);
+        let (peer, closed) = (end.peer, end.owner == SocketOwner::Closed);
+        let peer_closed = self.end(peer).is_none_or(|end| end.owner == SocketOwner::Closed);
         if closed && peer_closed {
             self.sockets.remove(&id);
             self.sockets.remove(&peer);
         }
     }
 
-    fn insert(&mut self, socket: Socket) -> Id {
+    fn insert(&mut self, socket: SimulatedSocket) -> SocketId {
         let id = self.next_id;
         self.next_id += 1;
         self.sockets.insert(id, socket);
         id
     }
 
-    fn end(&mut self, id: Id) -> Option<&mut End> {
+    fn end(&mut self, id: SocketId) -> Option<&mut ConnectionEnd> {
         match self.sockets.get_mut(&id) {
-            Some(Socket::End(end)) => Some(end),
+            Some(SimulatedSocket::End(end)) => Some(end),
             _ => None,
         }
     }
 
     /// The socket that listens at an address, and whether it answers.
-    fn listening_at(&self, address: &Address) -> Option<(Id, bool)> {
+    fn listening_at(&self, address: &Address) -> Option<(SocketId, bool)> {
         self.sockets.iter().find_map(|(id, socket)| match socket {
-            Socket::Listening(listening) if listening.address == *address => Some((*id, listening.answers)),
+            SimulatedSocket::Listening(listening) if listening.address == *address => {
+                Some((*id, listening.answers))
+            }
             _ => None,
         })
     }
 
-    fn at(&mut self, at_ns: u64, event: Event) {
+    fn at(&mut self, at_ns: u64, event: WireEvent) {
         self.sequence += 1;
         self.events.push(Reverse((at_ns, self.sequence, event)));
     }

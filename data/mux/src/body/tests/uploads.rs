@@ -83,7 +83,7 @@ async fn moved(
 ) -> (FlowState, String, u64) {
     let mut head = Head::new();
     if chunked {
-        head.note(Flags::CHUNKED);
+        head.note(HeadFlags::CHUNKED);
     }
     let (mut server, far) = pair(network, port).await;
     let mut flow = BodyFlow::made();

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use weir_sched::simulate::network::Peer;
+use weir_sched::simulate::network::SimulatedPeer;
 
 use super::{Scenario, TCP};
 use crate::pattern::{Pattern, Way};
@@ -57,7 +57,7 @@ fn play(stage: Rc<Stage>) {
 }
 
 /// None when the connection ends before everything was received.
-async fn visit(stage: &Stage, peer: &Peer) -> Option<()> {
+async fn visit(stage: &Stage, peer: &SimulatedPeer) -> Option<()> {
     let network = &stage.network;
     let (id, up, down) = (stage.next_id(), plan::size(network), plan::size(network));
     let leaves_after =
@@ -92,7 +92,7 @@ async fn visit(stage: &Stage, peer: &Peer) -> Option<()> {
 }
 
 /// None when the connection ends before everything was received.
-async fn serve(peer: &Peer) -> Option<()> {
+async fn serve(peer: &SimulatedPeer) -> Option<()> {
     let mut head = Vec::new();
     while head.last() != Some(&b'\n') {
         let byte = peer.receive(1).await.ok()?;

@@ -7,7 +7,7 @@ use super::super::varint;
 
 /// Bytes of an area.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct AreaPart<'a> {
     pub bytes: &'a [u8],
     /// Ranges of them that are not in the file.
     pub missing: &'a [Range<usize>],
@@ -37,7 +37,7 @@ pub struct WalkEnd {
     pub next: usize,
 }
 
-impl Part<'_> {
+impl AreaPart<'_> {
     /// Messages by their lengths; `None` when these do not lead to the end.
     pub fn walk(&self) -> Option<WalkEnd> {
         if !self.begins {

@@ -8,12 +8,12 @@ fn golden(name: &str) -> Vec<u8> {
 }
 
 /// The content of a file, and whether its lengths lead to its end.
-fn read(bytes: &[u8]) -> (Header, Vec<RingElement>, Vec<u8>, bool) {
+fn read(bytes: &[u8]) -> (FileHeader, Vec<RingElement>, Vec<u8>, bool) {
     let source = bytes.to_vec();
-    let header = Header::read(&source).unwrap();
+    let header = FileHeader::read(&source).unwrap();
     let mut area = Vec::new();
     let missing = header.area.read(&source, header.head, header.used() as usize, &mut area).unwrap();
-    let part = Part { bytes: &area, missing: &missing, begins: true, ends: true };
+    let part = AreaPart { bytes: &area, missing: &missing, begins: true, ends: true };
     let walked = part.walk();
     let whole = walked.is_some();
     (header, walked.unwrap_or_else(|| part.search()).found, area, whole)
@@ -30,11 +30,11 @@ fn lines(bytes: &[u8]) -> String {
 }
 
 fn fault(bytes: &[u8]) -> Option<String> {
-    Header::read(&bytes.to_vec()).err().map(|error| error.to_string())
+    FileHeader::read(&bytes.to_vec()).err().map(|error| error.to_string())
 }
 
 /// A file of this layout, made by hand.
-fn file(layout: Layout, head: usize, messages: &[&str], size: usize) -> Vec<u8> {
+fn file(layout: FileLayout, head: usize, messages: &[&str], size: usize) -> Vec<u8> {
     let mut area = vec![0; size];
     let mut at = head;
     let mut put = |byte: u8| {
@@ -49,11 +49,11 @@ fn file(layout: Layout, head: usize, messages: &[&str], size: usize) -> Vec<u8> 
     }
     let (used, tail) = (at - head, at % size);
     let numbers: &[(usize, usize)] = match layout {
-        Layout::Aligned => &[(0, size), (8, 192), (64, tail), (128, head)],
-        Layout::Unaligned => &[(0, size), (8, 32), (16, tail), (24, head)],
-        Layout::Buffer => &[(0, size), (8, 0x7f4b_e11e_a048), (16, used), (24, head)],
+        FileLayout::Aligned => &[(0, size), (8, 192), (64, tail), (128, head)],
+        FileLayout::Unaligned => &[(0, size), (8, 32), (16, tail), (24, head)],
+        FileLayout::Buffer => &[(0, size), (8, 0x7f4b_e11e_a048), (16, used), (24, head)],
     };
-    let header = [192, 32, 72][[Layout::Aligned, Layout::Unaligned, Layout::Buffer]
+    let header = [192, 32, 72][[FileLayout::Aligned, FileLayout::Unaligned, FileLayout::Buffer]
         .iter()
         .position(|other| *other == layout)
         .expect("one of them")];
@@ -65,7 +65,7 @@ fn file(layout: Layout, head: usize, messages: &[&str], size: usize) -> Vec<u8> 
     file
 }
 
-fn check(layout: Layout, head: usize) {
+fn check(layout: FileLayout, head: usize) {
     let bytes = file(layout, head, &["one", "", "three"], 300);
     let (header, .., whole) = read(&bytes);
     assert_eq!((header.layout, header.head, header.area.size), (layout, head as u64, 300));
@@ -76,7 +76,7 @@ fn check(layout: Layout, head: usize) {
 /// R108 to R110: each layout is recognised and read, with its head at the beginning or anywhere.
 #[test]
 fn r108_r109_r110_every_layout_is_recognized() {
-    for layout in [Layout::Aligned, Layout::Unaligned, Layout::Buffer] {
+    for layout in [FileLayout::Aligned, FileLayout::Unaligned, FileLayout::Buffer] {
         for head in [0, 100, 295, 299] {
             check(layout, head);
         }
@@ -88,7 +88,7 @@ fn r108_r109_r110_every_layout_is_recognized() {
 fn r109_r114_files_of_the_reference_are_read() {
     for name in ["v1_head0", "v1_wrapped"] {
         let bytes = golden(&format!("{name}.bin"));
-        assert_eq!(read(&bytes).0.layout, Layout::Buffer, "{name}");
+        assert_eq!(read(&bytes).0.layout, FileLayout::Buffer, "{name}");
         let shown = String::from_utf8(golden(&format!("{name}.txt"))).unwrap();
         assert_eq!(lines(&bytes) + "\n", shown, "{name}");
     }
@@ -97,11 +97,11 @@ fn r109_r114_files_of_the_reference_are_read() {
 /// R109: while its head is 0, the newer layout reads as the oldest one.
 #[test]
 fn r109_a_ring_that_never_recycled_reads_as_a_buffer() {
-    let mut bytes = file(Layout::Unaligned, 0, &["one", "two"], 300);
+    let mut bytes = file(FileLayout::Unaligned, 0, &["one", "two"], 300);
     // The view of an old reader: it takes the second number for an address, and the third for the count of bytes in
     // use.
     bytes[8..16].copy_from_slice(&0x7f00_0000_0000_u64.to_ne_bytes());
-    assert_eq!((read(&bytes).0.layout, lines(&bytes)), (Layout::Buffer, "one\ntwo\n".to_owned()));
+    assert_eq!((read(&bytes).0.layout, lines(&bytes)), (FileLayout::Buffer, "one\ntwo\n".to_owned()));
 }
 
 /// R108, R111: weir writes the aligned layout, byte for byte: the area, the numbers that any reader of that layout
@@ -171,7 +171,7 @@ fn counters_are_those_of_head_and_tail() {
 
 #[test]
 fn marks_a_message_that_was_being_written_as_busy() {
-    let mut bytes = file(Layout::Aligned, 0, &["one", "two", "three"], 300);
+    let mut bytes = file(FileLayout::Aligned, 0, &["one", "two", "three"], 300);
     bytes[HEADER + 5] = BUSY;
     // And its writer, or another, held the tail.
     bytes[64 + 7] |= 0x80;
@@ -181,16 +181,19 @@ fn marks_a_message_that_was_being_written_as_busy() {
 
 #[test]
 fn rejects_files_that_are_not_rings() {
-    let mut bytes = file(Layout::Aligned, 150, &["one"], 400);
+    let mut bytes = file(FileLayout::Aligned, 150, &["one"], 400);
     for at in [64, 128] {
         bytes[at..at + 8].copy_from_slice(&7777_u64.to_ne_bytes());
     }
-    assert_eq!(fault(&bytes), Some(Fault::Places.to_string()));
-    assert_eq!(fault(b"short"), Some(Fault::TooShort.to_string()));
-    assert_eq!(fault(&bytes[..100]), Some(Fault::TooShort.to_string()));
-    assert_eq!(fault(&[255; 100]), Some(Fault::Size.to_string()));
-    assert_eq!(fault(&[0; 100]), Some(Fault::Size.to_string()));
-    assert_eq!(fault("[2026] a line of a log\n".repeat(50).as_bytes()), Some(Fault::Size.to_string()));
+    assert_eq!(fault(&bytes), Some(RingFileError::Places.to_string()));
+    assert_eq!(fault(b"short"), Some(RingFileError::TooShort.to_string()));
+    assert_eq!(fault(&bytes[..100]), Some(RingFileError::TooShort.to_string()));
+    assert_eq!(fault(&[255; 100]), Some(RingFileError::Size.to_string()));
+    assert_eq!(fault(&[0; 100]), Some(RingFileError::Size.to_string()));
+    assert_eq!(
+        fault("[2026] a line of a log\n".repeat(50).as_bytes()),
+        Some(RingFileError::Size.to_string())
+    );
 }
 
 /// A truncated or extended file is still read, and its length does not affect the detection of its layout.
@@ -198,7 +201,7 @@ fn rejects_files_that_are_not_rings() {
 fn files_of_a_wrong_length_are_read() {
     let texts: Vec<String> = (0..30).map(|number| format!("message {number}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    for layout in [Layout::Aligned, Layout::Unaligned, Layout::Buffer] {
+    for layout in [FileLayout::Aligned, FileLayout::Unaligned, FileLayout::Buffer] {
         for head in [0, 150, 399] {
             let whole = file(layout, head, &texts, 400);
             for excess in [-200, -81, -80, -3, -1, 1, 2, 80, 192] {
@@ -238,10 +241,10 @@ fn finds_messages_behind_a_wrong_length() {
         (0, "one\n<5..10>\nthree\nfour\n"),
         (255, "one\n<5..10>\nthree\nfour\n"),
     ] {
-        let mut bytes = file(Layout::Aligned, 0, &["one", "two", "three", "four"], 300);
+        let mut bytes = file(FileLayout::Aligned, 0, &["one", "two", "three", "four"], 300);
         bytes[HEADER + 6] = length;
         let (.., area, _) = read(&bytes);
-        let part = Part { bytes: &area, missing: &[], begins: true, ends: true };
+        let part = AreaPart { bytes: &area, missing: &[], begins: true, ends: true };
         let found = part.search().found.into_iter().map(|found| match found {
             RingElement::Message(range) => String::from_utf8(area[range].to_vec()).expect("text") + "\n",
             other => format!("<{:?}>\n", if let RingElement::Damage(range) = other { range } else { 0..0 }),
@@ -262,11 +265,11 @@ proptest::proptest! {
                 place.copy_from_slice(&(number as u64).to_ne_bytes());
             }
         }
-        if let Ok(header) = Header::read(&bytes) {
+        if let Ok(header) = FileHeader::read(&bytes) {
             let mut area = Vec::new();
             let missing = header.area.read(&bytes, header.head, header.area.size as usize, &mut area).unwrap();
             for (begins, ends) in [(true, false), (true, true), (false, false), (false, true)] {
-                let part = Part { bytes: &area, missing: &missing, begins, ends };
+                let part = AreaPart { bytes: &area, missing: &missing, begins, ends };
                 let searched = part.search();
                 proptest::prop_assert!(searched.next > 0 && searched.next <= area.len());
                 for walked in part.walk().into_iter().chain([searched]) {

@@ -1,13 +1,17 @@
 //! `connect`.
 
-use super::{Kind, comment, expression};
+use super::{CheckRuleKind, comment, expression};
 use crate::address::{refuse_multipath, source_address};
 use crate::proxy::LineContext;
 use crate::tls_words::protocols;
 use crate::words::{Parsed, Words, fault, not_yet};
 use weir_model::{CheckAction, CheckConnect, CheckPort, CheckRule, Protocol};
 
-pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind) -> Parsed<CheckRule> {
+pub(super) fn read(
+    context: &mut LineContext<'_>,
+    words: &mut Words<'_>,
+    kind: CheckRuleKind,
+) -> Parsed<CheckRule> {
     let keyword = format!("{} connect", kind.word());
     let mut connect = CheckConnect { is_written: true, ..CheckConnect::default() };
     let mut said = None;
@@ -65,13 +69,13 @@ pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: K
 }
 
 /// HTTP/1 or HTTP/2 for `http-check` rules; `tcp-check` rules send raw bytes anyway.
-fn proto(words: &mut Words<'_>, keyword: &str, kind: Kind) -> Parsed<Option<Protocol>> {
+fn proto(words: &mut Words<'_>, keyword: &str, kind: CheckRuleKind) -> Parsed<Option<Protocol>> {
     let word = words.expect(&format!("'{keyword}' : 'proto' expects a MUX protocol as argument."))?;
     match (word.text(), kind) {
-        ("h1", Kind::Http) => Ok(Some(Protocol::H1)),
-        ("h2", Kind::Http) => Ok(Some(Protocol::H2)),
-        ("none", Kind::Tcp) => Ok(None),
-        ("fcgi" | "spop" | "quic" | "qmux", Kind::Http) => {
+        ("h1", CheckRuleKind::Http) => Ok(Some(Protocol::H1)),
+        ("h2", CheckRuleKind::Http) => Ok(Some(Protocol::H2)),
+        ("none", CheckRuleKind::Tcp) => Ok(None),
+        ("fcgi" | "spop" | "quic" | "qmux", CheckRuleKind::Http) => {
             Err(not_yet(word.span(), &format!("{keyword} proto {word}")))
         }
         ("none" | "h1" | "h2" | "fcgi" | "spop" | "quic" | "qmux", _) => {

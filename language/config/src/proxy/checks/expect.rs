@@ -6,15 +6,19 @@ use weir_expr::pattern::regex::Regex;
 use weir_syntax::Word;
 
 use super::send::hex;
-use super::{Kind, comment, expression, format};
+use super::{CheckRuleKind, comment, expression, format};
 use crate::numbers::integer_in;
 use crate::proxy::LineContext;
 use crate::words::{Parsed, Words, fault, suggesting};
 use weir_model::{CheckAction, CheckRule, CheckText, Expect, ExpectStatus, Expected, HeaderMatch, TextMatch};
 
-pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind) -> Parsed<CheckRule> {
+pub(super) fn read(
+    context: &mut LineContext<'_>,
+    words: &mut Words<'_>,
+    kind: CheckRuleKind,
+) -> Parsed<CheckRule> {
     let keyword = format!("{} expect", kind.word());
-    let mut reader = Reader { context, kind, keyword: &keyword, found: None, inverted: false };
+    let mut reader = ExpectReader { context, kind, keyword: &keyword, found: None, inverted: false };
     let mut expect = Draft::default();
     let mut said = None;
     if words.at_end() {
@@ -76,15 +80,15 @@ struct Draft {
 }
 
 /// Reads the pattern of a line.
-struct Reader<'r, 'c> {
+struct ExpectReader<'r, 'c> {
     context: &'r LineContext<'c>,
-    kind: Kind,
+    kind: CheckRuleKind,
     keyword: &'r str,
     found: Option<Expected>,
     inverted: bool,
 }
 
-impl Reader<'_, '_> {
+impl ExpectReader<'_, '_> {
     fn format(&self, words: &mut Words<'_>, name: &str) -> Parsed<Arc<weir_expr::LogFormat>> {
         let missing = format!("'{}' : '{name}' expects a string as argument.", self.keyword);
         let word = words.take().ok_or_else(|| words.fault(missing))?;
@@ -107,18 +111,22 @@ impl Reader<'_, '_> {
             return Err(fault(word.span(), format!("'{keyword}' : only one pattern expected.")));
         }
         let what = match (self.kind, name) {
-            (Kind::Http, "hdr" | "fhdr") => self.header(name, words)?,
-            (Kind::Http, "status" | "rstatus")
+            (CheckRuleKind::Http, "hdr" | "fhdr") => self.header(name, words)?,
+            (CheckRuleKind::Http, "status" | "rstatus")
             | (_, "string" | "rstring" | "string-lf")
-            | (Kind::Tcp, "binary" | "rbinary" | "binary-lf") => {
+            | (CheckRuleKind::Tcp, "binary" | "rbinary" | "binary-lf") => {
                 let missing = format!("'{keyword}' : '{name}' expects a <pattern> as argument.");
                 let pattern = words.expect(&missing)?;
                 self.simple(name, pattern)?
             }
             (kind, _) => {
                 let patterns: &[&str] = match kind {
-                    Kind::Http => &["string", "rstring", "string-lf", "status", "rstatus", "hdr", "fhdr"],
-                    Kind::Tcp => &["string", "rstring", "string-lf", "binary", "rbinary", "binary-lf"],
+                    CheckRuleKind::Http => {
+                        &["string", "rstring", "string-lf", "status", "rstatus", "hdr", "fhdr"]
+                    }
+                    CheckRuleKind::Tcp => {
+                        &["string", "rstring", "string-lf", "binary", "rbinary", "binary-lf"]
+                    }
                 };
                 let message = format!(
                     "'{keyword}' : only supports 'min-recv', 'ok-status', 'error-status', 'tout-status', 'on-success', 'on-error', 'status-code', 'comment' and '[!]{}' but got '{name}' as argument.",

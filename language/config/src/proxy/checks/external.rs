@@ -5,7 +5,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 use super::super::keywords::{DEFAULTS_AND_BACKENDS, keyword};
 use super::super::{LineContext, ProxyReader};
 use super::scripts;
-use crate::proxy::BindContext;
+use crate::proxy::OtherSections;
 use crate::proxy::finish::noun;
 use crate::rows::Row;
 use crate::words::{Parsed, Words};
@@ -52,7 +52,7 @@ pub(super) fn read_option(context: &mut LineContext<'_>, words: &mut Words<'_>) 
 pub(in crate::proxy) fn settle(
     proxy: &Proxy,
     at: Span,
-    context: &BindContext<'_>,
+    context: &OtherSections<'_>,
     diagnostics: &mut Diagnostics,
 ) {
     let scripts = &proxy.settings.checks;

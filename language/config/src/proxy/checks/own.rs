@@ -8,7 +8,7 @@ use weir_expr::pattern::regex::Regex;
 use super::super::DEFAULTS;
 use super::super::keywords::DEFAULTS_AND_BACKENDS;
 use super::super::options::{OptionKind, OptionReader};
-use super::{Kind, format, own_rules, scripts};
+use super::{CheckRuleKind, format, own_rules, scripts};
 use crate::proxy::LineContext;
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
@@ -154,7 +154,7 @@ fn read_http(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
         request.headers.push(((*b"host").into(), format(context, host)?));
     }
     // The option describes the whole check: inherited `http-check` rules belong to another one.
-    own_rules(context, Kind::Http);
+    own_rules(context, CheckRuleKind::Http);
     scripts(context).http_option = Some(context.draft.proxy.at.clone());
     scripts(context).method = CheckMethod::Http(Arc::new(request));
     Ok(())

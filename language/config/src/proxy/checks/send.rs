@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use weir_expr::literal::is_token_byte;
 
-use super::{Kind, comment, format, trailing_comment};
+use super::{CheckRuleKind, comment, format, trailing_comment};
 use crate::proxy::LineContext;
 use crate::words::{Parsed, Words, fault};
 use weir_model::{CheckAction, CheckRule, CheckText, HttpRequest};
 
-pub(super) fn read_bytes(_: &mut LineContext<'_>, words: &mut Words<'_>, _: Kind) -> Parsed<CheckRule> {
+pub(super) fn read_bytes(
+    _: &mut LineContext<'_>,
+    words: &mut Words<'_>,
+    _: CheckRuleKind,
+) -> Parsed<CheckRule> {
     let word = words.expect("'tcp-check send' : 'string' expects a send as argument.")?;
     let action = CheckAction::Send(word.bytes().into());
     Ok(CheckRule { step: 0, comment: trailing_comment(words, "tcp-check send")?, action })
@@ -18,14 +22,18 @@ pub(super) fn read_bytes(_: &mut LineContext<'_>, words: &mut Words<'_>, _: Kind
 pub(super) fn read_format(
     context: &mut LineContext<'_>,
     words: &mut Words<'_>,
-    _: Kind,
+    _: CheckRuleKind,
 ) -> Parsed<CheckRule> {
     let word = words.expect("'tcp-check send-lf' : expects a format as argument.")?;
     let action = CheckAction::SendFormat(Arc::new(format(context, word)?));
     Ok(CheckRule { step: 0, comment: trailing_comment(words, "tcp-check send-lf")?, action })
 }
 
-pub(super) fn read_hex(_: &mut LineContext<'_>, words: &mut Words<'_>, _: Kind) -> Parsed<CheckRule> {
+pub(super) fn read_hex(
+    _: &mut LineContext<'_>,
+    words: &mut Words<'_>,
+    _: CheckRuleKind,
+) -> Parsed<CheckRule> {
     let word = words.expect("'tcp-check send-binary' : expects hexadecimal digits as argument.")?;
     let bytes = hex(word.bytes()).map_err(|why| {
         fault(word.span(), format!("'tcp-check send-binary' : '{word}' invalid binary string ({why})."))
@@ -37,7 +45,7 @@ pub(super) fn read_hex(_: &mut LineContext<'_>, words: &mut Words<'_>, _: Kind) 
 pub(super) fn read_hex_format(
     context: &mut LineContext<'_>,
     words: &mut Words<'_>,
-    _: Kind,
+    _: CheckRuleKind,
 ) -> Parsed<CheckRule> {
     let word = words.expect("'tcp-check send-binary-lf' : expects a format as argument.")?;
     let action = CheckAction::SendHexFormat(Arc::new(format(context, word)?));
@@ -56,7 +64,11 @@ pub(super) fn hex(digits: &[u8]) -> Result<Vec<u8>, String> {
     digits.chunks_exact(2).map(|pair| Ok((digit(pair[0])? << 4 | digit(pair[1])?) as u8)).collect()
 }
 
-pub(super) fn read_http(context: &mut LineContext<'_>, words: &mut Words<'_>, _: Kind) -> Parsed<CheckRule> {
+pub(super) fn read_http(
+    context: &mut LineContext<'_>,
+    words: &mut Words<'_>,
+    _: CheckRuleKind,
+) -> Parsed<CheckRule> {
     const KEYWORD: &str = "http-check send";
     let mut request = HttpRequest::default();
     let mut said = None;

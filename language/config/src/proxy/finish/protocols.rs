@@ -2,7 +2,7 @@
 
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
-use super::Subject;
+use super::ProxySubject;
 use weir_model::{Mode, Protocol, Proxy};
 
 /// Refuses protocols that do not fit the proxy's mode.
@@ -22,7 +22,7 @@ fn refuse_protocol(proxy: &Proxy, wrong: Protocol, span: Span, diagnostics: &mut
         Protocol::H2 => "h2",
         Protocol::None => "none",
     };
-    let who = Subject::of(proxy);
+    let who = ProxySubject::of(proxy);
     let mut complain = |what: String| {
         let message = format!("{who} : MUX protocol '{name}' is not usable for {what}.");
         diagnostics.push(Diagnostic::alert(span, message).layout(Layout::Bare));
@@ -37,16 +37,16 @@ fn refuse_protocol(proxy: &Proxy, wrong: Protocol, span: Span, diagnostics: &mut
 
 /// What servers say of HTTP, which the proxy does not speak.
 pub(super) fn check_servers_without_http(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
-    let who = Subject::of(proxy);
+    let who = ProxySubject::of(proxy);
     for server in &proxy.servers {
         let (severity, message) = if server.settings.redirect_prefix.is_some() {
             (
-                weir_syntax::Severity::Alert,
+                weir_syntax::DiagnosticSeverity::Alert,
                 format!("{who} : server cannot have cookie or redirect prefix in non-HTTP mode."),
             )
         } else if server.settings.cookie.is_some() {
             (
-                weir_syntax::Severity::Warning,
+                weir_syntax::DiagnosticSeverity::Warning,
                 format!("{who} : ignoring cookie for server '{}' as HTTP mode is disabled.", server.name),
             )
         } else {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::bind::BIND_OPTIONS;
-use crate::draft::{BACKEND, FRONTEND, LISTEN, NAMED_DEFAULTS, Section, Sections};
+use crate::draft::{BACKEND, DraftSection, FRONTEND, LISTEN, NAMED_DEFAULTS, Sections};
 use crate::proxy::PROXY_KEYWORDS;
 use crate::proxy::options::OPTIONS;
 use crate::rows::{Handler, Row, Table};
@@ -144,7 +144,7 @@ fn negates_only_the_named_option() {
         (options.connection_mode, options.abort_on_close),
         (Some(ConnectionMode::Close), Switch::Unset)
     );
-    assert!(Section::Defaults { named: true }.is_defaults());
+    assert!(DraftSection::Defaults { named: true }.is_defaults());
 }
 
 /// Words that keywords react to, and some that they do not.

@@ -50,7 +50,7 @@ pub(super) fn charged<R>(search: impl FnOnce() -> R) -> Option<R> {
     let (1.., Some(context)) = (budget_ns, CONTEXT.get()) else { return Some(search()) };
     let owner = (context.owner)();
     let entered = ACCOUNTS.with_borrow_mut(|accounts| accounts.enter(owner, budget_ns));
-    if let Err(Spent { first_time }) = entered {
+    if let Err(Overspend { first_time }) = entered {
         EXHAUSTED.fetch_add(u64::from(first_time), Ordering::Relaxed);
         return None;
     }
@@ -63,7 +63,7 @@ pub(super) fn charged<R>(search: impl FnOnce() -> R) -> Option<R> {
 
 /// The budget is spent.
 #[derive(Debug, PartialEq, Eq)]
-struct Spent {
+struct Overspend {
     /// Whether this is the first time for this request.
     first_time: bool,
 }
@@ -72,14 +72,14 @@ struct Spent {
 #[derive(Debug, Default)]
 struct Accounts {
     /// The account of the last request.
-    last: Account,
+    last: RequestAccount,
     /// Accounts of requests that spent much and were interrupted, for example to wait for more bytes. An account that spent
     /// little is forgotten then.
-    others: Vec<Account>,
+    others: Vec<RequestAccount>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Account {
+struct RequestAccount {
     /// 0 without an owner.
     owner: u64,
     spent_ns: u64,
@@ -88,14 +88,14 @@ struct Account {
 
 impl Accounts {
     const fn new() -> Self {
-        Accounts { last: Account { owner: 0, spent_ns: 0, is_reported: false }, others: Vec::new() }
+        Accounts { last: RequestAccount { owner: 0, spent_ns: 0, is_reported: false }, others: Vec::new() }
     }
 
     fn is_empty(&self) -> bool {
         self.last.owner == 0 && self.others.is_empty()
     }
 
-    fn enter(&mut self, owner: u64, budget_ns: u64) -> Result<(), Spent> {
+    fn enter(&mut self, owner: u64, budget_ns: u64) -> Result<(), Overspend> {
         if self.last.owner != owner {
             self.turn_to(owner);
         }
@@ -103,7 +103,7 @@ impl Accounts {
             return Ok(());
         }
         let first_time = !std::mem::replace(&mut self.last.is_reported, true);
-        Err(Spent { first_time })
+        Err(Overspend { first_time })
     }
 
     fn charge(&mut self, took_ns: u64) {
@@ -120,13 +120,13 @@ impl Accounts {
         let known = self.others.iter().position(|account| account.owner == owner);
         self.last = match known {
             Some(at) => self.others.remove(at),
-            None => Account { owner, ..Account::default() },
+            None => RequestAccount { owner, ..RequestAccount::default() },
         };
     }
 
     fn close(&mut self, owner: u64) {
         if self.last.owner == owner {
-            self.last = Account::default();
+            self.last = RequestAccount::default();
         }
         self.others.retain(|account| account.owner != owner);
     }
@@ -151,7 +151,7 @@ mod tests {
 
     const BUDGET_NS: u64 = 10 * MUCH_NS;
 
-    fn spend(accounts: &mut Accounts, owner: u64, took_ns: u64) -> Result<(), Spent> {
+    fn spend(accounts: &mut Accounts, owner: u64, took_ns: u64) -> Result<(), Overspend> {
         accounts.enter(owner, BUDGET_NS)?;
         accounts.charge(took_ns);
         Ok(())
@@ -165,18 +165,18 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(spend(&mut accounts, 1, 4 * MUCH_NS), Ok(()));
         }
-        assert_eq!(spend(&mut accounts, 1, 0), Err(Spent { first_time: true }));
-        assert_eq!(spend(&mut accounts, 1, 0), Err(Spent { first_time: false }));
+        assert_eq!(spend(&mut accounts, 1, 0), Err(Overspend { first_time: true }));
+        assert_eq!(spend(&mut accounts, 1, 0), Err(Overspend { first_time: false }));
         assert_eq!(spend(&mut accounts, 2, MUCH_NS - 1), Ok(()), "another one has its own");
         assert_eq!(
             spend(&mut accounts, 1, 0),
-            Err(Spent { first_time: false }),
+            Err(Overspend { first_time: false }),
             "it waited, and is remembered"
         );
         accounts.close(1);
         assert!(accounts.is_empty(), "the second spent too little to be remembered");
         assert_eq!(spend(&mut accounts, 1, BUDGET_NS), Ok(()), "its next request begins anew");
-        assert_eq!(spend(&mut accounts, 1, 0), Err(Spent { first_time: true }));
+        assert_eq!(spend(&mut accounts, 1, 0), Err(Overspend { first_time: true }));
     }
 
     #[test]

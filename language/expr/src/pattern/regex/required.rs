@@ -8,7 +8,7 @@ use memchr::memmem::Finder;
 
 /// The required texts of one regular expression, in lower case if it ignores case.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Required {
+pub(super) struct RegexTexts {
     /// The subject begins with it.
     prefix: Box<[u8]>,
     /// It is somewhere in the subject; none if the prefix is the longest text.
@@ -16,13 +16,13 @@ pub(super) struct Required {
     ignore_case: bool,
 }
 
-impl Required {
-    pub(super) fn new(pattern: &str, ignore_case: bool) -> Required {
+impl RegexTexts {
+    pub(super) fn new(pattern: &str, ignore_case: bool) -> RegexTexts {
         let texts = Texts::read(pattern.as_bytes()).unwrap_or_default();
         let cased = |text: Vec<u8>| if ignore_case { text.to_ascii_lowercase() } else { text };
         let inner = (texts.longest.len() > texts.prefix.len())
             .then(|| Finder::new(&cased(texts.longest)).into_owned());
-        Required { prefix: cased(texts.prefix).into(), inner, ignore_case }
+        RegexTexts { prefix: cased(texts.prefix).into(), inner, ignore_case }
     }
 
     /// The longest text, empty if none is known.
@@ -250,12 +250,12 @@ mod tests {
 
     #[test]
     fn admits_subjects_with_the_texts() {
-        let required = Required::new("^/a.*Foo", true);
+        let required = RegexTexts::new("^/a.*Foo", true);
         assert!(required.admits(b"/A/fOO") && required.admits(b"/a/ff/foo"));
         assert!(!required.admits(b"/a/fo") && !required.admits(b"b/a/foo") && !required.admits(b""));
-        let required = Required::new("^/a.*Foo", false);
+        let required = RegexTexts::new("^/a.*Foo", false);
         assert!(required.admits(b"/a/Foo") && !required.admits(b"/a/foo") && !required.admits(b"/A/Foo"));
-        assert!(Required::new("a|b", false).admits(b""));
+        assert!(RegexTexts::new("a|b", false).admits(b""));
     }
 
     proptest! {
@@ -274,7 +274,7 @@ mod tests {
             let pattern = items.concat();
             let built = pcre2::bytes::RegexBuilder::new().caseless(ignore_case).build(&pattern);
             if let Ok(regex) = built {
-                let required = Required::new(&pattern, ignore_case);
+                let required = RegexTexts::new(&pattern, ignore_case);
                 for subject in subjects {
                     let subject = subject.as_bytes();
                     prop_assert!(required.admits(subject) || !regex.is_match(subject).unwrap(), "{pattern} {subject:?}");

@@ -1,11 +1,11 @@
 //! Which body follows a head: lengths, codings, and messages without a body.
 
-use weir_http::{Flags, Kind};
+use weir_http::{HeadFlags, Kind};
 
-use super::{Outcome, SAFE, UNSAFE, check, parse, request, response, unedited, unsafe_request};
+use super::{MessageOutcome, SAFE, UNSAFE, check, parse, request, response, unedited, unsafe_request};
 use crate::error::HeadErrorKind::*;
 use crate::framing::{BodyFraming, request_framing};
-use crate::parser::Options;
+use crate::parser::ParseOptions;
 
 #[test]
 fn merges_equal_lengths_and_rejects_invalid_ones() {
@@ -54,7 +54,7 @@ fn accepts_only_a_final_chunked_coding() {
     {
         request(&post(spelled), Ok("POST / HTTP/1.1\r\ntransfer-encoding: chunked"));
         let (_, head) = parse(Kind::Request, post(spelled).as_bytes(), &[], &SAFE);
-        assert!(!head.flags().intersects(Flags::DOUBTFUL));
+        assert!(!head.flags().intersects(HeadFlags::DOUBTFUL));
     }
     request(
         &post("Content-Length: 3\r\nTransfer-Encoding: chunked"),
@@ -85,14 +85,14 @@ fn forwards_tolerated_codings_in_their_plain_form() {
         };
         check(Kind::Response, &UNSAFE, &with(fields), Ok(want));
         let (_, head) = parse(Kind::Response, with(fields).as_bytes(), &[], &UNSAFE);
-        assert!(head.flags().contains(Flags::VIOLATION), "{fields:?}");
+        assert!(head.flags().contains(HeadFlags::VIOLATION), "{fields:?}");
         assert_eq!(
-            head.flags().contains(Flags::HAS_TRANSFER_ENCODING | Flags::CHUNKED),
+            head.flags().contains(HeadFlags::HAS_TRANSFER_ENCODING | HeadFlags::CHUNKED),
             chunked,
             "{fields:?}"
         );
         assert_eq!(
-            head.flags().intersects(Flags::HAS_TRANSFER_ENCODING | Flags::CHUNKED),
+            head.flags().intersects(HeadFlags::HAS_TRANSFER_ENCODING | HeadFlags::CHUNKED),
             chunked,
             "{fields:?}"
         );
@@ -110,16 +110,16 @@ fn forwards_tolerated_codings_in_their_plain_form() {
 
 #[test]
 fn framing_that_could_be_read_two_ways_closes() {
-    let insecure = |raw: &str, options: &Options| {
+    let insecure = |raw: &str, options: &ParseOptions| {
         let (outcome, head) = parse(Kind::Request, raw.as_bytes(), &[], options);
-        assert!(matches!(outcome, Outcome::Forwarded { .. }), "{outcome:?}");
+        assert!(matches!(outcome, MessageOutcome::Forwarded { .. }), "{outcome:?}");
         assert_eq!(request_framing(&head), BodyFraming::Chunked);
-        head.flags().contains(Flags::INSECURE_FRAMING)
+        head.flags().contains(HeadFlags::INSECURE_FRAMING)
     };
     let both = "POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
     let old = "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
     let fine = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let keep = Options { keep_insecure_transfer_encoding: true, ..SAFE };
+    let keep = ParseOptions { keep_insecure_transfer_encoding: true, ..SAFE };
     assert!(insecure(both, &SAFE));
     assert!(insecure(old, &SAFE));
     assert!(!insecure(fine, &SAFE));
@@ -138,10 +138,10 @@ fn rejects_bodies_of_get_head_and_delete_in_http_1_0() {
     unedited(Kind::Request, "PUT / HTTP/1.0\r\nContent-Length: 3\r\n\r\n");
     unedited(Kind::Request, "GET / HTTP/1.0\r\nContent-Length: 0\r\n\r\n");
     unedited(Kind::Request, "GET / HTTP/1.1\r\nContent-Length: 3\r\n\r\n");
-    let any = Options { accept_payload_with_any_method: true, ..SAFE };
+    let any = ParseOptions { accept_payload_with_any_method: true, ..SAFE };
     check(Kind::Request, &any, get, Ok("GET / HTTP/1.0\r\nContent-Length: 3"));
     let doubtful =
-        |raw: &str| parse(Kind::Request, raw.as_bytes(), &[], &any).1.flags().intersects(Flags::DOUBTFUL);
+        |raw: &str| parse(Kind::Request, raw.as_bytes(), &[], &any).1.flags().intersects(HeadFlags::DOUBTFUL);
     assert!(doubtful(get));
     assert!(!doubtful("PUT / HTTP/1.0\r\nContent-Length: 3\r\n\r\n"));
     assert!(!doubtful("GET / HTTP/1.1\r\nContent-Length: 3\r\n\r\n"));

@@ -1,6 +1,6 @@
 //! Fields: names, values, folds, their number, and the flags noted of them.
 
-use weir_http::{Flags, Kind};
+use weir_http::{HeadFlags, Kind};
 
 use super::{SAFE, UNSAFE, check, parse, request, unedited, unsafe_request};
 use crate::error::HeadErrorKind::*;
@@ -59,7 +59,7 @@ fn fields_with_impossible_names_go_no_further() {
         let raw = format!("GET / HTTP/1.1\r\n{field}\r\nHost: a\r\n{field}\r\nX: y\r\n\r\n");
         unsafe_request(&raw, Ok("GET / HTTP/1.1\r\nHost: a\r\nX: y"));
         let (_, head) = parse(Kind::Request, raw.as_bytes(), &[], &UNSAFE);
-        assert!(head.flags().intersects(Flags::DOUBTFUL), "{field:?}");
+        assert!(head.flags().intersects(HeadFlags::DOUBTFUL), "{field:?}");
         assert_eq!(request_framing(&head), BodyFraming::None, "{field:?}");
         let raw = format!("HTTP/1.1 200 OK\r\n{field}\r\nX: y\r\n\r\n");
         check(Kind::Response, &UNSAFE, &raw, Ok("HTTP/1.1 200 OK\r\nX: y"));
@@ -109,17 +109,17 @@ fn accepts_as_many_fields_as_the_limit_allows() {
 fn notes_the_flags_of_fields() {
     let flags = |raw: &str| parse(Kind::Request, raw.as_bytes(), &[], &SAFE).1.flags();
     let get = |fields: &str| flags(&format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n"));
-    assert_eq!(get("X: y"), Flags::NONE);
-    assert_eq!(get("Host: y"), Flags::HAS_HOST);
-    assert_eq!(get("Connection: Close"), Flags::HAS_CONNECTION | Flags::CONNECTION_CLOSE);
+    assert_eq!(get("X: y"), HeadFlags::NONE);
+    assert_eq!(get("Host: y"), HeadFlags::HAS_HOST);
+    assert_eq!(get("Connection: Close"), HeadFlags::HAS_CONNECTION | HeadFlags::CONNECTION_CLOSE);
     assert_eq!(
         get("Connection: keep-alive, Upgrade, x\r\nUpgrade: foo"),
-        Flags::HAS_CONNECTION
-            | Flags::CONNECTION_KEEP_ALIVE
-            | Flags::CONNECTION_UPGRADE
-            | Flags::CONNECTION_OTHER
-            | Flags::HAS_UPGRADE
+        HeadFlags::HAS_CONNECTION
+            | HeadFlags::CONNECTION_KEEP_ALIVE
+            | HeadFlags::CONNECTION_UPGRADE
+            | HeadFlags::CONNECTION_OTHER
+            | HeadFlags::HAS_UPGRADE
     );
-    assert_eq!(get("Expect: 100-Continue"), Flags::EXPECT_100);
-    assert_eq!(get("Cookie: a=b"), Flags::HAS_COOKIE);
+    assert_eq!(get("Expect: 100-Continue"), HeadFlags::EXPECT_100);
+    assert_eq!(get("Cookie: a=b"), HeadFlags::HAS_COOKIE);
 }

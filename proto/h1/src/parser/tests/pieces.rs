@@ -1,10 +1,10 @@
 //! Random heads: the result does not depend on how they are cut, and the forwarded head is parsed in the same way.
 
 use proptest::prelude::*;
-use weir_http::{Flags, Kind};
+use weir_http::{HeadFlags, Kind};
 
-use super::{Outcome, SAFE, parse};
-use crate::parser::Options;
+use super::{MessageOutcome, SAFE, parse};
+use crate::parser::ParseOptions;
 
 /// Fragments with a meaning in a head, so that random heads reach deep code.
 fn fragment() -> impl Strategy<Value = Vec<u8>> {
@@ -66,7 +66,7 @@ proptest! {
         accept_unsafe_violations: bool,
     ) {
         let kind = if is_request { Kind::Request } else { Kind::Response };
-        let options = Options { accept_unsafe_violations, ..SAFE };
+        let options = ParseOptions { accept_unsafe_violations, ..SAFE };
         let mut pieces: Vec<usize> = pieces.into_iter().map(|end| end.min(raw.len())).collect();
         pieces.sort_unstable();
         let (whole, _) = parse(kind, &raw, &[], &options);
@@ -78,18 +78,18 @@ proptest! {
     #[test]
     fn forwarded_heads_parse_to_the_same_head(raw in some_head(), is_request: bool) {
         let kind = if is_request { Kind::Request } else { Kind::Response };
-        if let (Outcome::Forwarded { text, .. }, head) = parse(kind, &raw, &[], &SAFE) {
+        if let (MessageOutcome::Forwarded { text, .. }, head) = parse(kind, &raw, &[], &SAFE) {
             let mut bytes = Vec::new();
             head.write(&raw, &mut bytes);
             let (again, head_again) = parse(kind, &bytes, &[], &SAFE);
-            prop_assert!(matches!(again, Outcome::Forwarded { .. }), "{:?} -> {:?}: {:?}", raw, text, again);
+            prop_assert!(matches!(again, MessageOutcome::Forwarded { .. }), "{:?} -> {:?}: {:?}", raw, text, again);
             let mut bytes_again = Vec::new();
             head_again.write(&bytes, &mut bytes_again);
             prop_assert_eq!(&bytes, &bytes_again);
             prop_assert_eq!(head.content_length(), head_again.content_length());
             prop_assert_eq!(
-                head.flags().contains(Flags::CHUNKED),
-                head_again.flags().contains(Flags::CHUNKED)
+                head.flags().contains(HeadFlags::CHUNKED),
+                head_again.flags().contains(HeadFlags::CHUNKED)
             );
             if !head.is_edited() {
                 prop_assert!(!head.raw_bytes(&raw).contains(&0));

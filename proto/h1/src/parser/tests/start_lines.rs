@@ -1,8 +1,8 @@
 //! Start lines: how they end, methods, versions, statuses.
 
-use weir_http::{Flags, Kind};
+use weir_http::{HeadFlags, Kind};
 
-use super::{Outcome, SAFE, UNSAFE, check, outcome, parse, request, response, unsafe_request};
+use super::{MessageOutcome, SAFE, UNSAFE, check, outcome, parse, request, response, unsafe_request};
 use crate::error::HeadErrorKind::*;
 
 #[test]
@@ -84,7 +84,7 @@ fn versions_as_the_reference_program_takes_them() {
         let seen: String = [(Kind::Request, &request), (Kind::Response, &response)]
             .into_iter()
             .flat_map(|(kind, raw)| [&SAFE, &UNSAFE].map(|options| outcome(kind, raw, options)))
-            .map(|outcome| if matches!(outcome, Outcome::Refused(_)) { '-' } else { 'y' })
+            .map(|outcome| if matches!(outcome, MessageOutcome::Refused(_)) { '-' } else { 'y' })
             .collect();
         assert_eq!(seen, taken, "{text:?}");
     }
@@ -150,7 +150,7 @@ fn parses_long_statuses() {
         check(Kind::Response, &UNSAFE, &with(status), Ok(&format!("HTTP/1.1 {written} OK")));
         let (_, head) = parse(Kind::Response, with(status).as_bytes(), &[], &UNSAFE);
         assert_eq!(head.status(), number);
-        assert!(head.flags().contains(Flags::VIOLATION));
+        assert!(head.flags().contains(HeadFlags::VIOLATION));
     }
     for bad in ["65536", "99999999999999999999", "0099", "20", "099", "000200x", "", "2x0"] {
         check(Kind::Response, &UNSAFE, &with(bad), Err(InvalidStatus));

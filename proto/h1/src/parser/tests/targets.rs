@@ -4,7 +4,7 @@ use weir_http::Kind;
 
 use super::{SAFE, UNSAFE, check, parse, request, unedited, unsafe_request};
 use crate::error::HeadErrorKind::*;
-use crate::parser::Options;
+use crate::parser::ParseOptions;
 
 #[test]
 fn accepts_target_forms_that_fit_the_method() {
@@ -39,7 +39,7 @@ fn accepts_target_forms_that_fit_the_method() {
         request(&with(bad, "Host: a\r\n"), Err(TargetForm));
         unsafe_request(&with(bad, "Host: a\r\n"), Err(TargetForm));
     }
-    let takes_fragments = Options { accept_fragment: true, ..SAFE };
+    let takes_fragments = ParseOptions { accept_fragment: true, ..SAFE };
     request(&with("GET /#a", "Host: a\r\n"), Err(InvalidTarget));
     let same = "GET /#a#b HTTP/1.1\r\nHost: a";
     check(Kind::Request, &takes_fragments, &with("GET /#a#b", "Host: a\r\n"), Ok(same));

@@ -8,7 +8,7 @@ use crate::frame::{ACK, END_HEADERS, END_STREAM};
 use crate::received::ReceivedHead;
 
 /// A connection to a server; the test writes the server's frames one by one.
-struct Wire {
+struct ClientWire {
     connection: Connection,
     encoder: Encoder,
     now_ms: u64,
@@ -30,11 +30,11 @@ fn request(method: &[u8], target: &[u8], fields: &[(&[u8], &[u8])]) -> Head {
     head
 }
 
-impl Wire {
+impl ClientWire {
     /// The server's settings came.
-    fn new(limits: Limits) -> Wire {
+    fn new(limits: ConnectionLimits) -> ClientWire {
         let mut wire =
-            Wire { connection: Connection::client(limits), encoder: Encoder::new(4096), now_ms: 0 };
+            ClientWire { connection: Connection::client(limits), encoder: Encoder::new(4096), now_ms: 0 };
         wire.send(&frame(4, 0, 0, &[]));
         let sent = wire.connection.output().len();
         wire.connection.flushed(sent);
@@ -65,12 +65,12 @@ impl Wire {
         loop {
             let (used, event) = self.connection.advance(rest, self.now_ms);
             words.push(match event {
-                Event::More => return words.join(", "),
-                Event::Failed(code) => {
+                ConnectionEvent::More => return words.join(", "),
+                ConnectionEvent::Failed(code) => {
                     words.push(format!("failed {code}"));
                     return words.join(", ");
                 }
-                Event::Response { stream, end } => {
+                ConnectionEvent::Response { stream, end } => {
                     let mut head = ReceivedHead::default();
                     self.connection.take_head(&mut head);
                     match head.fault {
@@ -80,7 +80,7 @@ impl Wire {
                         Some(fault) => format!("{fault:?} {stream}"),
                     }
                 }
-                Event::Data { stream, bytes, end } => {
+                ConnectionEvent::Data { stream, bytes, end } => {
                     format!("data {stream} {}{}", bytes.len(), if end { " end" } else { "" })
                 }
                 other => format!("{other:?}"),
@@ -92,16 +92,17 @@ impl Wire {
 
 #[test]
 fn a_preface_and_settings_open_the_connection_and_a_body_its_window_3_4() {
-    let limits = Limits { connection_window: 100_000, ..Limits::default() };
+    let limits = ConnectionLimits { connection_window: 100_000, ..ConnectionLimits::default() };
     let connection = Connection::client(limits);
     let output = connection.output();
     assert!(output.starts_with(PREFACE));
     let no_push = [0, 2, 0, 0, 0, 0];
     assert!(output.windows(6).any(|entry| entry == no_push), "{output:?}");
     let window = frame(8, 0, 0, &(100_000u32 - 65_535).to_be_bytes());
-    let widened = |wire: &Wire| wire.connection.output().windows(window.len()).any(|frame| frame == window);
+    let widened =
+        |wire: &ClientWire| wire.connection.output().windows(window.len()).any(|frame| frame == window);
     assert!(!output.windows(window.len()).any(|frame| frame == window));
-    let mut wire = Wire::new(limits);
+    let mut wire = ClientWire::new(limits);
     let head = request(b"GET", b"/", &[(b"host", b"h")]);
     assert_eq!(wire.connection.open(&head, b"", b"http", true, true), Some(1));
     let bodyless = wire.ok(1, END_STREAM);
@@ -112,9 +113,9 @@ fn a_preface_and_settings_open_the_connection_and_a_body_its_window_3_4() {
     wire.send(&with_body);
     assert!(widened(&wire));
     // A server begins with its own.
-    let mut connection = Connection::client(Limits::default());
+    let mut connection = Connection::client(ConnectionLimits::default());
     let (_, event) = connection.advance(&frame(6, 0, 0, &[0; 8]), 0);
-    assert_eq!(event, Event::Failed(ErrorCode::Protocol));
+    assert_eq!(event, ConnectionEvent::Failed(ErrorCode::Protocol));
 }
 
 /// The increments of a stream's window that are in the output, which has left then.
@@ -124,7 +125,7 @@ fn widened(connection: &mut Connection, stream: u32) -> Vec<u32> {
     let (mut found, mut rest) = (Vec::new(), output.strip_prefix(PREFACE).unwrap_or(&output));
     while let Some(header) = frame::FrameHeader::read(rest) {
         let payload = &rest[frame::HEADER..][..header.length as usize];
-        if header.kind == frame::Kind::WindowUpdate && header.stream == stream {
+        if header.kind == frame::FrameKind::WindowUpdate && header.stream == stream {
             found.push(frame::number(payload));
         }
         rest = &rest[frame::HEADER + payload.len()..];
@@ -135,8 +136,8 @@ fn widened(connection: &mut Connection, stream: u32) -> Vec<u32> {
 #[test]
 fn the_windows_of_large_responses_grow_and_later_ones_are_wide_from_the_request_on() {
     for (round_trip_ms, grows) in [(100, true), (0, false)] {
-        let mut wire = Wire {
-            connection: Connection::client(Limits::default()),
+        let mut wire = ClientWire {
+            connection: Connection::client(ConnectionLimits::default()),
             encoder: Encoder::new(4096),
             now_ms: 0,
         };
@@ -169,13 +170,13 @@ fn the_windows_of_large_responses_grow_and_later_ones_are_wide_from_the_request_
 /// Encodes a request and checks the head that our server decodes.
 #[track_caller]
 fn check(head: &Head, want: &str) {
-    let mut client = Connection::client(Limits::default());
+    let mut client = Connection::client(ConnectionLimits::default());
     assert_eq!(client.open(head, b"", b"http", true, true), Some(1));
-    let mut server = Connection::server(Limits::default());
+    let mut server = Connection::server(ConnectionLimits::default());
     let (mut rest, mut taken) = (client.output(), ReceivedHead::default());
     loop {
         match server.advance(rest, 0) {
-            (_, Event::Request { stream: 1, end: true }) => break server.take_head(&mut taken),
+            (_, ConnectionEvent::Request { stream: 1, end: true }) => break server.take_head(&mut taken),
             (0, event) => panic!("{event:?}"),
             (used, _) => rest = &rest[used..],
         }
@@ -207,7 +208,7 @@ fn a_head_of_http1_is_one_of_http2_8_3_1() {
 
 #[test]
 fn an_upgrade_to_websocket_is_an_extended_connect_rfc_8441() {
-    let mut wire = Wire::new(Limits::default());
+    let mut wire = ClientWire::new(ConnectionLimits::default());
     let mut head = request(
         b"GET",
         b"/chat",
@@ -218,12 +219,12 @@ fn an_upgrade_to_websocket_is_an_extended_connect_rfc_8441() {
             (b"sec-websocket-key", b"x"),
         ],
     );
-    let upgrade = weir_http::Flags::CONNECTION_UPGRADE | weir_http::Flags::HAS_UPGRADE;
-    head.note(upgrade | weir_http::Flags::UPGRADE_WEBSOCKET);
+    let upgrade = weir_http::HeadFlags::CONNECTION_UPGRADE | weir_http::HeadFlags::HAS_UPGRADE;
+    head.note(upgrade | weir_http::HeadFlags::UPGRADE_WEBSOCKET);
     assert_eq!(wire.connection.open(&head, b"", b"https", true, false), Some(1));
     let mut fields = Vec::new();
     let block = wire.connection.output()[frame::HEADER..].to_vec();
-    let show = |field: weir_hpack::Field<'_>| {
+    let show = |field: weir_hpack::DecodedField<'_>| {
         fields.push(format!("{}={}", field.name.escape_ascii(), field.value.escape_ascii()))
     };
     assert_eq!(weir_hpack::Decoder::new(4096, 4096).decode(&block, show), Ok(block.len()));
@@ -237,7 +238,7 @@ fn an_upgrade_to_websocket_is_an_extended_connect_rfc_8441() {
 
 #[test]
 fn responses_come_in_their_order_8_1() {
-    let mut wire = Wire::new(Limits::default());
+    let mut wire = ClientWire::new(ConnectionLimits::default());
     assert_eq!((wire.open(b"GET", true), wire.open(b"HEAD", true)), (Some(1), Some(3)));
     let bytes =
         [wire.head(1, &[(":status", "103")], 0), wire.ok(1, 0), frame(0, END_STREAM, 1, b"abc")].concat();
@@ -245,7 +246,7 @@ fn responses_come_in_their_order_8_1() {
     let bytes = wire.head(3, &[(":status", "200"), ("content-length", "9")], END_STREAM);
     assert_eq!(wire.send(&bytes), "200 3 end");
     assert_eq!(wire.connection.live(), 0);
-    let trailers = |wire: &mut Wire, flags| wire.head(5, &[("x-end", "1")], flags);
+    let trailers = |wire: &mut ClientWire, flags| wire.head(5, &[("x-end", "1")], flags);
     assert_eq!(wire.open(b"GET", true), Some(5));
     let bytes = [wire.ok(5, 0), trailers(&mut wire, END_STREAM)].concat();
     assert_eq!(wire.send(&bytes), "200 5, Trailers { stream: 5 }");
@@ -255,7 +256,7 @@ fn responses_come_in_their_order_8_1() {
 #[test]
 fn frames_that_a_server_may_not_send_end_the_stream_or_the_connection() {
     let reset = |code: &str| format!("Reset {{ stream: 1, code: {code}, received: None }}");
-    type Script = fn(&mut Wire) -> Vec<u8>;
+    type Script = fn(&mut ClientWire) -> Vec<u8>;
     let cases: [(&str, Script, String); 15] = [
         ("data before a head", |_| frame(0, 0, 1, b"x"), reset("Protocol")),
         ("an interim end", |wire| wire.head(1, &[(":status", "103")], END_STREAM), "Malformed 1".into()),
@@ -296,7 +297,7 @@ fn frames_that_a_server_may_not_send_end_the_stream_or_the_connection() {
         ("a head that is none", |_| frame(1, END_HEADERS, 1, &[0x80]), "failed COMPRESSION_ERROR".into()),
     ];
     for (what, script, want) in cases {
-        let mut wire = Wire::new(Limits::default());
+        let mut wire = ClientWire::new(ConnectionLimits::default());
         wire.open(b"GET", true);
         let bytes = script(&mut wire);
         assert_eq!(wire.send(&bytes), want, "{what}");
@@ -305,7 +306,7 @@ fn frames_that_a_server_may_not_send_end_the_stream_or_the_connection() {
 
 #[test]
 fn tolerates_frames_in_transit_for_streams_that_were_reset() {
-    let mut wire = Wire::new(Limits::default());
+    let mut wire = ClientWire::new(ConnectionLimits::default());
     for _ in 0..100 {
         let stream = wire.open(b"GET", true).expect("one is free");
         wire.connection.reset(stream, ErrorCode::Cancel);
@@ -317,7 +318,7 @@ fn tolerates_frames_in_transit_for_streams_that_were_reset() {
 
 #[test]
 fn respects_the_server_s_limit_of_streams_5_1_2() {
-    let mut wire = Wire::new(Limits { concurrent_streams: 3, ..Limits::default() });
+    let mut wire = ClientWire::new(ConnectionLimits { concurrent_streams: 3, ..ConnectionLimits::default() });
     assert_eq!(wire.connection.stream_limit(), 3);
     wire.send(&frame(4, 0, 0, &[0, 3, 0, 0, 0, 2]));
     assert_eq!([1, 3, 5].map(|_| wire.open(b"GET", true)), [Some(1), Some(3), None]);
@@ -335,7 +336,7 @@ fn respects_the_server_s_limit_of_streams_5_1_2() {
 
 #[test]
 fn a_server_leaves_6_8() {
-    let mut wire = Wire::new(Limits::default());
+    let mut wire = ClientWire::new(ConnectionLimits::default());
     assert_eq!([1, 3, 5].map(|_| wire.open(b"GET", true)), [Some(1), Some(3), Some(5)]);
     let seen = wire.send(&frame(7, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0]));
     assert_eq!(seen, "GoAway { last: 3, code: NoError }");
@@ -348,7 +349,7 @@ fn a_server_leaves_6_8() {
 
 #[test]
 fn this_end_leaves_at_once_and_pings() {
-    let mut wire = Wire::new(Limits::default());
+    let mut wire = ClientWire::new(ConnectionLimits::default());
     wire.open(b"GET", true);
     let sent = wire.connection.output().len();
     wire.connection.flushed(sent);
@@ -365,7 +366,7 @@ fn this_end_leaves_at_once_and_pings() {
 
 #[test]
 fn an_early_answer_ends_the_request_body_8_1() {
-    let mut wire = Wire::new(Limits::default());
+    let mut wire = ClientWire::new(ConnectionLimits::default());
     wire.open(b"POST", false);
     let bytes = [wire.ok(1, END_STREAM), frame(3, 0, 1, &[0; 4])].concat();
     assert_eq!(wire.send(&bytes), "200 1 end, Reset { stream: 1, code: NoError, received: Some(0) }");

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Opens a request without an end that was answered completely; its body is not read any more.
-fn answered_early(client: &mut Client, stream: u32, fields: &[(&str, &str)]) {
+fn answered_early(client: &mut FrameClient, stream: u32, fields: &[(&str, &str)]) {
     let pseudo = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "h")];
     let block = client.block(&[&pseudo[..], fields].concat());
     client.send(&frame(1, END_HEADERS, stream, &block));
@@ -25,7 +25,7 @@ fn requests_that_were_answered_early_are_judged_to_their_end_8_1() {
         (vec![frame(8, 0, 1, &[0x7f, 255, 255, 255])], "reset 1 FLOW_CONTROL_ERROR"),
         (vec![frame(3, 0, 1, &[0, 0, 0, 8])], ""),
     ] {
-        let mut client = Client::new(Limits::default());
+        let mut client = FrameClient::new(ConnectionLimits::default());
         answered_early(&mut client, 1, &length);
         client.send(&frames.concat());
         let received = client.received();
@@ -33,13 +33,13 @@ fn requests_that_were_answered_early_are_judged_to_their_end_8_1() {
         assert_eq!(resets.join(", "), want, "{frames:?}");
         assert_eq!(client.connection.live(), 0, "{frames:?}");
     }
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     answered_early(&mut client, 1, &length);
     let block = client.block(&[(":path", "/")]);
     client.send(&frame(1, END_HEADERS | END_STREAM, 1, &block));
     assert!(client.received().contains("reset 1 PROTOCOL_ERROR"));
     // After its own reset a client may send nothing more.
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     answered_early(&mut client, 1, &length);
     client.send(&frame(3, 0, 1, &[0, 0, 0, 8]));
     let block = client.get();
@@ -49,7 +49,7 @@ fn requests_that_were_answered_early_are_judged_to_their_end_8_1() {
 
 #[test]
 fn few_streams_that_were_answered_early_are_kept() {
-    let mut client = Client::new(Limits::default());
+    let mut client = FrameClient::new(ConnectionLimits::default());
     for number in 0..16 {
         answered_early(&mut client, 1 + 2 * number, &[]);
     }
@@ -58,7 +58,8 @@ fn few_streams_that_were_answered_early_are_kept() {
     client.connection.reset(33, ErrorCode::NoError);
     assert!(client.received().ends_with("reset 1 NO_ERROR"));
     // They take no place of a new stream, and keep no connection that ends.
-    let mut client = Client::new(Limits { concurrent_streams: 1, ..Limits::default() });
+    let mut client =
+        FrameClient::new(ConnectionLimits { concurrent_streams: 1, ..ConnectionLimits::default() });
     answered_early(&mut client, 1, &[]);
     assert_eq!(client.request(3, true), "request 3 http://h/ end");
     assert!(client.received().contains("reset 1 NO_ERROR"));

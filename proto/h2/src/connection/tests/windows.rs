@@ -4,8 +4,8 @@ use super::*;
 use crate::window::FAR_MS;
 
 /// A client that acknowledged SETTINGS after `distance_ms`. Growth is unbounded.
-fn client_at(distance_ms: u32, limits: Limits) -> Client {
-    let mut client = Client::silent(limits);
+fn client_at(distance_ms: u32, limits: ConnectionLimits) -> FrameClient {
+    let mut client = FrameClient::silent(limits);
     client.now_ms = 1000;
     client.send(&[&PREFACE[..], &frame(4, 0, 0, &[])].concat());
     client.now_ms += u64::from(distance_ms);
@@ -16,7 +16,7 @@ fn client_at(distance_ms: u32, limits: Limits) -> Client {
 }
 
 /// Sends `sent` bytes of a body, and consumes some.
-fn upload(client: &mut Client, stream: u32, sent: usize, consumed: u32) -> String {
+fn upload(client: &mut FrameClient, stream: u32, sent: usize, consumed: u32) -> String {
     for sent in (0..sent).step_by(16_384).map(|start| (sent - start).min(16_384)) {
         let data = client.send(&frame(0, 0, stream, &vec![b'x'; sent]));
         assert!(data.starts_with(&format!("data {stream} ")), "{data}");
@@ -25,8 +25,8 @@ fn upload(client: &mut Client, stream: u32, sent: usize, consumed: u32) -> Strin
     client.received()
 }
 
-fn narrow() -> Limits {
-    Limits { stream_window: 100, connection_window: 65_535, ..Limits::default() }
+fn narrow() -> ConnectionLimits {
+    ConnectionLimits { stream_window: 100, connection_window: 65_535, ..ConnectionLimits::default() }
 }
 
 /// The streams' share of that.
@@ -67,8 +67,8 @@ fn a_window_grows_when_half_of_it_came_unless_the_peer_is_near() {
     }
     assert_eq!(client.connection.lent(), 0);
     // Before the SETTINGS are acknowledged, a client may be far; afterwards nothing is given back until the window is narrow.
-    let mut client = Client::silent(Limits::default());
-    let width = Limits::default().connection_window / 8 * 7;
+    let mut client = FrameClient::silent(ConnectionLimits::default());
+    let width = ConnectionLimits::default().connection_window / 8 * 7;
     client.connection.allow_growth(u32::MAX, 1000);
     client.now_ms = 1000;
     client.send(&[&PREFACE[..], &frame(4, 0, 0, &[])].concat());
@@ -127,8 +127,8 @@ fn a_window_shrinks_while_its_body_waits() {
 /// nearly the whole receive buffer.
 #[test]
 fn four_megabytes_take_one_flight_of_the_first_window_and_three_of_a_wide_one() {
-    let limits = Limits { connection_window: 1_638_400, ..Limits::default() };
-    let mut client = Client::silent(limits);
+    let limits = ConnectionLimits { connection_window: 1_638_400, ..ConnectionLimits::default() };
+    let mut client = FrameClient::silent(limits);
     client.connection.allow_growth(u32::MAX, 0);
     client.send(&[&PREFACE[..], &frame(4, 0, 0, &[])].concat());
     client.request(1, false);
@@ -161,7 +161,7 @@ fn four_megabytes_take_one_flight_of_the_first_window_and_three_of_a_wide_one() 
 #[test]
 fn the_next_body_begins_with_the_window_of_an_earlier_one() {
     let mut client = client_at(FAR_MS, narrow());
-    let end = |client: &mut Client, stream| {
+    let end = |client: &mut FrameClient, stream| {
         client.send(&frame(0, END_STREAM, stream, b""));
         client.received()
     };
@@ -199,7 +199,7 @@ fn the_next_body_begins_with_the_window_of_an_earlier_one() {
     assert_eq!(client.connection.windows(11), Some((SHARED as i32, 65_535)));
     assert_eq!(client.connection.lent(), 65_535, "no more than the connection's window");
     // A peer that turned out to be near needs no wide window.
-    let mut near = Client::silent(Limits::default());
+    let mut near = FrameClient::silent(ConnectionLimits::default());
     near.now_ms = 1000;
     near.connection.allow_growth(u32::MAX, 1000);
     near.send(&[&PREFACE[..], &frame(4, 0, 0, &[])].concat());

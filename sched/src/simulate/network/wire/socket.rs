@@ -7,11 +7,11 @@ use weir_sys::{Address, Errno};
 use crate::key::TaskKey;
 
 /// Names an end of a connection or a listening socket; never given out again.
-pub(in super::super) type Id = u32;
+pub(in super::super) type SocketId = u32;
 
 /// The owner of a socket, notified of its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Owner {
+pub(in super::super) enum SocketOwner {
     /// A registered descriptor of the worker under test.
     Descriptor(u64),
     /// A descriptor of it that is not registered.
@@ -25,16 +25,16 @@ pub(in super::super) enum Owner {
 }
 
 #[derive(Debug)]
-pub(super) enum Socket {
-    End(End),
-    Listening(Listening),
+pub(super) enum SimulatedSocket {
+    End(ConnectionEnd),
+    Listening(ListeningSocket),
 }
 
 #[derive(Debug)]
-pub(super) struct End {
-    pub(super) owner: Owner,
+pub(super) struct ConnectionEnd {
+    pub(super) owner: SocketOwner,
     pub(super) descriptor: Option<i32>,
-    pub(super) peer: Id,
+    pub(super) peer: SocketId,
     pub(super) address: Address,
     pub(super) connected: bool,
     pub(super) inbox: VecDeque<u8>,
@@ -55,16 +55,16 @@ pub(super) struct End {
 }
 
 #[derive(Debug)]
-pub(super) struct Listening {
-    pub(super) owner: Owner,
+pub(super) struct ListeningSocket {
+    pub(super) owner: SocketOwner,
     pub(super) descriptor: Option<i32>,
     pub(super) address: Address,
-    pub(super) queue: VecDeque<Id>,
+    pub(super) queue: VecDeque<SocketId>,
     pub(super) answers: bool,
 }
 
-impl End {
-    pub(super) fn new(owner: Owner, address: Address) -> Self {
+impl ConnectionEnd {
+    pub(super) fn new(owner: SocketOwner, address: Address) -> Self {
         Self {
             owner,
             descriptor: None,
@@ -84,18 +84,18 @@ impl End {
     }
 }
 
-impl Socket {
-    pub(super) fn owner(&self) -> Owner {
+impl SimulatedSocket {
+    pub(super) fn owner(&self) -> SocketOwner {
         match self {
-            Socket::End(end) => end.owner,
-            Socket::Listening(listening) => listening.owner,
+            SimulatedSocket::End(end) => end.owner,
+            SimulatedSocket::Listening(listening) => listening.owner,
         }
     }
 
-    pub(super) fn parts(&mut self) -> (&mut Owner, &mut Option<i32>) {
+    pub(super) fn parts(&mut self) -> (&mut SocketOwner, &mut Option<i32>) {
         match self {
-            Socket::End(end) => (&mut end.owner, &mut end.descriptor),
-            Socket::Listening(listening) => (&mut listening.owner, &mut listening.descriptor),
+            SimulatedSocket::End(end) => (&mut end.owner, &mut end.descriptor),
+            SimulatedSocket::Listening(listening) => (&mut listening.owner, &mut listening.descriptor),
         }
     }
 }

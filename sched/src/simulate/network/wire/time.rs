@@ -5,11 +5,11 @@ use std::cmp::Reverse;
 use weir_sys::Errno;
 use weir_sys::poll::Readiness;
 
-use super::socket::{Id, Owner, Socket};
-use super::{Event, Wire, shown};
-use crate::simulate::network::Unfinished;
+use super::socket::{SimulatedSocket, SocketId, SocketOwner};
+use super::{SimulatedWire, WireEvent, shown};
+use crate::simulate::network::UnfinishedReason;
 
-impl Wire {
+impl SimulatedWire {
     /// Lets time pass until there is something to report, at most `timeout_ms`.
     pub(in super::super) fn pass(&mut self, timeout_ms: Option<u64>) {
         // Work takes time too.
@@ -18,7 +18,7 @@ impl Wire {
         if self.random.once_in(self.conditions.spurious) {
             let at = self.random.below(self.sockets.len().max(1) as u64) as usize;
             let some = self.sockets.keys().nth(at).copied();
-            some.into_iter().for_each(|id| self.at(now_ns, Event::Spurious(id)));
+            some.into_iter().for_each(|id| self.at(now_ns, WireEvent::Spurious(id)));
         }
         self.happen();
         let quiet = self.ready.is_empty() && self.woken.is_empty();
@@ -28,12 +28,12 @@ impl Wire {
             let next = self.events.peek().map(|Reverse((at, ..))| *at);
             match due.into_iter().chain(next).min() {
                 Some(at) => self.time.set(at.max(now_ns)),
-                None => self.unfinished = Some(Unfinished::Stuck),
+                None => self.unfinished = Some(UnfinishedReason::Stuck),
             }
             self.happen();
         }
         if (self.time.get() - self.began_ns) / 1_000_000 > self.conditions.limit_ms {
-            self.unfinished.get_or_insert(Unfinished::TooLong);
+            self.unfinished.get_or_insert(UnfinishedReason::TooLong);
         }
     }
 
@@ -49,8 +49,8 @@ impl Wire {
         while !ready.is_empty() {
             let id = ready.swap_remove(self.random.below(ready.len() as u64) as usize);
             let readiness = self.readiness(id);
-            if let (Some(Owner::Descriptor(token)), false) =
-                (self.sockets.get(&id).map(Socket::owner), readiness.is_empty())
+            if let (Some(SocketOwner::Descriptor(token)), false) =
+                (self.sockets.get(&id).map(SimulatedSocket::owner), readiness.is_empty())
             {
                 reports.push((token, readiness));
             }
@@ -66,17 +66,19 @@ impl Wire {
         }
     }
 
-    pub(super) fn take_effect(&mut self, event: Event) {
+    pub(super) fn take_effect(&mut self, event: WireEvent) {
         if self.conditions.trace {
             let text = match &event {
-                Event::Arrive(id, bytes) => format!("{id} gets {} bytes: {:.60}", bytes.len(), shown(bytes)),
+                WireEvent::Arrive(id, bytes) => {
+                    format!("{id} gets {} bytes: {:.60}", bytes.len(), shown(bytes))
+                }
                 other => format!("{other:?}"),
             };
             self.note(&text);
         }
         match event {
-            Event::Arrive(id, bytes) => self.arrive(id, &bytes),
-            Event::Fin(id) => {
+            WireEvent::Arrive(id, bytes) => self.arrive(id, &bytes),
+            WireEvent::Fin(id) => {
                 self.mix(2);
                 if let Some(end) = self.end(id).filter(|end| !end.reset && !end.vanished) {
                     end.ended = true;
@@ -84,8 +86,8 @@ impl Wire {
                     self.bury(id);
                 }
             }
-            Event::Reset(id) => self.be_reset(id),
-            Event::Room(id) => {
+            WireEvent::Reset(id) => self.be_reset(id),
+            WireEvent::Room(id) => {
                 if self.free(id) > 0
                     && let Some(end) = self.end(id)
                 {
@@ -93,28 +95,28 @@ impl Wire {
                     self.hears(id);
                 }
             }
-            Event::Established(id) => {
+            WireEvent::Established(id) => {
                 self.mix(3);
                 if let Some(end) = self.end(id).filter(|end| !end.reset) {
                     end.connected = true;
                     self.hears(id);
                 }
             }
-            Event::Failed(id) => self.fail(id, Errno::CONNREFUSED),
-            Event::Unanswered(id) => self.fail(id, Errno::TIMEDOUT),
-            Event::Incoming(listener, id) => self.come_in(listener, id),
-            Event::HungUp(id) | Event::Spurious(id) => self.hears(id),
+            WireEvent::Failed(id) => self.fail(id, Errno::CONNREFUSED),
+            WireEvent::Unanswered(id) => self.fail(id, Errno::TIMEDOUT),
+            WireEvent::Incoming(listener, id) => self.come_in(listener, id),
+            WireEvent::HungUp(id) | WireEvent::Spurious(id) => self.hears(id),
         }
     }
 
-    pub(super) fn arrive(&mut self, id: Id, bytes: &[u8]) {
+    pub(super) fn arrive(&mut self, id: SocketId, bytes: &[u8]) {
         self.mix(bytes.len() as u64);
         self.mix(u64::from(bytes[0]));
         let Some(end) = self.end(id) else { return };
         if end.vanished {
             return;
         }
-        let (peer, open) = (end.peer, end.owner != Owner::Closed);
+        let (peer, open) = (end.peer, end.owner != SocketOwner::Closed);
         if let Some(sender) = self.end(peer) {
             sender.in_flight = sender.in_flight.saturating_sub(bytes.len());
         }
@@ -126,14 +128,14 @@ impl Wire {
             // The receiver is gone.
             end.reset = true;
             let at = self.later_ns();
-            self.at(at, Event::Reset(peer));
+            self.at(at, WireEvent::Reset(peer));
             return self.bury(id);
         }
         end.inbox.extend(bytes);
         self.hears(id);
     }
 
-    pub(super) fn be_reset(&mut self, id: Id) {
+    pub(super) fn be_reset(&mut self, id: SocketId) {
         self.mix(4);
         let Some(end) = self.end(id).filter(|end| !end.reset) else { return };
         end.reset = true;
@@ -142,7 +144,7 @@ impl Wire {
         self.bury(id);
     }
 
-    pub(super) fn fail(&mut self, id: Id, error: Errno) {
+    pub(super) fn fail(&mut self, id: SocketId, error: Errno) {
         self.mix(5);
         if let Some(end) = self.end(id) {
             (end.reset, end.error) = (true, Some(error));
@@ -151,10 +153,10 @@ impl Wire {
         }
     }
 
-    pub(super) fn come_in(&mut self, listener: Id, id: Id) {
+    pub(super) fn come_in(&mut self, listener: SocketId, id: SocketId) {
         self.mix(6);
         match self.sockets.get_mut(&listener) {
-            Some(Socket::Listening(listening)) => {
+            Some(SimulatedSocket::Listening(listening)) => {
                 listening.queue.push_back(id);
                 self.hears(listener);
             }

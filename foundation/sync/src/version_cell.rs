@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 /// The current version of an immutable value; readers never wait, and keep the version that they loaded.
 #[derive(Debug, Default)]
-pub struct Published<T>(ArcSwap<T>);
+pub struct VersionCell<T>(ArcSwap<T>);
 
-impl<T> Published<T> {
+impl<T> VersionCell<T> {
     /// Publishes the first version.
     pub fn new(value: T) -> Self {
         Self(ArcSwap::from_pointee(value))
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_reader_keeps_its_version() {
-        let published = Published::new(1);
+        let published = VersionCell::new(1);
         let old = published.load_full();
         published.publish(2);
         published.update(|value| value * 10);
