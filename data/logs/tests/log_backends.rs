@@ -15,7 +15,7 @@ use weir_stream::instance::{Instance, InstanceIdentity};
 use weir_syntax::{Environment, NoFiles, SharedFiles, SourceMap, StaticFeatures};
 
 use weir_events::{
-    Facility, Level, LogAddress, LogIdentity, LogMessage, LogSink, LogTarget, Logger, SendOutcome,
+    Facility, Level, LogAddress, LogDelivery, LogIdentity, LogMessage, LogSink, LogTarget, Logger,
     SyslogFormat, WallTime,
 };
 
@@ -66,7 +66,7 @@ impl TestBackend {
         self.change(server, ServerChange::State(RequestedState::Maintenance));
     }
 
-    fn send(&mut self, text: &str) -> SendOutcome {
+    fn send(&mut self, text: &str) -> LogDelivery {
         let message =
             LogMessage { level: Level::Info, tag: b"", structured_data: b"", text: text.as_bytes() };
         self.logger.send(&self.sink, TIME, &message)
@@ -78,7 +78,7 @@ impl TestBackend {
     }
 
     fn who_hears(&mut self, text: &str) -> char {
-        let left = self.send(text) == SendOutcome::Yes;
+        let left = self.send(text) == LogDelivery::Yes;
         let mut space = [0; 256];
         let heard = |server: &UdpSocket| server.recv(&mut space).ok();
         let found = self.servers.iter().map(heard).position(|length| length.is_some());
@@ -145,7 +145,7 @@ fn counts_lines_at_the_server_that_received_them() {
         backend.disable(A);
         backend.disable(B);
         backend.disable(C);
-        assert_eq!(backend.send("lost"), SendOutcome::Dropped);
+        assert_eq!(backend.send("lost"), LogDelivery::Dropped);
         let proxy = &backend.instance.proxies[0];
         let counters = &proxy.backend_counters;
         let of = |counter| counters.sum(counter);

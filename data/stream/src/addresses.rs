@@ -7,7 +7,7 @@ use crate::instance::WorkerInstance;
 
 /// The source and destination of a client's connection.
 #[derive(Clone, Debug)]
-pub(crate) struct ClientAddresses {
+pub(crate) struct StreamAddresses {
     source: Address,
     destination: Destination,
 }
@@ -19,14 +19,14 @@ enum Destination {
     Own(Box<Address>),
 }
 
-impl ClientAddresses {
+impl StreamAddresses {
     pub(crate) fn new(source: Address, destination: Address) -> Self {
-        ClientAddresses { source, destination: Destination::Own(Box::new(destination)) }
+        StreamAddresses { source, destination: Destination::Own(Box::new(destination)) }
     }
 
     /// The addresses of a client that connected to the only address of its listener.
     pub(crate) fn of_listener(source: Address, destination: RcRef<WorkerInstance, Address>) -> Self {
-        ClientAddresses { source, destination: Destination::Listener(destination) }
+        StreamAddresses { source, destination: Destination::Listener(destination) }
     }
 
     pub(crate) fn source(&self) -> &Address {

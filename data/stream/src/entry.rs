@@ -20,7 +20,7 @@ use weir_mux::{Multiplexer, StreamConnector};
 use weir_sched::{Class, TaskKey, WorkKind};
 use weir_sys::Address;
 
-use crate::addresses::ClientAddresses;
+use crate::addresses::StreamAddresses;
 use crate::ending::{By, During};
 use crate::process_counters;
 use crate::recycle::LARGE;
@@ -64,7 +64,7 @@ struct EntryDetails {
     /// The request line, kept after its message if a log format uses it. Empty for none.
     request_line: Vec<u8>,
     /// The client's addresses, once rules of this stream replaced them.
-    addresses: Option<Box<ClientAddresses>>,
+    addresses: Option<Box<StreamAddresses>>,
 }
 
 // Every stream has one, in a block of 128 bytes with the counts of its `Rc`.
@@ -92,7 +92,7 @@ impl StreamEntry {
     /// The client's address: the stream's, if a rule set one, else the session's.
     pub(crate) fn source<'s>(&'s self, session: &'s ClientSession) -> Ref<'s, Address> {
         match self.own_addresses() {
-            Some(own) => Ref::map(own, ClientAddresses::source),
+            Some(own) => Ref::map(own, StreamAddresses::source),
             None => session.source(),
         }
     }
@@ -100,12 +100,12 @@ impl StreamEntry {
     /// The same for the destination.
     pub(crate) fn destination<'s>(&'s self, session: &'s ClientSession) -> Ref<'s, Address> {
         match self.own_addresses() {
-            Some(own) => Ref::map(own, ClientAddresses::destination),
+            Some(own) => Ref::map(own, StreamAddresses::destination),
             None => session.destination(),
         }
     }
 
-    fn own_addresses(&self) -> Option<Ref<'_, ClientAddresses>> {
+    fn own_addresses(&self) -> Option<Ref<'_, StreamAddresses>> {
         Ref::filter_map(self.shown.borrow(), |shown| shown.addresses.as_deref()).ok()
     }
 

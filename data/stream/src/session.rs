@@ -13,7 +13,7 @@ use weir_net::Connection;
 use weir_sched::TaskKey;
 use weir_sys::Address;
 
-use crate::addresses::ClientAddresses;
+use crate::addresses::StreamAddresses;
 use crate::admission::Admission;
 use crate::clock::ClockReading;
 use crate::instance::{Listener, ProxyRef};
@@ -31,7 +31,7 @@ pub struct ClientSession {
     /// When it was accepted.
     pub accepted: ClockReading,
     /// The client's address and the destination, as replaced by a PROXY header or a rule of the session.
-    addresses: RefCell<ClientAddresses>,
+    addresses: RefCell<StreamAddresses>,
     rare: RefCell<Option<Box<Rare>>>,
     /// The number of its descriptor.
     pub descriptor: i32,
@@ -50,7 +50,7 @@ pub struct ClientSession {
 #[derive(Default)]
 struct Rare {
     /// The addresses of the connection itself, once a PROXY header or a session's rule replaced them.
-    connection_addresses: Option<ClientAddresses>,
+    connection_addresses: Option<StreamAddresses>,
     /// Fields of a PROXY header besides the addresses.
     proxy_header: Option<ProxyFields>,
     /// Variables of scope `sess`.
@@ -111,9 +111,9 @@ impl ClientSession {
         descriptor: i32,
     ) -> Rc<Self> {
         let addresses = match (destination, admitted.only_address()) {
-            (Some(destination), _) => ClientAddresses::new(source, destination),
-            (None, Some(address)) => ClientAddresses::of_listener(source, address),
-            (None, None) => ClientAddresses::new(source.clone(), source),
+            (Some(destination), _) => StreamAddresses::new(source, destination),
+            (None, Some(address)) => StreamAddresses::of_listener(source, address),
+            (None, None) => StreamAddresses::new(source.clone(), source),
         };
         Rc::new(ClientSession {
             task: Cell::new(TaskKey::NONE),
@@ -130,36 +130,36 @@ impl ClientSession {
 
     /// The client's address.
     pub fn source(&self) -> Ref<'_, Address> {
-        Ref::map(self.addresses.borrow(), ClientAddresses::source)
+        Ref::map(self.addresses.borrow(), StreamAddresses::source)
     }
 
     /// The address that the client connected to.
     pub fn destination(&self) -> Ref<'_, Address> {
-        Ref::map(self.addresses.borrow(), ClientAddresses::destination)
+        Ref::map(self.addresses.borrow(), StreamAddresses::destination)
     }
 
     /// Both addresses, for a stream that needs its own copy.
-    pub(crate) fn addresses(&self) -> ClientAddresses {
+    pub(crate) fn addresses(&self) -> StreamAddresses {
         self.addresses.borrow().clone()
     }
 
     /// The peer's address (`fc_src`), unchanged by a PROXY header.
     pub fn connection_source(&self) -> Ref<'_, Address> {
-        Ref::map(self.own_addresses(), ClientAddresses::source)
+        Ref::map(self.own_addresses(), StreamAddresses::source)
     }
 
     /// The local address (`fc_dst`), unchanged by a PROXY header.
     pub fn connection_destination(&self) -> Ref<'_, Address> {
-        Ref::map(self.own_addresses(), ClientAddresses::destination)
+        Ref::map(self.own_addresses(), StreamAddresses::destination)
     }
 
-    fn own_addresses(&self) -> Ref<'_, ClientAddresses> {
+    fn own_addresses(&self) -> Ref<'_, StreamAddresses> {
         self.rare(|rare| rare.connection_addresses.as_ref()).unwrap_or_else(|| self.addresses.borrow())
     }
 
     /// Sets the addresses of a PROXY header; the connection's own are kept separately.
     pub fn replace_addresses(&self, source: Address, destination: Address) {
-        let own = self.addresses.replace(ClientAddresses::new(source, destination));
+        let own = self.addresses.replace(StreamAddresses::new(source, destination));
         self.with_rare(|rare| _ = rare.connection_addresses.get_or_insert(own));
     }
 

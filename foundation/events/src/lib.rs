@@ -29,7 +29,7 @@ pub mod writer;
 pub use datagrams::{open_datagrams, size_datagram_sockets};
 pub use histogram::{Histogram, HistogramPlace, HistogramReading};
 pub use logger::{
-    LogAddress, LogIdentity, LogMessage, LogServers, LogSink, LogTarget, Logger, SendOutcome, Sockets,
+    LogAddress, LogDelivery, LogIdentity, LogMessage, LogServers, LogSink, LogTarget, Logger, Sockets,
     write_to_ring,
 };
 pub use outage::report_outages;

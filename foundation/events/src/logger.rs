@@ -234,7 +234,7 @@ pub struct LogMessage<'a> {
 
 /// The result of sending a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendOutcome {
+pub enum LogDelivery {
     /// It left, or waits in the queue of a writer thread.
     Yes,
     /// Its level or the sampling kept it back.
@@ -280,40 +280,40 @@ impl Logger {
     }
 
     /// Sends one message to one sink that admits it, at once or not at all.
-    pub fn send(&mut self, sink: &LogSink, time: WallTime, message: &LogMessage<'_>) -> SendOutcome {
+    pub fn send(&mut self, sink: &LogSink, time: WallTime, message: &LogMessage<'_>) -> LogDelivery {
         match sink.admits(message.level) {
             true => self.send_admitted(sink, time, message),
-            false => SendOutcome::Filtered,
+            false => LogDelivery::Filtered,
         }
     }
 
     /// Sends a message that [`LogSink::admits`] let through.
-    pub fn send_admitted(&mut self, sink: &LogSink, time: WallTime, message: &LogMessage<'_>) -> SendOutcome {
+    pub fn send_admitted(&mut self, sink: &LogSink, time: WallTime, message: &LogMessage<'_>) -> LogDelivery {
         self.line.clear();
         write_line(&mut self.line, &sink.target, &self.identity, &mut self.dates, time, message);
         self.leave(sink, message.text)
     }
 
     /// Sends a message received from another program to one sink, at once or not at all.
-    pub fn relay(&mut self, sink: &LogSink, time: WallTime, message: &RelayedMessage<'_>) -> SendOutcome {
+    pub fn relay(&mut self, sink: &LogSink, time: WallTime, message: &RelayedMessage<'_>) -> LogDelivery {
         if !sink.admits(message.level()) {
-            return SendOutcome::Filtered;
+            return LogDelivery::Filtered;
         }
         self.line.clear();
         write_relayed(&mut self.line, &sink.target, &mut self.dates, time, message);
         self.leave(sink, message.text)
     }
 
-    fn leave(&mut self, sink: &LogSink, text: &[u8]) -> SendOutcome {
+    fn leave(&mut self, sink: &LogSink, text: &[u8]) -> LogDelivery {
         match self.sockets.leave(self.thread, text, &self.line, &sink.outlet) {
             Ok(()) => {
                 sink.outage.end();
-                SendOutcome::Yes
+                LogDelivery::Yes
             }
             Err(error) => {
                 sink.dropped.fetch_add(1, Relaxed);
                 sink.outage.begin(&sink.target.address, error);
-                SendOutcome::Dropped
+                LogDelivery::Dropped
             }
         }
     }
@@ -566,8 +566,8 @@ mod tests {
         )
         .unwrap();
         let mut logger = logger();
-        assert_eq!(logger.send(&sink, TIME, &message(b"one")), SendOutcome::Yes);
-        assert_eq!(logger.send(&sink, TIME, &message(b"two")), SendOutcome::Yes);
+        assert_eq!(logger.send(&sink, TIME, &message(b"one")), LogDelivery::Yes);
+        assert_eq!(logger.send(&sink, TIME, &message(b"two")), LogDelivery::Yes);
         let mut buffer = [0; 64];
         for expected in ["one\n", "two\n"] {
             let length = server.recv(&mut buffer).unwrap();
@@ -582,10 +582,10 @@ mod tests {
         let sink = LogSink::open(target(LogAddress::Socket(Address::Unix(path.clone()))), &Sinks::default())
             .unwrap();
         let mut logger = logger();
-        assert_eq!(logger.send(&sink, TIME, &message(b"nobody")), SendOutcome::Dropped);
+        assert_eq!(logger.send(&sink, TIME, &message(b"nobody")), LogDelivery::Dropped);
         let _daemon = UnixDatagram::bind(&path).unwrap();
         let sent = (0..100_000)
-            .take_while(|_| logger.send(&sink, TIME, &message(b"busy")) == SendOutcome::Yes)
+            .take_while(|_| logger.send(&sink, TIME, &message(b"busy")) == LogDelivery::Yes)
             .count();
         assert!(sent > 0 && sent < 100_000);
         assert_eq!(sink.dropped(), 2);
@@ -599,12 +599,12 @@ mod tests {
         settings.sample = Some(SampleRanges::parse("2:3").unwrap());
         let sink = LogSink::open(settings, &Sinks::default()).unwrap();
         let mut logger = logger();
-        assert_eq!(logger.send(&sink, TIME, &message(b"info")), SendOutcome::Filtered);
+        assert_eq!(logger.send(&sink, TIME, &message(b"info")), LogDelivery::Filtered);
         let urgent = LogMessage { level: Level::Error, ..message(b"error") };
-        let outcomes: Vec<SendOutcome> = (0..4).map(|_| logger.send(&sink, TIME, &urgent)).collect();
+        let outcomes: Vec<LogDelivery> = (0..4).map(|_| logger.send(&sink, TIME, &urgent)).collect();
         assert_eq!(
             outcomes,
-            [SendOutcome::Filtered, SendOutcome::Yes, SendOutcome::Filtered, SendOutcome::Filtered]
+            [LogDelivery::Filtered, LogDelivery::Yes, LogDelivery::Filtered, LogDelivery::Filtered]
         );
     }
 
@@ -621,7 +621,7 @@ mod tests {
         let settings =
             LogTarget { format: SyslogFormat::Raw, ..target(LogAddress::Descriptor(theirs.as_raw_fd())) };
         let sink = LogSink::open(settings, &Sinks::default()).unwrap();
-        assert_eq!(logger().send(&sink, TIME, &message(b"inherited")), SendOutcome::Yes);
+        assert_eq!(logger().send(&sink, TIME, &message(b"inherited")), LogDelivery::Yes);
         let mut buffer = [0; 64];
         let length = ours.recv(&mut buffer).unwrap();
         assert_eq!(&buffer[..length], b"inherited\n");

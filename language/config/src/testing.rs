@@ -16,8 +16,7 @@ use crate::StreamKeywords;
 use crate::proxy::{OtherSections, ProxyParser};
 use crate::resources::Resources;
 use weir_model::{
-    DiagnosticSeverity as LogSeverity, ErrorMessage, ErrorReplies, ErrorReply, Facility, LogAddress,
-    LogTarget, Proxy,
+    ErrorMessage, ErrorReplies, ErrorReply, Facility, LogAddress, LogTarget, Proxy, Severity as LogSeverity,
 };
 
 /// The actions and the filters of the tests.

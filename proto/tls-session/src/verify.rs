@@ -23,7 +23,7 @@ use rustls::{
     PeerMisbehaved, SignatureScheme,
 };
 
-use parsed::CertificateParts;
+use parsed::DecodedCertificate;
 
 pub use chain::{Authorities, ChainFault};
 pub use parsed::CertificatePurpose;
@@ -148,7 +148,7 @@ impl Verifier {
     /// Checks that a peer's key is on an allowed curve (RFC 8422, 5.1; for clients OpenSSL requires the same).
     fn check_curve(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
         let Some(groups) = &self.groups else { return Ok(()) };
-        match CertificateParts::of(certificate).and_then(|parsed| parsed.curve()) {
+        match DecodedCertificate::of(certificate).and_then(|parsed| parsed.curve()) {
             Some(curve) if !groups.contains(&curve) => {
                 Err(Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(WrongCurve)))))
             }
@@ -218,7 +218,7 @@ impl Verifier {
             .iter()
             .find(|(scheme, _)| *scheme == signed.scheme)
             .ok_or_else(unknown)?;
-        let parsed = CertificateParts::of(certificate)
+        let parsed = DecodedCertificate::of(certificate)
             .ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
         let key = der::PublicKeyInfo::of(parsed.key())
             .ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;

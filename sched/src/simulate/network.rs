@@ -38,7 +38,7 @@ use std::rc::Rc;
 use weir_sync::atomic::AtomicBool;
 use weir_sys::poll::Readiness;
 use weir_sys::{Address, AddressFamily, Errno, Result, option, socket};
-use wire::{SimulatedWire, SocketOwner};
+use wire::{SimulatedOwner, SimulatedWire};
 
 /// The result of a run.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl SimulatedNetwork {
         let placeholder = socket::stream(AddressFamily::Inet)?;
         socket::bind(&placeholder, &Address::from((std::net::Ipv4Addr::LOCALHOST, 0)))?;
         socket::listen(&placeholder, 1)?;
-        self.wire.borrow_mut().listen(address, SocketOwner::Transit, Some(placeholder.as_raw_fd()))?;
+        self.wire.borrow_mut().listen(address, SimulatedOwner::Transit, Some(placeholder.as_raw_fd()))?;
         Ok(placeholder)
     }
 

@@ -16,7 +16,7 @@ use rustls::DistinguishedName;
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 
-use super::parsed::{CertificateParts, CertificatePurpose};
+use super::parsed::{CertificatePurpose, DecodedCertificate};
 use super::revocation::{self, RevocationList};
 use super::{
     CHAIN_TOO_LONG, EXPIRED, INVALID_EXTENSION, ISSUER_KEY_TOO_SMALL, ISSUER_NOT_TRUSTED, ISSUER_UNFIT,
@@ -56,7 +56,7 @@ impl Authorities {
         let mut authorities = Authorities { checks_revocation: !lists.is_empty(), ..Authorities::default() };
         for certificate in certificates {
             // Damaged certificates are skipped: bundles of systems contain some.
-            let Some(parsed) = CertificateParts::of(certificate) else { continue };
+            let Some(parsed) = DecodedCertificate::of(certificate) else { continue };
             let same = authorities.by_subject.entry(parsed.subject.into()).or_default();
             if same.iter().any(|known| *authorities.trusted[*known] == *certificate) {
                 continue;
@@ -91,7 +91,7 @@ impl Authorities {
             if judge(fault) { Ok(()) } else { Err(fault) }
         };
         // A damaged certificate cannot be checked, so this fault is never ignored.
-        let Some(own) = CertificateParts::of(certificate) else {
+        let Some(own) = DecodedCertificate::of(certificate) else {
             return Err(ChainFault { code: UNREADABLE, depth: 0 });
         };
         if !own.has_strong_key() {
@@ -119,13 +119,13 @@ impl Authorities {
     /// Builds the chain from the peer's certificate up to a trusted self-signed one, as far as there are issuers: trusted ones first.
     fn build<'c>(
         &'c self,
-        own: CertificateParts<'c>,
+        own: DecodedCertificate<'c>,
         sent: &'c [CertificateDer<'_>],
         now: i64,
     ) -> CheckedChain<'c> {
         let mut links = vec![own];
         // Parsed on demand, because most chains end at once.
-        let mut others: Option<Vec<CertificateParts<'c>>> = None;
+        let mut others: Option<Vec<DecodedCertificate<'c>>> = None;
         let mut is_trusted = false;
         loop {
             let last = &links[links.len() - 1];
@@ -151,10 +151,11 @@ impl Authorities {
             let others = others.get_or_insert_with(|| {
                 sent.iter()
                     .take(MAX_SENT)
-                    .filter_map(|certificate| CertificateParts::of(certificate))
+                    .filter_map(|certificate| DecodedCertificate::of(certificate))
                     .collect()
             });
-            let known = |candidate: &CertificateParts<'_>| links.iter().any(|link| link.der == candidate.der);
+            let known =
+                |candidate: &DecodedCertificate<'_>| links.iter().any(|link| link.der == candidate.der);
             let fitting =
                 others.iter().enumerate().filter(|(_, other)| last.may_be_by(other) && !known(other));
             match youngest(fitting, now, |(_, other)| other) {
@@ -165,19 +166,19 @@ impl Authorities {
     }
 
     /// The trusted issuer of this certificate.
-    fn issuer(&self, certificate: &CertificateParts<'_>, now: i64) -> Option<CertificateParts<'_>> {
+    fn issuer(&self, certificate: &DecodedCertificate<'_>, now: i64) -> Option<DecodedCertificate<'_>> {
         let named = self.by_subject.get(&certificate.issuer[..])?;
-        let parsed = named.iter().filter_map(|at| CertificateParts::of(&self.trusted[*at]));
+        let parsed = named.iter().filter_map(|at| DecodedCertificate::of(&self.trusted[*at]));
         youngest(parsed.filter(|issuer| certificate.may_be_by(issuer)), now, |issuer| issuer)
     }
 
     /// Whether this certificate itself is trusted.
-    fn holds(&self, certificate: &CertificateParts<'_>) -> bool {
+    fn holds(&self, certificate: &DecodedCertificate<'_>) -> bool {
         self.trusted_at(certificate).is_some()
     }
 
     /// The trusted certificate that this is.
-    fn trusted_at(&self, certificate: &CertificateParts<'_>) -> Option<&Arc<CertificateDer<'static>>> {
+    fn trusted_at(&self, certificate: &DecodedCertificate<'_>) -> Option<&Arc<CertificateDer<'static>>> {
         let named = self.by_subject.get(&certificate.subject[..])?;
         named.iter().map(|at| &self.trusted[*at]).find(|trusted| trusted[..] == *certificate.der)
     }
@@ -187,7 +188,7 @@ impl Authorities {
 fn youngest<T>(
     candidates: impl Iterator<Item = T>,
     now: i64,
-    parsed: impl Fn(&T) -> &CertificateParts<'_>,
+    parsed: impl Fn(&T) -> &DecodedCertificate<'_>,
 ) -> Option<T> {
     let mut best: Option<T> = None;
     for candidate in candidates {
@@ -204,7 +205,7 @@ fn youngest<T>(
 
 /// The peer's own certificate, followed by each issuer.
 struct CheckedChain<'c> {
-    links: Vec<CertificateParts<'c>>,
+    links: Vec<DecodedCertificate<'c>>,
     /// The fault of a chain that does not end at a trusted certificate.
     fault: Option<u16>,
 }
@@ -212,7 +213,7 @@ struct CheckedChain<'c> {
 type Judge<'j> = dyn FnMut(u16, usize) -> Result<(), ChainFault> + 'j;
 
 fn check_extensions(
-    links: &[CertificateParts<'_>],
+    links: &[DecodedCertificate<'_>],
     purpose: CertificatePurpose,
     judge: &mut Judge<'_>,
 ) -> Result<(), ChainFault> {
@@ -242,7 +243,7 @@ fn check_extensions(
 }
 
 /// Checks OpenSSL's default security level 2; the signature of a self-signed authority does not matter.
-fn check_strength(links: &[CertificateParts<'_>], judge: &mut Judge<'_>) -> Result<(), ChainFault> {
+fn check_strength(links: &[DecodedCertificate<'_>], judge: &mut Judge<'_>) -> Result<(), ChainFault> {
     for (depth, link) in links.iter().enumerate() {
         if depth > 0 && !link.has_strong_key() {
             judge(ISSUER_KEY_TOO_SMALL, depth)?;
@@ -255,7 +256,7 @@ fn check_strength(links: &[CertificateParts<'_>], judge: &mut Judge<'_>) -> Resu
 }
 
 fn check_signatures(
-    links: &[CertificateParts<'_>],
+    links: &[DecodedCertificate<'_>],
     now: i64,
     algorithms: &WebPkiSupportedAlgorithms,
     judge: &mut Judge<'_>,
@@ -281,7 +282,7 @@ fn check_signatures(
     Ok(())
 }
 
-fn time_fault(link: &CertificateParts<'_>, now: i64) -> Option<u16> {
+fn time_fault(link: &DecodedCertificate<'_>, now: i64) -> Option<u16> {
     let validity = link.x509.validity();
     if validity.not_before.timestamp() > now {
         return Some(NOT_YET_VALID);
@@ -289,7 +290,7 @@ fn time_fault(link: &CertificateParts<'_>, now: i64) -> Option<u16> {
     (validity.not_after.timestamp() <= now).then_some(EXPIRED)
 }
 
-fn check_names(links: &[CertificateParts<'_>], judge: &mut Judge<'_>) -> Result<(), ChainFault> {
+fn check_names(links: &[DecodedCertificate<'_>], judge: &mut Judge<'_>) -> Result<(), ChainFault> {
     for (depth, link) in links.iter().enumerate().rev() {
         // A self-issued certificate is not subject to name constraints, unless it is the peer's.
         if depth > 0 && link.is_self_issued() {

@@ -6,7 +6,7 @@
 use x509_parser::extensions::{GeneralName, NameConstraints};
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-use super::parsed::CertificateParts;
+use super::parsed::DecodedCertificate;
 use super::{EXCLUDED, NOT_PERMITTED, TOO_MANY_NAMES, UNKNOWN_CONSTRAINT, WRONG_CONSTRAINT, WRONG_NAME};
 
 /// The canonical form of a name, for comparison: the form of a name that begins with all parts of another begins with that one's form.
@@ -70,7 +70,7 @@ enum CertificateName<'n> {
 
 /// The fault of a certificate under the name constraints of one above it; `is_own`: it is the peer's own certificate.
 pub(super) fn fault(
-    certificate: &CertificateParts<'_>,
+    certificate: &DecodedCertificate<'_>,
     constraints: &NameConstraints<'_>,
     is_own: bool,
 ) -> Option<u16> {

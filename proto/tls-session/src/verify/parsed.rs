@@ -15,7 +15,7 @@ pub enum CertificatePurpose {
 }
 
 /// The parts of a certificate that chains need.
-pub(super) struct CertificateParts<'c> {
+pub(super) struct DecodedCertificate<'c> {
     pub der: &'c [u8],
     pub signed: SignedStructure<'c>,
     pub x509: X509Certificate<'c>,
@@ -49,14 +49,14 @@ struct Netscape {
     authority: bool,
 }
 
-impl<'c> CertificateParts<'c> {
+impl<'c> DecodedCertificate<'c> {
     /// Parses a certificate; `None` if it is damaged.
-    pub(super) fn of(der: &'c [u8]) -> Option<CertificateParts<'c>> {
+    pub(super) fn of(der: &'c [u8]) -> Option<DecodedCertificate<'c>> {
         let (rest, x509) = X509Certificate::from_der(der).ok()?;
         if !rest.is_empty() || x509.signature_algorithm != x509.tbs_certificate.signature {
             return None;
         }
-        let mut parsed = CertificateParts {
+        let mut parsed = DecodedCertificate {
             der,
             signed: SignedStructure::of(der)?,
             subject: names::canonical(&x509.tbs_certificate.subject),
@@ -130,7 +130,7 @@ impl<'c> CertificateParts<'c> {
     }
 
     /// Whether `issuer` may have issued it, by names, key identifiers and key types.
-    pub(super) fn may_be_by(&self, issuer: &CertificateParts<'_>) -> bool {
+    pub(super) fn may_be_by(&self, issuer: &DecodedCertificate<'_>) -> bool {
         self.issuer == issuer.subject
             && !self.is_invalid
             && !issuer.is_invalid
@@ -138,7 +138,7 @@ impl<'c> CertificateParts<'c> {
             && self.kind_matches(issuer)
     }
 
-    fn key_matches(&self, issuer: &CertificateParts<'_>) -> bool {
+    fn key_matches(&self, issuer: &DecodedCertificate<'_>) -> bool {
         let Some(wanted) = &self.issuer_key else { return true };
         if let (Some(wanted), Some(has)) = (&wanted.key_identifier, issuer.key_id)
             && wanted.0 != has
@@ -156,7 +156,7 @@ impl<'c> CertificateParts<'c> {
     }
 
     /// Whether its signature algorithm matches the type of the issuer's key.
-    fn kind_matches(&self, issuer: &CertificateParts<'_>) -> bool {
+    fn kind_matches(&self, issuer: &DecodedCertificate<'_>) -> bool {
         let key = issuer.x509.public_key().algorithm.algorithm.to_id_string();
         let signature = self.x509.signature_algorithm.algorithm.to_id_string();
         match key.as_str() {

@@ -11,7 +11,7 @@ use x509_parser::prelude::{CertificateRevocationList, FromDer};
 
 use super::der::SignedStructure;
 use super::names;
-use super::parsed::{CertificateParts, plain_serial};
+use super::parsed::{DecodedCertificate, plain_serial};
 use super::{
     LIST_EXPIRED, LIST_NOT_SIGNED, LIST_NOT_YET_VALID, LIST_OF_OTHERS, LIST_SIGNER_UNFIT,
     LIST_UNKNOWN_CRITICAL, NO_LIST, NO_LIST_ISSUER, REVOKED,
@@ -93,7 +93,7 @@ impl RevocationList {
         self.this_update <= now && self.next_update.is_none_or(|next| now < next)
     }
 
-    fn is_by(&self, issuer: &CertificateParts<'_>, algorithms: &WebPkiSupportedAlgorithms) -> bool {
+    fn is_by(&self, issuer: &DecodedCertificate<'_>, algorithms: &WebPkiSupportedAlgorithms) -> bool {
         let check =
             || SignedStructure::of(&self.der).is_some_and(|signed| signed.is_by(issuer.key(), algorithms));
         let (key, fits) = self.checked.get_or_init(|| (issuer.key().into(), check()));
@@ -113,7 +113,7 @@ impl ListScope {
         }
     }
 
-    fn covers(&self, certificate: &CertificateParts<'_>) -> bool {
+    fn covers(&self, certificate: &DecodedCertificate<'_>) -> bool {
         let is_authority = certificate.is_authority();
         if self.nobody || (self.authorities_only && !is_authority) || (self.others_only && is_authority) {
             return false;
@@ -146,8 +146,8 @@ fn places(point: &DistributionPointName<'_>) -> Vec<Box<str>> {
 /// its chain. Each fault is passed to `judge`; an error of `judge` ends the check.
 pub(super) fn check<E>(
     lists: &[RevocationList],
-    certificate: &CertificateParts<'_>,
-    issuer: Option<&CertificateParts<'_>>,
+    certificate: &DecodedCertificate<'_>,
+    issuer: Option<&DecodedCertificate<'_>>,
     now: i64,
     algorithms: &WebPkiSupportedAlgorithms,
     mut judge: impl FnMut(u16) -> Result<(), E>,

@@ -4,7 +4,7 @@
 //! the worker, so a shortage there does not affect the scripts.
 
 use super::SimulatedNetwork;
-use super::wire::{SocketId, SocketOwner};
+use super::wire::{SimulatedOwner, SocketId};
 use crate::key::TaskKey;
 use crate::tick::Tick;
 use std::cell::Cell;
@@ -28,7 +28,7 @@ pub struct SimulatedService {
 
 impl SimulatedPeer {
     pub(super) fn connect(network: SimulatedNetwork, from: &Address, to: &Address) -> SimulatedPeer {
-        let id = network.wire(|wire| wire.connect(from, to, SocketOwner::Script(TaskKey::NONE)));
+        let id = network.wire(|wire| wire.connect(from, to, SimulatedOwner::Script(TaskKey::NONE)));
         SimulatedPeer::new(network, id)
     }
 
@@ -163,7 +163,7 @@ impl Drop for SimulatedPeer {
 
 impl SimulatedService {
     pub(super) fn open(network: SimulatedNetwork, address: &Address) -> Result<SimulatedService> {
-        let id = network.wire(|wire| wire.listen(address, SocketOwner::Script(TaskKey::NONE), None))?;
+        let id = network.wire(|wire| wire.listen(address, SimulatedOwner::Script(TaskKey::NONE), None))?;
         Ok(SimulatedService { network, id })
     }
 

@@ -16,9 +16,9 @@
 mod socket;
 mod time;
 
-pub(super) use socket::{SocketId, SocketOwner};
+pub(super) use socket::{SimulatedOwner, SocketId};
 
-use self::socket::{ConnectionEnd, ListeningSocket, SimulatedSocket};
+use self::socket::{ConnectionEnd, SimulatedListener, SimulatedSocket};
 use super::super::random::SeededRandom;
 use super::UnfinishedReason;
 use crate::key::TaskKey;
@@ -142,13 +142,13 @@ impl SimulatedWire {
     pub(super) fn listen(
         &mut self,
         address: &Address,
-        owner: SocketOwner,
+        owner: SimulatedOwner,
         descriptor: Option<i32>,
     ) -> Result<SocketId> {
         if self.listening_at(address).is_some() {
             return Err(Errno::ADDRINUSE);
         }
-        let listening = ListeningSocket {
+        let listening = SimulatedListener {
             owner,
             descriptor: None,
             address: address.clone(),
@@ -163,7 +163,7 @@ impl SimulatedWire {
     }
 
     /// Begins to connect; how it ends is an event.
-    pub(super) fn connect(&mut self, from: &Address, to: &Address, owner: SocketOwner) -> SocketId {
+    pub(super) fn connect(&mut self, from: &Address, to: &Address, owner: SimulatedOwner) -> SocketId {
         let end = self.insert(SimulatedSocket::End(ConnectionEnd::new(owner, from.clone())));
         let later = self.later_ns();
         self.say(format_args!("{end} connects from {from} to {to}"));
@@ -171,7 +171,7 @@ impl SimulatedWire {
             None => self.at(later, WireEvent::Failed(end)),
             Some((_, false)) => self.at(self.time.get() + NO_ANSWER_NS, WireEvent::Unanswered(end)),
             Some((listener, true)) => {
-                let mut far = ConnectionEnd::new(SocketOwner::Waiting, to.clone());
+                let mut far = ConnectionEnd::new(SimulatedOwner::Waiting, to.clone());
                 (far.peer, far.connected) = (end, true);
                 let far = self.insert(SimulatedSocket::End(far));
                 if let Some(near) = self.end(end) {
@@ -188,7 +188,7 @@ impl SimulatedWire {
     pub(super) fn connect_descriptor(&mut self, descriptor: i32, to: &Address) -> Result<()> {
         self.next_port = self.next_port.checked_add(1).unwrap_or(FIRST_PORT);
         let from = Address::from((Ipv4Addr::LOCALHOST, self.next_port));
-        let end = self.connect(&from, to, SocketOwner::Transit);
+        let end = self.connect(&from, to, SimulatedOwner::Transit);
         self.hand_out(end, descriptor);
         Ok(())
     }
@@ -303,7 +303,7 @@ impl SimulatedWire {
     pub(super) fn close(&mut self, id: SocketId, resets: bool) {
         if let Some(SimulatedSocket::Listening(listening)) = self.sockets.get_mut(&id) {
             let queue = std::mem::take(&mut listening.queue);
-            if let SocketOwner::Descriptor(token) = listening.owner {
+            if let SimulatedOwner::Descriptor(token) = listening.owner {
                 self.tokens.remove(&token);
             }
             self.sockets.remove(&id);
@@ -315,10 +315,10 @@ impl SimulatedWire {
         let (owner, peer) = (end.owner, end.peer);
         let resets = resets || !end.inbox.is_empty();
         let done = end.reset || end.vanished || !end.connected;
-        end.owner = SocketOwner::Closed;
+        end.owner = SimulatedOwner::Closed;
         end.descriptor = None;
         end.inbox.clear();
-        if let SocketOwner::Descriptor(token) = owner {
+        if let SimulatedOwner::Descriptor(token) = owner {
             self.tokens.remove(&token);
         }
         self.say(format_args!("{id} is closed{}", if resets && !done { " with a reset" } else { "" }));
@@ -347,7 +347,7 @@ impl SimulatedWire {
         self.say(format_args!("{id} vanishes"));
         if let Some(end) = self.end(id) {
             end.vanished = true;
-            end.owner = SocketOwner::Closed;
+            end.owner = SimulatedOwner::Closed;
         }
     }
 
@@ -372,7 +372,9 @@ impl SimulatedWire {
     pub(super) fn held(&mut self) -> usize {
         self.look_at_transit();
         let owners = self.sockets.values().map(SimulatedSocket::owner);
-        owners.filter(|owner| matches!(owner, SocketOwner::Descriptor(_) | SocketOwner::Transit)).count()
+        owners
+            .filter(|owner| matches!(owner, SimulatedOwner::Descriptor(_) | SimulatedOwner::Transit))
+            .count()
     }
 
     /// A socket gets a descriptor as its placeholder.
@@ -380,7 +382,7 @@ impl SimulatedWire {
         self.transit.retain(|(number, ..)| *number != descriptor);
         self.transit.push((descriptor, name_of(descriptor), id));
         if let Some((owner, place)) = self.sockets.get_mut(&id).map(SimulatedSocket::parts) {
-            (*owner, *place) = (SocketOwner::Transit, Some(descriptor));
+            (*owner, *place) = (SimulatedOwner::Transit, Some(descriptor));
         }
     }
 
@@ -390,7 +392,7 @@ impl SimulatedWire {
         };
         let (_, _, id) = self.transit.remove(at);
         let Some((owner, _)) = self.sockets.get_mut(&id).map(SimulatedSocket::parts) else { return false };
-        *owner = SocketOwner::Descriptor(token);
+        *owner = SimulatedOwner::Descriptor(token);
         self.tokens.insert(token, id);
         self.hears(id);
         true
@@ -417,7 +419,7 @@ impl SimulatedWire {
 
     pub(super) fn set_script(&mut self, id: SocketId, task: TaskKey) {
         if let Some((owner, _)) = self.sockets.get_mut(&id).map(SimulatedSocket::parts) {
-            *owner = SocketOwner::Script(task);
+            *owner = SimulatedOwner::Script(task);
         }
     }
 
@@ -516,8 +518,8 @@ impl SimulatedWire {
     /// Marks the owner of a socket to be notified of its state.
     fn hears(&mut self, id: SocketId) {
         match self.sockets.get(&id).map(SimulatedSocket::owner) {
-            Some(SocketOwner::Script(task)) => self.woken.push(task),
-            Some(SocketOwner::Descriptor(_)) if !self.ready.contains(&id) => self.ready.push(id),
+            Some(SimulatedOwner::Script(task)) => self.woken.push(task),
+            Some(SimulatedOwner::Descriptor(_)) if !self.ready.contains(&id) => self.ready.push(id),
             _ => {}
         }
     }
@@ -525,8 +527,8 @@ impl SimulatedWire {
     /// Forgets a closed end once nothing can refer to it: its peer is closed too, or was notified of the end.
     fn bury(&mut self, id: SocketId) {
         let Some(end) = self.end(id) else { return };
-        let (peer, closed) = (end.peer, end.owner == SocketOwner::Closed);
-        let peer_closed = self.end(peer).is_none_or(|end| end.owner == SocketOwner::Closed);
+        let (peer, closed) = (end.peer, end.owner == SimulatedOwner::Closed);
+        let peer_closed = self.end(peer).is_none_or(|end| end.owner == SimulatedOwner::Closed);
         if closed && peer_closed {
             self.sockets.remove(&id);
             self.sockets.remove(&peer);

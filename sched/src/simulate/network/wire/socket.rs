@@ -11,7 +11,7 @@ pub(in super::super) type SocketId = u32;
 
 /// The owner of a socket, notified of its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum SocketOwner {
+pub(in super::super) enum SimulatedOwner {
     /// A registered descriptor of the worker under test.
     Descriptor(u64),
     /// A descriptor of it that is not registered.
@@ -27,12 +27,12 @@ pub(in super::super) enum SocketOwner {
 #[derive(Debug)]
 pub(super) enum SimulatedSocket {
     End(ConnectionEnd),
-    Listening(ListeningSocket),
+    Listening(SimulatedListener),
 }
 
 #[derive(Debug)]
 pub(super) struct ConnectionEnd {
-    pub(super) owner: SocketOwner,
+    pub(super) owner: SimulatedOwner,
     pub(super) descriptor: Option<i32>,
     pub(super) peer: SocketId,
     pub(super) address: Address,
@@ -55,8 +55,8 @@ pub(super) struct ConnectionEnd {
 }
 
 #[derive(Debug)]
-pub(super) struct ListeningSocket {
-    pub(super) owner: SocketOwner,
+pub(super) struct SimulatedListener {
+    pub(super) owner: SimulatedOwner,
     pub(super) descriptor: Option<i32>,
     pub(super) address: Address,
     pub(super) queue: VecDeque<SocketId>,
@@ -64,7 +64,7 @@ pub(super) struct ListeningSocket {
 }
 
 impl ConnectionEnd {
-    pub(super) fn new(owner: SocketOwner, address: Address) -> Self {
+    pub(super) fn new(owner: SimulatedOwner, address: Address) -> Self {
         Self {
             owner,
             descriptor: None,
@@ -85,14 +85,14 @@ impl ConnectionEnd {
 }
 
 impl SimulatedSocket {
-    pub(super) fn owner(&self) -> SocketOwner {
+    pub(super) fn owner(&self) -> SimulatedOwner {
         match self {
             SimulatedSocket::End(end) => end.owner,
             SimulatedSocket::Listening(listening) => listening.owner,
         }
     }
 
-    pub(super) fn parts(&mut self) -> (&mut SocketOwner, &mut Option<i32>) {
+    pub(super) fn parts(&mut self) -> (&mut SimulatedOwner, &mut Option<i32>) {
         match self {
             SimulatedSocket::End(end) => (&mut end.owner, &mut end.descriptor),
             SimulatedSocket::Listening(listening) => (&mut listening.owner, &mut listening.descriptor),

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use weir_sys::Errno;
 use weir_sys::poll::Readiness;
 
-use super::socket::{SimulatedSocket, SocketId, SocketOwner};
+use super::socket::{SimulatedOwner, SimulatedSocket, SocketId};
 use super::{SimulatedWire, WireEvent, shown};
 use crate::simulate::network::UnfinishedReason;
 
@@ -49,7 +49,7 @@ impl SimulatedWire {
         while !ready.is_empty() {
             let id = ready.swap_remove(self.random.below(ready.len() as u64) as usize);
             let readiness = self.readiness(id);
-            if let (Some(SocketOwner::Descriptor(token)), false) =
+            if let (Some(SimulatedOwner::Descriptor(token)), false) =
                 (self.sockets.get(&id).map(SimulatedSocket::owner), readiness.is_empty())
             {
                 reports.push((token, readiness));
@@ -116,7 +116,7 @@ impl SimulatedWire {
         if end.vanished {
             return;
         }
-        let (peer, open) = (end.peer, end.owner != SocketOwner::Closed);
+        let (peer, open) = (end.peer, end.owner != SimulatedOwner::Closed);
         if let Some(sender) = self.end(peer) {
             sender.in_flight = sender.in_flight.saturating_sub(bytes.len());
         }
