@@ -73,8 +73,8 @@ PACKAGED = os.path.join(ROOT, "packaging", "deb")
 
 
 class Syslog(Program):
-    """rsyslogd with the package's snippet, with its file moved to a folder: it listens on a socket and on UDP. Other
-    messages go to another file."""
+    """rsyslogd with the packaged snippet, but weir.log is in the folder of the test. It listens on a UNIX socket and on UDP. Other
+    messages go to rest.log."""
 
     def __init__(self, folder, port):
         installed("rsyslogd")

@@ -187,7 +187,7 @@ def test_every_view_has_its_rows(binary, folder):
         assert "app/app1" not in screen.text()
 
 
-def test_with_the_packaged_haproxy_too(binary, folder):
+def test_top_shows_and_drains_servers_of_haproxy(binary, folder):
     """Figures that it lacks are left out; changes take effect there."""
     top = top_of(binary)
     with World(installed(REFERENCE), folder) as world, Screen(folder, f"{top} -s {world.socket}", 120, 40) as screen:

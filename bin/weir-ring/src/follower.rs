@@ -140,7 +140,7 @@ impl<S: RingSource> FileReading<'_, S> {
             let ends = length as u64 == rest;
             let part = AreaPart { bytes: &self.bytes, missing: &missing, begins: self.place.sure, ends };
             match part.walk() {
-                // A wrong length may lead to a tag by chance.
+                // A corrupt length can lead to bytes that look like a tag.
                 Some(walked) if walked.next > 0 && self.is_doubtful(&walked, part, end) => {
                     break part.search();
                 }

@@ -257,7 +257,7 @@ struct OcspRequest {
     began_us: u64,
 }
 
-/// The response that an answer carries.
+/// The OCSP response in the body of an answer with status 200. Any other answer is an error of the update.
 fn response_of(outcome: &RequestOutcome) -> Result<&[u8], UpdateResult> {
     let answer = match &outcome.answer {
         Ok(answer) => answer,

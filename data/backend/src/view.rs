@@ -33,7 +33,7 @@ use crate::shared::{BackendVersion, SharedBackend};
 /// One worker's view of a backend.
 pub(crate) struct WorkerView {
     worker: usize,
-    /// The version that this view shows; 0 before the first look.
+    /// Version of the backend state in this view. 0 before the first refresh.
     version: BackendVersion,
     members: Arc<Members>,
     refresh_at_ms: u64,

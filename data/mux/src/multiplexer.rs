@@ -71,7 +71,7 @@ struct MultiplexerState {
     crowded: bool,
     /// Whether streams wait for the connection's window that were not woken when it opened.
     starved: bool,
-    /// Whether nothing was received because too much output waits: there may be more to receive.
+    /// Reading is paused because the output queue is full. The socket may hold unread bytes.
     withheld: bool,
     /// The last stream that was woken of those that wait for room.
     woken_last: u32,

@@ -192,7 +192,7 @@ pub fn processors() -> Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect())
 }
 
-/// The processors that are switched on; empty if the system does not report them.
+/// Online processors (`/sys/devices/system/cpu/online`). Empty if the file cannot be read.
 pub fn online_processors() -> std::collections::BTreeSet<usize> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let range = |text: &str| {

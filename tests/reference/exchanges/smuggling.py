@@ -88,7 +88,7 @@ CODINGS = {
     "twice": "Transfer-Encoding: chunked, chunked", "twice in fields": "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "empty": "Transfer-Encoding:", "empty and chunked": "Transfer-Encoding:\r\nTransfer-Encoding: chunked", "comma": "Transfer-Encoding: chunked,", "leading comma": "Transfer-Encoding: ,chunked",
     "quotes": 'Transfer-Encoding: "chunked"', "parameter": "Transfer-Encoding: chunked;a=b", "longer": "Transfer-Encoding: xchunked", "and more": "Transfer-Encoding: chunked x", "named by connection": "Connection: transfer-encoding\r\nTransfer-Encoding: chunked", "none": "X: y",
 }
-# Other ways to give a length; N is the length for a recipient that goes by it.
+# Variants of Content-Length. N stands for the length that a recipient would use if it trusts the field.
 LENGTHS = {
     "none": "", "length": "Content-Length: N", "nought": "Content-Length: 0", "plus": "Content-Length: +N", "noughts before": "Content-Length: 00N", "list of equals": "Content-Length: N, N", "list": "Content-Length: N, 0", "equals": "Content-Length: N\r\nContent-Length: N", "two": "Content-Length: N\r\nContent-Length: 0",
     "two, turned": "Content-Length: 0\r\nContent-Length: N", "blank before the colon": "Content-Length : N", "fold": "Content-Length:\r\n N", "fold inside": "Content-Length: 0\r\n N", "empty": "Content-Length:", "comma": "Content-Length: N,", "hexadecimal": "Content-Length: 0xN", "nul": "Content-Length: N\x00",

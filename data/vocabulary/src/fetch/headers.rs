@@ -192,8 +192,8 @@ struct FieldValues<'a> {
 }
 
 impl<'a> FieldValues<'a> {
-    /// The field and the offset of the value at `position` (a field's index and an offset in its value) or after it. Moves
-    /// `position` there.
+    /// Moves `position` (the index of a field, the offset in its value) to the value there or the next one, and returns it. None at the
+    /// end of the head.
     fn place(&self, position: &mut [usize; 2]) -> Option<[usize; 2]> {
         // The name of a field with more values was compared before.
         if let [first, 0] = *position {
