@@ -6,6 +6,7 @@ A test that needs more than the packages of packaging/setup's purpose `test` ski
 import contextlib
 import json
 import os
+import resource
 
 import pytest
 
@@ -24,6 +25,9 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "release: needs builds of its own, so only `make shipped` runs it")
     config.addinivalue_line("markers", "alone: measures time, so a whole run leaves it for the end, when nothing else runs")
+    # Many tests of one process hold many descriptors.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if config.option.xmlpath and not hasattr(config, "workerinput"):
         # What a second try of a failed test needs (run/verdict.py).
         options = [word for word in config.invocation_params.args if word not in config.args]
