@@ -73,7 +73,8 @@ impl BuiltProcess {
 impl BoundProcess {
     /// Takes paths and addresses from other processes. Steps that can fail come first.
     pub(super) fn settle(self) -> Result<SettledProcess, StartFault> {
-        let BoundProcess { start, parts, peers, pid_file, mut listening, takeover, ring_files, outside } =
+        // The takeover is dropped last: a former process listens again only after this one closed its sockets.
+        let BoundProcess { takeover, start, parts, peers, pid_file, mut listening, ring_files, outside } =
             self;
         pid_file.map(|file| file.write()).transpose().map_err(Some)?;
         listening.put_in_place(start.messages).ok_or(None)?;
