@@ -1,7 +1,8 @@
 """Fixtures and collectors of all tests.
 
-A test that needs more than the packages of packaging/setup's purpose `test` skips itself with `installed`, `needs_root` or
-`pytest.skip`. left-out.tsv lists every permitted case with its reason: any other skipped test fails `make test`.
+A test with requirements beyond the packages of packaging/setup's purpose `test` skips itself with `installed`,
+`needs_root` or `pytest.skip`. left-out.tsv lists every permitted case with its reason. Any other skipped test fails
+`make test`.
 """
 import contextlib
 import json
@@ -47,7 +48,7 @@ def binary(request):
 
 @pytest.fixture
 def folder():
-    """A folder of the test's own, which any user may enter. Its path is short: the paths of UNIX sockets hold 107 bytes."""
+    """A folder for the test, accessible to any user. Its path is short, because a UNIX socket path is limited to 107 bytes."""
     with Folder() as made:
         yield made
 
@@ -74,7 +75,8 @@ def log():
 
 @pytest.fixture
 def start(binary, folder):
-    """Starts weir in the foreground with a configuration, and returns it once it listens on these ports; it ends with the test."""
+    """Starts weir in the foreground with a configuration, and returns it once it listens on these ports. It is killed
+    at the end of the test."""
     with contextlib.ExitStack() as started:
         def with_configuration(text, *ports, name="weir.cfg"):
             program = started.enter_context(Program(binary, "-db", "-f", folder.file(name, text)))
@@ -86,7 +88,7 @@ def start(binary, folder):
 
 @pytest.fixture(autouse=True)
 def own_environment():
-    """Puts the environment back that a test changed, and ends its servers."""
+    """Restores the environment and ends the servers of a test."""
     before, servers = dict(os.environ), set(OPEN)
     yield
     os.environ.clear()
@@ -96,7 +98,7 @@ def own_environment():
 
 
 def pytest_collect_file(file_path, parent):
-    """Scripts of varnishtest are tests."""
+    """Collects varnishtest scripts as tests."""
     if file_path.suffix == ".vtc":
         return varnishtest.File.from_parent(parent, path=file_path)
     return None

@@ -52,7 +52,7 @@ def digest():
 
 
 def made(system):
-    """Makes the system and a user with sudo."""
+    """Creates the system and a user with sudo."""
     # In a namespace of its own, so that no mount is left behind when it is ended.
     subprocess.run(["unshare", "--mount", "debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, system, MIRROR], check=True)
     # The registries may be reached through an authority that only this machine knows.

@@ -20,7 +20,7 @@ MOST = 40
 
 @contextlib.contextmanager
 def busy(loops):
-    """Keeps processors busy while the block runs."""
+    """Keeps all CPUs busy during the block."""
     running = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(loops)]
     try:
         yield
@@ -31,7 +31,7 @@ def busy(loops):
 
 
 def pytest(env, *arguments):
-    """Runs pytest in this process group; its exit status and its output."""
+    """Runs pytest in this process group. Returns its exit status and output."""
     done = subprocess.run(["python3", "-m", "pytest", "-q", "-n", "0", *arguments], cwd=steps.ROOT, env=env, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     return done.returncode, done.stdout

@@ -34,7 +34,7 @@ AT_ONCE = 2 * (os.cpu_count() or 1)
 
 
 def pytest(name, *arguments, at_once=AT_ONCE):
-    """A run of pytest, whose results go by this name."""
+    """A run of pytest with results under this name."""
     return ["python3", "-m", "pytest", "-q", "-n", str(at_once), "--dist", "loadgroup", *verdict.files(FOLDER, name), *arguments]
 
 
@@ -139,14 +139,14 @@ def main():
 
 
 def environment():
-    """What tests see: the commands of packages, and in a variable the PATH that has those of optional packages, too."""
+    """The environment of tests: a PATH with the commands of packages, and a variable with the PATH that includes optional packages."""
     env = machine.environment(FOLDER, PURPOSES)
     wide = machine.environment(FOLDER, (*PURPOSES, "optional"))["PATH"]
     return env | {"TESTS_WIDE_PATH": os.pathsep.join([wide, os.environ.get("PATH", "")])}
 
 
 def run(chosen, env):
-    """Runs steps and prints their results; returns the exit status."""
+    """Runs steps and prints their results. Returns the exit status."""
     began = time.monotonic()
     print(f"programs under test: {TARGET}/trial/weir and its neighbours, built with the profile trial", flush=True)
     rows = lanes.run(chosen, FOLDER, env)

@@ -4,10 +4,9 @@
 //!   any thread: wake, kill ──► run queue (in order, for a set of workers) ──► first free worker of the set
 //!   any worker: deadline ────► wait queue (one scans, others go on) ─────────┘
 //! ```
-//! A worker checks for shared work once a turn, by reading two words that do not change without shared work; only
-//! shared work takes one of the locks. Shared work is normal work: the tasks picked run within the budget of that
-//! class. A run costs a few hundred nanoseconds, against twenty for work that is bound to a worker; use it for work
-//! that must not wait for one busy worker.
+//! A worker checks for shared tasks once per scheduling round. It reads two words that only shared tasks change. Only
+//! shared tasks take the locks. They run within the budget of the class normal. A run costs a few hundred nanoseconds,
+//! against twenty for a task bound to a worker. Share a task if its work must not wait for one busy worker.
 
 use crate::key::TaskKey;
 use crate::shared::{MOST_WORKERS, SharedSide, give_number_back, take_number};
@@ -32,9 +31,9 @@ static WAIT_QUEUE: LockLabel = LockLabel::new("TASK_WQ");
 pub(crate) struct Commons {
     id: u16,
     peers: Arc<[Arc<SharedSide>]>,
-    /// How many workers have not left yet.
+    /// Number of workers that have not shut down yet.
     members: AtomicUsize,
-    /// How many positions in the queue a `nice` of 1024 is worth.
+    /// Queue positions by which a `nice` of 1024 delays a task.
     depth: u32,
     chunks: Box<[OnceLock<Box<[SharedTask]>>]>,
     free: CachePadded<Mutex<Free>>,
@@ -60,7 +59,7 @@ pub(crate) type SharedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Default)]
 pub(crate) struct SharedTask {
     pub(crate) state: RunState,
-    /// Absent while it runs. Only the worker that may run it takes this lock, so it is never contended.
+    /// `None` while the task runs. Only the worker that may run the task takes this lock, so it is never contended.
     future: Mutex<Option<SharedFuture>>,
     order: Mutex<SpawnOrder>,
     pub(crate) deadline: LazyDeadline,
@@ -72,7 +71,7 @@ pub(crate) struct SharedTask {
 struct SpawnOrder {
     kind: Option<&'static WorkKind>,
     workers: ThreadMask,
-    /// When and where it was woken, while that is measured.
+    /// When and where the task was woken, if profiling is on.
     stamp: Option<WakeStamp>,
 }
 
@@ -82,7 +81,7 @@ struct Free {
     used: u32,
 }
 
-/// A worker's share in the commons; the last to leave ends the remaining tasks.
+/// A worker's reference to the commons. Dropping the last one ends the remaining tasks.
 pub(crate) struct Membership(Arc<Commons>);
 
 impl Commons {
@@ -139,7 +138,7 @@ impl Commons {
         }
     }
 
-    /// Kills a task: a waiting one is queued before all others of its first worker, and ends there (R67).
+    /// Kills a task. A waiting task goes to the front of its first worker's queue and ends there (R67).
     pub(crate) fn kill(&self, key: TaskKey) {
         if let Some(task) = self.find(key)
             && task.state.kill(key.generation())
@@ -150,7 +149,7 @@ impl Commons {
         }
     }
 
-    /// Puts a task that has to run into the queue, and rings one of its workers if all sleep.
+    /// Queues a runnable task, and rings one of its workers if all of them sleep.
     #[track_caller]
     pub(crate) fn enqueue(&self, slot: u32) {
         let (task, place) = (self.task(slot), Location::caller());
@@ -165,7 +164,7 @@ impl Commons {
         self.ring(&workers);
     }
 
-    /// A worker that is awake looks at the queue before it sleeps, so one is rung only when all sleep (R14).
+    /// A worker that is awake checks the queue before it sleeps, so a worker is rung only when all of them sleep (R14).
     fn ring(&self, workers: &ThreadMask) {
         if workers.iter().all(|worker| self.peers[worker].wake_side.doorbell.is_asleep())
             && let Some(first) = workers.iter().next()
@@ -180,7 +179,7 @@ impl Commons {
         self.queue.len() as u32
     }
 
-    /// Whether one waits for `worker`.
+    /// Whether a queued shared task may run on `worker`.
     #[inline]
     pub(crate) fn has_for(&self, worker: usize) -> bool {
         self.queue.has_for(worker)
@@ -191,7 +190,7 @@ impl Commons {
         self.queue.pick(worker, room as usize, run) as u32
     }
 
-    /// When the first deadline comes up.
+    /// The first deadline in milliseconds. `None` without one.
     #[inline]
     pub(crate) fn next_due(&self) -> Option<u64> {
         Some(self.next_due.load(Relaxed)).filter(|due| *due != u64::MAX)
@@ -211,7 +210,7 @@ impl Commons {
             let mut writing = seeking.upgrade();
             let expiry = task.deadline.expire(now.as_ms());
             match expiry {
-                // It moved further away meanwhile: back to the same queue (R58).
+                // The deadline was postponed meanwhile, so it stays in the queue (R58).
                 Expiry::Later(deadline) => writing.set(slot, deadline),
                 Expiry::Due | Expiry::Gone => drop(writing.remove(slot)),
             }
@@ -227,7 +226,7 @@ impl Commons {
         budget
     }
 
-    /// Sets the deadline of the task that runs here: it is woken then at the latest.
+    /// Sets the deadline that wakes the running task in `slot` at the latest.
     pub(crate) fn set_deadline(&self, slot: u32, deadline: Tick) {
         let task = self.task(slot);
         if task.deadline.set(deadline.as_ms()) {
@@ -248,7 +247,7 @@ impl Commons {
         lock(&self.task(slot).future).take()
     }
 
-    /// Puts it back, before the task is finished.
+    /// Puts the future back, before the run is finished.
     pub(crate) fn give_future_back(&self, slot: u32, future: SharedFuture) {
         *lock(&self.task(slot).future) = Some(future);
     }
@@ -256,10 +255,10 @@ impl Commons {
     /// Frees the slot of a task that the caller has begun, after its future is dropped.
     pub(crate) fn end(&self, slot: u32) {
         let task = self.task(slot);
-        // No deadline needs no entry.
+        // `u64::MAX` clears the deadline, which needs no entry.
         let _ = task.deadline.set(u64::MAX);
         if task.deadline.is_armed() {
-            // The lock, because others scan this queue (R59).
+            // Locked, because other workers scan this queue (R59).
             let mut writing = self.timers.write();
             task.deadline.disarm();
             writing.remove(slot);
@@ -356,7 +355,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The shared work that `key` belongs to, if it lives.
+/// The commons that `key` belongs to. `None` if its runtime has ended.
 pub(crate) fn commons_of(key: TaskKey) -> Option<Arc<Commons>> {
     REGISTRY.get(usize::from(key.worker()))?.load_full()
 }
@@ -364,7 +363,7 @@ pub(crate) fn commons_of(key: TaskKey) -> Option<Arc<Commons>> {
 /// The most shared tasks of one runtime.
 pub const MOST_SHARED_TASKS: usize = LIMIT as usize;
 const LIMIT: u32 = 1 << 16;
-/// How many places share one allocation.
+/// Slots per allocation.
 const CHUNK: u32 = 64;
 /// How often destructors may spawn more shared tasks while the last worker ends.
 const CLOSING_ROUNDS: u32 = 8;

@@ -10,15 +10,15 @@ use weir_sys::time::ThreadClock;
 
 use crate::task::WorkKind;
 
-/// On a cache line of its own; costs a store or two for each task that runs.
+/// Has its own cache line. Costs one or two stores per task run.
 #[derive(Default)]
 pub(crate) struct CurrentWork {
     kind: StaticRef<WorkKind>,
-    /// The place that woke it, while profiling is on.
+    /// The source location that woke the task, while profiling is on.
     place: StaticRef<Location<'static>>,
     /// How many tasks ran.
     switches: Counter,
-    /// Whether it is in the poller, which it may be for ever.
+    /// Whether the worker is in the poller, where it may wait without limit.
     waiting: AtomicBool,
     identity: OnceLock<WorkerThread>,
 }
@@ -46,19 +46,19 @@ impl CurrentWork {
         self.switches.increment();
     }
 
-    /// Records where the running task was woken.
+    /// Records the source location that woke the running task.
     #[inline]
     pub(crate) fn woken_at(&self, place: Option<&'static Location<'static>>) {
         self.place.set(place);
     }
 
-    /// The worker enters the poller.
+    /// Records that the worker enters the poller.
     #[inline]
     pub(crate) fn wait(&self) {
         self.waiting.store(true, Relaxed);
     }
 
-    /// The worker left the poller.
+    /// Records that the worker left the poller.
     #[inline]
     pub(crate) fn resume(&self) {
         self.kind.set(None);
@@ -80,17 +80,17 @@ impl CurrentWork {
         self.switches.value()
     }
 
-    /// The processor time that the worker used.
+    /// CPU time of the worker in nanoseconds. `None` before it runs.
     pub(crate) fn cpu_ns(&self) -> Option<u64> {
         self.identity.get()?.clock?.ns()
     }
 
-    /// The number of the worker's thread; `None` before it runs.
+    /// The thread ID of the worker. `None` before it runs.
     pub(crate) fn thread(&self) -> Option<u32> {
         self.identity.get().map(|identity| identity.thread)
     }
 
-    /// The place that woke the running task, while profiling is on.
+    /// The source location that woke the running task, while profiling is on.
     pub(crate) fn woken_by(&self) -> Option<&'static Location<'static>> {
         self.place.get()
     }

@@ -1,10 +1,10 @@
-//! Descriptors: registered with the poller once, edge-triggered, until they are closed.
+//! File descriptors, registered with the poller once, edge-triggered, until they are closed.
 //!
 //! A descriptor remembers the readiness that the poller reported until an attempt disproves it. It starts as readable
 //! and writable; a receive that is short or would block makes it unreadable until the next event. An event that adds
 //! readiness wakes the owner; an event that repeats known readiness does not.
 //!
-//! The order for a caller is always: try, and only when that was [`ReceiveResult::Blocked`] (or [`SendResult::Blocked`]), wait.
+//! A caller first tries the operation. It waits only after [`ReceiveResult::Blocked`] or [`SendResult::Blocked`].
 
 mod kept;
 
@@ -29,7 +29,7 @@ pub enum ReceiveResult {
     Blocked,
     /// Nothing was received: the buffer is full.
     Full,
-    /// Nothing ever again: the far end closed its direction.
+    /// End of file: the peer closed its sending direction.
     End,
 }
 
@@ -38,27 +38,27 @@ pub enum ReceiveResult {
 pub enum SendResult {
     /// The number of bytes taken, perhaps not all.
     Bytes(usize),
-    /// None were taken: wait.
+    /// No bytes were taken. Wait until the descriptor is writable.
     Blocked,
 }
 
 /// The result of beginning a connection ([`Descriptor::connect_now`]).
 #[derive(Debug)]
 pub enum ConnectStart {
-    /// It is established. Its socket is not registered.
+    /// Connected. The socket is not registered with the poller.
     Stands(OwnedFd),
-    /// It is awaited: see [`Descriptor::finish_connect`].
+    /// The connection is in progress: see [`Descriptor::finish_connect`].
     Awaited(Descriptor),
 }
 
 /// A registered descriptor of the current worker, as operators see it.
 #[derive(Clone, Debug)]
 pub struct DescriptorView {
-    /// Its number in the process.
+    /// The file descriptor number.
     pub number: i32,
     /// The task that its events wake.
     pub owner: TaskKey,
-    /// The kind of that work; `None` if the task ended, or is another worker's.
+    /// The kind of that task. `None` if the task ended or belongs to another worker.
     pub kind: Option<&'static str>,
     /// Whether a receive may succeed.
     pub is_readable: bool,
@@ -68,9 +68,9 @@ pub struct DescriptorView {
     pub peer_closed: bool,
     /// Whether both directions are closed.
     pub is_hung_up: bool,
-    /// Whether an error waits.
+    /// Whether a socket error is pending.
     pub has_error: bool,
-    /// Whether connections are accepted from it.
+    /// Whether it is a listening socket.
     pub listens: bool,
     /// The address of this end, if it is a socket.
     pub local: Option<Address>,
@@ -78,8 +78,8 @@ pub struct DescriptorView {
     pub peer: Option<Address>,
 }
 
-/// The descriptors that are registered with this worker, in no particular order: those of at most `most` places from place `from` on, and the
-/// place behind them, if there are more.
+/// Descriptors registered with this worker, in no particular order: those in at most `most` slots from slot `from` on.
+/// Also returns the next slot; `None` after the last one.
 pub fn registered(from: usize, most: usize) -> (Vec<DescriptorView>, Option<usize>) {
     let Some(worker) = Worker::try_current() else { return (Vec::new(), None) };
     let states = worker.descriptors.states.borrow();
@@ -145,7 +145,7 @@ impl Descriptor {
             return Ok(Self { entry, descriptor });
         }
         let watched = worker.with_poller(|poller| watch(poller, descriptor.as_fd(), entry.token()));
-        // Built before the result is looked at, so that an error gives the entry back.
+        // Built before the result is checked, so that an error frees the slot.
         let registered = Self { entry, descriptor };
         watched.map(|()| registered)
     }
@@ -165,8 +165,8 @@ impl Descriptor {
         Ok(descriptor)
     }
 
-    /// Like [`Descriptor::connect`], for peers on the same machine: they answer within the system call, which does not report it. One
-    /// more call finds out, and saves registering and waiting.
+    /// Like [`Descriptor::connect`], for peers on the same machine. Their connection is established within the system
+    /// call, which does not report that. A second call detects it, and saves registering and waiting.
     pub fn connect_now(socket: OwnedFd, address: &Address) -> Result<ConnectStart> {
         match Self::connect_unregistered(&socket, address) {
             None => Self::connect(socket, address).map(ConnectStart::Awaited),
@@ -185,7 +185,8 @@ impl Descriptor {
         Some(connected.and_then(|stands| Ok(stands || socket::connect_again(socket, address)?)))
     }
 
-    /// Takes over a socket after [`connect_unregistered`](Self::connect_unregistered) returned `stands`.
+    /// Continues after [`connect_unregistered`](Self::connect_unregistered) returned `stands`: registers the socket if
+    /// the connection is not established yet.
     pub fn begun(socket: OwnedFd, stands: bool) -> Result<ConnectStart> {
         if stands {
             return Ok(ConnectStart::Stands(socket));
@@ -196,7 +197,7 @@ impl Descriptor {
         Ok(ConnectStart::Awaited(descriptor))
     }
 
-    /// Whether a connection that was begun is established now; the error, if it failed.
+    /// Whether the started connection is established now. Returns the error if it failed.
     pub fn finish_connect(&self) -> Result<bool> {
         if !self.is_writable() {
             return Ok(false);
@@ -207,7 +208,7 @@ impl Descriptor {
         socket::take_error(self).map(|()| true)
     }
 
-    /// Takes the descriptor from the worker, to be registered with another one, passed on or closed.
+    /// Removes the descriptor from the worker, to register it with another one, pass it on or close it.
     pub fn into_fd(self) -> OwnedFd {
         self.leave_poller();
         let Self { entry, descriptor } = self;
@@ -218,10 +219,10 @@ impl Descriptor {
         descriptor
     }
 
-    /// Stops the poller from reporting on it. Bytes that already arrived can still be received.
+    /// Unregisters the descriptor from the poller. Bytes that already arrived can still be received.
     pub fn leave_poller(&self) {
         if let (false, Some(worker)) = (self.is_simulated(), Worker::try_current()) {
-            // It fails only for a descriptor that the poller does not watch: nothing to do then.
+            // This fails only for a descriptor that is not registered, which needs no action.
             let _ = worker.with_poller(|poller| poller.forget(self.descriptor.as_fd()));
         }
     }
@@ -250,7 +251,7 @@ impl Descriptor {
         self.entry.has(WRITABLE)
     }
 
-    /// Whether the far end announced that it sends no more; bytes may be left.
+    /// Whether the peer closed its sending direction. Received bytes may be left to read.
     #[inline]
     pub fn peer_closed(&self) -> bool {
         self.entry.has(PEER_CLOSED)
@@ -299,7 +300,7 @@ impl Descriptor {
         match self.receive_raw(space) {
             Ok(0) => Ok(ReceiveResult::End),
             Ok(count) => {
-                // A short receive emptied the socket. But after a reported close or error it must be read to its end.
+                // A short receive emptied the socket. But after a reported close or error, the socket must be read to end of file.
                 if count < space.len() && !self.entry.has(PEER_CLOSED | HUNG_UP | ERROR) {
                     self.clear_readable();
                 }
@@ -388,7 +389,7 @@ impl Descriptor {
         match filled {
             Ok(0) => Ok(ReceiveResult::End),
             Ok(count) => Ok(ReceiveResult::Bytes(count)),
-            // With bytes in the pipe it may be the pipe that is full.
+            // If the pipe holds bytes, EAGAIN may mean that the pipe is full.
             Err(Errno::AGAIN) if pipe.held() > 0 => Ok(ReceiveResult::Full),
             Err(Errno::AGAIN | Errno::INTR) => {
                 self.clear_readable();
@@ -408,7 +409,7 @@ impl Descriptor {
         self.sent(drained, wanted)
     }
 
-    /// Announces the end of the data to the far end.
+    /// Shuts down the sending direction (`SHUT_WR`).
     pub fn shutdown_write(&self) -> Result<()> {
         if self.is_simulated() {
             return self.simulated(|network, token| network.shutdown_write(token));
@@ -429,7 +430,7 @@ impl Descriptor {
                     self.clear_readable();
                     return Ok(None);
                 }
-                // A connection that ended in the queue; each turn of the loop takes one out of it.
+                // A connection aborted in the accept queue. Each iteration removes one.
                 Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
                 Err(error) => return Err(error),
             }
@@ -517,12 +518,12 @@ struct DescriptorState {
     generation: Cell<u32>,
     known: Cell<u8>,
     owner: Cell<TaskKey>,
-    /// Its number in the process; [`UNUSED`] while nothing has the slot.
+    /// The file descriptor number; [`UNUSED`] while the slot is free.
     number: Cell<i32>,
 }
 
 impl DescriptorSlot {
-    /// The descriptor's token in the poller; a former one of the same slot had another generation.
+    /// The descriptor's token in the poller. Earlier descriptors in the same slot had another generation.
     fn token(&self) -> u64 {
         u64::from(self.0.generation.get()) << 32 | u64::from(self.0.slot)
     }
@@ -549,7 +550,7 @@ impl Drop for DescriptorSlot {
         }
         self.0.owner.set(TaskKey::NONE);
         self.0.number.set(UNUSED);
-        // Events that are on their way carry the old generation and find nothing.
+        // Events in transit carry the old generation and are ignored.
         self.0.generation.set(self.0.generation.get().wrapping_add(1) & GENERATION_MASK);
         if let Some(worker) = Worker::try_current() {
             worker.descriptors.give_back(&self.0);
@@ -596,12 +597,12 @@ impl DescriptorTable {
         }
     }
 
-    /// Whether a state is of this worker: a descriptor that outlived its worker may be dropped under another one.
+    /// Whether `state` belongs to this worker. A descriptor that outlived its worker may be dropped on another one.
     fn has(&self, state: &Rc<DescriptorState>) -> bool {
         self.states.borrow().get(state.slot as usize).is_some_and(|known| Rc::ptr_eq(known, state))
     }
 
-    /// Notes an event; returns the task to wake, if the event adds readiness.
+    /// Records an event. Returns the task to wake if the event adds readiness.
     #[inline]
     pub(crate) fn note(&self, token: u64, readiness: Readiness) -> Option<TaskKey> {
         let states = self.states.borrow();

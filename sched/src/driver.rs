@@ -1,4 +1,4 @@
-//! Interfaces to the outside: events, simulated sockets and the time. Each can be replaced by a simulation.
+//! Interfaces to the system: events, sockets and clocks. A simulation can replace each.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use weir_sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -7,18 +7,18 @@ use weir_sys::{Address, Result, time};
 
 /// The source of a worker's descriptor events.
 pub trait Poller {
-    /// Begins to report on `descriptor`, edge-triggered, with `token`.
+    /// Registers `descriptor`, edge-triggered. Its events are reported with `token`.
     fn watch(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()>;
 
-    /// Begins to report on a listening socket that other workers watch too: each connection wakes one of them.
+    /// Registers a listening socket that other workers watch too. Each connection wakes one of them.
     fn watch_shared(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {
         self.watch(descriptor, token)
     }
 
-    /// Reports `descriptor` while it is readable (level-triggered).
+    /// Registers `descriptor`, level-triggered: it is reported while it is readable.
     fn watch_level(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()>;
 
-    /// Reports no more on `descriptor`.
+    /// Unregisters `descriptor`.
     fn forget(&mut self, descriptor: BorrowedFd<'_>) -> Result<()>;
 
     /// Waits at most `timeout_ms` (`None`: for ever) and reports the events; returns their number.
@@ -27,9 +27,8 @@ pub trait Poller {
 
 /// A simulated network, which carries the bytes of a worker's sockets instead of the kernel.
 ///
-/// Such a socket still has a descriptor of the kernel, as a placeholder: unconnected, with a number and options like
-/// any other. Results are those of the system calls of the same names; a token is the one that the descriptor was
-/// registered with.
+/// A simulated socket still has a kernel descriptor as a placeholder: unconnected, with a number and options. Results
+/// are those of the system calls of the same names. `token` is the token with which the descriptor was registered.
 pub(crate) trait Network {
     /// Whether the process may open another descriptor.
     fn may_open(&self) -> Result<()>;
@@ -37,16 +36,16 @@ pub(crate) trait Network {
     /// Starts to connect a socket that is not registered yet; true when the connection is already established.
     fn connect(&self, socket: BorrowedFd<'_>, address: &Address) -> Result<bool>;
 
-    /// Reports on `socket` with `token` from now on, if it is one of this network.
+    /// Registers `socket` with `token`. False if it is not a socket of this network.
     fn adopt(&self, socket: BorrowedFd<'_>, token: u64) -> bool;
 
     /// Unregisters the socket and leaves it open.
     fn release(&self, token: u64);
 
-    /// The socket is about to be closed.
+    /// Closes the simulated socket, before its descriptor is closed.
     fn close(&self, token: u64);
 
-    /// Receives into `space`; 0 at the end.
+    /// Receives into `space`. Returns 0 at end of file.
     fn receive(&self, token: u64, space: &mut [u8]) -> Result<usize>;
 
     /// Copies the bytes that [`Network::receive`] would return, without removing them.
@@ -55,22 +54,22 @@ pub(crate) trait Network {
     /// Sends as many bytes as fit.
     fn send(&self, token: u64, bytes: &[u8]) -> Result<usize>;
 
-    /// How much sends take now, one after the other: at least one byte.
+    /// Bytes that consecutive sends accept now, at least one.
     fn room(&self, token: u64) -> Result<usize>;
 
-    /// Sends no more.
+    /// Shuts down the sending direction.
     fn shutdown_write(&self, token: u64) -> Result<()>;
 
     /// Takes the pending error of a socket and clears it.
     fn take_error(&self, token: u64) -> Result<()>;
 
-    /// A connection that waits at a listening socket.
+    /// Accepts a connection from a listening socket.
     fn accept(&self, token: u64) -> Result<(OwnedFd, Address)>;
 }
 
 /// The source of a worker's time.
 pub trait Clock {
-    /// Nanoseconds of a clock that never goes back.
+    /// Nanoseconds of a monotonic clock.
     fn monotonic_ns(&self) -> u64;
 
     /// Nanoseconds since 1970.
@@ -101,9 +100,9 @@ impl Poller for Epoll {
 
 /// The wake-up of a worker that waits in its poller.
 pub(crate) enum WorkerBell {
-    /// An event counter that its poller watches.
+    /// An eventfd that the worker's poller watches.
     Kernel(Wakener),
-    /// A mark that a simulation looks at.
+    /// A flag that the simulation checks.
     Simulated(AtomicBool),
 }
 

@@ -1,6 +1,6 @@
 //! The key of a task: worker, slot and generation in one word.
 
-/// Names one task of the process. Copying it costs nothing; once the task has ended it names nothing.
+/// Identifies one task of the process. A key is one word, and becomes invalid when its task ends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct TaskKey(u64);
 
@@ -25,14 +25,13 @@ impl TaskKey {
         self.0
     }
 
-    /// The key that [`TaskKey::to_bits`] made into `bits`. Other bits make a key that names nothing, or a task that
-    /// then wakes without need.
+    /// The reverse of [`TaskKey::to_bits`]. Other bits make an invalid key, or the key of some task, which may get a spurious wake.
     #[inline]
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// Which worker of the process, counting those of all runtimes.
+    /// The worker's number in the process, unique across runtimes.
     #[inline]
     pub(crate) fn worker(self) -> u16 {
         (self.0 >> (SLOT_BITS + 32)) as u16

@@ -1,8 +1,8 @@
 //! The scheduler: workers, tasks, timers and descriptors.
 //!
-//! One worker per thread; a task stays on its worker unless it is spawned as shared. A unit of work is a `!Send` future
-//! in a slab; it is named by a [`TaskKey`], which is also its waker. A task waits with [`wait`]: until one of its
-//! [`Descriptor`]s has news, a caller of [`wake`] names it, or its deadline passes; then it simply tries again.
+//! Each thread is one worker. A task stays on its worker unless it is spawned as shared. A task is a `!Send` future in
+//! a slab, identified by a [`TaskKey`], which is also its waker. A task calls [`wait`] until one of its [`Descriptor`]s
+//! has an event, [`wake`] is called with its key, or its deadline passes. Then it tries its operation again.
 //!
 //! ```text
 //!   ┌─► clock ─► timers that are due ─► inboxes ─► one turn of the run queues ─► poller ─┐
@@ -10,8 +10,8 @@
 //!   └─────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Begin with [`Runtime::start`] and [`spawn`]; `worker` holds the loop above, `policy` the shares of the classes. A
-//! test runs a whole worker on virtual time with [`simulate::run`].
+//! Begin with [`Runtime::start`] and [`spawn`]; `worker` has the event loop above, `policy` the shares of the classes.
+//! A test runs a whole worker on virtual time with [`simulate::run`].
 //!
 //! This crate must not know about connections, the meaning of bytes, or the purpose of a task.
 

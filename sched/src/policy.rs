@@ -1,4 +1,4 @@
-//! How many tasks of each class run in a turn: a pure function, apart from the queues that it governs.
+//! The number of tasks of each class that run in a scheduling round, as a pure function independent of the queues.
 
 /// How urgent a task is, in falling order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -8,20 +8,20 @@ pub enum Class {
     /// Ordinary work, in order of `nice`.
     #[default]
     Normal,
-    /// Work that can always go on: tasks that wake themselves.
+    /// Work that is always runnable: tasks that wake themselves.
     Bulk,
-    /// Long computation without a pause (a piece of an operator's dump, a TLS handshake): one at most in each turn (R44).
+    /// Long computation that does not yield (a piece of an operator's dump, a TLS handshake). At most one per scheduling round (R44).
     Heavy,
 }
 
-/// How many entries wait in each class, by [`Class`].
+/// Number of queued tasks, by [`Class`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
     /// Urgent, normal, bulk, heavy.
     pub queued: [u32; CLASSES],
 }
 
-/// How many entries of each class may run in this turn.
+/// Number of tasks of each class that may run in this scheduling round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Budget {
     /// Urgent, normal, bulk, heavy.
@@ -31,11 +31,11 @@ pub struct Budget {
 /// Parameters that the operator can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchedulerTuning {
-    /// How many entries run between two looks at the poller (`tune.runqueue-depth`).
+    /// Maximum number of tasks that run between two polls (`tune.runqueue-depth`).
     pub runqueue_depth: u32,
-    /// Whether a higher class interrupts a lower one within a turn (`tune.sched.low-latency`, R39).
+    /// Whether queued tasks of a higher class run before the rest of a lower one within a round (`tune.sched.low-latency`, R39).
     pub low_latency: bool,
-    /// Shares of urgent, normal and bulk work while all of them have more to do than fits (R30).
+    /// Weights of urgent, normal and bulk work when each has more queued tasks than its share (R30).
     pub weights: [u32; SHARING],
 }
 
@@ -45,7 +45,7 @@ impl Default for SchedulerTuning {
     }
 }
 
-/// Decides a turn.
+/// Computes the budget of a scheduling round.
 ///
 /// - If all entries fit the depth, all run, and the rest of the depth is shared among the classes for entries that are
 ///   woken during the turn.
@@ -97,7 +97,7 @@ fn shares(queued: [u32; SHARING], room: u32, weights: &[u32; SHARING]) -> [u32; 
             left -= granted;
         }
     }
-    // Rounding leaves less than one entry a class: to the most urgent that can use it.
+    // Rounding leaves less than one run per class. The most urgent class that can use it gets it.
     for class in 0..SHARING {
         let granted = left.min(queued[class] - runs[class]);
         runs[class] += granted;
@@ -112,7 +112,7 @@ fn total_weight(weights: &[u32; SHARING], counts: impl Fn(usize) -> bool) -> u64
 
 /// Urgent, normal, bulk, heavy.
 pub(crate) const CLASSES: usize = 4;
-/// All but heavy, which is counted apart.
+/// Classes that share the depth: all but heavy.
 const SHARING: usize = 3;
 
 #[cfg(test)]

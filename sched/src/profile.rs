@@ -1,16 +1,15 @@
-//! Costs of each kind of work, by the place that woke it (R73, R77).
+//! Costs of each kind of work, by the source location that woke the task (R73, R77).
 //!
 //! ```text
 //!  wake ──► note of the slot: when, where ──► run ──► counters of (kind, place) ──► report
 //!           (or a stamp in the wake list,                (one writer, bounded,      (sums over
 //!            when it comes from elsewhere)                readable by all)           the workers)
 //! ```
-//! While it is off, a wake and a run cost one predictable branch each, on a flag of the worker's own. While it is on,
-//! a run costs two looks at the clock and a wake one; nothing is allocated by either: places are `&'static` locations that
-//! callers pass down (`#[track_caller]`), notes are made with their slots.
+//! While profiling is off, a wake and a run cost one predictable branch each, on a flag in the worker. While it is on,
+//! a run costs two clock reads and a wake costs one. Neither allocates: places are `&'static` locations that callers
+//! pass down (`#[track_caller]`), and notes are allocated with their slots.
 //!
-//! With `auto` each worker decides for itself: on when its average loop takes a millisecond, off again below 990 us
-//! (manual, `profiling.tasks`).
+//! With `auto`, each worker turns profiling on when its average loop takes 1 ms, and off again below 990 us (manual, `profiling.tasks`).
 
 mod recorder;
 mod report;
@@ -30,7 +29,7 @@ use weir_sync::WakeStamp;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ProfileMode {
     Off,
-    /// On a worker while it is slow.
+    /// On each worker while its average loop is slow.
     #[default]
     Auto,
     On,
@@ -42,7 +41,7 @@ pub struct ProfileSettings {
     pub mode: ProfileMode,
     /// Whether time spent on locks is measured too.
     pub locks: bool,
-    /// Whether time spent on memory is measured too.
+    /// Whether time spent on memory allocation is measured too.
     pub memory: bool,
 }
 
@@ -52,10 +51,10 @@ pub struct ProfileSettings {
 pub enum Cause {
     Spawn,
     Wake,
-    /// One of its descriptors has news.
+    /// An event on one of its descriptors.
     Event,
     Deadline,
-    /// It gave the others a turn.
+    /// The task yielded.
     Yield,
     Kill,
 }
@@ -64,7 +63,7 @@ impl Cause {
     pub(crate) const ALL: [Self; 6] =
         [Self::Spawn, Self::Wake, Self::Event, Self::Deadline, Self::Yield, Self::Kill];
 
-    /// How reports call it.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Spawn => "task_spawn",
@@ -86,14 +85,14 @@ pub(crate) struct Profiler {
     notes: Arena<Note>,
     /// Sum over about the last [`LOOPS`] loops, in nanoseconds.
     loops_ns: Cell<u64>,
-    /// The date at which the last measured run ended, if nothing happened since.
+    /// When the last measured run ended, in nanoseconds; 0 if something else happened since.
     ended_ns: Cell<u64>,
 }
 
 /// The first wake of a queued slot.
 #[derive(Default)]
 struct Note {
-    /// 0 when it was not measured (R78).
+    /// When the wake happened; 0 if it was not measured (R78).
     date_ns: Cell<u64>,
     place: Cell<Option<&'static Location<'static>>>,
     cause: Cell<Option<Cause>>,
@@ -138,7 +137,7 @@ impl Profiler {
         }
     }
 
-    /// A slot was given to a new task.
+    /// Resets the note of a slot for a new task.
     #[cold]
     pub(crate) fn begin_task(&self, slot: u32) {
         self.make_room(slot + 1);
@@ -148,7 +147,7 @@ impl Profiler {
         }
     }
 
-    /// Notes a wake, unless the slot waits with an earlier one.
+    /// Records a wake, unless the slot already has an earlier one.
     #[inline(never)]
     pub(crate) fn note(&self, slot: u32, date_ns: u64, cause: Cause, place: &'static Location<'static>) {
         let Some(note) = self.notes.get(slot) else { return };
@@ -159,7 +158,7 @@ impl Profiler {
         }
     }
 
-    /// Notes a wake that came from another thread; one without a stamp is of unknown date.
+    /// Records a wake from another thread. Without a stamp, its time is unknown and it is ignored.
     #[cold]
     pub(crate) fn note_stamp(&self, slot: u32, stamp: Option<WakeStamp>) {
         if let Some(WakeStamp { date_ns, place }) = stamp {
@@ -167,12 +166,12 @@ impl Profiler {
         }
     }
 
-    /// The place that woke the task waiting in this slot.
+    /// The source location that woke the queued task in this slot. `None` if the wake was not measured.
     pub(crate) fn place(&self, slot: u32) -> Option<&'static Location<'static>> {
         self.notes.get(slot).filter(|note| note.date_ns.get() != 0).and_then(|note| note.place.get())
     }
 
-    /// Begins to measure a run. The wake's date is taken before the task can be woken anew (R66).
+    /// Begins to measure a run. Takes the time of the wake before the task can be woken again (R66).
     #[inline(never)]
     pub(crate) fn begin(
         &self,
@@ -189,7 +188,7 @@ impl Profiler {
                 origin = note.place.get().zip(note.cause.get());
             }
         }
-        // Between two runs of one turn nothing else happens: one look at the clock serves both.
+        // Between two runs of one scheduling round nothing else happens, so one clock read serves both.
         let started_ns = match self.ended_ns.get() {
             0 => clock(),
             ended_ns => ended_ns,
@@ -220,13 +219,14 @@ impl Profiler {
         );
     }
 
-    /// Something other than a run happens: the next run looks at the clock anew.
+    /// Records that something other than a run happened, so that the next run reads the clock.
     #[inline]
     pub(crate) fn interrupt(&self) {
         self.ended_ns.set(0);
     }
 
-    /// Ends a loop that kept the worker, with `slots` slots, busy for `busy_ns`. Returns the average of the last thousand in nanoseconds.
+    /// Ends an iteration of the event loop of a worker with `slots` slots, which was busy for `busy_ns`. Returns the
+    /// average over about the last thousand iterations in nanoseconds.
     #[inline]
     pub(crate) fn end_loop(&self, recorder: &Recorder, slots: u32, busy_ns: u64) -> u64 {
         let sum = self.loops_ns.get();
@@ -240,7 +240,7 @@ impl Profiler {
         average_ns
     }
 
-    /// Turns measuring on or off by the operator's settings and the load.
+    /// Turns profiling on or off according to the operator's settings and the load.
     #[cold]
     fn adopt(&self, recorder: &Recorder, slots: u32, average_ns: u64) {
         let wish = recorder.wish();
@@ -263,7 +263,7 @@ impl Profiler {
         recorder.set_on(on);
     }
 
-    /// How often the task of this slot ran while it was measured, and since when it waits.
+    /// Number of measured runs of the task in this slot, and the time of its wake. `None` if it is not queued or not measured.
     pub(crate) fn waiting(&self, slot: u32) -> (u64, Option<u64>) {
         self.notes.get(slot).map_or((0, None), |note| {
             (note.calls.get(), Some(note.date_ns.get()).filter(|date_ns| *date_ns != 0 && self.on.get()))
@@ -271,7 +271,7 @@ impl Profiler {
     }
 }
 
-/// Whether a worker measures: `auto` has a gap between its two thresholds, so that it does not flap.
+/// Whether a worker profiles. `auto` has hysteresis between its two thresholds, so that it does not flap.
 #[inline]
 fn wanted(mode: ProfileMode, on: bool, average_ns: u64) -> bool {
     match mode {
@@ -282,13 +282,13 @@ fn wanted(mode: ProfileMode, on: bool, average_ns: u64) -> bool {
     }
 }
 
-/// Over how many loops their duration is averaged (manual, `profiling.tasks`).
+/// Number of loop iterations in the average (manual, `profiling.tasks`).
 const LOOPS: u64 = 1024;
 /// `auto` turns on at this average.
 const AUTO_ON_NS: u64 = 1_000_000;
 /// `auto` turns off below this average.
 const AUTO_OFF_NS: u64 = 990_000;
-/// Longer loops count as this long, so that the sum cannot overflow.
+/// Longer iterations count as this long, so that the sum cannot overflow.
 const LONGEST_LOOP_NS: u64 = 1 << 40;
 
 #[cfg(test)]

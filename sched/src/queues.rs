@@ -14,17 +14,17 @@ use weir_containers::Arena;
 #[derive(Debug)]
 pub(crate) struct RunQueues {
     lists: [TaskList; CLASSES],
-    /// Tasks that woke themselves during this turn: bulk work for the next one, after a poll.
+    /// Tasks that woke themselves during this scheduling round. They run as bulk work in the next round, after a poll.
     deferred: TaskList,
     ordered: RefCell<BinaryHeap<Reverse<OrderedTask>>>,
-    /// How many normal tasks were queued so far.
+    /// Number of normal tasks queued so far.
     index: Cell<u64>,
-    /// One bit for each class that may have work, and one for deferred tasks (R21). Work always has its bit; a bit
-    /// without work is cleared when it is looked at.
+    /// One bit for each class that may have work, and one for deferred tasks (R21). A class with work always has its
+    /// bit set. A bit without work is cleared at the next check.
     mask: Cell<u32>,
 }
 
-/// A normal task with a `nice`: position, then slot.
+/// A normal task with a `nice`: sort position, then slot.
 type OrderedTask = (u64, u32);
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl RunQueues {
         }
     }
 
-    /// Queues a task behind the others of `class`.
+    /// Queues a task at the back of `class`.
     #[inline]
     pub(crate) fn push(&self, tasks: &Arena<Task>, slot: u32, task: &Task, class: Class, depth: u32) {
         self.mask.set(self.mask.get() | 1 << class as u32);
@@ -60,7 +60,7 @@ impl RunQueues {
         self.lists[class as usize].push(tasks, slot, task);
     }
 
-    /// Queues a task before the others of `class`. One with a `nice` has its place among the others instead.
+    /// Queues a task at the front of `class`. A task with a `nice` is queued in its order instead.
     pub(crate) fn push_first(&self, tasks: &Arena<Task>, slot: u32, task: &Task, class: Class, depth: u32) {
         let list = &self.lists[class as usize];
         match tasks.get(list.head.get()).filter(|_| task.nice.get() == 0) {
@@ -72,7 +72,7 @@ impl RunQueues {
         }
     }
 
-    /// A `nice` of 1024 lets one depth of other tasks pass first; -1024 overtakes as many.
+    /// Queues by `nice`: 1024 lets `depth` other tasks run first, -1024 overtakes as many.
     #[cold]
     fn push_ordered(&self, slot: u32, task: &Task, index: u64, depth: u32) {
         #[cfg(test)]

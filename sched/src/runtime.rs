@@ -1,4 +1,4 @@
-//! Starting workers, and waiting for their end.
+//! Starting and joining workers.
 
 use crate::commons::{Commons, Membership};
 use crate::driver::{Clock, Poller, SystemClock, WorkerBell};
@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use weir_sys::poll::{Epoll, Wakener};
 use weir_sys::{Errno, Result, process, random};
 
-/// How workers are set up.
+/// Settings of the workers.
 #[derive(Debug, Clone)]
 pub struct RuntimeSettings {
     /// How many workers (`nbthread`).
@@ -57,8 +57,8 @@ pub struct RuntimeHandle {
 }
 
 impl Runtime {
-    /// Starts the workers; once all of them are set up, `init` runs on each, with its number, before its loop begins.
-    /// When one cannot be set up, all end and its error is returned.
+    /// Starts the workers. After all are set up, `init` runs on each worker, with the worker's number, before its event
+    /// loop. If one cannot be set up, all end and its error is returned.
     pub fn start(settings: &RuntimeSettings, init: impl Fn(usize) + Send + Sync + 'static) -> Result<Self> {
         let (workers, commons, memberships) = shared_sides(settings.threads, settings.tuning, kernel_bell)?;
         let now_ns = weir_sys::time::monotonic_ns();
@@ -94,7 +94,7 @@ impl Runtime {
         }
         drop(report);
         for _ in &runtime.threads {
-            // A thread that ends without a report panicked in the set-up.
+            // A thread that ends without a report has panicked during set-up.
             result = result.and(reports.recv().unwrap_or(Err(Errno::CANCELED)));
         }
         decision.make(result.is_ok());
@@ -104,13 +104,14 @@ impl Runtime {
         }
     }
 
-    /// Requests the end of all workers, each after its turn; their tasks are dropped.
+    /// Requests all workers to stop, each after its scheduling round. Their tasks are dropped.
     pub fn stop(&self) {
         self.handle.stop();
     }
 
-    /// Watches the workers until the returned watchdog is dropped: `report` is called for one that made no progress for
-    /// `warn_after`. One that computes for a second without progress ends the process, after it was reported.
+    /// Watches the workers until the returned watchdog is dropped. `report` is called for a worker that made no
+    /// progress for `warn_after`. A worker that computes for a second without progress is reported again, and the
+    /// process is aborted.
     pub fn watch(
         &self,
         warn_after: std::time::Duration,
@@ -120,12 +121,12 @@ impl Runtime {
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
     }
 
-    /// A way to reach the workers that does not keep this from being joined.
+    /// A handle to the workers. It does not prevent [`join`](Self::join).
     pub fn handle(&self) -> RuntimeHandle {
         self.handle.clone()
     }
 
-    /// Waits until all workers ended. [`Errno::CANCELED`] when one ended in a panic outside any task.
+    /// Waits until all workers have ended. [`Errno::CANCELED`] if one panicked outside a task.
     pub fn join(self) -> Result<()> {
         let mut result = Ok(());
         for thread in self.threads {
@@ -136,7 +137,7 @@ impl Runtime {
 }
 
 impl RuntimeHandle {
-    /// Requests the end of all workers.
+    /// Requests all workers to stop.
     pub fn stop(&self) {
         self.workers.iter().for_each(|shared| shared.request_stop());
     }
@@ -151,7 +152,7 @@ impl RuntimeHandle {
         self.workers.get(worker).map(|shared| look(&shared.activity))
     }
 
-    /// Starts work that any of `workers` may run, as [`crate::spawn_shared`] does, from any thread.
+    /// Like [`crate::spawn_shared`], from any thread.
     pub fn spawn_shared(
         &self,
         kind: &'static crate::WorkKind,
@@ -219,7 +220,7 @@ pub(crate) fn run_on<T: 'static>(
     let result = Rc::new(RefCell::new(None));
     let place = result.clone();
     crate::spawn(&MAIN, crate::Class::Normal, async move {
-        // Stops even when the future panics, or the caller would wait for ever.
+        // Stops the worker even if the future panics. Otherwise the caller would wait for ever.
         let _stop = StopOnDrop;
         let value = future.await;
         *place.borrow_mut() = Some(value);
@@ -294,9 +295,9 @@ fn set_up(
     install().inspect_err(|_| shared.retire())
 }
 
-/// Runs a worker to its end, once all workers are set up.
+/// Runs a worker until it stops, once all workers are set up.
 fn live(worker: &Worker, decision: &StartDecision, init: &(dyn Fn(usize) + Send + Sync)) {
-    // Leaves the process's list of workers even when `init` panics.
+    // Unregisters the worker even if `init` panics.
     let _end = EndOnDrop(worker);
     if decision.wait() {
         init(crate::worker_index());
@@ -312,7 +313,7 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// Where workers wait until it is known whether all of them were set up.
+/// Blocks workers until all of them are set up, or one has failed.
 #[derive(Default)]
 struct StartDecision {
     decision: Mutex<Option<bool>>,

@@ -1,4 +1,4 @@
-//! The part of a worker that other threads see: its inboxes, its bell and its counters.
+//! The part of a worker that other threads access: its inboxes, its bell and its counters.
 
 use crate::current_work::CurrentWork;
 use crate::driver::WorkerBell;
@@ -74,13 +74,13 @@ pub(crate) enum WorkerRequest {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Activity {
-    /// Times round the loop.
+    /// Iterations of the event loop.
     pub loops: Counter,
     /// Events that the poller reported.
     pub events: Counter,
     /// Tasks run, by class.
     pub runs: [Counter; 4],
-    /// Deadlines that came up, due or to be put back.
+    /// Timer queue entries handled, expired or postponed.
     pub timers: Counter,
     /// Wakes that came from other threads.
     pub remote_wakes: Counter,
@@ -96,23 +96,23 @@ pub struct Activity {
     pub refused: Counter,
     /// Nanoseconds spent waiting for events.
     pub idle_ns: Counter,
-    /// Turns that found nothing to run.
+    /// Scheduling rounds with nothing to run.
     pub empty_turns: Counter,
-    /// Turns that found more than may run at once.
+    /// Scheduling rounds with more queued tasks than the budget.
     pub long_turns: Counter,
-    /// Looks at the poller that did not wait, since there was something to run.
+    /// Polls without waiting, because tasks were runnable.
     pub busy_polls: Counter,
-    /// Tasks that wait, by class, when the last turn began.
+    /// Queued tasks by class, at the start of the last scheduling round.
     pub(crate) waiting: [AtomicU32; 4],
-    /// Deadlines in the timer queue, when the last turn began.
+    /// Entries in the timer queue, at the start of the last scheduling round.
     pub(crate) armed: AtomicU32,
-    /// How long a loop kept the worker busy, on an average of the last thousand, in nanoseconds.
+    /// Busy time of a loop iteration in nanoseconds, averaged over about the last thousand.
     pub loop_ns: Gauge,
-    /// Tasks that wait in the run queues, as of the last turn (R4).
+    /// Tasks in the run queues, as of the last scheduling round (R4).
     pub queued: Gauge,
 }
 
-/// The message was not delivered: that worker is gone, or its inbox is full.
+/// The message was not delivered: the worker has ended, or its inbox is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotDelivered;
 
@@ -125,7 +125,7 @@ impl std::fmt::Display for NotDelivered {
 impl std::error::Error for NotDelivered {}
 
 impl SharedSide {
-    /// Makes the shared side of a new worker and lists it in the process; `None` when [`MOST_WORKERS`] live.
+    /// Makes the shared side of a new worker and registers it in the process. EAGAIN if [`MOST_WORKERS`] are alive.
     pub(crate) fn new(bell: WorkerBell) -> weir_sys::Result<Arc<Self>> {
         let id = take_number().ok_or(weir_sys::Errno::AGAIN)?;
         let shared = Arc::new(Self {
@@ -148,7 +148,7 @@ impl SharedSide {
         Ok(shared)
     }
 
-    /// Takes the worker off the list of the process: its keys name nothing any more.
+    /// Unregisters the worker from the process. Its task keys become invalid.
     pub(crate) fn retire(&self) {
         REGISTRY[usize::from(self.id)].store(None);
         give_number_back(usize::from(self.id));
@@ -166,7 +166,7 @@ impl SharedSide {
         let place = Location::caller();
         // Before the mark is set, so that the latency is never shorter than it was (R81).
         let stamp = self.profile.is_on().then(|| WakeStamp { date_ns: crate::worker::precise_ns(), place });
-        // If the slot was given to another task meanwhile, that one wakes without need: harmless.
+        // If the slot was reused meanwhile, the new task gets a spurious wake, which is harmless.
         if self.wake_side.wakes.wake_stamped(key.slot(), stamp) {
             self.ring();
         }
@@ -182,11 +182,11 @@ impl SharedSide {
             date.store(now_ns, Relaxed);
         }
         self.profile.set_wish(settings, number);
-        // A sleeping worker adopts them now, not at the next event.
+        // Wakes a sleeping worker, which then adopts the settings without waiting for an event.
         self.ring();
     }
 
-    /// Kills a task. The order travels with a wake, so no full inbox can refuse it (R67, R70).
+    /// Kills a task. The request uses the wake list, so a full inbox cannot refuse it (R67, R70).
     pub(crate) fn kill(&self, key: TaskKey) {
         if self.wake_side.wakes.doom(key.slot(), key.generation()) {
             self.ring();
@@ -205,7 +205,7 @@ impl SharedSide {
     }
 }
 
-/// A number that no live worker has, reused as late as possible: keys of a dead worker should not match a new one.
+/// A number that no live worker uses. Numbers are reused as late as possible, so that keys of an ended worker do not match a new one.
 pub(crate) fn take_number() -> Option<usize> {
     let mut numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
     let next = numbers.next;
@@ -224,16 +224,16 @@ struct WorkerNumbers {
     next: usize,
 }
 
-/// The worker that `key` belongs to, if it lives.
+/// The worker that `key` belongs to. `None` if it has ended.
 ///
-/// A guard, not a count: many threads wake the tasks of one worker, and they should not have to write to one word for it.
+/// Returns a guard instead of an `Arc`, so that many threads that wake tasks of one worker do not all write its reference count.
 pub(crate) fn owner_of(key: TaskKey) -> Option<Guard<Option<Arc<SharedSide>>>> {
     Some(REGISTRY.get(usize::from(key.worker()))?.load()).filter(|shared| shared.is_some())
 }
 
 /// The most workers of one process, those of all runtimes together.
 pub const MOST_WORKERS: usize = 1 << WORKER_BITS;
-/// The most messages that wait for one worker.
+/// Maximum number of queued messages of one worker.
 const INBOX_LIMIT: usize = 65_536;
 
 static REGISTRY: [ArcSwapOption<SharedSide>; MOST_WORKERS] =

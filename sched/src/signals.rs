@@ -1,4 +1,4 @@
-//! Signals as something that a task waits for.
+//! Signals as events for a task.
 
 use crate::descriptor::Descriptor;
 use crate::tick::Tick;
@@ -20,12 +20,12 @@ impl Signals {
         Descriptor::register(reader.into()).map(|descriptor| Self { descriptor })
     }
 
-    /// The next signal that arrived already, if one did.
+    /// The next pending signal. `None` without one.
     pub fn arrived(&self) -> Result<Option<Signal>> {
         next_signal(&self.descriptor)
     }
 
-    /// The next signal.
+    /// Waits for the next signal.
     pub async fn next(&self) -> Result<Signal> {
         self.descriptor.set_owner(current());
         loop {

@@ -1,8 +1,8 @@
 //! A whole worker in one test, on virtual time.
 //!
-//! Sockets are real, but both ends must be in the test (pairs, loopback): when no task can run and no descriptor has
-//! news, nothing can happen before the next deadline, so the clock jumps there. A test of a one-minute timeout
-//! takes no time, and its seed determines all random numbers.
+//! Sockets are real, but both ends must be in the test (pairs, loopback). When no task is runnable and no event is
+//! pending, nothing can happen before the next deadline, so the clock jumps to it. A test of a one-minute timeout takes
+//! no time. Its seed determines all random numbers.
 //!
 //! [`SimulatedWorld`] goes further: several workers in one thread, with turns, clock and events decided by a seed. [`network`]
 //! goes further in another direction: one worker with simulated sockets and scripts at their other ends.
@@ -22,8 +22,8 @@ use std::rc::Rc;
 use weir_sys::Result;
 use weir_sys::poll::{Epoll, Readiness};
 
-/// Runs `future` as the first task of a worker on virtual time; it may spawn others, which are dropped when it ends.
-/// `None` when it was stopped or panicked.
+/// Runs `future` as the first task of a worker on virtual time. It may spawn other tasks, which are dropped when it
+/// ends. `None` if it was stopped or panicked.
 pub fn run<T: 'static>(seed: u64, future: impl Future<Output = T> + 'static) -> Result<Option<T>> {
     let time = Rc::new(Cell::new(START_NS));
     let poller = VirtualPoller { epoll: Epoll::new(200)?, time: time.clone(), watched: 0 };
@@ -33,7 +33,7 @@ pub fn run<T: 'static>(seed: u64, future: impl Future<Output = T> + 'static) -> 
 /// A clock that moves only when a test sets it.
 struct VirtualClock {
     time: Rc<Cell<u64>>,
-    /// How far the wall clock is ahead.
+    /// Wall clock minus monotonic clock.
     wall_offset_ns: Rc<Cell<u64>>,
 }
 
@@ -53,11 +53,11 @@ impl Clock for VirtualClock {
     }
 }
 
-/// Looks at the real poller without waiting, and jumps where that one would have waited.
+/// Polls the real poller without waiting. Moves the clock where the real one would have waited.
 struct VirtualPoller {
     epoll: Epoll,
     time: Rc<Cell<u64>>,
-    /// How many descriptors the tasks have.
+    /// Number of registered descriptors.
     watched: usize,
 }
 
@@ -78,12 +78,12 @@ impl Poller for VirtualPoller {
     fn wait(&mut self, timeout_ms: Option<u64>, report: &mut dyn FnMut(u64, Readiness)) -> Result<usize> {
         let mut events = self.epoll.wait(Some(0), &mut *report)?;
         if events == 0 && self.watched > 0 && timeout_ms.is_some_and(|timeout| timeout > 0) {
-            // Bytes that a task just sent may still be in transit: some kernels report them a little later.
+            // Bytes just sent by a task may still be in transit, because some kernels report them slightly later.
             events = self.epoll.wait(Some(DELIVERY_MS), &mut *report)?;
         }
         match timeout_ms {
             Some(timeout) if events == 0 => self.time.set(self.time.get() + timeout * 1_000_000),
-            // Neither work nor deadline is left: only another thread can cause an event.
+            // Without runnable tasks and deadlines, only another thread can cause an event.
             None if events == 0 => return self.epoll.wait(None, report),
             _ => {}
         }
@@ -91,7 +91,7 @@ impl Poller for VirtualPoller {
     }
 }
 
-/// How long the kernel may take, in real time, before the clock jumps.
+/// Real time in milliseconds for the kernel to deliver bytes, before the clock jumps.
 const DELIVERY_MS: u64 = 1;
 /// Not zero, so that subtracting from the time in a test does not reach below it.
 const START_NS: u64 = 1_000_000_000_000;

@@ -6,12 +6,12 @@ use std::cell::Cell;
 use std::panic::Location;
 use weir_containers::PooledFuture;
 
-/// A kind of work, as named in profiles and dumps. One `static` beside the code that does it.
+/// A kind of work, as named in profiles and dumps. Define one `static` next to the code of that work.
 #[derive(Debug)]
 pub struct WorkKind {
     /// Its name for operators.
     pub name: &'static str,
-    /// Where it is defined in the source.
+    /// The source location of its definition.
     pub place: &'static Location<'static>,
 }
 
@@ -33,17 +33,17 @@ impl WorkKind {
 ///                                     └── pending, WOKEN by itself ┘
 /// ```
 pub(crate) struct Task {
-    /// Absent while it runs.
+    /// `None` while the task runs.
     pub(crate) future: Cell<Option<PooledFuture<'static>>>,
     pub(crate) kind: Cell<Option<&'static WorkKind>>,
-    /// When to wake it if no event does.
+    /// When to wake the task if no event does.
     pub(crate) deadline: Cell<Tick>,
-    /// Where it sits in the timer queue: not later than the deadline, `NEVER` when it is not there.
+    /// Time of its entry in the timer queue, at or before the deadline. `NEVER` without an entry.
     pub(crate) timer: Cell<Tick>,
-    /// Its place among the normal tasks, while queued there.
+    /// Sort key among the queued normal tasks.
     pub(crate) index: Cell<u64>,
     pub(crate) generation: Cell<u32>,
-    /// The following slot in the list that holds this one.
+    /// The next slot in the list that contains this one.
     pub(crate) next: Cell<u32>,
     /// A set of the bits below (R17: 32 of them).
     pub(crate) state: Cell<u32>,
@@ -55,15 +55,15 @@ pub(crate) struct Task {
 pub(crate) const QUEUED: u32 = 1;
 /// On the processor.
 pub(crate) const RUNNING: u32 = 1 << 1;
-/// Woken while it ran, so it runs again.
+/// Woken during its run, so it runs again.
 pub(crate) const WOKEN: u32 = 1 << 2;
 /// Must end without running again.
 pub(crate) const KILLED: u32 = 1 << 3;
 /// Woken by something else than its deadline.
 pub(crate) const EVENT: u32 = 1 << 4;
-/// Holds a task.
+/// The slot holds a task.
 pub(crate) const OCCUPIED: u32 = 1 << 5;
-/// The application's own; kept from run to run (R19).
+/// Reserved for the application, kept between runs (R19).
 pub(crate) const FLAG: u32 = 1 << 31;
 
 /// The end of a list of slots.

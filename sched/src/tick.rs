@@ -5,10 +5,10 @@
 pub struct Tick(u64);
 
 impl Tick {
-    /// The deadline that does not come.
+    /// A deadline that never passes.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The point `milliseconds` after the clock's zero.
+    /// The time `milliseconds` after the clock's zero.
     pub const fn from_ms(milliseconds: u64) -> Self {
         Self(milliseconds)
     }
@@ -18,14 +18,14 @@ impl Tick {
         self.0
     }
 
-    /// The point `milliseconds` later.
+    /// The time `milliseconds` later.
     #[inline]
     #[must_use]
     pub const fn after(self, milliseconds: u64) -> Self {
         Self(self.0.saturating_add(milliseconds))
     }
 
-    /// The point after an optional timeout; without one, never.
+    /// The time after an optional timeout. [`Tick::NEVER`] without one.
     #[inline]
     #[must_use]
     pub const fn after_some(self, milliseconds: Option<u64>) -> Self {

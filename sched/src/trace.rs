@@ -1,4 +1,4 @@
-//! Trace sources of the scheduler: its turns, and the events of its poller.
+//! Trace sources of the scheduler: its rounds, and its poller's events.
 
 use std::io::Write;
 

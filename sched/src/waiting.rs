@@ -1,4 +1,4 @@
-//! How a task waits.
+//! Futures with which a task waits.
 
 use crate::task::WOKEN;
 use crate::tick::Tick;
@@ -10,15 +10,15 @@ use std::task::{Context, Poll};
 /// Why [`wait`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wakeup {
-    /// A descriptor has news or the task was woken; it may also be spurious, so check.
+    /// A descriptor has an event, or the task was woken. May be spurious.
     Event,
     /// The deadline passed, and nothing else happened.
     Deadline,
 }
 
-/// Waits until one of the task's descriptors has news, the task is woken, or `deadline` passes.
+/// Waits until one of the task's descriptors has an event, the task is woken, or `deadline` passes.
 ///
-/// A deadline that passed already returns at once, without giving others a turn.
+/// If `deadline` has already passed, returns at once without yielding to other tasks.
 #[inline]
 pub fn wait(deadline: Tick) -> Wait {
     Wait { deadline, waiting: false }
@@ -33,7 +33,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Until when it waits.
+    /// The deadline of this wait.
     #[inline]
     pub fn deadline(&self) -> Tick {
         self.deadline
@@ -66,7 +66,7 @@ pub async fn sleep_until(deadline: Tick) {
     while wait(deadline).await != Wakeup::Deadline {}
 }
 
-/// Lets all other tasks run first: the task goes on in the next turn, as bulk work.
+/// Yields to all other tasks. The task continues in the next scheduling round, as bulk work.
 #[inline]
 pub fn yield_now() -> YieldNow {
     YieldNow { yielded: false }

@@ -1,4 +1,4 @@
-//! A thread that notices when a worker's loop makes no progress.
+//! A thread that detects workers without progress in their event loop.
 //!
 //! ```text
 //!              no progress for the warning's time            and so for a second              and still at the next look
@@ -6,12 +6,11 @@
 //!      ▲                                              │                          │
 //!      └──────────────────── progress, or asleep in the poller ─────────────────┘
 //! ```
-//! Progress is another task on the processor, or another pass of the loop. Its absence is measured in processor time
-//! that the worker used meanwhile: a worker without a processor is not stuck. A worker that sleeps in the kernel
-//! outside its poller (a slow disk, a lock) delays traffic as much, so the watchdog warns about it too; but it never
-//! kills the worker for it, since the kernel may let it go. `/proc` shows whether a thread sleeps, so that warning is
-//! not written from another root directory (`chroot`): a directory of `/proc` that stayed open would be a way out of
-//! the jail.
+//! Progress is the start of another task, or another iteration of the loop. The time without progress is measured in
+//! CPU time of the worker: a worker that gets no processor is not stuck. A worker that sleeps in the kernel outside its
+//! poller (a slow disk, a lock) also delays traffic, so the watchdog warns about it. It never kills such a worker,
+//! because the system call may still return. `/proc` shows whether a thread sleeps, so this warning is not available in
+//! a `chroot`: an open directory of `/proc` would be a way out of the jail.
 
 use crate::current_work::CurrentWork;
 use crate::shared::SharedSide;
@@ -26,17 +25,17 @@ use weir_sys::{process, signal, time};
 /// A worker that makes no progress.
 #[derive(Debug, Clone, Copy)]
 pub struct Stall {
-    /// Which worker of the runtime, from 0.
+    /// The number of the worker in its runtime, from 0.
     pub worker: usize,
     /// The kind of its running task; `None` outside a task.
     pub kind: Option<&'static WorkKind>,
-    /// The place that woke that task, if it was measured.
+    /// The source location that woke that task, if profiling is on.
     pub woken_at: Option<&'static Location<'static>>,
-    /// For how long it has made no progress, in nanoseconds.
+    /// Time without progress in nanoseconds.
     pub stuck_ns: u64,
-    /// Whether it waits for the kernel rather than computes.
+    /// Whether the worker sleeps in the kernel rather than computes.
     pub asleep: bool,
-    /// Whether the process ends for it right after this report.
+    /// Whether the process is aborted right after this report.
     pub deadly: bool,
 }
 
@@ -48,8 +47,8 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts to watch: `report` is called for each worker that made no progress for `warn_after`, once then and
-    /// once before the process is ended.
+    /// Starts the watchdog. `report` is called once for each worker that makes no progress for `warn_after`, and once
+    /// more before the process is aborted.
     pub(crate) fn start(
         workers: Arc<[Arc<SharedSide>]>,
         warn_after: Duration,
@@ -119,21 +118,21 @@ fn look_after(
     }
 }
 
-/// The state of a worker between two looks.
+/// The state kept for a worker between two checks.
 #[derive(Debug, Clone, Default)]
 struct WorkerWatch {
-    /// The previous sight; `None` before the first look. Its dates are never zero: the clock began with the machine.
+    /// The previous observation; `None` before the first check. A zero time would not do, because the monotonic clock starts at boot.
     last: Option<Sight>,
     stuck_ns: u64,
-    /// The part of that which it spent computing.
+    /// The part of `stuck_ns` spent computing.
     computed_ns: u64,
     asleep: bool,
     warned: bool,
-    /// Whether it had been stuck for the deadly time at the last look.
+    /// Whether `computed_ns` had reached [`DEADLY_NS`] at the last check.
     doomed: bool,
 }
 
-/// The observation of one look at a worker.
+/// The observation of a worker in one check.
 #[derive(Debug, Clone, Copy)]
 struct Sight {
     waiting: bool,
@@ -171,7 +170,7 @@ impl WorkerWatch {
         let elapsed_ns = sight.at_ns.saturating_sub(last.at_ns);
         self.asleep = computed_ns < elapsed_ns / 16 && sleeps();
         self.computed_ns = self.computed_ns.saturating_add(computed_ns);
-        // A worker that neither computes nor sleeps gets no processor: that does not count.
+        // Time in which the worker neither computes nor sleeps does not count: it gets no processor.
         self.stuck_ns = self.stuck_ns.saturating_add(if self.asleep { elapsed_ns } else { computed_ns });
         if self.doomed {
             return WorkerHealth::Dead;
@@ -186,12 +185,12 @@ impl WorkerWatch {
 }
 
 /// A worker without progress for this long is stuck: the longest `warn-blocked-traffic-after`. It has until the next
-/// look to make progress, so that the warning comes first; then the process is ended.
+/// check to make progress, so that the warning comes first. Then the process is aborted.
 const DEADLY_NS: u64 = 1_000_000_000;
-/// The signal that makes a stuck thread print its stack and end the process. Sent by the kernel because of a limit on processor
-/// time, it means the same and may do the same.
+/// The signal that makes a stuck thread print its stack and end the process. The kernel sends it when a CPU time limit
+/// is exceeded, which may have the same effect.
 const DEATH: signal::Signal = signal::SIGXCPU;
-/// How long the stuck thread may take to print its stack.
+/// Time that the stuck thread has to print its stack.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Stack of the watchdog's thread in bytes: it formats a message at most.
 const STACK: usize = 128 << 10;

@@ -1,11 +1,11 @@
 //! One worker: a thread's tasks, queues, timers and descriptors, and the loop that moves them.
 //!
-//! The worker of the current thread is found through a thread-local word; it is leaked, once a thread, so that the word
-//! can be copied freely. Everything in it is a `Cell` or a briefly borrowed `RefCell`: nothing here is atomic. The
-//! fields that other threads may touch are in [`crate::shared`].
+//! A thread-local pointer refers to the worker of the current thread. The worker is leaked, once per thread, so that
+//! the pointer can be copied freely. Mutable fields are `Cell`s or briefly borrowed `RefCell`s: nothing here is atomic.
+//! The fields that other threads may touch are in [`crate::shared`].
 //!
-//! This chapter is the worker and its loop. `current` has the public functions, `tasks` the life of a task, `turn` one turn of the
-//! queues, `run` one run of a task.
+//! This file has the worker and its event loop. `current` has the public functions, `tasks` the life of a task, `turn`
+//! one scheduling round, `run` one run of a task.
 
 mod current;
 mod run;
@@ -44,18 +44,18 @@ pub(crate) struct Worker {
     now: Cell<Tick>,
     now_ns: Cell<u64>,
     running_key: Cell<TaskKey>,
-    /// The running task's slot, so that it is found without a look-up, which would happen twice for each wait.
+    /// The running task. Saves two look-ups for each wait.
     running_task: Cell<Option<NonNull<Task>>>,
     running_slot: Cell<u32>,
     free: Cell<u32>,
     running_event: Cell<bool>,
-    /// Whether this turn's heavy run was given away.
+    /// Whether the heavy run of this scheduling round was granted.
     heavy_spent: Cell<bool>,
     id: u16,
     tuning: SchedulerTuning,
     pub(crate) shared: Arc<SharedSide>,
     commons: Arc<Commons>,
-    // Fields that some of them touch.
+    // Fields that only some of those operations touch.
     tasks: Arena<Task>,
     timers: RefCell<TimerQueue>,
     profiler: Profiler,
@@ -142,7 +142,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Makes a worker without a thread.
+    /// Builds a worker without installing it on a thread.
     pub(crate) fn build(mut parts: WorkerParts) -> Result<Box<Self>> {
         let shared = parts.peers[parts.index].clone();
         if let WorkerBell::Kernel(wakener) = &shared.bell {
@@ -182,7 +182,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Lets this worker act on the current thread, which simulates several.
+    /// Runs `act` as this worker, on a thread that simulates several workers.
     pub(crate) fn act<R>(&'static self, act: impl FnOnce() -> R) -> R {
         struct RestoreWorker(Option<&'static Worker>);
         impl Drop for RestoreWorker {
@@ -233,7 +233,7 @@ impl Worker {
         }
     }
 
-    /// Runs until it is stopped.
+    /// Runs the event loop until the worker is stopped.
     pub(crate) fn run(&self) {
         self.shared.current.introduce();
         // Settings given at the start take effect from the first loop on.
@@ -253,8 +253,8 @@ impl Worker {
         self.poll(timeout);
     }
 
-    /// Runs the runnable tasks, and decides how long the poller may wait. From here on, a thread that queues something
-    /// sees whether the worker sleeps.
+    /// Runs the runnable tasks. Returns the poll timeout in milliseconds, `None` without a limit. On return, other
+    /// threads see whether the worker sleeps.
     #[inline]
     pub(crate) fn work(&self) -> Option<u64> {
         self.expire_timers();
@@ -268,8 +268,8 @@ impl Worker {
         self.now.get()
     }
 
-    /// The worker of this runtime that `key` belongs to, found without a query of the whole process: the workers of a runtime
-    /// are numbered in a row, nearly always.
+    /// The worker of this runtime that `key` belongs to. Avoids the process-wide table, because the workers of a
+    /// runtime nearly always have consecutive numbers.
     #[inline]
     fn peer(&self, key: TaskKey) -> Option<&SharedSide> {
         let place = key.worker().wrapping_sub(self.peers[0].id);
@@ -319,7 +319,7 @@ impl Worker {
         }
         let began_ns = self.now_ns.get();
         let before = if timeout == Some(0) { began_ns } else { self.clock.monotonic_ns() };
-        // The date of the events is that of the poller's return, so it is looked up before they are handed out.
+        // Events are dated with the time at which the poller returned, so the clock is read before they are delivered.
         let mut is_fresh = false;
         let mut report = |token, readiness| {
             if !is_fresh && self.profiler.is_on() {
@@ -333,7 +333,7 @@ impl Worker {
                 self.wake_owner(owner);
             }
         };
-        // The poller fails only when its own descriptor is broken: then nothing arrives, and timers go on.
+        // The poller fails only when its own descriptor is broken: then no events arrive, but timers still run.
         self.shared.current.wait();
         let events = self.poller.borrow_mut().wait(timeout, &mut report).unwrap_or(0);
         self.shared.current.resume();
@@ -368,7 +368,7 @@ impl Worker {
         }
     }
 
-    /// How long the poller may wait: not at all while something can run.
+    /// The poll timeout in milliseconds: 0 while a task is runnable, `None` without a deadline.
     fn timeout(&self) -> Option<u64> {
         if !self.queues.is_empty() {
             return Some(0);
@@ -411,7 +411,7 @@ const STAND_IN: u32 = 0;
 /// How often destructors may spawn more tasks while the worker ends; tasks left after that are leaked.
 const SHUTDOWN_ROUNDS: u32 = 8;
 const NS_PER_MS: u64 = 1_000_000;
-/// No wait is longer, so that a clock that jumps (a suspended machine) does no lasting harm.
+/// Limit of the poll timeout in milliseconds, so that a clock jump (a suspended machine) does no lasting harm.
 const LONGEST_WAIT_MS: u64 = 60_000;
 /// The token of the worker's own event counter; no descriptor has it.
 const WAKENER_TOKEN: u64 = u64::MAX;

@@ -1,4 +1,4 @@
-"""weir under HTTP/2 clients that violate the protocol: a scene, and what such clients send."""
+"""A scene for HTTP/2 clients that violate the protocol, and their frames."""
 import contextlib
 import socket
 import struct
@@ -87,7 +87,7 @@ class Scene:
         return self.program.resident_kb() - self.rest
 
     def is_well(self):
-        """It lives, and answers soon in either version."""
+        """Checks that the program is alive and answers soon in both HTTP versions."""
         start = time.monotonic()
         with socket.create_connection(("127.0.0.1", self.port), 2) as client:
             client.sendall(FINE)
@@ -113,18 +113,18 @@ def send_without_end(connection):
 
 
 def answer(client):
-    """The first payload that comes."""
+    """The first payload received."""
     return next((payload for kind, _, _, payload in frames(client) if kind == DATA), None)
 
 
 def goaway(client, held=b""):
-    """The code that the connection ends with; none if it does not."""
+    """The code of the GOAWAY that ends the connection. None without one."""
     codes = [struct.unpack(">I", payload[4:8])[0] for kind, _, _, payload in frames(client, held=held) if kind == GOAWAY]
     return codes[-1] if codes else None
 
 
 def send(client, pieces):
-    """Sends pieces until they are over or the peer hangs up; the code that it gave."""
+    """Sends all pieces, or until the peer closes. Returns the code of its GOAWAY."""
     client.settimeout(5)
     held = b""
     try:

@@ -40,7 +40,7 @@ FINE = b"GET /fine HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Scene:
-    """weir with little of something."""
+    """weir with a scarce resource."""
 
     def __init__(self, binary, folder, *arguments, mode="-db", extra="", modes="", threads=2, maxconn=6000, first=9, second=9, **options):
         self.port, self.hasty, self.socket = free_port(), free_port(), os.path.join(folder.path, "cli.sock")
@@ -60,7 +60,7 @@ class Scene:
         self.program.__exit__(*arguments)
 
     def come(self, count, first, port=None):
-        """`count` clients that send the same bytes, as far as weir reads them."""
+        """Connects `count` clients that send the same bytes, as far as weir reads them."""
         for _ in range(count):
             client = socket.create_connection(("127.0.0.1", port or self.port), 5)
             client.setblocking(False)
@@ -91,7 +91,7 @@ class Scene:
 
 
 def address_space(megabytes):
-    """Before it starts: no more address space than that."""
+    """A `preexec_fn` that limits the address space."""
     return lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
 # Writes the name of each thread that registers a destructor to run at its end.
 NOTER = r"""
@@ -128,7 +128,7 @@ peers p
 
 
 def hoard(port, count):
-    """So many requests with keys of their own, a few hundred at a time: how many were tracked."""
+    """Sends `count` requests with distinct keys, a few hundred at a time. Returns the number of keys tracked."""
     tracked = 0
     with socket.create_connection(("127.0.0.1", port), 5) as client:
         client.settimeout(10)
@@ -144,7 +144,7 @@ def hoard(port, count):
 
 
 def answered(path, command):
-    """The answer to a command, after an end of line; empty when none comes within 20 seconds."""
+    """The response to a command. Empty after 20 seconds without one."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(20)
         connection.connect(path)
@@ -157,7 +157,7 @@ def answered(path, command):
 
 
 class Together(Origin):
-    """A server that answers so many requests at once, when all of them are there."""
+    """A server that waits for a number of requests, then answers all of them at once."""
 
     def __init__(self, count):
         self.all = threading.Barrier(count)
@@ -173,7 +173,7 @@ def open_descriptors(program):
 
 
 def ask_all(clients, path):
-    """Each asks once, all at the same time; all are answered 200."""
+    """Each client sends one request at the same time. All receive 200."""
     for client in clients:
         client.send(b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
     failed = [answer for answer in answers(clients) if not answer.startswith(b"HTTP/1.1 200 ")]
@@ -181,7 +181,7 @@ def ask_all(clients, path):
 
 
 def answers(clients):
-    """The answer that each client received."""
+    """The response received by each client."""
     found = []
     for client in clients:
         client.settimeout(5)

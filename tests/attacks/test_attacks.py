@@ -1,4 +1,4 @@
-"""Hostile clients, servers and operators, many at a time: the others are served meanwhile, and memory stays within bounds.
+"""Many hostile clients, servers and operators at a time. Other clients are served meanwhile, and memory stays bounded.
 
 
 Each attack is a function; its first line says what must hold. While it goes on, a well-behaved client asks again and
@@ -54,7 +54,7 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Scene:
-    """weir between an honest origin and a liar, with a method `serve` of the test's choice."""
+    """weir between clients, a correct origin, and a misbehaving server with the test's `serve`."""
 
     def __init__(self, binary, folder, maxconn=3000, extra="", **options):
         self.ports = {name: free_port() for name in NAMES}
@@ -81,7 +81,7 @@ class Scene:
         self.liar.close()
 
     def ask(self):
-        """A well-behaved client's request: it must be answered, and soon."""
+        """Sends a request of a well-behaved client. It must be answered soon."""
         start = time.monotonic()
         with socket.create_connection(("127.0.0.1", self.ports["victim"]), 5) as connection:
             connection.sendall(REQUEST)
@@ -90,7 +90,7 @@ class Scene:
         assert time.monotonic() - start < 3, "a well-behaved client waited for three seconds"
 
     def attack(self, count, first=b"", name="door"):
-        """So many connections that begin with the same bytes."""
+        """Opens `count` connections that send the same bytes first."""
         for _ in range(count):
             attacker = socket.create_connection(("127.0.0.1", self.ports[name]), 5)
             attacker.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -105,7 +105,7 @@ class Scene:
         return max(0, self.program.resident_kb() - self.rest) * 1024 / max(1, len(self.attackers))
 
     def is_well(self):
-        """It lives, and answers."""
+        """Checks that the program is alive and answers."""
         assert self.program.status(0) is None, f"it ended: {self.program.process.communicate()[0]}"
         for _ in range(5):
             self.ask()
@@ -122,7 +122,7 @@ def answer_all(connection):
 
 
 def drip(attackers, byte):
-    """One byte from each; how many are still there."""
+    """Sends one byte from each client. Returns the number of open connections."""
     alive = 0
     for attacker in attackers:
         try:
@@ -136,7 +136,7 @@ def drip(attackers, byte):
 
 
 def received(attacker, seconds=3.0):
-    """Reads until the server closes or the time is over; returns the bytes, and whether it closed."""
+    """Reads until EOF or timeout. Returns the bytes, and whether the connection was closed."""
     held, end = b"", time.monotonic() + seconds
     while time.monotonic() < end:
         if not readable([attacker], 0.1):

@@ -1,4 +1,4 @@
-"""Forms of the statistics page that another site makes an administrator's browser send (CSRF)."""
+"""Cross-site request forgery (CSRF): forms of the statistics page, submitted by an administrator's browser for another site."""
 import re
 import subprocess
 import urllib.parse

@@ -61,7 +61,7 @@ KINDS = {
 
 
 class Unending(Server):
-    """A server that never ends an answer: it is silent, or sends as long as its client reads. `steps` grows while anything moves."""
+    """A server that never ends a response. It is silent, or sends as long as its client reads. `steps` grows with each read and write."""
 
     def __init__(self, manner):
         self.manner, self.steps = manner, 0
@@ -90,7 +90,7 @@ def settled(program, origin):
 
 
 def bytes_each(path, folder, kind):
-    """How many bytes each further client of a kind adds."""
+    """Memory in bytes of each further client of a kind."""
     name, first, manner, _ = KINDS[kind]
     ports = {frontend: free_port() for frontend in FRONTENDS}
     clients = []

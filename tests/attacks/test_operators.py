@@ -38,7 +38,7 @@ backend large
 
 
 class Scene:
-    """weir with many servers, which answers by itself."""
+    """weir with many servers, which answers requests without them."""
 
     def __init__(self, binary, folder):
         self.port, self.socket = free_port(), folder.path + "/cli.sock"
@@ -84,7 +84,7 @@ class Scene:
         return max(0, self.program.resident_kb() - self.rest) * 1024 / max(1, len(self.operators))
 
     def is_well(self):
-        """It lives, and answers requests at once."""
+        """Checks that the program is alive and answers at once."""
         assert self.program.status(0) is None, "it ended"
         for _ in range(5):
             start = time.monotonic()
@@ -95,7 +95,7 @@ class Scene:
 
 
 def whole(operator):
-    """Everything up to the end."""
+    """All bytes up to EOF."""
     pieces = []
     while piece := operator.recv(65536):
         pieces.append(piece)

@@ -35,7 +35,7 @@ def request(*more, body=None, trailers=None, **pseudo):
 
 
 def passed(start="GET / HTTP/1.1", host="a", *more, body=""):
-    """The server's view of a request that passes, with `|` for the ends of lines."""
+    """The request as received by the server, with `|` for line ends."""
     fields = ([f"host: {host}"] if host else []) + list(more)
     return 200, "|".join([start, *fields, "", body])
 
@@ -146,7 +146,7 @@ def integer(value, most, first=0):
 
 
 def literal(name, value):
-    """A field that no table keeps."""
+    """A literal header field without indexing (RFC 7541, 6.2.2)."""
     raw = [text if isinstance(text, bytes) else text.encode() for text in (name, value)]
     return b"\0" + b"".join(integer(len(text), 127) + text for text in raw)
 
@@ -185,7 +185,7 @@ class Client:
         self.held = b""
 
     def ask(self, stream, fields, body, trailers):
-        """Sends a request in one piece; its status, or None if the stream is reset."""
+        """Sends a request in one piece. Returns the status, or None if the stream is reset."""
         sent = frame(1, 4 | (body is None), stream, b"".join(literal(*one) for one in fields))
         if body is not None:
             sent += frame(0, trailers is None, stream, body)

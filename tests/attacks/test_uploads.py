@@ -1,5 +1,4 @@
-"""Memory cost of an HTTP/2 connection that uploads on all its streams, to a server that accepts connections and reads
-nothing.
+"""Memory cost of an HTTP/2 connection that uploads on all its streams to a server that accepts connections without reading.
 
 Two kinds: the kernel on the server's side takes all the data, so nothing waits; or the kernel takes little, and weir
 holds as much as the windows admit. The cost of each further connection is measured as in test_held.py, with HAProxy for
@@ -85,7 +84,7 @@ class Uploads:
                 assert kind not in (3, 7), f"it was refused: {payload}"
 
     def send(self):
-        """Sends as much as the windows allow; returns the size of the payload."""
+        """Sends as much as the windows allow. Returns the size of the payload."""
         self.receive()
         moved = 0
         for stream in self.left:
@@ -106,7 +105,7 @@ class Uploads:
 
 
 class Unread(Server):
-    """A server that accepts connections and reads nothing until it closes."""
+    """A server that accepts connections without reading from them."""
 
     def __init__(self):
         self.over = threading.Event()
@@ -123,7 +122,7 @@ class Unread(Server):
 
 
 def bytes_each(path, folder, kind):
-    """How many bytes each further stream of such connections adds."""
+    """Memory in bytes of each further stream."""
     most, extra, _ = KINDS[kind]
     origin, door, clients = Unread(), free_port(), []
 

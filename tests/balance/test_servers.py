@@ -37,7 +37,7 @@ listen l
 
 
 class Held(Origin):
-    """A server that names itself and answers each request when it is let go, or at once."""
+    """A server that identifies itself in responses. It responds at once, or when the test releases the request."""
 
     def __init__(self, name, at_once=True):
         self.name = name
@@ -49,13 +49,13 @@ class Held(Origin):
         super().__init__(self.respond)
 
     def respond(self, request):
-        """Closes the connection where the request has this wish."""
+        """Closes the connection if the request demands it."""
         with self.lock:
             self.inside += 1
             self.most = max(self.most, self.inside)
             self.served += 1
         self.go.wait(20)
-        # No longer inside before the proxy can know it.
+        # Decrement before the proxy can notice the end.
         with self.lock:
             self.inside -= 1
         close = "Connection: close\r\n" if b"close" in request.head else ""
@@ -86,7 +86,7 @@ class World:
         return self
 
     def listens(self):
-        """Whether it answers operators."""
+        """Whether the runtime API responds."""
         try:
             return "Uptime" in self.ask("show info")
         except OSError:
@@ -96,7 +96,7 @@ class World:
         self.program.__exit__()
 
     def ask(self, command):
-        """A runtime command's answer."""
+        """The response to a runtime API command."""
         return ask(self.cli, command)
 
     def counters(self, name):
@@ -106,14 +106,14 @@ class World:
         return dict(zip(names.removeprefix("# ").split(","), found))
 
     def begin(self, cookie="", path="/"):
-        """A connection with a request on it."""
+        """Sends a request on a new connection. Returns the connection."""
         connection = socket.create_connection(("127.0.0.1", self.port), 20)
         line = f"Cookie: S={cookie}\r\n" if cookie else ""
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{line}\r\n".encode())
         return connection
 
     def queued(self, name, count):
-        """Waits until so many wait there."""
+        """Waits until the queue has this length."""
         assert wait_until(lambda: self.counters(name)["qcur"] == str(count)), self.counters(name)
 
     def logged(self, *patterns):
@@ -128,7 +128,7 @@ class World:
 
 
 def answer(connection):
-    """The status and the server that an answer names."""
+    """The status, and the server named in the response."""
     text = b""
     with connection:
         while more := connection.recv(65536):
@@ -273,7 +273,7 @@ def test_no_request_waits_while_servers_come_and_go(binary, folder):
                     statuses.append(answer(world.begin(cookie, f"/{number}/{turn}"))[0])
 
             def operator(chance=chance, over=over, world=world):
-                # The third stays: there is always one to go to.
+                # The third server stays up, so that one is always available.
                 while not over.is_set():
                     name = chance.choice(("s1", "s2"))
                     world.ask(chance.choice((f"disable server l/{name}", f"enable server l/{name}", f"set server l/{name} health down",
@@ -448,7 +448,7 @@ def test_a_new_connection_makes_no_bulk_run(binary, folder):
             after = figures()
         assert s1.served == 201 and world.counters("s1")["connect"] == "201"
         normal, bulk = after["run_normal"] - before["run_normal"], after["run_bulk"] - before["run_bulk"]
-        # Asking for the figures takes some.
+        # Reading the counters takes some runs, too.
         assert normal >= 200 and bulk <= 20, (normal, bulk)
 
 
@@ -461,7 +461,7 @@ class SocksProxy(Server):
         super().__init__()
 
     def serve(self, connection):
-        """Closes the connection after an answer other than YES. None is silence."""
+        """Closes the connection after a reply other than YES. With None, does not reply."""
         self.asked.append(connection.recv(65536))
         answer = self.answers.pop(0)
         if answer is None:
@@ -476,7 +476,7 @@ class SocksProxy(Server):
                 back.join()
 
     def copy(self, source, sink):
-        """One direction."""
+        """Copies one direction."""
         try:
             while more := source.recv(65536):
                 sink.sendall(more)
@@ -553,7 +553,7 @@ class Multipath(Server):
         super().__init__()
 
     def bind(self):
-        """A listener of MPTCP."""
+        """An MPTCP listener."""
         try:
             listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
         except OSError:

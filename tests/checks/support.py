@@ -21,7 +21,7 @@ listen alive
 
 
 class Scene:
-    """The program with some sections; it listens on one port for nothing but to be found."""
+    """The program with some sections. It listens on an unused port, to show that it is ready."""
 
     def __init__(self, binary, folder, sections, extra="", arguments=(), name="checks.cfg", **options):
         self.port = free_port()
@@ -54,7 +54,7 @@ class Scene:
         raise AssertionError(f"no {backend}/{server} in {lines}")
 
     def expect(self, backend, server, seconds=8.0, **expected):
-        """Waits until `show stat` has these values for a server."""
+        """Waits until `show stat` shows these values for a server."""
         def found():
             return self.stat(backend, server, *expected)
         held = wait_until(lambda: found() == tuple(expected.values()), seconds)

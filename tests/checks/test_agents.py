@@ -8,7 +8,7 @@ from lib.program import wait_until
 
 
 def saying(text):
-    """An agent that sends this and closes."""
+    """An agent that sends this text and closes."""
     return lambda connection: connection.sendall(text)
 
 
@@ -22,7 +22,7 @@ def resets(before):
 
 
 def drips(connection):
-    """One byte now and then, for ever, and no line."""
+    """An agent that sends single bytes for ever, without a newline."""
     while True:
         connection.sendall(b"d")
         time.sleep(0.05)

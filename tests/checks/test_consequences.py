@@ -13,7 +13,7 @@ from lib.program import free_port, wait_until
 def greet(connection):
     """A server that sends its name, and then nothing."""
     connection.sendall(b"hello")
-    # Until the other side ends it.
+    # Until the peer closes the connection.
     while connection.recv(100):
         pass
 
@@ -132,7 +132,7 @@ def test_states_of_checks_are_those_that_parsers_know(binary, folder):
         def told():
             rows = [line.split(" ") for line in scene.ask("show servers state b").splitlines() if " b " in line]
             return {row[3]: " ".join([row[6], *row[10:14]]) for row in rows}
-        # A check that runs at the moment has another state.
+        # A running check has a different state.
         assert wait_until(lambda: told() == expected, 5), told()
 
 

@@ -136,13 +136,13 @@ backend b
                 return file.read().rsplit(") ", 1)[1].startswith("Z")
         for process in processes:
             assert wait_until(lambda: is_gone(process)), f"{process} of {processes} still runs"
-        # Those that ended do not pile up.
+        # Ended programs are reaped.
         zombies = [entry for entry in os.listdir("/proc") if entry.isdigit() and parent(entry) == scene.program.pid]
         assert len(zombies) <= 2, zombies
 
 
 def parent(process):
-    """The number of a process's parent; none when it is gone."""
+    """Process ID of a process's parent. None if it does not exist."""
     try:
         with open(f"/proc/{process}/stat") as file:
             return int(file.read().rsplit(") ", 1)[1].split()[1])
@@ -232,7 +232,7 @@ def test_programs_that_will_not_end_hold_nothing(binary, folder):
             assert time.monotonic() - begun < 1, "the runtime API was late"
             most = [max(most[0], len(children(pid))), max(most[1], len(os.listdir(f"/proc/{pid}/fd")))]
             time.sleep(0.1)
-        # 64 run, and as many may be dead and not noticed yet.
+        # 64 run, and as many may have died without being noticed yet.
         assert most[0] <= 128 and most[1] <= descriptors + 128 + 16, (most, descriptors)
         assert scene.stat("plain", "s", "status", "chkfail") == ("UP", "0")
         for way in ways:
@@ -244,7 +244,7 @@ def test_programs_that_will_not_end_hold_nothing(binary, folder):
 
 
 def command(process):
-    """The words of a process; none when it is gone."""
+    """The command line of a process. None if it does not exist."""
     try:
         with open(f"/proc/{process}/cmdline") as file:
             return file.read().split("\0")[:-1]

@@ -70,7 +70,7 @@ def test_statistics_show_why_a_check_failed(binary, folder):
         def serve(connection):
             if first or connection.recv(4096):
                 connection.sendall(text)
-            # A check that knows enough resets the connection.
+            # A check with a result resets the connection.
             while connection.recv(4096):
                 pass
         return Server(serve)

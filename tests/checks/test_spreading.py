@@ -54,7 +54,7 @@ def test_a_check_that_sleeps_takes_less_than_a_kilobyte(binary, folder):
 
     def measure(name, words):
         servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} weight 10 {words}" for number in range(count))
-        # The allocator keeps no free memory of the start, which checks would use.
+        # The allocator must not keep free memory of the start, which checks would reuse.
         at_once = dict(os.environ, MIMALLOC_PURGE_DELAY="0")
         with Scene(binary, folder, f"backend b\n{servers}\n", "nbthread 1", name=f"{name}.cfg", env=at_once) as scene:
             assert scene.ask("show servers state b").count("127.0.0.1") == count
@@ -85,7 +85,7 @@ def test_fast_checks_meet_no_queue_that_is_shared_r53(binary, folder):
     servers = "backend b\n" + "\n".join(f"    server s{number} 127.0.0.1:{server.port} check inter 10ms" for number in range(200))
     with Scene(binary, folder, servers, "nbthread 2") as scene:
         assert wait_until(lambda: activity(scene, "check_started") >= 2000, 20)
-        # Each that moved went by a message, and may have rung.
+        # Each migrated check was sent in a message, and may have woken a worker.
         met = activity(scene, "wake_remote") + activity(scene, "messages")
         moved, started = activity(scene, "check_adopted"), activity(scene, "check_started")
     assert met <= 2 * moved + 50, (met, moved)

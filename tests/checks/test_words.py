@@ -20,7 +20,7 @@ from lib.program import wait_until
 
 
 def says(text, first=True, stays=0.0):
-    """A server that sends this after it received something, or at once, and ends after a while."""
+    """A server that sends this after receiving data, or at once, and closes later."""
     def serve(connection):
         if first:
             connection.recv(2000)
@@ -30,13 +30,13 @@ def says(text, first=True, stays=0.0):
 
 
 def resets(connection):
-    """A server that receives something and resets the connection."""
+    """A server that receives data and resets the connection."""
     connection.recv(2000)
     end_with_reset(connection)
 
 
 def http(status, reason=" Fine", body=b"hello"):
-    """A server that answers so."""
+    """A server with this HTTP response."""
     return says(f"HTTP/1.1 {status}{reason}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
 
 
@@ -46,7 +46,7 @@ def silent(connection):
 
 
 def gone(connection):
-    """A server that ends at once."""
+    """A server that closes connections at once."""
 
 
 OK, REFUSES, FULL = http(200), "127.0.0.1:1", "full"
@@ -314,7 +314,7 @@ def hold(scene, columns, expected):
 
 
 def logged(log):
-    """All lines that came."""
+    """All log lines received."""
     log.settimeout(0.2)
     lines = []
     with contextlib.suppress(TimeoutError):

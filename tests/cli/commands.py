@@ -69,7 +69,7 @@ FILES = {"src.acl": "10.0.0.0/8\n192.168.0.1\n", "ips.map": "10.0.0.0/8 ten\n", 
 
 
 class Row:
-    """One statement."""
+    """A row of the table: a statement of the manual."""
 
     def __init__(self, number, line):
         self.number = number
@@ -81,14 +81,14 @@ class Row:
         self.version = version if self.reason else None
 
     def holds(self, answer):
-        """Whether this is the answer."""
+        """Whether the response matches the row."""
         if self.answer.startswith("~"):
             return re.fullmatch(self.answer[1:], shown(answer)) is not None
         return self.answer == shown(answer)
 
 
 def shown(text):
-    """A text on one line."""
+    """A text on one line, with escapes."""
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
 
 
@@ -105,7 +105,7 @@ def rows():
 
 
 def say(path, text):
-    """The answer to a text on one connection; a text that ends with `...` keeps its side open."""
+    """The response to a text on one connection. After a text that ends with `...`, the client's side stays open."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(5)
         connection.connect(path)
@@ -133,11 +133,11 @@ class Asked:
         self.program = Program(binary, "-db", "-f", path)
 
     def placed(self, text):
-        """A text with the paths and ports of this run."""
+        """Inserts the paths and ports of this run into a text."""
         return re.sub(r"@(folder|front|other|silent)@", lambda match: self.places[match[1]], text)
 
     def unplaced(self, text):
-        """A text without them."""
+        """Replaces the paths and ports of this run by placeholders."""
         text = text.replace(self.folder.path, "@folder@")
         for name, port in self.ports.items():
             text = re.sub(rf"(?<!\d){port}(?!\d)", f"@{name}@", text)
@@ -158,7 +158,7 @@ class Asked:
         self.program.__exit__(*error)
 
     def answer(self, row):
-        """The program's answer to a row."""
+        """The program's response to a row."""
         sent = self.placed(meant(row.sent))
         if "@stream@" in sent:
             listed = say(self.folder.path + "/admin", "show sess")
@@ -179,7 +179,7 @@ def walk(binary, table):
 
 
 def unwalked(binary, table):
-    """The commands that weir has and no row is about."""
+    """Commands of weir without a row."""
     with Folder() as folder, Asked(binary, folder):
         listed = "".join(run(binary, "-dKcli", "-c", "-f", folder.file("empty.cfg", "defaults\n"))[1:])
         names = set(re.findall(r"^(\S.*?) (?:\[MASTER\] )?(?:\[WORKER\] )", listed, re.M))

@@ -1,4 +1,4 @@
-"""A weir with two servers and a log, as the programs of others meet it."""
+"""A weir with two servers and a log, for programs of third parties."""
 import os
 import re
 import socket

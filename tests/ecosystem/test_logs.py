@@ -1,4 +1,4 @@
-"""Receivers and readers of its log."""
+"""Receivers and readers of weir's log."""
 import contextlib
 import json
 import os

@@ -1,4 +1,4 @@
-"""The messages that cases are evaluated on, with additions to the configuration for each of them."""
+"""The messages for the evaluation of cases, with the configuration lines that each requires."""
 import struct
 from dataclasses import dataclass, field
 
@@ -61,7 +61,7 @@ FILES = {}
 
 @dataclass
 class Message:
-    """Pieces that a client sends, and the server's response; a message without a response needs no server."""
+    """Pieces sent by a client, and the server's response. A message without a response is sent without a server."""
 
     pieces: list
     response: bytes | None = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -98,7 +98,7 @@ def name_extension(name):
     return 0, struct.pack("!H", len(entry)) + entry
 
 
-# Nothing is evaluated before the first bytes are there.
+# Rules are evaluated only after the first bytes are received.
 WAIT = ["tcp-request inspect-delay 100ms", "tcp-request content set-var(txn.wait) bool(1) if { req.len gt 0 }"]
 WAIT_FOR_ANSWER = ["tcp-response inspect-delay 100ms", "tcp-response content set-var(txn.wait) bool(1) if { res.len gt 0 }"]
 ANSWER = """HTTP/1.1 201 Made

@@ -111,8 +111,8 @@ def sections(name, message, chosen, ports):
 
 
 def judged(binary, numbered, folder, label):
-    """A program's verdict on each case's line: nothing, `warning` or `error`. It reports some faults only once the rest
-    is right."""
+    """A program's verdict on the line of each case: empty, `warning` or `error`. Repeats the check without faulty
+    lines, because some faults are reported only once the rest is valid."""
     verdicts = {}
     while more := judged_once(binary, [pair for pair in numbered if verdicts.get(pair[1]) != "error"], folder, label):
         verdicts.update(more)
@@ -122,7 +122,7 @@ def judged(binary, numbered, folder, label):
 
 
 def judged_once(binary, numbered, folder, label):
-    """The same of one look."""
+    """The verdicts of one check."""
     lines = [(line, None) for line in COMMON.format(log=1).splitlines()]
     for name, message in MESSAGES.items():
         rules = [(number, case) for number, case in numbered if case.message == name and case.place != "log"]
@@ -163,7 +163,7 @@ def server_of(message):
 
 
 def asked(port, pieces):
-    """Sends a message in its pieces; returns the answer until it closes or is silent, and the local port."""
+    """Sends a message in its pieces. Returns the response up to EOF or silence, and the local port."""
     with socket.create_connection(("127.0.0.1", port), 5) as connection:
         for piece in pieces:
             if isinstance(piece, float):
@@ -185,7 +185,7 @@ def asked(port, pieces):
 
 
 def told(receiver, count):
-    """The values that log lines name, by case, once there are so many or no more come."""
+    """The values in log lines, by case. Waits for `count` of them or for silence."""
     receiver.settimeout(3)
     values = {}
     try:
@@ -198,7 +198,7 @@ def told(receiver, count):
 
 
 def masked(shown, named):
-    """A value with names for the numbers that differ from run to run, in any of their spellings."""
+    """Replaces the numbers that differ between runs by names, in all notations."""
     for name, port in named.items():
         for spelling in (f"{port}", f"{port:04X}", f"19{port:04X}"):
             shown = re.sub(r"(?<![0-9A-Fa-f])" + spelling + r"(?![0-9A-Fa-f])" if port else r"(?!)", name, shown)
@@ -206,7 +206,7 @@ def masked(shown, named):
 
 
 def value(text, quotes=True):
-    """A value as the tables write it: without the quotes around it."""
+    """A value in the form of the tables, without surrounding quotes."""
     text = text[1:-1] if quotes and len(text) > 1 and text[0] == text[-1] == '"' else text
     return re.sub(r"[\x00-\x1f\x7f-\xff]", lambda found: f"\\x{ord(found[0]):02x}", text) or "(empty)"
 

@@ -1,4 +1,4 @@
-"""HTTP/2 between peers that are far from each other: a relay that delays, and the time of a body."""
+"""HTTP/2 between peers with a long round-trip time: a delaying relay, and the transfer time of a body."""
 import os
 import queue
 import socket
@@ -30,7 +30,7 @@ FLIGHTS_S = 4 * 2 * ONE_WAY_S
 
 
 class FarRelay(Relay):
-    """Passes bytes on, each piece after its way."""
+    """A relay that forwards each piece after a delay."""
 
     def pass_on(self, source, sink):
         waiting, data = queue.SimpleQueue(), b"more"
@@ -59,13 +59,13 @@ class FarRelay(Relay):
 
 
 def answer(request):
-    """The body, or how many bytes an upload had."""
+    """The body, or the size of an upload."""
     body = BODY if request.method == "GET" else b"%d" % len(request.body)
     return b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
 
 def fetched(*arguments):
-    """curl's output, and the time of the transfer in seconds."""
+    """The output of curl, and the transfer time in seconds."""
     start = time.monotonic()
     got = subprocess.run(["curl", "-sS", "-m", "20", *arguments], capture_output=True, check=True).stdout
     return got, time.monotonic() - start

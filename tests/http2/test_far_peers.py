@@ -1,4 +1,4 @@
-"""Bodies of HTTP/2 between peers that are far from each other: the receive window grows until the distance does not make them slow."""
+"""HTTP/2 bodies over a long round-trip time. The receive window grows until it does not limit the throughput."""
 from http2.far_peers import BODY, CONFIGURATION, FLIGHTS_S, FarRelay, answer, best_of_three, fetched
 from lib.program import free_port
 

@@ -11,7 +11,7 @@ HEAD = "defaults\n    mode http\n    timeout client 1s\n    timeout server 1s\n 
 
 
 def said(binary, folder, text, *options):
-    """The exit status and the standard error of a check."""
+    """The exit status and the stderr of a check (`-c`)."""
     path = folder.file("a.cfg", text)
     status, _, messages = run(binary, "-c", "-f", path, *options)
     return status, messages.replace(path, "a.cfg")

@@ -1,4 +1,4 @@
-"""Debian's archive, apart from the packages of this machine: package lists and downloads in a folder of their own, without root."""
+"""Access to Debian's archive independent of this machine's packages: package lists and downloads in a separate folder, without root."""
 import fcntl
 import functools
 import glob

@@ -1,4 +1,4 @@
-"""Folders of checks, removed with the process that made them."""
+"""Temporary folders of checks, removed with the process that created them."""
 import os
 import re
 import shutil

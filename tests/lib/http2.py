@@ -1,4 +1,4 @@
-"""Frames of HTTP/2, and a peer that speaks frame by frame, right or wrong. Its methods are the words of the scripts of phases/scenes.py."""
+"""HTTP/2 frames, and a peer scripted frame by frame, valid or not. Its methods are the commands of the scripts of phases/scenes.py."""
 import struct
 
 DATA, HEADERS, PRIORITY, RESET, SETTINGS, PING, GOAWAY, WINDOW, CONTINUATION = 0, 1, 2, 3, 4, 6, 7, 8, 9
@@ -36,7 +36,7 @@ class FramePeer:
         self.held += data
 
     def exactly(self, count):
-        """So many bytes."""
+        """Receives exactly this number of bytes."""
         while len(self.held) < count:
             self.more()
         taken, self.held = self.held[:count], self.held[count:]
@@ -68,7 +68,7 @@ class FramePeer:
         self.send(frame(SETTINGS, payload=b"".join(struct.pack(">HI", int(name), int(value)) for name, value in pairs)))
 
     def req(self):
-        """Reads until a request begins; notes its stream, with `.` for a request without a body."""
+        """Reads until a request begins. Notes its stream, followed by `.` for a request without a body."""
         while True:
             kind, flags, stream, _ = self.next_frame()
             if kind == HEADERS:
@@ -79,7 +79,7 @@ class FramePeer:
                 self.seen.append("rst" if kind == RESET else "goaway")
 
     def body(self):
-        """Reads until the request of the last stream ends; notes how many bytes it had, and whether trailers came."""
+        """Reads until the request of the last stream ends. Notes the size of its body, and whether trailers were received."""
         count, trailers = 0, ""
         while True:
             kind, flags, stream, payload = self.next_frame()
@@ -97,7 +97,7 @@ class FramePeer:
                 return
 
     def status(self, text):
-        """Sends a response's head: `status=200`, `status=200,end`, `status=200,content-length:5`."""
+        """Sends a response head: `status=200`, `status=200,end`, `status=200,content-length:5`."""
         status, *more = text.split(",")
         end = END_STREAM if "end" in more else 0
         fields = [one.split(":", 1) for one in more if ":" in one]
@@ -117,7 +117,7 @@ class FramePeer:
             self.send(frame(DATA, END_STREAM if "end" in more and not count else 0, self.stream, b"x" * piece))
 
     def okay(self):
-        """Sends a whole response."""
+        """Sends a complete response."""
         self.status("200,content-length:2")
         self.data("2,end")
 
@@ -126,7 +126,7 @@ class FramePeer:
         self.send(frame(RESET, 0, self.stream, struct.pack(">I", int(code))))
 
     def goaway(self, text):
-        """Leaves: `goaway=LAST,CODE`."""
+        """Sends GOAWAY: `goaway=LAST,CODE`."""
         last, code = text.split(",")
         self.send(frame(GOAWAY, payload=struct.pack(">II", int(last), int(code))))
 
@@ -137,18 +137,18 @@ class FramePeer:
         self.send(frame(int(kind), int(flags), stream, bytes.fromhex(payload)))
 
     def many(self, text):
-        """Sends a frame so many times: `many=COUNT,KIND,FLAGS,STREAM,HEX`."""
+        """Sends a frame `COUNT` times: `many=COUNT,KIND,FLAGS,STREAM,HEX`."""
         count, kind, flags, stream, payload = text.split(",")
         stream = self.stream if stream == "s" else int(stream)
         self.send(frame(int(kind), int(flags), stream, bytes.fromhex(payload)) * int(count))
 
     def interims(self, count):
-        """Sends so many interim responses at once."""
+        """Sends this number of interim responses at once."""
         head = field(":status", "103") + field("link", "a")
         self.send(b"".join(frame(HEADERS, END_HEADERS, self.stream, head) for _ in range(int(count))))
 
     def frames(self):
-        """Reads until the other side ends; notes its resets and pings, and the way it ended."""
+        """Reads until EOF. Notes resets, pings, and how the connection ended."""
         while True:
             kind, _, stream, payload = self.next_frame()
             if kind == RESET:
@@ -162,7 +162,7 @@ class FramePeer:
 
 
 def frames(client, seconds=5, held=b""):
-    """The frames in `held` and on the connection, until it ends or is silent for `seconds`."""
+    """The frames in `held` and on the connection, up to EOF or `seconds` of silence."""
     client.settimeout(seconds)
     while True:
         while len(held) >= 9:

@@ -1,4 +1,4 @@
-"""Request times without the noise of the machine: time in which threads were runnable and did not run is subtracted."""
+"""Request times without scheduling noise. Time in which threads were runnable but not running is subtracted."""
 import contextlib
 import os
 import socket
@@ -12,7 +12,7 @@ def threads(pid):
 
 
 def waits_ms(tasks):
-    """How long each of some threads was runnable while the machine ran others; threads that ended are skipped."""
+    """Time in ms that each thread was runnable but not running. Skips threads that ended."""
     waits = {}
     for task in tasks:
         with contextlib.suppress(OSError), open(f"/proc/{task}/schedstat") as file:
@@ -21,8 +21,8 @@ def waits_ms(tasks):
 
 
 def requests(port, count, tasks=(), path="/"):
-    """How long each of some requests took over one connection, in milliseconds, sorted; without the time for which these threads, or the client,
-    had to wait for a processor. More threads may join them meanwhile."""
+    """Durations of some requests over one connection, in milliseconds, sorted, without the time that these threads or
+    the client waited for a CPU. More threads may be added meanwhile."""
     spent, client = [], f"self/task/{threading.get_native_id()}"
     question = f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
     with socket.create_connection(("127.0.0.1", port), 10) as connection:

@@ -7,8 +7,8 @@ from lib.program import wait_until
 
 
 class LogServer:
-    """Receives log lines as datagrams, over UDP or at the path of a UNIX socket, until its block ends. `raw` has them, and
-    `lines` without the header, which ends with the process number; `port` is that of UDP."""
+    """Receives log lines as datagrams over UDP or on a UNIX socket, until the end of the block. `raw` contains them
+    unchanged, `lines` without the header (up to the process ID). `port` is the UDP port."""
 
     def __init__(self, path=None):
         self.raw, self.lines = [], []
@@ -19,7 +19,7 @@ class LogServer:
         threading.Thread(target=self.receive, daemon=True).start()
 
     def receive(self):
-        """Until the socket closes."""
+        """Receives until the socket is closed."""
         while True:
             try:
                 line = self.socket.recv(1 << 16).decode("latin-1")
@@ -29,14 +29,14 @@ class LogServer:
             self.lines.append(re.sub(r"^<\d+>.*?\]: ", "", line).rstrip("\n"))
 
     def wait_for(self, pattern, seconds=5.0):
-        """The first line, header included, that matches, once it is there; fails with the other lines otherwise."""
+        """Waits for the first matching line and returns it with its header. On timeout, fails with the other lines."""
         def found():
             return next((line for line in list(self.raw) if re.search(pattern, line)), None)
         assert wait_until(found, seconds), f"no log line matches {pattern!r}: {self.raw}"
         return found()
 
     def close(self):
-        """Ends the thread, and forgets nothing."""
+        """Ends the thread. Keeps the received lines."""
         try:
             self.socket.shutdown(socket.SHUT_RD)
         except OSError:

@@ -1,4 +1,4 @@
-"""A scripted name server: right, false, late, oversized or missing answers."""
+"""A scripted name server: correct, wrong, late, oversized or missing answers."""
 import socket
 import struct
 import threading
@@ -12,12 +12,12 @@ KINDS = {A: "A", AAAA: "AAAA", SRV: "SRV", CNAME: "CNAME"}
 
 
 def wire(name):
-    """A name as the wire has it."""
+    """A name in wire format."""
     return b"".join(bytes([len(label)]) + label.encode("latin-1") for label in name.split(".") if label) + b"\0"
 
 
 def read_name(message, at):
-    """The uncompressed name that begins at `at`, with its letters' case, and its end."""
+    """The uncompressed name at `at`, with its original case, and the offset after it."""
     labels = []
     while message[at]:
         length = message[at]
@@ -27,12 +27,12 @@ def read_name(message, at):
 
 
 def address(text):
-    """The bytes of an address."""
+    """An address in wire format."""
     return socket.inet_pton(socket.AF_INET6 if ":" in text else socket.AF_INET, text)
 
 
 def record(owner, kind, data, ttl=60):
-    """A record; an owner of None is the name of the query."""
+    """A resource record. An owner of None is the name of the query."""
     owner = b"\xc0\x0c" if owner is None else wire(owner)
     return owner + struct.pack(">HHIH", kind, 1, ttl, len(data)) + data
 
@@ -66,9 +66,9 @@ class Query:
 
 
 class NameServer:
-    """Answers from `zone`: (name, kind) to a list of texts of addresses, a response code, or a function from the query
-    to bytes, a list of several answers, or None for silence. Names outside the zone do not exist. `tcp` is its server
-    of connections: a [`SecureServer`] with `certificate` (a file, with its key)."""
+    """Answers from `zone`, which maps (name, kind) to a list of addresses, a response code, or a function of the query
+    that returns bytes, a list of several answers, or None for silence. Names outside the zone do not exist. `tcp` is
+    the TCP server, a [`SecureServer`] with `certificate` (a file with its key)."""
 
     def __init__(self, zone=None, port=0, host="127.0.0.1", certificate=None):
         self.zone = dict(zone or {})
@@ -125,7 +125,7 @@ class NameServer:
                     pass
 
     def serve_connection(self, connection):
-        """Queries with their lengths before them."""
+        """Serves length-prefixed queries of a connection."""
         with connection.makefile("rb") as stream:
             while len(head := stream.read(2)) == 2:
                 message = stream.read(struct.unpack(">H", head)[0])
@@ -134,6 +134,6 @@ class NameServer:
                         connection.sendall(struct.pack(">H", len(answer)) + answer)
 
     def close(self):
-        """Closes its sockets: the name server is gone."""
+        """Closes all sockets of the name server."""
         self.udp.close()
         self.tcp.close()

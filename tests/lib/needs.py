@@ -1,4 +1,4 @@
-"""Requirements of a test: it is skipped where a program or a right is missing, and left-out.tsv lists the permitted cases."""
+"""Requirements of a test. It is skipped if a program or a privilege is missing. left-out.tsv lists the permitted cases."""
 import os
 import shutil
 
@@ -9,8 +9,9 @@ WIDE_PATH = "TESTS_WIDE_PATH"
 
 
 def installed(name):
-    """The path of a program; skips the test where it is not installed. Programs that packaging/setup installs for tests are on the PATH.
-    Those of its purpose `optional` are on WIDE_PATH, which this test sees from here on (conftest.py)."""
+    """The path of a program. Skips the test if it is not installed. Programs that packaging/setup installs for tests
+    are on the PATH. Those of its purpose `optional` are on WIDE_PATH, which this test sees from here on
+    (conftest.py)."""
     path = shutil.which(name)
     if path is None and (path := shutil.which(name, path=os.environ.get(WIDE_PATH, ""))):
         os.environ["PATH"] = os.environ[WIDE_PATH]

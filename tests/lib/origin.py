@@ -1,9 +1,9 @@
-"""The servers behind weir: one that hands each connection to a function, and an HTTP/1 origin.
+"""Servers behind weir: a TCP server that calls a function for each connection, and an HTTP/1 origin.
 
     with Server(lambda connection: connection.sendall(b"hello")) as server: ...server.port...
     with Origin(answer=b"HTTP/1.1 204 No Content\\r\\n\\r\\n") as origin: ...origin.requests...
 
-Both listen as soon as they are made, and stop at the end of the block, or with the process.
+Both listen from their creation to the end of the block or the process.
 """
 import base64
 import contextlib
@@ -22,8 +22,8 @@ OPEN = weakref.WeakSet()
 
 
 class Server:
-    """A TCP server. `serve` gets each connection in a thread of its own, and the connection closes when it returns or fails with an
-    OSError. `count` is the number of connections so far."""
+    """A TCP server. `serve` is called for each connection in a separate thread. The connection is closed when it
+    returns or raises an OSError. `count` is the number of connections so far."""
 
     def __init__(self, serve=None, port=0, host="127.0.0.1", backlog=1000):
         self.serve = serve or self.serve
@@ -32,10 +32,10 @@ class Server:
         self.listen()
 
     def serve(self, connection):
-        """Closes it at once."""
+        """Closes the connection at once."""
 
     def listen(self):
-        """Begins to listen, on the former port if there was one."""
+        """Starts to listen, on the previous port if there is one."""
         OPEN.add(self)
         self.listener = self.bind()
         self.port = self.listener.getsockname()[1]
@@ -47,7 +47,7 @@ class Server:
         return socket.create_server((self.host, self.port), family=family, backlog=self.backlog)
 
     def accept(self, listener):
-        """Accepts until the listener closes."""
+        """Accepts connections until the listener is closed."""
         while True:
             try:
                 connection, _ = listener.accept()
@@ -67,7 +67,7 @@ class Server:
         self.connections.discard(connection)
 
     def close(self):
-        """Stops to listen. Connections live on."""
+        """Stops listening. Keeps existing connections."""
         try:
             # Wakes the thread that accepts.
             self.listener.shutdown(socket.SHUT_RDWR)
@@ -76,7 +76,7 @@ class Server:
         self.listener.close()
 
     def cut(self):
-        """Stops to listen, and ends all connections."""
+        """Stops listening and closes all connections."""
         self.close()
         for connection in list(self.connections):
             with contextlib.suppress(OSError):
@@ -90,7 +90,7 @@ class Server:
 
 
 class Relay(Server):
-    """Passes the bytes of each connection on to a port, in both directions."""
+    """A TCP relay to a port."""
 
     def __init__(self, to):
         self.to = to
@@ -106,11 +106,11 @@ class Relay(Server):
             back.join()
 
     def forth(self, client, server):
-        """The direction of the client's bytes."""
+        """Relays from the client to the server."""
         self.pass_on(client, server)
 
     def pass_on(self, source, sink):
-        """One direction, until its end or a failure."""
+        """Relays one direction until EOF or an error."""
         with contextlib.suppress(OSError):
             while more := source.recv(65536):
                 sink.sendall(more)
@@ -121,13 +121,13 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 def end_with_reset(connection):
-    """The connection ends with a reset when it closes."""
+    """Makes closing the connection send a reset."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 @dataclasses.dataclass
 class Request:
-    """A request as it arrived: its head without the empty line, its body undecoded, and which connection brought it, from 1 on."""
+    """A received request: its head without the empty line, its undecoded body, and the number of its connection, from 1."""
     head: bytes
     body: bytes
     connection: int
@@ -141,7 +141,7 @@ class Request:
         return self.head.split(b" ", 2)[1].decode("latin-1")
 
     def field(self, name):
-        """The value of the first field of this name; None without one."""
+        """The value of the first header field with this name. None without one."""
         found = re.search(rb"^" + re.escape(name.encode()) + rb":[ \t]*(.*?)[ \t]*\r?$", self.head, re.M | re.I)
         return found[1].decode("latin-1") if found else None
 
@@ -180,7 +180,7 @@ def switching(request, more=""):
 
 
 def read_head(connection, held=b""):
-    """The head of the next message without its empty line, and the bytes behind it; None at the end of the connection."""
+    """The head of the next message without the empty line, and the bytes received after it. None at EOF."""
     while b"\r\n\r\n" not in held:
         if not (more := connection.recv(65536)):
             return None
@@ -189,12 +189,12 @@ def read_head(connection, held=b""):
 
 
 def read_all(connection):
-    """All bytes until the end of the connection."""
+    """All bytes up to EOF."""
     return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
 def read_body(connection, head, held):
-    """The body behind a request's head, undecoded, and the bytes behind it; None if the connection ends before."""
+    """The undecoded body of a request, and the bytes received after it. None if the connection ends before."""
     if re.search(rb"^expect: *100-continue", head, re.M | re.I):
         connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
     if re.search(rb"^transfer-encoding:[ \t]*chunked", head, re.M | re.I):

@@ -1,4 +1,4 @@
-"""One running load balancer under test, for the checks that varnishtest cannot write: signals, files, idle memory, raw bytes."""
+"""A running load balancer under test, for checks beyond varnishtest: signals, files, idle memory, raw bytes."""
 import itertools
 import os
 import random
@@ -16,8 +16,8 @@ TARGET = os.path.abspath(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "
 
 
 def own_ports(first=10000, last=31999):
-    """The ports that this process may use. They lie below those that the kernel gives to outgoing connections, so none of them is taken
-    before it is bound. Processes that test at the same time have other ports."""
+    """The ports reserved for this process. They are below the kernel's ephemeral ports, so outgoing connections never
+    use them. Concurrent test processes have disjoint ranges."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     count = (last + 1 - first) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     return range(first + worker * count, first + (worker + 1) * count)
@@ -39,7 +39,7 @@ def free_port():
 
 
 def wait_until(condition, seconds=5.0):
-    """Polls until the condition holds or the time is over; returns whether it held."""
+    """Polls until the condition holds. False on timeout."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -49,7 +49,7 @@ def wait_until(condition, seconds=5.0):
 
 
 def connects(port):
-    """Whether a listener accepts."""
+    """Whether a connection to the port is accepted."""
     try:
         socket.create_connection(("127.0.0.1", port), 1).close()
         return True
@@ -58,7 +58,7 @@ def connects(port):
 
 
 def readable(sockets, seconds):
-    """Those of the sockets or files that can be read, as soon as one of them can; none after the time. There may be more than 1,024."""
+    """The readable sockets or files, as soon as there is one. Empty on timeout. Supports more than 1,024."""
     with selectors.DefaultSelector() as selector:
         for one in sockets:
             selector.register(one, selectors.EVENT_READ)
@@ -66,7 +66,7 @@ def readable(sockets, seconds):
 
 
 def heard(connection, seconds):
-    """The bytes received within the time; empty without any."""
+    """The bytes of one receive. Empty on timeout or EOF."""
     connection.settimeout(seconds)
     try:
         return connection.recv(100)
@@ -75,7 +75,7 @@ def heard(connection, seconds):
 
 
 class Folder:
-    """A folder for one check, removed at its end, or when the next one is made if this process is killed."""
+    """A folder for one check, removed at the end of its block. If this process is killed, the next folder's creation removes it."""
 
     def __enter__(self):
         self.path = fresh_folder("weir.")
@@ -86,7 +86,7 @@ class Folder:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def file(self, name, text=""):
-        """The path of a file in it, written with the text."""
+        """Writes a file in the folder. Returns its path."""
         path = os.path.join(self.path, name)
         with open(path, "w") as file:
             file.write(text)
@@ -94,7 +94,7 @@ class Folder:
 
 
 class Program:
-    """A started program; ends with the block that it was started for."""
+    """A running program, killed at the end of its block."""
 
     def __init__(self, binary, *arguments, **options):
         self.command = [binary, *arguments]
@@ -113,37 +113,37 @@ class Program:
             self.process.communicate()
 
     def ready(self, port):
-        """Waits until it listens; fails with its output otherwise."""
+        """Waits until the program listens on the port. Fails with the program's output if it exits or does not listen in time."""
         if not wait_until(lambda: connects(port) or self.process.poll() is not None) or self.process.poll() is not None:
             self.process.kill()
             raise AssertionError(f"does not listen: {self.process.communicate()[0]}")
 
     def send(self, number):
-        """Sends it a signal."""
+        """Sends a signal to the program."""
         self.process.send_signal(number)
 
     def status(self, seconds=5.0):
-        """Its exit status, negative for the signal that ended it; None when it is still there after the time."""
+        """Waits for the exit status, negative for a signal. None on timeout."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
 
     def resident_kb(self):
-        """Its resident memory."""
+        """The resident memory of the program in kB."""
         with open(f"/proc/{self.pid}/status") as file:
             return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
 
 
 def run(binary, *arguments, seconds=10):
-    """Runs it to its end; returns the exit status, standard output and standard error."""
+    """Runs a program to its end. Returns the exit status, standard output and standard error."""
     done = subprocess.run([binary, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                           timeout=seconds)
     return done.returncode, done.stdout, done.stderr
 
 
 def ask(path, command):
-    """The answer of the runtime API at this socket."""
+    """The response of the runtime API on the UNIX socket at this path."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
         connection.sendall(command.encode() + b"\n")
@@ -152,7 +152,7 @@ def ask(path, command):
 
 
 def request(port, text=b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", seconds=5.0, host="127.0.0.1"):
-    """Sends bytes on a fresh connection; everything that comes back until the answer's header section ends or it closes."""
+    """Sends bytes on a new connection. Returns the bytes received up to the end of a response head or EOF."""
     with socket.create_connection((host, port), seconds) as connection:
         connection.sendall(text)
         answer = b""
@@ -181,7 +181,7 @@ frontend f
 
 
 def answering(folder, port, text="hello", extra="maxconn 100", frontend="", name="a.cfg", bind=None):
-    """The path of a configuration that answers all requests by itself."""
+    """The path of a configuration that answers all requests without a server."""
     bind = bind or f"127.0.0.1:{port}"
     return folder.file(name, ANSWERING.format(bind=bind, text=text, extra=extra, frontend=frontend))
 

@@ -1,4 +1,4 @@
-"""TLS on both sides, spoken with by other implementations: curl, openssl and Python's."""
+"""TLS peers of other implementations: curl, openssl and Python."""
 import http.client
 import os
 import shutil
@@ -28,7 +28,7 @@ ANSWER = 'http-request return status 200 content-type text/plain lf-string "{}"'
 
 
 def openssl(*arguments, stdin=b""):
-    """Runs openssl; returns both outputs."""
+    """Runs openssl. Returns both outputs."""
     done = subprocess.run(["openssl", *arguments], input=stdin, capture_output=True, timeout=20)
     return (done.stderr + done.stdout).decode(errors="replace")
 
@@ -117,13 +117,13 @@ def connect(port, authority=None, name="one.example", own=None, seconds=5, versi
 
 
 def get_over(port, authority):
-    """A request over a connection of its own; the whole answer."""
+    """Sends a request over a new connection. Returns the complete response."""
     with connect(port, authority) as connection:
         return ask_over(connection)
 
 
 def ask_over(connection, text=b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"):
-    """Sends a request; the whole answer until the end."""
+    """Sends a request. Returns the response up to EOF."""
     connection.sendall(text)
     return read_all(connection)
 

@@ -96,7 +96,7 @@ def end_session(leader):
 
 
 class Runner:
-    """How to run one script: the program, the tree that the script's paths are relative to, and the time it may take."""
+    """Runs scripts with a program, the root of the scripts' relative paths, and a time limit."""
 
     def __init__(self, program, tree, arguments="-dM", timeout=10, said=()):
         # Scripts that rely on a default that has changed: the script, the line, and the addition to the line.
@@ -142,13 +142,13 @@ class Runner:
         return path
 
     def run_all(self, names, jobs):
-        """Runs many, `jobs` at a time; a dictionary of results by name."""
+        """Runs scripts, `jobs` at a time. Returns the results by name."""
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             return dict(zip(names, pool.map(self.run, names)))
 
 
 def reason(log, status):
-    """The most telling line of a failed script's log: a panic, an alert of the program, or varnishtest's own."""
+    """The most informative line of a failed script's log: a panic, an alert of the program, or an error of varnishtest."""
     for pattern in (r"panicked at.*", r"\[ALERT\].*", r"^-{4}.*"):
         match = re.search(pattern, log, re.M)
         if match:

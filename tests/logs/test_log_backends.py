@@ -1,4 +1,4 @@
-"""Log backends as a process sees them: servers that sleep, are not there, move or are in maintenance; faults of a configuration."""
+"""Log backends: servers that stall, are down, move or are in maintenance, and configuration errors."""
 import os
 import re
 import signal
@@ -61,7 +61,7 @@ def get(port, path, count=1):
 
 
 class LogServer(Server):
-    """Keeps the bytes received. `ended` is set once a client has closed its connection."""
+    """A server that records the bytes received. `ended` is set once a client has closed its connection."""
 
     def __init__(self, **options):
         self.received, self.ended = b"", threading.Event()
@@ -78,7 +78,7 @@ def cli(folder, command):
 
 
 def counter(folder, server, name):
-    """A figure of a server, or of the whole backend."""
+    """A counter of a server or of the backend."""
     text = cli(folder, "show stat logs 6 -1")
     rows = [line.split(",") for line in text.splitlines() if line]
     names = [field.lstrip("# ") for field in rows[0]]
@@ -174,7 +174,7 @@ def test_a_paused_process_takes_no_datagrams(binary, folder, port):
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def said(text):
-        """Whether the text arrives; other messages in between are skipped."""
+        """Whether the text arrives. Skips other messages before it."""
         heard.settimeout(1)
         sender.sendto(b"<134>" + text, ("127.0.0.1", port))
         try:

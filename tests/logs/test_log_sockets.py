@@ -1,4 +1,4 @@
-"""Logs to UNIX sockets, from a process that was started as distributions start it: `-Ws`, a user, another root directory."""
+"""Logs to UNIX sockets, from a process started like in distributions: `-Ws`, a user, another root directory."""
 import contextlib
 import os
 import re
@@ -57,7 +57,7 @@ class Daemon:
 
 
 class World:
-    """A service with a configuration, and its requests."""
+    """A service with a configuration, and requests to it."""
 
     def __init__(self, binary, folder, jail, targets, own="", more=""):
         os.chmod(folder.path, 0o755)

@@ -38,12 +38,12 @@ class Master(Program):
         self.process.wait()
 
     def said(self):
-        """The output of all its processes."""
+        """The output of all processes of the master."""
         with open(self.log) as log:
             return log.read()
 
     def served(self, count=1, seconds=10):
-        """Waits until so many loads succeeded since it was started."""
+        """Waits until `count` loads have succeeded since the start."""
         wanted = self.before + count
         if not wait_until(lambda: self.said().count("Loading success.") >= wanted or self.process.poll() is not None, seconds):
             raise AssertionError(f"not served: {self.said()}")
@@ -51,7 +51,7 @@ class Master(Program):
         return self
 
     def ask(self, text, end=True):
-        """The answer of the command line."""
+        """The response of the master's runtime API."""
         return talk(self.socket, text, end)
 
     def reload(self):
@@ -60,12 +60,12 @@ class Master(Program):
         return answer
 
     def workers(self, kind="worker"):
-        """The numbers of its children."""
+        """Process IDs of the master's children."""
         with open(f"/proc/{self.pid}/task/{self.pid}/children") as children:
             return [int(pid) for pid in children.read().split()]
 
     def current(self):
-        """The newest of them."""
+        """Process ID of the newest worker."""
         return max(self.workers())
 
     def descriptors(self, pid=None):
@@ -88,7 +88,7 @@ def field(pid, name):
 
 
 def link(path):
-    """Where it points; nowhere when it is gone by now."""
+    """The target of a symbolic link. Empty if it does not exist."""
     try:
         return os.readlink(path)
     except OSError:
@@ -104,7 +104,7 @@ def alive(pid):
 
 
 class Clients:
-    """Clients with a connection for each request, as fast as they can, until the block ends; failures are counted."""
+    """Clients that send requests as fast as possible, each on a new connection, until the end of the block. Counts failures."""
 
     def __init__(self, connect, count=4):
         self.connect, self.failures, self.answers, self.over = connect, [], {}, False
@@ -126,7 +126,7 @@ class Clients:
                 self.failures.append(repr(error))
 
     def served(self):
-        """How many answers came."""
+        """Number of responses received."""
         return sum(self.answers.values())
 
     def __enter__(self):
@@ -142,7 +142,7 @@ class Clients:
 
 @contextlib.contextmanager
 def slow_client(master, port):
-    """A client with an unfinished request, finished only on demand: (the client, the worker that waits for it)."""
+    """A client with an unfinished request. Returns the client and the worker that waits for it."""
     worker = master.served().current()
     with tcp(port)() as client:
         client.sendall(b"GET / HTTP/1.1\r\n")
@@ -151,14 +151,14 @@ def slow_client(master, port):
 
 
 def finished(client):
-    """The answer to a slow client that ends its request."""
+    """Finishes the request of a slow client. Returns the response."""
     client.sendall(b"Host: x\r\n\r\n")
     return client.recv(65536)
 
 
 @contextlib.contextmanager
 def quiet_client(master, port):
-    """A client that keeps its connection after an answer: (the client, the worker that has it)."""
+    """A client that keeps its connection after a response. Returns the client and its worker."""
     worker = master.served().current()
     with tcp(port)() as client:
         client.settimeout(5)
@@ -167,7 +167,7 @@ def quiet_client(master, port):
 
 
 def asked(client):
-    """The answer to a whole request."""
+    """The response to a complete request."""
     client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     return client.recv(65536)
 
@@ -192,7 +192,7 @@ def many_patterns(folder):
 
 
 class Service:
-    """A process that was started as a service, under any process number: the current one is in its pid file."""
+    """A process started as a service. Its current process ID is in its pid file."""
 
     def __init__(self, command, folder, **options):
         self.command, self.folder, self.options = command, folder, options
@@ -221,7 +221,7 @@ class Service:
         self.process.wait()
 
     def heard(self):
-        """Its next notification to the service manager."""
+        """The next notification to the service manager."""
         return dict(line.split("=", 1) for line in self.manager.recv(4096).decode().splitlines())
 
     def pid(self):

@@ -107,7 +107,7 @@ def test_packaged_configurations_are_valid(binary, folder):
         with open(os.path.join(PACKAGING, name, "weir.cfg")) as file:
             text = file.read()
         assert f"bind :{port}\n" in text and ("user weir" in text) == users, name
-        # Its user need not exist here.
+        # The user may not exist on this machine.
         config = folder.file("a.cfg", text.replace("user weir", "user root").replace("group weir", "group root"))
         status, out, err = run(binary, "-c", "-V", "-f", config)
         assert (status, err) == (0, "") and "Configuration file is valid" in out, (name, err)

@@ -76,7 +76,7 @@ def test_a_full_process_table_keeps_the_former_worker(binary, folder, port):
     with open(master.log, "a"):
         os.chmod(master.log, 0o666)
     words = " ".join(f"'{word}'" for word in master.command)
-    # As a user without other processes, with room for exactly one start.
+    # As a user without other processes, with a process limit for exactly one start.
     for most in range(3, 12):
         master.command = ["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", "bash", "-c",
                           f"ulimit -u {most}; exec {words}"]
@@ -85,7 +85,7 @@ def test_a_full_process_table_keeps_the_former_worker(binary, folder, port):
         if wait_until(lambda: "Loading success." in master.said(), 0.5):
             break
         master.__exit__()
-        # Room that the processes of this try still take would be too much for the next one.
+        # Wait for the processes of this attempt to end, because they count against the limit of the next one.
         assert wait_until(lambda: not processes_of(65533), 10)
     try:
         first = master.served().current()

@@ -67,7 +67,7 @@ def test_settings_of_the_session_hold_for_commands_of_workers(binary, folder):
         assert master.ask("set severity-output string;user;@1 show cli level") == "[info]: user\n\n"
         assert master.ask("set severity-output number;set severity-output none;@1 get weight b/s") == "No such backend.\n\n"
         assert master.ask("@1;set severity-output number;get weight b/s") == "[3]: No such backend.\n\n"
-        # One command of a worker is a session of its own there.
+        # Each command for a worker is a separate session on the worker.
         assert master.ask("@1 set severity-output number;@1 get weight b/s") == "\nNo such backend.\n\n"
         assert master.ask("set severity-output number;@1 add map x <<\na b\n") == "[3]: Unknown map identifier. Please use #<id> or <file>.\n\n"
         assert master.ask("set severity-output number;@@1 get weight b/s") == "[3]: No such backend.\n\n"
@@ -114,7 +114,7 @@ def test_no_line_of_a_payload_that_was_refused_is_a_command(binary, folder):
         # The error arrives even if the client keeps sending.
         for text in (f"add map x <<\n{lines}", "x" * 400_000):
             assert "too long" in refused(tcp(by_port), text)
-        # A payload within the limit does not run as commands either, whatever becomes of its command.
+        # A payload within the limit is not executed as commands either, even if its command fails.
         for whom, answer in (("@!1 ", "Can't find the target PID matching the prefix '@!1'\n\n"), ("@1 ", "Unknown command"),
                              ("", "Unknown command")):
             said = master.ask(f"prompt i\n{whom}nonsense <<\nreload\nshow version\n\necho end")
@@ -218,7 +218,7 @@ def test_watchers_in_debug_mode_end_with_their_clients(binary, folder):
             assert wait_until(lambda: clients() == 1), command
         # It logs its own events.
         assert f"<CLI> on unix@{master.socket}" in master.ask("mcli-debug-mode on; show events buf0")
-        # A profile of the memory needs names, which it finds without a second thread.
+        # A memory profile needs symbol names, which the master resolves without a second thread.
         assert "master cli session" in master.ask(
             "mcli-debug-mode on; set profiling memory on; show info; show profiling memory; set profiling memory off")
         assert field(master.pid, "Threads") == ["1"]

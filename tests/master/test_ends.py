@@ -1,4 +1,4 @@
-"""How masters and workers end."""
+"""Shutdown of masters and workers."""
 import signal
 
 from lib.program import TERM, USR1, answering, connects, free_port, wait_until

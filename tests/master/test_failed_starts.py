@@ -87,7 +87,7 @@ def test_a_failed_start_changes_nothing_of_a_running_master(binary, folder, port
             client.sendall(b"GET /kept HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             assert client.recv(4096).startswith(b"HTTP/1.1 200")
         assert wait_until(lambda: any(b"GET /kept" in text for text in ring.messages(f"{folder.path}/ring")))
-        # One that succeeds has it all.
+        # A successful start has taken everything.
         status, _, said = run(binary, "-W", "-D", "-S", master.socket, "-f", running(folder, free_port(), name="b.cfg"))
         assert status == 0, said
         after = state(folder)

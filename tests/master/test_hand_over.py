@@ -1,4 +1,4 @@
-"""Listening sockets that go from one process to another."""
+"""Listening sockets passed from one process to another."""
 import contextlib
 import os
 import re
@@ -70,7 +70,7 @@ def test_a_running_haproxy_master_is_reloaded_into_weir(binary, folder, port):
         master.served()
         with Clients(tcp(port)) as clients:
             assert wait_until(lambda: clients.answers.get("one", 0) > 50)
-            # It executes itself once more after its start, and loses queries meanwhile: then it answers.
+            # The master re-executes itself after its start and drops queries meanwhile. Wait until it responds.
             assert wait_until(lambda: answers(master))
             os.remove(program)
             shutil.copy(binary, program)
@@ -94,7 +94,7 @@ def test_sockets_of_the_service_manager_are_used(binary, folder):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         config = answering(folder, port)
-        # As systemd does: from descriptor 3 on, and the number of the process.
+        # Socket activation like systemd: descriptors from 3 on, and the process ID.
         script = folder.file("start", f"""#!/bin/bash
 exec 3<&{listener.fileno()}
 export LISTEN_FDS=1 LISTEN_PID=$$
@@ -102,7 +102,7 @@ exec {binary} -W -f {config} -S {folder.path}/master.sock
 """)
         os.chmod(script, 0o755)
         with Program(script, pass_fds=[listener.fileno()]) as program:
-            # Not bound to share its address: only this very socket can be listened on.
+            # Bound without SO_REUSEPORT, so only this socket can listen on the address.
             assert wait_until(lambda: request(port).startswith(b"HTTP/1.1 200"), 10)
             assert talk(f"{folder.path}/master.sock", "reload").startswith("Success=1")
             listener.close()

@@ -1,4 +1,4 @@
-"""How many descriptors a process may have, and whether it starts with them; sizes that cannot be had."""
+"""Descriptor limits, starts within them, and settings beyond them."""
 import os
 import re
 import resource

@@ -12,7 +12,7 @@ from master.support import Master, alive, field, link, quiet_client, tcp
 
 
 def marked(mark):
-    """The processes that have a mark in the environment that they were started with."""
+    """The processes with a mark in their initial environment."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -134,7 +134,7 @@ def test_r156_ws_stays_in_the_foreground_without_the_option_d(binary, folder, po
     config = answering(folder, port, extra="daemon")
     with Program(binary, "-Ws", "-p", pid_file, "-f", config) as program:
         assert wait_until(lambda: connects(port)) and program.process.poll() is None
-        # The master writes it when its worker serves.
+        # The master writes the file once its worker serves.
         assert wait_until(lambda: os.path.exists(pid_file) and open(pid_file).read() == f"{program.process.pid}\n")
     assert run(binary, "-Ws", "-D", "-p", pid_file, "-f", config)[0] == 0
     with open(pid_file) as file:
@@ -152,10 +152,10 @@ def test_r158_r160_alone_too_a_process_becomes_somebody_else(binary, folder):
     for words in (["-db"], ["-D"]):
         port, pid_file = free_port(), os.path.join(folder.path, "pid")
         config = answering(folder, port, extra="uid 65534\n    gid 65534\n    nbthread 2\n    setcap cap_net_admin,cap_net_bind_service")
-        # Started with groups of its own, which a process has to drop when it changes its user.
+        # Started with supplementary groups, which a process must drop when it changes its user.
         with Program(binary, *words, "-p", pid_file, "-f", config, extra_groups=[4, 24]) as program:
             assert wait_until(lambda: connects(port)), program.process.poll()
-            # The file comes after the first listener.
+            # The file is written after the first listener is ready.
             assert wait_until(lambda: os.path.exists(pid_file) and os.path.getsize(pid_file) > 0)
             with open(pid_file) as file:
                 pid = int(file.read())

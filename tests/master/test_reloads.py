@@ -185,7 +185,7 @@ def test_r130_r140_a_worker_is_reached_without_any_socket_of_its_own(binary, fol
             assert f"Pid: {master.current()}\n" in master.ask("@1 show info")
         assert re.match(r"# socket lvl processes\nsockpair@\d+ admin all\n", master.ask("@1 show cli sockets"))
         assert master.ask("show cli sockets") == f"# socket lvl processes\nunix@{master.socket} admin all\n\n"
-        # Its own copy, up to the end of its start.
+        # The worker's own copy of the startup logs, until its start is complete.
         assert "Initializing new worker" in master.ask("@1 show startup-logs")
 
 

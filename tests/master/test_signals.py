@@ -36,7 +36,7 @@ def test_inherited_dispositions_and_masks_change_nothing(binary, folder):
             first = service.workers()[0]
             service.process.send_signal(USR2)
             assert wait_until(lambda: service.workers() not in ([], [first])), prepare
-            # It notices the ends of its children.
+            # The master notices the exit of its children.
             assert wait_until(lambda: not alive(first), 15), (prepare, service.said())
             assert wait_until(lambda: ignored(service.process.pid) == {signal.SIGPIPE}), (prepare, ignored(service.process.pid))
             os.kill(next(worker for worker in service.workers() if worker != first), signal.SIGKILL)
@@ -65,8 +65,7 @@ def test_wrong_numbers_to_replace_do_no_harm(binary, folder, port):
     config = answering(folder, port)
     sleeper = subprocess.Popen(["sleep", "60"])
     try:
-        # No process has a number of 2^22 or above; an invalid process number is refused before anything happens. 0
-        # would be this group.
+        # Process IDs are below 2^22. An invalid process ID is refused before anything happens. 0 would mean this process group.
         with Program(binary, "-db", "-f", config, "-sf", "4194305", "2147483647") as program:
             program.ready(port)
         for word in ("12x", "2147483648", "4294967296", "99999999999999999999", "0"):

@@ -21,7 +21,7 @@ def test_r117_r142_the_master_has_one_thread_and_its_memory_does_not_know_the_co
         with Master(binary, folder, config) as master:
             master.served()
             assert os.listdir(f"/proc/{master.pid}/task") == [str(master.pid)]
-            # The memory of the text goes back to the system soon after the start.
+            # The memory of the configuration text is returned to the kernel soon after the start.
             bound = sizes[0][0] + 1500 if sizes else sys.maxsize
             wait_until(lambda: master.resident_kb() < bound, 3)
             wait_until(lambda: not sizes or master.descriptors() == sizes[0][1])
@@ -101,7 +101,7 @@ def test_a_worker_knows_how_it_is_reached(binary, folder):
             assert re.fullmatch(r"unix@\S+;sockpair@\d+", shown), shown
             assert request(port).endswith(f"\r\n\r\n{shown} {shown}".encode()), request(port)
             master.reload()
-    # Another port: workers that were killed may still answer at theirs.
+    # Another port, because killed workers may still answer on the old one.
     port = free_port()
     config = answering(folder, port, extra=f"stats socket {folder.path}/cli", frontend=told)
     with Program(binary, "-db", "-f", config) as program:
@@ -116,7 +116,7 @@ def test_r145_r193_the_command_line_is_there_with_the_pid_file(binary, folder, p
         assert wait_until(lambda: os.path.exists(pid_file), 10)
         assert talk(master.socket, "show version").startswith("3.5"), "no window at all"
         assert "Pid:" in talk(master.socket, "@1 show info")
-        # A reload before the first load is over waits for its end.
+        # A reload during the first load waits for its completion.
         assert master.ask("reload").startswith("Success=1\n")
         assert connects(port)
 
@@ -180,7 +180,7 @@ def test_r158_r161_only_the_worker_becomes_somebody_else(binary, folder, port):
             assert field(f"{worker}/task/{task}", "Groups") == []
             assert field(f"{worker}/task/{task}", "CapEff") == ["0" * 16]
         assert os.readlink(f"/proc/{worker}/root") == jail
-        # A reload has everything that the worker gave up.
+        # A reload has all privileges that the worker dropped.
         master.reload()
         assert request(port).startswith(b"HTTP/1.1 200")
 
@@ -223,11 +223,11 @@ def test_a_priority_for_reading_the_configuration_and_one_for_serving(binary, fo
                                     ("tune.renice.startup 7\n    tune.renice.runtime 2", 7, 2)):
         config = answering(folder, port, extra=f"uid 65534\n    nbthread 2\n    {words}", frontend=f"acl a path_reg -f {patterns}")
         with Master(binary, folder, config, preexec_fn=ordinary_niceness) as master:
-            # It reads its patterns.
+            # The worker is reading its pattern file.
             assert wait_until(lambda: master.workers()), master.said()
             worker = master.current()
             assert wait_until(lambda: niceness(worker) == reading), niceness(worker)
-            # Others have their turns before one of the priority 7.
+            # Other tasks run before a task of priority 7.
             master.served(seconds=60)
             threads = [int(thread) for thread in os.listdir(f"/proc/{worker}/task")]
             assert len(threads) > 2 and {niceness(thread) for thread in threads} == {serving}, master.said()
@@ -269,7 +269,7 @@ def forbidden(pid):
 
 def test_r158_only_the_worker_can_neither_create_processes_nor_gain_privileges(binary, folder):
     identity = "uid 65534\n    gid 65534\n    " if os.geteuid() == 0 else ""
-    # A thread that writes logs is there before the workers.
+    # The log writer thread starts before the workers.
     logs = "log stdout format raw daemon"
     for words, expected in (("", (True, True)), ("insecure-fork-wanted", (False, True)), ("insecure-setuid-wanted", (True, False)),
                             ("insecure-fork-wanted\n    insecure-setuid-wanted", (False, False)),
@@ -292,14 +292,14 @@ def test_alone_too_a_process_can_neither_create_processes_nor_gain_privileges(bi
         with Program(binary, "-db", "-f", config) as program:
             program.ready(port)
             assert wait_until(lambda: forbidden(program.pid) == expected), (words, forbidden(program.pid))
-        # In the background all is done when the command returns.
+        # With a daemon, the start is complete when the command returns.
         status, _, err = run(binary, "-D", "-p", pid_file, "-f", config)
         assert status == 0, err
         with open(pid_file) as file:
             daemon = int(file.read())
         try:
             assert forbidden(daemon) == expected
-            # One that replaces it is not its child.
+            # A successor is not its child.
             with Program(binary, "-db", "-f", config, "-sf", str(daemon)) as program:
                 program.ready(port)
                 assert wait_until(lambda: not alive(daemon))

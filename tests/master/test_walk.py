@@ -98,7 +98,7 @@ def test_files_follow(binary, folder, port):
     with Program(binary, "-db", "-f", first, "--", last) as program:
         program.ready(port)
         assert request(port).startswith(b"HTTP/1.1 418")
-    # Nothing that follows is an option.
+    # Later arguments are not options.
     status, _, said = run(binary, "-db", "--", first, "-c")
     assert status == 1 and "-c" in said, said
 
@@ -118,7 +118,7 @@ def test_the_name_among_peers(binary, folder, port):
 
 def information(folder, binary, *options, extra="", frontend=""):
     port, cli = free_port(), os.path.join(folder.path, "cli")
-    # The socket of a former program may still lie there.
+    # The socket file of a former program may still exist.
     with contextlib.suppress(FileNotFoundError):
         os.unlink(cli)
     config = answering(folder, port, extra=f"stats socket {cli} level admin\n    {extra}", frontend=frontend)

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.release, pytest.mark.timeout(7200)]
 
 
 def cargo(name, *words, root=ROOT, **env):
-    """Runs cargo with a build folder of this name; its output where it fails."""
+    """Runs cargo with a build folder of this name, and returns the folder. Fails with the output of cargo."""
     folder = os.path.join(TARGET, "builds", name)
     done = subprocess.run(["cargo", *words], cwd=root, env=dict(os.environ, CARGO_TARGET_DIR=folder, **env), stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -19,7 +19,7 @@ from master.support import Clients, tcp
 
 
 def made(binary, folder, revision):
-    """A package of a revision; its path."""
+    """Builds a package of a revision. Returns its path."""
     installed("dpkg-deb")
     for name in ("weir-ring", "weir-top"):
         assert os.path.exists(os.path.join(os.path.dirname(binary), name)), f"{name} is not built beside weir"
@@ -30,7 +30,7 @@ def made(binary, folder, revision):
 
 
 class System:
-    """A folder that has a package database and nothing else."""
+    """A folder with only a package database."""
 
     def __init__(self, folder):
         needs_root()
@@ -43,7 +43,7 @@ class System:
         return os.path.join(self.path, name)
 
     def dpkg(self, *words):
-        """Runs dpkg, which has to succeed; returns its output. Maintainer scripts run here with the folder's name."""
+        """Runs dpkg, which must succeed. Returns its output. Maintainer scripts run on this machine with the folder's name."""
         done = subprocess.run(["dpkg", f"--root={self.path}", "--force-depends", "--force-script-chrootless", "--force-confdef", *words],
                               capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
@@ -197,7 +197,7 @@ class Debian:
         return done.stdout
 
     def put(self, path):
-        """Copies a file into its /tmp; the path there."""
+        """Copies a file into the system's /tmp. Returns the path there."""
         with open(path, "rb") as file:
             subprocess.run([*self.enter, "tee", f"/tmp/{os.path.basename(path)}"], input=file.read(), stdout=subprocess.DEVNULL, check=True)
         return f"/tmp/{os.path.basename(path)}"
@@ -217,7 +217,7 @@ class Debian:
 
 
 def mirror():
-    """The one that this machine's packages come from."""
+    """The package mirror configured on this machine."""
     sources = [os.path.join(place, name) for place in ("/etc/apt", "/etc/apt/sources.list.d") if os.path.isdir(place) for name in sorted(os.listdir(place))]
     for path in sources:
         if path.endswith((".list", ".sources")):

@@ -33,7 +33,7 @@ deb-src [signed-by={key}] http://deb.debian.org/debian-security bookworm-securit
 
 
 def fetch():
-    """Brings the suite into the cache, unless it is there."""
+    """Downloads the suite into the cache, unless it exists."""
     os.makedirs(CACHE, exist_ok=True)
     with open(os.path.join(CACHE, "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -42,7 +42,7 @@ def fetch():
 
 
 def download():
-    """Brings the suite into the cache, from Debian's archive."""
+    """Downloads the suite from Debian's archive into the cache."""
     archive = Archive(CACHE, SOURCES)
     update = archive.run("apt-get", "update")
     shown = archive.run("apt-cache", "showsrc", "haproxy").stdout
@@ -60,7 +60,7 @@ def download():
 
 
 def unpack(archive):
-    """Unpacks the suite's folder and nothing else: the program's source text stays unread."""
+    """Unpacks only the suite's folder, and never the program's source code."""
     fresh = TREE + ".new"
     shutil.rmtree(fresh, ignore_errors=True)
     with tarfile.open(archive) as tar:
@@ -95,12 +95,12 @@ def write_list(name, scripts):
 
 
 def runner(program, timeout=10):
-    """What runs the suite's scripts against a program."""
+    """A runner of the suite's scripts for a program."""
     return varnishtest.Runner(program, TREE, timeout=timeout, said=SAID)
 
 
 def passing(one, names, jobs):
-    """The scripts that pass twice: one that passes by luck does not belong on a list that must hold."""
+    """The scripts that pass twice, to keep flaky scripts off the list."""
     results = one.run_all(names, jobs)
     return {name for name in names if results[name].outcome == "pass" and one.run(name).outcome == "pass"}
 

@@ -11,7 +11,7 @@ LISTED = suite.read_list("passing.txt")
 
 @pytest.fixture(scope="session")
 def tree():
-    """Where the suite lies."""
+    """The path of the suite."""
     suite.fetch()
     return suite.TREE
 

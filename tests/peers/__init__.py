@@ -1,1 +1,1 @@
-"""Stick-tables that instances share, by processes, by subject."""
+"""Process tests of stick-tables shared by instances, one file a subject."""

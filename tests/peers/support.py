@@ -44,7 +44,7 @@ TABLES = ("texts", "numbers", "wide", "p/counts")
 
 
 class Ring:
-    """The instances that share tables: their names and addresses."""
+    """The instances that share tables, by name and address."""
 
     def __init__(self, folder, *names, words="", shards=None):
         self.folder = folder
@@ -87,17 +87,17 @@ class Instance:
         self.program.__exit__()
 
     def ask(self, command):
-        """The answer to a command of the runtime API."""
+        """The response to a runtime API command."""
         return ask(self.cli, command)
 
     def set(self, table, key, **data):
-        """Writes into an entry."""
+        """Sets the data of an entry."""
         words = " ".join(f"data.{name} {value}" for name, value in data.items())
         said = self.ask(f"set table {table} key {key} {words}").strip()
         assert not said, said
 
     def get(self, key, expected=b"200"):
-        """A request that is counted."""
+        """Sends a request that is counted."""
         answer = request(self.port, request_of(key))
         assert answer.split()[1] == expected, answer
 
@@ -116,7 +116,7 @@ class Instance:
         return {table: self.entries(table) for table in TABLES}
 
     def settled(self):
-        """The same, once the last request is counted to its end: a client has its answer before."""
+        """All entries, once the last request is counted completely. Its client receives the response before."""
         known = []
 
         def is_steady():
@@ -128,7 +128,7 @@ class Instance:
 
 
 def greet(ring, words="HAProxyS 2.1\na\nb 1 1\n"):
-    """Connects to instance `a` with this greeting; returns the connection, and the status."""
+    """Connects to instance `a` with this greeting. Returns the connection and the status."""
     connection = socket.create_connection(("127.0.0.1", ring.ports["a"]), 5)
     connection.sendall(words.encode() if isinstance(words, str) else words)
     try:
@@ -155,7 +155,7 @@ def last_words(connection, seconds=8):
 
 
 def fill(instance, mark, count=300):
-    """Entries of every type that only this one has."""
+    """Adds entries of every type to this instance only."""
     at = sum(mark.encode())
     for number in range(count):
         instance.set("numbers", at * 1000 + number, gpc0=number + 1, gpt0=number * 70000)
@@ -168,7 +168,7 @@ def fill(instance, mark, count=300):
 
 
 def request_of(key):
-    """A request that is counted for a key."""
+    """Sends a request counted for a key."""
     return f"GET / HTTP/1.1\r\nHost: x\r\nX-Key: {key}\r\nConnection: close\r\n\r\n".encode()
 
 
@@ -189,7 +189,7 @@ def assert_counted(key, times, before, *instances):
 
 
 def assert_same(one, other, seconds=15):
-    """Both come to hold the same."""
+    """Waits until both instances have the same entries."""
     if not wait_until(lambda: one.everything() == other.everything(), seconds):
         first, second = one.everything(), other.everything()
         for table in TABLES:
@@ -204,5 +204,5 @@ def other_implementation(name):
 
 
 def block(text, peer):
-    """The block of one of them in `show peers`."""
+    """The block of one peer in `show peers`."""
     return next(("id=" + part for part in re.split(r"\n  0x[0-9a-f]+: id=", text) if part.startswith(f"{peer}(")), "")

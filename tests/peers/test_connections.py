@@ -24,7 +24,7 @@ def test_peers_may_speak_tls(binary, folder):
                 assert here.program.status() == 0
                 assert_same(next_one, there)
                 assert len(next_one.entries("numbers")) == 100
-    # A client in clear is refused.
+    # A plaintext client is refused.
     with Instance(binary, ring, "a") as here:
         connection, status = greet(ring)
         assert not status.startswith(b"2"), status
@@ -102,7 +102,7 @@ def test_nonsense_ends_a_session_and_nothing_else(binary, folder):
             except OSError:
                 pass
             connection.close()
-        # In the middle of a message, then nothing: for as long as anybody may be silent.
+        # Stop in the middle of a message, for the maximum permitted silence.
         connection, _ = greet(ring)
         connection.sendall(b"\x0a\x80\x20abc")
         began = time.monotonic()
@@ -156,7 +156,7 @@ def test_an_impostor_does_not_keep_the_real_peer_out(binary, folder):
 
 
 def number_of(value):
-    """A number below 2^14 or so, as peers write it."""
+    """Encodes a number below about 2^14 for the peers protocol."""
     if value < 240:
         return bytes([value])
     out, value = [value & 15 | 240], value - 240 >> 4

@@ -1,4 +1,4 @@
-"""Tables that a leaving process teaches its successor."""
+"""Tables sent by a stopping process to its successor."""
 import re
 import signal
 

@@ -152,7 +152,7 @@ class SilentPeer(Server):
         super().__init__(port=port)
 
     def serve(self, connection):
-        """Greets instance `a` and sends heartbeats until it is gone."""
+        """Greets instance `a` and sends heartbeats until the connection is closed."""
         _, _, name = itertools.islice(connection.makefile("rb"), 3)
         if not name.startswith(b"a "):
             return

@@ -1,8 +1,8 @@
-"""Bodies on their ways: servers that answer before they have the whole request; ends and resets of either side."""
+"""Transfers of bodies: servers that respond before the end of the request, and closes and resets by either side."""
 from phases import case
 
 CASES = [
-    # The answer is there, the request is not: the server gets the rest for as long as it takes it.
+    # The response is complete, the request is not. The server receives the rest as long as it reads.
     case("early_answer_reads_on", "", "head ok bytes=8000000 head ok fin rest", "postlong long answer get answer rest",
          "200 2 200 2 FIN", "POST 8000000 GET FIN", "200 ---- 0 s 51 / 200 ---- 0 s 51"),
     case("early_answer_close_reads_on", "", "head okclose bytes=8000000 close", "postlong long answer rest",
@@ -17,7 +17,7 @@ CASES = [
          "200 2 FIN", "POST 13 FIN", "200 ---- 0 s 51"),
     case("early_answer_to_head", "", "head :HTTP/1.1\\x20200\\x20OK\\r\\nContent-Length:\\x2010\\r\\n\\r\\n bytes=10 fin rest",
          ":HEAD\\x20/\\x20HTTP/1.1\\r\\nHost:x\\r\\nContent-Length:10\\r\\n\\r\\n head pause=50 ten rest", "200 FIN", "HEAD 10 FIN", "200 ---- 0 s 50"),
-    # It ends before the server has all.
+    # The client closes before the server has the complete request.
     case("early_answer_closes", "", "head ok told close", "post three answer tell three rest", "200 2 FIN", "POST", "200 SD-- 0 s 51"),
     case("early_answer_resets", "", "head ok told rst", "post three answer tell rest", "200 2 FIN", "POST", "200 SD-- 0 s 51"),
     case("early_answer_client_closes", "", "head bytes=3 ok rest", "post three answer fin rest", "200 2 FIN", "POST 3 FIN", "200 CL-- 0 s 51"),
@@ -28,13 +28,13 @@ CASES = [
          "*", "POST", "200 sD-- 0 s 51", 0.3),
     case("half_answer_upload_ends", "", "head okten bytes=10 three :xxxxxxx fin rest", "post three pause=30 :xxxxxxx answer rest",
          "200 10 FIN", "POST 10 FIN", "200 ---- 0 s 60"),
-    # No answer, and the request is not whole.
+    # No response, and an incomplete request.
     case("no_answer_closes", "", "head bytes=3 close", "post three answer rest", "502 FIN", "POST 3", "502 SH-- 0 s 209"),
     case("no_answer_resets", "", "head bytes=3 rst", "post three answer rest", "502 FIN", "POST 3", "502 SH-- 0 s 209"),
     case("no_answer_client_closes", "", "head bytes=3 tell rest", "post three told fin answer rest", "400 FIN", "POST 3 FIN", "400 CH-- 0 s 206"),
     case("no_answer_client_resets", "", "head bytes=3 tell rest", "post three told rst", "", "POST 3 FIN", "400 CH-- 0 s 206"),
     case("no_answer_bad_chunk", "", "head tell rest", "postchunked told :zz\\r\\n answer rest", "400 FIN", "POST FIN", "400 PH-- 0 s 206"),
-    # The request is whole.
+    # The request is complete.
     case("waiting_client_closes", "", "head tell rest", "get told fin answer rest", "400 FIN", "GET FIN", "400 CH-- 0 s 206"),
     case("waiting_client_closes_stays", "no option abortonclose", "head tell pause=100 ok fin rest", "get told fin answer rest", "200 2 FIN", "GET FIN", "200 ---- 0 s 51"),
     case("waiting_client_resets", "", "head tell rest", "get told rst", "", "GET FIN", "400 CH-- 0 s 206"),

@@ -25,7 +25,7 @@ CASES = [
     _one("refused", "h2 req reset=7 req okay frames | h2 req okay frames", "200 2 FIN", "1. goaway FIN | 1. goaway:0 FIN", "200 ---- 1 s 51"),
     _one("refused_twice", "h2 req reset=7 req reset=7 req reset=7 frames | h2 req reset=7 frames", "502 FIN", "1. goaway FIN | 1. goaway:0 FIN", "502 SH-- 1 s 209"),
     _one("refused_post", "h2 req body reset=7 req body okay frames | h2 req body okay frames", "502 FIN", "1 10 goaway FIN", "502 SH-- 0 s 209", client="post pause=100 ten answer rest"),
-    # A body that came with its head is kept for that, and for nothing else.
+    # A body received with its head is kept only for this retry.
     _one("refused_post_at_once", "h2 req body reset=7 frames | h2 req body okay frames", "200 2 FIN", "1 10 goaway:0 FIN | 1 10 goaway:0 FIN", "200 ---- 1 s 51", client=f"{_POST} answer rest"),
     _one("refused_chunks_at_once", "h2 req body reset=7 frames | h2 req body okay frames", "200 2 FIN", "1 3+trailers goaway:0 FIN | 1 3+trailers goaway:0 FIN", "200 ---- 1 s 51", client=f"{_CHUNKS} answer rest"),
     _one("reset_post_at_once", "h2 req body reset=2 frames | h2 req body okay frames", "502 FIN", "1 10 goaway:0 FIN", "502 SH-- 0 s 209", client=f"{_POST} answer rest"),

@@ -89,14 +89,14 @@ class Peer(FramePeer):
         return " ".join(self.seen)
 
     def send(self, data):
-        """Sends, as far as the other side takes it."""
+        """Sends as much as the peer accepts."""
         try:
             self.connection.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
             raise Ended("sent-in-vain") from None
 
     def more(self):
-        """Receives; ends the script when the other side ended."""
+        """Receives bytes. Ends the script at EOF or reset."""
         try:
             data = self.connection.recv(1 << 18)
         except ConnectionResetError:
@@ -108,7 +108,7 @@ class Peer(FramePeer):
         self.held += data
 
     def head(self):
-        """Reads a head; notes its first line's first digits or word."""
+        """Reads a head. Notes the status or the method of its first line."""
         while b"\r\n\r\n" not in self.held:
             self.more()
         head, self.held = self.held.split(b"\r\n\r\n", 1)
@@ -116,7 +116,7 @@ class Peer(FramePeer):
         self.seen.append(words[1] if words[0].startswith("HTTP/") else words[0])
 
     def bytes(self, count):
-        """Reads so many bytes; notes how many came."""
+        """Reads up to this number of bytes. Notes the number received."""
         try:
             while len(self.held) < int(count):
                 self.more()
@@ -125,7 +125,7 @@ class Peer(FramePeer):
         self.held = self.held[int(count):]
 
     def answer(self):
-        """Reads a final response's head, and its body by its length or until the end."""
+        """Reads a final response head, and its body by its length or up to EOF."""
         while True:
             while b"\r\n\r\n" not in self.held:
                 self.more()
@@ -145,7 +145,7 @@ class Peer(FramePeer):
                 self.bytes(length[1])
 
     def rest(self):
-        """Reads until the other side ends; notes how many bytes, if any, and how it ended."""
+        """Reads up to EOF or reset. Notes the number of bytes, if any, and the kind of close."""
         count = len(self.held)
         try:
             while True:
@@ -175,21 +175,21 @@ class Peer(FramePeer):
         raise Ended("")
 
     def tell(self):
-        """Lets the other side of the proxy go on."""
+        """Signals the peer on the other side of the proxy."""
         self.news.release()
 
     def told(self):
-        """Waits for the other side of the proxy to signal."""
+        """Waits for a signal of the peer on the other side of the proxy."""
         self.news.acquire(timeout=PATIENCE)
 
     def slow(self, argument):
-        """Sends so many bytes, one every 100 ms."""
+        """Sends this number of bytes, one every 100 ms."""
         for _ in range(int(argument)):
             time.sleep(0.1)
             self.send(b"x")
 
     def pause(self, argument):
-        """Does nothing for so many milliseconds."""
+        """Pauses for this number of milliseconds."""
         time.sleep(int(argument) / 1000)
 
     def small(self):
@@ -198,11 +198,11 @@ class Peer(FramePeer):
 
 
 class Ended(Exception):
-    """The other side ended: how."""
+    """The connection was closed by the peer. Contains the kind of close."""
 
 
 class Server:
-    """Plays one script for each connection in turn, the last one for all that follow."""
+    """Plays one script per connection, in order. Later connections repeat the last one."""
 
     def __init__(self, scripts):
         self.scripts = scripts
@@ -218,7 +218,7 @@ class Server:
         threading.Thread(target=self.accept, daemon=True).start()
 
     def accept(self):
-        """One thread a connection."""
+        """Accepts connections, each in a separate thread."""
         while True:
             connection, _ = self.listener.accept()
             script = self.scripts[min(self.accepted, len(self.scripts) - 1)]
@@ -229,7 +229,7 @@ class Server:
             thread.start()
 
     def seen(self):
-        """The observations on each connection, once all are over."""
+        """The observations of each connection, once all are closed."""
         for _, thread in list(self.players):
             wait_until(lambda: thread.ident)
             thread.join(PATIENCE)
@@ -237,7 +237,7 @@ class Server:
 
 
 class Log:
-    """The lines that came, by the case that they name."""
+    """Log lines received, by case name."""
 
     def __init__(self):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -247,7 +247,7 @@ class Log:
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
-        """Takes in lines."""
+        """Receives log lines."""
         while True:
             text = self.socket.recv(65536).decode("latin-1")
             words = re.sub(r"^<\d+>.*?\]: ", "", text).split()
@@ -270,7 +270,7 @@ class World:
         self.program = Program(binary, "-f", folder.file(name, configuration))
 
     def play(self, case):
-        """The result for the client, for the server, and in the log; and the time it took."""
+        """Plays a case. Returns the observations of the client, of the server and in the log, and the duration."""
         with socket.socket() as client:
             if "small" in case.client:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -300,6 +300,6 @@ def play_all(binary, cases, folder, name):
 def is_wrong(case, outcome):
     """Whether the outcome of a case is not the expected one."""
     expected = [case.client_sees, case.server_sees, case.logged]
-    # How much fits the sockets' buffers before an end is seen differs.
+    # The number of bytes in socket buffers before the close is noticed varies.
     differs = any(want not in (got, "*") for want, got in zip(expected, outcome))
     return differs or outcome[3] < case.least - 0.02

@@ -10,7 +10,7 @@ CASES = [case for module in (bodies, http2, retries, sizes, timeouts) for case i
 
 @pytest.fixture(scope="module")
 def outcomes(binary, request):
-    """The outcomes of all cases, which are played at once: of weir, and of the other program if there is one."""
+    """The outcomes of all cases, played concurrently, with weir and with the reference program if given."""
     programs = [binary, *filter(None, [request.config.getoption("haproxy")])]
     found = []
     for program in programs:

@@ -1,4 +1,4 @@
-"""The timeout of each phase, and the side that is blamed (manual, "timeout client" and the others, 8.5)."""
+"""The timeout of each phase, and the side reported as its cause (manual, "timeout client" and others, 8.5)."""
 from phases import case
 
 # Both: the client's shorter, the server's shorter.
@@ -25,14 +25,14 @@ CASES = [
     case("no_response_to_body", _SERVER, "head bytes=10 rest", "post ten answer rest", "504 FIN", "POST 10 FIN", "504 sH-- 0 s 198", 0.3),
     case("half_a_response", _SERVER, "head cut rest", "get answer rest", "504 FIN", "GET FIN", "504 sH-- 0 s 198", 0.3),
     case("continue_then_nothing", _SERVER, "head continue rest", "post ten answer rest", "100 504 FIN", "POST 10 FIN", "504 sH-- 0 s 238", 0.3),
-    # The server does not have the request: its time has not begun.
+    # The server does not have the request, so its timeout has not started.
     case("upload_slower_than_server", _SERVER, "head bytes=10 ok fin rest", "post pause=450 ten answer rest", "200 2 FIN", "POST 10 FIN", "200 ---- 0 s 51", 0.4),
     case("upload_trickles", _SERVER.replace("300", "150"), "head bytes=10 ok fin rest", "post slow=10 answer rest", "200 2 FIN", "POST 10 FIN", "200 ---- 0 s 51", 1.0),
     case("upload_then_nothing", _SERVER, "head bytes=10 rest", "post pause=450 ten answer rest", "504 FIN", "POST 10 FIN", "504 sH-- 0 s 198", 0.75),
     case("upload_stops", _SERVER, "head bytes=3 rest", "post three answer rest", "408 FIN", "POST 3 FIN", "408 cH-- 0 s 232", 0.7),
     case("upload_stops_client_shorter", _CLIENT, "head bytes=3 rest", "post three answer rest", "408 FIN", "POST 3 FIN", "408 cH-- 0 s 232", 0.3),
     case("upload_stops_in_chunks", _SERVER, "head rest", "postchunked answer rest", "408 FIN", "POST FIN", "408 cH-- 0 s 232", 0.7),
-    # Unless it is the client that waits for the server.
+    # Unless the client waits for the server.
     case("expectation_unanswered", _SERVER, "head rest", f"{_EXPECTS} answer rest", "504 FIN", "POST FIN", "504 sH-- 0 s 198", 0.3),
     case("expectation_unanswered_client_shorter", _CLIENT, "head rest", f"{_EXPECTS} answer rest", "504 FIN", "POST FIN", "504 sH-- 0 s 198", 0.7),
     case("expectation_answered", _SERVER, "head continue rest", f"{_EXPECTS} answer rest", "100 408 FIN", "POST FIN", "408 cH-- 0 s 272", 0.7),

@@ -1,4 +1,4 @@
-"""Passwords with a costly hash, which must not hold up a worker."""
+"""Passwords with an expensive hash, which must not block a worker."""
 import base64
 import socket
 import time

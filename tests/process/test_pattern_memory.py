@@ -7,7 +7,7 @@ ENTRIES = 200_000
 
 
 def with_lists(folder, port, keys, networks, setting=""):
-    """A configuration that looks things up in a map and in a list of networks."""
+    """A configuration with look-ups in a map and in a list of networks."""
     lists = {"large.map": "".join(f"key-{number:07}.example.com value-{number % 1000}\n" for number in range(keys)),
              "large.lst": "".join(f"{number >> 14 & 255}.{number >> 6 & 255}.{number & 63}.0/30\n" for number in range(networks))}
     paths = {name: folder.file(name, content) for name, content in lists.items()}

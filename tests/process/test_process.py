@@ -258,7 +258,7 @@ def test_a_start_without_memory_ends_with_its_status(binary, folder):
             if not wait_until(lambda: program.process.poll() is not None or connects(port)) or connects(port):
                 break
             text = program.process.communicate()[0]
-            # With less the loader fails.
+            # With less memory the dynamic loader fails.
             if "[ALERT]" in text:
                 failed.append((megabytes, program.process.returncode, text))
     assert failed and all(status == 1 for _, status, _ in failed), failed
@@ -345,7 +345,7 @@ def test_threads_run_on_the_processors_of_cpu_map(binary, folder):
         with Program(binary, "-db", "-f", answering(folder, port, extra=f"nbthread 3\n    {words}")) as program:
             program.ready(port)
             names = {}
-            # Connections are taken in before the last worker runs.
+            # Connections are accepted before the last worker runs.
             assert wait_until(lambda: names.update({open(f"/proc/{program.pid}/task/{task}/comm").read().strip(): task for task in os.listdir(f"/proc/{program.pid}/task")}) or "worker-2" in names and "worker-0" in names and "worker-1" in names)
             return [sorted(os.sched_getaffinity(int(names[f"worker-{number}"]))) for number in range(3)]
 
@@ -370,7 +370,7 @@ def test_unread_messages_are_dropped_and_counted(binary, folder):
         assert time.monotonic() - began < 5, "the process does not wait for a reader"
         said = os.read(program.process.stdout.fileno(), 65536).decode()
         assert "were dropped" not in said
-        # There is room now: the next one is preceded by how many were lost.
+        # The pipe has space again. The next message is preceded by the number of lost ones.
         assert ask(path, "disable frontend f;enable frontend f") == "\n\n"
         last = os.read(program.process.stdout.fileno(), 65536).decode()
         lost = re.search(r" (\d+) messages were dropped: standard error was not read\.\n", last)
@@ -540,7 +540,7 @@ def with_ring(folder, port, ring, extra="maxconn 100"):
 
 
 def keep_asking(port, first, count, heard=None):
-    """Sends requests for /<number> on one connection; `heard` gets the time of each answer."""
+    """Sends requests for /<number> on one connection. Adds the time of each response to `heard`."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         for number in range(first, first + count):
             connection.sendall(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number)
@@ -580,7 +580,7 @@ def test_a_killed_process_leaves_its_messages_in_the_file(binary, folder):
         kept = {int(text[1:]) for text in ring.messages(path) if text[1:].isdigit()}
         old = {number for each in heard for when, number in each if when < killed - 0.001}
         assert len(old) > 600 and old <= kept, (round_, len(old), sorted(old - kept)[:5])
-    # The file of the process before the last one is kept beside it.
+    # The file of the previous process is kept next to it.
     assert os.path.getsize(path + ".bak") == os.path.getsize(path)
 
 
@@ -690,7 +690,7 @@ def test_messages_of_others_reach_every_target(binary, folder, port, heard):
     with socket.create_server(("127.0.0.1", 0)) as server:
         targets = [f"127.0.0.1:{heard.getsockname()[1]} local0", f"tcp@127.0.0.1:{server.getsockname()[1]} format short local0",
                    f"{folder.path}/local format raw local0", "ring@buf0 format raw local0", "stdout format raw local0"]
-        # One worker: others would take the order of messages that come by several ways apart.
+        # One worker, because several would reorder messages received over different sockets.
         with Program(binary, "-db", "-f", relaying(folder, port, targets, "nbthread 1")) as program:
             program.ready(port)
             with socket.create_connection(("127.0.0.1", port)) as sender:
@@ -733,7 +733,7 @@ def test_targets_that_sleep_delay_no_sender(binary, folder, port, heard):
             with socket.create_connection(("127.0.0.1", port)) as sender:
                 for number in range(5000):
                     sender.sendall(b"<134>%d%s\n" % (number, b" x" * 100))
-                    # One at a time: the last target gets each of them, whatever becomes of the others.
+                    # One at a time. The last target receives each message, even if other targets fail.
                     assert heard.recv(300).startswith(b"%d " % number)
             assert time.monotonic() - start < 6, "senders waited for a target"
             assert figure(folder, "CumRecvLogs") == 5000
@@ -900,7 +900,7 @@ def test_the_last_bytes_and_the_fin_leave_in_one_segment(binary, folder):
     ours, http, tcp = free_port(), free_port(), free_port()
 
     def close_after_answer(connection):
-        # Hold the answer back until the connection's end, so that both arrive at once.
+        # Delay the response until the connection is closed, so that both arrive at once.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
         connection.sendall(answers[connection.recv(65536).split()[1]])
 
@@ -922,7 +922,7 @@ def test_the_last_bytes_and_the_fin_leave_in_one_segment(binary, folder):
 
 
 def received_segments(connection):
-    """How many segments came from the peer of a TCP connection: tcpi_segs_in of tcp(7)'s TCP_INFO."""
+    """Number of segments received on a TCP connection (`tcpi_segs_in` of TCP_INFO, tcp(7))."""
     return struct.unpack_from("I", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192), 140)[0]
 
 
@@ -943,7 +943,7 @@ def test_a_worker_that_computes_without_end_is_named_and_ends_the_process(binary
         busy = threading.Thread(target=lambda: ask(path, "expert-mode on; debug dev loop 20000"), daemon=True)
         busy.start()
         time.sleep(0.2)
-        # Its neighbour still answers, and shows its last known state.
+        # The other worker still responds, and shows its last known state.
         threads = ask(path, "show threads")
         assert re.search(r"^> Thread \d : act=1 ", threads, re.M), threads
         assert re.search(r"^ +1/\d +loops=\d+ ctxsw=\d+ stuck=1 ", threads, re.M), threads
@@ -990,7 +990,7 @@ def test_profiling_shows_costs_by_waker(binary, folder):
         lines = ask(path, "show profiling memory").rstrip("\n").split("\n")[5:]
         assert all(line.index("|") == 53 for line in lines), lines
         assert any(re.search(r"\| \w+@(data|sched|foundation|proto)/\S+\.rs:\d+ malloc\(\d+\) .*\[via connection\]", line) for line in lines), lines
-        # R80: nothing is accounted to an address of nothing.
+        # R80: nothing is counted for a null address.
         assert not [line for line in lines if "NULL" in line or " 0x0 " in line or "@:" in line], lines
         ask(path, "set profiling tasks off")
         ask(path, "set profiling memory off")

@@ -13,7 +13,7 @@ from process.activity import figure
 
 @pytest.fixture
 def served(start, folder, port):
-    """Starts weir with a socket for administrators on the first worker; returns the program and the path of the socket."""
+    """Starts weir with an admin socket on the first worker. Returns the program and the path of the socket."""
     def with_words(words, more=""):
         path = os.path.join(folder.path, "cli")
         extra = f"stats socket {path} level admin thread 1\n    {words}"
@@ -22,7 +22,7 @@ def served(start, folder, port):
 
 
 def tasks(path):
-    """The number of tasks, the least of some: connections that are on their way out are tasks too."""
+    """The number of tasks: the minimum of several readings, because closing connections are tasks, too."""
     return min(int(re.search(r"^Tasks: (\d+)", ask(path, "show info"), re.M)[1]) for _ in range(20))
 
 
@@ -31,7 +31,7 @@ def test_accepting_and_operators_are_urgent_work(served, port):
     program, path = served("nbthread 1")
     first = figure(path, "run_urgent")
     asking = figure(path, "run_urgent") - first
-    # Once the acceptor, once the session: at least.
+    # At least one run of the acceptor and one of the session.
     assert asking >= 2, asking
     for _ in range(30):
         assert b"200" in request(port)
@@ -68,12 +68,12 @@ def test_a_soft_stop_waits_for_no_busy_worker(served, port):
     said = []
     threading.Thread(target=lambda: said.extend(iter(program.process.stdout.readline, "")), daemon=True).start()
     program.send(USR1)
-    # The signal first: a busy worker does not notice it.
+    # Send the signal first, because a busy worker does not notice it.
     time.sleep(0.1)
     operator.sendall(b"debug dev loop 900\n")
     answered = threading.Event()
     threading.Thread(target=lambda: (operator.recv(100), answered.set()), daemon=True).start()
-    # Its neighbour is woken by clients, and finds that the time has come.
+    # The other worker is woken by clients, and finds the expired deadline.
     assert wait_until(lambda: (connects(port), any("Proxy f stopped" in line for line in said))[1]), said
     assert not answered.is_set(), "it stopped only when the busy worker was back"
     assert answered.wait(10)
@@ -98,7 +98,7 @@ def test_the_tasks_of_show_info_are_those_of_all_threads(served, port):
             assert wait_until(lambda: tasks(path) == before), (before, tasks(path))
             rounds += 1
         elif all(int(spawned) > 10 for spawned in threads):
-            # A thread that begins late has tasks of its own by now.
+            # A thread that started late has its own tasks by now.
             before = min(tasks(path) for _ in range(20))
         if rounds == 3:
             break

@@ -66,7 +66,7 @@ class Counting(Server):
             self.sent += connection.send(bytes(65_536))
 
     def is_quiet(self):
-        """Whether clients have stopped reading its data."""
+        """Whether the server's output has stalled because clients do not read."""
         before = self.sent
         time.sleep(0.2)
         return self.sent == before > 0
@@ -102,12 +102,12 @@ class Scene:
         return client
 
     def calls(self, kind):
-        """How often tasks of this kind ran."""
+        """Number of runs of tasks of this kind."""
         lines = re.findall(rf"^ +{kind} +(\d+) ", ask(self.stats, "show profiling tasks"), re.M)
         return sum(map(int, lines))
 
     def comes_round(self):
-        """Waits until the poller's earlier events are handled. The connections that it takes may end a little later."""
+        """Waits until earlier events of the poller are handled. The connections used for this may close a little later."""
         for _ in range(2):
             with socket.create_connection(("127.0.0.1", self.fine), 2) as client:
                 client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -119,7 +119,7 @@ def get(stream):
 
 
 def payload_of(client, enough):
-    """How much payload came, until it is enough or nothing comes any more."""
+    """Size of the payload received, until it is enough or the peer is silent."""
     total = 0
     for kind, _, _, payload in frames(client, 3):
         total += len(payload) if kind == DATA else 0
@@ -131,7 +131,7 @@ def payload_of(client, enough):
 def test_windows_behind_output_that_waits_are_seen_r179_r180(binary, folder):
     """Frames that arrived while output blocked the connection are received once there is room, though the poller
     reports them only once."""
-    # How far the output fills before the connection's turn depends on the order of events, so there are several tries.
+    # The fill level of the output when the connection's task runs depends on the order of events, so there are several attempts.
     for count in (10, 11, 20, 21, 20, 21, 11, 10):
         windows_behind_output(binary, folder, range(1, 2 * count, 2))
 
@@ -158,7 +158,7 @@ def test_pings_behind_their_answers_are_answered_r179_r180(binary, folder):
     """As many pings as there may be at once: the last ones are not received while too many answers wait, which then leave with one call."""
     count = 9_900
     with Scene(binary, folder, "tune.sndbuf.client 200000\n    tune.rcvbuf.client 1000000") as scene:
-        # How much is received before the answers are too many depends on how it is cut.
+        # The number of bytes received before the limit on responses depends on the segmentation.
         for _ in range(12):
             scene.program.send(signal.SIGSTOP)
             client = scene.client(65_535)
@@ -180,7 +180,7 @@ def test_the_stream_that_got_data_last_runs_next_r188(binary, folder):
         program.ready(port)
         with socket.create_connection(("127.0.0.1", port), 5) as client:
             client.sendall(PREFACE + frame(SETTINGS, 0, 0, b"") + b"".join(frame(HEADERS, END_HEADERS, stream, POST) for stream in (1, 3, 5)))
-            # Its own settings, and its acknowledgement of ours: the streams have begun.
+            # After its SETTINGS and its acknowledgement of ours, the streams have begun.
             seen = frames(client)
             assert [next(seen)[0], next(seen)[0]] == [SETTINGS, SETTINGS]
             # After 200 ms each of them runs once, to shrink its buffers: wait, so that this does not disturb the order.
@@ -368,5 +368,5 @@ def test_unread_streams_leave_others_their_share(binary, folder):
             assert total == 3_000_000, f"{total} bytes beside {unread} that are not read"
 
 
-# The tasks that run for a stream: its own, and those of its connections.
+# The tasks of a stream: its own, and those of its connections.
 LAYERS = "stream", "connection", "server connection"

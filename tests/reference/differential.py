@@ -41,7 +41,7 @@ class Origin(Server):
         super().__init__()
 
     def note(self, head, body):
-        """Remembers a request that names its exchange."""
+        """Records a request that contains the name of its exchange."""
         exchange = re.search(rb"^x-id: *(\S+)", head, re.M | re.I)
         if exchange:
             self.received.setdefault(exchange[1].decode("latin-1"), []).append((head + b"\r\n\r\n" + body).decode("latin-1"))
@@ -98,7 +98,7 @@ class Origin(Server):
         return held[:size], held[size:]
 
     def answer(self, connection, path, head, body, held):
-        """Sends the answer; whether the connection lives on."""
+        """Sends the response. Returns whether the connection stays open."""
         send = lambda text: connection.sendall(text if isinstance(text, bytes) else text.encode("latin-1"))
         kind = path.split("?")[0].split("/")[1] if path.startswith("/") else ""
         if head.startswith(b"CONNECT refused"):
@@ -171,7 +171,7 @@ class Bytes(Server):
     """Answers with the bytes received, escaped, once the client pauses."""
 
     def serve(self, connection):
-        """Reads until it is silent, answers once."""
+        """Reads until the client is silent, then answers once."""
         held = b""
         connection.settimeout(0.1)
         with contextlib.suppress(TimeoutError):
@@ -194,7 +194,7 @@ class Logs:
         threading.Thread(target=self.receive, daemon=True).start()
 
     def receive(self):
-        """Until the socket closes."""
+        """Receives until the socket is closed."""
         while True:
             try:
                 line = self.socket.recv(65536).decode("latin-1")
@@ -206,8 +206,8 @@ class Logs:
 
 
 def exchange(port, pieces, logs):
-    """Sends the pieces and reads until the end or silence; everything received, how it ended, our port, and how many log
-    lines named that port before: another exchange may have had it."""
+    """Sends the pieces and reads up to EOF or silence. Returns the bytes received, the kind of close, our port, and the
+    number of earlier log lines with that port, which another exchange may have used."""
     # From a port that stays unused by others for some time: it identifies the log lines.
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -238,7 +238,7 @@ def exchange(port, pieces, logs):
         except TimeoutError:
             pass
         except OSError as error:
-            # By a reset or in order: that depends on timing, and on the first event noticed.
+            # Reset or orderly close depends on timing, and on the first event noticed.
             if not isinstance(error, ConnectionError) and error.errno != errno.ENOTCONN:
                 raise
             end = "closed"
@@ -263,7 +263,7 @@ def observe(subject, binary, names, folder, label):
     answers = getattr(subject, "ANSWERS", {})
     origin, logs = Origin(answers=answers), Logs()
     origins = [origin]
-    # Where the configuration lies, so that both programs show the same paths.
+    # The folder of the configuration, the same for both programs, so that paths in messages match.
     servers = {"origin": origin.port, "log": logs.port, "closed": free_port(), "folder": folder.path}
     listeners = {}
 
@@ -292,7 +292,7 @@ def observe(subject, binary, names, folder, label):
 
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             seen = dict(zip(names, pool.map(one, names)))
-        # For the log lines of the last ones.
+        # Wait for the log lines of the last exchanges.
         time.sleep(0.5 if len(names) > 1 else 0.2)
         if program.status(0) is not None:
             raise AssertionError(f"{label} ended with {program.status(0)}: {program.process.communicate()[0]}")
@@ -308,7 +308,7 @@ def observe(subject, binary, names, folder, label):
 
 
 def arrived(origins, name, ports):
-    """The requests of an exchange that reached each server."""
+    """The requests of an exchange received by each server."""
     lines = []
     for origin in origins:
         for text in origin.received.get(name, []):
@@ -348,7 +348,7 @@ def kept(subject, binary, folder):
 
 
 def send_message(port, way, message):
-    """As a datagram, or over a connection that is closed once the other side has closed it, or has had the time to read."""
+    """Sends a datagram, or sends over a connection, which is closed after the peer closed it or had time to read."""
     if way == "datagrams":
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             sender.sendto(message, ("127.0.0.1", port))
@@ -364,7 +364,7 @@ def send_message(port, way, message):
 
 
 def gather(targets, way):
-    """The lines that each of the sockets has got, once none gets any more. Of a datagram there are always some."""
+    """The lines received by each socket, once all are silent. A datagram always yields some."""
     lines = [[] for _ in targets]
     patience = 0.5 if way == "datagrams" else 0.05
     while ready := readable(targets, patience):
@@ -396,7 +396,7 @@ def view(text, end, lines, ports):
     text = re.sub(r"(?<=\\r\\n)([A-Z][-A-Za-z]*): ", lambda m: m[0].lower(), text)
     # Where among the fields `connection` stands.
     text = re.sub(r"^(connection: .*\r\n)((?:[-a-z0-9]+: .*\r\n)+)", r"\2\1", text, flags=re.M)
-    # An echo's length follows those freedoms.
+    # The length of an echo varies with these differences.
     if "chunked" in text or re.search(r"^[A-Z]+ .*HTTP/1", text, re.M):
         text = re.sub(r"^content-length: \d\d+(?=\r)", "content-length: N", text, flags=re.M)
     if "chunked" in text:
@@ -417,7 +417,7 @@ def plain(line):
 
 
 def taken(subject, options):
-    """The subject without the lines of its configuration that the reference program refuses; those lines."""
+    """The subject without configuration lines refused by the reference program, and those lines."""
     refused = []
     with Folder() as folder:
         for name, content in getattr(subject, "FILES", {}).items():
@@ -435,8 +435,7 @@ def taken(subject, options):
 
 
 def compare(subject, names, options, label):
-    """Sends the exchanges of a subject to both programs; returns the views of the reference, one per attempt, and of
-    weir."""
+    """Sends the exchanges of a subject to both programs. Returns the reference's views, one per attempt, and weir's view."""
     with Folder() as folder:
         def both(chosen):
             look = observe_messages if hasattr(subject, "TARGETS") else observe
@@ -499,7 +498,7 @@ def version(reference):
 
 
 def fault(subject, place, expected, found, excuse):
-    """The fault of an exchange; empty when both programs do the same, or differ and there is an excuse."""
+    """The fault of an exchange. Empty if both programs behave alike, or the difference is intended."""
     complaint = getattr(subject, "never", lambda view: None)(found)
     if complaint:
         return f"NEVER  {place}: {complaint}\n" + "\n".join(found)[:3000]
@@ -522,7 +521,7 @@ class Programs:
 
 
 def programs(binary, haproxy="haproxy"):
-    """weir, and a haproxy that is looked up as a root shell does."""
+    """weir, and a haproxy found like in the PATH of a root shell."""
     path = shutil.which(haproxy, path=os.environ["PATH"] + ":/usr/sbin")
     return Programs(os.path.abspath(binary), path, version(path))
 

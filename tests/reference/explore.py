@@ -47,7 +47,7 @@ def refused(binary, case, lines):
 
 
 def settle(case, options):
-    """Removes refused lines; returns those that only one of the programs refuses.
+    """Removes refused lines. Returns the lines refused by only one of the programs.
 
     The reference program may stop at the first fault: whether it takes another line is seen without the faulty ones."""
     lines, suspects = case.CONFIGURATION.split("\n"), set()
@@ -73,7 +73,7 @@ def settle(case, options):
 
 
 def differing(case, names, options, look=differential.compare):
-    """The exchanges that differ without a reason, with both views; the reasons of the others are counted."""
+    """The exchanges with unintended differences, with both views. Counts the reasons of the intended ones."""
     expected, found = look(case, names, options, "case")
     faults, reasons = {}, collections.Counter()
     for name in names:
@@ -99,7 +99,7 @@ def glance(case, names, options, label):
 
 
 def about(case, name):
-    """The case with the one exchange, and without the proxies that it does not go through."""
+    """The case reduced to one exchange and the proxies that it uses."""
     listener = case.EXCHANGES[name][0]
     sections = re.split(r"^(?=\S)", case.CONFIGURATION, flags=re.M)
     kept = [section for section in sections if not re.match(r"(frontend f|backend b|listen l)\d", section)
@@ -108,14 +108,14 @@ def about(case, name):
 
 
 class Smaller:
-    """Makes a case with one differing exchange as small as it can be within some seconds."""
+    """Minimises a case with one differing exchange, for some seconds."""
 
     def __init__(self, case, name, options):
         self.name, self.options, self.end = name, options, time.monotonic() + options.patience
         self.case, self.seen = case, None
 
     def differs(self, case):
-        """Whether it still does."""
+        """Whether the case still differs."""
         if time.monotonic() > self.end:
             return False
         try:
@@ -129,7 +129,7 @@ class Smaller:
         return bool(faults)
 
     def without(self, parts, build):
-        """Leaves out the parts that it does without, many at a time first."""
+        """Removes parts that the difference does not need, many at a time first."""
         size = max(1, len(parts) // 2)
         while True:
             start = 0
@@ -144,12 +144,12 @@ class Smaller:
             size //= 2
 
     def asking(self, *pieces):
-        """The case with other pieces to send."""
+        """The case with different pieces to send."""
         listener = self.case.EXCHANGES[self.name][0]
         return dataclasses.replace(self.case, EXCHANGES={self.name: (listener, list(pieces))})
 
     def made(self):
-        """The smallest that was found."""
+        """The smallest case found."""
         self.differs(about(self.case, self.name))
         pieces = self.case.EXCHANGES[self.name][1]
         self.differs(self.asking("".join(piece for piece in pieces if isinstance(piece, str))))

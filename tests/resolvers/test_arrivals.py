@@ -1,4 +1,4 @@
-"""The places that requests reach, when a server's address or port does not come from its line."""
+"""The address that requests reach, if the address or port of a server is not from its line."""
 import contextlib
 import os
 import socket
@@ -22,7 +22,7 @@ class Origins(contextlib.ExitStack):
         self.places = [self.open(host) for host in hosts]
 
     def open(self, host, port=0):
-        """One more server; returns its place."""
+        """Starts one more server. Returns its address."""
         origin = self.enter_context(Origin(host=host, port=port))
         place = f"{host}:{origin.port}"
         origin.answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(place)}\r\n\r\n{place}".encode()
@@ -35,7 +35,7 @@ class Origins(contextlib.ExitStack):
 
 
 def arrival(world, path="/"):
-    """The place that a request reached, or the status of the answer; empty without an answer."""
+    """The server address reached by a request, or the status of the response. Empty without a response."""
     with socket.create_connection(("127.0.0.1", world.port), timeout=5) as connection:
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         with connection.makefile("rb") as stream:
@@ -46,7 +46,7 @@ def arrival(world, path="/"):
 
 
 def reaches(world, *places, seconds=5):
-    """Whether requests come to reach exactly these places."""
+    """Waits until requests reach exactly these servers. False on timeout."""
     found = set()
 
     def is_there():

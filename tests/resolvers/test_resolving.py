@@ -462,7 +462,7 @@ def test_a_name_that_was_given_outlives_a_reload_r165(binary, folder):
     ns.zone[("i.test", A)] = ["192.0.2.8"]
     with World(binary, folder, [ns], lines, globals=globals_) as world:
         assert world.is_at("192.0.2.9") and world.is_at("192.0.2.8", "t1") and world.state("t1")["srv_port"] == "82"
-    # Another service is another matter.
+    # For another service, the addresses are not kept.
     with World(binary, folder, [silent], lines.replace("_h._tcp", "_g._tcp"), globals=globals_) as world:
         found = [world.state("t1")[column] for column in columns]
         assert found == ["-", "0", "-", "_g._tcp.test", "32"], found

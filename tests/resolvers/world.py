@@ -1,4 +1,4 @@
-"""A program with a section of name servers, and its logs and runtime API."""
+"""A program with a `resolvers` section, its logs and its runtime API."""
 import csv
 import os
 
@@ -67,7 +67,7 @@ class World:
         return next(row for line in lines[2:] if line and (row := dict(zip(names, line.split())))["srv_name"] == server)
 
     def is_at(self, expected, server="s", seconds=5):
-        """Whether a server comes to be at an address; `-` for nowhere."""
+        """Waits until a server has an address (`-` for none). False on timeout."""
         return wait_until(lambda: self.state(server)["srv_addr"] == expected, seconds)
 
     def status(self, server="s"):
@@ -82,5 +82,5 @@ class World:
                     for row in rows if row["id"] == server)
 
     def has_said(self, text):
-        """Whether the logs come to have a line."""
+        """Waits until the logs contain a line. False on timeout."""
         return wait_until(lambda: text in self.said)

@@ -47,7 +47,7 @@ class Running:
 
 
 def start(step, lane, folder, env):
-    """Starts a step in a process group of its own, and in this session, within which priorities count."""
+    """Starts a step in its own process group, but in this session, because the scheduler compares priorities only within a session."""
     log = os.path.join(folder, step.name.replace(" ", "-") + ".log")
     with open(log, "wb") as output:
         process = subprocess.Popen(step.command, env=env, stdin=subprocess.DEVNULL, stdout=output,
@@ -56,7 +56,7 @@ def start(step, lane, folder, env):
 
 
 def end(running):
-    """Reaps a step that ended, shows its output, and returns its row; None while it runs."""
+    """Reaps an ended step, prints its output, and returns its row. None while it runs."""
     pid, status, usage = os.wait4(running.process.pid, os.WNOHANG)
     if pid == 0:
         return None
@@ -69,7 +69,7 @@ def end(running):
 
 
 def run(steps, folder, env):
-    """Runs all steps; the rows in the order in which the steps ended."""
+    """Runs all steps. Returns the rows in the order of completion."""
     rows, waiting, running = [], list(steps), []
     free = {kind: list(range(count)) for kind, count in AT_ONCE.items()}
     known = {step.name for step in steps}

@@ -84,8 +84,9 @@ def table(path, most=None):
 
 
 def settle(rows, folder, env, root):
-    """Runs the failed tests of each failed step again. Returns the rows, with those of steps that then passed put right, and the
-    flaky tests: run and name. The rows of one table run together: they share what they need, and a fault there fails all."""
+    """Runs the failed tests of each failed step again. Returns the rows, corrected for steps that then passed, and the
+    flaky tests as run and name. The rows of one table run together, because they share fixtures, and a fault in these
+    fails all of them."""
     flaky, settled = [], []
     for row in rows:
         failed = [(run, name) for run in runs_of(row, folder) for name in failed_tests(folder, run)]
@@ -113,7 +114,7 @@ def runs_of(row, folder):
 
 
 def pass_alone(folder, run, names, env, root):
-    """Whether tests pass by themselves, with the arguments that their run had (conftest.py wrote them)."""
+    """Whether tests pass when run alone, with the arguments of their run (saved by conftest.py)."""
     with open(os.path.join(folder, f"{run}.xml.run")) as file:
         first = json.load(file)
     command = ["python3", "-m", "pytest", *first["options"], "-n", "0", f"--junitxml={folder}/alone", "-o", f"cache_dir={folder}/alone.cache", *names]
@@ -144,7 +145,7 @@ def not_permitted(found):
 
 
 def report(found, flaky):
-    """Prints the end of a run; returns the number of tests that failed in the end, or were skipped without leave."""
+    """Prints the summary of a run. Returns the number of tests that failed twice or were skipped without permission."""
     passed_alone = {(run, title(name)) for run, name in flaky}
     print("\nthe slowest tests:")
     for case in sorted(found, key=lambda case: -case.seconds)[:SLOWEST]:
@@ -164,7 +165,7 @@ def report(found, flaky):
 
 
 def steps_table(rows):
-    """Prints the time of each step; returns the names of those that failed."""
+    """Prints the duration of each step. Returns the names of failed steps."""
     print("\nstep          seconds  of processors  result")
     for row in rows:
         print(f"{row.name:12s} {row.seconds:8.1f}  {row.processors:13.1f}  {row.result}")

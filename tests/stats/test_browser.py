@@ -44,7 +44,7 @@ ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 
 
 class Browser:
-    """A window, by the protocol of WebDriver (W3C)."""
+    """A browser window, controlled by WebDriver (W3C)."""
 
     def __init__(self, folder):
         chromium, driver = installed("chromium"), installed("chromedriver")
@@ -98,7 +98,7 @@ class Browser:
         return self.script("return document.body.innerText")
 
     def media(self, **features):
-        """Makes the page believe this of its surroundings, as `prefers-color-scheme`."""
+        """Emulates a media feature such as `prefers-color-scheme`."""
         chosen = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
         self.ask("/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": {"features": chosen}})
 

@@ -17,9 +17,9 @@ from lib.archive import newer_haproxy
 from lib.needs import installed
 from lib.program import ROOT, Program, ask, free_port, request, run, wait_until
 
-# Metrics of the reference program that weir does not have: it counts nothing that they could show.
+# Metrics of the reference program without a counterpart in weir.
 LEFT_OUT = {
-    # Pipes are the kernel's business in weir: none is kept and none is counted.
+    # weir does not pool or count pipes.
     "haproxy_process_pipes_used_total", "haproxy_process_pipes_free_total",
     # Keys of sessions with servers are not counted.
     "haproxy_process_current_backend_ssl_key_rate", "haproxy_process_max_backend_ssl_key_rate",
@@ -39,10 +39,10 @@ EXTRA = re.compile(r"haproxy_(frontend|listener|backend|server)_ssl_(sess|reused
                    r"|spliced_bytes_out)|haproxy_backend_h1_open_streams|haproxy_(frontend|backend)_h2_(headers_rcvd|data_rcvd|settings_rcvd"
                    r"|rst_stream_rcvd|goaway_rcvd|detected_conn_protocol_errors|detected_strm_protocol_errors|rst_stream_resp|goaway_resp"
                    r"|open_connections|backend_open_streams|total_connections|backend_total_streams)")
-# Metrics that the reference program got after 2.6: of an older one's answer they may be missing.
+# Metrics added to the reference program after 2.6, which may be missing from an older one's response.
 NEWER = re.compile(r"haproxy_process_(node|description|total_warnings)|haproxy_\w+_current_session_rate|haproxy_server_(active|backup)"
                    r"|haproxy_server_http_requests_total|haproxy_resolver_\w+")
-# Metrics of weir alone.
+# Metrics that only weir has.
 OWN = re.compile(r"haproxy_sticktable_(evicted|refused)_total")
 
 CONFIGURATION = """
@@ -117,7 +117,7 @@ class Scraped:
             return answer.code, answer.headers["Content-Type"], ""
 
     def text(self, query=""):
-        """The body of a good answer."""
+        """The body of a response with status 200."""
         status, _, text = self.answer(query)
         assert status == 200, f"{query}: status {status}"
         return text
@@ -128,7 +128,7 @@ class Scraped:
 
 
 def parsed(text):
-    """The metrics of a text; every line must be one of the format, and each metric stand in one place."""
+    """Parses the metrics of a text. Every line must be valid, and the lines of a metric must be contiguous."""
     found, name = {}, None
     for line in text.splitlines():
         if title := re.fullmatch(r"# HELP (\w+) (.+)", line):
@@ -155,7 +155,7 @@ def comparable(metrics):
 
 
 def same(worlds, query):
-    """The same names in the same order, with the same types and the same series; how many."""
+    """Checks for the same names in the same order, with the same types and series. Returns their number."""
     theirs, ours = (comparable(world.metrics(query)) for world in worlds)
     more = [name for name in ours if name not in theirs and not OWN.fullmatch(name)]
     assert not [name for name in more if is_newest() or not NEWER.fullmatch(name)], f"{query}: only weir has {more}"
@@ -207,7 +207,7 @@ def test_extra_counters_are_of_engines(binary, folder):
         theirs = worlds[0].metrics("extra-counters")
         for name in extra:
             assert ours[name][0] == theirs[name][0], f"{name}: {theirs[name][0]} there"
-            # The reference program has them of objects in other modes, too.
+            # The reference program exports these for objects in other modes, too.
             assert set(ours[name][1]) <= set(theirs[name][1]), f"{name}: {theirs[name][1]} there, {ours[name][1]} here"
 
 
@@ -264,7 +264,7 @@ def test_values_are_the_same_after_the_same_traffic(binary, folder):
                 continue
             there, here = (dict(found[name][1]) for found in (theirs, ours))
             for found in (there, here):
-                # How often the check failed so far, and how often this script queried it.
+                # Counts of failed checks, and of queries by this script.
                 found.pop('{proxy="be",server="s1"}' if name.endswith("check_failures_total") else None, None)
                 found.pop('{proxy="fe",code="2xx"}', None)
             assert there == here, f"{name}: {there} there, {here} here"
@@ -321,7 +321,7 @@ DASHBOARD = os.path.join(ROOT, "packaging", "grafana", "weir.json")
 
 
 def questions():
-    """The panels of the dashboard that ask something: title and expression, once for each."""
+    """The title and expression of each dashboard panel with a query."""
     with open(DASHBOARD) as file:
         dashboard = json.load(file)
     return [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel.get("targets", [])]
@@ -407,7 +407,7 @@ def test_prometheus_reads_native_histograms(binary, folder):
     everything else with the same values as in text."""
     with Scraped(binary, folder, "weir") as ours, Prometheus(folder, ours.port, "--enable-feature=native-histograms") as prometheus:
         for _ in range(20):
-            # Slow ones: the time of a request begins with its first byte.
+            # Slow requests. The time of a request begins with its first byte.
             with socket.create_connection(("127.0.0.1", ours.port), 10) as client:
                 client.sendall(b"GET /deny HTTP/1.1\r\nHost: x\r\n")
                 time.sleep(0.02)
@@ -424,7 +424,7 @@ def test_prometheus_reads_native_histograms(binary, folder):
         middle, most = value(f"histogram_quantile(0.5, {name})"), value(f"histogram_quantile(1, {name})")
         mean = value(f"histogram_sum({name}) / histogram_count({name})")
         assert 0.01 < middle <= most < 5 and 0.005 < mean < 5, (middle, most, mean)
-        # The middle is that of the program itself, but for the width of two buckets: scrapes are few, and may take longer.
+        # The median matches the program's own within two buckets. Scrapes are few, and may take longer.
         shown = [line.split(",") for line in ask(ours.cli, "show latency").splitlines() if line.startswith("fe,FRONTEND,total,")]
         assert abs(middle / (int(shown[0][5]) / 1e6) - 1) < 0.2, (middle, shown)
         # The form changes no other number.

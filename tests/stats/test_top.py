@@ -48,7 +48,7 @@ def top_of(binary):
 
 
 class World:
-    """A proxy with the configuration above, and clients that go on asking."""
+    """A proxy with the configuration above, and clients with a steady load."""
 
     def __init__(self, binary, folder):
         self.binary, self.folder = binary, folder
@@ -118,7 +118,7 @@ class Screen:
             subprocess.run([*self.tmux, "send-keys", key], check=True)
 
     def shows(self, *patterns, seconds=20.0):
-        """Waits until each is on the screen, all at once."""
+        """Waits until all texts are on the screen at the same time."""
         found = wait_until(lambda: (text := self.text()) and all(re.search(p, text, re.M) for p in patterns), seconds)
         assert found, f"{patterns} are not all in:\n{self.text()}"
 
@@ -153,7 +153,7 @@ def test_a_server_is_drained_by_a_question(binary, folder):
         screen.keys("d", "y")
         screen.shows("state drain: done", r"^app/app1 +DRAIN")
         assert world.state("app1")[0] == "DRAIN"
-        # Its rate falls to nothing.
+        # The rate falls to zero.
         screen.shows(r"^app/app1 +DRAIN +7 +\d+ +\d+ +0 ")
         screen.keys("e", "y")
         screen.shows("state ready: done", r"^app/app1 +no check")

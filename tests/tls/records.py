@@ -26,7 +26,7 @@ class Client:
         self.socket.close()
 
     def step(self):
-        """One step of the handshake; whether it is over."""
+        """One step of the handshake. True when it is complete."""
         try:
             self.session.do_handshake()
             return True
@@ -34,14 +34,14 @@ class Client:
             return False
 
     def flight(self):
-        """The bytes to send next."""
+        """The bytes of the next flight."""
         return self.leaving.read()
 
     def receive(self):
         self.came.write(self.socket.recv(65536))
 
     def shake(self, send=None):
-        """Makes the handshake; `send` may send in its own way."""
+        """Completes the handshake. `send` may replace the way of sending."""
         send = send or self.socket.sendall
         while True:
             over = self.step()
@@ -66,7 +66,7 @@ class Client:
 
 
 def raw(port, said):
-    """The same for bytes without a TLS session."""
+    """The same methods for bytes without a TLS session."""
     with socket.create_connection(("127.0.0.1", port), 5) as connection:
         connection.sendall(said)
         return last_alert(connection)
@@ -121,8 +121,7 @@ def still_serves(world):
 
 
 def last_alert(connection, seconds=5):
-    """Reads until the peer closes: the code of a final alert in clear, None without one, "open" if the connection
-    stays."""
+    """Reads up to EOF. Returns the code of a final plaintext alert, None without one, or "open" if the connection stays open."""
     connection.settimeout(seconds)
     said = b""
     try:

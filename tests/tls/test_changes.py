@@ -1,4 +1,4 @@
-"""Certificates, lists and authorities change while it runs."""
+"""Changes of certificates, lists and authorities at run time."""
 import os
 import ssl
 

@@ -35,7 +35,7 @@ class Holding(Relay):
 
 
 class Origin(Server):
-    """A server that notes each request's head, and answers before its body."""
+    """A server that records each request head, and responds before the body."""
 
     def __init__(self, answer=b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"):
         self.heads, self.answer, self.asked = [], answer, threading.Event()
@@ -84,7 +84,7 @@ backend b
 
 
 def in_background(ask_):
-    """Runs `ask` in a thread; returns a function that waits for the answer."""
+    """Runs `ask` in a thread. Returns a function that waits for the response."""
     answer = []
     thread = threading.Thread(target=lambda: answer.append(ask_()), daemon=True)
     thread.start()

@@ -64,7 +64,7 @@ class Browser(FramePeer):
         self.connection.close()
 
     def step(self):
-        """The next frame, after the windows follow it."""
+        """The next frame, after updating the send windows."""
         kind, flags, stream, payload = self.next_frame()
         if kind == SETTINGS and not flags & ACK:
             values = dict(struct.iter_unpack(">HI", payload))
@@ -90,7 +90,7 @@ class Browser(FramePeer):
                 return payload, bool(flags & END_STREAM)
 
     def exchange(self, stream, data):
-        """Sends payload as the windows admit, without an end, and reads until as much came back."""
+        """Sends payload as the windows permit, without END_STREAM, and reads until the same amount is received."""
         said, back = 0, b""
         while len(back) < len(data):
             room = min(self.room[0], self.room.setdefault(stream, self.first), 16384, len(data) - said)
@@ -117,7 +117,7 @@ def speaks_websocket(connection):
 
 
 def echoed(connection, data, ahead=48_000):
-    """Sends bytes, at most `ahead` bytes before their echo; returns the echo."""
+    """Sends bytes, at most `ahead` bytes more than echoed. Returns the echo."""
     back = b""
     for start in range(0, len(data), 16_000):
         connection.sendall(data[start:start + 16_000])

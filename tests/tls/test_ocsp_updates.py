@@ -12,7 +12,7 @@ from tls.test_certificates import cli_of
 
 
 class Responder:
-    """The openssl command, which answers for an authority."""
+    """An OCSP responder of an authority (`openssl ocsp`)."""
 
     def __init__(self, folder, authority, signer=None, key=None):
         self.port = free_port()
@@ -53,7 +53,7 @@ def until(holds, what, seconds=15):
 
 
 class Liar(Server):
-    """A responder that answers with these bytes, or as a function writes to its connection."""
+    """A responder that sends these bytes, or calls a function with the connection."""
 
     def __init__(self, answer):
         self.answer, self.heard = answer, []
@@ -65,7 +65,7 @@ class Liar(Server):
 
 
 def issue(authority, name, responder):
-    """A certificate with this responder's address; its file contains its issuer, too."""
+    """Issues a certificate with this responder's address. Its file includes the issuer."""
     folder = authority.folder
     key, request, signed, extensions = (f"{folder.path}/{name}.{end}" for end in ("k", "r", "c", "x"))
     openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", request, "-subj", f"/CN={name}")
@@ -91,7 +91,7 @@ def updates(cli):
 
 
 def log_lines(world, wanted, seconds=15):
-    """Lines of the log about updates, until one has this text."""
+    """Log lines about updates, up to one with this text."""
     lines = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -13,7 +13,7 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 def shown(stats):
-    """By proxy and object: sessions with a key of their own, those that went on, failures; and both counts of OCSP responses."""
+    """By proxy and object: full handshakes, resumed sessions, failures, and both counts of OCSP responses."""
     found = {}
     for line in ask(stats, "show stat typed").splitlines():
         if match := re.match(r"[FBSL]\.(\d+)\.(\d+)\.\d+\.(\w+)\.1:\w+:\w+:(.*)", line):

@@ -435,7 +435,7 @@ def test_servers_see_our_certificate_and_the_header_before(binary, folder):
     headers = []
 
     class Behind(SecureServer):
-        """Reads a PROXY header before the handshake."""
+        """A server that reads a PROXY header before the handshake."""
 
         def one(self, connection):
             headers.append(b"")

@@ -24,7 +24,7 @@ PLAIN = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Client:
-    """Python's TLS, step by step: its hello can be held back, or cut."""
+    """A step-by-step TLS client (Python). Its hello can be delayed or cut."""
 
     def __init__(self, port, context, session=None):
         self.socket = socket.create_connection(("127.0.0.1", port), 10)

@@ -192,7 +192,7 @@ def test_an_end_that_comes_with_the_last_bytes_is_seen(binary, folder):
     over = threading.Event()
 
     def last(engine, outgoing, raw, content):
-        """Sends `content` and the end in one segment."""
+        """Sends `content` and a `close_notify` in one segment."""
         engine.write(content)
         try:
             engine.unwrap()

@@ -54,7 +54,7 @@ class Program:
 
 
 def read(output):
-    """The outcome and the output of each test, from libtest's events. A test's own text may stand before an event on a line."""
+    """The outcome and the output of each test, from libtest's events. A test's output may precede an event on the same line."""
     for line in output.splitlines():
         _, begins, rest = line.partition('{ "type": "test", ')
         if begins:
@@ -73,8 +73,8 @@ def compiler_libraries():
 
 
 def build(arguments, file):
-    """Builds test programs, lists their tests and writes both to a file; whether it succeeded. A warning in our crates is a failure, but in
-    builds that leave code out."""
+    """Builds test programs, and writes the list of programs and tests to a file. Returns whether it succeeded. A
+    warning in our crates is a failure, except in builds that omit code."""
     command = ["cargo", "test", "--no-run", "--locked", "--message-format", "json", *([] if any(kind in arguments for kind in (*KINDS, "--test")) else KINDS),
                *arguments]
     programs, ok = [], True

@@ -16,12 +16,12 @@ exit status: 0 all messages were printed; 1 the file is damaged or not a ring: w
 2 wrong arguments
 ";
 
-/// The action of the program.
+/// The command selected by the arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RingCommand {
     Dump(PrintSettings),
     Help,
-    /// Invalid, for this reason.
+    /// The arguments are invalid, for this reason.
     Nonsense(String),
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct PrintSettings {
     pub information: bool,
 }
 
-/// Reads the words after the program's name. Letters of options may be combined in one word.
+/// Parses the arguments after the program's name. Option letters may be combined in one word.
 pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> RingCommand {
     let mut settings = PrintSettings::default();
     let mut path = None;

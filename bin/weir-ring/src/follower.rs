@@ -1,35 +1,35 @@
-//! Reads the messages that are new in a file since the last read.
+//! Reads the messages added to a ring file since the last read.
 //!
-//! A follower keeps a position of its own: how many bytes of the ring it has passed since the ring was made. The bytes that it read
-//! are valid only if the oldest message has not passed its position meanwhile: so a writer that laps it, however often,
-//! is noticed. Files of HAProxy lack counters. There, the position of the last message and
-//! its bytes must be unchanged; a writer that left exactly the same bytes is not noticed.
+//! A follower keeps its own position: the offset in bytes since the creation of the ring. After each read it checks that the
+//! oldest message has not overtaken this position. So it detects a writer that wrapped around, however often.
+//! HAProxy's files lack counters. For these it checks that the last message is unchanged, in position and bytes.
+//! A writer that left identical bytes goes unnoticed.
 
 use std::io;
 
 use weir_sync::ring::HEADER;
 use weir_sync::ring::file::{Area, AreaPart, FileHeader, RingCounters, RingElement, RingSource, WalkEnd};
 
-/// How far a file was read.
+/// The read position in a ring file.
 #[derive(Debug, Default)]
 pub(crate) struct FileFollower {
     place: Option<RingPosition>,
     stuck: UnfinishedMessage,
 }
 
-/// A report about a file.
+/// A message or a fault found in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileReport<'a> {
     Message(&'a [u8]),
-    /// Messages were overwritten before they were read. The count may be a few off when a writer was active at that moment;
-    /// for files without counters it is unknown, and the loss itself may go unnoticed.
+    /// Messages were overwritten before they were read. The count is approximate if a writer was active. It is unknown for files
+    /// without counters, where a loss may also go unnoticed.
     Lost {
         count: Option<u64>,
         about: bool,
     },
-    /// A message that was never finished, or is not yet.
+    /// A message that its writer never finished, or has not finished yet.
     Unfinished,
-    /// `bytes` bytes from offset `place` of the area on are not messages.
+    /// `bytes` bytes at offset `place` of the area are not messages.
     Damaged {
         place: u64,
         bytes: u64,
@@ -39,19 +39,19 @@ pub(crate) enum FileReport<'a> {
         counted: u64,
         found: u64,
     },
-    /// The file is that of another ring now; unread messages of the former one are lost.
+    /// The file now contains another ring. Unread messages of the former ring are lost.
     Replaced,
 }
 
-/// The receiver of reports.
+/// A callback for reports.
 pub(crate) type Reporter<'t> = &'t mut dyn FnMut(FileReport<'_>) -> io::Result<()>;
 
-/// How to look.
+/// How often the file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LookMode {
-    /// Once: reads all messages of the file.
+    /// Once: all messages of the file.
     Once,
-    /// Repeatedly: an unfinished message may be finished the next time.
+    /// Repeatedly. The next read retries an unfinished message.
     Again,
 }
 
@@ -83,7 +83,7 @@ impl FileFollower {
     }
 }
 
-/// One look.
+/// One pass over the file.
 struct FileReading<'l, S> {
     source: &'l S,
     look: LookMode,
@@ -94,7 +94,7 @@ struct FileReading<'l, S> {
 }
 
 impl<S: RingSource> FileReading<'_, S> {
-    /// Reads up to where messages ended when the look began.
+    /// Reads all messages that existed at the start of this pass.
     fn read(&mut self, report: Reporter<'_>) -> io::Result<()> {
         self.place.catch_up(&self.header, self.source, report)?;
         let end = self.place.end(&self.header);
@@ -111,7 +111,7 @@ impl<S: RingSource> FileReading<'_, S> {
         }
     }
 
-    /// Reads one part; returns whether to go on.
+    /// Reads one part of the area. Returns whether to continue.
     fn read_part(&mut self, end: u64, report: Reporter<'_>) -> io::Result<bool> {
         if let Some(bytes) = self.place.area.cut_at(self.place.position) {
             let bytes = bytes.min(end - 1 - self.place.position);
@@ -125,7 +125,7 @@ impl<S: RingSource> FileReading<'_, S> {
             let rest = end.saturating_sub(former);
             let length = rest.min(size) as usize;
             let mut missing = self.place.area.read(self.source, former, length, &mut self.bytes)?;
-            // Bytes that were overwritten while they were read are not used.
+            // Discards bytes that were overwritten during the read.
             self.header = FileHeader::read(self.source)?;
             if !self.place.is_of(&self.header) {
                 return Ok(false);
@@ -140,12 +140,12 @@ impl<S: RingSource> FileReading<'_, S> {
             let ends = length as u64 == rest;
             let part = AreaPart { bytes: &self.bytes, missing: &missing, begins: self.place.sure, ends };
             match part.walk() {
-                // A corrupt length can lead to bytes that look like a tag.
+                // A corrupt length can lead to bytes that resemble a tag.
                 Some(walked) if walked.next > 0 && self.is_doubtful(&walked, part, end) => {
                     break part.search();
                 }
                 Some(walked) if walked.next > 0 => break walked,
-                // A message that is longer than the part.
+                // The message is longer than the part.
                 _ if !part.ends && size < LARGEST_PART => size = LARGEST_PART,
                 // HAProxy moves the tail before it writes a message's length.
                 _ if self.look == LookMode::Again && self.stuck.waits(self.place.position) => {
@@ -158,7 +158,7 @@ impl<S: RingSource> FileReading<'_, S> {
         self.take(&walked.found, walked.next, report)
     }
 
-    /// Whether the number of messages differs from the counters; without counters, whether a text contains tags.
+    /// Whether the number of messages differs from the counters. Without counters: whether a message text contains tags.
     fn is_doubtful(&self, walked: &WalkEnd, part: AreaPart<'_>, end: u64) -> bool {
         let Some(counters) = counters(&self.header) else { return !part.is_text(walked) };
         let number =
@@ -166,7 +166,7 @@ impl<S: RingSource> FileReading<'_, S> {
         part.ends && number.is_some_and(|number| number + walked.found.len() as u64 != counters.reserved)
     }
 
-    /// Reports the messages and faults found in the bytes; returns whether all of them were reported.
+    /// Reports the messages and faults found in the bytes. Returns whether all were reported.
     fn take(&mut self, found: &[RingElement], next: usize, report: Reporter<'_>) -> io::Result<bool> {
         let start = self.place.position;
         let mut last = 0..0;
@@ -202,23 +202,23 @@ impl<S: RingSource> FileReading<'_, S> {
 /// A position between two messages of a ring.
 #[derive(Clone, Debug)]
 struct RingPosition {
-    /// The position of the next message's tag.
+    /// Offset of the next message's tag, in bytes since the creation of the ring.
     position: u64,
-    /// Whether it is certainly at a tag; it is not after bytes that the file lacks.
+    /// Whether `position` is certainly at a tag. It is uncertain after bytes missing from the file.
     sure: bool,
-    /// The number of all messages before it, if known.
+    /// Number of messages before `position`, if known.
     number: Option<u64>,
-    /// Whether the number may be a few off.
+    /// Whether `number` is approximate.
     about: bool,
-    /// The time when the ring was made, which identifies it.
+    /// Creation time of the ring, which identifies it.
     made_ns: u64,
     area: Area,
-    /// The last bytes of the message before it, for files without counters.
+    /// The last bytes of the previous message, for files without counters.
     before: Vec<u8>,
 }
 
 impl RingPosition {
-    /// The position before the oldest message.
+    /// The position of the oldest message.
     fn oldest(header: &FileHeader) -> Self {
         let counters = counters(header);
         RingPosition {
@@ -232,20 +232,20 @@ impl RingPosition {
         }
     }
 
-    /// Whether it belongs to this ring.
+    /// Whether this position belongs to the ring with this header.
     fn is_of(&self, header: &FileHeader) -> bool {
         self.made_ns == made_ns(header)
             && (self.area.begin, self.area.size) == (header.area.begin, header.area.size)
             && counters(header).is_none_or(|counters| self.position < counters.tail)
     }
 
-    /// The position behind the last tag.
+    /// The position after the last tag.
     fn end(&self, header: &FileHeader) -> u64 {
         let distance = || self.area.distance(self.area.place(self.position), header.tail);
         counters(header).map_or_else(|| self.position + distance(), |counters| counters.tail)
     }
 
-    /// Moves to the oldest message if that has passed this position.
+    /// Moves to the oldest message if that has overtaken this position.
     fn catch_up(
         &mut self,
         header: &FileHeader,
@@ -265,7 +265,7 @@ impl RingPosition {
         let place = self.area.place(self.position);
         let kept = self.area.distance(header.head, place);
         let between = kept + self.area.distance(place, header.tail) == header.used();
-        // If all that was read is gone, some unread messages may be gone too.
+        // If all messages read so far were overwritten, unread ones may be lost too.
         let about = between && kept == 0 && !self.before.is_empty();
         if between && !about && self.is_as_before(kept, source)? {
             return Ok(());
@@ -278,8 +278,7 @@ impl RingPosition {
         Ok(())
     }
 
-    /// Whether the message before it is unchanged since it was read, compared over those of its bytes that are among
-    /// `kept`.
+    /// Whether the previous message is unchanged since it was read. Compares only those of its bytes within the last `kept`.
     fn is_as_before(&self, kept: u64, source: &impl RingSource) -> io::Result<bool> {
         let length = self.before.len().min(usize::try_from(kept).unwrap_or(usize::MAX));
         let mut now = Vec::new();
@@ -287,13 +286,13 @@ impl RingPosition {
         Ok(self.before.ends_with(&now))
     }
 
-    /// Moves to a position after `messages` messages.
+    /// Advances to `position`, past this number of messages.
     fn pass(&mut self, position: u64, messages: u64) {
         self.position = position;
         self.number = self.number.map(|number| number + messages);
     }
 
-    /// Skips bytes that are not messages.
+    /// Reports bytes that are not messages, and skips them.
     fn damage(&mut self, position: u64, bytes: u64, report: Reporter<'_>) -> io::Result<()> {
         report(FileReport::Damaged { place: self.area.place(position), bytes })?;
         self.position = position + bytes;
@@ -308,7 +307,7 @@ impl RingPosition {
         self.before.extend_from_slice(end);
     }
 
-    /// At the end of all messages: compares their number with the counters.
+    /// Compares the number of messages with the counters, after the last message.
     fn compare(&mut self, counters: RingCounters, report: Reporter<'_>) -> io::Result<()> {
         let counted = counters.reserved;
         match self.number.replace(counted) {
@@ -323,7 +322,7 @@ impl RingPosition {
     }
 }
 
-/// The unfinished message that a look waits for.
+/// The unfinished message at which reading stopped.
 #[derive(Debug, Default)]
 struct UnfinishedMessage {
     position: u64,
@@ -331,7 +330,7 @@ struct UnfinishedMessage {
 }
 
 impl UnfinishedMessage {
-    /// Whether to wait longer for the message at `position`.
+    /// Whether to keep waiting for the message at `position`.
     fn waits(&mut self, position: u64) -> bool {
         if self.position != position {
             *self = UnfinishedMessage { position, looks: 0 };
@@ -341,7 +340,7 @@ impl UnfinishedMessage {
     }
 }
 
-/// Reports all messages of a file with a damaged header, wherever they are, the oldest first if the order can be found.
+/// Reports all messages of a file with a damaged header, wherever they are. The oldest comes first if the order is known.
 ///
 /// # Errors
 /// If the file cannot be read or does not contain a message, or `report` fails.
@@ -349,12 +348,12 @@ pub(crate) fn repair(source: &impl RingSource, report: Reporter<'_>) -> io::Resu
     let mut best: Option<(u64, FileHeader, u64)> = None;
     for guess in FileHeader::guesses(source)? {
         let known = [guess.tail, guess.head].into_iter().find(|place| *place < guess.area.size);
-        // Not in the middle of a message that wraps to the beginning of the area.
+        // The start must not be in the middle of a message that wraps around to the beginning of the area.
         let first = known.map_or_else(|| Gaps::of(&guess, source, 0).map(|gaps| gaps.first), Ok)?;
         let gaps = Gaps::of(&guess, source, first)?;
-        // A guess must not win because it takes the header for messages.
+        // A guess must not win because it counts the header as messages.
         if gaps.read > best.map_or(0, |(most, ..)| most + HEADER as u64) {
-            // Without tail and head, the oldest message is taken to be behind the widest gap.
+            // Without tail and head, assume that the oldest message follows the widest gap.
             best = Some((gaps.read, guess, known.unwrap_or(gaps.behind_widest)));
         }
     }
@@ -363,13 +362,13 @@ pub(crate) fn repair(source: &impl RingSource, report: Reporter<'_>) -> io::Resu
     search(&header, source, start, report)
 }
 
-/// The gaps between the messages of a search.
+/// The gaps between the messages found by a search.
 struct Gaps {
-    /// The bytes of all messages.
+    /// Total bytes of the messages.
     read: u64,
-    /// The place of the first message.
+    /// Offset of the first message.
     first: u64,
-    /// Where messages continue after the longest gap.
+    /// Offset of the first message after the widest gap.
     behind_widest: u64,
 }
 
@@ -397,11 +396,11 @@ impl Gaps {
     }
 }
 
-/// Reports everything that has the form of a message in the whole area, from `start` on.
+/// Reports all bytes in the whole area that have the form of a message, beginning at `start`.
 fn search(header: &FileHeader, source: &impl RingSource, start: u64, report: Reporter<'_>) -> io::Result<()> {
     let (mut at, mut sure, mut bytes) = (0, false, Vec::new());
     let area = header.area;
-    // Once round the area to the last tag; if that is unknown, to the tag of the first message.
+    // Once around the area to the last tag. If that is unknown, to the tag of the first message.
     let size = if header.tail == start { area.size } else { area.size + 1 };
     while at + 1 < size {
         if let Some(cut) = area.cut_at(start + at) {
@@ -441,13 +440,13 @@ fn made_ns(header: &FileHeader) -> u64 {
     header.counters.map_or(0, |counters| counters.made_ns)
 }
 
-/// Bytes that are read at a time.
+/// Bytes per read.
 const PART: u64 = 1 << 20;
-/// The most bytes to read for a longer message, and for searching.
+/// Maximum bytes to read for one long message, or for a search.
 const LARGEST_PART: u64 = 64 << 20;
-/// How often an unfinished message is looked at, for a second in all; then its writer is taken for dead.
+/// Maximum number of retries for an unfinished message, about a second in total. Then its writer is assumed dead.
 const MOST_LOOKS: u32 = 20;
-/// How many bytes of a message are compared.
+/// Number of bytes of the previous message to compare.
 const LONGEST_BEFORE: usize = 256;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! `weir-ring`: prints the messages of a ring's file (`backing-file` of a `ring` section).
+//! `weir-ring`: prints the messages in a ring file (`backing-file` of a `ring` section).
 //!
-//! The process that writes the file may be alive, gone or killed in the middle of a message, so nothing in the file is
-//! trusted. The layouts are those of weir and of HAProxy (see [`weir_sync::ring::file`]).
+//! The process that writes the file may be running, stopped or killed in the middle of a message. So the program trusts nothing in
+//! the file. It supports the layouts of weir and HAProxy (see [`weir_sync::ring::file`]).
 //!
-//! Begin with `dump` below: it gets new messages from `follower`, and prints them. The program does not interpret
-//! messages, and it changes nothing: of a damaged file it prints every message that is left.
+//! Begin with `dump` below. It gets new messages from `follower` and prints them. The program does not interpret messages and does
+//! not change the file. From a damaged file it prints all remaining messages.
 
 mod arguments;
 mod follower;
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         RingCommand::Dump(settings) => match dump(&settings) {
             Ok(false) => ExitCode::SUCCESS,
             Ok(true) => ExitCode::FAILURE,
-            // The reader of the output has closed it.
+            // The reader of standard output closed the pipe.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("weir-ring: {}: {error}", settings.path.display());
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints a file; returns whether it is damaged.
+/// Prints a file. Returns whether the file is damaged.
 fn dump(settings: &PrintSettings) -> io::Result<bool> {
     let mut printer = Printer {
         out: BufWriter::new(io::stdout().lock()),
@@ -78,8 +78,8 @@ fn dump(settings: &PrintSettings) -> io::Result<bool> {
     Ok(printer.damaged)
 }
 
-/// Prints new messages for ever: of the file of this name, and of those that had the name before, while their processes may
-/// still write to them.
+/// Prints new messages forever: of the file with this name, and of its predecessors, to which stopping processes may still
+/// write.
 fn follow(
     settings: &PrintSettings,
     files: &mut Vec<FollowedFile>,
@@ -91,7 +91,7 @@ fn follow(
         for (index, followed) in files.iter_mut().enumerate() {
             match followed.look(printer) {
                 Ok(()) if index == newest => patience = PATIENCE,
-                // A process creates its file before it writes the header.
+                // A process creates its file before it writes the header. Retry.
                 Err(error)
                     if error.kind() == io::ErrorKind::InvalidData && (patience > 0 || index < newest) =>
                 {
@@ -107,7 +107,7 @@ fn follow(
         }
         printer.out.flush()?;
         std::thread::sleep(INTERVAL);
-        // A file may be missing for a moment while it is renamed.
+        // During a rename the file may be missing for a moment.
         if let Ok(metadata) = fs::metadata(&settings.path)
             && metadata.ino() != files[newest].inode
             && let Ok(next) = FollowedFile::open(&settings.path)
@@ -147,10 +147,10 @@ fn describe(file: &File, out: &mut impl Write) -> io::Result<bool> {
     Ok(damaged)
 }
 
-/// The output for messages and remarks.
+/// Prints messages to standard output and remarks to standard error.
 struct Printer<'o> {
     out: BufWriter<io::StdoutLock<'o>>,
-    /// The byte that ends a message.
+    /// The terminator of each message.
     end: u8,
     damaged: bool,
 }
@@ -161,7 +161,7 @@ impl Printer<'_> {
             self.out.write_all(message)?;
             return self.out.write_all(&[self.end]);
         }
-        // On a terminal, remarks are printed between the messages that they are about.
+        // Flush, so that on a terminal a remark appears after the preceding messages.
         self.out.flush()?;
         self.damaged |= matches!(report, FileReport::Damaged { .. } | FileReport::Miscounted { .. });
         let messages = |count: u64| if count == 1 { "message was" } else { "messages were" };
@@ -187,7 +187,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Reports a file of a wrong length.
+    /// Reports a file length that differs from the header.
     fn compare_length(&mut self, header: &FileHeader) {
         let excess = header.excess();
         if excess != 0 {
@@ -198,12 +198,12 @@ impl Printer<'_> {
     }
 }
 
-/// A file, open: when another takes its name, this one can still be read.
+/// An open file. Remains readable after another file takes its name.
 struct FollowedFile {
     file: File,
     inode: u64,
     follower: FileFollower,
-    /// Its length when a wrong length was last reported.
+    /// The file's length at the last report of a wrong length.
     length: Option<u64>,
 }
 
@@ -223,9 +223,9 @@ impl FollowedFile {
     }
 }
 
-/// The interval of looks at a followed file: at its header, and at its new messages.
+/// How often a followed file is checked for changes.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// How often a header may be invalid before the file is refused: for some seconds.
+/// Maximum number of retries for an invalid header, over some seconds. Then the file is rejected.
 const PATIENCE: u32 = 100;
-/// The most files followed at a time: old processes that are ending still write to older ones.
+/// Maximum number of files to follow. Stopping processes still write to older files.
 const MOST_FILES: usize = 5;

@@ -1,4 +1,4 @@
-//! The program, run on files of HAProxy, of weir, on damaged ones, and on one with a writer that is killed.
+//! The program, run on files of HAProxy, of weir, on damaged files, and on a file with a killed writer.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -20,12 +20,12 @@ fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }
 
-/// R109 to R111: files of the packaged HAProxy are printed as its own `show events` did.
+/// R109 to R111: files of the packaged HAProxy are printed like the output of its `show events`.
 #[test]
 fn r110_r111_files_of_the_reference_are_printed() {
     for name in ["v1_head0", "v1_wrapped"] {
         let shown = std::fs::read_to_string(golden(&format!("{name}.txt"))).expect("the golden file");
-        // The runtime API ends its answer with an empty line.
+        // The runtime API terminates its output with an empty line.
         assert_eq!(text(&dump(&[], &golden(&format!("{name}.bin")))) + "\n", shown, "{name}");
     }
 }
@@ -46,7 +46,7 @@ fn messages_end_with_a_newline_or_with_nul() {
     );
 }
 
-/// Of a damaged file everything readable is printed, the damage is reported, and the exit status is 1.
+/// For a damaged file, everything readable is printed, the damage is reported, and the exit status is 1.
 fn printed_with_damage(arguments: &[&str], path: &Path, said: &str) -> String {
     let output = dump(arguments, path);
     let stderr = String::from_utf8(output.stderr).expect("text");
@@ -66,7 +66,7 @@ fn reports_and_repairs_damage() {
     let whole = text(&dump(&[], &path));
     let bytes = std::fs::read(&path).expect("the file is there");
     let write = |bytes: &[u8]| std::fs::write(&path, bytes).expect("it can be written");
-    // Damaged headers, up to the whole of it.
+    // Damage parts of the header, up to the whole header.
     for damaged in [128..136, 64..72, 64..136, 0..8, 0..192] {
         let mut bytes = bytes.clone();
         bytes[damaged.clone()].fill(0xee);
@@ -124,14 +124,14 @@ fn a_file_is_followed_into_the_next() {
     let second = Ring::in_file(&path, 16_384, 6).expect("a file");
     second.write(0, &[b"of the next process"]);
     assert_eq!(next(), "of the next process");
-    // The former process has not ended yet: messages that it still writes are not lost.
+    // The former process is still running, and its further messages must not be lost.
     first.write(0, &[b"last words"]);
     assert_eq!(next(), "last words");
     child.kill().expect("it can be ended");
     child.wait().expect("it ends");
 }
 
-/// The writer of [`keeps_every_complete_message_of_a_killed_process`], if the environment selects it.
+/// The writer process of [`keeps_every_complete_message_of_a_killed_process`]. Runs only if the environment selects it.
 #[test]
 fn writes_until_it_is_killed() {
     let Some(path) = std::env::var_os("WEIR_RING_TEST_FILE") else { return };
@@ -142,11 +142,11 @@ fn writes_until_it_is_killed() {
             scope.spawn(move || {
                 for sequence in 0_u64.. {
                     let text = format!("{thread} {sequence} {}", "x".repeat((sequence % 200) as usize));
-                    // Other threads may fill the ring while one is kept from finishing its message.
+                    // Other threads may fill the ring while an unfinished message of one thread blocks it.
                     while !ring.write(thread, &[text.as_bytes()]) {
                         std::thread::yield_now();
                     }
-                    // A number printed here was written before; the parent compares.
+                    // Print the number only after its message was written, so that the parent can compare.
                     if sequence % 64 == 0 {
                         let _ = writeln!(std::io::stderr(), "{thread} {sequence}");
                     }
@@ -156,8 +156,8 @@ fn writes_until_it_is_killed() {
     });
 }
 
-/// `kill -9` in the middle of writing, several times: every message that was completely written is in the file, whole
-/// and in order, whatever the others were doing (R105, R108).
+/// `kill -9` during writes, several times. Every message written completely is in the file, intact and in order, whatever the other
+/// threads were doing (R105, R108).
 #[test]
 fn keeps_every_complete_message_of_a_killed_process() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -193,12 +193,12 @@ fn keeps_every_complete_message_of_a_killed_process() {
                 || words.next().and_then(|word| word.parse::<u64>().ok()).expect("a whole message");
             let (thread, sequence) = (number() as usize, number());
             assert_eq!(words.next().unwrap_or_default().len() as u64, sequence % 200, "{line}");
-            // Each thread's messages follow one another without a gap.
+            // The messages of each thread are consecutive.
             assert!(last[thread].is_none_or(|before| before + 1 == sequence), "{last:?} {line}");
             last[thread] = Some(sequence);
         }
         for (thread, last) in last.iter().enumerate() {
-            // A thread that never ran has not printed any message.
+            // A thread that never ran did not print any message.
             let said = written[thread];
             assert!(last.map_or(said == 0, |last| last >= said), "thread {thread}: {last:?} {said}");
         }

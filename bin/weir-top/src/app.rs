@@ -1,4 +1,4 @@
-//! The state of the screen, and the effects of keys and news on it. Nothing here waits, reads or writes.
+//! The state of the screen, and how keys and poller messages change it. Nothing here blocks, reads or writes.
 
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,10 @@ pub(crate) struct App {
     pub model: Model,
     pub target: String,
     pub page: Page,
-    /// The row that has its details shown over its list.
+    /// The row with open details. `None` if the list is shown.
     pub detail: Option<RowKey>,
     pub help: bool,
-    /// Lines that the text on the screen is scrolled by: the details, the help or the captured errors.
+    /// Scroll offset of the open text, in lines: details, help or captured errors.
     pub scroll: u16,
     pub lists: [ListView; 6],
     pub filter: String,
@@ -30,23 +30,23 @@ pub(crate) struct App {
     pub interval: Duration,
     pub read_only: bool,
     pub is_over: bool,
-    /// Something else wrote to the terminal: everything has to be drawn again.
+    /// Whether something else wrote to the terminal, so that the whole screen must be redrawn.
     pub is_garbled: bool,
 }
 
-/// The selection and the order of a list.
+/// The selection and sort order of a list.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct ListView {
     pub selected: Option<RowId>,
-    /// The last index of the selected row, for when the row is gone.
+    /// The last index of the selected row, in case the row disappears.
     pub index: usize,
-    /// The first row on the screen.
+    /// Index of the first visible row.
     pub offset: usize,
     pub sort: Option<SortOrder>,
-    /// As many rows as the screen has, and the titles of its columns, when it was last drawn.
+    /// Number of visible rows, and the titles of the visible columns, at the last draw.
     pub height: usize,
     pub titles: Vec<&'static str>,
-    /// The position and the number of rows, in words.
+    /// The position and the number of rows, as text.
     pub note: String,
 }
 
@@ -62,14 +62,14 @@ pub(crate) struct SortOrder {
     pub descending: bool,
 }
 
-/// A line that is being written.
+/// The line that the user is typing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Typing {
     Filter { text: String, former: String },
     Weight { server: String, text: String },
 }
 
-/// A question, and the command that `y` sends.
+/// A question to the user, and the command that `y` sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Confirmation {
     pub words: String,
@@ -115,7 +115,7 @@ impl App {
         }
     }
 
-    /// Takes a message of the poller.
+    /// Processes a message from the poller.
     pub(crate) fn take(&mut self, news: PollerNews, now: Instant) {
         match news {
             PollerNews::Picture(picture) => {
@@ -135,7 +135,7 @@ impl App {
             PollerNews::Errors(answer) => self.model.add_errors(&answer.text, answer.cut),
             PollerNews::Streams(answer) => self.model.add_streams(&answer.text, answer.cut),
             PollerNews::Done(command, Ok(answer)) => {
-                // A command that succeeds has an empty answer.
+                // A successful command has an empty answer.
                 let silent = answer.trim().is_empty();
                 let (tone, words) = if silent {
                     (Tone::Good, "done".to_owned())
@@ -156,7 +156,7 @@ impl App {
         self.notice = Some(ScreenNotice { text: text.to_owned(), tone, at: now });
     }
 
-    /// Removes a notice that was shown long enough; returns whether it did.
+    /// Removes a notice that was shown long enough. Returns whether it was removed.
     pub(crate) fn forget(&mut self, now: Instant) -> bool {
         let old =
             self.notice.as_ref().is_some_and(|notice| now.saturating_duration_since(notice.at) > NOTICE);
@@ -166,7 +166,7 @@ impl App {
         old
     }
 
-    /// The additional answers that the present page needs from the poller.
+    /// The additional answers that the poller must fetch for the current page.
     pub(crate) fn watch(&self) -> WatchedAnswers {
         WatchedAnswers { errors: self.page == Page::Errors, sessions: self.page == Page::Sessions }
     }
@@ -186,7 +186,7 @@ impl App {
         self.sorted(Page::Sessions, streams, &columns::streams())
     }
 
-    /// A filter is a part of a name, or its beginning after `^`.
+    /// Whether a name matches the filter: a substring, or a prefix after `^`.
     fn passes(&self, names: &[&str]) -> bool {
         let filter = self.filter.to_lowercase();
         names.iter().map(|name| name.to_lowercase()).any(|name| match filter.strip_prefix('^') {
@@ -207,7 +207,7 @@ impl App {
         keyed.into_iter().map(|(_, row)| row).collect()
     }
 
-    /// The identities of the rows of the present page, in their order.
+    /// The identities of the rows on the current page, in order.
     fn ids(&self) -> Vec<RowId> {
         match self.page {
             Page::Sessions => self.streams().into_iter().map(|stream| RowId::Stream(stream.id)).collect(),
@@ -215,11 +215,11 @@ impl App {
         }
     }
 
-    /// The target of an action: the server with its details shown, or the selected one.
+    /// The server that an action applies to: the one with open details, or the selected one.
     fn server(&self) -> Option<&ObjectRow> {
         let key = match (&self.detail, &self.lists[self.page as usize].selected) {
             (Some(key), _) => key,
-            // A server that the filter hides is not changed.
+            // Never change a server hidden by the filter.
             (None, Some(RowId::Row(key)))
                 if self.rows(self.page).iter().any(|shown| shown.row.key == *key) =>
             {
@@ -230,7 +230,7 @@ impl App {
         self.model.row(key).filter(|row| row.key.kind == RowKind::Server)
     }
 
-    /// Handles a key; returns the orders for the poller.
+    /// Handles a key. Returns the orders for the poller.
     pub(crate) fn key(&mut self, key: KeyEvent, now: Instant) -> Vec<PollerOrder> {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             self.is_over |= matches!(key.code, KeyCode::Char('c' | 'd'));
@@ -364,7 +364,7 @@ impl App {
         Vec::new()
     }
 
-    /// One step out: of the help, of details, of a filter.
+    /// Goes back one step: closes help or details, or clears a filter.
     fn back(&mut self) {
         self.scroll = 0;
         if self.help {
@@ -415,7 +415,7 @@ impl App {
         }
     }
 
-    /// The next column of those on the screen, or the one before.
+    /// Sorts by the next or previous visible column.
     fn move_sort(&mut self, by: isize) {
         let list = &mut self.lists[self.page as usize];
         let position =
@@ -437,7 +437,7 @@ impl App {
         }
     }
 
-    /// The path of the server to change, or a notice with the reason against it.
+    /// The path of the server to change. `None`, with a notice of the reason, if it cannot be changed.
     fn changeable(&mut self, now: Instant) -> Option<String> {
         let why = match self.server() {
             _ if self.read_only => "nothing is changed: this was started with --read-only",
@@ -457,7 +457,7 @@ impl App {
 }
 
 impl ListView {
-    /// Finds the selected row in a new list; if it is gone, selects the row at its index.
+    /// Finds the selected row in a new list. If it is gone, selects the row at its former index.
     pub(crate) fn settle(&mut self, ids: &[RowId]) {
         let found = self.selected.as_ref().and_then(|selected| ids.iter().position(|id| id == selected));
         self.index = found.unwrap_or(self.index).min(ids.len().saturating_sub(1));
@@ -467,8 +467,8 @@ impl ListView {
     }
 }
 
-/// How long a notice stays.
+/// How long a notice is shown.
 const NOTICE: Duration = Duration::from_secs(10);
 const LONGEST_LINE: usize = 60;
-/// More lines than any text has that is scrolled.
+/// Maximum scroll offset: more lines than any text has.
 const LONGEST_TEXT: isize = 10_000;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::page::Page;
 use crate::target::ApiAddress;
 
-/// The output of `--help`. The man page and the completions of shells are made from it (`make reference`).
+/// The output of `--help`. `make reference` generates the man page and the shell completions from it.
 pub(crate) const USAGE: &str = "\
 usage: weir-top [-s <socket>] [options]
 shows what a weir or an HAProxy does, over its runtime API, and changes the state of servers after a question
@@ -27,17 +27,17 @@ While it runs, the question mark shows the keys.
 exit status: 0 all went well; 1 no answer, or no usable terminal; 2 wrong arguments
 ";
 
-/// The action of the program.
+/// The command selected by the arguments.
 #[derive(Debug, PartialEq)]
 pub(crate) enum DashboardCommand {
     Run(WatchSettings),
     Help,
     Version,
-    /// Invalid, for this reason.
+    /// The arguments are invalid, for this reason.
     Nonsense(String),
 }
 
-/// How to do it.
+/// The settings of the dashboard.
 #[derive(Debug, PartialEq)]
 pub(crate) struct WatchSettings {
     /// `-s`.
@@ -68,7 +68,7 @@ impl Default for WatchSettings {
     }
 }
 
-/// Reads the words after the program's name.
+/// Parses the arguments after the program's name.
 pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> DashboardCommand {
     let mut settings = WatchSettings::default();
     let mut words = words;

@@ -10,17 +10,17 @@ use crate::model::sessions::{StreamRow, seconds};
 use crate::page::Page;
 use crate::text::{bytes, count, duration, micros, rate, sparkline};
 
-/// A column of a list of `R`.
+/// A column for rows of type `R`.
 pub(crate) struct Column<R> {
     pub title: &'static str,
     pub width: u16,
-    /// 0 is always shown; the largest is the first to be dropped on a narrow screen.
+    /// Priority: 0 is always shown. On a narrow screen, the column with the highest rank is dropped first.
     pub rank: u8,
     value: ColumnValue<R>,
 }
 
 enum ColumnValue<R> {
-    /// Ends at the right; sorted by itself.
+    /// Right-aligned. The value is the sort key.
     Number {
         choose: fn(&R) -> Option<f64>,
         show: fn(f64) -> String,
@@ -31,12 +31,12 @@ enum ColumnValue<R> {
         show: fn(u64) -> String,
         tone: Tone,
     },
-    /// Begins at the left; sorted by the alphabet.
+    /// Left-aligned. Sorted alphabetically.
     Words {
         choose: fn(&R) -> String,
         tone: fn(&R) -> Tone,
     },
-    /// The cell and the sort key differ.
+    /// A cell with a separate sort key.
     Other {
         cell: fn(&R) -> Cell,
         key: fn(&R) -> SortKey,
@@ -89,7 +89,7 @@ impl Cell {
     }
 }
 
-/// The meaning of a text for its reader.
+/// The meaning of a text, shown by its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -100,7 +100,7 @@ pub(crate) enum Tone {
     Accent,
 }
 
-/// A sort key. Missing values come last in both directions.
+/// A sort key. Missing values come last in both orders.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SortKey {
     Number(f64),
@@ -116,7 +116,7 @@ impl SortKey {
             (SortKey::Nothing, _) => Ordering::Greater,
             (_, SortKey::Nothing) => Ordering::Less,
             (SortKey::Number(a), SortKey::Number(b)) => turned(a.total_cmp(b)),
-            // Text begins with the least, if the largest numbers come first.
+            // With the largest numbers first, text is still in alphabetical order.
             (SortKey::Text(a), SortKey::Text(b)) => turned(b.cmp(a)),
             (SortKey::Number(_), SortKey::Text(_)) => Ordering::Less,
             (SortKey::Text(_), SortKey::Number(_)) => Ordering::Greater,
@@ -124,7 +124,7 @@ impl SortKey {
     }
 }
 
-/// A row, and its data besides the counters.
+/// A row with its latencies and rates.
 pub(crate) struct DisplayedRow<'m> {
     pub row: &'m ObjectRow,
     pub track: Option<&'m RowTrack>,
@@ -136,7 +136,7 @@ impl<'m> DisplayedRow<'m> {
         DisplayedRow { row, track: model.track(&row.key), latencies: model.latencies(&row.key) }
     }
 
-    /// Its work per second. Before the second picture, the rate that the process itself counted.
+    /// Work per second. Before the second poll, the rate reported by the process itself.
     pub(crate) fn rate(&self) -> f64 {
         self.track.and_then(|track| track.rates.work).unwrap_or(self.row.reported_rate as f64)
     }
@@ -149,7 +149,7 @@ impl<'m> DisplayedRow<'m> {
         self.latencies?[phase].filter(|percentiles| percentiles.count > 0).as_ref().map(choose)
     }
 
-    /// The tone for its use of a limit, if it has one.
+    /// The tone of the session count, relative to its limit if there is one.
     fn fullness(&self) -> Tone {
         match self.row.sessions.limit {
             Some(limit) if limit > 0 && self.row.sessions.now >= limit => Tone::Bad,
@@ -160,7 +160,7 @@ impl<'m> DisplayedRow<'m> {
     }
 }
 
-/// The columns of a view of rows, from left to right. `latencies`: the process reports percentiles.
+/// The columns of a page, from left to right. `latencies`: whether the process reports percentiles.
 pub(crate) fn of_page<'m>(page: Page, latencies: bool) -> Vec<Column<DisplayedRow<'m>>> {
     let mut columns = match page {
         Page::Frontends => frontends(),
@@ -300,7 +300,7 @@ pub(crate) fn state_tone(state: RowState) -> Tone {
     }
 }
 
-/// The columns of every proxy and server: rate, bytes.
+/// The traffic columns of every proxy and server: rate and bytes.
 fn traffic<'m>() -> [OfRow<'m>; 4] {
     let history = ColumnValue::Other {
         cell: |s: &DisplayedRow<'m>| {
@@ -328,7 +328,7 @@ fn traffic<'m>() -> [OfRow<'m>; 4] {
     ]
 }
 
-/// How it ends: codes, errors, times.
+/// The outcome columns: status codes, errors, times.
 fn outcomes<'m>() -> [OfRow<'m>; 8] {
     [
         count_of("2xx", 5, Tone::Plain, |s| s.row.codes.map(|codes| codes[1])),
@@ -386,7 +386,7 @@ fn count_of<'m>(
     Column { title, width: (title.len() as u16).max(6), rank, value }
 }
 
-/// Microseconds.
+/// A column for a time in microseconds.
 fn time<'m>(title: &'static str, width: u16, choose: fn(&DisplayedRow<'m>) -> Option<u64>) -> OfRow<'m> {
     Column { title, width, rank: 6, value: ColumnValue::Count { choose, show: micros, tone: Tone::Plain } }
 }
@@ -412,7 +412,7 @@ fn error_rate<'m>() -> OfRow<'m> {
     Column { title: "ERR/s", width: 6, rank: 3, value }
 }
 
-/// The mean of the total time, which every version reports.
+/// The mean total time, reported by every version.
 fn average<'m>() -> OfRow<'m> {
     time("AVERAGE", 7, |s| s.row.means_ms[3].map(|ms| ms.saturating_mul(1000)))
 }

@@ -1,7 +1,7 @@
-//! One connection to a runtime API, in its interactive mode, so that it stays for command after command.
+//! A connection to a runtime API in interactive mode, which stays open for several commands.
 //!
-//! The other end may be slow, hostile or no runtime API at all: each command has one deadline, each answer a limit, and an
-//! answer that does not end as it should makes the connection useless.
+//! The peer may be slow, hostile or not a runtime API. So each command has a deadline and each answer a size limit. After an
+//! incomplete or malformed answer the connection cannot be used any more.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,28 +13,28 @@ use crate::target::ApiAddress;
 
 pub(crate) struct ApiConnection {
     stream: ApiSocket,
-    /// The mark at the end of an answer: an empty line and the prompt.
+    /// The end of each answer: an empty line and the prompt.
     prompt: Vec<u8>,
-    /// Before each command: a master sends it to its worker then.
+    /// Prefix of each command. On a master CLI, it selects the worker.
     prefix: &'static str,
     deadline: Duration,
 }
 
-/// An answer without the prompt.
+/// An answer, without the prompt.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ApiAnswer {
     pub text: String,
-    /// It was longer than its limit. The connection cannot be used any more.
+    /// Whether the answer exceeded its limit. The connection cannot be used any more.
     pub cut: bool,
 }
 
-/// The reason for a missing answer.
+/// Why an answer is missing.
 #[derive(Debug)]
 pub(crate) enum AnswerFailure {
     Connect(io::Error),
-    /// The other end does not answer like a runtime API.
+    /// The peer does not behave like a runtime API.
     Stranger,
-    /// Nothing that ends like an answer came before the deadline.
+    /// No complete answer was received before the deadline.
     Late(Duration),
     Closed,
     Broken(io::Error),
@@ -48,7 +48,7 @@ impl ApiConnection {
         Ok(connection)
     }
 
-    /// Turns the interactive mode on, and learns the prompt.
+    /// Enables interactive mode, and detects the prompt.
     fn greet(&mut self) -> Result<(), AnswerFailure> {
         self.write("prompt\n")?;
         let end = Instant::now() + self.deadline;
@@ -59,14 +59,14 @@ impl ApiConnection {
             }
             self.read(&mut buffer, end)?;
         }
-        // A worker replies to `prompt` with an empty line, a master does not; both end replies to commands with one.
+        // A worker answers `prompt` with an empty line, a master does not. Both terminate answers to commands with an empty line.
         let prompt = buffer.strip_prefix(b"\n").unwrap_or(&buffer);
         self.prefix = if prompt.starts_with(b"master") { "@1 " } else { "" };
         self.prompt = [b"\n", prompt].concat();
         Ok(())
     }
 
-    /// Sends one command and waits for its whole answer; keeps at most `limit` bytes of it.
+    /// Sends one command and receives its whole answer. Keeps at most `limit` bytes.
     pub(crate) fn request(&mut self, command: &str, limit: usize) -> Result<ApiAnswer, AnswerFailure> {
         debug_assert!(!command.contains(['\n', ';']), "one command at a time: {command}");
         self.write(&format!("{}{command}\n", self.prefix))?;
@@ -87,7 +87,7 @@ impl ApiConnection {
         Ok(ApiAnswer { text: String::from_utf8_lossy(&buffer).into_owned(), cut: false })
     }
 
-    /// Whether the next command can be sent: the other end has neither closed nor sent unsolicited bytes.
+    /// Whether the next command can be sent: the peer has neither closed the connection nor sent unsolicited bytes.
     pub(crate) fn is_ready(&mut self) -> bool {
         let mut byte = [0];
         let looked = self.stream.set_nonblocking(true).and_then(|()| self.stream.read(&mut byte));
@@ -100,7 +100,7 @@ impl ApiConnection {
         self.stream.write_all(text.as_bytes()).map_err(|error| self.failure(error))
     }
 
-    /// Appends the next bytes.
+    /// Receives more bytes into the buffer.
     fn read(&mut self, buffer: &mut Vec<u8>, end: Instant) -> Result<(), AnswerFailure> {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -207,7 +207,7 @@ impl Write for ApiSocket {
 
 /// Longer than any known prompt: `"\n> "`, `"\nmaster> "`.
 const LONGEST_PROMPT: usize = 64;
-/// Of one name: each is waited for.
+/// Maximum number of addresses to try for one host name, one after another.
 const MOST_ADDRESSES: usize = 4;
 
 #[cfg(test)]
@@ -218,7 +218,7 @@ mod tests {
 
     const DEADLINE: Duration = Duration::from_millis(1500);
 
-    /// A server that runs `script` for its only connection.
+    /// A server that runs `script` on its only connection.
     fn with(script: impl FnOnce(TcpStream) + Send + 'static) -> ApiAddress {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -226,7 +226,7 @@ mod tests {
         ApiAddress::Tcp("127.0.0.1".to_owned(), port)
     }
 
-    /// Takes the first line, answers as a runtime API does, and takes one line more.
+    /// Reads the first line, answers like a runtime API, and reads one more line.
     fn greet(stream: &mut TcpStream) {
         let mut lines = io::BufRead::lines(io::BufReader::new(stream.try_clone().expect("a copy")));
         assert_eq!(lines.next().expect("a line").expect("a line"), "prompt");
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(lines.next().expect("a line").expect("a line"), "show stat");
     }
 
-    /// Answers each line that comes with the next of these.
+    /// Answers each received line with the next of these answers.
     fn answering(prompt: &'static str, answers: &'static [&'static str]) -> ApiAddress {
         with(move |mut stream| {
             let mut lines = io::BufRead::lines(io::BufReader::new(stream.try_clone().expect("a copy")));
@@ -242,7 +242,7 @@ mod tests {
             stream.write_all(prompt.as_bytes()).expect("room");
             for answer in answers {
                 let command = lines.next().expect("a line").expect("a line");
-                // In pieces, so that answers come in more than one read.
+                // Send in pieces, so that an answer needs more than one read.
                 for piece in answer.replace("{}", &command).as_bytes().chunks(7) {
                     stream.write_all(piece).expect("room");
                 }

@@ -1,8 +1,8 @@
-//! `weir-top`: the terminal dashboard over the runtime API, of weir and of HAProxy.
+//! `weir-top`: a terminal dashboard for the runtime API of weir and HAProxy.
 //!
-//! Three parts that know little of each other. [`model`] is the data: pure, made of text. [`poller`] is a thread with
-//! the only connection: it alone waits for the other end. [`app`] and [`view`] are the screen: keys and news change the one, the
-//! other draws it. The program refuses to know how either process works: it sees what `show stat` and its like print.
+//! Three largely independent parts. [`model`] is the data: pure, parsed from text. [`poller`] is a thread with the only connection.
+//! Only this thread blocks on the network. [`app`] and [`view`] are the screen: keys and poller messages change the state in `app`,
+//! and `view` draws it. The program knows only the output of `show stat` and similar commands, not how the processes work.
 //!
 //! Begin with `run` below.
 
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A reader that closes the pipe early is not an error.
+/// Prints a text. A reader that closes the pipe early is not an error.
 fn printed(text: &str) -> ExitCode {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
@@ -63,7 +63,7 @@ fn printed(text: &str) -> ExitCode {
     }
 }
 
-/// An exit status and the reason for it.
+/// The exit status and the error message.
 type ExitReason = (u8, String);
 
 fn run(settings: WatchSettings) -> Result<(), ExitReason> {
@@ -90,7 +90,7 @@ fn run(settings: WatchSettings) -> Result<(), ExitReason> {
     {
         return Err((1, why));
     }
-    // Before the first other thread, which would receive the signals otherwise.
+    // Before the first thread is created. Otherwise that thread could receive the signals.
     let signals =
         (!settings.once).then(|| SignalReader::new(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT])).transpose();
     let signals = signals.map_err(|error| (1, format!("signals cannot be read: {error}")))?;
@@ -106,7 +106,7 @@ fn run(settings: WatchSettings) -> Result<(), ExitReason> {
     }
 }
 
-/// Sorts every list that has such a column.
+/// Sorts every list with a column of this name.
 fn sort(app: &mut App, column: &str) -> Result<(), String> {
     let mut titles: Vec<&str> = columns::streams().iter().map(|column| column.title).collect();
     for page in Page::ALL {
@@ -156,7 +156,7 @@ fn print_once(
     refused.map_or(Ok(()), |why| Err((1, format!("{}: {why}", app.target))))
 }
 
-/// The loop of the screen: draws when something changed, and waits for keys.
+/// The main loop: redraws after changes, and waits for keys.
 fn show(
     app: &mut App,
     theme: Theme,
@@ -168,7 +168,7 @@ fn show(
     let mut changed = true;
     let mut drawn = Instant::now();
     while !app.is_over {
-        // The time since the last answer is a clock.
+        // The displayed time since the last answer changes every second.
         let ticks = matches!(app.link, ApiLink::Lost { .. }) && drawn.elapsed() >= Duration::from_secs(1);
         if changed || ticks {
             if std::mem::take(&mut app.is_garbled) {
@@ -194,7 +194,7 @@ fn show(
                 }
             }
         }
-        // As many as the channel holds: a flood of them does not keep the keys waiting.
+        // Limited to the channel's capacity, so that many messages do not delay the keys.
         for _ in 0..CHANNEL {
             match news.try_recv() {
                 Ok(news) => app.take(news, Instant::now()),
@@ -209,10 +209,10 @@ fn show(
     Ok(())
 }
 
-/// Orders and news that may wait.
+/// Capacity of each channel, in messages.
 const CHANNEL: usize = 16;
-/// How long keys are waited for before news and signals are looked at.
+/// How long to wait for a key before checking for messages and signals.
 const TURN: Duration = Duration::from_millis(100);
-/// The time for `--once`: every command has a shorter deadline of its own.
+/// Time limit for `--once`. Each command also has its own shorter deadline.
 const ONCE: Duration = Duration::from_secs(15);
 const POLLER_ENDED: &str = "the thread that holds the connection has ended";

@@ -1,6 +1,6 @@
-//! The data of the process at the other end: its newest picture, and the changes since those before.
+//! The data of the monitored process: the latest poll, and the rates of change since earlier polls.
 //!
-//! Everything here is pure: text and time come in as arguments.
+//! Everything here is pure: text and time are passed as arguments.
 
 pub(crate) mod info;
 pub(crate) mod latency;
@@ -20,14 +20,14 @@ use sessions::StreamRows;
 
 use crate::text::clean;
 
-/// The result of one reading.
+/// The result of one poll.
 #[derive(Debug, Clone)]
 pub(crate) struct Picture {
     pub info: Info,
     pub rows: Vec<ObjectRow>,
-    /// There were more rows than are kept.
+    /// Whether rows were dropped because of the limit.
     pub more: bool,
-    /// Since this program began.
+    /// Time of the poll, since the start of this program.
     pub at: Duration,
 }
 
@@ -36,27 +36,27 @@ pub(crate) struct Model {
     pub picture: Option<Picture>,
     tracks: HashMap<RowKey, RowTrack>,
     pub process: Process,
-    /// By proxy and name; `None` if the other end does not have `show latency`.
+    /// Latencies by proxy and name. `None` if the monitored process lacks `show latency`.
     latencies: Option<HashMap<(String, String), Latencies>>,
     pub errors: PageAnswer<Vec<String>>,
     pub streams: PageAnswer<StreamRows>,
 }
 
-/// An answer that is requested only while its page is open.
+/// An answer that is polled only while its page is open.
 #[derive(Debug, Default)]
 pub(crate) enum PageAnswer<T> {
     #[default]
     Unknown,
     Known {
         value: T,
-        /// The answer was longer than the limit.
+        /// Whether the answer exceeded the limit.
         cut: bool,
     },
-    /// The words of the refusal.
+    /// The command was refused, with this text.
     Refused(String),
 }
 
-/// Rates of the process as a whole.
+/// Process-wide rates.
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     pub connections: Series,
@@ -88,12 +88,12 @@ impl Series {
 }
 
 impl Model {
-    /// Takes the newest picture; returns the former and the present process when they are not the same.
+    /// Stores the latest poll. If the process was replaced, returns the names of the former and the current process.
     pub(crate) fn add(&mut self, picture: Picture) -> Option<(String, String)> {
         let former = self.picture.take();
         let seconds = former.as_ref().map_or(0.0, |f| picture.at.saturating_sub(f.at).as_secs_f64());
         let continued = former.as_ref().is_some_and(|former| former.info.is_continued_by(&picture.info));
-        // Rows that are gone lose their history, so the configuration bounds it.
+        // Rows that disappeared lose their history, so the number of rows bounds the memory.
         let mut tracks = HashMap::with_capacity(picture.rows.len());
         for row in &picture.rows {
             let mut track = self.tracks.remove(&row.key).unwrap_or_default();
@@ -155,11 +155,11 @@ impl Model {
     }
 
     pub(crate) fn latencies(&self, key: &RowKey) -> Option<&Latencies> {
-        // The key of the map is an owned pair, which a pair of references cannot look up.
+        // The key type is an owned pair, so a lookup with two references is not possible.
         self.latencies.as_ref()?.get(&(key.proxy.clone(), key.name.clone()))
     }
 
-    /// Backends and servers that need attention, with the reason: those that are down first.
+    /// Backends and servers that need attention, with the reason. Those that are down come first.
     pub(crate) fn troubles(&self) -> Vec<(&ObjectRow, RowState, String)> {
         let rows = self.picture.iter().flat_map(|picture| &picture.rows);
         let mut found: Vec<(&ObjectRow, RowState, String)> =
@@ -207,23 +207,23 @@ fn counters(row: &ObjectRow) -> RowCounters {
     }
 }
 
-/// The first line that has any words.
+/// The first non-empty line.
 pub(crate) fn refusal(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     line.map_or_else(|| "an empty answer".to_owned(), |line| clean(line, 200))
 }
 
-/// Rows that are kept of a picture: with their histories, at most some tens of megabytes.
+/// Maximum number of rows kept from one poll. With their histories they take at most some tens of megabytes.
 pub(crate) const MOST_ROWS: usize = 20_000;
 const MOST_STREAMS: usize = 5_000;
-/// Lines of `show errors`.
+/// Maximum number of lines kept from `show errors`.
 const MOST_LINES: usize = 5_000;
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
-    /// A picture of a frontend `web`, a backend `app` with servers `s1` (up) and `s2` (down), each having done `work`.
+    /// A poll with a frontend `web` and a backend `app` with servers `s1` (up) and `s2` (down). Each has the work counter `work`.
     pub(crate) fn picture(pid: u32, second: u64, work: u64) -> Picture {
         let text = format!(
             "# pxname,svname,status,type,scur,slim,stot,req_tot,bin,bout,hrsp_2xx,hrsp_4xx,hrsp_5xx,weight,qcur,econ,mode,check_status,last_chk,addr,ttime,lastchg\n\

@@ -1,4 +1,4 @@
-//! One picture as plain text, for scripts and for terminals that cannot do more.
+//! `--once`: prints the data of one poll as plain text, for scripts and simple terminals.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::page::Page;
 use crate::view::list::fit;
 use crate::view::overview::facts;
 
-/// The requested pages, one below the other; the second value is the text of a refusal.
+/// Prints the requested pages one below the other. The second value is an error message, if a command was refused.
 pub(crate) fn print(app: &App, only: Option<Page>) -> (String, Option<String>) {
     let mut text = String::new();
     let mut refused = None;
@@ -66,12 +66,12 @@ fn overview(text: &mut String, app: &App) {
     }
 }
 
-/// Columns as wide as their longest text; those that need two pictures are left out.
+/// Appends a table. Columns are as wide as their longest text. Columns that need two polls are omitted.
 fn table<R>(text: &mut String, rows: &[R], mut columns: Vec<Column<R>>) {
     columns.retain(|column| !matches!(column.title, "HISTORY" | "IN/s" | "OUT/s" | "ERR/s"));
     let mut lines: Vec<Vec<String>> =
         vec![columns.iter().map(|column| column.title.replace(' ', "-")).collect()];
-    // Empty fields have a dash, so that fields can be counted; blanks in a state ('no check') become underscores.
+    // Empty fields get a dash, so that scripts can count fields. Spaces in a state ('no check') become underscores.
     let field = |text: String| match text.trim() {
         "" => "-".to_owned(),
         text => text.replace(' ', "_"),

@@ -1,4 +1,4 @@
-//! The pages, in the order of their digits.
+//! The pages, in the order of their digit keys.
 
 use crate::model::row::RowKind;
 
@@ -24,7 +24,7 @@ impl Page {
         ["Overview", "Frontends", "Backends", "Servers", "Errors", "Sessions"][self as usize]
     }
 
-    /// The rows that it lists.
+    /// The kinds of rows on the page.
     pub(crate) fn kinds(self) -> &'static [RowKind] {
         match self {
             Page::Frontends => &[RowKind::Frontend],

@@ -1,8 +1,6 @@
-//! The thread that holds the connection: polls, executes orders, and reports.
+//! The poller thread: owns the connection, polls, sends commands, and reports the answers.
 //!
-//! It is the only thread that waits for the other end, so that the screen answers keys whatever the network does. Both
-//! channels
-//! are bounded.
+//! Only this thread blocks on the network, so the screen always responds to keys. Both channels are bounded.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
@@ -14,12 +12,12 @@ use crate::model::row::ObjectRow;
 use crate::model::{MOST_ROWS, Picture, refusal};
 use crate::target::ApiAddress;
 
-/// An order for the thread.
+/// A request to the poller thread.
 #[derive(Debug, PartialEq)]
 pub(crate) enum PollerOrder {
-    /// Send this command now, once.
+    /// Send this command immediately, once.
     Command(String),
-    /// The additional answers to poll.
+    /// The additional answers to poll from now on.
     Watch(WatchedAnswers),
     Interval(Duration),
     Pause(bool),
@@ -31,19 +29,19 @@ pub(crate) struct WatchedAnswers {
     pub sessions: bool,
 }
 
-/// A report of the thread.
+/// A message from the poller thread.
 #[derive(Debug)]
 pub(crate) enum PollerNews {
     Picture(Box<Picture>),
     Latencies(String),
     Errors(ApiAnswer),
     Streams(ApiAnswer),
-    /// A command and its answer, or the reason for a missing answer.
+    /// A command with its answer, or the reason why the answer is missing.
     Done(String, Result<String, String>),
     Lost(String),
 }
 
-/// Starts the thread. It ends when the other ends of its channels are gone.
+/// Starts the thread. It exits when the other ends of its channels are dropped.
 pub(crate) fn start(
     target: ApiAddress,
     interval: Duration,
@@ -76,12 +74,12 @@ struct ApiPoller {
     connection: Option<ApiConnection>,
     watch: WatchedAnswers,
     paused: bool,
-    /// Since the connection was opened.
+    /// Number of polls since the connection was opened.
     rounds: u64,
     knows_latency: bool,
 }
 
-/// The screen is gone.
+/// The screen has dropped its ends of the channels.
 struct Over;
 
 impl ApiPoller {
@@ -90,7 +88,7 @@ impl ApiPoller {
         loop {
             let done = match orders.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 Ok(PollerOrder::Command(command)) => {
-                    // Show the effect immediately.
+                    // Poll immediately, to show the effect.
                     next = Instant::now();
                     self.command(command)
                 }
@@ -120,7 +118,7 @@ impl ApiPoller {
         }
     }
 
-    /// A command is never sent twice: after a failure, it may or may not have been executed.
+    /// Sends a command. Never retries it: a failed command may or may not have been executed.
     fn command(&mut self, command: String) -> Result<(), Over> {
         let answer = match self.connected() {
             Err(failure) => Err(format!("not sent: {failure}")),
@@ -147,13 +145,13 @@ impl ApiPoller {
 
     fn request_all(&mut self) -> Result<Vec<PollerNews>, String> {
         let mut picture = self.picture()?;
-        // A process that is being replaced keeps its connections: its successor has the socket.
+        // A stopping process keeps its connections open, but its successor owns the socket. Reconnect.
         if picture.info.is_stopping() && self.rounds > 0 {
             self.connection = None;
             picture = self.picture()?;
         }
         let mut news = vec![PollerNews::Picture(Box::new(picture))];
-        // Distributions move slowly, and their list is as long as that of servers.
+        // Latency histograms change slowly, and their list is as long as that of the servers.
         if self.knows_latency && self.rounds.is_multiple_of(LATENCY_ROUNDS) {
             let answer = self.request("show latency", LONGEST_STATISTICS)?;
             self.knows_latency = answer.text.trim_start().starts_with('#') || answer.text.trim().is_empty();
@@ -188,7 +186,7 @@ impl ApiPoller {
         Ok(answer)
     }
 
-    /// The connection; a new one if the other end has closed it, as it does after a long idle time.
+    /// The connection. Reconnects if the peer closed it, for example after the idle timeout.
     fn connected(&mut self) -> Result<&mut ApiConnection, AnswerFailure> {
         if !self.connection.as_mut().is_some_and(ApiConnection::is_ready) {
             self.connection = None;
@@ -205,11 +203,11 @@ impl ApiPoller {
     }
 }
 
-/// Of one command, from its first byte to the last one of its answer.
+/// Time limit for one command, from its first byte to the last byte of its answer.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 const LATENCY_ROUNDS: u64 = 5;
-/// `show stat` of 20,000 rows has about 10 MB.
+/// Maximum size of `show stat`, in bytes. 20,000 rows take about 10 MB.
 const LONGEST_STATISTICS: usize = 32 << 20;
-/// `show sess` has about 300 bytes a stream.
+/// Maximum size of `show sess`, in bytes. A stream takes about 300 bytes.
 const LONGEST_LISTING: usize = 4 << 20;
 const LONGEST_ANSWER: usize = 256 << 10;

@@ -1,18 +1,18 @@
-//! Where the runtime API is.
+//! The address of the runtime API.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// An address, as on the command line.
+/// An address from the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ApiAddress {
     Unix(PathBuf),
-    /// Host and port, resolved at each attempt to connect.
+    /// Host and port. Resolved for each connection attempt.
     Tcp(String, u16),
 }
 
 impl ApiAddress {
-    /// A path, or `host:port`, optionally with `unix@`, `ipv4@` or `ipv6@` in front, as on `bind` lines.
+    /// Parses a path or `host:port`, with an optional `unix@`, `ipv4@` or `ipv6@` prefix, as on `bind` lines.
     pub(crate) fn parse(text: &str) -> Result<ApiAddress, String> {
         let wrong = || format!("'{text}' is neither a path nor host:port");
         if let Some(path) = text.strip_prefix("unix@") {
@@ -27,15 +27,15 @@ impl ApiAddress {
         if let Some((host, port)) = rest.rsplit_once(':') {
             let port = port.parse().ok().filter(|&port: &u16| port != 0).ok_or_else(wrong)?;
             let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-            // Without a host, this machine.
+            // Without a host, use the loopback address.
             let host = if host.is_empty() { "127.0.0.1" } else { host };
             return Ok(ApiAddress::Tcp(host.to_owned(), port));
         }
-        // A name alone is a file of the present folder.
+        // A bare name is a file in the current directory.
         if inet.is_some() || text.is_empty() { Err(wrong()) } else { Ok(ApiAddress::Unix(text.into())) }
     }
 
-    /// The address to use without `-s`.
+    /// The address to use without `-s`. The error is a text.
     pub(crate) fn default_one(variable: Option<&str>) -> Result<ApiAddress, String> {
         match variable.filter(|value| !value.is_empty()) {
             Some(value) => ApiAddress::parse(value).map_err(|why| format!("WEIR_SOCKET: {why}")),
@@ -65,7 +65,7 @@ impl fmt::Display for ApiAddress {
     }
 }
 
-/// The sockets of packages of weir and HAProxy, and of examples in manuals.
+/// The sockets in packages of weir and HAProxy, and in examples of manuals.
 pub(crate) const DEFAULTS: [&str; 4] =
     ["/run/weir/admin.sock", "/run/haproxy/admin.sock", "/var/run/haproxy.sock", "/var/lib/haproxy/stats"];
 

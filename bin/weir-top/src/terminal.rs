@@ -1,4 +1,4 @@
-//! The terminal: taken at the start, given back however this ends.
+//! The terminal: set up at the start, and restored however the program ends.
 
 use std::env;
 use std::io::{self, IsTerminal, Stdout, Write};
@@ -21,10 +21,10 @@ use weir_sys::signal::SignalReader;
 
 pub(crate) type Screen = Terminal<CrosstermBackend<Stdout>>;
 
-/// Gives the terminal back when it is dropped.
+/// Restores the terminal when dropped.
 pub(crate) struct TerminalGuard(());
 
-/// The reason why the program cannot draw here, if there is one.
+/// Why the program cannot draw on this terminal. `None` if it can.
 pub(crate) fn refusal() -> Option<String> {
     unusable(env::var("TERM").ok().as_deref(), io::stdin().is_terminal() && io::stdout().is_terminal())
 }
@@ -39,7 +39,7 @@ fn unusable(term: Option<&str>, is_terminal: bool) -> Option<String> {
     Some(format!("{why}; --once prints a picture as plain text"))
 }
 
-/// Whether the terminal shows characters beyond ASCII, from the first of these variables that is set.
+/// Whether the terminal shows characters beyond ASCII, according to the first of these variables that is set.
 pub(crate) fn has_unicode() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
@@ -52,7 +52,7 @@ fn names_utf8(locale: &str) -> bool {
     lower.contains("utf-8") || lower.contains("utf8")
 }
 
-/// Takes the terminal. A panic gives it back before it prints its message.
+/// Sets up the terminal. A panic restores it before printing its message.
 pub(crate) fn take() -> io::Result<(Screen, TerminalGuard)> {
     let former = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -60,7 +60,7 @@ pub(crate) fn take() -> io::Result<(Screen, TerminalGuard)> {
         former(panic);
     }));
     enable_raw_mode()?;
-    // From here on it is given back, also if the next step fails.
+    // From here on the guard restores the terminal, even if the next step fails.
     let taken = TerminalGuard(());
     execute!(io::stdout(), EnterAlternateScreen)?;
     let mut screen = Terminal::new(CrosstermBackend::new(io::stdout()))?;
@@ -68,8 +68,8 @@ pub(crate) fn take() -> io::Result<(Screen, TerminalGuard)> {
     Ok((screen, taken))
 }
 
-/// Watches for a signal to end and for a closed terminal, and sets the returned flag then. The process ends soon after
-/// in any case: reading keys from a closed terminal never returns.
+/// Sets the returned flag on a termination signal or when the terminal is closed. Exits the process soon after, even if the main loop
+/// does not: a read from a closed terminal never returns.
 pub(crate) fn watch(signals: SignalReader) -> Arc<AtomicBool> {
     let over = Arc::new(AtomicBool::new(false));
     let over_flag = Arc::clone(&over);
@@ -85,7 +85,7 @@ pub(crate) fn watch(signals: SignalReader) -> Arc<AtomicBool> {
     over
 }
 
-/// Whether the other end of standard input is closed.
+/// Whether the terminal behind standard input is closed.
 fn is_gone() -> bool {
     let stdin = io::stdin();
     let mut polled = [PollFd::new(&stdin, PollFlags::empty())];
@@ -93,9 +93,9 @@ fn is_gone() -> bool {
     poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
-/// How often it looks.
+/// How often the signals and the terminal are checked.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the loop of the screen may take to end by itself.
+/// How long the main loop may take to end by itself.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Drop for TerminalGuard {
@@ -104,7 +104,7 @@ impl Drop for TerminalGuard {
     }
 }
 
-/// Harmless when it is done twice, or when the terminal is gone.
+/// Restores the terminal. Harmless if done twice, or if the terminal is closed.
 fn restore() {
     let _ = disable_raw_mode();
     let _ = leave(&mut io::stdout());

@@ -1,7 +1,7 @@
-//! Text for a terminal: foreign text made harmless, and numbers short enough for a column.
+//! Text for a terminal: sanitizes foreign text, and formats numbers for narrow columns.
 
-/// The text without anything that moves the cursor, changes the direction of writing or is invisible, at most `limit`
-/// characters long. Each such character becomes a question mark: names come from configurations, the rest from clients.
+/// The first `limit` characters of a text. Control characters, invisible characters and those that change the writing direction become
+/// question marks: names come from configurations, other texts from clients.
 pub(crate) fn clean(text: &str, limit: usize) -> String {
     text.chars().take(limit).map(|c| if is_shown(c) { c } else { '?' }).collect()
 }
@@ -14,17 +14,17 @@ fn is_shown(c: char) -> bool {
     !c.is_control() && !hidden
 }
 
-/// A count in at most six characters: exact up to 99999.
+/// A count in at most six characters. Exact up to 99999.
 pub(crate) fn count(number: u64) -> String {
     if number < 100_000 { number.to_string() } else { scaled(number as f64, 1000.0) }
 }
 
-/// Bytes in at most six characters, by thousands.
+/// Bytes in at most six characters, in powers of 1000.
 pub(crate) fn bytes(number: u64) -> String {
     scaled(number as f64, 1000.0)
 }
 
-/// Something a second: exact where it is small.
+/// A rate per second. Exact if small.
 pub(crate) fn rate(number: f64) -> String {
     match number {
         n if !n.is_finite() || n <= 0.0 => "0".to_owned(),
@@ -37,7 +37,7 @@ pub(crate) fn rate(number: f64) -> String {
 fn scaled(number: f64, step: f64) -> String {
     let mut rest = number;
     for unit in ["", "k", "M", "G", "T", "P", "E"] {
-        // A value that rounds up to the next unit is written in that unit.
+        // If the value would round up to the next unit, use that unit.
         if rest < step - 0.5 {
             let digits = usize::from(!unit.is_empty() && rest < 9.95);
             return format!("{rest:.digits$}{unit}");
@@ -58,7 +58,7 @@ pub(crate) fn micros(number: u64) -> String {
     }
 }
 
-/// Seconds as the two largest units of it.
+/// Seconds as the two largest units.
 pub(crate) fn duration(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match () {
@@ -70,7 +70,7 @@ pub(crate) fn duration(seconds: u64) -> String {
     }
 }
 
-/// The newest values as characters, the oldest first; blanks in front of fewer than `width` values.
+/// The newest values as a bar chart, oldest first. Padded with spaces on the left to `width`.
 pub(crate) fn sparkline(values: &[f32], width: usize) -> String {
     let newest = &values[values.len().saturating_sub(width)..];
     let most = newest.iter().copied().fold(0.0, f32::max);
@@ -84,7 +84,7 @@ pub(crate) fn sparkline(values: &[f32], width: usize) -> String {
 
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The filled part of a width; any positive part is visible.
+/// A bar with the filled part of `width`. Any positive part is visible.
 pub(crate) fn bar(part: u64, whole: u64, width: usize) -> String {
     let filled = match whole {
         0 => 0,
@@ -93,7 +93,7 @@ pub(crate) fn bar(part: u64, whole: u64, width: usize) -> String {
     format!("{}{}", "█".repeat(filled.min(width)), "░".repeat(width - filled.min(width)))
 }
 
-/// The replacement of a character where only ASCII can be shown.
+/// Replaces each character that ASCII does not have.
 pub(crate) fn ascii(text: &str) -> String {
     text.chars().map(in_ascii).collect()
 }

@@ -1,4 +1,4 @@
-//! The screen: a title, the names of the pages, the open page, and a line for keys, notices and typed text.
+//! The screen: title, page tabs, the open page, and a line for keys, notices and input.
 
 mod detail;
 mod help;
@@ -20,10 +20,10 @@ use crate::page::Page;
 use crate::text::duration;
 use theme::Theme;
 
-/// Draws everything. Updates the offset and height of lists to the size of the screen.
+/// Draws the screen. Adapts offset and height of the lists to its size.
 pub(crate) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme, now: Instant) {
     let area = frame.area();
-    // Of few lines, those of the page are the last to go.
+    // On a low screen, the lines of the page have the highest priority.
     let fixed = |least: u16| Constraint::Length(u16::from(area.height >= least));
     let [title, tabs, body, footer] =
         Layout::vertical([fixed(3), fixed(6), Constraint::Fill(1), fixed(2)]).areas(area);
@@ -37,7 +37,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme, now: Inst
         }
         _ => page(frame, body, app, theme),
     }
-    // The list's position is known only now.
+    // The title and tabs show the list's position, which is known only now.
     frame.render_widget(title_line(app, theme, title.width, now), title);
     frame.render_widget(tab_line(app, theme, tabs.width), tabs);
     frame.render_widget(footer_line(app, theme, footer.width), footer);
@@ -90,14 +90,14 @@ fn page(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
     }
 }
 
-/// The refused command with its reason, and a hint if there is one.
+/// A refused command with the reason, and a hint if available.
 fn refused(command: &str, why: &str) -> String {
     let hint =
         if why.starts_with("Permission denied") { " (the level of this socket is too low)" } else { "" };
     format!("'{command}' was answered: {why}{hint}")
 }
 
-/// The last broken messages.
+/// Draws the captured protocol errors.
 fn capture(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     if area.is_empty() {
         return;
@@ -152,7 +152,7 @@ fn title_line(app: &App, theme: Theme, width: u16, now: Instant) -> Line<'static
     spread(left, right, width)
 }
 
-/// One text at the left, one at the right; the right one stays where both do not fit.
+/// One text on the left, one on the right. If both do not fit, the right one stays.
 fn spread(mut left: Vec<Span<'static>>, right: Vec<Span<'static>>, width: u16) -> Line<'static> {
     let size = |spans: &[Span<'_>]| spans.iter().map(Span::width).sum::<usize>();
     let room = usize::from(width).saturating_sub(size(&right));
@@ -267,7 +267,7 @@ fn footer_line(app: &App, theme: Theme, width: u16) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Some words instead of a page.
+/// Draws a message in place of a page.
 fn said(frame: &mut Frame<'_>, area: Rect, theme: Theme, tone: Tone, words: &str) {
     let text = Text::styled(format!("\n{words}"), theme.style(tone));
     frame.render_widget(Paragraph::new(text).centered().wrap(Wrap { trim: true }), area);
@@ -280,7 +280,7 @@ fn framed(theme: Theme, title: &str) -> Block<'static> {
         .title(Span::styled(title.to_owned(), theme.heading()))
 }
 
-/// A box in the middle, over the page.
+/// Draws a box in the center, over the page.
 fn dialog(frame: &mut Frame<'_>, area: Rect, theme: Theme, title: &str, text: Text<'static>) {
     let width = (text.width() as u16).saturating_add(4).clamp(30, 76).min(area.width);
     let inner = usize::from(width.saturating_sub(4)).max(1);

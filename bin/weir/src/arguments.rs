@@ -8,15 +8,15 @@ use weir_process::start::Former;
 /// The parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arguments {
-    /// `-v` and its variants: print the version, and end.
+    /// `-v` and its variants: print the version and exit.
     pub version: Option<VersionForm>,
-    /// `-cc`: evaluate this, and end.
+    /// `-cc`: evaluate this condition and exit.
     pub condition: Option<String>,
-    /// `-dt`: the sources to trace to standard error from the start; empty for all.
+    /// `-dt`: sources to trace to standard error from the start. Empty for all.
     pub traces: Option<String>,
     /// `-dK`: list these classes of keywords.
     pub keywords: Option<String>,
-    /// `-dMhelp`: list the options of memory debugging, and end.
+    /// `-dMhelp`: list the memory debugging options and exit.
     pub memory_help: bool,
     /// `-f`, and the words after `--`.
     pub files: Vec<String>,
@@ -68,15 +68,15 @@ pub(crate) struct Arguments {
     pub notify: bool,
     /// `-dC`: how to print the parsed configuration.
     pub dump: Option<Dump>,
-    /// `-dL`: list the program and its libraries.
+    /// `-dL`: list the program file and its shared libraries.
     pub objects: bool,
-    /// `-dA`: put those files into this archive; standard output where the name is empty.
+    /// `-dA`: write the files listed by `-dL` to this archive. An empty path means standard output.
     pub archive: Option<PathBuf>,
     /// Notices about options without effect, one sentence each.
     pub without_effect: Vec<&'static str>,
-    /// `-dc`: lists the processors and the threads that run on each.
+    /// `-dc`: list the processors and the threads bound to each.
     pub processors: bool,
-    /// `-h`: print the usage, and end.
+    /// `-h`: print the usage and exit.
     pub help: bool,
     /// `-S`, in the order of the command line.
     pub master_sockets: Vec<String>,
@@ -89,9 +89,9 @@ pub(crate) enum VersionForm {
     Usual,
     /// `-vv`.
     Long,
-    /// `-vq`: the version alone.
+    /// `-vq`: the version number.
     Version,
-    /// `-vqs`: only the numbers of the version.
+    /// `-vqs`: the version number, digits and dots only.
     Short,
     /// `-vqb`: the branch.
     Branch,
@@ -101,43 +101,43 @@ pub(crate) enum VersionForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dump {
     Lines,
-    /// Its lines with numbers.
+    /// The configuration lines with numbers.
     Numbered,
 }
 
-/// Why a command line is invalid.
+/// Why the command line is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ArgumentFault {
-    /// Print this text and the usage.
+    /// Print this text, then the usage.
     Usage(String),
     Text(String),
 }
 
 /// One option.
 pub(crate) struct Flag {
-    /// The option as written.
+    /// The option, with its dashes.
     pub name: &'static str,
-    /// Its argument, as the usage shows it; empty without one.
+    /// The placeholder of its argument in the usage. Empty without an argument.
     pub value: &'static str,
-    /// The sentence of the usage and the man page, without its subject.
+    /// The help sentence of the usage and the man page, without its subject.
     pub help: &'static str,
     act: Act,
 }
 
 enum Act {
     Set(fn(&mut Arguments)),
-    /// A word follows, separated by a blank.
+    /// Requires an argument as the next word.
     Take(fn(&mut Arguments, &str) -> Result<(), ArgumentFault>),
-    /// A word may be attached to the name.
+    /// Takes an optional argument attached to the name.
     Attached(fn(&mut Arguments, &str) -> Result<(), ArgumentFault>),
-    /// A word may follow, separated by a blank.
+    /// Takes an optional argument as the next word.
     Perhaps(fn(&mut Arguments, &str)),
     Processes {
         at_once: bool,
     },
 }
 
-/// Reads the words that follow the program's name.
+/// Parses the arguments that follow the program's name.
 pub(crate) fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Arguments, ArgumentFault> {
     let mut arguments = Arguments::default();
     let mut words = words.into_iter().peekable();
@@ -167,7 +167,7 @@ pub(crate) fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Argu
                 arguments.former.at_once = at_once;
                 while let Some(word) = words.next_if(|word| !word.starts_with('-')) {
                     let process = number(word, "process number")?;
-                    // 0 and numbers above the range have other meanings for kill(2).
+                    // kill(2) gives 0 and negative numbers another meaning.
                     if !(1..=i32::MAX as u32).contains(&process) {
                         return Err(ArgumentFault::Text(format!("'{word}' is not a valid process number.")));
                     }
@@ -179,8 +179,8 @@ pub(crate) fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Argu
     Ok(arguments)
 }
 
-/// The words of a command line (the program's name among them) without those that only a first start needs: the arguments of a
-/// master that executes itself again.
+/// The words of a command line, with the program's name, but without the options that only a first start needs. A master
+/// passes these arguments when it re-executes itself.
 pub(crate) fn without_former(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut kept = Vec::new();
     let mut words = words.iter().peekable();
@@ -188,7 +188,7 @@ pub(crate) fn without_former(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
     while let Some(word) = words.next() {
         match word.as_slice() {
             b"-sf" | b"-st" => while words.next_if(|word| !word.starts_with(b"-")).is_some() {},
-            // `-x /dev/null` also applies to reloads, so it is kept.
+            // `-x /dev/null` also applies to reloads, so it stays.
             b"-x" => {
                 if let Some(never) = words.next().filter(|path| path.as_slice() == b"/dev/null") {
                     kept.extend([word.clone(), never.clone()]);
@@ -210,7 +210,7 @@ pub(crate) fn without_former(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
     kept
 }
 
-/// The option of that name, and the text attached to it.
+/// The option with this name, and the argument attached to the name.
 fn find(word: &str) -> Option<(&'static Flag, &str)> {
     FLAGS.iter().find(|flag| flag.name == word).map(|flag| (flag, "")).or_else(|| {
         let may_attach = FLAGS.iter().filter(|flag| matches!(flag.act, Act::Attached(_)));
@@ -218,7 +218,7 @@ fn find(word: &str) -> Option<(&'static Flag, &str)> {
     })
 }
 
-/// The options of `-dM` in HAProxy, as listed by its `-dMhelp`.
+/// The options that `-dMhelp` of HAProxy lists for `-dM`.
 const MEMORY_OPTIONS: &[&str] = &[
     "fail",
     "no-fail",
@@ -256,7 +256,7 @@ fn number<T: std::str::FromStr>(word: &str, what: &str) -> Result<T, ArgumentFau
     word.parse().map_err(|_| ArgumentFault::Text(format!("'{word}' is not a valid {what}.")))
 }
 
-/// The usage, as standard error shows it.
+/// The usage text for standard error.
 pub(crate) fn usage(program: &str) -> String {
     let mut text = format!(
         "Usage : {program} [-f <cfgfile|cfgdir>]* [options] [-- <cfgfile>*]\n        {program} explain <word|code>\n        {program} explain -f <file> <line>\n        {program} lint -f <file> [--format json]\n        {program} diff <cfgfile|cfgdir> <cfgfile|cfgdir>\n"

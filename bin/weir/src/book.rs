@@ -1,7 +1,7 @@
-//! The generated part of the manual, the man pages and the completions of shells: written from the rows, and held to them.
+//! Generates the reference of the manual, the man pages and the shell completions from the table rows, and checks the files.
 //!
-//! `make reference` writes the files again (it runs this test with `WEIR_BOOK=write`); every other run of the tests only
-//! compares. Hand-written pages are in `doc/manual/src`, next to the folder `reference`.
+//! `make reference` rewrites the files (it runs this test with `WEIR_BOOK=write`). Other test runs only compare. The hand-written
+//! pages are in `doc/manual/src`, next to the folder `reference`.
 
 mod examples;
 mod pages;
@@ -40,13 +40,13 @@ impl EntryKind {
     }
 }
 
-/// A generated file: its path from the project's root, and its text.
+/// A generated file: its path relative to the project root, and its text.
 struct GeneratedFile {
     path: String,
     text: String,
 }
 
-/// All generated files. They take ten seconds without optimization, so tests share them.
+/// All generated files. Shared by the tests, because they take ten seconds without optimization.
 fn generated() -> &'static [GeneratedFile] {
     static FILES: LazyLock<Vec<GeneratedFile>> =
         LazyLock::new(|| pages::all().into_iter().chain(shells::all()).collect());
@@ -77,7 +77,7 @@ fn generated_files_match_the_rows() {
     assert!(stale.is_empty(), "stale: {}; run 'make reference'", stale.join(", "));
 }
 
-/// Nothing else is in the folder of the generated pages, and the contents name every page of the manual once.
+/// The folder of generated pages contains no other file, and the table of contents lists every page of the manual once.
 #[test]
 fn the_contents_name_every_page() {
     let folder = root().join("doc/manual/src");
@@ -130,7 +130,7 @@ fn links_lead_to_existing_pages_and_headings() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Link targets in `](...)`, without addresses of other sites.
+/// Link targets in `](...)`, without external links.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     targets.filter(|target| !target.contains("://") && !target.contains(' '))

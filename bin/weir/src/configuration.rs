@@ -1,4 +1,4 @@
-//! From files to a configuration that can be served, with its messages.
+//! Reads the files and builds the configuration, with its diagnostics.
 
 mod check;
 
@@ -31,20 +31,20 @@ pub(crate) use check::{check, check_as_json};
 
 /// The outcome of reading the configuration.
 pub(crate) enum ReadOutcome {
-    /// It can be served.
+    /// The configuration can be served.
     Serve(Box<ProcessConfiguration>),
-    /// It is valid, and the command only checks (`-c`).
+    /// The configuration is valid, and only a check was requested (`-c`).
     Valid,
-    /// It is valid and the command only checks, but a start would fail for lack of a listener.
+    /// The configuration is valid and only a check was requested, but a start would fail for lack of a listener.
     Idle,
-    /// A check without any file: print the usage.
+    /// A check was requested without any file. The caller prints the usage.
     Usage,
-    /// It is invalid; the errors were printed.
+    /// The configuration is invalid. The errors have been logged.
     Refused,
 }
 
-/// Reads the files that the command line names, or takes the built-in one. `None` when one cannot be read; the error was printed.
-/// `again` if a former execution has read them: then a pipe, which can be read only once, is not waited for.
+/// Reads the files of the command line, or the built-in configuration without files. `None` on an error, which has been logged.
+/// `again`: a former execution has read the files, so do not wait for a pipe, which can be read only once.
 pub(crate) fn read(arguments: &Arguments, again: bool, messages: &Messages) -> Option<SourceMap> {
     if arguments.files.is_empty() {
         return Some(built_in_sources());
@@ -60,11 +60,11 @@ pub(crate) fn discover(sources: &SourceMap, arguments: &Arguments) -> Discovery 
     weir_config::discover(sources, &features(&feature_names()), environment(arguments, sources, None))
 }
 
-/// Every line as understood: with variables replaced, and only the conditional blocks that apply.
+/// Every line after variable expansion, without the conditional blocks that do not apply.
 pub(crate) fn lines(sources: &SourceMap, arguments: &Arguments) -> Vec<Line> {
     let environment = discover(sources, arguments).environment;
     let names = feature_names();
-    // The parser reports these diagnostics.
+    // Discard these diagnostics: the parser reports them.
     let mut unsaid = Diagnostics::new();
     let mut reader = LineReader::new(sources);
     let mut lines = Vec::new();
@@ -78,7 +78,7 @@ pub(crate) fn lines(sources: &SourceMap, arguments: &Arguments) -> Vec<Line> {
     lines
 }
 
-/// The lines of `-S`. `None` if a line is invalid; the error has been logged.
+/// The `bind` lines of `-S`. `None` if one is invalid. The error has been logged.
 pub(crate) fn master_sockets(arguments: &Arguments, messages: &Messages) -> Option<Vec<Bind>> {
     let mut sources = SourceMap::new();
     for text in &arguments.master_sockets {
@@ -86,7 +86,7 @@ pub(crate) fn master_sockets(arguments: &Arguments, messages: &Messages) -> Opti
             messages.alert("config : '-S' expects an address.");
             return None;
         }
-        // Its words are separated by commas (manual, "-S").
+        // The words of a `-S` value are separated by commas (manual, "-S").
         sources.add("-S", format!("{}\n", text.replace(',', " ")).into_bytes());
     }
     let mut diagnostics = Diagnostics::new();
@@ -103,7 +103,7 @@ pub(crate) fn master_sockets(arguments: &Arguments, messages: &Messages) -> Opti
     (!diagnostics.has_alerts()).then_some(binds)
 }
 
-/// Checks the configuration. `master` is the address of the master's command line, if it has one.
+/// Checks the configuration. `master` contains the address of the master CLI. `None` without a master.
 pub(crate) fn load(
     sources: &SourceMap,
     arguments: &Arguments,
@@ -130,7 +130,7 @@ pub(crate) fn load(
     let states = weir_assemble::SavedStates::read(&config, &SystemFiles);
     if diagnostics.has_alerts() {
         if arguments.check {
-            // Look up the names in the other lines too, so that one run reports all errors.
+            // Also resolve the names in the other lines, so that one run reports all errors.
             let _ = say(&looked_up(&config, &states, arguments), messages);
         }
         let at_fault = |id| {
@@ -147,7 +147,7 @@ pub(crate) fn load(
     let strict = config.global.zero_warning;
     if arguments.check || strict {
         let mut found = looked_up(&config, &states, arguments);
-        // A start reports notices itself.
+        // At a start, other code reports the notices.
         found.retain(|(severity, _)| arguments.check || *severity > DiagnosticSeverity::Notice);
         if !say(&found, messages) {
             messages.alert("config : Fatal errors found in configuration.");
@@ -179,7 +179,7 @@ pub(crate) fn load(
     }))
 }
 
-/// The objects of a configuration that is compared with another one; none if it cannot be used. Then all that `-c` finds was printed.
+/// The objects of a configuration, for a comparison. `None` if it is unusable. The findings have been logged, as with `-c`.
 pub(crate) fn objects(arguments: &Arguments, messages: &Messages) -> Option<Vec<Object>> {
     let sources = read(arguments, false, messages)?;
     let environment = environment(arguments, &sources, None);
@@ -197,7 +197,7 @@ pub(crate) fn objects(arguments: &Arguments, messages: &Messages) -> Option<Vec<
     Some(fingerprints::objects(&config, &variable_names))
 }
 
-/// The objects of a configuration in memory; none if there are errors.
+/// The objects of an in-memory configuration. `None` on errors.
 #[cfg(test)]
 pub(crate) fn objects_of(sources: &SourceMap) -> Option<Vec<Object>> {
     let environment = environment(&Arguments::default(), sources, None);
@@ -206,7 +206,7 @@ pub(crate) fn objects_of(sources: &SourceMap) -> Option<Vec<Object>> {
     valid.then(|| fingerprints::objects(&outcome.config, &variable_names))
 }
 
-/// The configuration in the files; `None` on errors.
+/// The configuration in the files. `None` on errors.
 #[cfg(test)]
 pub(crate) fn understood(sources: &SourceMap) -> Option<Config> {
     let ConfigOutcome { config, diagnostics, .. } =
@@ -218,7 +218,7 @@ fn parse(sources: &SourceMap, environment: Environment) -> LoadedConfiguration {
     LoadedConfiguration::read(sources, &Disk { again: false }, &features(&feature_names()), environment)
 }
 
-/// Faults that the parser cannot see: files of `ssl` lines, and names of hosts, users and groups.
+/// Faults outside the parser's scope: files of `ssl` lines, and names of hosts, users and groups.
 fn looked_up(
     config: &Config,
     states: &weir_assemble::SavedStates,
@@ -238,7 +238,7 @@ fn looked_up(
     warnings.chain(errors).chain(notices).chain(unknown).collect()
 }
 
-/// Logs all of it. Returns whether the configuration is usable.
+/// Logs all findings. Returns whether the configuration is usable.
 fn say(found: &[(DiagnosticSeverity, String)], messages: &Messages) -> bool {
     for (severity, text) in found {
         let text = format!("config : {text}");
@@ -259,7 +259,7 @@ fn listens(config: &Config) -> bool {
     !config.global.sockets.is_empty() || relays || peers || proxies.any(|proxy| !proxy.binds.is_empty())
 }
 
-/// The last message of `-c`: success is reported only with `-V` (manual, "-c"). Scripts read the exit status.
+/// Logs the result of `-c`. Success is reported only with `-V` (manual, "-c"). Scripts read the exit status.
 fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> ReadOutcome {
     let listens = listens(config);
     let text = match (listens, arguments.verbose) {
@@ -267,7 +267,7 @@ fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Read
         (true, false) => "",
         (false, _) => "Configuration file has no error but will not start (no listener) => exit(2).\n",
     };
-    // A dump contains only the configuration.
+    // With `-dC`, standard output contains only the configuration.
     if !arguments.quiet && arguments.dump.is_none() {
         let found = if messages.warned() { "Warnings were found.\n" } else { "" };
         crate::say(&format!("{found}{text}"));
@@ -275,7 +275,7 @@ fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Read
     if listens { ReadOutcome::Valid } else { ReadOutcome::Idle }
 }
 
-/// Applies the command line to the configuration.
+/// Applies the command line options to the configuration.
 fn with_arguments(mut config: Config, arguments: &Arguments) -> Config {
     config.global.zero_warning |= arguments.zero_warning;
     config.global.no_splice |= arguments.no_splice;
@@ -283,7 +283,7 @@ fn with_arguments(mut config: Config, arguments: &Arguments) -> Config {
         config.proxies.iter_mut().for_each(|proxy| proxy.settings.options.splice = Default::default());
     }
     if arguments.no_server_verify {
-        // The word of the configuration has precedence.
+        // An explicit setting in the configuration takes precedence.
         config.global.tls.server_verify.get_or_insert(TlsVerify::None);
     }
     if let Some(wanted) = &arguments.traces {
@@ -292,7 +292,7 @@ fn with_arguments(mut config: Config, arguments: &Arguments) -> Config {
     config
 }
 
-/// Prints the diagnostics: the pretty form on a terminal, otherwise the classic one.
+/// Prints the diagnostics, in the long form on a terminal, otherwise in HAProxy's format.
 fn show(diagnostics: &Diagnostics, sources: &SourceMap, arguments: &Arguments, messages: &Messages) {
     let pretty = is_shown_to_people(arguments);
     for report in diagnostics.reports() {
@@ -324,8 +324,8 @@ fn is_colored() -> bool {
     !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
 }
 
-/// `-cc`: 0 when the condition holds, 1 when it does not, 2 when it is invalid. It is parsed as in a file: with quotes
-/// and variables.
+/// `-cc`: 0 if the condition is true, 1 if it is false, 2 if it is invalid. The syntax is that of a file, with quotes and
+/// variables.
 pub(crate) fn evaluate(condition: &str, messages: &Messages) -> u8 {
     let mut sources = SourceMap::new();
     let place = sources.add("-cc", Vec::new());
@@ -367,22 +367,22 @@ fn features<'n>(names: &'n [&'n str]) -> StaticFeatures<'n> {
     }
 }
 
-/// The master of the process that reads a configuration.
+/// The master of a worker that reads the configuration.
 pub(crate) struct Superior<'a> {
-    /// The address of its command line.
+    /// The address of the master CLI.
     pub reached: &'a str,
-    /// Its socket to this process.
+    /// The address of the socket pair between this worker and its master.
     pub channel: String,
 }
 
-/// The process's environment, with the variables that the language adds.
+/// The process's environment, plus the variables defined by the configuration language.
 fn environment(arguments: &Arguments, sources: &SourceMap, master: Option<&Superior<'_>>) -> Environment {
     let mut environment = Environment::new();
     for (name, value) in std::env::vars_os() {
         environment.set(name.into_vec(), value.into_vec());
     }
     weir_master::carried::VARIABLES.iter().for_each(|name| environment.remove(name));
-    // The sockets of the configuration are added later.
+    // The runtime API sockets of the configuration are added later.
     environment.remove("HAPROXY_CLI");
     if let Some(master) = master {
         of_a_master(master.reached).for_each(|(name, value)| environment.set(name, value));
@@ -395,13 +395,13 @@ fn environment(arguments: &Arguments, sources: &SourceMap, master: Option<&Super
     let peer = arguments.local_peer.clone().unwrap_or_else(users::host_name);
     environment.set("HAPROXY_LOCALPEER", peer);
     if arguments.files.is_empty() {
-        // The names of the built-in configuration's origins must not collide with those of another weir.
+        // The socket names of the built-in configuration's origins must not collide with those of another weir process.
         environment.set_if_absent("WEIR_ORIGINS", weir_sys::process::id().to_string());
     }
     environment
 }
 
-/// The variables of a master and its worker; `reached` is the address of the master's command line, or empty.
+/// The environment variables of a master and its worker. `reached` is the address of the master CLI, or empty.
 pub(crate) fn of_a_master(reached: &str) -> impl Iterator<Item = (&'static str, &str)> {
     let command_line = Some(("HAPROXY_MASTER_CLI", reached)).filter(|_| !reached.is_empty());
     std::iter::once(("HAPROXY_MWORKER", "1")).chain(command_line)
@@ -423,7 +423,7 @@ fn built_in_sources() -> SourceMap {
 
 /// The file system.
 struct Disk {
-    /// Whether a former execution has read the files: a pipe is then empty.
+    /// Whether a former execution has read the files. A pipe is then empty.
     again: bool,
 }
 

@@ -1,7 +1,7 @@
-//! `weir diff`: the objects in which two configurations differ in meaning.
+//! `weir diff`: the objects with different meanings in two configurations.
 //!
-//! Comments, the order of sections and the spelling of values do not count; inherited settings, the content of maps and the values of
-//! environment variables do. `weir_model::fingerprints` makes the comparison.
+//! Comments, the order of sections and the spelling of values are ignored. Inherited settings, the content of maps and the values of
+//! environment variables are compared, by `weir_model::fingerprints`.
 
 use weir_model::fingerprints::{ChangeKind, Object, ObjectChange, differences};
 use weir_observe::messages::Messages;
@@ -9,9 +9,9 @@ use weir_observe::messages::Messages;
 use crate::arguments::Arguments;
 use crate::configuration;
 
-/// Prints a line for each object that differs. 0 when all are equal, 1 when one differs, 2 when a configuration cannot be used.
+/// Prints a line for each differing object. Returns 0 if none differs, 1 if any differs, 2 if a configuration is unusable.
 pub(crate) fn diff(old: &str, new: &str, messages: &Messages) -> u8 {
-    // Both are read, so that one run reports the errors of both.
+    // Read both first, so that one run reports the errors of both.
     let (old, new) = (objects(old, messages), objects(new, messages));
     let (Some(old), Some(new)) = (old, new) else { return 2 };
     let changes = differences(&old, &new);
@@ -24,7 +24,7 @@ fn objects(path: &str, messages: &Messages) -> Option<Vec<Object>> {
     configuration::objects(&arguments, messages)
 }
 
-/// `FILE:LINE: changed server app/app1: weight, maxconn`.
+/// A change as one line: `FILE:LINE: changed server app/app1: weight, maxconn`.
 fn line(change: &ObjectChange) -> String {
     let at = match change.at.file.is_empty() {
         true => String::new(),

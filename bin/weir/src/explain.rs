@@ -1,5 +1,5 @@
-//! `weir explain`: the meaning of a word or a termination code, from the rows that drive the program, and of a
-//! configuration line in its context.
+//! `weir explain`: the meaning of a word or termination code, from the tables that drive the program, and of a configuration line
+//! in its context.
 
 pub(crate) mod codes;
 mod line;
@@ -22,28 +22,28 @@ use weir_vocabulary::fetch::FETCHES;
 use self::lines::{ConfigLine, ExpressionExamples};
 use crate::problems;
 
-/// One entry.
+/// One documented word.
 pub(crate) struct Explanation {
-    /// The place of a configuration word; `None` for other entries.
+    /// The place of a configuration word. `None` for other entries.
     place: Option<WordPlace>,
-    /// The words in front of it, if it is not the first word of a line: `http-request`, `option`.
+    /// The words required before it: `http-request`, `option`. Empty for the first word of a line.
     behind: Vec<&'static str>,
     /// The word, or the words.
     pub name: &'static str,
-    /// The arguments, as written after the word.
+    /// The arguments, in the notation of the manual.
     pub arguments: String,
-    /// The kind of word and the place to write it; ends with [`NOT_YET`] if weir does not have it yet.
+    /// The kind of word and where to write it. Ends with [`NOT_YET`] if the word is not implemented.
     pub sort: String,
     pub help: Cow<'static, str>,
-    /// The default, if it is omitted.
+    /// The default, if the word is omitted.
     default: Option<DefaultValue>,
-    /// The arguments to choose from, with their meaning.
+    /// The possible arguments, with their meaning.
     values: &'static [ValueHelp],
-    /// A line that uses it; may be empty.
+    /// An example line. May be empty.
     example: String,
 }
 
-/// `weir explain -f FILE LINE`; `None` if the words do not have this form.
+/// `weir explain -f FILE LINE`. `None` if the words have another form.
 pub(crate) fn explain_line(words: &[&str]) -> Option<Result<String, String>> {
     if !words.contains(&"-f") {
         return None;
@@ -60,13 +60,13 @@ pub(crate) fn explain_line(words: &[&str]) -> Option<Result<String, String>> {
     })
 }
 
-/// The entries for these words; without words, the usage.
+/// The entries that match these words. Without words, the usage.
 ///
 /// # Errors
 /// A text for standard error if no entry matches.
 pub(crate) fn explain(words: &[&str]) -> Result<String, String> {
     let wanted = words.join(" ");
-    // An alias is written with a percent sign in a format.
+    // In a log format, an alias begins with a percent sign.
     let wanted = wanted.trim().trim_start_matches('%');
     if wanted.is_empty() {
         return Err("explain expects a word of the configuration, a sample fetch, a converter, a log alias (%ST), a command, a \
@@ -103,11 +103,11 @@ fn among(entries: &[Explanation], wanted: &str) -> Result<String, String> {
     Err(format!("nothing is called '{wanted}'.{similar}{named}"))
 }
 
-/// The most names listed of entries that only mention the word.
+/// Maximum number of names listed for entries that only mention the word.
 const MENTIONED: usize = 12;
 
 impl Explanation {
-    /// Whether the entry matches: by its whole name, by the first word of it, or by a line that begins with it.
+    /// Whether the entry matches: by its full name, by the first word of its name, or as a prefix of a configuration line.
     fn answers(&self, wanted: &str) -> bool {
         let begins = |text: &str, with: &str| {
             text.strip_prefix(with).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
@@ -116,14 +116,13 @@ impl Explanation {
         begins(self.name, wanted) || self.behind.iter().filter_map(rest).any(|line| begins(line, self.name))
     }
 
-    /// Whether one of its values is called so, alone or after the word: `roundrobin`, `balance roundrobin`.
+    /// Whether one of its values has this name, alone or after the word: `roundrobin`, `balance roundrobin`.
     fn takes(&self, wanted: &str) -> bool {
         let wanted = wanted.strip_prefix(self.name).and_then(|rest| rest.strip_prefix(' ')).unwrap_or(wanted);
         self.values.iter().any(|(value, _)| value.split([' ', '(']).any(|word| word == wanted))
     }
 
-    /// Whether its name, its arguments or its help has a word that begins with `wanted`; false for texts that are too
-    /// short.
+    /// Whether name, arguments or help contain a word that begins with `wanted`. False if `wanted` is too short.
     fn mentions(&self, wanted: &str) -> bool {
         let wanted = wanted.to_ascii_lowercase();
         let begins = |text: &str| {
@@ -154,7 +153,7 @@ impl Explanation {
     }
 }
 
-/// A default as text, with `quote` around literal arguments.
+/// A default as text. Literal arguments are enclosed in `quote`.
 pub(crate) fn default(default: DefaultValue, quote: &str) -> String {
     match default {
         DefaultValue::Written(arguments) => format!("{quote}{arguments}{quote}"),
@@ -162,11 +161,11 @@ pub(crate) fn default(default: DefaultValue, quote: &str) -> String {
     }
 }
 
-/// The end of entries that are not implemented yet.
+/// The last sentence of entries that are not implemented.
 #[cfg(test)]
 pub(crate) const NOT_YET: &str = "Not implemented yet.";
 
-/// All entries, word by word.
+/// All entries, one per word.
 pub(crate) fn entries() -> Vec<Explanation> {
     let mut entries: Vec<Explanation> = vocabulary::words(&KEYWORDS).iter().map(configured).collect();
     let registry = Registry::new(FETCHES.iter().map(|row| &row.decl));
@@ -253,7 +252,7 @@ pub(crate) fn entries() -> Vec<Explanation> {
 fn configured(word: &ConfigWord) -> Explanation {
     let place = vocabulary::written_in(&KEYWORDS, word).join(", ");
     let sort = match word.state {
-        // A title may name the place itself.
+        // The title may already contain the place.
         WordState::Ready if word.place.title().ends_with(&place) => format!("{}.", word.place.title()),
         WordState::Ready => format!("{}: {place}.", word.place.title()),
         WordState::NotYet => format!("{}. Not implemented yet: using it is an error.", word.place.title()),
@@ -282,7 +281,7 @@ fn configured(word: &ConfigWord) -> Explanation {
     }
 }
 
-/// A fetch and its converters: commas inside parentheses separate arguments.
+/// Splits an expression into its fetch and converters. Commas inside parentheses separate arguments.
 pub(crate) fn parts(expression: &str) -> Vec<&str> {
     let mut depth = 0_usize;
     let separates = |c: char| {
@@ -353,7 +352,7 @@ mod tests {
         {
             assert!(explain(&[nothing]).is_err(), "{nothing}");
         }
-        // A first word that several names share selects all of them.
+        // A first word shared by several names selects all of them.
         let shows = explain(&["show"]).expect("commands");
         assert!(shows.contains("\nshow info") && shows.contains("\nshow table"), "{shows}");
         assert_eq!(explain(&["show", "info"]), explain(&["show info"]));

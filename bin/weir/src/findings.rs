@@ -1,4 +1,4 @@
-//! Problems found in a configuration, printed for people and for programs (`--format json`).
+//! Findings about a configuration, printed as text or JSON (`--format json`).
 
 use std::fmt::Write;
 
@@ -7,33 +7,33 @@ use weir_syntax::{Diagnostic, DiagnosticSeverity, Diagnostics, SourceMap, Span};
 
 use crate::problems;
 
-/// One thing that was found.
+/// A problem found in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub severity: DiagnosticSeverity,
-    /// Its code, as for `weir explain`.
+    /// The code for `weir explain`.
     pub code: &'static str,
-    /// Where, when it has a position.
+    /// The position. `None` if unknown.
     pub position: Option<FilePosition>,
     pub message: String,
-    /// The expected input, or the reason.
+    /// The expected input or the reason.
     pub note: Option<String>,
-    /// A known word similar to the one in the file.
+    /// A known word similar to the misspelled one.
     pub suggestion: Option<String>,
-    /// The number of lines with the same problem; only the first few are listed.
+    /// Number of lines with the same problem. Only the first few are listed.
     pub times: usize,
 }
 
-/// A position in a file. Lines and columns count from 1; columns count bytes, `end_column` is one past the last.
+/// A position in a file. Lines and columns count from 1. Columns count bytes. `end_column` is one past the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilePosition {
     pub file: String,
     pub line: u32,
-    /// `None` if only the line is known.
+    /// First column and end column. `None` if only the line is known.
     pub columns: Option<(u32, u32)>,
 }
 
-/// All that a reader or parser found, warnings behind errors included.
+/// All diagnostics of the parser, including warnings after errors.
 pub(crate) fn of_diagnostics(diagnostics: &Diagnostics, sources: &SourceMap) -> Vec<Finding> {
     let mut findings = Vec::new();
     for report in diagnostics.all_reports() {
@@ -64,7 +64,7 @@ fn code_of(diagnostic: &Diagnostic) -> &'static str {
     if diagnostic.requested { REQUESTED } else { problems::code_of(&diagnostic.message) }
 }
 
-/// A finding from after parsing: its text contains its position, if there is one.
+/// A finding made after parsing. The position, if any, is part of the text.
 pub(crate) fn of_text(severity: DiagnosticSeverity, text: &str, sources: &SourceMap) -> Finding {
     Finding {
         severity,
@@ -86,7 +86,7 @@ fn position(span: Span, sources: &SourceMap) -> FilePosition {
 }
 
 impl Finding {
-    /// As compilers write it, so that editors find the position: `FILE:LINE:COLUMN: warning: MESSAGE [CODE]`.
+    /// The finding in the format of compilers, which editors parse: `FILE:LINE:COLUMN: warning: MESSAGE [CODE]`.
     pub(crate) fn line(&self) -> String {
         let position = self.position.as_ref().map_or_else(String::new, |position| {
             let column = position.columns.map_or_else(String::new, |(column, _)| format!("{column}:"));
@@ -94,13 +94,13 @@ impl Finding {
         });
         let suggestion =
             self.suggestion.as_ref().map_or_else(String::new, |word| format!(" Did you mean '{word}'?"));
-        // The remaining lines of a message explain the first one.
+        // The other lines of a message explain the first one.
         let message = self.message.lines().next().unwrap_or_default();
         format!("{position}{}: {message}{suggestion} [{}]\n", name(self.severity), self.code)
     }
 }
 
-/// One object: whether the configuration can be used, and everything that was found, each with a line of its own.
+/// One JSON object: whether the configuration is usable, and all findings, one per line.
 pub(crate) fn json(valid: bool, findings: &[Finding]) -> String {
     let mut text = format!("{{\"valid\":{valid},\"diagnostics\":[");
     for (index, finding) in findings.iter().enumerate() {
@@ -139,7 +139,7 @@ fn object(text: &mut String, finding: &Finding) {
     text.push('}');
 }
 
-/// The names that editors use.
+/// The severity names used by editors.
 fn name(severity: DiagnosticSeverity) -> &'static str {
     match severity {
         DiagnosticSeverity::Alert => "error",
@@ -149,10 +149,10 @@ fn name(severity: DiagnosticSeverity) -> &'static str {
     }
 }
 
-/// JSON strings of findings.
+/// The JSON string escaping for findings.
 const JSON: Escaping = Escaping { short: "\n\t", is_uppercase: false, beyond: Beyond::Stay };
 
-/// The code of messages by `.warning` and the like.
+/// The code of messages from `.warning` and similar directives.
 const REQUESTED: &str = "C116";
 
 #[cfg(test)]

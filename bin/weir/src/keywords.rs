@@ -1,4 +1,4 @@
-//! `-dK`: lists of every keyword, from the rows that drive them.
+//! `-dK`: lists all keywords, from the tables that implement them.
 
 use weir_expr::{Registry, docs};
 use weir_stream::KEYWORDS;
@@ -11,7 +11,7 @@ struct KeywordClass {
     dump: fn() -> String,
 }
 
-/// The lists of some classes, separated by commas; `help` lists the classes.
+/// The lists of the given classes, separated by commas. `help` lists the classes.
 pub(crate) fn dump(classes: &str) -> String {
     let mut text = String::new();
     for wanted in classes.split(',') {

@@ -1,9 +1,9 @@
 //! `weir lint`: probable mistakes in a configuration that weir can serve.
 //!
-//! It finds rules that are never reached, unused ACLs, backends that are never chosen, contradictory timeouts,
-//! world-readable secrets, conditions and limits that never apply, unreachable servers and log sockets, and unknown
-//! protocols. It also reports the findings of `-c`, including the remarks of `-dD`. A finding is a guess that is almost
-//! always right: where the running configuration could refute it (a backend named by a format), lint stays silent.
+//! Finds unreachable rules, unused ACLs, unused backends, contradictory timeouts, world-readable secrets, conditions and limits that
+//! never apply, unreachable servers and log sockets, and unknown protocols. Also reports the findings of `-c`, including the remarks
+//! of `-dD`. A finding is a guess that is almost always right. Where the running configuration could refute it (for example, a
+//! backend selected by a log-format expression), lint does not report anything.
 
 mod counters;
 mod criteria;
@@ -49,7 +49,7 @@ pub(crate) fn lint(arguments: &Arguments) -> u8 {
 struct LintSubject<'s> {
     config: &'s Config,
     sources: &'s SourceMap,
-    /// Every line as understood.
+    /// Every line after variable expansion and conditional blocks.
     lines: &'s [Line],
 }
 
@@ -65,7 +65,7 @@ fn inspect(subject: &LintSubject<'_>, known: &[Finding]) -> Vec<Finding> {
     found.extend(servers::misused(subject));
     found.extend(log_sockets::unreachable(subject));
     found.extend(protocols::unknown(subject));
-    // The parser already reports some rules that are never reached.
+    // The parser already reports some unreachable rules.
     let is_reported = |finding: &Finding| {
         known.iter().any(|other| other.code == "C305" && other.line_of() == finding.line_of())
     };
@@ -75,7 +75,7 @@ fn inspect(subject: &LintSubject<'_>, known: &[Finding]) -> Vec<Finding> {
 }
 
 impl LintSubject<'_> {
-    /// The line that was written at a position.
+    /// The line at a position.
     fn line(&self, at: &Location) -> Option<&Line> {
         let is_it = |line: &&Line| {
             let span = line.span();
@@ -94,7 +94,7 @@ impl LintSubject<'_> {
     }
 }
 
-/// Each line with the name of its section, if it is a proxy.
+/// Each line with the name of its section. `None` outside of proxies.
 fn with_sections(lines: &[Line]) -> impl Iterator<Item = (Option<&str>, &Line)> {
     let mut section = None;
     lines.iter().map(move |line| {
@@ -125,7 +125,7 @@ fn finding(code: &'static str, position: Option<FilePosition>, message: String) 
 }
 
 impl Finding {
-    /// Where it is, to put findings in order.
+    /// The file and line of a finding, as a sort key.
     fn line_of(&self) -> Option<(&str, u32)> {
         self.position.as_ref().map(|position| (position.file.as_str(), position.line))
     }

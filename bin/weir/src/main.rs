@@ -1,10 +1,10 @@
 //! weir: reads the command line and becomes a worker, or a master that starts one.
 //!
-//! `main` parses the command line, reads the configuration and serves it. The
-//! options are rows in `arguments`; everything after that is in `weir-process`.
+//! `main` parses the command line, reads the configuration and serves it. The options are table rows in `arguments`. Serving is in
+//! `weir-process`.
 //!
-//! It does not know sockets, proxies and messages. Begin with `arguments.rs` (the options),
-//! then `configuration.rs` (reading and checking the files).
+//! This crate does not handle sockets, proxies or messages. Begin with `arguments.rs` (the options), then `configuration.rs`
+//! (reading and checking the files).
 
 mod arguments;
 #[cfg(test)]
@@ -41,34 +41,34 @@ use process::ProcessRole;
 static ALLOCATOR: weir_memory::MeasuringAllocator<weir_memory::Mimalloc> =
     weir_memory::MeasuringAllocator::new(weir_memory::Mimalloc);
 
-/// The messages of the process, from start to end.
+/// The message output for the whole life of the process.
 static MESSAGES: Messages = Messages::new();
 
 /// The exit status of success.
 const SUCCESS: u8 = 0;
-/// The exit status of a refused command line, configuration or start.
+/// The exit status for a rejected command line or configuration, or a failed start.
 const FAILURE: u8 = 1;
 
 fn main() {
     let status = run_program();
-    // Handlers of libraries for the end of the process are not run: that of the allocator needs memory, which may have run out, and
-    // threads that write logs may still run.
+    // Skips the exit handlers of libraries. The allocator's handler needs memory, which may have run out, and log writer threads may
+    // still be running.
     weir_sys::process::end(status);
 }
 
-/// Writes to standard output. It ignores an error: on a full disk or a closed pipe, the program ends with its usual status.
+/// Writes to standard output. Ignores errors: on a full disk or a closed pipe, the exit status is unchanged.
 fn say(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// The same for standard error.
+/// Writes to standard error. Ignores errors.
 fn complain(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// Runs the command line and returns the exit status.
 fn run_program() -> u8 {
-    // An error is ignored: such a kernel lacks huge pages, or they only cost memory.
+    // Errors are ignored: either the kernel lacks huge pages, or they only cost memory.
     let _ = weir_sys::process::use_small_pages();
     let words: Vec<Vec<u8>> = std::env::args_os().map(OsString::into_vec).collect();
     let texts: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
@@ -198,7 +198,7 @@ fn serve(
     let channel = invocation.worker.as_ref().map(WorkerLink::address);
     let master = master.zip(channel).map(|(reached, channel)| Superior { reached, channel });
     let verdict = configuration::load(&sources, arguments, master.as_ref(), &MESSAGES);
-    // The parsed configuration does not refer to the text any more.
+    // The parsed configuration no longer refers to the source text.
     drop(sources);
     match verdict {
         ReadOutcome::Serve(prepared) => match start::serve(*prepared, invocation, &MESSAGES) {

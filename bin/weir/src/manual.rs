@@ -1,9 +1,8 @@
-//! The walk through the manual: each keyword of the configuration with arguments that are valid, missing, too many, out of
-//! range and of the wrong kind, and in sections where it is not allowed.
+//! A test of the manual: each configuration keyword with arguments that are valid, missing, too many, out of range and of the wrong
+//! kind, and in sections where it is not allowed.
 //!
-//! `tests/manual.tsv` has a row for each line: the manual's section, where the line is, the line, its result
-//! (`ok`, `warning`, `error`), the result of HAProxy 3.2 and the reason if it differs, and the beginning of
-//! the first message.
+//! `tests/manual.tsv` has a row per line: the manual's section, the configuration section, the line, its result (`ok`, `warning`,
+//! `error`), the result of HAProxy 3.2 with the reason if it differs, and the beginning of the first message.
 
 use weir_observe::messages::{Messages, Verbosity};
 use weir_syntax::SourceMap;
@@ -20,7 +19,7 @@ const TO_BACKEND: &str = "    default_backend b\n";
 const BACKEND: &str = "backend b\n    server s 127.0.0.1:2\n";
 const LISTEN: &str = "listen l\n    bind 127.0.0.1:1\n    server s 127.0.0.1:2\n";
 
-/// The configuration for a line: the rest of it does not cause messages.
+/// The configuration that contains a line. The rest of it does not cause messages.
 pub(crate) fn written(place: &str, line: &str) -> String {
     let complete = format!("{DEFAULTS}{FRONTEND}{TO_BACKEND}{BACKEND}");
     let line = format!("    {line}\n");
@@ -51,7 +50,7 @@ pub(crate) fn written(place: &str, line: &str) -> String {
     }
 }
 
-/// Reads a configuration: the outcome, and the messages.
+/// Parses a configuration. Returns the result and the messages.
 pub(crate) fn read(text: &str) -> (&'static str, String) {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
@@ -67,7 +66,7 @@ pub(crate) fn read(text: &str) -> (&'static str, String) {
     (verdict, messages.startup_logs())
 }
 
-/// A configuration as understood, as text that can be compared; `None` if it is refused.
+/// The parsed configuration as comparable text. `None` if it is rejected.
 pub(crate) fn understood(text: &str) -> Option<String> {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
@@ -99,7 +98,7 @@ fn each_line_has_the_outcome_of_the_table() {
         }
         let other = |said: &&str| crate::problems::code_of(said) == "C000";
         without_code.extend(said.lines().filter(|line| is_message(line)).filter(other).map(str::to_owned));
-        // A difference has its reason.
+        // Every difference needs a reason.
         assert!(
             difference.is_empty() || difference.split_once(": ").is_some_and(|(_, why)| why.len() > 1),
             "{row}"

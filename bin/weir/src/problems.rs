@@ -1,30 +1,30 @@
-//! Codes of configuration problems. Tools distinguish problems by them, and `weir explain CODE` prints advice.
+//! Codes of configuration problems. Tools use them to identify problems, and `weir explain CODE` prints advice.
 //!
-//! The code is derived from the text of the message: messages keep HAProxy's wording, so their shapes are stable, and
-//! other crates need not know this table. A code is never reused.
+//! The code is derived from the message text. Messages keep HAProxy's wording, so the patterns are stable and other crates need
+//! not know this table. A code is never reused.
 
-/// A kind of problem.
+/// A kind of configuration problem.
 pub(crate) struct Problem {
-    /// `C` and three digits: the first is the subject (1 words, 2 names, 3 rules and expressions, 4 proxies, 5 files
-    /// and TLS, 6 names of the system, 7 findings of `weir lint`).
+    /// `C` and three digits. The first digit is the subject: 1 words, 2 names, 3 rules and expressions, 4 proxies, 5 files and TLS,
+    /// 6 names of the system, 7 findings of `weir lint`.
     pub code: &'static str,
     /// The problem, as a heading.
     pub title: &'static str,
-    /// The meaning, and the remedy.
+    /// The meaning, and how to fix the problem.
     pub help: &'static str,
-    /// Parts of the messages about it, in this order, separated by `*`. Empty for findings of `weir lint`.
+    /// Patterns for the messages: parts of the text in this order, separated by `*`. Empty for findings of `weir lint`.
     shapes: &'static [&'static str],
 }
 
-/// The code of a message. The first row that fits is it.
+/// The code of a message, from the first matching row.
 pub(crate) fn code_of(message: &str) -> &'static str {
     let unquoted = without_quoted(message);
-    // The operator's own words must not decide, unless the shape contains them.
+    // Quoted words of the operator must not affect the match, unless the pattern contains a quote.
     let is_of = |shape: &str| fits(if shape.contains('\'') { message } else { &unquoted }, shape);
     PROBLEMS.iter().find(|row| row.shapes.iter().any(|shape| is_of(shape))).unwrap_or(&OTHER).code
 }
 
-/// The text without its parts in single quotes. An apostrophe inside a word does not quote.
+/// The text without its parts in single quotes. An apostrophe inside a word is not a quote.
 fn without_quoted(text: &str) -> String {
     let mut rest = String::with_capacity(text.len());
     let (mut quoted, mut previous) = (false, ' ');
@@ -39,7 +39,7 @@ fn without_quoted(text: &str) -> String {
     rest
 }
 
-/// The row of a code.
+/// The row with this code.
 pub(crate) fn find(code: &str) -> Option<&'static Problem> {
     all().find(|row| row.code.eq_ignore_ascii_case(code))
 }
@@ -76,7 +76,7 @@ static OTHER: Problem = row(
     &[],
 );
 
-/// The more specific ones come first.
+/// All problems, except [`OTHER`]. The first match wins, so more specific rows come first.
 static PROBLEMS: &[Problem] = &[
     // 6: the system.
     row(
@@ -92,7 +92,7 @@ static PROBLEMS: &[Problem] = &[
             "unknown group name",
         ],
     ),
-    // 3: rules and expressions, which carry messages of the other kinds inside.
+    // 3: rules and expressions. Their messages contain messages of other kinds.
     row(
         "C301",
         "a condition does not begin with 'if' or 'unless'",

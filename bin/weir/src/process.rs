@@ -1,5 +1,5 @@
-//! Which process this becomes: one that serves alone, a master, or its worker. All steps before it reads the
-//! whole configuration are here, in this order: discovery, the master's command line, background, pid file, fork.
+//! Selects the role of the process: standalone, master, or worker of a master. Contains all steps before the full configuration is
+//! read, in this order: discovery, master CLI, background, pid file, fork.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -18,40 +18,40 @@ use crate::{configuration, version};
 
 /// The next task of the process.
 pub(crate) enum ProcessRole {
-    /// Serve these files; the text is the address of the master's command line, if it has one.
+    /// Serve these files. The text is the address of the master CLI. `None` without a master.
     Serve(SourceMap, Box<ProcessOptions>, Option<String>),
-    /// End with this status.
+    /// Exit with this status.
     End(u8),
 }
 
-/// How the process was started, to start it again.
+/// The original command line and working directory, for a re-execution.
 pub(crate) struct StartOrigin {
     words: Vec<Vec<u8>>,
     folder: Option<OwnedFd>,
 }
 
 impl StartOrigin {
-    /// Call it before the process changes its folder.
+    /// Call it before the process changes its working directory.
     pub(crate) fn new(words: &[Vec<u8>]) -> Self {
         StartOrigin { words: words.to_vec(), folder: system::current_directory().ok() }
     }
 }
 
-/// Takes the role that command line and configuration select. In a master this returns when the master ends.
+/// Runs the role selected by command line and configuration. In a master, returns when the master is about to exit.
 pub(crate) fn run_role(
     origin: StartOrigin,
     arguments: &Arguments,
     messages: &'static Messages,
 ) -> ProcessRole {
-    // With the standard library's handlers for stack overflows, the process would survive the first such signal sent from
-    // outside; a master and a service manager must see it end.
+    // With the standard library's stack overflow handlers, the process would survive the first SIGSEGV or SIGBUS sent from
+    // outside. The master and the service manager must see the process die.
     for crash in [signal::SIGSEGV, signal::SIGBUS] {
         let _ = signal::restore_default(crash);
     }
     let carried = MasterState::take(|name| std::env::var(name).ok(), &own_version(), now());
     if carried.is_none() {
-        // A background shell, nohup or a test runner may have ignored or blocked signals: a master that ignores SIGCHLD never learns
-        // that children ended. A reload keeps its mask, since signals may be pending.
+        // A background shell, nohup or a test runner may have ignored or blocked signals. A master that ignores SIGCHLD would never
+        // notice exits of its children. A reload keeps its mask, since signals may be pending.
         for listened in [signal::SIGCHLD].iter().chain(&weir_process::lifecycle::SIGNALS) {
             let _ = signal::restore_default(*listened);
         }
@@ -110,8 +110,8 @@ pub(crate) fn run_role(
         ),
         readable: sources.is_some(),
     };
-    // With notification (`-Ws`) a service manager watches the process that it started: the word `daemon` of a configuration,
-    // which distributions ship, does not send it to the background. `-D` does, as the reference does.
+    // With notification (`-Ws`) the service manager tracks the process that it started. So `daemon` in the configuration, as
+    // shipped by distributions, is ignored. `-D` is not, as in HAProxy.
     let daemon = arguments.daemon || (!arguments.notify && global.is_some_and(|global| global.daemon));
     let pid_file = arguments.pid_file.clone().or_else(|| global.and_then(|global| global.pidfile.clone()));
     let mut master = Start { arguments, messages, carried, daemon: daemon && !arguments.foreground };
@@ -126,12 +126,12 @@ pub(crate) fn run_role(
             let precedence = Precedence::of_start(niceness, messages);
             let mut invocation = ProcessOptions { worker: Some(link), precedence, ..invocation(arguments) };
             if reexecuted {
-                // HAProxy's master passes the workers by `-sf`; this one knows them, and stops them later.
+                // HAProxy's master passes the former workers with `-sf`. This master has their list, and stops them later.
                 invocation.former = Former::default();
                 invocation.take_over =
                     invocation.take_over.filter(|path| !path.to_string_lossy().starts_with("sockpair@"));
             }
-            // A worker is forked only if the files could be read.
+            // Fork a worker only if the files were readable.
             sources.map_or(ProcessRole::End(1), |sources| {
                 ProcessRole::Serve(sources, Box::new(invocation), Some(reached))
             })
@@ -154,8 +154,8 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Opens the master's command line, goes to the background (R156) and makes sure that the pid file can be written (R157): once,
-    /// not for a reload. `None` when the process must not start; the error was printed.
+    /// On a first start, not on a reload: opens the master CLI, goes to the background (R156) and checks that the pid file is writable
+    /// (R157). `None` if the process must not start. The error has been logged.
     fn prepare(&mut self, pid_file: Option<&std::path::Path>) -> Option<(cli::MasterSockets, FirstStart)> {
         let first = self.carried.is_none();
         let binds = configuration::master_sockets(self.arguments, self.messages)?;
@@ -164,7 +164,7 @@ impl Start<'_> {
         let pid_file = pid_file.map_err(|text| self.messages.alert(text)).ok()?;
         let master_sockets = cli::MasterSockets::open(&binds, sockets, self.messages);
         let master_sockets = match master_sockets {
-            // Without its command line, a reloaded master continues, but a new one must not start.
+            // Without its CLI, a reloaded master continues, but a new master must not start.
             None if first => return None,
             master_sockets => master_sockets.unwrap_or_default(),
         };
@@ -199,7 +199,7 @@ fn invocation(arguments: &Arguments) -> ProcessOptions {
     }
 }
 
-/// The environment that the process was started with, for the next execution: without the variables that a former one added.
+/// The original environment of the process, without the variables added by a former execution. For the next execution.
 fn own_environment() -> Vec<Vec<u8>> {
     let ours = |name: &OsString| weir_master::carried::VARIABLES.iter().any(|known| name == known);
     let variables = std::env::vars_os().filter(|(name, _)| !ours(name));

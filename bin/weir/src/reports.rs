@@ -1,4 +1,4 @@
-//! Output of options about the configuration and the process before it starts: `-dC`, `-dL`, `-dA`, `-dc`.
+//! Output of the options that report on configuration and process before the start: `-dC`, `-dL`, `-dA`, `-dc`.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -12,8 +12,8 @@ use weir_syntax::Line;
 
 use crate::arguments::{Arguments, Dump};
 
-/// Every line of the configuration as understood: without comments, with variables replaced, one blank between words
-/// (`-dC`). A word is quoted if it would otherwise be misread.
+/// The effective configuration lines (`-dC`): without comments, with variables expanded and one space between words. A word is quoted
+/// if it would otherwise be misread.
 pub(crate) fn configuration(lines: &[Line], dump: Dump) -> String {
     let mut text = String::new();
     for (number, line) in (1..).zip(lines) {
@@ -28,14 +28,14 @@ pub(crate) fn configuration(lines: &[Line], dump: Dump) -> String {
     text
 }
 
-/// The words of a line, as a file would have them.
+/// The words of a line, quoted where needed.
 pub(crate) fn words(line: &Line) -> String {
     let words = line.words().iter().map(|word| quoted(word.bytes()));
     words.map(|word| word + " ").collect()
 }
 
-/// A word, in single quotes if it would otherwise be misread. Quotes, control characters and invalid UTF-8 are outside
-/// of the quotes, behind a backslash.
+/// A word, in single quotes if it would otherwise be misread. Quotes, control characters and invalid UTF-8 are outside the quotes,
+/// escaped with a backslash.
 fn quoted(word: &[u8]) -> String {
     let special = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\'' | '\\' | '#' | '$');
     let text = std::str::from_utf8(word).ok();
@@ -65,7 +65,7 @@ fn outside(quoted: &mut String, byte: u8) {
     let _ = write!(quoted, "'\\x{byte:02x}'");
 }
 
-/// Prints the selected reports. `false` on an error, which was printed.
+/// Prints the selected reports. `false` on an error, which has been logged.
 pub(crate) fn print(config: &Config, arguments: &Arguments, messages: &Messages) -> bool {
     let mut text = String::new();
     if arguments.processors {
@@ -107,7 +107,7 @@ fn write_archive(path: &Path, messages: &Messages) -> io::Result<()> {
     out.flush()
 }
 
-/// Which processors are used, and which of them each thread may run on (`-dc`).
+/// The processors in use, and the threads that may run on each (`-dc`).
 fn processors(global: &Global) -> String {
     let allowed = weir_sys::process::processors().unwrap_or_default();
     let threads = start::worker_count(global);
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// A word of any bytes survives quoting and reading.
+    /// Any bytes of a word survive quoting and parsing.
     #[test]
     fn quoted_words_are_read_back_unchanged() {
         let mut sources = weir_syntax::SourceMap::new();
@@ -168,7 +168,7 @@ mod tests {
                 weir_syntax::lex_line(&line, file, pseudo, &weir_syntax::Environment::new()).expect("a line");
             words.iter().map(|word| word.bytes().to_vec()).collect::<Vec<_>>()
         };
-        // No word has NUL in it.
+        // Words cannot contain NUL.
         for first in 1..=u8::MAX {
             for second in 1..=u8::MAX {
                 let word = [b'x', first, second, b'y'];

@@ -1,4 +1,4 @@
-//! The output of `-v` and `-vv`, in a form that scripts made for HAProxy can parse.
+//! The output of `-v` and `-vv`, in a format that scripts for HAProxy can parse.
 
 use std::fmt::Write;
 
@@ -22,7 +22,7 @@ pub(crate) fn text(form: VersionForm) -> String {
     }
 }
 
-/// Two lines: the version, and the system. The first has the words that scripts look for.
+/// Two lines: the version and the system. Scripts look for the words of the first line.
 pub(crate) fn short() -> String {
     let [system, release, version, machine] = users::system_name();
     format!(

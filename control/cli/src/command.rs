@@ -1,44 +1,44 @@
-//! Commands are rows: name, syntax, level, help, function. Parsing, `help`, `-dKcli` and the README use them.
+//! Commands are table rows: name, syntax, level, help, function. Parsing, `help`, `-dKcli` and the README use these rows.
 
 use crate::level::Level;
 use crate::modes::{PERMISSION_DENIED, SessionModes};
 use crate::outcome::CommandOutcome;
 use crate::target::CommandTarget;
 
-/// One row.
+/// A command declaration.
 pub struct Command {
-    /// The words that name it, separated by one blank.
+    /// The words of its name, separated by single spaces.
     pub name: &'static str,
-    /// Its syntax, for `help`.
+    /// The syntax for `help`.
     pub syntax: &'static str,
-    /// The lowest level that may use it.
+    /// The minimum level for this command.
     pub level: Level,
-    /// Where it exists and when it is listed.
+    /// A sum of the flags below.
     pub flags: u8,
-    /// The help text, in one line.
+    /// The help text, one line.
     pub help: &'static str,
-    /// Its function; `None` when it is not implemented yet.
+    /// The implementation. `None` if not implemented yet.
     pub run: Option<CommandFunction>,
 }
 
-/// A command's function.
+/// The implementation of a command.
 pub type CommandFunction = fn(&mut CommandContext<'_>, &CommandArguments<'_>) -> CommandOutcome;
 
-/// Exists on workers.
+/// Available on workers.
 pub const WORKER: u8 = 1;
-/// Exists on the master.
+/// Available on the master.
 pub const MASTER: u8 = 2;
-/// Needs `expert-mode on`.
+/// Requires `expert-mode on`.
 pub const EXPERT: u8 = 4;
-/// Needs `experimental-mode on`.
+/// Requires `experimental-mode on`.
 pub const EXPERIMENTAL: u8 = 8;
 /// Not listed in `help`.
 pub const HIDDEN: u8 = 16;
-/// Useful only where traffic is served: never on a master, even when it runs the commands of workers.
+/// Useful only with traffic: never available on a master, even if it runs worker commands.
 pub const SERVING: u8 = 32;
 
 impl Command {
-    /// Why a session with these modes may not use it, if it may not.
+    /// Why a session with these modes may not use the command. `None` if it may.
     pub fn refusal(&self, modes: &SessionModes) -> Option<&'static str> {
         if self.flags & EXPERT != 0 && !modes.expert {
             return Some("This command is restricted to expert mode only.\n");
@@ -50,7 +50,7 @@ impl Command {
     }
 }
 
-/// The environment of a command.
+/// The context in which a command runs.
 pub struct CommandContext<'a> {
     pub target: &'a mut dyn CommandTarget,
     pub modes: &'a mut SessionModes,
@@ -60,22 +60,22 @@ pub struct CommandContext<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct CommandArguments<'a> {
     words: &'a [String],
-    /// The lines of the payload, without the line that ended them.
+    /// The payload, without the line that terminated it.
     pub payload: Option<&'a str>,
 }
 
 impl<'a> CommandArguments<'a> {
-    /// Arguments from the words after the name, and a payload.
+    /// Creates arguments from the words after the command's name, and the payload.
     pub fn new(words: &'a [String], payload: Option<&'a str>) -> Self {
         Self { words, payload }
     }
 
-    /// The word at this index; empty if it is missing.
+    /// The word at this index. Empty if missing.
     pub fn word(&self, index: usize) -> &'a str {
         self.words.get(index).map_or("", String::as_str)
     }
 
-    /// All words from this index on.
+    /// All words starting at this index.
     pub fn from(&self, index: usize) -> &'a [String] {
         self.words.get(index..).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The commands by subject, and shared functions.
+//! The commands, by subject, and shared helper functions.
 
 mod conversation;
 mod counters;
@@ -68,7 +68,7 @@ static TABLES: &[&[Command]] = &[
     work::COMMANDS,
 ];
 
-/// All rows, by name.
+/// All commands, sorted by name.
 fn sorted() -> &'static [&'static Command] {
     static SORTED: OnceLock<Vec<&'static Command>> = OnceLock::new();
     SORTED.get_or_init(|| {
@@ -83,11 +83,11 @@ pub fn commands() -> impl Iterator<Item = &'static Command> {
     sorted().iter().copied()
 }
 
-/// The command that these words name on a side ([`WORKER`], [`MASTER`]), and the number of words in its name: the longest name wins.
+/// The command that the words begin with, among those of a side ([`WORKER`], [`MASTER`]), and its number of words. The longest name wins.
 pub fn find_command(words: &[String], side: u8) -> Option<(&'static Command, usize)> {
     let (mut rows, mut found) = (sorted(), None);
     for (at, word) in words.iter().enumerate() {
-        // Shorter names come first.
+        // Shorter names sort first.
         let of_row = |row: &&Command| row.name.split(' ').nth(at).unwrap_or_default();
         rows = &rows[rows.partition_point(|row| of_row(row) < word.as_str())..];
         rows = &rows[..rows.partition_point(|row| of_row(row) == word)];
@@ -101,7 +101,7 @@ pub fn find_command(words: &[String], side: u8) -> Option<(&'static Command, usi
     found
 }
 
-/// The answer to `help` on a side: the commands that begin with these words, or look similar, or all.
+/// The output of `help` on a side: the commands that begin with these words. If none does, similar commands, or all.
 pub fn help(words: &[String], side: u8, modes: &SessionModes) -> String {
     crate::help::help(sorted(), words, side, modes)
 }
@@ -111,7 +111,7 @@ pub fn unknown(words: &[String], side: u8, modes: &SessionModes) -> String {
     crate::help::unknown(sorted(), words, side, modes)
 }
 
-/// The list of all commands that `-dKcli` prints.
+/// The list of all commands, for `-dKcli`.
 pub fn keyword_dump() -> String {
     let mut text = String::from("# List of registered CLI keywords:\n");
     for command in commands() {
@@ -131,14 +131,14 @@ pub fn keyword_dump() -> String {
     text
 }
 
-/// Whether a session's wait is over.
+/// Whether the condition of `wait` is met.
 pub(crate) fn holds(condition: &WaitCondition, target: &dyn CommandTarget) -> bool {
     match condition {
         WaitCondition::Removable(server) => servers::is_removable(target, *server),
     }
 }
 
-/// `20/Nov/2026:13:05:05.123`.
+/// A time as `20/Nov/2026:13:05:05.123`.
 pub(crate) fn date(target: &dyn CommandTarget, time: WallTime) -> String {
     let date = target.local_date(time);
     format!(
@@ -153,13 +153,13 @@ pub(crate) fn date(target: &dyn CommandTarget, time: WallTime) -> String {
     )
 }
 
-/// The server of `<backend>/<server>`; the error is the answer.
+/// Looks up the server in `<backend>/<server>`. The error is the command's output.
 fn server(context: &CommandContext<'_>, word: &str) -> Result<ServerKey, CommandOutcome> {
     let (backend, name) = backend_and_name(context, word)?;
     context.target.server(backend, name).ok_or_else(|| CommandOutcome::error("No such server.\n"))
 }
 
-/// The backend of `<backend>/<server>`, and the server's name; the error is the answer.
+/// Looks up the backend in `<backend>/<server>`. Also returns the server's name. The error is the command's output.
 fn backend_and_name<'a>(
     context: &CommandContext<'_>,
     word: &'a str,
@@ -171,12 +171,12 @@ fn backend_and_name<'a>(
     Ok((self::backend(context, backend)?, name))
 }
 
-/// The backend of that name; the error is the answer.
+/// Looks up a backend. The error is the command's output.
 fn backend(context: &CommandContext<'_>, name: &str) -> Result<BackendKey, CommandOutcome> {
     context.target.backend(name).ok_or_else(|| CommandOutcome::error("No such backend.\n"))
 }
 
-/// The frontend of that name; the error is the answer.
+/// Looks up a frontend. The error is the command's output.
 fn frontend(context: &CommandContext<'_>, name: &str) -> Result<FrontendKey, CommandOutcome> {
     if name.is_empty() {
         return Err(CommandOutcome::error("A frontend name is expected.\n"));
@@ -184,12 +184,12 @@ fn frontend(context: &CommandContext<'_>, name: &str) -> Result<FrontendKey, Com
     context.target.frontend(name).ok_or_else(|| CommandOutcome::error("No such frontend.\n"))
 }
 
-/// An error of the configuration's parser as an answer.
+/// Converts an error of the configuration parser to the command's output.
 fn complaint(text: &str) -> CommandOutcome {
     CommandOutcome::error(format!("{}.\n", text.trim_end_matches('.')))
 }
 
-/// Runs a command with steps that may each end it: their error is the answer.
+/// Runs a command that may end early with an error, which is then its output.
 fn answer(run: impl FnOnce() -> Result<CommandOutcome, CommandOutcome>) -> CommandOutcome {
     run().unwrap_or_else(|refused| refused)
 }
@@ -198,7 +198,7 @@ fn answer(run: impl FnOnce() -> Result<CommandOutcome, CommandOutcome>) -> Comma
 mod tests {
     use super::*;
 
-    /// The longest name among all that are a beginning of these words.
+    /// The command with the longest name that is a prefix of these words.
     fn longest(words: &[String], side: u8) -> Option<(&'static str, usize)> {
         let fits = |command: &&Command| {
             let count = command.name.split(' ').count();

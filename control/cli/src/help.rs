@@ -1,20 +1,20 @@
-//! `help`, and the answer to an unknown command.
+//! `help`, and the response to an unknown command.
 
 use std::fmt::Write;
 
 use crate::command::{Command, EXPERIMENTAL, EXPERT, HIDDEN, MASTER, SERVING};
 use crate::modes::SessionModes;
 
-/// How many commands are suggested where no word of the input resembles one.
+/// Maximum number of suggestions if no word of the input resembles a command.
 const MOST_SUGGESTIONS: usize = 5;
 
-/// How many letters of a word may be wrong.
+/// Maximum number of typos in a word.
 const MOST_TYPOS: usize = 2;
 
-/// Descriptions begin in this column.
+/// The column of the descriptions.
 const SYNTAX_WIDTH: usize = 40;
 
-/// The answer to an unknown command on a side.
+/// The response to an unknown command on a side.
 pub(crate) fn unknown(all: &[&Command], words: &[String], side: u8, modes: &SessionModes) -> String {
     let Some(first) = words.first() else {
         return list(
@@ -29,7 +29,7 @@ pub(crate) fn unknown(all: &[&Command], words: &[String], side: u8, modes: &Sess
     list(all, &title, words, side, modes)
 }
 
-/// The answer to `help` on a side: the commands that begin with these words, or look similar, or all.
+/// The output of `help` on a side: the commands that begin with these words. If none does, similar commands, or all.
 pub(crate) fn help(all: &[&Command], words: &[String], side: u8, modes: &SessionModes) -> String {
     list(all, "The following commands are valid at this level:", words, side, modes)
 }
@@ -47,7 +47,7 @@ fn list(all: &[&Command], title: &str, words: &[String], side: u8, modes: &Sessi
     text
 }
 
-/// Whether a command is one of the three at the end of every list.
+/// Whether a command is one of the three listed last.
 fn is_last(command: &Command) -> bool {
     matches!(command.name, "help" | "prompt" | "quit")
 }
@@ -83,8 +83,8 @@ fn matching<'a>(offered: &[&'a Command], words: &[String]) -> Vec<&'a Command> {
     resembling(offered, words).unwrap_or_else(|| nearest(offered, words))
 }
 
-/// The commands that resemble the typed words, compared from left to right up to the first that resembles none; `None` if that is
-/// the first word.
+/// The commands similar to the input. Words are compared from left to right, up to the first without a similar command. `None` if
+/// that is the first word.
 fn resembling<'a>(offered: &[&'a Command], words: &[String]) -> Option<Vec<&'a Command>> {
     let mut kept: Option<Vec<&Command>> = None;
     for (index, word) in words.iter().enumerate() {
@@ -113,19 +113,19 @@ fn nearest<'a>(offered: &[&'a Command], words: &[String]) -> Vec<&'a Command> {
     near
 }
 
-/// The edit distance between a name and the same number of typed words.
+/// The edit distance between a command name and as many words of the input.
 fn distance_to_name(words: &[String], name: &str) -> usize {
     let count = name.split(' ').count().min(words.len());
     let typed = words[..count].join(" ");
-    // Longer input cannot be closer than its length allows, and a bounded table bounds the cost.
+    // Input is cut: the cost must be bounded, and a longer input would only be more distant.
     let typed: Vec<char> = typed.chars().take(LONGEST_TYPED).collect();
     distance(&typed, &name.chars().collect::<Vec<_>>())
 }
 
-/// How many characters of the input are compared with names.
+/// Maximum number of input characters to compare with names.
 const LONGEST_TYPED: usize = 60;
 
-/// Levenshtein's distance, one row at a time.
+/// The Levenshtein distance, computed row by row.
 fn distance(left: &[char], right: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (index, letter) in left.iter().enumerate() {

@@ -1,23 +1,23 @@
 //! Levels of access, and severities of messages.
 
-/// The permissions of a session. Higher levels include lower ones.
+/// The access level of a session. Higher levels include lower ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Read data that is not sensitive.
+    /// May read data that is not sensitive.
     User,
-    /// Read everything, reset maxima.
+    /// May read all data and reset maxima.
     Operator,
     Admin,
 }
 
 impl Level {
-    /// The keyword of the configuration.
+    /// The configuration keyword.
     pub fn name(self) -> &'static str {
         ["user", "operator", "admin"][self as usize]
     }
 }
 
-/// The severity of a message, by syslog's numbers.
+/// The severity of a message. The discriminants are syslog's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The command was refused.
@@ -27,20 +27,20 @@ pub enum Severity {
     Info = 6,
 }
 
-/// Whether messages begin with their severity (`severity-output` on the socket, `set severity-output`).
+/// How messages show their severity (`severity-output` on the socket, `set severity-output`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SeverityOutput {
-    /// They do not.
+    /// Not at all.
     #[default]
     None,
-    /// `[3]: `.
+    /// As a number: `[3]: `.
     Number,
-    /// `[err]: `.
+    /// As text: `[err]: `.
     Text,
 }
 
 impl SeverityOutput {
-    /// The setting with that keyword.
+    /// The setting with this keyword.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "none" => Some(Self::None),
@@ -50,7 +50,7 @@ impl SeverityOutput {
         }
     }
 
-    /// Its keyword.
+    /// The keyword of the setting.
     pub fn name(self) -> &'static str {
         ["none", "number", "string"][self as usize]
     }

@@ -1,12 +1,11 @@
-//! The runtime API: commands from operators and scripts to a running process, and its answers.
+//! The runtime API: the commands of operators and scripts, and their output.
 //!
-//! A [`CliSession`] is one conversation. It takes bytes and returns bytes, so it can be used behind a unix socket, a TCP
-//! port or in a test; it never touches a descriptor, a clock or a thread. Commands are rows ([`command::Command`]): name,
-//! syntax, level, help, function. They act on live objects through the traits in [`target`], which `control/observe`
-//! implements; all wording and syntax is here.
+//! A [`CliSession`] takes bytes and returns bytes, so it works behind a UNIX socket, a TCP port or in a test. It never uses a
+//! descriptor, a clock or a thread. Commands are table rows ([`command::Command`]): name, syntax, level, help, function. They act on
+//! live objects through the traits in [`target`], which `control/observe` implements. This crate contains all wording and syntax.
 //!
-//! Long answers are written a bounded piece at a time ([`CliSession::run`]), so a dump of thousands of servers neither holds a
-//! worker nor fills its memory.
+//! Long answers are written in bounded pieces ([`CliSession::run`]), so a dump of thousands of servers neither blocks a worker nor
+//! fills its memory.
 //!
 //! Begin with [`CliSession`], then [`target::CommandTarget`].
 

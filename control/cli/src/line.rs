@@ -1,15 +1,14 @@
 //! A line of input: commands separated by `;`, words separated by blanks, `\` to escape separators.
 //!
-//! Quotes are ordinary characters, as in HAProxy: a blank in a word is written as `\ `. A line may end with `<<` or
-//! `<<PATTERN`:
-//! then a payload follows, up to an empty line or to a line that equals the pattern.
+//! Quotes are ordinary characters, as in HAProxy. A space within a word is written as `\ `. A line may end with `<<` or `<<PATTERN`.
+//! Then a payload follows, up to an empty line or a line equal to the pattern.
 
 use std::fmt;
 
-/// The most words in one command: twice the number of words in the longest server line.
+/// Maximum number of words per command: twice that of the longest server line.
 pub const MAX_WORDS: usize = 64;
 
-/// The longest pattern that can end a payload.
+/// Maximum length of the pattern that ends a payload, in bytes.
 pub const MAX_PATTERN: usize = 7;
 
 /// A parsed line.
@@ -17,14 +16,14 @@ pub const MAX_PATTERN: usize = 7;
 pub struct CommandLine {
     /// The words of each command. An empty line is one command without words.
     pub commands: Vec<Vec<String>>,
-    /// The end of the payload for which the last command waits: the empty string means an empty line.
+    /// The pattern that ends the last command's payload. Empty for an empty line. `None` without a payload.
     pub payload: Option<String>,
 }
 
 /// A line that cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineError {
-    /// More than [`MAX_WORDS`] in a command.
+    /// A command has more than [`MAX_WORDS`] words.
     TooManyWords,
     /// The line is not UTF-8.
     NotUtf8,
@@ -40,7 +39,7 @@ impl fmt::Display for LineError {
 }
 
 impl CommandLine {
-    /// Parses a line. Its end (`\n`, or `\r\n`) is not part of it.
+    /// Parses a line, given without its `\n` or `\r\n`.
     pub fn parse(bytes: &[u8]) -> Result<Self, LineError> {
         let (bytes, payload) = split_payload(bytes);
         let mut splitter = Splitter::default();
@@ -71,7 +70,7 @@ impl CommandLine {
 struct Splitter {
     commands: Vec<Vec<String>>,
     words: Vec<String>,
-    /// An escaped blank begins a word even without other characters.
+    /// The current word. An escaped space starts a word, even without other characters.
     word: Option<Vec<u8>>,
 }
 

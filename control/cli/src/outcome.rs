@@ -1,4 +1,4 @@
-//! Answers of commands.
+//! The output of commands.
 
 use std::borrow::Cow;
 
@@ -9,69 +9,69 @@ use crate::target::{CommandTarget, ServerKey};
 /// The progress of a long answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerStep {
-    /// There is more: make room and call again.
+    /// More output follows. Make room and call again.
     More,
-    /// Waiting for another worker: the target wakes the session's task when it has answered.
+    /// Waiting for another worker. The target wakes the session's task when the reply has arrived.
     Pending,
-    /// Empty for now: the session's task is woken by more events. Any input ends the answer.
+    /// No output for now. Further events wake the session's task. Any input ends the answer.
     Watch,
     /// The answer is complete.
     Done,
 }
 
-/// A long answer, written a piece at a time.
+/// A long answer, written in pieces.
 pub trait AnswerStream {
-    /// Appends to `out` until it holds at least `enough` bytes, at most one line more, or the answer is complete.
+    /// Appends to `out` until it holds at least `enough` bytes plus at most one line, or the answer is complete.
     fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep;
 }
 
-/// The answer of a command. An empty line follows all except [`CommandOutcome::Quit`].
+/// The output of a command. An empty line follows, except after [`CommandOutcome::Quit`].
 pub enum CommandOutcome {
-    /// Only the empty line: the command succeeded.
+    /// Only the empty line. The command succeeded.
     Nothing,
-    /// A message. Texts end with a newline as in HAProxy; a few do not, and then no empty line follows.
+    /// A message. It ends with a newline, as in HAProxy. After the few that do not, the empty line is omitted.
     Message(Severity, Cow<'static, str>),
     /// A text without a severity.
     Text(String),
     Stream(Box<dyn AnswerStream>),
     Wait {
-        /// The longest wait, in milliseconds.
+        /// The maximum wait, in milliseconds.
         delay_ms: u64,
         /// The condition that ends the wait.
         until: Option<WaitCondition>,
     },
-    /// Nothing, not even the empty line.
+    /// No output, not even the empty line.
     Silence,
-    /// The listening sockets: the transport passes them.
+    /// The listening sockets. The transport passes them.
     HandOver,
-    /// The end of the session.
+    /// Ends the session.
     Quit,
 }
 
 /// The conditions of `wait`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitCondition {
-    /// A server can be deleted.
+    /// The server can be deleted.
     Removable(ServerKey),
 }
 
 impl CommandOutcome {
-    /// An error message: the command was refused.
+    /// An error message. The command was refused.
     pub fn error(text: impl Into<Cow<'static, str>>) -> Self {
         CommandOutcome::Message(Severity::Error, text.into())
     }
 
-    /// The answer to a command above the session's level.
+    /// The message for a command above the session's level.
     pub(crate) fn denied() -> Self {
         CommandOutcome::error(PERMISSION_DENIED)
     }
 
-    /// A warning: the command succeeded.
+    /// A warning. The command succeeded.
     pub fn warning(text: impl Into<Cow<'static, str>>) -> Self {
         CommandOutcome::Message(Severity::Warning, text.into())
     }
 
-    /// A short answer.
+    /// A short message.
     pub fn info(text: impl Into<Cow<'static, str>>) -> Self {
         CommandOutcome::Message(Severity::Info, text.into())
     }

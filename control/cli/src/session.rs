@@ -1,4 +1,4 @@
-//! One conversation: bytes in, answers out.
+//! One session of the runtime API: parses the received bytes and writes the answers.
 //!
 //! ```text
 //!            line complete             payload complete
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The transport passes received bytes ([`CliSession::feed`], at most [`CliSession::room`] bytes), then calls [`CliSession::run`]
-//! until the session wants input or is closed, and sends the output in between.
+//! until the session needs input or is closed. It sends the output between these calls.
 
 use std::collections::VecDeque;
 
@@ -28,11 +28,11 @@ pub struct SessionSettings {
     pub level: Level,
     /// Whether messages begin with their severity.
     pub severity_output: SeverityOutput,
-    /// The idle timeout, in milliseconds (`stats timeout`); `None` for no limit.
+    /// The idle timeout, in milliseconds (`stats timeout`). `None` for no limit.
     pub timeout_ms: Option<u64>,
-    /// The longest line, in bytes (`tune.bufsize`).
+    /// Maximum length of a line, in bytes (`tune.bufsize`).
     pub longest_line: usize,
-    /// The longest payload, in bytes (`tune.cli.max-payload-size`).
+    /// Maximum length of a payload, in bytes (`tune.cli.max-payload-size`).
     pub longest_payload: usize,
 }
 
@@ -55,35 +55,35 @@ pub enum TransportAction {
     NeedInput,
     /// Send the output and call [`CliSession::run`] again.
     More,
-    /// Call again once the target has woken this task.
+    /// Call [`CliSession::run`] again when the target has woken this task.
     Pending,
-    /// Send the output, and call again once something has woken this task or input was received, which must be passed
-    /// first. Silence does not end the session.
+    /// Send the output. Call again when this task is woken, or when input was received, after passing that input. The idle
+    /// timeout does not apply.
     Watch,
-    /// Call again at this time, in the milliseconds that were passed in.
+    /// Call again at this time, in milliseconds of the clock passed to [`CliSession::run`].
     WaitUntil(u64),
-    /// Send the output, pass the listening sockets if this transport can, then call [`CliSession::handed_over`].
+    /// Send the output, pass the listening sockets if the transport can, then call [`CliSession::handed_over`].
     HandOver,
     /// Send the output, then close.
     Close,
 }
 
-/// One conversation.
+/// One session of the runtime API.
 pub struct CliSession {
     settings: SessionSettings,
     modes: SessionModes,
     input: Vec<u8>,
-    /// How much of the input was consumed.
+    /// Number of consumed input bytes.
     taken: usize,
     end_of_input: bool,
     /// Remaining commands of the current line.
     queue: VecDeque<Vec<String>>,
-    /// The part of the last command's payload that was received, and its end.
+    /// The payload of the last command as received so far, and its end pattern.
     payload: Option<SessionPayload>,
     doing: Doing,
-    /// Whether a line was answered: then single-command sessions end.
+    /// Whether a line was answered. Sessions in single-command mode then end.
     answered: bool,
-    /// Whether an input error ended it while the client was sending.
+    /// Whether invalid input ended the session. The client may still be sending.
     refused: bool,
 }
 
@@ -102,7 +102,7 @@ enum Doing {
 }
 
 impl CliSession {
-    /// A session without input so far.
+    /// A session without input.
     pub fn new(settings: SessionSettings) -> Self {
         Self {
             modes: SessionModes {
@@ -126,8 +126,8 @@ impl CliSession {
         }
     }
 
-    /// A session for one command of another session, which handles the client before and after it: its words, and the
-    /// lines of a payload. It begins with that session's modes, which are returned by [`CliSession::into_modes`].
+    /// A session that runs one command, given as words and payload lines, for another session. The other session handles the
+    /// client. The new session starts with its modes and returns them with [`CliSession::into_modes`].
     pub fn of_command(modes: SessionModes, words: Vec<String>, payload: Option<Vec<u8>>) -> Self {
         let payload = payload.map(|text| SessionPayload { pattern: String::new(), text, complete: true });
         Self {
@@ -140,7 +140,7 @@ impl CliSession {
         }
     }
 
-    /// The modes after its commands.
+    /// The modes after the session's commands.
     pub fn into_modes(self) -> SessionModes {
         self.modes
     }
@@ -150,31 +150,31 @@ impl CliSession {
         self.modes.timeout_ms
     }
 
-    /// Whether the session was ended by invalid input, so that the client may still be sending.
+    /// Whether invalid input ended the session. The client may still be sending.
     pub fn is_refused(&self) -> bool {
         self.refused
     }
 
-    /// How many bytes of input it can take now. The transport must not pass more, and need not read while this is 0.
+    /// The maximum number of bytes for the next [`CliSession::feed`]. The transport need not read while this is 0.
     pub fn room(&self) -> usize {
         (self.settings.longest_line + 2).saturating_sub(self.heard().len())
     }
 
-    /// Takes received bytes.
+    /// Appends received bytes to the input.
     pub fn feed(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.room());
         self.input.drain(..std::mem::take(&mut self.taken));
         self.input.extend_from_slice(bytes);
     }
 
-    /// The client will send no more. Complete lines are still answered.
+    /// The client has half-closed. Complete lines are still answered.
     pub fn end_of_input(&mut self) {
         self.end_of_input = true;
     }
 
-    /// Executes commands, appending answers to `out` until it holds about `enough` bytes.
+    /// Executes commands. Appends answers to `out` until it holds about `enough` bytes.
     ///
-    /// Many short commands take as long as a long answer: after [`STEPS_AT_ONCE`] steps the transport must call again.
+    /// Many short commands can take as long as one long answer. So after [`STEPS_AT_ONCE`] steps the transport must call again.
     pub fn run(
         &mut self,
         target: &mut dyn CommandTarget,
@@ -191,7 +191,7 @@ impl CliSession {
                     AnswerStep::Done => self.finish(target, out),
                     AnswerStep::More => return TransportAction::More,
                     AnswerStep::Pending => return TransportAction::Pending,
-                    // Any input ends the answer, and is not a command.
+                    // Any input stops the stream of events. It is discarded, not run as a command.
                     AnswerStep::Watch if !self.heard().is_empty() => {
                         self.taken = self.input.len();
                         self.finish(target, out);
@@ -221,7 +221,7 @@ impl CliSession {
         }
     }
 
-    /// Continues after [`TransportAction::HandOver`]: the sockets were passed, or not permitted.
+    /// Continues after [`TransportAction::HandOver`], with the sockets passed or not `permitted`.
     pub fn handed_over(&mut self, permitted: bool, target: &mut dyn CommandTarget, out: &mut Vec<u8>) {
         if !permitted {
             self.message(Severity::Error, PERMISSION_DENIED, out);
@@ -229,8 +229,8 @@ impl CliSession {
         self.finish(target, out);
     }
 
-    /// One step while no command is in progress: the next command, else the next line. `None` when more steps are
-    /// possible.
+    /// One step while no command is in progress: starts the next command, or parses the next line. `None` if more steps can
+    /// follow.
     fn next_step(
         &mut self,
         target: &mut dyn CommandTarget,
@@ -246,7 +246,7 @@ impl CliSession {
             return None;
         }
         if self.is_over() {
-            // Further lines are not executed: they may be the rest of a payload that ended too early.
+            // Discards further lines: they may belong to a payload that ended too early.
             self.refused = !self.heard().is_empty();
             self.doing = Doing::Closed;
             return Some(TransportAction::Close);
@@ -270,12 +270,12 @@ impl CliSession {
         }
     }
 
-    /// Whether the only line of a single-command session was answered.
+    /// Whether a single-command session has answered its line.
     fn is_over(&self) -> bool {
         self.answered && self.modes.mode == SessionMode::Single && self.payload.is_none()
     }
 
-    /// Input that was not consumed yet.
+    /// The unconsumed input.
     fn heard(&self) -> &[u8] {
         &self.input[self.taken..]
     }
@@ -294,7 +294,7 @@ impl CliSession {
         InputLine::Line(line)
     }
 
-    /// Handles a line of commands, or of a payload.
+    /// Handles one line, of commands or of a payload.
     fn hear(&mut self, line: &[u8], target: &mut dyn CommandTarget, out: &mut Vec<u8>) {
         if let Some(payload) = &mut self.payload {
             if line == payload.pattern.as_bytes() {
@@ -357,7 +357,7 @@ impl CliSession {
             CommandOutcome::HandOver => self.doing = Doing::HandingOver,
             CommandOutcome::Quit => self.doing = Doing::Closed,
         }
-        // The prompt for a payload is printed when its command's turn has come.
+        // Print the payload prompt when its command is next.
         if self.payload.as_ref().is_some_and(|payload| !payload.complete) && self.queue.len() == 1 {
             self.prompt("+ ", target, out);
         }
@@ -390,11 +390,11 @@ impl CliSession {
         out.extend_from_slice(text.as_bytes());
     }
 
-    /// Ends an answer with an empty line, and prints the next prompt.
+    /// Terminates an answer with an empty line and prints the next prompt.
     fn finish(&mut self, target: &mut dyn CommandTarget, out: &mut Vec<u8>) {
         self.doing = Doing::Nothing;
         out.push(b'\n');
-        // The prompt is printed when a command is awaited: not between those of one line.
+        // Print the prompt only before a new line of input, not between the commands of one line.
         if self.queue.is_empty() {
             self.prompt("> ", target, out);
         }
@@ -418,7 +418,7 @@ impl CliSession {
         self.finish(target, out);
     }
 
-    /// Invalid input ends the session: the following lines may be the rest of a payload instead of commands.
+    /// Ends the session on invalid input. The following lines could be the rest of a payload instead of commands.
     fn refuse(&mut self, text: &str, out: &mut Vec<u8>) {
         self.refused = true;
         self.message(Severity::Error, text, out);
@@ -429,7 +429,7 @@ impl CliSession {
     }
 }
 
-/// The uptime for prompts: `days:hours:minutes:seconds`.
+/// The uptime in prompts: `days:hours:minutes:seconds`.
 fn uptime(seconds: u64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     format!("{}:{:02}:{:02}:{:02}", hours / 24, hours % 24, minutes % 60, seconds % 60)
@@ -441,15 +441,15 @@ enum InputLine {
     Nothing,
 }
 
-/// How many lines and commands one call handles. Each takes some microseconds, unless its answer is long.
+/// Maximum number of lines and commands per call. Each takes some microseconds, unless its answer is long.
 const STEPS_AT_ONCE: u32 = 32;
 
-/// How often a waiting session checks its condition, in milliseconds.
+/// How often a waiting session checks the condition of `wait`, in milliseconds.
 const CONDITION_INTERVAL_MS: u64 = 10;
 
-/// The answer to `wait` when its condition did not become true in time.
+/// The answer to `wait` after its timeout.
 const WAIT_FAILED: &str = "Failed.\n";
-/// The error for a line above the limit, which ends the session.
+/// The error for a line over the length limit. It ends the session.
 pub const LINE_TOO_LONG: &str = "The line is too long.\n";
-/// The error for a payload above the limit, which ends the session.
+/// The error for a payload over the length limit. It ends the session.
 pub const PAYLOAD_TOO_LONG: &str = "The payload is too long.\n";

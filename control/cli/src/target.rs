@@ -1,7 +1,7 @@
-//! The live objects, as an interface for commands. `control/observe` implements these traits; tests have a toy implementation.
+//! The live objects, as an interface for commands. `control/observe` implements these traits. Tests have a toy implementation.
 //!
-//! Objects are identified by small keys that the target creates and checks at each use: between two commands, or two
-//! pieces of a long answer, any object may be added or removed. Views are plain structs, filled from the live object.
+//! Objects are identified by small keys, which the target creates and validates at each use: any object may be added or removed between
+//! two commands, or between two pieces of a long answer. Views are plain structs, copied from the live object.
 
 mod descriptors;
 mod patterns;
@@ -33,10 +33,10 @@ pub use work::{
     ProfilingState, Span, TaskLine, TaskProfile, TaskRow, Tasks, ThreadView, WorkTarget,
 };
 
-/// A position between two objects of a listing. Zero is the beginning; other values are defined by the target.
+/// A position between two objects of a listing. Zero is the start. The target defines all other values.
 pub type ListPosition = u64;
 
-/// All objects that commands act on.
+/// All operations that commands need.
 pub trait CommandTarget:
     ProcessTarget
     + WorkTarget

@@ -1,4 +1,4 @@
-//! The answers of all commands, word for word as HAProxy's where scripts may parse them.
+//! The output of all commands, identical to HAProxy's where scripts may parse it.
 
 mod toy;
 
@@ -14,7 +14,7 @@ fn run_command(toy: &mut Toy, line: &str) -> String {
     converse(toy, admin(), format!("{line}\n").as_bytes(), usize::MAX, usize::MAX)
 }
 
-/// Each line runs in a session of its own, on the same process.
+/// Runs each line in its own session, on the same process.
 fn check(dialogue: &[(&str, &str)]) {
     let mut toy = toy();
     for (line, expected) in dialogue {
@@ -239,7 +239,7 @@ fn maps() {
     ]);
 }
 
-/// A visit fills a piece of the answer, so a list is locked once for hundreds of entries.
+/// One visit fills a whole piece of the output, so a list is locked only once for hundreds of entries.
 #[test]
 fn each_piece_of_a_map_is_one_visit() {
     const PIECE: usize = 16_384;
@@ -389,7 +389,7 @@ fn the_conversation_itself() {
             "Dumping pools usage. Use SIGQUIT to flush them.\n\
              Total: 0 pools, 0 bytes allocated, 0 used (~0 by thread caches).\n\n",
         ),
-        // R4: the exact lengths, by class.
+        // R4: the exact queue lengths, by class.
         (
             "show threads",
             "* Thread 1 : act=1 wq=1 rq=1 tl=1 tlsz=13 rqsz=16\n      1/1    loops=22 ctxsw=69 stuck=0 prof=1 harmless=0\n\
@@ -411,7 +411,7 @@ fn the_conversation_itself() {
     ]);
 }
 
-/// R73, R74: profiling is switched on and shown.
+/// R73, R74: profiling can be enabled, and its state is shown.
 #[test]
 fn profiling() {
     let status = |tasks: &str, memory: &str| {
@@ -446,7 +446,7 @@ fn profiling() {
     ]);
 }
 
-/// Resolving the names of allocating callers may take a while: the answer waits, and is complete.
+/// The symbol names of allocating callers may take time to resolve. The command waits, and its output is complete.
 #[test]
 fn a_memory_profile_waits_until_its_callers_have_names() {
     let mut toy = toy();
@@ -493,7 +493,7 @@ fn sessions() {
     ));
     toy.pending = 3;
     assert!(run_command(&mut toy, "show sess all").contains("frontend=fe\n"));
-    // Each phase shows the server's state, and the time left.
+    // Each phase shows the server state and the remaining time.
     for (phase, shown) in [
         (
             "request",
@@ -525,7 +525,7 @@ fn sessions() {
         let line = run_command(&mut toy, "show sess");
         assert_eq!(line[line.find("rq[").unwrap()..].trim_end(), shown, "{phase}");
     }
-    // The request line is only shown on demand, and cannot end its quotes or its line.
+    // The request line is shown only on request, and cannot end its quotes or the line.
     assert!(!run_command(&mut toy, "show sess show-uri").contains("uri="));
     toy.sessions[0].request_line = Some("GET /a\"b\\\n\u{e9} HTTP/1.1".to_owned());
     assert!(!run_command(&mut toy, "show sess").contains("uri="));
@@ -535,7 +535,7 @@ fn sessions() {
         run_command(&mut toy, "show sess all show-uri").contains(&format!("conn_retries=2, exp=9s{shown}"))
     );
     assert!(run_command(&mut toy, "show sess show-uri older 0 frontend fe").contains("uri="));
-    // A stream without a client: a ring's connection to its server.
+    // A stream without a client: the connection of a ring to its server.
     (toy.sessions[0].protocol, toy.sessions[0].source) = ("?", None);
     assert!(run_command(&mut toy, "show sess").starts_with("0x55aa: proto=? ts=00 epoch=0 age=0s calls=0 "));
     assert!(

@@ -28,12 +28,12 @@ fn prompts() {
     check("prompt\nshow version\n", "\n> 3.5-weir\n\n> ");
     check("prompt\r\nshow version\r\n", "\n> 3.5-weir\n\n> ");
     check("prompt\nset timeout cli 10;show version;prompt\n", "\n> \n3.5-weir\n\n\n");
-    // Without a prompt, a session is one line; further input is not executed.
+    // Without a prompt, a session executes one line and ignores further input.
     check("show version\nshow version\n", "3.5-weir\n\n");
     check("prompt\nprompt\nshow version\n", "\n> \n");
     check("prompt i\nprompt n\nshow version\n", "\n\n");
     check("add map m.map <<\na b\n\nshow version\n", "\n");
-    // An empty command has an empty answer.
+    // An empty command has an empty output.
     check("\n", "\n");
     check(" \t\n", "\n");
     check(";\n", "\n\n");
@@ -43,7 +43,7 @@ fn prompts() {
     check("prompt; quit; show version\n", "\n");
     check("prompt i\nshow version\nshow version\n", "\n3.5-weir\n\n3.5-weir\n\n");
     check("prompt p timed\nshow version\n", "\n[2:03:04:05]> 3.5-weir\n\n[2:03:04:05]> ");
-    // `prompt timed` implies a prompt unless another mode is given, and toggles the time; repeating the word changes nothing.
+    // `prompt timed` implies a prompt unless another mode is given, and toggles the time. Repeating the word changes nothing.
     check("prompt timed\nprompt timed\n", "\n[2:03:04:05]> \n> ");
     check("prompt timed timed\n", "\n[2:03:04:05]> ");
     check("prompt\nprompt timed\n", "\n> \n[2:03:04:05]> ");
@@ -82,7 +82,7 @@ fn single_command_sessions_end_after_their_line() {
     assert_eq!(out, b"3.5-weir\n\n");
 }
 
-/// A client that sends many commands at once is answered a few at a time, so that other tasks run in between.
+/// After a few of many commands sent at once, the session yields, so that other tasks run.
 #[test]
 fn yields_between_many_short_commands() {
     let mut session = CliSession::new(admin());
@@ -131,7 +131,7 @@ fn does_not_execute_lines_of_a_refused_payload() {
     let lines = "show version\n".repeat(100);
     let said = converse(&mut toy(), settings, format!("{announced}{lines}").as_bytes(), 64, usize::MAX);
     assert_eq!(said, "\nThe payload is too long.\n\n");
-    // Nor where the command itself cannot be parsed.
+    // The same if the command itself cannot be parsed.
     let words = "w ".repeat(65);
     let said = say(&mut toy(), &format!("prompt i\nadd map m.map {words}<<\n{lines}"));
     assert_eq!(said, "\nToo many words, the limit is 64.\n\n");
@@ -157,7 +157,7 @@ fn help_lists_similar_commands() {
     );
     assert!(text.contains("\n  show info [desc|json|typed|float]*      : "), "{text}");
     assert_eq!(text.lines().count(), 1 + 1 + 3 + 1);
-    // Words are compared from left to right, up to the first that does not resemble one of a command.
+    // Words are compared from left to right, up to the first without a similar command.
     for (typed, suggested) in [
         ("set maxconn x", &["set maxconn frontend", "set maxconn global", "set maxconn server"][..]),
         ("set maxcon globl 5", &["set maxconn global"]),
@@ -173,9 +173,9 @@ fn help_lists_similar_commands() {
         assert!(listed.iter().zip(suggested).all(|(line, name)| line.starts_with(name)), "{typed}: {text}");
         assert!(listed.len() >= suggested.len(), "{typed}: {text}");
     }
-    // Nothing resembles the first word: the five nearest ones.
+    // No command resembles the first word, so the five nearest ones are listed.
     assert_eq!(say(&mut toy(), "xyzzy\n").lines().count(), 1 + 5 + 3 + 1);
-    // Experimental commands are listed once the mode is on; commands that are not implemented never are.
+    // Experimental commands are listed once the mode is on. Unimplemented commands are never listed.
     let text = say(&mut toy(), "help\n");
     assert!(text.contains("\n  show info ") && text.contains("\n  add acl "), "{text}");
     assert!(!text.contains("set var") && !text.contains("acme"));
@@ -191,7 +191,7 @@ fn a_master_that_opens_the_commands_of_workers_lists_both() {
         ("reload ", true, true),
         ("show version ", true, true),
         ("show info ", false, true),
-        // Without effect in a process that serves nothing, or hidden.
+        // These are hidden, or useless in a process without traffic.
         ("set maxconn global ", false, false),
         ("debug dev loop ", false, false),
         ("mcli-debug-mode ", false, false),
@@ -226,7 +226,7 @@ fn one_command_is_answered_with_the_modes_of_another_session() {
 #[test]
 fn the_keyword_dump_is_the_reference_s() {
     let dump = keyword_dump();
-    // Commands that HAProxy does not have.
+    // Remove commands that HAProxy does not have.
     let ours = |line: &&str| ["show latency ", "show timeline "].iter().any(|name| line.starts_with(name));
     let theirs: String = dump.lines().filter(|line| !ours(line)).map(|line| line.to_owned() + "\n").collect();
     assert_eq!(theirs, include_str!("golden/dKall_cli.txt"));
@@ -250,7 +250,7 @@ fn answers_do_not_depend_on_the_pieces_of_input_and_output() {
     let whole = say(&mut toy(), SCRIPT);
     assert!(whole.contains("k2 v2\n") && whole.ends_with("[6]: user\n\n"), "{whole}");
     for piece in 1..SCRIPT.len() {
-        // Input split at every multiple of `piece`, and output split at every line.
+        // Input is split at every multiple of `piece`, and output at every line.
         assert_eq!(converse(&mut toy(), admin(), SCRIPT.as_bytes(), piece, 1), whole, "pieces of {piece}");
     }
 }
@@ -276,7 +276,7 @@ fn a_script_may_be_split_at_every_byte() {
     }
 }
 
-/// Keywords of commands, so that random lines pass the first check.
+/// Command keywords, so that random lines pass the first check.
 const WORDS: &[&str] = &[
     "show",
     "set",

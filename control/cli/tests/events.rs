@@ -1,4 +1,4 @@
-//! `show events`: the effect of each flag, which never outlasts its command.
+//! `show events`: the effect of each flag, which applies only to its own command.
 
 mod toy;
 
@@ -12,7 +12,7 @@ use weir_events::{Sink, SyslogFormat};
 use weir_sync::Ring;
 use weir_sync::ring::{MOST_READERS, ReaderWait, Seek};
 
-/// A process with a ring that holds two events, one of them with many lines.
+/// A process with a ring of two events, one of them with many lines.
 fn with_ring() -> (Toy, Arc<Ring>) {
     let ring = Ring::in_memory(4096, 6);
     ring.write(0, &[b"one"]);
@@ -22,7 +22,7 @@ fn with_ring() -> (Toy, Arc<Ring>) {
     (toy, ring)
 }
 
-/// A session that was sent a command.
+/// A client with its session.
 struct Client {
     toy: Toy,
     session: CliSession,
@@ -34,7 +34,7 @@ impl Client {
         Client { toy, session }
     }
 
-    /// The output until the session needs something, and the status that names it.
+    /// Runs the session until it needs something. Returns the output and that action.
     fn hear(&mut self) -> (String, TransportAction) {
         let mut out = Vec::new();
         loop {
@@ -74,7 +74,7 @@ fn sinks_are_listed_as_the_reference_does() {
     );
 }
 
-/// R97: with `-0` each event ends with NUL, so that events of many lines can be separated; without, with a newline.
+/// R97: with `-0` each event ends with NUL, so events with many lines can be separated. Otherwise with a newline.
 #[test]
 fn r97_events_end_with_a_newline_or_with_nul() {
     check("show events r", "one\n{\n \"a\": 1\n}\n\n", TransportAction::Close);
@@ -90,7 +90,7 @@ fn r115_flags_of_waiting_and_seeking_apply_to_one_command() {
     check("show events r -w", "one\n{\n \"a\": 1\n}\n", TransportAction::Watch);
     check("show events r -wn", "", TransportAction::Watch);
     check("show events r -n -w", "", TransportAction::Watch);
-    // The answer is the same however it is split.
+    // The answer does not depend on the size of the pieces.
     let settings = SessionSettings { level: Level::Admin, ..SessionSettings::default() };
     assert_eq!(converse(&mut with_ring().0, settings, b"show events r\n", 1, 1), "one\n{\n \"a\": 1\n}\n\n");
     // `show errors` after a command with flags, in the same session, is not affected by them.
@@ -113,13 +113,13 @@ fn events_wake_a_watcher_and_any_key_stops_it() {
     ring.write(0, &[b"new"]);
     assert_eq!(woken.load(SeqCst), 1);
     assert_eq!(client.hear(), ("new\n".to_owned(), TransportAction::Watch));
-    // The input that stops it is not executed.
+    // The input that stops the command is not executed.
     assert_eq!(client.send("show version"), ("\n".to_owned(), TransportAction::NeedInput));
     assert_eq!(ring.readers(), 0);
     assert_eq!(client.send("show version").0, "3.5-weir\n\n");
 }
 
-/// A client that does not read only delays itself: events without room are lost and counted.
+/// A slow client delays only itself. Events without room in its buffer are lost and counted.
 #[test]
 fn a_slow_watcher_loses_events_and_delays_only_itself() {
     let (toy, ring) = with_ring();

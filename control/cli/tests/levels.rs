@@ -1,6 +1,6 @@
-//! The level of each command: each command on each level (configuration manual, 5.1 `level`; management manual, 9.3).
+//! Tests every command on every level (configuration manual, 5.1 `level`; management manual, 9.3).
 //!
-//! Only administrators may use a command that is not listed here, so a new command starts restricted.
+//! A command not listed here must require level admin, so new commands start restricted.
 
 mod toy;
 
@@ -8,7 +8,7 @@ use toy::{converse, toy};
 use weir_cli::command::{EXPERIMENTAL, EXPERT, WORKER};
 use weir_cli::{Level, SessionSettings, commands};
 
-/// "Only non-sensitive stats can be read, and no change is allowed": but for the session's own settings.
+/// "Only non-sensitive stats can be read, and no change is allowed", except to the session's own settings.
 const USER: &[&str] = &[
     "_getsocks",
     "echo",
@@ -65,7 +65,7 @@ const OPERATOR: &[&str] = &[
     "unpublish backend",
 ];
 
-/// Forms that need a higher level than their command.
+/// Forms of commands that need a higher level than the command itself.
 const FORMS: &[(&str, Level)] = &[
     ("clear counters all", Level::Admin),
     ("clear counters server be/s1", Level::Admin),
@@ -74,7 +74,7 @@ const FORMS: &[(&str, Level)] = &[
     ("show events buf0 -w", Level::Operator),
 ];
 
-/// Depends on `expose-fd listeners` on the socket's line, not on its level.
+/// The permission depends on `expose-fd listeners` on the socket's line, not on its level.
 const EXPOSED: &str = "_getsocks";
 
 fn run_command(level: Level, line: &str) -> String {
@@ -90,7 +90,7 @@ fn level_of(name: &str) -> Level {
     }
 }
 
-/// The lines of one answer that refuse a command.
+/// Whether the output of one line refuses the command.
 fn refuses(answer: &str) -> bool {
     let expert = answer.starts_with("This command is restricted to e") && answer.ends_with(" mode only.\n\n");
     answer == "Permission denied\n\n" || expert
@@ -119,7 +119,7 @@ fn each_command_is_refused_below_its_level() {
     }
 }
 
-/// Arguments do not open a command that is refused without them.
+/// If a command is refused without arguments, it is also refused with arguments.
 #[test]
 fn arguments_do_not_raise_the_level() {
     for words in ["x", "@1 x", "#0", "*", "#0 x", "m.map a b", "be/s1 x", "on", "0"] {

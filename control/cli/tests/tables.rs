@@ -1,4 +1,4 @@
-//! `show table`, `set table` and `clear table`, word for word as HAProxy 3.2 answers.
+//! `show table`, `set table` and `clear table`. The output is exactly that of HAProxy 3.2.
 
 mod toy;
 
@@ -44,7 +44,7 @@ fn run_command(toy: &mut Toy, line: &str, room: usize) -> String {
     without_numbers(&answer)
 }
 
-/// Removes the numbers of entries, which are unpredictable.
+/// Removes the entry numbers, which are unpredictable.
 fn without_numbers(answer: &str) -> String {
     let lines = answer.lines().map(|line| match line.split_once(": ") {
         Some((number, rest)) if number.starts_with("0x") => format!("{rest}\n"),
@@ -196,7 +196,7 @@ fn long_commands_yield_after_a_bounded_number_of_entries() {
             toy.tables[0].store(&key, 1_000, |_| ());
         }
     };
-    // Without a byte of an answer, too: nothing is removed, and all of them are looked at.
+    // Even without any output: nothing matches, but all entries are visited.
     for (line, most_removed, turns) in
         [("clear table a", 288, 18..=30), ("clear table a data.gpc0 gt 0", 0, 4..=8)]
     {
@@ -219,7 +219,7 @@ fn long_commands_yield_after_a_bounded_number_of_entries() {
     }
 }
 
-/// Keys are addresses and tokens of clients: every form of the command hides them from `level user`.
+/// Keys are client addresses and tokens. Every form of the command hides them from `level user`.
 #[test]
 fn users_see_no_entry() {
     let mut toy = with_tables();

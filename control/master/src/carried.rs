@@ -1,8 +1,7 @@
-//! The state that outlives a re-execution of the program: three variables of the environment, and the descriptors that
-//! they name.
+//! The state that survives a re-execution of the program: three environment variables, and the file descriptors listed in them.
 //!
-//! `HAPROXY_PROCESSES` has HAProxy's format, one record each, so that a running HAProxy master can be reloaded into weir;
-//! `WEIR_MASTER` has the rest. Invalid records and numbers are ignored: at worst, inherited state is lost.
+//! `HAPROXY_PROCESSES` has HAProxy's format, so that a running HAProxy master can be reloaded into weir. `WEIR_MASTER` has the
+//! remaining state. Invalid records and numbers are ignored. At worst, inherited state is lost.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,34 +11,34 @@ use weir_sys::{process, socket};
 
 use crate::processes::{Processes, WorkerProcess, WorkerState};
 
-/// The variable with the processes.
+/// The variable with the list of processes.
 pub const PROCESSES: &str = "HAPROXY_PROCESSES";
 /// The variable that marks a re-execution.
 pub const REEXECUTED: &str = "HAPROXY_MWORKER_REEXEC";
-/// The variable with the rest of the state.
+/// The variable with the remaining state.
 pub const MASTER: &str = "WEIR_MASTER";
-/// All of them: they are hidden from the configuration and from workers.
+/// All variables of this module. Hidden from the configuration and from workers.
 pub const VARIABLES: [&str; 3] = [PROCESSES, REEXECUTED, MASTER];
 
-/// A master's state from before its re-execution.
+/// The state of a master before its re-execution.
 #[derive(Debug)]
 pub struct MasterState {
-    /// The processes; the number of reloads of each worker includes this one.
+    /// The processes. The reload count of each worker already includes this reload.
     pub processes: Processes,
-    /// The pair of sockets that carries the connections waiting for the result of the reload: they are received from the first end.
+    /// The socket pair that carries client connections waiting for the result of the reload. Receive from the first end.
     pub waiting: Option<(OwnedFd, OwnedFd)>,
-    /// The listening sockets of the master's command line.
+    /// The listening sockets of the master CLI.
     pub sockets: Vec<OwnedFd>,
-    /// Whether former workers end at once when the new one serves.
+    /// Whether former workers stop immediately when the new one serves.
     pub at_once: bool,
-    /// `no-exit-on-failure` of the former configuration, for a new one that cannot be read.
+    /// `no-exit-on-failure` of the former configuration. Applies if the new one cannot be read.
     pub stays: bool,
-    /// `mworker-max-reloads`, likewise.
+    /// `mworker-max-reloads` of the former configuration. Applies if the new one cannot be read.
     pub reloads_max: u32,
 }
 
 impl MasterState {
-    /// Takes the state from the environment and the descriptors that it names; `None` on a first start. Call it once.
+    /// Takes the state from the environment and the inherited descriptors. `None` on a first start. Call it only once.
     pub fn take(variable: impl Fn(&str) -> Option<String>, version: &str, now: u64) -> Option<MasterState> {
         variable(REEXECUTED)?;
         let mut inheritance = Inheritance::default();
@@ -50,7 +49,7 @@ impl MasterState {
             let fields = CarriedFields(record);
             read_process(&fields, &mut processes, &mut inheritance);
             if fields.value("type") == Some("m") && given.is_none() {
-                // The pair to which HAProxy's master passes the connections of clients that requested the reload.
+                // The socket pair through which HAProxy's master passes the connections of clients that requested the reload.
                 given = fields.value("cfd").zip(fields.value("fd"));
             }
         }
@@ -73,7 +72,7 @@ impl MasterState {
     }
 }
 
-/// The variables for the next execution: `NAME=value` each. The caller makes the descriptors inheritable.
+/// The variables for the next execution, as `NAME=value`. The caller makes the descriptors inheritable.
 pub fn variables(
     processes: &Processes,
     waiting: &(OwnedFd, OwnedFd),
@@ -94,7 +93,7 @@ pub fn variables(
     [format!("{PROCESSES}={}", written(processes)), format!("{REEXECUTED}=1"), format!("{MASTER}={own}")]
 }
 
-/// The processes in the format for the next execution: one reload later.
+/// The process list for the next execution, with all reload counts incremented.
 fn written(processes: &Processes) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -135,7 +134,7 @@ fn read_process(fields: &CarriedFields<'_>, processes: &mut Processes, inheritan
         }
         Some("w") if processes.workers.len() < MOST_WORKERS => processes.workers.push(WorkerProcess {
             pid,
-            // The master before the re-execution ordered it to leave; it does not get the order again.
+            // The former master already ordered this worker to leave. It does not get the order again.
             state: if fields.value("state") == Some("leaving") {
                 WorkerState::Leaving
             } else {
@@ -151,7 +150,7 @@ fn read_process(fields: &CarriedFields<'_>, processes: &mut Processes, inheritan
     }
 }
 
-/// `name=value`, separated by semicolons.
+/// Fields `name=value`, separated by semicolons.
 struct CarriedFields<'f>(&'f str);
 
 impl<'f> CarriedFields<'f> {
@@ -167,7 +166,7 @@ impl<'f> CarriedFields<'f> {
     }
 }
 
-/// Descriptors that were inherited by number; each can be taken once.
+/// File descriptors inherited by number. Each can be taken only once.
 #[derive(Default)]
 struct Inheritance {
     taken: BTreeSet<i32>,
@@ -175,7 +174,7 @@ struct Inheritance {
 
 impl Inheritance {
     fn take(&mut self, number: &str) -> Option<OwnedFd> {
-        // The standard streams are never among them.
+        // The standard streams are never among the inherited descriptors.
         let number = number.parse().ok().filter(|&number: &i32| number > 2)?;
         if !self.taken.insert(number) {
             return None;
@@ -188,7 +187,7 @@ impl Inheritance {
     }
 }
 
-/// The limit of workers: more than any number of reloads leaves behind.
+/// Maximum number of workers: more than any number of reloads leaves running.
 const MOST_WORKERS: usize = 4096;
 
 #[cfg(test)]
@@ -221,7 +220,7 @@ mod tests {
         processes.workers[1].stop_requested = true;
         let texts = variables(&processes, &waiting, &[], true, true, 3);
         let value = |at: usize| texts[at].split_once('=').expect("a name").1.to_owned();
-        // Inherited descriptors lack an owner until they are taken.
+        // Inherited descriptors do not have an owner until they are taken.
         for worker in &mut processes.workers {
             worker.channel.take().map(IntoRawFd::into_raw_fd);
         }
@@ -257,7 +256,7 @@ mod tests {
         assert_eq!(carried.processes.current().map(|worker| worker.pid), Some(26986));
         assert!(carried.waiting.is_none());
         assert!(MasterState::take(|_| None, "v", 0).is_none());
-        // The master's own pair, since 3.1: the connection of the client that requested the reload is received from it.
+        // Since HAProxy 3.1, the master's own socket pair. The connection of the client that requested the reload is received from it.
         let (out, into) = socket::stream_pair().expect("a pair");
         let (out, into) = (out.into_raw_fd(), into.into_raw_fd());
         let text = format!(
@@ -273,7 +272,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_panics(processes in "[|;=,a-z0-9-]{0,120}", own in "[|;=,a-z-]{0,80}") {
-            // Without digits after `fd=`, so that descriptors of the test process are not taken.
+            // Remove the digits after `fd=`, so that no descriptor of the test process is taken.
             let processes = processes.replace("fd=", "");
             let _ = taken(&processes, &own);
         }

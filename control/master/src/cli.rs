@@ -1,12 +1,11 @@
-//! The master's command line: its input, its own answers, and commands passed on to workers.
+//! The master CLI: parses commands, executes the master's own, and forwards the others to workers.
 //!
-//! A line is commands separated by `;`. A command that begins with `@` names its target: `@1` the serving worker, `@!PID`
-//! any process, `@` the master; alone, it applies to all following commands. Each command for a worker gets a connection of
-//! its own, on which the worker answers and then half-closes; so answers never mix. After `@@1` all bytes are passed to the
-//! worker and back until one side closes.
+//! A line contains commands separated by `;`. The prefix `@` selects the target: `@1` is the serving worker, `@!PID` is any
+//! process, `@` is the master. A prefix alone applies to all following commands. Each command for a worker gets its own
+//! connection. The worker answers and half-closes, so answers never mix. After `@@1` all bytes are forwarded in both directions
+//! until one side closes.
 //!
-//! With `mcli-debug-mode on` the master also answers commands of workers, about itself: such a command runs as on
-//! workers, with the objects of [`Master::look`].
+//! With `mcli-debug-mode on` the master also runs worker commands on itself, with the objects of [`Master::look`].
 
 mod pass_on;
 mod sockets;
@@ -32,19 +31,19 @@ use crate::master::{Loading, Master, WorkerEnd};
 
 pub use sockets::{MasterSocket, MasterSockets};
 
-/// A client.
+/// A client of the master CLI.
 #[derive(Clone, Debug)]
 pub(crate) struct CliClient {
-    /// The address of its socket.
+    /// The address of the socket that accepted the client.
     address: String,
     level: Level,
     severity_output: SeverityOutput,
-    /// The worker's process number, if the client is one.
+    /// The worker's process number, if the client is a worker.
     worker: Option<u32>,
 }
 
 impl CliClient {
-    /// A worker, on its pair of sockets.
+    /// A worker as a client, over its socket pair.
     pub(crate) fn of_worker(pid: u32, address: &str) -> Self {
         CliClient {
             address: address.to_owned(),
@@ -62,18 +61,18 @@ enum Whom {
     Worker(u32),
 }
 
-/// A session.
+/// A session of the master CLI.
 struct Talk {
     master: Rc<Master>,
     client: CliClient,
     connection: Connection,
     modes: SessionModes,
     whom: Whom,
-    /// Whether the master runs the commands of workers.
+    /// Whether the master also runs worker commands on itself.
     debug: bool,
 }
 
-/// Whether a session continues.
+/// Whether a session continues after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SessionFlow {
     On,
@@ -84,19 +83,19 @@ enum SessionFlow {
 enum ClientInput {
     Line(Vec<u8>),
     TooLong,
-    /// It closed, or was silent for too long.
+    /// The client closed, or exceeded the idle timeout.
     Nothing,
 }
 
-/// The lines after a command.
+/// The payload of a command.
 struct CommandPayload {
     lines: Vec<u8>,
-    /// The line that ended them.
+    /// The line that terminated the payload.
     end: String,
 }
 
-/// Serves one client until it closes, quits or is silent for [`SILENCE_MS`]. Unlike a worker, a master answers any number of lines
-/// without a prompt, as HAProxy's does.
+/// Serves one client until it closes, quits or is idle for [`SILENCE_MS`]. Unlike a worker, the master also answers further
+/// lines without a prompt, like HAProxy's master.
 pub(crate) async fn converse(master: Rc<Master>, client: CliClient, connection: Connection) {
     let address = client.address.clone();
     let _trace = TracedSession::begin(&address);
@@ -130,7 +129,7 @@ pub(crate) async fn converse(master: Rc<Master>, client: CliClient, connection: 
     talk.leave().await;
 }
 
-/// Whether a command is about the session with the master, whomever the session speaks to. A prefix sends settings to the worker.
+/// Whether a command changes the session with the master, regardless of its target. With a prefix, settings go to the worker.
 fn is_about_the_session(spoken: &[String], prefixed: bool) -> bool {
     let words: Vec<&str> = spoken.iter().take(2).map(String::as_str).collect();
     match words[..] {
@@ -144,7 +143,7 @@ fn is_about_the_session(spoken: &[String], prefixed: bool) -> bool {
 }
 
 impl Talk {
-    /// Executes one command. `None` when the client is gone.
+    /// Executes one command. `None` if the client has disconnected.
     async fn command(&mut self, text: &[u8], last: bool) -> Option<SessionFlow> {
         let (prefix, rest) = words::prefix(text);
         let name = prefix.map(|prefix| prefix.strip_prefix('@').unwrap_or(prefix));
@@ -164,7 +163,7 @@ impl Talk {
             }
             Err(error) => return self.say(Severity::Error, &format!("{error}\n")).await,
         };
-        // Before anything else, because these lines are not commands whatever the result.
+        // Read the payload first: its lines are not commands, even if this command fails.
         let payload = match line.payload {
             Some(end) => match self.hear_payload(end).await {
                 Ok(payload) => Some(payload),
@@ -192,7 +191,7 @@ impl Talk {
         }
     }
 
-    /// The first worker may still be reading its configuration when the command line is already open (R193).
+    /// Waits for a serving worker: at start, the master CLI is open while the first worker still reads its configuration (R193).
     async fn until_somebody_serves(&self) {
         while self.master.processes.borrow().current().is_none()
             && self.master.loading.get() == Loading::UnderWay
@@ -201,7 +200,7 @@ impl Talk {
         }
     }
 
-    /// The target of a prefix, given without its `@`.
+    /// The target of a prefix. `name` is the prefix without its `@`.
     fn find(&self, name: &str) -> Option<Whom> {
         let processes = self.master.processes.borrow();
         match name {
@@ -217,14 +216,14 @@ impl Talk {
         }
     }
 
-    /// The sides that have commands for the master itself.
+    /// The command tables available on the master.
     fn sides(&self) -> u8 {
         if self.debug { MASTER | WORKER } else { MASTER }
     }
 
     async fn carry_out(&mut self, spoken: &[String], payload: Option<CommandPayload>) -> Option<SessionFlow> {
         let word = |at: usize| spoken.get(at).map_or("", String::as_str);
-        // Commands of workers, which the master applies to its own sessions.
+        // Worker commands that change the session. The master applies them to its own session.
         if spoken.is_empty() {
             return self.say(Severity::Info, "").await;
         }
@@ -266,7 +265,7 @@ impl Talk {
             "user" => self.lower(Level::User).await,
             "operator" => self.lower(Level::Operator).await,
             name => match self.text_of(name, arguments) {
-                // HAProxy's master does not answer a change of the session, and tools read the next answer.
+                // HAProxy's master sends no answer after a session setting, and tools wait for the next answer.
                 Ok(text) if text.is_empty() => self.prompt().await,
                 Ok(text) => self.say(Severity::Info, &text).await,
                 Err(text) => self.say(Severity::Error, &text).await,
@@ -274,7 +273,7 @@ impl Talk {
         }
     }
 
-    /// Runs a command of workers on the master itself.
+    /// Runs a worker command on the master.
     async fn look_at_itself(&mut self, spoken: &[String], payload: Option<Vec<u8>>) -> Option<SessionFlow> {
         let live = self.master.look();
         let mut session = CliSession::of_command(self.modes.clone(), spoken.to_vec(), payload);
@@ -283,7 +282,7 @@ impl Talk {
         self.prompt().await
     }
 
-    /// The answer of a command that reads, or that changes the session; may be empty.
+    /// The output of a command that reads state or changes the session. May be empty.
     fn text_of(&mut self, name: &str, arguments: &[String]) -> Result<String, String> {
         let master = &self.master;
         let word = arguments.first().map_or("", String::as_str);
@@ -319,7 +318,7 @@ impl Talk {
         })
     }
 
-    /// The next execution sends the answer: it inherits the connection.
+    /// Reloads. The next execution inherits the connection and sends the result.
     fn reload(&mut self, how: WorkerEnd) -> Option<SessionFlow> {
         let socket = weir_sys::process::duplicate(self.connection.descriptor()).ok();
         self.master.reload(how, socket);
@@ -334,7 +333,7 @@ impl Talk {
         self.say(Severity::Info, &text).await
     }
 
-    /// `_send_status READY`: only a worker may send it, about itself.
+    /// `_send_status READY`. Only a worker may send it, about itself.
     async fn worker_status(&mut self, arguments: &[String]) -> Option<SessionFlow> {
         match self.client.worker {
             Some(pid) if arguments.first().is_some_and(|word| word == "READY") => {
@@ -374,7 +373,7 @@ impl Talk {
         ""
     }
 
-    /// Sends an answer, and continues.
+    /// Sends an answer and continues the session.
     async fn say(&mut self, severity: Severity, text: &str) -> Option<SessionFlow> {
         let prefix = if text.is_empty() { "" } else { self.modes.severity_output.prefix(severity) };
         let text = format!("{prefix}{text}\n");
@@ -403,7 +402,7 @@ impl Talk {
         if opened.is_empty() { opened } else { format!("({opened})") }
     }
 
-    /// Invalid input ends the session, as on workers: the following lines may be the rest of a payload instead of commands.
+    /// Ends the session on invalid input, like a worker: the following lines could be the rest of a payload instead of commands.
     async fn refuse(&mut self, text: &str) -> Option<SessionFlow> {
         let prefix = self.modes.severity_output.prefix(Severity::Error);
         self.send(format!("{prefix}{text}\n").as_bytes()).await?;
@@ -411,14 +410,14 @@ impl Talk {
         Some(SessionFlow::Over)
     }
 
-    /// Receives the next line, without its end.
+    /// Receives the next line, without its newline.
     async fn hear_line(&mut self) -> ClientInput {
         let deadline = weir_sched::now().after_some(self.modes.timeout_ms);
         hear_line(&mut self.connection, deadline).await
     }
 
-    /// Receives the lines up to the end of a payload. The error is the reason of a refusal, or `None` when the client
-    /// is gone.
+    /// Receives lines up to the end of the payload. The error is the reason for a refusal, or `None` if the client has
+    /// disconnected.
     async fn hear_payload(&mut self, end: String) -> Result<CommandPayload, Option<&'static str>> {
         let mut lines = Vec::new();
         loop {
@@ -449,7 +448,7 @@ impl Talk {
     }
 }
 
-/// Sends a text to a client that waits only for that, then closes.
+/// Sends a text to a client that is waiting for this answer, then closes the connection.
 pub(crate) fn answer(master: Rc<Master>, client: OwnedFd, text: String) {
     let Ok(descriptor) = Descriptor::register(client) else { return };
     weir_sched::spawn(&ANSWER, Class::Urgent, async move {
@@ -484,13 +483,13 @@ async fn hear_line(connection: &mut Connection, deadline: Tick) -> ClientInput {
     }
 }
 
-/// The deadline for a client to take an answer.
+/// The deadline for a client to read an answer.
 fn patience() -> Tick {
     weir_sched::now().after(PATIENCE_MS)
 }
 
-/// Half-closes. Further input of the client is read and dropped, because otherwise the kernel would reset the connection
-/// and the answer might be lost.
+/// Half-closes the connection. Reads and discards further input, because otherwise the kernel would reset the connection and the
+/// answer could be lost.
 async fn leave(connection: &mut Connection) {
     connection.shut_write();
     let deadline = weir_sched::now().after(FAREWELL_MS);
@@ -507,13 +506,13 @@ async fn leave(connection: &mut Connection) {
 }
 
 static ANSWER: WorkKind = WorkKind::new("master cli answer");
-/// As on workers, in bytes.
+/// Maximum length of a line, in bytes. The same as on workers.
 const LONGEST_LINE: usize = 16_384;
 /// The idle timeout, in milliseconds.
 const SILENCE_MS: u64 = 3_600_000;
-/// How long a client may stop reading an answer, in milliseconds.
+/// Time limit for a client that stops reading an answer, in milliseconds.
 const PATIENCE_MS: u64 = 10_000;
-/// How long a client may continue to send after its session, in milliseconds.
+/// Time limit for a client that keeps sending after its session, in milliseconds.
 const FAREWELL_MS: u64 = 1_000;
-/// How often a command that waits for the end of a load checks, in milliseconds.
+/// How often a command checks whether the load is complete, in milliseconds.
 const LOOK_MS: u64 = 10;

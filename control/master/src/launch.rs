@@ -1,4 +1,4 @@
-//! The start of a master, and the second half of each reload: the pair of sockets, the fork, and the two sides.
+//! The start of a master, and the second half of each reload: creates the socket pair, forks, and continues on both sides.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ use crate::processes::Processes;
 pub struct MasterSetup {
     /// The path of the program, for re-execution.
     pub program: Vec<u8>,
-    /// Its arguments, without those that only a first start needs.
+    /// Its command line, without the options that only a first start needs.
     pub words: Vec<Vec<u8>>,
     /// Its original environment, `NAME=value` each.
     pub environment: Vec<Vec<u8>>,
@@ -32,31 +32,31 @@ pub struct MasterSetup {
     pub reloads_max: u32,
     /// The output of `show env`.
     pub shown_environment: Vec<String>,
-    /// The output of `show version`.
+    /// The text for `show version`.
     pub version: String,
     /// The service manager to notify (`-Ws`).
     pub service: Supervisor,
-    /// Whether the configuration could be read; if not, the reason was printed.
+    /// Whether the configuration was readable. If not, the error has been logged.
     pub readable: bool,
 }
 
-/// Work for when the first worker serves; a failed start skips it.
+/// The remaining steps of a first start, done when the first worker is ready. A failed start skips them.
 #[derive(Default)]
 pub struct FirstStart {
-    /// The process that waits for the start, if the master goes to the background.
+    /// The link to the parent process, which waits for the start, if the master runs in the background.
     pub background: Option<Background>,
     /// The pid file to write.
     pub pid_file: Option<PidFile>,
 }
 
-/// The sides of the fork.
+/// The two sides of the fork.
 pub enum ForkSide {
-    /// A worker: it reads the configuration, and serves it.
+    /// A worker, which reads the configuration and serves.
     Worker(WorkerLink),
     Master(Box<Master>),
 }
 
-/// Starts a worker, or fails to. `None` when a first start failed, which was printed.
+/// Forks a worker. `None` if a first start failed. The error has been logged.
 ///
 /// The process must have only one thread.
 pub fn launch(
@@ -74,7 +74,7 @@ pub fn launch(
     if let Ok(file) = child::memory_file("weir-startup-logs") {
         messages.share(File::from(file));
     }
-    // From here on no exit of a worker and no signal is lost.
+    // From here on, no signal and no exit of a worker is missed.
     let signals = SignalReader::new(&SIGNALS);
     let signals =
         signals.map_err(|errno| messages.alert(format!("Cannot receive signals: {errno}."))).ok()?;
@@ -113,18 +113,18 @@ fn fresh(setup: &MasterSetup, now: u64) -> weir_sys::Result<MasterState> {
     })
 }
 
-/// `Some` in the worker.
+/// Forks. `Some` in the worker.
 fn fork(carried: &mut MasterState, now: u64, messages: &Messages) -> weir_sys::Result<Option<WorkerLink>> {
     let (ours, theirs) = socket::stream_pair()?;
     let current = carried.processes.current().and_then(|worker| worker.channel.as_ref());
-    // Without it addresses are shared, which leaves a short gap.
+    // Without this socket, the worker binds the addresses anew, which leaves a short gap.
     let former = current.and_then(|channel| process::duplicate(channel).ok());
     match process::fork()? {
         Fork::Child => {
             drop(ours);
-            // The worker can be ended by a signal while it reads its configuration.
+            // Allow signals to stop the worker while it reads its configuration.
             signal::unblock_all()?;
-            // The master records the worker before it continues.
+            // Wait until the master has recorded the worker.
             if !wait_for_byte(&theirs) {
                 process::end(1);
             }
@@ -133,7 +133,7 @@ fn fork(carried: &mut MasterState, now: u64, messages: &Messages) -> weir_sys::R
         Fork::Parent(pid) => {
             drop(theirs);
             messages.announce(format!("Initializing new worker ({pid})"));
-            // A worker that has already ended is reaped like any other.
+            // If the worker has already exited, it is reaped like any other.
             let _ = socket::send(&ours, b"g", false);
             carried.processes.begin(pid, now, ours);
             Ok(None)
@@ -141,7 +141,7 @@ fn fork(carried: &mut MasterState, now: u64, messages: &Messages) -> weir_sys::R
     }
 }
 
-/// The wall clock in seconds.
+/// Current time of the wall clock, in seconds.
 pub(crate) fn wall_seconds() -> u64 {
     weir_sys::time::wall_ns() / 1_000_000_000
 }

@@ -1,13 +1,12 @@
-//! The master: starts a worker early, watches it, reloads, and serves operators. It does not know traffic.
+//! The master: starts a worker, supervises it, reloads, and serves operators. It does not handle traffic.
 //!
-//! [`launch`] forks; the child becomes a worker, which reads and serves the configuration, and the parent becomes a
-//! [`Master`]. A master has one thread and one loop: signals, messages of its workers on the inherited pairs of sockets,
-//! and its own command line. A reload executes the program again in the same process; the state that must outlive that
-//! is in [`carried::MasterState`]: the processes, their sockets, and waiting clients.
+//! [`launch`] forks. The child becomes a worker, which reads and serves the configuration. The parent becomes a [`Master`], with one
+//! thread and one event loop: signals, messages of its workers on the inherited socket pairs, and the master CLI. A reload re-executes
+//! the program in the same process. [`carried::MasterState`] holds the state that must survive: processes, their sockets, and waiting
+//! clients.
 //!
-//! The crate reads only the configuration lines that discovery needs, and never opens a file that a
-//! configuration names. Begin with `processes.rs` (the table of processes, and which of them a new worker replaces), then
-//! `master.rs`.
+//! The crate reads only the configuration lines needed for discovery, and never opens a file named in a configuration. Begin with
+//! `processes.rs` (the process table, and which workers a new one replaces), then `master.rs`.
 
 pub mod carried;
 pub mod cli;

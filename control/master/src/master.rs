@@ -8,7 +8,7 @@
 //!                      the worker ended before
 //! ```
 //!
-//! A reload requested while another is loading waits for its end; several waiting requests become one reload.
+//! A reload requested during a load starts after that load. Several pending requests become one reload.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -35,41 +35,41 @@ pub struct Master {
     pub(crate) messages: &'static Messages,
     pub(crate) processes: RefCell<Processes>,
     pub(crate) loading: Cell<Loading>,
-    /// The sockets of the command line.
+    /// The sockets of the master CLI (`-S`).
     pub(crate) sockets: MasterSockets,
-    /// The state of this execution of the process.
+    /// The master's own state for `show` commands, since this execution.
     pub(crate) own: MasterView,
-    /// Connections that wait for the result of this load are received from the first end.
+    /// A socket pair that carries client connections waiting for the result of this load. Receive from the first end.
     waiting: (OwnedFd, OwnedFd),
-    /// The next reload, if one is requested.
+    /// The pending reload, if one was requested.
     next: RefCell<PendingReload>,
     at_once: bool,
-    /// The rest of a first start.
+    /// The remaining steps of a first start.
     start: Cell<Option<FirstStart>>,
     signals: Cell<Option<SignalReader>>,
-    /// Whether the workers were ordered to end; the master ends with the last of them.
+    /// Whether the workers were ordered to stop. The master exits after the last of them.
     ending: Cell<bool>,
     status: Cell<i32>,
 }
 
-/// The state of the load with which this execution began.
+/// The state of the load that this execution started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loading {
-    /// A worker reads its configuration.
+    /// A worker is reading its configuration.
     UnderWay,
     Done,
     Failed,
 }
 
-/// A reload that waits for the end of the current load.
+/// A reload that starts after the current load.
 #[derive(Default)]
 struct PendingReload {
     wanted: Option<WorkerEnd>,
-    /// Connections of the clients that requested it.
+    /// Connections of the clients that requested the reload.
     clients: Vec<OwnedFd>,
 }
 
-/// How former workers end.
+/// How former workers are stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerEnd {
     /// After their last connection.
@@ -104,11 +104,11 @@ impl Master {
         }
     }
 
-    /// Runs until the last worker has ended; returns the exit status.
+    /// Runs until the last worker has exited. Returns the exit status.
     pub fn run(self) -> i32 {
         let master = Rc::new(self);
         let running = master.clone();
-        // It ends by `stop`, without a result.
+        // The future never completes. `stop` ends the run without a result.
         let result = weir_sched::run(async move { running.live().await });
         if let Err(errno) = result {
             master.messages.alert(format!("The master cannot watch its worker: {errno}."));
@@ -133,7 +133,7 @@ impl Master {
         }
         weir_sched::spawn(&TIDYING, Class::Normal, give_memory_back());
         self.own.ready();
-        // Workers that ended before signals were handled.
+        // Reap workers that exited before signals were handled.
         self.reap();
         while let Ok(signal) = signals.next().await {
             self.obey(signal);
@@ -149,7 +149,7 @@ impl Master {
         }
     }
 
-    /// Ends all workers and then the master: at once, or each after its last connection.
+    /// Stops all workers and then the master: immediately, or each worker after its last connection.
     fn end(&self, signal: Signal) {
         self.messages.warning("Exiting Master process...");
         self.setup.service.stopping();
@@ -167,7 +167,7 @@ impl Master {
         }
     }
 
-    /// The master's own state, for the commands of workers.
+    /// The master's own state, for worker commands that run on the master.
     pub(crate) fn look(&self) -> LiveProcess {
         let sockets = || self.sockets.list().iter().map(MasterSocket::as_operators_see_it).collect();
         self.own.look(self.messages, sockets, self.ending.get())
@@ -175,7 +175,7 @@ impl Master {
 
     fn signal_all(&self, signal: Signal) {
         for worker in &self.processes.borrow().workers {
-            // A worker that is gone will be reaped.
+            // If the worker has already exited, it will be reaped.
             let _ = signal::send(worker.pid, signal);
         }
     }
@@ -183,12 +183,12 @@ impl Master {
     fn carry_out(&self, orders: &[EndOrder]) {
         for order in orders {
             let signal = if order.at_once { signal::SIGTERM } else { signal::SIGUSR1 };
-            // A worker that is gone will be reaped.
+            // If the worker has already exited, it will be reaped.
             let _ = signal::send(order.pid, signal);
         }
     }
 
-    /// A worker reports that it serves (R119 to R121).
+    /// Handles a worker's report that it is ready (R119 to R121).
     pub(crate) fn worker_is_ready(self: &Rc<Self>, pid: u32) {
         let reloads_max = self.setup.reloads_max;
         let Some(orders) = self.processes.borrow_mut().ready(pid, reloads_max, self.at_once) else { return };
@@ -211,11 +211,11 @@ impl Master {
         self.loaded(Loading::Done);
     }
 
-    /// The new worker failed, or could not be started (R124, R126).
+    /// Handles a failed load: the new worker exited early or could not be started (R124, R126).
     fn load_failed(self: &Rc<Self>) {
         self.processes.borrow_mut().failed += 1;
         if self.start.take().is_some() {
-            // It is not ready, and will not become so.
+            // The service will not become ready.
             self.setup.service.start_failed();
         } else {
             self.setup.service.reload_failed();
@@ -251,7 +251,7 @@ impl Master {
         format!("Success={success}\n--\n{}", self.messages.startup_logs())
     }
 
-    /// Handles the ends of workers.
+    /// Reaps exited workers.
     fn reap(self: &Rc<Self>) {
         while let Ok(Some((pid, exit))) = child::reap() {
             let known = self.processes.borrow().find(pid).map(|worker| worker.state);
@@ -259,7 +259,7 @@ impl Master {
             match known {
                 Some(crate::processes::WorkerState::Init) => self.failed_worker(pid, exit),
                 Some(_) => self.former_or_current(pid, exit, was_current),
-                // A child of the program that ran in this process before: not a worker.
+                // A child of the program that ran in this process before, not a worker.
                 None => {}
             }
         }
@@ -268,7 +268,7 @@ impl Master {
     fn failed_worker(self: &Rc<Self>, pid: u32, exit: Exit) {
         self.messages
             .warning(format!("Failed to load worker ({pid}) exited with code {} ({exit})", exit.status()));
-        // The operator gets the answer before anything is cleaned up (R126).
+        // The operator gets the result before any cleanup (R126).
         if self.ending.get() {
             self.loading.set(Loading::Failed);
             self.answer_waiting();
@@ -298,7 +298,7 @@ impl Master {
             self.messages.alert(text("Current"));
         }
         if was_current && status == INTERRUPTED {
-            // A program interrupted from its terminal must show that in its exit status.
+            // If SIGINT from the terminal stopped the program, the exit status must show it.
             self.status.set(status);
         }
         if was_current && !expected && !self.ending.get() {
@@ -314,19 +314,19 @@ impl Master {
         }
     }
 
-    /// Removes an ended worker: its entry and its channel (R125).
+    /// Removes an exited worker with its channel (R125).
     fn forget(&self, pid: u32) {
         drop(self.processes.borrow_mut().remove(pid));
     }
 
     fn finish(&self) {
-        // If the worker never served, the socket paths of this start are removed.
+        // If no worker ever served, remove the socket paths of this start.
         self.sockets.withdraw();
         self.messages.warning(format!("All workers exited. Exiting... ({})", self.status.get()));
         weir_sched::stop();
     }
 
-    /// Reloads, now or after the current load. `client` gets the result.
+    /// Reloads now, or after the current load. `client` receives the result.
     pub(crate) fn reload(self: &Rc<Self>, how: WorkerEnd, client: Option<OwnedFd>) {
         if self.ending.get() {
             if let Some(client) = client {
@@ -346,13 +346,13 @@ impl Master {
         self.execute(how);
     }
 
-    /// Executes the program in this process (R118, R146). Returns only if that fails; then everything is as before.
+    /// Re-executes the program in this process (R118, R146). Returns only on failure. The state is then unchanged.
     fn execute(self: &Rc<Self>, how: WorkerEnd) {
         self.messages.announce("Reloading weir");
         self.setup.service.reloading();
         let clients = std::mem::take(&mut self.next.borrow_mut().clients);
         for client in &clients {
-            // A client that cannot be passed on is disconnected.
+            // If a client's connection cannot be passed on, it is closed.
             let _ = pass::send_descriptors(&self.waiting.1, b"c", &[client.as_fd()]);
         }
         drop(clients);
@@ -376,7 +376,7 @@ impl Master {
             Ok(()) => child::execute(&self.setup.program, &self.setup.words, &environment),
             Err(errno) => errno,
         };
-        // The same process continues. A descriptor that stays inheritable is taken over by the next execution.
+        // The execution failed and this process continues. A descriptor left inheritable would be adopted by the next execution.
         let _ = keep(false);
         if let Ok(folder) = folder {
             let _ = process::return_to(folder);
@@ -387,7 +387,7 @@ impl Master {
         self.load_failed();
     }
 
-    /// Handles messages of a worker on its pair of sockets.
+    /// Handles messages from a worker on its socket pair.
     fn listen_to(self: Rc<Self>, worker: &WorkerProcess) {
         let pid = worker.pid;
         let own = worker.channel.as_ref().map(process::duplicate);
@@ -411,12 +411,12 @@ impl Master {
                     Err(_) => break,
                 }
             }
-            // Removed from the poller, then closed: the table has another descriptor of the same socket (R129).
+            // Deregister from the poller, then close. The process table holds another descriptor of the same socket (R129).
             drop(channel.into_fd());
         });
     }
 
-    /// Serves a client of the command line.
+    /// Serves a client of the master CLI.
     pub(crate) fn hear(self: Rc<Self>, client: CliClient, socket: OwnedFd, place: Option<Permit>) {
         let Ok(descriptor) = Descriptor::register(socket) else { return };
         weir_sched::spawn(&SESSION, Class::Urgent, async move {
@@ -433,28 +433,28 @@ impl Master {
     }
 }
 
-/// The configuration's memory was freed before the loop began, and the allocator returns it to the system only when large
-/// blocks are allocated and freed later. Nothing else here does that, so a few are allocated on purpose.
+/// Returns the freed memory of the configuration to the system. The allocator does so only after large blocks are allocated and
+/// freed. Nothing else in the master does that, so this function allocates a few.
 async fn give_memory_back() {
     for _ in 0..TIDYINGS {
         weir_sched::sleep_until(weir_sched::now().after(TIDYING_MS)).await;
-        // Reserved and never touched: it only costs address space.
+        // Never touched, so the block costs only address space.
         drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
     }
 }
 
 static TIDYING: WorkKind = WorkKind::new("memory to give back");
-/// How often this is done.
+/// Number of repetitions.
 const TIDYINGS: u32 = 4;
-/// Longer than the allocator keeps free memory, in milliseconds.
+/// Longer than the allocator caches free memory, in milliseconds.
 const TIDYING_MS: u64 = 250;
-/// More than the allocator keeps for itself, in bytes.
+/// Larger than the free memory that the allocator caches, in bytes.
 const LARGE: usize = 8 << 20;
 static CHANNEL: WorkKind = WorkKind::new("channel of a worker");
 static SESSION: WorkKind = WorkKind::new("master cli session");
-/// The exit status of an interrupted worker.
+/// Exit status of a worker stopped by SIGINT.
 const INTERRUPTED: i32 = 128 + signal::SIGINT;
-/// The exit status of a terminated worker.
+/// Exit status of a worker stopped by SIGTERM.
 const TERMINATED: i32 = 128 + signal::SIGTERM;
-/// How many clients may wait for the result of one reload.
+/// Maximum number of clients waiting for the result of one reload.
 const MOST_WAITING: usize = 64;

@@ -1,18 +1,18 @@
-//! Notifications to the service manager: systemd's datagram protocol (sd_notify).
+//! Notifications to the service manager, in systemd's datagram protocol (sd_notify).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use weir_sys::{Address, AddressFamily, socket, time};
 
-/// The service manager; `None` if the master was not started by one.
+/// The service manager. Without one, notifications are dropped.
 #[derive(Clone, Debug, Default)]
 pub struct Supervisor {
     address: Option<Address>,
 }
 
 impl Supervisor {
-    /// The service manager with this socket (`NOTIFY_SOCKET`): a path, or `@` and an abstract name.
+    /// The service manager at this socket (`NOTIFY_SOCKET`): a path, or `@` and an abstract name.
     pub fn new(name: Option<&OsStr>) -> Self {
         let address = name.and_then(|name| match name.as_bytes().split_first() {
             Some((b'@', name)) => Some(Address::Abstract(name.into())),
@@ -22,33 +22,33 @@ impl Supervisor {
         Supervisor { address }
     }
 
-    /// The first worker, or a later one, serves.
+    /// Reports that a worker is ready, the first one or a later one.
     pub fn ready(&self) {
         self.send(&format!("READY=1\nMAINPID={}\nSTATUS=Ready.\n", weir_sys::process::id()));
     }
 
-    /// A reload begins.
+    /// Reports the start of a reload.
     pub fn reloading(&self) {
         let now_us = time::monotonic_ns() / 1000;
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS=Reloading Configuration.\n"));
     }
 
-    /// A reload failed; the former worker continues.
+    /// Reports a failed reload. The former worker continues.
     pub fn reload_failed(&self) {
         self.send(&format!("READY=1\nMAINPID={}\nSTATUS=Reload failed!\n", weir_sys::process::id()));
     }
 
-    /// The first worker failed: the master ends.
+    /// Reports that the first worker failed. The master then exits.
     pub fn start_failed(&self) {
         self.send("STATUS=Start failed!\n");
     }
 
-    /// The master ends with its workers.
+    /// Reports that the master is stopping with its workers.
     pub fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=Stopping.\n");
     }
 
-    /// A service manager that does not listen is ignored.
+    /// Sends a notification. Errors are ignored.
     fn send(&self, text: &str) {
         let Some(address) = &self.address else { return };
         let sent = socket::datagram(AddressFamily::Unix)

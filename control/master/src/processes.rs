@@ -1,4 +1,4 @@
-//! The table of processes: the master and its workers.
+//! The process table: the master and its workers.
 //!
 //! ```text
 //!            says READY             a later worker says READY
@@ -7,7 +7,7 @@
 //!     └───────────────────────────────────────────────────────────────────────┘  ends
 //! ```
 //!
-//! The table is pure: messages for other processes are returned as a list of [`EndOrder`]s.
+//! The table does not send signals. It returns them as a list of [`EndOrder`]s.
 
 use std::fmt::Write;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -15,10 +15,10 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 /// The state of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerState {
-    /// It reads its configuration (R134).
+    /// The worker is reading its configuration (R134).
     Init,
     Ready,
-    /// It serves its connections, and accepts no new ones.
+    /// The worker serves its existing connections and accepts no new ones.
     Leaving,
 }
 
@@ -26,41 +26,41 @@ pub enum WorkerState {
 #[derive(Debug)]
 pub struct WorkerProcess {
     pub pid: u32,
-    /// How far it is.
+    /// The stage of the worker's life.
     pub state: WorkerState,
-    /// How many reloads it has survived.
+    /// Number of reloads since the worker started.
     pub reloads: u32,
-    /// Its start time, in seconds of the wall clock.
+    /// Start time, in seconds of the wall clock.
     pub started: u64,
-    /// The version of the program that it runs.
+    /// The version of weir that the worker runs.
     pub version: String,
-    /// Whether it was ordered to end at once.
+    /// Whether the worker was ordered to stop immediately.
     pub stop_requested: bool,
-    /// The master's end of their pair of sockets; `None` if it was lost.
+    /// The master's end of the socket pair. `None` if it was lost.
     pub channel: Option<OwnedFd>,
 }
 
-/// The master and its workers, the newest worker first.
+/// The master and its workers, newest worker first.
 #[derive(Debug)]
 pub struct Processes {
     /// The master's process number.
     pub pid: u32,
     /// The master's start time, in seconds of the wall clock.
     pub started: u64,
-    /// The number of reloads.
+    /// Number of reloads.
     pub reloads: u32,
-    /// How many reloads failed since the last successful one.
+    /// Number of failed reloads since the last successful one.
     pub failed: u32,
     pub version: String,
     pub workers: Vec<WorkerProcess>,
 }
 
-/// A message to a worker.
+/// An order to a worker to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndOrder {
     /// The worker's process number.
     pub pid: u32,
-    /// Whether it must end at once, or after its last connection.
+    /// Whether to stop immediately or after the last connection.
     pub at_once: bool,
 }
 
@@ -70,7 +70,7 @@ impl Processes {
         Processes { pid, started, reloads: 0, failed: 0, version, workers: Vec::new() }
     }
 
-    /// Adds a worker that was just forked.
+    /// Adds a newly forked worker.
     pub fn begin(&mut self, pid: u32, started: u64, channel: OwnedFd) {
         let worker = WorkerProcess {
             pid,
@@ -89,20 +89,20 @@ impl Processes {
         self.workers.iter().find(|worker| worker.state == WorkerState::Init)
     }
 
-    /// The worker that accepts connections: the newest that is ready.
+    /// The worker that accepts connections: the newest one in state `Ready`.
     pub fn current(&self) -> Option<&WorkerProcess> {
         self.workers.iter().find(|worker| worker.state == WorkerState::Ready)
     }
 
-    /// The worker of that number.
+    /// The worker with this process number.
     pub fn find(&self, pid: u32) -> Option<&WorkerProcess> {
         self.workers.iter().find(|worker| worker.pid == pid)
     }
 
-    /// A worker reports that it is ready: returns the orders for others. `None` when it is not a starting worker.
+    /// Marks a starting worker as ready. Returns the orders for other workers. `None` if `pid` is not a starting worker.
     ///
-    /// Two passes (R121): workers that survived more than `reloads_max` reloads end at once, and others that still serve
-    /// leave, or end at once if requested. A worker receives the order to end at once only once.
+    /// Two passes (R121): workers with more than `reloads_max` reloads stop immediately. Other ready workers leave, or stop
+    /// immediately if `at_once`. A worker receives the order to stop immediately only once.
     pub fn ready(&mut self, pid: u32, reloads_max: u32, at_once: bool) -> Option<Vec<EndOrder>> {
         let worker = self.workers.iter_mut().find(|worker| worker.pid == pid)?;
         if worker.state != WorkerState::Init {
@@ -128,7 +128,7 @@ impl Processes {
         Some(orders)
     }
 
-    /// Removes a process that ended. `None` when it is not a worker.
+    /// Removes an exited process. `None` if it is not a worker.
     pub fn remove(&mut self, pid: u32) -> Option<WorkerProcess> {
         let position = self.workers.iter().position(|worker| worker.pid == pid)?;
         Some(self.workers.remove(position))
@@ -190,7 +190,7 @@ fn uptime(now: u64, started: u64) -> String {
 mod tests {
     use super::*;
 
-    /// A master with workers in these states and with these numbers of reloads, the newest first.
+    /// A master with workers in these states and with these reload counts, newest first.
     fn processes(workers: &[(WorkerState, u32)]) -> Processes {
         let mut processes = Processes::new(1, 0, "v".into());
         processes.workers = workers
@@ -229,7 +229,7 @@ mod tests {
         use WorkerState::{Init, Leaving, Ready};
         check(&[(Init, 0)], 50, false, &[]);
         check(&[(Init, 0), (Ready, 1)], 50, false, &[(11, false)]);
-        // A worker that is already leaving does not get the order again.
+        // A worker that is already leaving does not get the order to leave again.
         check(&[(Init, 0), (Ready, 1), (Leaving, 2)], 50, false, &[(11, false)]);
         check(&[(Init, 0), (Ready, 1), (Leaving, 2), (Leaving, 3)], 2, false, &[(13, true), (11, false)]);
         check(&[(Init, 0), (Ready, 1), (Leaving, 2)], 50, true, &[(11, true), (12, true)]);
@@ -240,11 +240,11 @@ mod tests {
         use WorkerState::{Init, Ready};
         check(&[(Init, 0), (Ready, 1)], 0, false, &[(11, true)]);
         check(&[(Init, 0), (Ready, 2)], 1, true, &[(11, true)]);
-        // It survived a failed reload, and serves: it still leaves.
+        // The worker survived a failed reload and still serves, so it gets the order to leave.
         check(&[(Init, 0), (Ready, 3)], 50, false, &[(11, false)]);
     }
 
-    /// R121: a worker that received the order to end at once and takes its time does not receive it again.
+    /// R121: a worker that is slow to stop does not receive the order to stop immediately again.
     #[test]
     fn r121_later_reloads_do_not_repeat_the_order_to_end() {
         use WorkerState::{Init, Ready};

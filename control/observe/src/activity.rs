@@ -1,4 +1,4 @@
-//! The rows of `show activity`: one value per worker each.
+//! The rows of `show activity`, with one value per worker.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -6,13 +6,13 @@ use weir_checks::CheckCounts;
 
 use super::LiveProcess;
 
-/// One value.
+/// A row of `show activity`.
 pub(super) struct ActivityValue {
-    /// HAProxy's name where the meaning is the same.
+    /// HAProxy's name, if the meaning is the same.
     pub(super) name: &'static str,
-    /// Its value on a worker.
+    /// Reads the value of a worker.
     pub(super) counter: fn(&LiveProcess, usize) -> u64,
-    /// Whether the workers' values are averaged rather than summed.
+    /// Whether the total is the average of the workers' values rather than the sum.
     pub(super) average: bool,
 }
 
@@ -24,7 +24,7 @@ const fn average(name: &'static str, counter: fn(&LiveProcess, usize) -> u64) ->
     ActivityValue { name, counter, average: true }
 }
 
-/// The values shown for each worker.
+/// All rows, in output order.
 pub(super) static ACTIVITY: &[ActivityValue] = &[
     row("ctxsw", |_, worker| of_worker(worker, runs)),
     row("tasksw", |_, worker| {
@@ -39,7 +39,7 @@ pub(super) static ACTIVITY: &[ActivityValue] = &[
     row("messages", |_, worker| of_worker(worker, |activity| activity.messages.value())),
     row("poll_io", |_, worker| of_worker(worker, |activity| activity.events.value())),
     row("poll_exp", |_, worker| of_worker(worker, |activity| activity.timers.value())),
-    // Runs of each class (R33).
+    // Task runs by class (R33).
     row("run_urgent", |_, worker| of_worker(worker, |activity| activity.runs[0].value())),
     row("run_normal", |_, worker| of_worker(worker, |activity| activity.runs[1].value())),
     row("run_bulk", |_, worker| of_worker(worker, |activity| activity.runs[2].value())),

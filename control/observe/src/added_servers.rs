@@ -12,7 +12,7 @@ use weir_syntax::NoFiles;
 use super::{LiveTarget, notices, now_ms, on_every_worker};
 
 impl LiveTarget {
-    /// Adds a server, in maintenance.
+    /// Adds a server, initially in maintenance.
     pub(super) fn add(&self, backend: BackendKey, name: &str, words: &[String]) -> Result<(), String> {
         let gone = || "No such backend.".to_owned();
         let proxy = self.proxy_of(backend.0).ok_or_else(gone)?;
@@ -55,7 +55,7 @@ impl LiveTarget {
         };
         let settings = weir_assemble::added_server(&said, record.shares_idle);
         let server = backend.add(settings, now_ms()).inspect_err(|_| {
-            // The TLS settings of the failed server are dropped.
+            // Drop the TLS settings of the server that could not be added.
             if let (Some(live), Some(tls)) = (record.tls(), &tls) {
                 live.forget_server(tls);
             }
@@ -100,7 +100,7 @@ impl LiveTarget {
         Ok(())
     }
 
-    /// The server that a new one tracks (`track`), if any.
+    /// The server tracked by a new one (`track`). `None` without tracking.
     fn leader(
         &self,
         proxy: &Proxy,
@@ -121,7 +121,7 @@ impl LiveTarget {
             .ok_or_else(|| format!("unable to find required server '{}' for tracking.", track.server))?;
         let known = of_leader.known_server(leader.key());
         if matches!(known, Some(KnownServer::Added(_))) {
-            // An operator who added a server can always remove it.
+            // A server added at run time must stay removable, so other servers cannot track it.
             return Err(format!(
                 "unable to use {}/{} for tracking as it is a dynamic server.",
                 backend.name(),
@@ -142,7 +142,7 @@ impl LiveTarget {
         Ok(Some((backend, leader.key())))
     }
 
-    /// Removes a server that the configuration does not refer to and that is not in use.
+    /// Removes a server that is neither referenced by the configuration nor in use.
     pub(super) fn remove(&self, server: ServerKey) -> Result<(), String> {
         let gone = || "No such server.".to_owned();
         let (proxy, server) = self.server_of(server).ok_or_else(gone)?;
@@ -160,7 +160,7 @@ impl LiveTarget {
             RemoveError::NotInMaintenance => "Only servers in maintenance mode can be deleted.".to_owned(),
             RemoveError::Followed => REFERENCED.to_owned(),
             RemoveError::InUse => {
-                // Idle connections need not prevent the next attempt.
+                // Close the idle connections, so that they do not prevent the next attempt.
                 forget_connections(&self.live.instance, proxy, server);
                 "Server still has connections attached to it, cannot remove it.".to_owned()
             }
@@ -180,8 +180,8 @@ pub(super) fn forget_connections(instance: &Arc<Instance>, proxy: &Proxy, server
     on_every_worker(move || weir_stream::server::idle::forget(&instance.proxies[proxy], server));
 }
 
-/// The words of a server line with addresses that may contain variables, as in a configuration: quotes and variables of
-/// other words are text.
+/// The words of a server line, with variables expanded in the addresses, as in a configuration. In other words, quotes and variables
+/// are literal text.
 fn with_variables(words: &[String], environment: &[String]) -> Vec<String> {
     let is_address = |at: usize| {
         at == 0 || matches!(words[at - 1].as_str(), "addr" | "agent-addr" | "source" | "usesrc" | "socks4")
@@ -193,7 +193,7 @@ fn with_variables(words: &[String], environment: &[String]) -> Vec<String> {
     words.iter().enumerate().map(word).collect()
 }
 
-/// A text with the values of its variables, `$NAME` or `${NAME}`; unset ones are empty.
+/// Expands `$NAME` and `${NAME}` in a text. Unset variables are empty.
 fn expanded(text: &str, environment: &[String]) -> String {
     let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let mut parts = text.split('$');
@@ -215,7 +215,7 @@ fn expanded(text: &str, environment: &[String]) -> String {
     result
 }
 
-/// Checks settings of a server that depend on its backend.
+/// Checks server settings against the settings of the backend.
 fn check(proxy: &Proxy, said: &weir_model::Server) -> Result<(), String> {
     let usable = match (proxy.config.mode(), said.settings.protocol) {
         (Mode::Tcp, Some(Protocol::H1 | Protocol::H2)) | (Mode::Http, Some(Protocol::None)) => false,
@@ -248,13 +248,13 @@ fn check(proxy: &Proxy, said: &weir_model::Server) -> Result<(), String> {
     Ok(())
 }
 
-/// The limit of a chain of servers that track each other, as in the configuration.
+/// Maximum length of a chain of tracking servers, as in the configuration.
 const LONGEST_CHAIN: usize = 1023;
 const REFERENCED: &str =
     "This server cannot be removed at runtime due to other configuration elements pointing to it.";
 const STATIC: &str = "Backend must use a dynamic load balancing to support dynamic servers.";
 
-/// The limit of servers in a backend, as in the configuration.
+/// Maximum number of servers in a backend, as in the configuration.
 const MAX_SERVERS: usize = 1 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The form of the statistics page, applied to the live servers.
+//! Applies the form of the statistics page to the live servers.
 
 use weir_backend::{CheckKind, OperationalState, RequestedState, ServerChange};
 use weir_stats::admin::{AdminAction, AdminOutcome, AdminTarget, ForcedHealth};

@@ -1,4 +1,4 @@
-//! The process as seen by checks.
+//! The process, as seen by health checks.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use weir_vocabulary::Objects;
 
 use super::WeakLive;
 
-/// The process, as its checks see it.
+/// The process, as seen by its health checks.
 pub struct CheckedProcess {
     instance: Arc<Instance>,
     live: WeakLive,
@@ -63,7 +63,7 @@ impl ProcessView for CheckedProcess {
     }
 
     fn lookup(&self, lookup: ObjectLookup, name: &[u8]) -> Option<Value<'static>> {
-        // A check does not have a frontend, so names are looked up in the first proxy.
+        // A check does not belong to a frontend, so use the first proxy for the lookup.
         let proxy = self.instance.proxies.first()?;
         self.instance.lookup(proxy, lookup, name)
     }

@@ -1,16 +1,16 @@
 //! Maps counters to the columns of `show stat`.
 //!
-//! Each kind of object has a table. A counter without a column does not compile, so every counter is shown.
+//! Each kind of object has a table. A counter without a column is a compile error, so every counter is shown.
 
 use weir_backend::{BackendCounter, CounterSet, FrontendCounter, ListenerCounter, ServerCounter};
 use weir_stats::StatsField;
 
-/// Counters with columns.
+/// A set of counters with their columns.
 pub(super) trait ColumnCounters: CounterSet {
-    /// Its column.
+    /// The counter's column.
     fn column(self) -> StatsField;
 
-    /// The counter of a column, if it has one.
+    /// The counter in a column. `None` if the column is not a counter.
     fn of(field: StatsField) -> Option<Self>;
 }
 

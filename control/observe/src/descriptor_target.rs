@@ -1,4 +1,4 @@
-//! Registered descriptors: each worker describes its own, a few at a time, on request of the session's worker.
+//! Lists registered descriptors. Each worker describes its own, a few at a time, at the request of the session's worker.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use weir_sys::Address;
 use super::LiveTarget;
 use super::session_target::{Mailbox, backend_of, server_of};
 
-/// A listing in progress: worker by worker, in batches of the places of its table.
+/// A listing in progress: worker by worker, in batches of slots of the worker's table.
 pub(super) struct Descriptors {
     instance: Arc<Instance>,
     worker: usize,
-    /// The first place of the next batch.
+    /// First slot of the next batch.
     from: usize,
     batch: VecDeque<DescriptorView>,
     requested: Option<Mailbox<DescriptorBatch>>,
 }
 
-/// Views, and the place behind them unless they are the last.
+/// The views of a batch, and the next slot. `None` after the last batch.
 type DescriptorBatch = (Vec<DescriptorView>, Option<usize>);
 
 impl Descriptors {
@@ -75,10 +75,10 @@ impl DescriptorTarget for LiveTarget {
     }
 }
 
-/// The descriptors of the current worker, from a place on.
+/// Describes the current worker's descriptors, from this slot on.
 fn describe(instance: &Instance, from: usize) -> DescriptorBatch {
     let (found, next) = weir_sched::registered(from, BATCH);
-    // Only their owners are put into a map: there may be thousands of other sessions.
+    // Put only the owners of this batch into maps: there may be thousands of other sessions.
     let numbers: HashSet<i32> = found.iter().map(|one| one.number).collect();
     let sessions = weir_stream::worker::sessions();
     let clients: HashMap<i32, &str> = sessions
@@ -136,11 +136,11 @@ fn describe(instance: &Instance, from: usize) -> DescriptorBatch {
     (views.collect(), next)
 }
 
-/// The frontend that accepts connections at this address.
+/// The name of the frontend that listens on this address.
 fn listener_at<'i>(instance: &'i Instance, address: &Address) -> Option<&'i str> {
     let listens = |proxy: &&Proxy| proxy.listeners.iter().any(|one| one.address.as_ref() == Some(address));
     instance.proxies.iter().find(listens).map(|proxy| proxy.name())
 }
 
-/// How many places are described at once: each costs three system calls, and others wait meanwhile.
+/// Number of slots per batch. Each costs three system calls, during which other tasks wait.
 const BATCH: usize = 64;

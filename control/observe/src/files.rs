@@ -1,4 +1,4 @@
-//! The file system, as the source of a configuration's files.
+//! Reads the files of a configuration from the file system.
 
 use std::fs::{metadata, read_dir};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 use weir_syntax::{FileKind, Files, FolderEntry};
 use weir_sys::file;
 
-/// The files of the system.
+/// The system's files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemFiles;
 

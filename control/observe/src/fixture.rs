@@ -1,4 +1,4 @@
-//! A live process for tests, built from a configuration, without sockets and traffic. The crate above includes this file too.
+//! A live process for tests, built from a configuration, without sockets or traffic. `control/process` also includes this file.
 #![allow(dead_code, reason = "each crate uses its part")]
 
 use std::io;
@@ -25,7 +25,7 @@ use weir_observe::{CliSettings, LiveProcess, LiveTarget, ProcessRecord, Statisti
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// The configuration of most tests: a frontend of two listeners, servers of several kinds, a TCP proxy, a page, patterns.
+/// The configuration of most tests: a frontend with two listeners, several kinds of servers, a TCP proxy, a statistics page, patterns.
 pub(crate) const CONFIGURATION: &str = "
 global
     stats socket /run/weir.sock level admin
@@ -94,12 +94,12 @@ impl Resolver for NoNames {
     }
 }
 
-/// The process of a configuration.
+/// The live process of a configuration.
 pub(crate) fn live(text: &str) -> LiveProcess {
     try_live(text, &NoNames, false).expect("a configuration without names")
 }
 
-/// The process of a configuration with a resolver, or the errors of its start.
+/// The live process of a configuration, with this resolver. The error contains the faults of its start.
 pub(crate) fn try_live(
     text: &str,
     resolver: &dyn Resolver,
@@ -139,7 +139,7 @@ fn built(
 
 static NO_STATES: LazyLock<SavedStates> = LazyLock::new(SavedStates::default);
 
-/// The facts of a process of one worker.
+/// The options for an instance with one worker.
 pub(crate) fn options<'o>(
     events: &'o EventSinks,
     resolver: &'o dyn Resolver,
@@ -168,13 +168,13 @@ pub(crate) fn options<'o>(
     }
 }
 
-/// The process of a configuration, and its global section.
+/// The live process of a configuration, with its global section.
 pub(crate) fn live_with_global(text: &str) -> (LiveProcess, Global) {
     let (_, config) = read(text).expect("rings in memory");
     (live(text), config.global)
 }
 
-/// A parsed configuration, and the record of its process.
+/// A parsed configuration, with the record of its process.
 pub(crate) fn read(text: &str) -> Result<(ProcessRecord, Config), Vec<String>> {
     let (mut record, config) = read_only(text);
     record.events = weir_assemble::events(&config, &NoNames, false).map_err(said)?;
@@ -198,7 +198,7 @@ pub(crate) fn read_only(text: &str) -> (ProcessRecord, Config) {
     (record, outcome.config)
 }
 
-/// The settings of a socket of level admin.
+/// The settings of a socket with level admin.
 pub(crate) fn settings() -> CliSettings {
     CliSettings {
         address: "unix@/run/cli".to_owned(),
@@ -212,7 +212,7 @@ pub(crate) fn settings() -> CliSettings {
     }
 }
 
-/// The output for an administrator who sends this on one connection.
+/// The output for an administrator's connection with this input.
 pub(crate) fn run_command(live: &LiveProcess, text: &str) -> String {
     let mut target = LiveTarget::new(live, weir_sched::current());
     let mut session = CliSession::new(SessionSettings { level: Level::Admin, ..SessionSettings::default() });
@@ -224,7 +224,7 @@ pub(crate) fn run_command(live: &LiveProcess, text: &str) -> String {
     String::from_utf8(out).expect("answers are text")
 }
 
-/// Runs a test on a worker, in a process with a backend `farm` of this size.
+/// Runs a test on a worker, with a backend `farm` of this many servers.
 pub(crate) fn with_backend(servers: usize, test: impl FnOnce(LiveProcess) + 'static) {
     let lines: String =
         (1..=servers).map(|at| format!("    server s{at} 127.0.0.1:80 weight 10\n")).collect();
@@ -235,7 +235,7 @@ pub(crate) fn with_backend(servers: usize, test: impl FnOnce(LiveProcess) + 'sta
     assert!(done.is_some(), "the test ends");
 }
 
-/// Runs a test on a worker, with the process of [`CONFIGURATION`].
+/// Runs a test on a worker, with the live process of [`CONFIGURATION`].
 pub(crate) fn with_live(test: impl FnOnce(LiveProcess) + 'static) {
     let done = weir_sched::run(async move { test(live(CONFIGURATION)) }).expect("a worker");
     assert!(done.is_some(), "the test ends");

@@ -1,10 +1,10 @@
-//! The live process as operators see and change it: statistics, the runtime API, the statistics page, metrics.
+//! The live process from the operator's view: statistics, the runtime API, the statistics page, metrics.
 //!
-//! Everything reads a [`LiveProcess`]: the [`Instance`], which streams use, and a [`ProcessRecord`], which only operators need. A process
-//! that serves nothing creates them on demand: [`MasterView`]. [`StatisticsPage`] serves the statistics page and Prometheus; [`LiveTarget`]
-//! is the target of a session of the runtime API; [`pulse::start`] takes the measurements of each worker once a second.
+//! Everything reads a [`LiveProcess`]: the [`Instance`], used by streams, and a [`ProcessRecord`], used only by operators. A process
+//! without traffic creates them on demand: [`MasterView`]. [`StatisticsPage`] serves the statistics page and Prometheus. [`LiveTarget`]
+//! executes the operations of a runtime API session. [`pulse::start`] takes each worker's measurements once a second.
 //!
-//! The crate does not know how a process starts, listens and ends, and how operators reach it. Begin with [`LiveProcess`].
+//! The crate does not know how a process starts, listens and stops, nor how operators connect. Begin with [`LiveProcess`].
 
 #[cfg(test)]
 extern crate self as weir_observe;
@@ -61,13 +61,13 @@ use work_target::Census;
 /// The observable state of the process.
 #[derive(Clone)]
 pub struct LiveProcess {
-    /// The state that streams use.
+    /// The state used by streams.
     pub instance: Arc<Instance>,
-    /// The state that only operators need.
+    /// The state used only by operators.
     pub record: Arc<ProcessRecord>,
 }
 
-/// A reference to the state for objects inside the state. It is weak to avoid reference cycles.
+/// A weak reference to the state, for objects inside the state. Avoids reference cycles.
 #[derive(Clone)]
 pub struct WeakLive {
     instance: Weak<Instance>,
@@ -75,8 +75,8 @@ pub struct WeakLive {
 }
 
 impl LiveProcess {
-    /// An instance and a record that refer to each other. `make` gets a reference for the objects inside, and returns the instance and
-    /// a function that makes the record once the instance is shared.
+    /// Creates an instance and a record that refer to each other. `make` receives a weak reference for the objects inside. It returns
+    /// the instance, and a function that creates the record from the shared instance.
     pub fn new<R>(make: impl FnOnce(&WeakLive) -> (Instance, R)) -> LiveProcess
     where
         R: FnOnce(&Arc<Instance>) -> ProcessRecord,
@@ -105,12 +105,12 @@ impl LiveProcess {
 }
 
 impl WeakLive {
-    /// The state; `None` once its owners dropped it.
+    /// A strong reference. `None` if the state was dropped.
     pub fn upgrade(&self) -> Option<LiveProcess> {
         Some(LiveProcess { instance: self.instance.upgrade()?, record: self.record.upgrade()? })
     }
 
-    /// Logs the changes of servers, and starts the work that follows from them.
+    /// Logs changes of servers and starts their follow-up work.
     pub fn report(&self, news: BackendNews) {
         if let Some(live) = self.upgrade() {
             notices::report(&live, news);
@@ -118,25 +118,25 @@ impl WeakLive {
     }
 }
 
-/// The target of one session of the runtime API.
+/// Executes the operations of one runtime API session.
 pub struct LiveTarget {
     live: LiveProcess,
-    /// The session's task: it is woken when other workers have answered.
+    /// The session's task. Woken when other workers have replied.
     task: TaskKey,
-    /// The listing of sessions in progress.
+    /// The session listing in progress.
     listing: Option<SessionListing>,
-    /// The listing of descriptors in progress.
+    /// The descriptor listing in progress.
     descriptors: Option<Descriptors>,
-    /// The end of a session on another worker, in progress.
+    /// The shutdown of a session on another worker, in progress.
     shutdown: Option<Shutdown>,
-    /// The question to all workers, in progress.
+    /// The query to all workers, in progress.
     census: Option<Census>,
-    /// Set once the places that allocate memory have names.
+    /// Set to true once the callers that allocate memory have symbol names.
     naming: Option<Arc<AtomicBool>>,
 }
 
 impl LiveTarget {
-    /// The target of a session that runs in the task `task`.
+    /// The target of the session that runs in `task`.
     pub fn new(live: &LiveProcess, task: TaskKey) -> Self {
         LiveTarget {
             live: live.clone(),
@@ -150,7 +150,7 @@ impl LiveTarget {
     }
 }
 
-/// Counts a client of the runtime API.
+/// Counts a runtime API connection.
 pub fn count_client(counters: &ProcessCounters) {
     counters.connections.increment();
     counters.requests.increment();
@@ -164,12 +164,12 @@ pub const LANGUAGE: &str = "3.5.0";
 /// The release date of this version.
 pub const RELEASE_DATE: &str = "2026/11/20";
 
-/// The time in milliseconds of the workers' clock.
+/// The current time in milliseconds of the workers' clock.
 fn now_ms() -> u64 {
     weir_sched::now().as_ms()
 }
 
-/// Runs `work` on each worker, on this one at once. A worker with a full queue, or that has ended, is skipped.
+/// Runs `work` on each worker, immediately on the current one. Skips a worker that has stopped or has a full queue.
 fn on_every_worker(work: impl Fn() + Clone + Send + 'static) {
     for worker in 0..weir_sched::worker_count() {
         if worker == weir_sched::worker_index() {

@@ -1,4 +1,4 @@
-//! Mails to operators about servers (manual, "email-alert").
+//! Emails about servers (manual, "email-alert").
 
 use weir_backend::MailLevel;
 use weir_expr::TimeZone;
@@ -9,7 +9,7 @@ use weir_stream::instance::Proxy;
 
 use super::LiveProcess;
 
-/// Sends a mail with a log message, if the proxy is configured for it.
+/// Sends a log message as an email, if the proxy is configured for it.
 pub(super) fn send(live: &LiveProcess, proxy: &Proxy, level: MailLevel, text: &str) {
     let Some(alert) = &proxy.config.settings.mail_alert else { return };
     let severity = match level {
@@ -34,7 +34,7 @@ pub(super) fn send(live: &LiveProcess, proxy: &Proxy, level: MailLevel, text: &s
     });
 }
 
-/// A date of a mail (RFC 5322, 3.3): `Mon, 23 Nov 2026 04:22:14 +0000 (UTC)`.
+/// A date in email format (RFC 5322, 3.3): `Mon, 23 Nov 2026 04:22:14 +0000 (UTC)`.
 fn date(seconds: i64, zone: &TimeZone) -> String {
     let local = zone.at(seconds);
     let date = CivilTime::at(seconds, local.offset);

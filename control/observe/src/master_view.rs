@@ -1,9 +1,8 @@
-//! The view of a process that serves nothing: a master, while its `mcli-debug-mode` is on.
+//! The runtime API's view of a process without traffic: a master with `mcli-debug-mode` on.
 //!
-//! It has neither proxies nor listeners of traffic nor a configuration, so its [`LiveProcess`] is that of an empty one:
-//! commands find
-//! no server to change, and show the process's own state. It is created at the first use, and kept. Only counters that
-//! need it are kept from the beginning.
+//! A master does not have proxies, traffic listeners or a configuration. So its [`LiveProcess`] is that of an empty configuration:
+//! commands find no server to change, and show the process's own state. It is created on first use and then kept. Only the counters
+//! that need it are kept from the start.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
@@ -23,20 +22,20 @@ use super::{LiveProcess, ProcessRecord, StatisticsPage, count_client, pulse, wor
 use crate::files::SystemFiles;
 use crate::messages::Messages;
 
-/// A process that serves nothing, and its counters. It has one worker.
+/// A process without traffic, with its counters. It has one worker.
 pub struct MasterView {
     began_ns: u64,
     began_wall_us: u64,
     clients: Arc<ConnectionLimit>,
-    /// Moved into the instance when that is created.
+    /// The counters. They move into the instance when it is created.
     counters: RefCell<Vec<Arc<CachePadded<ProcessCounters>>>>,
-    /// The time from the start until it was ready.
+    /// The time from the start until the process was ready.
     boot_ms: Cell<u32>,
     live: OnceCell<LiveProcess>,
 }
 
 impl MasterView {
-    /// A process that begins now.
+    /// A process that starts now.
     pub fn begin() -> Self {
         MasterView {
             began_ns: weir_sched::precise_ns(),
@@ -48,19 +47,19 @@ impl MasterView {
         }
     }
 
-    /// The process is ready now.
+    /// Records that the process is ready.
     pub fn ready(&self) {
         let boot_ms = weir_sched::precise_ns().saturating_sub(self.began_ns) / 1_000_000;
         self.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
     }
 
-    /// Counts an operator's connection, for the limit too while the permit lives.
+    /// Counts an operator's connection. The permit counts against the limit. `None` if the limit is reached.
     pub fn meet(&self) -> Option<Permit> {
         self.count(count_client);
         Permit::enter(Arc::clone(&self.clients), u32::MAX)
     }
 
-    /// Counts bytes sent to an operator.
+    /// Counts bytes sent to operators.
     pub fn sent(&self, bytes: usize) {
         self.count(|counters| counters.bytes_out.add(bytes as u64));
     }
@@ -72,12 +71,12 @@ impl MasterView {
         };
     }
 
-    /// The state of the process, if it was created.
+    /// The state of the process. `None` before its first use.
     pub fn seen(&self) -> Option<LiveProcess> {
         self.live.get().cloned()
     }
 
-    /// The state of the process, with the sockets of its command line. Call it on its worker.
+    /// The state of the process, created on first use, with the master CLI sockets. Call it on the master's worker.
     pub fn look(
         &self,
         messages: &'static Messages,

@@ -1,4 +1,4 @@
-//! Messages of a starting and a stopping process on standard error, in HAProxy's format.
+//! Messages of a process during its start and stop, on standard error, in HAProxy's format.
 
 use std::fs::File;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_syntax::{DiagnosticSeverity, SourceMap, classic_line};
 use weir_sys::standard_error;
 
-/// Prints messages, and keeps them for `show startup-logs`.
+/// Prints messages and keeps those of the start for `show startup-logs`.
 #[derive(Debug, Default)]
 pub struct Messages {
     state: Mutex<MessagesState>,
@@ -20,12 +20,12 @@ struct MessagesState {
     introduced: bool,
     warned: bool,
     remembered: String,
-    /// Messages of a master and its worker while the worker starts; both append to this file.
+    /// The file to which a master and its starting worker append their messages.
     shared: Option<File>,
     finished: bool,
-    /// Messages that were dropped since standard error last took one.
+    /// Number of messages dropped since the last successful write to standard error.
     dropped: u32,
-    /// On a terminal, while the process starts: the lines that messages name, and whether with colors.
+    /// The configuration lines to quote in messages, and whether to use colors. Set only on a terminal during the start.
     sources: Option<(SourceMap, bool)>,
 }
 
@@ -42,7 +42,7 @@ pub enum Verbosity {
 }
 
 impl Messages {
-    /// No messages so far.
+    /// No messages.
     pub const fn new() -> Self {
         let state = MessagesState {
             verbosity: Verbosity::Normal,
@@ -67,38 +67,38 @@ impl Messages {
         self.lock().verbosity
     }
 
-    /// Shows the line and a caret with warnings and errors that name a place in these files, until the start is over.
+    /// Quotes the configuration line, with a caret, in warnings and errors with a position in these files, until the start is complete.
     pub fn show_lines_of(&self, sources: SourceMap, color: bool) {
         self.lock().sources = Some((sources, color));
     }
 
-    /// An error.
+    /// Logs an error.
     pub fn alert(&self, text: impl AsRef<str>) {
         self.say(DiagnosticSeverity::Alert, text.as_ref());
     }
 
-    /// A warning.
+    /// Logs a warning.
     pub fn warning(&self, text: impl AsRef<str>) {
         self.say(DiagnosticSeverity::Warning, text.as_ref());
     }
 
-    /// Information that is printed unless `-q` is given.
+    /// Logs information, even without `-V`. Suppressed by `-q`.
     pub fn announce(&self, text: impl AsRef<str>) {
         let line = classic_line(DiagnosticSeverity::Notice, weir_sys::process::id(), text.as_ref());
         self.lock().write_if(|verbosity| verbosity != Verbosity::Quiet, &line);
     }
 
-    /// Information.
+    /// Logs information, printed with `-V` or `-d`.
     pub fn notice(&self, text: impl AsRef<str>) {
         self.say(DiagnosticSeverity::Notice, text.as_ref());
     }
 
-    /// Prints a message.
+    /// Logs a message with this severity.
     pub fn say(&self, severity: DiagnosticSeverity, text: &str) {
         self.say_line(severity, text, None);
     }
 
-    /// Prints `shown`, which includes the end of the line, and keeps `text`.
+    /// Prints `shown`, which includes its newline, and keeps `text` for `show startup-logs`.
     pub fn say_as(&self, severity: DiagnosticSeverity, text: &str, shown: &str) {
         self.say_line(severity, text, Some(shown));
     }
@@ -139,23 +139,23 @@ impl Messages {
         self.lock().warned
     }
 
-    /// The messages of the start. With a shared file, those of all processes that share it.
+    /// The messages of the start. With a shared file, the messages of all processes that share it.
     pub fn startup_logs(&self) -> String {
         self.lock().logs()
     }
 
-    /// Appends further messages to `file`, a new one, which processes forked later share: so a master has its worker's
-    /// messages. Earlier messages are written to it first.
+    /// Appends all further messages to the new `file`, which later forked processes share. So a master has the messages of its
+    /// worker. Writes the earlier messages to the file first.
     pub fn share(&self, mut file: File) {
         let mut state = self.lock();
-        // A failure for lack of memory cannot be reported anywhere: then fewer messages are kept.
+        // A failure (out of memory) cannot be reported anywhere. Fewer messages are then kept.
         let _ = file.write_all(state.remembered.as_bytes());
         state.remembered.clear();
         state.shared = Some(file);
         state.finished = false;
     }
 
-    /// The start is over: no more messages are kept. A process with a shared file keeps a copy of its own (R163).
+    /// Ends the start: keeps no more messages. With a shared file, keeps a private copy of it (R163).
     pub fn finish_startup(&self) {
         let mut state = self.lock();
         state.remembered = state.logs();
@@ -190,8 +190,8 @@ impl MessagesState {
         }
     }
 
-    /// Writes to standard error. A serving process does not wait for a reader, and a starting one does so once: messages that are
-    /// not taken are dropped and counted, and the number is printed later.
+    /// Writes to standard error. During the start, waits once for a blocked reader. Later, never waits. Messages that cannot be
+    /// written are dropped and counted. The count is printed later.
     fn print(&mut self, text: &str) {
         let patience_ms = if self.finished || self.dropped > 0 { 0 } else { PATIENCE_MS };
         if self.dropped > 0 {
@@ -213,7 +213,7 @@ impl MessagesState {
         }
         match &mut self.shared {
             Some(file) if file.metadata().is_ok_and(|known| known.len() < MOST_REMEMBERED as u64) => {
-                // A failure for lack of memory cannot be reported anywhere.
+                // A failure (out of memory) cannot be reported anywhere.
                 let _ = file.write_all(line.as_bytes());
             }
             None if self.remembered.len() < MOST_REMEMBERED => self.remembered.push_str(line),
@@ -231,10 +231,10 @@ impl MessagesState {
     }
 }
 
-/// How long a start waits for a reader of its messages, in milliseconds.
+/// How long a starting process waits for a reader of standard error, in milliseconds.
 const PATIENCE_MS: u32 = 1000;
 
-/// The limit of kept messages, in bytes: more than enough to see a fault.
+/// Maximum size of the kept messages, in bytes. More than enough to find a fault.
 const MOST_REMEMBERED: usize = 64 * 1024;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The output for Prometheus: the rows of the statistics, stick-tables and name servers.
+//! The metrics for Prometheus: statistics rows, stick-tables and name servers.
 
 use weir_memory::shortage;
 use weir_mux::{BodyProducer, ProducerStep};
@@ -37,7 +37,7 @@ impl MetricsSource for LiveProcess {
     }
 }
 
-/// The answer to a scrape with this query and this `Accept` field; `None` if the query is invalid.
+/// The response to a scrape with this query and `Accept` field. `None` if the query is invalid.
 pub(super) fn page(live: &LiveProcess, query: &[u8], accept: &[u8]) -> Option<PageService> {
     let request = MetricsRequest::parse(query)?.accepting(accept);
     let content_type = request.form.content_type();
@@ -46,7 +46,7 @@ pub(super) fn page(live: &LiveProcess, query: &[u8], accept: &[u8]) -> Option<Pa
     Some(PageService { status: 200, content_type, policy: None, location: None, refresh: None, body })
 }
 
-/// Two scrapes of ten thousand servers, or one of twenty-five thousand, read each server once.
+/// Memory for two scrapes of ten thousand servers each, or one of twenty-five thousand, that read each server once.
 static MEMORY: ScrapeMemory = ScrapeMemory::new(16 << 20, shortage::is_short);
 
 /// A scrape in progress.

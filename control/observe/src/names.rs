@@ -1,4 +1,4 @@
-//! Lookup of objects by operators' names, and the display of addresses.
+//! Lookup of objects by name, and text forms of addresses.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use weir_sys::Address;
 
 /// A proxy by name or `#<id>`, of the kind that `side` accepts.
 ///
-/// If a frontend and a backend have the same name, the first one in the configuration is used.
+/// If a frontend and a backend share a name, the first one in the configuration wins.
 pub(super) fn proxy<'s>(instance: &'s Instance, name: &str, side: fn(&Proxy) -> bool) -> Option<&'s Proxy> {
     let id = name.strip_prefix('#').and_then(|id| id.parse::<u32>().ok());
     let mut proxies = instance.proxies.iter().filter(|proxy| side(proxy));
@@ -19,17 +19,17 @@ pub(super) fn proxy<'s>(instance: &'s Instance, name: &str, side: fn(&Proxy) -> 
     }
 }
 
-/// Either kind.
+/// Accepts any proxy.
 pub(super) fn any_side(_: &Proxy) -> bool {
     true
 }
 
-/// Proxies that accept connections.
+/// Accepts proxies with a frontend side.
 pub(super) fn frontend_side(proxy: &Proxy) -> bool {
     proxy.config.is_frontend()
 }
 
-/// Proxies that have servers.
+/// Accepts proxies with a backend side.
 pub(super) fn backend_side(proxy: &Proxy) -> bool {
     proxy.backend.is_some()
 }
@@ -51,7 +51,7 @@ pub(super) fn of_listener(address: &Address) -> String {
     }
 }
 
-/// The same for a server; `None` while its name is not resolved.
+/// A server's address in statistics. `None` while its name is unresolved.
 pub(super) fn of_server(address: &ServerAddress) -> Option<String> {
     match address {
         ServerAddress::Inet { .. } => address.inet_text(),
@@ -71,7 +71,7 @@ pub(super) fn protocol(address: &Address) -> &'static str {
 }
 
 fn bracketed(address: SocketAddr) -> String {
-    // The standard form, but without the scope of an IPv6 address.
+    // The standard form, but without the scope id of an IPv6 address.
     match address.ip() {
         std::net::IpAddr::V4(ip) => format!("{ip}:{}", address.port()),
         std::net::IpAddr::V6(ip) => format!("[{ip}]:{}", address.port()),

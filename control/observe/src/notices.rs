@@ -1,7 +1,7 @@
-//! Changes of servers and frontends by an operator, and the resulting log lines.
+//! Applies an operator's changes to servers and frontends, and logs them.
 //!
-//! The runtime API and the form of the statistics page both use these functions, so that a change is always made
-//! and logged in the same way. Log processors for HAProxy look for these texts.
+//! The runtime API and the form of the statistics page both use these functions, so that every change is applied and logged in the
+//! same way. Log processors for HAProxy depend on these texts.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use weir_stream::log::announce;
 
 use super::{LiveProcess, mail, now_ms, session_target};
 
-/// Changes a server for an operator, and logs the result.
+/// Changes a server on behalf of an operator, and logs the result.
 pub(super) fn change_server(
     live: &LiveProcess,
     proxy: &Proxy,
@@ -30,7 +30,7 @@ pub(super) fn change_server(
     Ok(())
 }
 
-/// Logs the result of a change, and starts its delayed effects.
+/// Logs the result of a change, and starts delayed follow-up work.
 pub(super) fn report(live: &LiveProcess, news: BackendNews) {
     for notice in &news.notices {
         let Some(proxy) = live.instance.proxies.get(notice.proxy) else { continue };
@@ -65,7 +65,7 @@ async fn notify_followers(live: LiveProcess, later: Vec<Followers>) {
     while let Some(followers) = later.pop_front() {
         weir_sched::yield_now().await;
         let mut news = followers.go_on(now_ms());
-        // Those that follow a follower come before its leader's next one.
+        // Followers of a follower precede the next followers of its leader.
         for followers in std::mem::take(&mut news.later).into_iter().rev() {
             later.push_front(followers);
         }
@@ -73,7 +73,7 @@ async fn notify_followers(live: LiveProcess, later: Vec<Followers>) {
     }
 }
 
-/// Ends ejections at their time.
+/// Waits for the end of an ejection, then ends it.
 async fn end_ejections(live: LiveProcess, end: EjectionEnd) {
     weir_sched::sleep_until(Tick::from_ms(end.at_ms)).await;
     let proxy = live.instance.proxies.get(end.proxy);
@@ -82,7 +82,7 @@ async fn end_ejections(live: LiveProcess, end: EjectionEnd) {
     }
 }
 
-/// Recomputes the servers for new visitors after a batch of changes, if that was postponed.
+/// Recomputes the servers for new sessions after a batch of changes, if that was postponed.
 async fn settle(live: LiveProcess, end: BatchEnd) {
     weir_sched::sleep_until(Tick::from_ms(end.at_ms)).await;
     let proxy = live.instance.proxies.get(end.proxy);
@@ -97,8 +97,7 @@ static BATCH_END: WorkKind = WorkKind::new("batch of server changes");
 
 static EJECTION_END: WorkKind = WorkKind::new("ejection end");
 
-/// Ends the sessions of a server that goes down or comes up, as its line says (manual, "on-marked-down" and
-/// "on-marked-up").
+/// Kills sessions when a server goes down or comes up, as configured (manual, "on-marked-down" and "on-marked-up").
 fn end_sessions(proxy: &Proxy, passage: &Passage) {
     let Some(known) = proxy.known_server(passage.server.key()) else { return };
     let said = &known.settings.check;
@@ -116,7 +115,7 @@ fn end_sessions(proxy: &Proxy, passage: &Passage) {
     }
 }
 
-/// Pauses, resumes or stops a frontend, and logs it. False when it cannot be resumed, because another process has its address.
+/// Pauses, resumes or stops a frontend, and logs it. False if it cannot be resumed because another process has bound its address.
 pub(super) fn change_frontend_state(live: &LiveProcess, proxy: &Proxy, state: ProxyState) -> bool {
     let Some(frontends) = &live.record.frontends else {
         // The listening sockets do not exist yet.

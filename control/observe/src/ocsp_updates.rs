@@ -1,11 +1,11 @@
-//! OCSP responses that are renewed while the process runs (manual, "ocsp-update").
+//! Automatic updates of OCSP responses at run time (manual, "ocsp-update").
 //!
 //! ```text
 //!   the keeper: sleeps until one is due ──► a task queries the responder ──► believed? ──► shown, logged, due again
 //!       ▲  certificates changed                      │ at most a few at once                   │ no: logged, due after the least delay
 //!       └────────────────────────────────────────────┴─────────────────────────────────────────┘
 //! ```
-//! A slow responder delays the others only when [`MOST_AT_ONCE`] of them are slow. Requests of operators start at once.
+//! A slow responder delays other updates only when [`MOST_AT_ONCE`] responders are slow. Updates by operators start immediately.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,32 +23,32 @@ use weir_tls::ocsp::OcspResponse;
 use super::LiveProcess;
 use weir_assemble::{ClientPlan, LiveTls, RenewalFault, RenewalSubject};
 
-/// All responses that are renewed, with the results.
+/// All OCSP responses with automatic updates, and the results of these updates.
 #[derive(Debug)]
 pub struct OcspRenewals {
-    /// The sender of the requests.
+    /// The HTTP client for the requests.
     pub client: Client,
     delays: Delays,
     proxy: Option<SocketAddr>,
     state: Mutex<RenewalState>,
-    /// Held while the state is brought up to date, which reads the certificates without the state's lock.
+    /// Held during [`OcspRenewals::align`], which reads the certificates without holding the lock of `state`.
     aligning: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct RenewalState {
-    /// By the response's key in the runtime API.
+    /// Scheduled updates, by the response's key in the runtime API.
     entries: BTreeMap<String, ScheduledRenewal>,
-    /// The number of updates in progress.
+    /// Number of updates in progress.
     under_way: usize,
     /// The task that waits for the next due time.
     keeper: Option<TaskKey>,
-    /// Certificates changed since the keeper looked.
+    /// Whether certificates changed after the last alignment.
     is_stale: bool,
 }
 
 impl RenewalState {
-    /// Takes the responses that are due now and may be updated; also returns when the next one is due.
+    /// Starts the updates that are due, at most [`MOST_AT_ONCE`] in total. Also returns when the next is due, if more may start.
     fn take_due(&mut self, at: u64) -> (Vec<RenewalSubject>, Option<u64>) {
         let mut waiting: Vec<(u64, String)> = self
             .entries
@@ -59,7 +59,7 @@ impl RenewalState {
         waiting.sort_unstable();
         let mut begun = Vec::new();
         for (due, key) in waiting {
-            // The end of any update wakes the keeper.
+            // The end of any update wakes the keeper task.
             let is_full = self.under_way >= MOST_AT_ONCE;
             if due > at || is_full {
                 return (begun, (!is_full).then_some(due));
@@ -74,7 +74,7 @@ impl RenewalState {
     }
 }
 
-/// How long it takes from one update of a response to the next, in seconds.
+/// The bounds of the delay between two updates of a response, in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Delays {
     least: u64,
@@ -82,7 +82,7 @@ struct Delays {
 }
 
 impl Delays {
-    /// When the next update of a response is due that was renewed `at`: before it ends, not too soon, and not too late.
+    /// When the next update is due for a response that was renewed `at`: [`MARGIN`] before it expires, within the bounds.
     fn after(&self, good_until: Option<u64>, at: u64) -> u64 {
         let (soonest, latest) = (at.saturating_add(self.least), at.saturating_add(self.most));
         let ends = good_until.map_or(soonest, |ends| ends.saturating_sub(MARGIN));
@@ -103,7 +103,7 @@ struct ScheduledRenewal {
     last: UpdateResult,
 }
 
-/// The result of an update, in the manual's numbers and words, with details if there are any.
+/// The result of an update: number and words of the manual, with details if available.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct UpdateResult {
     code: u8,
@@ -124,7 +124,7 @@ impl UpdateResult {
     }
 }
 
-/// The manual's words, at the place of their number.
+/// The result texts of the manual, indexed by result number.
 const VERDICTS: [&str; 6] = [
     "Unknown",
     "Update successful",
@@ -140,13 +140,13 @@ const NOT_BELIEVED: u8 = 4;
 const NOT_SHOWN: u8 = 5;
 
 impl OcspRenewals {
-    /// Updates begin with [`start`].
+    /// No scheduled updates. [`start`] starts the keeper.
     pub fn new(plan: &ClientPlan, tls: Option<Arc<LiveUpstream>>, resolvers: Arc<Resolvers>) -> Self {
         OcspRenewals {
             client: plan.client(tls, resolvers),
             delays: Delays { least: plan.updates.least_delay.into(), most: plan.updates.most_delay.into() },
             proxy: plan.proxy,
-            // `align` reads the certificates.
+            // Stale, so that the first `align` reads the certificates.
             state: Mutex::new(RenewalState { is_stale: true, ..RenewalState::default() }),
             aligning: Mutex::new(()),
         }
@@ -156,7 +156,7 @@ impl OcspRenewals {
         lock(&self.state)
     }
 
-    /// Certificates changed: the keeper looks at them again.
+    /// Marks the schedule as stale after a change of certificates, and wakes the keeper.
     fn note_change(&self) {
         let mut state = self.state();
         state.is_stale = true;
@@ -165,12 +165,12 @@ impl OcspRenewals {
         keeper.into_iter().for_each(weir_sched::wake);
     }
 
-    /// Adopts the current set of responses to renew.
+    /// Adds and removes scheduled updates to match the current certificates.
     fn align(&self, tls: &LiveTls, at: u64) {
         align(&self.state, &self.aligning, &self.delays, || tls.renewed(), at);
     }
 
-    /// Records the result of an update. Returns how many updates of this response failed, and how many did not.
+    /// Records the result of an update. Returns the numbers of failed and successful updates of this response.
     fn conclude(
         &self,
         subject: &RenewalSubject,
@@ -197,7 +197,7 @@ impl OcspRenewals {
         (entry.failures, entry.successes)
     }
 
-    /// An update that the keeper began is over.
+    /// Ends an update that the keeper started.
     fn end(&self, key: &str) {
         let mut state = self.state();
         state.under_way = state.under_way.saturating_sub(1);
@@ -209,7 +209,7 @@ impl OcspRenewals {
         keeper.into_iter().for_each(weir_sched::wake);
     }
 
-    /// The rows of `show ssl ocsp-updates`, in the order of due times. Available before the keeper runs.
+    /// The rows of `show ssl ocsp-updates`, ordered by due time. Available before the keeper runs.
     pub(super) fn list(&self, tls: &LiveTls) -> Vec<OcspUpdate> {
         self.align(tls, seconds());
         let state = self.state();
@@ -235,7 +235,7 @@ impl OcspRenewals {
         let mut url = Url::parse(responder).map_err(unfit)?;
         let (mut method, mut body) = ("GET", Vec::new());
         let in_path = subject.id.question_in_path();
-        // A question that is short is in the URL, where caches see it (RFC 5019, 5).
+        // A short OCSP request goes into the URL of a GET, where caches can use it (RFC 5019, 5).
         if responder.len() + 1 + in_path.len() <= LONGEST_GET {
             url = url.below(&in_path);
         } else {
@@ -250,7 +250,7 @@ impl OcspRenewals {
     }
 }
 
-/// A request that was made.
+/// An HTTP request that was sent.
 struct OcspRequest {
     method: &'static str,
     url: Url,
@@ -277,8 +277,8 @@ fn response_of(outcome: &RequestOutcome) -> Result<&[u8], UpdateResult> {
     Ok(&answer.body)
 }
 
-/// Adopts the current set of responses to renew, if certificates changed; those already known keep their state. A second caller waits: the
-/// keeper would find nothing to do and sleep, and operators would see an empty list.
+/// Adapts the schedule if certificates changed. Known responses keep their state. Concurrent callers wait: otherwise the keeper
+/// would find nothing to do and sleep, and operators would see an empty list.
 fn align(
     state: &Mutex<RenewalState>,
     aligning: &Mutex<()>,
@@ -295,7 +295,7 @@ fn align(
     let mut former = std::mem::take(&mut state.entries);
     for subject in renewed {
         let entry = match former.remove(&subject.key) {
-            // An operator gave it another response: that is good for a while.
+            // An operator installed a new response, so reschedule by its expiry.
             Some(known) if known.subject.good_until != subject.good_until && !known.is_under_way => {
                 ScheduledRenewal { due: delays.after(subject.good_until, at), subject, ..known }
             }
@@ -344,7 +344,7 @@ async fn keep(live: LiveProcess, updates: Arc<OcspRenewals>, tls: Arc<LiveTls>) 
     }
 }
 
-/// Renews one response. Returns the response now shown, or the reason for a failure.
+/// Updates one response. Returns the response now in use, or the reason for the failure.
 async fn renew(
     live: LiveProcess,
     updates: &OcspRenewals,
@@ -372,7 +372,7 @@ async fn renew(
     renewed.map_err(|verdict| verdict.text())
 }
 
-/// The result of an operator's request.
+/// The result of an update or request by an operator.
 struct RenewalResult(Arc<Mutex<Option<String>>>);
 
 impl Later for RenewalResult {
@@ -381,10 +381,10 @@ impl Later for RenewalResult {
     }
 }
 
-/// Renews a response at an operator's request.
+/// Updates a response for an operator.
 ///
 /// # Errors
-/// The reason why no request can be sent.
+/// The reason why the request cannot be sent.
 pub(super) fn update_now(live: &LiveProcess, path: &str, task: TaskKey) -> Result<Box<dyn Later>, String> {
     let none = || "there are no certificates".to_owned();
     let tls = live.record.tls.clone().ok_or_else(none)?;
@@ -400,7 +400,7 @@ pub(super) fn update_now(live: &LiveProcess, path: &str, task: TaskKey) -> Resul
     }))
 }
 
-/// Prepares an answer in a task of its own, which then wakes the operator's task.
+/// Runs `work` in a separate task, which wakes the operator's task when the result is ready.
 pub(super) fn in_background(task: TaskKey, work: impl Future<Output = String> + 'static) -> Box<dyn Later> {
     let place = Arc::new(Mutex::new(None));
     let answer = Arc::clone(&place);
@@ -412,10 +412,10 @@ pub(super) fn in_background(task: TaskKey, work: impl Future<Output = String> + 
     Box::new(RenewalResult(place))
 }
 
-/// Sends a request for an operator (manual, "httpclient"); returns the response verbatim.
+/// Sends a request for an operator (manual, "httpclient"). The result is the response, verbatim.
 ///
 /// # Errors
-/// Why it cannot be sent.
+/// The reason why the request cannot be sent.
 pub(super) fn request_now(
     live: &LiveProcess,
     method: &str,
@@ -442,7 +442,7 @@ pub(super) fn request_now(
     }))
 }
 
-/// Logs a failed request in the format of traffic; successful ones are not logged.
+/// Logs a failed request in the traffic log format. Successful requests are not logged.
 fn log_exchange(live: &LiveProcess, exchange: &OcspRequest, outcome: &RequestOutcome) {
     let (status, bytes, state) = match &outcome.answer {
         Ok(answer) => match answer.head.head.status() {
@@ -474,7 +474,7 @@ fn wall_time(us: u64) -> WallTime {
     WallTime::from_micros(i64::try_from(us).unwrap_or(i64::MAX))
 }
 
-/// The status that represents a failure in a log, with the termination code.
+/// The status code and termination state that represent a failure in the log.
 fn ending(failure: RequestFailure) -> (u16, &'static str) {
     match failure {
         RequestFailure::UnknownHost => (503, "LR"),
@@ -497,11 +497,11 @@ fn seconds() -> u64 {
 
 static KEEPER: WorkKind = WorkKind::new("OCSP keeper");
 static UPDATE: WorkKind = WorkKind::new("OCSP update");
-/// The most updates in progress at once.
+/// Maximum number of concurrent updates.
 const MOST_AT_ONCE: usize = 8;
-/// A response is renewed so many seconds before it ends.
+/// Time from the update of a response to its expiry, in seconds.
 const MARGIN: u64 = 300;
-/// The longest URL that has the question in it (RFC 5019, 5).
+/// Maximum length of a URL that contains the OCSP request (RFC 5019, 5).
 const LONGEST_GET: usize = 255;
 
 #[cfg(test)]
@@ -578,7 +578,7 @@ mod tests {
                     &delays,
                     || {
                         begun.send(()).expect("the second caller listens");
-                        // The other one looks at the state meanwhile.
+                        // The other thread reads the state during this time.
                         std::thread::sleep(std::time::Duration::from_millis(50));
                         vec![entry(1, 0).1.subject]
                     },

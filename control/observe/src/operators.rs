@@ -1,4 +1,4 @@
-//! Clients of the runtime API, as `show sess` lists them.
+//! Clients of the runtime API, for `show sess`.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -13,9 +13,9 @@ use weir_sys::Address;
 use super::{LiveProcess, names, now_ms};
 use crate::CliSettings;
 
-/// One client, listed on its worker until it is dropped.
+/// A client, registered on its worker until it is dropped.
 pub struct Operator {
-    /// Its identifier, from the same sequence as those of streams.
+    /// Identifier, from the same sequence as those of streams.
     id: u64,
     task: TaskKey,
     protocol: &'static str,
@@ -26,7 +26,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Lists the client of the current task on this worker.
+    /// Registers the client of the current task on this worker.
     pub fn enlist(
         live: &LiveProcess,
         settings: &CliSettings,
@@ -34,7 +34,7 @@ impl Operator {
         client: &Connection,
     ) -> Rc<Self> {
         let sockets = &live.record.cli_sockets;
-        // Counted from 1, as listeners; the master's channel is not among the sockets of lines.
+        // Numbered from 1, like listeners. The socket pair of the master is not among the configured sockets.
         let number = sockets.iter().position(|socket| std::ptr::eq(&socket.settings, settings));
         let operator = Rc::new(Operator {
             id: weir_stream::worker::next_serial(),
@@ -55,7 +55,7 @@ impl Operator {
         operator
     }
 
-    /// Counts a run of its session.
+    /// Counts a run of the client's session.
     pub fn count_call(&self) {
         self.calls.set(self.calls.get() + 1);
     }
@@ -85,8 +85,8 @@ impl Operator {
     }
 }
 
-/// The clients of this worker that match a listing's filter, began by `until_ms`, and have numbers above `after`. They have
-/// neither a frontend that could be filtered by, nor a backend.
+/// This worker's clients that match the filter, connected by `until_ms`, and have identifiers above `after`. A filter by frontend,
+/// backend or server matches none.
 pub(super) fn wanted(filter: &SessionFilter, until_ms: u64, after: u64) -> Vec<SessionView> {
     if filter.frontend.is_some() || filter.backend.is_some() || filter.server.is_some() {
         return Vec::new();
@@ -100,7 +100,7 @@ pub(super) fn wanted(filter: &SessionFilter, until_ms: u64, after: u64) -> Vec<S
     here().iter().filter(|operator| wants(operator)).map(|operator| operator.view()).collect()
 }
 
-/// Ends the client with this number, if it is on this worker.
+/// Kills the client with this identifier. False if it is not on this worker.
 pub(super) fn end(id: u64) -> bool {
     let found = here().into_iter().find(|operator| operator.id == id);
     found.is_some_and(|operator| {
@@ -114,6 +114,6 @@ fn here() -> Vec<Rc<Operator>> {
 }
 
 thread_local! {
-    /// Bounded by the operators' connection limit, plus those that left since the last one connected.
+    /// Bounded by the limit of runtime API connections, plus those closed since the last new client.
     static OPERATORS: RefCell<ManuallyDrop<Vec<Weak<Operator>>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }

@@ -1,5 +1,5 @@
-//! Maintenance of patterns: large sets are reorganized by a thread, large lists are freed in pieces, and matches that reached a
-//! limit are reported.
+//! Maintenance of pattern sets: reorganizes large sets in a thread, frees large lists in pieces, and reports regular expression matches
+//! that reached a limit.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use weir_stream::log::announce;
 
 use super::LiveProcess;
 
-/// Starts it on the current worker; one worker is enough.
+/// Starts the maintenance task on the current worker. One worker is enough.
 pub fn start(live: LiveProcess) {
     weir_sched::spawn(&PATTERNS, Class::Bulk, async move {
         let mut next_report = weir_sched::now();
-        // Reading large files took memory that is free now.
+        // Return the memory used for reading large files.
         weir_memory::give_back();
         loop {
             weir_sched::sleep_until(weir_sched::now().after(PERIOD_MS)).await;
@@ -43,9 +43,8 @@ pub fn start(live: LiveProcess) {
     });
 }
 
-/// Reorganizes large changed sets, in a thread of low priority. If the thread cannot start, this worker does it: a late
-/// worker is
-/// better than lists that grow with every change.
+/// Reorganizes large changed sets in a low-priority thread. If the thread cannot start, this worker does it: a delay is better than
+/// lists that grow with every change.
 fn tidy(live: &LiveProcess) {
     static TIDYING: AtomicBool = AtomicBool::new(false);
     if TIDYING.load(Acquire) || !take_untidy() {
@@ -79,7 +78,7 @@ fn describe(report: &LimitReport, on_limit: OnLimit) -> String {
     )
 }
 
-/// Writes to standard error, and to every log target of the proxies once: the text contains the rule's position.
+/// Writes to standard error, and once to each log target of the proxies. The text contains the rule's position.
 fn say(live: &LiveProcess, text: &str) {
     if let Some(messages) = live.record.messages {
         messages.warning(text);
@@ -95,9 +94,9 @@ fn say(live: &LiveProcess, text: &str) {
 
 static PATTERNS: WorkKind = WorkKind::new("patterns");
 const PERIOD_MS: u64 = 1_000;
-/// How many entries are freed before other tasks run.
+/// Maximum number of entries freed before other tasks run.
 const PIECE: usize = 4_096;
-/// The shortest time between reports about one rule, in milliseconds, because clients determine their number.
+/// Minimum interval between reports about one rule, in milliseconds, because clients can trigger them.
 const REPORT_MS: u64 = 60_000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Maps and ACL files as targets of the runtime API.
+//! Implements the runtime API's operations on maps and ACL files.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ impl LiveTarget {
     }
 }
 
-/// Whether listings of this kind show the set.
+/// Whether listings of this kind include the set.
 fn is_of(kind: PatternKind, set: &PatternSet) -> bool {
     match kind {
         PatternKind::Map => set.has_values(),
@@ -127,7 +127,7 @@ impl PatternTarget for LiveTarget {
 
     fn clear_patterns(&mut self, set: SetKey, version: u32) {
         if let Some(set) = self.set(set) {
-            // A version that does not exist is already empty.
+            // If the version does not exist, it is already empty.
             let _ = set.clear(Some(version));
         }
     }

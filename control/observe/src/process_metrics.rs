@@ -1,4 +1,4 @@
-//! The metrics of the process: `show info`, and the head of the statistics page.
+//! Fills `show info` and the head of the statistics page.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use weir_assemble::LiveTls;
 /// The product name that tools expect: HAProxy's.
 const PRODUCT: &str = "HAProxy";
 
-/// Fills all metrics.
+/// Fills all fields.
 pub(super) fn fill(live: &LiveProcess, float: bool, info: &mut InfoRow) {
     product(live, info);
     times(live, float, info);
@@ -61,7 +61,7 @@ fn times(live: &LiveProcess, float: bool, info: &mut InfoRow) {
     info.set(InfoField::BootTimeMs, live.record.boot_ms.load(Relaxed));
 }
 
-/// `0d 0h00m30s`.
+/// A duration as `0d 0h00m30s`.
 fn duration(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     format!("{days}d {}h{:02}m{:02}s", hours % 24, minutes % 60, seconds % 60)
@@ -187,7 +187,7 @@ fn objects(live: &LiveProcess, info: &mut InfoRow) {
     info.set(InfoField::RegexBudgetsSpent, weir_expr::pattern::regex::budget::exhausted());
 }
 
-/// Each sink counted once, however many proxies log to it.
+/// Dropped log messages. Each log target counts once, however many proxies use it.
 fn dropped_logs(live: &LiveProcess) -> u64 {
     let of_proxies = live.instance.proxies.iter().flat_map(|proxy| &proxy.log_sinks);
     let mut seen = HashSet::new();
@@ -201,7 +201,7 @@ fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// The low 32 bits: monitoring tools expect counters to wrap around.
+/// The low 32 bits. Monitoring tools expect these counters to wrap around.
 fn narrow(number: u64) -> u32 {
     number as u32
 }

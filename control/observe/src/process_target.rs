@@ -1,4 +1,4 @@
-//! The process as a target of the runtime API.
+//! Implements the runtime API's process-wide operations.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -50,7 +50,7 @@ impl ProcessTarget for LiveTarget {
 
     fn environment(&self) -> Vec<String> {
         let mut all = self.live.record.environment.clone();
-        // The configuration may have changed it.
+        // The configuration may have changed this variable.
         all.retain(|pair| !pair.starts_with("HAPROXY_CLI="));
         let sockets = &self.live.record.cli_sockets;
         if !sockets.is_empty() {
@@ -104,7 +104,7 @@ impl ProcessTarget for LiveTarget {
                 limits.connections.store(if value == 0 { most } else { value }, Relaxed);
                 self.live.instance.connections.offer_all();
             }
-            // While a rate limit is reached, accepting checks these every few milliseconds.
+            // While a rate limit is reached, accept tasks read these values every few milliseconds.
             Limit::ConnectionRate => limits.connection_rate.store(value, Relaxed),
             Limit::SessionRate => limits.session_rate.store(value, Relaxed),
             Limit::TlsRate => limits.tls_rate.store(value, Relaxed),
@@ -163,7 +163,7 @@ impl ProcessTarget for LiveTarget {
             token_keys: &record.token_keys,
             variables: &record.variable_names,
             acls: None,
-            // Only sets that are already loaded can be named.
+            // An expression can refer only to sets that are already loaded.
             loader: &NoFiles,
             points: EvaluationPoints::only(EvaluationPoint::CliParser),
             warnings: &warnings,
@@ -217,7 +217,7 @@ impl LiveTarget {
     }
 }
 
-/// A value as text; binaries in hexadecimal, as in a cast to strings.
+/// A value as text. Binary values are in hexadecimal, as in a cast to a string.
 fn shown(value: Value<'_>) -> String {
     let text = value.cast(SampleType::Str);
     text.and_then(|text| text.bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned()))

@@ -1,4 +1,4 @@
-//! Frontends, backends and servers as targets of the runtime API.
+//! Implements the runtime API's operations on frontends, backends and servers.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl LiveTarget {
         Some((proxy, server))
     }
 
-    /// The name that a server follows, if any.
+    /// The resolver entry of a server's name. `None` for a server without one.
     fn followed(&self, proxy: &Proxy, server: &Server) -> Option<NameFollower> {
         self.live.record.resolvers.as_ref()?.follower(proxy.backend.as_ref()?, server.key())
     }
@@ -92,7 +92,7 @@ impl ProxyTarget for LiveTarget {
     }
 
     fn next_server(&self, backend: Option<BackendKey>, place: &mut ListPosition) -> Option<ServerKey> {
-        // The position is the proxy, and the next server's index in it.
+        // The position combines the proxy index (high 32 bits) and the next server's index.
         if let (Some(backend), 0) = (backend, *place) {
             *place = backend.0 << 32;
         }
@@ -272,7 +272,7 @@ impl ProxyTarget for LiveTarget {
             proxy.known_server(server.key()).is_some_and(|known| known.settings.tls.is_some());
         let Some(tls) = proxy.server_tls(server.key()).filter(|_| says_something) else { return false };
         tls.set_carries_traffic(on);
-        // Idle connections were opened with the other setting.
+        // Idle connections were opened with the former TLS setting.
         forget_connections(&self.live.instance, proxy, &server);
         true
     }
@@ -295,7 +295,7 @@ impl ProxyTarget for LiveTarget {
         let mut record = check.record();
         let now = record.redirection.get_or_insert_default();
         now.address = to.address.or(now.address);
-        // Port 0 removes the redirection of the port.
+        // Port 0 removes the port redirection.
         now.port = to.port.or(now.port).filter(|port| *port > 0);
         now.send = to.send.map(Arc::from).or(now.send.take());
         true
@@ -386,7 +386,7 @@ impl ProxyTarget for LiveTarget {
             Some(Direction::Response) => direction == errors::MessageDirection::Response,
         };
         loop {
-            // There are two positions for each proxy, one for each direction.
+            // Each proxy has two positions, one per direction.
             let (index, message) = self.instance().refused.next(usize::try_from(*place).ok()?)?;
             *place = index as u64 + 1;
             let proxy = self.proxy_of(index as u64 / 2)?;
@@ -439,7 +439,7 @@ fn host_name(server: &weir_model::Server) -> Option<String> {
     }
 }
 
-/// Why a server's address cannot be changed like this.
+/// Why this address change is not possible. `None` if it is possible.
 fn address_refusal(proxy: &Proxy, server: &Server, change: AddressChange) -> Option<&'static str> {
     if server.address().port().is_none() {
         return Some("The server is on a unix socket: its address cannot be changed.");
@@ -457,7 +457,7 @@ fn address_refusal(proxy: &Proxy, server: &Server, change: AddressChange) -> Opt
     None
 }
 
-/// Whether checks of a server have a port that does not depend on the server's.
+/// Whether the checks of a server use a port independent of the server's own port.
 fn is_checked_at_port(proxy: &Proxy, server: &Server) -> bool {
     let Some(known) = proxy.known_server(server.key()) else { return true };
     if server.health().is_none() || redirection(server, CheckKind::Health).port.is_some() {
@@ -483,19 +483,18 @@ fn kind_of(kind: weir_cli::target::CheckKind) -> CheckKind {
     }
 }
 
-/// The target of a server's checks, as set by operators.
+/// The destination of a server's checks, as redirected by operators.
 fn redirection(server: &Server, kind: CheckKind) -> Redirection {
     let said = server.check(kind).and_then(|check| check.record().redirection.clone());
     said.map_or_else(Redirection::default, |said| *said)
 }
 
-/// Status, result, health and state of a check, by the numbers of the management manual. In maintenance no check has
-/// succeeded.
+/// Status, result, health and state of a check, as numbers of the management manual. In maintenance, the check level is 0.
 fn check_numbers(server: &Server, kind: CheckKind, unchecked_level: u32) -> (u32, u32, u32, u32) {
     let (admin, in_maintenance) = (server.admin_state(), server.admin_state().is_maintenance());
     let level = |level: u32| if in_maintenance { 0 } else { level };
     let Some(check) = server.check(kind) else {
-        // A server that was configured as disabled has this state even without checks.
+        // A server configured as disabled has this state even without checks.
         let configured_off = admin.contains(AdminState::CONFIGURED_MAINTENANCE);
         return (1, 0, level(unchecked_level), if configured_off { check_state::PAUSED } else { 0 });
     };
@@ -507,12 +506,12 @@ fn check_numbers(server: &Server, kind: CheckKind, unchecked_level: u32) -> (u32
         (check_state::PAUSED, in_maintenance && record.enabled),
     ];
     let state = marks.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark).sum();
-    // A running check does not have a result yet.
+    // A check in progress does not have a result yet.
     let result = if record.running { CheckResult::Unknown } else { record.result };
     (record.last.status as u32, result as u32, level(record.level), state)
 }
 
-/// The state of a server's agent check.
+/// The state bits of a server's agent check.
 fn agent_state(server: &Server) -> u32 {
     if server.agent().is_none() {
         return 0;
@@ -521,7 +520,7 @@ fn agent_state(server: &Server) -> u32 {
     (state & !check_state::PAUSED) | check_state::AGENT
 }
 
-/// Whether connections to a server use TLS; `None` after `no-ssl`, until a command changes it.
+/// Whether connections to a server use TLS. `None` if `no-ssl` removed the setting and no command has set it since.
 fn uses_tls(live: Option<&LiveUpstream>, settings: Option<&weir_model::ServerSettings>) -> Option<bool> {
     let uses = live.is_some_and(LiveUpstream::carries_traffic);
     let is_taken_back =

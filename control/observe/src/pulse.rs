@@ -1,4 +1,4 @@
-//! Measurements that each worker makes once a second, because they need two points in time.
+//! Measurements taken by each worker once a second. They need two points in time.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -7,32 +7,32 @@ use weir_sched::{Class, WorkKind};
 
 use super::LiveProcess;
 
-/// A worker's last measurements. Only the worker writes them.
+/// The last measurements of a worker. Only this worker writes them.
 #[derive(Debug)]
 pub struct Pulse {
-    /// The percentage of the last second in which the worker waited.
+    /// Idle time in the last second, in percent.
     pub idle_percent: AtomicU32,
     /// Bytes sent to clients in the last second.
     pub bytes_out_rate: AtomicU64,
-    /// How often no buffer was available.
+    /// Number of failed buffer allocations.
     pub buffers_refused: AtomicU64,
     /// CPU time used, in nanoseconds.
     pub cpu_ns: AtomicU64,
-    /// The pools of the worker, in the order of [`pool_counters`].
+    /// The worker's pools, in the order of [`pool_counters`].
     pub pools: [PoolPulse; POOLS],
 }
 
 /// A pool of a worker.
 #[derive(Debug, Default)]
 pub struct PoolPulse {
-    /// The size of an object in bytes.
+    /// Object size, in bytes.
     pub size: AtomicU64,
-    /// Objects in use or kept.
+    /// Objects in use or cached.
     pub allocated: AtomicU64,
     pub used: AtomicU64,
-    /// Sixteen times the average of `used`, mostly over the last sixteen seconds.
+    /// Moving average of `used` over about sixteen seconds, multiplied by sixteen.
     pub needed: AtomicU64,
-    /// How often no object was available.
+    /// Number of failed allocations.
     pub failures: AtomicU64,
 }
 
@@ -69,7 +69,7 @@ pub fn start(live: LiveProcess) {
     });
 }
 
-/// Frees the current worker's caches, and returns its allocator's free memory to the system.
+/// Frees the current worker's caches, and returns the allocator's free memory to the system.
 pub fn reclaim_memory() {
     trim_memory();
     weir_memory::give_back();
@@ -83,7 +83,7 @@ pub fn trim_memory() {
     weir_stream::entry::trim();
 }
 
-/// Starts the measurements on a worker that has run since `began_ns`: the first measurement covers all that time.
+/// Starts the measurements on a worker that has been running since `began_ns`. The first measurement covers the whole time.
 pub(super) fn start_late(live: LiveProcess, began_ns: u64) {
     if let Some(pulse) = live.record.pulses.get(weir_sched::worker_index()) {
         pulse.beat(&PulseTotals { at_ns: began_ns, idle_ns: 0, bytes_out: 0 }, &PulseTotals::now(&live));
@@ -92,7 +92,7 @@ pub(super) fn start_late(live: LiveProcess, began_ns: u64) {
 }
 
 impl Default for Pulse {
-    /// A worker without any work so far.
+    /// The measurements of a worker that has not run yet.
     fn default() -> Self {
         Pulse {
             idle_percent: AtomicU32::new(100),
@@ -121,7 +121,7 @@ impl Pulse {
     }
 }
 
-/// A worker's totals at some moment.
+/// The totals of a worker at one point in time.
 struct PulseTotals {
     at_ns: u64,
     idle_ns: u64,
@@ -144,10 +144,10 @@ impl PulseTotals {
 }
 
 static PULSE: WorkKind = WorkKind::new("pulse");
-/// The interval of the measurements, in milliseconds.
+/// Interval of the measurements, in milliseconds.
 const PERIOD_MS: u64 = 1_000;
-/// The allocator returns its free memory if quiet streams freed this many bytes in one interval: that takes
+/// Freed bytes of idle streams in one interval, above which the allocator returns its free memory to the system. That takes
 /// milliseconds.
 const WORTH_RETURNING: usize = 1024 * 1024;
-/// The number of measurements in an average, about.
+/// Approximate number of measurements in an average.
 pub const AVERAGED: u64 = 16;

@@ -1,4 +1,4 @@
-//! Facts about the process besides its instance: the circumstances of its start, and state that only operators need.
+//! Process state outside the instance: how the process was started, and state used only by operators.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -24,8 +24,7 @@ use super::ocsp_updates::OcspRenewals;
 use super::pulse::Pulse;
 use crate::messages::Messages;
 
-/// Facts about the process besides its instance. Created after the objects that it shows, before any worker runs, and
-/// never freed.
+/// Process state outside the instance. Created after the objects that it refers to and before any worker runs. Never freed.
 pub struct ProcessRecord {
     /// The output of `show version`.
     pub version: String,
@@ -33,35 +32,35 @@ pub struct ProcessRecord {
     pub release_date: String,
     /// `description` of the global section.
     pub description: Option<String>,
-    /// The pattern sets that the configuration loaded.
+    /// The pattern sets loaded by the configuration.
     pub patterns: Arc<PatternStore>,
-    /// The public keys of files.
+    /// The public keys loaded from files.
     pub token_keys: TokenKeys,
-    /// The names of variables in the configuration.
+    /// The names of the variables in the configuration.
     pub variable_names: Arc<VariableNames>,
-    /// The fetches that expressions may use.
+    /// The available sample fetches.
     pub registry: Arc<Registry>,
     /// The environment, `NAME=value` each.
     pub environment: Vec<String>,
-    /// The messages of the start, and the output for further ones.
+    /// The startup messages, and the output for further messages.
     pub messages: Option<&'static Messages>,
     /// The limits of the process.
     pub limits: RecordedLimits,
-    /// When the process started, in milliseconds of the workers' clock.
+    /// Start time of the process, in milliseconds of the workers' clock.
     pub started_ms: u64,
-    /// The time until the process was ready, in milliseconds; 0 before.
+    /// Startup time, in milliseconds. 0 until the process is ready.
     pub boot_ms: AtomicU32,
     /// The event sinks, and the servers of rings.
     pub events: EventSinks,
     /// The timeline of each worker.
     pub timelines: Vec<Arc<Ring>>,
-    /// Where the global section logs to.
+    /// The log targets of the global section.
     pub log_sinks: Vec<Arc<LogSink>>,
-    /// The tag of those lines.
+    /// The tag of the global section's log lines.
     pub log_tag: Arc<[u8]>,
     /// The sockets of the runtime API.
     pub cli_sockets: Vec<Arc<CliSocket>>,
-    /// Pauses and stops frontends; `None` in a process without listening sockets, as with all optional fields below.
+    /// Pauses and stops frontends. Like all optional fields below, `None` in a process without listening sockets.
     pub frontends: Option<Arc<dyn FrontendSwitch>>,
     /// `log-forward` sections.
     pub relays: Option<Arc<LiveRelays>>,
@@ -70,52 +69,52 @@ pub struct ProcessRecord {
     /// The checks of servers.
     pub checks: Option<Arc<Checks>>,
     pub resolvers: Option<Arc<Resolvers>>,
-    /// Objects that checks use.
+    /// Objects used by health checks.
     pub check_means: CheckMeans,
-    /// Mail servers by the names of sections.
+    /// Mail servers by section name.
     pub mailers: HashMap<Arc<str>, Mailers>,
-    /// The limit of connections to the runtime API.
+    /// The current number of runtime API connections, with their limit.
     pub cli_connections: Arc<ConnectionLimit>,
-    /// `stats maxconn`: the number of these connections.
+    /// `stats maxconn`: the maximum of runtime API connections.
     pub cli_connections_limit: u32,
-    /// Whether workers may take each other's idle connections.
+    /// Whether workers may use idle connections of other workers.
     pub shares_idle: bool,
-    /// The secret token in forms of the statistics page.
+    /// The secret token for forms on the statistics page.
     pub form_token: String,
-    /// Renews OCSP responses, and sends the requests of operators.
+    /// Renews OCSP responses and sends HTTP requests for operators.
     pub ocsp_updates: Option<Arc<OcspRenewals>>,
     pub tls: Option<Arc<LiveTls>>,
     /// The measurements of each worker.
     pub pulses: Vec<CachePadded<Pulse>>,
 }
 
-/// The limits of the process at start. Those that change at run time are in the instance.
+/// The limits of the process at start. The limits that can change at run time are in the instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedLimits {
     /// `maxconn`, configured or computed.
     pub connections: u32,
-    /// The most connections that the descriptors allow.
+    /// The maximum of connections allowed by the descriptor limit.
     pub connections_hard: u32,
-    /// The limit of open descriptors.
+    /// The limit of open file descriptors.
     pub open_files: u32,
-    /// The largest number of sockets that it may need.
+    /// The maximum number of sockets that the process may need.
     pub sockets: u32,
-    /// `maxpipes`; 0 without a limit.
+    /// `maxpipes`. 0 without a limit.
     pub pipes: u32,
-    /// The memory limit, in bytes; 0 without one.
+    /// The memory limit, in bytes. 0 without one.
     pub memory: u64,
 }
 
 /// 128 bits as hexadecimal digits.
 fn random_token() -> String {
     let mut bytes = [0; 16];
-    // The kernel waits for entropy, and only fails for bad pointers.
+    // The kernel waits for entropy. The call fails only for invalid pointers.
     weir_sys::random::fill(&mut bytes).expect("the kernel gives random numbers");
     format!("{:032x}", u128::from_ne_bytes(bytes))
 }
 
 impl ProcessRecord {
-    /// A record of a process that starts now with this many workers, and serves nothing yet.
+    /// The record of a process that starts now with this many workers. Nothing is served yet.
     pub fn new(workers: usize) -> Self {
         ProcessRecord {
             version: format!("{}-weir{}", crate::LANGUAGE, crate::VERSION),
@@ -152,18 +151,18 @@ impl ProcessRecord {
         }
     }
 
-    /// The TLS objects; `None` in a process that serves nothing.
+    /// The TLS objects. `None` in a process without listening sockets.
     pub fn tls(&self) -> Option<&LiveTls> {
         self.tls.as_deref()
     }
 }
 
-/// Pauses, resumes and stops frontends: the listening sockets belong to a crate above.
+/// Pauses, resumes and stops frontends. A trait, because the listening sockets belong to a higher-level crate.
 pub trait FrontendSwitch: Send + Sync {
     /// `disable frontend`.
     fn pause(&self, proxy: &Proxy);
 
-    /// `enable frontend`. `false` when another process has its address.
+    /// `enable frontend`. `false` if another process has bound the address.
     fn resume(&self, proxy: &Proxy) -> bool;
 
     /// `shutdown frontend`.
@@ -177,14 +176,14 @@ pub struct CliSocket {
     pub settings: CliSettings,
     /// Whether every connection begins with a PROXY protocol header.
     pub accept_proxy: bool,
-    /// The TLS settings, if connections use TLS after that header.
+    /// The TLS settings. `None` for plain text. The PROXY header precedes the TLS handshake.
     pub tls: Option<Arc<dyn ChooseServer>>,
-    /// The limit of its clients.
+    /// The connection limit of this socket.
     pub connections: Arc<ConnectionLimit>,
 }
 
 impl CliSocket {
-    /// The socket of a `stats socket` line with this address.
+    /// The socket of a `stats socket` line, bound to this address.
     pub fn new(bind: &Bind, global: &Global, address: &Address, tls: Option<&LiveTls>) -> Self {
         let tls = tls.and_then(|tls| tls.listener(bind));
         CliSocket {
@@ -198,20 +197,20 @@ impl CliSocket {
 /// The settings of sessions on one socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CliSettings {
-    /// Its address in `show cli sockets`: `unix@/path`, `ipv4@127.0.0.1:9999`.
+    /// The socket's address as in `show cli sockets`: `unix@/path`, `ipv4@127.0.0.1:9999`.
     pub address: String,
-    /// The level of its clients.
+    /// The access level of clients.
     pub level: Level,
     /// Whether messages begin with their severity.
     pub severity_output: SeverityOutput,
     pub timeout: Duration,
     /// `maxconn` of the line.
     pub connections: Option<u32>,
-    /// The longest line, in bytes.
+    /// Maximum length of a command line, in bytes.
     pub longest_line: usize,
-    /// The longest payload, in bytes.
+    /// Maximum length of a payload, in bytes.
     pub longest_payload: usize,
-    /// `expose-fd listeners`: whether its clients may get the listening sockets.
+    /// `expose-fd listeners`: whether clients may receive the listening sockets.
     pub exposes_listeners: bool,
 }
 
@@ -222,7 +221,7 @@ impl From<CliSettings> for CliSocket {
 }
 
 impl CliSettings {
-    /// The settings of a `stats socket` line, for its socket with this address.
+    /// The settings of a `stats socket` line for a socket with this address.
     pub fn new(bind: &Bind, global: &Global, address: &Address) -> Self {
         CliSettings {
             address: spelled(address),
@@ -246,7 +245,7 @@ impl CliSettings {
     }
 }
 
-/// An address in the configuration's syntax.
+/// The address in configuration syntax.
 pub fn spelled(address: &Address) -> String {
     match address {
         Address::Inet(SocketAddr::V4(_)) => format!("ipv4@{address}"),
@@ -257,7 +256,7 @@ pub fn spelled(address: &Address) -> String {
     }
 }
 
-/// The size of each worker's timeline, in bytes: room for some hundreds of streams.
+/// Size of each worker's timeline, in bytes: enough for some hundred streams.
 const TIMELINE_SIZE: usize = 64 << 10;
-/// The longest payload of a command, in bytes: maps of that size can be added at once.
+/// Maximum length of a command's payload, in bytes. Maps of this size can be added in one command.
 pub const LONGEST_PAYLOAD: usize = 131_072;

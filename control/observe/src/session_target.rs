@@ -1,4 +1,4 @@
-//! Streams in progress: each worker lists its own, on request of the session's worker.
+//! Lists and kills streams. Each worker lists its own streams, at the request of the session's worker.
 //!
 //! ```text
 //!  session's worker                      other worker
@@ -24,11 +24,11 @@ use weir_sys::Address;
 
 use super::{LiveTarget, names, now_ms, on_every_worker, operators};
 
-/// The place for another worker's answer.
+/// A slot for another worker's reply.
 pub(super) struct Mailbox<T>(Arc<Mutex<Option<T>>>);
 
 impl<T: Send + 'static> Mailbox<T> {
-    /// Queries a worker; `task` is woken when the answer has arrived. `None` if that worker cannot be reached.
+    /// Sends a query to a worker. Wakes `task` when the reply has arrived. `None` if the worker is unreachable.
     pub(super) fn request(
         worker: usize,
         task: TaskKey,
@@ -48,31 +48,31 @@ impl<T: Send + 'static> Mailbox<T> {
     }
 }
 
-/// A listing of sessions in progress: worker by worker, in batches, sorted by number.
+/// A listing in progress: worker by worker, in batches, sorted by stream number.
 pub(super) struct SessionListing {
     query: SessionQuery,
     worker: usize,
-    /// The index of the next forward of a ring.
+    /// Index of the next ring forward.
     forward: usize,
     batch: VecDeque<SessionView>,
     requested: Option<Mailbox<Vec<SessionView>>>,
 }
 
-/// The next sessions of one worker for a listing.
+/// A query for the next sessions of one worker.
 #[derive(Clone)]
 struct SessionQuery {
     filter: Arc<SessionFilter>,
     instance: Arc<Instance>,
-    /// Sessions that began later are omitted, because a busy worker's listing would never end otherwise.
+    /// Omits sessions that began later. Otherwise the listing of a busy worker might never end.
     until_ms: u64,
-    /// Only those with a greater number.
+    /// Only sessions with a greater number.
     after: u64,
 }
 
 impl SessionListing {
     fn new(instance: Arc<Instance>, filter: &SessionFilter) -> Self {
         let query = SessionQuery { filter: Arc::new(filter.clone()), instance, until_ms: now_ms(), after: 0 };
-        // The number of a stream contains its worker; a ring's forward is not in any worker's list.
+        // The number of a stream contains its worker. Ring forwards are not in any worker's list.
         let worker = match filter.id {
             Some(id) if id & OF_A_RING != 0 => usize::MAX,
             Some(id) => worker_of(id),
@@ -104,7 +104,7 @@ impl SessionListing {
         }
     }
 
-    /// Connections to the servers of rings come last: they are read from here, whichever worker forwards.
+    /// The next connection of a ring to its server. Listed last, and readable on any worker.
     fn next_forward(&mut self, forwards: &[Arc<Forward>]) -> NextSession {
         while let Some(forward) = forwards.get(self.forward) {
             self.forward += 1;
@@ -116,7 +116,7 @@ impl SessionListing {
         NextSession::None
     }
 
-    /// Takes a batch; a batch that is not full is the worker's last.
+    /// Stores a batch. A batch that is not full is the worker's last.
     fn accept(&mut self, batch: Vec<SessionView>) {
         match batch.last().filter(|_| batch.len() == BATCH) {
             Some(last) => self.query.after = last.id,
@@ -168,7 +168,7 @@ impl SessionQuery {
     }
 }
 
-/// The view of the forward with this number, counted from 1, once it has begun. The ring stands for both proxies, as in HAProxy.
+/// The view of a ring forward, numbered from 1. `None` before it begins. As in HAProxy, the ring's name stands for both proxies.
 fn forward_view(number: usize, forward: &Forward) -> Option<SessionView> {
     let seen = forward.conversation.seen()?;
     Some(SessionView {
@@ -254,12 +254,12 @@ fn view(instance: &Instance, stream: &ListedStream, filter: &SessionFilter) -> S
     }
 }
 
-/// The worker of a stream (see `weir_stream::worker`).
+/// The worker that owns a stream (see `weir_stream::worker`).
 fn worker_of(id: u64) -> usize {
     (id % weir_sched::worker_count().max(1) as u64) as usize
 }
 
-/// The end of a session on another worker, in progress.
+/// The shutdown of a session on another worker, in progress.
 pub(super) struct Shutdown {
     id: u64,
     found: Mailbox<bool>,
@@ -310,13 +310,13 @@ impl SessionTarget for LiveTarget {
     }
 }
 
-/// Ends the session with this stream on the current worker.
+/// Kills the session with this stream on the current worker. Returns whether it existed.
 fn end_session(id: u64) -> bool {
     weir_stream::entry::end_streams(By::Killed, |stream| stream.entry.id.get() == id) > 0
         || operators::end(id)
 }
 
-/// Ends all sessions on a server, on every worker.
+/// Kills all sessions on a server, on every worker.
 pub(super) fn shutdown_on_server(proxy: usize, server: ServerKey, by: By) {
     let end_all = move || {
         weir_stream::entry::end_streams(by, |stream| {
@@ -327,9 +327,9 @@ pub(super) fn shutdown_on_server(proxy: usize, server: ServerKey, by: By) {
     on_every_worker(end_all);
 }
 
-/// Marks the identifiers of rings' connections: those of streams count from 1.
+/// This bit marks the identifiers of ring forwards. Stream identifiers count from 1.
 const OF_A_RING: u64 = 1 << 63;
-/// How many sessions of a worker are described at once, so that the worker is not occupied for long.
+/// Sessions per batch. Limits the time for which a worker is busy.
 const BATCH: usize = 256;
 
 #[cfg(test)]
@@ -350,7 +350,7 @@ mod tests {
             let sender = sender.clone();
             if worker == 0 {
                 weir_sched::spawn(&TEST, Class::Normal, async move {
-                    // The receiver is only gone if the test has already failed.
+                    // Fails only if the test has already failed.
                     let _ = sender.send(test().await);
                     weir_sched::stop();
                 });
@@ -368,7 +368,7 @@ mod tests {
             let mut place = 0;
             loop {
                 match target.next_session(&SessionFilter::default(), &mut place) {
-                    // Not returned when the other worker is fast.
+                    // If the other worker is fast, this case does not occur.
                     NextSession::Pending => _ = wait(Tick::NEVER).await,
                     last => return last,
                 }
@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(answers, [(false, ShutdownAnswer::NotFound), (true, ShutdownAnswer::NotFound)]);
     }
 
-    /// A ring's connection to its server is listed as a session without a client.
+    /// A ring's connection to its server appears as a session without a client.
     #[test]
     fn servers_of_rings_are_listed_and_can_be_ended() {
         const RING: &str = "ring one\n server a 127.0.0.1:1\nring two\n server b 127.0.0.1:1\n";

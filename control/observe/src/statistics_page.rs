@@ -1,4 +1,4 @@
-//! The statistics page: the answers to requests for it.
+//! The statistics page: responses to its requests.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,12 +14,12 @@ use super::{LiveProcess, ProcessRecord, WeakLive, metrics};
 
 /// Serves the statistics page and Prometheus.
 pub struct StatisticsPage {
-    /// Weak, because the record refers to the instance, which owns the page.
+    /// A weak reference, because the record refers to the instance, which owns the page.
     record: Weak<ProcessRecord>,
 }
 
 impl StatisticsPage {
-    /// The page of this process.
+    /// The statistics page of this process.
     pub fn new(live: &WeakLive) -> Self {
         StatisticsPage { record: Weak::clone(&live.record) }
     }
@@ -46,7 +46,7 @@ impl Statistics for StatisticsPage {
                 FormSender::Script => Trust::Script,
             };
             let status = admin::post(body, trust, &mut live);
-            // The browser is redirected to a GET, so that a reload does not repeat the change.
+            // Redirect the browser to a GET, so that a reload does not repeat the change.
             let location = admin::location(uri, &stats_request, status).into_bytes();
             return service::PageService {
                 location: Some(location),
@@ -107,7 +107,7 @@ fn settings(live: &LiveProcess, proxy: &Proxy, stats: &Stats, admin: bool) -> Pa
     }
 }
 
-/// The page, or the metrics, in progress.
+/// A response in progress: the page or the metrics.
 struct StatisticsAnswer {
     live: LiveProcess,
     answer: StatsAnswer,

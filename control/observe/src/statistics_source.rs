@@ -1,4 +1,4 @@
-//! The rows of the statistics: the state and counters of each frontend, listener, server and backend.
+//! The rows of `show stat`: state and counters of each frontend, listener, server and backend.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -42,13 +42,13 @@ impl StatsSource for LiveProcess {
     }
 }
 
-/// The parts of a proxy, in the order of their rows.
+/// The parts of a proxy, in row order.
 const FRONTEND: u8 = 0;
 const LISTENERS: u8 = 1;
 const SERVERS: u8 = 2;
 const BACKEND: u8 = 3;
 
-/// Shows the rows of a proxy.
+/// Visits the rows of a proxy.
 fn visit_proxy(
     instance: &Instance,
     proxy: &Proxy,
@@ -102,7 +102,7 @@ fn visit_proxy(
     ControlFlow::Continue(())
 }
 
-/// Adds the distributions if they are selected.
+/// Adds the latency histograms, if selected.
 fn latencies(selection: &RowSelection, row: &mut StatsRow, read: impl FnOnce(&mut LatencyReading)) {
     if selection.latencies {
         let mut reading = LatencyReading::default();
@@ -111,8 +111,8 @@ fn latencies(selection: &RowSelection, row: &mut StatsRow, read: impl FnOnce(&mu
     }
 }
 
-/// The proxy of a row. Only rows that may begin a proxy's table on the page look for servers, because that costs as much as some
-/// counters.
+/// The proxy of a row. `has_servers` is computed only for rows that may start a proxy's table on the page, because it costs as much
+/// as some counters.
 fn head(proxy: &Proxy, has_servers: bool) -> ProxyHead<'_> {
     ProxyHead {
         id: proxy.config.id,
@@ -151,7 +151,7 @@ fn frontend(proxy: &Proxy, row: &mut StatsRow) {
     row.set_with(StatsField::ConnRateMax, || counters.rate_maximum(FrontendRate::Connections, now_ms));
     if proxy.is_http() {
         let sum = |counter| counters.sum(counter);
-        // The two counts are read one after the other.
+        // The two counts are not read atomically, so the difference may be negative.
         row.set_with(StatsField::H1OpenConnections, || {
             let http2 = counters.level(CurrentCount::Http2Connections);
             u64::from(proxy.connections.inside()).saturating_sub(http2)
@@ -198,7 +198,7 @@ fn listener(proxy: &Proxy, listener: &Listener, row: &mut StatsRow) {
     }
 }
 
-/// The parts that all rows of a backend's servers share.
+/// Data shared by all server rows of a backend.
 struct ServerRows<'p> {
     instance: &'p Instance,
     proxy: &'p Proxy,
@@ -208,7 +208,7 @@ struct ServerRows<'p> {
     wanted: WantedGroups,
 }
 
-/// The groups with at least one selected column.
+/// The column groups with at least one selected column.
 struct WantedGroups {
     status: bool,
     checks: bool,
@@ -267,7 +267,7 @@ impl<'p> ServerRows<'p> {
     }
 }
 
-/// The groups of columns that have a function of their own: for one of them, as a metric needs it, the others are not even looked at.
+/// The column groups, each with its own function. A metric needs a column of one group, and the other groups are skipped.
 const OF_STATE: FieldSet = FieldSet::of(&[
     StatsField::Ejections,
     StatsField::Tracked,
@@ -332,7 +332,7 @@ const OF_CHECKS: FieldSet = FieldSet::of(&[
     StatsField::AgentHealth,
 ]);
 
-/// A server's weights, limits and use.
+/// Weights, limits and use of a server.
 fn state(instance: &Instance, proxy: &Proxy, server: &Server, row: &mut StatsRow, now_ms: u64) {
     let settings = server.settings();
     if row.wants(StatsField::Ejections)
@@ -361,7 +361,7 @@ fn state(instance: &Instance, proxy: &Proxy, server: &Server, row: &mut StatsRow
     }
 }
 
-/// A server's connections, in use and idle.
+/// Used and idle connections of a server.
 fn pools(server: &Server, row: &mut StatsRow) {
     let pools = server.pools();
     let total = pools.total();
@@ -374,7 +374,7 @@ fn pools(server: &Server, row: &mut StatsRow) {
     row.set_with(StatsField::PrivIdleCur, || pools.private());
 }
 
-/// The results of a server's checks. Paused or disabled checks only have totals.
+/// Check results of a server. Paused or disabled checks have only totals.
 fn checks(server: &Server, row: &mut StatsRow, now_ms: u64) {
     let speaks = |check: &ServerCheck| check.record().enabled && !server.admin_state().is_maintenance();
     if let Some(check) = server.health() {
@@ -416,7 +416,7 @@ fn checks(server: &Server, row: &mut StatsRow, now_ms: u64) {
     }
 }
 
-/// The columns of one of a server's checks.
+/// The columns of one check of a server.
 struct CheckFields {
     status: StatsField,
     code: StatsField,
@@ -449,7 +449,7 @@ impl CheckFields {
     }
 }
 
-/// A server's status text, and its colour on the page.
+/// The status text of a server, and its colour on the page.
 fn status(instance: &Instance, proxy: &Proxy, server: &Server, now_ms: u64) -> (Cow<'static, str>, Health) {
     use weir_backend::AdminState;
     let admin = server.admin_state();
@@ -473,12 +473,12 @@ fn status(instance: &Instance, proxy: &Proxy, server: &Server, now_ms: u64) -> (
     (word.into(), health)
 }
 
-/// The server that one tracks, if any, and the one at the end of the chain.
+/// The name of the server tracked by this one, and the server at the end of the tracking chain. `None` without tracking.
 fn leader(instance: &Instance, proxy: &Proxy, server: &Server) -> Option<(String, std::sync::Arc<Server>)> {
     let said = |proxy: &Proxy, place: usize| proxy.config.servers.get(place)?.leader;
     let mut at = said(proxy, server.key().index()).filter(|_| server.key().is_configured())?;
     let mut name = None;
-    // Chains end: that was checked when they were configured.
+    // The loop terminates: cycles were rejected at configuration time.
     loop {
         let proxy = instance.proxies.get(at.0 as usize)?;
         let leader = proxy.backend.as_ref()?.server(weir_backend::ServerKey::configured(at.1))?;
@@ -490,7 +490,7 @@ fn leader(instance: &Instance, proxy: &Proxy, server: &Server) -> Option<(String
     }
 }
 
-/// The same for a server that is neither in maintenance nor draining: by its checks, and how close it is to another state.
+/// Status text and colour of a server outside maintenance and drain: from its checks, with the progress towards the other state.
 fn of_checks(
     instance: &Instance,
     proxy: &Proxy,
@@ -520,7 +520,7 @@ fn of_checks(
     }
 }
 
-/// The weight in use if the server takes part, in units of the configuration.
+/// The effective weight of an active server, in units of the configuration.
 fn shown_weight(server: &Server, now_ms: u64) -> u32 {
     weight::displayed(weight::effective(server.user_weight(), server.ramp(now_ms)))
 }
@@ -560,7 +560,7 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut StatsRow) {
         };
         let open = || all(|server| server.pools().total().used) + all(|server| server.pools().total().idle());
         let (http2, multiplexed) = (CurrentCount::Http2Connections, CurrentCount::Http2Streams);
-        // The counts are read one after the other.
+        // The counts are not read atomically, so the difference may be negative.
         row.set_with(StatsField::H1OpenConnections, || open().saturating_sub(counters.level(http2)));
         row.set_with(StatsField::H1OpenStreams, || {
             all(Server::served).saturating_sub(counters.level(multiplexed))
@@ -579,7 +579,7 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut StatsRow) {
     row.set_with(StatsField::Cookie, || proxy.config.settings.cookie.as_ref().map(|cookie| &*cookie.name));
 }
 
-/// The sum of the user weights of the servers that share the traffic now: the backups if no other server is left.
+/// The sum of the user weights of the servers that currently share the traffic. `on_backups`: these are the backup servers.
 fn user_weight(backend: &weir_backend::Backend, on_backups: bool) -> u32 {
     let shares = |server: &Server| {
         let admin = server.admin_state();
@@ -616,10 +616,10 @@ fn session_statistics<C: CounterSet, const N: usize>(
     }
 }
 
-/// The counters of a kind of object that a row shows, with their columns.
+/// The counters of a kind of object in a row, with their columns.
 fn columns<C: ColumnCounters>(row: &StatsRow, kind: StatsObject, proxy: &Proxy) -> Vec<(C, StatsField)> {
     let is_http = proxy.is_http();
-    // Columns of only some objects are set by the caller.
+    // The caller sets the columns that only some objects have.
     let is_shown = |field: StatsField| {
         field.decl().fill.is_zero(kind, is_http) && field.applies_to(kind) && row.wants(field)
     };
@@ -639,7 +639,7 @@ fn fill<C: ColumnCounters, const N: usize, const R: usize>(
     for (counter, field) in columns {
         row.set(*field, counters.sum(*counter));
     }
-    // Bytes from clients are those received in requests, and bytes to clients those sent in responses.
+    // All bytes from clients count as received in requests, and all bytes to clients as sent in responses.
     for (total, part) in [(StatsField::Bin, StatsField::Reqbin), (StatsField::Bout, StatsField::Resbout)] {
         row.set_with(part, || C::of(total).map(|counter| counters.sum(counter)));
     }

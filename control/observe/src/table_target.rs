@@ -1,4 +1,4 @@
-//! Stick-tables as targets of the runtime API.
+//! Implements the runtime API's operations on stick-tables.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Certificates, authorities and lists as targets of the runtime API.
+//! Implements the runtime API's operations on certificates, CA files and lists.
 
 use weir_cli::target::{
     Later, ListLine, ListRefusal, OcspEntry, OcspRefusal, OcspUpdate, OcspView, ServedName, TicketKeyFile,
@@ -9,7 +9,7 @@ use super::{LiveTarget, ocsp_updates};
 use weir_assemble::LiveTls;
 
 impl LiveTarget {
-    /// The TLS objects; `None` in a process that serves nothing.
+    /// The TLS objects. `None` in a process without traffic.
     fn tls(&self) -> Option<&LiveTls> {
         self.live.record.tls()
     }

@@ -1,4 +1,4 @@
-//! The workers' activity and its cost, as a target of the runtime API.
+//! Implements [`WorkTarget`]: activity, profiling and memory of the workers.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -133,7 +133,7 @@ impl WorkTarget for LiveTarget {
                 needed: pool.needed.load(Relaxed) / AVERAGED,
                 failures: pool.failures.load(Relaxed),
             });
-            // Before the first second is over no worker has reported its size.
+            // In the first second no worker has published its object size.
             let size = size.filter(|size| *size > 0).unwrap_or(pool.size as u64);
             PoolView { name: pool.name, size, threads: threads.collect() }
         };
@@ -149,8 +149,8 @@ impl WorkTarget for LiveTarget {
 }
 
 impl LiveTarget {
-    /// Whether the places that allocate memory have names. If not, another thread resolves them, because a worker would
-    /// serve nothing meanwhile. Places that are new by then are resolved at the next call.
+    /// Whether the callers that allocate memory have symbol names. If not, starts a thread that resolves them, because a worker would
+    /// be blocked meanwhile. Callers first seen during that time are resolved at the next call.
     fn places_are_named(&mut self) -> bool {
         if let Some(named) = &self.naming {
             let named = named.load(Acquire);
@@ -163,7 +163,7 @@ impl LiveTarget {
             return true;
         }
         if self.live.record.frontends.is_none() {
-            // This process serves nothing, so it cannot delay anything.
+            // This process does not serve traffic, so blocking is harmless.
             weir_memory::name_places_here();
             return true;
         }
@@ -173,18 +173,18 @@ impl LiveTarget {
             theirs.store(true, Release);
             weir_sched::wake(task);
         });
-        // Without a thread they stay without names.
+        // If the thread cannot be created, callers stay without names.
         self.naming = begun.is_ok().then_some(named);
         self.naming.is_none()
     }
 }
 
-/// Switches the measurement of time spent on memory on or off.
+/// Enables or disables the measurement of time spent on memory allocation.
 pub fn measure(settings: weir_sched::ProfileSettings) {
     weir_memory::measure_time(settings.memory && settings.mode != ProfileMode::Off);
 }
 
-/// The current work of this worker, for memory profiles.
+/// The running kind of work on this worker, for memory profiles.
 pub fn work_name() -> Option<&'static str> {
     weir_sched::running().map(|kind| kind.name)
 }
@@ -214,7 +214,7 @@ fn task_line(line: &weir_sched::ProfileLine) -> TaskLine {
     }
 }
 
-/// The caller in the format `listener@data/net/src/listener.rs:270 task_wakeup`.
+/// A waker in the format `listener@data/net/src/listener.rs:270 task_wakeup`.
 fn caller(origin: WakeOrigin) -> String {
     let (file, line) = (origin.place.file(), origin.place.line());
     let name = match origin.cause {
@@ -231,7 +231,7 @@ fn stem(file: &str) -> &str {
     name.strip_suffix(".rs").unwrap_or(name)
 }
 
-/// The place in the format `cli session@control/process/src/cli_server.rs:202`.
+/// A kind of work with its source position: `cli session@control/process/src/cli_server.rs:202`.
 pub fn place_of(kind: &WorkKind) -> String {
     format!("{}@{}:{}", kind.name, kind.place.file(), kind.place.line())
 }
@@ -263,14 +263,14 @@ fn view(worker: usize, answer: Option<&WorkerAnswer>) -> ThreadView {
     }
 }
 
-/// The answer of one worker.
+/// The reply of one worker.
 struct WorkerAnswer {
     queues: QueueView,
     waiting: Vec<WaitingKind>,
 }
 
-/// A question to all workers about their queues. Each answers between two tasks, so its counts are exact; a worker that
-/// does not answer in time is shown with its last known counts.
+/// A query to all workers about their run queues. Each worker replies between two tasks, so its counts are exact. A worker that
+/// does not reply in time is shown with its last published counts.
 pub(super) struct Census {
     answers: Arc<Mutex<Vec<Option<WorkerAnswer>>>>,
     deadline: Tick,
@@ -287,7 +287,7 @@ impl Census {
                 continue;
             }
             let place = Arc::clone(&answers);
-            // A worker that is gone does not answer.
+            // Fails only if the worker is stopping. It will not reply then.
             let _ = weir_sched::send_to(worker, move || {
                 let answer = WorkerAnswer::now();
                 lock(&place)[worker] = Some(answer);
@@ -304,11 +304,11 @@ impl Census {
         Self { answers, deadline }
     }
 
-    /// The answers, once all have arrived or the wait is over.
+    /// The replies, once all have arrived or the time limit has passed.
     fn take(&self) -> Option<Vec<Option<WorkerAnswer>>> {
         let mut answers = lock(&self.answers);
         let complete = answers.iter().all(Option::is_some) || weir_sched::now() >= self.deadline;
-        // Answers that come too late are dropped.
+        // Late replies are dropped.
         complete.then(|| answers.iter_mut().map(Option::take).collect())
     }
 }
@@ -320,7 +320,7 @@ impl WorkerAnswer {
 }
 
 impl LiveTarget {
-    /// The workers' answers; `None` while some are missing. The first call sends the queries.
+    /// The workers' replies. `None` while some are missing. The first call sends the query.
     fn take_census(&mut self) -> Option<Vec<Option<WorkerAnswer>>> {
         let task = self.task;
         let answers = self.census.get_or_insert_with(|| Census::begin(task)).take()?;
@@ -334,7 +334,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 static CENSUS: WorkKind = WorkKind::new("census");
-/// How long a worker has to answer, in milliseconds: the operator looks for workers that take longer between two tasks.
+/// Time limit for a worker's reply, in milliseconds. Operators look for workers that take longer between two tasks.
 const PATIENCE_MS: u64 = 50;
 
 #[cfg(test)]
@@ -361,7 +361,7 @@ mod tests {
         });
     }
 
-    /// R73, R77: once measuring is on, the following runs are listed with their wakers.
+    /// R73, R77: after profiling is enabled, runs of already existing tasks are listed with their wakers.
     #[test]
     fn measures_tasks_that_already_run() {
         let done = weir_sched::run(async {

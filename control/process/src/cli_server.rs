@@ -1,4 +1,4 @@
-//! Serves clients of the runtime API: accepts them, passes their input to a [`CliSession`], sends its output.
+//! Serves clients of the runtime API: accepts connections, passes input to a [`CliSession`], and sends its output.
 //!
 //! ```text
 //!             bytes                        piece of an answer
@@ -29,17 +29,17 @@ use crate::handover;
 use crate::lifecycle::Lifecycle;
 use crate::listening::ListeningSockets;
 
-/// The acceptor of one socket of the runtime API, on each worker that accepts from it.
+/// Accepts clients on one socket of the runtime API. One per worker that accepts from this socket.
 #[derive(Clone)]
 pub struct CliAcceptor {
-    /// The objects that its clients see and change.
+    /// The live objects for the commands.
     pub live: LiveProcess,
     pub socket: Arc<CliSocket>,
-    /// The process, with the listening sockets that its clients may get.
+    /// The process, with the listening sockets that clients may receive.
     pub lifecycle: Arc<Lifecycle>,
 }
 
-/// How many clients are accepted in one turn: few connect, and traffic must not wait for them.
+/// Maximum number of clients accepted per round. Few clients connect, and traffic must not wait for them.
 pub const BATCH: u32 = 4;
 
 impl Acceptor for CliAcceptor {
@@ -50,7 +50,7 @@ impl Acceptor for CliAcceptor {
     type Ticket = (Permit, Permit);
 
     fn state(&self) -> AcceptorState {
-        // A leaving process gives up its addresses, those of the runtime API too.
+        // A stopping process releases its addresses, including those of the runtime API.
         if self.live.instance.is_stopping() { AcceptorState::Stopped } else { AcceptorState::Open }
     }
 
@@ -91,12 +91,11 @@ impl Acceptor for CliAcceptor {
         weir_stream::server::idle::request_room()
     }
 
-    /// Clients wait in the kernel's queue until descriptors are free again; the listeners of frontends report the
-    /// shortage.
+    /// Clients wait in the backlog until descriptors are free again. The listeners of frontends report the shortage.
     fn exhausted(&self, _: Errno) {}
 }
 
-/// Reads the PROXY header (`accept-proxy`) and makes the TLS handshake, as far as configured. `None` on a failure.
+/// Reads the PROXY header (`accept-proxy`) and does the TLS handshake, if configured. `None` on failure.
 async fn greet(
     socket: &CliSocket,
     live: &LiveProcess,
@@ -117,7 +116,7 @@ async fn greet(
     Some(peer)
 }
 
-/// Serves one client until it closes, is silent for too long, or its session is over.
+/// Serves one client until it closes, exceeds the idle timeout, or its session ends.
 pub async fn converse(
     live: LiveProcess,
     listening: &ListeningSockets,
@@ -144,8 +143,8 @@ pub async fn converse(
     }
 }
 
-/// Answers a session's input until it is over; clients may get the sockets that it `gives`; `ran` is called each time that it ran. None when the client is gone, or silent
-/// for too long.
+/// Answers the input of a session until the session ends. `gives` contains the sockets that the client may receive. `ran` is
+/// called after each run of the session. `None` if the client disconnected or exceeded the idle timeout.
 pub async fn answer(
     live: LiveProcess,
     gives: Option<&ListeningSockets>,
@@ -180,14 +179,14 @@ pub async fn answer(
     }
 }
 
-/// The next piece of a long answer is heavy work: however many clients dump, one piece is made per turn (R44).
+/// Yields before the next piece of a long answer, as heavy work: one piece per round, however many clients dump (R44).
 async fn make_more() {
     weir_sched::set_class(Class::Heavy);
     yield_now().await;
     weir_sched::set_class(Class::Urgent);
 }
 
-/// Clients count in the totals of the process, but not in the rates that limits use.
+/// Counts a client in the process totals, but not in the rates used by limits.
 fn count(live: &LiveProcess) {
     if let Some(counters) = live.instance.process_counters.get(weir_sched::worker_index()) {
         count_client(counters);
@@ -200,7 +199,7 @@ fn count_sent(live: &LiveProcess, bytes: usize) {
     }
 }
 
-/// Passes the client's input to the session, waiting for some. `None` when the client is gone or silent.
+/// Waits for input and passes it to the session. `None` if the client disconnected or exceeded the idle timeout.
 async fn listen(client: &mut Connection, session: &mut CliSession) -> Option<()> {
     let deadline = silence(session);
     loop {
@@ -221,7 +220,7 @@ async fn listen(client: &mut Connection, session: &mut CliSession) -> Option<()>
                 }
             }
         }
-        // The session requested input, so it has room.
+        // The session needs input, so its room is not 0.
         let taken = client.input().len().min(session.room());
         session.feed(&client.input()[..taken]);
         client.consume(taken);
@@ -229,12 +228,12 @@ async fn listen(client: &mut Connection, session: &mut CliSession) -> Option<()>
     }
 }
 
-/// Waits for another worker's answer. `None` when the client is gone, or at the deadline.
+/// Waits for another worker's reply. `None` if the client disconnected, or at the deadline.
 async fn await_answer(client: &Connection, deadline: Tick) -> Option<()> {
     pause(client, deadline).await.filter(|()| weir_sched::now() < deadline)
 }
 
-/// Waits until the session is woken, or the deadline. `None` when the client is gone.
+/// Waits until the session's task is woken, or until the deadline. `None` if the client disconnected.
 async fn pause(client: &Connection, deadline: Tick) -> Option<()> {
     if client.is_broken() {
         return None;
@@ -243,10 +242,10 @@ async fn pause(client: &Connection, deadline: Tick) -> Option<()> {
     Some(())
 }
 
-/// Waits until the session is woken or the client sends something, without a limit; a client that half-closed still gets
-/// events. None when it is gone.
+/// Waits without a time limit until the session's task is woken or the client sends input. A half-closed client still receives
+/// events. `None` if the client disconnected.
 async fn watch(live: &LiveProcess, client: &mut Connection, session: &mut CliSession) -> Option<()> {
-    // A watching client must not keep a leaving process from ending.
+    // A watching client must not delay the exit of a stopping process.
     if client.is_broken() || live.instance.is_stopping() {
         return None;
     }
@@ -266,8 +265,8 @@ async fn watch(live: &LiveProcess, client: &mut Connection, session: &mut CliSes
     Some(())
 }
 
-/// Half-closes. Further input of the client is read and dropped, because otherwise the kernel would reset the connection
-/// and the answer might be lost. An interrupted client sends more.
+/// Half-closes the connection. Reads and discards further input, because otherwise the kernel would reset the connection and the
+/// answer could be lost. An interrupted client is likely to send more.
 async fn leave(client: &mut Connection, interrupted: bool) {
     client.shut_write();
     let deadline = weir_sched::now().after(FAREWELL_MS);
@@ -291,11 +290,11 @@ fn silence(session: &CliSession) -> Tick {
 }
 
 static SESSION: WorkKind = WorkKind::new("cli session");
-/// Answers are made and sent in pieces of about this size, so that a long one neither occupies a worker nor its memory.
+/// Approximate size of the pieces of an answer, so that a long answer does not block the worker or fill its memory.
 const PIECE: usize = 16_384;
-/// How often a watching client's task checks whether the process is leaving, in milliseconds.
+/// How often the task of a watching client checks whether the process is stopping, in milliseconds.
 const WATCH_MS: u64 = 1_000;
-/// How long a client may continue to send after its session, in milliseconds.
+/// Time limit for a client that keeps sending after its session, in milliseconds.
 const FAREWELL_MS: u64 = 1_000;
 
 #[cfg(test)]
@@ -308,7 +307,7 @@ mod tests {
     use super::*;
     use crate::fixture::{CONFIGURATION, live, settings};
 
-    /// Everything that a client reads after it sent this in one piece and half-closed.
+    /// All output received by a client that sends these bytes at once and then half-closes.
     fn talk(said: &'static [u8], settings: CliSettings) -> String {
         let (mut ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         theirs.set_nonblocking(true).expect("a socket can be made so");
@@ -372,7 +371,7 @@ mod tests {
         let line =
             "0x1: proto=unix_stream src=unix:0 fe=GLOBAL be=<NONE> srv=<none> ts=00 epoch=0 age=0s calls=2 ";
         assert!(answers[0].starts_with(line), "{heard}");
-        // It is not nine seconds old: only the empty line.
+        // The session is less than nine seconds old, so only the empty line follows.
         assert!(answers[1].starts_with("\n0x1: [") && answers[1].contains("phase=command"), "{heard}");
         assert_eq!(talk(b"shutdown session 0x99\n", settings()), "No such session (use 'show sess').\n\n");
         // This client, which would stay.

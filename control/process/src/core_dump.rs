@@ -1,6 +1,6 @@
-//! Core dumps (`set-dumpable`), as far as the process can make the system write them. With `libs` they contain the program
-//! and its libraries, as an archive (tar) in the process's memory: so a core has the exact files that ran, whatever was
-//! installed since. `tar` can extract it from the offset of `ustar` less 257 bytes.
+//! Core dumps (`set-dumpable`), as far as the process can influence them. With `libs`, a tar archive of the program and its libraries
+//! stays in the process's memory. So a core contains the exact files that ran, even after an update. To extract them, run `tar` from
+//! the offset of `ustar` minus 257 bytes.
 
 use std::fs::File;
 use std::io;
@@ -11,8 +11,7 @@ use weir_sys::process;
 
 use weir_observe::messages::Messages;
 
-/// Prepares dumps while the process has its first identity and sees its files. Dumps are allowed once it has its final
-/// identity.
+/// Prepares core dumps before the process changes identity and root directory. Dumps are enabled after it has its final identity.
 pub fn prepare(wanted: CoreDump, messages: &Messages) {
     if wanted == CoreDump::AsAllowed {
         return;
@@ -20,7 +19,7 @@ pub fn prepare(wanted: CoreDump, messages: &Messages) {
     process::lift_file_limits();
     if wanted == CoreDump::WithLibraries {
         match running_files().and_then(|files| archive(&files, messages)) {
-            // Leaked on purpose: it must be in memory for the whole life of the process.
+            // Leaked on purpose: it must stay in memory until the process ends.
             Ok(archive) => drop(Box::leak(archive)),
             Err(error) => messages.warning(format!(
                 "'set-dumpable libs': cannot list the object files of the process: {error}."
@@ -29,11 +28,11 @@ pub fn prepare(wanted: CoreDump, messages: &Messages) {
     }
 }
 
-/// The files mapped as code by the process: the program first, then libraries.
+/// The files that the process has mapped as code: the program first, then its libraries.
 pub fn running_files() -> io::Result<Vec<PathBuf>> {
     let mut files = vec![std::env::current_exe()?];
     for line in std::fs::read_to_string("/proc/self/maps")?.lines() {
-        // The fields: addresses, permissions, offset, device, inode, and a path that may contain blanks.
+        // Fields: addresses, permissions, offset, device, inode, and a path that may contain spaces.
         let rights = line.split_ascii_whitespace().nth(1).unwrap_or_default();
         let path = line.find('/').map(|at| Path::new(&line[at..]));
         if let Some(path) = path.filter(|_| rights.contains('x'))
@@ -45,16 +44,16 @@ pub fn running_files() -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// An archive (tar) of these files; the first is the program's own. Unreadable files are reported and omitted.
+/// A tar archive of these files. The first must be the program itself. Unreadable files are reported and skipped.
 pub fn archive(files: &[PathBuf], messages: &Messages) -> io::Result<Box<[u8]>> {
     let sources: Vec<_> = files
         .iter()
         .enumerate()
-        // The program's own file, even if another file has its name by now.
+        // Use the program's own file, even if another file has its name by now.
         .map(|(position, path)| (path, if position == 0 { Path::new("/proc/self/exe") } else { path }))
         .collect();
     let sizes = sources.iter().filter_map(|(_, source)| std::fs::metadata(source).ok());
-    // Allocated once: the copies that a growing buffer leaves behind would be dumped as well.
+    // Allocate once: a core would also contain the copies that a growing buffer leaves behind.
     let room = sizes.map(|file| file.len() as usize + ROOM_OF_ENTRY).sum::<usize>() + ROOM_OF_END;
     let mut archive = tar::Builder::new(Vec::with_capacity(room));
     for (path, source) in sources {
@@ -68,7 +67,7 @@ pub fn archive(files: &[PathBuf], messages: &Messages) -> io::Result<Box<[u8]>> 
     Ok(archive.into_inner()?.into_boxed_slice())
 }
 
-/// A header, another one with a long name, and the padding of the last block.
+/// Space for a header, a second header for a long name, and the padding of the last block.
 const ROOM_OF_ENTRY: usize = 4 * 512;
 /// Two blocks of zeros.
 const ROOM_OF_END: usize = 2 * 512;

@@ -1,4 +1,4 @@
-//! Passing listening sockets between processes, in the format of HAProxy's runtime API.
+//! Passes listening sockets between processes, in the format of HAProxy's runtime API.
 //!
 //! ```text
 //!   requests                               gives
@@ -9,8 +9,8 @@
 //!    │ ◄─────────────────────────────── "\n" ─ │
 //! ```
 //!
-//! A record is the length of the network namespace's name and that name, the same for the interface, and a C integer of
-//! options, which are 0 here: the receiver reads each socket's options from the kernel.
+//! A record contains the length and name of the network namespace, the length and name of the interface, and a C integer of
+//! options. The options are 0 here, because the receiver reads each socket's options from the kernel.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,16 +24,16 @@ use weir_sys::{Errno, pass, socket};
 
 use crate::listening::ListeningSockets;
 
-/// The process that can pass listening sockets.
+/// The process from which to fetch listening sockets.
 #[derive(Debug)]
 pub enum Giver<'g> {
-    /// A process that has the runtime API at this path (`-x`).
+    /// A process with the runtime API at this path (`-x`).
     Path(&'g Path),
-    /// A worker, over the pair of sockets that its master shares with it.
+    /// A worker, over the socket pair that it shares with its master.
     Channel(&'g OwnedFd),
 }
 
-/// Requests the listening sockets of a process. The error is a text for operators.
+/// Fetches the listening sockets of a process. The error is a text for operators.
 pub fn take(giver: &Giver<'_>) -> Result<Vec<HandedOver>, String> {
     try_take(giver).map_err(|error| {
         let text = weir_sys::error_text(error);
@@ -70,16 +70,16 @@ fn try_take(giver: &Giver<'_>) -> io::Result<Vec<HandedOver>> {
         let mut records = &space[..length];
         for descriptor in descriptors {
             let interface = record(&mut records).ok_or_else(refused)?;
-            // Sockets that do not listen any more are dropped.
+            // Sockets no longer in the listening state are dropped.
             sockets.extend(HandedOver::new(descriptor, interface));
         }
-        // The other side only reads this if more follows.
+        // The other side reads this only before a further batch.
         let _ = stream.write_all(&before.to_ne_bytes());
     }
     Ok(sockets)
 }
 
-/// Opens a new connection over a pair of sockets, by passing one end of a new pair.
+/// Opens a connection over a socket pair, by passing one end of a new pair through it.
 pub fn knock(channel: &OwnedFd) -> io::Result<UnixStream> {
     let (near, far) = UnixStream::pair()?;
     far.set_nonblocking(true)?;
@@ -87,7 +87,7 @@ pub fn knock(channel: &OwnedFd) -> io::Result<UnixStream> {
     Ok(near)
 }
 
-/// The interface of the next record.
+/// Parses the interface of the next record.
 fn record(records: &mut &[u8]) -> Option<Option<Box<str>>> {
     let mut name = || {
         let (&length, rest) = records.split_first()?;
@@ -95,7 +95,7 @@ fn record(records: &mut &[u8]) -> Option<Option<Box<str>>> {
         *records = rest;
         std::str::from_utf8(name).ok()
     };
-    // Namespaces are not distinguished: weir does not create sockets in others.
+    // The namespace is ignored: weir does not create sockets in other namespaces.
     let _namespace = name()?;
     let interface = name()?;
     let interface = (!interface.is_empty()).then(|| interface.into());
@@ -107,7 +107,7 @@ fn refused() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "it did not answer with sockets")
 }
 
-/// Passes all listening sockets to a client of the runtime API. `None` when it is gone, or does not take them.
+/// Passes all listening sockets to a client of the runtime API. `None` if the client disconnected or did not read in time.
 pub async fn give(listening: &ListeningSockets, client: &mut Connection) -> Option<()> {
     let mut sockets = listening.all().ok()?;
     sockets.truncate(MOST_SOCKETS);
@@ -155,7 +155,7 @@ async fn pass_on(
     Some(())
 }
 
-/// Waits until the other side has acknowledged a batch.
+/// Waits until the client has acknowledged a batch. `None` on failure or at the deadline.
 async fn acknowledgement(client: &mut Connection, deadline: Tick) -> Option<()> {
     while client.input().len() < 4 {
         match client.receive(4) {
@@ -170,13 +170,13 @@ async fn acknowledgement(client: &mut Connection, deadline: Tick) -> Option<()> 
     Some(())
 }
 
-/// The time limit for the other process's answers.
+/// Time limit for the other process's replies.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Sockets in one message, as in HAProxy.
+/// Maximum number of sockets per message, as in HAProxy.
 const BATCH: usize = 252;
-/// The size limit of a record: a namespace's name, an interface's, their lengths, and the options.
+/// Maximum size of a record, in bytes: the names of namespace and interface, their lengths, and the options.
 const LONGEST_RECORD: usize = 2 * 256 + 4;
-/// The limit of received sockets: more than any configuration has.
+/// Maximum number of received sockets: more than any configuration has.
 const MOST_SOCKETS: usize = 65_536;
 
 #[cfg(test)]

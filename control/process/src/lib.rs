@@ -1,10 +1,10 @@
-//! The process: how it starts, takes its identity, listens, hands its sockets over, and ends.
+//! The process: its start, identity, listening sockets, handover to the next process, and stop.
 //!
-//! [`start`] builds the live objects (`weir_assemble`), binds, confines the process and serves; [`lifecycle`] ends, pauses and reports by
-//! signals; [`cli_server`] serves clients of the runtime API; [`worker`] is the link to a master.
+//! [`start`] builds the live objects (`weir_assemble`), binds the sockets, confines the process and serves. [`lifecycle`] handles stop,
+//! pause and report signals. [`cli_server`] serves clients of the runtime API. [`worker`] is the link to the master.
 //!
-//! The crate does not know the syntax of the configuration, the meaning of messages, and the views of operators. Begin
-//! with `start.rs`.
+//! The crate does not know the configuration syntax, the protocols of traffic, or the output of operators' commands. Begin with
+//! `start.rs`.
 
 pub mod cli_server;
 pub mod core_dump;

@@ -1,4 +1,4 @@
-//! The lifecycle of the process: ending, pausing and reporting by signals.
+//! The lifecycle of the process: soft stop, hard stop, pause and reports on signals.
 //!
 //! ```text
 //!             SIGUSR1                       last connection gone
@@ -34,9 +34,9 @@ pub struct Lifecycle {
     pub messages: &'static Messages,
     hard_stop_after: Option<Duration>,
     grace: Option<Duration>,
-    /// The tasks that accept clients of the runtime API and messages for `log-forward` sections.
+    /// The tasks that accept runtime API clients or receive `log-forward` messages.
     operator_acceptors: Mutex<Vec<TaskKey>>,
-    /// The signal that ended it; 0 without one.
+    /// The signal that stopped the process. 0 without one.
     ended_by: AtomicI32,
 }
 
@@ -48,9 +48,9 @@ pub struct ServedParts {
     pub relays: Arc<LiveRelays>,
     /// `peers` sections.
     pub peers: Arc<LivePeers>,
-    /// Log servers that get the contents of rings.
+    /// Forwarding of ring contents to log servers.
     pub forwards: Vec<Arc<Forward>>,
-    /// Connections that are not streams: clients of the runtime API.
+    /// The current connections that are not streams: clients of the runtime API.
     pub operators: Arc<ConnectionLimit>,
 }
 
@@ -67,7 +67,7 @@ pub const SIGNALS: [Signal; 8] = [
 ];
 
 impl Lifecycle {
-    /// The lifecycle of a process that serves these with the settings of the global section.
+    /// The lifecycle of a process with these live objects and the settings of the global section.
     pub fn new(
         parts: ServedParts,
         listening: ListeningSockets,
@@ -90,12 +90,12 @@ impl Lifecycle {
         &self.parts
     }
 
-    /// The signal that ended the process; 0 without one.
+    /// The signal that stopped the process. 0 without one.
     pub fn ended_by(&self) -> Signal {
         self.ended_by.load(SeqCst)
     }
 
-    /// A task that accepts clients of the runtime API or messages has started.
+    /// Registers a task that accepts runtime API clients or receives messages.
     pub fn add_acceptor(&self, task: TaskKey) {
         self.operator_acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
     }
@@ -105,7 +105,7 @@ impl Lifecycle {
         let signals = Signals::new(reader)?;
         let lifecycle = Arc::clone(self);
         weir_sched::spawn(&SIGNAL, Class::Urgent, async move {
-            // If reading signals fails, the process continues without them.
+            // If signals cannot be read, the process continues without them.
             while let Ok(signal) = signals.next().await {
                 let mut together = vec![signal];
                 while together.len() < SIGNALS.len()
@@ -135,12 +135,12 @@ impl Lifecycle {
         }
     }
 
-    /// Soft stop: accepts no more connections, and ends after the last one.
+    /// Soft stop: closes the listeners. The process exits after its last connection.
     pub fn leave(self: &Arc<Self>) {
         if self.parts.instance.stopping.load(SeqCst) {
             return;
         }
-        // Work that any worker may do: the end of the process, and especially `hard-stop-after`, must not wait for a busy worker.
+        // Any worker may run this task. The exit, especially by `hard-stop-after`, must not depend on one busy worker.
         let every_worker = WorkerSet::all(weir_sched::worker_count());
         weir_sched::spawn_shared(&LEAVING, &every_worker, Arc::clone(self).end(every_worker));
     }
@@ -155,7 +155,7 @@ impl Lifecycle {
         self.stop_listening();
         self.parts.instance.closing.begin(weir_sched::now().as_ms());
         wake_sessions();
-        // Memory that this process will not use again is freed for the next one.
+        // Return unused memory to the system for the next process.
         for worker in 0..weir_sched::worker_count() {
             let _ = weir_sched::send_to(worker, pulse::reclaim_memory);
         }
@@ -184,7 +184,7 @@ impl Lifecycle {
         self.wake_acceptors();
     }
 
-    /// Wakes tasks that are neither requests nor streams, so that they see the new state.
+    /// Wakes the accept tasks of the runtime API and of `log-forward`, so that they notice the stop.
     fn wake_acceptors(&self) {
         let acceptors = self.operator_acceptors.lock().unwrap_or_else(PoisonError::into_inner);
         acceptors.iter().for_each(|task| weir_sched::wake(*task));
@@ -195,7 +195,7 @@ impl Lifecycle {
         let task = weir_sched::current();
         let gates = [&self.parts.instance.connections, &*self.parts.operators];
         loop {
-            // The task enlists first, then checks: see `ConnectionLimit`. So a process with idle connections sleeps for hours.
+            // Enlist before the check, see `ConnectionLimit`. A process with idle connections can then sleep for hours.
             gates.iter().for_each(|gate| gate.enlist(task));
             let accepting = self.listening.is_accepting() || self.is_teaching();
             if accepting || gates.iter().any(|gate| gate.inside() > 0) {
@@ -204,7 +204,7 @@ impl Lifecycle {
             }
             for gate in gates {
                 if !gate.withdraw(task) {
-                    // The offer was meant for a task that wants the place.
+                    // The offer was meant for a waiting task. Pass it on.
                     gate.offer();
                 }
             }
@@ -221,7 +221,7 @@ impl Lifecycle {
         }
     }
 
-    /// Whether the next process still has to get this one's tables.
+    /// Whether a peers session is still sending stick-tables to the next process.
     fn is_teaching(&self) -> bool {
         self.parts.peers.sections.iter().any(|section| section.is_teaching())
     }
@@ -263,11 +263,11 @@ impl Lifecycle {
         }
     }
 
-    /// SIGHUP: reports the state of every server and proxy.
+    /// SIGHUP: logs the state of every server and proxy.
     fn report(&self) {
         self.messages.warning("SIGHUP received, dumping servers states.");
         for proxy in &self.parts.instance.proxies {
-            // Only the proxy's own logs have this line.
+            // This line goes only to the proxy's own logs.
             let begin = format!("SIGHUP received, dumping servers states for proxy {}.", proxy.name());
             weir_stream::log::announce(proxy, Level::Notice, begin.as_bytes());
             for line in report_of(proxy) {
@@ -276,12 +276,12 @@ impl Lifecycle {
         }
     }
 
-    /// SIGQUIT: reports the memory of each worker's buffers, and frees unused ones.
+    /// SIGQUIT: logs the buffer memory of each worker and frees unused buffers.
     fn report_memory(&self) {
         self.messages.warning("SIGQUIT received, dumping memory usage.");
         for worker in 0..weir_sched::worker_count() {
             let messages = self.messages;
-            // A worker that does not take messages any more is ending.
+            // Fails only if the worker is stopping.
             let _ = weir_sched::send_to(worker, move || {
                 let buffers = weir_containers::BufferPool::statistics();
                 messages.warning(format!(
@@ -325,8 +325,8 @@ impl FrontendSwitch for Lifecycle {
     }
 }
 
-/// A process that takes the addresses and gives them back sends SIGTTOU, then SIGTTIN. When both are pending, the kernel
-/// delivers the second one first: handled in that order, they would leave the process paused for ever.
+/// A process that takes over the addresses and then returns them sends SIGTTOU, then SIGTTIN. If both are pending, the kernel
+/// delivers SIGTTIN first. Handled in that order, the signals would leave this process paused forever.
 fn put_in_order(together: &mut [Signal]) {
     together.sort_by_key(|&signal| signal == signal::SIGTTIN);
 }
@@ -381,10 +381,10 @@ fn report_of(proxy: &Proxy) -> Vec<String> {
     lines
 }
 
-/// Wakes idle client connections, so that they see that the process leaves.
+/// Wakes idle client connections, so that they notice the stop.
 fn wake_sessions() {
     for worker in 0..weir_sched::worker_count() {
-        // A worker that does not take messages any more is ending.
+        // Fails only if the worker is stopping.
         let _ = weir_sched::send_to(worker, || {
             weir_stream::worker::sessions().iter().for_each(|session| weir_sched::wake(session.task.get()));
             weir_logs::relay::wake_sessions();
@@ -392,7 +392,7 @@ fn wake_sessions() {
     }
 }
 
-/// Closes idle connections one after the other over the window.
+/// Wakes idle client connections repeatedly during the window, so that they close one after another.
 async fn wake_sessions_for(window: Duration) {
     let end = after(window);
     while weir_sched::now() < end {
@@ -408,9 +408,9 @@ fn after(duration: Duration) -> Tick {
 static SIGNAL: WorkKind = WorkKind::new("signals");
 static LEAVING: WorkKind = WorkKind::new("soft stop");
 static CLOSING: WorkKind = WorkKind::new("connections to close");
-/// How often a leaving process checks whether its accept tasks have ended, in milliseconds.
+/// How often a stopping process checks whether its accept tasks have ended, in milliseconds.
 const ACCEPTING_MS: u64 = 10;
-/// How often a leaving process checks whether the last connection has ended, in milliseconds.
+/// How often a stopping process checks whether the last connection has closed, in milliseconds.
 const LOOK_MS: u64 = 1_000;
 /// How often idle connections check whether they are due to close, in milliseconds.
 const CLOSING_MS: u64 = 50;

@@ -1,27 +1,27 @@
-//! Computes how many connections the process can hold, from the limits of the operator and the system: pure arithmetic.
+//! Computes the number of connections that the process can hold, from the limits of operator and system. Pure arithmetic.
 
 /// The limits of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// `maxconn`, or `-n`, which takes precedence.
+    /// `maxconn`, or `-n`, which takes precedence. `None` for automatic.
     pub maxconn: Option<u32>,
     /// `ulimit-n`.
     pub open_files: Option<u32>,
-    /// `fd-hard-limit`; `None` for the default.
+    /// `fd-hard-limit`. `None` for the default.
     pub open_files_hard: Option<u32>,
-    /// `-m`, in megabytes; `None` without a limit.
+    /// `-m`, in megabytes. `None` without a limit.
     pub memory_mb: Option<u64>,
     /// `maxpipes`.
     pub pipes: Option<u32>,
-    /// Whether a proxy splices, which needs pipes.
+    /// Whether a proxy uses splicing, which needs pipes.
     pub splices: bool,
     /// `tune.bufsize`.
     pub buffer_size: u32,
-    /// Descriptors that are not for connections.
+    /// Descriptors not used for connections.
     pub fixed: FixedDescriptors,
-    /// The limit of open files at the start of the process: the soft limit; `None` without a limit.
+    /// The soft limit of open files at start. `None` for unlimited.
     pub system_soft: Option<u64>,
-    /// The hard limit; `None` without a limit.
+    /// The hard limit of open files. `None` for unlimited.
     pub system_hard: Option<u64>,
 }
 
@@ -29,21 +29,21 @@ pub struct Bounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
     pub maxconn: u32,
-    /// Whether that was computed, not configured.
+    /// Whether `maxconn` was computed rather than configured.
     pub automatic: bool,
-    /// The largest number of descriptors that this can need.
+    /// Maximum number of descriptors for this capacity.
     pub open_files: u32,
-    /// The least number of descriptors to start with: HAProxy's count, so that weir starts wherever HAProxy does. With fewer than
+    /// Minimum number of descriptors for a start: HAProxy's count, so that weir starts wherever HAProxy does. With fewer than
     /// `open_files`, only the last connections fail.
     pub open_files_least: u32,
     pub pipes: u32,
-    /// The most connections that memory and descriptors allow.
+    /// Maximum number of connections allowed by memory and descriptors.
     pub hard_maxconn: u32,
-    /// The most connections that the descriptors of the system allow.
+    /// Maximum number of connections allowed by the system's descriptor limit.
     pub fitting_maxconn: u32,
 }
 
-/// Computes the capacity. Configured values are used; others are the largest that fit.
+/// Computes the capacity. Keeps configured values and computes the largest possible others.
 pub fn capacity(bounds: &Bounds) -> Capacity {
     let ideal = ideal_maxconn(bounds);
     let maxconn = bounds.maxconn.filter(|&limit| limit > 0).unwrap_or(ideal);
@@ -61,7 +61,7 @@ pub fn capacity(bounds: &Bounds) -> Capacity {
     }
 }
 
-/// Two descriptors each connection (the client's, the server's), two each pipe, and the fixed ones.
+/// Two descriptors per connection (client and server), two per pipe, and the fixed ones.
 fn needed_descriptors(maxconn: u32, pipes: u32, fixed: u32) -> u32 {
     let needed = u64::from(maxconn) * 2 + u64::from(pipes) * 2 + u64::from(fixed);
     u32::try_from(needed).unwrap_or(u32::MAX)
@@ -79,7 +79,7 @@ fn by_descriptors(bounds: &Bounds) -> u32 {
     };
     let pipes = bounds.pipes.map_or(0, |pipes| u64::from(pipes) * 2);
     let left = limit.saturating_sub(u64::from(bounds.fixed.most) + pipes);
-    // A pipe for every few connections takes its two descriptors from the rest.
+    // One pipe per `PIPE_SHARE` connections takes two descriptors from the remainder.
     let share = if bounds.splices && bounds.pipes.is_none() { u64::from(PIPE_SHARE) } else { 0 };
     let connections = if share > 0 { left * share / (2 * share + 2) } else { left / 2 };
     u32::try_from(connections).unwrap_or(u32::MAX)
@@ -92,7 +92,7 @@ fn by_memory(bounds: &Bounds) -> u32 {
     u32::try_from(two_digits(connections)).unwrap_or(u32::MAX)
 }
 
-/// Rounds down to two significant digits, because memory is only an estimate.
+/// Rounds down to two significant digits, because the memory per connection is an estimate.
 fn two_digits(number: u64) -> u64 {
     let mut unit = 1;
     while number / unit >= 100 {
@@ -101,10 +101,10 @@ fn two_digits(number: u64) -> u64 {
     number / unit * unit
 }
 
-/// Descriptors that do not depend on the traffic.
+/// Descriptors that do not depend on traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FixedDescriptors {
-    /// All of them: listening sockets (the main thread's and each worker's), each worker's own, clients of the runtime API, and
+    /// Maximum: listening sockets (of the main thread and of each worker), each worker's own descriptors, runtime API clients, and
     /// [`SPARE_DESCRIPTORS`].
     pub most: u32,
     /// HAProxy's count: each listening socket once, three per worker, clients of the runtime API, and ten.
@@ -112,7 +112,7 @@ pub struct FixedDescriptors {
 }
 
 impl FixedDescriptors {
-    /// The descriptors for these numbers of listening sockets, workers and clients.
+    /// The descriptors for these numbers of listening sockets, workers and runtime API clients.
     pub fn new(listening: usize, workers: usize, runtime_api_clients: u32) -> Self {
         let number =
             |count: usize| u32::try_from(count).unwrap_or(u32::MAX).saturating_add(runtime_api_clients);
@@ -124,27 +124,27 @@ impl FixedDescriptors {
     }
 }
 
-/// How many buffers all workers together may use (`tune.buffers.limit`); `None` without a limit. At least the reserve
-/// and the need of one stream on each worker (manual, "tune.buffers.limit").
+/// The limit of buffers over all workers (`tune.buffers.limit`). `None` for no limit. Never below the reserve plus the buffers of
+/// one stream on each worker (manual, "tune.buffers.limit").
 pub fn buffers_of_all(buffers_max: u32, reserve: u32, workers: usize) -> Option<usize> {
     let least = (reserve as usize + LEAST_BUFFERS) * workers.max(1);
     (buffers_max > 0).then(|| (buffers_max as usize).max(least))
 }
 
-/// With fewer buffers a worker could not serve one stream.
+/// Minimum number of buffers for one stream.
 pub const LEAST_BUFFERS: usize = 3;
-/// One pipe for this many connections (manual, "maxpipes").
+/// Number of connections per pipe (manual, "maxpipes").
 const PIPE_SHARE: u32 = 4;
 /// The default of `fd-hard-limit` (manual, "fd-hard-limit").
 const DEFAULT_HARD_LIMIT: u32 = 1_048_576;
-/// A poller, an event counter, and the sockets for log lines (IPv4, IPv6, UNIX).
+/// A poller, an event counter, and three sockets for log messages (IPv4, IPv6, UNIX).
 const DESCRIPTORS_OF_A_WORKER: usize = 5;
-/// Standard streams, log targets, the signal reader, and files that are opened briefly.
+/// Standard streams, log targets, the signal reader, and files opened briefly.
 const SPARE_DESCRIPTORS: u32 = 20;
-/// The memory of a connection in full use besides its two buffers: its task, its exchange, its message indexes, in
-/// bytes. Chosen so that `-m` gives the same results as in HAProxy.
+/// Memory of a busy connection besides its two buffers, in bytes: task, exchange and message indexes. Chosen so that `-m` has the
+/// same effect as in HAProxy.
 const CONNECTION_BYTES: u64 = 3584;
-/// The smallest computed `maxconn`: with it, a lack of descriptors shows at run time.
+/// Minimum of an automatic `maxconn`. With so few, a shortage of descriptors shows at run time.
 const LEAST: u32 = 2;
 
 #[cfg(test)]
@@ -199,7 +199,7 @@ mod tests {
         check(Bounds { open_files_hard: Some(2050), ..bounds() }, 1000, 2050, 0);
         check(Bounds { system_hard: None, system_soft: None, ..bounds() }, 524_263, 1_048_576, 0);
         check(Bounds { splices: true, ..bounds() }, 7980, 20_000, 1995);
-        // Nothing left: the process still starts.
+        // No descriptors are left, but the process still starts.
         check(Bounds { open_files: Some(10), ..bounds() }, 2, 10, 0);
     }
 

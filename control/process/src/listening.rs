@@ -1,4 +1,4 @@
-//! The listening sockets of the process: opened in the main thread, accepted from on the workers, closed at the end.
+//! The listening sockets of the process. The main thread opens and closes them. The workers accept from them.
 
 pub(crate) mod plan;
 
@@ -27,17 +27,17 @@ pub struct ListenContext<'s> {
     pub global: &'s Global,
     /// The number of workers.
     pub workers: usize,
-    /// Whether several processes may have the same address at once: not with `noreuseport` or `-dR`.
+    /// Whether several processes may bind the same address: not with `noreuseport` or `-dR`.
     pub reuse_port: bool,
-    /// Turns names into addresses.
+    /// Resolves host names.
     pub resolver: &'s dyn Resolver,
     /// The messages for operators.
     pub messages: &'s Messages,
 }
 
-/// A process that has the addresses now, and releases them on request.
+/// A process that currently holds the addresses and releases them on request.
 pub trait Predecessor {
-    /// Requests it to release its addresses. `false` if the process does not exist.
+    /// Signals the process to release its addresses. `false` if the process does not exist.
     fn release(&self) -> bool;
 }
 
@@ -45,9 +45,9 @@ pub trait Predecessor {
 #[derive(Default)]
 pub struct ListeningSockets {
     sockets: Vec<ListenerSockets>,
-    /// UNIX sockets that do not have their paths yet, and where each was configured.
+    /// UNIX sockets still at temporary paths, each with its position in the configuration.
     placements: Vec<(Placement, String)>,
-    /// UNIX sockets that got their paths before the start was certain.
+    /// UNIX sockets moved to their final paths before the start was certain to succeed.
     placed: Vec<PlacedSocket>,
 }
 
@@ -61,14 +61,14 @@ impl Drop for ListeningSockets {
 pub struct ListenerSockets {
     /// The owner of their connections.
     pub owner: SocketOwner,
-    /// The numbers of the workers that accept and serve.
+    /// Indexes of the workers that accept connections and serve them.
     pub workers: Arc<[usize]>,
-    /// One, or one for each shard.
+    /// One socket, or one per shard.
     sockets: Mutex<Vec<OwnedFd>>,
-    /// Whether another process created them, and may go on using them.
+    /// Whether another process created the sockets and may continue to use them.
     inherited: bool,
     pub address: Address,
-    /// The network interface that they are bound to.
+    /// The network interface to which the sockets are bound.
     interface: Option<Box<str>>,
 }
 
@@ -78,37 +78,37 @@ pub enum SocketOwner {
     Frontend {
         /// The index of the proxy.
         proxy: usize,
-        /// The listener's position among those of the proxy.
+        /// The listener's index within the proxy.
         listener: u32,
     },
-    /// The runtime API's, by the index of the `stats socket` line.
+    /// A runtime API socket, by the index of its `stats socket` line.
     Operator(usize),
     /// Messages for a `log-forward` section.
     Relay(Arc<RelayListener>),
     Peers(Arc<PeerListener>),
 }
 
-/// A socket that is to be opened.
+/// A socket to be opened.
 struct SocketRequest<'w> {
     owner: SocketOwner,
-    /// The socket in messages: `[file:line] for frontend fe`.
+    /// The name of the socket in messages: `[file:line] for frontend fe`.
     place: String,
     address: &'w ListenAddress,
     endpoint: Endpoint,
     options: SocketOptions,
     workers: Arc<[usize]>,
     shards: usize,
-    /// Whether no other line has this address.
+    /// Whether this is the only line with this address.
     alone: bool,
 }
 
 impl ListeningSockets {
-    /// Opens every socket of the instance and of the runtime API, or uses those that a former process `gave`. While
-    /// `predecessor` has an address, it is requested to release it, for a limited time. `None` when a socket could not
-    /// be opened, which was printed.
+    /// Opens all sockets of the instance and of the runtime API, or reuses those that a former process `gave`. If
+    /// `predecessor` holds an address, asks it to release the address and retries for two seconds. `None` if a socket could not
+    /// be opened. The error has been logged.
     ///
-    /// UNIX sockets come first: a program that reaches a port finds the runtime API. A path without a listener is taken at once, one
-    /// of another process by [`ListeningSockets::put_in_place`].
+    /// UNIX sockets come first, so a program that reaches a TCP port also finds the runtime API. A path without a listener is
+    /// taken immediately. [`ListeningSockets::put_in_place`] takes a path in use by another process.
     pub fn open(
         instance: &Instance,
         relays: &RelayListeners,
@@ -161,7 +161,7 @@ impl ListeningSockets {
         Some(listening)
     }
 
-    /// Gives the listeners of the instance their addresses, as bound.
+    /// Sets the bound addresses of the listeners in the instance.
     pub fn name_listeners(&self, instance: &mut Instance) {
         for sockets in &self.sockets {
             let SocketOwner::Frontend { proxy, listener } = sockets.owner else { continue };
@@ -169,7 +169,7 @@ impl ListeningSockets {
         }
     }
 
-    /// Gives opened sockets their paths, except those with a listener.
+    /// Moves sockets to their final paths, except paths with an active listener.
     fn place_early(
         &mut self,
         mut opened: Vec<ListeningSocket>,
@@ -184,8 +184,8 @@ impl ListeningSockets {
         Ok(opened)
     }
 
-    /// Gives UNIX sockets their paths, which a former process may have until now. Call it once nothing else can fail. `None` when
-    /// that failed, which was printed.
+    /// Moves UNIX sockets to their final paths, which a former process may still use. Call it when nothing else can fail.
+    /// `None` on failure. The error has been logged.
     pub fn put_in_place(&mut self, messages: &Messages) -> Option<()> {
         for (placement, place) in std::mem::take(&mut self.placements) {
             if let Err(error) = placement.put_in_place() {
@@ -202,11 +202,11 @@ impl ListeningSockets {
         &self.sockets
     }
 
-    /// A descriptor of each socket, and its interface.
+    /// A duplicate descriptor of each listening socket, with its interface.
     pub fn all(&self) -> weir_sys::Result<Vec<(OwnedFd, Option<Box<str>>)>> {
         let mut sockets = Vec::new();
         for listener_sockets in &self.sockets {
-            // A paused socket does not listen; one for datagrams never does.
+            // A paused socket is not in the listening state. A datagram socket never is.
             let gives = |socket: &&OwnedFd| {
                 socket::keeps_messages_apart(socket) || socket::is_listening(socket) == Ok(true)
             };
@@ -217,14 +217,13 @@ impl ListeningSockets {
         Ok(sockets)
     }
 
-    /// Whether a connection may still be accepted: stopped accept tasks first take the connections that were reported only to them.
+    /// Whether accept tasks are still running: after a stop, each first drains the connections already reported to it.
     pub fn is_accepting(&self) -> bool {
         Accepting::count() > 0
     }
 
-    /// Stops a frontend's sockets from accepting connections, without giving the addresses up; further connections
-    /// are refused, or another process on the same address gets them. Inherited sockets, and those that cannot be
-    /// paused, keep their connections waiting.
+    /// Stops accepting on a frontend's sockets but keeps the addresses bound. New connections are refused, or go to another
+    /// process on the same address. Inherited and UNIX sockets cannot be paused. Their connections wait in the backlog.
     pub fn pause(&self, proxy: &Proxy) {
         for listener_sockets in self
             .of(proxy)
@@ -236,8 +235,8 @@ impl ListeningSockets {
         }
     }
 
-    /// Undoes [`ListeningSockets::pause`]. `false` when another process has one of the addresses: then all stay paused, because
-    /// connections to the others would not be accepted.
+    /// Undoes [`ListeningSockets::pause`]. `false` if another process has one of the addresses. Then all sockets stay paused,
+    /// because connections to the others would not be accepted.
     pub fn resume(&self, proxy: &Proxy) -> bool {
         let mut resumed = true;
         for listener_sockets in self.of(proxy).filter(|listener_sockets| !listener_sockets.inherited) {
@@ -253,12 +252,12 @@ impl ListeningSockets {
         resumed
     }
 
-    /// Closes a frontend's sockets in the main thread; the workers' accept tasks close theirs when they end.
+    /// Closes the main thread's descriptors of a frontend's sockets. The workers' accept tasks close theirs when they stop.
     pub fn close(&self, proxy: &Proxy) {
         self.of(proxy).for_each(|listener_sockets| listener_sockets.lock().clear());
     }
 
-    /// Closes the sockets of the runtime API, of `log-forward` and of `peers` sections in the main thread.
+    /// Closes the main thread's descriptors of the runtime API, `log-forward` and `peers` sockets.
     pub fn close_others(&self) {
         let others = self
             .sockets
@@ -275,14 +274,14 @@ impl ListeningSockets {
             for socket in &*listener_sockets.lock() {
                 match listener.way {
                     RelayWay::Stream(_) => stop_listening(socket),
-                    // An error means that it is paused already.
+                    // An error means that the socket is already paused.
                     RelayWay::Datagrams(_) => _ = socket::hear_nobody(socket),
                 }
             }
         }
     }
 
-    /// Undoes [`ListeningSockets::pause_relays`]. `false` when another process has one of the addresses: then all stay paused.
+    /// Undoes [`ListeningSockets::pause_relays`]. `false` if another process has one of the addresses. Then all stay paused.
     pub fn resume_relays(&self) -> bool {
         let mut resumed = true;
         for (listener_sockets, listener) in self.of_relays() {
@@ -303,7 +302,7 @@ impl ListeningSockets {
         resumed
     }
 
-    /// Sockets of this process for `log-forward` sections.
+    /// The `log-forward` sockets that this process created.
     fn of_relays(&self) -> impl Iterator<Item = (&ListenerSockets, &RelayListener)> {
         self.sockets.iter().filter(|listener_sockets| !listener_sockets.inherited).filter_map(
             |listener_sockets| match &listener_sockets.owner {
@@ -322,27 +321,27 @@ impl ListeningSockets {
 }
 
 impl ListenerSockets {
-    /// Starts to accept on the current worker, if this is one of its workers.
+    /// Spawns an accept task on the current worker, if this worker serves these sockets.
     pub fn accept_here<D: Acceptor>(&self, acceptor: D, batch: u32) -> Option<weir_sched::TaskKey> {
         let position = self.workers.iter().position(|&worker| worker == weir_sched::worker_index())?;
         let descriptor = {
             let sockets = self.lock();
             let socket = sockets.get(position % sockets.len().max(1))?;
-            // Each worker has a descriptor of its own, which is closed with the worker's accept task.
+            // Each worker has a duplicate of the descriptor. The accept task closes it when it stops.
             process::duplicate(socket).and_then(Descriptor::register_shared)
         };
-        // Without free descriptors at start, other workers accept.
+        // If no descriptors are free at start, only the other workers accept.
         let descriptor = descriptor.ok()?;
         let accepting = Accepting::new();
-        // Urgent, before the connections in progress: connections in the kernel's queue wait without any deadline here.
+        // Urgent class, ahead of established connections: connections in the kernel's backlog wait without a deadline.
         Some(weir_sched::spawn(&ACCEPT, Class::Urgent, async move {
             weir_net::listener::accept(descriptor, acceptor, batch).await;
             drop(accepting);
         }))
     }
 
-    /// Receives datagrams with `receive` on the current worker, if it reads one of the sockets: each socket is read by
-    /// one worker, so that messages of a sender stay in order. `number` distinguishes such listeners.
+    /// Receives datagrams with `receive` on the current worker, if one of the sockets is assigned to it. One worker reads each
+    /// socket, so messages of one sender stay in order. `number` distinguishes listeners of this kind.
     pub fn receive_here<F>(
         &self,
         number: usize,
@@ -369,7 +368,7 @@ impl ListenerSockets {
     }
 }
 
-/// Counts an accept task while it may accept.
+/// Counts a running accept task until it is dropped.
 struct Accepting;
 
 static ACCEPT_TASKS: AtomicUsize = AtomicUsize::new(0);
@@ -431,18 +430,18 @@ impl SocketRequest<'_> {
     }
 }
 
-/// Makes a socket stop listening. A socket that does not listen is left alone: the kernel would remember the shutdown, also for
-/// connections that it accepts later.
+/// Shuts down a listening socket. A socket that is not listening stays untouched: the kernel would remember the shutdown
+/// and apply it to connections accepted later.
 fn stop_listening(socket: &OwnedFd) {
     if socket::is_listening(socket) == Ok(true) {
-        // It only fails when another process was faster.
+        // Fails only if another process was faster.
         let _ = socket::shutdown_both(socket);
     }
 }
 
 fn open_shards(opener: &mut Opener, wanted: &SocketRequest<'_>) -> Result<Vec<ListeningSocket>, OpenError> {
     let first = opener.open(&wanted.endpoint, &wanted.options)?;
-    // The kernel chose a port: the other shards must have the same one.
+    // The kernel chose the port. The other shards must bind the same one.
     let endpoint = match &wanted.endpoint {
         Endpoint::Address(_) => Endpoint::Address(first.address.clone()),
         inherited => inherited.clone(),
@@ -451,7 +450,7 @@ fn open_shards(opener: &mut Opener, wanted: &SocketRequest<'_>) -> Result<Vec<Li
     for _ in 1..wanted.shards {
         opened.push(opener.open(&endpoint, &wanted.options)?);
     }
-    // A former process had more sockets: connections wait in those too.
+    // A former process had more sockets. Connections wait in the backlogs of those too.
     if let (Endpoint::Address(address), true) = (&endpoint, wanted.alone) {
         while let Some(another) = opener.another(address, &wanted.options) {
             opened.push(another?);
@@ -468,8 +467,8 @@ fn complain(messages: &Messages, wanted: &SocketRequest<'_>, error: OpenError) {
     messages.alert(format!("Binding {}: {error} for [{address}]", wanted.place));
 }
 
-/// Opens the sockets of a line that does not belong to an instance: a master's command line. `None` when one cannot be opened,
-/// which was printed. UNIX sockets still have temporary paths.
+/// Opens the sockets of a `bind` line outside an instance: the master's CLI. `None` if one cannot be opened. The error has
+/// been logged. UNIX sockets stay at temporary paths.
 pub fn open_apart(opener: &mut Opener, bind: &Bind, messages: &Messages) -> Option<Vec<ListeningSocket>> {
     let global = Global::default();
     let resolver = &weir_assemble::SystemResolver::default();
@@ -493,7 +492,7 @@ pub fn open_apart(opener: &mut Opener, bind: &Bind, messages: &Messages) -> Opti
     Some(opened)
 }
 
-/// The numeric owner of a UNIX socket.
+/// The numeric user or group id of a UNIX socket's owner.
 fn account(account: Option<&Account>, look_up: impl Fn(&str) -> Option<u32>) -> Result<Option<u32>, String> {
     match account {
         None => Ok(None),
@@ -512,9 +511,9 @@ fn group_id(name: &str) -> Option<u32> {
 
 static ACCEPT: WorkKind = WorkKind::new("accept");
 static RECEIVE: WorkKind = WorkKind::new("log datagrams");
-/// The backlog of a line that does not belong to an instance.
+/// The backlog of a socket outside an instance.
 const BACKLOG_APART: u32 = 128;
 /// The time limit for a predecessor to release its addresses.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often the addresses are tried in that time.
+/// The interval between attempts to bind in that time.
 const RETRY: Duration = Duration::from_millis(10);

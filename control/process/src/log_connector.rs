@@ -1,4 +1,4 @@
-//! The process that reaches UNIX log sockets from outside of the root directory ([`weir_events::connector`]).
+//! A helper process that connects to UNIX log sockets outside the root directory ([`weir_events::connector`]).
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -11,11 +11,10 @@ use weir_sys::process::{self, Fork, NullDevice};
 use crate::process::ProcessIdentity;
 use weir_observe::messages::Messages;
 
-/// Starts the process if the configuration logs to UNIX sockets and changes the root directory. Call it before the
-/// second thread starts.
+/// Starts the helper if the configuration logs to UNIX sockets and changes the root directory. Call it before a second thread starts.
 ///
 /// # Errors
-/// When the kernel is out of processes or sockets.
+/// If the kernel cannot create the process or a socket.
 pub(crate) fn start(
     config: &Config,
     identity: &ProcessIdentity,
@@ -32,15 +31,15 @@ pub(crate) fn start(
             Ok(())
         }
         Fork::Child => {
-            // Its parent sees the closed channel, and reports targets that cannot be reached.
+            // The parent notices the closed channel, and reports unreachable targets.
             let status = run(&far, &paths, identity, messages);
             process::end(u8::from(status.is_err()));
         }
     }
 }
 
-/// The child: it has the rights of the workers, but another view of the file system, and no socket of its parent. It outlives signals
-/// to its process group, since the parent still logs then, and ends with its parent.
+/// The helper. It has the workers' privileges, but the original root directory, and none of the parent's sockets. It survives signals to
+/// its process group, because the parent still logs after these, and exits with its parent.
 fn run(
     channel: &OwnedFd,
     paths: &[PathBuf],
@@ -55,7 +54,7 @@ fn run(
     Ok(())
 }
 
-/// The paths of all UNIX sockets that log lines go to.
+/// The paths of all UNIX sockets in log targets.
 fn paths(config: &Config) -> Vec<PathBuf> {
     let of_targets = config.log_targets().filter_map(|target| path(target));
     let servers = config.proxies.iter().flat_map(|proxy| &proxy.servers).filter(|server| server.datagrams);

@@ -1,19 +1,19 @@
-//! Settings that need privileges while the process serves, and whether it will have them (R159).
+//! Settings that need privileges at run time, and whether the process will have these privileges (R159).
 
 use weir_model::{Config, Location, RulesetKind, Source};
 use weir_sys::capability::Capabilities;
 
-/// A setting that needs a privilege while the process serves.
+/// A setting that needs a privilege at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
     /// The setting as written.
     pub what: &'static str,
-    /// Its position: for a `source`, that of the server or of the section.
+    /// The position of the setting. For `source`, that of the server or section.
     pub at: Location,
 }
 
-/// All such settings of a configuration. Listening sockets are opened before privileges are dropped, so they are not
-/// among them.
+/// All settings that need a privilege at run time. Listening sockets are not included: they are opened before privileges are
+/// dropped.
 pub(crate) fn needs(config: &Config) -> Vec<Need> {
     let mut needs = Vec::new();
     for proxy in &config.proxies {
@@ -40,7 +40,7 @@ fn of_source(source: &Source, at: &Location) -> Option<Need> {
     Some(Need { what, at: at.clone() })
 }
 
-/// Whether the capabilities `held` suffice. The error names the missing one.
+/// Checks that the capabilities `held` suffice. The error contains the missing one.
 pub(crate) fn check(needs: &[Need], held: Capabilities) -> Result<(), String> {
     let enough = [Capabilities::NET_ADMIN, Capabilities::NET_RAW, Capabilities::SYS_ADMIN];
     let Some(first) = needs.first().filter(|_| !enough.into_iter().any(|one| held.contains(one))) else {

@@ -1,4 +1,4 @@
-//! Changes of the process at its start: limits, background, pid file, root directory, identity.
+//! Changes to the process at start: limits, background, pid file, root directory, identity.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -16,12 +16,11 @@ use crate::limits::Capacity;
 use crate::privileges::{self, Need};
 use weir_observe::messages::Messages;
 
-/// Raises the limit of open files to the need of `capacity`, or as far as possible if that is enough; `false` when the
-/// process must
-/// not start (`strict-limits`). A limit is never lowered.
+/// Raises the limit of open files to the need of `capacity`. If that fails, raises it as far as possible. Never lowers it.
+/// `false` if the limit is too low and the process must not start (`strict-limits`).
 pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &Messages) -> bool {
     let current = process::descriptor_limit();
-    // A configured number is used in full (manual, "fd-hard-limit").
+    // A configured limit is used in full (manual, "fd-hard-limit").
     let bound = match global.limits.open_files {
         Some(_) => u64::MAX,
         None => u64::from(global.limits.open_files_hard.unwrap_or(u32::MAX)),
@@ -35,10 +34,10 @@ pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &M
     if bound >= least && process::set_descriptor_limit(ResourceLimit { soft: Some(wanted), hard }).is_ok() {
         return true;
     }
-    // Without privileges the hard limit stays.
+    // Without privileges the hard limit cannot be raised.
     let reachable = current.hard.unwrap_or(wanted).min(wanted);
     if current.soft.is_some_and(|soft| soft < reachable) {
-        // Below the hard limit any value is allowed.
+        // Any soft limit up to the hard limit is allowed.
         let _ = process::set_descriptor_limit(ResourceLimit { soft: Some(reachable), hard: current.hard });
     }
     if reachable >= least {
@@ -61,7 +60,7 @@ pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &M
     !global.limits.strict
 }
 
-/// Warns of an automatic `maxconn` that is small because the system allows few open files.
+/// Warns if the automatic `maxconn` is small because the system limits the open files.
 pub fn warn_of_few_descriptors(capacity: &Capacity, global: &Global, messages: &Messages) {
     let is_chosen = global.limits.open_files.is_some() || global.limits.open_files_hard.is_some();
     let hard = process::descriptor_limit().hard;
@@ -79,14 +78,14 @@ pub fn warn_of_few_descriptors(capacity: &Capacity, global: &Global, messages: &
     }
 }
 
-/// How the limit is raised.
+/// Advice for raising the limit.
 const RAISE_DESCRIPTORS: &str = "Raise the limit ('LimitNOFILE=' of a systemd unit, 'ulimit -Hn' of a shell)";
-/// Fewer connections than this surprise an operator who has not set a limit: a busy site has more clients with kept connections.
+/// Fewer connections than this would surprise an operator without a configured limit: busy sites have more keep-alive clients.
 const FEW_CONNECTIONS: u32 = 1000;
-/// Twice the connections, since each takes two descriptors, and the fixed ones.
+/// Two descriptors per connection, plus the fixed ones.
 const FEW_FILES: u64 = 2 * FEW_CONNECTIONS as u64 + 200;
 
-/// The settings that determine the number of descriptors.
+/// The settings that determine the number of descriptors, as text.
 fn who_wants_descriptors(capacity: &Capacity, global: &Global) -> String {
     if let Some(files) = global.limits.open_files {
         return format!("'ulimit-n {files}' requires them");
@@ -95,14 +94,14 @@ fn who_wants_descriptors(capacity: &Capacity, global: &Global) -> String {
     if capacity.pipes > 0 {
         let _ = write!(text, ", 'maxpipes {}' two for each pipe", capacity.pipes);
     }
-    // A small number does not matter.
+    // A small number is not worth a mention.
     if global.stats_maxconn > 100 {
         let _ = write!(text, ", 'stats maxconn {}' one for each client", global.stats_maxconn);
     }
     text
 }
 
-/// The process's priority during the start and afterwards.
+/// The priority (nice value) of the process before and after the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Precedence {
     before: Option<i32>,
@@ -134,15 +133,15 @@ fn renice(when: &str, wanted: Option<i32>, messages: &Messages) {
     }
 }
 
-/// The background process's link to the original process, which the shell waits for.
+/// The background process's link to the original process, which the shell is waiting for.
 pub struct Background {
     parent: OwnedFd,
     null: NullDevice,
 }
 
 impl Background {
-    /// Goes to the background. The original process waits until [`Background::ready`] and exits with status 0, or with
-    /// 1 when this process ends before.
+    /// Continues in the background. The original process waits for [`Background::ready`] and then exits with status 0, or with
+    /// status 1 if this process exits first.
     pub fn enter() -> Result<Background> {
         let null = NullDevice::open()?;
         let (parent, child) = socket::stream_pair()?;
@@ -159,20 +158,20 @@ impl Background {
         }
     }
 
-    /// The process serves: the original process may exit. The terminal is not used any more.
+    /// Reports that the process serves, so the original process exits. Detaches from the terminal.
     pub fn ready(self) {
-        // Both descriptors are open, and if the original process is gone the report is not needed.
+        // Both descriptors are open. If the original process has exited, the report is not needed.
         let _ = self.null.replace_standard_streams();
         let _ = socket::send(&self.parent, b"R", false);
     }
 
-    /// In a worker of a process in the background: the null device for its standard streams.
+    /// The null device, for the standard streams of a worker in the background.
     pub fn into_null_device(self) -> NullDevice {
         self.null
     }
 }
 
-/// Waits for a byte from the other end; `false` when that is closed.
+/// Waits for one byte. `false` if the other end was closed.
 pub fn wait_for_byte(socket: &OwnedFd) -> bool {
     let Ok(mut poller) = weir_sys::poll::Epoll::new(1) else { return false };
     if poller.watch_level(socket, 0).is_err() {
@@ -193,7 +192,7 @@ pub fn wait_for_byte(socket: &OwnedFd) -> bool {
 pub struct PidFile(PathBuf);
 
 impl PidFile {
-    /// Checks that it can be written, without changing it. The error is the reason.
+    /// Checks that the file is writable, without changing it. The error is a text.
     pub fn check(path: &Path) -> std::result::Result<Self, String> {
         let existing = File::options().write(true).open(path);
         let checked = match existing {
@@ -206,7 +205,7 @@ impl PidFile {
         Ok(PidFile(path.to_owned()))
     }
 
-    /// Writes the process number. When that fails, the former content is restored.
+    /// Writes the process number. On failure, restores the former content.
     pub fn write(&self) -> std::result::Result<(), String> {
         let former = former_content(&self.0);
         let written = std::fs::write(&self.0, format!("{}\n", process::id()));
@@ -221,7 +220,7 @@ impl PidFile {
     }
 }
 
-/// The content of a file; `None` if it does not exist. The content of a device is empty.
+/// The content of a file. `None` if the file does not exist. Empty for a device.
 fn former_content(path: &Path) -> Option<Vec<u8>> {
     let file = std::fs::metadata(path).ok()?;
     let mut content = Vec::new();
@@ -236,29 +235,29 @@ fn cannot_create(path: &Path, error: &io::Error) -> String {
     format!("[weir.main()] Cannot create pidfile {}: {error}", path.display())
 }
 
-/// The size limit of a pid file: at most the numbers of all former processes, in bytes.
+/// Maximum size of a pid file, in bytes: room for the numbers of all former processes.
 const LONGEST_PID_FILE: u64 = 64 * 1024;
 
-/// The user, group and root directory that the process will take, looked up in advance.
+/// The future user, group and root directory of the process, looked up in advance.
 #[derive(Debug, Default)]
 pub struct ProcessIdentity {
     user: Option<u32>,
     group: Option<u32>,
     root: Option<Root>,
-    /// The capabilities to keep from root.
+    /// The capabilities to retain when root privileges are dropped.
     capabilities: Capabilities,
 }
 
-/// The future root directory, opened while it is visible.
+/// The future root directory, opened while its path is reachable.
 #[derive(Debug)]
 struct Root {
-    /// Its name in the configuration.
+    /// The configured path.
     name: String,
     directory: OwnedFd,
 }
 
 impl ProcessIdentity {
-    /// Looks up the settings of the global section; the error names the unknown name.
+    /// Looks up the settings of the global section. The error contains the unknown name.
     pub fn new(global: &Global) -> std::result::Result<ProcessIdentity, String> {
         let user = match &global.user {
             None => None,
@@ -293,7 +292,7 @@ impl ProcessIdentity {
         Ok(ProcessIdentity { user, group, root, capabilities })
     }
 
-    /// Whether `assume` will succeed, and the process then has the privileges in `needs`. Changes nothing.
+    /// Whether `assume` will succeed, and whether the process will then have the privileges in `needs`. Changes nothing.
     pub fn rehearse(&self, needs: &[Need]) -> std::result::Result<(), String> {
         let root = self.root.as_ref().map(|root| &root.directory);
         process::rehearse_identity(self.user, self.group, root).map_err(|(refused, errno)| {
@@ -323,7 +322,7 @@ impl ProcessIdentity {
         }
     }
 
-    /// Changes the root directory and drops privileges, in every thread. The error names the failed step.
+    /// Changes the root directory and drops privileges, in every thread. The error contains the failed step.
     pub fn assume(&self, global: &Global, messages: &Messages) -> std::result::Result<(), String> {
         if let Some(root) = &self.root {
             process::change_root(&root.directory)
@@ -342,7 +341,7 @@ impl ProcessIdentity {
         self.root.is_some()
     }
 
-    /// Takes group, user and capabilities.
+    /// Sets group, user and capabilities.
     pub(crate) fn become_user(&self, messages: &Messages) -> std::result::Result<(), String> {
         let because = |what: &'static str| move |errno: Errno| format!("[weir.main()] {what}: {errno}");
         if let Some(group) = self.group {
@@ -365,8 +364,8 @@ impl ProcessIdentity {
         Ok(())
     }
 
-    /// Makes the capabilities effective that were kept from root, or that the program's file has (R158, R160). Existing
-    /// threads, the writers of logs, have lost all capabilities; workers start later and inherit those of this thread.
+    /// Makes capabilities effective: those retained from root, or those of the program's file (R158, R160). Existing threads, which
+    /// write logs, have lost all capabilities. Workers start later and inherit those of this thread.
     fn take_capabilities(&self, messages: &Messages) -> std::result::Result<(), String> {
         let because = |what: &'static str| move |errno: Errno| format!("[weir.main()] {what}: {errno}");
         let held = capability::held().map_err(because("Cannot read the capabilities"))?;
@@ -407,8 +406,8 @@ impl ProcessIdentity {
     }
 }
 
-/// Prevents executed programs from gaining privileges, unless `insecure-setuid-wanted`. Called while the process has one
-/// thread: later threads inherit it.
+/// Prevents executed programs from gaining privileges, unless `insecure-setuid-wanted`. Call it while the process has only one
+/// thread. Later threads inherit the setting.
 pub fn forbid_privileges(global: &Global, messages: &Messages) {
     if global.insecure_setuid_wanted {
         return;
@@ -421,8 +420,8 @@ pub fn forbid_privileges(global: &Global, messages: &Messages) {
     }
 }
 
-/// Prevents the creation of processes, unless `insecure-fork-wanted`. That includes threads, so those that may be needed
-/// later are started before.
+/// Prevents the creation of processes, unless `insecure-fork-wanted`. This also blocks new threads, so threads needed later must
+/// be running already.
 pub fn forbid_processes(global: &Global, messages: &Messages) {
     if global.insecure_fork_wanted {
         return;
@@ -438,19 +437,19 @@ pub fn forbid_processes(global: &Global, messages: &Messages) {
     }
 }
 
-/// Checks whether the threads for this many workers can be created.
+/// Checks that the threads for this number of workers can be created.
 pub fn rehearse_threads(workers: usize) -> Result<()> {
     let created = weir_sys::thread::rehearse(workers, WATCHDOG + LATE_THREADS);
     created.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
 }
 
-/// The watchdog, which ends a stuck process.
+/// The watchdog thread, which kills a stuck process.
 const WATCHDOG: usize = 1;
-/// Threads that start on demand: the writers of events to standard output and to standard error, and the one that resolves
-/// names for memory profiles.
+/// Threads that start on demand: the writers of events to standard output and to standard error, and the thread that resolves
+/// symbol names for memory profiles.
 const LATE_THREADS: usize = 3;
 
-/// An empty folder of our own without a name: it is removed at once.
+/// An empty directory with its name already removed.
 fn empty_folder() -> io::Result<OwnedFd> {
     use std::os::unix::fs::DirBuilderExt;
     let name = format!("weir-{}-{:016x}", process::id(), weir_sys::random::number()?);
@@ -461,13 +460,13 @@ fn empty_folder() -> io::Result<OwnedFd> {
     Ok(opened?)
 }
 
-/// Ends the process by a signal, so that its parent sees which.
+/// Kills the process with this signal, so that its parent sees the signal in the exit status.
 pub fn die_of(number: signal::Signal) -> ! {
-    // These calls only fail for an invalid signal. The signal may have been ignored by the parent.
+    // These calls fail only for an invalid signal. The parent may have set the signal to be ignored.
     let _ = signal::restore_default(number);
     let _ = signal::unblock_all();
     let _ = signal::send(process::id(), number);
-    // The first process of a container ignores the signal.
+    // Process 1 of a container ignores the signal.
     process::end(u8::try_from(128 + number).unwrap_or(u8::MAX));
 }
 

@@ -1,5 +1,5 @@
-//! How a process starts: a chain of types. Each step consumes the one before, so the compiler knows which files and sockets are opened
-//! before the process changes its identity.
+//! The start of a process, as a chain of types. Each step consumes the previous state, so the compiler knows which files and sockets
+//! are opened before the process changes its identity.
 //!
 //! ```text
 //! read ─► detached ─► built ─► bound ─► settled ─► confined ─► serving ─► the end
@@ -10,7 +10,7 @@
 //!   │         └ live objects; rings in files, launched programs, the first threads
 //!   └ limits, the identity looked up; then background, signals, the log connector
 //! ```
-//! `doc/design/start.md` has the order of everything, with the reasons.
+//! `doc/design/start.md` explains the complete order.
 
 mod bound;
 mod built;
@@ -38,9 +38,9 @@ pub use read::worker_count;
 /// The command line's options for the process.
 #[derive(Debug, Default)]
 pub struct ProcessOptions {
-    /// `-D`: go to the background, like `daemon`.
+    /// `-D`: run in the background, like `daemon`.
     pub daemon: bool,
-    /// `-d`, `-db`: stay in the foreground, which takes precedence.
+    /// `-d`, `-db`: stay in the foreground. Takes precedence over `daemon`.
     pub foreground: bool,
     /// `-p`.
     pub pid_file: Option<PathBuf>,
@@ -56,23 +56,23 @@ pub struct ProcessOptions {
     pub ignore_unresolved: bool,
     /// `-dR`.
     pub no_reuse_port: bool,
-    /// `-sf`, `-st`: processes that this one replaces, and how they end.
+    /// `-sf`, `-st`: the processes to replace, and how to stop them.
     pub former: Former,
-    /// `-x`: the runtime API of a process that passes its listening sockets.
+    /// `-x`: the path of the runtime API from which to fetch listening sockets.
     pub take_over: Option<PathBuf>,
-    /// The link to the master, if one started this process.
+    /// The link to the master. `None` without a master.
     pub worker: Option<WorkerLink>,
-    /// The process's priority before it read its configuration.
+    /// The priority of the process before it read its configuration.
     pub precedence: Precedence,
-    /// Sockets from the service manager.
+    /// Sockets passed by the service manager.
     pub activated: Vec<OwnedFd>,
 }
 
-/// Processes that this one replaces.
+/// The processes to replace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Former {
     pub processes: Vec<u32>,
-    /// Whether they end at once (`-st`) or after their last connection (`-sf`).
+    /// Whether to stop them immediately (`-st`) or after their last connection (`-sf`).
     pub at_once: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct Former {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEnd {
     Done,
-    /// It could not start; the reason was printed.
+    /// The process could not start. The error has been logged.
     Failed,
     Signal(signal::Signal),
 }
@@ -88,24 +88,24 @@ pub enum ProcessEnd {
 /// A configuration, and the objects that its expressions refer to.
 pub struct ProcessConfiguration {
     pub config: Config,
-    /// The state of its servers in a former process.
+    /// The servers' states, saved by a former process.
     pub states: SavedStates,
-    /// The sets of patterns that it loaded.
+    /// The pattern sets loaded by the configuration.
     pub patterns: Arc<PatternStore>,
-    /// The public keys that it loaded.
+    /// The public keys loaded by the configuration.
     pub token_keys: TokenKeys,
-    /// The names of its variables.
+    /// The names of variables in the configuration.
     pub variable_names: Arc<VariableNames>,
-    /// The fetches that its expressions may use.
+    /// The available sample fetches.
     pub registry: Arc<Registry>,
-    /// The text for standard output when it serves.
+    /// The text for standard output when the process is ready.
     pub greeting: Option<String>,
-    /// The environment after the configuration was read, `NAME=value` each.
+    /// The environment after the configuration was read, as `NAME=value`.
     pub environment: Vec<String>,
 }
 
 impl Former {
-    /// Sends a signal to them; false if none of them exists.
+    /// Sends a signal to the former processes. False if none of them exists.
     fn send_signal(&self, signal: signal::Signal) -> bool {
         self.processes.iter().filter(|&&process| signal::send(process, signal) == Ok(true)).count() > 0
     }
@@ -138,14 +138,14 @@ fn try_serve(
     confined.serve()?.ready()?.join()
 }
 
-/// The reason why a process could not start: a text, or `None` when it was printed.
+/// Why the process could not start. `None` if the error has been logged already.
 type StartFault = Option<String>;
 
-/// The input of every step.
+/// The state used by every step.
 struct Startup {
     global: Global,
     invocation: ProcessOptions,
-    /// The link to the master, if one started this process.
+    /// The link to the master. `None` without a master.
     link: Option<WorkerLink>,
     messages: &'static Messages,
     workers: usize,
@@ -154,7 +154,7 @@ struct Startup {
     greeting: Option<String>,
 }
 
-/// The links to the shell and to the kernel.
+/// The links to the parent process and to the kernel.
 struct Outside {
     background: Option<Background>,
     signals: SignalReader,
@@ -164,7 +164,7 @@ fn said(what: &'static str) -> impl Fn(weir_sys::Errno) -> StartFault {
     move |errno| Some(format!("{what}: {errno}."))
 }
 
-/// Prints the faults of a configuration that could be parsed.
+/// Logs the faults of a configuration that was parsed successfully.
 fn refused(faults: &[BuildError], messages: &Messages) -> StartFault {
     faults.iter().for_each(|fault| messages.alert(format!("config : {fault}")));
     Some("config : Fatal errors found in configuration.".to_owned())

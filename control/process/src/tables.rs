@@ -1,8 +1,7 @@
-//! Entries of stick-tables that expire: one worker removes them, a few at a time, and returns memory that has become
-//! empty.
+//! Expiry of stick-table entries: one worker removes expired entries, a few at a time, and frees empty memory.
 //!
-//! An expired entry is never found, whether it was removed or not; removing it frees its memory. The task sleeps until
-//! the first entry may expire, however many tables there are.
+//! Lookups never return an expired entry, even before its removal. The removal only frees memory. The task sleeps until the first
+//! entry of any table may expire.
 
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use weir_sched::{Class, Tick, WorkKind};
 use weir_stream::instance::LocalInstance;
 use weir_tables::Table;
 
-/// Starts the removal. Call it on one worker.
+/// Starts the expiry task. Call it on one worker only.
 pub(crate) fn start(instance: LocalInstance) {
     if instance.tables.is_empty() {
         return;
@@ -31,15 +30,15 @@ pub(crate) fn start(instance: LocalInstance) {
     });
 }
 
-/// Which table comes first in the next turn.
+/// A round-robin over the tables: the next step starts with table `first`.
 #[derive(Default)]
 struct TableTurns {
     first: usize,
 }
 
 impl TableTurns {
-    /// Removes at most [`AT_ONCE`] entries of all tables together; returns whether there are more. The table that had
-    /// more comes last in the next turn.
+    /// Removes at most [`AT_ONCE`] expired entries over all tables. Returns whether there are more. A table with more comes last in the
+    /// next step.
     fn take(&mut self, tables: &[Arc<Table>], now_ms: u64) -> bool {
         let mut budget = AT_ONCE;
         for step in 0..tables.len() {
@@ -54,11 +53,11 @@ impl TableTurns {
 }
 
 static EXPIRY: WorkKind = WorkKind::new("table expiry");
-/// How long an expired entry stays at most, about, in milliseconds.
+/// How long an expired entry stays in memory, at most, in milliseconds (approximate).
 const PAUSE_MS: u64 = 200;
-/// The pause between two steps, in which traffic is served, in milliseconds.
+/// The pause between two steps, for traffic, in milliseconds.
 const SHORT_PAUSE_MS: u64 = 1;
-/// So many entries go in one turn, of however many tables: of ten million, which no cache holds, that takes a twentieth of a millisecond.
+/// Maximum number of entries removed per step. With ten million entries, which no cache holds, a step takes 50 microseconds.
 const AT_ONCE: u32 = 500;
 
 #[cfg(test)]

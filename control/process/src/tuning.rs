@@ -1,4 +1,4 @@
-//! The workers' settings from the global section: scheduling, memory, accepting.
+//! The workers' settings, from the global section: scheduling, memory, accepting.
 
 use weir_model::{Global, ListenerQueues, Profiling, TaskProfiling, Tuning as Configured};
 use weir_net::shortage::BufferLimits;
@@ -30,7 +30,7 @@ pub(crate) fn scheduler(global: &Global, workers: usize) -> RuntimeSettings {
     }
 }
 
-/// The measurements that workers make from the start.
+/// The profiling settings at start.
 fn profiling(configured: &Profiling) -> ProfileSettings {
     let mode = match configured.tasks {
         TaskProfiling::Off => ProfileMode::Off,
@@ -45,13 +45,13 @@ fn profiling(configured: &Profiling) -> ProfileSettings {
 pub(crate) struct WorkerTuning {
     /// The limits of buffers.
     pub buffers: BufferLimits,
-    /// Bytes of free memory that each keeps.
+    /// Maximum free memory cached by each worker, in bytes.
     pub hot_bytes: usize,
-    /// Connections to accept in one turn.
+    /// Maximum number of connections accepted per round.
     pub accept_batch: u32,
-    /// How connections are distributed over workers.
+    /// How connections are distributed over the workers.
     pub spread: Spread,
-    /// The duration from which a stream is on the timeline even if it ended well, in milliseconds.
+    /// Streams that take at least this time are on the timeline even if they succeed, in milliseconds.
     pub timeline_slow_ms: u32,
 }
 
@@ -80,7 +80,7 @@ impl WorkerTuning {
     }
 }
 
-/// The default of `tune.maxaccept` (manual): further connections wait for the next turn.
+/// The default of `tune.maxaccept` (manual). Further connections wait for the next round.
 const ACCEPT_BATCH: u32 = 4;
 
 #[cfg(test)]
@@ -99,12 +99,12 @@ mod tests {
 
     const WORKERS: usize = 2;
 
-    /// Whether a word is accepted without effect; the configuration warns of each.
+    /// Whether a word is accepted without effect. The configuration warns of each such word.
     fn is_idle(word: &ConfigWord) -> bool {
         word.help.contains("no effect")
     }
 
-    /// Everything derived from a global section with this line, as text.
+    /// All settings derived from a global section with this line, as text.
     fn made_of(line: &str) -> String {
         let text = format!(
             "global\n expose-experimental-directives\n {line}\ndefaults\n timeout connect 1s\n timeout client 1s\n \
@@ -137,7 +137,7 @@ mod tests {
         made.expect("a worker").expect("it ends")
     }
 
-    /// A keyword is either implemented or an error: none of `tune.*` is accepted and ignored.
+    /// Every `tune.*` keyword is either implemented or an error. None is accepted and ignored.
     #[test]
     fn every_word_about_tuning_changes_something() {
         let plain = made_of("");
@@ -158,7 +158,7 @@ mod tests {
         assert!(looked_at > 20, "{looked_at}");
     }
 
-    /// The manual's defaults that begin with a value: writing that value does not change the configuration.
+    /// For manual defaults that begin with a value: writing that value does not change the settings.
     #[test]
     fn defaults_equal_the_manuals() {
         let plain = made_of("");
@@ -177,7 +177,7 @@ mod tests {
         assert!(looked_at > 5, "{looked_at}");
     }
 
-    /// R1, R39, R40: the three keywords of the scheduler reach it, and low latency is off by default.
+    /// R1, R39, R40: the three scheduler keywords take effect, and low latency is off by default.
     #[test]
     fn the_scheduler_is_set_up_as_written() {
         let made = |lines: &str| {
@@ -195,18 +195,17 @@ mod tests {
         assert_eq!(made(" tune.sched.low-latency off"), (200, false, 200, WORKERS));
     }
 
-    /// These accept only weir's fixed behaviour: certificates are never compressed, and 'auto' leaves that to the
-    /// library.
+    /// These words accept only weir's fixed behaviour: certificates are never compressed, and `auto` leaves that to the library.
     const SAY_WHAT_IS_SO: [&str; 2] = ["tune.fd.edge-triggered", "tune.ssl.certificate-compression"];
-    /// The former name of a word that is tried itself (language/config/src/global/tests.rs); it warns.
+    /// The former name of a word with its own test (language/config/src/global/tests.rs). It causes a warning.
     const FORMER_NAMES: [&str; 1] = ["tune.ssl.capture-cipherlist-size"];
-    /// DHE is never negotiated, and all workers share one cache of sessions.
+    /// Words without effect: DHE is never negotiated, and all workers share one session cache.
     const ABOUT_NOTHING: [&str; 2] = ["tune.ssl.default-dh-param", "tune.ssl.force-private-cache"];
-    /// `tune.bufsize` bounds it and is its default. A test of `data/assemble` (`http2.rs`) sets both.
+    /// `tune.bufsize` is its upper bound and default. A test of `data/assemble` (`http2.rs`) sets both.
     const BOUND_BY_OTHERS: [&str; 1] = ["tune.h2.max-frame-size"];
-    /// They are about the process: tests/master/test_starting.py, tests/rules and tests/process/test_socket_sizes.py look at one, and
-    /// tests/tls/test_ocsp_updates.py at the certificates shown. The number of counters
-    /// limits the names that rules may use (language/config/src/proxy/tables.rs).
+    /// Words that affect the whole process. Tested in tests/master/test_starting.py, tests/rules, tests/process/test_socket_sizes.py and
+    /// tests/tls/test_ocsp_updates.py. The number of counters limits the names that rules may use
+    /// (language/config/src/proxy/tables.rs).
     const SEEN_FROM_OUTSIDE: [&str; 10] = [
         "tune.pattern.cache-size",
         "tune.rcvbuf.frontend",

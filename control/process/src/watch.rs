@@ -1,6 +1,6 @@
-//! Reports of stuck workers.
+//! Reports about stuck workers.
 //!
-//! They are written directly to standard error, because the worker may be stuck in any other output.
+//! Written directly to standard error, because the worker may be stuck in any other output.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use weir_syntax::{DiagnosticSeverity, classic_line};
 
 use weir_observe::work_target::place_of;
 
-/// Watches the workers until the returned value is dropped.
+/// Watches the workers until the returned guard is dropped.
 pub(crate) fn start(
     runtime: &Runtime,
     instance: Arc<Instance>,
@@ -26,13 +26,13 @@ pub(crate) fn start(
         if stall.deadly {
             text.push_str(&everybody(&handle));
         }
-        // The watchdog must not block: a warning does not wait for a reader, and the last message only shortly.
+        // The watchdog must not block. A warning does not wait for a reader, and the last message waits only briefly.
         let patience_ms = if stall.deadly { LAST_WORDS_MS } else { 0 };
         weir_sys::standard_error::write(text.as_bytes(), patience_ms);
     })
 }
 
-/// How long the last message before ending the process waits for a reader, in milliseconds.
+/// How long the last message before the process is killed waits for a reader, in milliseconds.
 const LAST_WORDS_MS: u32 = 100;
 
 fn severity(stall: &Stall) -> DiagnosticSeverity {
@@ -64,7 +64,7 @@ fn describe(stall: &Stall, streams: u64) -> String {
     text
 }
 
-/// The current work of each worker, one line each, for the analysis.
+/// The current work of each worker, one line each, for diagnosis.
 fn everybody(handle: &RuntimeHandle) -> String {
     let mut text = String::new();
     for worker in 0..handle.worker_count() {
@@ -83,7 +83,7 @@ mod tests {
 
     static KIND: WorkKind = WorkKind::new("connection");
 
-    /// The report names the stuck kind of work and its place.
+    /// The report names the stuck kind of work and its source position.
     #[test]
     fn a_stall_names_the_work_and_its_place() {
         let here = std::panic::Location::caller();

@@ -1,8 +1,8 @@
-//! A worker and its master: the pair of sockets between them.
+//! The socket pair between a worker and its master.
 //!
-//! Either side connects to the other by passing one end of a new pair over it; the connection is then a session of the
-//! runtime API, in both directions. The worker reports on it that it is ready; the master forwards operators' commands;
-//! the next worker fetches the listening sockets. When the master is gone, the worker leaves.
+//! To connect, either side passes one end of a new pair over the socket pair. The connection is then a session of the runtime API.
+//! The worker uses one to report that it is ready. The master forwards commands of operators. The next worker fetches the listening
+//! sockets. When the master exits, the worker stops.
 
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -24,30 +24,30 @@ use crate::lifecycle::Lifecycle;
 /// A worker's link to its master.
 #[derive(Debug)]
 pub struct WorkerLink {
-    /// The worker's end of the pair.
+    /// The worker's end of the socket pair.
     pub channel: OwnedFd,
-    /// The master's end of the pair with the currently serving worker, to take the listening sockets from.
+    /// The master's end of the socket pair with the currently serving worker, from which to fetch the listening sockets.
     pub former: Option<OwnedFd>,
-    /// The null device for the standard streams once it serves, when it goes to the background with its master.
+    /// The null device, which replaces the standard streams once the worker serves. `None` in the foreground.
     pub background: Option<NullDevice>,
 }
 
 impl WorkerLink {
-    /// The process that can pass the listening sockets.
+    /// The process from which to fetch the listening sockets. `None` without a serving worker.
     pub fn giver(&self) -> Option<Giver<'_>> {
         self.former.as_ref().map(Giver::Channel)
     }
 
-    /// The channel's address among the sockets of the runtime API.
+    /// The address of the socket pair in the list of runtime API sockets.
     pub fn address(&self) -> String {
         format!("sockpair@{}", self.channel.as_raw_fd())
     }
 
-    /// The channel as a socket of the runtime API.
+    /// The socket pair as a runtime API socket.
     pub fn socket(&self, global: &Global) -> CliSocket {
         CliSocket::from(CliSettings {
             address: self.address(),
-            // The master lowers it to the level of its own client.
+            // The master lowers the level to that of its own client.
             level: Level::Admin,
             severity_output: SeverityOutput::None,
             timeout: global.stats_timeout.max(LEAST_TIMEOUT),
@@ -110,5 +110,5 @@ fn admit(live: LiveProcess, lifecycle: &Arc<Lifecycle>, socket: &Arc<CliSocket>,
 
 static CHANNEL: WorkKind = WorkKind::new("channel of the master");
 static SESSION: WorkKind = WorkKind::new("cli session of the master");
-/// The shortest idle timeout of the master's sessions, and the time limit of a report to it: a master that hangs is left.
+/// Minimum idle timeout of sessions with the master, and time limit for a report to it. So a hanging master is disconnected.
 const LEAST_TIMEOUT: Duration = Duration::from_secs(10);

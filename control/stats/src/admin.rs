@@ -2,34 +2,34 @@
 
 use crate::uri::{FormStatus, StatsRequest};
 
-/// The longest form that is read, in bytes: more servers than a page can show.
+/// Maximum length of a form body, in bytes: more servers than a page can show.
 pub const LONGEST_FORM: usize = 65_536;
 
 /// An action on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminAction {
     Ready,
-    /// No new traffic except that of persistence.
+    /// Accepts only persistent traffic.
     Drain,
     Maintenance,
-    /// Run health checks, or pause them.
+    /// Resumes (true) or pauses health checks.
     HealthChecks(bool),
-    /// Its health, as checks would find it.
+    /// Forces the result of health checks.
     Health(ForcedHealth),
-    /// Run agent checks, or pause them.
+    /// Resumes (true) or pauses agent checks.
     AgentChecks(bool),
-    /// Forces the agent's result: up or down.
+    /// Forces the agent's result: up (true) or down.
     Agent(bool),
     Shutdown,
 }
 
-/// A health that an administrator sets.
+/// A health forced by an administrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForcedHealth {
     Up,
-    /// It serves known clients only.
+    /// Accepts only persistent traffic.
     Stopping,
-    /// It does not serve.
+    /// Down.
     Down,
 }
 
@@ -51,7 +51,7 @@ impl AdminAction {
         (AdminAction::Shutdown, "shutdown", "Kill sessions"),
     ];
 
-    /// Words of former pages, which scripts still send.
+    /// Action words of former page versions, still used by scripts.
     const FORMER: [(AdminAction, &'static str); 4] = [
         (AdminAction::Ready, "enable"),
         (AdminAction::Ready, "start"),
@@ -69,53 +69,53 @@ impl AdminAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminOutcome {
     Done,
-    /// The action does not apply to the server: it lacks checks, or an agent.
+    /// The action does not apply, because the server lacks health or agent checks.
     Nothing,
-    /// The server is unknown, or refuses it.
+    /// The server is unknown or refused the action.
     Refused,
 }
 
 /// The live servers, as an interface for the form.
 pub trait AdminTarget {
-    /// Whether a backend has this name or this `#<id>`.
+    /// Whether a backend with this name or `#<id>` exists.
     fn has_backend(&self, backend: &str) -> bool;
 
-    /// Applies an action.
+    /// Applies an action to a server.
     fn act(&mut self, backend: &str, server: &str, action: AdminAction) -> AdminOutcome;
 }
 
-/// The permission of a form's sender.
+/// The trust in the sender of a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust<'a> {
-    /// None: the rules do not allow it, or another site sent it.
+    /// No trust: the rules deny the change, or another site sent the form.
     Nobody,
-    /// A script's: the form is applied.
+    /// A script: the form is applied without a token.
     Script,
-    /// A browser's: the form needs the token of the page, which other sites cannot read.
+    /// A browser: the form must contain the page's token, which other sites cannot read.
     Page {
-        /// The token of the process.
+        /// The token of this process.
         token: &'a str,
     },
 }
 
-/// The name of the field with the token.
+/// Name of the form field that contains the token.
 pub const TOKEN: &str = "token";
 
 /// A parsed form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdminForm {
-    /// The backend's name, or `#<id>`.
+    /// Name or `#<id>` of the backend.
     pub backend: String,
     pub servers: Vec<String>,
-    /// The action; `None` when the word is unknown.
+    /// The action. `None` for an unknown word.
     pub action: Option<AdminAction>,
-    /// The token of the page; empty without one.
+    /// The received token. Empty without one.
     pub token: String,
 }
 
 impl AdminForm {
-    /// Parses the body of a `POST` (`application/x-www-form-urlencoded`). `None` when it contains no action, or a value
-    /// cannot be decoded.
+    /// Parses the body of a `POST` (`application/x-www-form-urlencoded`). `None` if the form lacks an action or a value cannot be
+    /// decoded.
     pub fn parse(body: &[u8]) -> Option<Self> {
         let mut form = Self::default();
         let mut has_action = false;
@@ -136,7 +136,7 @@ impl AdminForm {
         (has_action && !form.servers.is_empty()).then_some(form)
     }
 
-    /// Applies the action, server by server.
+    /// Applies the action to each server in order.
     pub fn apply(&self, target: &mut dyn AdminTarget) -> FormStatus {
         let Some(action) = self.action else { return FormStatus::Error };
         if !target.has_backend(&self.backend) {
@@ -159,8 +159,8 @@ impl AdminForm {
     }
 }
 
-/// The result of a `POST` to the statistics, from a client of this trust; a body over [`LONGEST_FORM`] should not be
-/// read at all and is passed as `None`.
+/// The result of a `POST` to the statistics page from a client with this trust. Pass `None` for a body over [`LONGEST_FORM`], without
+/// reading it.
 pub fn post(body: Option<&[u8]>, trust: Trust<'_>, target: &mut dyn AdminTarget) -> FormStatus {
     if trust == Trust::Nobody {
         return FormStatus::Denied;
@@ -173,12 +173,12 @@ pub fn post(body: Option<&[u8]>, trust: Trust<'_>, target: &mut dyn AdminTarget)
     }
 }
 
-/// The target of the redirect afterwards, so that a reload does not repeat the action.
+/// The redirect target after a form, so that a browser reload does not repeat the action.
 pub fn location(prefix: &str, request: &StatsRequest, status: FormStatus) -> String {
     request.link(prefix, |other| other.status = Some(status))
 }
 
-/// Decodes percent-encoding, and `+` for blanks.
+/// Decodes percent-encoding, and `+` as a space.
 fn decode(bytes: &[u8]) -> Option<String> {
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut rest = bytes;

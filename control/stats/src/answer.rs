@@ -1,4 +1,4 @@
-//! The complete answer to a `GET` on the statistics, in any format.
+//! The complete response to a `GET` of the statistics, in any format.
 
 use crate::dump::{DumpProgress, StatsDump};
 use crate::page::{PageDump, PageSettings};
@@ -7,8 +7,8 @@ use crate::schema::SCHEMA;
 use crate::source::StatsSource;
 use crate::uri::{StatsRequest, What};
 
-/// An answer in progress. Its header fields: `Content-Type` from [`StatsRequest::content_type`], `Cache-Control:
-/// no-cache`, and `Refresh` if [`PageSettings::refresh`] returns a value.
+/// A response in progress. Its header fields: `Content-Type` from [`StatsRequest::content_type`], `Cache-Control: no-cache`, and
+/// `Refresh` if [`PageSettings::refresh`] returns a value.
 #[derive(Debug)]
 pub struct StatsAnswer {
     body: AnswerBody,
@@ -23,7 +23,7 @@ enum AnswerBody {
 }
 
 impl StatsAnswer {
-    /// An answer at its beginning.
+    /// A response before its first output.
     pub fn new(settings: PageSettings, request: StatsRequest) -> Self {
         let body = match request.what {
             What::Page => {
@@ -38,7 +38,7 @@ impl StatsAnswer {
         Self { body, row: StatsRow::default() }
     }
 
-    /// Appends to `out` until it holds at least `enough` bytes, at most one row more.
+    /// Appends to `out` until it holds at least `enough` bytes, plus at most one row.
     pub fn advance(&mut self, source: &dyn StatsSource, enough: usize, out: &mut Vec<u8>) -> DumpProgress {
         match &mut self.body {
             AnswerBody::Page { dump, text } => {

@@ -1,4 +1,4 @@
-//! A complete dump, a bounded piece at a time.
+//! A complete dump, written in bounded pieces.
 
 use std::ops::ControlFlow;
 
@@ -9,19 +9,19 @@ use crate::source::{RowCursor, RowSelection, StatsSource};
 /// The progress of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DumpProgress {
-    /// There is more: make room and call again.
+    /// More output follows. Make room and call again.
     More,
     /// The dump is complete.
     Done,
 }
 
-/// The walk of a dump over the rows of its selection.
+/// The progress of a dump through the selected rows.
 #[derive(Debug)]
 pub(crate) struct RowWalk {
     pub selection: RowSelection,
     cursor: RowCursor,
     state: WalkState,
-    /// Whether a row was written.
+    /// Whether any row has been written.
     pub has_written: bool,
 }
 
@@ -33,13 +33,13 @@ enum WalkState {
 }
 
 impl RowWalk {
-    /// A walk at its beginning.
+    /// A walk at the first row.
     pub(crate) fn new(selection: RowSelection) -> RowWalk {
         RowWalk { selection, cursor: RowCursor::default(), state: WalkState::Header, has_written: false }
     }
 }
 
-/// The writer of a dump's rows, and of the text around them.
+/// A format that writes the rows of a dump, and the text around them.
 pub(crate) trait WritesRows {
     fn walk(&mut self) -> &mut RowWalk;
     fn begin(&mut self, out: &mut Vec<u8>);
@@ -47,7 +47,7 @@ pub(crate) trait WritesRows {
     fn end(&mut self, out: &mut Vec<u8>);
 }
 
-/// Appends rows until `out` holds at least `enough` bytes, at most one row more. `scratch` is a row to work in.
+/// Appends rows until `out` holds at least `enough` bytes, plus at most one row. `scratch` is a reusable row.
 pub(crate) fn advance(
     dump: &mut impl WritesRows,
     source: &dyn StatsSource,
@@ -79,7 +79,7 @@ pub(crate) fn advance(
     progress
 }
 
-/// Shows `visit` the rows of a selection, from the cursor on, until it has enough or `left` objects were visited, matching or not.
+/// Visits the selected rows from the cursor on, until `visit` breaks or `left` objects were visited, matching or not.
 pub(crate) fn visit_rows<S: StatsSource + ?Sized>(
     source: &S,
     cursor: &mut RowCursor,
@@ -96,7 +96,7 @@ pub(crate) fn visit_rows<S: StatsSource + ?Sized>(
     if ended.is_continue() { DumpProgress::Done } else { DumpProgress::More }
 }
 
-/// How many objects one piece visits, matching or not: a selection without matches among thousands must not block a worker.
+/// Maximum number of objects visited per piece, matching or not. A selection without matches must not block the worker.
 pub(crate) const OBJECTS_PER_PIECE: usize = 256;
 
 /// `show stat` in progress.
@@ -109,13 +109,13 @@ pub struct StatsDump {
 }
 
 impl StatsDump {
-    /// A dump at its beginning. `legends` shows addresses, cookies and algorithms.
+    /// A dump at the first row. `legends` includes addresses, cookies and algorithms.
     pub fn new(format: Format, descriptions: bool, legends: bool, selection: RowSelection) -> Self {
         Self { format, descriptions, legends, walk: RowWalk::new(selection) }
     }
 
-    /// Appends rows until `out` holds at least `enough` bytes, at most one row more (a row is under 1 kB in CSV, some
-    /// 20 kB typed, 40 kB in JSON). `scratch` is a row to work in.
+    /// Appends rows until `out` holds at least `enough` bytes, plus at most one row (less than 1 kB in CSV, about 20 kB typed, 40 kB in
+    /// JSON). `scratch` is a reusable row.
     pub fn advance(
         &mut self,
         source: &dyn StatsSource,

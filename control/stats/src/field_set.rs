@@ -2,12 +2,12 @@
 
 use crate::fields::{FIELD_COUNT, StatsField};
 
-/// The fields of a [`StatsRow`](crate::StatsRow) that its reader needs.
+/// A set of [`StatsRow`](crate::StatsRow) fields to fill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet([u64; FIELD_COUNT.div_ceil(64)]);
 
 impl FieldSet {
-    /// These fields.
+    /// The set of these fields.
     pub const fn of(fields: &[StatsField]) -> Self {
         let mut set = Self([0; FIELD_COUNT.div_ceil(64)]);
         let mut place = 0;
@@ -18,7 +18,7 @@ impl FieldSet {
         set
     }
 
-    /// These fields and one more.
+    /// The set with this field added.
     pub const fn with(mut self, field: StatsField) -> Self {
         self.0[field as usize / 64] |= 1 << (field as usize % 64);
         self
@@ -30,12 +30,12 @@ impl FieldSet {
         self.0[field as usize / 64] & 1 << (field as usize % 64) != 0
     }
 
-    /// Whether a field is in both sets.
+    /// Whether the two sets have a common field.
     pub fn meets(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).any(|(own, other)| own & other != 0)
     }
 
-    /// The fields in their order.
+    /// The fields in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = StatsField> {
         let words = self.0.into_iter().enumerate();
         words.flat_map(|(word, mut bits)| {

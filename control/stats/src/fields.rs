@@ -1,10 +1,10 @@
 //! Every field of a frontend, listener, server or backend, one row each: the dictionary of `show stat`.
 //!
-//! Monitoring tools for HAProxy read the names, order, tags and descriptions, so these are exact copies. Positions are
-//! the order below. A field that is always zero where it applies is filled in by [`StatsRow::begin`](crate::StatsRow::begin);
-//! the source of a row only sets the others.
+//! These are exact copies of HAProxy's names, order, tags and descriptions, because monitoring tools depend on them. A field's
+//! index is its position below. [`StatsRow::begin`](crate::StatsRow::begin) sets fields that are always zero where they apply.
+//! The source of a row sets only the others.
 
-/// The kind of a row's object. The number is that of the `type` field.
+/// The kind of a row's object. The discriminant is the value of the `type` field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StatsObject {
     /// The client side of a proxy.
@@ -16,7 +16,7 @@ pub enum StatsObject {
 }
 
 impl StatsObject {
-    /// The first letter of a typed line.
+    /// The first letter of a line in typed output.
     pub fn letter(self) -> char {
         ['F', 'B', 'S', 'L'][self as usize]
     }
@@ -26,7 +26,7 @@ impl StatsObject {
         ["Frontend", "Backend", "Server", "Listener"][self as usize]
     }
 
-    /// Its bit in the `<type>` argument of `show stat`.
+    /// The bit for the `<type>` argument of `show stat`.
     pub fn mask(self) -> u32 {
         1 << self as u32
     }
@@ -37,7 +37,7 @@ const B: u32 = 2;
 const S: u32 = 4;
 const L: u32 = 8;
 
-/// The type with which a value is written.
+/// The type of a value in typed output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     /// `str`.
@@ -50,20 +50,20 @@ pub enum Type {
     U64,
 }
 
-/// The value of a field that the source of a row does not set.
+/// The value of a field not set by the source of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldDefault {
     Set,
-    /// Zero, wherever it applies.
+    /// Zero for all kinds with this field.
     Zero,
     /// Zero in `mode http`, otherwise empty.
     HttpZero,
-    /// Zero of a frontend in any mode, else as [`FieldDefault::HttpZero`].
+    /// Zero for a frontend in any mode. Otherwise like [`FieldDefault::HttpZero`].
     FrontendZero,
 }
 
 impl FieldDefault {
-    /// Whether the field of such an object is zero by default.
+    /// Whether the default is zero for an object of this kind and mode.
     pub fn is_zero(self, kind: StatsObject, http: bool) -> bool {
         match self {
             FieldDefault::Set => false,
@@ -74,24 +74,23 @@ impl FieldDefault {
     }
 }
 
-/// One row of the dictionary.
+/// A field declaration.
 #[derive(Debug)]
 pub struct FieldDecl {
-    /// The name in headers.
+    /// The name in the header line.
     pub name: &'static str,
-    /// The kinds to which it applies: a sum of [`StatsObject::mask`].
+    /// The kinds with this field, as a sum of [`StatsObject::mask`].
     pub applies: u32,
     /// Origin, nature, scope and persistence, one letter each (management manual, "Typed output format").
     pub tags: &'static str,
-    /// The type it is written with.
+    /// The type in typed output.
     pub type_: Type,
     pub fill: FieldDefault,
     pub description: &'static str,
 }
 
 impl FieldDecl {
-    /// The tags for a kind. A backend counts servers, as gauges, where a server has a state, and HAProxy tags a
-    /// backend's highest rate as a gauge.
+    /// The tags for a kind. A backend's `act` and `bck` count servers, so they are gauges. HAProxy tags its `rate_max` as a gauge, too.
     pub fn tags_on(&self, kind: StatsObject) -> &'static str {
         match (kind, self.name) {
             (StatsObject::Backend, "act" | "bck" | "rate_max") => "MGPV",
@@ -102,14 +101,14 @@ impl FieldDecl {
 
 macro_rules! fields {
     ($($variant:ident: $name:literal, $applies:expr, $tags:literal, $type:ident, $fill:ident, $description:literal;)*) => {
-        /// A field, by name. Its number is its position.
+        /// A field, by name. The discriminant is the field's index.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum StatsField {
             $(#[doc = $description] $variant,)*
         }
 
-        /// All fields, by position.
+        /// All fields, by index.
         pub static FIELDS: &[FieldDecl] = &[
             $(FieldDecl {
                 name: $name,
@@ -122,7 +121,7 @@ macro_rules! fields {
         ];
 
         impl StatsField {
-            /// All fields, by position.
+            /// All fields, by index.
             pub const ALL: &'static [StatsField] = &[$(StatsField::$variant,)*];
         }
     };
@@ -248,7 +247,7 @@ fields! {
     Resbin: "resbin", L|F|B|S, "MCPP", U64, Zero, "Total number of response bytes received since process started";
     Resbout: "resbout", L|F|B|S, "MCPP", U64, Zero, "Total number of response bytes sent since process started";
     CacheHintHits: "cache_hint_hits", F|B, "MCPP", U64, HttpZero, "Total number of HTTP requests for which a 103 Early Hints response was emitted from the cache on this frontend/backend since the worker process started";
-    // From here on: counters of protocol engines, after the `-` column of the CSV.
+    // From here on: protocol counters, after the `-` column of the CSV.
     H2HeadersRcvd: "h2_headers_rcvd", F|B, "MCPV", U64, Zero, "Total number of received HEADERS frames";
     H2DataRcvd: "h2_data_rcvd", F|B, "MCPV", U64, Zero, "Total number of received DATA frames";
     H2SettingsRcvd: "h2_settings_rcvd", F|B, "MCPV", U64, Zero, "Total number of received SETTINGS frames";
@@ -349,11 +348,11 @@ fields! {
 /// The number of fields.
 pub const FIELD_COUNT: usize = StatsField::ALL.len();
 
-/// The first field of the protocol engines: in CSV a column named `-` precedes it.
+/// The first protocol counter. In CSV a column named `-` precedes it.
 pub const FIRST_EXTRA: usize = StatsField::H2HeadersRcvd as usize;
 
 impl StatsField {
-    /// Its row.
+    /// The field's declaration.
     pub fn decl(self) -> &'static FieldDecl {
         &FIELDS[self as usize]
     }

@@ -1,21 +1,21 @@
 //! Every field of the process, one row each: the dictionary of `show info`.
 //!
-//! Monitoring tools for HAProxy read the names, positions, tags and descriptions, so these are exact copies,
-//! including gaps in the positions.
+//! Names, positions, tags and descriptions are exact copies of HAProxy's, including gaps in the positions, because monitoring tools
+//! depend on them.
 
 use crate::fields::Type;
 use crate::render::{Format, JSON, write_float, write_number, write_type_and_value};
 use crate::row::{FieldValue, ValueCells};
 
-/// One row of the dictionary.
+/// A field declaration.
 #[derive(Debug)]
 pub struct InfoDecl {
-    /// The number in typed output.
+    /// The position in typed output.
     pub position: u32,
     pub name: &'static str,
     /// Origin, nature, scope and persistence, one letter each.
     pub tags: &'static str,
-    /// The type it is written with.
+    /// The type in typed output.
     pub type_: Type,
     pub description: &'static str,
 }
@@ -128,13 +128,13 @@ info_fields! {
 }
 
 impl InfoField {
-    /// Its row.
+    /// The field's declaration.
     pub fn decl(self) -> &'static InfoDecl {
         &INFO_FIELDS[self as usize]
     }
 }
 
-/// The fields of the process, ready to be written.
+/// The values of all fields.
 #[derive(Debug)]
 pub struct InfoRow {
     cells: ValueCells,
@@ -147,7 +147,7 @@ impl Default for InfoRow {
 }
 
 impl InfoRow {
-    /// Zero in every number, an empty string in every text.
+    /// Zero in every number, and an empty string in every text.
     pub fn new() -> Self {
         let mut cells = ValueCells::default();
         cells.reset(INFO_FIELDS.len());
@@ -162,7 +162,7 @@ impl InfoRow {
         Self { cells }
     }
 
-    /// Sets one field. Its type is that of the row, which typed output names.
+    /// Sets one field. The value must have the declared type.
     pub fn set<'a>(&mut self, field: InfoField, value: impl Into<FieldValue<'a>>) {
         let value = value.into();
         debug_assert!(value.has_type(field.decl().type_), "{field:?} is not {value:?}");
@@ -174,7 +174,7 @@ impl InfoRow {
         self.cells.value(field as usize)
     }
 
-    /// The value as text; empty for numbers.
+    /// The value as text. Empty for a number.
     pub fn text(&self, field: InfoField) -> &str {
         match self.value(field) {
             FieldValue::Text(text) => text,
@@ -182,7 +182,7 @@ impl InfoRow {
         }
     }
 
-    /// The value as a number; 0 for texts.
+    /// The value as a number. 0 for a text.
     pub fn number(&self, field: InfoField) -> u64 {
         match self.value(field) {
             FieldValue::U32(number) => u64::from(number),
@@ -193,8 +193,8 @@ impl InfoRow {
         }
     }
 
-    /// Writes all fields that are set, in the format of `show info`: `name: value` lines (for [`Format::Csv`]), typed
-    /// lines, or JSON. About 2 kB, or 15 kB in JSON.
+    /// Writes all fields in the format of `show info`: `name: value` lines ([`Format::Csv`]), typed lines, or JSON. About 2 kB, or 15 kB
+    /// in JSON.
     pub fn write(&self, format: Format, descriptions: bool, out: &mut Vec<u8>) {
         let mut first = true;
         if format == Format::Json {

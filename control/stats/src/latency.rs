@@ -1,4 +1,4 @@
-//! `show latency`: percentiles of how long the phases of exchanges took.
+//! `show latency`: latency percentiles by phase.
 
 use std::io::Write;
 
@@ -10,30 +10,30 @@ use crate::render::{JSON, write_csv_text};
 use crate::row::{LATENCY_PHASES, StatsRow};
 use crate::source::{RowSelection, StatsSource};
 
-/// The phases: waiting in queues, connecting, waiting for the response, and all from the request's first byte to the end.
+/// The phases: queueing, connecting, waiting for the response, and the total from the first byte of the request to the end.
 pub const PHASES: [&str; LATENCY_PHASES] = ["queue", "connect", "response", "total"];
 
-/// The percentiles that are shown: column and share.
+/// The percentiles: column name and fraction.
 pub const PERCENTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// `show latency` in progress.
 #[derive(Debug)]
 pub struct LatencyDump {
     json: bool,
-    /// Only the object of this name.
+    /// Only objects with this name. `None` for all.
     object: Option<String>,
     walk: RowWalk,
 }
 
 impl LatencyDump {
-    /// A dump at its beginning, about all objects of this name or of any.
+    /// A dump at the first row, for all objects or those with this name.
     pub fn new(json: bool, selection: RowSelection, object: Option<String>) -> Self {
         let selection = RowSelection { latencies: true, ..selection };
         Self { json, object, walk: RowWalk::new(selection) }
     }
 
-    /// Appends rows until `out` holds at least `enough` bytes, at most those of one object more, some 1 kB and its names. A phase that
-    /// that exchanges never reached is left out. `scratch` is a row to work in.
+    /// Appends rows until `out` holds at least `enough` bytes, plus at most the rows of one object (about 1 kB and its names). Omits phases
+    /// without values. `scratch` is a reusable row.
     pub fn advance(
         &mut self,
         source: &dyn StatsSource,

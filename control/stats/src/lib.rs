@@ -1,12 +1,11 @@
-//! Statistics: the counters of every object, written as CSV, typed lines, JSON, for Prometheus, and as
-//! the HTML page.
+//! Statistics: the counters of every object as CSV, typed lines, JSON, Prometheus metrics, and HTML page.
 //!
-//! The crate knows the dictionary of fields ([`fields`], [`info`]) and how each format writes them. It refuses to know
-//! the origin of values: a [`StatsSource`] fills one [`StatsRow`] per object, and all formats are written from such rows, a
-//! bounded piece at a time, so that a page about thousands of servers neither blocks a worker nor fills its memory.
+//! The crate knows the dictionary of fields ([`fields`], [`info`]) and the output formats. It does not know the origin of the values: a
+//! [`StatsSource`] fills one [`StatsRow`] per object, and the formats are written from these rows in bounded pieces. So a page about
+//! thousands of servers neither blocks a worker nor fills its memory.
 //!
-//! Begin with [`StatsSource`] and [`StatsDump`]; for HTTP with [`StatsRequest`], [`StatsAnswer`] and [`admin::post`]; for
-//! Prometheus with [`MetricsDump`], and for percentiles of durations with [`LatencyDump`].
+//! Begin with [`StatsSource`] and [`StatsDump`]. HTTP uses [`StatsRequest`], [`StatsAnswer`] and [`admin::post`], Prometheus
+//! [`MetricsDump`], and latency percentiles [`LatencyDump`].
 
 pub mod admin;
 pub mod answer;

@@ -3,13 +3,13 @@
 /// A counter of a name server.
 #[derive(Debug, Clone, Copy)]
 pub struct NameServerCounter {
-    /// Its label in `show resolvers`.
+    /// The label in `show resolvers`.
     pub label: &'static str,
-    /// Its name in `show stat domain resolvers` and for Prometheus (management manual).
+    /// The name in `show stat domain resolvers` and in Prometheus metrics (management manual).
     pub name: &'static str,
-    /// Its description in `show stat … desc`.
+    /// The description in `show stat … desc`.
     pub description: &'static str,
-    /// Its help text for Prometheus.
+    /// The help text in Prometheus metrics.
     pub help: &'static str,
 }
 
@@ -17,7 +17,7 @@ const fn counter(name: &'static str, description: &'static str, help: &'static s
     NameServerCounter { label: name, name, description, help }
 }
 
-/// The counters, in the order of all outputs.
+/// The counters, in output order.
 pub const COUNTERS: [NameServerCounter; 15] = [
     counter("sent", "Sent", "Queries sent"),
     NameServerCounter {

@@ -1,7 +1,7 @@
 //! The HTML page: one table per proxy, a legend, links to other views, and a form for administrators.
 //!
-//! Written by hand and small: one style sheet, no script beyond a check box, details as tooltips. Like the other formats
-//! it is written a bounded piece at a time; a proxy's table begins with its first row and ends when another proxy's begins.
+//! Small and written by hand: one style sheet, no script except for a check box, details as tooltips. Like the other formats, it
+//! is written in bounded pieces. A proxy's table starts with its first row and ends at the first row of another proxy.
 
 mod cells;
 mod head;
@@ -31,16 +31,16 @@ pub struct PageSettings {
     pub description: Option<String>,
     /// `stats show-legends`: addresses, cookies, algorithms.
     pub legends: bool,
-    /// `stats show-modules`: whether the counters of modules are shown.
+    /// `stats show-modules`: whether to show the protocol counters.
     pub modules: bool,
-    /// The token of forms, for a request that may change something (`stats admin`).
+    /// The form token. `None` if the request may not change anything (`stats admin`).
     pub form_token: Option<String>,
-    /// `stats scope`: only these proxies; all when empty.
+    /// `stats scope`: only these proxies. Empty for all.
     pub proxies: Vec<String>,
 }
 
 impl PageSettings {
-    /// The rows that a request may see.
+    /// The rows visible to a request.
     pub fn selection(&self, request: &StatsRequest) -> RowSelection {
         RowSelection {
             only_up: request.only_up,
@@ -52,14 +52,14 @@ impl PageSettings {
         }
     }
 
-    /// The value of the `Refresh` header of the answer, if it has one.
+    /// The value of the response's `Refresh` header. `None` without automatic refresh.
     pub fn refresh(&self, request: &StatsRequest) -> Option<u32> {
         self.refresh_s.filter(|_| !request.no_refresh)
     }
 }
 
-/// The permissions of the page in a browser: its style, the script of the check box that checks all others, its own forms. Other sites may not
-/// show it in a frame.
+/// The Content-Security-Policy of the page. It allows the page's style, its own forms, and the script of the check box that selects
+/// all others. Other sites cannot show the page in a frame.
 pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
      script-src 'unsafe-hashes' 'sha256-csqIAB8a5ex0PyccQlsffoPD2QyUiVZUdeAcu0YqsJ0='; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -80,7 +80,7 @@ pub struct PageDump {
 enum PageState {
     Head,
     Between,
-    /// The table of this proxy is open, within a form if it has servers that may be changed.
+    /// The table of this proxy is open, inside a form if its servers may be changed.
     Proxy {
         id: u32,
         form: bool,
@@ -89,14 +89,13 @@ enum PageState {
 }
 
 impl PageDump {
-    /// A page at its beginning.
+    /// A page before its first output.
     pub fn new(settings: PageSettings, request: StatsRequest) -> Self {
         let selection = settings.selection(&request);
         Self { settings, request, selection, cursor: RowCursor::default(), state: PageState::Head }
     }
 
-    /// Appends to `out` until it holds at least `enough` bytes, at most one row more (a row is some 3 kB). `scratch`
-    /// is a row to work in.
+    /// Appends to `out` until it holds at least `enough` bytes, plus at most one row (about 3 kB). `scratch` is a reusable row.
     pub fn advance(
         &mut self,
         source: &dyn StatsSource,
@@ -136,7 +135,7 @@ impl PageDump {
         let open = matches!(self.state, PageState::Proxy { id: open, .. } if open == id);
         if !open {
             self.end_proxy(out);
-            // The servers of a backend come first: if another row does, its servers are not shown.
+            // Servers precede their backend. If another row comes first, the servers are hidden.
             let has_servers = row.kind() == StatsObject::Server || row.sides().0 && row.has_servers();
             let form = self.settings.form_token.is_some() && row.sides().1 && has_servers;
             self.begin_proxy(row, form, out);
@@ -167,7 +166,7 @@ impl PageDump {
         cells::header(form, self.settings.modules, out);
     }
 
-    /// Closes the table, and the form with its choice of actions.
+    /// Closes the table and, if open, the form with its list of actions.
     fn end_proxy(&mut self, out: &mut String) {
         let PageState::Proxy { id, form } = self.state else { return };
         out.push_str("</table>\n");
@@ -189,7 +188,7 @@ impl PageDump {
     }
 }
 
-/// The mark in a row's anchor, and the row's name, which is also the end of the anchor.
+/// The mark in a row's anchor (`+` for a listener), and the row's name, which completes the anchor.
 fn shown_name(row: &StatsRow) -> (&'static str, &str) {
     match row.kind() {
         StatsObject::Frontend => ("", "Frontend"),

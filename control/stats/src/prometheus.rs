@@ -1,15 +1,14 @@
-//! Metrics for Prometheus: the text exposition format, version 0.0.4, or messages of Protocol Buffers with native histograms.
+//! Prometheus metrics: the text exposition format, version 0.0.4, or Protocol Buffers messages with native histograms.
 //!
-//! Dashboards and alerts for HAProxy read the names, labels and their order. A metric is a field of the dictionaries
-//! ([`crate::fields`], [`crate::info`]) with HAProxy's name; a missing field omits the metric.
+//! Dashboards and alerts for HAProxy depend on the names, labels and their order. A metric is a field of the dictionaries
+//! ([`crate::fields`], [`crate::info`]) with HAProxy's name. A missing field omits the metric.
 //!
 //! ```text
 //! query ── MetricsRequest::parse ──► MetricsDump ── advance ──► scope by scope, metric by metric, object by object
 //! ```
 //!
-//! All values of one metric are adjacent. So that a scrape does not walk over thousands of servers once for each metric, it reads the
-//! samples of many metrics in one pass and keeps them, in memory that all scrapes share ([`ScrapeMemory`]). `metrics=` and `scope=`
-//! save work, not only lines.
+//! All values of one metric are adjacent. A scrape must not visit thousands of servers once per metric. So it reads the samples of
+//! many metrics in one pass, into memory shared by all scrapes ([`ScrapeMemory`]). `metrics=` and `scope=` save work, not only lines.
 
 mod batch;
 mod dump;
@@ -28,8 +27,7 @@ pub use request::{AnswerForm, MetricScope, MetricsRequest};
 use crate::name_server;
 use crate::source::StatsSource;
 
-/// The names of the metrics that a field of `show stat` or `show info` becomes, with the label of those that need one;
-/// empty for a field that is not a metric.
+/// The metric names for a field of `show stat` or `show info`, with a label where needed. Empty if the field is not a metric.
 pub fn names_of(field: &str) -> Vec<String> {
     let scoped = MetricScope::ALL
         .into_iter()
@@ -46,10 +44,10 @@ pub fn names_of(field: &str) -> Vec<String> {
 
 /// The data of a scrape: the rows of the statistics, stick-tables and name servers.
 pub trait MetricsSource: StatsSource {
-    /// The stick-table with this index; `None` after the last one.
+    /// The stick-table with this index. `None` after the last one.
     fn table(&self, position: usize) -> Option<TableMetrics<'_>>;
 
-    /// The name server with this index, section by section; `None` after the last one.
+    /// The name server with this index, section by section. `None` after the last one.
     fn name_server(&self, position: usize) -> Option<NameServerMetrics<'_>>;
 }
 
@@ -57,15 +55,15 @@ pub trait MetricsSource: StatsSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableMetrics<'a> {
     pub name: &'a str,
-    /// The type of its keys.
+    /// The key type.
     pub key_type: &'a str,
-    /// The limit of its entries.
+    /// Maximum number of entries.
     pub size: u32,
-    /// The number of its entries.
+    /// Current number of entries.
     pub used: u32,
-    /// Entries that others took the place of.
+    /// Number of entries evicted to make room for others.
     pub evicted: u64,
-    /// Entries that were refused for lack of room.
+    /// Number of entries refused because the table was full.
     pub refused: u64,
 }
 
@@ -75,7 +73,7 @@ pub struct NameServerMetrics<'a> {
     /// The `resolvers` section.
     pub section: &'a str,
     pub name: &'a str,
-    /// The counters, in the order of [`name_server::COUNTERS`].
+    /// The counter values, in the order of [`name_server::COUNTERS`].
     pub counters: [u64; name_server::COUNTERS.len()],
 }
 

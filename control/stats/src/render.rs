@@ -7,7 +7,7 @@ use weir_formats::json::{Beyond, Escaping};
 use crate::fields::{FIELD_COUNT, FIELDS, FIRST_EXTRA, StatsField};
 use crate::row::{FieldValue, StatsRow};
 
-/// The format of statistics.
+/// The output format of statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// One line per object (`show stat`), or `name: value` lines (`show info`).
@@ -15,16 +15,16 @@ pub enum Format {
     Csv,
     /// One line per field, with its tags and type.
     Typed,
-    /// JSON without whitespace, as `show schema json` describes it.
+    /// JSON without whitespace, in the schema of `show schema json`.
     Json,
 }
 
-/// Fields that are only shown with `stats show-legends`, or to level operator on the command line, because they reveal internals.
+/// Whether a field reveals internals. Shown only with `stats show-legends`, or from level operator on in the runtime API.
 pub fn is_legend(field: StatsField) -> bool {
     matches!(field, StatsField::Addr | StatsField::Cookie | StatsField::Algo)
 }
 
-/// The first line of CSV output.
+/// Writes the header line of CSV output.
 pub fn write_csv_header(out: &mut Vec<u8>) {
     out.extend_from_slice(b"# ");
     for (position, row) in FIELDS.iter().enumerate() {
@@ -37,7 +37,7 @@ pub fn write_csv_header(out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// One object as a line of CSV.
+/// Writes one object as a CSV line.
 pub fn write_csv(row: &StatsRow, legends: bool, out: &mut Vec<u8>) {
     for position in 0..FIELD_COUNT {
         if position == FIRST_EXTRA {
@@ -54,7 +54,7 @@ pub fn write_csv(row: &StatsRow, legends: bool, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// One object as typed lines, with descriptions if requested.
+/// Writes one object as typed lines, with descriptions if requested.
 pub fn write_typed(row: &StatsRow, legends: bool, descriptions: bool, out: &mut Vec<u8>) {
     for (position, value) in shown(row, legends) {
         let decl = &FIELDS[position];
@@ -75,7 +75,7 @@ pub fn write_typed(row: &StatsRow, legends: bool, descriptions: bool, out: &mut 
     }
 }
 
-/// One object as a JSON array of its fields.
+/// Writes one object as a JSON array of its fields.
 pub fn write_json(row: &StatsRow, legends: bool, out: &mut Vec<u8>) {
     out.push(b'[');
     for (index, (position, value)) in shown(row, legends).enumerate() {
@@ -101,13 +101,13 @@ fn shown(row: &StatsRow, legends: bool) -> impl Iterator<Item = (usize, FieldVal
         .filter(|(_, value)| *value != FieldValue::Empty)
 }
 
-/// The rest of a JSON item after the field object.
+/// Writes the rest of a JSON item, after the field object.
 pub(crate) fn write_json_rest(tags: &str, value: FieldValue<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"},\"processNum\":1,");
     write_json_tags_and_value(tags, value, out);
 }
 
-/// The tags and the value of an item, and its end.
+/// Writes tags and value of a JSON item, and closes the item.
 pub fn write_json_tags_and_value(tags: &str, value: FieldValue<'_>, out: &mut Vec<u8>) {
     let mut letters = tags.bytes();
     let origin = origin_word(letters.next());
@@ -177,12 +177,12 @@ fn type_word(value: FieldValue<'_>) -> &'static str {
     }
 }
 
-/// A type and its value: `<type>:<value>`.
+/// Writes a type and its value: `<type>:<value>`.
 pub fn write_type_and_value(value: FieldValue<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(type_word(value).as_bytes());
     out.push(b':');
     match value {
-        // A value must stay on one line: characters that would break it are shown as blanks.
+        // A value must stay on one line, so line breaks are replaced by spaces.
         FieldValue::Text(text) => {
             out.extend(text.bytes().map(|byte| if byte == b'\n' || byte == b'\r' { b' ' } else { byte }));
         }
@@ -190,7 +190,7 @@ pub fn write_type_and_value(value: FieldValue<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// A number in decimal; empty for other values.
+/// Writes a number in decimal. Nothing for other values.
 pub(crate) fn write_number(value: FieldValue<'_>, out: &mut Vec<u8>) {
     let mut digits = itoa::Buffer::new();
     let text = match value {
@@ -203,13 +203,13 @@ pub(crate) fn write_number(value: FieldValue<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// At most six decimals, without trailing zeros.
+/// Writes at most six decimals, without trailing zeros.
 pub(crate) fn write_float(number: f64, out: &mut Vec<u8>) {
     let text = format!("{number:.6}");
     out.extend_from_slice(text.trim_end_matches('0').trim_end_matches('.').as_bytes());
 }
 
-/// RFC 4180: quoted only where needed, quotes doubled.
+/// Writes a text as in RFC 4180: quoted only if needed, with quotes doubled.
 pub(crate) fn write_csv_text(text: &str, out: &mut Vec<u8>) {
     if !text.bytes().any(|byte| matches!(byte, b'"' | b',' | b'\n' | b'\r')) {
         out.extend_from_slice(text.as_bytes());
@@ -225,7 +225,7 @@ pub(crate) fn write_csv_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// JSON strings of statistics.
+/// The JSON string escaping for statistics.
 pub(crate) const JSON: Escaping = Escaping { short: "\n\r\t", is_uppercase: false, beyond: Beyond::Stay };
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::fields::{FIELD_COUNT, FIELDS, StatsField, StatsObject, Type};
 /// The value of one field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldValue<'a> {
-    /// Unknown, or not applicable: omitted.
+    /// Unknown or not applicable. Not written.
     Empty,
     /// An unsigned 32-bit number.
     U32(u32),
@@ -24,7 +24,7 @@ pub enum FieldValue<'a> {
 }
 
 impl FieldValue<'_> {
-    /// Whether it has this type. A rate or an age may have a fraction instead (`show info float`), and any value may be missing.
+    /// Whether the value has this type. Rates and ages may have a fraction (`show info float`). Any value may be missing.
     pub fn has_type(&self, type_: Type) -> bool {
         match self {
             FieldValue::Empty => true,
@@ -67,7 +67,7 @@ impl<'a, T: Into<FieldValue<'a>>> From<Option<T>> for FieldValue<'a> {
     }
 }
 
-/// Values by position, with texts adjacent in one buffer, so that a reused row does not allocate.
+/// Values by index. All texts share one buffer, so a reused row does not allocate.
 #[derive(Debug, Default)]
 pub(crate) struct ValueCells {
     cells: Vec<ValueCell>,
@@ -89,7 +89,7 @@ impl Clone for ValueCells {
         Self { cells: self.cells.clone(), text: self.text.clone() }
     }
 
-    /// Keeps the memory of both lists.
+    /// Reuses the memory of both lists.
     fn clone_from(&mut self, source: &Self) {
         self.cells.clone_from(&source.cells);
         self.text.clone_from(&source.text);
@@ -114,7 +114,7 @@ impl ValueCells {
         };
     }
 
-    /// Sets a text that is put together from two.
+    /// Sets a text to the concatenation of two parts.
     fn set_joined(&mut self, position: usize, parts: [&str; 2]) {
         let start = self.text.len();
         parts.iter().for_each(|part| self.text.push_str(part));
@@ -134,31 +134,31 @@ impl ValueCells {
     }
 }
 
-/// The distributions of one object's durations in microseconds, in the order of [`crate::latency::PHASES`].
+/// Latency histograms of one object, in microseconds, in the order of [`crate::latency::PHASES`].
 pub type Latencies = [HistogramReading; LATENCY_PHASES];
 
-/// The number of phases.
+/// Number of latency phases.
 pub const LATENCY_PHASES: usize = 4;
 
 /// The colour of a server on the page, also used by the filters `up` and `no-maint`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
-    /// Not a server, or a server that is not checked.
+    /// Not a server, or a server without checks.
     #[default]
     NotChecked,
     Up,
-    /// Up, with failing checks.
+    /// Up, but checks are failing.
     GoingDown,
-    /// Down, with succeeding checks.
+    /// Down, but checks are succeeding.
     GoingUp,
     Down,
-    /// Up, but without traffic of its own.
+    /// Up, but excluded from load balancing.
     NoLoadBalancing,
     Drain,
     Maintenance,
 }
 
-/// The proxy that an object belongs to.
+/// The proxy of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProxyHead<'a> {
     /// The `id` setting.
@@ -176,12 +176,12 @@ pub struct ProxyHead<'a> {
     pub description: Option<&'a str>,
 }
 
-/// The fields of one frontend, listener, server or backend. Filled by a [`StatsSource`](crate::StatsSource), written by
-/// the formats, and reused for the next object.
+/// The fields of one frontend, listener, server or backend. A [`StatsSource`](crate::StatsSource) fills the row, a formatter
+/// writes it, and the next object reuses it.
 #[derive(Debug)]
 pub struct StatsRow {
     pub(crate) cells: ValueCells,
-    /// The cells of an object of this kind without values.
+    /// The initial cells of an object of this kind.
     template: &'static ValueCells,
     kind: StatsObject,
     proxy_id: u32,
@@ -191,17 +191,17 @@ pub struct StatsRow {
     description: Option<String>,
     health: Health,
     latencies: Option<Box<Latencies>>,
-    /// The fields that are filled, unless all are.
+    /// The fields to fill. `None` for all.
     only: Option<Only>,
 }
 
-/// Some fields.
+/// A subset of the fields.
 #[derive(Debug)]
 struct Only {
     set: FieldSet,
-    /// Those of them that are not the same for all servers of a proxy.
+    /// Fields of the subset that differ between the servers of a proxy.
     changing: Vec<StatsField>,
-    /// The length of the texts that are.
+    /// Length of the texts that are the same for all servers of a proxy, in bytes.
     constant: usize,
 }
 
@@ -226,8 +226,8 @@ impl Default for StatsRow {
 }
 
 impl StatsRow {
-    /// Fills only these fields from now on, besides the names of proxy and object. The health of a server comes with
-    /// its [`StatsField::Status`].
+    /// Restricts the row to these fields and the names of proxy and object. [`StatsField::Status`] includes the health of a
+    /// server.
     pub fn fill_only(&mut self, fields: FieldSet) {
         self.cells.reset(FIELD_COUNT);
         let set = fields.with(StatsField::Pxname).with(StatsField::Svname);
@@ -236,24 +236,24 @@ impl StatsRow {
         self.only = Some(Only { set, changing, constant: 0 });
     }
 
-    /// The fields that are filled, unless all are.
+    /// The fields to fill. `None` for all.
     pub fn only(&self) -> Option<&FieldSet> {
         self.only.as_ref().map(|only| &only.set)
     }
 
-    /// Whether a field is filled: its source need not compute others.
+    /// Whether the row includes this field. The source need not compute other fields.
     #[inline]
     pub fn wants(&self, field: StatsField) -> bool {
         self.only().is_none_or(|only| only.contains(field))
     }
 
-    /// Whether one of these fields is filled.
+    /// Whether the row includes one of these fields.
     pub fn wants_any(&self, fields: &FieldSet) -> bool {
         self.only().is_none_or(|only| only.meets(fields))
     }
 
-    /// Starts the row of an object: names and identifiers, and zero in the fields that have it as their
-    /// default. Frontends and backends pass 0 as `object_id`; their name is fixed.
+    /// Starts the row of an object: sets names and identifiers, and zero in the fields with that default. Frontends and
+    /// backends pass 0 as `object_id`. Their name is fixed.
     pub fn begin(&mut self, kind: StatsObject, proxy: &ProxyHead<'_>, object_id: u32, object_name: &str) {
         self.kind = kind;
         self.proxy_id = proxy.id;
@@ -285,7 +285,7 @@ impl StatsRow {
         self.begin_object(object_id, name);
     }
 
-    /// Starts the row of the next server of the same proxy, as [`StatsRow::begin`] does, in less time.
+    /// Starts the row of the next server of the same proxy. Faster than [`StatsRow::begin`].
     pub fn begin_next(&mut self, proxy: &ProxyHead<'_>, object_id: u32, object_name: &str) {
         debug_assert!(
             self.kind == StatsObject::Server && self.proxy_id == proxy.id,
@@ -301,7 +301,7 @@ impl StatsRow {
         }
     }
 
-    /// Fills in the fields that differ between the objects of a proxy.
+    /// Sets the fields that differ between the objects of a proxy.
     #[inline]
     fn begin_object(&mut self, object_id: u32, name: &str) {
         self.health = Health::default();
@@ -312,7 +312,7 @@ impl StatsRow {
             }
         }
         self.cells.set(StatsField::Svname as usize, FieldValue::Text(name));
-        // Relative process number: weir has one process.
+        // Relative process number. Always 1: weir is a single process.
         self.set_anyway(StatsField::Pid, FieldValue::U32(1));
         self.set_anyway(StatsField::Iid, FieldValue::U32(self.proxy_id));
         self.set_anyway(StatsField::Sid, FieldValue::U32(object_id));
@@ -328,7 +328,7 @@ impl StatsRow {
         }
     }
 
-    /// Sets a text that is put together from two.
+    /// Sets a text to the concatenation of two parts.
     pub fn set_joined(&mut self, field: StatsField, parts: [&str; 2]) {
         debug_assert!(field.applies_to(self.kind), "{field:?} does not apply to {:?}", self.kind);
         if self.wants(field) && field.applies_to(self.kind) {
@@ -336,7 +336,7 @@ impl StatsRow {
         }
     }
 
-    /// Sets one field. The value is only computed if the field is filled.
+    /// Sets one field. Computes the value only if the row includes the field.
     #[inline]
     pub fn set_with<'a, V: Into<FieldValue<'a>>>(&mut self, field: StatsField, value: impl FnOnce() -> V) {
         if self.wants(field) {
@@ -344,7 +344,7 @@ impl StatsRow {
         }
     }
 
-    /// For `sid`, which HAProxy prints as 0 for frontends and backends too.
+    /// Sets a field without the check that it applies: HAProxy prints `sid` as 0 for frontends and backends too.
     #[inline]
     fn set_anyway(&mut self, field: StatsField, value: FieldValue<'_>) {
         if !self.wants(field) {
@@ -359,12 +359,12 @@ impl StatsRow {
         self.health = health;
     }
 
-    /// Sets the distributions of its durations ([`RowSelection::latencies`](crate::RowSelection)).
+    /// Sets the latency histograms ([`RowSelection::latencies`](crate::RowSelection)).
     pub fn set_latencies(&mut self, latencies: Latencies) {
         self.latencies = Some(Box::new(latencies));
     }
 
-    /// The distributions of its durations, if they were requested and the object has any.
+    /// The latency histograms. `None` if not requested, or if the object does not have any.
     pub fn latencies(&self) -> Option<&Latencies> {
         self.latencies.as_deref()
     }
@@ -375,7 +375,7 @@ impl StatsRow {
         self.cells.value(field as usize)
     }
 
-    /// The value as text; empty for numbers.
+    /// The value as text. Empty for a number.
     #[inline]
     pub fn text(&self, field: StatsField) -> &str {
         match self.value(field) {
@@ -384,7 +384,7 @@ impl StatsRow {
         }
     }
 
-    /// The value as a number; 0 for texts.
+    /// The value as a number. 0 for a text.
     pub fn number(&self, field: StatsField) -> u64 {
         match self.value(field) {
             FieldValue::U32(number) => u64::from(number),
@@ -405,7 +405,7 @@ impl StatsRow {
         self.proxy_id
     }
 
-    /// The server's or listener's `id`; 0 for a frontend or backend.
+    /// The `id` of the server or listener. 0 for a frontend or backend.
     pub fn object_id(&self) -> u32 {
         self.object_id
     }
@@ -431,7 +431,7 @@ impl StatsRow {
     }
 }
 
-/// The cells of an object without values: zero in those that have it as their default.
+/// The initial cells of an object: zero in the fields with that default, otherwise empty.
 fn template(kind: StatsObject, http: bool) -> &'static ValueCells {
     static TEMPLATES: [OnceLock<ValueCells>; 8] = [const { OnceLock::new() }; 8];
     TEMPLATES[2 * kind as usize + usize::from(http)].get_or_init(|| {

@@ -1,6 +1,6 @@
-//! The schema of the JSON formats, as `show schema json` prints it.
+//! The JSON schema printed by `show schema json`.
 
-/// One line of JSON Schema (draft 4) that describes `show info json` and `show stat json`.
+/// A JSON Schema (draft 4), on one line, for `show info json` and `show stat json`.
 pub const SCHEMA: &str = include_str!("schema.json");
 
 #[cfg(test)]

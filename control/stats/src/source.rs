@@ -1,4 +1,4 @@
-//! The source of rows, and their selection.
+//! The source of statistics rows, and the selection of rows.
 
 use std::ops::ControlFlow;
 
@@ -6,20 +6,20 @@ use crate::fields::{StatsField, StatsObject};
 use crate::info::InfoRow;
 use crate::row::{Health, StatsRow};
 
-/// The live objects, as an interface that `control/observe` implements.
+/// Access to the statistics of the live objects. `control/observe` implements it.
 ///
 /// ```text
 /// cursor 0 ── visit_rows ──► row, row, row, enough: cursor 3 ── visit_rows ──► row, row, end
 /// ```
 ///
-/// Objects may be added and removed between two calls: the source keeps its position in the cursor.
+/// Objects may be added or removed between two calls. The cursor holds the position.
 pub trait StatsSource {
-    /// Fills `row` with one matching object after another, from the cursor on, and shows each to `visit`, until that breaks. The cursor
-    /// is then after the last object shown.
+    /// Fills `row` with the next matching object and calls `visit`, starting at the cursor, until `visit` breaks. The cursor is then
+    /// after the last visited object.
     ///
-    /// Order: proxy by proxy as configured, and in a proxy its frontend, its listeners (with `option socket-stats`),
-    /// its servers, its backend. Disabled proxies are omitted. Rows that do not match `selection` may be skipped; the
-    /// caller checks again.
+    /// Order: proxies in configuration order. Within a proxy its frontend, listeners (with `option socket-stats`), servers and
+    /// backend. Disabled proxies are omitted. The source may skip rows that do not match `selection`, but need not. The caller
+    /// checks each row again.
     fn visit_rows(
         &self,
         cursor: &mut RowCursor,
@@ -28,17 +28,17 @@ pub trait StatsSource {
         visit: &mut dyn FnMut(&StatsRow) -> ControlFlow<()>,
     ) -> ControlFlow<()>;
 
-    /// Fills the fields of the process. With `float`, rates and ages may have a fraction.
+    /// Fills the fields of `show info`. With `float`, rates and ages may have a fraction.
     fn info(&self, float: bool, info: &mut InfoRow);
 }
 
-/// A position between two rows. All zero is the beginning; the source defines the numbers.
+/// A position between two rows. All zeros is the start. The source defines the meaning of the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowCursor {
     pub proxy: usize,
-    /// The part of the proxy.
+    /// The part of the proxy: frontend, listeners, servers or backend.
     pub part: u8,
-    /// The object in that part.
+    /// The object's index in that part.
     pub object: usize,
 }
 
@@ -51,15 +51,15 @@ pub struct RowSelection {
     pub kinds: u32,
     /// Only the server (or listener) with this `id`.
     pub object_id: Option<u32>,
-    /// Leave out servers that are not up (`up`).
+    /// Omit servers that are not up (`up`).
     pub only_up: bool,
-    /// Leave out servers in maintenance (`no-maint`).
+    /// Omit servers in maintenance (`no-maint`).
     pub no_maintenance: bool,
-    /// Only proxies with this in their names (the page's `scope` field).
+    /// Only proxies with this text in their names (the page's `scope` field).
     pub scope: Option<String>,
-    /// Only these proxies, by name (`stats scope`); all when empty.
+    /// Only proxies with these names (`stats scope`). Empty for all.
     pub proxies: Vec<String>,
-    /// Whether rows are to have the distributions of their durations, which cost some reading.
+    /// Whether to read the latency histograms, which cost extra time.
     pub latencies: bool,
 }
 
@@ -79,7 +79,7 @@ impl Default for RowSelection {
 }
 
 impl RowSelection {
-    /// Whether any row of this proxy can match: lets a source skip it as a whole.
+    /// Whether a row of this proxy can match. Allows a source to skip the whole proxy.
     pub fn wants_proxy(&self, id: u32, name: &str) -> bool {
         self.proxy_id.is_none_or(|wanted| wanted == id)
             && self.scope.as_deref().is_none_or(|part| name.contains(part))
@@ -88,7 +88,7 @@ impl RowSelection {
 
     /// Whether this row matches.
     pub fn wants(&self, row: &StatsRow) -> bool {
-        // Most selections have all names, which then need not be looked at for each of thousands of servers.
+        // Most selections include all names. Then skip the comparison, which would be made for each of thousands of servers.
         let is_by_name = self.scope.is_some() || !self.proxies.is_empty();
         let name = if is_by_name { row.text(StatsField::Pxname) } else { "" };
         self.wants_proxy(row.proxy_id(), name)

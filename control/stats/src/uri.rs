@@ -1,7 +1,7 @@
 //! The options in the URI of a statistics request: `/stats;csv;norefresh`, `/stats?scope=be`, `/stats;st=DONE`.
 //!
-//! The configured `stats uri` is a prefix; options follow it, each after `;`, `?` or `&`, in any order. Unknown options
-//! are ignored, so that links of other versions keep working.
+//! The configured `stats uri` is a prefix. Options follow it, each after `;`, `?` or `&`, in any order. Unknown options are ignored, so
+//! that links from other versions still work.
 
 use std::fmt::Write;
 
@@ -11,13 +11,13 @@ use crate::render::Format;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatsRequest {
     pub what: What,
-    /// `;up`: leave out servers that are not up.
+    /// `;up`: omit servers that are not up.
     pub only_up: bool,
-    /// `;no-maint`: leave out servers in maintenance.
+    /// `;no-maint`: omit servers in maintenance.
     pub no_maintenance: bool,
     /// `;norefresh`: the page does not reload itself.
     pub no_refresh: bool,
-    /// `scope=`: only proxies with this in their names.
+    /// `scope=`: only proxies with this text in their names.
     pub scope: Option<String>,
     /// `;st=`: the result of the last form.
     pub status: Option<FormStatus>,
@@ -34,7 +34,7 @@ pub enum What {
     Schema,
 }
 
-/// The result of a form, which the page shows after the redirect.
+/// The result of a form. The page shows it after the redirect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormStatus {
     Done,
@@ -44,9 +44,9 @@ pub enum FormStatus {
     Partly,
     /// The form was invalid.
     Error,
-    /// The request may not change anything.
+    /// The request lacks the permission for changes.
     Denied,
-    /// It was too large.
+    /// The form was too large.
     TooLarge,
     /// The result is unknown.
     Unknown,
@@ -73,11 +73,11 @@ impl FormStatus {
     }
 }
 
-/// The size of the page's input field.
+/// Maximum length of `scope`: the size of the page's input field.
 const LONGEST_SCOPE: usize = 20;
 
 impl StatsRequest {
-    /// Parses a request target that begins with the configured `prefix`; `None` for any other.
+    /// Parses a request target. `None` unless it begins with the configured `prefix`.
     pub fn parse(prefix: &str, target: &str) -> Option<Self> {
         let rest = target.strip_prefix(prefix)?;
         let mut request = Self::default();
@@ -106,7 +106,7 @@ impl StatsRequest {
         }
     }
 
-    /// The `Content-Type` of the answer.
+    /// The `Content-Type` of the response.
     pub fn content_type(&self) -> &'static str {
         match self.what {
             What::Page => "text/html",
@@ -115,7 +115,7 @@ impl StatsRequest {
         }
     }
 
-    /// The URI of the same view with other options.
+    /// The URI of the same view, with changed options.
     pub fn link(&self, prefix: &str, change: impl FnOnce(&mut Self)) -> String {
         let mut other = self.clone();
         other.status = None;
@@ -145,7 +145,7 @@ impl StatsRequest {
     }
 }
 
-/// Whether a value can be part of a proxy's name, because the page shows it again.
+/// Whether a value can be part of a proxy's name. Checked because the page displays it again.
 fn is_name(scope: &str) -> bool {
     let fits = !scope.is_empty() && scope.len() <= LONGEST_SCOPE;
     fits && scope.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))

@@ -1,4 +1,4 @@
-//! How often long answers allocate: not once per object, because there may be ten thousand.
+//! The number of allocations for long answers: not one per object, because there may be ten thousand objects.
 
 use std::ops::ControlFlow;
 
@@ -63,7 +63,7 @@ impl MetricsSource for TestSource {
     }
 }
 
-/// Checks how often `work` allocates for a thousand servers.
+/// Checks that `work` on a thousand servers allocates at most `most` times.
 #[track_caller]
 fn check(most: u64, work: impl FnOnce()) {
     let before = allocations();
@@ -77,7 +77,7 @@ fn rows_are_written_without_allocations() {
     let mut row = StatsRow::default();
     let mut out = Vec::with_capacity(1 << 23);
     let mut dump = StatsDump::new(Format::Csv, false, true, RowSelection::default());
-    // The buffers of a row grow with the first one.
+    // The buffers of a row grow while the first row is filled.
     check(20, || while dump.advance(&TestSource, &mut row, usize::MAX, &mut out) == DumpProgress::More {});
 
     let settings = PageSettings {
@@ -93,7 +93,7 @@ fn rows_are_written_without_allocations() {
 
     let mut scrape = MetricsDump::new(MetricsRequest::parse(b"scope=server").unwrap(), &MEMORY);
     out.clear();
-    // Some for each of a hundred metrics.
+    // A few allocations for each of a hundred metrics.
     check(1_000, || {
         while scrape.advance(&TestSource, usize::MAX, &mut out) == DumpProgress::More {
             out.clear()

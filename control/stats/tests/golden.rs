@@ -1,4 +1,4 @@
-//! The objects of HAProxy's captured outputs must give the same bytes.
+//! For the objects in captured HAProxy outputs, weir must print the same bytes.
 
 use std::ops::ControlFlow;
 
@@ -26,7 +26,7 @@ const BE: ProxyHead<'static> = ProxyHead {
     description: None,
 };
 
-/// A frontend that answered one request, and a backend with one server that did not get any.
+/// A frontend that served one request, and a backend with an unused server.
 struct Captured;
 
 impl StatsSource for Captured {
@@ -170,7 +170,7 @@ fn captured_info(info: &mut InfoRow) {
     }
 }
 
-/// The whole dump, taken in pieces of at least `enough` bytes.
+/// The whole dump, written in pieces of at least `enough` bytes.
 fn dumped(format: Format, descriptions: bool, selection: RowSelection, enough: usize) -> String {
     let mut dump = StatsDump::new(format, descriptions, true, selection);
     let mut row = StatsRow::default();
@@ -216,7 +216,7 @@ fn info_is_the_reference_s() {
     info.write(Format::Csv, false, &mut plain);
     assert_same_lines(std::str::from_utf8(&plain).unwrap(), include_str!("golden/show_info.txt"));
 
-    // A few fields changed between the two captures.
+    // A few fields differ between the two captures.
     for (field, value) in [(InfoField::CumConns, 4u32), (InfoField::CumReq, 4)] {
         info.set(field, value);
     }

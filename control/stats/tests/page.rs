@@ -1,4 +1,4 @@
-//! The HTML page, and the other views of its URI.
+//! The HTML page and the other formats at its URI.
 
 use std::ops::ControlFlow;
 
@@ -161,13 +161,13 @@ fn percentiles_are_next_to_the_maximum() {
     let page = shown(&settings(), "/stats", usize::MAX);
     let row = page.split("<tr class=\"backend\">").nth(1).and_then(|rest| rest.split("</tr>").next());
     let row = row.expect("the backend");
-    // In milliseconds, each rounded up by the width of its bucket.
+    // Latencies in milliseconds, each rounded up to the end of its bucket.
     assert!(row.contains("<td>507.9</td><td>1000.0</td><td>1000.0</td>"), "{row}");
-    // Under its titles, and empty where no stream has ended.
+    // Cells match their titles, and are empty if no stream has ended.
     let cells = |line: &str, tag: &str| line.matches(tag).count();
     let titles =
         page.lines().find(|line| line.contains("<th>p50</th><th>p99</th><th>Max</th>")).expect("titles");
-    // The name has one title above both lines.
+    // The name column has one title cell that spans both header lines.
     assert_eq!(cells(row, "<td"), cells(titles, "<th") + 1);
     assert!(page.len() < 60_000, "{} bytes", page.len());
 }
@@ -177,7 +177,7 @@ fn only_administrators_get_a_form() {
     let page = shown(&settings(), "/stats", usize::MAX);
     assert!(!page.contains("method=\"post\"") && !page.contains("type=\"checkbox\""));
     let page = shown(&PageSettings { form_token: Some("17".to_owned()), ..settings() }, "/stats", usize::MAX);
-    // The frontend lacks a form, the backend has a box for each server.
+    // The frontend does not have a form. The backend has a check box per server.
     assert_eq!(page.matches("<form method=\"post\">").count(), 1);
     assert_eq!(page.matches("name=\"s\"").count(), 8);
     assert!(page.contains("<input type=\"hidden\" name=\"b\" value=\"#3\">"));
@@ -206,7 +206,7 @@ fn fields_have_names() {
     assert!(page.contains("value=\"s2\" aria-label=\"s2\""));
 }
 
-/// A backend without shown servers does not have anything to apply an action to.
+/// A backend without visible servers does not have a form.
 #[test]
 fn a_form_needs_servers() {
     struct Empty {

@@ -1,4 +1,4 @@
-//! A scrape: its lines, their order, and the size of its pieces.
+//! Scrapes: the lines, their order, and the size of the pieces.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -11,17 +11,17 @@ use weir_stats::{
     ProxyHead, RowCursor, RowSelection, StatsField, StatsObject, StatsRow, StatsSource,
 };
 
-/// A frontend in each mode, and a backend with this many servers: the first one is down, the second in maintenance,
-/// the others are not checked.
+/// A frontend in each mode, and a backend with this many servers. The first server is down, the second is in maintenance, the others
+/// are without checks.
 struct Shop {
     servers: usize,
-    /// The most fields of a row that were to be filled.
+    /// Maximum number of fields requested for one row.
     most_fields: Cell<usize>,
-    /// The number of visits of rows.
+    /// Number of calls that visit rows.
     visits: Cell<usize>,
-    /// How many rows were filled.
+    /// Number of rows filled.
     rows: Cell<usize>,
-    /// How many fields of rows were to be filled in all.
+    /// Total number of fields requested.
     fields: Cell<usize>,
 }
 
@@ -45,7 +45,7 @@ const BE: ProxyHead<'static> = ProxyHead {
     ..FE
 };
 
-/// Enough for all servers of these tests.
+/// Enough memory for all servers of these tests.
 static MEMORY: ScrapeMemory = ScrapeMemory::new(1 << 20, || false);
 
 impl Shop {
@@ -60,7 +60,7 @@ impl Shop {
     }
 
     fn fill(&self, object: usize, row: &mut StatsRow) -> bool {
-        // A metric needs its own field, two names, and the fields on which its presence depends.
+        // A metric needs its own field, two names, and the fields that determine its presence.
         let filled = row.only().map_or(usize::MAX, |only| only.iter().count());
         self.most_fields.set(self.most_fields.get().max(filled));
         self.fields.set(self.fields.get() + filled);
@@ -151,7 +151,7 @@ fn scrape(query: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The lines of a scrape with this beginning.
+/// The lines of a scrape that begin with `start`.
 fn lines(query: &str, start: &str) -> Vec<String> {
     scrape(query).lines().filter(|line| line.starts_with(start)).map(str::to_owned).collect()
 }
@@ -191,7 +191,7 @@ fn a_metric_has_a_title_and_a_line_for_each_object() {
     );
 }
 
-/// A scrape of one metric of thousands of servers must not cost as much as one of all metrics.
+/// A scrape of one metric of thousands of servers must cost less than one of all metrics.
 #[test]
 fn fills_rows_only_with_the_fields_of_the_selected_metrics() {
     let shop = Shop::new(3);
@@ -203,7 +203,7 @@ fn fills_rows_only_with_the_fields_of_the_selected_metrics() {
     assert!((3..=6).contains(&shop.most_fields.get()), "{} fields", shop.most_fields.get());
 }
 
-/// Without this, finding the place in the list of servers would be most of a scrape's cost.
+/// Otherwise, finding the position in the list of servers would dominate the cost of a scrape.
 #[test]
 fn a_source_fills_many_rows_each_time() {
     let shop = Shop::new(600);
@@ -215,7 +215,7 @@ fn a_source_fills_many_rows_each_time() {
     assert!((2..=24).contains(&shop.visits.get()), "{} visits", shop.visits.get());
 }
 
-/// Takes all pieces of a scrape of 600 servers; returns its text and how many rows were filled.
+/// Reads all pieces of a scrape of 600 servers. Returns the text and the number of rows filled.
 fn scrape_of_many(query: &[u8], memory: &'static ScrapeMemory) -> (Vec<u8>, usize) {
     let shop = Shop::new(600);
     let mut dump = MetricsDump::new(MetricsRequest::parse(query).expect("a valid request"), memory);
@@ -252,7 +252,7 @@ fn a_scrape_reads_each_object_once_if_memory_suffices() {
     }
 }
 
-/// Clients that do not read their scrape keep its memory.
+/// Clients that do not read their scrape keep its memory, so the total is bounded.
 #[test]
 fn scrapes_share_a_bound_of_memory_and_give_it_back() {
     static MEMORY: ScrapeMemory = ScrapeMemory::new(400_000, || false);
@@ -288,7 +288,7 @@ fn shows_distributions_on_request() {
     assert_eq!(found[24], line("_sum", "", "90.001627"));
     assert_eq!(found[25], line("_count", "", "5"));
     assert_eq!(found.len(), 2 + 2 * 24);
-    // An object without measurements lacks distributions.
+    // An object without measurements lacks histograms.
     assert_eq!(lines("histograms&scope=frontend", "haproxy_frontend_total_duration"), Vec::<String>::new());
 }
 

@@ -1,4 +1,4 @@
-//! Builds backends and servers: from the configuration to the settings of balancing.
+//! Builds backends and servers: from the configuration to load-balancing settings.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -13,8 +13,8 @@ use weir_model::{BackendTarget, Host, InitialAddress, Redispatch, ServerPort, Tr
 use super::{BuildError, ProcessValues, Resolver, Warning, milliseconds, shares_idle};
 use super::{checks, names};
 
-/// The default of `fullconn` for each proxy, the load at which its servers reach `maxconn`: a tenth of the limits of
-/// all frontends that may send to it (manual, "fullconn").
+/// The default of `fullconn` per proxy: the load at which its servers reach `maxconn`. It is a tenth of the connection limits of
+/// all frontends that may use the proxy (manual, "fullconn").
 pub(super) fn full_connections(proxies: &[weir_model::Proxy], options: &ProcessValues<'_>) -> Vec<u32> {
     let mut totals = vec![0_u32; proxies.len()];
     for (index, frontend) in proxies.iter().enumerate().filter(|(_, proxy)| proxy.is_frontend()) {
@@ -28,7 +28,7 @@ pub(super) fn full_connections(proxies: &[weir_model::Proxy], options: &ProcessV
     totals.into_iter().map(|total| total.div_ceil(10).max(1)).collect()
 }
 
-/// The indices of the proxies that a frontend may send to, each once.
+/// The indices of the proxies that a frontend may use, without duplicates.
 fn targets(index: usize, frontend: &weir_model::Proxy) -> BTreeSet<usize> {
     let mut targets = BTreeSet::new();
     if frontend.is_backend() {
@@ -40,7 +40,7 @@ fn targets(index: usize, frontend: &weir_model::Proxy) -> BTreeSet<usize> {
             BackendTarget::Static(target) => {
                 targets.insert(target.get());
             }
-            // A computed name is not counted (manual, "fullconn").
+            // Backend names computed at run time are not counted (manual, "fullconn").
             BackendTarget::Dynamic(_) => {}
         }
     }
@@ -119,7 +119,7 @@ fn server(
     server_settings(config, address, shares_idle(global))
 }
 
-/// The settings of a server that is added at run time: its name is not resolved here.
+/// The settings of a server added at run time. Its host name is not resolved.
 pub(super) fn added_server(config: &weir_model::Server, shares_idle: bool) -> ServerSettings {
     let address = match &config.address {
         weir_model::ServerAddress::Inet { host, port } => inet(host.ip(), port),
@@ -176,7 +176,7 @@ fn address(
                         config.name
                     ));
                 }
-                // The hosts of a service are only known to name servers, and to a former process.
+                // Only name servers and a previous process know the hosts of a service.
                 if weir_model::is_service(host) {
                     let given = options.states.given_name(backend, config).and_then(|given| given.port);
                     let ip = saved.filter(|_| given.is_some() && begins_where_it_was(config));
@@ -195,7 +195,7 @@ fn address(
     }
 }
 
-/// Whether `init-addr` restores a server's former address.
+/// Whether `init-addr` allows a server's saved address.
 fn begins_where_it_was(config: &weir_model::Server) -> bool {
     let ways = &config.settings.initial_address;
     let ways = if ways.is_empty() { &DEFAULT_WAYS[..] } else { ways };
@@ -214,7 +214,7 @@ fn local(address: &weir_model::ServerAddress) -> ServerAddress {
         weir_model::ServerAddress::Abstract { name, padded } => {
             let mut name = name.to_vec();
             if *padded {
-                // The whole of `sun_path` except its first byte counts (manual, "abns@").
+                // All of `sun_path` except its first byte is part of the name (manual, "abns@").
                 name.resize(SUN_PATH - 1, 0);
             }
             ServerAddress::Abstract(name)
@@ -223,8 +223,8 @@ fn local(address: &weir_model::ServerAddress) -> ServerAddress {
     }
 }
 
-/// The initial address of a host: the methods of `init-addr` are tried in order, and the first result ends the
-/// search. None when the server starts without an address (manual, "init-addr").
+/// The initial address of a server: the first result of the methods of `init-addr`, in their order. `None` if the server starts
+/// without an address (manual, "init-addr").
 pub(super) fn first_address(
     backend: &str,
     config: &weir_model::Server,
@@ -237,7 +237,7 @@ pub(super) fn first_address(
     first_of(&subject, ways_of(config), host, saved, resolver, ignore_unknown_names)
 }
 
-/// The notice about a server that starts without an address, if `init-addr` tried to resolve its name.
+/// The notice about a server that starts without an address although `init-addr` tried to resolve its name.
 pub(super) fn without_address(backend: &str, config: &weir_model::Server, host: &Host) -> Option<String> {
     let Host::Name { name, .. } = host else { return None };
     let mut tried = ways_of(config).iter().take_while(|way| **way != InitialAddress::None);
@@ -253,14 +253,14 @@ pub(super) fn without_address(backend: &str, config: &weir_model::Server, host: 
 fn ways_of(config: &weir_model::Server) -> &[InitialAddress] {
     let ways = &config.settings.initial_address;
     match (ways.is_empty(), config.settings.resolution.section.is_some()) {
-        // Name servers resolve it later, so a start depends on the system's resolver only with 'init-addr'.
+        // Name servers resolve the host later, so the start depends on the system's resolver only with an explicit `init-addr`.
         (true, true) => &RESOLVED_WAYS,
         (true, false) => &DEFAULT_WAYS,
         (false, _) => ways,
     }
 }
 
-/// The same for the object that messages call `subject`.
+/// Like [`first_address`], for an object that messages call `subject`.
 pub(super) fn first_of(
     subject: &str,
     ways: &[InitialAddress],
@@ -301,10 +301,10 @@ pub(super) fn first_of(
 /// The default of `init-addr` (manual).
 const DEFAULT_WAYS: [InitialAddress; 2] = [InitialAddress::Last, InitialAddress::Libc];
 
-/// The default with a `resolvers` section: HAProxy 2.6 and 3.2 start, with an unresolved server in maintenance.
+/// The default with a `resolvers` section. HAProxy 2.6 and 3.2 then start with unresolved servers in maintenance.
 const RESOLVED_WAYS: [InitialAddress; 3] = [InitialAddress::Last, InitialAddress::Libc, InitialAddress::None];
 
-/// Resolves the names of `source` lines, once, as those of servers.
+/// Resolves the host names of `source` lines once, as those of servers.
 pub(super) fn resolve_sources(
     config: &mut weir_model::Proxy,
     resolver: &dyn Resolver,
@@ -323,18 +323,18 @@ pub(super) fn resolve_sources(
     }
 }
 
-/// The error for an unknown name of a keyword.
+/// The error for an unresolved host name in this keyword.
 fn unknown_name(word: &str, error: &names::UnresolvedName) -> String {
     format!("'{word}' : could not resolve address '{}'.", error.0)
 }
 
-/// The errors for unknown names of a `source`.
+/// The errors for unresolved host names of a `source`.
 pub(super) fn unknown_sources(source: Option<&weir_model::Source>, resolver: &dyn Resolver) -> Vec<String> {
     let hosts = source.into_iter().flat_map(source_hosts);
     hosts.filter_map(|host| Some(unknown_name("source", &names::address(host, resolver).err()?))).collect()
 }
 
-/// The errors for unknown names of a server's line, other than its own.
+/// The errors for unresolved host names in a server's line, except the server's own.
 pub(super) fn unknown_names(settings: &weir_model::ServerSettings, resolver: &dyn Resolver) -> Vec<String> {
     let mut unknown = unknown_sources(settings.source.as_deref(), resolver);
     if let Some(host) = settings.check.agent.as_ref().and_then(|agent| agent.address.as_ref())
@@ -355,10 +355,10 @@ pub(super) fn unknown_names(settings: &weir_model::ServerSettings, resolver: &dy
     unknown
 }
 
-/// Resolves the names of a server's line, other than its own.
+/// Resolves the host names in a server's line, except the server's own.
 ///
 /// # Errors
-/// The error for the first unknown name.
+/// The error for the first unresolved host name.
 pub(super) fn resolve_server(
     settings: &mut weir_model::ServerSettings,
     resolver: &dyn Resolver,
@@ -411,7 +411,7 @@ fn resolve_source(
     Ok(())
 }
 
-/// `option redispatch` for balancing: an interval, negative when it counts from the last retry, 0 when off.
+/// `option redispatch` as an interval: negative if it counts from the last retry, 0 if disabled.
 fn redispatch(known: Redispatch) -> i32 {
     match known {
         Redispatch::Off => 0,
@@ -427,7 +427,7 @@ const SUN_PATH: usize = 108;
 mod tests {
     use weir_model::ALGORITHMS;
 
-    /// An algorithm that could be written and not used would end the program at its start.
+    /// The parser must not accept an algorithm that the backend does not implement: the program would abort at start.
     #[test]
     fn each_word_of_balance_is_one_of_a_row() {
         let mut written: Vec<_> = ALGORITHMS.iter().map(|word| (word.name, word.hashes())).collect();

@@ -1,4 +1,4 @@
-//! Builds server checks: from the configuration to the settings of checks.
+//! Builds server checks: from the configuration to check settings.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use weir_sys::Address;
 
 use super::milliseconds;
 
-/// Objects that all checks use.
+/// Objects shared by all checks.
 #[derive(Clone, Debug, Default)]
 pub struct CheckMeans {
-    /// The checks' settings of the global section.
+    /// The check settings of the global section.
     pub tuning: CheckTuning,
-    /// The launcher of programs, if any server is checked by one.
+    /// The launcher of external programs, if any check uses one.
     pub launcher: Option<Arc<Launcher>>,
     /// `healthcheck` sections, by name.
     pub sections: HashMap<Arc<str>, Arc<CheckScripts>>,
 }
 
 impl CheckMeans {
-    /// The objects for a configuration. Call it before the process changes its root directory and drops privileges.
+    /// Creates the objects for a configuration. Call it before the process changes its root directory and drops privileges.
     ///
     /// # Errors
     /// When the launcher cannot be started.
@@ -65,19 +65,19 @@ pub fn checks(instance: &Instance, means: &CheckMeans, view: Box<dyn weir_checks
     Checks::new(plans.collect(), load, means.tuning.max_spread.map(milliseconds), view)
 }
 
-/// A server's `rise`, `fall` and initial state, if it has health checks.
+/// `rise`, `fall` and the initial state of a server with health checks.
 pub(super) fn health_rules(server: &weir_model::ServerSettings) -> Option<CheckRules> {
     let said = &server.check;
     said.enabled.then_some(CheckRules { rise: said.rise, fall: said.fall, start: said.initial_state })
 }
 
-/// The same for a server's agent checks, if it has any: one answer decides.
+/// The rules for agent checks, if enabled: a single result changes the state.
 pub(super) fn agent_rules(server: &weir_model::ServerSettings) -> Option<CheckRules> {
     let agent = server.check.agent.as_ref()?;
     agent.enabled.then_some(CheckRules { rise: 1, fall: 1, start: InitialState::FullyUp })
 }
 
-/// Which traffic of a server is observed.
+/// The observed traffic of a server (`observe`).
 pub(super) fn observe_rules(server: &weir_model::ServerSettings) -> Option<ObserveRules> {
     let said = &server.check;
     let layer7 = match said.observe {
@@ -88,14 +88,14 @@ pub(super) fn observe_rules(server: &weir_model::ServerSettings) -> Option<Obser
     said.enabled.then_some(ObserveRules { layer7, limit: said.error_limit, consequence: said.on_error })
 }
 
-/// Objects that the checks of one backend's servers share, as far as they exist.
+/// Objects shared by the checks of one backend's servers, each created on first use.
 #[derive(Default)]
 pub struct CheckParts {
     /// The connection settings of the last health check.
     dial: Option<Arc<Dial>>,
     /// The connection settings of the last agent check.
     agent_dial: Option<Arc<Dial>>,
-    /// The dialogue of checks without a `healthcheck` section.
+    /// The check script of checks without a `healthcheck` section.
     script: Option<Option<Arc<Script>>>,
 }
 
@@ -147,8 +147,8 @@ fn health_plan(
     })
 }
 
-/// How checks of a server use its idle connections: not at all where they connect in another way than requests do (manual,
-/// "check-reuse-pool").
+/// How checks reuse the server's idle connections. `None` if disabled, or if the checks connect differently than requests do
+/// (manual, "check-reuse-pool").
 fn reuse(proxy: &Proxy, server: &weir_model::Server) -> Option<ReusePlan> {
     let (settings, said) = (&server.settings, &server.settings.check);
     let connects_otherwise = said.port.is_some()
@@ -166,7 +166,7 @@ fn reuse(proxy: &Proxy, server: &weir_model::Server) -> Option<ReusePlan> {
     })
 }
 
-/// The program that checks a server, if one does.
+/// The external program that checks a server, if configured.
 fn program_plan(proxy: &Proxy, server: &weir_model::Server, means: &CheckMeans) -> Option<ProgramPlan> {
     let said = &proxy.config.settings.checks;
     if !matches!(said.method, CheckMethod::Program) || server.settings.check.section.is_some() {
@@ -208,7 +208,7 @@ fn agent_plan(
         socks4: None,
         greets: Greets::No,
         proxy_v2: None,
-        // An agent is not part of the server's service: it does not use TLS.
+        // An agent is a separate service, without the server's TLS.
         tls: None,
         ..of_health
     };
@@ -239,7 +239,7 @@ fn timings(proxy: &Proxy) -> Timings {
     Timings { connect_ms: timeouts.connect.map(milliseconds), check_ms: timeouts.check.map(milliseconds) }
 }
 
-/// Makes servers that track others follow them, beginning with their current state.
+/// Makes servers with `track` follow their leaders, beginning with the current state.
 pub fn follow(instance: &Instance) {
     let mut followers = Vec::new();
     for proxy in &instance.proxies {
@@ -274,8 +274,8 @@ fn dial(instance: &Instance, proxy: &Proxy, server: &weir_model::Server, key: Se
     let source = settings.source.as_deref().or(of_proxy.source.as_deref());
     let source = source.map(|source| plan::source(source, 0)).unwrap_or_default();
     let options = plan::options(Some(settings), keep_alive, true);
-    // A check of another address or port does not inherit the server's TLS and PROXY settings, nor does that of a server
-    // that was added at run time (manual, "check").
+    // A check of another address or port does not inherit the server's TLS and PROXY settings. Neither does the check of a server
+    // added at run time (manual, "check").
     let elsewhere = said.port.is_some() || said.address.is_some() || !key.is_configured();
     let greets = match (settings.send_proxy, said.send_proxy) {
         (Some(SendProxy::V2), explicit) if explicit || !elsewhere => Greets::V2,
@@ -284,14 +284,14 @@ fn dial(instance: &Instance, proxy: &Proxy, server: &weir_model::Server, key: Se
         _ => Greets::No,
     };
     Dial {
-        // Names are resolved by now.
+        // Host names are already resolved.
         address: said.address.as_ref().and_then(Host::ip),
         port: said.port,
         socks4: plan::socks4(settings).filter(|_| said.via_socks4),
         server_socks4: plan::socks4(settings),
         source: source.into(),
         options: ConnectOptions {
-            // Nothing is left to be sent by then: a reset leaves no socket behind.
+            // The output is already sent, so a reset is safe, and the socket does not stay in TIME_WAIT.
             no_linger: true,
             delays_acknowledgement: true,
             sizes: instance.limits.server_sockets,

@@ -1,4 +1,4 @@
-//! The HTTP client of the process itself, from its settings in the global section.
+//! The internal HTTP client, from its settings in the global section.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use super::{BuildError, Resolver};
 /// The verified settings of the HTTP client, before the instance is built.
 pub struct ClientPlan {
     said: HttpClient,
-    /// How OCSP responses are renewed.
+    /// When and how OCSP responses are updated.
     pub updates: OcspUpdates,
     /// `ocsp-update.httpproxy`.
     pub proxy: Option<SocketAddr>,
-    /// The section of name servers, if names are resolved.
+    /// The `resolvers` section to use, if host names are resolved.
     section: Option<Box<str>>,
     buffer_size: usize,
 }
@@ -28,7 +28,7 @@ impl ClientPlan {
     /// The settings of a configuration.
     ///
     /// # Errors
-    /// Names that do not resolve, delays that exclude each other.
+    /// Host names that do not resolve, or contradictory delays.
     pub fn new(config: &Config, resolver: &dyn Resolver) -> Result<Self, Vec<BuildError>> {
         let mut errors = Vec::new();
         let (said, updates) = (config.global.client.clone(), config.global.ocsp_updates.clone());
@@ -80,10 +80,10 @@ impl ClientPlan {
     }
 }
 
-/// Finds faults in a configuration's settings of the client.
+/// Checks the client's settings in a configuration.
 pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
     errors.extend(ClientPlan::new(config, resolver).err().into_iter().flatten());
 }
 
-/// The response timeout in milliseconds. The configuration language cannot change it.
+/// The response timeout in milliseconds. It is not configurable.
 const ANSWER_MS: u64 = 10_000;

@@ -1,4 +1,4 @@
-//! The event sinks of a process, the servers of its rings, and the files of these rings.
+//! The event sinks of a process, and the servers and files of its rings.
 
 use std::fs;
 use std::io;
@@ -22,43 +22,43 @@ pub struct EventSinks {
     pub forwards: Vec<Arc<Forward>>,
     /// The backends in log mode.
     pub log_backends: Vec<Arc<LogBackend>>,
-    /// The rings of `log` lines with a server that needs connections, or their errors.
+    /// The rings that `log` lines with a stream server create implicitly, or their errors.
     implicit: Vec<(LogAddress, Result<String, String>)>,
-    /// The rings with sections that do not set a format.
+    /// The rings without a format in their sections.
     unformatted: Vec<Arc<str>>,
-    /// The files of rings that do not have their paths yet.
+    /// Ring files that still have temporary paths.
     files: RingFiles,
-    /// The lines of servers that may use TLS.
+    /// Forwards with servers that may use TLS.
     planned: Vec<PlannedForward>,
 }
 
-/// A server of a ring, before its TLS settings are known.
+/// A forward of a ring, before its TLS settings are built.
 #[derive(Debug)]
 struct PlannedForward {
     forward: Arc<Forward>,
-    /// Its name in messages.
+    /// The server's name in messages.
     subject: String,
     at: Location,
     settings: ServerSettings,
 }
 
 impl EventSinks {
-    /// Takes the files of rings that do not have their paths yet.
+    /// Removes and returns the ring files that still have temporary paths.
     pub fn take_files(&mut self) -> RingFiles {
         std::mem::take(&mut self.files)
     }
 
-    /// No rings and servers, but these sinks.
+    /// Creates event sinks without rings and servers.
     pub(super) fn new(sinks: Sinks) -> Self {
         EventSinks { sinks, ..EventSinks::default() }
     }
 
-    /// Adds the ring of `log` lines with this server.
+    /// Adds the ring that `log` lines with this server create implicitly.
     pub(super) fn add_implicit(&mut self, server: &LogAddress, ring: Result<String, String>) {
         self.implicit.push((server.clone(), ring));
     }
 
-    /// The number of such rings.
+    /// The number of implicit rings.
     pub(super) fn implicit_count(&self) -> usize {
         self.implicit.len()
     }
@@ -68,12 +68,12 @@ impl EventSinks {
         self.unformatted.push(Arc::clone(ring));
     }
 
-    /// Adds the file of a ring, if it does not have its path yet.
+    /// Adds a ring file that still has a temporary path.
     pub(super) fn add_file(&mut self, file: Option<BesideFile>) {
         self.files.0.extend(file);
     }
 
-    /// Adds a server of a ring, which the configuration describes there.
+    /// Adds a server of a ring. `at` is the location of its line.
     pub(super) fn add(
         &mut self,
         forward: Arc<Forward>,
@@ -85,7 +85,7 @@ impl EventSinks {
         self.planned.push(PlannedForward { forward, subject, at, settings });
     }
 
-    /// Builds the TLS settings of the servers of rings, and records their faults.
+    /// Builds the TLS settings of the rings' servers and records their faults.
     pub(super) fn secure(&self, tls: &mut TlsBuilder) {
         for PlannedForward { forward, subject, at, settings } in &self.planned {
             if let Some(made) = tls.log_server(subject.clone(), settings, at) {
@@ -94,17 +94,17 @@ impl EventSinks {
         }
     }
 
-    /// Attaches the backends in log mode to their servers, before any worker runs.
+    /// Attaches the log backends to their servers, before any worker runs.
     ///
     /// # Errors
-    /// When a setting of the servers' lines is not possible.
+    /// When a socket cannot be bound to a server's configured source address.
     pub fn attach(&self, instance: &Instance) -> Result<(), Vec<BuildError>> {
         let faults = self.log_backends.iter().filter_map(|log_backend| attach(log_backend, instance).err());
         let faults: Vec<_> = faults.collect();
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
 
-    /// The name of the implicit ring for a log target, or its error.
+    /// The name of the implicit ring for a log target, or the error of its creation.
     pub fn ring_to(&self, target: &LogAddress) -> Option<&Result<String, String>> {
         self.implicit.iter().find(|(known, _)| known == target).map(|(_, ring)| ring)
     }
@@ -127,14 +127,15 @@ fn attach(log_backend: &Arc<LogBackend>, instance: &Instance) -> Result<(), Buil
     })
 }
 
-/// Files of rings with temporary paths, because a former process may still write to theirs. Dropping this removes the temporary paths.
+/// Ring files with temporary paths, because a previous process may still write to the final ones. Dropping this removes the
+/// temporary paths.
 #[derive(Debug, Default)]
 pub struct RingFiles(Vec<BesideFile>);
 
 impl RingFiles {
-    /// Gives the files their paths. Former files get the suffix `.bak`. Call it once nothing else can fail.
+    /// Renames the files to their final paths. Existing files get the suffix `.bak`. Call it when nothing else can fail.
     ///
-    /// Calls `warn` for each that cannot have its path.
+    /// Calls `warn` for each file that cannot be renamed.
     pub fn put_in_place(&self, warn: impl Fn(String)) {
         for file in &self.0 {
             if let Err(error) = file.put_in_place() {
@@ -155,7 +156,7 @@ pub(super) struct BesideFile {
 }
 
 impl BesideFile {
-    /// Gives the file its path; a former file is renamed.
+    /// Renames the file to its final path. An existing file is renamed first.
     fn put_in_place(&self) -> io::Result<()> {
         if fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() > 0) {
             fs::rename(&self.path, with_suffix(&self.path, ".bak"))?;
@@ -166,20 +167,20 @@ impl BesideFile {
 
 impl Drop for BesideFile {
     fn drop(&mut self) {
-        // The temporary path does not exist any more after the file was put in place.
+        // The temporary path does not exist after the file was renamed.
         let _ = fs::remove_file(&self.beside);
     }
 }
 
-/// A ring in a file with a temporary path. Where the folder is not writable, which is how an operator disables copies, the file
-/// itself is used, and its messages are lost.
+/// Creates a ring in a file with a temporary path. If the folder is not writable, which is how an operator disables backups, the
+/// final path is used, and the messages in an existing file are lost.
 pub(super) fn ring_in_file(
     path: &Path,
     size: usize,
     queues: usize,
 ) -> io::Result<(Arc<Ring>, Option<BesideFile>)> {
     let beside = with_suffix(path, &format!(".{}.tmp", weir_sys::process::id()));
-    // An earlier process with the same number may have left it behind.
+    // A previous process with the same PID may have left it behind.
     let _ = fs::remove_file(&beside);
     let file = BesideFile { beside, path: path.to_owned() };
     match Ring::in_file(&file.beside, size, queues) {

@@ -1,9 +1,9 @@
-//! The limits of HTTP/2 connections, from `tune.h2.*`.
+//! Limits of HTTP/2 connections, from `tune.h2.*`.
 
 use weir_model::{Global, Http2Side};
 use weir_mux::{ConnectionLimits, Pace};
 
-/// The limits of a side's connections. Keywords for one side take precedence over those for both.
+/// The limits for connections of one side. Keywords for that side take precedence over those for both.
 pub(super) fn limits(global: &Global, side: &Http2Side) -> ConnectionLimits {
     let (tuning, both) = (&global.tuning, &global.http2);
     let buffer = tuning.buffer_size;
@@ -24,14 +24,15 @@ pub(super) fn limits(global: &Global, side: &Http2Side) -> ConnectionLimits {
     }
 }
 
-/// The receive buffer of a connection: whole buffers, one for each stream at least (`tune.h2.fe.rxbuf`, `tune.h2.be.rxbuf`).
+/// The receive window of a connection in bytes: a multiple of the buffer size, with at least one buffer per stream
+/// (`tune.h2.fe.rxbuf`, `tune.h2.be.rxbuf`).
 fn receive_buffer(size: Option<u32>, buffer: u32, streams: u32) -> u32 {
     let size = size.unwrap_or(buffer.saturating_mul(DEFAULT_BUFFERS)).checked_next_multiple_of(buffer);
     let least = buffer.saturating_mul(streams);
     size.unwrap_or(MAX_WINDOW).max(least).min(MAX_WINDOW)
 }
 
-/// How much of a connection is taken in at a time, and how payload leaves.
+/// How many frames and resets are processed at once, and whether payload is copied.
 pub(super) fn pace(global: &Global, side: &Http2Side) -> Pace {
     let copies = !global.http2.zero_copy || global.http2.zero_copy_disabled;
     Pace { frames: side.frames, resets: side.resets, copies }
@@ -39,11 +40,11 @@ pub(super) fn pace(global: &Global, side: &Http2Side) -> Pace {
 
 /// The smallest frame size limit that a peer may announce.
 const LEAST_FRAME: u32 = 16_384;
-/// How many buffers a connection has by default.
+/// The default receive window of a connection, in buffers.
 const DEFAULT_BUFFERS: u32 = 100;
-/// The default number of streams on a connection.
+/// The default limit of concurrent streams on a connection.
 const DEFAULT_STREAMS: u32 = 100;
-/// The default window of a stream.
+/// The default receive window of a stream, in bytes.
 const DEFAULT_WINDOW: u32 = 65_535;
 const MAX_WINDOW: u32 = 0x7fff_ffff;
 
@@ -59,7 +60,7 @@ mod tests {
         config(&format!("global\n{lines}")).global
     }
 
-    /// The limits of connections with clients.
+    /// The limits of client connections.
     fn of(lines: &[(&'static str, &str)]) -> ConnectionLimits {
         let global = global(lines);
         limits(&global, &global.http2.clients)
@@ -141,7 +142,7 @@ mod tests {
         format!("{sides:?} {:?}", global.http2.logged_errors)
     }
 
-    /// The manual's sentences: a value, or that of another word.
+    /// The defaults in the manual's text: a value, or the default of another keyword.
     #[test]
     fn defaults_match_the_manual() {
         use weir_config::vocabulary::{DefaultValue, WordPlace, words};

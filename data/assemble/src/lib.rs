@@ -1,10 +1,10 @@
-//! Live objects made from a configuration: every object is created once, before any worker runs.
+//! Builds live objects from a configuration. Every object is created once, before any worker runs.
 //!
-//! [`LoadedConfiguration::read`] reads the text, [`events`] makes sinks and rings for log lines, and [`instance`] makes the proxies with
-//! their servers, listeners and limits. Names are resolved and log targets opened here. The program and the integration tests of `data`
-//! build with it.
+//! [`LoadedConfiguration::read`] parses the text, [`events`] creates sinks and rings for log lines, and [`instance`] creates the
+//! proxies with their servers, listeners and limits. Host names are resolved and log targets opened here. The program and the
+//! integration tests of `data` use it.
 //!
-//! The crate refuses to know the syntax of the configuration, the meaning of messages, and the process that serves. Begin with [`instance`].
+//! The crate refuses to know the configuration syntax, the meaning of messages, and the serving process. Begin with [`instance`].
 
 mod backends;
 mod checks;
@@ -68,31 +68,31 @@ pub use subjects::unknown_account;
 pub use tls::{LiveTls, RenewalFault, RenewalSubject, TlsBuilder, Warning};
 pub use verify::{CheckedNames, verify};
 
-/// Values for the instance that come from the process rather than from the configuration.
+/// Values for the instance from the process, not from the configuration.
 pub struct ProcessValues<'o> {
     /// The number of workers.
     pub workers: usize,
-    /// The computed connection limit of the process.
+    /// The connection limit of the process, as computed.
     pub connections: u32,
-    /// The limit of open descriptors.
+    /// The limit of open file descriptors.
     pub open_files: u32,
     /// The limit of pipes (`maxpipes`).
     pub pipes: u32,
-    /// `-N`: the default limit of frontends.
+    /// `-N`: the default connection limit of frontends.
     pub frontend_connections: Option<u32>,
     pub events: &'o EventSinks,
-    /// Where files come from.
+    /// The source of files.
     pub files: SharedFiles,
-    /// Turns names into addresses.
+    /// Resolves host names.
     pub resolver: &'o dyn Resolver,
-    /// The servers' states in a former process.
+    /// Server states saved by a previous process.
     pub states: &'o SavedStates,
     /// `-dr`: servers with unresolved names start in maintenance.
     pub ignore_unknown_names: bool,
-    /// Facts about the process.
+    /// The identity of the process.
     pub identity: InstanceIdentity,
     pub warn: &'o dyn Fn(Warning),
-    /// Called with notices: facts that may be intended.
+    /// Called with notices, which report conditions that may be intended.
     pub notice: &'o dyn Fn(String),
 }
 
@@ -111,17 +111,17 @@ impl std::fmt::Display for BuildError {
     }
 }
 
-/// The instance of a configuration, and objects of the process beside it.
+/// The instance of a configuration, and related objects of the process.
 pub struct BuiltInstance {
     /// The instance, without its hooks.
     pub instance: Instance,
-    /// The TLS objects, for commands that change them.
+    /// The TLS objects, for runtime commands.
     pub tls: Arc<LiveTls>,
-    /// The open log targets of the global section, if TLS is used: changes of certificates are logged there.
+    /// The log targets of the global section, if TLS is used. They log certificate changes.
     pub log_sinks: Vec<Arc<LogSink>>,
 }
 
-/// Builds the instance. Links to peers and to name servers get their TLS settings and log targets. All faults are collected.
+/// Builds the instance, and adds TLS settings and log targets to the plans of peers and name servers. Collects all faults.
 ///
 /// # Errors
 /// When a name is unknown or a log target cannot be opened.
@@ -236,7 +236,7 @@ impl ProxyNames {
     }
 }
 
-/// Parts that proxies share while they are built: files are opened and read once.
+/// Caches shared by proxies while they are built, so that files are opened and read once.
 struct SharedParts {
     sinks: LogSinks,
     tls: TlsBuilder,
@@ -297,7 +297,7 @@ fn rulesets(config: &weir_model::Proxy) -> u32 {
     present.fold(0, |bits, kind| bits | 1 << *kind as u32)
 }
 
-/// Whether the request line may be used after the request was sent: rules on responses can.
+/// Whether the request line may be needed after the request was sent: by response rules, `unique-id-format` or a backend.
 fn uses_request_line(config: &weir_model::Proxy) -> bool {
     let late = [RulesetKind::HttpResponse, RulesetKind::HttpAfterResponse, RulesetKind::TcpResponseContent];
     late.iter().any(|kind| config.rules(*kind).next().is_some())
@@ -359,7 +359,7 @@ fn header_case(names: &[Box<str>]) -> Option<CaseMap> {
     (!map.is_empty()).then_some(map)
 }
 
-/// The process's variables, with the values that the global section gives.
+/// The process variables, with their initial values from the global section.
 fn process_variables(global: &weir_model::Global) -> VariableStore {
     let limit = global.tuning.variable_sizes.process.or(global.tuning.variable_sizes.global);
     let mut context = DetachedContext {
@@ -384,7 +384,7 @@ fn process_variables(global: &weir_model::Global) -> VariableStore {
     context.variables
 }
 
-/// The backend's settings of a server that is added at run time.
+/// The settings of a server added at run time, for its backend.
 pub fn added_server(config: &weir_model::Server, shares_idle: bool) -> weir_backend::ServerSettings {
     weir_backend::ServerSettings {
         disabled: config.settings.disabled,
@@ -392,15 +392,15 @@ pub fn added_server(config: &weir_model::Server, shares_idle: bool) -> weir_back
     }
 }
 
-/// Whether workers may take each other's idle connections.
+/// Whether workers may share idle server connections.
 pub fn shares_idle(global: &weir_model::Global) -> bool {
     global.tuning.idle_connections != ConnectionSharing::Off
 }
 
-/// The largest description of a time zone, in bytes: many times as large as any that is in use.
+/// The size limit of a time zone file, in bytes: many times the largest in use.
 const LARGEST_TIME_ZONE: u64 = 1 << 20;
 
-/// The local time zone, as `/etc/localtime` describes it; UTC without it.
+/// The local time zone, from `TZ` or `/etc/localtime`. UTC without either.
 #[must_use]
 pub fn local_time_zone(files: &dyn Files) -> TimeZone {
     let named = std::env::var("TZ").ok().filter(|name| !name.is_empty());
@@ -416,7 +416,7 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The default of `log-tag`: log processors for HAProxy look for it.
+/// The default of `log-tag`, because log processors for HAProxy expect it.
 pub const DEFAULT_TAG: &str = "haproxy";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Builds links: connections of the process itself that lines with the words of servers describe.
+//! Builds links: outgoing connections of the process, configured with the keywords of `server` lines.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use weir_sys::Address;
 
 use super::TlsBuilder;
 
-/// How a peer or a name server will be connected to.
+/// A planned connection to a peer or a name server.
 #[derive(Debug)]
 pub(super) struct PlannedLink {
-    /// Its name in messages.
+    /// The name of the peer or name server in messages.
     subject: String,
     at: weir_model::Location,
     pub(super) address: Address,
@@ -33,12 +33,12 @@ impl PlannedLink {
         PlannedLink { subject, at, address, settings, tls: None }
     }
 
-    /// Builds the TLS settings, and records their faults.
+    /// Builds the TLS settings and records their faults.
     pub(super) fn secure(&mut self, tls: &mut TlsBuilder) {
         self.tls = tls.log_server(self.subject.clone(), &self.settings, &self.at);
     }
 
-    /// Makes it live.
+    /// Creates the live link.
     pub(super) fn publish(self) -> PeerLink {
         let settings = &*self.settings;
         let mut link = PeerLink::to(self.address);
@@ -52,7 +52,7 @@ impl PlannedLink {
     }
 }
 
-/// How a log server with these settings, all names resolved, is connected to.
+/// The connection settings of a log server. All host names are already resolved.
 pub(super) fn line(
     settings: &ServerSettings,
     keep_alive: Option<&TcpKeepAlive>,
@@ -69,7 +69,7 @@ pub(super) fn line(
     }
 }
 
-/// The beginning of a connection: a PROXY header without a client (UNKNOWN or LOCAL), if configured; otherwise empty.
+/// The PROXY protocol header without a client (UNKNOWN or LOCAL). Empty if not configured.
 fn header(settings: &ServerSettings) -> Box<[u8]> {
     let mut header = Vec::new();
     match settings.send_proxy {
@@ -84,7 +84,7 @@ fn header(settings: &ServerSettings) -> Box<[u8]> {
                 tlvs: &[],
                 checksum,
             };
-            // Only TLVs can be too long.
+            // Writing fails only for oversized TLVs.
             let _ = weir_proxy_protocol::write_v2(&local, &mut header);
         }
     }

@@ -1,4 +1,4 @@
-//! Listeners: one for each port of each address of each `bind` line.
+//! Listeners: one per port and address of each `bind` line.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) fn listeners(config: &weir_model::Proxy, workers: usize, tls: &mut Tl
         for address in bind.addresses.iter().flat_map(single_ports) {
             let id = next_id.unwrap_or_else(|| lowest_free(&made));
             next_id = next_id.map(|id| id + 1);
-            // Positions count from 1, as in the statistics of sockets without a name.
+            // The default name counts from 1, as in HAProxy's statistics.
             let name = bind.name.clone().unwrap_or_else(|| format!("sock-{}", made.len() + 1).into());
             made.push(Listener {
                 bind: Bind { addresses: vec![address], ..bind.clone() },
@@ -36,13 +36,13 @@ pub(super) fn listeners(config: &weir_model::Proxy, workers: usize, tls: &mut Tl
     made
 }
 
-/// A line for each port of each address of a line.
+/// Splits a `bind` line into lines with a single address and port.
 pub(super) fn single(bind: &Bind) -> Vec<Bind> {
     let addresses = bind.addresses.iter().flat_map(single_ports);
     addresses.map(|address| Bind { addresses: vec![address], ..bind.clone() }).collect()
 }
 
-/// An address with a range of ports, as one address for each.
+/// Splits an address with a port range into addresses with a single port.
 fn single_ports(address: &ListenAddress) -> Vec<ListenAddress> {
     match address {
         ListenAddress::Inet { host, first_port, last_port, multipath } => (*first_port..=*last_port)

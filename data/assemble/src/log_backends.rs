@@ -17,7 +17,7 @@ use super::links::line;
 use super::names::Resolver;
 use super::subjects;
 
-/// Creates the log backends of a configuration. They get their servers from the `Backend` that [`LogBackend::attach`] connects them to.
+/// Creates the log backends of a configuration. [`LogBackend::attach`] connects them to their servers.
 pub(super) fn add(
     events: &mut EventSinks,
     config: &Config,
@@ -26,7 +26,7 @@ pub(super) fn add(
     errors: &mut Vec<BuildError>,
 ) {
     for proxy in config.proxies.iter().filter(|proxy| proxy.mode() == Mode::Log) {
-        // The servers of a disabled backend do not count: its lines are dropped.
+        // A disabled backend drops its lines, so its servers are ignored.
         let servers = if proxy.settings.disabled { &[][..] } else { &proxy.servers };
         let mut transports = Vec::with_capacity(servers.len());
         for server in servers {
@@ -66,7 +66,7 @@ fn transport(
     let sink = Sink::ring(&name, &description, SyslogFormat::Local, LONGEST_LENGTH, Arc::clone(&ring));
     events.sinks.add(sink);
     let sink = events.sinks.find(&name).expect("it was just added");
-    // Keywords for traffic are ignored; reading the configuration warned about them.
+    // Keywords for traffic are ignored. The parser has warned about them.
     (settings.send_proxy, settings.proxy_v2) = (None, None);
     let keep_alive = proxy.settings.options.server_keep_alive.then_some(&proxy.settings.server_keep_alive);
     let line = ForwardLine {
@@ -93,7 +93,7 @@ fn policy(settings: &weir_model::Settings) -> Policy {
         (Some(LogBalance::Hash), BalanceArgument::LogMessage(converters)) => {
             Policy::Hash(Arc::clone(converters), settings.hash_type)
         }
-        // Servers of logs do not have a load to compare, so one draw is enough (manual, "balance").
+        // The load of log servers is not known, so a single random draw is enough (manual, "balance").
         _ => Policy::Random,
     }
 }

@@ -1,4 +1,4 @@
-//! Log targets: opened once, however many proxies use them.
+//! Log targets. Each is opened once and shared by proxies.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl LogSinks {
         global: &weir_model::Global,
         options: &ProcessValues<'_>,
     ) -> Result<Arc<LogSink>, String> {
-        // Sampled targets have a count of their own for each line.
+        // A sampled target is not shared, because each line has its own sampling counter.
         let same = |known: &Arc<weir_model::LogTarget>| {
             Arc::ptr_eq(known, target) || (known == target && target.sampling.is_none())
         };
@@ -47,7 +47,7 @@ pub(super) fn of_proxy(
     open_all(config.settings.logging.targets.iter(), &config.at, global, options, sinks, errors)
 }
 
-/// Opens targets of the section at this position of the configuration.
+/// Opens the log targets of the section at this location.
 pub(super) fn open_all<'t>(
     targets: impl Iterator<Item = &'t Arc<weir_model::LogTarget>>,
     at: &weir_model::Location,
@@ -94,7 +94,7 @@ fn settings(
     Ok(LogTarget {
         address,
         format: match (target.header, &target.address) {
-            // The ring's own format, unless the line has one.
+            // The line's format, or else that of the ring.
             (None, LogAddress::Ring(name)) => {
                 options.events.sinks.find(name).map_or(SyslogFormat::Local, |sink| sink.format)
             }
@@ -114,7 +114,7 @@ fn settings(
 
 pub(super) fn format(header: LogHeader, global: &weir_model::Global) -> SyslogFormat {
     match header {
-        // Sending a host name selects the format that has room for one (manual, "log-send-hostname").
+        // A configured host name selects the format that contains it (manual, "log-send-hostname").
         LogHeader::Local if global.log_host_name.is_some() => SyslogFormat::Rfc3164,
         LogHeader::Local => SyslogFormat::Local,
         LogHeader::Rfc3164 => SyslogFormat::Rfc3164,

@@ -10,7 +10,7 @@ use super::milliseconds;
 use super::names::socket_address;
 use super::{BuildError, Resolver};
 
-/// The sections by name. Names of mail servers are resolved once, here.
+/// The mailers of each section, by section name. Host names are resolved once, here.
 pub fn mailers(
     config: &Config,
     resolver: &dyn Resolver,
@@ -36,7 +36,7 @@ pub fn mailers(
     if errors.is_empty() { Ok(sections) } else { Err(errors) }
 }
 
-/// Checks the names of mail servers.
+/// Checks the host names of mail servers.
 pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
     for section in &config.mailers {
         for mailer in &section.mailers {

@@ -1,16 +1,16 @@
-//! Name resolution at the start.
+//! Host name resolution at start.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use weir_model::{Family, Host};
 
-/// Turns names into addresses.
+/// Resolves host names.
 pub trait Resolver {
-    /// All addresses of a name, the preferred one first; may be empty.
+    /// All addresses of a host name, the preferred one first. Empty if it does not resolve.
     fn addresses(&self, name: &str) -> Vec<IpAddr>;
 }
 
-/// The system's own resolver: `/etc/hosts`, then DNS, as `nsswitch.conf` says.
+/// The system's resolver (`getaddrinfo`), configured by `nsswitch.conf`.
 #[derive(Debug, Default)]
 pub struct SystemResolver {
     /// `-4`: only IPv4 addresses.
@@ -27,11 +27,11 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// A name without an address of the wanted family.
+/// A host name without an address of the wanted family.
 #[derive(Debug)]
 pub struct UnresolvedName(pub Box<str>);
 
-/// The address of a host.
+/// The address of a host, resolved if it is a name.
 pub fn address(host: &Host, resolver: &dyn Resolver) -> Result<IpAddr, UnresolvedName> {
     match host {
         Host::Ip(address) => Ok(*address),
@@ -47,7 +47,7 @@ pub fn address(host: &Host, resolver: &dyn Resolver) -> Result<IpAddr, Unresolve
     }
 }
 
-/// The address of a host, with a port.
+/// The address of a host, resolved if it is a name, with a port.
 pub(super) fn socket_address(
     host: &Host,
     port: u16,

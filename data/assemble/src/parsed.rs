@@ -1,4 +1,4 @@
-//! A configuration from its text, with the objects that its expressions refer to.
+//! A parsed configuration, with the objects that its expressions use.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use weir_vocabulary::fetch::FETCHES;
 pub struct LoadedConfiguration {
     /// The configuration, its environment and its diagnostics.
     pub outcome: ConfigOutcome,
-    /// The fetches that its expressions may use.
+    /// The fetches available to expressions.
     pub registry: Arc<Registry>,
-    /// The sets of patterns that it loaded.
+    /// The loaded pattern sets.
     pub patterns: Arc<PatternStore>,
-    /// The public keys that it loaded.
+    /// The loaded public keys.
     pub token_keys: TokenKeys,
-    /// The names of its variables.
+    /// The names of variables.
     pub variable_names: Arc<VariableNames>,
 }
 
 impl LoadedConfiguration {
-    /// Reads these files. `loader` reads the files that they name; `.if` tests the `conditions`.
+    /// Parses these files. `loader` reads the files that they refer to. `.if` tests the `conditions`.
     pub fn read(
         sources: &SourceMap,
         loader: &dyn Loader,

@@ -1,4 +1,4 @@
-//! Builds the sharing of tables from `peers` sections.
+//! Builds table synchronization from `peers` sections.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::{BuildError, ProcessValues, Resolver, listeners, subjects};
 #[derive(Debug, Default)]
 pub struct LivePeers {
     pub sections: Vec<Arc<PeersSection>>,
-    /// The listeners for peers.
+    /// The listeners for connections from peers.
     pub listeners: Vec<Arc<PeerListener>>,
     /// The log targets of the sections.
     pub sinks: Vec<Arc<LogSink>>,
@@ -33,17 +33,17 @@ pub struct LivePeers {
 /// A listener for peers.
 #[derive(Debug)]
 pub struct PeerListener {
-    /// The line, with only this address.
+    /// The `bind` line with a single address.
     pub bind: Bind,
     pub section: Arc<PeersSection>,
-    /// The certificates for peers, if TLS is used.
+    /// The certificates of the listener, if it uses TLS.
     pub tls: Option<Arc<LiveListener>>,
 }
 
 /// The number of a section's listener in log lines.
 const FIRST_LISTENER: u32 = 1;
 
-/// Sections that are not live yet.
+/// `peers` sections before they are live.
 #[derive(Debug, Default)]
 pub struct PeersPlan(Vec<PlannedSection>);
 
@@ -56,15 +56,15 @@ struct PlannedSection {
     own: Option<PlannedLink>,
     peers: Vec<PlannedPeer>,
     shards: u32,
-    /// The certificates for peers, if TLS is used.
+    /// The certificates of the listener, if it uses TLS.
     tls: Option<Arc<LiveListener>>,
     tables: Vec<PlannedTable>,
     updates_at_once: usize,
-    /// `log`: its targets.
+    /// The targets of `log` lines.
     log: Vec<Arc<LogSink>>,
 }
 
-/// Another instance.
+/// A remote peer.
 #[derive(Debug)]
 struct PlannedPeer {
     name: Box<str>,
@@ -76,7 +76,7 @@ fn link(section: &weir_model::Peers, peer: &weir_model::Peer, address: Address) 
 }
 
 impl PeersPlan {
-    /// Builds the TLS settings, and records their faults.
+    /// Builds the TLS settings and records their faults.
     pub(super) fn secure(&mut self, tls: &mut TlsBuilder) {
         for section in &mut self.0 {
             section.tls = tls.listener(&section.name, &section.bind, false);
@@ -88,7 +88,7 @@ impl PeersPlan {
 }
 
 impl PeersPlan {
-    /// Opens the log targets of all sections, and records their faults.
+    /// Opens the log targets of all sections and records their faults.
     pub(super) fn open_logs(
         &mut self,
         sections: &[weir_model::Peers],
@@ -107,7 +107,7 @@ impl PeersPlan {
     }
 }
 
-/// Logs an event of a listener for peers, in the form that connections without a stream have (manual, 8.2.5).
+/// Logs an event of a peers listener, in the format of connections without a stream (manual, 8.2.5).
 fn log_event(place: &str, sinks: &[Arc<LogSink>], tag: &[u8], zone: &TimeZone, event: &ListenerEvent<'_>) {
     let time = weir_sched::wall_time();
     let mut line = format!("{} [", event.source).into_bytes();
@@ -117,7 +117,7 @@ fn log_event(place: &str, sinks: &[Arc<LogSink>], tag: &[u8], zone: &TimeZone, e
     weir_stream::log::send_line(sinks, tag, level, &line);
 }
 
-/// A table that a section shares, by its index among all.
+/// A table that a section synchronizes, by its index among all tables.
 #[derive(Debug)]
 struct PlannedTable {
     position: usize,
@@ -126,13 +126,13 @@ struct PlannedTable {
     write_to: Option<usize>,
 }
 
-/// The number of audiences of a table: the other peers of its section. None for a table that is not shared.
+/// The number of peers that receive a table: the remote peers of its section. `None` if the table is not shared.
 pub(super) fn audiences(table: &weir_model::StickTable, sections: &[weir_model::Peers]) -> Option<usize> {
     let section = sections.iter().find(|section| Some(&*section.name) == table.peers.as_deref())?;
     section.is_shared().then(|| section.remotes().count())
 }
 
-/// How many entries of stick-tables a peer is sent in one turn.
+/// The limit of stick-table entries sent to a peer before other tasks run.
 pub fn updates_at_once(tuning: &Tuning) -> usize {
     tuning.peer_updates_max.map_or(weir_peers::UPDATES_AT_ONCE, |updates| updates as usize)
 }
@@ -177,7 +177,7 @@ pub fn peers(config: &Config, resolver: &dyn Resolver) -> Result<PeersPlan, Vec<
     if errors.is_empty() { Ok(plan) } else { Err(errors) }
 }
 
-/// Checks the names of peers.
+/// Checks the host names of peers.
 pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
     if let Err(faults) = peers(config, resolver) {
         errors.extend(faults);
@@ -189,7 +189,7 @@ fn tables(config: &Config, section: &weir_model::Peers) -> Vec<PlannedTable> {
     let own = all.filter(|(_, table)| table.peers.as_deref() == Some(&*section.name));
     own.map(|(position, table)| {
         let whole = &table.declaration.name;
-        // The names of a section's own tables do not include a proxy's (manual, 11.2, "table").
+        // The name of a table in a `peers` section is sent without the section's name (manual, 11.2, "table").
         let name = match whole.strip_prefix(&*section.name).filter(|rest| rest.starts_with('/')) {
             Some(rest) => rest.into(),
             None => whole.clone(),
@@ -208,7 +208,7 @@ fn of_peer(address: &ServerAddress, resolver: &dyn Resolver) -> Result<Address, 
         ServerAddress::Inet { host, port } => {
             let port = match port {
                 ServerPort::Fixed(port) => *port,
-                // A peer's line has a port (language/config/src/peers.rs).
+                // A peer's line always has a port (language/config/src/peers.rs).
                 ServerPort::Mapped(_) => 0,
             };
             Address::Inet(socket_address(host, port, resolver)?)
@@ -226,7 +226,7 @@ fn own_link(section: &weir_model::Peers, bind: &Bind, resolver: &dyn Resolver) -
     Some(link(section, own, address))
 }
 
-/// The address at which the next process of this instance listens. None if unknown.
+/// The address on which the next process of this instance listens. `None` if unknown.
 fn own_address(address: &ListenAddress, resolver: &dyn Resolver) -> Option<Address> {
     match address {
         ListenAddress::Inet { host, first_port, .. } => {
@@ -245,7 +245,7 @@ fn own_address(address: &ListenAddress, resolver: &dyn Resolver) -> Option<Addre
 }
 
 impl PeersPlan {
-    /// Makes the sections live. `has_predecessor`: a former process may exist to learn from. `report` is called with
+    /// Makes the sections live. `has_predecessor`: a previous process may exist and teach its tables. `report` is called with
     /// messages for operators.
     pub fn publish(
         self,
@@ -272,7 +272,7 @@ impl PeersPlan {
                 PeersSection::new(&planned.name, &planned.local, shared.collect(), peers.collect());
             section.local_position = planned.local_position;
             section.own_link = planned.own.map(PlannedLink::publish);
-            // The next process listens as this one does.
+            // The next process has the same `bind` line as this one.
             let bare = section.own_link.as_mut().filter(|link| link.header.is_empty());
             if let Some(link) = bare.filter(|_| planned.bind.options.accept_proxy) {
                 link.header = (*b"PROXY UNKNOWN\r\n").into();

@@ -1,4 +1,4 @@
-//! Builds the receivers and targets of `log-forward` sections.
+//! Builds the listeners and targets of `log-forward` sections.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,29 +35,29 @@ pub struct RelayListener {
     /// The line, with only this address.
     pub bind: Bind,
     pub section: Arc<str>,
-    /// How many connections may wait to be accepted.
+    /// The backlog of the listen queue, in connections.
     pub backlog: u32,
-    /// Its index among such listeners: the worker that reads datagrams differs from one to the next.
+    /// The index among all such listeners. It distributes datagram sockets over the workers.
     pub number: usize,
     /// The handler of its messages.
     pub way: RelayWay,
 }
 
-/// How messages arrive at a listener.
+/// How a listener receives messages.
 #[derive(Clone, Debug)]
 pub enum RelayWay {
     Stream(Arc<ForwardListener>),
     Datagrams(Arc<Relay>),
 }
 
-/// Sections that are not live yet.
+/// `log-forward` sections before they are live.
 #[derive(Debug, Default)]
 pub struct RelayPlan(Vec<(weir_model::LogForward, Vec<Arc<LogSink>>)>);
 
-/// Opens the targets of all sections.
+/// Opens the log targets of all sections.
 ///
 /// # Errors
-/// When a name is unknown or a target cannot be opened. All faults are collected.
+/// When a host name does not resolve or a target cannot be opened. All faults are collected.
 pub fn relays(config: &Config, options: &ProcessValues<'_>) -> Result<RelayPlan, Vec<BuildError>> {
     let (mut sinks, mut errors) = (LogSinks::default(), Vec::new());
     let plan = config.log_forwards.iter().map(|section| {
@@ -70,7 +70,7 @@ pub fn relays(config: &Config, options: &ProcessValues<'_>) -> Result<RelayPlan,
 }
 
 impl RelayPlan {
-    /// Makes the listeners of the sections.
+    /// Builds the listeners of the sections.
     pub fn publish(self, instance: &Instance, tls: &LiveTls) -> RelayListeners {
         let mut open = RelayListeners::default();
         for (section, sinks) in self.0 {
@@ -81,7 +81,7 @@ impl RelayPlan {
 }
 
 impl RelayListeners {
-    /// The sections of a process that serves this instance.
+    /// Makes the sections live in a process that serves this instance.
     pub fn live(self, instance: &Arc<Instance>) -> LiveRelays {
         let (of_connections, of_sessions) = (Arc::clone(instance), Arc::clone(instance));
         let shared = Relays::new(
@@ -95,7 +95,7 @@ impl RelayListeners {
     }
 }
 
-/// Senders count in the totals of the process, as clients of the runtime API do.
+/// Connections of senders count in the totals of the process, as those of the runtime API do.
 fn count_connection(instance: &Instance) {
     if let Some(counters) = instance.process_counters.get(weir_sched::worker_index()) {
         counters.connections.increment();

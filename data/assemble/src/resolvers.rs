@@ -1,4 +1,4 @@
-//! Builds name resolution at run time: from the configuration to sections and followers.
+//! Builds DNS resolution at run time: sections, and the servers that follow them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use super::links::PlannedLink;
 use super::{BuildError, Resolver, SavedStates, TlsBuilder, subjects};
 use super::{backends, milliseconds};
 
-/// How connections to the name servers of all sections will be opened.
+/// Planned connections to the name servers of all sections.
 #[derive(Debug, Default)]
 pub struct NameServersPlan(Vec<Vec<PlannedLink>>);
 
 impl NameServersPlan {
-    /// Builds the TLS settings, and records their faults.
+    /// Builds the TLS settings and records their faults.
     pub(super) fn secure(&mut self, tls: &mut TlsBuilder) {
         self.0.iter_mut().flatten().for_each(|link| link.secure(tls));
     }
@@ -32,12 +32,12 @@ impl NameServersPlan {
 /// Plans the connections to name servers.
 ///
 /// # Errors
-/// When a name in their lines is unknown. All faults are collected.
+/// When a host name in their lines does not resolve. All faults are collected.
 pub fn name_servers(config: &Config, resolver: &dyn Resolver) -> Result<NameServersPlan, Vec<BuildError>> {
     let mut errors = Vec::new();
     let mut plan = |section: &weir_model::Resolvers, server: &weir_model::NameServer| {
         let mut settings = Arc::clone(&server.settings);
-        // Most lines lack options: they share the default settings.
+        // Most lines are without options, so they share the default settings.
         if settings.socks4.is_some() || settings.source.is_some() {
             let resolved = backends::resolve_server(Arc::make_mut(&mut settings), resolver);
             if let Err(message) = resolved {
@@ -58,15 +58,15 @@ pub fn name_servers(config: &Config, resolver: &dyn Resolver) -> Result<NameServ
     if errors.is_empty() { Ok(NameServersPlan(links)) } else { Err(errors) }
 }
 
-/// Checks the names in the lines of name servers.
+/// Checks the host names in the lines of name servers.
 pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
     if let Err(faults) = name_servers(config, resolver) {
         errors.extend(faults);
     }
 }
 
-/// All sections of an instance, with the servers that follow them: those of the configuration, or names from the former
-/// process's state files. The sections are not started here.
+/// Builds all sections of an instance, with the servers that they resolve. A server's host name comes from the configuration or
+/// from the state file. The sections are not started.
 pub fn resolvers(
     sections: &[weir_model::Resolvers],
     links: NameServersPlan,
@@ -117,7 +117,7 @@ fn settings(section: &weir_model::Resolvers) -> SectionSettings {
     }
 }
 
-/// The servers of a proxy that a section resolves, or may resolve once an operator gives them a name.
+/// The servers of a proxy that a section resolves, including those without a host name: an operator may set one.
 fn followers<'p>(
     proxy: &'p Proxy,
     section: &'p str,
@@ -154,10 +154,10 @@ fn followers<'p>(
     })
 }
 
-/// The resolvers, as the interface for rules.
+/// The resolvers as seen by rules.
 pub struct LiveNames(pub Arc<Resolvers>);
 
-/// A question of a rule.
+/// A pending DNS query of a rule.
 struct LiveQuestion {
     question: Arc<ResolveQuestion>,
     limit_ms: u64,
@@ -165,7 +165,7 @@ struct LiveQuestion {
 
 impl NameResolver for LiveNames {
     fn look_up(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> NameLookup {
-        // An invalid name cannot resolve.
+        // An invalid name cannot be resolved.
         let Ok(name) = Name::parse(name) else { return NameLookup::Known(None) };
         match self.0.look_up(section, name, prefers_ipv4) {
             ResolveReply::Known(address) => NameLookup::Known(address),

@@ -1,4 +1,4 @@
-//! Builds rings from `ring` sections: in memory or in a file, and their servers.
+//! Builds rings from `ring` sections, in memory or in a file, with their servers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::{backends, log_backends, logs, subjects, traces};
 /// Creates the rings of a configuration. Files have temporary paths ([`RingFiles`](super::RingFiles)).
 ///
 /// # Errors
-/// When a file cannot be created, or a server's name is unknown. All faults are collected.
+/// When a file cannot be created or a server's host name does not resolve. All faults are collected.
 pub fn events(
     config: &Config,
     resolver: &dyn Resolver,
@@ -39,7 +39,7 @@ pub fn events(
     for target in config.log_targets() {
         let LogAddress::Stream { server, multipath } = &target.address else { continue };
         if events.ring_to(&target.address).is_none() {
-            // The `log` line that uses it reports the error.
+            // The `log` line reports the error.
             let settings = ServerSettings { multipath: *multipath, ..ServerSettings::default() };
             let ring = add_implicit(&mut events, server, settings, queues, resolver);
             events.add_implicit(&target.address, ring);
@@ -50,7 +50,7 @@ pub fn events(
     if errors.is_empty() { Ok(events) } else { Err(errors) }
 }
 
-/// The ring of `log` lines with a server that needs connections (manual, "log").
+/// Creates the implicit ring for `log` lines with a stream server (manual, "log").
 fn add_implicit(
     events: &mut EventSinks,
     server: &ServerAddress,
@@ -70,7 +70,7 @@ fn add_implicit(
     Ok(name)
 }
 
-/// Checks rings and traces, without creating anything: files are only created at start.
+/// Checks rings and traces without creating files.
 pub(super) fn verify(
     config: &Config,
     resolver: &dyn Resolver,
@@ -87,7 +87,7 @@ pub(super) fn verify(
                 errors.push(BuildError { at: section.at.clone(), message });
             }
         }
-        // Any ring will do: only its name is looked up.
+        // Only the name of the ring is looked up, so any ring will do.
         sinks.add(Sink::ring(&section.name, "", SyslogFormat::Raw, 0, Ring::in_memory(0, 1)));
     }
     apply_traces(config, &sinks, errors);
@@ -99,7 +99,7 @@ fn apply_traces(config: &Config, sinks: &Sinks, errors: &mut Vec<BuildError>) {
         let words: Vec<&str> = line.words.iter().map(|word| &**word).collect();
         let message = match traces::all(sinks).command(&words) {
             Ok(None) => continue,
-            // A line that would only list sources or events is an error.
+            // A line that only lists sources or events is an error.
             Ok(Some(_)) => "'trace' expects a source and what to do with it".to_owned(),
             Err(message) => message,
         };
@@ -138,7 +138,7 @@ fn add(
     for server in section.servers.iter().filter(|server| !server.settings.disabled) {
         let mut settings = server.settings.clone();
         backends::resolve_server(&mut settings, resolver)?;
-        // Without an address it counts as disabled: it can never get one.
+        // A server that starts without an address stays disabled: it can never get one.
         let Some(address) = first_address(section, server, resolver, ignore_unknown_names)? else { continue };
         let line = ForwardLine {
             connect_timeout: section.connect_timeout,
@@ -152,8 +152,8 @@ fn add(
     Ok(())
 }
 
-/// The initial address of a ring's server: `init-addr` selects the methods to resolve its name, and may allow a start
-/// without an address. Saved states do not contain such servers.
+/// The initial address of a ring's server, from the methods of `init-addr`. `None` if the server starts without an address. State
+/// files do not contain such servers.
 fn first_address(
     section: &weir_model::Ring,
     server: &weir_model::RingServer,
@@ -188,5 +188,5 @@ fn address(name: &str, server: &ServerAddress, resolver: &dyn Resolver) -> Resul
     }
 }
 
-/// The size of an implicit ring, in bytes: a second of lines of a busy process, and four of the longest lines.
+/// The size of an implicit ring, in bytes. It holds one second of lines of a busy process, or four of the longest lines.
 const IMPLICIT_SIZE: usize = 1 << 18;

@@ -1,7 +1,7 @@
-//! Server states of a former process, from files with the output of `show servers state`.
+//! Server states saved by a previous process, in the format of `show servers state`.
 //!
-//! The file begins with its version. Each further line is a server, identified by the names of its backend and itself; a
-//! changed configuration takes precedence (manual, "load-server-state-from-file").
+//! The file begins with its version. Each further line is a server, identified by the names of backend and server. Values changed
+//! in the configuration take precedence (manual, "load-server-state-from-file").
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,13 +18,13 @@ use weir_syntax::Files;
 pub struct SavedStates {
     /// By the names of backend and server.
     servers: HashMap<(Box<str>, Box<str>), SavedState>,
-    /// Missing or empty files: normal when a process starts for the first time.
+    /// About missing or empty files, which are normal at the first start.
     notices: Vec<String>,
     warnings: Vec<String>,
 }
 
 impl SavedStates {
-    /// Reads the files that a configuration names. Their faults are warnings: the process starts without them.
+    /// Reads the state files of a configuration. Faults are only warnings: the process starts without the states.
     pub fn read(config: &Config, files: &dyn Files) -> Self {
         let mut states = Self::default();
         let wants = |wanted| move |proxy: &&weir_model::Proxy| loads(proxy, wanted);
@@ -36,7 +36,7 @@ impl SavedStates {
                     states.take(&text, proxy);
                 }
             }
-            // The parser has warned about the missing path.
+            // The parser has already warned about the missing path.
             _ => {}
         }
         for proxy in config.proxies.iter().filter(wants(ServerStates::Local)) {
@@ -55,12 +55,12 @@ impl SavedStates {
         self.warnings.iter().for_each(|text| warn(with_origin(text)));
     }
 
-    /// The faults of the files.
+    /// The warnings about the files.
     pub fn warnings(&self) -> impl Iterator<Item = &str> {
         self.warnings.iter().map(String::as_str)
     }
 
-    /// A server's former address, if its name is unchanged, or was set at run time.
+    /// A server's saved address, if its configured name is unchanged or its name was set at run time.
     pub(super) fn address(&self, backend: &str, server: &weir_model::Server) -> Option<IpAddr> {
         let saved = self.of(backend, server)?;
         match &server.address {
@@ -73,7 +73,7 @@ impl SavedStates {
         }
     }
 
-    /// The name that an operator or a service gave a server, if it is still valid.
+    /// The host name that the runtime API or an SRV record set for a server, if it still applies.
     pub(super) fn given_name(&self, backend: &str, server: &weir_model::Server) -> Option<GivenName> {
         self.of(backend, server)?.given_name(server)
     }
@@ -85,7 +85,7 @@ impl SavedStates {
         self.servers.get(&(backend.into(), server.name.clone()))
     }
 
-    /// Restores the servers of a backend; returns a line for each server that is down.
+    /// Restores the servers of a backend. Returns one message per server that is down.
     pub(super) fn restore(&self, config: &weir_model::Proxy, backend: &Backend, now_ms: u64) -> Vec<String> {
         let mut news = Vec::new();
         if self.servers.is_empty() {
@@ -99,7 +99,7 @@ impl SavedStates {
             };
             let key = ServerKey::configured(rank);
             let former = saved.former(server, now_ms);
-            // Static algorithms refuse weights; the rest is restored without.
+            // Static algorithms reject weights, so the rest is restored without the weight.
             if backend.restore(key, former.clone(), now_ms).is_err() {
                 let _ = backend.restore(key, FormerState { weight: None, ..former }, now_ms);
             }
@@ -116,7 +116,7 @@ impl SavedStates {
         news
     }
 
-    /// The lines of a file; empty if it cannot be used.
+    /// The lines of a state file. Empty if it is unusable.
     fn load(&mut self, files: &dyn Files, path: &str, whose: &str, what: &str) -> StateFile {
         match files.read(path, MAX_STATES) {
             Err(error) => {
@@ -143,7 +143,7 @@ impl SavedStates {
         StateFile::new()
     }
 
-    /// Takes the states of a backend's servers.
+    /// Adds the states of a backend's servers.
     fn take(&mut self, file: &StateFile, proxy: &weir_model::Proxy) {
         for server in &proxy.servers {
             let key = ((*proxy.name).into(), server.name.clone());
@@ -168,19 +168,19 @@ impl SavedStates {
     }
 }
 
-/// A message with its origin. Messages of the global file begin with it.
+/// The message with the prefix `config : `, unless it already begins with `config: `.
 fn with_origin(text: &str) -> String {
     if text.starts_with("config: ") { text.to_owned() } else { format!("config : {text}") }
 }
 
-/// The size limit of a file, in bytes: a million servers need about half of it.
+/// The size limit of a state file, in bytes. A million servers need about half of it.
 const MAX_STATES: u64 = 256 << 20;
 
 /// The lines of a file, by the names of backend and server.
 type StateFile = HashMap<(Box<str>, Box<str>), Vec<Box<str>>>;
 
-/// The lines of a file after the first. The error is the number of the first invalid line; nothing of such a file is used, since
-/// its other lines may be wrong as well.
+/// The lines of a file after the version. The error is the number of the first invalid line. The file is then ignored, since its
+/// other lines may be wrong as well.
 fn lines(text: &str) -> Result<StateFile, usize> {
     let mut found = StateFile::new();
     for (number, line) in text.lines().enumerate().skip(1) {
@@ -200,14 +200,14 @@ fn loads(proxy: &weir_model::Proxy, from: ServerStates) -> bool {
     proxy.is_backend() && !proxy.settings.disabled && proxy.settings.server_states == from
 }
 
-/// A file's name, below `server-state-base` unless it is absolute.
+/// The path of a state file, relative to `server-state-base` unless absolute.
 fn path(global: &Global, name: Option<&str>) -> Option<String> {
     let name = name?;
     let base = global.server_state_base.as_deref().unwrap_or_default();
     Some(Path::new(base).join(name).to_string_lossy().into_owned())
 }
 
-/// A server's line.
+/// The line of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SavedState {
     address: Option<IpAddr>,
@@ -219,20 +219,20 @@ struct SavedState {
     check_level: u32,
     name: Box<str>,
     port: ServerPort,
-    /// The service that it followed; `-` for none.
+    /// The service of its SRV records. `-` for none.
     service: Box<str>,
 }
 
-/// A name that a server got at run time of the former process.
+/// A host name that a server got at run time, in the previous process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GivenName {
     pub(super) name: Name,
-    /// Its port, if it came from a service.
+    /// The port, if an SRV record set it.
     pub(super) port: Option<u16>,
 }
 
 impl SavedState {
-    /// Parses the fields of a line; the error is the name and the value of the first invalid one.
+    /// Parses the fields of a line. The error is name and value of the first invalid field.
     fn of(fields: &[Box<str>]) -> Result<Self, (&'static str, Box<str>)> {
         let number = |at: usize, name: &'static str, most: u64| {
             let text = &fields[at];
@@ -264,7 +264,7 @@ impl SavedState {
         })
     }
 
-    /// The name that an operator or a service gave it, if it is still to be resolved.
+    /// The host name that the runtime API or an SRV record set, if name servers still resolve this server.
     fn given_name(&self, server: &weir_model::Server) -> Option<GivenName> {
         server.settings.resolution.section.as_ref()?;
         let weir_model::ServerAddress::Inet { host, .. } = &server.address else { return None };
@@ -278,20 +278,20 @@ impl SavedState {
         Some(GivenName { name, port })
     }
 
-    /// The port that replaces the one of the line, if any. A service gives its servers their ports.
+    /// The port that replaces the configured one, if any. SRV records set the ports of their servers.
     fn changed_port(&self, server: &weir_model::Server) -> Option<ServerPort> {
         let weir_model::ServerAddress::Inet { host, port } = &server.address else { return None };
         let own = *port;
         let is_own = match (self.port, own) {
             (ServerPort::Fixed(0), _) => true,
-            // A mapping of the line is saved as a number.
+            // A configured port mapping is saved as a plain number.
             (ServerPort::Fixed(saved), ServerPort::Mapped(offset)) => saved == offset as u16,
             (saved, own) => saved == own,
         };
         (!is_own && !weir_model::is_service(host)).then_some(self.port)
     }
 
-    /// The configured service, and another one that it followed.
+    /// The configured service and the saved one, if they differ.
     fn other_service<'s>(&'s self, server: &'s weir_model::Server) -> Option<(&'s str, &'s str)> {
         match &server.address {
             weir_model::ServerAddress::Inet { host: host @ Host::Name { name, .. }, .. }
@@ -303,7 +303,7 @@ impl SavedState {
         }
     }
 
-    /// The part of the state that applies to a server of the new configuration, at `address`.
+    /// The part of the state that applies to a server of the new configuration.
     fn former(&self, server: &weir_model::Server, now_ms: u64) -> FormerState {
         let (was_disabled, is_disabled) =
             (self.admin.contains(AdminState::CONFIGURED_MAINTENANCE), server.settings.disabled);
@@ -315,7 +315,7 @@ impl SavedState {
         if is_disabled {
             admin = admin.with(AdminState::CONFIGURED_MAINTENANCE);
         }
-        // An administrative state from the former configuration does not apply when the new one differs.
+        // The administrative state from the previous configuration does not apply if the new one differs.
         if (forced && was_disabled == is_disabled)
             || (is_disabled && !was_disabled)
             || (forced && !was_disabled)
@@ -337,8 +337,8 @@ impl SavedState {
     }
 }
 
-/// A saved port. A sign marks a port mapping that was set at run time; a mapping of a line is a plain
-/// number, which HAProxy writes with 32 bits if it is negative.
+/// Parses a saved port. A sign marks a port mapping set at run time. A configured mapping is a plain number, which HAProxy wraps to
+/// 32 bits if negative.
 fn saved_port(text: &str) -> Option<ServerPort> {
     const MOST: i64 = u16::MAX as i64;
     const LEAST: i64 = -MOST;
@@ -353,14 +353,14 @@ fn saved_port(text: &str) -> Option<ServerPort> {
     }
 }
 
-/// Represents an empty text.
+/// The placeholder for an empty field.
 const NOTHING: &str = "-";
-/// The only supported version.
+/// The only supported version of the format.
 const VERSION: &str = "1";
-/// A line must have at least the fields up to the port.
+/// The minimum of fields in a line, up to the port.
 const FEWEST_FIELDS: usize = 19;
 const MOST_FIELDS: usize = 25;
-/// The limit of servers read from one file.
+/// The limit of servers in a state file.
 const MAX_SERVERS: usize = 1 << 20;
 
 #[cfg(test)]
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!((saved.port, saved.user_weight, saved.since_s), (ServerPort::Fixed(81), 5, 100));
     }
 
-    /// A server from a configuration line.
+    /// A server from the text of its configuration line.
     fn server(line: &str) -> weir_model::Server {
         let text = format!(
             "resolvers r\n nameserver n 192.0.2.53:53\nbackend be\n timeout connect 1s\n timeout server 1s\n server {line}\n"

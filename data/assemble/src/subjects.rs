@@ -1,11 +1,11 @@
-//! The names of lines in messages.
+//! Names of configuration lines in messages.
 
 /// A server of a backend, or of a ring.
 pub(crate) fn server(section: &str, server: &str) -> String {
     format!("server '{section}/{server}'")
 }
 
-/// Another instance.
+/// A remote peer.
 pub(crate) fn peer(section: &weir_model::Peers, peer: &weir_model::Peer) -> String {
     format!("peer '{}/{}'", section.name, peer.name)
 }
@@ -15,7 +15,7 @@ pub(crate) fn name_server(section: &weir_model::Resolvers, server: &weir_model::
     format!("nameserver '{}/{}'", section.name, server.name)
 }
 
-/// A user or a group without an entry in the system's lists, with the line that names it.
+/// The message for a user or group that the system does not know, with the line that names it.
 pub fn unknown_account(kind: &str, name: &str, at: Option<&weir_model::Location>) -> String {
     let place = at.map(|at| format!("parsing [{at}] : ")).unwrap_or_default();
     format!("{place}cannot find {kind} id for '{name}'")

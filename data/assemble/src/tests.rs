@@ -1,4 +1,4 @@
-//! Instances for configurations with names to resolve.
+//! Instances of configurations with host names to resolve.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use weir_stream::instance::Instance;
 use super::{Resolver, SavedStates};
 use crate::fixture::{self, built, relays};
 
-/// Resolves `known.test`, in both families.
+/// Resolves only `known.test`, to IPv4 and IPv6.
 struct OneName;
 
 impl Resolver for OneName {
@@ -20,7 +20,7 @@ impl Resolver for OneName {
     }
 }
 
-/// Builds the instance of a backend with these lines; on failure, checks that the start reports `want`.
+/// Builds the instance of a backend with these lines. An expected failure must report `want`.
 #[track_caller]
 fn check(lines: &str, ignore_unknown: bool, want: Result<fn(&Instance) -> bool, &'static str>) {
     let text = format!("defaults\n timeout connect 1s\n timeout server 1s\nbackend be\n{lines}\n");
@@ -71,7 +71,7 @@ fn tries_methods_of_init_addr_in_order() {
         |host: &str| format!(" server s {host}:80 resolvers dns\nresolvers dns\n nameserver n 127.0.0.1:53");
     check(&resolved("known.test"), false, Ok(known));
     check(&resolved("other.test"), false, Ok(first_server_is_unresolved));
-    // An address needs no method.
+    // An IP address needs no resolution method.
     check(" server s 192.0.2.1:80 init-addr none", false, Ok(known));
 }
 
@@ -178,7 +178,7 @@ fn verify_finds_unknown_names() {
     assert_eq!(super::verify(&config, &SavedStates::default(), &OneName, false).faults, expected);
 }
 
-/// HAProxy 3.2 prints a notice about such a server, with `-c` and when it starts.
+/// HAProxy 3.2 prints a notice about such a server, with `-c` and at start.
 #[test]
 fn servers_that_start_without_an_address_cause_a_notice() {
     let notices = |server: &str| {
@@ -192,7 +192,7 @@ fn servers_that_start_without_an_address_cause_a_notice() {
     };
     let expected = "[t.cfg:7] : 'server be/s' : could not resolve address 'other.test', disabling server.";
     assert_eq!(notices("s other.test:80 init-addr last,libc,none"), [expected]);
-    // The name was not looked up, or there is an address.
+    // The name was not looked up, or the server has an address.
     for quiet in [
         "s other.test:80 init-addr none",
         "s other.test:80 init-addr none,libc",
@@ -204,7 +204,7 @@ fn servers_that_start_without_an_address_cause_a_notice() {
     }
 }
 
-/// The targets of `log-forward`: each one's address, whether formats are kept, and its index.
+/// The targets of `log-forward`: address, whether the message format is kept, and index.
 fn targets_of(text: &str) -> Result<Vec<String>, Vec<String>> {
     let live = relays(text, &OneName)?;
     let first = |sink: &std::sync::Arc<weir_events::LogSink>| {
@@ -274,8 +274,8 @@ fn resolves_log_servers_at_the_start() {
     assert!(relays("log-forward f\n bind :1514\n log known.test local0\n", &OneName).is_ok());
 }
 
-/// The default of `fullconn` counts frontends with a fixed rule for the backend; a computed name does not count
-/// (manual, "fullconn").
+/// The default of `fullconn` counts frontends with a static backend name, and ignores names computed at run time (manual,
+/// "fullconn").
 #[test]
 fn full_load_counts_only_known_frontends() {
     let text = "defaults\n mode http\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n\

@@ -1,7 +1,7 @@
-//! Builds TLS listeners: reads files, looks up OpenSSL's names, and prepares handshakes.
+//! Builds TLS listeners: reads files, maps OpenSSL's names, and prepares handshakes.
 //!
-//! Parameters that rustls does not support are not an error as long as others are left: one warning per line lists the
-//! ignored ones. Required parameters that do not exist are an error with a suggestion.
+//! Parameters that rustls does not support are not an error if others remain. One warning per line lists the ignored ones. A
+//! required parameter without support is an error with a suggestion.
 
 mod authorities;
 mod defaults;
@@ -45,23 +45,23 @@ use live::{LiveBind, LiveServer};
 use renewals::Renewals;
 pub use renewals::{RenewalFault, RenewalSubject};
 
-/// Builds TLS settings from a configuration, and rebuilds those that change at run time.
+/// Builds TLS settings from a configuration, and rebuilds them after changes at run time.
 pub struct TlsBuilder {
     defaults: OrderedDefaults,
     loader: CertificateLoader,
-    /// The names of certificates by the paths in lines: a file has one, a folder or a bundle several.
+    /// Certificate names by configured path. A file has one, a folder or a bundle several.
     paths: HashMap<String, Vec<Box<str>>>,
-    /// Certificates by name, shared by lines. None for those that are still empty.
+    /// Certificates by name, shared by configuration lines. `None` for those that are still empty.
     certificates: BTreeMap<Box<str>, Option<Arc<Certificate>>>,
     /// The files of certificates that are named individually, by certificate name.
     files: HashMap<Box<str>, CertificatePaths>,
     authorities: AuthorityFiles,
-    /// Certificate lists by name: list files, and folders.
+    /// Certificate lists by name. A list file is one, and so is a folder.
     lists: BTreeMap<Box<str>, Vec<ListedLine>>,
     sessions: Option<Arc<SessionCache>>,
-    /// The certificates with OCSP responses to renew.
+    /// The certificates with OCSP responses to update.
     renewals: Renewals,
-    /// TLS settings of the process's own HTTP client.
+    /// TLS settings of the internal HTTP client.
     client: Option<Arc<LiveUpstream>>,
     /// `tune.ssl.cachesize`.
     cache_size: usize,
@@ -69,58 +69,58 @@ pub struct TlsBuilder {
     generated: usize,
     /// `tune.ssl.lifetime`, in seconds.
     lifetime: u64,
-    /// How many bytes of early data a client may send, if it may.
+    /// The limit of early data from a client in bytes, where allowed.
     early_data: u32,
-    /// `tune.ssl.capture-buffer-size`: how many bytes of each client's hello are kept.
+    /// `tune.ssl.capture-buffer-size`: the number of bytes kept of each ClientHello.
     captured: usize,
-    /// `tune.ssl.keylog`: the log that keeps keys.
+    /// `tune.ssl.keylog`: the log of session keys.
     key_log: Option<Arc<dyn KeyLog>>,
-    /// Ticket keys by file, shared by lines. The file named last is the first.
+    /// Ticket keys by file, shared by configuration lines, the most recently named file first.
     ticket_keys: VecDeque<Arc<TicketKeys>>,
-    /// The position of `ssl-dh-param-file`.
+    /// The location of `ssl-dh-param-file`.
     dh_parameters: Option<Location>,
-    /// Whether anything uses TLS.
+    /// Whether any listener or server uses TLS.
     speaks: bool,
-    /// The built listeners, for changes at run time.
+    /// The built listeners, for runtime changes.
     binds: Vec<LiveBind>,
     servers: Vec<LiveServer>,
-    /// Whether no file may be read any more: only known files can be used.
+    /// Whether the builder must not read further files, only those already read. True at run time.
     keeps_to_known_files: bool,
-    /// The `healthcheck` sections that connect with TLS whatever the server does.
+    /// The `healthcheck` sections with a rule that connects by TLS, even if the server does not use it.
     secure_sections: Vec<Arc<str>>,
     pub warnings: Vec<Warning>,
     /// Faults that prevent the start.
     pub errors: Vec<BuildError>,
 }
 
-/// The first folder or list of a line, if all of them are empty.
+/// The first source (file, folder or list) of a line, to report that its sources contain no certificate.
 fn empty_source(tls: &BindTls) -> Option<&str> {
     tls.certificates.first().map(|source| match source {
         CertificateSource::Path(path) | CertificateSource::List(path) => &**path,
     })
 }
 
-/// A remark for the operator about the built objects.
+/// A warning or notice about the built objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub text: String,
-    /// Whether it is only a notice with `zero-warning`, and does not prevent the start.
+    /// Whether `zero-warning` treats it as a notice, so that it does not prevent the start.
     pub is_borne: bool,
 }
 
 impl Warning {
-    /// A warning that counts.
+    /// A warning that prevents the start with `zero-warning`.
     fn new(text: String) -> Warning {
         Warning { text, is_borne: false }
     }
 }
 
-/// A line of a certificate list, unparsed: the effect of its options depends on the `bind` line.
+/// An unparsed line of a certificate list. Its options depend on the `bind` line.
 #[derive(Clone, Debug)]
 struct ListedLine {
     number: usize,
     text: Box<str>,
-    /// Whether it is only the path of a certificate: a file of a folder.
+    /// Whether the text is only a certificate path, as for the files of a folder.
     is_path: bool,
 }
 
@@ -173,7 +173,7 @@ impl TlsBuilder {
         }
     }
 
-    /// Builds everything of a configuration, only to find its faults.
+    /// Builds all TLS objects of a configuration to find its faults.
     pub fn check(config: &weir_model::Config, files: SharedFiles) -> Self {
         let mut builder = TlsBuilder::new(&config.global, &config.health_checks, files);
         builder.load_stores(&config.certificate_stores);
@@ -223,7 +223,7 @@ impl TlsBuilder {
         self.speaks
     }
 
-    /// Notes that something uses TLS. The first time, warns about options of the global section without effect.
+    /// Records that TLS is used. The first call warns about options of the global section without effect.
     fn note_speaker(&mut self) {
         weir_tls::set_capture(self.captured);
         if std::mem::replace(&mut self.speaks, true) {
@@ -239,8 +239,8 @@ impl TlsBuilder {
         self.errors.push(BuildError { at: at.clone(), message: message.into() });
     }
 
-    /// The listener for a `bind` line with `ssl`; `None` without, or after a fault, which is recorded. With `http`,
-    /// ALPN offers the versions of HTTP unless the line has `alpn`.
+    /// Builds the listener of a `bind` line with `ssl`. `None` without `ssl`, or after a recorded fault. With `http`, ALPN offers
+    /// the HTTP versions unless the line has `alpn`.
     pub fn listener(&mut self, frontend: &str, bind: &Bind, http: bool) -> Option<Arc<LiveListener>> {
         self.authorities.forget_used();
         self.defaults.enter(&bind.at, &mut self.loader);
@@ -251,7 +251,7 @@ impl TlsBuilder {
         Some(live)
     }
 
-    /// The line with a default list of HTTP versions as `alpn`; certificate lists may have others.
+    /// The line with a default `alpn` list of HTTP versions. Certificate lists may override it.
     fn with_protocols(&self, bind: &Bind, http: bool) -> Bind {
         let mut bind = bind.clone();
         if let Some(tls) = bind.options.tls.as_deref_mut()
@@ -263,7 +263,7 @@ impl TlsBuilder {
         bind
     }
 
-    /// Builds the listeners of `bind` lines without traffic: for operators and senders of log messages.
+    /// Builds the listeners that do not carry traffic: those of the runtime API and of `log-forward` sections.
     pub fn other_listeners(&mut self, sockets: &[Bind], log_forwards: &[weir_model::LogForward]) {
         for bind in sockets {
             let _ = self.listener(OPERATORS, bind, false);
@@ -326,8 +326,7 @@ impl TlsBuilder {
         self.refuse(&bind.at, text);
     }
 
-    /// The generator of certificates for unknown names, with `generate-certificates`; the outer `None` after a fault,
-    /// which is recorded.
+    /// The generator for unknown names, with `generate-certificates`. The outer `None` means a recorded fault.
     fn forger(&mut self, bind: &Bind, tls: &BindTls) -> Option<Option<Arc<Forger>>> {
         if !tls.generates {
             return Some(None);
@@ -370,7 +369,7 @@ impl TlsBuilder {
         path: &str,
         is_default: bool,
     ) {
-        // A folder becomes a list, which can be changed like one.
+        // A folder becomes a list, so that the runtime API can change it like one.
         let folder = based(path, self.defaults.global.certificate_base.as_deref());
         if self.lists.contains_key(&*folder) {
             return self.add_list(entries, bind, tls, &folder);
@@ -415,13 +414,13 @@ impl TlsBuilder {
             match self.listed(bind, &tls.options, path, &line, &mut same) {
                 Ok(found) => entries.extend(found),
                 Err(Some(fault)) => return self.refuse_line(bind, path, &line, &fault),
-                // The fault was recorded.
+                // The fault is already recorded.
                 Err(None) => {}
             }
         }
     }
 
-    /// Reads a list unless it is known.
+    /// Reads a list unless it was read before.
     fn read_list(&mut self, path: &str) -> Result<(), String> {
         if self.lists.contains_key(path) {
             return Ok(());
@@ -434,7 +433,7 @@ impl TlsBuilder {
         Ok(())
     }
 
-    /// The additions of a list's line to a `bind` line. Lines without options share those in `same`.
+    /// Builds the entries that a list's line adds to a `bind` line. Lines without options share those in `same`.
     fn listed(
         &mut self,
         bind: &Bind,
@@ -445,7 +444,7 @@ impl TlsBuilder {
     ) -> Result<Vec<ListenerCertificate>, Option<String>> {
         let parsed = self.parse_line(list, line, inherited)?;
         let subject = format!("'bind {}'", bind.spelling);
-        // A folder does not have lines: faults of its certificates are reported at the line that names it.
+        // A folder does not have lines. Faults of its certificates are reported at the line that names the folder.
         let at = match line.is_path {
             true => bind.at.clone(),
             false => Location::new(list.into(), line.number as u32),
@@ -505,7 +504,7 @@ impl TlsBuilder {
     }
 
     fn load(&mut self, path: &str, subject: &str, at: &Location) -> Option<Vec<Arc<Certificate>>> {
-        // A certificate created by the runtime API has the name that it was given there.
+        // A certificate created by the runtime API keeps the name that it was given there.
         if let Some(Some(made)) = self.certificates.get(path) {
             return Some(vec![Arc::clone(made)]);
         }
@@ -552,7 +551,7 @@ impl TlsBuilder {
                 "[{at}] : {subject} : the certificate '{}' {why}: clients refuse it.",
                 certificate.path
             );
-            // A restart with an old certificate is better than none.
+            // A restart with an expired certificate is better than none.
             self.record(Warning { text, is_borne: true });
         }
         let late = certificate.response().zip(now).and_then(|(response, now)| response.check(now).err());
@@ -576,7 +575,7 @@ impl TlsBuilder {
             self.warn(at, &format!("{subject} : {text}"));
         }
         let tickets = match options.no_tickets {
-            // Early data can be replayed: only a session that is kept here, and removed when it is resumed, is safe.
+            // Early data can be replayed. Only a session in the server-side cache is safe, because resumption removes it.
             _ if options.allow_early_data => None,
             Some(true) => None,
             _ => Some(self.tickets(&options, subject, at)?),
@@ -602,7 +601,7 @@ impl TlsBuilder {
         Arc::clone(self.sessions.get_or_insert_with(made))
     }
 
-    /// The tickets of a line; none when the file of its keys cannot be used, which is recorded.
+    /// The session tickets of a line. `None` after a recorded fault of the key file.
     fn tickets(
         &mut self,
         options: &TlsOptions,
@@ -619,7 +618,7 @@ impl TlsBuilder {
                 }
             },
         };
-        // A session with fewer requirements must not be resumed where more are required.
+        // A session with fewer requirements must not be resumed where more apply.
         let mode = match options.verify {
             None | Some(TlsVerify::None) => "",
             Some(TlsVerify::Optional) => "optional",
@@ -646,7 +645,7 @@ impl TlsBuilder {
     }
 }
 
-/// A path, below `base` unless it is absolute.
+/// A path, relative to `base` unless absolute.
 fn based(path: &str, base: Option<&str>) -> String {
     match base {
         Some(base) if !Path::new(path).is_absolute() && !path.starts_with('@') => format!("{base}/{path}"),
@@ -654,15 +653,16 @@ fn based(path: &str, base: Option<&str>) -> String {
     }
 }
 
-/// How many bytes of early data a client may send: the size limit of a head, and less than a buffer, so that further bytes are noticed.
+/// The limit of early data in bytes. It is the limit of a message head and smaller than a buffer, so that excess bytes are
+/// detected.
 fn early_data(global: &weir_model::Global) -> u32 {
     let tuning = &global.tuning;
     tuning.buffer_size.saturating_sub(tuning.rewrite_room().max(LEAST_REWRITE))
 }
 
-/// The frontend of the runtime API's sockets, in statistics and messages.
+/// The name of the runtime API's sockets in statistics and messages.
 const OPERATORS: &str = "GLOBAL";
-/// The largest capture of a hello: no list of a hello is longer.
+/// The limit of a ClientHello capture, in bytes. No list in a ClientHello is longer.
 const MOST_CAPTURED: usize = 1 << 16;
-/// How many bytes of a buffer early data must leave free.
+/// The minimum of buffer space that early data leaves free, in bytes.
 const LEAST_REWRITE: u32 = 256;

@@ -1,4 +1,4 @@
-//! All trace sources: those of all layers, and those of applets, which are here.
+//! All trace sources: those of the other layers, and that of applets, defined here.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use weir_events::trace::commands::Traces;
 use weir_events::trace::{About, TraceEventKind, TraceLevel, TraceReport, TraceSource};
 use weir_model::{Location, TraceLine};
 
-/// Applets: sessions of the runtime API.
+/// Sessions of the runtime API.
 static APPLET: TraceSource = TraceSource::new(
     "applet",
     "Applet endpoint",
@@ -34,8 +34,8 @@ pub fn all(sinks: &Sinks) -> Traces<'_> {
     Traces { sources: SOURCES, sinks }
 }
 
-/// Parses `-dt`: sources to trace to standard error, separated by commas, each with an optional level and verbosity
-/// after colons. Nothing, or `all`, means every source; the default level is errors.
+/// Parses `-dt`: trace sources for standard error, separated by commas, each with an optional level and verbosity after colons. An
+/// empty text or `all` selects every source. The default level is errors.
 pub fn of_command_line(wanted: &str) -> Vec<TraceLine> {
     let mut lines = Vec::new();
     for wanted in wanted.split(',') {
@@ -57,13 +57,13 @@ pub fn of_command_line(wanted: &str) -> Vec<TraceLine> {
     lines
 }
 
-/// A session of the runtime API, traced until it is dropped.
+/// A session of the runtime API. The trace of its end is written when it is dropped.
 pub struct TracedSession<'s> {
     address: &'s str,
 }
 
 impl<'s> TracedSession<'s> {
-    /// A session with a client of the socket with this address.
+    /// Begins a session with a client of the socket at this address.
     pub fn begin(address: &'s str) -> Self {
         let conversation = TracedSession { address };
         conversation.trace(0);

@@ -1,4 +1,4 @@
-//! Faults that a start would find but no parser does: unknown names of hosts, users and groups. `-c` reports them too.
+//! Faults that only a start would find: unknown names of hosts, users and groups. `-c` reports them too.
 
 use weir_model::{Account, Bind, Config, Host, ListenAddress, LogAddress, ServerAddress};
 use weir_sys::users;
@@ -6,16 +6,16 @@ use weir_sys::users;
 use super::subjects::unknown_account;
 use super::{BuildError, Resolver, SavedStates, backends, names, rings};
 
-/// The results of looking up the names in a configuration.
+/// The faults and notices of the names in a configuration.
 #[derive(Debug, Default)]
 pub struct CheckedNames {
     /// The faults that prevent the start.
     pub faults: Vec<String>,
-    /// The servers that start without an address, since `init-addr` allows it.
+    /// Notices about servers that start without an address because `init-addr` allows it.
     pub notices: Vec<String>,
 }
 
-/// Looks up all names: accounts and hosts, in the order of the configuration. Opens and changes nothing.
+/// Looks up all user, group and host names, in the order of the configuration, without side effects.
 pub fn verify(
     config: &Config,
     states: &SavedStates,
@@ -125,7 +125,7 @@ fn log_targets(config: &Config, resolver: &dyn Resolver) -> Vec<String> {
         if let Err(error) = names::address(host, resolver) {
             let place = target.at.as_ref().map(|at| format!("parsing [{at}] : ")).unwrap_or_default();
             let fault = format!("{place}log : could not resolve the address '{}' of the log target", error.0);
-            // Sections share inherited settings.
+            // Sections that share inherited settings have the same fault.
             if !faults.contains(&fault) {
                 faults.push(fault);
             }

@@ -4,26 +4,26 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use weir_model::ServerPort;
 
-/// Where connections to a server go.
+/// The destination of connections to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerAddress {
     /// An IP address and a port.
     Inet {
-        /// The address; `None` while the server's name is not resolved.
+        /// The address. `None` while the server's name is not resolved.
         ip: Option<IpAddr>,
-        /// The port. It outlives the address: name servers give a host another address without changing it.
+        /// The port. It stays when name resolution changes the IP address.
         port: ServerPort,
     },
     /// A path in the file system.
     Unix(PathBuf),
     /// A name in Linux's abstract namespace, without its leading zero byte.
     Abstract(Vec<u8>),
-    /// One end of an inherited pair of sockets: connections are passed over it.
+    /// One end of an inherited socket pair. Connections are passed over it.
     Pair(i32),
 }
 
 impl ServerAddress {
-    /// The address of a server with a name that is not resolved and without a port.
+    /// The address of a server with an unresolved name and without a port.
     pub const UNKNOWN: Self = Self::Inet { ip: None, port: ServerPort::Mapped(0) };
 
     /// The IP address, if there is one.
@@ -44,19 +44,19 @@ impl ServerAddress {
         }
     }
 
-    /// Whether the server waits for an address: its name is not resolved.
+    /// Whether the server's name is not resolved yet.
     #[must_use]
     pub const fn is_unknown(&self) -> bool {
         matches!(self, Self::Inet { ip: None, .. })
     }
 
-    /// The IP address and the fixed port, without regard to clients: for checks, and for connections of the process itself.
+    /// The IP address and the fixed port, independent of a client: for checks and for connections of the process itself.
     #[must_use]
     pub fn without_client(&self) -> Option<SocketAddr> {
         Some(SocketAddr::new(self.ip()?, self.port()?.fixed()?))
     }
 
-    /// The IP address and the port, or the offset of a mapping, as the statistics show it: `127.0.0.1:80`, `[::1]:80`.
+    /// The IP address and the port (or the offset of a port mapping) as in the statistics: `127.0.0.1:80`, `[::1]:80`.
     #[must_use]
     pub fn inet_text(&self) -> Option<String> {
         let number = self.port()?.number();
@@ -66,7 +66,7 @@ impl ServerAddress {
         })
     }
 
-    /// Whether it depends on the client's destination.
+    /// Whether the server's address depends on the client's destination.
     #[must_use]
     pub fn follows_client(&self) -> bool {
         match self {

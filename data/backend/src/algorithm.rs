@@ -1,28 +1,27 @@
 //! The properties of a balancing algorithm that the rest of a backend depends on.
 //!
-//! Each algorithm declares its own, in its file (`balance/`). The defaults are those of an algorithm that knows neither keys,
-//! turns nor loads. This module is below servers and their backend: they read the properties, and only `balance.rs` knows
-//! the algorithms.
+//! Each algorithm declares its properties in its file (`balance/`). The defaults describe an algorithm without keys, turns
+//! and loads. Servers and backends depend on this module for the properties. Only `balance.rs` knows the algorithms.
 
 use crate::settings::BackendSettings;
 use weir_model::HashMethod;
 
 /// The declaration of an algorithm.
 pub(crate) struct AlgorithmDecl {
-    /// The words after `balance` that choose it.
+    /// The keywords after `balance` that select the algorithm.
     pub(crate) words: &'static [&'static str],
-    /// Whether the server follows from a key of the request, so that load is not consulted.
+    /// Whether a key of the request determines the server, regardless of load.
     pub(crate) by_key: bool,
-    /// Which requests take turns, so that workers can draw them ahead.
+    /// Which requests take turns. Workers can draw these without the lock.
     pub(crate) turns: TurnUse,
-    /// How it follows changes of weights, and servers that are added.
+    /// How the algorithm applies weight changes and added servers.
     pub(crate) weights: WeightUse,
-    /// Whether it orders servers by load: then it learns of each change of one.
+    /// Whether the algorithm orders servers by load. It is then notified of each load change.
     pub(crate) orders_by_load: bool,
-    /// Whether it depends on observed traffic.
+    /// Whether the algorithm depends on observed traffic.
     pub(crate) weighs_traffic: bool,
-    /// Whether it compares the servers' numbers of requests, with the number of its argument, so that all workers must count
-    /// them in one place.
+    /// Whether the algorithm, with this numeric argument, compares the servers' request counts. All workers must then use
+    /// shared counts.
     pub(crate) compares_load: fn(number: Option<u32>) -> bool,
 }
 
@@ -30,18 +29,18 @@ pub(crate) struct AlgorithmDecl {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TurnUse {
     Never,
-    /// Those without a key.
+    /// Requests without a key.
     WithoutKey,
     Always,
 }
 
-/// How an algorithm follows changes of weights.
+/// How an algorithm applies weight changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WeightUse {
     Live,
-    /// Only those between 0 and the configured weight.
+    /// Only changes between 0 and the configured weight.
     Fixed,
-    /// As `Fixed` with `hash-type map-based`, else at once.
+    /// `Fixed` with `hash-type map-based`, otherwise `Live`.
     AsHashType,
 }
 
@@ -58,12 +57,12 @@ impl AlgorithmDecl {
         }
     }
 
-    /// Whether the servers' numbers of requests are compared, by the algorithm or by `hash-balance-factor`.
+    /// Whether the algorithm or `hash-balance-factor` compares the servers' request counts.
     pub(crate) fn compares_load_in(&self, settings: &BackendSettings) -> bool {
         (self.compares_load)(settings.algorithm.number()) || settings.hash_balance_factor > 0
     }
 
-    /// Whether it ignores changes of weights other than between 0 and the configured weight.
+    /// Whether the algorithm ignores weight changes other than between 0 and the configured weight.
     pub(crate) fn has_fixed_weights(&self, settings: &BackendSettings) -> bool {
         match self.weights {
             WeightUse::Live => false,

@@ -1,9 +1,9 @@
-//! The live backend: choosing a server, taking and giving back its slots. How servers change: `changing.rs`.
+//! The live backend: choosing a server, taking and releasing slots. For changes of servers see `changing.rs`.
 //!
-//! One short lock, around `LbState`, guards everything that choosing and queueing decide on together: the
-//! usable members, the balancing structure and the queues. No thread sleeps or wakes another while
-//! holding it. Counts of requests live outside, in the servers (see `queue.rs` for why that is safe).
-//! Where no server has a limit, requests take no lock: each worker chooses by its own view (`view.rs`).
+//! One lock, held briefly, protects `LbState`: the usable members, the balancing structure and the queues.
+//! No thread sleeps or wakes another thread while it holds the lock. Request counts are outside of it, in
+//! the servers (see `queue.rs` for why that is safe). If no server has a limit, requests take no lock:
+//! each worker chooses by its own view (`view.rs`).
 
 mod changing;
 mod ejecting;
@@ -38,11 +38,11 @@ use crate::waiting::{QueueEntry, WaitOutcome, WaiterQueues};
 use tracking::ServerTracking;
 use weir_sync::{Lock, LockGuard, LockLabel, PerWorker};
 
-/// The name of backends' locks in lock profiles. Each critical section leaves its state consistent at each step, so a panic
-/// caught at the task that held it (design D8) leaves nothing to repair.
+/// The name of backends' locks in lock profiles. The state is consistent at each step of a critical section, so a panic
+/// of the task that holds the lock (design D8) leaves nothing to repair.
 static LABEL: LockLabel = LockLabel::new("BACKEND");
 
-/// The name of the locks of servers that follow others.
+/// The name of the locks of server tracking (`track`) in lock profiles.
 static TRACKING: LockLabel = LockLabel::new("TRACKING");
 
 /// A backend, shared by all workers.
@@ -53,7 +53,7 @@ pub struct Backend {
     /// Each worker's view is created at its first choice.
     views: PerWorker<Option<Box<WorkerView>>>,
     itself: Weak<Backend>,
-    /// Which servers follow which (`track`). May be locked while `lb_state` is, not the other way round.
+    /// Which servers follow which (`track`). Lock order: `lb_state` before this lock.
     tracking: Lock<ServerTracking>,
 }
 
@@ -61,7 +61,7 @@ impl Backend {
     /// A backend with its servers.
     ///
     /// # Panics
-    /// If the word of the algorithm is not one of [`crate::algorithms`].
+    /// If the algorithm's word is not one of [`crate::algorithms`].
     #[must_use]
     pub fn new(settings: BackendSettings, servers: Vec<ServerSettings>, now_ms: u64) -> Arc<Self> {
         let views = PerWorker::new(settings.workers, |_| None);
@@ -94,7 +94,7 @@ impl Backend {
         &self.shared.settings
     }
 
-    /// Its name.
+    /// The backend's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.shared.settings.name
@@ -106,14 +106,14 @@ impl Backend {
         &self.shared.counters
     }
 
-    /// A stream of a worker enters: it counts as the backend's load (`scur`, `fullconn`) until it leaves.
+    /// Counts a stream of this worker in the backend's load (`scur`, `fullconn`) until [`Backend::leave`].
     pub fn enter(&self, worker: usize) {
         if self.shared.counters.enter(worker) {
             raise(&self.shared.sessions_maximum, self.sessions());
         }
     }
 
-    /// A stream that entered on that worker leaves.
+    /// Ends the count of a stream that entered on this worker.
     pub fn leave(&self, worker: usize) {
         self.shared.counters.leave(worker);
     }
@@ -124,8 +124,8 @@ impl Backend {
         self.shared.counters.inside()
     }
 
-    /// The most streams in the backend at once since the last [`Backend::clear_maxima`]: exact with one worker; with
-    /// several workers a short peak may be missed.
+    /// The most concurrent streams since the last [`Backend::clear_maxima`]. Exact with one worker. With several workers a
+    /// short peak may be missed.
     #[must_use]
     pub fn sessions_maximum(&self) -> u32 {
         raise(&self.shared.sessions_maximum, self.sessions());
@@ -138,7 +138,7 @@ impl Backend {
         self.shared.queued.load(Ordering::SeqCst)
     }
 
-    /// The longest that queue has been since the last [`Backend::clear_maxima`].
+    /// The greatest length of the backend's own queue since the last [`Backend::clear_maxima`].
     #[must_use]
     pub fn queued_maximum(&self) -> u32 {
         self.shared.queued_maximum.load(Ordering::Relaxed)
@@ -164,12 +164,12 @@ impl Backend {
         self.snapshot.load().get(key).cloned()
     }
 
-    /// Calls `look` with a server, without touching a reference count that all workers share.
+    /// Calls `look` with a server. Does not write to a reference count that all workers share.
     pub fn look_at<R>(&self, key: ServerKey, look: impl FnOnce(&Server) -> R) -> Option<R> {
         self.snapshot.load().get(key).map(|server| look(server))
     }
 
-    /// The server with the index `place`, if that place is taken.
+    /// The server in slot `place`. `None` if the slot is vacant.
     #[must_use]
     pub fn server_at(&self, place: usize) -> Option<Arc<Server>> {
         self.snapshot.load().at(place).cloned()
@@ -187,13 +187,13 @@ impl Backend {
         self.snapshot.load().by_id(id).cloned()
     }
 
-    /// The server that a cookie value designates: the first one up with that value, or else the first.
+    /// The server that a cookie value designates: the first available server with this value, or else the first one.
     #[must_use]
     pub fn server_by_cookie(&self, value: &str) -> Option<Arc<Server>> {
         self.snapshot.load().by_cookie(value).cloned()
     }
 
-    /// Calls `look` with that server, without touching a reference count that all workers share.
+    /// Calls `look` with the server of [`Backend::server_by_cookie`]. Does not write to a reference count that all workers share.
     pub fn look_at_cookie<R>(&self, value: &str, look: impl FnOnce(&Server) -> R) -> Option<R> {
         self.snapshot.load().by_cookie(value).map(|server| look(server))
     }
@@ -207,7 +207,7 @@ impl Backend {
         lb_state.status(now_ms)
     }
 
-    /// How many servers could take a new visitor when this was last computed.
+    /// How many servers could take a new visitor at the last computation of the members.
     #[must_use]
     pub fn usable_servers(&self) -> u32 {
         self.shared.usable.load(Ordering::Relaxed)
@@ -233,7 +233,7 @@ impl Backend {
         }
     }
 
-    /// Chooses by the worker's own view of the backend; `None` when that is not possible: servers have limits, all workers
+    /// Chooses by the worker's own view of the backend. `None` if that is not possible: servers have limits, all workers
     /// share the order, or the backend keeps changing.
     fn choose_alone(&self, input: &ChooseInput) -> Option<Choice> {
         let mut turns_over = false;
@@ -320,7 +320,7 @@ impl Backend {
         self.join(lb_state, QueueOf::Server(key), input, wake, sticky)
     }
 
-    /// Takes a slot of a server whatever its limit, as for a connection that exists already.
+    /// Takes a slot of a server regardless of its limit, for example for a connection that exists already.
     #[must_use]
     pub fn force(&self, key: ServerKey) -> Option<Lease> {
         let mut lb_state = self.lb_state.lock();
@@ -328,14 +328,14 @@ impl Backend {
         Some(lb_state.occupy_server(server))
     }
 
-    /// Calls `watcher` with the backend, now and each time it may have changed. There is at most one watcher: the last one set.
+    /// Calls `watcher` with the backend now and after each possible change. Replaces the previous watcher.
     pub fn watch(&self, watcher: Watcher) {
         let mut lb_state = self.lb_state.lock();
         lb_state.settle();
         lb_state.watch(watcher);
     }
 
-    /// Changes the key of dynamic cookies, and with it the cookies of servers without a configured one.
+    /// Changes the key of dynamic cookies and recomputes the cookies of servers without a configured cookie.
     pub fn change_dynamic_cookies(&self, change: impl FnOnce(&mut DynamicCookies)) {
         let mut lb_state = self.lb_state.lock();
         let mut changed = DynamicCookies::clone(&self.shared.dynamic_cookies.load());
@@ -351,10 +351,10 @@ impl Backend {
 
     /// Adds a server, in maintenance.
     ///
-    /// Without an `id` it gets the lowest that is free.
+    /// Without an `id`, the server gets the lowest free one.
     ///
     /// # Errors
-    /// When the algorithm cannot take servers, or the name or the `id` is taken.
+    /// If the algorithm does not accept servers at run time, or the name or the `id` is in use.
     pub fn add(&self, mut settings: ServerSettings, now_ms: u64) -> Result<Arc<Server>, AddError> {
         if self.is_static() {
             return Err(AddError::StaticAlgorithm);
@@ -377,7 +377,7 @@ impl Backend {
         Ok(server)
     }
 
-    /// Removes a server. Its key is then unknown; other references keep the server alive.
+    /// Removes a server. Its key is then unknown. Other references keep the server alive.
     ///
     /// # Errors
     /// When the server does not exist or is in use.
@@ -387,8 +387,8 @@ impl Backend {
         if !server.admin_state().is_maintenance() {
             return Err(RemoveError::NotInMaintenance);
         }
-        // A worker that takes a slot without this lock sees the version that maintenance made and gives the slot
-        // back, so no request arrives during the removal.
+        // Maintenance raised the version. A worker that takes a slot without this lock sees the new version and releases
+        // the slot, so no request arrives during the removal.
         if !server.is_unused() {
             return Err(RemoveError::InUse);
         }
@@ -404,7 +404,7 @@ impl Backend {
 
     /// Updates the weights and limits of servers in slow start, which may free slots.
     ///
-    /// To be called a few times per second while [`Backend::is_ramping`].
+    /// Call it a few times per second while [`Backend::is_ramping`].
     pub fn tick(&self, now_ms: u64) {
         let mut woken = Vec::new();
         {
@@ -419,13 +419,13 @@ impl Backend {
         wake_all(woken);
     }
 
-    /// Computes who takes new visitors, if that was postponed. To be called at the times in
+    /// Computes the servers that take new visitors, if that was postponed. Call it at the times in
     /// [`BackendNews::batches`](crate::BackendNews::batches).
     pub fn settle(&self) {
         self.lb_state.lock().settle();
     }
 
-    /// How many servers that are not backups are usable, and how many backups.
+    /// The numbers of usable active servers and of usable backups.
     #[must_use]
     pub fn usable_by_kind(&self) -> [u32; 2] {
         self.lb_state.lock().usable_by_kind()
@@ -437,7 +437,7 @@ impl Backend {
         self.lb_state.lock().is_ramping()
     }
 
-    /// Publishes the servers to readers.
+    /// Publishes the server list to readers that take no lock.
     fn publish(&self, lb_state: &LbState) {
         self.snapshot.store(Arc::new(lb_state.servers.clone()));
     }
@@ -491,7 +491,7 @@ impl WaiterQueues for Backend {
             return;
         }
         drop(lb_state);
-        // A slot was granted in the meantime: it goes to the next waiter.
+        // A slot was granted in the meantime. Dropping the lease hands it to the next waiter.
         if let Some(Decision::Granted(key)) = waiter.decision() {
             drop(self.leased(key));
         }
@@ -516,7 +516,7 @@ impl std::fmt::Debug for Backend {
     }
 }
 
-/// How often a worker looks again at a backend that changed while it chose, before it takes the lock.
+/// How often a worker tries to choose from its view while the backend changes, before it takes the lock.
 const LOOKS: u32 = 3;
 
 fn wake_all(waiters: impl IntoIterator<Item = Arc<Waiter>>) {

@@ -1,8 +1,8 @@
-//! How one of several servers is chosen.
+//! Balancing: how one of several servers is chosen.
 //!
-//! Each algorithm is a file below this one with a row: its declaration, and the function that builds its [`Structure`]. All
-//! structures have the same view, [`UsableServers`]: the servers that take new visitors now, in the order of the configuration.
-//! None of them knows locks or queues.
+//! Each algorithm has a file in `balance/` with a row: its declaration and the function that builds its [`Structure`]. All
+//! structures get the same input, [`UsableServers`]: the servers that take new visitors now, in the order of the
+//! configuration. Structures are independent of locks and queues.
 
 mod first;
 mod keyed;
@@ -26,9 +26,9 @@ use crate::settings::{BackendSettings, BalanceAlgorithm};
 /// A server that takes new visitors.
 pub(crate) struct Member {
     pub(crate) server: Arc<Server>,
-    /// Its effective weight in sixteenths, never 0.
+    /// The server's effective weight in sixteenths, never 0.
     pub(crate) weight: u32,
-    /// The number of the change of the backend that added it.
+    /// Number of the backend change that made the server a member.
     pub(crate) since: u64,
 }
 
@@ -78,12 +78,12 @@ impl UsableServers<'_> {
         maximum > 0 && server.queued() >= maximum
     }
 
-    /// Requests that it serves.
+    /// Requests that the member serves.
     fn served(&self, member: usize) -> u32 {
         self.members[member].server.served()
     }
 
-    /// Requests that it serves or that wait for it.
+    /// Requests that the member serves or that wait for it.
     fn in_flight(&self, member: usize) -> u32 {
         load(&self.members[member].server)
     }
@@ -98,16 +98,16 @@ pub(crate) struct BalanceRequest {
     pub(crate) hash: Option<u32>,
     pub(crate) avoid: Option<usize>,
     pub(crate) random: u64,
-    /// The worker that makes the request.
+    /// The worker of the request.
     pub(crate) worker: usize,
 }
 
 /// The choice of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pick {
-    /// This member, which has room.
+    /// This member, which has a free slot.
     Free(usize),
-    /// This member and no other, although it is full: wait for it.
+    /// Only this member, which is full: wait for it.
     Queue(usize),
     /// All members are full: wait for any of them.
     Saturated,
@@ -115,9 +115,9 @@ pub(crate) enum Pick {
 
 /// A row of [`ROWS`]: an algorithm.
 pub(crate) struct AlgorithmRow {
-    /// Its properties for the rest of the backend.
+    /// The algorithm's properties for the rest of the backend.
     pub(crate) decl: AlgorithmDecl,
-    /// Builds its structure, without members.
+    /// Builds the algorithm's structure, without members.
     build: fn(&BackendSettings) -> Box<dyn Structure>,
 }
 
@@ -136,7 +136,7 @@ static ROWS: &[&AlgorithmRow] = &[
 /// The row of a configured algorithm.
 ///
 /// # Panics
-/// If no row has the word. The language knows the same words: a test of `weir-assemble` compares both.
+/// If no row has the keyword. A test of `weir-assemble` checks that the language has the same keywords.
 fn row(algorithm: BalanceAlgorithm) -> &'static AlgorithmRow {
     let has_word = |row: &&&AlgorithmRow| row.decl.words.contains(&algorithm.word());
     ROWS.iter().find(has_word).expect("each word of the language is one of a row")
@@ -147,48 +147,48 @@ pub(crate) fn declaration(algorithm: BalanceAlgorithm) -> &'static AlgorithmDecl
     &row(algorithm).decl
 }
 
-/// The words of all algorithms, and whether each chooses by a key of the request.
+/// The keywords of all algorithms, and whether each chooses by a key of the request.
 pub fn words() -> impl Iterator<Item = (&'static str, bool)> {
     ROWS.iter().flat_map(|row| row.decl.words.iter().map(|word| (*word, row.decl.by_key)))
 }
 
-/// The operations of an algorithm on the usable servers; the defaults do nothing.
+/// The operations of an algorithm on the usable servers. The default methods do nothing.
 ///
-/// There is one structure under the backend's lock, the leader, and a follower for each worker.
+/// The leader is the structure under the backend's lock. Each worker has a follower.
 pub(crate) trait Structure: Any + Send + Sync {
-    /// The usable servers changed.
+    /// Rebuilds the structure for the new usable servers.
     fn rebuild(&mut self, members: &[Member]);
 
-    /// Chooses. There is at least one member.
+    /// Chooses a member. There is at least one.
     fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick;
 
-    /// Copies the state that follows from the usable servers from the leader ([`same_kind`]); large tables are shared. Turns are not copied:
-    /// workers draw them (`rotation.rs`). A follower is never rebuilt: a structure that copies nothing stays empty. Its `pick`
-    /// finds nothing there and returns [`Pick::Saturated`]; then the worker chooses under the lock.
+    /// Copies from the leader the state that depends on the usable servers ([`same_kind`]). Large tables are shared. Turns are
+    /// not copied, because workers draw them (`rotation.rs`). A follower is never rebuilt, so a structure that copies nothing
+    /// stays empty. Its `pick` then returns [`Pick::Saturated`], and the worker chooses under the lock.
     fn follow(&mut self, leader: &dyn Structure);
 
-    /// Computes turns in advance, where requests take turns: workers draw them until [`Structure::take_back`].
+    /// Computes turns in advance, for workers to draw until [`Structure::take_back`]. `None` if requests take no turns.
     fn give_ahead(&mut self) -> Option<Sequence> {
         None
     }
 
-    /// The turns given ahead were drawn up to this index: the algorithm continues there.
+    /// Continues the algorithm at this index of the turns given in advance, up to which workers drew them.
     fn take_back(&mut self, _index: usize) {}
 
-    /// The members in order of preference, where that is not the configuration's order.
+    /// The members in order of preference. `None` for the configuration's order.
     fn order(&self) -> Option<&[usize]> {
         None
     }
 
-    /// A member's number of served or queued requests changed; called where the algorithm orders servers by load.
+    /// Applies a changed number of served or queued requests. Called if the algorithm orders servers by load.
     fn load_changed(&mut self, _member: usize, _members: &[Member]) {}
 
-    /// A member takes no more visitors, before the backend is rebuilt: an algorithm that prefers idle members must not choose it
-    /// any more.
+    /// Removes a member that takes no more visitors, before the next rebuild. An algorithm that prefers idle members must not
+    /// choose it any more.
     fn leave(&mut self, _member: usize) {}
 }
 
-/// The leader of a follower: both are built by the same row.
+/// The leader with its concrete type. The same row builds leader and follower.
 fn same_kind<S: Structure>(leader: &dyn Structure) -> Option<&S> {
     (leader as &dyn Any).downcast_ref()
 }
@@ -205,17 +205,18 @@ impl Balancer {
         Self { turns: row.decl.turns, structure: (row.build)(settings) }
     }
 
-    /// The usable servers changed.
+    /// Rebuilds the structure for the new usable servers.
     pub(crate) fn rebuild(&mut self, members: &[Member]) {
         self.structure.rebuild(members);
     }
 
-    /// Copies the state that follows from the usable servers from the backend's structure into a worker's. Both must have the same settings.
+    /// Copies the state that depends on the usable servers from the backend's structure into a worker's. Both must have the same
+    /// settings.
     pub(crate) fn follow(&mut self, leader: &Self) {
         self.structure.follow(&*leader.structure);
     }
 
-    /// Whether a request with that hash, or with none, takes the next turn.
+    /// Whether a request with this hash, or without one, takes the next turn.
     #[inline]
     pub(crate) fn takes_turns(&self, hash: Option<u32>) -> bool {
         match self.turns {
@@ -225,38 +226,38 @@ impl Balancer {
         }
     }
 
-    /// Computes turns in advance, where the algorithm can: workers draw them until [`Balancer::take_back`].
+    /// Computes turns in advance, for workers to draw until [`Balancer::take_back`]. `None` if the algorithm gives no turns.
     pub(crate) fn give_ahead(&mut self) -> Option<Sequence> {
         self.structure.give_ahead()
     }
 
-    /// `taken` turns of the sequence were drawn: the algorithm continues after them.
+    /// Continues the algorithm after the first `taken` turns of the sequence.
     pub(crate) fn take_back(&mut self, sequence: &Sequence, taken: u32) {
         self.structure.take_back(sequence.index(taken).unwrap_or(sequence.members.len()));
     }
 
-    /// The members in order of preference, where that is not the configuration's order.
+    /// The members in order of preference. `None` for the configuration's order.
     pub(crate) fn order(&self) -> Option<&[usize]> {
         self.structure.order()
     }
 
-    /// A member's number of served or queued requests changed.
+    /// Applies a changed number of served or queued requests of a member.
     pub(crate) fn load_changed(&mut self, member: usize, members: &[Member]) {
         self.structure.load_changed(member, members);
     }
 
-    /// A member takes no more visitors, before the backend is rebuilt.
+    /// Removes a member that takes no more visitors, before the next rebuild.
     pub(crate) fn leave(&mut self, member: usize) {
         self.structure.leave(member);
     }
 
-    /// Chooses. There is at least one member.
+    /// Chooses a member. There is at least one.
     pub(crate) fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick {
         self.structure.pick(servers, request)
     }
 }
 
-/// The members after `start`, around the ring, the one to avoid last.
+/// The members from `start` on, wrapping around, with the one to avoid last.
 fn around(count: usize, start: usize, avoid: Option<usize>) -> impl Iterator<Item = usize> {
     let start = if count == 0 { 0 } else { start % count };
     (start..count).chain(0..start).filter(move |member| Some(*member) != avoid).chain(avoid)
@@ -325,7 +326,7 @@ mod tests {
         check(0, 5, None, &[]);
     }
 
-    /// Counting in one place costs, so only the algorithms that compare loads do it.
+    /// Shared counts are expensive, so only algorithms that compare loads use them.
     #[test]
     fn only_algorithms_that_use_loads_compare_them() {
         #[track_caller]
@@ -344,7 +345,7 @@ mod tests {
         check(BalanceAlgorithm::new("random"), 0, true);
     }
 
-    /// A follower chooses as its leader, or leaves the choice to it. Before its first `follow` any choice will do, but a panic.
+    /// A follower makes its leader's choice or leaves the choice to it. Before its first `follow` it must only not panic.
     #[test]
     fn followers_choose_as_their_leader_or_leave_the_choice_to_it() {
         let members = fixture::members(&[1, 2, 3]);

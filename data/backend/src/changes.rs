@@ -1,4 +1,4 @@
-//! State carried over from a former process, and why changes of servers are refused.
+//! Server state restored from a previous process, and the errors of server changes.
 
 use std::sync::Arc;
 use weir_model::ServerPort;
@@ -6,17 +6,17 @@ use weir_model::ServerPort;
 use crate::server::Server;
 use crate::server::state::{AdminState, OperationalState};
 
-/// The state of a server in a former process.
+/// The state of a server in a previous process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormerState {
     /// The weight set by an operator.
     pub weight: Option<u32>,
-    /// Its port, where it differs.
+    /// The server's port, if it differs from the configured one.
     pub port: Option<ServerPort>,
     pub admin: AdminState,
-    /// Its operational state. A server in maintenance is stopped, whatever this value is.
+    /// The operational state. Ignored for a server in maintenance, which is stopped.
     pub operational: OperationalState,
-    /// The level of its health check, if known.
+    /// The level of the health check, if known.
     pub check_level: Option<u32>,
     /// When the operational state began, on the caller's clock.
     pub last_change_ms: u64,
@@ -27,7 +27,7 @@ pub struct FormerState {
 pub enum ChangeError {
     /// The server does not exist.
     NoSuchServer,
-    /// The algorithm is static: only 0 and the configured weight (0% and 100%) are possible.
+    /// The algorithm is static and accepts only 0 and the configured weight (0% and 100%).
     StaticAlgorithm,
 }
 
@@ -49,7 +49,7 @@ impl std::error::Error for ChangeError {}
 pub enum AddError {
     /// The algorithm needs to know all servers from the start.
     StaticAlgorithm,
-    /// Another server has the name.
+    /// Another server has this name.
     NameTaken,
     /// This server has the `id`.
     IdentifierTaken(Arc<Server>),
@@ -60,10 +60,10 @@ pub enum AddError {
 pub enum RemoveError {
     /// The server does not exist.
     NoSuchServer,
-    /// It is not in maintenance.
+    /// The server is not in maintenance.
     NotInMaintenance,
-    /// It serves requests, requests wait for it, or idle connections to it are kept.
+    /// The server has requests, queued requests or connections.
     InUse,
-    /// Others follow its state.
+    /// Other servers track this one.
     Followed,
 }

@@ -1,8 +1,8 @@
 //! Counters of proxies, listeners and servers (design D9).
 //!
-//! [`ObjectCounters`] holds one block per worker: counters, rates and averages that only that worker writes, with plain stores. A worker's block
-//! is allocated at its first write. Readers sum the blocks. Maxima of sums are updated when a second ends or when they
-//! are read. The rows in `counters/rows.rs` define the counters of each kind of object.
+//! [`ObjectCounters`] holds one block per worker: counters, rates and averages that only this worker writes, with plain
+//! stores. A worker's block is allocated at its first write. Readers sum the blocks. Maxima of sums are updated when a
+//! second ends or when they are read. The rows in `counters/rows.rs` define the counters of each kind of object.
 
 mod average;
 mod latency;
@@ -36,11 +36,11 @@ pub type ListenerCounters = ObjectCounters<ListenerCounter, { ListenerCounter::C
 /// The counters of the process as a whole.
 pub type ProcessRates = ObjectCounters<ProcessCounter, { ProcessCounter::COUNT }, { ProcessRate::COUNT }>;
 
-/// The counters, rates and averages of one object: `C` names the counters, `COUNTERS` and `RATES` say how many there are.
+/// The counters, rates and averages of one object. `C` enumerates the counters. `COUNTERS` and `RATES` are their numbers.
 pub struct ObjectCounters<C, const COUNTERS: usize, const RATES: usize> {
     workers: LazyPerWorker<WorkerBlock<COUNTERS, RATES>>,
     rate_maxima: [AtomicU32; RATES],
-    /// Measurements of objects that were deleted or cleared.
+    /// Latency measurements of servers that were deleted or cleared.
     absorbed: Mutex<Option<Box<LatencyReading>>>,
     counters: PhantomData<C>,
 }
@@ -51,14 +51,14 @@ struct WorkerBlock<const COUNTERS: usize, const RATES: usize> {
     rates: [SecondCounts; RATES],
     phases: Averages,
     latencies: LazyBox<LatencyHistograms>,
-    /// When the last session was seen, in milliseconds plus one; 0 means never.
+    /// Time of the last session, in milliseconds plus one. 0 means never.
     last_session: Counter,
     log_lines: Counter,
     presence: WorkerPresence,
     levels: [Counter; CurrentCount::COUNT],
 }
 
-/// Current numbers, summed over the workers. `clear counters` does not reset them.
+/// Gauges, summed over the workers. `clear counters` does not reset them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CurrentCount {
     Http2Connections,
@@ -70,7 +70,7 @@ impl CurrentCount {
 }
 
 impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C, COUNTERS, RATES> {
-    /// Everything at zero, for so many workers (at least one).
+    /// Zeroed counters for `workers` workers, at least one.
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self {
@@ -81,13 +81,13 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
         }
     }
 
-    /// Adds to a counter; only for that worker.
+    /// Adds to a counter. Call it only on this worker.
     #[inline]
     pub fn add(&self, worker: usize, counter: C, amount: u64) {
         self.block(worker).counters[counter.position()].add(amount);
     }
 
-    /// Adds to several counters; only for that worker.
+    /// Adds to several counters. Call it only on this worker.
     #[inline]
     pub fn add_all<const N: usize>(&self, worker: usize, amounts: [(C, u64); N]) {
         let counters = &self.block(worker).counters;
@@ -96,32 +96,32 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
         }
     }
 
-    /// Adds one to a counter; only for that worker.
+    /// Adds one to a counter. Call it only on this worker.
     #[inline]
     pub fn increment(&self, worker: usize, counter: C) {
         self.add(worker, counter, 1);
     }
 
-    /// Changes a level by this much; only for that worker.
+    /// Adds `by` to a gauge. Call it only on this worker.
     pub fn change(&self, worker: usize, level: CurrentCount, by: i64) {
         self.block(worker).levels[level as usize].add(by as u64);
     }
 
-    /// The current value of a level.
+    /// The current value of a gauge.
     #[must_use]
     pub fn level(&self, level: CurrentCount) -> u64 {
         let values = self.workers.iter().map(|block| block.levels[level as usize].value());
         values.fold(0, u64::wrapping_add)
     }
 
-    /// A counter's sum.
+    /// A counter's sum over all workers.
     #[must_use]
     pub fn sum(&self, counter: C) -> u64 {
         let values = self.workers.iter().map(|block| block.counters[counter.position()].value());
         values.fold(0, u64::wrapping_add)
     }
 
-    /// Counts one event of a rate; only for that worker.
+    /// Counts one event of a rate. Call it only on this worker.
     #[inline]
     pub fn event(&self, worker: usize, rate: impl Into<usize>, now_ms: u64) {
         let rate = rate.into();
@@ -139,7 +139,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
         rate::read(self.workers.iter().map(|block| &block.rates[rate]), now_ms)
     }
 
-    /// The most events that one second has seen.
+    /// The most events in one second so far.
     #[must_use]
     pub fn rate_maximum(&self, rate: impl Into<usize>, now_ms: u64) -> u32 {
         let rate = rate.into();
@@ -150,19 +150,19 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
         self.rate_maxima[rate].load(Ordering::Relaxed)
     }
 
-    /// Records how long the phases of a finished exchange took; only for that worker.
+    /// Records the durations of the phases of a finished exchange. Call it only on this worker.
     pub fn record(&self, worker: usize, phases: Phases) {
         self.block(worker).phases.record(phases);
     }
 
-    /// The distributions that a worker records in; only for that worker. An exchange is recorded by its server if it had one, else by
-    /// its backend: [`ObjectCounters::latencies`] of a backend is not the whole without those of its servers.
+    /// The histograms that a worker records in. Call it only on this worker. An exchange is recorded in its server's histograms,
+    /// or in the backend's if no server was assigned. So [`ObjectCounters::latencies`] of a backend excludes those of its servers.
     #[inline]
     pub fn latency_histograms(&self, worker: usize) -> &LatencyHistograms {
         self.block(worker).latencies.value()
     }
 
-    /// Adds the recorded and absorbed distributions to `reading`.
+    /// Adds the recorded and absorbed histograms to `reading`.
     pub fn latencies(&self, reading: &mut LatencyReading) {
         for latencies in self.workers.iter().filter_map(|block| block.latencies.existing()) {
             latencies.read_into(reading);
@@ -172,8 +172,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
         }
     }
 
-    /// Takes over the measurements of a server that is about to be deleted or cleared: the totals of its backend never
-    /// shrink.
+    /// Absorbs the measurements of a server before it is deleted or cleared, so the backend's totals never decrease.
     pub fn absorb_latencies(&self, server: &ServerCounters) {
         let mut absorbed = self.absorbed.lock().unwrap_or_else(PoisonError::into_inner);
         server.latencies(absorbed.get_or_insert_default());
@@ -185,13 +184,13 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
         average::combined(self.workers.iter().map(|block| &block.phases), phase)
     }
 
-    /// The longest that a phase has taken, in milliseconds.
+    /// The longest duration of a phase, in milliseconds.
     #[must_use]
     pub fn longest(&self, phase: Phase) -> u32 {
         self.workers.iter().map(|block| block.phases.longest(phase)).max().unwrap_or(0)
     }
 
-    /// Records that a session arrived now; only for that worker.
+    /// Records the arrival of a session. Call it only on this worker.
     pub fn session_seen(&self, worker: usize, now_ms: u64) {
         let last = &self.block(worker).last_session;
         let moment = now_ms.saturating_add(1);
@@ -200,47 +199,47 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
         }
     }
 
-    /// When the last session arrived.
+    /// Arrival time of the last session. `None` before the first.
     #[must_use]
     pub fn last_session_ms(&self) -> Option<u64> {
         self.workers.iter().map(|block| block.last_session.value()).max().unwrap_or(0).checked_sub(1)
     }
 
-    /// Counts a line that was logged; only for that worker.
+    /// Counts a log line. Call it only on this worker.
     pub fn log_line(&self, worker: usize) {
         self.block(worker).log_lines.increment();
     }
 
-    /// How many lines were logged: `%lc`.
+    /// The number of log lines: `%lc`.
     #[must_use]
     pub fn log_lines(&self) -> u64 {
         self.workers.iter().map(|block| block.log_lines.value()).sum()
     }
 
-    /// Counts one more stream inside, on that worker. True if the sum over the workers may be a new maximum and
-    /// should be computed: always when this worker's own count is its highest, else every [`LOOK_EVERY`]th time.
+    /// Counts one more concurrent stream on this worker. True if the sum over the workers may be a new maximum and should be
+    /// computed: when this worker's own count is a new maximum, and at every [`LOOK_EVERY`]th call.
     #[must_use = "a maximum follows from it"]
     pub(crate) fn enter(&self, worker: usize) -> bool {
         self.block(worker).presence.enter()
     }
 
-    /// Counts one stream less inside. `worker` is the one that counted its entry.
+    /// Counts one less concurrent stream. `worker` must be the one that counted its entry.
     pub(crate) fn leave(&self, worker: usize) {
         self.block(worker).presence.now.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// How many streams are inside, on all workers.
+    /// The number of concurrent streams on all workers.
     pub(crate) fn inside(&self) -> u32 {
         let counts = self.workers.iter().map(|block| block.presence.now.load(Ordering::SeqCst));
         counts.fold(0, u32::wrapping_add)
     }
 
-    /// Has the next entry recompute the maximum.
+    /// Makes the next [`ObjectCounters::enter`] recompute the maximum.
     pub(crate) fn forget_most_inside(&self) {
         self.workers.iter().for_each(|block| block.presence.most.store(0, Ordering::Relaxed));
     }
 
-    /// `clear counters`: maxima restart.
+    /// `clear counters`: resets maxima.
     pub fn clear_maxima(&self) {
         for block in self.workers.iter() {
             block.phases.clear_longest();
@@ -249,7 +248,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
         self.rate_maxima.iter().for_each(|maximum| maximum.store(0, Ordering::Relaxed));
     }
 
-    /// `clear counters all`: everything restarts. Concurrent additions of a worker may remain.
+    /// `clear counters all`: resets everything. Concurrent additions of a worker may remain.
     pub fn clear(&self) {
         self.clear_maxima();
         for block in self.workers.iter() {
@@ -289,20 +288,20 @@ impl<const COUNTERS: usize, const RATES: usize> Default for WorkerBlock<COUNTERS
     }
 }
 
-/// How many of something one worker has, and when the sum over all workers should be computed.
+/// One worker's count of concurrent streams, and when to compute the sum over all workers.
 ///
-/// The worker writes here for each request and is the only writer; readers sum over the workers. The highest sum
-/// cannot be known exactly that way: it is computed at each new maximum of a worker, at every [`LOOK_EVERY`]th entry
-/// and at each read. With one worker the maximum is exact.
+/// The worker updates the count for each request. Readers sum over the workers. The maximum of the sum is therefore not
+/// exact: the sum is computed at each new maximum of a worker, at every [`LOOK_EVERY`]th entry and at each read. With one
+/// worker the maximum is exact.
 #[derive(Default)]
 struct WorkerPresence {
-    /// Counted with locked instructions, so that an end on another thread is counted too.
+    /// Updated atomically, because a stream may end on another thread.
     now: AtomicU32,
     most: AtomicU32,
     entries: AtomicU32,
 }
 
-/// Low enough to see a peak that lasts, high enough that reading the other workers' cache lines costs nothing noticeable.
+/// Low enough to catch lasting peaks, high enough that reading the other workers' cache lines has negligible cost.
 const LOOK_EVERY: u32 = 64;
 
 impl WorkerPresence {
@@ -343,7 +342,7 @@ mod tests {
         }
         assert_eq!(counters.rate(sessions, 5_200), 3);
         assert_eq!(counters.rate(sessions, 6_500), 1);
-        // Much later, worker 0 alone: the counts that it overwrites were folded before.
+        // Much later, only worker 0 counts. The overwritten counts were already included in the maximum.
         counters.event(0, sessions, 9_000);
         assert_eq!(counters.rate(sessions, 9_000), 1);
         assert_eq!(counters.rate_maximum(sessions, 60_000), 3);

@@ -1,10 +1,10 @@
-//! From the bytes of a balancing key to a hash.
+//! Hash functions for balancing keys.
 //!
 //! The functions are public ones (sdbm, djb2, CRC-32, Bob Jenkins' integer mix); their results must
 //! equal HAProxy's, because operators compare and because several balancers must agree.
 
 use weir_model::{HashFunction, HashType};
-/// The hash of a key, as `hash-type` says.
+/// The hash of a key by the configured `hash-type`.
 #[must_use]
 pub fn hash(kind: HashType, key: &[u8]) -> u32 {
     let raw = match kind.function {
@@ -29,8 +29,8 @@ pub fn djb2(key: &[u8]) -> u32 {
     key.iter().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)))
 }
 
-/// The shift and rotate hash that HAProxy calls wt6: two halves chase each other, and each byte
-/// decides how far the next ones are rotated.
+/// The shift and rotate hash that HAProxy calls wt6. It has two halves, and each byte determines
+/// how far the next bytes are rotated.
 #[must_use]
 pub fn wt6(key: &[u8]) -> u32 {
     let (mut left, mut right) = (0xa53c_965a_u32, 0x5ca6_953a_u32);
@@ -59,7 +59,7 @@ pub fn avalanche(hash: u32) -> u32 {
     mixed.wrapping_mul(3_221_225_473)
 }
 
-/// The key is the number: its last four bytes, most significant first.
+/// The key as a number: its last four bytes, most significant first.
 fn number(key: &[u8]) -> u32 {
     key.iter().fold(0, |number: u32, byte| (number << 8) | u32::from(*byte))
 }

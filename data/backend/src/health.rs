@@ -8,8 +8,8 @@
 //!       ◄──── down ────►    │    ◄──────────── up ────────────►
 //! ```
 //!
-//! The level says whether a server is up: from `rise` on. A success on the way up counts one step, and the step that reaches
-//! `rise` goes all the way; a failure counts one step down, and the step that leaves `rise` goes all the way down.
+//! The server is up if the level is at least `rise`. A success raises the level by one step, and the step that reaches `rise`
+//! goes to the top. A failure lowers it by one step, and the step below `rise` goes to 0.
 //! A check reports through [`Backend::report`](crate::Backend::report), which updates the server.
 
 pub mod observe;
@@ -25,7 +25,7 @@ use weir_sync::{Lock, LockGuard, LockLabel};
 pub use observe::{Observation, ObserveRules};
 pub use status::{CheckResult, CheckStatus};
 
-/// The name of these locks in lock profiles.
+/// The name of the locks of checks in lock profiles.
 static CHECK: LockLabel = LockLabel::new("CHECK");
 
 /// The check settings that determine a server's state.
@@ -77,17 +77,17 @@ pub enum CheckKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckFinding {
     pub status: CheckStatus,
-    /// The code of the answer, where its protocol has one, or a program's exit status; -1 for a program that a signal ended.
+    /// The status code of the response, if the protocol has one, or a program's exit status. -1 if a signal killed the program.
     pub code: Option<i32>,
-    /// Details; empty for none.
+    /// Details, or empty.
     pub detail: Cow<'static, str>,
-    /// How long the check took.
+    /// Duration of the check.
     pub duration_ms: u64,
     /// Whether the server refused the connection.
     pub is_refused: bool,
-    /// Whether the check could not be made, so that the finding does not concern the server.
+    /// Whether the check could not be run. The finding then does not affect the server.
     pub inconclusive: bool,
-    /// Whether the details are for log lines alone: the statistics leave them out.
+    /// Whether the details appear only in logs, not in the statistics.
     pub detail_is_for_logs: bool,
 }
 
@@ -146,15 +146,15 @@ pub struct CheckRecord {
     pub result: CheckResult,
     /// Whether the check is enabled (`enable health`, `disable agent`).
     pub enabled: bool,
-    /// Whether it runs now.
+    /// Whether the check runs now.
     pub running: bool,
-    /// How often it failed while the server was up.
+    /// How often the check failed while the server was up.
     pub failures: u64,
-    /// How often traffic made it fail (`observe`).
+    /// How often observed traffic made the check fail (`observe`).
     pub observed_failures: u64,
     /// Another target for the check, set by an operator.
     pub redirection: Option<Box<Redirection>>,
-    /// The next check comes soon, at any level.
+    /// Whether the next check runs soon, regardless of the level.
     pub hurries: bool,
     /// Wakes the task of the check.
     pub wake: Option<Box<dyn Fn() + Send + Sync>>,
@@ -189,7 +189,7 @@ pub(crate) struct HealthEffects {
     pub(crate) is_down: bool,
     /// Whether the level means up.
     pub(crate) is_up: bool,
-    /// Whether it counts as a failure of a server that was up.
+    /// Whether the finding counts as a failure of a server that was up.
     pub(crate) failed_while_up: bool,
     /// The meaning of the finding.
     pub(crate) result: CheckResult,
@@ -218,7 +218,7 @@ impl ServerCheck {
         self.rules
     }
 
-    /// The check's record. Hold it only for a moment: the check itself waits for the lock.
+    /// The check's record. Hold the guard only briefly, because the check itself takes this lock.
     pub fn record(&self) -> LockGuard<'_, CheckRecord> {
         self.record.lock()
     }
@@ -237,7 +237,7 @@ impl ServerCheck {
         if level >= rise { (level - rise + 1, fall, true) } else { (level, rise, false) }
     }
 
-    /// Makes the next check come soon.
+    /// Makes the next check run soon.
     pub fn hurry(&self) {
         let mut record = self.record();
         record.hurries = true;
@@ -256,7 +256,7 @@ impl ServerCheck {
         let CheckRules { rise, .. } = self.rules;
         let (level, status) = (record.level, record.last.status);
         let result = match finding.result() {
-            // A result of an unreachable agent is neutral (manual, "agent-check").
+            // An unreachable agent is neutral (manual, "agent-check").
             CheckResult::Failed
                 if self.kind == CheckKind::Agent && finding.status != CheckStatus::L7Status =>
             {

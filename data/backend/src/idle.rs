@@ -1,8 +1,8 @@
-//! Idle server connections: which requests may use them, how many there are, and how many to keep.
+//! Idle server connections: which requests may reuse them, their counts, and how many to keep.
 //!
-//! The connections themselves belong to the workers: each keeps its own in an [`IdlePool`] that only it
-//! touches, and hands one over at another worker's request. Workers share only the data here: the counters
-//! of one server ([`IdlePools`], one writer each) and the rules that follow from them.
+//! The connections belong to the workers. Each worker keeps its connections in an [`IdlePool`] that no other
+//! worker accesses, and hands one over at another worker's request. Workers share only the data here: the
+//! counters of each server ([`IdlePools`], one writer each) and the rules based on them.
 
 mod estimate;
 mod key;
@@ -27,13 +27,13 @@ use crate::sync::{AtomicU32, Ordering};
 /// Which connections a request may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReuseScope {
-    /// Only those that have been reused before, so that the server is known to keep them.
+    /// Only connections that were reused before, so the server is known to support keep-alive.
     Safe,
     Any,
 }
 
-/// Which idle connections of others `http-reuse` lets a request take. A request is `risky` if its client
-/// would see a failure of the connection: it is the first of a session and cannot be retried from here.
+/// Which idle connections of other sessions a request may take with this `http-reuse` mode. A request is `risky` if a
+/// broken connection would be visible to the client: it is the first of its session and cannot be retried by weir.
 #[must_use]
 pub fn reuse_scope(mode: Reuse, risky: bool) -> Option<ReuseScope> {
     match (mode, risky) {
@@ -43,29 +43,29 @@ pub fn reuse_scope(mode: Reuse, risky: bool) -> Option<ReuseScope> {
     }
 }
 
-/// Whether a connection that carried `requests` may carry one more (`max-reuse`; the first use is
-/// none).
+/// Whether a connection with `requests` requests so far may serve one more (`max-reuse`). The first request
+/// does not count as reuse.
 #[must_use]
 pub fn may_reuse(settings: &PoolSettings, requests: u32) -> bool {
     settings.maximum_reuse.is_none_or(|maximum| requests <= maximum)
 }
 
-/// How many connections to one server each worker uses and keeps.
+/// Each worker's counts of used and idle connections to one server.
 #[derive(Debug)]
 pub struct IdlePools {
     workers: LazyPerWorker<UseCounters>,
-    /// Connections of a server with `strict-maxconn`, from before one is opened until it is closed.
+    /// Open connections of a server with `strict-maxconn`, counted from before the connect until the close.
     open: AtomicU32,
 }
 
 impl IdlePools {
-    /// No connections, for `workers` workers (at least one).
+    /// Zero counts for `workers` workers, at least one.
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self { workers: LazyPerWorker::new(workers), open: AtomicU32::new(0) }
     }
 
-    /// A worker opened a connection, or took one from a pool, to use it.
+    /// Counts a connection as used, after the worker opened it or took it from a pool.
     pub fn begin_use(&self, worker: usize) {
         let counters = self.workers.of(worker);
         let used = counters.used.load(Ordering::Relaxed) + 1;
@@ -74,7 +74,7 @@ impl IdlePools {
         raise(&counters.estimate, used);
     }
 
-    /// A worker no longer uses a connection.
+    /// Counts a connection of the worker as no longer used.
     pub fn end_use(&self, worker: usize) {
         let counters = self.workers.of(worker);
         let used = counters.used.load(Ordering::Relaxed);
@@ -82,19 +82,19 @@ impl IdlePools {
         counters.used.store(used.saturating_sub(1), Ordering::Relaxed);
     }
 
-    /// A connection in use waits for the next request of the only client that may use it.
+    /// Counts a used connection that is reserved for one client and waits for its next request.
     pub fn begin_private(&self, worker: usize) {
         let counters = self.workers.of(worker);
         counters.private.store(counters.private.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// A connection no longer waits for its only client.
+    /// Ends the count of a connection that waited for its client.
     pub fn end_private(&self, worker: usize) {
         let counters = self.workers.of(worker);
         counters.private.store(counters.private.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
     }
 
-    /// A worker keeps this many connections now: those that were never reused, and those that were.
+    /// Sets the worker's idle connections: `unproven` never reused, `safe` reused.
     pub fn note(&self, worker: usize, unproven: usize, safe: usize) {
         if unproven + safe == 0 && self.workers.existing(worker).is_none() {
             return;
@@ -105,13 +105,13 @@ impl IdlePools {
         counters.safe.store(count(safe), Ordering::Relaxed);
     }
 
-    /// The connections that a worker uses and keeps.
+    /// The used and idle connections of a worker.
     #[must_use]
     pub fn usage(&self, worker: usize) -> Usage {
         self.workers.existing(worker).map(UseCounters::read).unwrap_or_default()
     }
 
-    /// Whether a worker has a connection that no request uses, in its pool or for its only client.
+    /// Whether a worker has a connection without a request, in its pool or reserved for one client.
     #[must_use]
     pub fn keeps_any(&self, worker: usize) -> bool {
         self.workers.existing(worker).is_some_and(|counters| {
@@ -119,7 +119,7 @@ impl IdlePools {
         })
     }
 
-    /// The connections that all workers use and keep.
+    /// The used and idle connections of all workers.
     #[must_use]
     pub fn total(&self) -> Usage {
         self.workers.iter().map(UseCounters::read).fold(Usage::default(), Usage::plus)
@@ -149,7 +149,7 @@ impl IdlePools {
         self.total().safe
     }
 
-    /// How many connections wait for the only client that may use them. They count as used.
+    /// Connections that are reserved for one client and wait for its next request. They count as used.
     #[must_use]
     pub fn private(&self) -> u32 {
         self.workers.iter().map(|counters| counters.private.load(Ordering::Relaxed)).sum()
@@ -161,19 +161,19 @@ impl IdlePools {
         self.total().used_maximum
     }
 
-    /// The estimate of how many connections are needed at once.
+    /// The estimated number of connections needed at once.
     #[must_use]
     pub fn needed(&self) -> u32 {
         self.total().estimate
     }
 
-    /// Whether one more may be kept (`pool-max-conn`, `pool-purge-delay 0`).
+    /// Whether one more idle connection may be kept (`pool-max-conn`, `pool-purge-delay 0`).
     #[must_use]
     pub fn has_room(&self, settings: &PoolSettings) -> bool {
         settings.purge_delay_ms > 0 && settings.maximum.is_none_or(|maximum| self.idle() < maximum)
     }
 
-    /// Whether a worker may need one more connection than it uses and keeps. Where every client sends one request and
+    /// Whether a worker may need another connection besides its used and idle ones. If every client sends one request and
     /// first requests take no idle connection (`http-reuse safe`), each exchange leaves a connection that is never reused.
     #[must_use]
     pub fn needs_more(&self, worker: usize, settings: &PoolSettings) -> bool {
@@ -181,7 +181,7 @@ impl IdlePools {
         usage.used.saturating_add(usage.idle()) < usage.estimate || usage.idle() < settings.low
     }
 
-    /// The worker that can give up a connection: the one that keeps most, unless there are too few to share
+    /// The worker to take an idle connection from: the one with the most. `None` if there are too few to share
     /// (`pool-low-conn`, `tune.idle-pool.shared`).
     #[must_use]
     pub fn lender(&self, worker: usize, settings: &PoolSettings) -> Option<usize> {
@@ -192,7 +192,7 @@ impl IdlePools {
         others.max_by_key(|other| self.idle_of(*other)).filter(|other| self.idle_of(*other) > 0)
     }
 
-    /// How many idle connections a worker closes in this period: half of the surplus. Call it once every
+    /// How many idle connections a worker must close in this period: half of the surplus. Call it once per
     /// `pool-purge-delay`.
     #[must_use]
     pub fn purge(&self, worker: usize) -> u32 {
@@ -204,12 +204,12 @@ impl IdlePools {
     }
 }
 
-/// Counts one of the connections of a server with `strict-maxconn`, of all workers together, as long as it lives.
+/// Counts one open connection of a server with `strict-maxconn`, over all workers, until it is dropped.
 #[derive(Debug)]
 pub struct CountedConnection(Arc<IdlePools>);
 
 impl CountedConnection {
-    /// One more, unless there are `maximum` (0: no bound) or more already.
+    /// Counts one more connection. `None` if there are already `maximum` or more. 0 is unlimited.
     #[must_use]
     pub fn one_of(pools: &Arc<IdlePools>, maximum: u32) -> Option<CountedConnection> {
         let has_room = |open: u32| (maximum == 0 || open < maximum).then_some(open + 1);
@@ -224,7 +224,7 @@ impl Drop for CountedConnection {
     }
 }
 
-/// Counts as a connection in use as long as it lives.
+/// Counts one connection as used until it is dropped.
 #[derive(Debug)]
 pub struct InUse {
     pools: LocalArc<IdlePools>,
@@ -232,7 +232,7 @@ pub struct InUse {
 }
 
 impl InUse {
-    /// Counts one connection of a worker as in use.
+    /// Counts one connection of a worker as used.
     #[inline]
     #[must_use]
     pub fn of(pools: &LocalArc<IdlePools>, worker: usize) -> InUse {

@@ -1,4 +1,4 @@
-//! The state behind a backend's lock: members, balancing structure and queues, and how they change together.
+//! The state protected by a backend's lock: members, balancing structure and queues, and how they change together.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,43 +16,43 @@ use crate::shared::{BackendVersion, SharedBackend};
 use crate::snapshot::{ServerList, ServerSnapshot};
 use crate::sync::{Ordering, handshake_point, raise};
 
-/// The state behind the lock.
+/// The state protected by the backend's lock.
 pub(crate) struct LbState {
     shared: Arc<SharedBackend>,
-    /// All servers, in the version that is published after each change.
+    /// All servers. A copy is published to readers after each change.
     pub(crate) servers: ServerSnapshot,
-    /// The places of servers, by key.
+    /// The server slots, by the index of the key.
     slots: Vec<ServerSlot>,
-    /// The places without a server.
+    /// The slots without a server.
     vacant: BTreeSet<u32>,
     queue: WaitQueue,
     /// The servers that take new visitors now.
     members: Arc<Members>,
     balancer: Balancer,
-    /// The turns that workers draw, while they do.
+    /// The rotation that workers draw turns from. `None` when closed.
     rotation: Option<Arc<Rotation>>,
     /// The current version, by which workers that choose without the lock notice changes.
     version: BackendVersion,
     /// How many servers have a limit that follows the backend's load.
     followers_of_load: usize,
-    /// How many servers are usable, without and with those that are ejected.
+    /// The numbers of usable servers, without and with the ejected ones.
     tally: ServerTally,
     arrivals: u64,
     /// The latest time that a caller passed.
     now_ms: u64,
-    /// How often weights are recomputed during a slow start.
+    /// Interval at which weights are recomputed during a slow start. `None` without a slow start.
     ramp_step_ms: Option<u64>,
     /// When members were last computed.
     ramped_at_ms: u64,
-    /// Whether servers changed since then ([`LbState::follow`]).
+    /// Whether servers changed since the members were last computed ([`LbState::follow`]).
     stale: bool,
-    /// Whether [`LbState::take_batch_end_ms`] returned when these changes have to be followed.
+    /// Whether [`LbState::take_batch_end_ms`] already returned the time for these changes.
     batch_end_is_known: bool,
-    /// Until when the turns of a large backend are not given ahead, because it keeps changing.
+    /// Until this time, a large backend gives no turns to workers, because it keeps changing. 0 if it is stable.
     restless_until_ms: u64,
     /// When [`LbState::is_tick_due`] was last true.
     ticked_at_ms: u64,
-    /// How many servers were looked at so far, where all are: what changes cost in a large backend.
+    /// Servers visited so far by loops over all servers. Measures the cost of changes in a large backend.
     visits: u64,
     last_change_ms: u64,
     downtime_before_ms: u64,
@@ -60,14 +60,14 @@ pub(crate) struct LbState {
     watcher: Option<Watcher>,
 }
 
-/// Called with the backend each time it may have changed. It runs under the backend's lock: it must not call the backend.
+/// Called after each possible change of the backend. It runs under the backend's lock and must not call the backend.
 pub type Watcher = Box<dyn Fn(&BackendView<'_>) + Send + Sync>;
 
 /// A backend as a [`Watcher`] sees it.
 pub struct BackendView<'f> {
     /// All servers: those of the configuration in its order, then those added at run time.
     pub servers: &'f ServerList,
-    /// Those that take new visitors now, the one that `balance sticky` uses first.
+    /// The servers that take new visitors now. With `balance sticky`, the server in use is first.
     pub usable: &'f [Arc<Server>],
 }
 
@@ -81,20 +81,20 @@ pub struct BackendStatus {
     pub backup: u32,
     /// The sum of the weights in use.
     pub weight: u32,
-    /// When it last went up or down.
+    /// When the backend last went up or down.
     pub last_change_ms: u64,
     pub downtime_ms: u64,
-    /// How often it went from up to down.
+    /// How often the backend went from up to down.
     pub downs: u32,
 }
 
-/// One place for a server.
+/// A slot for a server.
 struct ServerSlot {
-    /// The server at this place, if any.
+    /// The server in this slot, if any.
     server: Option<Arc<Server>>,
-    /// How many servers were added at this place so far.
+    /// How many servers were added in this slot so far.
     generation: u32,
-    /// Connections to the server at this place.
+    /// Connections to the server in this slot.
     pools: Arc<IdlePools>,
     queue: WaitQueue,
 }
@@ -111,15 +111,15 @@ impl ServerSlot {
     }
 }
 
-/// Generations restart after this many; no key is kept that long.
+/// Generations restart after this many. No key is kept that long.
 const MAX_GENERATION: u32 = i32::MAX as u32;
 
 /// A server's contribution to its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ServerStanding {
-    /// Whether it takes new visitors.
+    /// Whether the server takes new visitors.
     weighs: bool,
-    /// Whether it would if it were not ejected.
+    /// Whether the server would take new visitors if it were not ejected.
     would_weigh: bool,
 }
 
@@ -142,7 +142,7 @@ struct ServerTally {
 enum Serving {
     Actives,
     Backups,
-    /// No other server is left.
+    /// Every server with a weight is ejected, so the ejected servers serve.
     Ejected,
     Nobody,
 }
@@ -191,13 +191,13 @@ fn follows_load(server: &Server) -> bool {
 
 /// In backends with at least this many servers, changes are batched.
 pub(crate) const LARGE_BACKEND: usize = 256;
-/// How long changes are batched, in milliseconds. It bounds the delay until a server that comes up gets its first visitor.
+/// How long changes are batched, in milliseconds. Bounds the delay until a server that comes up gets its first visitor.
 const TOGETHER_MS: u64 = 4;
-/// After a batch, workers of a large backend choose under its lock for so long, in milliseconds: turns that are given ahead would be taken
-/// back at the next change, and both cost more than some choices.
+/// After a batch, workers of a large backend choose under its lock for this time in milliseconds. Turns given in advance
+/// would be taken back at the next change, and both cost more than a few choices under the lock.
 const RESTLESS_MS: u64 = 50;
 
-/// How many turns of servers that left are skipped before members are computed.
+/// How many turns of departed servers are skipped before the members are computed.
 const MOOT_TURNS: usize = 32;
 
 /// Number of steps of a slow start.
@@ -233,7 +233,7 @@ impl LbState {
             shared,
         };
         lb_state.rebuild(now_ms);
-        // Initial state, up or down: no downtime so far.
+        // The initial state, up or down, counts no downtime.
         lb_state.downtime_before_ms = 0;
         lb_state
     }
@@ -255,12 +255,12 @@ impl LbState {
         ServerStanding::of(server, now_ms)
     }
 
-    /// Counts a change of a server with the former standing `before` and computes the members: at once, or in a large
-    /// backend once for all changes of some milliseconds. There the computation takes longer than a request may wait, and
-    /// thousands of servers may change at once. True if it was done now.
+    /// Counts a change of a server with the previous standing `before` and computes the members. A large backend computes
+    /// them once for all changes within some milliseconds, because the computation takes longer than a request may wait and
+    /// thousands of servers may change at once. True if the members were computed now.
     ///
-    /// Meanwhile choices are made under the lock, from the previous members, and skip those that left. This is not possible when other
-    /// servers take over.
+    /// Until then, choices are made under the lock from the previous members and skip departed servers. This is not possible
+    /// when other servers take over.
     pub(crate) fn follow(&mut self, server: &Server, before: ServerStanding, now_ms: u64) -> bool {
         self.now_ms = self.now_ms.max(now_ms);
         let after = ServerStanding::of(server, now_ms);
@@ -286,7 +286,7 @@ impl LbState {
         false
     }
 
-    /// Has the members computed later, and choices made under the lock until then.
+    /// Postpones the computation of the members. Choices are made under the lock until then.
     fn postpone(&mut self) {
         self.close_rotation();
         self.stale = true;
@@ -308,7 +308,7 @@ impl LbState {
             Serving::Backups if self.shared.settings.all_backups => {
                 is_backup && server.effective_weight(self.now_ms) > 0
             }
-            // Only one of them serves, until the members are computed; where requests wait, its change is not postponed.
+            // Only one backup serves until the members are computed. While requests wait, its change is not postponed.
             Serving::Backups => {
                 self.members.position(server.key()).is_some() && server.effective_weight(self.now_ms) > 0
             }
@@ -317,8 +317,8 @@ impl LbState {
         }
     }
 
-    /// When the members have to be computed: returned once for each batch of changes, and only with a watcher, because
-    /// a request that would compute them may never come.
+    /// When the members must be computed. `Some` once for each batch of changes, and only with a watcher: a watcher cannot
+    /// rely on a request to compute them.
     pub(crate) fn take_batch_end_ms(&mut self) -> Option<u64> {
         let is_news = self.stale && self.watcher.is_some() && !self.batch_end_is_known;
         self.batch_end_is_known |= is_news;
@@ -329,8 +329,8 @@ impl LbState {
         self.ramped_at_ms.saturating_add(TOGETHER_MS)
     }
 
-    /// Whether weights and limits of slow starts are to be recomputed, and free slots given out: in a large backend not for each of its
-    /// checks.
+    /// Whether to recompute weights and limits of slow starts and hand out free slots. A large backend does not do this for
+    /// each of its checks.
     pub(crate) fn is_tick_due(&mut self, now_ms: u64) -> bool {
         let is_due = !self.is_large() || now_ms >= self.ticked_at_ms.saturating_add(TOGETHER_MS);
         if is_due {
@@ -339,14 +339,14 @@ impl LbState {
         is_due
     }
 
-    /// Computes the members if that was postponed.
+    /// Computes the members if their computation was postponed.
     pub(crate) fn settle(&mut self) {
         if self.stale {
             self.rebuild(self.now_ms);
         }
     }
 
-    /// How many servers were looked at so far, where all are.
+    /// Servers visited so far by loops over all servers.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn visits(&self) -> u64 {
         self.visits
@@ -372,7 +372,7 @@ impl LbState {
         &self.balancer
     }
 
-    /// Turns for workers to draw; `None` if the algorithm does not give turns.
+    /// Turns for workers to draw. `None` if the algorithm does not give turns.
     pub(crate) fn rotation(&mut self) -> Option<Arc<Rotation>> {
         if self.rotation.as_ref().is_none_or(|rotation| self.shared.turns.is_over(rotation)) {
             self.close_rotation();
@@ -450,7 +450,7 @@ impl LbState {
         }
     }
 
-    /// Publishes how many servers take new visitors.
+    /// Publishes the number of servers that take new visitors.
     fn show_usable(&self) {
         let [active, backup] = self.tally.usable();
         let usable = match self.tally.serving() {
@@ -461,14 +461,14 @@ impl LbState {
         self.shared.usable.store(usable, Ordering::Relaxed);
     }
 
-    /// How often the weight of a server in its slow start is recomputed. In a large backend that takes its time.
+    /// Interval in milliseconds at which the weight of a server in slow start is recomputed. Longer in a large backend.
     fn ramp_step(&self, server: &Server, now_ms: u64) -> Option<u64> {
         let ramp = server.ramp(now_ms);
         let least = if self.is_large() { TOGETHER_MS } else { 1 };
         (!ramp.is_over()).then(|| (ramp.duration_ms / RAMP_STEPS).max(least))
     }
 
-    /// Raises the version: every worker looks at the backend before its next choice.
+    /// Raises the version. Every worker refreshes its view before its next choice.
     fn publish(&mut self) {
         let ordered_by_load = self.shared.orders_by_load;
         let is_calm = self.restless_until_ms == 0;
@@ -536,7 +536,7 @@ impl LbState {
         self.slots.get(key.index())?.server.as_ref().filter(|server| server.key() == key)
     }
 
-    /// A key for a server to be added, and the connection counts of its place.
+    /// A key for a server to be added, and the connection counts of its slot.
     pub(crate) fn vacancy(&self) -> (ServerKey, Arc<IdlePools>) {
         match self.vacant.first() {
             Some(place) => {
@@ -565,7 +565,7 @@ impl LbState {
         }
     }
 
-    /// Removes a server that is in maintenance, and that no request waits for. Workers drop their handles when they look again.
+    /// Removes a server that is in maintenance and has an empty queue. Workers drop their handles at the next refresh.
     pub(crate) fn remove(&mut self, server: &Server, now_ms: u64) {
         let slot = &mut self.slots[server.key().index()];
         debug_assert!(slot.queue.is_empty(), "who waits is sent away before");
@@ -580,7 +580,7 @@ impl LbState {
         }
     }
 
-    /// Whether some server is in its slow start.
+    /// Whether any server is in slow start.
     pub(crate) fn is_ramping(&self) -> bool {
         self.ramp_step_ms.is_some()
     }
@@ -624,7 +624,7 @@ impl LbState {
         }
     }
 
-    /// Whether a choice among possibly outdated members is valid: the member did not leave, and the wait can end.
+    /// Whether a choice among possibly outdated members is valid: the member still takes visitors, and a wait for it can end.
     fn holds(&self, pick: Pick) -> bool {
         let takes_visitors = |member: usize| self.takes_visitors(&self.members.list[member].server);
         !self.stale || matches!(pick, Pick::Free(member) | Pick::Queue(member) if takes_visitors(member))
@@ -661,7 +661,7 @@ impl LbState {
         }
     }
 
-    /// The number of streams in the backend, if a limit depends on it: it sums the counts of all workers.
+    /// The number of streams in the backend, summed over all workers. 0 if no limit depends on it.
     fn backend_load(&self) -> u32 {
         if self.followers_of_load > 0 { self.shared.counters.inside() } else { 0 }
     }
@@ -676,7 +676,7 @@ impl LbState {
         limit == u32::MAX || (server.queued() == 0 && server.served() < limit)
     }
 
-    /// Takes a slot of a member, which has room.
+    /// Takes a slot of a member that has a free slot.
     pub(crate) fn occupy(&mut self, member: usize) -> Lease {
         self.occupy_server(Arc::clone(&self.members.list[member].server))
     }
@@ -691,7 +691,8 @@ impl LbState {
         self.server(key).is_some_and(|server| self.takes_visitors(server))
     }
 
-    /// How many servers of the same kind would take part if none were ejected, and how many of these are ejected.
+    /// The number of servers of the same kind (active or backup) that would take visitors without ejections, and how many of
+    /// them are ejected.
     pub(crate) fn peers(&self, server: &Server) -> (u32, u32) {
         let kind = usize::from(server.settings().backup);
         let (total, weighing) = (self.tally.would_weigh[kind], self.tally.weighing[kind]);
@@ -720,7 +721,7 @@ impl LbState {
         order
     }
 
-    /// Leaves a queue; false when the waiter was taken out before.
+    /// Leaves a queue. False if the waiter was already removed.
     pub(crate) fn leave(&mut self, queue: QueueOf, order: QueuePosition) -> bool {
         let left = self.queue_at(queue).remove(order);
         self.note_length(queue);
@@ -757,7 +758,7 @@ impl LbState {
         let Some(server) = self.server(key).cloned() else { return };
         let is_member = self.takes_visitors(&server);
         let limit = self.slot_limit(&server);
-        // Each turn shortens a queue, so this ends.
+        // Each iteration shortens a queue, so the loop terminates.
         while server.is_up() && server.served() < limit {
             let own = self.slots[key.index()].queue.head();
             let shared = if is_member { self.queue.head() } else { None };
@@ -778,7 +779,7 @@ impl LbState {
 
     /// Gives the free slots of all members to the backend's waiters.
     fn hand_out_members(&mut self, woken: &mut Vec<Arc<Waiter>>) {
-        // Only a hand-out under this very lock changes the queue.
+        // Only a hand-out under this lock changes the queue.
         let servers = self.servers.servers().clone();
         for server in servers.iter() {
             if self.queue.is_empty() {
@@ -808,7 +809,7 @@ impl LbState {
         }
     }
 
-    /// After a change of `server`: no request keeps waiting for a server that is gone, nor for a backend without servers (R169).
+    /// Wakes waiters after a change of `server`: none keeps waiting for a server that left or a backend without servers (R169).
     pub(crate) fn redistribute(&mut self, server: &Server, woken: &mut Vec<Arc<Waiter>>) {
         let before = woken.len();
         let is_out = server.is_ejected() && !self.takes_part(server.key());

@@ -4,32 +4,32 @@ use std::sync::Arc;
 
 use crate::server::Server;
 
-/// A slot of a server, given back on drop at the latest.
+/// A slot of a server, released on drop at the latest.
 pub struct Lease(LeaseReference);
 
 /// The reference to the leased server, and the slot.
 enum LeaseReference {
-    /// One that only its worker counts.
+    /// A handle with a reference count that only its worker writes.
     OfWorker(Arc<ServerHandle>, CountedSlot),
     Common(Arc<Server>, CountedSlot),
 }
 
-// Every stream has the place for one.
+// Every stream contains an `Option<Lease>`, so its size matters.
 const _: () = assert!(size_of::<Option<Lease>>() <= 16);
 
 struct CountedSlot {
-    /// The worker that counts it; `None` if it is in the count that all workers share.
+    /// The worker that counts the slot. `None` if it is in the count shared by all workers.
     worker: Option<u16>,
     held: bool,
 }
 
 impl Lease {
-    /// For a slot that was counted under the lock.
+    /// A lease for a slot that was counted under the lock.
     pub(crate) fn granted(server: Arc<Server>) -> Self {
         Self(LeaseReference::Common(server, CountedSlot { worker: None, held: true }))
     }
 
-    /// For a slot that was taken and counted without the lock.
+    /// A lease for a slot that was taken without the lock.
     pub(crate) fn alone(server: Arc<ServerHandle>, worker: Option<usize>) -> Self {
         Self(LeaseReference::OfWorker(
             server,
@@ -37,7 +37,7 @@ impl Lease {
         ))
     }
 
-    /// The server, even after the slot was given back.
+    /// The server, even after the slot was released.
     #[must_use]
     pub fn server(&self) -> &Arc<Server> {
         match &self.0 {
@@ -46,7 +46,7 @@ impl Lease {
         }
     }
 
-    /// Gives the slot back now; the lease then only names the server.
+    /// Releases the slot now. The lease then only refers to the server.
     pub fn give_back(&mut self) {
         let (LeaseReference::OfWorker(_, slot) | LeaseReference::Common(_, slot)) = &mut self.0;
         if std::mem::take(&mut slot.held) {
@@ -68,6 +68,6 @@ impl std::fmt::Debug for Lease {
     }
 }
 
-/// A worker's own reference to a server, counted by this worker only. Cloning an `Arc<Server>` for each request would write
-/// to a cache line that all workers write to.
+/// A worker's own reference to a server. Its reference count is written by this worker only. Cloning an `Arc<Server>` for
+/// each request would write to a cache line shared by all workers.
 pub(crate) struct ServerHandle(pub(crate) Arc<Server>);

@@ -1,7 +1,7 @@
 //! Log lines about changes of servers.
 //!
 //! [`Backend::change_for`](crate::Backend::change_for) and [`Backend::report`](crate::Backend::report) return them. They are
-//! made under the backend's lock, so that their numbers are consistent. Log processors for HAProxy look for these texts.
+//! made under the backend's lock, so their numbers are consistent. Log processors for HAProxy match these texts.
 
 use std::sync::{Arc, Weak};
 
@@ -26,9 +26,9 @@ pub enum Urgency {
 pub struct BackendNotice {
     /// The backend's index among the proxies.
     pub proxy: usize,
-    /// How urgent it is.
+    /// How urgent the line is.
     pub urgency: Urgency,
-    /// The level of the mail about it; `None` sends no mail.
+    /// The level of the mail about the change. `None` sends no mail.
     pub mail: Option<MailLevel>,
     pub text: String,
 }
@@ -38,68 +38,67 @@ pub struct BackendNotice {
 pub enum MailLevel {
     /// A server is down.
     Alert,
-    /// An unused server is down, one is up, or drains.
+    /// A server that took no visitors is down, or a server is up or drains.
     Notice,
-    /// A check found something new.
+    /// The result of a check changed.
     Info,
 }
 
 /// A server that went up or down.
 #[derive(Clone, Debug)]
 pub struct Passage {
-    /// The index of its backend among the proxies.
+    /// The index of the server's backend among the proxies.
     pub proxy: usize,
     pub server: Arc<Server>,
-    /// Whether it is up now.
+    /// Whether the server is up now.
     pub is_up: bool,
 }
 
-/// The result of a change: lines for logs, and servers that went up or down. The first servers that follow the changed one are included.
+/// The result of a change: log lines, and servers that went up or down. Includes the first servers that track the changed one.
 #[derive(Debug, Default)]
 pub struct BackendNews {
-    /// The lines, in their order.
+    /// The log lines, in order.
     pub notices: Vec<BackendNotice>,
     /// The servers that went up or down.
     pub passages: Vec<Passage>,
-    /// When ejected servers return; those that return at the same time share an entry.
+    /// When ejected servers return. Servers that return at the same time share an entry.
     pub ejections: Vec<EjectionEnd>,
-    /// When the changes of a large backend that is watched are followed, one entry for each batch of changes.
+    /// When to compute the members of a large backend that has a watcher. One entry for each batch of changes.
     pub batches: Vec<BatchEnd>,
-    /// Servers that follow changed ones and have yet to be updated. Continue with the first entry until the list is
-    /// empty.
+    /// Servers that track changed ones and are not updated yet. Continue with the first entry until the list is empty.
     pub later: Vec<Followers>,
 }
 
-/// When [`Backend::settle`](crate::Backend::settle) is to be called.
+/// When to call [`Backend::settle`](crate::Backend::settle).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchEnd {
     /// The backend's index among the proxies.
     pub proxy: usize,
-    /// The time on the caller's clock.
+    /// The time on the caller's clock, in milliseconds.
     pub at_ms: u64,
 }
 
-/// When [`Backend::end_ejections`](crate::Backend::end_ejections) is to be called.
+/// When to call [`Backend::end_ejections`](crate::Backend::end_ejections).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EjectionEnd {
     /// The backend's index among the proxies.
     pub proxy: usize,
-    /// The time on the caller's clock.
+    /// The time on the caller's clock, in milliseconds.
     pub at_ms: u64,
 }
 
-/// Followers that have yet to take over their leader's state; continue after other tasks ran. At most one exists for
-/// each leader. Once it is dropped, the leader's next change makes another one, for all followers that were not
-/// updated.
+/// Tracking servers that have yet to copy the state of the tracked server, their leader. Continue after other tasks ran.
+/// At most one `Followers` exists for each leader. After it is dropped, the leader's next change makes a new one for all
+/// followers that were not updated.
 #[derive(Debug)]
 pub struct Followers {
     backend: Weak<dyn Leader>,
     leader: ServerKey,
-    /// While this is held, other tasks need not continue the pass.
+    /// While a task holds this, other tasks do not continue the pass.
     held: Arc<()>,
 }
 
-/// A backend with servers that others follow.
+/// A backend with servers that others track.
 pub(crate) trait Leader: Send + Sync {
     /// Updates the next followers of a server. [`BackendNews::later`] has the rest.
     fn go_on(&self, leader: ServerKey, now_ms: u64) -> BackendNews;
@@ -114,7 +113,7 @@ impl Followers {
     #[must_use]
     pub fn go_on(self, now_ms: u64) -> BackendNews {
         let Self { backend, leader, held } = self;
-        // The next task that finds followers left may continue.
+        // The next task that finds remaining followers may continue.
         drop(held);
         backend.upgrade().map(|backend| backend.go_on(leader, now_ms)).unwrap_or_default()
     }
@@ -137,17 +136,17 @@ pub enum Reason {
     Operator,
     /// A check with this finding.
     Found(CheckFinding),
-    /// A check with a finding that is already in the logs.
+    /// A check with a finding that is already logged.
     Said,
-    /// It follows another server, which has this name.
+    /// The server tracks the server with this name.
     Follows(String),
-    /// This name has an address again.
+    /// The server's name, given here, resolves again.
     Resolves(String),
-    /// Its name does not resolve, for this reason.
+    /// The server's name does not resolve, for this reason.
     Unresolved(&'static str),
-    /// Ejected as an outlier; the reason, as logged after the server's name.
+    /// Ejected as an outlier. The text is logged after the server's name.
     Ejected(String),
-    /// Its ejection is over.
+    /// The server's ejection is over.
     TakenBack,
 }
 
@@ -166,7 +165,7 @@ impl Reason {
         }
     }
 
-    /// ` via b/s`, if it follows another.
+    /// ` via b/s` if the server tracks another.
     fn via(&self) -> String {
         match self {
             Reason::Follows(name) => format!(" via {name}"),
@@ -242,7 +241,7 @@ impl Transition<'_> {
         if self.after.admin.is_maintenance() || !is_down(&self.after) {
             return Some(MailLevel::Notice);
         }
-        // A server that was already down is not marked again.
+        // A server that was already down sends no second alert.
         (!is_down(&self.before)).then_some(MailLevel::Alert)
     }
 
@@ -251,7 +250,7 @@ impl Transition<'_> {
         format!("{backup}Server {}/{}", self.backend, self.server.name())
     }
 
-    /// The sentences about the rest of the backend when the server leaves.
+    /// The text about the rest of the backend when the server leaves.
     fn left(&self) -> String {
         let requeued = self.before.queued.saturating_sub(self.after.queued);
         format!(
@@ -262,7 +261,7 @@ impl Transition<'_> {
         )
     }
 
-    /// The sentences about the backend when the server is available.
+    /// The text about the backend when the server is available.
     fn online(&self) -> String {
         let requeued = self.before.queued.saturating_sub(self.after.queued);
         format!(
@@ -291,7 +290,7 @@ impl Transition<'_> {
         let (name, reason) = (self.name(), self.reason.of_health());
         Some(match is {
             OperationalState::Stopped => {
-                // The backend does not lose a server that was out of the choice already.
+                // A server that was already out of balancing does not count as lost.
                 let was_leaving = was == OperationalState::Stopping || self.before.admin.is_drain();
                 let urgency = if was_leaving { Urgency::Notice } else { Urgency::Alert };
                 (urgency, format!("{name} is DOWN{reason}. {}", self.left()))
@@ -306,7 +305,7 @@ impl Transition<'_> {
         })
     }
 
-    /// A server that leaves service because of its name, or comes back because of it.
+    /// The line for a server that leaves or returns to service because of name resolution.
     fn of_resolution(&self, was_out: bool, is: (bool, bool)) -> Option<(Urgency, String)> {
         let name = self.name();
         match (self.reason, was_out, is) {

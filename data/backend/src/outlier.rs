@@ -1,59 +1,59 @@
 //! Outlier ejection: servers that fail or are slow take no new requests for a while.
 //!
 //! ```text
-//!            errors in a row, a larger share of errors or longer answers than the others
+//!         consecutive errors, or more errors or slower responses than the other servers
 //!   takes part ─────────────────────────────────────────────────────────────────────────► ejected
 //!        ▲                                                                                   │
 //!        └── the time is over, or an operator says "ready"; the next time is twice as long ◄─┘
 //! ```
 //!
-//! This file decides, with pure functions. `traffic.rs` counts, and `backend/ejecting.rs` ejects.
+//! This file contains the decision, as pure functions. `traffic.rs` counts, and `backend/ejecting.rs` ejects.
 
 use crate::health::Observation;
 
 /// When servers are ejected, and for how long. At least one of the first three fields is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutlierRules {
-    /// After this many errors in a row, at least 1.
+    /// Eject after this many consecutive errors, at least 1.
     pub errors: Option<u32>,
-    /// When the share of errors exceeds that of the other servers together by this many percentage points.
+    /// Eject when the error rate exceeds that of all other servers by this many percentage points.
     pub ratio: Option<u32>,
-    /// When answers take this many hundredths of the time of the other servers together, at least 101.
+    /// Eject when the mean response time reaches this percentage of the mean of all other servers, at least 101.
     pub latency: Option<u32>,
-    /// How long shares and times are counted before they are compared, in milliseconds.
+    /// Interval over which error rates and response times are measured, in milliseconds.
     pub interval_ms: u64,
     /// How long the first ejection lasts, in milliseconds, at least 1.
     pub base_ms: u64,
     /// The longest ejection, in milliseconds, at least `base_ms`.
     pub longest_ms: u64,
-    /// How much of a backend may be ejected at once, in per cent. One server may always be.
+    /// Largest ejected share of a backend's servers, in per cent. One server may always be ejected.
     pub at_most_percent: u32,
 }
 
 /// A server's traffic in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TrafficWindow {
-    /// Answers without an error.
+    /// Responses without an error.
     pub(crate) well: u64,
     pub(crate) errors: u64,
-    /// The total time of the answers without an error, in milliseconds.
+    /// The total time of the responses without an error, in milliseconds.
     pub(crate) took_ms: u64,
 }
 
 /// Why a server is ejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suspicion {
-    /// This many errors in a row, and the last one.
+    /// The number of consecutive errors, and the last error.
     Errors(u32, Observation),
-    /// This many errors among this many answers, and the error percentage of the others.
+    /// The server's errors and responses, and the error percentage of the other servers.
     Ratio { errors: u64, answers: u64, others_percent: u64 },
-    /// The mean time of its answers, and that of the others.
+    /// The server's mean response time, and that of the other servers.
     Latency { mean_ms: u64, others_ms: u64 },
 }
 
-/// With fewer answers, neither a server nor the others are compared.
+/// Servers are only compared if the server and the others each have this many responses.
 const FEWEST_ANSWERS: u64 = 20;
-/// Times have a resolution of a millisecond. A smaller difference than this is ignored.
+/// Smaller differences of response times are ignored, because times have a resolution of one millisecond.
 const SMALLEST_DIFFERENCE_MS: u64 = 10;
 
 impl OutlierRules {
@@ -62,7 +62,7 @@ impl OutlierRules {
         self.ratio.is_some() || self.latency.is_some()
     }
 
-    /// Which servers stand out, the worst first.
+    /// The outliers, the worst first.
     pub(crate) fn outliers(&self, windows: &[TrafficWindow]) -> Vec<(usize, Suspicion)> {
         let all = windows.iter().fold(TrafficWindow::default(), |all, window| all.plus(window));
         let mut found: Vec<_> = (0..)
@@ -76,7 +76,7 @@ impl OutlierRules {
         found.into_iter().map(|(_, place, suspicion)| (place, suspicion)).collect()
     }
 
-    /// A server's excess over the allowance relative to the others, in hundredths; `None` within the allowance.
+    /// A server's excess over the allowance relative to the others, in hundredths. `None` within the allowance.
     fn suspects(&self, own: &TrafficWindow, others: &TrafficWindow) -> Option<(Suspicion, u64)> {
         if own.answers() < FEWEST_ANSWERS || others.answers() < FEWEST_ANSWERS {
             return None;
@@ -114,7 +114,7 @@ impl OutlierRules {
         u64::from(out) < most && out + 2 <= total
     }
 
-    /// How long an ejection lasts that follows `former` others, each within the duration of the one before.
+    /// Duration of an ejection after `former` consecutive ejections, each soon after the previous one.
     pub(crate) fn duration_ms(&self, former: u32) -> u64 {
         let doubled = 1_u64.checked_shl(former).filter(|_| former < 64).unwrap_or(u64::MAX);
         self.base_ms.saturating_mul(doubled).min(self.longest_ms).max(1)
@@ -203,13 +203,13 @@ mod tests {
         check(rules, &[(100, 0, 0), (79, 21, 0), (100, 0, 0)], &[1]);
         check(rules, &[(100, 0, 0), (81, 19, 0), (100, 0, 0)], &[]);
         check(rules, &[(80, 20, 0), (100, 0, 0)], &[0]);
-        // When all fail, none is an outlier.
+        // If all servers fail, none is an outlier.
         check(rules, &[(0, 100, 0), (0, 100, 0), (5, 95, 0)], &[]);
         check(rules, &[(0, 19, 0), (100, 0, 0)], &[]);
         check(rules, &[(0, 20, 0), (19, 0, 0)], &[]);
         // The worst first.
         check(rules, &[(1000, 0, 0), (70, 30, 0), (1000, 0, 0), (10, 90, 0)], &[3, 1]);
-        // One that fails much hides another until it is out.
+        // A server with many errors hides another outlier until it is ejected.
         check(rules, &[(200, 0, 0), (70, 30, 0), (200, 0, 0), (10, 90, 0)], &[3]);
         check(rules, &[], &[]);
     }
@@ -219,10 +219,10 @@ mod tests {
         let rules = OutlierRules { latency: Some(300), ..RULES };
         check(rules, &[(100, 0, 1000), (100, 0, 3000), (100, 0, 1000)], &[1]);
         check(rules, &[(100, 0, 1000), (100, 0, 2900), (100, 0, 1000)], &[]);
-        // Three times as long, but only by nine milliseconds.
+        // Ten times as long, but only by nine milliseconds.
         check(rules, &[(100, 0, 100), (100, 0, 1000), (100, 0, 100)], &[]);
         check(rules, &[(100, 0, 0), (100, 0, 1000)], &[1]);
-        // A server that only fails does not have answer times.
+        // A server with only errors lacks response times.
         check(rules, &[(0, 100, 0), (100, 0, 1000)], &[]);
     }
 

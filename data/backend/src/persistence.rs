@@ -1,8 +1,8 @@
 //! Cookie persistence (`cookie`): the server that a request's cookie designates, the cookie that the response
 //! sends to the client, and the two letters of the termination state.
 //!
-//! Pure functions: header values and the date come in, edits and results go out. Wherever the manual leaves a
-//! question open, the answer was measured on HAProxy 2.6; the tables in the tests have its results.
+//! Pure functions: the input is header values and the date, the output is edits and results. Behaviour that the manual
+//! leaves open was measured on HAProxy 2.6. The tables in the tests have the results.
 //!
 //! The order of calls for one exchange: [`CookieRules::examine`] the request, choose the server,
 //! [`CookieRules::edit_request`] each `Cookie` header, then [`CookieRules::plan_response`] and
@@ -21,23 +21,23 @@ use weir_model::{CookieMode, CookiePersistence};
 use crate::address::ServerAddress;
 use crate::server_key::ServerKey;
 
-/// `cookie <name> ...` at work.
+/// The rules of `cookie <name> ...`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CookieRules(Arc<CookiePersistence>);
 
 impl CookieRules {
-    /// With these settings.
+    /// The rules with these settings.
     #[must_use]
     pub fn new(settings: &Arc<CookiePersistence>) -> Self {
         Self(Arc::clone(settings))
     }
 
-    /// `maxidle` in seconds; 0 disables it.
+    /// `maxidle` in seconds. 0 disables it.
     fn idle_seconds(&self) -> u32 {
         u32::try_from(self.max_idle.as_secs()).unwrap_or(u32::MAX)
     }
 
-    /// `maxlife` in seconds; 0 disables it.
+    /// `maxlife` in seconds. 0 disables it.
     fn life_seconds(&self) -> u32 {
         u32::try_from(self.max_life.as_secs()).unwrap_or(u32::MAX)
     }
@@ -65,23 +65,23 @@ pub struct PresentedCookie {
 /// The state of a request's cookie: the third letter of the termination state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PresentedState {
-    /// The request came without one.
+    /// The request lacks this cookie.
     None,
-    /// It designates no server.
+    /// The cookie designates no server.
     Invalid,
-    /// Its server is down, or could not be reached.
+    /// The cookie's server is down or could not be reached.
     Down,
     Valid,
-    /// It has not been used for too long.
+    /// The cookie has exceeded `maxidle`.
     Expired,
-    /// It was given too long ago.
+    /// The cookie has exceeded `maxlife`.
     Old,
-    /// Something else designated the server.
+    /// The cookie was ignored, because a rule designated the server or persistence is disabled.
     Unused,
 }
 
 impl PresentedState {
-    /// Its letter in logs.
+    /// The state's letter in logs.
     #[must_use]
     pub fn letter(self) -> char {
         match self {
@@ -100,7 +100,7 @@ impl PresentedCookie {
     /// No cookie.
     pub const NONE: Self = Self { state: PresentedState::None, server: None, first: None, last: None };
 
-    /// The same when something else designated the server (`use-server`, `ignore-persist`).
+    /// The cookie after `use-server` or `ignore-persist` overrode it.
     #[must_use]
     pub fn unused(self) -> Self {
         match self.state {
@@ -109,7 +109,7 @@ impl PresentedCookie {
         }
     }
 
-    /// The same, when the server could not be reached and the request was redispatched.
+    /// The cookie after its server could not be reached and the request was redispatched.
     #[must_use]
     pub fn redispatched(self) -> Self {
         match self.state {
@@ -119,16 +119,16 @@ impl PresentedCookie {
     }
 }
 
-/// The facts known when the response comes.
+/// The facts needed to plan the edits of the response.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseFacts<'a> {
-    /// The `cookie` value of the server that answered.
+    /// The `cookie` value of the server that responded.
     pub server_cookie: Option<&'a str>,
-    /// That server was designated, by the cookie or by something else, and the request was not redispatched.
+    /// Whether that server was designated, by the cookie or otherwise, and the request was not redispatched.
     pub designated: bool,
-    /// The request was a POST.
+    /// Whether the request was a POST.
     pub post: bool,
-    /// The server's response has a `Set-Cookie` of this name ([`CookieRules::is_set_by`]).
+    /// Whether the server's response has a `Set-Cookie` of this name ([`CookieRules::is_set_by`]).
     pub provided: bool,
     /// The date, in seconds since 1970.
     pub wall_seconds: u64,
@@ -141,7 +141,7 @@ pub struct ResponsePlan {
     pub letter: char,
     /// The value of a `Set-Cookie` header to add.
     pub set_cookie: Option<String>,
-    /// Add `Cache-Control: private`.
+    /// Whether to add `Cache-Control: private`.
     pub private: bool,
     /// The treatment of the server's own `Set-Cookie`.
     provided: ProvidedCookie,
@@ -152,13 +152,13 @@ enum ProvidedCookie {
     Keep,
     Remove,
     Rewrite(String),
-    /// Put this before its value.
+    /// Prepend this to the cookie's value.
     Prefix(String),
 }
 
 impl CookieRules {
-    /// Examines a request's `Cookie` headers. `find` gives the server of a cookie value and whether it is up;
-    /// `stays` says that the server is used even when down (`option persist`, `force-persist`).
+    /// Examines a request's `Cookie` headers. `find` returns the server of a cookie value and whether it is up.
+    /// With `stays`, the server is used even if it is down (`option persist`, `force-persist`).
     pub fn examine<'a>(
         &self,
         headers: impl IntoIterator<Item = &'a [u8]>,
@@ -205,7 +205,7 @@ impl CookieRules {
         }
     }
 
-    /// Splits a value into the server's cookie and the dates of the last and the first visit.
+    /// Splits a cookie value into the server's cookie and the dates of the last and the first visit.
     fn dissect<'a>(&self, value: &'a [u8]) -> (&'a [u8], Option<CookieDate>, Option<CookieDate>) {
         if self.mode == CookieMode::Prefix {
             return (header::before(value, PREFIX_END).unwrap_or(value), None, None);
@@ -297,7 +297,7 @@ impl CookieRules {
     fn inserted(&self, facts: &ResponseFacts<'_>, first: Option<CookieDate>) -> String {
         let mut text = format!("{}=", self.name);
         match facts.server_cookie {
-            // A server without a cookie value: the client's cookie is deleted.
+            // The server is without a cookie value, so the client's cookie is deleted.
             None => text.push_str("; Expires=Thu, 01-Jan-1970 00:00:01 GMT"),
             Some(cookie) => {
                 text.push_str(cookie);
@@ -357,17 +357,17 @@ impl CookieRules {
     }
 }
 
-/// How dynamic cookies are made. It may change while the backend runs.
+/// The settings of dynamic cookies. They may change while the backend runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DynamicCookies {
-    /// Whether they are used: `dynamic` of `cookie`.
+    /// Whether dynamic cookies are used (`cookie ... dynamic`).
     pub enabled: bool,
     /// `dynamic-cookie-key`.
     pub key: Option<String>,
 }
 
 impl DynamicCookies {
-    /// The cookie of a server without one of its own.
+    /// The dynamic cookie of a server without a configured cookie.
     #[must_use]
     pub fn of(&self, address: &ServerAddress) -> Option<String> {
         let (Some(key), true) = (&self.key, self.enabled) else { return None };
@@ -388,9 +388,9 @@ impl ResponsePlan {
     }
 }
 
-/// The letter when cookies play no part.
+/// The letter if cookies are not involved.
 pub const NOT_CONCERNED: char = '-';
-/// Separates the server's cookie from the value that the server gave.
+/// Separates the server's `cookie` value from the value that the server set.
 const PREFIX_END: u8 = b'~';
 /// Precedes each date.
 const DATE_START: u8 = b'|';

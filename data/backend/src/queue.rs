@@ -1,12 +1,12 @@
 //! Waiting for a slot, and why no wake-up is lost.
 //!
-//! A request that finds no free slot waits in its server's queue (persistence or a hash designated
+//! A request that finds no free slot waits in the queue of a server (persistence or a hash designated
 //! that server) or in the backend's queue (any server will do). All queues of a backend change under
-//! the backend's one lock. The holder of the lock hands a free slot to the head of a queue: the waiter is
-//! *granted* the slot before it is woken, so that no request can overtake it and it never has to try again.
+//! the backend's lock. The holder of the lock hands a free slot to the head of a queue. The waiter is
+//! *granted* the slot before it is woken, so no request can overtake it and it never has to retry.
 //!
-//! Only one thing happens outside the lock: a finished request gives its slot back. The two
-//! sides do, in this order and sequentially consistent:
+//! Only one step happens outside the lock: a finished request releases its slot. The two sides
+//! do the following, in this order and with sequentially consistent accesses:
 //!
 //! ```text
 //!   release (no lock)                      enqueue (under the lock)
@@ -16,11 +16,11 @@
 //!
 //! Either R1 comes before the read of E2, and the enqueuing request hands the slot out; or E2 reads before
 //! R1, then E1 comes before the read of R2, and the releasing request does. When both do, the second finds
-//! nothing left. Nothing is tried again in a loop: R167's endless retry had its cause in re-testing a count
-//! to guess whether a wake-up had been missed, and the sequence counter that R168 proposes detects a decision
-//! that went stale between choosing and queueing. Here both happen in one critical section, so no decision
-//! goes stale. `tests/queue_loom.rs` lets loom walk through the interleavings of this very code,
-//! `tests/queue_sequences.rs` through random histories of a backend.
+//! no free slot. This needs no retry loop. R167's endless retry came from re-testing a count to guess whether
+//! a wake-up had been missed. The sequence counter that R168 proposes detects a decision that went stale
+//! between choosing and queueing. Here both happen in one critical section, so no decision goes stale.
+//! `tests/queue_loom.rs` explores the interleavings of this code with loom, `tests/queue_sequences.rs`
+//! random histories of a backend.
 //!
 //! It remains to show that every waiter has a release to wait for. A limit is never below 1
 //! (`weight::slot_limit`), so a server with waiters either serves a request, and its release hands out, or
@@ -36,7 +36,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Notifies the owner of a [`QueueEntry`](crate::QueueEntry) that it has an outcome. Called from any thread, at most once.
 pub trait WakeWaiter: Send + Sync {
-    /// Makes the waiter look at its [`QueueEntry`](crate::QueueEntry) again. Must not call back into the backend.
+    /// Makes the waiter poll its [`QueueEntry`](crate::QueueEntry) again. Must not call back into the backend.
     fn wake(&self);
 }
 
@@ -49,7 +49,7 @@ impl<F: Fn() + Send + Sync> WakeWaiter for WakeFn<F> {
     }
 }
 
-/// `set-priority-class` and `set-priority-offset`: the order in queues. Lower values come first.
+/// The order in queues, from `set-priority-class` and `set-priority-offset`. Lower values come first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Priority {
     class: i16,
@@ -57,7 +57,7 @@ pub struct Priority {
 }
 
 impl Priority {
-    /// Values outside of the documented ranges (2047 and 524287 on both sides) are cut off.
+    /// Values are clamped to the documented ranges: ±2047 for the class, ±524287 for the offset.
     #[must_use]
     pub fn new(class: i64, offset_ms: i64) -> Self {
         let class = class.clamp(-Self::CLASS_LIMIT, Self::CLASS_LIMIT);
@@ -111,7 +111,7 @@ impl QueuePosition {
 pub(crate) struct Waiter {
     state: AtomicU64,
     ahead: AtomicU32,
-    /// Stays with its server when that goes down (`option persist`, `force-persist`).
+    /// Whether the request stays in its server's queue when the server goes down (`option persist`, `force-persist`).
     pub(crate) sticky: bool,
     wake: Box<dyn WakeWaiter>,
 }
@@ -124,7 +124,7 @@ pub(crate) enum Decision {
 
 const UNDECIDED: u64 = 0;
 const CHOOSE_AGAIN: u64 = 1;
-/// Values from this one on are this value plus the key of the server that granted a slot.
+/// A granted slot is encoded as this value plus the key of the server.
 const GRANTED: u64 = 2;
 
 impl Waiter {
@@ -158,7 +158,7 @@ impl Waiter {
 #[derive(Default)]
 pub(crate) struct WaitQueue {
     entries: BTreeMap<QueuePosition, (u64, Arc<Waiter>)>,
-    /// How many waiters were ever served from it.
+    /// How many waiters were served from this queue so far.
     served: u64,
 }
 
@@ -208,7 +208,7 @@ impl WaitQueue {
 }
 
 impl Waiter {
-    /// How many left the queue since this one joined it; known once this one left it.
+    /// How many requests left the queue while this one waited. Set when this one leaves it.
     pub(crate) fn ahead(&self) -> u32 {
         self.ahead.load(Ordering::Relaxed)
     }

@@ -6,20 +6,20 @@
 use crate::balance::declaration;
 use crate::settings::BackendSettings;
 
-/// The facts known when an attempt to reach a server failed.
+/// The input of the decision after a failed connection attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedAttempt {
-    /// Retries made before, so 0 when the first attempt failed.
+    /// Number of previous retries. 0 if the first attempt failed.
     pub retries_made: u32,
     /// `retries`, or the value of `set-retries`.
     pub retries_allowed: u32,
-    /// Persistence or a rule designated the server, not balancing.
+    /// Whether persistence or a rule designated the server, instead of balancing.
     pub designated: bool,
-    /// `force-persist` applies: never another server.
+    /// Whether `force-persist` applies. The request then never goes to another server.
     pub forced: bool,
-    /// Servers that could take the request, the failed one included.
+    /// Servers that could take the request, including the failed one.
     pub usable_servers: u32,
-    /// The server refused at once; it did not let the attempt run into its timeout.
+    /// Whether the server refused the connection, as opposed to a timeout.
     pub refused: bool,
     /// `timeout connect` in milliseconds, if there is one.
     pub connect_timeout_ms: Option<u64>,
@@ -31,15 +31,15 @@ pub enum NextAttempt {
     GiveUp,
     /// The same server, after this turn-around time.
     Again {
-        /// Milliseconds to wait before.
+        /// Milliseconds to wait before the attempt.
         wait_ms: u64,
     },
-    /// Give the slot back, forget what designated the server, and choose again at once, avoiding it. If the
-    /// same server is chosen after all, that is a retry; another one is a redispatch.
+    /// Release the slot, drop the designation of the server, and choose again at once, avoiding it. If the
+    /// same server is chosen again, count a retry, otherwise a redispatch.
     Elsewhere,
 }
 
-/// A server that refuses at once is not tried again sooner than this (manual, "retries").
+/// Shortest delay before a retry at a server that refused the connection, in milliseconds (manual, "retries").
 pub const TURN_AROUND_MS: u64 = 1_000;
 
 /// Decides what to do after a failure.
@@ -63,19 +63,19 @@ fn goes_elsewhere(backend: &BackendSettings, failure: &FailedAttempt) -> bool {
     if backend.redispatch == 0 || failure.forced || failure.usable_servers < 2 {
         return false;
     }
-    // Without affinity to the server, a retry there brings nothing.
+    // Without affinity, a retry at the same server is pointless.
     let bound = failure.designated || declaration(backend.algorithm).by_key;
     !bound || is_redispatch_turn(backend.redispatch, failure.retries_made + 1, failure.retries_allowed)
 }
 
-/// Whether the retry with this number (from 1) goes elsewhere: every `interval`th one. A negative interval
-/// means the retry as far before the end, -1 being the last, and its multiples.
+/// Whether retry number `retry` (from 1) goes to another server: every `interval`th one does. A negative interval
+/// counts from the last retry, -1, and also selects multiples of the resulting number.
 fn is_redispatch_turn(interval: i32, retry: u32, allowed: u32) -> bool {
     let step = match u32::try_from(interval) {
         Ok(step) => step,
         Err(_) => (allowed + 1).saturating_sub(interval.unsigned_abs()),
     };
-    // An interval that reaches before the first retry is every retry.
+    // An interval that reaches before the first retry selects every retry.
     retry.is_multiple_of(step.max(1))
 }
 

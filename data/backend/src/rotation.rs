@@ -1,11 +1,11 @@
 //! Turns that workers take without the lock: a precomputed sequence, and a shared counter of the next turn.
 //!
-//! "In turn" means that the next request goes to the next server, whichever worker serves it. So the position is shared: a
-//! worker draws a [`Ticket`], one relaxed addition, and looks up the ticket's member in the [`Rotation`]. A rotation is
-//! made under the lock and never changes. A repeating sequence repeats for ever; any other ends after some turns, and
-//! the next rotation is made. A ticket holds the number of its rotation; a worker that draws a ticket of a rotation
-//! that it does not know looks at the backend again. When the backend changes, the counter holds the number of turns taken,
-//! and the algorithm continues from there ([`TurnCounter::close`]).
+//! "In turn" means that the next request goes to the next server, regardless of the worker. So the position is shared: a
+//! worker draws a [`Ticket`] with one relaxed addition and looks up the ticket's member in the [`Rotation`]. A rotation is
+//! made under the lock and is immutable. A repeating sequence never ends. Any other sequence ends after some turns, and
+//! the next rotation is made. A ticket holds the number of its rotation. A worker that draws a ticket of an unknown
+//! rotation refreshes its view. When the backend changes, the counter holds the number of turns taken, and the algorithm
+//! continues from there ([`TurnCounter::close`]).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use weir_sync::CachePadded;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// The turns to come, as positions among the members.
+/// The next turns, as positions among the members.
 #[derive(Clone)]
 pub(crate) struct Sequence {
     pub(crate) members: Arc<[u32]>,
@@ -24,7 +24,7 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// The index of a turn, counted from 0; `None` after the end.
+    /// The index of a turn, counted from 0. `None` after the end.
     pub(crate) fn index(&self, turn: u32) -> Option<usize> {
         let index = self.first as u64 + u64::from(turn);
         if let Some(index) = usize::try_from(index).ok().filter(|index| *index < self.members.len()) {
@@ -43,7 +43,7 @@ pub(crate) struct Rotation {
 }
 
 impl Rotation {
-    /// The member of a ticket; `None` when the ticket is of another rotation, or this one is at its end.
+    /// The member of a ticket. `None` if the ticket is of another rotation or after the end of this one.
     #[inline]
     pub(crate) fn member(&self, ticket: Ticket) -> Option<usize> {
         if ticket.rotation != self.number {
@@ -70,14 +70,14 @@ impl Ticket {
         Self { rotation: (word >> TURN_BITS) as u32, turn: word as u32 }
     }
 
-    /// The first turn of the rotation after this ticket's.
+    /// The counter value of the first turn in the rotation after this ticket's.
     fn of_next_rotation(self) -> u64 {
         u64::from(self.rotation.wrapping_add(1)) << TURN_BITS
     }
 }
 
-/// The next ticket: the number of the rotation in the upper half, the number of the turn in the lower. After 2^32
-/// turns the rotation's number changes by itself, and the next rotation continues from there.
+/// The next ticket: rotation number in the upper half, turn number in the lower half. After 2^32 turns the lower half
+/// overflows into the rotation number, and the next rotation continues from there.
 pub(crate) struct TurnCounter(CachePadded<AtomicU64>);
 
 const TURN_BITS: u32 = 32;
@@ -87,25 +87,26 @@ impl TurnCounter {
         Self(CachePadded::new(AtomicU64::new(0)))
     }
 
-    /// Takes a turn, without the lock. Relaxed ordering suffices: rotations are handed over under the lock.
+    /// Takes a turn, without the lock. Relaxed ordering suffices, because workers get rotations under the lock.
     #[inline]
     pub(crate) fn draw(&self) -> Ticket {
         Ticket::of(self.0.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Begins a rotation over a sequence. Under the lock.
+    /// Begins a rotation over a sequence. Called under the lock.
     pub(crate) fn begin(&self, sequence: Sequence) -> Rotation {
         let next = Ticket::of(self.0.load(Ordering::Relaxed)).of_next_rotation();
         self.0.store(next, Ordering::Relaxed);
         Rotation { number: Ticket::of(next).rotation, sequence }
     }
 
-    /// Whether a rotation is exhausted. Under the lock.
+    /// Whether a rotation is exhausted. Called under the lock.
     pub(crate) fn is_over(&self, rotation: &Rotation) -> bool {
         rotation.member(Ticket::of(self.0.load(Ordering::Relaxed))).is_none()
     }
 
-    /// Ends a rotation and returns how many of its turns were taken. Tickets drawn from now on belong to no rotation. Under the lock.
+    /// Ends a rotation and returns the number of turns taken. Tickets drawn from now on belong to no rotation. Called under
+    /// the lock.
     pub(crate) fn close(&self, rotation: &Rotation) -> u32 {
         let last = self.0.fetch_add(1 << TURN_BITS, Ordering::Relaxed);
         let next = Ticket::of(last);

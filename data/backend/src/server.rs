@@ -1,9 +1,9 @@
 //! A live server: the state that all workers share.
 //!
-//! Readers are free; every change goes through [`Backend::change`](crate::Backend::change), because a change
-//! of weight, state or limit concerns the balancing structures and the queues too. The fields are atomics
-//! written under the backend's lock, except the counts of requests: workers that choose without the lock
-//! count for themselves (see `view.rs`), and a finished request gives its slot back without it.
+//! Reads take no lock. Every change goes through [`Backend::change`](crate::Backend::change), because a change
+//! of weight, state or limit also affects the balancing structures and the queues. The fields are atomics
+//! written under the backend's lock, except the request counts: workers that choose without the lock keep
+//! their own counts (see `view.rs`), and a finished request releases its slot without the lock.
 
 pub mod state;
 pub mod weight;
@@ -29,11 +29,11 @@ use weight::{Ramp, WeightChange};
 /// A change of a live server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerChange {
-    /// `set server weight`, `set weight`, an agent's answer.
+    /// `set server weight`, `set weight`, or the response of an agent.
     Weight(WeightChange),
     /// `set server state`, `enable server`, `disable server`.
     State(RequestedState),
-    /// Maintenance or drain decided by tracking or resolution: bits to set, then bits to clear.
+    /// Maintenance or drain because of tracking or name resolution: bits to set and bits to clear.
     Admin { set: AdminState, clear: AdminState },
     /// Forces the result of health checks. Ignored in maintenance.
     Health(OperationalState),
@@ -44,23 +44,23 @@ pub enum ServerChange {
     },
     /// `set server addr`, and the port of a service (SRV).
     Address {
-        /// The new address; `None` keeps the current one.
+        /// The new address. `None` keeps the current one.
         ip: Option<IpAddr>,
-        /// The new port; `None` keeps the current one.
+        /// The new port. `None` keeps the current one.
         port: Option<ServerPort>,
     },
-    /// Name servers gave an address.
+    /// Name resolution returned an address.
     Resolved {
         ip: IpAddr,
-        /// The port, if the answer has one; `None` keeps the current one.
+        /// The port, if the DNS response has one. `None` keeps the current port.
         port: Option<ServerPort>,
     },
-    /// Name servers gave no address, or did not answer for too long.
+    /// Name resolution returned no address, or the last valid response expired.
     Unresolved {
-        /// The port from now on; `None` keeps the current one.
+        /// The port from now on. `None` keeps the current one.
         port: Option<ServerPort>,
     },
-    /// `set maxconn server`; 0 is unlimited.
+    /// `set maxconn server`. 0 is unlimited.
     MaximumConnections(u32),
 }
 
@@ -78,9 +78,9 @@ pub struct Server {
     last_change_ms: AtomicU64,
     downtime_ms: AtomicU64,
     downs: AtomicU32,
-    /// Slots taken under the lock, or where the algorithm compares the load of all workers.
+    /// Slots taken under the lock, and all slots if the algorithm compares the load of all workers.
     served: AtomicU32,
-    /// Whether slots were ever counted in a worker's own count, which is in `counters`.
+    /// Whether any slot was ever counted per worker, in `counters`.
     counted_apart: AtomicBool,
     pub(crate) queued: AtomicU32,
     served_maximum: AtomicU32,
@@ -89,9 +89,9 @@ pub struct Server {
     /// The checks, boxed because many servers run without checks.
     health: Option<Box<ServerCheck>>,
     agent: Option<Box<ServerCheck>>,
-    /// Errors in a row of its traffic, where that is observed.
+    /// Consecutive errors of the server's traffic, if it has `observe`.
     errors_in_a_row: AtomicU32,
-    /// Statistics of its traffic, where something depends on them.
+    /// Traffic statistics. `None` unless `outlier-ejection` or the algorithm needs them.
     traffic: Option<Box<ServerTraffic>>,
     pools: Arc<IdlePools>,
     home: Home,
@@ -140,7 +140,7 @@ impl Server {
             agent: settings.agent.map(|rules| Box::new(ServerCheck::new(CheckKind::Agent, rules))),
             errors_in_a_row: AtomicU32::new(0),
             traffic: {
-                // `outlier-ejection` or the algorithm depends on it.
+                // Only `outlier-ejection` and some algorithms need traffic statistics.
                 let SharedBackend { settings, algorithm, .. } = &*home.shared;
                 let is_weighed = settings.outliers.is_some() || algorithm.weighs_traffic;
                 is_weighed.then(|| Box::new(ServerTraffic::new(settings.workers)))
@@ -153,37 +153,37 @@ impl Server {
         server
     }
 
-    /// Its key in the backend.
+    /// The server's key in the backend.
     #[must_use]
     pub fn key(&self) -> ServerKey {
         self.key
     }
 
-    /// Its numeric identifier.
+    /// The server's numeric identifier.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.settings.id
     }
 
-    /// Its name.
+    /// The server's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.settings.name
     }
 
-    /// Its configuration; values that change at run time have methods of their own.
+    /// The server's configuration. Values that change at run time have their own methods.
     #[must_use]
     pub fn settings(&self) -> &ServerSettings {
         &self.settings
     }
 
-    /// Its current address.
+    /// The server's current address.
     #[must_use]
     pub fn address(&self) -> Arc<ServerAddress> {
         self.address.load_full()
     }
 
-    /// Calls `look` with its current address, without touching a reference count that all workers share.
+    /// Calls `look` with the server's current address. Does not write to a reference count that all workers share.
     pub fn look_at_address<R>(&self, look: impl FnOnce(&ServerAddress) -> R) -> R {
         look(&self.address.load())
     }
@@ -194,7 +194,7 @@ impl Server {
         self.destination_varies.load(Ordering::Acquire)
     }
 
-    /// The cookie value that designates it: its `cookie`, or a dynamic one.
+    /// The cookie value that designates this server: its `cookie` setting or a dynamic cookie.
     #[must_use]
     pub fn cookie(&self) -> Option<Arc<String>> {
         self.cookie.load_full()
@@ -212,7 +212,7 @@ impl Server {
         self.settings.weight
     }
 
-    /// The current `maxconn`; 0 is unlimited.
+    /// The current `maxconn`. 0 is unlimited.
     #[must_use]
     pub fn maximum_connections(&self) -> u32 {
         self.maximum_connections.load(Ordering::Relaxed)
@@ -233,13 +233,13 @@ impl Server {
         }
     }
 
-    /// When the state last changed, on the caller's clock.
+    /// Time of the last state change in milliseconds, on the caller's clock.
     #[must_use]
     pub fn last_change_ms(&self) -> u64 {
         self.last_change_ms.load(Ordering::Relaxed)
     }
 
-    /// Its total downtime in milliseconds, the current one included.
+    /// The server's total downtime in milliseconds, including the current downtime.
     #[must_use]
     pub fn downtime_ms(&self, now_ms: u64) -> u64 {
         let past = self.downtime_ms.load(Ordering::Relaxed);
@@ -250,13 +250,13 @@ impl Server {
         }
     }
 
-    /// How often it went from up to down.
+    /// How often the server went from up to down.
     #[must_use]
     pub fn downs(&self) -> u32 {
         self.downs.load(Ordering::Relaxed)
     }
 
-    /// The progress of its slow start.
+    /// The progress of the server's slow start.
     #[must_use]
     pub fn ramp(&self, now_ms: u64) -> Ramp {
         if self.recorded_state() != OperationalState::Starting {
@@ -268,13 +268,13 @@ impl Server {
         }
     }
 
-    /// The weight that balancing uses, in sixteenths: 0 when it takes no new visitors.
+    /// The weight that balancing uses, in sixteenths. 0 if the server takes no new visitors.
     #[must_use]
     pub fn effective_weight(&self, now_ms: u64) -> u32 {
         if self.is_ejected() { 0 } else { self.weight_if_taken_back(now_ms) }
     }
 
-    /// The effective weight that it would have if it were not ejected.
+    /// The effective weight that the server would have if it were not ejected.
     pub(crate) fn weight_if_taken_back(&self, now_ms: u64) -> u32 {
         let up = matches!(self.recorded_state(), OperationalState::Starting | OperationalState::Running);
         if !up || self.admin_state().is_drain() || self.admin_state().is_maintenance() {
@@ -283,25 +283,25 @@ impl Server {
         weight::effective(self.user_weight(), self.ramp(now_ms))
     }
 
-    /// Whether it is up: it then serves requests that persistence or a rule sends to it.
+    /// Whether the server is up. It then serves requests that persistence or a rule sends to it.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.recorded_state() != OperationalState::Stopped
     }
 
-    /// Whether it is up and not ejected.
+    /// Whether the server is up and not ejected.
     #[must_use]
     pub fn is_available(&self) -> bool {
         self.is_up() && !self.is_ejected()
     }
 
-    /// Whether it is ejected because of its traffic (`outlier-ejection`).
+    /// Whether the server is ejected because of its traffic (`outlier-ejection`).
     #[must_use]
     pub fn is_ejected(&self) -> bool {
         self.traffic().is_some_and(ServerTraffic::is_ejected)
     }
 
-    /// How often it was ejected; `None` where servers are not ejected.
+    /// How often the server was ejected. `None` if the backend does not use `outlier-ejection`.
     #[must_use]
     pub fn ejections(&self) -> Option<u64> {
         self.home.shared.settings.outliers?;
@@ -312,19 +312,19 @@ impl Server {
         self.traffic.as_deref()
     }
 
-    /// The average time of its answers to that worker, in 1/1024 ms; `None` while unknown.
+    /// The average response time that this worker measured, in 1/1024 ms. `None` while unknown.
     pub(crate) fn pace(&self, worker: usize, now_ms: u64) -> Option<u64> {
         self.traffic()?.pace(worker, now_ms)
     }
 
-    /// Whether its traffic is observed ([`Backend::observe`](crate::Backend::observe)).
+    /// Whether the server's traffic is observed ([`Backend::observe`](crate::Backend::observe)).
     #[inline]
     #[must_use]
     pub fn is_observed(&self) -> bool {
         self.settings.observe.is_some() || self.traffic.is_some()
     }
 
-    /// Requests that hold one of its slots.
+    /// Requests that hold a slot of this server.
     #[must_use]
     pub fn served(&self) -> u32 {
         let together = self.served.load(Ordering::SeqCst);
@@ -335,7 +335,7 @@ impl Server {
         }
     }
 
-    /// Requests in its own queue.
+    /// Requests in the server's own queue.
     #[must_use]
     pub fn queued(&self) -> u32 {
         self.queued.load(Ordering::SeqCst)
@@ -348,7 +348,7 @@ impl Server {
         self.served_maximum.load(Ordering::Relaxed)
     }
 
-    /// The longest its queue has been since the last [`Server::clear_maxima`].
+    /// The greatest length of the server's queue since the last [`Server::clear_maxima`].
     #[must_use]
     pub fn queued_maximum(&self) -> u32 {
         self.queued_maximum.load(Ordering::Relaxed)
@@ -361,25 +361,25 @@ impl Server {
         self.queued_maximum.store(self.queued(), Ordering::Relaxed);
     }
 
-    /// Its counters.
+    /// The server's counters.
     #[must_use]
     pub fn counters(&self) -> &ServerCounters {
         &self.counters
     }
 
-    /// Its health check, if it has one.
+    /// The health check, if the server has one.
     #[must_use]
     pub fn health(&self) -> Option<&ServerCheck> {
         self.health.as_deref()
     }
 
-    /// Its agent check, if it has one.
+    /// The agent check, if the server has one.
     #[must_use]
     pub fn agent(&self) -> Option<&ServerCheck> {
         self.agent.as_deref()
     }
 
-    /// One of its checks, if it has it.
+    /// The check of this kind, if the server has one.
     #[must_use]
     pub fn check(&self, kind: CheckKind) -> Option<&ServerCheck> {
         match kind {
@@ -388,13 +388,13 @@ impl Server {
         }
     }
 
-    /// Whether all its enabled checks say that it is up.
+    /// Whether all enabled checks report the server as up.
     pub(crate) fn checks_say_up(&self) -> bool {
         let says_up = |check: &ServerCheck| !check.record().enabled || check.says_up();
         self.health().is_none_or(says_up) && self.agent().is_none_or(says_up)
     }
 
-    /// Records an observation of traffic; true when the errors in a row reach the limit.
+    /// Records an observation of traffic. True when the consecutive errors reach the limit.
     #[inline]
     pub(crate) fn observe(&self, observation: Observation) -> bool {
         let Some(rules) = &self.settings.observe else { return false };
@@ -410,7 +410,7 @@ impl Server {
             }
             return false;
         }
-        // Of several workers that count at the same time, one reaches the limit.
+        // If several workers count at the same time, only one reaches the limit.
         let count = self.errors_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
         let is_enough = count >= rules.limit;
         if is_enough {
@@ -437,13 +437,13 @@ impl Server {
         (next != now).then_some(next)
     }
 
-    /// Counts of the connections to it that workers use and keep. They outlive the server: a connection may end after it.
+    /// Counts of the used and idle connections to the server. They outlive the server, because a connection may close later.
     #[must_use]
     pub fn pools(&self) -> &Arc<IdlePools> {
         &self.pools
     }
 
-    /// Whether no request uses it or waits for it and no idle connection to it is kept.
+    /// Whether the server is without requests, queued requests and connections, used or idle.
     #[must_use]
     pub fn is_unused(&self) -> bool {
         let usage = self.pools.total();
@@ -451,12 +451,12 @@ impl Server {
     }
 
     pub(crate) fn recorded_state(&self) -> OperationalState {
-        // Only `set_operational` writes it, from this very enum.
+        // The number is always written from this enum.
         OperationalState::from_number(self.operational.load(Ordering::Relaxed))
             .unwrap_or(OperationalState::Stopped)
     }
 
-    /// How many slots it has when the backend has `backend_load` requests.
+    /// The number of slots while the backend has `backend_load` requests.
     pub(crate) fn slot_limit(&self, backend_load: u32, full: u32, now_ms: u64) -> u32 {
         weight::slot_limit(
             self.settings.minimum_connections,
@@ -467,12 +467,12 @@ impl Server {
         )
     }
 
-    /// Whether it has neither `maxconn` nor `minconn`, so that requests never wait for it.
+    /// Whether the server has neither `maxconn` nor `minconn`. Requests then never wait for it.
     pub(crate) fn is_unlimited(&self) -> bool {
         self.settings.minimum_connections == 0 && self.maximum_connections() == 0
     }
 
-    /// Takes a slot. The caller holds the backend's lock and has seen room, or the server is unlimited.
+    /// Takes a slot. The caller holds the backend's lock and has found a free slot, or the server is unlimited.
     pub(crate) fn occupy(&self) {
         self.served.fetch_add(1, Ordering::SeqCst);
         raise(&self.served_maximum, self.served());
@@ -511,13 +511,13 @@ impl Server {
         raise(&self.queued_maximum, queued);
     }
 
-    /// Replaces the parts of its address that are given.
+    /// Replaces the given parts of the server's address.
     pub(crate) fn store_address(&self, ip: Option<Option<IpAddr>>, port: Option<ServerPort>) {
         let address = match &*self.address() {
             ServerAddress::Inet { ip: own, port: own_port } => {
                 ServerAddress::Inet { ip: ip.unwrap_or(*own), port: port.unwrap_or(*own_port) }
             }
-            // Sockets of other families have neither.
+            // Other address families have neither IP address nor port.
             ServerAddress::Unix(_) | ServerAddress::Abstract(_) | ServerAddress::Pair(_) => return,
         };
         let varies = address != self.settings.address || address.follows_client();
@@ -556,7 +556,7 @@ impl Server {
         self.last_change_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Starts in maintenance without counting a transition. Its checks begin when an operator enables them (management
+    /// Starts in maintenance without counting a transition. The checks start when an operator enables them (management
     /// manual, "add server").
     pub(crate) fn begin_in_maintenance(&self) {
         for check in [self.health(), self.agent()].into_iter().flatten() {
@@ -566,7 +566,7 @@ impl Server {
         self.operational.store(OperationalState::Stopped as u8, Ordering::Relaxed);
     }
 
-    /// Restores the state of a former process without counting a transition. The check continues from its former level.
+    /// Restores the state from a previous process without counting a transition. The check continues from its previous level.
     pub(crate) fn restore(
         &self,
         admin: AdminState,

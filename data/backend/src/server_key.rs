@@ -1,7 +1,7 @@
-//! Keys that name a server and may be kept.
+//! Keys that identify a server. They may be held after its removal.
 
-/// A server's place in its backend, and the generation of that place. It is safe to keep: the key of a removed server
-/// finds nothing, even if another server has its place.
+/// A server's slot in its backend, and the generation of the slot. The key of a removed server finds nothing, even if
+/// another server uses the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerKey {
     place: u32,
@@ -15,29 +15,29 @@ impl ServerKey {
         Self { place: rank, generation: 0 }
     }
 
-    /// The key of a server that is added at a place.
+    /// The key of a server that is added in a slot.
     pub(crate) const fn added(place: u32, generation: u32) -> Self {
         Self { place, generation }
     }
 
-    /// The place as an index, from 0. Places are reused, so indices stay small.
+    /// The slot as an index, from 0. Slots are reused, so indices stay small.
     #[must_use]
     pub const fn index(self) -> usize {
         self.place as usize
     }
 
-    /// The place as a number.
+    /// The slot as a number.
     pub(crate) const fn place(self) -> u32 {
         self.place
     }
 
-    /// Whether the server comes from the configuration; [`ServerKey::index`] is then its rank there.
+    /// Whether the server comes from the configuration. [`ServerKey::index`] is then its rank there.
     #[must_use]
     pub const fn is_configured(self) -> bool {
         self.generation == 0
     }
 
-    /// Counts the servers that had this place.
+    /// Number of servers that used this slot before.
     pub(crate) const fn generation(self) -> u32 {
         self.generation
     }
@@ -48,7 +48,7 @@ impl ServerKey {
         (self.generation as u64) << 32 | self.place as u64
     }
 
-    /// The key from a number that [`ServerKey::to_number`] gave.
+    /// The key from a number of [`ServerKey::to_number`].
     #[must_use]
     pub const fn from_number(number: u64) -> Self {
         Self { place: number as u32, generation: (number >> 32) as u32 }

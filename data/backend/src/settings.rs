@@ -1,7 +1,7 @@
 //! The configuration of a backend and its servers, as plain values.
 //!
-//! Lines with the same meaning here and in the typed configuration use the configuration's type. The caller derives the
-//! rest from it. `Default` gives the manual's defaults.
+//! Settings with the same meaning here and in the typed configuration use the configuration's type. The caller derives the
+//! other settings. `Default` gives the manual's defaults.
 
 use weir_model::{HashKey, Reuse};
 use weir_model::{HashType, PreserveAffinity};
@@ -15,31 +15,31 @@ use crate::persistence::{CookieRules, DynamicCookies};
 #[derive(Clone, Debug)]
 pub struct BackendSettings {
     pub name: String,
-    /// Its numeric identifier (`id`, or the position).
+    /// The backend's numeric identifier (`id`, or the position).
     pub id: u32,
-    /// Its index among the proxies, which notices carry.
+    /// The backend's index among the proxies, used in notices.
     pub place: usize,
     /// Whether it is a `listen` section.
     pub is_listen: bool,
     /// `option log-health-checks`.
     pub log_health_checks: bool,
-    /// How many workers share the backend; worker numbers are below this.
+    /// The number of workers that share the backend. Worker numbers are below it.
     pub workers: usize,
     /// `balance`.
     pub algorithm: BalanceAlgorithm,
     /// `hash-type`.
     pub hash_type: HashType,
-    /// `hash-balance-factor` in per cent of the average load; 0 is off.
+    /// `hash-balance-factor` in per cent of the average load. 0 is off.
     pub hash_balance_factor: u32,
     /// `hash-preserve-affinity`.
     pub hash_affinity: PreserveAffinity,
     /// `option allbackups`.
     pub all_backups: bool,
-    /// `fullconn`, already computed where it was automatic; 0 means that `minconn` never applies.
+    /// `fullconn`, or its computed default. 0 means that `minconn` never applies.
     pub full_connections: u32,
     /// `option persist`: a queued persistent request stays with its server even when it goes down.
     pub persist: bool,
-    /// `option redispatch` and its interval; 0 is off.
+    /// `option redispatch` and its interval. 0 is off.
     pub redispatch: i32,
     /// `retries`.
     pub retries: u32,
@@ -51,7 +51,7 @@ pub struct BackendSettings {
     pub dynamic_cookies: DynamicCookies,
     /// `outlier-ejection`.
     pub outliers: Option<OutlierRules>,
-    /// Whether responses are observed: then a connection alone is not a success.
+    /// Whether responses are observed. A connection alone is then not a success.
     pub judges_responses: bool,
 }
 
@@ -89,7 +89,7 @@ pub const DEFAULT_RETRIES: u32 = 3;
 /// The largest weight that `weight` and the runtime API accept (manual, "weight").
 pub const MAXIMUM_WEIGHT: u32 = 256;
 
-/// `balance`: how a server is chosen when nothing else designates one.
+/// `balance`: how a server is chosen when neither persistence nor a rule designates one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BalanceAlgorithm {
     word: &'static str,
@@ -97,25 +97,25 @@ pub struct BalanceAlgorithm {
 }
 
 impl BalanceAlgorithm {
-    /// The algorithm of a word, one of [`crate::algorithms`].
+    /// The algorithm with this keyword, one of [`crate::algorithms`].
     #[must_use]
     pub const fn new(word: &'static str) -> Self {
         Self { word, number: None }
     }
 
-    /// The same with the number of its argument.
+    /// The same algorithm with this numeric argument.
     #[must_use]
     pub const fn with(self, number: Option<u32>) -> Self {
         Self { number, ..self }
     }
 
-    /// The word.
+    /// The algorithm's keyword.
     #[must_use]
     pub const fn word(self) -> &'static str {
         self.word
     }
 
-    /// The number of its argument, such as the draws of `random`.
+    /// The numeric argument, such as the draws of `random`.
     #[must_use]
     pub const fn number(self) -> Option<u32> {
         self.number
@@ -126,7 +126,7 @@ impl BalanceAlgorithm {
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
     pub name: String,
-    /// Its numeric identifier (`id`, or the position from 1).
+    /// The server's numeric identifier (`id`, or the position from 1).
     pub id: u32,
     pub address: ServerAddress,
     /// `weight`, 0 to [`MAXIMUM_WEIGHT`].
@@ -135,25 +135,25 @@ pub struct ServerSettings {
     pub backup: bool,
     /// `disabled`.
     pub disabled: bool,
-    /// The address of its name is not known yet; the resolvers query name servers for it.
+    /// Whether the address of the server's name is still unknown. The resolvers query it.
     pub unresolved: bool,
     /// `cookie`.
     pub cookie: Option<String>,
-    /// `maxconn`; 0 is unlimited.
+    /// `maxconn`. 0 is unlimited.
     pub maximum_connections: u32,
-    /// `minconn`; 0 is a static limit.
+    /// `minconn`. 0 is a static limit.
     pub minimum_connections: u32,
-    /// `maxqueue`; 0 is unlimited.
+    /// `maxqueue`. 0 is unlimited.
     pub maximum_queue: u32,
-    /// `slowstart` in milliseconds; 0 is off.
+    /// `slowstart` in milliseconds. 0 is off.
     pub slow_start_ms: u64,
     /// `hash-key`.
     pub hash_key: HashKey,
-    /// How its health checks count, if it has any.
+    /// The rules of the server's health checks, if it has any.
     pub check: Option<CheckRules>,
-    /// How its agent checks count, if it has any.
+    /// The rules of the server's agent checks, if it has any.
     pub agent: Option<CheckRules>,
-    /// Which traffic counts as a check.
+    /// Which traffic counts as a check result (`observe`).
     pub observe: Option<ObserveRules>,
     /// Limits of its idle connections.
     pub pool: PoolSettings,
@@ -186,13 +186,13 @@ impl Default for ServerSettings {
 /// The `pool-*` and `max-reuse` options of a server line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
-    /// `pool-max-conn`; `None` is unlimited, 0 keeps no idle connection.
+    /// `pool-max-conn`. `None` is unlimited, 0 keeps no idle connection.
     pub maximum: Option<u32>,
     /// `pool-low-conn`: below this many idle connections a worker does not take another worker's.
     pub low: u32,
-    /// `pool-purge-delay` in milliseconds; 0 keeps no idle connection.
+    /// `pool-purge-delay` in milliseconds. 0 keeps no idle connection.
     pub purge_delay_ms: u64,
-    /// `max-reuse`; `None` is unlimited.
+    /// `max-reuse`. `None` is unlimited.
     pub maximum_reuse: Option<u32>,
     /// `tune.idle-pool.shared`: workers may take each other's connections.
     pub shared: bool,
@@ -213,13 +213,13 @@ impl Default for PoolSettings {
     }
 }
 
-/// Parses the most connections of a server, as operators and agents write it. The error is HAProxy's sentence.
+/// Parses a server's `maxconn` as operators and agents write it. The error is HAProxy's text.
 pub fn parse_maximum_connections(text: &str) -> Result<u32, &'static str> {
     const INVALID: &str = "Invalid maxconn value.";
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     match text.split_at(digits) {
         ("", "") => Err("Require <maxconn>."),
-        // HAProxy takes a negative number for a huge one.
+        // HAProxy reads a negative number as a huge one.
         ("", rest) if rest.starts_with(['-', '+']) => Err(INVALID),
         ("", _) => Err("maxconn string empty or preceded by garbage"),
         (number, "") => number.parse().map_err(|_| INVALID),

@@ -1,4 +1,4 @@
-//! State that a backend, its servers and the workers' views share, readable without the lock.
+//! State shared by a backend, its servers and the workers' views, readable without the lock.
 
 use std::sync::{Arc, Weak};
 
@@ -13,13 +13,13 @@ use crate::server_key::ServerKey;
 use crate::settings::BackendSettings;
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// One for each backend.
+/// The shared state of a backend.
 pub(crate) struct SharedBackend {
     pub(crate) settings: BackendSettings,
-    /// The declaration of its algorithm.
+    /// The declaration of the backend's algorithm.
     pub(crate) algorithm: &'static AlgorithmDecl,
     pub(crate) counters: BackendCounters,
-    /// The most streams inside at once that were seen.
+    /// The highest number of concurrent streams seen.
     pub(crate) sessions_maximum: AtomicU32,
     /// The version of the backend, as a [`BackendVersion`]. Written under the lock, and read for each request.
     pub(crate) version: CachePadded<AtomicU64>,
@@ -27,14 +27,14 @@ pub(crate) struct SharedBackend {
     pub(crate) turns: TurnCounter,
     /// Whether the algorithm compares the load of all workers.
     pub(crate) compares_load: bool,
-    /// Whether the algorithm orders servers by load: read when a request ends.
+    /// Whether the algorithm orders servers by load. Read when a request ends.
     pub(crate) orders_by_load: bool,
     /// Requests in the backend's queue. Written under the lock.
     pub(crate) queued: AtomicU32,
     pub(crate) queued_maximum: AtomicU32,
     /// How many servers can take a new visitor. Written under the lock.
     pub(crate) usable: AtomicU32,
-    /// When servers are next compared (`outlier-ejection`).
+    /// Time of the next comparison of servers (`outlier-ejection`).
     pub(crate) compares_at_ms: AtomicU64,
     /// How dynamic cookies are made. Changed under the lock.
     pub(crate) dynamic_cookies: ArcSwap<DynamicCookies>,
@@ -69,13 +69,13 @@ pub(crate) struct Home {
 
 /// Calls of a server on its backend.
 pub(crate) trait ServerOwner: Send + Sync {
-    /// A slot of `key` came free while a request waited for it, or while the algorithm orders servers by load.
+    /// Called when a slot of `key` is released while a request waits for it, or if the algorithm orders servers by load.
     fn released(&self, key: ServerKey);
 }
 
 #[cfg(test)]
 impl Home {
-    /// For a server without a backend.
+    /// The reference of a server without a backend.
     pub(crate) fn nowhere() -> Self {
         struct Nobody;
         impl ServerOwner for Nobody {

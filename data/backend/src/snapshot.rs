@@ -8,14 +8,14 @@ use weir_sync::PersistentMap;
 use crate::server::Server;
 use crate::server_key::ServerKey;
 
-/// All servers and how they are found. The next version shares almost all of its memory with this one, so a change of one of
-/// thousands costs the same as one of a few.
+/// All servers and their indexes. The next version shares almost all of its memory with this one, so a change costs about
+/// the same with thousands of servers as with a few.
 #[derive(Clone, Default)]
 pub(crate) struct ServerSnapshot {
     servers: ServerList,
-    /// By place, with the rank of each.
+    /// Servers by slot, with the rank of each.
     places: PersistentMap<u32, (u64, Arc<Server>)>,
-    /// The first server with an identifier. Those of a configuration are unique.
+    /// The first server with each identifier. Identifiers in a configuration are unique.
     by_id: PersistentMap<u32, ServerKey>,
     by_name: HashedWords,
     by_cookie: HashedWords,
@@ -23,7 +23,7 @@ pub(crate) struct ServerSnapshot {
     next: u64,
 }
 
-/// Servers by the hash of a word, then by rank: those with equal hashes are compared.
+/// Servers by the hash of a word, then by rank. A look-up compares the words of servers with equal hashes.
 type HashedWords = PersistentMap<(u64, u64), ServerKey>;
 
 /// The servers of a backend at one moment: those of the configuration in its order, then those added at run time.
@@ -37,7 +37,7 @@ impl ServerSnapshot {
         snapshot
     }
 
-    /// Adds a server behind all others.
+    /// Appends a server to the list.
     pub(crate) fn add(&mut self, server: Arc<Server>) {
         let (key, rank) = (server.key(), self.next);
         self.next += 1;
@@ -66,7 +66,7 @@ impl ServerSnapshot {
         self.servers.0.remove(&rank);
     }
 
-    /// Follows the change of a server's cookie from its `former` value.
+    /// Updates the cookie index after a server's cookie changed from `former`.
     pub(crate) fn change_cookie(&mut self, server: &Server, former: Option<Arc<String>>) {
         let Some(rank) = self.rank(server.key()) else { return };
         if let Some(former) = former {
@@ -85,7 +85,7 @@ impl ServerSnapshot {
         self.at(key.index()).filter(|server| server.key() == key)
     }
 
-    /// The server at a place.
+    /// The server in slot `place`.
     pub(crate) fn at(&self, place: usize) -> Option<&Arc<Server>> {
         self.places.get(&u32::try_from(place).ok()?).map(|(_, server)| server)
     }
@@ -100,7 +100,7 @@ impl ServerSnapshot {
         self.get(*self.by_id.get(&id)?)
     }
 
-    /// The first available server with that cookie, or else the first one.
+    /// The first available server with this cookie, or else the first one with it.
     pub(crate) fn by_cookie(&self, value: &str) -> Option<&Arc<Server>> {
         let has_value = |server: &&Arc<Server>| server.cookie().is_some_and(|cookie| *cookie == *value);
         let servers = || self.with_hash(&self.by_cookie, value).filter(has_value);
@@ -145,13 +145,13 @@ impl ServerList {
         self.0.is_empty()
     }
 
-    /// The server that `rank` others precede.
+    /// The server at position `rank`, from 0.
     #[must_use]
     pub fn get(&self, rank: usize) -> Option<&Arc<Server>> {
         self.0.nth(rank).map(|(_, server)| server)
     }
 
-    /// The servers that at least `rank` others precede, in their order.
+    /// The servers from position `rank` on, in order.
     pub fn iter_after(&self, rank: usize) -> impl Iterator<Item = &Arc<Server>> {
         self.0.iter_after(rank).map(|(_, server)| server)
     }

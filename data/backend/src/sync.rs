@@ -1,4 +1,4 @@
-//! The one façade through which this crate touches what threads share, so that loom can replace it.
+//! Wrapper around the synchronization primitives of this crate, so loom can replace them in tests.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -6,11 +6,11 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, O
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Stands between a sequentially consistent write and a sequentially consistent read of something
-/// else, where each side of a handshake must see the other's write or be seen.
+/// Placed between a sequentially consistent write and a sequentially consistent read of another
+/// variable. At least one side of the handshake then sees the other side's write.
 ///
-/// The accesses are ordered by themselves, so this costs nothing; loom takes them for acquire and
-/// release only, and needs the fence to see the order.
+/// The accesses are already ordered, so this is a no-op. Only loom needs the fence, because it treats
+/// sequentially consistent accesses as acquire and release.
 #[inline]
 pub(crate) fn handshake_point() {
     #[cfg(loom)]

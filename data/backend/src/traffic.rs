@@ -1,6 +1,7 @@
-//! Statistics of a server's traffic, where something depends on them: `outlier-ejection` and `balance latency`.
+//! Statistics of a server's traffic, for `outlier-ejection` and `balance latency`.
 //!
-//! Each worker counts its own requests, as the only writer. A server has statistics only if a setting depends on them.
+//! Each worker counts its own requests and is the only writer of its counts. A server has statistics only if a setting
+//! needs them.
 
 use weir_sync::LazyPerWorker;
 
@@ -12,9 +13,9 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrafficSample {
     pub observation: Observation,
-    /// The number of the observing worker; no other worker may use it.
+    /// The number of the calling worker. No other worker may use it.
     pub worker: usize,
-    /// How long the server took, in milliseconds; 0 if unknown.
+    /// Response time of the server, in milliseconds. 0 if unknown.
     pub took_ms: u32,
 }
 
@@ -22,9 +23,9 @@ pub struct TrafficSample {
 #[derive(Default)]
 pub(crate) struct ServerTraffic {
     tallies: Tallies,
-    /// Errors in a row over all workers; a success resets it.
+    /// Consecutive errors over all workers. A success resets the count.
     errors_in_a_row: AtomicU32,
-    /// The sums when the current interval began. Written by the worker that ends an interval.
+    /// The sums at the start of the current interval. Written by the worker that ends an interval.
     mark: TrafficTally,
     ejection: Ejection,
 }
@@ -44,7 +45,7 @@ struct TrafficTally {
     well: AtomicU64,
     errors: AtomicU64,
     took_ms: AtomicU64,
-    /// The moving average of how long answers take, in 1/1024 ms; 0 before the first one.
+    /// The moving average of the response time, in 1/1024 ms. 0 before the first response.
     pace: AtomicU64,
     pace_at_ms: AtomicU64,
 }
@@ -52,9 +53,9 @@ struct TrafficTally {
 /// Whether a server is ejected. Written under the backend's lock.
 #[derive(Default)]
 struct Ejection {
-    /// End of the ejection; 0 while not ejected.
+    /// End of the ejection. 0 while not ejected.
     until_ms: AtomicU64,
-    /// The duration of the last ejection, 0 before the first, and its end.
+    /// The duration of the last ejection, 0 before the first. `ended_ms` is its end.
     lasted_ms: AtomicU64,
     ended_ms: AtomicU64,
     /// The number of consecutive ejections before the last one, each soon after the other.
@@ -67,7 +68,7 @@ impl ServerTraffic {
         ServerTraffic { tallies: Tallies(LazyPerWorker::new(workers)), ..ServerTraffic::default() }
     }
 
-    /// Counts an observation and returns the number of errors in a row, this one included.
+    /// Counts an observation and returns the number of consecutive errors, including this one.
     pub(crate) fn note(&self, seen: TrafficSample, now_ms: u64) -> u32 {
         let tally = self.tallies.0.of(seen.worker);
         tally.note(seen, now_ms);
@@ -80,7 +81,7 @@ impl ServerTraffic {
         self.errors_in_a_row.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
-    /// Restarts the count of errors in a row, after its consequence.
+    /// Resets the count of consecutive errors after an ejection.
     pub(crate) fn forget_errors(&self) {
         self.errors_in_a_row.store(0, Ordering::Relaxed);
     }
@@ -96,7 +97,7 @@ impl ServerTraffic {
         window
     }
 
-    /// The average time of answers to that worker, in 1/1024 ms; `None` while unknown.
+    /// The average response time that this worker measured, in 1/1024 ms. `None` while unknown.
     pub(crate) fn pace(&self, worker: usize, now_ms: u64) -> Option<u64> {
         self.tallies.0.existing(worker)?.pace(now_ms)
     }
@@ -118,7 +119,7 @@ impl ServerTraffic {
         let ejection = &self.ejection;
         let lasted_ms = ejection.lasted_ms.load(Ordering::Relaxed);
         let well_ms = now_ms.saturating_sub(ejection.ended_ms.load(Ordering::Relaxed));
-        // A server that was back for as long as its ejection lasted restarts with the shortest one.
+        // If the server was back for as long as its last ejection, the duration restarts at the shortest.
         let former = match lasted_ms {
             0 => 0,
             _ if well_ms >= lasted_ms => 0,
@@ -141,7 +142,7 @@ impl ServerTraffic {
 }
 
 impl TrafficTally {
-    /// For its worker only.
+    /// Counts an observation. Only called by the tally's worker.
     fn note(&self, seen: TrafficSample, now_ms: u64) {
         let add = |counter: &AtomicU64, amount| {
             counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
@@ -154,7 +155,7 @@ impl TrafficTally {
             add(&self.errors, 1);
         }
         let former = self.pace(now_ms);
-        // A server that fails at once is not fast.
+        // A fast error does not count as a fast response.
         let sample = match seen.observation.is_well() {
             true => took_ms * UNIT,
             false => {
@@ -177,7 +178,7 @@ impl TrafficTally {
         }
     }
 
-    /// The current average: without new answers it halves every [`HALF_LIFE_MS`], so that a slow server is tried again.
+    /// The current average. Without new responses it halves every [`HALF_LIFE_MS`], so a slow server is tried again.
     fn pace(&self, now_ms: u64) -> Option<u64> {
         let pace = self.pace.load(Ordering::Relaxed);
         let silent_ms = now_ms.saturating_sub(self.pace_at_ms.load(Ordering::Relaxed));
@@ -189,11 +190,11 @@ impl TrafficTally {
 
 /// Units of an average per millisecond.
 const UNIT: u64 = 1024;
-/// Averages cover about this many answers.
+/// Averages cover about this many responses.
 const WINDOW: u64 = 8;
-/// The time that an error counts as, in milliseconds, or twice the average if that is more.
+/// An error counts as a response time of this many milliseconds, or twice the average if that is more.
 const ERROR_MS: u64 = 1_000;
-/// The time without answers after which an average is halved.
+/// Milliseconds without responses after which an average is halved.
 const HALF_LIFE_MS: u64 = 10_000;
 /// The largest average: ten minutes.
 const MOST: u64 = 600_000 * UNIT;

@@ -1,16 +1,16 @@
 //! Choosing without the lock: each worker's copy of the usable servers.
 //!
-//! As long as no member has a limit, no request waits, and a worker chooses by its own [`WorkerView`]: the members at its
-//! last look, turns that it draws (`rotation.rs`), its own counts. After each change it takes the lock once, to look
-//! again. It misses no change, because of a handshake over the version that every change raises, with sequentially
-//! consistent accesses:
+//! While no member has a limit, no request waits, and a worker chooses by its own [`WorkerView`]: the members at its
+//! last refresh, the turns that it draws (`rotation.rs`) and its own counts. After each change of the backend, the worker
+//! takes the lock once to refresh the view. Every change raises the version, and this handshake with sequentially
+//! consistent accesses makes sure that the worker misses no change:
 //!
 //! ```text
 //!   a worker chooses                       a change, under the lock
 //!   W1  the version is the view's          C1  states, then version += 1
 //!   W2  its count of the server += 1       C2  reads the server's counts
 //!   W3  the version is the view's still;
-//!       else count -= 1, and look again
+//!       else count -= 1, and refresh
 //! ```
 //!
 //! Either W2 comes before what C2 reads, and the change sees the request; or C2 reads before W2, then C1 comes before
@@ -38,7 +38,7 @@ pub(crate) struct WorkerView {
     members: Arc<Members>,
     refresh_at_ms: u64,
     balancer: Balancer,
-    /// The turns that the worker may draw.
+    /// The rotation that the worker draws turns from. `None` if the algorithm gives no turns or the worker needs none.
     rotation: Option<Arc<Rotation>>,
     passed_over: PassedOver,
     handles: Handles,
@@ -48,7 +48,7 @@ pub(crate) struct WorkerView {
 pub(crate) enum ViewChoice {
     /// A slot, valid if the version has not changed since.
     Slot(Lease),
-    /// The known turns are used up: the worker must look at the backend for the next ones.
+    /// The turns of the rotation are used up. The worker must refresh the view for more.
     TurnsOver,
     /// The algorithm makes the request wait.
     Wait,
@@ -69,13 +69,13 @@ impl WorkerView {
         }
     }
 
-    /// Whether the view is up to date with that version and that time.
+    /// Whether the view has this backend version and needs no refresh at `now_ms`.
     #[inline]
     pub(crate) fn shows(&self, version: BackendVersion, now_ms: u64) -> bool {
         self.version == version && now_ms < self.refresh_at_ms
     }
 
-    /// Looks at the backend. Turns are only computed when a worker needs them: requests with a hash draw none.
+    /// Refreshes the view from the backend state. Turns are only computed when a worker needs them: requests with a hash draw none.
     #[cold]
     pub(crate) fn look(&mut self, lb_state: &mut LbState, hash: Option<u32>) {
         if self.version != lb_state.version() {
@@ -90,13 +90,13 @@ impl WorkerView {
         self.rotation = if draws { lb_state.rotation() } else { None };
     }
 
-    /// The version that the view shows.
+    /// Version of the backend state in this view.
     #[inline]
     pub(crate) fn version(&self) -> BackendVersion {
         self.version
     }
 
-    /// Whether it is without members.
+    /// Whether the view has zero members.
     pub(crate) fn is_empty(&self) -> bool {
         self.members.list.is_empty()
     }
@@ -145,13 +145,13 @@ impl WorkerView {
         self.handles.take(server, self.worker, together)
     }
 
-    /// Whether the count of requests is compared with another server's at some worker's next choice.
+    /// Whether requests must be counted in the counts shared by all workers, because the algorithm compares the load of servers.
     fn counts_together(&self, shared: &SharedBackend) -> bool {
         shared.compares_load && self.members.list.len() > 1
     }
 }
 
-/// Turns of a member that a request had to avoid (redispatch). The next request takes them, as the member is still due.
+/// Turns of a member that a request had to avoid (redispatch). The next requests take these turns, because the member is still due.
 #[derive(Default)]
 struct PassedOver {
     member: usize,
@@ -159,7 +159,7 @@ struct PassedOver {
 }
 
 impl PassedOver {
-    /// Draws a member that is not to be avoided.
+    /// Draws a member other than `avoid`.
     #[cold]
     fn draw(&mut self, avoid: Option<usize>, mut draw: impl FnMut() -> Option<usize>) -> Option<usize> {
         if self.turns > 0 && avoid != Some(self.member) {
@@ -169,7 +169,7 @@ impl PassedOver {
         for passed in 0..PASSES_LIMIT {
             let member = draw()?;
             if Some(member) != avoid {
-                // A member that is avoided repeatedly does not save up turns.
+                // A member that is avoided repeatedly does not accumulate turns.
                 self.turns = self.turns.max(passed);
                 return Some(member);
             }
@@ -179,10 +179,10 @@ impl PassedOver {
     }
 }
 
-/// How many turns in a row are passed over at most: more than a member of the largest weight has beside one of the smallest.
+/// Most turns passed over in a row. A member of the largest weight beside one of the smallest has fewer consecutive turns.
 const PASSES_LIMIT: u32 = 2 * MAXIMUM_WEIGHT;
 
-/// The handles of the servers that the worker has chosen, by their places.
+/// The handles of the servers that the worker has chosen, indexed by server slot.
 #[derive(Default)]
 struct Handles(Vec<Option<Arc<ServerHandle>>>);
 

@@ -1,4 +1,4 @@
-//! One request's wait for a slot: how to poll it, and how it ends.
+//! The wait of one request for a slot: polling and outcomes.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::lease::Lease;
 use crate::queue::{Decision, QueueOf, QueuePosition, Waiter};
 use crate::server_key::ServerKey;
 
-/// How many requests left the queue while this one waited, itself included: `%sq` and `%bq` in logs.
+/// How many requests left the queue while this one waited, including itself: `%sq` and `%bq` in logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Positions {
     /// From the server's queue.
@@ -36,11 +36,11 @@ pub enum WaitOutcome {
 #[derive(Debug)]
 pub struct GrantedSlot {
     pub lease: Lease,
-    /// How many were served before.
+    /// How many requests left the queue before.
     pub positions: Positions,
 }
 
-/// A place in a queue. Dropping it leaves the queue, or gives back a slot that was just granted.
+/// A position in a queue. Drop leaves the queue, or releases a slot that was just granted.
 pub struct QueueEntry {
     owner: Arc<dyn WaiterQueues>,
     waiter: Arc<Waiter>,
@@ -59,7 +59,7 @@ impl QueueEntry {
         Self { owner, waiter, queue, order, settled: false }
     }
 
-    /// The outcome, once there is one; `None` again after it was returned.
+    /// The outcome of the wait. `None` before the decision, and after the outcome was returned.
     pub fn poll(&mut self) -> Option<WaitOutcome> {
         if self.settled {
             return None;
@@ -71,13 +71,13 @@ impl QueueEntry {
             Decision::ChooseAgain => WaitOutcome::ChooseAgain(positions),
             Decision::Granted(key) => match self.owner.leased(key) {
                 Some(lease) => WaitOutcome::Granted(GrantedSlot { lease, positions }),
-                // A granted slot prevents the removal of its server; without a server there is nothing to give back.
+                // A granted slot prevents the removal of its server. Without the server, no slot has to be released.
                 None => WaitOutcome::ChooseAgain(positions),
             },
         })
     }
 
-    /// The queue that it is in: a server's, or `None` for the backend's.
+    /// The server of the queue. `None` for the backend's queue.
     #[must_use]
     pub fn server(&self) -> Option<ServerKey> {
         match self.queue {
@@ -86,7 +86,7 @@ impl QueueEntry {
         }
     }
 
-    /// Leaves the queue, or gives back a slot that was just granted. Returns the positions for the logs.
+    /// Leaves the queue, or releases a slot that was just granted. Returns the positions for the logs.
     #[must_use]
     pub fn give_up(mut self) -> Positions {
         self.leave();
@@ -99,7 +99,7 @@ impl QueueEntry {
         }
     }
 
-    /// How many requests left this queue since it was joined; known once this one left it.
+    /// How many requests left this queue while this one waited. Known once this one left it.
     fn positions(&self) -> Positions {
         let ahead = self.waiter.ahead();
         match self.queue {
@@ -123,9 +123,9 @@ impl std::fmt::Debug for QueueEntry {
 
 /// The part of the backend that a waiter calls.
 pub(crate) trait WaiterQueues: Send + Sync {
-    /// The granted slot of that server; `None` when the server does not exist any more.
+    /// The granted slot of a server. `None` if the server does not exist any more.
     fn leased(&self, key: ServerKey) -> Option<Lease>;
 
-    /// A waiter gives up: it leaves its queue, or a slot that it was just granted goes to the next waiter.
+    /// Called when a waiter gives up. It leaves its queue, or its granted slot goes to the next waiter.
     fn abandon(&self, queue: QueueOf, order: QueuePosition, waiter: &Waiter);
 }

@@ -1,4 +1,4 @@
-//! Servers that come and go while their backend chooses among them.
+//! Servers that are added and removed while the backend chooses among them.
 #![cfg(not(loom))]
 
 mod fixture;
@@ -60,7 +60,7 @@ fn the_key_of_a_removed_server_finds_no_server() {
     assert_eq!(ServerKey::from_number(c.to_number()), c);
 }
 
-/// However often a place is reused, a former server's key never finds the current one.
+/// No matter how often a slot is reused, the key of a previous server never finds the current one.
 #[test]
 fn servers_in_a_reused_place_have_different_keys() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![server("a"), server("b")]);
@@ -113,7 +113,7 @@ fn names_and_identifiers_are_unique() {
     }
 }
 
-/// Lists of servers at different moments share their memory: a change copies a few of the references, not those of all servers.
+/// Successive server lists share memory. A change copies a few references, not those of all servers.
 #[test]
 fn a_change_of_one_of_thousands_copies_few_references() {
     let settings = BackendSettings {
@@ -187,7 +187,7 @@ fn a_ring_moves_few_keys_when_a_server_is_added_and_restores_them_when_it_is_rem
     assert_eq!(owners(), before);
 }
 
-/// Threads take slots while another one adds and removes servers: no request is lost, none gets a removed server.
+/// Threads take slots while another thread adds and removes servers. No request is lost or gets a removed server.
 #[test]
 fn threads_choose_while_servers_come_and_go() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 2)]);

@@ -1,4 +1,4 @@
-//! Workers that choose on their own: which operations take no lock, and how their choices add up.
+//! Workers that choose without the lock: which operations take no lock, and the fairness of all choices together.
 #![cfg(not(loom))]
 
 mod fixture;
@@ -19,7 +19,7 @@ fn weighted(weights: &[u32]) -> Vec<ServerSettings> {
     names.map(|(name, weight)| ServerSettings { weight, ..server(&name) }).collect()
 }
 
-/// How often a backend is locked while `work` runs. The count is of all threads, so only one such measurement runs at a time.
+/// How often backends are locked while `work` runs. The count covers all threads, so measurements run one at a time.
 fn locks_of(work: impl FnOnce()) -> u64 {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,7 +34,7 @@ fn locks_of(work: impl FnOnce()) -> u64 {
     count() - before
 }
 
-/// All steps of a request: entering, choosing or taking, leaving. Only algorithms over the load of all workers need the lock.
+/// Covers all steps of a request: enter, choose or take, leave. Only algorithms over the load of all workers need the lock.
 #[test]
 fn requests_take_the_lock_only_for_algorithms_over_all_workers() {
     const REQUESTS: u32 = 1_000;
@@ -52,7 +52,7 @@ fn requests_take_the_lock_only_for_algorithms_over_all_workers() {
     for (algorithm, limit, locks) in cases {
         let backend = shared_by(2, algorithm, vec![limited("a", limit), server("b"), server("c")]);
         let designated = backend.servers()[usize::from(limit == 0)].key();
-        // A worker looks at the backend once.
+        // The worker's first choice refreshes its view.
         drop(choose_on(&backend, 1));
         let taken = locks_of(|| {
             for number in 0..REQUESTS {
@@ -72,7 +72,7 @@ fn requests_take_the_lock_only_for_algorithms_over_all_workers() {
     }
 }
 
-/// A reference that every request counts would be written to by all workers.
+/// A shared reference count would be written by all workers for every request.
 #[test]
 fn a_lease_does_not_touch_the_shared_reference_count() {
     let backend = shared_by(2, BalanceAlgorithm::new("roundrobin"), vec![server("a")]);
@@ -85,14 +85,14 @@ fn a_lease_does_not_touch_the_shared_reference_count() {
     let taken = lease(backend.take(a, false, &input, || Bell::default().wake()));
     assert_eq!((Arc::strong_count(&server), server.served()), (before, 2));
     drop((chosen, taken));
-    // A view soon drops a server that was removed.
+    // A view drops a removed server at its next refresh.
     backend.change(a, ServerChange::State(RequestedState::Maintenance), 0).unwrap();
     backend.remove(a, 0).unwrap();
     assert!(matches!(choose_on(&backend, 1), Choice::None));
     assert_eq!(Arc::strong_count(&server), 1);
 }
 
-/// A change is seen at the next choice, at the cost of one lock per worker.
+/// Each worker applies a change at its next choice, at the cost of one lock.
 #[test]
 fn a_change_costs_each_worker_one_lock() {
     let backend = shared_by(4, BalanceAlgorithm::new("random").with(Some(1)), weighted(&[1, 1]));
@@ -113,7 +113,7 @@ const TURNS: [BalanceAlgorithm; 3] = [
     BalanceAlgorithm::new("source"),
 ];
 
-/// A backend that takes turns: `consistent` is for hashing, where requests without a key take turns.
+/// A backend that gives turns. `consistent` is for hashing, with turns for requests without a key.
 fn in_turn(workers: usize, kind: (&BalanceAlgorithm, HashType), weights: &[u32], limit: u32) -> Arc<Backend> {
     let servers = weighted(weights).into_iter();
     let servers = servers.map(|server| ServerSettings { maximum_connections: limit, ..server });
@@ -126,7 +126,7 @@ fn all_turns() -> impl Iterator<Item = (&'static BalanceAlgorithm, HashType)> {
     TURNS.iter().map(|algorithm| (algorithm, HashType::default())).chain([consistent])
 }
 
-/// It does not matter which worker serves a request: the next one goes to the next server.
+/// The next request goes to the next server, regardless of the worker.
 #[test]
 fn workers_take_turns_with_each_other() {
     for kind in all_turns() {
@@ -144,8 +144,8 @@ fn workers_take_turns_with_each_other() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever changes in between, and whichever worker chooses: turns drawn without the lock equal those given under it. A
-    /// limit that is never reached makes the second backend choose under its lock.
+    /// Turns drawn without the lock equal turns given under it, for any changes in between and any worker. A limit that is
+    /// never reached makes the second backend choose under its lock.
     #[test]
     fn turns_are_the_same_with_and_without_the_lock(
         weights in prop::collection::vec(1u32..20, 2..6),
@@ -177,7 +177,7 @@ proptest! {
     }
 }
 
-/// A turn that a second attempt passes over stays due: the next request has it.
+/// A turn that a redispatched request passes over goes to the next request.
 #[test]
 fn a_server_to_avoid_keeps_its_turn() {
     #[track_caller]
@@ -199,12 +199,12 @@ fn a_server_to_avoid_keeps_its_turn() {
     check(&[1, 1, 1], &[3], &[0, 100], "012102");
     check(&[4, 1], &[], &[0, 100], "0000100001");
     check(&[4, 1], &[6], &[0, 100], "00001010000000100001");
-    // Under the lock, the turns of a newcomer count from its first one.
+    // Under the lock, the turns of a newcomer count from its first turn.
     check(&[4, 1], &[1], &[0], "0100000001");
     check(&[4, 1], &[0, 1, 2, 3], &[0], "11110000000010000100001");
 }
 
-/// The counter of turns is shared, so weights hold whatever the load of each worker, also while they change.
+/// The counter of turns is shared, so weights hold for any distribution of load over workers, also while they change.
 #[test]
 fn weights_change_under_load() {
     const WORKERS: usize = 4;
@@ -256,13 +256,13 @@ fn a_single_server_needs_no_turns() {
     let backend = shared_by(2, BalanceAlgorithm::new("roundrobin"), vec![server("a")]);
     drop(choose_on(&backend, 1));
     assert_eq!(locks_of(|| (0..10).for_each(|_| drop(choose_on(&backend, 1)))), 0);
-    // It had its turn when a second server is added.
+    // The first server had its turn before the second is added.
     backend.add(ServerSettings { weight: 2, ..server("b") }, 0).unwrap();
     backend.change(key(&backend, "b"), ServerChange::State(RequestedState::Ready), 0).unwrap();
     assert_eq!(sequence(&backend, 6), "abbabb");
 }
 
-/// Eight workers at once are together as fair as a single one.
+/// Eight concurrent workers are together as fair as a single worker.
 #[test]
 fn the_shares_of_eight_workers_add_up_to_the_weights() {
     const WORKERS: usize = 8;
@@ -290,14 +290,14 @@ fn the_shares_of_eight_workers_add_up_to_the_weights() {
     }
 }
 
-/// Each worker counts for itself, and readers sum, whether a slot was taken with or without the lock.
+/// Each worker has its own counts and readers sum them, for slots taken with or without the lock.
 #[test]
 fn readers_add_up_what_workers_count() {
     let backend = shared_by(3, BalanceAlgorithm::new("roundrobin"), vec![server("a")]);
     let mut held: Vec<_> = (0..6).map(|request| lease(choose_on(&backend, request % 3))).collect();
     let server = &backend.servers()[0];
     assert_eq!((server.served(), server.served_maximum()), (6, 6));
-    // A lease may end on another thread than the one on which it began.
+    // A lease may be dropped on another thread.
     let other = held.split_off(2);
     std::thread::spawn(move || drop(other)).join().unwrap();
     assert_eq!((server.served(), server.served_maximum()), (2, 6));
@@ -318,7 +318,7 @@ fn readers_add_up_what_workers_count() {
     assert_eq!(server.served_maximum(), 1);
 }
 
-/// A server that was away comes back as a newcomer, even if no request came meanwhile.
+/// A server that left and returned is a newcomer, even if no request arrived meanwhile.
 #[test]
 fn a_server_that_was_away_for_a_moment_returns_as_a_new_one() {
     let sequence_after = |between: u64| {

@@ -26,13 +26,13 @@ fn sequences_by_algorithm() {
     check(BalanceAlgorithm::new("roundrobin"), "cbcacbcbcacb");
     check(BalanceAlgorithm::new("static-rr"), "acbcbcacbcbc");
     check(BalanceAlgorithm::new("first"), "aaaa");
-    // Requests that end at once leave all servers idle, and idle servers take turns whatever their weight.
+    // Requests that end at once leave all servers idle. Idle servers take turns regardless of weight.
     check(BalanceAlgorithm::new("leastconn"), "abcabc");
     // Without a key, hashing falls back on turns.
     check(BalanceAlgorithm::new("source"), "acbcbc");
 }
 
-/// Connections that stay: the sequences that HAProxy 2.6 gave.
+/// With connections that stay open, the sequences equal those of HAProxy 2.6.
 #[test]
 fn the_least_loaded_for_its_weight() {
     #[track_caller]
@@ -115,7 +115,7 @@ fn a_server_to_avoid_is_taken_when_it_is_the_only_one() {
     }
 }
 
-/// Random draws look for the least loaded server among those that are not to be avoided.
+/// Random draws choose the least loaded server other than the one to avoid.
 #[test]
 fn the_least_loaded_of_the_others_is_drawn() {
     #[track_caller]
@@ -131,7 +131,7 @@ fn the_least_loaded_of_the_others_is_drawn() {
             let input = ChooseInput { avoid, random: *number, ..at(0) };
             lease(backend.choose(&input, || Bell::default().wake())).server().name() == expected
         });
-        // Sixteen draws may all miss one of three servers, in one of six hundred requests.
+        // Sixteen draws miss one of three servers in one of six hundred requests.
         assert!(drawn.count() >= 48, "{expected}");
     }
     check("a", "b", "c");
@@ -328,7 +328,7 @@ fn test_backend(
 }
 
 proptest! {
-    /// In any window of one round, each server gets its weight, give or take one turn.
+    /// In any window of one round, each server gets its weight, plus or minus one turn.
     #[test]
     fn turns_respect_weights(weights in prop::collection::vec(1u32..40, 1..8), rounds in 1u32..4) {
         for algorithm in [BalanceAlgorithm::new("roundrobin"), BalanceAlgorithm::new("static-rr")] {
@@ -377,7 +377,7 @@ proptest! {
 }
 
 proptest! {
-    /// An algorithm never chooses a server of weight 0, whatever changes in between.
+    /// An algorithm never chooses a server of weight 0, for any changes in between.
     #[test]
     fn never_chooses_a_server_with_weight_zero(
         steps in prop::collection::vec((0usize..4, 0u32..4, any::<u32>()), 1..60),

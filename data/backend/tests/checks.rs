@@ -20,7 +20,7 @@ fn backend(name: &str, servers: Vec<ServerSettings>) -> Arc<Backend> {
     Backend::new(BackendSettings { name: name.to_owned(), ..BackendSettings::default() }, servers, 0)
 }
 
-/// Reports an outcome, and returns the lines for the logs.
+/// Reports an outcome and returns the log lines.
 fn report(backend: &Backend, kind: CheckKind, status: CheckStatus) -> Vec<String> {
     let news = backend.report(FIRST, kind, CheckFinding { code: Some(200), ..CheckFinding::new(status) }, 1);
     news.notices.into_iter().map(|notice| notice.text).collect()
@@ -56,8 +56,7 @@ fn logs_a_server_going_down_and_coming_up() {
     assert_eq!(backend.server(FIRST).expect("a server").downs(), 1);
 }
 
-/// A server that leaves a state logs that; going down for maintenance is not an alert; the loss of the last server is
-/// logged once.
+/// Leaving a state is logged. Going down for maintenance is not an alert. The loss of the last server is logged once.
 #[test]
 fn logs_a_line_for_each_command_of_an_operator() {
     use RequestedState::{Drain, Maintenance, Ready};
@@ -80,7 +79,7 @@ fn logs_a_line_for_each_command_of_an_operator() {
     }
 }
 
-/// A server that is already down does not go down for maintenance, and that is not an alert.
+/// A server that is already down enters maintenance without going down again, so without an alert.
 #[test]
 fn a_downed_server_enters_maintenance_without_an_alert() {
     let backend = backend("be", vec![checked("s", InitialState::Up), ServerSettings::default()]);
@@ -249,7 +248,7 @@ fn errors_in_a_row_have_consequences() {
     assert_eq!(hurries, Some(true));
 }
 
-/// As in HAProxy: a server that drains, or stops, goes down without an alert, and one with weight 0 drains.
+/// As in HAProxy, a draining or stopping server goes down without an alert. A server with weight 0 drains.
 #[test]
 fn draining_servers_go_down_without_an_alert() {
     let settings =

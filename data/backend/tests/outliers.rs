@@ -1,4 +1,4 @@
-//! Servers that stand out among others: what `outlier-ejection` and `balance latency` do, on a simulated clock.
+//! Outliers: the effects of `outlier-ejection` and `balance latency`, on a simulated clock.
 
 mod fixture;
 
@@ -34,7 +34,7 @@ fn show(backend: &Backend, name: &str, observation: Observation, now_ms: u64) ->
     backend.observe(&server, TrafficSample { observation, worker: 0, took_ms: 1 }, now_ms).unwrap_or_default()
 }
 
-/// Reports this many errors in a row; returns the last one's news.
+/// Reports `count` consecutive errors. Returns the news of the last one.
 fn fail(backend: &Backend, name: &str, count: u32, now_ms: u64) -> BackendNews {
     (0..count).map(|_| show(backend, name, Observation::WrongStatus, now_ms)).last().unwrap_or_default()
 }
@@ -47,7 +47,7 @@ fn ends_ms(news: &BackendNews) -> Vec<u64> {
     news.ejections.iter().map(|end| end.at_ms).collect()
 }
 
-/// The servers that get requests at that time.
+/// The servers that get requests at this time.
 fn used(backend: &Backend, now_ms: u64) -> String {
     let names = (0..40).map(|number| {
         let input = ChooseInput { random: number, ..at(now_ms) };
@@ -73,7 +73,7 @@ fn errors_in_a_row_eject_for_a_time_that_grows() {
     let said = "Server be/b is back from its ejection. 3 active and 0 backup servers online. \
                 0 sessions requeued, 0 total in queue.";
     assert_eq!((texts(&news), used(&backend, 10_100)), (vec![said], "abc".to_owned()));
-    // Again soon: twice as long. After a time as long as the ejection: the base duration again.
+    // An ejection soon after the first lasts twice as long. After a time as long as the ejection, it has the base duration.
     assert_eq!(ends_ms(&fail(&backend, "b", 5, 15_000)), [35_000]);
     backend.end_ejections(35_000);
     assert_eq!(ends_ms(&fail(&backend, "b", 5, 55_000)), [65_000]);
@@ -155,7 +155,7 @@ fn waiters_of_an_ejected_server_choose_again_and_it_serves_the_backend_queue_on_
 /// A fault of the last of ten servers.
 #[derive(Clone, Copy)]
 enum Illness {
-    /// Answers take twenty times as long.
+    /// Responses take twenty times as long.
     Slow,
     /// One request in ten fails, at once.
     Fails,
@@ -249,7 +249,7 @@ fn a_slow_server_is_avoided() {
     }
 }
 
-/// One server of ten fails one request in ten, faster than it would answer: an algorithm that counts connections sends it more.
+/// One server of ten fails one request in ten, faster than a response. An algorithm that counts connections prefers it.
 #[test]
 fn a_server_that_fails_now_and_then_is_avoided() {
     for seed in 1..=3 {

@@ -33,7 +33,7 @@ fn designated_requests_wait_at_their_server() {
     let mut waiter = waiting(backend.take(a, false, &at(0), || Bell::default().wake()));
     assert_eq!(waiter.server(), Some(a));
     assert_eq!(backend.server(a).unwrap().queued(), 1);
-    // b is free, and stays free for other requests.
+    // b is free and stays free for other requests.
     assert_eq!(lease(choose(&backend)).server().name(), "b");
     drop(held);
     assert_eq!(granted(&mut waiter).positions, Positions { server: 1, backend: 0 });
@@ -142,7 +142,7 @@ fn priorities_keep_to_their_bounds() {
     check((i64::MIN, i64::MAX), (-2_047, 524_287));
 }
 
-/// `%sq` and `%bq`: requests that left the queue before, and the request itself; several waits are added up.
+/// `%sq` and `%bq` count requests that left the queue before, and the request itself. Several waits are added up.
 #[test]
 fn a_request_that_gives_up_knows_its_queue_positions() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
@@ -166,7 +166,7 @@ fn a_request_that_gives_up_knows_its_queue_positions() {
     assert_eq!(backend.servers()[0].served(), 0);
 }
 
-/// Requests that left before a request joined do not count for it, however they left.
+/// Requests that left the queue before a request joined do not count for it, regardless of how they left.
 #[test]
 fn positions_count_from_when_a_request_joined() {
     #[track_caller]
@@ -223,7 +223,7 @@ fn a_request_that_gives_up_does_not_block_the_next() {
     drop(quitter);
     assert_eq!(backend.queued(), 2);
     drop(held);
-    // Granted but never polled: the slot goes to the next waiter.
+    // If a granted slot is never polled, it goes to the next waiter.
     let served = granted(&mut patient);
     drop(served);
     let mut last = waiting(choose(&backend));
@@ -261,13 +261,13 @@ fn redispatch_with_nothing_being_served_makes_progress_r167() {
         let mut queued = waiting(choose(&backend));
         let failed = a.server().key();
         drop(a);
-        // The failed request chooses again, avoiding the server that failed it. Somebody waits already and
-        // has been granted the slot; the other server is full.
+        // The failed request chooses again and avoids the failed server. A waiter has already been granted the slot,
+        // and the other server is full.
         let again = ChooseInput { avoid: Some(failed), ..at(0) };
         let mut retry = waiting(backend.choose(&again, || Bell::default().wake()));
         assert!(retry.poll().is_none());
         drop(granted(&mut queued));
-        // Nothing is served on the failed server now: the retry got its slot, although it avoids that server.
+        // The failed server now serves nothing else, so the retry got its slot although it avoids that server.
         drop(granted(&mut retry));
         drop(b);
         assert_eq!(lease(backend.choose(&again, || Bell::default().wake())).server().name(), "b");
@@ -333,7 +333,7 @@ fn a_raised_limit_serves_waiters_of_the_backend() {
     assert!(waiters[2].poll().is_some());
 }
 
-/// Requests that wait for a server get its new slots, even if no request waits for any server.
+/// Requests queued at a server get its new slots, even if the backend's queue is empty.
 #[test]
 fn a_raised_limit_serves_waiters_of_that_server() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
@@ -392,7 +392,7 @@ fn the_dynamic_limit_follows_the_backends_load() {
     assert_eq!((backend.sessions(), backend.sessions_maximum()), (0, 10));
 }
 
-/// The slot went to the newcomer or to the earlier waiter; returns the lease of the earlier one.
+/// The slot went to the newcomer or to the earlier waiter. Returns the lease of the earlier waiter.
 fn lease_or_granted(choice: Choice, waiter: &mut QueueEntry) -> Lease {
     drop(lease(choice));
     granted(waiter).lease

@@ -10,7 +10,7 @@ use fixture::*;
 use loom::thread;
 use weir_backend::*;
 
-/// The lease, granted at once or by the queue.
+/// The lease, granted at once or after queueing.
 #[track_caller]
 fn settled(choice: Choice) -> Lease {
     match choice {
@@ -28,7 +28,7 @@ fn check_idle(backend: &Backend) {
     }
 }
 
-/// A release and a join at once: one of them hands the slot over.
+/// A concurrent release and join: one of them hands the slot over.
 #[test]
 fn no_wake_up_is_lost_between_release_and_joining_r168() {
     for algorithm in [BalanceAlgorithm::new("roundrobin"), BalanceAlgorithm::new("leastconn")] {
@@ -44,7 +44,7 @@ fn no_wake_up_is_lost_between_release_and_joining_r168() {
     }
 }
 
-/// The same for a server's own queue.
+/// A concurrent release and join of a server's own queue.
 #[test]
 fn no_wake_up_is_lost_at_a_server_r168() {
     loom::model(|| {
@@ -59,7 +59,7 @@ fn no_wake_up_is_lost_at_a_server_r168() {
     });
 }
 
-/// A waiter that gives up while it is granted the slot passes it on.
+/// A waiter that gives up while a slot is granted to it passes the slot on.
 #[test]
 fn a_slot_granted_to_a_quitter_goes_on_r168() {
     loom::model(|| {
@@ -76,7 +76,7 @@ fn a_slot_granted_to_a_quitter_goes_on_r168() {
     });
 }
 
-/// The last server goes down while a request joins: it is sent to choose again, not forgotten.
+/// The last server goes down while a request joins the queue. The request must choose again and not be lost.
 #[test]
 fn requests_do_not_wait_for_a_downed_backend_r169() {
     loom::model(|| {
@@ -123,7 +123,7 @@ fn a_server_that_comes_up_and_a_release_serve_both_waiters_r169() {
     });
 }
 
-/// One server without a limit, which two workers choose without the lock; both know the backend.
+/// One server without a limit, which two workers choose without the lock. Both workers have a current view.
 fn free() -> (Arc<Backend>, ServerKey) {
     let settings =
         BackendSettings { workers: 2, algorithm: BalanceAlgorithm::new("roundrobin"), ..Default::default() };
@@ -133,7 +133,7 @@ fn free() -> (Arc<Backend>, ServerKey) {
     (backend, a)
 }
 
-/// A server is removed while a worker chooses it without the lock: one of them sees the other.
+/// A server is removed while a worker chooses it without the lock. At least one side sees the other.
 #[test]
 fn workers_never_choose_a_removed_server() {
     loom::model(|| {
@@ -150,7 +150,7 @@ fn workers_never_choose_a_removed_server() {
     });
 }
 
-/// A limit is set while a worker chooses without the lock: it counts that request too.
+/// A limit is set while a worker chooses without the lock. The limit counts that request too.
 #[test]
 fn a_new_limit_counts_requests_chosen_without_the_lock() {
     loom::model(|| {
@@ -194,7 +194,7 @@ fn a_slot_taken_without_the_lock_is_handed_on() {
     });
 }
 
-/// Two workers draw their turns at once, and a third choice follows: no turn is given twice.
+/// Two workers draw turns concurrently, and a third choice follows. No turn is given twice.
 #[test]
 fn a_turn_is_drawn_once() {
     loom::model(|| {
@@ -215,7 +215,7 @@ fn a_turn_is_drawn_once() {
     });
 }
 
-/// Weights change while a worker draws: the turns continue after the ones it drew, and no server of weight 0 is chosen.
+/// Weights change while a worker draws. The turns continue after its draws, and no server of weight 0 is chosen.
 #[test]
 fn turns_go_on_after_a_change() {
     loom::model(|| {
@@ -233,7 +233,7 @@ fn turns_go_on_after_a_change() {
         backend.change(c, ServerChange::Weight(WeightChange::Absolute(0)), 1).unwrap();
         let chosen = choosing.join().unwrap();
         let next = lease(choose_on(&backend, 0)).server().key();
-        // Before the change the third had its turn; after it, or when the choice was taken back, the first and the second.
+        // Before the change the third had its turn. After it, or when the choice was taken back, the first and the second.
         assert!([(c, a), (a, b)].contains(&(chosen, next)), "{chosen:?}, {next:?}");
     });
 }

@@ -1,5 +1,5 @@
-//! Random histories of a backend: after every step no request waits that could be served, and all counts are right (R167 to
-//! R169): with operators, checks, agents that drain, ejections, limits that change and weights of 0.
+//! Random histories of a backend: after every step no request waits that could be served, and all counts are correct (R167
+//! to R169). Steps include operators, checks, draining agents, ejections, changing limits and weights of 0.
 #![cfg(not(loom))]
 
 #[path = "fixture/ejection.rs"]
@@ -103,12 +103,12 @@ struct World {
     leases: Vec<Lease>,
     waiters: Vec<QueueEntry>,
     now_ms: u64,
-    /// Limits were lowered or bypassed: more may be served than now allowed.
+    /// The keys of the servers.
     keys: Vec<ServerKey>,
     is_large: bool,
 }
 
-/// With so many servers, changes are batched.
+/// With this many servers, changes are batched.
 const LARGE_BACKEND: usize = 256;
 
 impl World {
@@ -123,7 +123,7 @@ impl World {
         servers[1].minimum_connections = 1;
         servers[2].backup = true;
         if is_large {
-            // They take no visitors.
+            // Servers that take no visitors.
             let idle = |rank| ServerSettings { weight: 0, ..server(&format!("idle{rank}")) };
             servers.extend((0..LARGE_BACKEND).map(idle));
         }
@@ -219,7 +219,7 @@ impl World {
         (0..self.waiters.len()).rev().for_each(|index| self.poll(index));
     }
 
-    /// Dynamic limits move with the load; the next request that comes or ends, or the next tick, applies them.
+    /// Dynamic limits follow the load. The next request to arrive or end, or the next tick, applies them.
     fn check(&mut self) {
         if self.is_large {
             // In a large backend, ticks are some milliseconds apart.

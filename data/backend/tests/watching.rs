@@ -1,4 +1,4 @@
-//! A watcher of a backend is called at once, and each time that the backend may have changed.
+//! A watcher of a backend is called at once and after each possible change.
 
 mod fixture;
 
@@ -58,7 +58,7 @@ fn a_slow_start_moves_in_steps() {
     check(12_000, 4);
 }
 
-/// Usable servers are shown in the configuration's order, and with `balance sticky` in the order of its line: the server in use first.
+/// A watcher gets usable servers in the configuration's order, with `balance sticky` in its order: the server in use first.
 #[test]
 fn a_watcher_sees_servers_in_the_order_of_use() {
     #[track_caller]

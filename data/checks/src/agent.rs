@@ -1,4 +1,4 @@
-//! An agent's answer (manual, "agent-check"): one line of words about weight, limit, administrative and operational state.
+//! An agent's response (manual, "agent-check"): one line of keywords for weight, `maxconn`, administrative and operational state.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use weir_sched::{now, wait};
 
 use crate::attempt::{Attempt, CheckConnection, ConnectionRequest};
 
-/// Queries a server's agent, and applies its answer to the server. Its word about up or down is the finding.
+/// Queries a server's agent and applies its response to the server. The keyword for up or down is the finding.
 pub(crate) async fn query(attempt: &Attempt<'_>) -> CheckFinding {
     let line = match listen(attempt).await {
         Ok(line) => line,
@@ -65,7 +65,7 @@ async fn converse(
         };
         match line(connection.input()) {
             AgentLine::Complete(line) => return Ok(line.to_vec()),
-            // Half of a word may be another word.
+            // An incomplete line is not parsed, because a cut keyword may be a different keyword.
             AgentLine::NoText => return Err(incomplete()),
             AgentLine::Incomplete if is_over && connection.input().is_empty() => {
                 let detail = "TCPCHK got an empty response at step 2".into();
@@ -81,18 +81,18 @@ async fn converse(
     }
 }
 
-/// The finding where the agent ends before its line does, or its line is longer than a buffer: it changes nothing.
+/// The finding if the agent closes before the end of its line, or the line exceeds the buffer. It changes nothing.
 fn incomplete() -> CheckFinding {
     let detail = "Ignoring incomplete line from agent".into();
     CheckFinding { detail, ..CheckFinding::new(CheckStatus::L7Timeout) }
 }
 
-/// An answer.
+/// A parsed response of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AgentAnswer {
-    /// `<n>%`, `weight:<n>`, `weight:<n>%`; or why it is invalid.
+    /// `<n>%`, `weight:<n>` or `weight:<n>%`, or the error text if it is invalid.
     pub(crate) weight: Option<Result<WeightChange, &'static str>>,
-    /// `maxconn:<n>`; or why it is invalid.
+    /// `maxconn:<n>`, or the error text if it is invalid.
     pub(crate) maximum_connections: Option<Result<u32, &'static str>>,
     /// `ready`, `drain`, `maint`.
     pub(crate) state: Option<RequestedState>,
@@ -100,12 +100,12 @@ pub(crate) struct AgentAnswer {
     pub(crate) health: Option<String>,
     /// The text after `#`.
     pub(crate) description: String,
-    /// The first unknown word.
+    /// The first unknown keyword.
     pub(crate) unknown: Option<String>,
 }
 
 impl AgentAnswer {
-    /// The changes to the server. Errors in the words are added to `remarks`.
+    /// The changes to the server. Appends errors in keywords to `remarks`.
     fn changes(&self, remarks: &mut Vec<String>) -> Vec<ServerChange> {
         let mut changes = Vec::new();
         match self.weight {
@@ -122,7 +122,7 @@ impl AgentAnswer {
         changes
     }
 
-    /// The finding about the server's health, in the words of HAProxy.
+    /// The finding about the server's health, with HAProxy's texts.
     fn finding(&self, remarks: &[String]) -> CheckFinding {
         let Some(word) = &self.health else {
             let detail = match (&self.unknown, remarks.first()) {
@@ -151,13 +151,13 @@ impl AgentAnswer {
     }
 }
 
-/// The beginning of a text. An agent's line may be as long as a buffer, and logs and statistics repeat it.
+/// Truncates a text for logs and statistics, because an agent's line may be as long as a buffer.
 fn shortened(text: &str) -> &str {
     let ends = text.char_indices().map(|(at, character)| at + character.len_utf8());
     &text[..ends.take_while(|end| *end <= TEXT_LIMIT).last().unwrap_or(0)]
 }
 
-/// The most bytes of an agent's words that are repeated.
+/// Most bytes of an agent's text in logs and statistics.
 const TEXT_LIMIT: usize = 256;
 
 /// The first line of received bytes.
@@ -165,7 +165,7 @@ const TEXT_LIMIT: usize = 256;
 pub(crate) enum AgentLine<'b> {
     Complete(&'b [u8]),
     Incomplete,
-    /// It has a zero byte: it will never be one.
+    /// The bytes contain a zero byte and are not text.
     NoText,
 }
 
@@ -177,11 +177,11 @@ pub(crate) fn line(came: &[u8]) -> AgentLine<'_> {
     }
 }
 
-/// Reads a line.
+/// Parses a line.
 pub(crate) fn parse(line: &[u8]) -> AgentAnswer {
     let text = String::from_utf8_lossy(line);
     let (words, description) = match text.split_once('#') {
-        // A `#` begins a description only at the beginning of a word.
+        // A `#` begins a description only at the start of a word.
         Some((words, rest)) if words.is_empty() || words.ends_with([' ', '\t', ',']) => (words, rest),
         _ => (&*text, ""),
     };
@@ -213,7 +213,7 @@ fn take(answer: &mut AgentAnswer, word: &str) {
     }
 }
 
-/// The rest of a word after its beginning, which may be written in any case.
+/// The rest of a word after a case-insensitive prefix.
 fn behind<'w>(word: &'w str, beginning: &str) -> Option<&'w str> {
     let (head, rest) = word.split_at_checked(beginning.len())?;
     head.eq_ignore_ascii_case(beginning).then_some(rest)

@@ -24,7 +24,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) server: &'a Arc<Server>,
     pub(crate) check: &'a ServerCheck,
     pub(crate) view: &'a dyn ProcessView,
-    /// Microseconds of the clock.
+    /// Start of the check, in microseconds on the clock of ticks.
     began_us: u64,
     interval_ms: u64,
     /// The deadline of the current step.
@@ -38,16 +38,16 @@ pub(crate) struct ConnectionRequest<'w> {
     pub(crate) said: &'w CheckConnect,
     /// The port of the rule.
     pub(crate) port: Option<u16>,
-    /// The host of the requests to come: the SNI, unless the settings name one.
+    /// The host of the following requests. Used as SNI unless the settings have one.
     pub(crate) host: Option<&'w [u8]>,
-    /// It will carry HTTP/1 or HTTP/2.
+    /// Whether the connection is for HTTP/1 or HTTP/2.
     pub(crate) is_http: bool,
-    /// The check speaks first.
+    /// Whether the check sends first.
     pub(crate) speaks_first: bool,
 }
 
 impl<'w> ConnectionRequest<'w> {
-    /// A connection with only these options, to a server that speaks first.
+    /// A connection with only these options, to a server that sends first.
     pub(crate) fn usual(said: &'w CheckConnect) -> Self {
         ConnectionRequest { said, port: None, host: None, is_http: false, speaks_first: false }
     }
@@ -57,18 +57,18 @@ impl<'w> ConnectionRequest<'w> {
 #[derive(Debug)]
 pub(crate) struct CheckConnection {
     pub(crate) connection: Connection,
-    /// The limits of HTTP/2, if it carries that.
+    /// The limits of HTTP/2, if the connection uses HTTP/2.
     pub(crate) http2: Option<Http2Bounds>,
-    /// Whether its socket can be reused afterwards.
+    /// Whether the connection's socket can be reused afterwards.
     pub(crate) socket: SocketReuse,
 }
 
-/// Whether the socket of a connection can be reused for another one: its address family if so.
+/// The address family of a socket that can be reused for another connection. `None` if it cannot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SocketReuse(Option<AddressFamily>);
 
 impl SocketReuse {
-    /// Ends the connection, and keeps its socket if that can be reused.
+    /// Closes the connection. Keeps its socket if it can be reused.
     pub(crate) fn end(self, connection: Connection) {
         if let Some(family) = self.0 {
             weir_net::keep(connection, family);
@@ -77,7 +77,7 @@ impl SocketReuse {
 }
 
 impl<'a> Attempt<'a> {
-    /// A check that begins now.
+    /// An attempt that begins now.
     pub(crate) fn new(
         plan: &'a CheckPlan,
         server: &'a Arc<Server>,
@@ -90,7 +90,7 @@ impl<'a> Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Connects by the settings of the plan and the rule, within the time limit of the manual ("timeout check").
+    /// Connects with the settings of the plan and the rule, within the limits in the manual ("timeout check").
     pub(crate) async fn connect(
         &self,
         wanted: ConnectionRequest<'_>,
@@ -99,15 +99,15 @@ impl Attempt<'_> {
         let deadline = self.connect_deadline();
         let mut plan = self.connect_plan(&dial)?;
         let speaks_first = wanted.speaks_first || dial.greets != Greets::No || dial.tls.is_some();
-        // If the server speaks first, acknowledge at once: it waits for the end of the handshake.
+        // If the server sends first, acknowledge at once, because the server waits for the end of the handshake.
         plan.options.delays_acknowledgement &= speaks_first;
-        // A connection that traffic may take over is opened like those of traffic, and not closed by a reset.
+        // A connection that traffic may reuse is opened like a traffic connection and is not closed with a reset.
         let family = plan.kept_family().filter(|_| dial.tls.is_none() && self.plan.reuse.is_none());
         let begun = if family.is_some() { plan.begin_kept() } else { plan.begin_now() };
         let mut connection = stand(begun.map_err(not_begun)?, deadline).await?;
         self.greet(&dial, &mut connection, deadline).await?;
         if let Some(tls) = &dial.tls {
-            // A rule names its server itself (manual, "check-sni-auto").
+            // A rule with `connect` sets its own SNI (manual, "check-sni-auto").
             let host = wanted.host.filter(|_| tls.takes_host && !wanted.said.is_written);
             let name = tls.server_name.as_deref().map(str::as_bytes).or(host);
             let http2 = wanted.is_http && dial.protocol != Some(Protocol::H1);
@@ -141,7 +141,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Only checks whether the server accepts connections, where that is the whole check.
+    /// The check without a dialogue: only tests whether the server accepts connections.
     pub(crate) async fn probe(&self) -> Result<CheckStatus, CheckFinding> {
         let said = CheckConnect::default();
         let dial = self.dial(&said, None);
@@ -167,8 +167,8 @@ impl Attempt<'_> {
         self.check.record().redirection.is_some()
     }
 
-    /// Whether this process woke much later than planned: the process or its machine was suspended, or others had the
-    /// processor. The server is then not at fault.
+    /// Whether this process woke much later than planned, because it or the machine was suspended or starved of CPU. The
+    /// server is then not at fault.
     pub(crate) fn is_late(&self) -> bool {
         now().since(self.due.get()) > MOST_LATE_MS
     }
@@ -178,7 +178,7 @@ impl Attempt<'_> {
         self.due.set(due);
     }
 
-    /// The connect deadline of a connection that begins now.
+    /// The deadline of a connect that begins now.
     pub(crate) fn connect_deadline(&self) -> Tick {
         let due = match (self.plan.timings.check_ms, self.plan.timings.connect_ms) {
             (Some(_), Some(connect_ms)) => deadline(now_us(), connect_ms.min(self.interval_ms)),
@@ -188,7 +188,7 @@ impl Attempt<'_> {
         due
     }
 
-    /// The deadline for an answer on a connection established now.
+    /// The deadline for a response on a connection established now.
     pub(crate) fn answer_deadline(&self) -> Tick {
         let due = match self.plan.timings.check_ms {
             Some(check_ms) => deadline(now_us(), check_ms),
@@ -198,7 +198,7 @@ impl Attempt<'_> {
         due
     }
 
-    /// The connection settings of a rule: its own, else those of the plan.
+    /// The connection settings of a rule, with those of the plan as defaults.
     fn dial(&self, said: &CheckConnect, port: Option<u16>) -> Cow<'_, Dial> {
         let usual = &*self.plan.dial;
         let is_usual = !said.is_written
@@ -290,7 +290,7 @@ pub(crate) fn stands(is_secured: bool) -> CheckStatus {
     if is_secured { CheckStatus::L6Ok } else { CheckStatus::L4Ok }
 }
 
-/// The finding of a connection that was not established; inconclusive if the cause is this process.
+/// The finding of a connection that was not established. Inconclusive if the cause is this process.
 fn no_connection(fault: ConnectionFault) -> CheckFinding {
     let is_ours = fault.is_lack_of_descriptors() || fault == ConnectionFault::Shortage;
     let status = match fault {
@@ -307,8 +307,8 @@ fn no_connection(fault: ConnectionFault) -> CheckFinding {
     }
 }
 
-/// The finding of the connection that a check makes without a rule; with `tcp-check` its text names that step. Without,
-/// the system's error name precedes a refusal, as in 3.5; the packaged suite expects the short text in steps of
+/// The finding of the connection that a check opens without a rule. With `tcp-check` the text names that step. Otherwise
+/// the system's error name precedes a refusal, as in 3.5. The packaged suite expects the short text in steps of
 /// `tcp-check`.
 pub(crate) fn at_first(finding: CheckFinding, is_tcp_check: bool) -> CheckFinding {
     if !is_tcp_check && finding.is_refused {
@@ -331,7 +331,7 @@ fn not_begun(fault: ConnectionFault) -> CheckFinding {
         ConnectionFault::Io(_) => format!("General socket error ({fault})"),
         _ => return finding,
     };
-    // A UNIX socket that is not there: the manual calls that an error of the socket.
+    // A missing UNIX socket is a socket error according to the manual.
     let is_absent = fault == ConnectionFault::Io(Errno::NOENT);
     let status = if is_absent { CheckStatus::SocketError } else { finding.status };
     CheckFinding { status, detail: detail.into(), ..finding }
@@ -341,11 +341,11 @@ fn not_begun(fault: ConnectionFault) -> CheckFinding {
 mod tests {
     use super::*;
 
-    /// A check that may take a millisecond has it, whenever within a tick it begins.
+    /// A timeout of one millisecond lasts a full millisecond, regardless of the start within a tick.
     #[test]
     fn a_timeout_lasts_at_least_its_full_length() {
         let shortest = weir_sched::run(async {
-            // A worker with nothing else to do would sleep for a millisecond in any case.
+            // An idle worker would sleep for a millisecond in any case.
             static OTHER: weir_sched::WorkKind = weir_sched::WorkKind::new("other work");
             weir_sched::spawn(&OTHER, weir_sched::Class::Normal, async {
                 loop {

@@ -1,4 +1,4 @@
-//! The data for a check's expressions: the server, its answer, variables.
+//! The data for a check's expressions: server, response and variables.
 
 use std::sync::Arc;
 
@@ -23,17 +23,17 @@ pub(crate) struct CheckContext<'c> {
     pub(crate) view: &'c dyn ProcessView,
     pub(crate) backend: &'c Backend,
     pub(crate) server: &'c Arc<Server>,
-    /// Variables of the scopes `check` and `sess`: the check is its own session.
+    /// Variables of the scopes `check` and `sess`. The check is its own session.
     variables: VariableStore,
-    /// `unique-id`, once it was used.
+    /// `unique-id`. `None` before its first use.
     unique_id: Option<Vec<u8>>,
-    /// The connection of the check, or a stream of it.
+    /// The connection of the check, or an HTTP/2 stream of it.
     pub(crate) connector: StreamConnector,
-    /// How many requests its connection served before the check.
+    /// Number of requests that the connection served before the check.
     pub(crate) earlier_requests: u32,
     /// The head of an HTTP response.
     pub(crate) response: Option<Message>,
-    /// Its body, with the size that the head announces.
+    /// The response body, with the size from the head.
     pub(crate) body: Option<(BodyFlow, BodySize)>,
 }
 
@@ -62,7 +62,7 @@ impl<'c> CheckContext<'c> {
         }
     }
 
-    /// Its connector, for others; nothing is connected thereafter.
+    /// Takes the connector out. The context is then without a connection.
     pub(crate) fn take_connector(&mut self) -> StreamConnector {
         std::mem::replace(&mut self.connector, StreamConnector::CLOSED)
     }
@@ -140,11 +140,11 @@ impl FetchView for CheckContext<'_> {
         self.objects().table(position.or_else(own)?)
     }
 
-    /// By the format of its backend.
+    /// The unique ID by the `unique-id-format` of the backend, made at the first use.
     fn unique_id(&mut self) -> Option<&[u8]> {
         if self.unique_id.is_none() {
             let format = self.view.unique_id_format(self.backend)?;
-            // A format that reads `unique-id` itself finds this value, not itself again.
+            // A format that itself reads `unique-id` gets this empty value, which prevents recursion.
             self.unique_id = Some(Vec::new());
             let mut id = Vec::new();
             format.render(self, &mut id);

@@ -1,4 +1,4 @@
-//! A dialogue with a server: rule by rule, until one fails or the last is done.
+//! A dialogue with a server: rule by rule, until a rule fails or the last one is done.
 //!
 //! ```text
 //!   connects ──► sends ──► expects: receives until the rule is met, or cannot be met ──► the next rule
@@ -36,7 +36,7 @@ pub(crate) struct CheckDialogue<'c> {
     attempt: &'c Attempt<'c>,
     script: &'c Script,
     context: CheckContext<'c>,
-    /// The HTTP/2 connection, if the context's connector is a stream.
+    /// The HTTP/2 connection, if the context's connector is one of its streams.
     http2: Option<Http2Connection>,
     /// Whether the connection's socket can be reused afterwards.
     socket: SocketReuse,
@@ -44,14 +44,13 @@ pub(crate) struct CheckDialogue<'c> {
     deadline: Tick,
     /// The method of the last request.
     method: Method,
-    /// The progress and size of an HTTP body; none until its head has arrived.
     /// Whether the last request lets the server keep the connection.
     persists: bool,
-    /// Set if the connection is shared with the server's traffic.
+    /// `Some` if the connection is shared with the server's traffic.
     lent: Option<BorrowedConnection>,
-    /// Whether anything was received over it.
+    /// Whether anything was received over the connection.
     has_answer: bool,
-    /// Whether nothing more will be received.
+    /// Whether no more bytes will be received.
     complete: bool,
 }
 
@@ -72,7 +71,7 @@ impl<'c> CheckDialogue<'c> {
         }
     }
 
-    /// Runs the dialogue. If the server closed a shared connection while it was idle, another connection is opened.
+    /// Runs the dialogue. If the server closed a reused connection while it was idle, opens another connection.
     pub(crate) async fn hold(mut self) -> CheckFinding {
         let mut takes_idle = true;
         loop {
@@ -91,13 +90,13 @@ impl<'c> CheckDialogue<'c> {
         }
     }
 
-    /// Whether the connection was taken from the traffic, and broke or closed before anything was received over it.
+    /// Whether the connection was taken from the traffic and failed or was closed before anything was received.
     fn was_stale(&self) -> bool {
         let is_reused = self.context.earlier_requests > 0;
         is_reused && !self.has_answer && (self.complete || self.context.connector.fault().is_some())
     }
 
-    /// Returns the connection to the server's traffic, if the traffic may have it and it is ready for another request.
+    /// Returns the connection to the server's traffic, if it may be reused and is ready for another request.
     async fn leave_connection(&mut self) {
         if self.lent.is_none() || !self.persists {
             return;
@@ -112,7 +111,7 @@ impl<'c> CheckDialogue<'c> {
         }
     }
 
-    /// Ends the current connection, if any.
+    /// Closes the current connection, if any.
     fn end_connection(&mut self) {
         let socket = std::mem::take(&mut self.socket);
         if let Some(connection) = self.context.connector.take_connection() {
@@ -138,7 +137,7 @@ impl<'c> CheckDialogue<'c> {
                 }
                 CheckAction::Expect(expect) => {
                     let found = self.expect(rule, expect).await?;
-                    // A later answer without a detail keeps that of an earlier one.
+                    // A response without a detail keeps the detail of an earlier response.
                     let keeps = found.detail.is_empty() && matches!(expect.what, Expected::Own(_));
                     greeting = if keeps { greeting } else { found.detail.clone() };
                     // HAProxy shows a MySQL server's version and the success of LDAP in logs, but not in statistics.
@@ -188,7 +187,7 @@ impl<'c> CheckDialogue<'c> {
         self.with_style(CheckFinding::new(attempt::stands(self.context.connector.tls().is_some())))
     }
 
-    /// A success, with the text of `tcp-check` rules.
+    /// Adds the text of `tcp-check` to a success, for `tcp-check` rules.
     fn with_style(&self, finding: CheckFinding) -> CheckFinding {
         match self.script.style {
             Style::Tcp => CheckFinding { detail: "(tcp-check)".into(), ..finding },
@@ -196,7 +195,7 @@ impl<'c> CheckDialogue<'c> {
         }
     }
 
-    /// A failure of `tcp-check` rules includes the step.
+    /// Adds the step to a failure, for `tcp-check` rules.
     fn at_step(&self, finding: CheckFinding, rule: &CheckRule, what: &str) -> CheckFinding {
         if self.script.style != Style::Tcp {
             return finding;
@@ -206,7 +205,7 @@ impl<'c> CheckDialogue<'c> {
         CheckFinding { detail: detail.into(), ..finding }
     }
 
-    /// Connects by the server's settings, or takes an idle connection of its traffic.
+    /// Connects with the server's settings, or takes an idle connection of its traffic.
     async fn begin(&mut self, takes_idle: bool) -> Result<(), CheckFinding> {
         if takes_idle && let Some((lent, connector)) = BorrowedConnection::take(self.attempt) {
             self.forget();
@@ -263,7 +262,7 @@ impl<'c> CheckDialogue<'c> {
         Ok(())
     }
 
-    /// Drops everything that was received.
+    /// Discards all received bytes.
     fn forget(&mut self) {
         let waiting = self.context.connector.input().len();
         self.context.connector.consume(waiting);
@@ -290,7 +289,7 @@ impl<'c> CheckDialogue<'c> {
         }
     }
 
-    /// Makes a request in the form of the connection's protocol.
+    /// Makes a request for the connection's protocol.
     fn make_request<F: RequestForm + Default>(&mut self, said: &HttpRequest) -> F {
         let state = self.script.send_state.then(|| request::state(self.attempt, self.context.view));
         let (keeps, mut form) = (self.lent.is_some(), F::default());
@@ -327,7 +326,7 @@ impl<'c> CheckDialogue<'c> {
         })
     }
 
-    /// Waits until a rule matches, or cannot match any more.
+    /// Waits until a rule matches or can no longer match.
     async fn expect(&mut self, rule: &CheckRule, said: &Expect) -> Result<CheckFinding, CheckFinding> {
         loop {
             let is_there = match self.script.style {
@@ -360,9 +359,9 @@ impl<'c> CheckDialogue<'c> {
         }
     }
 
-    /// Examines the received bytes; `None` if the rule needs more.
+    /// Examines the received bytes. `None` if the rule needs more bytes.
     fn conclude(&mut self, rule: &CheckRule, said: &Expect) -> Option<Result<CheckFinding, CheckFinding>> {
-        // Only a server that is up can be taken out by it (manual, "http-check disable-on-404").
+        // A 404 only affects a server that is up (manual, "http-check disable-on-404").
         let is_down = self.attempt.server.operational_state(now().as_ms()) == OperationalState::Stopped;
         if self.script.disable_on_404 && !is_down && self.status() == Some(404) {
             let found = CheckFinding::new(CheckStatus::L7OkConditional);
@@ -370,7 +369,7 @@ impl<'c> CheckDialogue<'c> {
         }
         let is_well = match expected::look(said, &mut self.context, self.complete) {
             Examination::Later => return None,
-            // Without a body nothing was checked, wanted or not.
+            // Without a body the rule fails, inverted or not.
             _ if looks_at_body(said) && self.has_no_body() => false,
             Examination::Found => !said.inverted,
             Examination::Absent => said.inverted,
@@ -396,7 +395,7 @@ impl<'c> CheckDialogue<'c> {
         CheckFinding { code: self.code(said), detail: detail.into(), ..CheckFinding::new(status) }
     }
 
-    /// The finding of a failed rule; `error-status L7OKC` makes it a success.
+    /// The finding of a failed rule. `error-status L7OKC` makes it a success.
     fn failed(&mut self, rule: &CheckRule, said: &Expect) -> Result<CheckFinding, CheckFinding> {
         let of_answer =
             matches!(said.what, Expected::Status(_) | Expected::StatusRegex(_) | Expected::Header(_));
@@ -428,7 +427,7 @@ impl<'c> CheckDialogue<'c> {
             return "HTTP content check could not find a response body".to_owned();
         }
         match (self.script.style, said.inverted) {
-            // `option ssl-hello-chk`: the status is enough.
+            // `option ssl-hello-chk` reports only the status.
             (Style::Own, _) => String::new(),
             (Style::Http, true) => "HTTP check matched unwanted content".to_owned(),
             (Style::Http, false) => "HTTP content check did not match".to_owned(),
@@ -459,7 +458,7 @@ impl<'c> CheckDialogue<'c> {
         self.at_step(CheckFinding::new(status), rule, &expected::rule_in_words(&said.what))
     }
 
-    /// A server that closes without sending gets the error status of the rule (manual, "error-status").
+    /// The finding of a server that closes without sending: the error status of the rule (manual, "error-status").
     fn empty(&self, rule: &CheckRule) -> CheckFinding {
         let said = match &rule.action {
             CheckAction::Expect(said) => Some(said),
@@ -474,12 +473,12 @@ impl<'c> CheckDialogue<'c> {
         CheckFinding { detail: detail.into(), ..CheckFinding::new(status) }
     }
 
-    /// Whether bytes are available, or will never be.
+    /// Whether bytes are available or the input is at its end.
     fn has_bytes(&self) -> bool {
         !self.context.payload().is_empty() || self.complete
     }
 
-    /// Takes a response's head, then the available part of its body; false as long as the head is not complete.
+    /// Reads a response's head, then the available part of its body. False while the head is incomplete.
     async fn take_response(&mut self, said: &Expect) -> Result<bool, RuleObstacle> {
         if self.context.response.is_none() {
             let limit = self.attempt.view.objects().buffer_size();
@@ -495,7 +494,7 @@ impl<'c> CheckDialogue<'c> {
             message.detach(&mut self.context.connector);
             let status = message.head.status();
             if (100..200).contains(&status) && status != SWITCHING_PROTOCOLS {
-                // An interim response.
+                // Skips an interim response.
                 return Ok(false);
             }
             let size = BodySize::of_response(&message.head, self.method);
@@ -510,7 +509,7 @@ impl<'c> CheckDialogue<'c> {
         Ok(true)
     }
 
-    /// Waits until more is received, or nothing more will be.
+    /// Waits until more bytes are received or the input ends.
     async fn more(&mut self) -> Result<(), RuleObstacle> {
         let limit = self.attempt.view.objects().buffer_size();
         loop {
@@ -518,7 +517,7 @@ impl<'c> CheckDialogue<'c> {
                 && http2.turn(&mut self.context.connector).await
                 && self.context.response.is_none()
             {
-                // It may have been a head.
+                // The received frame may contain the response head.
                 return Ok(());
             }
             match self.context.connector.receive(limit) {
@@ -533,7 +532,7 @@ impl<'c> CheckDialogue<'c> {
                 }
                 ReceiveOutcome::Failed(fault) => return Err(RuleObstacle::Failed(broken(fault))),
                 ReceiveOutcome::Nothing => {}
-                // Everything was examined.
+                // All received bytes were already examined.
                 ReceiveOutcome::End | ReceiveOutcome::Full => {
                     return Err(RuleObstacle::Failed(CheckFinding::new(CheckStatus::SocketError)));
                 }
@@ -557,12 +556,12 @@ enum RuleObstacle {
     Failed(CheckFinding),
 }
 
-/// The interim status that ends HTTP on the connection.
+/// The 1xx status that ends HTTP on the connection.
 const SWITCHING_PROTOCOLS: u16 = 101;
-/// How many fields a response may have.
+/// Most header fields of a response.
 const MOST_FIELDS: u16 = 100;
 
-/// Whether a rule only handles variables.
+/// Whether a rule only sets or unsets variables.
 fn is_silent(rule: &CheckRule) -> bool {
     matches!(
         rule.action,
@@ -584,7 +583,7 @@ fn connect_in_words(connect: &CheckConnect) -> String {
     }
 }
 
-/// The finding of a connection that broke.
+/// The finding of a broken connection.
 fn broken(fault: ConnectionFault) -> CheckFinding {
     let detail = match fault {
         ConnectionFault::Io(errno) => {

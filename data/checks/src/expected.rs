@@ -1,4 +1,4 @@
-//! Matches received data with the expectation of a rule. Nothing here waits: the caller retries when more arrives.
+//! Matches received data with the expectation of a rule. Nothing here waits. The caller retries when more bytes arrive.
 
 use weir_http::Head;
 use weir_model::{CheckText, Expect, Expected, HeaderMatch, TextMatch};
@@ -9,17 +9,17 @@ use crate::own;
 /// The result of examining the received data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Examination {
-    /// The expected data is there.
+    /// The expected data was found.
     Found,
-    /// The expected data is not there.
+    /// The expected data is missing.
     Absent,
-    /// It may still arrive.
+    /// The expected data may still arrive.
     Later,
     /// The conclusion of an option's own dialogue.
     Own(own::Conclusion),
 }
 
-/// Looks at the payload of `context`; `complete` when nothing more will come.
+/// Examines the payload of `context`. `complete`: no more bytes will arrive.
 pub(crate) fn look(expect: &Expect, context: &mut CheckContext<'_>, complete: bool) -> Examination {
     if let Expected::Own(own) = expect.what {
         return match own::look(own, context.payload(), complete) {
@@ -56,7 +56,7 @@ pub(crate) fn look(expect: &Expect, context: &mut CheckContext<'_>, complete: bo
         Expected::HexRegex(regex) => regex.is_match(&to_hex(context.payload())),
         Expected::Own(_) => false,
     };
-    // Without a minimum, the rest may still arrive (manual, "min-recv").
+    // Without `min-recv`, the rest may still arrive (manual, "min-recv").
     if !found && !complete && expect.min_receive.is_none() {
         return Examination::Later;
     }
@@ -144,7 +144,7 @@ impl<'m> ExpectedText<'m> {
         ExpectedText { how, text }
     }
 
-    /// `lowered` texts are compared without regard to case.
+    /// Matches a subject. With `lowered`, the comparison ignores case.
     fn matches(&self, subject: &[u8], lowered: bool) -> bool {
         let text = if lowered { self.text.to_ascii_lowercase() } else { self.text.clone() };
         match self.how {
@@ -157,7 +157,7 @@ impl<'m> ExpectedText<'m> {
     }
 }
 
-/// Renders a text with the current values.
+/// Renders a text with the current values of its expressions.
 pub(crate) fn render(text: &CheckText, context: &mut CheckContext<'_>) -> Vec<u8> {
     match text {
         CheckText::Fixed(bytes) => bytes.to_vec(),

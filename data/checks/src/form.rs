@@ -1,12 +1,12 @@
-//! Requests of checks in the form of a protocol: the text of HTTP/1, or a message for a stream of HTTP/2.
+//! The encoding of check requests for a protocol: the text of HTTP/1, or a message for an HTTP/2 stream.
 
 /// A request for a protocol.
 pub(crate) trait RequestForm {
-    /// Begins with the first line.
+    /// Begins the request with the first line.
     fn begin(&mut self, method: &[u8], uri: &[u8], version: &[u8]);
-    /// Adds a field.
+    /// Adds a header field.
     fn field(&mut self, name: &[u8], value: &[u8]);
-    /// Ends the head, and adds the body.
+    /// Ends the head and adds the body.
     fn end(&mut self, body: &[u8]);
 }
 
@@ -27,5 +27,5 @@ impl RequestForm for Vec<u8> {
     }
 }
 
-/// Most requests of checks are shorter than this.
+/// Initial buffer size. Most check requests are shorter.
 const FIRST_ROOM: usize = 256;

@@ -1,4 +1,4 @@
-//! Checks over HTTP/2: the requests of a check are streams of its connection, which the check's own task owns.
+//! Checks over HTTP/2. Each request of a check is a stream of its connection, which the check's task owns.
 
 use weir_http::Version;
 use weir_mux::trace::ConnectionIdentity;
@@ -8,19 +8,19 @@ use weir_sched::yield_now;
 
 use crate::form::RequestForm;
 
-/// Limits of checks' connections, the same as those of the server's traffic.
+/// Limits of check connections, the same as for the server's traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Http2Bounds {
     /// Limits for frames from the server.
     pub limits: weir_mux::ConnectionLimits,
-    /// How much is processed at a time.
+    /// How much is processed in one round.
     pub pace: Pace,
 }
 
-/// An HTTP/2 connection in use by a check. It ends when this is dropped.
+/// An HTTP/2 connection in use by a check. It is closed on drop.
 pub(crate) struct Http2Connection {
     connection: OwnerHandle,
-    /// Frames received and already examined.
+    /// Number of received frames that were already examined.
     frames: u64,
 }
 
@@ -38,14 +38,14 @@ impl Http2Connection {
         StreamConnector::from(self.connection.0.unopened())
     }
 
-    /// Receives and sends without blocking; true if new frames arrived.
+    /// Receives and sends without blocking. True if new frames arrived.
     pub(crate) async fn turn(&mut self, stream: &mut StreamConnector) -> bool {
         let multiplexer = &self.connection.0;
         while matches!(multiplexer.turn(), TurnEnd::More | TurnEnd::Late) {
             yield_now().await;
         }
         if stream.has_pending() {
-            // Sending continues when the server opens its window; a failure is reported when receiving.
+            // Sending continues when the server opens its window. A failure is reported by the next receive.
             let _ = stream.flush(false);
             multiplexer.turn();
         }
@@ -64,20 +64,20 @@ impl Drop for Http2Connection {
 pub(crate) struct Http2Request {
     message: Message,
     body: Vec<u8>,
-    /// The head became longer than any server takes.
+    /// Whether the head is larger than any server accepts.
     is_too_large: bool,
 }
 
 impl Http2Request {
-    /// Sends it on a stream that was not used yet.
+    /// Sends the request on an unused stream.
     ///
     /// # Errors
-    /// When it is too large, or nothing can be sent.
+    /// If the request is too large, or the connection cannot send.
     pub(crate) fn send(mut self, stream: &mut StreamConnector) -> Result<(), ConnectionFault> {
         if self.is_too_large {
             return Err(ConnectionFault::Protocol);
         }
-        // Bytes beyond the windows remain pending.
+        // Bytes beyond the flow control windows remain queued.
         match self.message.send_whole(stream, &self.body, &mut Vec::new(), false) {
             SendOutcome::Failed(fault) => Err(fault),
             SendOutcome::All | SendOutcome::Part(_) => Ok(()),

@@ -1,6 +1,6 @@
-//! A thread that starts the programs of external checks, so that no worker waits for a file to be found and loaded.
+//! A thread that starts the programs of external checks, so no worker blocks on finding and loading a file.
 //!
-//! At most [`MOST_PROGRAMS`] run at once; the others wait for their turn.
+//! At most [`MOST_PROGRAMS`] run at once. Others wait for their turn.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -30,21 +30,21 @@ struct Job {
     launch: Arc<Launch>,
 }
 
-/// The shared state of a task that waits for its program to start.
+/// State shared with a task that waits for its program to start.
 #[derive(Debug)]
 struct Launch {
     outcome: Mutex<Option<Result<Program, Errno>>>,
     task: TaskKey,
 }
 
-/// How many programs run at once at most.
+/// The limit of concurrent programs.
 const MOST_PROGRAMS: u32 = 64;
 
 impl Launcher {
-    /// Starts the thread. Call it before the process changes its root directory: the new one need not have `/dev/null`.
+    /// Starts the thread. Call it before `chroot`, because the new root may lack `/dev/null`.
     ///
     /// # Errors
-    /// When the thread cannot be created, or `/dev/null` does not exist.
+    /// If the thread cannot be created, or `/dev/null` does not exist.
     pub fn start(environment: Vec<Vec<u8>>) -> io::Result<Launcher> {
         let streams = NullDevice::open()?;
         let (jobs, received) = channel();
@@ -52,12 +52,12 @@ impl Launcher {
         Ok(Launcher { jobs, turns: TaskTurns::new(MOST_PROGRAMS), environment })
     }
 
-    /// Waits until a program may run; none if that takes until `deadline`. The program may run until the returned value is dropped.
+    /// Waits until a program may run. `None` at the deadline. The program may run until the returned value is dropped.
     pub(crate) async fn turn(&self, deadline: Tick) -> Option<TaskTurn<'_>> {
         self.turns.turn(deadline).await
     }
 
-    /// Starts a program; none if that takes until `deadline`.
+    /// Starts a program. `None` at the deadline.
     pub(crate) async fn launch(
         &self,
         invocation: Invocation,
@@ -65,7 +65,7 @@ impl Launcher {
         deadline: Tick,
     ) -> Option<Result<Program, Errno>> {
         let launch = Arc::new(Launch { outcome: Mutex::default(), task: weir_sched::current() });
-        // The thread lives as long as this sender.
+        // `send` succeeds, because the thread runs until this sender is dropped.
         let _ = self.jobs.send(Job { invocation, path, launch: Arc::clone(&launch) });
         loop {
             let outcome = launch.outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -80,19 +80,19 @@ impl Launcher {
 /// The main loop of the thread.
 fn launch_all(jobs: &Receiver<Job>, streams: &NullDevice) {
     for job in jobs {
-        // Its task has given up.
+        // The job's task has given up.
         if Arc::strong_count(&job.launch) == 1 {
             continue;
         }
         let outcome = start(job.invocation, &job.path, streams);
         *job.launch.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         weir_sched::wake(job.launch.task);
-        // If its task has given up, dropping the last reference ends the program here.
+        // If the job's task has given up, dropping the last reference here kills the program.
     }
 }
 
-/// Starts a program as `execvp` finds it: a bare name in each of the folders of `path`, and a script without an interpreter
-/// line by a shell.
+/// Starts a program like `execvp`: searches a bare name in the directories of `path`, and runs a script without an
+/// interpreter line with a shell.
 fn start(mut invocation: Invocation, path: &[u8], streams: &NullDevice) -> Result<Program, Errno> {
     if invocation.file.contains(&b'/') {
         return start_file(invocation, streams);
@@ -100,7 +100,7 @@ fn start(mut invocation: Invocation, path: &[u8], streams: &NullDevice) -> Resul
     let name = std::mem::take(&mut invocation.file);
     let mut outcome = Err(Errno::NOENT);
     for folder in path.split(|byte| *byte == b':') {
-        // An empty one is the current folder.
+        // An empty entry is the current directory.
         let folder = if folder.is_empty() { b"." } else { folder };
         let file = [folder, b"/", &name].concat();
         outcome = start_file(Invocation { file, ..invocation.clone() }, streams);
@@ -121,7 +121,7 @@ fn start_file(mut invocation: Invocation, streams: &NullDevice) -> Result<Progra
     Program::start(&invocation, streams)
 }
 
-/// Runs scripts that name no interpreter.
+/// The shell for scripts without an interpreter line.
 const SHELL: &[u8] = b"/bin/sh";
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use weir_sys::child::Exit;
 
-    /// Runs a program that is searched in `path`, and returns its exit.
+    /// Runs a program that is searched in `path`. Returns its exit status.
     fn run(file: &str, path: &str) -> Result<Exit, Errno> {
         let streams = NullDevice::open().expect("a device");
         let file = file.as_bytes().to_vec();

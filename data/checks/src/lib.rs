@@ -4,14 +4,14 @@
 //!              ┌───────────── nothing but a timer ◄──────────────┐
 //!              ▼                                                 │
 //!   Checks: one task a check ──► its turn ──► connects, talks ──► a Finding ──► Backend::report ──► News
-//!              └► moves to a worker with less than half of the checks, once a wake-up
+//!              └► may move to a worker with less than half of the checks, at each wake-up
 //! ```
 //!
-//! A check stays on its worker between wake-ups. Its findings go through [`weir_backend::Backend::report`], which returns the
-//! consequences; the creator of the checks gets them ([`ProcessView`]).
+//! A check stays on its worker between wake-ups. Its findings go to [`weir_backend::Backend::report`]. The resulting changes
+//! and log lines go to the creator of the checks ([`ProcessView`]).
 //!
-//! The crate refuses to know streams, sessions and where logs go; of proxies it passes a view on to expressions. Begin with
-//! `plan.rs` (the settings of a check), then `task.rs` (its task), `run.rs` (one check) and `conversation.rs` (its dialogue).
+//! The crate is independent of streams, sessions and log targets. It only passes a view of proxies on to expressions. Begin
+//! with `plan.rs` (the settings of a check), then `task.rs` (its task), `run.rs` (one run) and `conversation.rs` (the dialogue).
 
 mod agent;
 mod attempt;

@@ -1,7 +1,7 @@
-//! How many checks the workers run, and which worker runs one more.
+//! The number of checks per worker, and the choice of a worker for a check.
 //!
-//! A check that wakes up looks at one other worker, at random: if that worker runs less than half as many checks, the check
-//! moves there and runs there (R88, R89). So checks that started together spread out, and no thread looks at all others.
+//! A check that wakes up compares its worker with a random other one. If that worker runs less than half as many checks, the
+//! check moves there and runs there (R88, R89). So checks that started together spread out, and no thread scans all others.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use weir_sched::{TaskKey, Tick, now, wait, yield_now};
 use weir_sync::CachePadded;
 
-/// One worker's counts of checks. Only that worker writes, except for checks that move to it.
+/// One worker's counts of checks. Only this worker writes them, except for checks that move to it.
 #[derive(Debug, Default)]
 pub struct CheckCounts {
-    /// Checks started since the process started.
+    /// Checks run since the process started.
     pub started: AtomicU64,
-    /// Checks that woke and did not end yet: they run, or wait for their turn.
+    /// Checks that run or wait for their turn.
     pub active: AtomicU32,
     pub running: AtomicU32,
     /// Checks moved here from other workers since the process started.
@@ -27,12 +27,12 @@ pub struct CheckCounts {
 #[derive(Debug)]
 pub struct CheckLoad {
     workers: Box<[CachePadded<CheckCounts>]>,
-    /// `tune.max-checks-per-thread`; 0 for no bound.
+    /// `tune.max-checks-per-thread`. 0 is unlimited.
     most: u32,
 }
 
 impl CheckLoad {
-    /// No checks.
+    /// Zero counts.
     pub fn new(workers: usize, most: u32) -> Self {
         CheckLoad { workers: (0..workers.max(1)).map(|_| CachePadded::default()).collect(), most }
     }
@@ -42,7 +42,7 @@ impl CheckLoad {
         self.workers.get(worker).map(|counts| &**counts)
     }
 
-    /// The worker to which a check that woke on `own` should move, if any; `random` is any number.
+    /// The worker to which a check that woke on `own` should move, if any. `random` is any number.
     pub(crate) fn better_place(&self, own: usize, random: u64) -> Option<usize> {
         let others = self.workers.len() - 1;
         if others == 0 {
@@ -54,7 +54,7 @@ impl CheckLoad {
         attracts(active(own), active(other)).then_some(other)
     }
 
-    /// Waits for a turn on the current worker; the check counts as running until the turn is dropped.
+    /// Waits for a turn on the current worker. The check counts as running until the turn is dropped.
     pub(crate) async fn turn(&self, worker: usize) -> CheckTurn<'_> {
         let counts = &self.workers[worker];
         counts.active.fetch_add(1, Relaxed);
@@ -72,8 +72,8 @@ impl CheckLoad {
     }
 }
 
-/// Whether a check moves from a worker with `own` other checks to one with `other`: if that is less than half. Halves are
-/// exact, not rounded: 2 and 0, 3 and 1, 1 and 0 move; 2 and 1 stay.
+/// Whether a check moves from a worker with `own` other checks to one with `other`: if `other` is less than half of `own`.
+/// Halves are not rounded: a check moves from 2 to 0, 3 to 1 and 1 to 0, but not from 2 to 1.
 fn attracts(own: u32, other: u32) -> bool {
     u64::from(other) * 2 < u64::from(own)
 }
@@ -83,17 +83,17 @@ thread_local! {
     static QUEUE: RefCell<ManuallyDrop<VecDeque<TaskKey>>> = const { RefCell::new(ManuallyDrop::new(VecDeque::new())) };
 }
 
-/// A step of a check that runs without waiting.
+/// A step of a check, which runs without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckStep {
-    /// It connects, and may send.
+    /// The check connects and may send.
     Begin,
-    /// It processes received bytes.
+    /// The check processes received bytes.
     GoOn,
 }
 
-/// Waits until no other check took such a step on this worker since it looked at its poller, `until` that time at most. Checks that are due
-/// together, or get their answers together, would keep a request that arrives meanwhile waiting for all of them; it waits for one.
+/// Waits, at most until `until`, for a scheduler loop of this worker in which no other check took such a step. Otherwise a
+/// request that arrives while many checks are due or get responses would wait for all of them. So it waits for one.
 pub(crate) async fn take_apart(step: CheckStep, until: Tick) {
     if with_waiting(step, |queue| queue.is_empty()) && is_first_of_loop(step) {
         return;
@@ -102,13 +102,13 @@ pub(crate) async fn take_apart(step: CheckStep, until: Tick) {
     while !place.is_first() && now() < until {
         wait(until).await;
     }
-    // A loop that takes long has so much else to do that another check makes no difference.
+    // After `until`, loops are so long that another check per loop makes no difference.
     while !is_first_of_loop(step) && now() < until {
         yield_now().await;
     }
 }
 
-/// Whether no check took such a step in this loop of the worker yet; one does now.
+/// Whether this is the first such step in the worker's current loop. Records the step.
 fn is_first_of_loop(step: CheckStep) -> bool {
     let worker = weir_sched::worker_index();
     let loops = weir_sched::activity(worker, |activity| activity.loops.value()).unwrap_or_default();
@@ -120,19 +120,19 @@ fn with_waiting<R>(step: CheckStep, look: impl FnOnce(&mut VecDeque<TaskKey>) ->
 }
 
 thread_local! {
-    /// The checks of this worker that may take a step and did not yet, the next one first; by step.
+    /// The checks of this worker that wait to take a step, the next one first, by step.
     static WAITING: RefCell<ManuallyDrop<[VecDeque<TaskKey>; 2]>> =
         const { RefCell::new(ManuallyDrop::new([const { VecDeque::new() }; 2])) };
-    /// The loop of this worker in which a check took a step last; by step.
+    /// The last loop of this worker in which a check took a step, by step.
     static LAST_LOOPS: [Cell<Option<u64>>; 2] = const { [const { Cell::new(None) }; 2] };
 }
 
-/// A place among the checks that take a step one after the other; the next one is woken when it is dropped.
+/// A position in the queue of checks that take a step one by one. Drop wakes the next check.
 #[derive(Debug)]
 struct StepPermit(CheckStep, TaskKey);
 
 impl StepPermit {
-    /// The last place, for the current task.
+    /// Appends the current task to the queue.
     fn take(step: CheckStep) -> Self {
         let task = weir_sched::current();
         with_waiting(step, |queue| queue.push_back(task));
@@ -159,7 +159,7 @@ impl Drop for StepPermit {
     }
 }
 
-/// A check that runs, or waits to run.
+/// A check that runs or waits to run.
 #[derive(Debug)]
 pub(crate) struct CheckTurn<'l> {
     counts: &'l CheckCounts,
@@ -172,7 +172,7 @@ impl Drop for CheckTurn<'_> {
         if self.runs {
             self.counts.running.fetch_sub(1, Relaxed);
         }
-        // The next check examines again whether there is room.
+        // The next check then tests again whether it may run.
         if let Some(next) = QUEUE.with_borrow_mut(|queue| queue.pop_front()) {
             weir_sched::wake(next);
         }
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(CheckLoad::new(1, 0).better_place(0, 5), None);
     }
 
-    /// However checks begin, after a few wake-ups the numbers of checks of any two workers differ by at most one (R90).
+    /// For any initial distribution, after a few wake-ups the check counts of any two workers differ by at most one (R90).
     #[test]
     fn wake_ups_spread_checks_over_workers_r90() {
         for seed in 0..200_u64 {

@@ -1,6 +1,6 @@
-//! The expectations of the dialogues of options: MySQL, LDAP, SMTP, SPOP.
+//! The expectations of the built-in dialogues of options: MySQL, PostgreSQL, Redis, LDAP, SMTP, SPOP.
 //!
-//! Pure functions of the received bytes. Each returns its conclusion, or none as long as more bytes may come.
+//! Pure functions of the received bytes. Each returns its conclusion, or `None` while it needs more bytes.
 
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
@@ -8,14 +8,14 @@ use std::ops::RangeInclusive;
 use weir_backend::CheckStatus;
 use weir_model::OwnExpected;
 
-/// The conclusion of such a dialogue.
+/// The conclusion of a built-in dialogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Conclusion {
     /// Whether the dialogue continues.
     pub(crate) is_well: bool,
     /// The status of the check, if the dialogue ends here.
     pub(crate) status: CheckStatus,
-    /// The code of the answer.
+    /// The status code of the response.
     pub(crate) code: u16,
     pub(crate) detail: String,
 }
@@ -34,7 +34,7 @@ impl Conclusion {
     }
 }
 
-/// Examines the received bytes; `complete` when nothing more will come.
+/// Examines the received bytes. `complete`: no more bytes will arrive.
 pub(crate) fn look(what: OwnExpected, came: &[u8], complete: bool) -> Option<Conclusion> {
     let found = match what {
         OwnExpected::MysqlGreeting => mysql_packet(came, mysql_greeting),
@@ -48,7 +48,7 @@ pub(crate) fn look(what: OwnExpected, came: &[u8], complete: bool) -> Option<Con
     found.or_else(|| complete.then(|| Conclusion::invalid("")))
 }
 
-/// Judges the first packet, once it is whole.
+/// Applies `judge` to the first packet. `None` while it is incomplete.
 fn mysql_packet(came: &[u8], judge: fn(&[u8]) -> Conclusion) -> Option<Conclusion> {
     split_mysql_packet(came).map(|(packet, _)| judge(packet))
 }
@@ -65,7 +65,7 @@ fn split_mysql_packet(came: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-/// The greeting: a protocol, whichever, and the server's version, which a zero ends; or an error.
+/// The greeting: a protocol version (any), then the server's version, terminated by a zero byte. Or an error packet.
 fn mysql_greeting(packet: &[u8]) -> Conclusion {
     match packet {
         [0xff, ..] => mysql_error(packet),
@@ -77,7 +77,7 @@ fn mysql_greeting(packet: &[u8]) -> Conclusion {
     }
 }
 
-/// The answer to a user name: an error, or anything else, which adds nothing to the greeting.
+/// The response to a user name: an error packet, or any other packet, which keeps the result of the greeting.
 fn mysql_answer(packet: &[u8]) -> Conclusion {
     match packet {
         [0xff, ..] => mysql_error(packet),
@@ -86,7 +86,7 @@ fn mysql_answer(packet: &[u8]) -> Conclusion {
     }
 }
 
-/// An error packet: two bytes of number, perhaps a state of six bytes, and a text.
+/// An error packet: a two-byte code, an optional six-byte SQL state, and a text.
 fn mysql_error(packet: &[u8]) -> Conclusion {
     let code = match packet {
         [_, low, high, ..] => u16::from_le_bytes([*low, *high]),
@@ -97,7 +97,7 @@ fn mysql_error(packet: &[u8]) -> Conclusion {
     Conclusion::refused(code, String::from_utf8_lossy(text))
 }
 
-/// The detail for an answer that is not LDAP, or empty.
+/// The detail for a response that is empty or not LDAP.
 pub(crate) const NOT_LDAP: &str = "Not LDAPv3 protocol";
 
 /// A bind response with the result code 0 (RFC 4511, 4.2.2).
@@ -109,7 +109,7 @@ fn ldap_bind(came: &[u8]) -> Option<Conclusion> {
     }
     let (length, message) = ber_length(rest)?;
     let message = message.get(..length)?;
-    // A message identifier, then the bind response, which begins with the result code.
+    // The message identifier, then the bind response, which begins with the result code.
     let Some(after_id) = message.strip_prefix(&[0x02, 0x01, 0x01]) else { return not_ldap() };
     let Some(response) = after_id.strip_prefix(&[0x61]) else { return not_ldap() };
     let (_, response) = ber_length(response)?;
@@ -134,7 +134,7 @@ fn ber_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     Some((digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest))
 }
 
-/// A reply of one or several lines (RFC 5321, 4.2): a success when its code begins with 2.
+/// A reply of one or several lines (RFC 5321, 4.2). A code that begins with 2 is a success.
 fn smtp_reply(came: &[u8], complete: bool) -> Option<Conclusion> {
     let mut rest = came;
     loop {
@@ -160,7 +160,7 @@ fn smtp_reply(came: &[u8], complete: bool) -> Option<Conclusion> {
     }
 }
 
-/// An authentication request of any kind (PostgreSQL, "Message Formats": `R`), or an error (`E`) with its severity first.
+/// Any authentication request (`R` in PostgreSQL's "Message Formats"), or an error (`E`), which begins with its severity.
 fn postgresql_answer(came: &[u8], complete: bool) -> Option<Conclusion> {
     let unknown = || Conclusion::refused(0, "PostgreSQL unknown error");
     let (head, rest) = match came.split_at_checked(5) {
@@ -180,7 +180,7 @@ fn postgresql_answer(came: &[u8], complete: bool) -> Option<Conclusion> {
     }
 }
 
-/// `+PONG`. Any other bytes are a failure only when they are complete.
+/// `+PONG`. Other bytes are a failure once the input is complete.
 fn redis_pong(came: &[u8], complete: bool) -> Option<Conclusion> {
     const PONG: &[u8] = b"+PONG\r\n";
     if came.windows(PONG.len()).any(|window| window == PONG) {
@@ -190,16 +190,16 @@ fn redis_pong(came: &[u8], complete: bool) -> Option<Conclusion> {
     (complete && !came.is_empty()).then(|| Conclusion::refused(0, String::from_utf8_lossy(first)))
 }
 
-/// An agent's hello: a frame of type 101 (SPOP, 3.2.5). A frame of type 103 carries an error instead.
+/// An agent's hello: a frame of type 101 (SPOP, 3.2.5).
 fn spop_hello(came: &[u8], complete: bool) -> Option<Conclusion> {
     let invalid = || Some(Conclusion::invalid(INVALID_FRAME));
     let Some((length, content)) = came.split_at_checked(4).filter(|_| came.len() >= SPOP_HEADER) else {
         return if complete && !came.is_empty() { invalid() } else { None };
     };
-    // A disconnection is read as a hello, and lacks its values. Frames are whole (FIN alone), and belong to no stream.
+    // A DISCONNECT frame is read as a hello that lacks its values. Only the FIN flag is set, and stream and frame IDs are 0.
     match content.split_at(SPOP_HEADER - length.len()).0 {
         [101 | 102, 0, 0, 0, 1, 0, 0] => {}
-        // The words of 2.6, which scripts expect.
+        // The text of 2.6, which scripts expect.
         [101, 0, 0, 0, 0, 0, 0] => return Some(Conclusion::invalid("fragmentation not supported")),
         _ => return invalid(),
     }
@@ -207,7 +207,7 @@ fn spop_hello(came: &[u8], complete: bool) -> Option<Conclusion> {
     match content.len().cmp(&length) {
         Ordering::Less if !complete => None,
         Ordering::Equal => Some(match spop_agent(&content[SPOP_HEADER - 4..]) {
-            // The text of 2.6, which scripts expect; that of 3.2 is empty.
+            // The text of 2.6, which scripts expect. The text of 3.2 is empty.
             Ok(()) => Conclusion::well(0, "SPOA server is ok"),
             Err(why) => Conclusion::invalid(why),
         }),
@@ -217,10 +217,10 @@ fn spop_hello(came: &[u8], complete: bool) -> Option<Conclusion> {
 
 const INVALID_FRAME: &str = "invalid frame received";
 
-/// Length, type, flags, and the numbers of stream and frame, which are 0.
+/// Length, type, flags, stream ID and frame ID. Both IDs are 0.
 const SPOP_HEADER: usize = 4 + 1 + 4 + 1 + 1;
 
-/// Whether the values of an agent's hello are acceptable; else the error, in the words of SPOP, 3.5.
+/// Checks the values of an agent's hello. The error is a text of SPOP, 3.5.
 fn spop_agent(mut rest: &[u8]) -> Result<(), &'static str> {
     let (mut version, mut size, mut capabilities) = (false, false, false);
     while !rest.is_empty() {
@@ -253,7 +253,7 @@ fn spop_agent(mut rest: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// Both numbers of a version.
+/// The major and minor number of a version.
 fn spop_version(text: &[u8]) -> Option<(u32, u32)> {
     let (major, minor) = std::str::from_utf8(text.trim_ascii()).ok()?.split_once('.')?;
     let number =
@@ -261,7 +261,7 @@ fn spop_version(text: &[u8]) -> Option<(u32, u32)> {
     Some((number(major)?, number(minor)?))
 }
 
-/// The valid values of an agent's `max-frame-size`. The largest is the size in our hello.
+/// The valid values of an agent's `max-frame-size`. The largest is the size in weir's hello.
 const FRAME_SIZES: RangeInclusive<u64> = 256..=16380;
 
 /// A typed value (SPOP, 3.1).
@@ -274,7 +274,7 @@ enum SpopValue<'v> {
 fn spop_value(bytes: &[u8]) -> Option<(SpopValue<'_>, &[u8])> {
     let (kind, rest) = bytes.split_first()?;
     Some(match kind & 0x0f {
-        // Null, or a boolean with its value in the upper half of the byte.
+        // NULL, or a boolean with its value in the upper half of the byte.
         0 | 1 => (SpopValue::Other, rest),
         2..=5 => {
             let (number, rest) = spop_number(rest)?;
@@ -287,7 +287,7 @@ fn spop_value(bytes: &[u8]) -> Option<(SpopValue<'_>, &[u8])> {
             (SpopValue::Text(text), rest)
         }
         9 => (SpopValue::Other, spop_text(rest)?.1),
-        // Of a type that is not assigned, nothing follows.
+        // An unassigned type is without data.
         _ => (SpopValue::Other, rest),
     })
 }
@@ -298,7 +298,8 @@ fn spop_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::try_from(length).ok()?)
 }
 
-/// A variable-length integer: one byte below 240, else four bits of it, then seven of each byte until one is below 128.
+/// A variable-length integer: one byte below 240, or four bits of the first byte, then seven bits per byte up to a byte
+/// below 128.
 fn spop_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (&first, mut rest) = bytes.split_first()?;
     let mut number = u64::from(first);
@@ -323,7 +324,7 @@ mod tests {
         assert_eq!(found, expected, "{what:?} {came:?}");
     }
 
-    /// Checks a whole answer, and that each of its prefixes is inconclusive.
+    /// Checks a complete response, and that each of its prefixes is inconclusive.
     #[track_caller]
     fn check_whole(what: OwnExpected, came: &[u8], expected: (bool, u16, &str)) {
         check(what, came, false, Some(expected));
@@ -421,7 +422,7 @@ mod tests {
         ] {
             check(OwnExpected::SpopHello, &hello(&frame), false, Some((false, 0, why)));
         }
-        // More may come, until it cannot.
+        // More bytes may arrive until the input is complete.
         check(OwnExpected::SpopHello, b"\0\0\0\x01\x67", false, None);
         check(OwnExpected::SpopHello, b"\0\0\0\x01\x67", true, Some((false, 0, INVALID_FRAME)));
     }

@@ -19,20 +19,20 @@ use crate::script::Script;
 pub struct CheckPlan {
     pub backend: Arc<Backend>,
     pub server: ServerKey,
-    /// Which of its checks.
+    /// Whether this is the server's health check or agent check.
     pub kind: CheckKind,
     pub intervals: Intervals,
-    /// How long it may take.
+    /// The time limits of the check.
     pub timings: Timings,
-    /// How it connects. Servers of one kind share it.
+    /// The connection settings. Servers with equal settings share them.
     pub dial: Arc<Dial>,
     /// `agent-send`: the bytes sent to the agent first.
     pub agent_send: Option<Arc<[u8]>>,
-    /// How it uses the server's idle connections, if it does. Only HTTP checks do.
+    /// How the check uses the server's idle connections, if at all. Only for HTTP checks.
     pub reuse: Option<ReusePlan>,
-    /// Its dialogue; none where it only connects.
+    /// The dialogue. `None` if the check only connects.
     pub script: Option<Arc<Script>>,
-    /// The program to run instead.
+    /// The program to run instead of a connection.
     pub program: Option<Arc<ProgramPlan>>,
 }
 
@@ -41,22 +41,22 @@ pub struct CheckPlan {
 pub struct ReusePlan {
     /// The key of usable connections in their pool.
     pub key: u64,
-    /// Whether a connection opened by the check is like those of the traffic, and is left to it.
+    /// Whether the traffic may reuse a connection opened by the check.
     pub leaves_own: bool,
 }
 
 /// A program that checks a server, and its constant arguments.
 #[derive(Clone, Debug)]
 pub struct ProgramPlan {
-    /// The thread that starts it.
+    /// The thread that starts the program.
     pub launcher: Arc<Launcher>,
     /// `external-check command`.
     pub command: Arc<str>,
-    /// `external-check path`; empty if not configured.
+    /// `external-check path`. Empty if not configured.
     pub path: Arc<str>,
-    /// The number of the proxy.
+    /// The proxy's numeric identifier.
     pub proxy_id: u32,
-    /// The first address of the proxy's listeners; none for a backend.
+    /// The first address of the proxy's listeners. `None` for a backend.
     pub listener: Option<Address>,
     /// Whether the server speaks TLS.
     pub tls: bool,
@@ -64,16 +64,16 @@ pub struct ProgramPlan {
     pub protocol: &'static str,
 }
 
-/// How long a check may take.
+/// The time limits of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
-    /// `timeout connect`, in milliseconds; none means that only the interval bounds it.
+    /// `timeout connect`, in milliseconds. `None`: only the interval limits the connect.
     pub connect_ms: Option<u64>,
-    /// `timeout check`, in milliseconds: counted from the established connection. Without it, the interval bounds the whole check.
+    /// `timeout check`, in milliseconds after the connection is established. `None`: the interval limits the whole check.
     pub check_ms: Option<u64>,
 }
 
-/// How a check connects.
+/// The connection settings of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Dial {
     /// `addr`: replaces the server's own address.
@@ -87,28 +87,28 @@ pub struct Dial {
     /// The source address and interface of connections.
     pub source: OwnedSource,
     pub options: ConnectOptions,
-    /// The PROXY header that connections begin with.
+    /// The PROXY header at the start of connections.
     pub greets: Greets,
-    /// The fields of a header of version 2.
+    /// The TLVs of a PROXY header of version 2.
     pub proxy_v2: Option<Arc<ProxyV2>>,
-    /// TLS, where some connections speak it.
+    /// The TLS settings, if any connection uses TLS.
     pub tls: Option<CheckTls>,
-    /// `check-proto`, or the server's `proto`: the protocol of HTTP checks; none means ALPN over TLS, else HTTP/1.
+    /// The protocol of HTTP checks: `check-proto` or the server's `proto`. `None`: ALPN with TLS, otherwise HTTP/1.
     pub protocol: Option<Protocol>,
     /// Limits of HTTP/2 connections.
     pub http2: Http2Bounds,
 }
 
-/// How checks of a server speak TLS.
+/// The TLS settings of a server's checks.
 #[derive(Clone, Debug)]
 pub struct CheckTls {
     /// The TLS settings of the server.
     pub upstream: Arc<LiveUpstream>,
     /// Whether connections use TLS by default, without a rule.
     pub is_usual: bool,
-    /// `check-sni`: the SNI of those connections.
+    /// `check-sni`: the SNI of these default connections.
     pub server_name: Option<Arc<str>>,
-    /// `check-alpn`: the protocols that those connections offer; none for the server line's `alpn`.
+    /// `check-alpn`: the protocols that default connections offer. `None` for the server line's `alpn`.
     pub protocols: Option<Arc<[Box<str>]>>,
     /// Whether connections without a configured SNI use the request's `Host`.
     pub takes_host: bool,
@@ -117,7 +117,7 @@ pub struct CheckTls {
 /// The PROXY header at the beginning of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Greets {
-    /// None.
+    /// No header.
     #[default]
     No,
     /// Version 1, with the connection's own addresses.
@@ -127,7 +127,7 @@ pub enum Greets {
 }
 
 impl Dial {
-    /// An `Arc` of this, or `other` if that is equal: servers share equal settings. Those with TLS have their own.
+    /// An `Arc` of these settings, or `other` if it is equal, so servers share equal settings. TLS settings are not shared.
     pub fn shared(self, other: &mut Option<Arc<Dial>>) -> Arc<Dial> {
         match other {
             Some(other) if self.is_like(other) => Arc::clone(other),
@@ -162,11 +162,11 @@ impl Dial {
             && other.tls.is_none()
     }
 
-    /// The target of a server's check; none where there is nothing to connect to.
+    /// The target of a server's check. `None` if the address or the port is unknown.
     pub(crate) fn target(&self, server: &Server) -> Option<ConnectTarget> {
         let own = server.address();
         Some(match (self.address, &*own) {
-            // A mapping needs a client, so its checks need a port of their own.
+            // A port mapping needs a client's port, so such checks need their own `port`.
             (other, ServerAddress::Inet { ip, port }) => inet(other.or(*ip)?, self.port.or(port.fixed())?)?,
             (Some(ip), _) => inet(ip, self.port?)?,
             (None, ServerAddress::Unix(path)) => ConnectTarget::Address(Address::Unix(path.clone())),
@@ -177,7 +177,7 @@ impl Dial {
         })
     }
 
-    /// A plan to connect there. `turn` selects the first source port of a range to try.
+    /// A plan to connect to the target. `turn` selects the first source port of a range to try.
     pub(crate) fn connect_plan(&self, target: ConnectTarget, turn: u32) -> ConnectPlan<'_> {
         let address = match self.source.address {
             SourceAddress::Ports { ip, first, last, .. } => SourceAddress::Ports { ip, first, last, turn },
@@ -192,7 +192,7 @@ impl Dial {
     }
 }
 
-/// The target of an address; none for port 0.
+/// The target of an address. `None` for port 0.
 fn inet(ip: IpAddr, port: u16) -> Option<ConnectTarget> {
     (port > 0).then(|| ConnectTarget::Address(Address::Inet(SocketAddr::new(ip, port))))
 }

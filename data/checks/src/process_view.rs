@@ -11,13 +11,13 @@ use weir_vocabulary::Objects;
 #[derive(Debug)]
 pub struct IdleConnection {
     pub connection: Connection,
-    /// How many requests it served.
+    /// Number of requests that the connection served.
     pub requests: u32,
 }
 
-/// The process around the checks: it receives their findings, and provides the data of their expressions.
+/// The process as seen by checks. It receives their findings and provides data for their expressions.
 pub trait ProcessView: Send + Sync {
-    /// A check changed a server, or has a log line about it.
+    /// Handles server changes and log lines of a check.
     fn news(&self, news: BackendNews);
 
     /// Takes an idle connection to a server with this key from the current worker's pool.
@@ -29,7 +29,7 @@ pub trait ProcessView: Send + Sync {
     /// The name of this node.
     fn node(&self) -> &str;
 
-    /// The objects that expressions name.
+    /// The objects that expressions refer to by name.
     fn objects(&self) -> &dyn Objects;
 
     /// `unique-id-format` of a backend.
@@ -41,7 +41,7 @@ pub trait ProcessView: Send + Sync {
     /// The local time zone.
     fn time_zone(&self) -> &TimeZone;
 
-    /// Answers a question about a named object.
+    /// Looks up a value of a named object.
     fn lookup(&self, lookup: ObjectLookup, name: &[u8]) -> Option<Value<'static>>;
 
     /// A variable of the process.
@@ -50,12 +50,12 @@ pub trait ProcessView: Send + Sync {
     /// Sets a variable of the process.
     fn set_variable(&self, variable: VariableId, value: Value<'static>, condition: SetCondition) -> bool;
 
-    /// Forgets a variable of the process.
+    /// Unsets a variable of the process.
     fn unset_variable(&self, variable: VariableId) -> bool;
 
-    /// How many more bytes the variables of a check may take, besides the `own` bytes they already take (`tune.vars.check-max-size`).
+    /// How many more bytes the variables of a check may use, besides their current `own` bytes (`tune.vars.check-max-size`).
     fn variable_room(&self, own: usize) -> usize;
 
-    /// The size of a check's variables changed from `from` to `to` bytes.
+    /// Accounts for a change of a check's variables from `from` to `to` bytes.
     fn charge_variables(&self, from: usize, to: usize);
 }

@@ -1,4 +1,4 @@
-//! Checks by an external program: its arguments, and the meaning of its exit (manual, "external-check command").
+//! Checks by an external program: its arguments and the meaning of its exit status (manual, "external-check command").
 
 use std::net::SocketAddr;
 
@@ -11,13 +11,13 @@ use weir_sys::{Address, Errno, error_text};
 use crate::attempt::Attempt;
 use crate::plan::ProgramPlan;
 
-/// Runs the program. It may take as long as a connection may.
+/// Runs the program. Its time limit is the connect timeout.
 pub(crate) async fn run(attempt: &Attempt<'_>, plan: &ProgramPlan) -> CheckFinding {
     let most_ms = attempt.connect_deadline().since(now());
     let Some(_turn) = plan.launcher.turn(now().after(most_ms)).await else {
         return not_run("too many programs run".to_owned());
     };
-    // Waiting for other programs does not reduce the program's own time.
+    // Waiting for other programs does not reduce this program's time.
     let deadline = now().after(most_ms);
     attempt.expect_by(deadline);
     let path = plan.path.as_bytes().to_vec();
@@ -28,7 +28,7 @@ pub(crate) async fn run(attempt: &Attempt<'_>, plan: &ProgramPlan) -> CheckFindi
     }
 }
 
-/// Waits for a program; one that takes too long is killed.
+/// Waits for a program. Kills it at the deadline.
 async fn wait_for(mut program: Program, deadline: Tick) -> CheckFinding {
     let descriptor = program.end_descriptor().and_then(Descriptor::register);
     let descriptor = match descriptor {
@@ -61,9 +61,9 @@ fn finding(exit: Exit) -> CheckFinding {
     }
 }
 
-/// A program that cannot be started counts as a failure; if this process lacks resources, the check is inconclusive.
+/// A program that cannot be started is a failed check. If this process lacks resources, the check is inconclusive.
 fn not_started(errno: Errno) -> CheckFinding {
-    // BADF: a limit on descriptors below those that are open.
+    // BADF: the descriptor limit is below the number of open descriptors.
     let lacks = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::BADF, Errno::PERM];
     if lacks.contains(&errno) {
         return not_run(format!("cannot create a process: {}", error_text(errno)));

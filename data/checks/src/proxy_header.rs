@@ -1,7 +1,7 @@
-//! The PROXY header that the connections of checks begin with.
+//! The PROXY header at the start of check connections.
 //!
-//! Version 2 has the LOCAL command, since no client is behind the connection. The fields of the server's line that need no client
-//! follow, as HAProxy 3.2 sends them: a receiver may demand a checksum, or the field of an operator, from checks too.
+//! Version 2 has the LOCAL command, because the connection is not a client's. The configured TLVs that need no client follow,
+//! as in HAProxy 3.2: a receiver may require a checksum or an operator's TLV from checks too.
 
 use weir_model::{ProxyV2, ProxyV2Tls};
 use weir_net::Connection;
@@ -11,7 +11,7 @@ use weir_sys::socket;
 use crate::context::CheckContext;
 use crate::plan::{Dial, Greets};
 
-/// The header of a connection; empty for none.
+/// The header of a connection. Empty if the connection needs none.
 pub(crate) fn header(dial: &Dial, connection: &Connection, context: &mut CheckContext<'_>) -> Vec<u8> {
     let mut header = Vec::new();
     match dial.greets {
@@ -43,7 +43,7 @@ fn write_local(fields: Option<&ProxyV2>, context: &mut CheckContext<'_>, out: &m
         checksum: fields.is_some_and(|fields| fields.crc32c),
     };
     if weir_proxy_protocol::write_v2(&local, out).is_err() {
-        // The values do not fit: the command goes alone.
+        // The TLVs do not fit, so the header is sent without them.
         let _ = weir_proxy_protocol::write_v2(&V2 { tlvs: &[], ..local }, out);
     }
 }

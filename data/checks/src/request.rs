@@ -13,15 +13,15 @@ use crate::form::RequestForm;
 use crate::process_view::ProcessView;
 use crate::script::HTTP_1_1;
 
-/// The properties of a request that was made.
+/// The properties of a request.
 pub(crate) struct RequestFacts {
     pub(crate) method: Method,
-    /// Whether the server may keep its connection.
+    /// Whether the server may keep the connection open.
     pub(crate) persists: bool,
 }
 
-/// Makes a request. Missing parts have the manual's defaults ("http-check send"). `keeps` lets the server keep its connection,
-/// unless the request has a `Connection` field of its own.
+/// Makes a request. Missing parts have the manual's defaults ("http-check send"). With `keeps` the server may keep the
+/// connection open, unless the request has its own `Connection` field.
 pub(crate) fn make(
     said: &HttpRequest,
     state: Option<&str>,
@@ -40,7 +40,7 @@ pub(crate) fn make(
     for (name, format) in &said.headers {
         let mut value = Vec::new();
         format.render(context, &mut value);
-        // A value cannot begin a new line.
+        // Removes line breaks and zero bytes, so a value cannot begin a new line.
         value.retain(|byte| !matches!(byte, b'\r' | b'\n' | 0));
         if **name == *b"connection" {
             says_connection = true;
@@ -69,7 +69,7 @@ pub(crate) fn make(
     RequestFacts { method, persists }
 }
 
-/// The host of the next request, without its port, from the rules up to the next connection. None for an IP address.
+/// The host of the next request on this connection, without its port. `None` for an IP address.
 pub(crate) fn host(following: &[CheckRule], context: &mut CheckContext<'_>) -> Option<Vec<u8>> {
     let on_this_connection =
         following.iter().take_while(|rule| !matches!(rule.action, CheckAction::Connect(_)));
@@ -99,7 +99,7 @@ pub(crate) fn state(attempt: &Attempt<'_>, view: &dyn ProcessView) -> String {
         ServerAddress::Inet { ip: Some(ip), port } => (ip.to_string(), port.number().to_string()),
         _ => ("unix".to_owned(), "unix".to_owned()),
     };
-    // A server that takes no part at the moment keeps its weight here.
+    // The weight is reported even if the server currently takes no visitors.
     let weight = weight::displayed(weight::effective(server.user_weight(), server.ramp(now_ms)));
     let total: u32 = backend.servers().iter().map(|server| server.served()).sum();
     format!(

@@ -1,4 +1,4 @@
-//! Connections that HTTP checks take from their server's traffic, and leave to it (`check-reuse-pool`).
+//! Connections that HTTP checks take from their server's traffic and return to it (`check-reuse-pool`).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::process_view::IdleConnection;
 pub(crate) struct BorrowedConnection {
     in_use: InUse,
     key: u64,
-    /// How many requests it carried before.
+    /// Number of requests on the connection before the check.
     requests: u32,
 }
 
@@ -27,7 +27,7 @@ impl BorrowedConnection {
         BorrowedConnection { in_use: InUse::of(&pools, weir_sched::worker_index()), key, requests }
     }
 
-    /// An idle connection that the check may use, if there is one.
+    /// Takes an idle connection that the check may use, if there is one.
     pub(crate) fn take(attempt: &Attempt<'_>) -> Option<(BorrowedConnection, StreamConnector)> {
         let (plan, server) = (attempt.plan, attempt.server);
         let key = plan.reuse.filter(|_| !attempt.is_elsewhere())?.key;
@@ -35,13 +35,13 @@ impl BorrowedConnection {
         Some((BorrowedConnection::new(server, key, idle.requests), StreamConnector::own(idle.connection)))
     }
 
-    /// Marks a connection that the check opened as one that the traffic may have afterwards, if it may.
+    /// Marks a connection opened by the check for reuse by the traffic. `None` if the traffic may not reuse it.
     pub(crate) fn opened(attempt: &Attempt<'_>) -> Option<BorrowedConnection> {
         let reuse = attempt.plan.reuse.filter(|reuse| reuse.leaves_own && !attempt.is_elsewhere())?;
         Some(BorrowedConnection::new(attempt.server, reuse.key, 0))
     }
 
-    /// How many requests it carried before.
+    /// Number of requests on the connection before the check.
     pub(crate) fn requests(&self) -> u32 {
         self.requests
     }
@@ -50,15 +50,15 @@ impl BorrowedConnection {
     pub(crate) fn leave(self, attempt: &Attempt<'_>, mut connector: StreamConnector) {
         let Some(connection) = connector.take_connection() else { return };
         let BorrowedConnection { in_use, key, requests } = self;
-        // A connection counts as used or as idle, never as both.
+        // A connection never counts as both used and idle.
         drop(in_use);
         let idle = IdleConnection { connection, requests: requests.saturating_add(1) };
         attempt.view.keep_idle(&attempt.plan.backend, attempt.server, key, idle);
     }
 }
 
-/// Whether a response with a known head leaves its connection ready for another request. Waits a moment for the rest of the
-/// body, and discards it.
+/// Whether the connection is ready for another request after this response. Waits up to [`REST_MS`] for the rest of the
+/// body and discards it.
 pub(crate) async fn is_over(
     response: &Message,
     body: &mut BodyFlow,
@@ -75,7 +75,7 @@ pub(crate) async fn is_over(
         match connector.receive(limit) {
             ReceiveOutcome::Bytes(_) => {}
             ReceiveOutcome::Nothing if now() < deadline => _ = wait(deadline).await,
-            // The server closes it, or sends more than the connection is worth.
+            // The server closes the connection, or the body is too long to discard.
             _ => return false,
         }
     }
@@ -84,5 +84,5 @@ pub(crate) async fn is_over(
     is_whole && !connector.ended() && connector.fault().is_none()
 }
 
-/// How long to wait for the rest of a body, in milliseconds: usually it arrives within one.
+/// How long to wait for the rest of a body, in milliseconds. It usually arrives within one.
 const REST_MS: u64 = 50;

@@ -1,4 +1,4 @@
-//! One check: connects, runs the dialogue if there is one, and concludes.
+//! One run of a check: connects, runs the dialogue if there is one, and returns the finding.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::plan::CheckPlan;
 use crate::process_view::ProcessView;
 use crate::program;
 
-/// Checks the server. Every outcome is a finding; [`CheckStatus::Unknown`](weir_backend::CheckStatus::Unknown) if there
-/// was nothing to check. A failure that is found far too late is checked once more: after a machine was suspended, the
-/// deadlines of all checks are over, and responses of servers may still be unread.
+/// Checks the server. Every outcome is a finding, [`CheckStatus::Unknown`](weir_backend::CheckStatus::Unknown) if there
+/// was nothing to check. A failure that is detected far too late is checked once more: after a suspend, the deadlines of
+/// all checks have passed, and responses of servers may still be unread.
 pub(crate) async fn run(
     plan: &CheckPlan,
     server: &Arc<Server>,

@@ -3,7 +3,7 @@
 use weir_backend::ServerCheck;
 use weir_sched::Tick;
 
-/// How often a server is checked, in milliseconds each, at least 1.
+/// The check intervals of a server, in milliseconds, each at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intervals {
     /// `inter`.
@@ -29,7 +29,7 @@ impl Intervals {
         }
     }
 
-    /// An interval with random variation; `random` is any number.
+    /// An interval with random variation. `random` is any number.
     pub fn vary(&self, interval_ms: u64, random: u64) -> u64 {
         let range = interval_ms.saturating_mul(u64::from(self.spread_percent)) / 100;
         if range == 0 {
@@ -39,7 +39,7 @@ impl Intervals {
     }
 }
 
-/// The delay of the first run of check number `rank` of `count`, from the start: first runs are spread over the shortest
+/// The delay of the first run of check number `rank` of `count`, from the start. First runs are spread over the shortest
 /// interval, or over `most_ms` if that is less.
 pub fn first_delay_ms(rank: usize, count: usize, shortest_ms: u64, most_ms: Option<u64>) -> u64 {
     let window = shortest_ms.min(most_ms.unwrap_or(u64::MAX));
@@ -47,8 +47,8 @@ pub fn first_delay_ms(rank: usize, count: usize, shortest_ms: u64, most_ms: Opti
     u64::try_from(share).unwrap_or(u64::MAX)
 }
 
-/// The time of the next run of a check that was due at `last` and ended just now. Intervals are from start to start, so they do not drift.
-/// A check that took longer than its interval is followed by another at once; runs that were missed are not made up for.
+/// The time of the next run of a check that was due at `last` and ended at `now`. Intervals are from start to start, so they
+/// do not drift. After a check that took longer than its interval the next one runs at once. Missed runs are skipped.
 pub(crate) fn next(last: Tick, interval_ms: u64, now: Tick) -> Tick {
     let regular = last.after(interval_ms);
     if regular.after(interval_ms) <= now {
@@ -58,49 +58,50 @@ pub(crate) fn next(last: Tick, interval_ms: u64, now: Tick) -> Tick {
     }
 }
 
-/// Whether a check that was due at `at` is so late that it waits for its next time: the process was stopped, or its machine was. Many others
-/// are due now as well, and the next time is nearer than the last one.
+/// Whether a check that was due at `at` is so late that it waits for its next time, because the process or machine was
+/// suspended. Many other checks are then due too, and the next time is nearer than the missed one.
 pub(crate) fn is_missed(at: Tick, interval_ms: u64, now: Tick) -> bool {
     now.since(at) > (interval_ms / 2).max(MOST_LATE_MS)
 }
 
-/// The first time after `now` that is a whole number of intervals after `at`. Missed checks keep their distances.
+/// The first time after `now` that is a whole number of intervals after `at`. Keeps missed checks spread out.
 pub(crate) fn in_phase(at: Tick, interval_ms: u64, now: Tick) -> Tick {
     let interval_ms = interval_ms.max(1);
     let passed = now.since(at) / interval_ms;
     at.after(passed.saturating_add(1).saturating_mul(interval_ms))
 }
 
-/// The first tick at which `ms` have passed since `began_us`, a time on the clock of ticks in microseconds. The current
-/// tick does not count, because it is partly over: a timeout of a millisecond would expire at once.
+/// The first tick at least `ms` after `began_us`, a time on the clock of ticks in microseconds. The current tick does not
+/// count, because it is partly over and a timeout of a millisecond would expire at once.
 pub(crate) fn deadline(began_us: u64, ms: u64) -> Tick {
     Tick::from_ms(began_us.div_ceil(1000)).after(ms)
 }
 
-/// When a check that is due at `at` begins. Checks that are due within a few milliseconds begin together: one wake-up and warm
-/// caches serve all of them. The delay is at most a hundredth of the check's usual interval.
+/// When a check that is due at `at` begins. Checks due within a few milliseconds begin together, to share one wake-up and
+/// warm caches. The delay is at most a hundredth of the check's usual interval.
 pub(crate) fn beginning(at: Tick, usual_ms: u64) -> Tick {
     at.as_ms().checked_next_multiple_of(together_ms(usual_ms)).map_or(Tick::NEVER, Tick::from_ms)
 }
 
-/// Within how many milliseconds checks with this interval begin together.
+/// Window in milliseconds in which checks with this interval begin together.
 fn together_ms(usual_ms: u64) -> u64 {
     if usual_ms >= TOGETHER_MS * 100 { TOGETHER_MS } else { 1 }
 }
 
-/// Until when a check with this interval that is due waits for others to begin: a twentieth of the interval. A worker that was kept from running
-/// for some milliseconds has many to begin.
+/// How long a due check with this interval waits for others to begin: a twentieth of the interval. A worker that could not
+/// run for some milliseconds has many checks to begin.
 pub(crate) fn patience(now: Tick, usual_ms: u64) -> Tick {
     now.after((usual_ms / 20).clamp(1, MOST_PATIENCE_MS))
 }
 
-/// A worker that is busy is some milliseconds late.
+/// Tolerated delay of a check, in milliseconds. A busy worker is late by some milliseconds.
 pub(crate) const MOST_LATE_MS: u64 = 250;
 
-/// The time for which a worker that has nothing else to do begins four thousand checks.
+/// Limit of [`patience`], in milliseconds. An otherwise idle worker begins four thousand checks in this time.
 const MOST_PATIENCE_MS: u64 = 100;
 
-/// A scheduler's time slice: at 2,000 checks a second one wake-up of a thread for eight. Other tasks run between them.
+/// About a kernel scheduler's time slice, in milliseconds. At 2,000 checks a second a thread wakes once for eight checks.
+/// Other tasks run between them.
 const TOGETHER_MS: u64 = 4;
 
 #[cfg(test)]
@@ -123,7 +124,7 @@ mod tests {
                 let begins = beginning(Tick::from_ms(at), interval).as_ms();
                 assert_eq!(at, began + count * interval);
                 assert!(begins >= at && begins - at <= interval / 100, "{interval}: {at} begins at {begins}");
-                // It ends some time before it is due again.
+                // The check ends before it is due again.
                 let ends = Tick::from_ms(begins + count % (interval - (begins - at)).max(1));
                 at = next(Tick::from_ms(at), interval, ends).as_ms();
             }

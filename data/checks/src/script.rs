@@ -1,4 +1,4 @@
-//! The dialogue of a check: the rules of a backend, completed by its options.
+//! The dialogue of a check: the rules of a backend, completed with the defaults from its options.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use weir_model::{
 #[derive(Clone, Debug)]
 pub struct Script {
     pub(crate) rules: Vec<CheckRule>,
-    /// Its kind of rules.
+    /// The kind of rules.
     pub(crate) style: Style,
     /// `http-check disable-on-404`.
     pub(crate) disable_on_404: bool,
@@ -18,19 +18,19 @@ pub struct Script {
     pub(crate) send_state: bool,
 }
 
-/// The kind of rules of a dialogue: it determines the messages of failures.
+/// The kind of rules of a dialogue. Determines the failure messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     /// `http-check` rules.
     Http,
     /// `tcp-check` rules.
     Tcp,
-    /// An option's own dialogue.
+    /// The built-in dialogue of an option.
     Own,
 }
 
 impl Script {
-    /// The dialogue of a backend's checks; none where they only connect.
+    /// The dialogue of a backend's checks. `None` if they only connect or run a program.
     pub fn of(said: &CheckScripts) -> Option<Arc<Script>> {
         let (rules, style) = match &said.method {
             CheckMethod::Connect | CheckMethod::Program => return None,
@@ -44,15 +44,15 @@ impl Script {
             disable_on_404: said.disable_on_404,
             send_state: said.send_state,
         };
-        // Without rules 'option tcp-check' only connects; its findings still name the step.
+        // Without rules, 'option tcp-check' only connects, but its findings still name the step.
         (style == Style::Tcp || !rules.is_empty())
             .then(|| Arc::new(Script { rules, style, disable_on_404, send_state }))
     }
 }
 
 impl Script {
-    /// Whether any connection of the server will do: the rules are for HTTP, do not connect themselves, and their
-    /// requests let the connection persist.
+    /// Whether the dialogue can use any connection to the server: the rules are for HTTP, do not connect themselves,
+    /// and their requests keep the connection alive.
     pub fn takes_any_connection(&self) -> bool {
         let binds = |rule: &CheckRule| match &rule.action {
             CheckAction::Connect(_) => true,
@@ -107,7 +107,7 @@ fn well() -> Expect {
     Expect::plain(Expected::Status(Arc::from([(200, 399)])))
 }
 
-/// A rule's request; missing parts come from the option.
+/// A rule's request. Missing parts come from the option.
 fn merge(own: &HttpRequest, option: &HttpRequest) -> HttpRequest {
     let text = |own: &Option<CheckText>, other: &Option<CheckText>| own.clone().or_else(|| other.clone());
     let mut headers = option.headers.clone();
@@ -122,7 +122,7 @@ fn merge(own: &HttpRequest, option: &HttpRequest) -> HttpRequest {
     }
 }
 
-/// From this version on connections persist by default.
+/// First version with persistent connections by default.
 pub(crate) const HTTP_1_1: &[u8] = b"HTTP/1.1";
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The task of a check: it sleeps, finds its worker, waits for its turn, runs, reports, and sleeps again. A panic ends only
-//! the current run.
+//! The task of a check. In a loop it sleeps, chooses a worker, waits for its turn, runs the check and reports. A panic ends
+//! only the current run.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +15,7 @@ use crate::schedule::{beginning, first_delay_ms, in_phase, is_missed, next, pati
 
 /// All checks of a process.
 pub struct Checks {
-    /// How many checks the workers run.
+    /// The check counts of the workers.
     pub load: CheckLoad,
     /// The checks of the configuration.
     plans: Vec<Arc<CheckPlan>>,
@@ -41,7 +41,7 @@ impl Checks {
         Checks { load, plans: plans.into_iter().map(Arc::new).collect(), view, most_spread_ms }
     }
 
-    /// Starts those checks of the configuration that begin on the current worker. Call it once on each worker.
+    /// Starts the configured checks assigned to the current worker. Call it once on each worker.
     pub fn start(self: &Arc<Self>) {
         let (worker, workers) = (weir_sched::worker_index(), weir_sched::worker_count().max(1));
         let shortest = self.plans.iter().map(|plan| plan.intervals.usual_ms).min().unwrap_or(0);
@@ -51,7 +51,7 @@ impl Checks {
         }
     }
 
-    /// Starts a check of a server that was added, at a random time within its first interval.
+    /// Starts a check of an added server, at a random time within its first interval.
     pub fn add(self: &Arc<Self>, plan: CheckPlan) {
         let delay = weir_sched::random() % plan.intervals.usual_ms.max(1);
         self.begin(Arc::new(plan), now().after(delay));
@@ -62,7 +62,7 @@ impl Checks {
     }
 }
 
-/// Checks a server repeatedly, from `at` on, until the server is removed or the check has moved to another worker.
+/// Checks a server repeatedly from `at` on, until the server is removed or the check moves to another worker.
 async fn run(checks: Arc<Checks>, plan: Arc<CheckPlan>, mut at: Tick, mut adopted: bool) {
     be_woken(&plan);
     let mut has_waited = false;
@@ -70,7 +70,7 @@ async fn run(checks: Arc<Checks>, plan: Arc<CheckPlan>, mut at: Tick, mut adopte
         sleep(&plan, beginning(at, plan.intervals.usual_ms)).await;
         let Some(server) = plan.backend.server(plan.server) else { return };
         let Some(check) = server.check(plan.kind) else { return };
-        // After a machine slept all checks are due. Each waits for its usual moment, once: a worker may be late all the time.
+        // After a suspend all checks are due. Each waits for its usual time, but only once, because a worker may always be late.
         let interval = plan.intervals.of(check);
         if is_missed(at, interval, now()) && !std::mem::replace(&mut has_waited, true) {
             at = in_phase(at, interval, now());
@@ -86,7 +86,7 @@ async fn run(checks: Arc<Checks>, plan: Arc<CheckPlan>, mut at: Tick, mut adopte
             take_apart(CheckStep::Begin, patience(now(), plan.intervals.usual_ms)).await;
             let turn = checks.load.turn(worker).await;
             check.record().running = true;
-            // State that a check needs only while it runs is not part of the sleeping task.
+            // `caught` keeps the state of a running check out of the sleeping task.
             let judged = caught(judge(&checks, &plan, &server, check)).await;
             drop(turn);
             if judged.is_err() {
@@ -94,7 +94,7 @@ async fn run(checks: Arc<Checks>, plan: Arc<CheckPlan>, mut at: Tick, mut adopte
             }
         }
         if server.operational_state(now().as_ms()) == OperationalState::Starting {
-            // Weights and limits of slow starts grow with the checks (manual, "slowstart").
+            // Each check updates weights and limits of slow starts (manual, "slowstart").
             plan.backend.tick(now().as_ms());
         }
         let interval = plan.intervals.vary(plan.intervals.of(check), weir_sched::random());
@@ -103,17 +103,17 @@ async fn run(checks: Arc<Checks>, plan: Arc<CheckPlan>, mut at: Tick, mut adopte
     }
 }
 
-/// Checks a server once, and reports the finding.
+/// Checks a server once and reports the finding.
 async fn judge(checks: &Checks, plan: &CheckPlan, server: &Arc<Server>, check: &ServerCheck) {
     let finding = run::run(plan, server, check, &*checks.view).await;
     check.record().running = false;
-    // A server that was put into maintenance meanwhile gets no finding.
+    // The finding is dropped if the server entered maintenance meanwhile.
     if is_due(plan, server, check) && finding.status != CheckStatus::Unknown {
         checks.view.news(plan.backend.report(plan.server, plan.kind, finding, now().as_ms()));
     }
 }
 
-/// Records the panic of a check, which does not affect the server's state: the next check decides.
+/// Records the panic of a check. The server's state does not change until the next check.
 fn note_panic(check: &ServerCheck) {
     let mut record = check.record();
     record.running = false;
@@ -134,7 +134,7 @@ fn be_woken(plan: &CheckPlan) {
     }
 }
 
-/// Sleeps until `at`, or a short interval from the moment at which the check is to hurry.
+/// Sleeps until `at`, or for a short interval after [`ServerCheck::hurry`].
 async fn sleep(plan: &CheckPlan, mut at: Tick) {
     while now() < at {
         let Some(server) = plan.backend.server(plan.server) else { return };
@@ -147,13 +147,14 @@ async fn sleep(plan: &CheckPlan, mut at: Tick) {
     }
 }
 
-/// Whether a check is to run now.
+/// Whether a check may run now.
 fn is_due(plan: &CheckPlan, server: &Server, check: &ServerCheck) -> bool {
-    // An agent may end the maintenance that it requested.
+    // An agent check also runs in maintenance, because the agent may end the maintenance it requested.
     check.record().enabled && (plan.kind == CheckKind::Agent || !server.admin_state().is_maintenance())
 }
 
-/// Moves a check to a worker with much less load, if the randomly drawn one is such; the check then runs there at once. False if it stays.
+/// Moves a check to a randomly drawn worker if that one has much less load. The check then runs there at once. False if it
+/// stays.
 fn has_moved(checks: &Arc<Checks>, plan: &Arc<CheckPlan>, worker: usize) -> bool {
     let Some(other) = checks.load.better_place(worker, weir_sched::random()) else { return false };
     let (checks, plan) = (Arc::clone(checks), Arc::clone(plan));
@@ -176,7 +177,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// There may be thousands of checks, and most sleep: they do not keep the state of a running check.
+    /// There may be thousands of checks, most of them asleep. A sleeping check must not hold the state of a running one.
     #[test]
     fn a_check_that_sleeps_is_small() {
         let (task, plan) = (size_of_future(run), size_of::<CheckPlan>());

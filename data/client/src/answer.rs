@@ -14,7 +14,7 @@ pub struct HttpAnswer {
 }
 
 impl HttpAnswer {
-    /// The value of a field; the first one if there are several.
+    /// The value of a header field. The first one if there are several.
     pub fn field<'a>(&'a self, name: &'a [u8]) -> Option<&'a [u8]> {
         self.head.head.find(self.head.bytes(), name, 1)
     }

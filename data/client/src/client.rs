@@ -32,9 +32,9 @@ pub struct ClientSettings {
     pub answer_ms: u64,
     /// The largest response, in bytes, including its head.
     pub largest_answer: usize,
-    /// The TLS settings; without them, requests to `https` URLs fail.
+    /// The TLS settings. Without them, requests to `https` URLs fail.
     pub tls: Option<Arc<LiveUpstream>>,
-    /// The name servers; without them, only URLs with addresses work.
+    /// The name servers. Without them, only URLs with an IP address work.
     pub naming: Option<HostResolution>,
 }
 
@@ -80,7 +80,7 @@ impl Client {
         Client { settings }
     }
 
-    /// Sends a request. Retries if the connection cannot be established.
+    /// Sends a request. Retries if no connection can be established.
     pub async fn send(&self, request: &Request<'_>) -> RequestOutcome {
         let began = now();
         let (mut retries, mut connect_ms) = (0, None);

@@ -40,7 +40,7 @@ impl ClientStream {
         }
     }
 
-    /// Reads the head of the final response; skips interim responses (1xx).
+    /// Reads the head of the final response. Interim responses (1xx) are skipped.
     async fn read_head(&mut self, head: &mut Message) -> Result<(), RequestFailure> {
         for _ in 0..MOST_INTERIM {
             self.read_one_head(head).await?;
@@ -66,7 +66,7 @@ impl ClientStream {
         }
     }
 
-    /// Waits for the complete body, which stays in the receive buffer: it never takes more memory than that.
+    /// Waits for the complete body, which stays in the receive buffer and so never exceeds it.
     async fn read_body(&mut self, mut body: BodyFlow) -> Result<Vec<u8>, RequestFailure> {
         loop {
             if !body.inspect(&mut self.connector) {
@@ -87,7 +87,7 @@ impl ClientStream {
         }
     }
 
-    /// Waits for something to happen, at most until the deadline.
+    /// Waits for an event of the connection, until the deadline at most.
     async fn rest(&self) -> Result<(), RequestFailure> {
         if self.deadline <= now() {
             return Err(RequestFailure::NoAnswerInTime);

@@ -1,11 +1,11 @@
-//! The HTTP client of the process itself, for OCSP and for operators (manual, "HTTPClient tuning").
+//! The HTTP client of the process, for OCSP and for operators (manual, "HTTPClient tuning").
 //!
 //! ```text
 //!   Url ──► address: literal, or by DNS ──► connected [TLS] ──► request ──► head, body ──► Answer
 //!              └──────────────────┴───────────────────────┴────────────────┴─────────┴──► Failure; retried if not sent
 //! ```
-//! Each request has its own HTTP/1 connection, opened, encrypted and read by the same code as traffic. The time and
-//! the memory that a server can cost are bounded.
+//! Each request has its own HTTP/1 connection. Connect, TLS and parsing use the same code as traffic. The time and the memory that
+//! a server can cost are bounded.
 //!
 //! The crate refuses to know the purpose of requests, proxies, rules and logs. Begin with [`Client::send`].
 

@@ -1,14 +1,14 @@
-//! Forwards the contents of rings to log servers over TCP (or a unix stream socket).
+//! Forwards the contents of rings to log servers over TCP or UNIX stream sockets.
 //!
 //! ```text
-//!              stands                     a message, whole or in part
+//!           established                   a message, whole or in part
 //! connecting ─────────► reading the ring ─────────────────────────────► sending ─► reading ...
 //!     ▲                        │ nothing: sleeps until the ring wakes it      │
-//!     └── a pause ◄── closed by the server, failed, or it takes nothing ◄─────┘
+//!     └── a pause ◄── closed by the server, failed, or a send timeout ◄───────┘
 //! ```
-//! The reader's place in the ring is the only queue: while a server is slow or down, messages stay in the ring; when that
-//! is full, the writers drop new ones and count them. So no server ever delays other work. A message that was sent in
-//! part is sent again from its beginning on the next connection. The server's output is read and dropped.
+//! The reader's position in the ring is the only queue. While a server is slow or down, messages stay in the ring. When the ring is
+//! full, writers drop and count new messages, so a server never delays other work. A partly sent message is sent again from its
+//! beginning on the next connection. Output of the server is read and discarded.
 
 pub mod conversation;
 
@@ -30,22 +30,22 @@ use weir_sys::Address;
 
 use conversation::LogConversation;
 
-/// A server that gets a copy of a ring's contents.
+/// A server that receives a copy of a ring's contents.
 #[derive(Debug)]
 pub struct Forward {
     pub sink: Arc<Sink>,
     pub server: Arc<str>,
-    /// Its address; none while nothing is to be sent to it.
+    /// The server's address. `None` disables sending.
     address: VersionCell<Option<Address>>,
-    /// How it is connected to.
+    /// The connection settings.
     pub line: ForwardLine,
-    /// TLS settings of its connections, if they use TLS.
+    /// The TLS settings, if connections use TLS.
     pub tls: OnceLock<LinkTls>,
-    /// Whether messages wait to be sent to it.
+    /// Whether messages may be unsent.
     behind: AtomicBool,
-    /// The state of its connection.
+    /// The state of the connection.
     pub conversation: LogConversation,
-    /// The task that sends, once it has started.
+    /// The sending task, once started.
     sender: OnceLock<TaskKey>,
 }
 
@@ -54,21 +54,21 @@ pub struct Forward {
 pub struct ForwardLine {
     /// The SOCKS4 proxy to connect through.
     pub socks4: Option<SocketAddr>,
-    /// The source of connections.
+    /// The source address of connections.
     pub source: OwnedSource,
     pub options: ConnectOptions,
-    /// A PROXY header; empty for none.
+    /// The PROXY protocol header to send first. Empty for none.
     pub header: Box<[u8]>,
     /// The framing of messages.
     pub framing: Framing,
-    /// How long connecting may take.
+    /// The connect timeout.
     pub connect_timeout: Option<Duration>,
-    /// How long the server may take no bytes.
+    /// The timeout while the server accepts no bytes.
     pub server_timeout: Option<Duration>,
 }
 
 impl Forward {
-    /// A forward to this server.
+    /// Creates a forward to this server.
     pub fn new(sink: Arc<Sink>, server: Arc<str>, address: Option<Address>, line: ForwardLine) -> Self {
         Forward {
             sink,
@@ -82,12 +82,12 @@ impl Forward {
         }
     }
 
-    /// The current address; none while nothing is to be sent to it.
+    /// The current address. `None` while sending is disabled.
     pub fn address(&self) -> Arc<Option<Address>> {
         self.address.load_full()
     }
 
-    /// Changes the address. The ring's contents are sent there, once there is an address.
+    /// Changes the address. `None` stops sending. The ring's contents are sent to the new address.
     pub fn send_to(&self, address: Option<Address>) {
         if **self.address.load() != address {
             self.address.publish(address);
@@ -98,7 +98,7 @@ impl Forward {
     }
 }
 
-/// Starts this worker's forwards: servers are distributed over the workers.
+/// Starts this worker's forwards. Servers are distributed over the workers.
 pub fn start(forwards: &[Arc<Forward>]) {
     let (worker, workers) = (weir_sched::worker_index(), weir_sched::worker_count().max(1));
     for forward in forwards.iter().skip(worker).step_by(workers) {
@@ -106,15 +106,15 @@ pub fn start(forwards: &[Arc<Forward>]) {
     }
 }
 
-/// Waits, for a limited time, until everything written was sent to the servers: the last lines of an ending process are not
-/// lost.
+/// Waits until the servers were sent everything written, for at most a second. So the last lines of a stopping process
+/// are not lost.
 pub async fn drain(forwards: &[Arc<Forward>]) {
     if forwards.is_empty() {
         return;
     }
     let deadline = weir_sched::now().after(LAST_MESSAGES_MS);
     loop {
-        // First, so that tasks that were just woken have started.
+        // Sleeps first, so that tasks that were just woken have run.
         sleep_until(weir_sched::now().after(LOOK_MS)).await;
         if weir_sched::now() >= deadline || !forwards.iter().any(|forward| forward.behind.load(Relaxed)) {
             return;
@@ -124,17 +124,17 @@ pub async fn drain(forwards: &[Arc<Forward>]) {
 
 async fn run(forward: Arc<Forward>) {
     let task = weir_sched::current();
-    // Only this task sends for it.
+    // This task is the only sender of the forward.
     let _ = forward.sender.set(task);
     let wake = move || weir_sched::wake(task);
     let Some(ring) = forward.sink.as_ring() else { return };
-    // There are fewer servers than readers allowed.
+    // The limit of readers exceeds the number of servers.
     let Ok(reader) = ring.attach(Seek::Oldest, ReaderWait::Woken(Box::new(wake))) else { return };
     let mut sender = Sender { reader, outbox: Outbox::new(forward.line.framing) };
     loop {
         let address = forward.address();
         let Some(to) = &*address else {
-            // Nothing waits for the ring's contents: they may stay there for long.
+            // Sending is disabled, and the ring's contents may stay for long: the end of the process must not wait for them.
             forward.behind.store(false, Relaxed);
             wait(Tick::NEVER).await;
             continue;
@@ -156,7 +156,7 @@ async fn run(forward: Arc<Forward>) {
     }
 }
 
-/// A connection from the source of the server's line.
+/// Connects from the source address of the server's line.
 async fn connect(forward: &Forward, to: &Address, moved: &impl Fn() -> bool) -> Option<Connection> {
     let line = &forward.line;
     let plan = ConnectPlan {
@@ -178,7 +178,7 @@ async fn connect(forward: &Forward, to: &Address, moved: &impl Fn() -> bool) -> 
     Some(connection)
 }
 
-/// The connection failed, for any reason. The next attempt follows after a pause.
+/// The connection failed, for any reason. The next attempt follows after [`PAUSE_MS`].
 struct GivenUp;
 
 impl From<ConnectError> for GivenUp {
@@ -198,7 +198,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// Sends until the connection ends, or the server's address changes.
+    /// Sends until the connection closes or the server's address changes.
     async fn speak(&mut self, connection: &mut Connection, forward: &Forward, moved: &impl Fn() -> bool) {
         self.outbox.rewind();
         loop {
@@ -207,7 +207,7 @@ impl Sender {
                 return;
             }
             if self.outbox.is_empty() {
-                // Encrypted bytes left the outbox before they were sent to the server.
+                // The outbox is empty, but encrypted bytes may still be unsent.
                 let left = connection.send_all(&[], after(forward.line.server_timeout)).await;
                 if left.is_none() {
                     return;
@@ -249,7 +249,7 @@ impl Sender {
         }
     }
 
-    /// Takes messages from the ring, as many as fit one send.
+    /// Moves messages from the ring to the outbox, as many as fit one send.
     fn fill(&mut self) -> ReadEnd {
         let outbox = &mut self.outbox;
         self.reader.read(|message| {
@@ -262,10 +262,10 @@ impl Sender {
     }
 }
 
-/// How many bytes of a server's output are read at once.
+/// The size of a read from a server, in bytes.
 const READ_AT_ONCE: usize = 1024;
 
-/// Reads and drops the server's output; false when the server closed.
+/// Reads and discards the server's output. False if the server closed the connection.
 fn listen(connection: &mut Connection) -> bool {
     for _ in 0..MOST_READS {
         match connection.receive(READ_AT_ONCE) {
@@ -277,17 +277,17 @@ fn listen(connection: &mut Connection) -> bool {
             ReceiveOutcome::End | ReceiveOutcome::Full | ReceiveOutcome::Failed(_) => return false,
         }
     }
-    // A server that sends without end is not a log server.
+    // A log server does not send this much: close the connection.
     false
 }
 
-/// Framed messages that are being sent.
+/// Framed messages to be sent.
 struct Outbox {
     framing: Framing,
     bytes: Vec<u8>,
-    /// How many of them were sent.
+    /// The number of bytes already sent.
     gone: usize,
-    /// The end of each message.
+    /// The end offset of each message in `bytes`.
     ends: Vec<usize>,
 }
 
@@ -326,7 +326,7 @@ impl Outbox {
         }
     }
 
-    /// Starts over on a new connection, with the first message that was not sent completely.
+    /// Prepares for a new connection: begins with the first message that was not sent completely.
     fn rewind(&mut self) {
         let whole = self.ends.iter().copied().take_while(|end| *end <= self.gone).last().unwrap_or(0);
         self.bytes.drain(..whole);
@@ -339,18 +339,18 @@ impl Outbox {
     }
 }
 
-/// How long the end of the process waits for slow log servers, in milliseconds.
+/// How long the end of the process waits for log servers, in milliseconds.
 const LAST_MESSAGES_MS: u64 = 1_000;
-/// How often it checks, in milliseconds.
+/// The interval at which [`drain`] checks, in milliseconds.
 const LOOK_MS: u64 = 10;
 static FORWARD: WorkKind = WorkKind::new("log forward");
-/// Messages are taken from the ring until there are about this many bytes.
+/// The target size of the outbox, in bytes. From this size on, it takes no further message from the ring.
 const BATCH: usize = 16_384;
-/// The pause after a connection ended or failed, in milliseconds.
+/// The pause before reconnecting, in milliseconds.
 const PAUSE_MS: u64 = 1_000;
-/// The timeout of connecting and sending if the section does not set one, in milliseconds: every wait has a deadline.
+/// The default connect and send timeout, in milliseconds: every wait has a deadline.
 const DEFAULT_TIMEOUT_MS: u64 = 10_000;
-/// The limit of consecutive receives.
+/// The limit of consecutive reads from a server.
 const MOST_READS: usize = 64;
 
 #[cfg(test)]

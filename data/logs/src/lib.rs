@@ -1,4 +1,4 @@
-//! Log lines on their way through the process, beside its own loggers: messages that arrive, and lines for servers.
+//! Log lines that other processes send (`log-forward`), and log lines for servers over connections or in log backends.
 //!
 //! ```text
 //! senders ──► relay: `log-forward` ──► log targets
@@ -6,8 +6,8 @@
 //!                                      log_backend: a backend in log mode ──► a ring, or a datagram
 //! ```
 //!
-//! The crate refuses to know the format of syslog (`weir-syslog`), how loggers write lines (`weir-events`), and the configuration of
-//! servers: a connection is described by a [`ForwardLine`](forward::ForwardLine). Begin with [`relay::Relay`] and [`forward::Forward`].
+//! The crate refuses to know the syslog format (`weir-syslog`), how loggers write lines (`weir-events`), and the configuration of
+//! servers: a [`ForwardLine`](forward::ForwardLine) describes a connection. Begin with [`relay::Relay`] and [`forward::Forward`].
 
 pub mod forward;
 pub mod log_backend;

@@ -1,13 +1,13 @@
-//! Log backends: the choice of a server for each line, and its transport.
+//! Log backends: server selection for each line, and transport.
 //!
 //! ```text
 //! line ──► LogSink ──► LogBackend ──► a server that is sent datagrams: one system call that never waits
 //!                        │ └─────► any other: its ring ──► forward.rs ──► its connection
 //!                        └ none usable, no room, refused by the kernel: dropped, counted
 //! ```
-//! The attached `Backend` is an ordinary one, with its servers, states and statistics. Each time that it may have changed, the
-//! log backend publishes the servers that can take lines, with their transports: choosing reads that. No lock is taken for a
-//! line, and nothing is allocated. Weights play no part (manual, "balance").
+//! The attached `Backend` is an ordinary one, with servers, states and statistics. Whenever it may have changed, the log backend
+//! publishes the servers that can receive lines, with their transports. Sending a line reads that version, without locks or
+//! allocation. Weights are ignored (manual, "balance").
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -30,45 +30,45 @@ use crate::forward::Forward;
 pub struct LogBackend {
     name: Arc<str>,
     policy: Policy,
-    /// The next turn. All workers write to it, as to a sampled target's count: turns are those of the process.
+    /// The round-robin counter, shared by all workers.
     turn: CachePadded<AtomicUsize>,
-    /// One transport for each server of the configuration.
+    /// One transport per configured server, by index.
     transports: Box<[LogTransport]>,
     usable: VersionCell<Usable>,
 }
 
-/// How a server is chosen.
+/// The load balancing algorithm.
 #[derive(Debug)]
 pub enum Policy {
     Turns,
     Random,
-    /// By the hash of the converters' result for the text; in turn if they fail.
+    /// By a hash of the converters' result for the text. Round-robin if the converters fail.
     Hash(Arc<Chain>, HashType),
     Sticky,
 }
 
-/// The transport of lines to a server.
+/// How lines reach a server.
 #[derive(Debug)]
 pub enum LogTransport {
-    /// A ring that one of the process's forwards empties.
+    /// A ring, read by a [`Forward`] of this process.
     Ring { ring: Arc<Ring>, forward: Arc<Forward> },
     Datagrams {
-        /// Their source, if configured.
+        /// The source address, if configured.
         source: Option<OwnedSource>,
-        /// The socket with that source, shared by the workers.
+        /// The socket bound to `source`, shared by the workers.
         socket: OnceLock<Result<Arc<OwnedFd>, Errno>>,
     },
 }
 
-/// The servers that can take lines now.
+/// The servers that can receive lines now.
 #[derive(Default)]
 struct Usable {
     exits: Box<[LogExit]>,
-    /// The counters of the backend; none before the log backend is attached.
+    /// The counters of the backend. `None` before [`LogBackend::attach`].
     counters: Option<Arc<BackendCounters>>,
 }
 
-/// A server that can take lines now.
+/// A server that can receive lines now.
 #[derive(Debug)]
 struct LogExit {
     server: Arc<Server>,
@@ -78,7 +78,7 @@ struct LogExit {
 #[derive(Debug)]
 enum ExitWay {
     Ring(Arc<Ring>),
-    /// From the worker's own socket, to this address.
+    /// From the worker's own socket to this address.
     Datagrams(Address),
     DatagramsFrom(Arc<OwnedFd>, Address),
 }
@@ -90,7 +90,7 @@ impl std::fmt::Debug for LogBackend {
 }
 
 impl LogBackend {
-    /// A log backend without servers: until it is attached, lines are dropped.
+    /// Creates a log backend without servers. It drops lines until it is attached.
     pub fn new(name: Arc<str>, policy: Policy, transports: Vec<LogTransport>) -> Self {
         LogBackend {
             name,
@@ -101,15 +101,15 @@ impl LogBackend {
         }
     }
 
-    /// The name of its backend.
+    /// The name of the backend.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Starts to follow its backend. Call it once, before any worker runs.
+    /// Attaches the backend and follows its changes. Call it once, before any worker runs.
     ///
     /// # Errors
-    /// When datagrams cannot have the source of a server's line: the server's position, and the reason.
+    /// When a datagram socket cannot be bound to a server's source address: the index of the server, and the reason.
     pub fn attach(
         self: &Arc<Self>,
         backend: &Backend,
@@ -178,8 +178,7 @@ impl LogServers for LogBackend {
     }
 }
 
-/// Counts a line as a session, and a line that could not be sent as a failed connection. Without a server, only the
-/// backend counts it.
+/// Counts a line as a session, and an unsent line as a failed connection. Without a server, only the backend counts it.
 fn count(of_backend: &BackendCounters, server: Option<&Server>, worker: usize, bytes: u64, left: bool) {
     let now_ms = weir_sched::now().as_ms();
     of_backend.increment(worker, BackendCounter::Sessions);
@@ -203,7 +202,7 @@ fn count(of_backend: &BackendCounters, server: Option<&Server>, worker: usize, b
 }
 
 impl LogTransport {
-    /// A transport for datagrams.
+    /// A transport by datagrams.
     pub fn datagrams(source: Option<OwnedSource>) -> Self {
         LogTransport::Datagrams { source, socket: OnceLock::new() }
     }
@@ -220,7 +219,7 @@ impl LogTransport {
         }
     }
 
-    /// Why its source cannot be used.
+    /// Why the socket cannot be bound to its source address.
     fn fault(&self) -> Option<Errno> {
         match self {
             LogTransport::Datagrams { socket, .. } => socket.get()?.as_ref().err().copied(),
@@ -235,7 +234,7 @@ fn open(source: &OwnedSource, family: AddressFamily) -> weir_sys::Result<OwnedFd
     Ok(socket)
 }
 
-/// The address for lines to a server, if it is known.
+/// The address for lines to a server. `None` if unknown.
 fn destination(address: &ServerAddress) -> Option<Address> {
     match address {
         ServerAddress::Inet { .. } => address.without_client().map(Address::Inet),

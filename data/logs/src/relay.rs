@@ -1,14 +1,13 @@
-//! `log-forward` sections: they receive log messages from others and send them to targets.
+//! `log-forward` sections: receive log messages and send them to log targets.
 //!
 //! ```text
 //! connection ──► Framer ──┐
 //!                         ├──► Message ──► RelayedMessage ──► each target, at once or not at all
 //! datagram ───────────────┘
 //! ```
-//! Relays do not queue: a complete message is sent to every target before the next one is examined. A target drops and
-//! counts messages that it cannot take, so a slow target delays no sender. A connection holds at most one buffer, and
-//! only while it contains part of a message; a datagram socket holds no buffer. The tasks are bulk work: traffic goes
-//! first.
+//! Relays do not queue: a complete message is sent to every target before the next one is parsed. A target drops and counts
+//! messages that it cannot accept, so a slow target delays no sender. A connection holds at most one buffer, and only while the
+//! buffer contains part of a message. A datagram socket holds none. The tasks have bulk priority, below that of traffic.
 
 mod datagrams;
 mod delivery;
@@ -33,16 +32,16 @@ pub use stream::{StreamAcceptor, wake_sessions};
 pub struct Relay {
     pub name: Arc<str>,
     pub sinks: Vec<Arc<LogSink>>,
-    /// Messages are not parsed (`option dont-parse-log`).
+    /// Whether messages are forwarded unparsed (`option dont-parse-log`).
     pub unparsed: bool,
-    /// Messages on connections are lines, even if they begin with an octet count.
+    /// Whether messages on connections are newline-delimited even if they begin with an octet count.
     pub lines_only: bool,
-    /// How the host of a message is chosen.
+    /// How the host field of a message is chosen.
     pub host: HostStrategy,
     /// The idle timeout of connections.
     pub client_timeout: Option<Duration>,
     pub connections: Arc<ConnectionLimit>,
-    /// The limit of these connections.
+    /// The limit of `connections`.
     pub connections_limit: u32,
 }
 
@@ -52,30 +51,30 @@ pub struct ForwardListener {
     pub relay: Arc<Relay>,
     /// Whether every connection begins with a PROXY protocol header.
     pub accept_proxy: bool,
-    /// TLS settings, if connections use TLS, after that header.
+    /// The TLS settings, if connections use TLS. The TLS handshake follows the PROXY header.
     pub tls: Option<Arc<dyn ChooseServer>>,
     pub connections: Arc<ConnectionLimit>,
-    /// The limit of these connections.
+    /// The limit of `connections`.
     pub connections_limit: u32,
 }
 
-/// State shared by the sections of a process.
+/// State shared by all `log-forward` sections.
 pub struct Relays {
     state: AtomicU8,
-    /// Messages received, for each worker.
+    /// The number of received messages, per worker.
     received: Box<[CachePadded<Counter>]>,
-    /// All connections of the process.
+    /// Counts all connections of the process.
     pub connections: Arc<ConnectionLimit>,
-    /// The limit of these connections.
+    /// The limit of `connections`.
     pub connections_limit: Arc<AtomicU32>,
     /// Called for each connection, on the worker that serves it.
     pub on_connection: Box<dyn Fn() + Send + Sync>,
-    /// Called for each TLS session that was established, on the worker that serves it.
+    /// Called for each established TLS session, on the worker that serves it.
     pub on_secured: Box<dyn Fn(&Facts) + Send + Sync>,
 }
 
 impl Relays {
-    /// The shared state for `workers` workers. `connections` counts their connections.
+    /// Creates the shared state for `workers` workers. `connections` counts their connections.
     pub fn new(
         workers: usize,
         connections: Arc<ConnectionLimit>,
@@ -93,12 +92,12 @@ impl Relays {
         }
     }
 
-    /// How many messages were received, delivered or not.
+    /// The number of received messages, delivered or not.
     pub fn received(&self) -> u64 {
         self.received.iter().map(|counter| counter.value()).fold(0, u64::wrapping_add)
     }
 
-    /// Whether messages are accepted.
+    /// Whether connections and datagrams are accepted.
     pub fn state(&self) -> AcceptorState {
         match self.state.load(SeqCst) {
             OPEN => AcceptorState::Open,

@@ -1,4 +1,4 @@
-//! Log backends of a configuration.
+//! Log backends built from a configuration.
 
 use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const C: u32 = 2;
 
 const TIME: WallTime = WallTime { seconds: 1_795_179_905, micros: 0 };
 
-/// A log backend with these lines, and the sockets that receive the datagrams of its servers `a`, `b` and `c`.
+/// A log backend with these lines, and sockets that receive the datagrams for its servers `a`, `b` and `c`.
 struct TestBackend {
     instance: Instance,
     servers: Vec<UdpSocket>,
@@ -72,7 +72,7 @@ impl TestBackend {
         self.logger.send(&self.sink, TIME, &message)
     }
 
-    /// The name of the server that gets each of these texts; `-` for none.
+    /// The name of the server that receives each of these texts. `-` for none.
     fn hear(&mut self, texts: &[&str]) -> String {
         texts.iter().map(|text| self.who_hears(text)).collect()
     }
@@ -111,7 +111,7 @@ fn hashes_lines_with_a_key_and_rotates_the_others() {
         let heard = backend.hear(&["/a/1", "/b/1", "/c/1", "/a/2", "/c/3", "/b/2"]);
         let of: Vec<char> = heard.chars().collect();
         assert_eq!((of[3], of[4], of[5]), (of[0], of[2], of[1]), "{heard}");
-        // 97 and 98 modulo 3, by sdbm.
+        // The sdbm hash of `a` is 97, that of `b` is 98. Modulo 3, these select `b` and `c`.
         assert_eq!((of[0], of[1]), ('b', 'c'));
     });
     with(" balance log-hash 'field(9,/)'", |backend| assert_eq!(backend.hear(&["x"; 4]), "abca"));

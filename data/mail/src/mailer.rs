@@ -1,4 +1,4 @@
-//! The mail servers of a section: the queue of each, and the task that delivers.
+//! The mail servers of a section, each with a queue and a delivering task.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -16,10 +16,10 @@ pub struct Mailers {
 
 /// A mail server.
 pub struct Mailer {
-    /// Its section and its name: `section/name`.
+    /// Section and name: `section/name`.
     pub name: Box<str>,
     pub address: SocketAddr,
-    /// How long the delivery of one mail may take, in milliseconds.
+    /// The timeout of a delivery, in milliseconds.
     pub timeout_ms: u64,
     report: MailerReport,
     waiting: Mutex<MailQueue>,
@@ -34,13 +34,13 @@ type MailerReport = Box<dyn Fn(&str) + Send + Sync>;
 #[derive(Default)]
 struct MailQueue {
     mails: VecDeque<Arc<Mail>>,
-    /// Whether a task delivers its mails.
+    /// Whether a task is delivering the queue.
     is_served: bool,
-    /// Whether the last delivery failed or the last mail was dropped, which was reported.
+    /// Whether the last mail failed or was dropped. The failure has been reported, so it is not reported again.
     is_failing: bool,
 }
 
-/// The most mails in the queue of a mailer.
+/// The limit of queued mails per mailer.
 const MOST_WAITING: usize = 128;
 
 impl std::fmt::Debug for Mailers {
@@ -62,12 +62,12 @@ impl Mailers {
         Mailers { mailers: mailers.into_iter().map(Arc::new).collect() }
     }
 
-    /// The counts of each: mails delivered, not delivered, and dropped because the queue was full.
+    /// The counts of each mailer: mails delivered, failed, and dropped because the queue was full.
     pub fn counts(&self) -> Vec<[u64; 3]> {
         self.mailers.iter().map(|mailer| mailer.counts()).collect()
     }
 
-    /// Queues a mail for each of them. Call it on a worker, which delivers it unless another worker already delivers.
+    /// Queues a mail for each mailer. Call it on a worker. It starts a delivering task unless one already runs.
     pub fn send(&self, mail: Mail) {
         let mail = Arc::new(mail);
         for mailer in &self.mailers {
@@ -103,7 +103,7 @@ impl Mailer {
         [&self.sent, &self.failed, &self.dropped].map(|count| count.load(Relaxed))
     }
 
-    /// Puts a mail into the queue; true if the caller must start to deliver.
+    /// Queues a mail. True if the caller must start a delivering task.
     fn enqueue(&self, mail: Arc<Mail>) -> bool {
         let mut waiting = self.waiting();
         if waiting.mails.len() >= MOST_WAITING {
@@ -139,7 +139,7 @@ impl Mailer {
         }
     }
 
-    /// The next mail. Without one, the task must end: the next [`Mailer::enqueue`] requests a new task.
+    /// The next mail. `None` ends the task, and the next [`Mailer::enqueue`] requests a new one.
     fn next(&self) -> Option<Arc<Mail>> {
         let mut waiting = self.waiting();
         let mail = waiting.mails.pop_front();

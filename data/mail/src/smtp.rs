@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   connected ──220──► HELO ──250──► MAIL ──250──► RCPT ──250──► DATA ──354──► the mail ──250──► QUIT
-//!        any other code, the end, a fault, the deadline: a Failure
+//!        any other code, EOF, a fault, the deadline: a `DeliveryFailure`
 //! ```
-//! Each command waits for the reply to the one before: some servers refuse clients that do not.
+//! Each command is sent after the reply to the previous one: some servers reject pipelining.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ pub struct Mail {
 /// Why a mail was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryFailure {
-    /// The connection could not be established, or it broke.
+    /// The connection could not be established, or it failed.
     Connection(ConnectionFault),
     /// The delivery timed out.
     TimedOut,
@@ -45,7 +45,7 @@ pub enum DeliveryFailure {
         /// The first line of the reply.
         reply: String,
     },
-    /// The reply exceeds the limit.
+    /// The reply exceeds the size limit.
     TooLong,
     /// This process lacked a resource.
     OurOwn,
@@ -82,7 +82,7 @@ pub(crate) async fn deliver(mail: &Mail, to: SocketAddr, timeout_ms: u64) -> Res
     session.say("RCPT", &format!("RCPT TO:<{}>\r\n", one_line(&mail.to)), "250").await?;
     session.say("DATA", "DATA\r\n", "354").await?;
     session.say("the mail", &content(mail), "250").await?;
-    // The mail is delivered, whatever the reply.
+    // The server has accepted the mail, so the reply to QUIT is ignored.
     let _ = session.say("QUIT", "QUIT\r\n", "221").await;
     Ok(())
 }
@@ -109,7 +109,7 @@ impl SmtpSession {
         self.expect(command, expected).await
     }
 
-    /// Waits for a reply, which must have this code.
+    /// Waits for a complete reply with the expected code.
     async fn expect(&mut self, command: &'static str, expected: &str) -> Result<(), DeliveryFailure> {
         loop {
             let input = self.connection.input();
@@ -141,7 +141,7 @@ impl SmtpSession {
 
 /// The limit for a reply, in bytes.
 const LONGEST_REPLY: usize = 4096;
-/// How many characters of a reply are shown to operators.
+/// The limit of a reply's text in messages to operators, in characters.
 const LONGEST_SHOWN_REPLY: usize = 200;
 
 /// The length of a complete reply, and the offset of its last line: the first without `-` after its code
@@ -157,14 +157,14 @@ fn reply(input: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// The data of the mail, sent after `DATA`, with its terminator.
+/// The content of the mail after `DATA`, including the terminating dot.
 fn content(mail: &Mail) -> String {
     let head = [("From", &mail.from), ("To", &mail.to), ("Date", &mail.date), ("Subject", &mail.subject)];
     let mut text: String =
         head.iter().map(|(name, value)| format!("{name}: {}\r\n", one_line(value))).collect();
     text.push_str("\r\n");
     for line in mail.text.lines() {
-        // A line with a dot alone would be the end (RFC 5321, 4.5.2).
+        // Dot-stuffing: a line with only a dot would end the mail (RFC 5321, 4.5.2).
         if line.starts_with('.') {
             text.push('.');
         }
@@ -175,7 +175,7 @@ fn content(mail: &Mail) -> String {
     text
 }
 
-/// Removes line breaks, so that a text cannot add lines.
+/// Replaces control characters such as line breaks, so that a text cannot add header fields.
 fn one_line(text: &str) -> String {
     text.replace(|character: char| character.is_control(), " ")
 }

@@ -1,4 +1,4 @@
-//! Mails to servers that are scripts of a simulated network.
+//! Mail delivery to scripted servers in a simulated network.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -59,7 +59,7 @@ async fn pass(milliseconds: u64) {
     sleep_until(now().after(milliseconds)).await;
 }
 
-/// Receives from the client up to the end of a line, or of the mail.
+/// Receives from the client up to the end of a line or of the mail.
 async fn hear(peer: &SimulatedPeer, end: &str) -> String {
     let mut heard = Vec::new();
     while !heard.ends_with(end.as_bytes()) {
@@ -70,7 +70,7 @@ async fn hear(peer: &SimulatedPeer, end: &str) -> String {
     String::from_utf8(heard).expect("text")
 }
 
-/// Takes one mail; returns the client's commands and the mail.
+/// Receives one mail. Returns the client's commands and the mail.
 async fn take_mail(service: &SimulatedService) -> Vec<String> {
     let peer = service.accept().await;
     let mut heard = Vec::new();
@@ -142,7 +142,7 @@ fn a_silent_mail_server_times_out() {
             "Mailer staff/one (10.0.0.1:25): a mail was not delivered: it took too long ('timeout mail').";
         desk.check([0, 1, 0], &[report]);
         drop(silent);
-        // A further failure is only reported after a successful delivery.
+        // A further failure is reported only after a successful delivery.
         drop(service);
         pass(TIMEOUT_MS).await;
         desk.check([0, 2, 0], &[report]);
@@ -158,7 +158,7 @@ fn drops_mails_when_the_queue_is_full() {
     simulate(|network, desk| async move {
         let service = listen(&network);
         desk.send("first");
-        // This one is being delivered, so it is not in the queue.
+        // The mail being delivered is not in the queue.
         let _silent = service.accept().await;
         (0..130).for_each(|_| desk.send("more"));
         desk.check(

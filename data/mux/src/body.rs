@@ -1,8 +1,8 @@
-//! Moves a body from one connection to the other.
+//! Forwards a body from one connection to the other.
 //!
-//! Bytes stay in the receiver's input buffer until the other side took them: nothing is copied. Received bytes are
-//! inspected once: depending on the body's [`BodyWay`], they are counted, validated in their framing, or taken out of it
-//! ([`weir_h1::ChunkDecoder`]). After that they may leave (`ready.rs`).
+//! Bytes stay in the source's input buffer until the sink took them. Nothing is copied. Received bytes are inspected
+//! once. Depending on the body's [`BodyWay`], they are counted, validated in their framing, or decoded
+//! ([`weir_h1::ChunkDecoder`]). After that they can be sent (`ready.rs`).
 
 use weir_h1::{BodyFraming, ChunkDecoder};
 use weir_http::{BodySize, Head};
@@ -17,20 +17,20 @@ use crate::ready::ReadyBytes;
 use crate::service::LocalService;
 use crate::way::{BodyWay, Tail};
 
-/// Moves one body. Holds no bytes itself.
+/// Forwards one body. Holds no bytes itself.
 #[derive(Debug)]
 pub struct BodyFlow {
     pub(crate) framing: BodyRemainder,
-    /// The mark of the end of the body.
+    /// How the end of the body is marked.
     end: EndMark,
-    /// The bytes that may leave.
+    /// The bytes that can be sent.
     pub(crate) ready: ReadyBytes,
     payload: u64,
-    /// Bytes of framing seen that also leave.
+    /// Bytes of framing inspected that are also sent.
     framing_bytes: u64,
-    /// Bytes of trailers seen, which are bounded.
+    /// Bytes of trailers inspected. The decoder bounds them.
     trailer_bytes: u32,
-    /// How many kilobytes still come in small pieces, because the sink was full.
+    /// Kilobytes still to be received in small pieces, because the sink was full.
     small_pieces: u16,
 }
 
@@ -39,18 +39,18 @@ const _: () = assert!(size_of::<BodyFlow>() <= 64);
 
 #[derive(Debug)]
 pub(crate) enum BodyRemainder {
-    /// The number of bytes still to come.
+    /// The number of bytes not received yet.
     Length(u64),
     Chunked(ChunkDecoder),
     /// The source announces the end of the message.
     UntilEnd,
     UntilClose,
-    /// The last byte was seen.
+    /// The last byte was received.
     Done,
 }
 
 impl BodyRemainder {
-    /// How many bytes of pure payload may still come.
+    /// Bytes of pure payload that may still arrive.
     pub(crate) fn awaited(&self) -> u64 {
         match self {
             BodyRemainder::Length(left) => *left,
@@ -59,7 +59,7 @@ impl BodyRemainder {
         }
     }
 
-    /// Takes the body's share of `there` bytes, and returns its size.
+    /// Counts the body's share of `there` available bytes, and returns it.
     #[inline]
     fn take(&mut self, there: usize) -> usize {
         match self {
@@ -77,20 +77,20 @@ impl BodyRemainder {
     }
 }
 
-/// The mark of the end of a body.
+/// How the end of a body is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EndMark {
-    /// Its head: the message is without a body.
+    /// By the head. The message is without a body.
     Head,
     Length,
     Chunk,
-    /// The end of its message: the engine below or the service announces it.
+    /// By the end of the message, which the HTTP/2 engine or the service announces.
     Message,
-    /// The end of its source.
+    /// By the EOF of the source.
     Close,
 }
 
-/// A whole body that is kept, to be sent again.
+/// A whole body, kept for a retry.
 #[derive(Debug)]
 pub struct KeptBody {
     payload: Vec<u8>,
@@ -115,12 +115,12 @@ impl KeptBody {
         &self.payload
     }
 
-    /// The lines of its trailers.
+    /// The trailers, as lines.
     pub(crate) fn trailers(&self) -> &[u8] {
         &self.trailers
     }
 
-    /// Sends the head and then this body, in the head's framing. The sink keeps the bytes that do not fit.
+    /// Sends the head and then this body, in the head's framing. The sink queues the bytes that do not fit.
     pub fn send_behind(
         &self,
         message: &mut Message,
@@ -137,25 +137,25 @@ impl KeptBody {
 pub enum FlowState {
     /// The whole body was moved.
     Done,
-    /// The source lacks bytes now.
+    /// No byte is available from the source now.
     AwaitSource,
     /// The sink accepts no bytes now.
     AwaitSink,
-    /// A filter holds the rest back: see [`Transfer::wake_at`](crate::Transfer::wake_at).
+    /// A filter holds the rest back until [`Transfer::wake_at`](crate::Transfer::wake_at).
     Withheld,
-    /// The call's budget is used up: let other tasks run, then go on.
+    /// The call's budget is used up. Let other tasks run, then call again.
     Yield,
     /// The source closed before the body was complete.
     Truncated,
     /// The source sent an invalid chunked coding.
     Malformed,
     Refused,
-    /// One side's connection broke.
+    /// The connection of this side broke.
     Failed(FlowSide, ConnectionFault),
 }
 
 impl FlowState {
-    /// Whether the flow has ended, normally or by a fault.
+    /// Whether the flow has ended, completely or by a fault.
     #[inline]
     pub fn is_over(self) -> bool {
         !matches!(
@@ -168,7 +168,7 @@ impl FlowState {
 /// The two ends of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowSide {
-    /// Where the body comes from.
+    /// The side that the body is received from.
     Source,
     Sink,
 }
@@ -179,13 +179,13 @@ impl BodyFlow {
     pub fn behind(source: &StreamConnector, head: &Head, size: BodySize) -> Self {
         let framing = BodyFraming::of(size, head);
         match (source, framing) {
-            // The engine below frames it, and checks its length.
+            // The HTTP/2 engine handles the framing and checks the length.
             (StreamConnector::Indirect(_), BodyFraming::Length(_) | BodyFraming::Chunked) => BodyFlow::made(),
             _ => BodyFlow::new(framing),
         }
     }
 
-    /// A flow of payload without framing: its source announces the end.
+    /// A flow of payload without framing. The source announces the end.
     pub fn made() -> Self {
         BodyFlow { framing: BodyRemainder::UntilEnd, end: EndMark::Message, ..BodyFlow::done() }
     }
@@ -229,13 +229,13 @@ impl BodyFlow {
         self.ready.drops_trailers = true;
     }
 
-    /// The sink is shut down or closed at once when this is done, so the last bytes may wait for the FIN to leave with it: one
-    /// segment less. A body that lasts until its source closes always ends its sink.
+    /// The sink is shut down or closed right after this body. The last bytes may be held back to travel with the FIN, which
+    /// saves a segment. A body that is delimited by the source's EOF always ends its sink.
     pub fn end_sink(&mut self) {
         self.ready.ends_sink = true;
     }
 
-    /// Chooses the body's way, once the sink and its head are known. A body that was inspected before goes as payload.
+    /// Chooses the body's framing, once the sink and its head are known. A body that was already inspected is sent as payload.
     #[inline]
     pub fn aim(&mut self, sink: &StreamConnector, head: &Head, is_filtered: bool) {
         let ReadyBytes { way, count, .. } = self.ready;
@@ -248,7 +248,7 @@ impl BodyFlow {
         };
     }
 
-    /// Inspects the body again for another attempt, maybe with another way: none of its bytes have left.
+    /// Restarts inspection for a retry, possibly with other framing. None of the body's bytes may have been sent.
     pub fn rewind(&mut self) {
         if self.ready.way == BodyWay::Wire {
             let ready = ReadyBytes { drops_trailers: self.ready.drops_trailers, ..ReadyBytes::NONE };
@@ -256,7 +256,7 @@ impl BodyFlow {
         }
     }
 
-    /// The tail of the ready bytes; `whole` if they contain all payload.
+    /// The tail after the ready bytes. `whole` if the sent bytes include all ready payload.
     #[inline]
     fn tail<S: BodySource>(&self, source: &S, whole: bool) -> Tail {
         match self.framing {
@@ -274,50 +274,50 @@ impl BodyFlow {
         self.ready.ends_sink || self.ends_by_closing()
     }
 
-    /// Whether the sink knows the end of the body only by the end of its connection.
+    /// Whether the sink detects the end of the body only by the close of its connection.
     pub fn ends_by_closing(&self) -> bool {
         self.end == EndMark::Close && !matches!(self.ready.way, BodyWay::Chunks(_))
     }
 
-    /// Whether so much payload may still come that a pipe costs less than a buffer.
+    /// Whether enough payload may still arrive for a pipe to cost less than a buffer.
     pub(crate) fn is_worth_a_pipe(&self) -> bool {
         self.framing.awaited() >= PIPED
     }
 
-    /// Counts bytes that left the source without passing its input.
+    /// Counts bytes that were spliced from the source and bypassed its input buffer.
     pub(crate) fn passed_by(&mut self, count: usize) {
         self.count_seen(count);
         self.ready.left(count);
     }
 
-    /// A service produced `count` bytes, which count as seen.
+    /// Counts `count` bytes produced by a service as received.
     pub(crate) fn count_made(&mut self, source: &StreamConnector, count: usize) {
         if let StreamConnector::Indirect(Indirect::Local(_)) = source {
             self.payload += count as u64;
         }
     }
 
-    /// Whether the last byte was seen and has left, and the sink has the end of the message: by its head, by framing, or by an end of its
-    /// own.
+    /// Whether the last byte was received and sent, and the end of the message was passed to the sink, by its head, by framing or
+    /// separately.
     #[inline]
     pub fn is_done(&self) -> bool {
         let has_left = self.ready.count == 0 && matches!(self.framing, BodyRemainder::Done);
         has_left && (!self.is_delimited() || self.ready.end_sent || self.ready.way == BodyWay::Wire)
     }
 
-    /// Whether the last byte was seen, even if it has not left.
+    /// Whether the last byte was received, even if it was not sent yet.
     #[inline]
     pub fn is_complete(&self) -> bool {
         matches!(self.framing, BodyRemainder::Done)
     }
 
-    /// Payload bytes seen so far, without framing.
+    /// Payload bytes received so far, without framing.
     pub fn payload(&self) -> u64 {
         self.payload
     }
 
-    /// Validates the source's input without sending it: for `option http-buffer-request` and the like. The ready bytes grow; false if
-    /// the coding is wrong. The body goes as payload then, unless its way was chosen before.
+    /// Inspects the source's input without sending it, as for `option http-buffer-request`. Adds to the ready bytes. False if the
+    /// chunked coding is invalid. The body is then sent as payload, unless its framing was chosen before.
     pub fn inspect(&mut self, source: &mut StreamConnector) -> bool {
         match source {
             StreamConnector::Own(own) => self.inspect_input(own),
@@ -335,14 +335,14 @@ impl BodyFlow {
         true
     }
 
-    /// Lets `count` more bytes at the front of the source's input (a head that is forwarded verbatim) leave first.
+    /// Adds `count` bytes at the front of the source's input (a head that is forwarded verbatim) to the ready bytes.
     pub fn lead_with(&mut self, count: usize) {
         self.ready.count += count as u32;
         self.ready.with_head = true;
     }
 
-    /// Sends a head and a bounded part of the ready bytes with one call. The sink keeps the bytes that do not fit; after a failure the
-    /// source has all of them. `closes` announces the end of the connection right after the body, `waits` more bytes at once.
+    /// Sends a head and a bounded part of the ready bytes with one call. The sink queues the bytes that do not fit. After a failure
+    /// the source still has all of them. `closes` announces a close right after the body, `waits` more bytes at once.
     pub fn send_behind(
         &mut self,
         message: &mut Message,
@@ -385,13 +385,13 @@ impl BodyFlow {
         sent
     }
 
-    /// Whether its end is marked, and not announced by a length or its source's end.
+    /// Whether the end is marked explicitly, not by a length or by the source's EOF.
     #[inline]
     pub fn is_delimited(&self) -> bool {
         matches!(self.end, EndMark::Chunk | EndMark::Message)
     }
 
-    /// Whether it lasts until its source ends.
+    /// Whether the body is delimited by the source's EOF.
     pub fn ends_with_source(&self) -> bool {
         self.end == EndMark::Close
     }
@@ -402,7 +402,7 @@ impl BodyFlow {
         input.get(..self.ready.leaving()).unwrap_or(input)
     }
 
-    /// How many bytes at the front of the source's input were looked at and have not left yet.
+    /// Bytes at the front of the source's input that were inspected and not sent yet.
     #[inline]
     pub fn ready(&self) -> usize {
         self.ready.count as usize
@@ -415,7 +415,7 @@ impl BodyFlow {
             true => 0,
             false => trailers_received.saturating_sub(self.ready.trailers.len() as u64),
         };
-        // Trailers count as framing where they leave in their own.
+        // Trailers count as framing if they are sent in the original framing.
         let held = if self.ready.way == BodyWay::Wire { self.ready() } else { self.ready.leaving() };
         BodyProgress {
             received: self.payload,
@@ -428,8 +428,8 @@ impl BodyFlow {
         }
     }
 
-    /// The changes since the last traced totals; empty for a message without a body. `held` bytes left the
-    /// source and did not reach the sink yet.
+    /// The changes since the last traced totals. Empty for a message without a body. `held` bytes were taken from the
+    /// source and not sent to the sink yet.
     pub(crate) fn step(&mut self, reported: &mut Option<BodyProgress>, held: usize) -> BodyDelta {
         let now = self.progress();
         let now =
@@ -441,16 +441,16 @@ impl BodyFlow {
             ends_sink: self.ready.ends_sink,
             ..BodyDelta::between(reported.get_or_insert(first), now)
         };
-        // True as long as the head is among the ready bytes.
+        // Stays set as long as the head is among the ready bytes.
         self.ready.with_head &= u64::from(self.ready.count) > self.payload + self.framing_bytes;
         step
     }
 
-    /// Moves as many bytes as possible without waiting.
+    /// Forwards as many bytes as possible without blocking.
     #[inline]
     pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> FlowState {
         if let (StreamConnector::Own(source), StreamConnector::Own(sink)) = (&mut *source, &mut *sink) {
-            // Usually one of the two directions has nothing to do: that is checked without a call.
+            // Usually one of the two directions is idle, which is checked here without a call.
             if self.ready.count == 0 && !self.is_complete() && source.is_quiet() && !sink.has_pending() {
                 return FlowState::AwaitSource;
             }
@@ -488,7 +488,7 @@ impl BodyFlow {
         FlowState::Yield
     }
 
-    /// The same where the source or the sink is not a connection of its own.
+    /// [`advance`](Self::advance) if the source or the sink is an HTTP/2 stream or a service.
     #[inline(never)]
     fn advance_others(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> FlowState {
         match (source, sink) {
@@ -546,7 +546,7 @@ impl BodyFlow {
             if self.is_complete() {
                 return self.finish_between(source, sink);
             }
-            // Nothing is received while a head still waits to leave.
+            // Nothing is received while a head is still queued.
             if sink.has_pending() {
                 match sink.flush(false) {
                     SendOutcome::All => {}
@@ -554,7 +554,7 @@ impl BodyFlow {
                     SendOutcome::Failed(fault) => return FlowState::Failed(FlowSide::Sink, fault),
                 }
             }
-            // Nor while received bytes could not leave, if all of them are payload: the end of other bodies needs no window.
+            // Nor while the sink accepts no payload, if only payload can arrive. The end of other bodies needs no window.
             if sink.is_full(matches!(self.framing, BodyRemainder::Length(_))) {
                 return FlowState::AwaitSink;
             }
@@ -565,7 +565,7 @@ impl BodyFlow {
         FlowState::Yield
     }
 
-    /// All payload has left: the end of the message follows.
+    /// Sends the end of the message after all payload.
     #[inline]
     fn finish_between<S: BodySource, K: BodySink>(&mut self, source: &mut S, sink: &mut K) -> FlowState {
         self.ready.end_sent = true;
@@ -587,7 +587,7 @@ impl BodyFlow {
         }
     }
 
-    /// Receives; returns why the flow stops, if it does.
+    /// Receives. Returns the reason if the flow stops.
     #[inline(always)]
     fn receive_more<S: BodySource>(&mut self, source: &mut S) -> Option<FlowState> {
         match self.receive(source) {
@@ -600,14 +600,14 @@ impl BodyFlow {
                 }
                 _ => Some(FlowState::Truncated),
             },
-            // The framing of a chunk does not fit the buffer: the decoder bounds framing, so this is invalid.
+            // The framing of a chunk exceeds the buffer. The decoder bounds valid framing.
             ReceiveOutcome::Full => Some(FlowState::Malformed),
             ReceiveOutcome::Failed(fault) => Some(FlowState::Failed(FlowSide::Source, fault)),
         }
     }
 
-    /// Moves the next piece from a service, after the sink took the former one. Other tasks run between two pieces: making
-    /// one takes as long as a few small requests.
+    /// Forwards the next piece of a service, after the sink took the previous one. Other tasks run between two pieces,
+    /// because making one takes as long as a few small requests.
     fn advance_made(&mut self, service: &mut LocalService, sink: &mut StreamConnector) -> FlowState {
         match sink.flush(false) {
             SendOutcome::All => {}
@@ -646,7 +646,7 @@ impl BodyFlow {
         }
     }
 
-    /// Bytes that a slow sink does not take stay here: then at most a buffer is received.
+    /// Receives into a bulk buffer, or at most one regular buffer after the sink was slow.
     #[inline]
     fn receive<S: BodySource>(&mut self, source: &mut S) -> ReceiveOutcome {
         if self.small_pieces == 0 {
@@ -677,14 +677,14 @@ impl BodyFlow {
         }
     }
 
-    /// Counts the body's part of `there` further bytes as ready payload.
+    /// Adds the body's share of `there` more input bytes to the ready payload.
     fn count_seen(&mut self, there: usize) {
         let taken = self.framing.take(there);
         self.ready.count += taken as u32;
         self.payload += taken as u64;
     }
 
-    /// Validates or decodes the chunks after the ready bytes; false if the coding is invalid.
+    /// Validates or decodes the chunks after the ready bytes. False if the chunked coding is invalid.
     fn inspect_chunks<S: BodySource>(&mut self, source: &mut S) -> bool {
         let ready = self.ready();
         let BodyRemainder::Chunked(decoder) = &mut self.framing else { return true };
@@ -715,14 +715,14 @@ impl BodyFlow {
     }
 }
 
-/// How many bytes must be awaited for a pipe to pay.
+/// Minimum number of expected bytes for which a pipe is worth its cost.
 const PIPED: u64 = 16 * 1024;
 /// After a sink was full, this many kilobytes are received in pieces of a buffer (`tune.bufsize`), not of a bulk buffer.
 const SMALL_PIECES: u16 = 256;
 /// How many receives and sends one call makes before other tasks run: 96 kB with full bulk buffers. With 512 kB, requests beside eight
 /// downloads waited twice as long as with 128 kB.
 const ROUNDS: usize = 4;
-/// How much of a body is copied behind an edited head, to leave in the same system call.
+/// Maximum bytes of a body that are copied behind an edited head, to send both in one system call.
 const SENT_WITH_HEAD: usize = 16 * 1024;
 
 #[cfg(test)]

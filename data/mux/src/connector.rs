@@ -1,17 +1,17 @@
 //! The connector: the transport of one side of a stream.
 //!
-//! A stream never holds a socket. It holds two connectors with the same operations: receive, send, find out the end, count
-//! this stream's bytes. The connector hides how streams share a connection:
+//! A stream never holds a socket. It holds two connectors with the same operations: receive, send, detect EOF, count this
+//! stream's bytes. The connector hides how streams share a connection:
 //!
 //! ```text
 //!   Own        a connection that carries one stream at a time: HTTP/1, TCP
 //!   Indirect   Shared   a stream of a connection that carries several: HTTP/2
 //!              Local    a service of this process, in place of a server
-//!              Closed   nothing any more: the connection was given back
+//!              Closed   the connection was given back
 //! ```
 //!
-//! A connection is stored here by value, and the check for it costs one predicted branch a call. A single match over all
-//! kinds was a jump table at each of forty places of a request.
+//! A connection is stored by value, and the check for it costs one predicted branch per call. A single match over all
+//! kinds compiled to a jump table at each of forty call sites of a request.
 
 mod indirect;
 
@@ -58,7 +58,7 @@ impl From<SharedStream> for StreamConnector {
 }
 
 impl StreamConnector {
-    /// A connector that carries nothing any more.
+    /// A connector without a connection.
     pub const CLOSED: Self = StreamConnector::Indirect(Indirect::Closed);
 
     /// A connector for this connection. Its stream includes the bytes already in the input.
@@ -77,7 +77,7 @@ impl StreamConnector {
         }
     }
 
-    /// The same, mutable.
+    /// The connection, mutable, if it carries only this stream.
     #[inline]
     pub fn connection_mut(&mut self) -> Option<&mut Connection> {
         match self {
@@ -86,13 +86,13 @@ impl StreamConnector {
         }
     }
 
-    /// Gives the connection back when the stream is over.
+    /// Returns the connection when the stream is over.
     #[inline]
     pub fn into_connection(mut self) -> Option<Connection> {
         self.take_connection()
     }
 
-    /// The same in place, so that the surrounding value need not move.
+    /// Takes the connection out in place and leaves [`StreamConnector::CLOSED`].
     #[inline]
     pub fn take_connection(&mut self) -> Option<Connection> {
         match std::mem::replace(self, StreamConnector::CLOSED) {
@@ -119,7 +119,7 @@ impl StreamConnector {
         }
     }
 
-    /// Receives more, so that at most `limit` bytes are held.
+    /// Receives more, until the input holds at most `limit` bytes.
     #[inline]
     pub fn receive(&mut self, limit: usize) -> ReceiveOutcome {
         match self {
@@ -128,7 +128,7 @@ impl StreamConnector {
         }
     }
 
-    /// Sends a head of HTTP/1 with the bytes after it. The connection keeps the bytes that do not fit. Other kinds take no bytes.
+    /// Sends an HTTP/1 head with the bytes after it. The connection queues the bytes that do not fit. Other kinds fail with EPIPE.
     #[inline]
     pub(crate) fn send_head(&mut self, head: &[u8], more: bool) -> SendOutcome {
         match self {
@@ -137,7 +137,7 @@ impl StreamConnector {
         }
     }
 
-    /// Sends the pending bytes.
+    /// Sends the queued bytes.
     #[inline]
     pub fn flush(&mut self, more: bool) -> SendOutcome {
         match self {
@@ -146,7 +146,7 @@ impl StreamConnector {
         }
     }
 
-    /// Whether something waits to be sent.
+    /// Whether bytes are queued to be sent.
     #[inline]
     pub fn has_pending(&self) -> bool {
         match self {
@@ -155,23 +155,23 @@ impl StreamConnector {
         }
     }
 
-    /// Signals that the stream sends no more.
+    /// Shuts down the sending side.
     pub fn shut_write(&mut self) {
         match self {
             StreamConnector::Own(own) => own.shut_write(),
-            // Its last byte carries the end. Without one, the stream is reset when it is dropped.
+            // The last byte of a stream carries its end. Without it, the stream is reset when it is dropped.
             StreamConnector::Indirect(_) => {}
         }
     }
 
-    /// The stream ends without an answer, and its peer may retry. Only a stream of a shared connection can signal that.
+    /// If the stream ends without a response, the peer may retry. Only an HTTP/2 stream can signal that.
     pub fn refuse(&mut self) {
         if let StreamConnector::Indirect(Indirect::Shared(shared)) = self {
             shared.refuse();
         }
     }
 
-    /// Whether the end of sending was signalled.
+    /// Whether the sending side was shut down.
     #[inline]
     pub fn shut(&self) -> bool {
         match self {
@@ -180,7 +180,7 @@ impl StreamConnector {
         }
     }
 
-    /// Whether the peer signalled that it sends no more, and everything before that was received.
+    /// Whether EOF was received.
     #[inline]
     pub fn ended(&self) -> bool {
         match self {
@@ -189,7 +189,7 @@ impl StreamConnector {
         }
     }
 
-    /// Whether the peer signalled that it sends no more; earlier bytes may still have to be received.
+    /// Whether EOF was received or reported. Earlier bytes may still be unread.
     #[inline]
     pub fn peer_closed(&self) -> bool {
         match self {
@@ -207,7 +207,7 @@ impl StreamConnector {
         }
     }
 
-    /// When a waiting service continues; never if it wakes the task itself, and for all other sources.
+    /// When a waiting service continues. [`Tick::NEVER`] if it wakes the task itself, and for all other sources.
     pub fn resumes_at(&self) -> Tick {
         match self {
             StreamConnector::Indirect(Indirect::Local(service)) => service.resumes_at(),
@@ -215,7 +215,7 @@ impl StreamConnector {
         }
     }
 
-    /// The fault that broke it, if any.
+    /// The fault that broke the connector, if any.
     #[inline]
     pub fn fault(&self) -> Option<ConnectionFault> {
         match self {
@@ -233,7 +233,7 @@ impl StreamConnector {
         }
     }
 
-    /// Whether the peer certainly sent nothing new: neither bytes nor an end, nor a head in a shared connection.
+    /// Whether the peer certainly sent nothing new, neither bytes nor EOF, nor an HTTP/2 head.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         match self {
@@ -242,7 +242,7 @@ impl StreamConnector {
         }
     }
 
-    /// Whether it waits for a buffer to receive into.
+    /// Whether the connection waits for a receive buffer.
     pub fn is_starved(&self) -> bool {
         self.connection().is_some_and(Connection::is_starved)
     }
@@ -304,12 +304,12 @@ impl StreamConnector {
         self.connection().is_some_and(Connection::is_plain)
     }
 
-    /// The local address; none without a socket.
+    /// The local address. `None` without a socket.
     pub fn local_address(&self) -> Option<Address> {
         self.with_descriptor(|descriptor| socket::local_address(descriptor).ok())?
     }
 
-    /// The address of the far end; none without a connected socket.
+    /// The address of the far end. `None` without a connected socket.
     pub fn peer_address(&self) -> Option<Address> {
         self.with_descriptor(|descriptor| socket::peer_address(descriptor).ok())?
     }
@@ -319,7 +319,7 @@ impl StreamConnector {
         self.with_descriptor(|descriptor| tcp_info(descriptor).ok())?
     }
 
-    /// Calls `look` with the underlying descriptor, this stream's or its shared connection's; `None` without a socket.
+    /// Calls `look` with the descriptor of this stream or of its shared connection. `None` without a socket.
     pub fn with_descriptor<R>(&self, look: impl FnOnce(&Descriptor) -> R) -> Option<R> {
         match self {
             StreamConnector::Own(own) => Some(look(own.descriptor())),
@@ -330,13 +330,13 @@ impl StreamConnector {
         }
     }
 
-    /// The underlying descriptor, for socket options; none without a socket of its own.
+    /// The underlying descriptor, for socket options. `None` without a socket of its own.
     #[inline]
     pub fn descriptor(&self) -> Option<&Descriptor> {
         self.connection().map(Connection::descriptor)
     }
 
-    /// How full its buffers are.
+    /// The fill levels of the buffers.
     pub fn fill(&self) -> BufferFill {
         self.connection().map_or_else(BufferFill::default, Connection::fill)
     }

@@ -1,4 +1,4 @@
-//! The two ends of a flow: where a body comes from, and where it goes.
+//! The two ends of a flow: the source and the sink of a body.
 
 use weir_net::{Connection, ReceiveOutcome, SendOutcome};
 
@@ -71,7 +71,7 @@ impl BodySource for SharedStream {
         SharedStream::consume(self, count);
     }
 
-    /// No framing comes from it.
+    /// The engine removed all framing.
     fn shorten_input<R>(&mut self, _: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R {
         edit(&mut []).0
     }
@@ -100,15 +100,15 @@ impl BodySource for SharedStream {
 
 /// The sink of a body.
 pub(crate) trait BodySink {
-    /// Sends bytes of a body on its way, as many as fit now.
+    /// Sends bytes of a body, framed as `way`, as many as fit now.
     fn send(&mut self, way: &mut BodyWay, bytes: &[u8], tail: Tail) -> SendOutcome;
     fn flush(&mut self, more: bool) -> SendOutcome;
     fn has_pending(&self) -> bool;
     /// Sends the end of the message, once, and flushes.
     fn finish(&mut self, way: &mut BodyWay, trailers: &[u8], closes: bool) -> SendOutcome;
-    /// Whether it accepts nothing now, or no payload. The task is woken when it does.
+    /// Whether the sink accepts nothing now, or no payload if `payload` is set. The task is woken when it accepts again.
     fn is_full(&mut self, payload: bool) -> bool;
-    /// Whether a sink that did not take all bytes waits for its peer.
+    /// Whether the peer, not this process, blocks a sink that did not take all bytes.
     fn is_slow(&self) -> bool;
 }
 
@@ -177,7 +177,7 @@ impl BodySink for SharedStream {
 }
 
 impl StreamConnector {
-    /// Sends bytes of a body on its way, as many as fit now.
+    /// Sends bytes of a body, framed as `way`, as many as fit now.
     pub(crate) fn send_body(&mut self, way: &mut BodyWay, bytes: &[u8], tail: Tail) -> SendOutcome {
         match self {
             StreamConnector::Own(own) => BodySink::send(own, way, bytes, tail),

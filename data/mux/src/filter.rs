@@ -1,8 +1,8 @@
 //! Filters: they inspect passing messages, and may delay, change or refuse them.
 //!
 //! A [`Filter`] is one filter on one direction of one stream. It is pure: bytes and time come in as arguments, and its
-//! decision is the return value. A [`FilterChain`] passes the payload through its filters in their order; each sees the
-//! output of those before it. A filter without interest in payload has its place in the order, too, and costs a call:
+//! decision is the return value. A [`FilterChain`] passes the payload through its filters in order. Each gets the output
+//! of the previous one. A filter that ignores payload also has a position in the order, and costs a call:
 //!
 //! ```text
 //!   payload ─► filter ─► held ─► filter ─► held ─► filter ─► out
@@ -10,8 +10,8 @@
 //!              buffer before the filter. If it waits for more bytes, they are kept for it, up to a limit.
 //! ```
 //!
-//! Memory is bounded: a filter puts out a limited number of bytes in a call ([`FilterOutput`]), and the chain does not
-//! accept more while a filter holds some back.
+//! Memory is bounded. A filter outputs a limited number of bytes per call ([`FilterOutput`]), and the chain accepts no
+//! more payload while a filter holds bytes back.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -24,8 +24,8 @@ use crate::trailers::Trailers;
 
 /// One filter on one direction of a stream. Each error ends the stream.
 pub trait Filter {
-    /// A head is about to leave, before its body. A response's filter also gets the `request`, with the changes of its rules. True if
-    /// the filter may change the body's length.
+    /// Called before a head is sent. The filter of a response also gets the `request`, as edited by rules. True if the filter may
+    /// change the body's length.
     fn head(&mut self, _head: &mut Message, _request: Option<&Message>, _now: Tick) -> Result<bool, Failed> {
         Ok(false)
     }
@@ -41,8 +41,8 @@ pub trait Filter {
         Ok(Passed::all(bytes))
     }
 
-    /// More payload is not available now. A filter that collects bytes puts them into `out`; false if they did not all
-    /// fit.
+    /// Called when no more payload is available now. A filter that collects bytes writes them to `out`. False if they did
+    /// not all fit.
     fn idle(&mut self, _now: Tick, _out: &mut FilterOutput<'_>) -> Result<bool, Failed> {
         Ok(true)
     }
@@ -50,37 +50,37 @@ pub trait Filter {
     /// Filters the trailers after the payload. They may be empty.
     fn trailers(&mut self, _trailers: &mut Trailers, _now: Tick) {}
 
-    /// All payload has passed. The filter may put its last bytes into `out`; false if they did not all fit.
+    /// Called after all payload. The filter may write its last bytes to `out`. False if they did not all fit.
     fn end(&mut self, _now: Tick, _out: &mut FilterOutput<'_>) -> Result<bool, Failed> {
         Ok(true)
     }
 
-    /// Restarts the same body after the same head, for another server. The filter forgets the body.
+    /// Resets the filter's body state. The same body follows again after the same head, for another server.
     fn restart(&mut self) {}
 }
 
-/// A filter could not do its work.
+/// A filter failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed;
 
-/// Where a filter puts bytes: a bounded number in each call.
+/// The output of a filter, bounded for each call.
 pub struct FilterOutput<'o> {
     bytes: &'o mut Vec<u8>,
     limit: usize,
 }
 
 impl<'o> FilterOutput<'o> {
-    /// Puts up to `limit` bytes into an empty vector.
+    /// An output of up to `limit` bytes into an empty vector.
     pub fn new(bytes: &'o mut Vec<u8>, limit: usize) -> Self {
         FilterOutput { bytes, limit }
     }
 
-    /// How many bytes it still takes.
+    /// Bytes that still fit.
     pub fn room(&self) -> usize {
         self.limit.saturating_sub(self.bytes.len())
     }
 
-    /// Takes the first of these bytes, as many as there is room for, and returns their number.
+    /// Appends as many of these bytes as fit, and returns their number.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         let taken = bytes.len().min(self.room());
         self.bytes.extend_from_slice(&bytes[..taken]);
@@ -88,23 +88,23 @@ impl<'o> FilterOutput<'o> {
     }
 }
 
-/// Whether more payload follows the bytes that a filter sees.
+/// Whether more payload follows the bytes passed to a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum More {
     Comes,
-    /// More may come, but only after these bytes have passed: the buffer is full.
+    /// The buffer is full. More may follow, but only after these bytes have passed.
     Full,
     Never,
 }
 
-/// A filter's decision about the payload that it saw.
+/// A filter's decision about its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// How many bytes at the front the filter is done with.
+    /// Bytes at the front that the filter has processed.
     pub count: usize,
     /// Whether the output replaces these bytes.
     pub replaced: bool,
-    /// When the filter wants to be called again, with the rest, or without bytes to put out more. [`Tick::NEVER`]: when more has come.
+    /// When to call the filter again, with the rest, or without bytes for more output. [`Tick::NEVER`] for when more payload arrives.
     pub until: Tick,
 }
 
@@ -118,34 +118,34 @@ impl Passed {
 /// The filters of one direction, in their order.
 pub struct FilterChain {
     stages: Vec<FilterStage>,
-    /// How many bytes each filter is offered and puts out at once, and how many are kept for it.
+    /// Maximum bytes that each filter gets and outputs in one call, and that are held for it.
     limit: usize,
 }
 
 struct FilterStage {
     filter: Box<dyn Filter>,
-    /// Bytes that passed the stage before, but not this one.
+    /// Bytes that passed the previous stage, but not this one.
     held: Vec<u8>,
     /// Until when nothing is offered to the filter.
     until: Tick,
-    /// It is called then even if there is nothing to see, because it has more to put out.
+    /// The filter has more output, so it is called at `until` even without input.
     puts_out_more: bool,
-    /// It saw bytes since the last pause.
+    /// The filter got bytes since the last [`Filter::idle`].
     is_fresh: bool,
     life: Life,
 }
 
-/// How far a filter is with its body.
+/// The progress of a filter in its body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Life {
     Payload,
-    /// It saw the end, and puts out more.
+    /// The filter was notified of the end, and has more output.
     Ending,
     Ended,
 }
 
 impl FilterStage {
-    /// Whether it takes no bytes now.
+    /// Whether the stage accepts no bytes now.
     fn is_stuck(&self) -> bool {
         !self.until.is_never()
     }
@@ -160,7 +160,7 @@ impl FilterStage {
 }
 
 impl FilterChain {
-    /// No filters. Each is offered up to `limit` bytes at once.
+    /// A chain without filters. Each filter will get up to `limit` bytes per call.
     pub fn new(limit: usize) -> Self {
         FilterChain { stages: Vec::new(), limit }
     }
@@ -182,12 +182,12 @@ impl FilterChain {
         self.stages.iter_mut().for_each(FilterStage::begin);
     }
 
-    /// Has the filters forget the body that [`FilterChain::begin`] started, because it is the former one again.
+    /// Restarts the filters for the body that [`FilterChain::begin`] started, because it is the previous body again.
     pub fn restart(&mut self) {
         self.stages.iter_mut().for_each(|stage| stage.filter.restart());
     }
 
-    /// Passes the head to all filters; true if one of them may change the body's length.
+    /// Passes the head to all filters. True if any of them may change the body's length.
     pub fn head(&mut self, head: &mut Message, request: Option<&Message>, now: Tick) -> Result<bool, Failed> {
         let mut resizes = false;
         for stage in &mut self.stages {
@@ -196,7 +196,7 @@ impl FilterChain {
         Ok(resizes)
     }
 
-    /// Offers payload, the last if `last`; returns how much of it was taken. Appends the filtered bytes to `out`.
+    /// Offers payload, the last of the body if `last`. Returns the number of bytes taken. Appends the filtered bytes to `out`.
     pub fn offer(&mut self, bytes: &[u8], last: bool, now: Tick, out: &mut Vec<u8>) -> Result<usize, Failed> {
         self.resume(now, out)?;
         if bytes.is_empty() || self.is_blocked(0) {
@@ -205,7 +205,7 @@ impl FilterChain {
         self.show(0, bytes, last, now, out)
     }
 
-    /// Notifies the filters once that nothing more is available at this moment.
+    /// Notifies the filters once that no more payload is available now.
     pub fn idle(&mut self, now: Tick, out: &mut Vec<u8>) -> Result<(), Failed> {
         for at in 0..self.stages.len() {
             let is_blocked = self.is_blocked(at + 1);
@@ -225,8 +225,8 @@ impl FilterChain {
         Ok(())
     }
 
-    /// After the last payload: passes the held bytes on, and signals the end to the filters in their order. False as
-    /// long as one of them holds bytes back, or has more to put out.
+    /// Call after the last payload. Passes the held bytes on, and signals the end to the filters in order. False as
+    /// long as a filter holds bytes back or has more output.
     pub fn end(&mut self, trailers: &mut Trailers, now: Tick, out: &mut Vec<u8>) -> Result<bool, Failed> {
         self.resume(now, out)?;
         let limit = self.limit;
@@ -258,17 +258,17 @@ impl FilterChain {
         Ok(true)
     }
 
-    /// When a filter wants to be called again; never if none holds bytes back. One that holds them back stops those before it.
+    /// When to call a filter again. [`Tick::NEVER`] if none holds bytes back. One that does stops all previous filters.
     pub fn wake_at(&self) -> Tick {
         self.stages.iter().rev().find(|stage| stage.is_stuck()).map_or(Tick::NEVER, |stage| stage.until)
     }
 
-    /// Whether this filter or one behind it takes nothing now.
+    /// Whether the filter at this position or a later one accepts nothing now.
     fn is_blocked(&self, at: usize) -> bool {
         self.stages[at..].iter().any(FilterStage::is_stuck)
     }
 
-    /// Resumes the filters at their time, from the last to the first, as far as nothing behind them holds bytes back.
+    /// Resumes filters that are due, from the last to the first. Stops at a filter that holds bytes back.
     fn resume(&mut self, now: Tick, out: &mut Vec<u8>) -> Result<(), Failed> {
         for at in (0..self.stages.len()).rev() {
             let stage = &mut self.stages[at];
@@ -291,8 +291,8 @@ impl FilterChain {
         Ok(())
     }
 
-    /// Calls the filter at this position with its held bytes and the new ones, and passes its output on; returns how
-    /// many of the new ones were taken.
+    /// Calls the filter at this position with its held bytes and the new ones, and passes its output on. Returns the
+    /// number of new bytes taken.
     fn show(
         &mut self,
         at: usize,
@@ -334,7 +334,7 @@ impl FilterChain {
         let stage = &mut self.stages[at];
         if is_held {
             held.drain(..count);
-            // No call shows it more than this.
+            // The filter never gets more than `limit` bytes in a call.
             if held.len() >= limit && !stage.is_stuck() {
                 stage.until = now;
             }
@@ -348,7 +348,7 @@ impl FilterChain {
         Ok(count)
     }
 
-    /// Passes bytes to the next stage. The bytes that it does not take wait in front of it.
+    /// Passes bytes to the next stage, which holds those that its filter does not take.
     fn pass_on(
         &mut self,
         at: usize,
@@ -375,14 +375,14 @@ impl FilterChain {
 }
 
 impl Passed {
-    /// The decision within its limits. A filter that waits for more than there can be lets all pass, and the chain does not call a
-    /// filter twice in a millisecond without effect.
+    /// The decision, corrected. If a filter waits for more bytes than can arrive, all pass. The chain does not call a filter
+    /// twice in a millisecond without progress.
     fn settled(mut self, shown: &[u8], more: More, now: Tick, put_out: &[u8]) -> Passed {
         self.count = self.count.min(shown.len());
         let is_moving = self.count > 0 || (self.replaced && !put_out.is_empty());
         if more != More::Comes && self.until.is_never() && self.count < shown.len() {
             if !is_moving {
-                // The bytes that it waits for will not come.
+                // The bytes that the filter waits for will not arrive.
                 return Passed::all(shown);
             }
             if more == More::Never {
@@ -396,7 +396,7 @@ impl Passed {
     }
 }
 
-/// A worker's spare memory for the output of filters, one block for each filter of a chain.
+/// An output buffer of a filter, from the worker's free list. One for each filter of a chain.
 struct OutputBlock(Vec<u8>);
 
 thread_local! {
@@ -419,14 +419,14 @@ impl Drop for OutputBlock {
     }
 }
 
-/// A call that is to be repeated has put something out, else it would be repeated for ever.
+/// Fails if an unfinished call produced no output, because it would be repeated forever.
 fn goes_on(is_all: bool, put_out: &[u8]) -> Result<(), Failed> {
     if is_all || !put_out.is_empty() { Ok(()) } else { Err(Failed) }
 }
 
 #[cfg(test)]
 impl FilterChain {
-    /// How many bytes wait in front of each filter.
+    /// Bytes held for each filter.
     pub(crate) fn held(&self) -> Vec<usize> {
         self.stages.iter().map(|stage| stage.held.len()).collect()
     }

@@ -1,4 +1,4 @@
-//! Turns a connection into streams: parses bytes into heads and bodies, and serializes heads and bodies.
+//! Splits a connection into streams. Parses and serializes heads and bodies.
 //!
 //! A stream holds two [`StreamConnector`]s: a connection of its own (HTTP/1, TCP), a stream of a connection that carries several
 //! ([`SharedStream`], HTTP/2), or a service of this process. A [`Message`] reads and writes a head through one, and settles the framing of
@@ -41,7 +41,7 @@ pub use transfer::Transfer;
 pub use weir_h2::frame::FrameKind;
 pub use weir_h2::{ConnectionLimits, ConnectionTally, ErrorCode};
 
-/// Whether a body in chunks may begin with these bytes: so much of it can be judged before it moves.
+/// Whether a chunked body may begin with these bytes. Checked before any of the body is forwarded.
 pub fn may_begin_chunks(bytes: &[u8]) -> bool {
     weir_h1::ChunkDecoder::may_begin(bytes)
 }

@@ -21,7 +21,7 @@ pub struct Message {
     /// The index over `bytes`, with the edits that rules made.
     pub head: Head,
     bytes: Vec<u8>,
-    /// Only of a message of HTTP/1. Boxed, because hundreds of HTTP/2 may wait on one connection.
+    /// Parser state of HTTP/1 messages. Boxed, because hundreds of HTTP/2 messages may wait on one connection.
     reading: Option<Box<HeadReading>>,
     /// The case of field names for the next hop (`h1-case-adjust`).
     case: Option<Arc<CaseMap>>,
@@ -31,7 +31,7 @@ pub struct Message {
 #[derive(Debug, Default)]
 struct HeadReading {
     parser: HeadParser,
-    /// How many bytes at the front of the connection's input are the head, until they are consumed.
+    /// Bytes of the head at the front of the connection's input. 0 once they were consumed or forwarded.
     unconsumed: usize,
 }
 
@@ -62,7 +62,7 @@ impl Message {
         Message { head: Head::with_limits(max_fields, Head::DEFAULT_MAX_EDITS), ..Message::default() }
     }
 
-    /// Forgets the message, keeps the memory.
+    /// Clears the message and keeps its allocations.
     #[inline]
     pub fn clear(&mut self) {
         self.head.clear();
@@ -74,12 +74,12 @@ impl Message {
         self.case = None;
     }
 
-    /// How many bytes of memory it keeps when it is cleared.
+    /// Bytes of memory that [`clear`](Self::clear) keeps allocated.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity() + self.head.capacity()
     }
 
-    /// Frees the memory that the message does not need, where it is worth a copy: for a stream that waits.
+    /// Frees unused memory for a stream that waits. Moves the head only if that saves at least `WORTH_A_COPY` bytes.
     pub fn shrink(&mut self) {
         self.head.shrink_to_fit();
         if self.unconsumed() == 0 {
@@ -107,18 +107,18 @@ impl Message {
         &self.bytes
     }
 
-    /// The head for changes, together with its bytes.
+    /// The head, mutable, with the bytes that its index refers to.
     pub fn edit(&mut self) -> (&mut Head, &[u8]) {
         (&mut self.head, &self.bytes)
     }
 
     /// Whether any byte of the head was received.
     pub fn has_begun(&self) -> bool {
-        // The head of a shared connection's stream comes as a whole, even if it is refused.
+        // An HTTP/2 head arrives as a whole, even one that is refused.
         self.reading.as_ref().is_some_and(|reading| reading.parser.has_begun()) || !self.bytes.is_empty()
     }
 
-    /// Reads a request head. At most `limit` bytes are held for it (`tune.bufsize` less `tune.maxrewrite`).
+    /// Reads a request head of at most `limit` bytes (`tune.bufsize` less `tune.maxrewrite`).
     pub fn read_request(
         &mut self,
         from: &mut StreamConnector,
@@ -176,7 +176,7 @@ impl Message {
         }
     }
 
-    /// Takes over the decoded head of a stream of a shared connection. A local service does not send a head.
+    /// Takes the decoded head of an HTTP/2 stream. A local service does not send a head.
     #[cold]
     fn read_shared(&mut self, from: &mut StreamConnector) -> ReadHead {
         let StreamConnector::Indirect(Indirect::Shared(shared)) = from else { return ReadHead::Ended };
@@ -196,7 +196,7 @@ impl Message {
         }
     }
 
-    /// Parses a whole head from bytes (an error file, a test): returns its length, or none if it is invalid.
+    /// Parses a whole head from bytes (an error file, a test). Returns its length in bytes, or `None` if it is invalid or incomplete.
     pub fn read_kept(&mut self, kind: Kind, bytes: &[u8]) -> Option<usize> {
         self.clear();
         let options = HeadOptions { accept_unsafe_violations: true, ..HeadOptions::default() };
@@ -210,7 +210,7 @@ impl Message {
         }
     }
 
-    /// The error for which this head would be refused if violations were not accepted.
+    /// The error that strict parsing reports for this head. `None` if the head is valid.
     pub fn violation(&self) -> Option<HeadError> {
         let mut head = Head::with_limits(u16::MAX, u32::MAX);
         let options = HeadOptions { accept_fragment: true, ..HeadOptions::default() };
@@ -225,7 +225,7 @@ impl Message {
         from.consume(self.take_unconsumed());
     }
 
-    /// How many bytes at the front of the connection's input are this head: none once they were consumed or forwarded.
+    /// Bytes of this head at the front of the connection's input. 0 once they were consumed or forwarded.
     pub fn unconsumed(&self) -> usize {
         self.reading.as_ref().map_or(0, |reading| reading.unconsumed)
     }
@@ -235,8 +235,8 @@ impl Message {
         self.reading.as_mut().map_or(0, |reading| std::mem::take(&mut reading.unconsumed))
     }
 
-    /// How many bytes at the front of the input are this head and may be forwarded to `to` unchanged: zero if the head was
-    /// edited, detached, preceded by empty lines, changes case, or goes to a connection of another version.
+    /// Bytes of this head at the front of the input that can be forwarded to `to` unchanged. 0 if the head was edited,
+    /// detached or preceded by empty lines, if it changes case, or if `to` does not use HTTP/1.
     pub fn verbatim(&mut self, to: &StreamConnector) -> usize {
         let as_it_came =
             matches!(to, StreamConnector::Own(_)) && !self.is_rewritten() && self.head.start() == 0;
@@ -265,7 +265,7 @@ impl Message {
         to.send_head(scratch, more)
     }
 
-    /// Sends the head with a whole body behind it. The connector keeps the bytes that do not fit. `closes` as in [`Connection::send`].
+    /// Sends the head and a whole body. The connector queues the bytes that do not fit. `closes` is the `more` flag of [`Connection::send`].
     ///
     /// [`Connection::send`]: weir_net::Connection::send
     pub fn send_whole(
@@ -278,7 +278,7 @@ impl Message {
         self.send_framed(to, BodyWay::Payload, (body, b""), scratch, closes)
     }
 
-    /// The same for a body with trailers that goes this way.
+    /// [`send_whole`](Self::send_whole) for a body with trailers, framed as `way`.
     pub(crate) fn send_framed(
         &mut self,
         to: &mut StreamConnector,
@@ -301,10 +301,10 @@ impl Message {
     }
 }
 
-/// Less memory than this is not worth moving a head for.
+/// Minimum spare capacity, in bytes, for which a head is moved to a smaller allocation.
 const WORTH_A_COPY: usize = 64;
 
-/// Allocates memory for a head; false where memory is short.
+/// Reserves memory for a head. False if memory is short.
 fn make_room(bytes: &mut Vec<u8>, length: usize) -> bool {
     !weir_net::shortage::is_short() && bytes.try_reserve(length).is_ok()
 }

@@ -1,6 +1,6 @@
 //! A connection that carries several streams: HTTP/2, with a client or with a server.
 //!
-//! One task owns the connection. In its turn it receives, distributes the data to the streams' tasks, wakes each of
+//! One task owns the connection. When scheduled, it receives, distributes the data to the streams' tasks, wakes each of
 //! them once, and sends the output of all of them with one call:
 //!
 //! ```text
@@ -47,7 +47,7 @@ use trace::{ConnectionIdentity, Passing, TraceEvent};
 #[derive(Debug)]
 pub struct Multiplexer {
     inner: RefCell<MultiplexerState>,
-    /// The parameters of the TLS session. Boxed, because connections without TLS would hold the place for it, too.
+    /// The parameters of the TLS session. Boxed, so that connections without TLS do not hold the space.
     facts: Option<Box<Facts>>,
     /// The task that owns the connection.
     owner: Cell<TaskKey>,
@@ -67,33 +67,33 @@ struct MultiplexerState {
     ended: bool,
     /// The fault that broke the connection.
     fault: Option<ConnectionFault>,
-    /// Whether streams wait until output has left.
+    /// Whether streams wait for queued output to be sent.
     crowded: bool,
-    /// Whether streams wait for the connection's window that were not woken when it opened.
+    /// Whether some streams that wait for the connection window were not woken when it opened.
     starved: bool,
     /// Reading is paused because the output queue is full. The socket may hold unread bytes.
     withheld: bool,
-    /// The last stream that was woken of those that wait for room.
+    /// The stream that was woken last. The next wake-ups begin after it.
     woken_last: u32,
     /// Whether the last output could not be sent completely.
     stuck: bool,
     pace: Pace,
-    /// RST_STREAM frames received in this turn.
+    /// RST_STREAM frames received in this scheduling round.
     resets: u32,
     /// Whether the peer is a server.
     sends_requests: bool,
     /// Tasks that wait for the server's first frame.
     greeting_waiters: Vec<TaskKey>,
-    /// Since when streams that are not read hold most of the connection's window, in milliseconds; 0 when they do not.
+    /// Time, in milliseconds, since which unread streams hold most of the connection window. 0 if they do not.
     clogged_since_ms: u64,
-    /// How much wider its streams' windows are than initially.
+    /// Growth of the receive windows beyond their initial size.
     lent: LentWindow,
     identity: ConnectionIdentity,
-    /// How many bytes of the output were traced, or [`UNKNOWN`].
+    /// Bytes of the queued output that were traced, or [`UNKNOWN`].
     traced: usize,
 }
 
-/// Limits of one turn of a connection, after which other tasks run, 0 for unlimited; and how payload is sent.
+/// Limits of one scheduling round of a connection (0 for unlimited), and how payload is sent. After a limit, other tasks run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
     /// Frames (`tune.h2.fe.max-frames-at-once`).
@@ -105,14 +105,14 @@ pub struct Pace {
     pub copies: bool,
 }
 
-/// How a turn of the connection's task ended.
+/// The result of one scheduling round of the connection's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnEnd {
-    /// Everything that could be done is done.
+    /// No work is left until the next event.
     Quiet,
-    /// More could be done after other tasks have run.
+    /// Work is left. Other tasks run first.
     More,
-    /// The same after too many RST_STREAM frames: all other tasks run first.
+    /// Work is left after too many RST_STREAM frames. All other tasks run first.
     Late,
     /// The connection is over.
     Over,
@@ -124,7 +124,7 @@ impl MultiplexerState {
         self.slots.get_mut(at)
     }
 
-    /// How much more payload may wait for the peer: none above a threshold, so that pieces are usually taken whole.
+    /// Bytes of payload that may still be queued. 0 from the output limit on. Below it, a whole piece usually fits.
     fn output_room(&self) -> usize {
         let most = max_output();
         match self.engine.output().len() {
@@ -133,7 +133,7 @@ impl MultiplexerState {
         }
     }
 
-    /// Sends the output; true if all of it left.
+    /// Sends the queued output. True if all of it was sent.
     fn flush(&mut self) -> bool {
         if self.engine.output().is_empty() {
             self.stuck = false;
@@ -151,14 +151,14 @@ impl MultiplexerState {
         self.engine.output().is_empty()
     }
 
-    /// Whether payload can be sent from its buffer: without earlier output, TLS or traces.
+    /// Whether payload can be sent without a copy to the output. Not after blocked output, with TLS, or while traced.
     fn sends_at_once(&self) -> bool {
         let is_free = !self.stuck && !self.connection.has_pending();
         is_free && !self.pace.copies && self.connection.is_plain() && !self.is_traced()
     }
 
-    /// Sends the pending output, then payload from its buffer; returns the count. The bytes that the peer does not
-    /// take become output.
+    /// Sends the queued output, then payload directly from its buffer. Bytes that the socket does not accept are queued.
+    /// Returns the payload count.
     fn send_through(&mut self, id: u32, payload: &[u8], ends: bool) -> usize {
         let MultiplexerState { engine, connection, .. } = self;
         let mut fault = None;
@@ -180,13 +180,13 @@ impl MultiplexerState {
         count
     }
 
-    /// Lets windows grow by the rest of the worker's bound, or not at all while memory is short.
+    /// Lets receive windows grow up to the worker's limit, or not at all while memory is short.
     fn allow_growth(&mut self, now_ms: u64) {
         let most = if shortage::is_short() { 0 } else { lent::left() };
         self.engine.allow_growth(most, now_ms);
     }
 
-    /// Counts the growth of windows for the worker's bound.
+    /// Counts window growth against the worker's limit.
     fn note_growth(&mut self) {
         self.lent.set(self.engine.lent());
     }
@@ -270,7 +270,7 @@ impl Multiplexer {
         self.inner.borrow().connection.descriptor().set_owner(task);
     }
 
-    /// One turn of the owner: receives, and sends the output.
+    /// One scheduling round of the owner. Receives, then sends the queued output.
     pub fn turn(&self) -> TurnEnd {
         self.woken.set(false);
         let mut inner = self.inner.borrow_mut();
@@ -278,7 +278,7 @@ impl Multiplexer {
         if inner.has_window_for_others() {
             inner.wake_admitted();
         }
-        // Streams may need data from the peer, so output that blocks receiving leaves first.
+        // Output above the limit blocks receiving, and streams may need data from the peer. So it is sent first.
         if inner.engine.output().len() > MAX_OUTPUT {
             inner.flush();
         }
@@ -290,7 +290,7 @@ impl Multiplexer {
             inner.greeting_waiters.drain(..).for_each(weir_sched::wake);
         }
         let flushed = inner.flush();
-        // The poller does not report the same readiness again.
+        // The poller is edge-triggered and does not report this readiness again.
         more |= inner.engine.output().len() <= MAX_OUTPUT && std::mem::take(&mut inner.withheld);
         if inner.has_room_for_others() {
             inner.wake_fitting();
@@ -335,7 +335,7 @@ impl Multiplexer {
         self.inner.borrow().slots.len()
     }
 
-    /// How many concurrent streams the peer may open, as announced; 0 for no limit.
+    /// Concurrent streams that the peer may open, as announced. 0 for no limit.
     pub fn most_streams(&self) -> u32 {
         self.inner.borrow().engine.most_streams()
     }
@@ -357,7 +357,7 @@ impl Multiplexer {
         )
     }
 
-    /// The number of the connection's descriptor.
+    /// The connection's file descriptor number.
     pub fn descriptor(&self) -> i32 {
         self.inner.borrow().connection.descriptor().as_fd().as_raw_fd()
     }
@@ -380,7 +380,7 @@ impl Multiplexer {
         ))
     }
 
-    /// Whether output waits for the peer.
+    /// Whether output is queued for the peer.
     pub fn has_output(&self) -> bool {
         !self.inner.borrow().engine.output().is_empty()
     }
@@ -430,7 +430,7 @@ impl Multiplexer {
         self.inner.borrow().engine.is_leaving()
     }
 
-    /// Whether the connection is without streams, or output waits for the peer.
+    /// Whether the connection carries no stream, or output is queued for the peer.
     pub fn is_idle_or_has_output(&self) -> bool {
         let inner = self.inner.borrow();
         inner.slots.is_empty() || !inner.engine.output().is_empty()
@@ -445,7 +445,7 @@ impl Multiplexer {
         inner.engine.shrink();
     }
 
-    /// Closes the connection: remaining streams get a fault. Pending output was sent as far as the peer takes it.
+    /// Closes the connection. Sends as much queued output as the socket accepts. Remaining streams fail with ECONNRESET.
     pub fn close(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.flush();
@@ -454,8 +454,8 @@ impl Multiplexer {
         inner.fail(ConnectionFault::Io(Errno::CONNRESET));
     }
 
-    /// Receives and drops bytes, so that the peer can read the last output, and subtracts them from `most`. Over at the
-    /// end of input, or when `most` is used up.
+    /// Receives and drops bytes, so that the peer can read the last output. Subtracts their number from `most`.
+    /// [`TurnEnd::Over`] at EOF, after an error, or when `most` is used up.
     pub fn drain(&self, most: &mut usize) -> TurnEnd {
         let mut inner = self.inner.borrow_mut();
         for _ in 0..ROUNDS {
@@ -503,7 +503,7 @@ impl Multiplexer {
         self.inner.borrow_mut().slot(id).map_or(TakeResult::default(), |slot| slot.take_arrived(into))
     }
 
-    /// Shrinks the memory of a stream's received bytes that were not taken; returns how much was freed.
+    /// Shrinks the memory of a stream's untaken bytes to their size. Returns the number of bytes freed.
     pub(crate) fn shrink_arrived(&self, id: u32) -> usize {
         self.inner.borrow_mut().slot(id).map_or(0, StreamSlot::shrink)
     }
@@ -537,8 +537,8 @@ impl Multiplexer {
         of_stream.or(failed).or(inner.fault)
     }
 
-    /// Opens a stream with a request for the current task: returns its identifier, and the size of the request in bytes. None
-    /// if no stream can be opened, now or ever.
+    /// Opens a stream for the current task and sends the request head. Returns the stream identifier and the head's size in
+    /// bytes. `None` if no stream can be opened, temporarily or for good.
     pub(crate) fn open(&self, head: &Head, raw: &[u8], chunks: bool, end: bool) -> Option<(u32, usize)> {
         let mut inner = self.inner.borrow_mut();
         if inner.fault.is_some() {
@@ -563,8 +563,8 @@ impl Multiplexer {
         SharedStream::unopened(Rc::clone(self))
     }
 
-    /// Whether unread streams have held most of the connection's window for a while: the data of a new stream would
-    /// wait for them.
+    /// Whether unread streams have held most of the connection window for `CLOGGED_MS`. They would delay the data of a new
+    /// stream.
     pub fn is_clogged(&self) -> bool {
         let inner = self.inner.borrow();
         let since_ms = inner.clogged_since_ms;
@@ -576,7 +576,7 @@ impl Multiplexer {
         self.inner.borrow().engine.stream_limit()
     }
 
-    /// Whether the server's SETTINGS have arrived, or never will. Otherwise the current task is woken when they do.
+    /// Whether the server's SETTINGS arrived or the connection failed. Otherwise the current task is woken by either.
     pub fn was_greeted(&self) -> bool {
         let mut inner = self.inner.borrow_mut();
         if inner.engine.frames() > 0 || inner.fault.is_some() {
@@ -628,7 +628,7 @@ impl Multiplexer {
         self.inner.borrow_mut().slot(id)?.abort
     }
 
-    /// Sends a head; returns its size in bytes, or `None` if the stream does not exist any more.
+    /// Sends a head. Returns its size in bytes, or `None` if the stream is gone or the connection failed.
     pub(crate) fn send_head(&self, id: u32, head: &Head, raw: &[u8], end: bool) -> Option<usize> {
         let mut inner = self.inner.borrow_mut();
         let before = inner.engine.output().len();
@@ -647,7 +647,7 @@ impl Multiplexer {
         self.touch();
     }
 
-    /// How many bytes of payload a stream may send now, or `None` if it does not exist any more.
+    /// Payload bytes that a stream may send now. `None` if the stream is gone or the connection failed.
     pub(crate) fn room(&self, id: u32) -> Option<usize> {
         let inner = self.inner.borrow();
         if inner.fault.is_some() {
@@ -657,7 +657,7 @@ impl Multiplexer {
         Some(open.min(inner.output_room()))
     }
 
-    /// Whether a live stream cannot send now, or not send payload. It is woken when it can.
+    /// Whether a live stream cannot send now, or cannot send payload if `payload` is set. If so, it is woken when it can.
     pub(crate) fn is_full(&self, id: u32, payload: bool) -> bool {
         let full = {
             let inner = self.inner.borrow();
@@ -673,13 +673,13 @@ impl Multiplexer {
         full
     }
 
-    /// Whether a stream waits for the peer: for output to leave, or for its window.
+    /// Whether the peer blocks a stream, by not reading the output or by a closed window.
     pub(crate) fn is_slow(&self, id: u32) -> bool {
         let inner = self.inner.borrow();
         inner.stuck || inner.engine.sendable(id).is_none_or(|open| open == 0)
     }
 
-    /// Sends as much payload as the windows and the output limit allow; returns the count.
+    /// Sends as much payload as the windows and the output limit allow. Returns the number of bytes.
     pub(crate) fn send_data(&self, id: u32, payload: &[u8], ends: bool) -> usize {
         let Some(room) = self.room(id) else { return 0 };
         let fits = payload.len().min(room);
@@ -716,7 +716,7 @@ impl Multiplexer {
         let mut inner = self.inner.borrow_mut();
         let Ok(at) = inner.slots.binary_search_by_key(&id, |slot| slot.id) else {
             drop(inner);
-            // It was never opened: the connection may not be needed any more.
+            // The stream was never opened. The connection may be unused now.
             return self.touch();
         };
         inner.trace_stream_end(id);
@@ -728,12 +728,12 @@ impl Multiplexer {
         }
         inner.note_growth();
         drop(inner);
-        // It may have been the last one.
+        // This may have been the last stream.
         self.touch();
     }
 }
 
-/// The limit of output that waits for the peer: above it, streams add no more payload.
+/// Limit of queued output, in bytes. Above it, streams add no more payload.
 #[inline]
 fn max_output() -> usize {
     if shortage::is_short() { LEAST_OUTPUT } else { MAX_OUTPUT }
@@ -756,20 +756,20 @@ impl Drop for OwnerHandle {
 
 /// Marks output that tracing has not parsed.
 const UNKNOWN: usize = usize::MAX;
-/// How long streams hold most of the connection's window before new ones go elsewhere: fresh data is read within that
-/// time.
+/// How long unread streams hold most of the connection window before new streams use another connection. Streams that are
+/// read take their data sooner.
 const CLOGGED_MS: u64 = 100;
-/// How often one turn receives at most, before it sends and other tasks run (R181).
+/// Maximum number of receives in one scheduling round, before output is sent and other tasks run (R181).
 const ROUNDS: usize = 12;
-/// The limit of output that waits for the peer while memory is plentiful. Nothing is received while there is more.
+/// Limit of queued output while memory is plentiful, in bytes. Above it, nothing is received.
 const MAX_OUTPUT: usize = 128 * 1024;
-/// The same while memory is short.
+/// Limit of queued output while memory is short, in bytes.
 const LEAST_OUTPUT: usize = 4 * 1024;
-/// How much streams may add at a time beyond the limit.
+/// Bytes by which one send may exceed the output limit.
 const PIECE: usize = 32 * 1024;
-/// Smaller payload is copied and leaves with the output of other streams: a system call costs more.
+/// Minimum payload, in bytes, for a system call of its own. Less is copied and sent with the output of other streams.
 const WORTH_A_CALL: usize = 16 * 1024;
-/// The scheme sent to a server for a request without one, as HTTP/1 has: the same as in the reference program.
+/// Scheme sent to a server for a request without one, as in HTTP/1. HAProxy sends the same.
 const DEFAULT_SCHEME: &[u8] = b"https";
 
 // An idle connection's share, in the smallest class of blocks that it fits, with the counts of its `Rc`. A build that counts instructions

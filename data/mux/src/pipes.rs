@@ -1,4 +1,4 @@
-//! The pipes of the process: how many there may be, and those that a worker keeps for later.
+//! The pipes of the process: their limit, and the idle pipes of each worker.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use weir_sys::splice::Pipe;
 
-/// Opens pipes, as many as the process may have. A body that gets none passes through a buffer.
+/// Opens pipes up to the limit of the process. A body without a pipe passes through a buffer.
 #[derive(Debug)]
 pub struct Pipes {
-    /// Bytes that a pipe holds; 0 for [`PIPE_SIZE`].
+    /// Capacity of a pipe in bytes. 0 for [`PIPE_SIZE`].
     size: usize,
-    /// How many there may be (`maxpipes`).
+    /// Maximum number of pipes (`maxpipes`).
     most: usize,
-    /// How many there are, those that are kept included.
+    /// Number of open pipes, including idle ones.
     open: AtomicUsize,
-    /// How many of them are kept for later.
+    /// Number of idle pipes.
     kept: AtomicUsize,
 }
 
@@ -25,17 +25,17 @@ impl Pipes {
         Pipes { size, most, open: AtomicUsize::new(0), kept: AtomicUsize::new(0) }
     }
 
-    /// How many bodies pass through pipes.
+    /// Number of pipes in use.
     pub fn used(&self) -> usize {
         self.open.load(Relaxed).saturating_sub(self.free())
     }
 
-    /// How many pipes are kept for later.
+    /// Number of idle pipes.
     pub fn free(&self) -> usize {
         self.kept.load(Relaxed)
     }
 
-    /// A pipe of this worker or a new one; `None` if there are too many, or descriptors are exhausted.
+    /// An idle pipe of this worker, or a new one. `None` at the limit, or if descriptors are exhausted.
     pub(crate) fn take(&self) -> Option<Pipe> {
         if let Some(pipe) = KEPT.with_borrow_mut(|kept| kept.pop()) {
             self.kept.fetch_sub(1, Relaxed);
@@ -50,7 +50,7 @@ impl Pipes {
         None
     }
 
-    /// Gives a pipe back. One that still holds bytes is closed: its next user would send them.
+    /// Gives a pipe back. One that still holds bytes is closed, because its next user would send them.
     pub(crate) fn give(&self, pipe: Pipe) {
         if pipe.held() == 0 {
             let back = KEPT.with_borrow_mut(|kept| match kept.len() < KEPT_PIPES {
@@ -71,7 +71,7 @@ impl Pipes {
 
 /// 256 kB: at this size splicing 1 MB was seen to cost 214 us where copying costs 238.
 pub const PIPE_SIZE: usize = 256 * 1024;
-/// How many unused pipes a worker keeps.
+/// Maximum number of idle pipes per worker.
 const KEPT_PIPES: usize = 64;
 
 thread_local! {

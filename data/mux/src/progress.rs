@@ -23,7 +23,7 @@ pub struct BodyDelta {
     pub received: u64,
     /// Bytes given to the sink, framing included.
     pub sent: u64,
-    /// The first of the bytes left together with the head before them.
+    /// The first bytes were sent together with the head.
     pub with_head: bool,
     pub trailers_received: u64,
     /// Trailers given to the sink.
@@ -32,13 +32,13 @@ pub struct BodyDelta {
     pub completed: bool,
     /// The last byte was given to the sink.
     pub finished: bool,
-    /// The sink is closed right after the last byte, which waits for the FIN.
+    /// The sink is closed right after the last byte, which is held back to travel with the FIN.
     pub ends_sink: bool,
     pub now: BodyProgress,
 }
 
 impl BodyDelta {
-    /// The step from the totals last shown to the current ones. A body that was shown as complete stays complete.
+    /// The changes since the last reported totals. A body reported as complete stays complete.
     pub(crate) fn between(reported: &mut BodyProgress, now: BodyProgress) -> BodyDelta {
         let before = *reported;
         *reported =

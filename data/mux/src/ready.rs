@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::way::BodyWay;
 
-/// The ready bytes, and how they leave.
+/// The inspected bytes that can be sent, and their framing.
 ///
 /// ```text
 ///   input   │ head │ body │ trailers │ not inspected │
@@ -12,24 +12,24 @@ use crate::way::BodyWay;
 /// ```
 #[derive(Debug)]
 pub(crate) struct ReadyBytes {
-    /// The way of these bytes.
+    /// How these bytes are framed at the sink.
     pub way: BodyWay,
-    /// How many there are. Input is never as large as 4 GB, and flows are part of every stream.
+    /// Number of ready bytes. 32 bits, because every stream has flows. The input stays below 4 GB.
     pub count: u32,
-    /// The position of trailers among them.
+    /// Range of the trailers within the ready bytes.
     pub trailers: Range<u32>,
     /// Trailers are not forwarded.
     pub drops_trailers: bool,
     /// The caller shuts the sink down right after the last byte.
     pub ends_sink: bool,
-    /// The first of them leave together with a head.
+    /// The first ready bytes are sent together with a head.
     pub with_head: bool,
-    /// The sink got the end of the message.
+    /// The end of the message was passed to the sink.
     pub end_sent: bool,
 }
 
 impl ReadyBytes {
-    /// Nothing.
+    /// No ready bytes.
     pub(crate) const NONE: ReadyBytes = ReadyBytes {
         way: BodyWay::Open,
         count: 0,
@@ -40,20 +40,20 @@ impl ReadyBytes {
         end_sent: false,
     };
 
-    /// How many bytes leave unchanged: all but trailers that the sink frames or does not get.
+    /// Number of ready bytes to send unchanged. Excludes trailers that the sink frames itself or that are dropped.
     #[inline]
     pub(crate) fn leaving(&self) -> usize {
         let is_whole = self.trailers.is_empty() || (self.way == BodyWay::Wire && !self.drops_trailers);
         if is_whole { self.count as usize } else { self.trailers.start as usize }
     }
 
-    /// How many bytes of trailers are there, and whether they go on.
+    /// Size of the trailers in bytes, and whether they are forwarded.
     #[inline]
     pub(crate) fn trailers(&self) -> (usize, bool) {
         (self.trailers.len(), !self.drops_trailers)
     }
 
-    /// More trailers were found between these positions: they follow the earlier ones directly.
+    /// Adds trailers at these offsets, directly after the earlier trailers.
     pub(crate) fn add_trailers(&mut self, place: Range<usize>) {
         let start = if self.trailers.is_empty() { place.start as u32 } else { self.trailers.start };
         self.trailers = start..place.end as u32;

@@ -1,17 +1,17 @@
-//! Services: they respond inside this process, in place of a server.
+//! Local services, which respond inside this process in place of a server.
 
 use std::fmt;
 
 use weir_net::ReceiveOutcome;
 use weir_sched::Tick;
 
-/// Produces the body of an answer in pieces. Other tasks run between two sends, and only the bytes of one send wait for the client.
+/// Produces a response body in pieces. Other tasks run between two sends. Only the bytes of one send are queued for the client.
 pub trait BodyProducer {
-    /// Appends a piece of about `enough` bytes, or goes to the next one that it lends. The former piece was copied, or has left.
+    /// Appends a piece of about `enough` bytes, or moves on to the next lent piece. The previous piece was already copied or sent.
     fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> ProducerStep;
 
-    /// The current piece, if the service holds it in its own memory and appended nothing. It leaves without a copy if
-    /// it is large or the only one.
+    /// The current piece, if it is in the service's own memory and was not appended. A large piece, or the only one, is
+    /// sent without a copy.
     fn lent(&self) -> Option<&[u8]> {
         None
     }
@@ -20,22 +20,22 @@ pub trait BodyProducer {
 /// The result of a step of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProducerStep {
-    /// A piece, and more follow.
+    /// A piece was produced. More follow.
     More,
     Last,
-    /// The service waits. It wakes the stream's task, or continues at this time.
+    /// No piece is available yet. The service wakes the stream's task, or continues at this time.
     Later(Tick),
 }
 
-/// A service that carries one side of a stream, and its output that has not left yet.
+/// A service on one side of a stream, with its unsent output.
 ///
-/// Small pieces are gathered by copying them: a send costs more than the copy, and a vectored send as much as both. See
+/// Small pieces are copied together, because a send costs more than the copy, and a vectored send as much as both. See
 /// `doc/design/2026-11-29-how-a-body-crosses.md`.
 pub struct LocalService {
     service: Box<dyn BodyProducer>,
     /// Pieces that the service appended, or that were copied.
     gathered: Vec<u8>,
-    /// How many bytes of the output were taken. It is never as large as 4 GB, and each stream has the place for a service.
+    /// Bytes of the output that were consumed. 32 bits, because every stream holds space for a service. The output stays below 4 GB.
     taken: u32,
     lending: Lending,
     /// Whether the service has produced its last piece.
@@ -45,19 +45,19 @@ pub struct LocalService {
     produced: u64,
 }
 
-/// The use of the piece that a service lends.
+/// When the lent piece is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lending {
     /// The service lends nothing, or the piece was copied.
     No,
-    /// It is the output.
+    /// The lent piece is the current output.
     Now,
-    /// It is the output after the gathered bytes.
+    /// The lent piece is the output after the gathered bytes.
     Next,
 }
 
 impl LocalService {
-    /// Calls the service only when output is requested.
+    /// Wraps `service`, which is called only when output is requested.
     pub fn new(service: Box<dyn BodyProducer>) -> Self {
         LocalService {
             service,
@@ -70,7 +70,7 @@ impl LocalService {
         }
     }
 
-    /// The produced bytes that have not left.
+    /// Produced bytes that were not consumed.
     pub fn output(&self) -> &[u8] {
         let output = match self.lending {
             Lending::Now => self.service.lent().unwrap_or_default(),
@@ -79,17 +79,17 @@ impl LocalService {
         output.get(self.taken as usize..).unwrap_or_default()
     }
 
-    /// Removes `count` bytes that left.
+    /// Drops `count` sent bytes from the front of the output.
     pub fn consume(&mut self, count: usize) {
         self.taken += count.min(self.output().len()) as u32;
     }
 
-    /// Whether nothing follows the output.
+    /// Whether the current output is the last.
     pub fn ended(&self) -> bool {
         self.is_last && self.lending != Lending::Next
     }
 
-    /// When the service continues after [`ReceiveOutcome::Nothing`]; never if it wakes the task itself.
+    /// When the service continues after [`ReceiveOutcome::Nothing`]. [`Tick::NEVER`] if it wakes the task itself.
     pub fn resumes_at(&self) -> Tick {
         self.resumes
     }
@@ -99,7 +99,7 @@ impl LocalService {
         self.produced
     }
 
-    /// Produces the next output, after the former one has left.
+    /// Produces the next output. [`ReceiveOutcome::Full`] until the previous output was consumed.
     pub fn receive(&mut self) -> ReceiveOutcome {
         if !self.output().is_empty() {
             return ReceiveOutcome::Full;
@@ -125,8 +125,7 @@ impl LocalService {
         }
     }
 
-    /// Produces pieces until there are about [`ENOUGH`] bytes, or a piece to send without a copy; true if the service
-    /// waits.
+    /// Gathers about [`ENOUGH`] bytes, or finds a piece to send without a copy. True if the service waits.
     fn gather(&mut self) -> bool {
         self.lending = Lending::No;
         for _ in 0..PIECES {
@@ -147,7 +146,7 @@ impl LocalService {
                 }
                 self.gathered.extend_from_slice(piece);
             }
-            // The next piece may be as large.
+            // The next piece may be as large as this one and exceed `ENOUGH`.
             let (length, piece) = (self.gathered.len(), self.gathered.len() - before);
             if self.is_last || length + piece > ENOUGH {
                 break;
@@ -166,9 +165,9 @@ impl fmt::Debug for LocalService {
     }
 }
 
-/// About how many bytes leave at a time: one frame of HTTP/2 or one record of TLS.
+/// Target size of one send, in bytes. The payload of one HTTP/2 frame or TLS record.
 const ENOUGH: usize = 16_384;
-/// How many pieces are gathered at most: each may be empty.
+/// Maximum number of pieces gathered in one call. Bounds the loop if pieces are empty.
 const PIECES: usize = 64;
 
 #[cfg(test)]
@@ -186,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Lends the parts of a text of these lengths, or appends them, and waits twice before those in an odd place.
+    /// Lends or appends the parts of a text, with these lengths. Waits twice before each part with an odd index.
     struct Lender {
         text: Vec<u8>,
         parts: Vec<usize>,
@@ -228,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Takes everything: the sizes of the outputs, and which were the service's own memory. 0 means a wait.
+    /// Consumes all output. Returns the size of each output (0 for a wait), and whether it was in the service's own memory.
     fn outputs(parts: &[usize], lends: bool) -> (Vec<usize>, Vec<bool>) {
         let lender = Lender::new(parts, lends);
         let (text, place) = (lender.text.clone(), lender.text.as_ptr_range());
@@ -268,12 +267,12 @@ mod tests {
 
     #[test]
     fn small_pieces_are_gathered_and_large_ones_leave_where_they_lie() {
-        // Each second one is waited for, so two come at once.
+        // The service waits before every second piece, so two pieces are gathered into one output.
         let small = [1300; 5];
         assert_eq!(outputs(&small, false), (vec![1300, 0, 2600, 0, 2600], vec![false; 3]));
         assert_eq!(outputs(&small, true), (vec![1300, 0, 2600, 0, 2600], vec![false; 3]));
         assert_eq!(outputs(&[ENOUGH, 3], true), (vec![ENOUGH, 0, 3], vec![true, true]));
-        // A piece without a copy has to wait for those that were gathered before it.
+        // A lent piece is sent after the pieces gathered before it.
         assert_eq!(
             outputs(&[1, 2, ENOUGH, 4, ENOUGH], true),
             (vec![1, 0, 2, ENOUGH, 0, 4, ENOUGH], vec![false, false, true, false, true])

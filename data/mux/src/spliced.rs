@@ -10,7 +10,7 @@ use crate::connector::StreamConnector;
 use crate::pipes::Pipes;
 use crate::way::Tail;
 
-/// Moves a body through a pipe, once much of it came through the source's buffer.
+/// Splices a body through a pipe, after its first [`SEEN`] bytes came through the source's buffer.
 #[derive(Debug)]
 pub(crate) struct SplicedBody {
     pipes: LocalArc<Pipes>,
@@ -21,15 +21,15 @@ pub(crate) struct SplicedBody {
 
 #[derive(Debug)]
 enum SpliceWay {
-    /// Through the buffer, until a pipe pays.
+    /// Through the buffer, until a pipe is worth its cost.
     Buffer,
     Pipe(Pipe),
-    /// Through the buffer to the end: the rest is short, or the process may not have another pipe.
+    /// Through the buffer to the end, because the rest is short or the limit of pipes is reached.
     NoPipe,
 }
 
 impl SplicedBody {
-    /// A body that uses one of these pipes as soon as it pays.
+    /// A body that uses one of these pipes once that costs less than a buffer.
     pub(crate) fn new(pipes: LocalArc<Pipes>) -> Self {
         SplicedBody { pipes, way: SpliceWay::Buffer, bytes: 0 }
     }
@@ -39,7 +39,7 @@ impl SplicedBody {
         self.bytes
     }
 
-    /// How many of them are still in it.
+    /// Bytes that are still in the pipe.
     pub(crate) fn held(&self) -> usize {
         match &self.way {
             SpliceWay::Pipe(pipe) => pipe.held(),
@@ -47,7 +47,7 @@ impl SplicedBody {
         }
     }
 
-    /// Moves as many bytes as possible without waiting.
+    /// Forwards as many bytes as possible without blocking.
     #[cold]
     pub(crate) fn advance(
         &mut self,
@@ -56,7 +56,7 @@ impl SplicedBody {
         sink: &mut StreamConnector,
     ) -> FlowState {
         if let SpliceWay::Pipe(pipe) = &mut self.way {
-            // A connector never becomes one of another kind.
+            // The kind of a connector never changes.
             let (Some(source), Some(sink)) = (source.connection_mut(), sink.connection_mut()) else {
                 return FlowState::Failed(FlowSide::Sink, ConnectionFault::Io(Errno::PIPE));
             };
@@ -93,7 +93,7 @@ impl SplicedBody {
     }
 }
 
-/// Sends the bytes in the source's buffer without receiving; returns why the flow stops, if it does.
+/// Sends the bytes in the source's buffer without receiving. Returns the reason if the flow stops.
 fn empty(flow: &mut BodyFlow, source: &mut StreamConnector, sink: &mut StreamConnector) -> Option<FlowState> {
     if !flow.inspect(source) {
         return Some(FlowState::Malformed);
@@ -119,7 +119,7 @@ fn empty(flow: &mut BodyFlow, source: &mut StreamConnector, sink: &mut StreamCon
     }
 }
 
-/// Moves as many bytes through a pipe as possible without waiting.
+/// Splices as many bytes through a pipe as possible without blocking.
 fn advance(
     pipe: &mut Pipe,
     flow: &mut BodyFlow,
@@ -167,10 +167,10 @@ impl Drop for SplicedBody {
     }
 }
 
-/// How much of a body passes through the buffer before a pipe is used: many bodies end early, even with a large length.
+/// Bytes of a body that pass through the buffer before a pipe is used. Many bodies end early, even with a large length.
 const SEEN: u64 = 16 * 1024;
-/// How many bytes one call moves before other tasks run, or a pipe more: it takes about as long as what
-/// [`BodyFlow`](crate::BodyFlow) moves in a turn.
+/// Bytes that one call moves before other tasks run, exceeded by at most a pipe. Takes about as long as one call of
+/// [`BodyFlow`](crate::BodyFlow).
 const IN_A_TURN: usize = 512 * 1024;
-/// How often one call looks for more bytes at most, where few come at a time.
+/// Maximum receives in one call, if few bytes arrive at a time.
 const ROUNDS: usize = 32;

@@ -25,7 +25,7 @@ impl Trailers {
         &self.lines
     }
 
-    /// Adds a part of the section, as the decoder gave it.
+    /// Appends a part of the trailer section, as the decoder returned it.
     pub(crate) fn append(&mut self, part: &[u8]) {
         self.lines.extend_from_slice(part);
     }
@@ -35,7 +35,7 @@ impl Trailers {
         self.lines.split_inclusive(|byte| *byte == b'\n').filter_map(split)
     }
 
-    /// Adds a field; false if the name or value is invalid.
+    /// Adds a field. False if the name or value is invalid.
     pub fn add(&mut self, name: &[u8], value: &[u8]) -> bool {
         let sound = is_token(name) && !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
         if sound {

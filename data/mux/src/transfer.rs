@@ -1,4 +1,4 @@
-//! A transfer moves one direction of a stream: a flow of bytes, with its filters or its pipe.
+//! A transfer forwards one direction of a stream, through filters or a pipe if it has them.
 //!
 //! ```text
 //!   source ──► buffer ──────────────────────────────► sink     BodyFlow: nothing is copied
@@ -6,7 +6,7 @@
 //!   source ──► pipe ────────────────────────────────► sink     `option splice-*`, inside the kernel
 //! ```
 //!
-//! Only bytes in transit are kept here: bytes that a filter holds back stay at the source, which thus sees
+//! Only bytes in transit are kept here. Bytes that a filter holds back stay at the source, which applies
 //! backpressure.
 
 use std::ops::{Deref, DerefMut};
@@ -29,11 +29,11 @@ use crate::spliced::SplicedBody;
 use crate::trailers::Trailers;
 use crate::way::Tail;
 
-/// Moves one body, or one direction of a tunnel.
+/// Forwards one body, or one direction of a tunnel.
 #[derive(Debug)]
 pub struct Transfer {
     flow: BodyFlow,
-    /// Boxed, because every stream has the place for two of it.
+    /// Boxed, because every stream has two transfers.
     aside: Option<Box<Aside>>,
 }
 
@@ -41,7 +41,7 @@ pub struct Transfer {
 #[derive(Debug, Default)]
 struct Aside {
     detour: Option<Detour>,
-    /// When a service that waits, the source, continues.
+    /// When the source continues, if it is a service that waits.
     resumes: Option<Tick>,
     /// The progress last traced.
     reported: Option<BodyProgress>,
@@ -60,7 +60,7 @@ impl Transfer {
         Transfer { flow: BodyFlow::done(), aside: None }
     }
 
-    /// Starts another body; the filters stay.
+    /// Starts another body. The filters stay.
     #[inline]
     pub fn begin(&mut self, flow: BodyFlow) {
         self.flow = flow;
@@ -80,7 +80,7 @@ impl Transfer {
         }
     }
 
-    /// Adds a filter after the others, before anything has moved. For a filter that wants more bytes at once, up to `limit` bytes are kept.
+    /// Adds a filter after the others. Call it before any byte was forwarded. Up to `limit` bytes are held for a filter that waits for more.
     pub fn add(&mut self, filter: Box<dyn Filter>, limit: usize) {
         if self.filtered().is_none() {
             let mut filtered = FilteredBytes::new(limit);
@@ -110,15 +110,15 @@ impl Transfer {
         matches!(self.detour(), Some(Detour::Filters(_)))
     }
 
-    /// Lets the rest of this body pass through one of these pipes, once much of it came, unless filters need it.
-    /// Chunked and short bodies always pass through the buffer.
+    /// Lets the rest of this body pass through one of these pipes after the first 16 kB, unless it is filtered. Chunked
+    /// and short bodies always pass through the buffer.
     pub fn allow_pipe(&mut self, pipes: &LocalArc<Pipes>) {
         if self.detour().is_none() && self.flow.is_worth_a_pipe() {
             self.aside.get_or_insert_default().detour = Some(Detour::Pipe(SplicedBody::new(pipes.clone())));
         }
     }
 
-    /// How many bytes of this body passed through a pipe.
+    /// Bytes of this body that passed through a pipe.
     pub fn piped(&self) -> u64 {
         self.pipe().map_or(0, SplicedBody::bytes)
     }
@@ -130,8 +130,8 @@ impl Transfer {
         }
     }
 
-    /// Passes the head of this body to the filters; `request` is the request to which a response's head belongs. True if they may
-    /// change the body's length: then its framing must not contain one.
+    /// Passes the head of this body to the filters. `request` is the request of a response. True if a filter may change the body's
+    /// length. Then the head must not announce a length.
     pub fn head(&mut self, head: &mut Message, request: Option<&Message>) -> Result<bool, Failed> {
         let Some(filtered) = self.filtered() else { return Ok(false) };
         let now = weir_sched::now();
@@ -144,7 +144,7 @@ impl Transfer {
         Ok(resizes)
     }
 
-    /// Restarts a kept body for another server: it passes the filters again.
+    /// Restarts a kept body for another server. The body passes the filters again.
     pub fn repeat(&mut self, body: &Rc<KeptBody>) {
         self.flow = BodyFlow::made();
         let flow = &self.flow;
@@ -155,7 +155,7 @@ impl Transfer {
         }
     }
 
-    /// Chooses the body's way, once the sink and its head are known.
+    /// Chooses the body's framing, once the sink and its head are known.
     #[inline]
     pub fn aim(&mut self, sink: &StreamConnector, head: &Head) {
         let is_filtered = self.is_filtered();
@@ -167,7 +167,7 @@ impl Transfer {
         std::mem::replace(&mut self.flow, BodyFlow::done())
     }
 
-    /// See [`BodyFlow::send_behind`]. Filters see the body before it leaves, so the head leaves alone then.
+    /// See [`BodyFlow::send_behind`]. With filters, the head is sent alone, because the body has to pass them first.
     pub fn send_behind(
         &mut self,
         message: &mut Message,
@@ -182,7 +182,7 @@ impl Transfer {
         }
     }
 
-    /// Whether the last byte was seen and has left.
+    /// Whether the last byte was received and sent.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.flow.is_done()
@@ -193,7 +193,7 @@ impl Transfer {
             }
     }
 
-    /// When a filter lets more pass, after [`FlowState::Withheld`], or a service continues; never if only a peer is awaited.
+    /// When a filter lets more pass, after [`FlowState::Withheld`], or a service continues. [`Tick::NEVER`] if only a peer is awaited.
     #[inline]
     pub fn wake_at(&self) -> Tick {
         let filters = match self.detour() {
@@ -203,14 +203,14 @@ impl Transfer {
         filters.min(self.aside.as_ref().and_then(|aside| aside.resumes).unwrap_or(Tick::NEVER))
     }
 
-    /// Sets when the source, a service, continues; `None` if it does not wait.
+    /// Sets when the source, a service, continues. `None` if it does not wait.
     pub fn resume_at(&mut self, at: Option<Tick>) {
         if at.is_some() || self.aside.is_some() {
             self.aside.get_or_insert_default().resumes = at;
         }
     }
 
-    /// Moves as many bytes as possible without waiting.
+    /// Forwards as many bytes as possible without blocking.
     #[inline]
     pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> FlowState {
         let detour = self.aside.as_mut().and_then(|aside| aside.detour.as_mut());
@@ -221,7 +221,7 @@ impl Transfer {
         }
     }
 
-    /// The changes since the last call, for traces; empty for a message without a body.
+    /// The changes since the last call, for traces. Empty for a message without a body.
     pub fn step(&mut self) -> BodyDelta {
         let held = self.pipe().map_or(0, SplicedBody::held);
         self.flow.step(&mut self.aside.get_or_insert_default().reported, held)
@@ -244,23 +244,23 @@ impl DerefMut for Transfer {
     }
 }
 
-/// A kept body that passes in place of the source's bytes.
+/// A kept body that replaces the source's bytes in a retry.
 #[derive(Debug)]
 struct Repeat {
     body: Rc<KeptBody>,
     taken: usize,
 }
 
-/// The filters, and the bytes that are passing through them.
+/// The filters, and the bytes in transit through them.
 #[derive(Debug)]
 struct FilteredBytes {
     chain: FilterChain,
     kept: Option<Repeat>,
     trailers: Trailers,
-    /// Payload that passed, up to a piece of each filter's limit; the first `sent` bytes of it have left.
+    /// Filtered payload, up to one output limit of each filter. The first `sent` bytes were sent.
     staged: Vec<u8>,
     sent: usize,
-    /// Whether the end has passed.
+    /// Whether the end of the body has passed all filters.
     ended: bool,
     limit: usize,
 }
@@ -318,7 +318,7 @@ impl FilteredBytes {
             if wake <= now {
                 continue;
             }
-            // A kept body is there as a whole: only filters hold it back.
+            // A kept body is complete, so only filters can hold it back.
             let waits = match wake.is_never() && self.kept.is_none() {
                 true => self.receive(flow, source, sink),
                 false => Some(FlowState::Withheld),
@@ -339,14 +339,14 @@ impl FilteredBytes {
         FlowState::Yield
     }
 
-    /// Receives the next bytes of the body; `None` after bytes or its end, otherwise the reason to stop.
+    /// Receives the next bytes of the body. `None` after bytes or the body's end, otherwise the reason to stop.
     fn receive(
         &mut self,
         flow: &mut BodyFlow,
         source: &mut StreamConnector,
         sink: &mut StreamConnector,
     ) -> Option<FlowState> {
-        // Nothing is received while a head still waits to leave.
+        // Nothing is received while a head is still queued.
         if sink.has_pending() {
             match sink.flush(false) {
                 SendOutcome::All => {}
@@ -373,7 +373,7 @@ impl FilteredBytes {
         None
     }
 
-    /// Passes the available bytes through the filters; false if the coding is invalid.
+    /// Passes the available bytes through the filters. False if the chunked coding is invalid.
     fn filter(
         &mut self,
         flow: &mut BodyFlow,
@@ -394,7 +394,7 @@ impl FilteredBytes {
         }
     }
 
-    /// Sends the filtered bytes; `None` if there is room for more.
+    /// Sends the filtered bytes. `None` if there is room for more.
     fn send(&mut self, flow: &mut BodyFlow, sink: &mut StreamConnector) -> Option<FlowState> {
         let closes = self.ended && flow.closes_sink();
         if !self.staged.is_empty() {
@@ -423,7 +423,7 @@ impl FilteredBytes {
         })
     }
 
-    /// Passes the available bytes of a body from a connection through the filters; false if the coding is invalid.
+    /// Passes the available bytes from a connection through the filters. False if the chunked coding is invalid.
     fn take(&mut self, flow: &mut BodyFlow, source: &mut StreamConnector, now: Tick) -> Result<bool, Failed> {
         if flow.ready.leaving() == 0
             && source.input().len() > flow.ready()
@@ -447,7 +447,7 @@ impl FilteredBytes {
         Ok(true)
     }
 
-    /// The same for the bytes of a service.
+    /// [`take`](Self::take) for the output of a service.
     fn take_made(
         &mut self,
         flow: &mut BodyFlow,
@@ -463,7 +463,7 @@ impl FilteredBytes {
         Ok(())
     }
 
-    /// The same for a kept body.
+    /// [`take`](Self::take) for a kept body.
     fn take_kept(&mut self, flow: &mut BodyFlow, now: Tick) -> Result<(), Failed> {
         let Some(Repeat { body, taken: before }) = &self.kept else { return Ok(()) };
         let (body, before) = (Rc::clone(body), *before);
@@ -481,7 +481,7 @@ impl FilteredBytes {
         Ok(())
     }
 
-    /// Offers payload to the filters, the last if `last`; returns how much was taken.
+    /// Offers payload to the filters, the last of the body if `last`. Returns the number of bytes taken.
     fn feed(&mut self, payload: &[u8], last: bool, now: Tick) -> Result<usize, Failed> {
         let FilteredBytes { chain, staged, limit, .. } = self;
         let mut at = 0;
@@ -509,7 +509,7 @@ impl FilteredBytes {
     }
 }
 
-/// How many receives one call makes before other tasks run: pieces are small, see [`BodyFlow`].
+/// Maximum receives in one call, before other tasks run. Higher than in [`BodyFlow`], because pieces are small.
 const ROUNDS: usize = 32;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The way of a body: in its original framing, or as payload that the sink frames.
+//! The framing of a forwarded body: the original one, or that of the sink.
 //!
 //! ```text
 //!   Wire      HTTP/1 on both sides, the same framing, nothing inspected: bytes leave unchanged
@@ -6,7 +6,7 @@
 //!   Chunks    payload for a sink of HTTP/1 that gets chunks
 //! ```
 //!
-//! The way is chosen when the sink is known, and holds to the body's end. This is the only place that writes chunks.
+//! The way is chosen once the sink is known and does not change until the body ends. Only this module writes chunks.
 
 use std::cell::RefCell;
 use std::io::IoSlice;
@@ -18,39 +18,39 @@ use weir_net::{Connection, SendOutcome};
 
 use crate::connector::StreamConnector;
 
-/// How a body crosses from its source to its sink.
+/// How a body is framed from its source to its sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyWay {
     Open,
-    /// In its framing, unchanged.
+    /// Unchanged, in the source's framing.
     Wire,
-    /// Payload, and the sink needs no framing or has its own.
+    /// Payload only. The sink needs no framing, or its engine adds it.
     Payload,
-    /// Payload, in chunks of the sink's own.
+    /// Payload in new chunks for the sink.
     Chunks(Chunks),
 }
 
-/// The part of a chunked body at its sink.
+/// The current position in the chunked body that the sink gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunks {
     Between,
-    /// The size of a chunk, and its payload but for these last bytes.
+    /// Within a chunk. This many bytes of its payload are still to be sent.
     Within(u32),
     /// The end of the body.
     Ended,
 }
 
-/// The bytes or ends after sent ones.
+/// The end of the message or connection that follows the sent bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tail {
-    /// Nothing more of the message, not even trailers.
+    /// The message ends here, without trailers.
     pub ends: bool,
-    /// The end of the connection, at once: the last bytes may wait for it.
+    /// The connection is closed right after. The last bytes may be held back to travel with the FIN.
     pub closes: bool,
 }
 
 impl Chunks {
-    /// Sends payload in chunks: one, unless the former one is not complete. How much payload was sent or is pending with its framing.
+    /// Sends payload as the rest of the current chunk and one new chunk. A `Part` counts the payload bytes sent or queued with their framing.
     #[inline(never)]
     pub(crate) fn send(&mut self, sink: &mut Connection, payload: &[u8], tail: Tail) -> SendOutcome {
         let mut done = 0;
@@ -71,7 +71,7 @@ impl Chunks {
         SendOutcome::All
     }
 
-    /// Sends the rest of a chunk, or a new one: how much payload is in it, and whether all of it left.
+    /// Sends the rest of a chunk, or a new one. Returns the payload bytes taken, and whether all bytes were sent.
     fn send_one(
         &mut self,
         sink: &mut Connection,
@@ -110,7 +110,7 @@ impl Chunks {
             () if ends => Chunks::Ended,
             () => Chunks::Between,
         };
-        // Framing that was begun is kept where it leaves next.
+        // The connection queues the rest of partly sent framing.
         let rest = match count {
             count if count < header.len() => &header[count..],
             count if of_piece == piece.len() => &trail[count - header.len() - piece.len()..],
@@ -122,7 +122,7 @@ impl Chunks {
         Ok((of_piece, count == total))
     }
 
-    /// Sends the end of the body, once.
+    /// Sends the last chunk with the trailers. Later calls only flush.
     #[inline(never)]
     pub(crate) fn finish(&mut self, sink: &mut Connection, trailers: &[u8], closes: bool) -> SendOutcome {
         if std::mem::replace(self, Chunks::Ended) == Chunks::Ended {
@@ -140,7 +140,7 @@ impl Chunks {
 }
 
 impl BodyWay {
-    /// The way of payload to this sink behind this head.
+    /// How payload is framed for this sink after this head.
     pub(crate) fn to(sink: &StreamConnector, head: &Head) -> BodyWay {
         match sink {
             StreamConnector::Own(_) if head.flags().contains(HeadFlags::CHUNKED) => {
@@ -150,7 +150,7 @@ impl BodyWay {
         }
     }
 
-    /// Appends payload in the framing of this way, in whole chunks if it has chunks.
+    /// Appends payload in this framing, as one whole chunk if it is chunked.
     pub(crate) fn write(&mut self, payload: &[u8], ends: bool, out: &mut Vec<u8>) {
         let BodyWay::Chunks(chunks) = self else { return out.extend_from_slice(payload) };
         if !payload.is_empty() {
@@ -164,7 +164,7 @@ impl BodyWay {
         }
     }
 
-    /// Appends the end of the body behind its payload.
+    /// Appends the last chunk and the trailers, if the body is chunked and not ended.
     pub(crate) fn write_end(&mut self, trailers: &[u8], out: &mut Vec<u8>) {
         if let BodyWay::Chunks(chunks) = self
             && std::mem::replace(chunks, Chunks::Ended) != Chunks::Ended
@@ -180,8 +180,8 @@ fn write_end(out: &mut Vec<u8>, trailers: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Sends the parts with one call, as much as the far end takes. Small ones are copied together, and those that are encrypted: parts of
-/// their own would be records of their own.
+/// Sends the parts with one call, as far as the socket accepts them. Small or encrypted parts are copied together. With TLS,
+/// each separate part would become a record.
 fn send_parts(sink: &mut Connection, parts: [&[u8]; 3], closes: bool) -> SendOutcome {
     if parts[1].len() >= WORTH_SLICES && sink.is_plain() {
         return sink.send_vectored(&parts.map(IoSlice::new), closes);
@@ -199,13 +199,13 @@ fn send_parts(sink: &mut Connection, parts: [&[u8]; 3], closes: bool) -> SendOut
 }
 
 thread_local! {
-    /// A worker's memory for framing with payload.
+    /// Scratch buffer of a worker for framing with payload.
     static GATHERED: RefCell<ManuallyDrop<Vec<u8>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// The end of a chunk, and of the body.
+/// The end of a chunk, and the last chunk.
 const CHUNK_END_AND_LAST: &[u8] = b"\r\n0\r\n\r\n";
-/// Less payload than this is copied between its framing. Not measured.
+/// Minimum payload in bytes for a vectored send. Less is copied together with its framing. Not measured.
 const WORTH_SLICES: usize = 2048;
-/// How much memory a worker keeps for framing.
+/// Maximum capacity of the scratch buffer that a worker keeps, in bytes.
 const MOST_GATHERED: usize = 128 * 1024;

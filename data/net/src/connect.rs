@@ -12,9 +12,8 @@
 //! The order is that of the manual: source address, interface, mark, TCP options, SOCKS4, PROXY header (the greeting, which the
 //! caller provides), TLS.
 //!
-//! The module refuses to know why the connection is wanted: it does not know proxies, rules, retries or counters. At
-//! each wake-up it calls the caller's check ([`Connecting::stand`]), so that a client that leaves or an operator ends the
-//! attempt.
+//! The module does not depend on the purpose of the connection: no proxies, rules, retries or counters. At each wake-up
+//! it calls the caller's check ([`Connecting::stand`]), so that a client abort or an operator can end the attempt.
 
 mod kept;
 mod options;
@@ -42,7 +41,7 @@ use socks4::Handshake;
 #[derive(Clone, Debug)]
 pub struct ConnectPlan<'p> {
     pub target: ConnectTarget,
-    /// The SOCKS4 proxy to connect through (manual, "socks4"): it is the socket's own peer.
+    /// The SOCKS4 proxy to connect through (manual, "socks4"). The socket's peer is then the proxy.
     pub socks4: Option<SocketAddr>,
     pub source: ConnectionSource<'p>,
     /// The mark of its packets, for netfilter and routing.
@@ -56,16 +55,16 @@ pub struct ConnectPlan<'p> {
 #[derive(Clone, Debug)]
 pub enum ConnectTarget {
     Address(Address),
-    /// The process at the far end of this inherited pair of sockets: it is passed one end of a new pair (`sockpair@`).
+    /// The process at the far end of this inherited socket pair. It is passed one end of a new pair (`sockpair@`).
     Pair(i32),
 }
 
 /// Bytes sent before anything else: a PROXY header.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Greeting<'g> {
-    /// The bytes; often empty.
+    /// The bytes. Often empty.
     pub bytes: &'g [u8],
-    /// Whether more will be sent at once, which may travel in the same packet.
+    /// Whether more data follows at once and may travel in the same packet.
     pub more: bool,
 }
 
@@ -73,7 +72,7 @@ pub struct Greeting<'g> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectError {
     Failed(ConnectionFault),
-    /// The deadline is over.
+    /// The deadline passed.
     TimedOut,
 }
 
@@ -104,10 +103,10 @@ impl ConnectPlan<'_> {
         self.begin_by(|socket, peer| Descriptor::connect(socket, peer).map(ConnectStart::Awaited))
     }
 
-    /// [`begin`](Self::begin) for nearby peers that are expected to answer at once. Then it does not wait.
+    /// [`begin`](Self::begin) for nearby peers. If the peer answers at once, the connection is established immediately.
     ///
     /// # Errors
-    /// As above; also the peer's refusal.
+    /// As for [`begin`](Self::begin), and the peer's refusal.
     pub fn begin_now(&self) -> Result<Connecting, ConnectionFault> {
         self.begin_by(Descriptor::connect_now)
     }
@@ -158,7 +157,7 @@ impl ConnectPlan<'_> {
         Ok(socket)
     }
 
-    /// A kernel without MPTCP gives a socket of TCP: it is what MPTCP is with a peer that speaks only TCP (RFC 8684, 3.7).
+    /// Falls back to a TCP socket on a kernel without MPTCP, as MPTCP itself does with a TCP-only peer (RFC 8684, 3.7).
     fn socket(&self, family: AddressFamily) -> weir_sys::Result<OwnedFd> {
         if self.options.multipath && family != AddressFamily::Unix {
             match Descriptor::multipath_socket(family) {
@@ -177,12 +176,12 @@ pub struct Connecting {
     awaits: GreetingEvent,
 }
 
-/// The event that must come before the greeting may be sent.
+/// The event that must precede the greeting.
 #[derive(Debug)]
 enum GreetingEvent {
-    /// The socket's peer. With an address, the peer is a SOCKS4 proxy, which then has to connect there.
+    /// The socket connects. With an address, the peer is a SOCKS4 proxy that must then connect there.
     Peer(Option<SocketAddrV4>),
-    /// The SOCKS4 proxy's answer.
+    /// The SOCKS4 proxy replies.
     Proxy(Handshake),
     Nothing,
 }
@@ -192,7 +191,7 @@ impl Connecting {
     fn of(begun: ConnectStart, awaits: GreetingEvent) -> Result<Self, ConnectionFault> {
         let (descriptor, awaits) = match (begun, awaits) {
             (ConnectStart::Awaited(descriptor), awaits) => (descriptor, awaits),
-            // A connection that stands already cannot have an error.
+            // An established connection cannot have a connect error.
             (ConnectStart::Stands(socket), GreetingEvent::Peer(None)) => {
                 (registered(socket)?, GreetingEvent::Nothing)
             }
@@ -202,12 +201,11 @@ impl Connecting {
         Ok(Connecting { connection: Connection::privileged(descriptor), awaits })
     }
 
-    /// Returns once the connection is established and the greeting was sent. Before each wait it calls `look`; an error
-    /// of `look` ends the attempt. After an error [`into_connection`](Self::into_connection) still returns the
-    /// connection.
+    /// Returns once the connection is established and the greeting was sent. Calls `look` before each wait. An error of
+    /// `look` ends the attempt. After an error [`into_connection`](Self::into_connection) still returns the connection.
     ///
     /// # Errors
-    /// The failure, the end of `deadline`, or the error of `look`.
+    /// The connection failed, `deadline` passed, or `look` returned an error.
     pub async fn stand<E: From<ConnectError>>(
         &mut self,
         greeting: Greeting<'_>,
@@ -224,11 +222,11 @@ impl Connecting {
         Ok(())
     }
 
-    /// Goes as far as possible without waiting; true once the connection is established and the greeting was sent. For callers
-    /// that also wait for other things.
+    /// Continues as far as possible without blocking. True once the connection is established and the greeting was sent. For
+    /// callers that also wait for other events.
     ///
     /// # Errors
-    /// The failure.
+    /// The fault of the connection.
     pub fn advance(&mut self, greeting: Greeting<'_>) -> Result<bool, ConnectionFault> {
         let stands = self.connects()?;
         if stands {
@@ -242,10 +240,10 @@ impl Connecting {
         self.connection.begin_tls(session);
     }
 
-    /// Continues the handshake as far as possible without waiting; true once it is complete.
+    /// Continues the handshake as far as possible without blocking. True once it is complete.
     ///
     /// # Errors
-    /// The failure.
+    /// The fault of the connection.
     pub fn advance_tls(&mut self) -> Result<bool, ConnectionFault> {
         self.connection.advance_tls().map_err(ConnectionFault::Tls)
     }
@@ -255,7 +253,7 @@ impl Connecting {
         self.connection.tls()
     }
 
-    /// The handshake is complete, or cancelled.
+    /// Ends the handshake, complete or cancelled.
     pub fn end_tls(&mut self) {
         self.connection.end_tls();
     }
@@ -265,7 +263,7 @@ impl Connecting {
         self.connection.accompany(companion);
     }
 
-    /// The connection: an established one, after [`stand`](Self::stand) succeeded.
+    /// The connection. Established if [`stand`](Self::stand) succeeded.
     pub fn into_connection(self) -> Connection {
         self.connection
     }
@@ -299,7 +297,7 @@ impl Connecting {
         }
     }
 
-    /// Sends the greeting; the part that does not fit leaves before later data.
+    /// Sends the greeting. The part that does not fit is queued before later data.
     fn greet(&mut self, greeting: Greeting<'_>) -> Result<(), ConnectionFault> {
         if greeting.bytes.is_empty() {
             return Ok(());
@@ -311,7 +309,7 @@ impl Connecting {
     }
 }
 
-/// Registers an established connection. The poller reports whether the peer spoke already: most often it did not.
+/// Registers an established connection as not readable. The poller reports any data that the peer already sent, which is rare.
 fn registered(socket: OwnedFd) -> weir_sys::Result<Descriptor> {
     let descriptor = Descriptor::register(socket)?;
     descriptor.clear_readable();

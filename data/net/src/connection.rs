@@ -1,4 +1,4 @@
-//! A connection: a descriptor, the received bytes that were not consumed, and the bytes left to send.
+//! A connection: a descriptor, received bytes that were not consumed, and bytes queued to be sent.
 
 pub mod tls_count;
 pub(crate) mod transport;
@@ -19,9 +19,9 @@ use transport::TlsTransport;
 pub enum ReceiveOutcome {
     /// This many more bytes are in [`Connection::input`].
     Bytes(usize),
-    /// Nothing is available now, or no buffer for it: wait for an event.
+    /// No byte, or no buffer, is available now. Wait for an event.
     Nothing,
-    /// The peer will not send any more.
+    /// EOF. The peer sends no more.
     End,
     /// The input buffer is full.
     Full,
@@ -32,9 +32,9 @@ pub enum ReceiveOutcome {
 /// The result of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOutcome {
-    /// All of them left.
+    /// All bytes were sent.
     All,
-    /// This many left, then the socket's buffer was full: wait for an event.
+    /// This many bytes were sent or queued before the socket's buffer was full. Wait for an event.
     Part(usize),
     /// The connection is broken.
     Failed(ConnectionFault),
@@ -44,16 +44,16 @@ pub enum SendOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Privilege {
     None,
-    /// Buffers that are set aside.
+    /// Reserved buffers (`tune.buffers.reserve`).
     Aside,
-    /// Buffers that no limit counts.
+    /// Buffers outside of all limits.
     Apart,
 }
 
 /// A connection and its buffers. Dropping it closes the descriptor.
 ///
-/// `input` is held only while it holds bytes. `pending` holds bytes that must leave before any others: the rest of a
-/// head that did not fit the socket's buffer.
+/// `input` is allocated only while it holds bytes. `pending` queues bytes to be sent before any others, such as the rest
+/// of a head that did not fit the socket's buffer.
 #[derive(Debug)]
 pub struct Connection {
     descriptor: Descriptor,
@@ -62,9 +62,9 @@ pub struct Connection {
     beside: Option<Box<RareParts>>,
     ended: bool,
     shut: bool,
-    /// Whether bytes were received before the counts began.
+    /// Whether bytes were received before the counts were last reset.
     heard_before: bool,
-    /// Its place in the queue while it waits for a buffer to receive into.
+    /// The connection's position in the queue for a receive buffer.
     turn: WaiterTurn,
     privilege: Privilege,
     broken: Option<ConnectionFault>,
@@ -72,17 +72,17 @@ pub struct Connection {
     write_error: Option<ConnectionFault>,
     /// Bytes received since the connection was created, or [`Connection::count_anew`] was called.
     pub received: u64,
-    /// The same of bytes sent.
+    /// Bytes sent since then.
     pub sent: u64,
 }
 
-/// The overhead of a full buffer besides its bytes.
+/// Overhead of a buffer besides its content, in bytes.
 const PIECE_MARGIN: usize = 16;
 
-/// A value to drop when the socket is closed, even if the connection has another owner by then.
+/// A value that is dropped when the socket is closed, even if the connection's owner has changed.
 pub type Companion = Box<dyn Any + Send>;
 
-/// Rare parts: bytes that must leave before anything else, a TLS session, a companion. At least one of them is present.
+/// Rare parts: queued bytes, a TLS session, a companion. At least one of them is present.
 #[derive(Debug, Default)]
 struct RareParts {
     pending: PendingBytes,
@@ -90,7 +90,7 @@ struct RareParts {
     companion: Option<Companion>,
 }
 
-/// Bytes that must leave before anything else.
+/// Queued bytes, to be sent before any others.
 #[derive(Debug, Default)]
 struct PendingBytes {
     bytes: Vec<u8>,
@@ -106,7 +106,7 @@ impl PendingBytes {
         self.start >= self.bytes.len()
     }
 
-    /// This many more bytes have left.
+    /// Removes `count` sent bytes.
     fn left(&mut self, count: usize) {
         self.start += count;
         if self.is_empty() {
@@ -123,9 +123,9 @@ pub struct BufferFill {
     pub head: usize,
     /// The offset at which the next received byte is stored.
     pub tail: usize,
-    /// The size of the buffer; 0 without one.
+    /// The size of the buffer. 0 without a buffer.
     pub size: usize,
-    /// Bytes that were to be sent and did not fit.
+    /// Queued bytes that did not fit the socket's buffer.
     pub pending: usize,
 }
 
@@ -142,13 +142,13 @@ impl Connection {
         Connection::with(descriptor, Privilege::None)
     }
 
-    /// One that may use buffers that are set aside: its received data end something that takes memory, or come from a
+    /// A connection that may use reserved buffers, because its received data allow memory to be freed, or come from a
     /// server.
     pub fn privileged(descriptor: Descriptor) -> Self {
         Connection::with(descriptor, Privilege::Aside)
     }
 
-    /// An operator's connection: it works even when clients hold all buffers, with a buffer that no limit counts. There
+    /// An operator's connection. It works even when clients hold all buffers, with a buffer outside of all limits. There
     /// are few.
     pub fn of_operator(descriptor: Descriptor) -> Self {
         Connection::with(descriptor, Privilege::Apart)
@@ -171,7 +171,7 @@ impl Connection {
         }
     }
 
-    /// Counts the bytes of another stream from now on, beginning with those that are in the input.
+    /// Resets the byte counts for the next stream. Bytes already in the input count as received.
     #[inline]
     pub fn count_anew(&mut self) {
         self.heard_before |= self.received > 0;
@@ -184,7 +184,7 @@ impl Connection {
         &self.descriptor
     }
 
-    /// Takes the descriptor out, and the companion; buffered bytes are lost.
+    /// Returns the descriptor and the companion. Buffered bytes are lost.
     pub fn into_parts(self) -> (Descriptor, Option<Companion>) {
         (self.descriptor, self.beside.and_then(|beside| beside.companion))
     }
@@ -194,7 +194,7 @@ impl Connection {
         self.beside.as_ref().is_some_and(|beside| beside.companion.is_some())
     }
 
-    /// Gives the connection a companion, in place of one that it has.
+    /// Sets the companion. Drops the previous one, if any.
     pub fn accompany(&mut self, companion: Companion) {
         self.beside.get_or_insert_default().companion = Some(companion);
     }
@@ -205,7 +205,7 @@ impl Connection {
         self.input.as_deref().unwrap_or_default()
     }
 
-    /// How full its buffers are.
+    /// The fill levels of the buffers.
     pub fn fill(&self) -> BufferFill {
         let pending = self.beside.as_ref().map_or(0, |beside| beside.pending.rest().len());
         let Some(buffer) = &self.input else { return BufferFill { pending, ..BufferFill::default() } };
@@ -231,7 +231,7 @@ impl Connection {
         .filter_map(|(word, holds)| holds.then_some(word))
     }
 
-    /// Drops `count` bytes from the front of the input; an empty buffer goes back to the pool.
+    /// Drops `count` bytes from the front of the input. An empty buffer goes back to the pool.
     #[inline]
     pub fn consume(&mut self, count: usize) {
         let Some(buffer) = &mut self.input else { return };
@@ -241,8 +241,8 @@ impl Connection {
         }
     }
 
-    /// Calls `edit` with the input from `from` on. It may move bytes to the front; the second value that it returns
-    /// is the number of bytes to drop at the end.
+    /// Calls `edit` with the input from offset `from` on. `edit` may move bytes to the front. Its second result is the number
+    /// of bytes to drop at the end.
     pub fn shorten_input<R>(&mut self, from: usize, edit: impl FnOnce(&mut [u8]) -> (R, usize)) -> R {
         let Some(buffer) = &mut self.input else { return edit(&mut []).0 };
         let held = buffer.len();
@@ -268,7 +268,7 @@ impl Connection {
         }
     }
 
-    /// Puts bytes in front of the input: those that a protocol engine took and did not use.
+    /// Puts bytes that a protocol engine took and did not use back in front of the input.
     pub fn unread(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -280,12 +280,12 @@ impl Connection {
         self.input = Some(buffer);
     }
 
-    /// Whether the peer sent its end (FIN or `close_notify`).
+    /// Whether EOF was received (FIN or `close_notify`).
     pub fn ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether the poller reported that the peer sends no more; earlier bytes may still have to be received.
+    /// Whether EOF was received or reported by the poller. Earlier bytes may still be unread.
     #[inline]
     pub fn peer_closed(&self) -> bool {
         self.ended || self.descriptor.peer_closed()
@@ -297,7 +297,7 @@ impl Connection {
         self.fault().is_some() || self.descriptor.has_error() || self.descriptor.is_hung_up()
     }
 
-    /// Whether this side signalled that it sends no more.
+    /// Whether the sending side was shut down.
     pub fn shut(&self) -> bool {
         self.shut
     }
@@ -307,7 +307,7 @@ impl Connection {
         self.broken.or(self.write_error)
     }
 
-    /// Whether the rest of a head still waits to be sent.
+    /// Whether bytes are queued to be sent.
     #[inline]
     pub fn has_pending(&self) -> bool {
         self.beside.as_ref().is_some_and(|beside| !beside.pending.is_empty())
@@ -324,7 +324,7 @@ impl Connection {
             && self.beside.as_ref().is_none_or(|beside| !beside.holds_input())
     }
 
-    /// Receives into the input buffer, so that at most `limit` bytes are held.
+    /// Receives into the input buffer, until it holds at most `limit` bytes.
     #[inline]
     pub fn receive(&mut self, limit: usize) -> ReceiveOutcome {
         if let Some(fault) = self.broken {
@@ -340,7 +340,7 @@ impl Connection {
         self.receive_now(limit)
     }
 
-    /// The socket has nothing, but a TLS session may.
+    /// Receives bytes that the TLS session holds while the socket is not readable.
     #[inline]
     fn receive_held(&mut self, limit: usize) -> ReceiveOutcome {
         match &self.beside {
@@ -413,7 +413,7 @@ impl Connection {
         self.receive_now(limit)
     }
 
-    /// Takes a buffer; without one, the current task is woken when there may be one.
+    /// Takes a receive buffer. `None` if all are used. The current task is then woken when one may be free.
     #[inline]
     fn take_buffer(&mut self) -> Option<Buffer> {
         if self.turn.is_held() {
@@ -422,7 +422,7 @@ impl Connection {
         Buffer::take().ok().or_else(|| self.take_in_turn())
     }
 
-    /// The buffer that was handed to it while it waited, else a privileged one.
+    /// The buffer that was handed over while the connection waited, otherwise a privileged one.
     #[cold]
     fn take_in_turn(&mut self) -> Option<Buffer> {
         let right = if self.privilege == Privilege::Aside { BufferRight::Aside } else { BufferRight::Common };
@@ -440,14 +440,13 @@ impl Connection {
         other
     }
 
-    /// Whether it waits for a buffer to receive into.
+    /// Whether the connection waits for a receive buffer.
     pub fn is_starved(&self) -> bool {
         self.turn.is_held()
     }
 
-    /// Receives forwarded bytes: like [`Connection::receive`], but into a large buffer, which stays in the cache
-    /// because the pool lends the one that came back last. Into one of the usual size while many large ones are in
-    /// use.
+    /// [`Connection::receive`] for bytes to forward, into a large buffer. It stays in the CPU cache, because the pool lends
+    /// the most recently returned buffer. While many large buffers are in use, receives into one of regular size.
     #[inline]
     pub fn receive_bulk(&mut self) -> ReceiveOutcome {
         if self.input.is_none() && self.descriptor.is_readable() && !self.ended && self.broken.is_none() {
@@ -459,7 +458,7 @@ impl Connection {
         self.receive(usize::MAX)
     }
 
-    /// Receives forwarded bytes that may wait for long: at most as many as a buffer holds without another page of
+    /// Receives bytes to forward that may be held for long, at most as many as a buffer holds without another page of
     /// memory.
     #[inline]
     pub fn receive_piece(&mut self) -> ReceiveOutcome {
@@ -485,7 +484,7 @@ impl Connection {
         Some(())
     }
 
-    /// Sends bytes, after the pending ones.
+    /// Sends bytes, after the queued ones. `more` if further bytes follow at once.
     #[inline]
     pub fn send(&mut self, bytes: &[u8], more: bool) -> SendOutcome {
         if self.beside.is_some() {
@@ -494,7 +493,7 @@ impl Connection {
         self.send_now(bytes, more)
     }
 
-    /// Sends after the pending bytes, or encrypted.
+    /// Sends bytes after the queued ones, encrypted if there is a TLS session.
     #[inline(never)]
     fn send_beside(&mut self, bytes: &[u8], more: bool) -> SendOutcome {
         if self.has_pending() {
@@ -535,8 +534,8 @@ impl Connection {
         SendOutcome::All
     }
 
-    /// Sends several slices with one call: as many bytes as the far end takes now. Only for an unencrypted connection
-    /// without pending bytes.
+    /// Sends several slices with one call, as many bytes as the socket accepts now. Only for an unencrypted connection
+    /// without queued bytes.
     pub fn send_vectored(&mut self, slices: &[IoSlice<'_>], more: bool) -> SendOutcome {
         if let Some(fault) = self.fault() {
             return SendOutcome::Failed(fault);
@@ -559,7 +558,7 @@ impl Connection {
         }
     }
 
-    /// Sends a whole head. The part that does not fit stays pending here, so that the caller may forget it.
+    /// Sends a whole head. The part that does not fit is queued, so that the caller can drop the head.
     pub fn send_head(&mut self, head: &[u8], more: bool) -> SendOutcome {
         match self.send(head, more) {
             SendOutcome::Part(done) => {
@@ -579,13 +578,13 @@ impl Connection {
         }
     }
 
-    /// Keeps bytes that must leave before anything that is sent later.
+    /// Queues bytes to be sent before any later ones. Fails while memory is short.
     fn keep_pending(&mut self, bytes: &[u8]) -> Result<(), ConnectionFault> {
         if bytes.is_empty() {
             return Ok(());
         }
         let beside = self.beside.get_or_insert_default();
-        // Tickets were encrypted before, and records have an order.
+        // Tickets were encrypted first, and TLS records must stay in order.
         let tickets = beside.take_tickets();
         let pending = &mut beside.pending;
         // Under shortage of memory, connections to peers that do not read are closed first.
@@ -598,13 +597,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends the pending bytes.
+    /// Sends the queued bytes.
     pub fn flush(&mut self, more: bool) -> SendOutcome {
         if !self.has_pending() {
             return SendOutcome::All;
         }
         let Some(mut beside) = self.beside.take() else { return SendOutcome::All };
-        // Encrypted bytes were counted when they were taken.
+        // Encrypted bytes were counted when they were queued.
         let counted = self.sent;
         let outcome = self.send_now(beside.pending.rest(), more);
         if beside.tls.is_some() {
@@ -621,7 +620,7 @@ impl Connection {
         outcome
     }
 
-    /// Sends up to `count` bytes from the front of `from`'s input on this connection; returns how many were sent.
+    /// Sends up to `count` bytes from the front of `from`'s input on this connection, and consumes those that were sent.
     #[inline]
     pub fn send_from(&mut self, from: &mut Connection, count: usize, more: bool) -> SendOutcome {
         let outcome = self.send(&from.input()[..count], more);
@@ -645,7 +644,7 @@ impl Connection {
         if !self.descriptor.is_readable() {
             return ReceiveOutcome::Nothing;
         }
-        // The kernel refuses lengths that are negative as signed numbers; more than the pipe holds does not fit anyway.
+        // The kernel refuses lengths that are negative as signed numbers, and more than the pipe's capacity does not fit.
         let limit = limit.min(pipe.capacity());
         match self.descriptor.splice_into(pipe, limit) {
             Ok(Raw::Bytes(count)) => {
@@ -666,7 +665,7 @@ impl Connection {
         }
     }
 
-    /// Sends the bytes in `pipe` to the peer. Only for a connection without pending bytes.
+    /// Sends the bytes in `pipe` to the peer. Only for a connection without queued bytes.
     pub fn splice_from(&mut self, pipe: &mut Pipe) -> SendOutcome {
         let mut done = 0;
         while pipe.held() > 0 {
@@ -688,7 +687,7 @@ impl Connection {
         SendOutcome::All
     }
 
-    /// Signals that this side sends no more.
+    /// Shuts down the sending side. On TLS, sends `close_notify` first.
     pub fn shut_write(&mut self) {
         if !self.shut {
             self.shut = true;

@@ -1,4 +1,4 @@
-//! Limits of connections: a bounded count, and the accept tasks that wait for room.
+//! Connection limits: a bounded count, and the accept tasks that wait for room.
 //!
 //! A connection holds a [`Permit`] of each limit that it counts for. Giving one back wakes one waiter; [`Semaphore`],
 //! which is model-checked, makes sure that no wake-up is lost.
@@ -17,7 +17,7 @@ pub struct ConnectionLimit {
     maximum: AtomicU32,
 }
 
-/// One counted connection. Dropping it ends the count. It owns a share of its limit, or borrows it.
+/// One counted connection. Dropping it decrements the count. It owns an `Arc` of its limit, or borrows the limit.
 #[derive(Debug)]
 pub struct Permit<L = Arc<ConnectionLimit>>(L)
 where
@@ -39,7 +39,7 @@ impl ConnectionLimit {
         self.maximum.load(Relaxed)
     }
 
-    /// Counts the current count for the maximum: the last connection is used, not only tried.
+    /// Updates the maximum with the current count. Call it once a connection is used, not only attempted.
     #[inline]
     pub fn note_maximum(&self) {
         let now = self.inside();
@@ -53,7 +53,7 @@ impl ConnectionLimit {
         self.maximum.store(self.inside(), Relaxed);
     }
 
-    /// Ends the count of a permit after [`Permit::count_on`].
+    /// Decrements the count for a permit that was given up by [`Permit::count_on`].
     #[inline]
     pub fn leave(&self) {
         if let Some(task) = self.semaphore.leave() {
@@ -61,19 +61,18 @@ impl ConnectionLimit {
         }
     }
 
-    /// Adds a task to the waiters. Each place that becomes free wakes one waiter. The task must try once
-    /// more before it waits.
+    /// Adds a task to the waiters. Each freed permit wakes one waiter. The task must try once more before it waits.
     pub fn enlist(&self, task: TaskKey) {
         self.semaphore.enlist(task);
     }
 
-    /// Removes a task from the waiters. `false` when it is not there any more: a free place was offered to it, and if
-    /// it does not try to take it, it must call [`ConnectionLimit::offer`].
+    /// Removes a task from the waiters. `false` if a freed permit was already offered to the task. If the task does not try
+    /// to take the permit, it must call [`ConnectionLimit::offer`].
     pub fn withdraw(&self, task: TaskKey) -> bool {
         self.semaphore.withdraw(task)
     }
 
-    /// Wakes the task that has waited longest: there may be room.
+    /// Wakes the task that has waited longest, because there may be room.
     #[inline]
     pub fn offer(&self) {
         if let Some(task) = self.semaphore.next() {
@@ -88,13 +87,13 @@ impl ConnectionLimit {
 }
 
 impl<L: Deref<Target = ConnectionLimit>> Permit<L> {
-    /// Counts one more in `limit`, if there are fewer than `most`.
+    /// Increments the count of `limit`. `None` if it is `most` already.
     #[inline]
     pub fn enter(limit: L, most: u32) -> Option<Self> {
         limit.semaphore.enter(most).then(|| Permit(limit))
     }
 
-    /// Counts the place for the maximum: the connection is used, not only tried.
+    /// Updates the limit's maximum. Call it once the connection is used, not only attempted.
     #[inline]
     pub fn keep(&self) {
         self.0.note_maximum();
@@ -102,7 +101,7 @@ impl<L: Deref<Target = ConnectionLimit>> Permit<L> {
 }
 
 impl Permit<&ConnectionLimit> {
-    /// Keeps the count without this value: the caller must call [`ConnectionLimit::leave`] once.
+    /// Drops the permit without decrementing the count. The caller must call [`ConnectionLimit::leave`] once.
     #[inline]
     pub fn count_on(self) {
         std::mem::forget(self);

@@ -38,7 +38,7 @@ impl Datagram {
     /// Sends one datagram: all of it or nothing.
     ///
     /// # Errors
-    /// When it did not leave.
+    /// When the datagram was not sent.
     pub fn send(&self, bytes: &[u8]) -> Result<(), ConnectionFault> {
         match socket::send(&self.0, bytes, false) {
             Ok(_) => Ok(()),

@@ -35,13 +35,13 @@ pub struct SocketOptions {
     pub reuse_port: bool,
     /// Accept only packets that arrive through this network interface.
     pub interface: Option<Box<str>>,
-    /// The maximum segment size to announce; a negative value reduces the kernel's own.
+    /// The maximum segment size to announce, in bytes. A negative value reduces the kernel's own.
     pub maximum_segment: Option<i32>,
     /// TCP Fast Open, with this queue length for connections in their handshake.
     pub fast_open: Option<u32>,
     /// Accept a connection only once data arrived, or after this many seconds.
     pub defer_accept: Option<u32>,
-    /// Whether an IPv6 socket refuses IPv4; `None` for the system's choice.
+    /// Whether an IPv6 socket refuses IPv4. `None` for the system's default.
     pub v6_only: Option<bool>,
     /// Whether addresses of other machines may be bound.
     pub transparent: bool,
@@ -66,22 +66,22 @@ pub struct SocketOptions {
 pub struct ListeningSocket {
     pub socket: OwnedFd,
     pub address: Address,
-    /// Whether another process created it, and may go on using it.
+    /// Whether another process created the socket and may still use it.
     pub inherited: bool,
-    /// Options that the kernel refused; the socket works without them.
+    /// Options that the kernel refused. The socket works without them.
     pub refused: Vec<OpenError>,
-    /// Gives a UNIX socket its path, when that is not done yet.
+    /// Moves a UNIX socket to its final path. `None` if it is there already.
     placement: Option<Placement>,
 }
 
 impl ListeningSocket {
-    /// Takes the placement of a UNIX socket; `None` when the socket has its path.
+    /// Takes the placement of a UNIX socket. `None` if the socket is already at its final path.
     pub fn take_placement(&mut self) -> Option<Placement> {
         self.placement.take()
     }
 }
 
-/// A UNIX socket bound to a temporary path beside its own. Dropping this removes the temporary path.
+/// A UNIX socket bound to a temporary path next to its final one. Dropping this removes the temporary path.
 #[derive(Debug)]
 pub struct Placement {
     beside: PathBuf,
@@ -89,8 +89,8 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Gives the socket its path, in one step: a client that connects meanwhile reaches the former socket or this one. Call it
-    /// once nothing else can fail, so that a failed start leaves the former process's sockets alone.
+    /// Renames the socket to its final path, atomically. A client that connects meanwhile reaches the former socket or this
+    /// one. Call it once nothing else can fail, so that a failed start does not replace the former process's sockets.
     pub fn put_in_place(&self) -> Result<PlacedSocket, OpenError> {
         std::fs::rename(&self.beside, &self.path)
             .map_err(because_io("cannot switch final and temporary UNIX sockets"))?;
@@ -109,16 +109,16 @@ impl Placement {
     }
 }
 
-/// A UNIX socket that got its path.
+/// A UNIX socket at its final path.
 #[derive(Debug)]
 pub struct PlacedSocket {
     path: PathBuf,
-    /// The number of its file.
+    /// The inode number of the socket's file.
     number: u64,
 }
 
 impl PlacedSocket {
-    /// Removes the path of a start that failed, unless another process created another file there.
+    /// Removes the path after a failed start, unless another process has replaced the file.
     pub fn withdraw(self) {
         if std::fs::metadata(&self.path).is_ok_and(|file| file.ino() == self.number) {
             let _ = std::fs::remove_file(self.path);
@@ -148,7 +148,7 @@ pub struct OpenError {
 }
 
 impl OpenError {
-    /// Whether another socket has the address: it may be closed later.
+    /// Whether another socket has the address. A retry may succeed after that socket is closed.
     pub fn is_in_use(&self) -> bool {
         self.errno == Errno::ADDRINUSE
     }
@@ -180,7 +180,7 @@ pub struct HandedOver {
 }
 
 impl HandedOver {
-    /// A socket that a former process handed over; the error is the kernel's.
+    /// A socket that a former process handed over. Fails with the kernel's error if the socket's address is unknown.
     pub fn new(socket: OwnedFd, interface: Option<Box<str>>) -> weir_sys::Result<Self> {
         let address = match socket::local_address(&socket)? {
             Address::Unix(path) => Address::Unix(final_path(&path)),
@@ -225,7 +225,7 @@ impl Opener {
         Self::default()
     }
 
-    /// Takes sockets of a former process: those that match are used instead of new ones, the others are closed with this.
+    /// Takes sockets of a former process. Matching ones are used instead of new ones. The others are closed with the opener.
     pub fn adopt(&mut self, sockets: Vec<HandedOver>) {
         self.handed_over.extend(sockets);
     }
@@ -295,7 +295,7 @@ fn take(handed: HandedOver, options: &SocketOptions) -> Result<ListeningSocket, 
     Ok(ListeningSocket { socket, address, inherited: false, refused, placement: None })
 }
 
-/// Starts to listen on a bound socket; a datagram socket needs no such call.
+/// Starts to listen on a bound socket. Does nothing for a datagram socket.
 fn begin(
     socket: &OwnedFd,
     family: AddressFamily,
@@ -329,7 +329,7 @@ fn open_address(address: &Address, options: &SocketOptions) -> Result<ListeningS
     Ok(ListeningSocket { socket, address, inherited: false, refused, placement: None })
 }
 
-/// Sets the options that must be set before binding; returns those that failed but may.
+/// Sets the options that must be set before binding. Returns the errors of optional ones.
 fn set_inet_options(
     socket: &OwnedFd,
     family: AddressFamily,
@@ -337,7 +337,7 @@ fn set_inet_options(
 ) -> Result<Vec<OpenError>, OpenError> {
     option::set_reuse_address(socket).map_err(because("cannot reuse the address"))?;
     if options.reuse_port {
-        // An old kernel does not have this option: then a restart has a short gap.
+        // An old kernel lacks this option. A restart then has a short gap.
         let _ = option::set_reuse_port(socket);
     }
     let mut refused = Vec::new();
@@ -365,7 +365,7 @@ fn set_inet_options(
     Ok(refused)
 }
 
-/// Sets options of future connections; a refusal of the kernel is harmless.
+/// Sets options of future connections. A refusal by the kernel is harmless.
 fn set_after_bind(socket: &OwnedFd, options: &SocketOptions, refused: &mut Vec<OpenError>) {
     let mut soft = |what, result: weir_sys::Result<()>| refused.extend(result.map_err(because(what)).err());
     if let Some(size) = options.maximum_segment {
@@ -397,7 +397,7 @@ fn open_unix(path: &Path, options: &SocketOptions) -> Result<ListeningSocket, Op
         return Err(because("cannot switch final and temporary UNIX sockets")(Errno::ISDIR));
     }
     let beside = beside(path);
-    // An earlier process with the same number may have left it behind.
+    // An earlier process with the same PID may have left the file behind.
     let _ = std::fs::remove_file(&beside);
     let opened = open_address(&Address::Unix(beside.clone()), options)?;
     let placement = Placement { beside, path: path.to_owned() };
@@ -431,7 +431,7 @@ fn because_io(what: &'static str) -> impl Fn(std::io::Error) -> OpenError {
     move |error| OpenError { what, errno: Errno::from_io_error(&error).unwrap_or(Errno::IO) }
 }
 
-/// `abns@`: the name is padded with zeroes, because the whole of the kernel's field counts.
+/// The name of an `abns@` address, padded with zeroes, because the kernel compares the whole field.
 pub fn padded_abstract_name(name: &[u8]) -> Box<[u8]> {
     let mut padded = name.to_vec();
     padded.resize(ABSTRACT_NAME_LENGTH.max(name.len()), 0);
@@ -558,7 +558,7 @@ mod tests {
             let opened = opener.open(&Endpoint::Address(address.clone()), &options()).expect("it was given");
             assert_eq!(opened.address, *address);
         }
-        // Waiting connections are not lost: they come out of the same queue.
+        // Connections in the accept queue are not lost, because both sockets share the queue.
         let _client = std::os::unix::net::UnixStream::connect(folder.path().join("s")).expect("it listens");
         assert!(socket::accept(&path.socket).is_ok());
         assert!(opener.another(&inet.address, &options()).is_some_and(|opened| opened.is_ok()));

@@ -5,7 +5,7 @@ use std::fmt;
 use weir_sys::Errno;
 use weir_tls::SessionFailure;
 
-/// What broke a connection, or prevented it. Rules about retries, termination codes and traces use these, not sockets.
+/// The reason why a connection broke or could not be opened. Retry rules, termination codes and traces use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionFault {
     /// An error of the socket.
@@ -18,7 +18,7 @@ pub enum ConnectionFault {
     SocksRefused(u8),
     /// The TLS session failed or was never established.
     Tls(SessionFailure),
-    /// The peer did not look at the stream: any request may be sent again (RFC 9113, 8.7).
+    /// The peer did not process the stream. Any request may be retried (RFC 9113, 8.7).
     Refused,
     /// The peer violated the protocol.
     Protocol,

@@ -1,4 +1,4 @@
-//! Listeners, connections and transports: how bytes come in and leave.
+//! Listeners, connections and transports: receiving and sending bytes.
 //!
 //! A [`Connection`] is a registered descriptor with its input buffer, the few bytes that are pending to leave, and a TLS session if it has
 //! one (`connection/transport.rs`). Receiving means "give me the buffer that holds the bytes"; code above this crate neither reads into a

@@ -20,9 +20,9 @@ pub struct PeerLink {
     /// The source of connections.
     pub source: OwnedSource,
     pub options: ConnectOptions,
-    /// A PROXY header; empty for none.
+    /// A PROXY header. Empty for none.
     pub header: Box<[u8]>,
-    /// TLS settings; `None` for connections without TLS.
+    /// TLS settings. `None` for connections without TLS.
     pub tls: Option<LinkTls>,
 }
 
@@ -51,7 +51,7 @@ impl PeerLink {
     /// Opens a connection, with TLS if configured, and sends `hello`.
     ///
     /// # Errors
-    /// The failure, or the end of `deadline`.
+    /// The connection failed, or `deadline` passed.
     pub async fn open(&self, hello: &[u8], deadline: Tick) -> Result<Connection, ConnectError> {
         let plan = ConnectPlan {
             socks4: self.socks4,

@@ -22,7 +22,7 @@ use weir_sys::{Address, Errno, pass, socket};
 
 use crate::connection_limit::ConnectionLimit;
 
-/// Decides whether a connection may come in, and takes it.
+/// Admits connections, and takes over accepted ones.
 pub trait Acceptor: 'static {
     /// The permit to accept one connection. Dropped unused, it goes to the next waiter.
     type Ticket;
@@ -30,7 +30,7 @@ pub trait Acceptor: 'static {
     /// Whether connections are accepted at all.
     fn state(&self) -> AcceptorState;
 
-    /// Until when no more may be accepted, because a rate limit is reached; `None` if it is not.
+    /// The time until which a rate limit blocks accepting. `None` below the limit.
     fn too_fast(&self) -> Option<Tick>;
 
     /// A permit for one connection, or the limit that is reached.
@@ -47,12 +47,12 @@ pub trait Acceptor: 'static {
     /// Takes an accepted connection over.
     fn enter(&self, ticket: Self::Ticket, socket: OwnedFd, peer: Address);
 
-    /// No descriptor is left for the next connection: frees one that the process can do without, if there is one.
+    /// Called when no descriptor is left for a connection. Frees one that the process can do without, if any.
     fn make_room(&self) -> DescriptorRoom {
         DescriptorRoom::Missing
     }
 
-    /// Accepting failed for a reason that is not the client's. Reported once until a connection is accepted again.
+    /// Reports that accepting failed for a reason not caused by the client. Called once until a connection is accepted again.
     fn exhausted(&self, errno: Errno);
 }
 
@@ -60,9 +60,9 @@ pub trait Acceptor: 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptorState {
     Open,
-    /// Not now. The caller that opens it again wakes the accept tasks.
+    /// Not accepting now. The caller that resumes it wakes the accept tasks.
     Paused,
-    /// Never again. The caller that stops it wakes the accept tasks.
+    /// Closed for good. The caller that stops it wakes the accept tasks.
     Stopped,
 }
 
@@ -76,7 +76,7 @@ pub enum DescriptorRoom {
     Missing,
 }
 
-/// Accepts from `listener` until `acceptor` is stopped; at most `batch` connections in one turn (`tune.maxaccept`).
+/// Accepts from `listener` until `acceptor` is stopped. At most `batch` connections per scheduling round (`tune.maxaccept`).
 pub async fn accept<D: Acceptor>(listener: Descriptor, acceptor: D, batch: u32) {
     listener.set_owner(current());
     // A socket that does not listen is one end of a pair over which connections are passed.
@@ -104,10 +104,10 @@ pub async fn accept<D: Acceptor>(listener: Descriptor, acceptor: D, batch: u32) 
                     continue;
                 }
                 AcceptHalt::Until(tick) => tick,
-                // A listener that is being paused fails before its state changes: try again soon.
+                // A listener that is being paused fails before its state changes. Try again soon.
                 AcceptHalt::Failed(Errno::INVAL) => after(RETRY),
                 AcceptHalt::Failed(errno) => {
-                    // Other workers get one request before each complaint.
+                    // Other workers are requested once to free a descriptor before the error is reported.
                     let is_lack = errno == Errno::MFILE && !requested;
                     let room = if is_lack { acceptor.make_room() } else { DescriptorRoom::Missing };
                     requested = matches!(room, DescriptorRoom::Requested(_));
@@ -133,11 +133,11 @@ pub async fn accept<D: Acceptor>(listener: Descriptor, acceptor: D, batch: u32) 
     }
 }
 
-/// Accepts the connections that were reported to this process only.
+/// Accepts the connections that the kernel reported only to this process.
 ///
-/// If another process has the socket too, it stays open there when it is closed here, and so does its registration in
-/// this poller, which would go on to consume events: so it is removed from the poller first. Connections that came
-/// before may have been reported only here; no other process would look until the next one comes.
+/// If another process shares the socket, closing it here leaves it open there, and still registered in this poller,
+/// which would keep consuming events. So it is removed from the poller first. Earlier connections may have been reported
+/// only here, and other processes would not accept them until the next one arrives.
 fn take_the_last<D: Acceptor>(listener: &Descriptor, passed: bool, acceptor: &D) {
     listener.leave_poller();
     for _ in 0..LAST {
@@ -151,7 +151,7 @@ fn take_the_last<D: Acceptor>(listener: &Descriptor, passed: bool, acceptor: &D)
 /// Why accepting stopped.
 enum AcceptHalt<'a> {
     Drained,
-    /// Other tasks run first.
+    /// The batch is complete. Other tasks run first.
     Batch,
     /// A limit is reached.
     Full(&'a ConnectionLimit),
@@ -222,15 +222,15 @@ fn after(duration: Duration) -> Tick {
 
 /// The less loaded of this worker and one other, drawn at random from `workers`.
 ///
-/// Looking at two and taking the better one keeps the loads close together without looking at all of them. A connection that
-/// moves loads its first bytes into another processor's cache, so it moves only where the loads differ by more than by chance.
+/// Comparing two random workers keeps the loads close together without comparing all (power of two choices). A connection that
+/// moves loads its first bytes into another CPU's cache, so it moves only if the loads differ by more than chance.
 pub fn less_loaded(workers: &[usize]) -> usize {
     let own = worker_index();
     if workers.len() < 2 {
         return workers.first().copied().unwrap_or(own);
     }
     let drawn = workers[(random() % workers.len() as u64) as usize];
-    // This worker was drawn: the next one is taken, so that there are always two to compare.
+    // This worker was drawn. Take the next one, so that there are always two to compare.
     let other = if drawn == own {
         let at = workers.iter().position(|&worker| worker == own).unwrap_or(0);
         workers[(at + 1) % workers.len()]
@@ -243,10 +243,10 @@ pub fn less_loaded(workers: &[usize]) -> usize {
 
 /// A connection moves to another worker if that one's load is lower by more than one part in this many.
 const WORTH_A_MOVE: u32 = 8;
-/// How long to wait when the system is out of descriptors or memory: long enough for connections to end, too short for
-/// a client to notice.
+/// Delay after the system ran out of descriptors or memory. Long enough for connections to end, too short for a client
+/// to notice.
 const RETRY: Duration = Duration::from_millis(100);
-/// How many connections are accepted at most after a listener was stopped: more than arrive between two turns.
+/// Maximum connections accepted after a listener was stopped. More than arrive between two scheduling rounds.
 const LAST: u32 = 1024;
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ fn in_words(error: ProxyError) -> &'static str {
     }
 }
 
-/// The client of a header; `None` for the proxy's own connections.
+/// The client address in a header. `None` for the sender's own connections (LOCAL), and for addresses other than IP.
 pub fn client(header: &ProxyHeader<'_>) -> Option<Address> {
     match header.addresses {
         ClientAddresses::Inet { source, .. } if header.command == HeaderCommand::Proxy => Some(source.into()),

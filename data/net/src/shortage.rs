@@ -1,11 +1,11 @@
-//! Waiting for buffers: tasks that find none wait in turn, each until its own deadline.
+//! The queue for buffers. Tasks that find none wait in FIFO order, each until its own deadline.
 //!
 //! ```text
 //!   no buffer ──► a turn ──► one comes back on this worker ──► it goes to the oldest turn, and wakes its task
 //!                   └─────── every 20 ms, while tasks wait: buffers from other workers, or memory
 //! ```
-//! A later task never gets a buffer before an earlier one: a returned buffer is handed over directly, and other free
-//! ones are reserved for the waiters. A turn ends with its connection, and the next turn gets its buffer.
+//! A later task never gets a buffer before an earlier one. A returned buffer is handed over directly, and other free
+//! ones are reserved for the waiters. A turn is dropped with its connection, and its buffer goes to the next turn.
 //!
 //! Buffers are a budget of the process (`tune.buffers.limit`): a worker takes a few at a time from the rest of the
 //! budget and gives spare ones back, so lending one writes to no shared memory. Without that limit only memory can run
@@ -27,11 +27,11 @@ pub use weir_memory::shortage::{count_refusal, is_exhausted, is_short, is_short_
 pub struct BufferLimits {
     /// `tune.bufsize`, in bytes.
     pub size: usize,
-    /// The most that all workers use at once, in buffers; `None` for no limit.
+    /// Maximum number of buffers in use by all workers. `None` for no limit.
     pub most: Option<usize>,
-    /// How many free ones a worker keeps.
+    /// Maximum number of free buffers that a worker keeps.
     pub kept: usize,
-    /// How many a worker reserves for servers' responses for when the others are used up (`tune.buffers.reserve`).
+    /// Buffers that a worker reserves for server responses, for when all others are used (`tune.buffers.reserve`).
     pub reserve: usize,
 }
 
@@ -67,11 +67,11 @@ fn give_to_all(count: usize) {
     LEFT.fetch_add(count, Relaxed);
 }
 
-/// A place among the waiters; none while the connection waits for no buffer.
+/// A position in the queue. `None` while the connection does not wait.
 #[derive(Debug, Default)]
 pub(crate) struct WaiterTurn(Option<NonZeroU32>);
 
-/// Which buffers a waiter may have.
+/// The buffers that a waiter may get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BufferRight {
     /// Only the common ones.
@@ -81,13 +81,13 @@ pub(crate) enum BufferRight {
 }
 
 impl WaiterTurn {
-    /// Whether it is waiting.
+    /// Whether the connection waits.
     #[inline]
     pub(crate) fn is_held(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The buffer that was handed to it; `None` while it still waits: then the current task is woken when there is one.
+    /// The buffer that was handed to this waiter. `None` while it waits. The current task is then woken when one is handed over.
     #[cold]
     pub(crate) fn wait_on(&mut self, right: BufferRight) -> Option<Buffer> {
         let Some(number) = self.0 else {
@@ -125,7 +125,7 @@ impl Drop for WaiterTurn {
 fn leave(number: NonZeroU32) {
     // While the thread ends the lists may already be gone.
     let handed = WAITING.try_with(|waiting| waiting.borrow_mut().leave(number));
-    // An unused buffer is dropped here, outside of the borrow: it is handed to the next waiter.
+    // An unused buffer is dropped outside of the borrow, because the drop hands it to the next waiter.
     drop(handed);
 }
 
@@ -168,7 +168,7 @@ impl WorkerWaiters {
         self.handed.remove(&number)
     }
 
-    /// Hands a buffer to the first turn that may have it: returns the task to wake, or the buffer if no turn may.
+    /// Hands a buffer to the oldest waiter that may have it. Returns the task to wake, or the buffer if no waiter may.
     fn hand(&mut self, buffer: Buffer, right: BufferRight) -> Result<TaskKey, Buffer> {
         let first = |list: &BTreeMap<NonZeroU32, TaskKey>| list.keys().next().copied();
         let common = first(&self.common).filter(|_| right == BufferRight::Common);
@@ -183,7 +183,7 @@ impl WorkerWaiters {
     }
 }
 
-/// Hands free buffers to waiters, a limited number. A buffer that comes back triggers it.
+/// Hands free buffers to at most [`IN_A_PERIOD`] waiters. Runs when a buffer is returned, and periodically.
 fn serve() {
     for _ in 0..IN_A_PERIOD {
         if WAITING.with_borrow(|waiting| waiting.is_empty()) {
@@ -220,14 +220,14 @@ fn is_for_others() -> bool {
     is_short_still() || !may_take()
 }
 
-/// Whether the budget may be used now: not by a task that comes while others wait.
+/// Whether the budget may be used now. A new task may not use it while others wait.
 fn may_take() -> bool {
     SERVING.get() || WAITING.with_borrow(|waiting| waiting.is_empty())
 }
 
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 static KEEPER: WorkKind = WorkKind::new("waiting for buffers");
-/// How many buffers a worker takes from the budget at once: a small number, so that few lie unused.
+/// Maximum buffers that a worker takes from the budget at once. Small, so that few stay unused.
 const LARGEST_BATCH: usize = 16;
 /// How often the keeper checks for memory or for buffers of other workers.
 const PERIOD_MS: u64 = 20;
@@ -250,7 +250,7 @@ mod tests {
     use std::sync::{Mutex, MutexGuard, PoisonError};
     use weir_sched::{Descriptor, Tick, wait};
 
-    /// The budget is the process's, so tests that use it run one at a time.
+    /// The budget is global to the process, so tests that use it run one at a time.
     static ALONE: Mutex<()> = Mutex::new(());
 
     fn alone() -> MutexGuard<'static, ()> {
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(enter(&mut waiting), 1);
     }
 
-    /// Takes all of this many buffers on a worker.
+    /// Sets a budget of `most` buffers and takes all of them on one worker.
     fn all_held(most: usize) -> Vec<Buffer> {
         let limits = BufferLimits { size: 1024, most: Some(most), kept: most, reserve: 0 };
         limits.publish();
@@ -293,7 +293,7 @@ mod tests {
         held
     }
 
-    /// Waits for a buffer; returns the position in which it was served.
+    /// Waits for a buffer. Returns the position in the order of service.
     async fn receive_in_turn(served: &'static AtomicUsize) -> usize {
         let (mut connection, _peer) = readable();
         while connection.receive(100) == ReceiveOutcome::Nothing {
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(all.expect("a worker"), Some(true));
     }
 
-    /// A waiter keeps its turn when the keeper finds nothing, and a newcomer does not overtake it.
+    /// A waiter keeps its position when the keeper finds no buffer, and a newcomer does not overtake it.
     #[test]
     fn a_waiter_keeps_its_turn_while_the_pool_is_empty() {
         static SERVED: AtomicUsize = AtomicUsize::new(0);
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(all.expect("a worker"), Some(true));
     }
 
-    /// A waiter that leaves costs no other waiter its turn, and gives back the buffer that was handed to it.
+    /// A waiter that is dropped does not affect the order of the others, and gives back the buffer that was handed to it.
     #[test]
     fn a_waiter_that_leaves_gives_back_its_buffer() {
         static SERVED: AtomicUsize = AtomicUsize::new(0);
@@ -377,7 +377,7 @@ mod tests {
             weir_sched::yield_now().await;
             drop(first);
             held.pop();
-            // The buffer was handed to the second waiter, which leaves with it.
+            // The buffer was handed to the second waiter, which is dropped with it.
             assert_eq!(WAITING.with_borrow(|waiting| (waiting.common.len(), waiting.handed.len())), (1, 1));
             drop(second);
             // At once, without the keeper.
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(all.expect("a worker"), Some(true));
     }
 
-    /// A waiter that may use reserved buffers gets them before others, but common ones only in its turn.
+    /// A waiter that may use reserved buffers gets them before others, but common ones only in FIFO order.
     #[test]
     fn gives_reserved_buffers_only_to_privileged_waiters() {
         let mut waiting = WorkerWaiters::new();

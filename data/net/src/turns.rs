@@ -1,4 +1,4 @@
-//! Limits how many tasks do something at once; the others wait for their turn, on any worker.
+//! Limits how many tasks run an operation at once. The others wait for their turn, on any worker.
 
 use weir_sched::{TaskKey, Tick, now, wait, wake};
 use weir_sync::Semaphore;
@@ -17,19 +17,19 @@ pub struct TaskTurn<'t> {
 }
 
 impl TaskTurns {
-    /// A limit of `most` tasks at once; at first no task runs.
+    /// A limit of `most` tasks at once. At first no task runs.
     #[must_use]
     pub fn new(most: u32) -> Self {
         TaskTurns { semaphore: Semaphore::new(), most }
     }
 
-    /// How many tasks run now.
+    /// The number of tasks that run now.
     #[must_use]
     pub fn inside(&self) -> u32 {
         self.semaphore.inside()
     }
 
-    /// Waits until the current task may run; `None` if `deadline` passes first.
+    /// Waits until the current task may run. `None` if `deadline` passes first.
     pub async fn turn(&self, deadline: Tick) -> Option<TaskTurn<'_>> {
         let task = weir_sched::current();
         while !self.semaphore.enter(self.most) {

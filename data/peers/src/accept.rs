@@ -1,4 +1,4 @@
-//! Connections of peers to this instance: accepted, secured, greeted, logged.
+//! Connections from peers to this instance: accept, TLS, greeting and log.
 //!
 //! ```text
 //!            PROXY header    TLS         hello           status
@@ -25,11 +25,11 @@ static SESSION: WorkKind = WorkKind::new("peer session");
 /// Accepts connections of peers.
 #[derive(Clone)]
 pub struct PeerAcceptor {
-    /// The section that they connect to.
+    /// The section that the peers connect to.
     pub section: Arc<PeersSection>,
     /// The TLS settings of the listener, if it has TLS.
     pub tls: Option<Arc<dyn ChooseServer>>,
-    /// `accept-proxy`: a PROXY header comes first, with the peer's address.
+    /// `accept-proxy`: connections begin with a PROXY header, which has the peer's address.
     pub accept_proxy: bool,
 }
 
@@ -55,7 +55,7 @@ impl Acceptor for PeerAcceptor {
 
     fn enter(&self, ticket: Permit, socket: OwnedFd, mut source: Address) {
         let acceptor = self.clone();
-        // Messages are already collected into large writes; with Nagle's algorithm, updates would wait up to 40 ms for
+        // Messages are already batched into large writes. With Nagle's algorithm, updates would wait up to 40 ms for
         // an acknowledgement.
         let _ = option::set_no_delay(&socket, true);
         weir_sched::spawn(&SESSION, Class::Bulk, async move {
@@ -69,12 +69,12 @@ impl Acceptor for PeerAcceptor {
         });
     }
 
-    /// Peers connect again.
+    /// Ignored, because peers reconnect.
     fn exhausted(&self, _: Errno) {}
 }
 
 impl PeerAcceptor {
-    /// Serves a peer until its session ends. `source` becomes the address in its PROXY header, if there is one.
+    /// Serves a peer until its session ends. `source` is set to the address in the PROXY header, if there is one.
     ///
     /// # Errors
     /// The log text for a connection without a session.
@@ -104,10 +104,10 @@ impl PeerAcceptor {
 }
 
 impl PeersSection {
-    /// Waits for the greeting of a peer that connected: the peer, or why it is refused.
+    /// Waits for the greeting of a peer. Returns the peer, or the status to refuse it with.
     ///
     /// # Errors
-    /// The log text, if no greeting arrives until the deadline.
+    /// The log text if no greeting arrives before the deadline.
     async fn greeted(
         &self,
         connection: &mut Connection,
@@ -131,7 +131,7 @@ impl PeersSection {
         }
     }
 
-    /// The sender of this hello.
+    /// The sender of this hello, or the status to refuse it with.
     fn partner(&self, hello: &Hello) -> Result<Partner, HelloStatus> {
         if *hello.remote != *self.local {
             return Err(HelloStatus::NotMe);
@@ -144,8 +144,8 @@ impl PeersSection {
         }
         let position = self.peers.iter().position(|peer| *peer.name == *hello.local);
         let position = position.ok_or(HelloStatus::UnknownPeer)?;
-        // Of two sessions that are opened at the same time one has to go, and both sides have to agree which: that of the lesser name
-        // stays.
+        // If both sides open a session at the same time, both must close the same one. The session opened by the side with the
+        // lesser name stays.
         if *self.local < *hello.local && self.peers[position].has_fresh_own(now()) {
             return Err(HelloStatus::TryAgain);
         }

@@ -1,4 +1,4 @@
-//! A session over a connection: greeting, then messages both ways until one side is silent for too long, closes, or has a newer session.
+//! A session over a connection: the greeting, then messages both ways until a side times out, closes, or has a newer session.
 //!
 //! ```text
 //!  [connect ─► hello ─► status] ─┐
@@ -17,23 +17,23 @@ use crate::section::{Peer, PeersSection};
 use crate::session::{ControlMessage, PeerSession};
 use crate::view::{LinkState, LinkStatus};
 
-/// The limit of a greeting, in milliseconds.
+/// The timeout of a greeting, in milliseconds.
 pub(crate) const GREETING_MS: u64 = 5_000;
-/// After this silence a peer counts as gone, in milliseconds.
+/// A peer that sends nothing for this time counts as dead, in milliseconds.
 const SILENCE_MS: u64 = 5_000;
-/// After this time without other messages a heartbeat is sent, in milliseconds.
+/// A heartbeat is sent after this time without other messages, in milliseconds.
 const HEARTBEAT_MS: u64 = 3_000;
-/// The shortest wait before a peer is connected to again, in milliseconds: random, so that two peers do not
+/// The shortest delay before a reconnect, in milliseconds. A random time is added, so two peers do not
 /// collide each time (`doc/peers.txt`).
 const RECONNECT_MS: u64 = 50;
 const RECONNECT_SPREAD_MS: u64 = 2_000;
-/// The interval of looks of an idle connector, in milliseconds.
+/// How often an idle connector tests whether to connect, in milliseconds.
 const LOOK_MS: u64 = 500;
-/// How long changes are collected before they are sent, in milliseconds.
+/// How long changes are batched before they are sent, in milliseconds.
 const TOGETHER_MS: u64 = 2;
-/// While this many bytes wait to be sent, no more are added.
+/// Limit of the output queue, in bytes. No messages are added above it.
 const MOST_WAITING: usize = 64 * 1024;
-/// How often the next process is tried, as it may need a moment until it listens.
+/// Connection attempts to the successor process, which may not listen yet.
 const ATTEMPTS: usize = 3;
 
 static CONNECTOR: WorkKind = WorkKind::new("peer connector");
@@ -44,17 +44,17 @@ static TEACHER: WorkKind = WorkKind::new("peer teacher");
 pub(crate) enum Partner {
     /// A peer, by index.
     Peer(usize),
-    /// The former process of this instance, which sends its tables.
+    /// The previous process of this instance, which sends its tables.
     Predecessor,
-    /// The next process of this instance, which gets the tables.
+    /// The successor process of this instance, which receives the tables.
     Successor,
 }
 
 impl PeersSection {
-    /// Starts to connect to peers. Call it once, on one worker.
+    /// Starts connecting to peers. Call it once, on one worker.
     pub fn start(self: &Arc<Self>) {
         for shared in &*self.tables {
-            // Tables outlive sections.
+            // A weak reference, because tables outlive sections.
             let section = Arc::downgrade(self);
             shared.table.on_change(move || {
                 if let Some(section) = section.upgrade() {
@@ -85,7 +85,7 @@ impl PeersSection {
                 }
             };
             let connected = self.connect(&peer.link, &peer.name, greeted).await;
-            // A session that the peer opened meanwhile is kept.
+            // If the peer opened a session meanwhile, that session is kept.
             if !peer.is_connected() {
                 match connected {
                     Ok(connection) => self.converse(connection, Partner::Peer(position), true).await,
@@ -99,7 +99,7 @@ impl PeersSection {
         }
     }
 
-    /// Connects to a peer and sends the greeting, then calls `greeted` and waits for the answer; the error is the reason for the state.
+    /// Connects to a peer, sends the greeting, calls `greeted` and waits for the status. The error is the resulting link state.
     async fn connect(
         &self,
         link: &PeerLink,
@@ -124,7 +124,7 @@ impl PeersSection {
         }
     }
 
-    /// Stops, and has worker 0 send all tables to the next process: see [`teach_successor`](Self::teach_successor). From any worker.
+    /// Stops, and makes worker 0 send all tables to the successor ([`teach_successor`](Self::teach_successor)). From any worker.
     pub fn leave(self: &Arc<Self>) {
         self.stop();
         self.set_teaching(true);
@@ -140,8 +140,8 @@ impl PeersSection {
         }
     }
 
-    /// Sends all tables to the next process of this instance. Returns once it has confirmed them, or if it does not
-    /// exist.
+    /// Sends all tables to the successor process of this instance. Returns after it has confirmed them, or if it does
+    /// not exist.
     pub async fn teach_successor(&self) {
         let Some(link) = &self.own_link else { return };
         for attempt in 0..ATTEMPTS {
@@ -154,7 +154,7 @@ impl PeersSection {
         }
     }
 
-    /// Runs the session, which this instance opened or not, until it ends.
+    /// Runs a session until it ends. `is_own`: this instance opened it.
     pub(crate) async fn converse(&self, connection: Connection, partner: Partner, is_own: bool) {
         let position = match partner {
             Partner::Peer(position) => Some(position),
@@ -207,14 +207,14 @@ struct PeerConversation<'s> {
     connection: Connection,
     /// Shared, because the runtime API reads it from any worker.
     session: Arc<Mutex<PeerSession>>,
-    /// Bytes to be sent, and how many of them were.
+    /// The output queue. Its first `sent` bytes are already sent.
     out: Vec<u8>,
     sent: usize,
     heard_at: Tick,
     said_at: Tick,
-    /// When changes are sent again.
+    /// The next time to send changes.
     send_at: Tick,
-    /// Whether the next process has confirmed all tables.
+    /// Whether the successor has confirmed all tables.
     is_over: bool,
 }
 
@@ -235,7 +235,7 @@ impl PeerConversation<'_> {
         if matches!(self.partner, Partner::Successor) {
             self.session().teach();
         }
-        // Bytes that arrived with the greeting.
+        // Processes bytes that arrived with the greeting.
         self.take_input();
         loop {
             let Some(more_came) = self.hear(position) else { return };
@@ -283,7 +283,7 @@ impl PeerConversation<'_> {
         self.is_over || is_replaced || leaves
     }
 
-    /// Processes received messages, a limited number; true if there are more. `None` when no more will arrive.
+    /// Processes a limited number of received messages. True if there are more. `None` at the end of the session.
     fn hear(&mut self, position: Option<usize>) -> Option<bool> {
         let received = if self.session().has_room() {
             self.connection.receive(usize::MAX)
@@ -331,7 +331,7 @@ impl PeerConversation<'_> {
         self.connection.consume(length);
     }
 
-    /// Appends updates, or a heartbeat. True if more can be appended at once.
+    /// Queues updates or a heartbeat. True if more can be queued at once.
     fn say(&mut self) -> bool {
         let now = now();
         let is_full = self.out.len() - self.sent >= MOST_WAITING;
@@ -378,7 +378,7 @@ fn lock(session: &Mutex<PeerSession>) -> MutexGuard<'_, PeerSession> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for more bytes. `None` when no more will arrive.
+/// Waits for more bytes. `None` if the connection was closed or the deadline passed.
 pub(crate) async fn receive_some(connection: &mut Connection, deadline: Tick) -> Option<()> {
     loop {
         match connection.receive(usize::MAX) {

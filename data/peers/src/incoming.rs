@@ -17,36 +17,36 @@ use crate::view::TableProgress;
 #[derive(Debug)]
 pub(crate) struct Incoming {
     tables: Arc<[SharedTable]>,
-    /// The peer's index among the tables' audiences; `None` for another process of this instance.
+    /// The peer's audience number in the tables. `None` for another process of this instance.
     audience: Option<usize>,
-    /// The peer has shares of sums, as we have.
+    /// Whether the peer supports shares of aggregated tables.
     counts_together: bool,
-    /// Our counts of a former life are not complete yet.
+    /// Whether this instance still learns its own counts from before its restart.
     is_learning: bool,
-    /// The peer's definition of each of our tables, once received.
+    /// The peer's definition of each of our tables. `None` before it was received.
     known: Vec<Option<RemoteTable>>,
-    /// The table of the following updates; `None` if we do not share it.
+    /// The table of the following updates. `None` if this instance does not share it.
     current: Option<usize>,
     names: LearnedNames,
     /// Data of one entry, while it is parsed.
     data: Vec<DataItem>,
-    /// How each of our tables differs from the peer's, once that was reported.
+    /// The reported difference of each of our tables to the peer's.
     reported: Vec<Option<Mismatch>>,
 }
 
-/// A table as the peer defined it.
+/// A table in the peer's definition.
 #[derive(Debug)]
 struct RemoteTable {
     id: u64,
     key: KeyKind,
     key_length: u32,
     fields: DataFields,
-    /// Bit set of the types that are not learned: rates with another period than ours.
+    /// Bit set of the ignored types: rates with a different period.
     skipped: u64,
-    /// If updates carry one share of sums: the fields of sums, and the other fields.
+    /// If updates contain single shares: the fields of sums, and the other fields.
     divided: Option<(DataFields, DataFields)>,
     last: u32,
-    /// Whether that is not acknowledged yet.
+    /// Whether `last` is not acknowledged yet.
     is_news: bool,
 }
 
@@ -70,7 +70,7 @@ impl Incoming {
         Incoming {
             audience,
             counts_together: false,
-            // Another process of this instance has our former counts.
+            // Another process of this instance has our counts from before the restart.
             is_learning: audience.is_none(),
             known: tables.iter().map(|_| None).collect(),
             current: None,
@@ -81,18 +81,18 @@ impl Incoming {
         }
     }
 
-    /// The peer has shares of sums, as we have.
+    /// Records that the peer supports shares of aggregated tables.
     pub(crate) fn set_counts_together(&mut self) {
         self.counts_together = true;
     }
 
-    /// Sets whether we accept our own former counts from the peer.
+    /// Sets whether to accept our own counts from before the restart from the peer.
     pub(crate) fn set_learning(&mut self, is_learning: bool) {
         self.is_learning = is_learning;
     }
 
-    /// Sets the table of the following updates. The position of our table of that name and how the peer's differs from it, if it does and
-    /// that was not reported yet: a table is defined again at each switch.
+    /// Sets the table of the following updates. Returns the position of our table with this name and its difference to the
+    /// peer's, if there is a new difference. A table is defined again at each switch, so each difference is reported once.
     pub(crate) fn define(&mut self, definition: &Definition<'_>) -> Option<(usize, Mismatch)> {
         self.current = None;
         let position = self.tables.iter().position(|shared| shared.name.as_bytes() == definition.name)?;
@@ -132,12 +132,12 @@ impl Incoming {
         news
     }
 
-    /// Switches to a table that was defined before.
+    /// Switches to an already defined table.
     pub(crate) fn switch(&mut self, id: u64) {
         self.current = self.known.iter().position(|known| known.as_ref().is_some_and(|known| known.id == id));
     }
 
-    /// Applies an update. One for a table that we do not have is skipped.
+    /// Applies an update. Skips an update of a table that is not shared.
     pub(crate) fn learn(&mut self, update: &EntryUpdate<'_>, now_ms: u64) -> Result<(), SessionFault> {
         let Some(position) = self.current else { return Ok(()) };
         let (Some(known), shared) = (&mut self.known[position], &self.tables[position]) else {
@@ -159,7 +159,7 @@ impl Incoming {
             }
         }
         let Some(key) = shared.key(entry.key) else { return Ok(()) };
-        // In a table without expiry the remaining time is ignored.
+        // A table without expiry sends 0, which is ignored.
         let expires_in_ms = update.expires_in_ms.filter(|left| *left > 0);
         let in_shares = known.divided.is_some();
         shared.table.learn(&key, now_ms, expires_in_ms, |row| match in_shares {
@@ -167,7 +167,7 @@ impl Incoming {
             false => self.learn_all(shared, row),
         });
         if share == Some(Share::Former) && self.is_learning {
-            // The other peers receive the resulting share.
+            // Sends the resulting share to the other peers.
             shared.table.look(&key, now_ms, |row| row.note_change());
         }
         if let Some(also) = &shared.write_to {
@@ -181,8 +181,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Learns an entry from a peer without shares: its last value counts. In an aggregate table, the difference to our
-    /// sum becomes its share.
+    /// Learns an entry from a peer without shares. The last received value wins. In an aggregated table, the peer's share
+    /// becomes the difference to our sum.
     fn learn_all(&self, shared: &SharedTable, row: &mut LockedEntry<'_>) {
         let rest = self.audience.map_or(Share::Former, Share::Peer);
         for learned in self.data.iter().filter(|learned| shared.receive_only || !is_local(learned.data)) {
@@ -193,12 +193,12 @@ impl Incoming {
         }
     }
 
-    /// Learns one share. Its owner's value counts; other peers' values count where the owner sent nothing.
+    /// Learns one share. The value from its owner wins. Values from other peers only count if the share is empty.
     fn learn_share(&self, share: Option<Share>, row: &mut LockedEntry<'_>) {
         let is_news = share.is_some_and(|share| match share {
             Share::Peer(audience) => Some(audience) == self.audience || row.is_empty_share(share),
             Share::Former => self.is_learning,
-            // Peers cannot know our current share.
+            // Peers do not know our current share.
             Share::Own => false,
         });
         for learned in &self.data {
@@ -210,7 +210,7 @@ impl Incoming {
         }
     }
 
-    /// The table that the following updates are about, by position.
+    /// The position of the table of the following updates.
     pub(crate) fn current(&self) -> Option<usize> {
         self.current
     }
@@ -229,7 +229,7 @@ impl Incoming {
         })
     }
 
-    /// Names that the peer defined, with their numbers.
+    /// Names defined by the peer, with their numbers.
     pub(crate) fn names(&self) -> impl Iterator<Item = (u64, &str)> {
         self.names.iter()
     }
@@ -243,7 +243,7 @@ impl Incoming {
     }
 }
 
-/// Takes the data of some fields, but for those of the bit set.
+/// Reads the data of some fields, except those in the bit set.
 fn read(
     entry: &mut EntryBody<'_>,
     fields: &DataFields,
@@ -252,7 +252,7 @@ fn read(
     data: &mut Vec<DataItem>,
 ) -> Result<(), SessionFault> {
     entry.read_fields(fields, |field, element, value| {
-        // A name has its number from now on, even if the entry is not learned.
+        // A name keeps its number from now on, even if the entry is not learned.
         let value = match value {
             DataValue::Count(number) => LearnedValue::Number(number),
             DataValue::Rate(rate) => LearnedValue::Rate(parts(rate)),
@@ -264,12 +264,12 @@ fn read(
     })
 }
 
-/// Whether the data makes sense only in the instance that counts (manual, 11.1, "conn_cur").
+/// Whether the data is only valid in the instance that counts it (manual, 11.1, "conn_cur").
 fn is_local(data: DataType) -> bool {
     data == DataType::ConnectionsCurrent
 }
 
-/// Whether the data may be written to another table, which must not include counts of peers in its sums (manual, 11.1,
+/// Whether the data may be written to the `write-to` table, which must not include counts of peers (manual, 11.1,
 /// "write-to").
 fn is_no_sum(data: DataType) -> bool {
     matches!(data, DataType::ServerId | DataType::ServerKey | DataType::Gpt | DataType::Gpt0)
@@ -306,8 +306,8 @@ impl DataItem {
     }
 }
 
-/// A rate that a peer sent. Clocks of threads differ a little: a period may have begun "after" now, which is sent as a negative
-/// 32-bit number. One that began longer ago than the field can hold is empty by now.
+/// The parts of a rate from a peer. Clocks of threads differ slightly, so a period may begin after now. Its age is then a
+/// negative 32-bit number. A period that began longer ago than the field can hold is empty by now.
 fn parts(rate: RateData) -> RateParts {
     let age_ms = u32::try_from(rate.age_ms).map_or(rate.age_ms as i64, |age_ms| i64::from(age_ms as i32));
     if !(-CLOCKS_DIFFER_MS..=i64::from(i32::MAX)).contains(&age_ms) {
@@ -320,7 +320,7 @@ fn parts(rate: RateData) -> RateParts {
     }
 }
 
-/// A period that begins further in the future is invalid.
+/// The limit of clock differences, in milliseconds. A period that begins further in the future is invalid.
 const CLOCKS_DIFFER_MS: i64 = 60_000;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! How an instance that starts gets the tables of others (`doc/peers-v2.0.txt`, "Initial full resync process").
+//! The resync: how a starting instance gets the tables of others (`doc/peers-v2.0.txt`, "Initial full resync process").
 //!
 //! ```text
-//!  there is a former process        a lesson of its is complete
+//!  a previous process exists        its lesson is complete
 //!  ────► FromLocal ──────────────────────────────────────────────► Complete
 //!            │ 5 seconds                                              ▲ ▲
 //!            ▼             request a lesson          it is complete   │ │
@@ -12,7 +12,7 @@
 //!                                                   or takes longer than a minute: the next peer
 //! ```
 //!
-//! A late lesson still counts whenever it is complete.
+//! A lesson is a full transfer of a peer's tables. A late lesson still counts once it is complete.
 
 use weir_sched::Tick;
 
@@ -22,9 +22,9 @@ use crate::view::LearnState;
 #[derive(Debug)]
 pub(crate) struct Learning {
     state: LearningState,
-    /// Bit set of the peers requested to teach: each only once, unless its session was lost.
+    /// Bit set of the peers from which a lesson was requested. Each is requested once, or again after its session was lost.
     requested: u64,
-    /// Bit set of the peers that lost their session during their lesson: that excuses each of them once.
+    /// Bit set of the peers with a session lost during their lesson. Each may be requested again once.
     excused: u64,
 }
 
@@ -36,25 +36,25 @@ enum LearningState {
     Complete,
 }
 
-/// A peer that was requested to send all its tables.
+/// A lesson requested from a peer: all its tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Lesson {
     by: usize,
     /// Whether an entry was received.
     has_begun: bool,
-    /// The deadline of the next entry or the end.
+    /// The deadline of the next entry or of the end of the lesson.
     next_until: Tick,
     /// The deadline of the whole lesson.
     until: Tick,
 }
 
-/// How long to wait for a teacher, and for the next entry of a lesson, in milliseconds.
+/// Timeout for a peer to teach, and for the next entry of a lesson, in milliseconds.
 const PATIENCE_MS: u64 = 5_000;
-/// The longest time of a lesson, in milliseconds: after that the next peer is requested, even if the lesson continues.
+/// The longest lesson, in milliseconds. Then the next peer is requested, even if the lesson continues.
 const LESSON_MS: u64 = 60_000;
 
 impl Learning {
-    /// Begins. `from_local`: a former process exists, which teaches first.
+    /// Begins the resync. `from_local`: a previous process exists, which teaches first.
     pub(crate) fn new(from_local: bool, now: Tick) -> Learning {
         let until = now.after(PATIENCE_MS);
         let state =
@@ -75,7 +75,7 @@ impl Learning {
         }
     }
 
-    /// Whether the former process is awaited first; other peers come later.
+    /// Whether the resync still waits for the previous process, before other peers.
     pub(crate) fn awaits_local(&mut self, now: Tick) -> bool {
         self.advance(now);
         matches!(self.state, LearningState::FromLocal(_))
@@ -87,7 +87,7 @@ impl Learning {
         self.state == LearningState::Complete
     }
 
-    /// Whether to request a lesson from this peer now. If so, other peers have to wait.
+    /// Whether to request a lesson from this peer now. If true, other peers have to wait.
     pub(crate) fn request_lesson(&mut self, peer: usize, now: Tick) -> bool {
         self.advance(now);
         let bit = bit_of(peer);
@@ -104,7 +104,7 @@ impl Learning {
         true
     }
 
-    /// Entries of a peer were received: if they belong to a lesson, its deadline is extended.
+    /// Records entries received from a peer. If they belong to a lesson, extends its deadline.
     pub(crate) fn entries_received(&mut self, by: usize, now: Tick) {
         self.advance(now);
         if let LearningState::Lesson(lesson) = &mut self.state
@@ -115,7 +115,7 @@ impl Learning {
         }
     }
 
-    /// The end of the current state's waiting time; `None` without one.
+    /// The deadline of the current state. `None` without one.
     pub(crate) fn ends_at(&self) -> Option<Tick> {
         match self.state {
             LearningState::FromLocal(until) | LearningState::FromRemote(until) => Some(until),
@@ -135,7 +135,7 @@ impl Learning {
         }
     }
 
-    /// A lesson of that peer, or of the former process, is over.
+    /// Records the end of a lesson from a peer, or from the previous process (`None`).
     pub(crate) fn taught(&mut self, by: Option<usize>, is_complete: bool, now: Tick) {
         if is_complete {
             self.state = LearningState::Complete;
@@ -144,9 +144,8 @@ impl Learning {
         }
     }
 
-    /// A teacher's session ended. It may be requested once more: where two instances connect to each other at the same
-    /// time, one of the
-    /// sessions ends at once.
+    /// Records the end of a teacher's session. It may be requested once more: if two instances connect to each other at the
+    /// same time, one of the sessions ends at once.
     pub(crate) fn lost(&mut self, who: Option<usize>, now: Tick) {
         if let (LearningState::Lesson(lesson), Some(who)) = (self.state, who)
             && lesson.by == who
@@ -158,7 +157,7 @@ impl Learning {
         self.await_another(who, now);
     }
 
-    /// A lesson is over, and was not complete.
+    /// Continues after an incomplete lesson.
     fn await_another(&mut self, who: Option<usize>, now: Tick) {
         let until = now.after(PATIENCE_MS);
         match (self.state, who) {

@@ -1,14 +1,15 @@
 //! Stick-tables that several instances share (manual, 11.2): the peers protocol.
 //!
-//! A [`SharedTable`] is a table and its name among peers. A [`PeerSession`] is one conversation with a peer after the greeting: received
-//! bytes go in, bytes to send come out, the time is an argument. It pushes local changes, learns remote ones, acknowledges, and sends
-//! everything to a peer that requests it. Updates that were not acknowledged when a session ends are sent again in the next one.
+//! A [`SharedTable`] is a table and its name among peers. A [`PeerSession`] is one session with a peer after the greeting:
+//! received bytes are the input, bytes to send are the output, and the time is an argument. It pushes local changes, learns
+//! remote ones, acknowledges, and sends all entries on request. Updates without an acknowledgement at the end of a session
+//! are sent again in the next one.
 //!
-//! A [`PeersSection`] is a `peers` section: it keeps one session with each peer, whichever of the two connected, requests from one of them
-//! everything when it starts, and before that learns from the former process of the same instance.
+//! A [`PeersSection`] is a `peers` section. It keeps one session with each peer, opened by either side. At start it learns
+//! all entries from the previous process of the same instance, or else from one of the peers.
 //!
-//! A session refuses to know sockets, clocks and other peers. Whatever a peer sends, a session holds one message and what fits into the
-//! tables, and no turn exceeds its budget.
+//! A session is independent of sockets, clocks and other peers. For any input, a session stores at most one message besides
+//! the table entries, and no scheduling round exceeds its budget.
 //!
 //! Begin with `session.rs`, then `shared_table.rs` and `conversation.rs`.
 

@@ -1,15 +1,15 @@
-//! How a table of the same name differs between two instances.
+//! Differences of a table with the same name between two instances.
 
 use weir_expr::table::DataType;
 
-/// How a peer's table differs from ours of that name.
+/// The difference of a peer's table to ours with the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mismatch {
-    /// Its keys have another type or length: the table is not shared.
+    /// The key types or lengths differ. The table is not shared.
     Keys,
-    /// One instance has `aggregate`, the other one does not: the table is not shared.
+    /// Only one instance has `aggregate`. The table is not shared.
     Aggregate,
-    /// A rate has another period: it is not learned, the table's other data is.
+    /// The periods of a rate differ. The rate is not learned, but the table's other data is.
     Period {
         /// The first such rate.
         data: DataType,
@@ -17,14 +17,14 @@ pub enum Mismatch {
         theirs_ms: u32,
         ours_ms: u32,
     },
-    /// The instances store different types of data: only the common ones are shared.
+    /// The instances store different data types. Only common types are shared.
     Data {
-        /// The types that only the peer stores, a bit each.
+        /// The types that only the peer stores, one bit each.
         only_theirs: u32,
-        /// The types that only we store.
+        /// The types that only this instance stores, one bit each.
         only_ours: u32,
     },
-    /// An array is longer in one instance: its excess elements are not shared.
+    /// An array is longer in one instance. Its excess elements are not shared.
     Elements {
         /// The first such array.
         data: DataType,
@@ -35,7 +35,7 @@ pub enum Mismatch {
 }
 
 impl Mismatch {
-    /// The rest of a sentence that begins with the peer.
+    /// The end of a message that begins with the peer's name.
     pub(crate) fn in_words(self, table: &str) -> String {
         match self {
             Mismatch::Keys => {

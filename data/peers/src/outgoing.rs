@@ -12,11 +12,11 @@ use crate::shared_table::SharedTable;
 #[derive(Debug)]
 pub(crate) struct OutgoingTables {
     tables: Arc<[SharedTable]>,
-    /// The peer's index among the tables' audiences; `None` if it only receives lessons.
+    /// The peer's audience number in the tables. `None` if it only receives lessons (full transfers).
     audience: Option<usize>,
-    /// The part of all keys that the peer gets, and the number of parts; `None` for all keys.
+    /// The key partition that the peer gets, and the number of partitions. `None` for all keys.
     part: Option<(u32, u32)>,
-    /// Whether the peer has shares of sums, as we have; `None` before its first message.
+    /// Whether the peer supports shares of aggregated tables. `None` before its first message.
     counts_together: Option<bool>,
     sent: Vec<SentTable>,
     /// The table of the last definition.
@@ -28,7 +28,7 @@ pub(crate) struct OutgoingTables {
     body: Vec<u8>,
 }
 
-/// The updates sent of a table.
+/// The progress of the updates of a table.
 #[derive(Debug, Default)]
 struct SentTable {
     /// The number of the last update.
@@ -37,7 +37,7 @@ struct SentTable {
     acknowledged: u32,
     /// The next shard to examine.
     shard: u16,
-    /// Updates that were not acknowledged: the number of the last update of each batch, and the positions of its entries.
+    /// Unacknowledged batches: the number of the last update and the positions of the entries.
     unacknowledged: VecDeque<(u32, Vec<EntryPosition>)>,
 }
 
@@ -48,7 +48,7 @@ struct Lesson {
     cursor: TableCursor,
 }
 
-/// How many batches of a table may be unacknowledged: sending pauses at that number.
+/// The limit of unacknowledged batches per table. Sending pauses at it.
 const MOST_UNACKNOWLEDGED: usize = 32;
 
 impl OutgoingTables {
@@ -67,17 +67,17 @@ impl OutgoingTables {
         }
     }
 
-    /// Restricts the peer to part `shard` of `shards` parts of all keys.
+    /// Restricts the peer to partition `shard` of `shards` partitions of the keys.
     pub(crate) fn limit_to_part(&mut self, shard: u32, shards: u32) {
         self.part = Some((shard, shards));
     }
 
-    /// The first message of the peer revealed whether it has shares of sums.
+    /// Sets whether the peer supports shares, which its first message reveals.
     pub(crate) fn set_counts_together(&mut self, counts_together: bool) {
         self.counts_together = Some(counts_together);
     }
 
-    /// Whether any table is an aggregate: its counts are sums of shares.
+    /// Whether any table is aggregated, with counts that are sums of shares.
     pub(crate) fn has_aggregates(&self) -> bool {
         self.tables.iter().any(SharedTable::is_aggregate)
     }
@@ -87,7 +87,7 @@ impl OutgoingTables {
         self.counts_together.is_some()
     }
 
-    /// Schedules all shares of sums for a peer that has lost them.
+    /// Schedules the shares of all aggregated tables for a peer that has lost them.
     pub(crate) fn schedule_shares(&mut self) {
         let Some(audience) = self.audience else { return };
         let aggregates = self.tables.iter().filter(|shared| shared.is_aggregate());
@@ -97,16 +97,16 @@ impl OutgoingTables {
     /// Begins a lesson: all entries of all tables.
     pub(crate) fn begin_lesson(&mut self) {
         if let Some(audience) = self.audience {
-            // Changes of sums are still pushed: a lesson leaves out our shares until our own resync is complete.
+            // Changes of sums are still pushed, because a lesson omits our shares until our own resync is complete.
             let plain = self.tables.iter().filter(|shared| !shared.is_aggregate());
             plain.for_each(|shared| shared.table.forget_changes(audience));
         }
         self.lesson = Some(Lesson::default());
     }
 
-    /// Continues the lesson with at most `budget` entries or empty places. True once it is complete. `is_complete`: we
-    /// know our counts of a former life. Before, our shares are sent only to another process of this instance: other
-    /// peers would send them back as those of the former life.
+    /// Continues the lesson with at most `budget` entries or empty slots. True once it is complete. `is_complete`: our
+    /// counts from before the restart are known. Until then, our shares are sent only to another process of this instance,
+    /// because other peers would send them back as those from before the restart.
     pub(crate) fn teach(&mut self, budget: u32, is_complete: bool, now_ms: u64, out: &mut Vec<u8>) -> bool {
         let Some(Lesson { table: position, cursor }) = self.lesson.take() else { return false };
         let tables = Arc::clone(&self.tables);
@@ -115,7 +115,7 @@ impl OutgoingTables {
         let with_own = is_complete || self.audience.is_none();
         let mut batch = UpdateBatch::new(self, position, out);
         let next = shared.table.walk(cursor, budget, now_ms, |_, row| {
-            // An entry of a table without expiry expires nowhere.
+            // An entry of a table without expiry does not expire at peers either.
             let expires = (shared.table.declaration().expire_ms != 0).then(|| row.expires_in_ms());
             if expires != Some(0) && is_in(part, row) {
                 batch.teach(row, with_own, expires.unwrap_or(0));
@@ -128,8 +128,8 @@ impl OutgoingTables {
         false
     }
 
-    /// Sends changes, at most `budget` entries. True if there may be more. `is_complete`: we know our counts of a
-    /// former life. Before, our shares are not sent.
+    /// Sends changes, at most `budget` entries. True if there may be more. `is_complete`: our counts from before the
+    /// restart are known. Until then, our shares are not sent.
     pub(crate) fn push(&mut self, budget: usize, is_complete: bool, now_ms: u64, out: &mut Vec<u8>) -> bool {
         let Some(audience) = self.audience else { return false };
         let tables = Arc::clone(&self.tables);
@@ -155,7 +155,7 @@ impl OutgoingTables {
             if !positions.is_empty() {
                 sent.unacknowledged.push_back((sent.number, positions));
             }
-            // The shards before the first one that was examined come in the next turn.
+            // Shards before the first examined one are left for the next round.
             if more.is_some() || from > 0 {
                 return true;
             }
@@ -163,7 +163,7 @@ impl OutgoingTables {
         false
     }
 
-    /// The peer acknowledged updates of a table up to this one.
+    /// Applies the peer's acknowledgement of a table's updates up to this one.
     pub(crate) fn acknowledged(&mut self, id: u64, number: u32) {
         let position = usize::try_from(id).ok().and_then(|id| id.checked_sub(1));
         let Some(sent) = position.and_then(|position| self.sent.get_mut(position)) else { return };
@@ -180,17 +180,17 @@ impl OutgoingTables {
         self.defined
     }
 
-    /// The number of the last update of each table, and of the last one acknowledged.
+    /// The numbers of the last sent and the last acknowledged update of each table.
     pub(crate) fn progress(&self) -> impl Iterator<Item = (u32, u32)> {
         self.sent.iter().map(|sent| (sent.number, sent.acknowledged))
     }
 
-    /// Names that the peer was sent, with their numbers.
+    /// Names sent to the peer, with their numbers.
     pub(crate) fn names(&self) -> impl Iterator<Item = (u64, &str)> {
         self.names.iter()
     }
 
-    /// The session is over: updates that were not acknowledged are to be sent again.
+    /// Ends the session. Marks unacknowledged updates to be sent again.
     pub(crate) fn end(&mut self) {
         let Some(audience) = self.audience else { return };
         for (sent, shared) in self.sent.iter_mut().zip(&*self.tables) {
@@ -208,9 +208,9 @@ fn is_in(part: Option<(u32, u32)>, row: &LockedEntry<'_>) -> bool {
 struct UpdateBatch<'o> {
     shared: &'o SharedTable,
     position: usize,
-    /// The peer receives shares.
+    /// Whether the peer receives shares.
     in_shares: bool,
-    /// The peer knows from the previous update which table this is, and the next number.
+    /// Whether the table and the update number follow from the previous update.
     follows: bool,
     defined: &'o mut Option<usize>,
     number: &'o mut u32,
@@ -235,19 +235,19 @@ impl<'o> UpdateBatch<'o> {
         }
     }
 
-    /// Reports a change here.
+    /// Sends a local change.
     fn push(&mut self, row: &LockedEntry<'_>) {
         let own = self.shared.shares().next().filter(|_| self.in_shares);
         self.add(row, own, None);
     }
 
-    /// Sends all of an entry: for sums, each known share.
+    /// Sends a whole entry, with each known share of sums.
     fn teach(&mut self, row: &LockedEntry<'_>, with_own: bool, expires_in_ms: u32) {
         if !self.in_shares {
             return self.add(row, None, Some(expires_in_ms));
         }
         for (share, owner) in self.shared.shares() {
-            // The own one comes although it is empty, as tags come with it.
+            // The own share is sent even if empty, because it includes the tags.
             let is_sent = if share == Share::Own { with_own } else { !row.is_empty_share(share) };
             if is_sent {
                 self.add(row, Some((share, owner)), Some(expires_in_ms));

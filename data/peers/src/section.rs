@@ -15,60 +15,60 @@ use crate::view::{LearnState, LinkState, LinkStatus, ListenerEvent, SessionView}
 /// A `peers` section.
 pub struct PeersSection {
     pub name: Box<str>,
-    /// The position of this instance's own line: the index of the peer that follows it.
+    /// The position of this instance's own line: the index of the peer on the next line.
     pub local_position: usize,
     /// The name of this instance.
     pub local: Box<str>,
-    /// How a process that leaves connects to the next one. `None` if unknown.
+    /// How a stopping process connects to its successor. `None` if unknown.
     pub own_link: Option<PeerLink>,
-    /// The tables that are shared.
+    /// The shared tables.
     pub tables: Arc<[SharedTable]>,
-    /// The other instances. The index of each is also its audience in the tables.
+    /// The other instances. A peer's index is also its audience number in the tables.
     pub peers: Vec<Peer>,
-    /// `shards`: the number of parts of all keys; a peer may get only one.
+    /// `shards`: the number of key partitions. A peer may get only one partition.
     pub shards: u32,
-    /// `tune.peers.max-updates-at-once`: entries that are sent in one turn.
+    /// `tune.peers.max-updates-at-once`: entries sent in one scheduling round.
     pub updates_at_once: usize,
-    /// Whether a former process can teach this one.
+    /// Whether a previous process can send its tables to this one.
     pub has_predecessor: bool,
-    /// Called with messages for operators.
+    /// Callback for messages to operators.
     pub report: SectionReport,
-    /// Called with events of connections from peers.
+    /// Callback for events of connections from peers.
     pub log: ListenerLog,
-    /// Connections of peers to this instance.
+    /// The limit of connections from peers.
     pub connections: Arc<ConnectionLimit>,
     learning: Mutex<Option<Learning>>,
     stopping: AtomicBool,
     teaching: AtomicBool,
 }
 
-/// Called with messages for operators.
+/// Callback for messages to operators.
 type SectionReport = Box<dyn Fn(&str) + Send + Sync>;
-/// Called with events of connections from peers.
+/// Callback for events of connections from peers.
 type ListenerLog = Box<dyn Fn(&ListenerEvent<'_>) + Send + Sync>;
 
 /// Another instance.
 #[derive(Debug)]
 pub struct Peer {
     pub name: Box<str>,
-    /// How to connect to it.
+    /// How to connect to the peer.
     pub link: PeerLink,
-    /// `shard`: the part of all keys that it gets, from 1; `None` for all of them.
+    /// `shard`: the key partition that the peer gets, from 1. `None` for all keys.
     pub shard: Option<u32>,
     pub sessions: AtomicU64,
     current: Mutex<CurrentSession>,
 }
 
-/// The session with a peer: at most one at a time.
+/// The session with a peer. There is at most one at a time.
 #[derive(Debug, Default)]
 struct CurrentSession {
-    /// The number of the latest session. A session with another number must end.
+    /// The number of the latest session. A session with another number must close.
     number: u64,
-    /// The task that runs it, while a session exists.
+    /// The task of the session, while one exists.
     task: Option<TaskKey>,
     /// The current session, or the last one.
     session: Option<Arc<Mutex<PeerSession>>>,
-    /// Whether this instance opened it.
+    /// Whether this instance opened the session.
     is_own: bool,
     link: LinkStatus,
 }
@@ -89,19 +89,19 @@ impl Peer {
         self.current().link
     }
 
-    /// The progress of the current or last session; `None` before the first. Names are copied only if `with_names`.
+    /// The progress of the current or last session. `None` before the first. Names are copied only if `with_names`.
     pub fn session_view(&self, with_names: bool) -> Option<SessionView> {
         let session = self.current().session.clone()?;
         let view = session.lock().unwrap_or_else(PoisonError::into_inner).view(with_names);
         Some(view)
     }
 
-    /// Changes the counters.
+    /// Updates the counters.
     pub(crate) fn note(&self, change: impl FnOnce(&mut LinkStatus)) {
         change(&mut self.current().link);
     }
 
-    /// Whether this instance is about to get a session that it opens, or just got it.
+    /// Whether this instance is opening a session, or has just opened one.
     pub(crate) fn has_fresh_own(&self, now: Tick) -> bool {
         let current = self.current();
         let link = &current.link;
@@ -114,8 +114,8 @@ impl Peer {
         }
     }
 
-    /// Makes the current task the one that runs the session, which this instance opened or not, and wakes the task that had the former
-    /// one. Returns the session's number.
+    /// Makes this session the current one, run by the current task. Wakes the task of the previous session. `is_own`: this
+    /// instance opened it. Returns the session's number.
     pub(crate) fn claim(&self, session: &Arc<Mutex<PeerSession>>, is_own: bool, now: Tick) -> u64 {
         let (number, former) = {
             let mut current = self.current();
@@ -135,12 +135,12 @@ impl Peer {
         number
     }
 
-    /// Whether the session of that number is still the latest.
+    /// Whether this session number is still the latest.
     pub(crate) fn is_current(&self, number: u64) -> bool {
         self.current().number == number
     }
 
-    /// The session of that number is over.
+    /// Records the end of the session with this number.
     pub(crate) fn release(&self, number: u64) {
         let mut current = self.current();
         if current.number == number {
@@ -179,18 +179,18 @@ impl PeersSection {
         }
     }
 
-    /// Ends all sessions, and prevents new ones. Wakes their tasks.
+    /// Ends all sessions and prevents new ones. Wakes the sessions' tasks.
     pub fn stop(&self) {
         self.stopping.store(true, SeqCst);
         self.wake();
     }
 
-    /// Whether the process leaves.
+    /// Whether the section was stopped.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(SeqCst)
     }
 
-    /// Whether the next process still has to get the tables: this one stays until then.
+    /// Whether the successor process still needs the tables. This process stays alive until then.
     pub fn is_teaching(&self) -> bool {
         self.teaching.load(SeqCst)
     }
@@ -209,7 +209,7 @@ impl PeersSection {
         }
     }
 
-    /// Until when this instance looks for a peer to learn from; `None` if the resync is complete.
+    /// The deadline of the current step of the resync. `None` without one, such as after the resync.
     pub fn resync_until(&self) -> Option<Tick> {
         self.learning.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.ends_at()
     }
@@ -231,7 +231,7 @@ impl PeersSection {
         learning.as_ref().map_or(LearnState::NotAssigned, |learning| learning.of(peer))
     }
 
-    /// The limit of incoming connections: each peer may have an old one and a new one.
+    /// The limit of incoming connections. Each peer may have an old and a new connection.
     pub(crate) fn most_connections(&self) -> u32 {
         (self.peers.len() as u32 + 1) * 4
     }
@@ -242,12 +242,12 @@ impl PeersSection {
         look(learning.get_or_insert_with(|| Learning::new(self.has_predecessor, now)), now)
     }
 
-    /// Handles a peer's control message; `None` is the former process.
+    /// Handles a peer's control message. `None` is the previous process.
     pub(crate) fn hear(&self, who: Option<usize>, heard: ControlMessage) {
         match heard {
             ControlMessage::Finished => {
                 self.learning(|learning, now| learning.taught(who, true, now));
-                // Sums that were held back until the resync was complete may be sent now.
+                // Sums were held back until the resync was complete. They may be sent now.
                 self.wake();
             }
             ControlMessage::Partial => {
@@ -269,9 +269,9 @@ impl PeersSection {
     }
 }
 
-/// How long a greeting may be on its way that was sent before the other side got ours, in milliseconds.
+/// Longest transit time of a greeting that crosses ours, in milliseconds.
 const CROSSING_MS: u64 = 1_000;
-/// The default number of entries sent in one turn (manual, "tune.peers.max-updates-at-once").
+/// The default number of entries sent in one scheduling round (manual, "tune.peers.max-updates-at-once").
 pub const UPDATES_AT_ONCE: usize = 200;
 
 impl std::fmt::Debug for PeersSection {

@@ -1,4 +1,4 @@
-//! One conversation with a peer, after the greeting.
+//! One session with a peer, after the greeting.
 //!
 //! ```text
 //!                      ┌───────────────────────────────────────────┐
@@ -19,32 +19,32 @@ use crate::shared_table::SharedTable;
 use crate::trace;
 use crate::view::{SessionView, TableProgress};
 
-/// A conversation with a peer.
+/// A session with a peer, independent of sockets.
 #[derive(Debug)]
 pub struct PeerSession {
     /// The peer's name in traces: its section and its name.
     who: Box<str>,
     incoming: Incoming,
     outgoing: OutgoingTables,
-    /// Received bytes that are not processed yet: an incomplete message, and the bytes received with it.
+    /// Received bytes that are not processed yet, such as an incomplete message.
     held: Vec<u8>,
-    /// The progress of a lesson for the peer.
+    /// The state of a lesson (a full transfer of the tables) for the peer.
     lesson: LessonState,
-    /// The peer has requested all shares of sums: once is enough.
+    /// Whether the peer has already requested all shares of sums. Further requests are ignored.
     gave_shares: bool,
-    /// Heartbeats sent and received.
+    /// Number of heartbeats sent and received.
     heartbeats: (u64, u64),
     received_entries: u64,
 }
 
-/// A lesson for the peer.
+/// The state of a lesson for the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LessonState {
-    /// No lesson was requested, or it is over.
+    /// No lesson was requested, or the lesson is over.
     None,
-    /// It is being sent.
+    /// The lesson is being sent.
     Teaching,
-    /// Everything was sent; the peer must confirm.
+    /// All entries were sent. The peer must confirm.
     AwaitsConfirm,
 }
 
@@ -53,26 +53,26 @@ enum LessonState {
 pub enum ControlMessage {
     /// The lesson that we requested is complete.
     Finished,
-    /// The lesson is all that the peer has; others may have more.
+    /// The lesson is complete, but the peer may lack entries that others have.
     Partial,
-    /// The peer confirmed our lesson.
+    /// The peer confirmed the lesson that we sent.
     Confirmed,
-    /// A table of the peer differs from ours of that name. Reported once for each difference.
+    /// A table of the peer differs from ours with the same name. Reported once for each difference.
     OtherTable {
-        /// The position of ours.
+        /// The position of our table.
         table: usize,
         mismatch: Mismatch,
     },
-    /// The peer ends the session because of an error of ours.
+    /// The peer closes the session because of an error in our messages.
     Refused(SessionFault),
 }
 
-/// How many messages are processed in one turn at most.
+/// Most messages processed in one scheduling round.
 const MESSAGES_PER_TURN: usize = 200;
 
 impl PeerSession {
-    /// A conversation about these tables. `audience` is the peer's index among their audiences; `None` for a peer that
-    /// only receives lessons.
+    /// A session for these tables. `audience` is the peer's audience number. `None` for a peer that only receives
+    /// lessons.
     pub fn new(tables: Arc<[SharedTable]>, audience: Option<usize>) -> PeerSession {
         PeerSession {
             who: Box::default(),
@@ -86,19 +86,19 @@ impl PeerSession {
         }
     }
 
-    /// The same, for a peer that gets only part `shard` of `shards` parts of all keys (`shard` and `shards`).
+    /// Restricts the peer to partition `shard` of `shards` partitions of the keys (`shard` and `shards`).
     pub fn of_part(mut self, shard: u32, shards: u32) -> PeerSession {
         self.outgoing.limit_to_part(shard, shards);
         self
     }
 
-    /// The same, with the peer's name for traces.
+    /// Sets the peer's name for traces.
     pub fn named(self, who: &str) -> PeerSession {
         PeerSession { who: who.into(), ..self }
     }
 
-    /// Begins: announces that we count together with others, if we do. `is_first`: this process never had a session
-    /// with the peer before.
+    /// Begins the session. Announces support for shares if a table is aggregated. `is_first`: the first
+    /// session of this process with the peer.
     pub fn begin(&mut self, is_first: bool, out: &mut Vec<u8>) {
         if self.outgoing.has_aggregates() {
             let what = if is_first { Control::WantsShares } else { Control::CountsTogether };
@@ -106,7 +106,7 @@ impl PeerSession {
         }
     }
 
-    /// Sets whether we accept our own former counts from the peer: as long as we are learning.
+    /// Sets whether to accept our own counts from before the restart: only while this instance is learning.
     pub fn set_learning(&mut self, is_learning: bool) {
         self.incoming.set_learning(is_learning);
     }
@@ -116,15 +116,15 @@ impl PeerSession {
         self.held.extend_from_slice(bytes);
     }
 
-    /// Whether more bytes may be added; if not, process the held ones first.
+    /// Whether more bytes may be added. If false, process the held bytes first.
     pub fn has_room(&self) -> bool {
         self.held.len() < message::MAX_LENGTH
     }
 
-    /// Processes messages, a limited number, and appends their answers to `out`. False when more bytes must come first.
+    /// Processes a limited number of messages and appends replies to `out`. False if more bytes are needed.
     ///
     /// # Errors
-    /// When a message is invalid: the session ends, and `out` holds the error message.
+    /// If a message is invalid. The session ends, and `out` holds the error message.
     pub fn receive(
         &mut self,
         now_ms: u64,
@@ -209,13 +209,13 @@ impl PeerSession {
         }
     }
 
-    /// Begins to send everything.
+    /// Begins a lesson: sends all entries.
     pub fn teach(&mut self) {
         self.outgoing.begin_lesson();
         self.lesson = LessonState::Teaching;
     }
 
-    /// Requests everything from the peer.
+    /// Requests all entries from the peer.
     pub fn request_all(&mut self, out: &mut Vec<u8>) {
         self.control(Control::ResyncRequest, out);
     }
@@ -226,12 +226,12 @@ impl PeerSession {
         self.control(Control::Heartbeat, out);
     }
 
-    /// Entries received so far, including those of tables that we do not have.
+    /// Number of entries received so far, including those of tables that are not shared.
     pub fn received_entries(&self) -> u64 {
         self.received_entries
     }
 
-    /// Heartbeats sent and received.
+    /// Number of heartbeats sent and received.
     pub fn heartbeats(&self) -> (u64, u64) {
         self.heartbeats
     }
@@ -263,13 +263,13 @@ impl PeerSession {
         view
     }
 
-    /// Appends messages for the peer, with at most `budget` entries. `is_complete` says whether our own resync is complete. True if
-    /// there may be more at once.
+    /// Appends messages for the peer, with at most `budget` entries. `is_complete`: our own resync is complete. True if there
+    /// may be more at once.
     pub fn produce(&mut self, budget: usize, is_complete: bool, now_ms: u64, out: &mut Vec<u8>) -> bool {
         if self.lesson != LessonState::Teaching {
             return self.outgoing.push(budget, is_complete, now_ms, out);
         }
-        // The form of sums depends on the peer.
+        // The encoding of sums depends on the peer's support for shares.
         if self.outgoing.has_aggregates() && !self.outgoing.knows_peer() {
             return false;
         }
@@ -292,14 +292,14 @@ impl PeerSession {
         self.lesson == LessonState::AwaitsConfirm
     }
 
-    /// The session is over: updates that were not acknowledged are sent again in the next one.
+    /// Ends the session. Unacknowledged updates are sent again in the next one.
     pub fn end(&mut self) {
         trace::released(&self.who);
         self.outgoing.end();
     }
 }
 
-/// The first message reveals whether the peer has shares of sums.
+/// The first message reveals whether the peer supports shares.
 fn meet(first: &PeerMessage<'_>, incoming: &mut Incoming, outgoing: &mut OutgoingTables) {
     if !outgoing.knows_peer() {
         let counts = matches!(first, PeerMessage::Control(Control::CountsTogether | Control::WantsShares));

@@ -1,4 +1,4 @@
-//! A table as peers see it: its name and the encoding of its entries.
+//! A shared table: its name among peers and the encoding of its entries.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::mismatch::Mismatch;
 pub struct SharedTable {
     /// The table. Each peer is one of its audiences.
     pub table: Arc<Table>,
-    /// Its name among peers: `/name` for one of a `peers` section (manual, 11.2, "table").
+    /// The table's name among peers: `/name` for a table of a `peers` section (manual, 11.2, "table").
     pub name: Box<str>,
-    /// `recv-only`: data that concerns only the local instance is taken from peers, too.
+    /// `recv-only`: data that is only valid in one instance is also learned from peers.
     pub receive_only: bool,
-    /// `write-to`: the table to which received tags and servers are written, too.
+    /// `write-to`: another table to which received tags and servers are also written.
     pub write_to: Option<Arc<Table>>,
     fields: DataFields,
-    /// The same, those that instances may count together and the others.
+    /// The fields, divided into those that may be aggregated and the others.
     divided: (DataFields, DataFields),
-    /// The name of this instance, and those of the others by audience.
+    /// The name of this instance, and the names of the others by audience.
     members: (Box<str>, Vec<Box<str>>),
 }
 
@@ -54,19 +54,19 @@ impl SharedTable {
         }
     }
 
-    /// The same, with the names of this instance and of the others, by audience: shares of sums carry the name of their
-    /// owner.
+    /// Sets the names of this instance and of the others, by audience. On the wire, a share of a sum includes its owner's
+    /// name.
     pub fn of_members(mut self, local: &str, peers: impl IntoIterator<Item = Box<str>>) -> SharedTable {
         self.members = (local.into(), peers.into_iter().collect());
         self
     }
 
-    /// Whether its counts are sums of the instances' shares.
+    /// Whether the table's counts are sums of the instances' shares.
     pub(crate) fn is_aggregate(&self) -> bool {
         self.table.layout().is_aggregate()
     }
 
-    /// The share of this owner. Peers send our own one: it is from this instance's former life.
+    /// The share of this owner. Our own share from a peer is from before this instance's restart.
     pub(crate) fn share_of(&self, name: &str) -> Option<Share> {
         let (local, peers) = &self.members;
         if *name == **local {
@@ -75,14 +75,14 @@ impl SharedTable {
         peers.iter().position(|peer| **peer == *name).map(Share::Peer)
     }
 
-    /// Every share that an entry may have, with its owner.
+    /// All shares that an entry may have, with their owners.
     pub(crate) fn shares(&self) -> impl Iterator<Item = (Share, &str)> {
         let (local, peers) = &self.members;
         let others = peers.iter().enumerate().map(|(audience, name)| (Share::Peer(audience), &**name));
         std::iter::once((Share::Own, &**local)).chain(others)
     }
 
-    /// The definition that peers receive first.
+    /// The table definition that peers receive first.
     pub(crate) fn definition(&self, id: u64, is_aggregate: bool) -> Definition<'_> {
         let (key, key_length) = kind_of(self.table.declaration().key);
         Definition {
@@ -96,7 +96,7 @@ impl SharedTable {
         }
     }
 
-    /// Whether a peer's definition is compatible: its keys have our type. Strings and blocks may have other lengths.
+    /// Whether a peer's definition is compatible: its key type equals ours. Lengths of strings and blocks may differ.
     pub(crate) fn is_like(&self, definition: &Definition<'_>) -> bool {
         let (key, key_length) = kind_of(self.table.declaration().key);
         match key {
@@ -105,8 +105,8 @@ impl SharedTable {
         }
     }
 
-    /// The rates that a peer's definition has over another period than ours: its and our period, in milliseconds. One that says no
-    /// period means ours.
+    /// The rates with a different period in a peer's definition: its and our period, in milliseconds. A rate without a period
+    /// has ours.
     pub(crate) fn other_periods(&self, definition: &Definition<'_>) -> Vec<(DataType, u32, u32)> {
         let ours = |number| self.fields.iter().find(|own| own.number == number);
         let differs = |field: DataField| {
@@ -117,7 +117,7 @@ impl SharedTable {
         definition.fields.iter().filter_map(differs).collect()
     }
 
-    /// The data that only one of both definitions stores; else the first array of another length.
+    /// The data types that only one definition stores, or else the first array with a different length.
     pub(crate) fn other_data(&self, definition: &Definition<'_>) -> Option<Mismatch> {
         let layout = self.table.layout();
         let bits = |fields: &DataFields| {
@@ -139,7 +139,7 @@ impl SharedTable {
         definition.fields.iter().find_map(longer)
     }
 
-    /// A key from a peer; `None` if it is invalid.
+    /// A key from a peer. `None` if it is invalid.
     pub(crate) fn key(&self, received: KeyBytes<'_>) -> Option<Key> {
         let kind = self.table.declaration().key;
         let sample = match (received, kind) {
@@ -157,17 +157,17 @@ impl SharedTable {
         Key::of(sample, kind)
     }
 
-    /// The part of `shards` parts that an entry's key belongs to, from 1: the same in every instance.
+    /// The partition of `shards` partitions that an entry's key belongs to, from 1. It is the same in every instance.
     pub(crate) fn shard_of(row: &LockedEntry<'_>, shards: u32) -> u32 {
         let hash = match row.key() {
             Sample::Int(number) => xxh64(&(number as u32).to_be_bytes(), 0),
             Sample::Ipv4(address) => xxh64(&address.octets(), 0),
             Sample::Ipv6(address) => xxh64(&address.octets(), 0),
             Sample::Str(bytes) | Sample::Bin(bytes) => xxh64(&bytes, 0),
-            // No table has keys of other types.
+            // No other key types exist.
             _ => 0,
         };
-        // It is less than `shards`, which is a 32-bit number.
+        // The remainder is less than `shards`, so it fits in 32 bits.
         (hash % u64::from(shards.max(1))) as u32 + 1
     }
 
@@ -177,7 +177,7 @@ impl SharedTable {
         write_fields(&self.fields, row, names, out);
     }
 
-    /// Appends the key of an entry, its tags and one share of its counts and rates.
+    /// Appends an entry's key, tags and one share of its counts and rates.
     pub(crate) fn write_share(
         &self,
         row: &LockedEntry<'_>,
@@ -195,7 +195,7 @@ impl SharedTable {
                 match row.share(share, data, element) {
                     Some(ShareValue::Rate(parts)) => write_rate(parts, out),
                     Some(ShareValue::Count(count)) => integer::write(count, out),
-                    // The table stores all fields of its layout.
+                    // Unreachable: the table stores all fields of its layout.
                     None => {}
                 }
             }
@@ -209,7 +209,7 @@ impl SharedTable {
             Sample::Ipv4(address) => KeyBytes::Bytes(&address.octets()).write(kind, out),
             Sample::Ipv6(address) => KeyBytes::Bytes(&address.octets()).write(kind, out),
             Sample::Str(bytes) | Sample::Bin(bytes) => KeyBytes::Bytes(&bytes).write(kind, out),
-            // No table has keys of other types.
+            // No other key types exist.
             _ => {}
         }
     }
@@ -235,12 +235,12 @@ fn write_rate(RateParts { age_ms, current, previous }: RateParts, out: &mut Vec<
     RateData { age_ms, current, previous }.write(out);
 }
 
-/// The type of data that a peer means by a number.
+/// The data type with the peer's field number.
 pub(crate) fn data_of(field: DataField) -> Option<DataType> {
     DataType::ALL.get(usize::from(field.number)).copied()
 }
 
-/// The key type and length for peers. Their strings have one more byte, for the terminator.
+/// The key type and length for peers. Strings have one more byte for the terminator.
 fn kind_of(key: KeyType) -> (KeyKind, u32) {
     match key {
         KeyType::Integer => (KeyKind::Integer, 4),

@@ -1,13 +1,13 @@
 //! Traces of the peers protocol (`trace peers`).
 //!
-//! Each function begins with the one branch that a trace point costs while tracing is off.
+//! While tracing is off, each function costs a single branch.
 
 use std::io::Write as _;
 
 use weir_events::trace::{About, TraceEventKind, TraceLevel, TraceReport, TraceSource};
 use weir_peers_protocol::{Control, PeerMessage, SessionFault};
 
-/// The peers protocol.
+/// The trace source of the peers protocol.
 pub static PEERS: TraceSource = TraceSource::new(
     "peers",
     "Peers protocol",
@@ -30,7 +30,7 @@ const CONTROL: usize = 4;
 const RELEASE: usize = 5;
 const PROTOCOL_ERROR: usize = 6;
 
-/// A message from the peer `who`.
+/// Traces a message from the peer `who`.
 #[inline]
 pub(crate) fn came(who: &str, message: &PeerMessage<'_>) {
     if PEERS.is_active() {
@@ -66,7 +66,7 @@ fn trace_message(who: &str, message: &PeerMessage<'_>) {
     }
 }
 
-/// A control message to the peer `who`.
+/// Traces a control message to the peer `who`.
 #[inline]
 pub(crate) fn said(who: &str, control: Control) {
     if PEERS.is_active() {
@@ -74,7 +74,7 @@ pub(crate) fn said(who: &str, control: Control) {
     }
 }
 
-/// An invalid message from the peer `who`.
+/// Traces an invalid message from the peer `who`.
 #[inline]
 pub(crate) fn refused(who: &str, fault: SessionFault) {
     if PEERS.is_active() {
@@ -82,7 +82,7 @@ pub(crate) fn refused(who: &str, fault: SessionFault) {
     }
 }
 
-/// The session with the peer `who` is over.
+/// Traces the end of the session with the peer `who`.
 #[inline]
 pub(crate) fn released(who: &str) {
     if PEERS.is_active() {

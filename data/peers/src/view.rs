@@ -3,17 +3,17 @@
 use weir_sched::Tick;
 use weir_sys::Address;
 
-/// How a peer is connected, or why it is not.
+/// The state of the connection to a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LinkState {
-    /// No attempt was made yet.
+    /// No connection attempt yet.
     #[default]
     None,
     /// A connection is being opened.
     Connecting,
-    /// The connection was refused, or timed out.
+    /// The connection was refused or timed out.
     Unreachable,
-    /// The greeting was sent, or is awaited.
+    /// The greeting is in progress.
     Greeting,
     /// The peer refused the greeting, with this status (`doc/peers-v2.0.txt`).
     Refused(u16),
@@ -25,7 +25,7 @@ pub enum LinkState {
 /// The counters and times of a peer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LinkStatus {
-    /// The state of its connection.
+    /// The state of the connection.
     pub state: LinkState,
     /// When the last greeting succeeded.
     pub greeted_at: Option<Tick>,
@@ -34,24 +34,24 @@ pub struct LinkStatus {
     /// When the next heartbeat is due.
     pub heartbeat_at: Option<Tick>,
     pub attempts: u64,
-    /// Sessions that ended because the peer was silent.
+    /// Sessions that ended because nothing was received from the peer in time.
     pub silences: u64,
-    /// Sessions that ended because of a protocol error of the peer.
+    /// Sessions that ended because of the peer's protocol errors.
     pub protocol_errors: u64,
     /// Sessions that were replaced by a newer one.
     pub collisions: u64,
-    /// How often the current session's task ran.
+    /// Number of scheduling rounds of the current session's task.
     pub turns: u64,
 }
 
 /// The state of learning from a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LearnState {
-    /// The peer was not requested to teach, or its lesson is over.
+    /// No resync was requested from the peer, or its resync is over.
     NotAssigned,
-    /// The peer was requested to teach.
+    /// A resync was requested from the peer.
     Assigned,
-    /// The lesson has begun.
+    /// The peer has begun to send its tables.
     Processing,
 }
 
@@ -60,24 +60,24 @@ pub enum LearnState {
 pub struct SessionView {
     pub beats_sent: u64,
     pub beats_received: u64,
-    /// Lessons, given or received, that are not confirmed yet.
+    /// Full resyncs, sent or received, that are not confirmed yet.
     pub unconfirmed: u64,
     /// Each shared table, in the order of the section.
     pub tables: Vec<TableProgress>,
-    /// The index of the table of the peer's updates.
+    /// The index of the table that the peer's updates refer to.
     pub remote_table: Option<usize>,
-    /// The index of the table of our updates.
+    /// The index of the table that our updates refer to.
     pub local_table: Option<usize>,
-    /// Names that the peer was sent, by number.
+    /// Names sent to the peer, by number.
     pub sent_names: Vec<(u64, String)>,
-    /// Names that the peer sent, by number.
+    /// Names received from the peer, by number.
     pub learned_names: Vec<(u64, String)>,
 }
 
 /// The progress of a table in a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TableProgress {
-    /// The peer's number for the table; 0 before it was defined.
+    /// The peer's number for the table. 0 before it was defined.
     pub remote_id: u64,
     /// The data types of the peer's table, one bit each.
     pub remote_data: u64,
@@ -92,9 +92,9 @@ pub struct TableProgress {
 /// An event that the listener of a section logs (manual, 11.2, "log").
 #[derive(Debug)]
 pub struct ListenerEvent<'e> {
-    /// The peer: the address of the connection, or that of its PROXY header.
+    /// The peer's address: that of the connection, or from its PROXY header.
     pub source: &'e Address,
-    /// Whether the connection is closed because of it.
+    /// Whether the event closes the connection.
     pub is_error: bool,
     /// The text of the event.
     pub what: &'e str,

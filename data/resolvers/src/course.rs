@@ -1,4 +1,4 @@
-//! Selects the next question (manual, "The resolvers section").
+//! Selects the next query of a resolution (manual, "The resolvers section").
 //!
 //! ```text
 //!   begin ──► preferred kind ──valid──────────────────────────────► over
@@ -18,21 +18,21 @@ use weir_dns::RecordKind;
 pub(crate) enum ResolutionFailure {
     /// The name does not exist.
     NoSuchName,
-    /// Every server refused to answer.
+    /// The name servers refused the query.
     Refused,
     Timeout,
     /// Any other error code.
     Other,
-    /// The query could not be sent, for a local reason: this does not concern the name.
+    /// The query could not be sent for a local reason. This does not affect the name's records.
     NotSent,
 }
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CourseStep {
-    /// Query this kind now.
+    /// Query this record type now.
     Query(RecordKind),
-    /// Query this kind once the time of the round is over.
+    /// Query this record type after the time of the round.
     QueryLater(RecordKind),
     Fail(ResolutionFailure),
 }
@@ -52,12 +52,12 @@ impl Course {
         Course { preferred, other, queried_other: false, rounds_left: rounds.max(1) }
     }
 
-    /// The first question.
+    /// The record type of the first query.
     pub(crate) fn first(&self) -> RecordKind {
         self.preferred
     }
 
-    /// The next step after the last question failed.
+    /// The next step after the last query failed.
     pub(crate) fn failed(&mut self, failure: ResolutionFailure) -> CourseStep {
         if failure != ResolutionFailure::Timeout
             && !self.queried_other

@@ -1,8 +1,7 @@
-//! Sends a query to all name servers at once, and takes the first valid answer.
+//! Sends a query to all name servers concurrently and takes the first valid response.
 //!
-//! Each server has a task of its own, which ends at its deadline. Only answers of the queried server are received: the
-//! sockets are connected, each has a port of its own, and an answer must have the identifier and the letter case of the
-//! query.
+//! Each name server has its own task, which ends at its deadline. Responses from other sources are rejected: each socket is
+//! connected and has its own port, and a response must have the identifier and the letter case of the query.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,7 +15,7 @@ use crate::course::ResolutionFailure;
 use crate::query_counters::QueryCounter;
 use crate::section::{NameServer, ResolversSection};
 
-/// Queries all name servers of a section; returns the first valid answer and its server, or the last failure.
+/// Queries all name servers of a section. Returns the first valid response and the index of its server, or the last failure.
 pub(crate) async fn query(
     section: &Arc<ResolversSection>,
     name: &Name,
@@ -35,7 +34,7 @@ pub(crate) async fn query(
             exchange(Arc::clone(section), index, name.clone(), kind, deadline, Rc::clone(&gathering));
         weir_sched::spawn(&EXCHANGE, Class::Normal, exchange);
     }
-    // A little later than the tasks' own deadline, for a task that ended without a report.
+    // Slightly later than the tasks' deadline, in case a task ends without a report.
     let limit = deadline.after(GRACE_MS);
     while gathering.left.get() > 0 && now() < limit {
         wait(limit).await;
@@ -70,7 +69,7 @@ async fn exchange(
         Ok(answer) => judge(answer, kind, server),
         Err(failure) => Err(failure),
     };
-    // The answer is late when another server's was taken.
+    // The response is late if another server's response was already taken.
     let is_late = gathering.left.get() == 0;
     match result {
         Ok(_) if is_late => server.counters.count(QueryCounter::Outdated),
@@ -92,7 +91,7 @@ async fn exchange(
     }
 }
 
-/// Interprets and counts an answer.
+/// Interprets and counts a response.
 fn judge(answer: Answer, kind: RecordKind, server: &NameServer) -> Result<Answer, ResolutionFailure> {
     let is_empty = match kind {
         RecordKind::A | RecordKind::Aaaa => answer.addresses.is_empty(),
@@ -117,7 +116,7 @@ fn judge(answer: Answer, kind: RecordKind, server: &NameServer) -> Result<Answer
     Err(failure)
 }
 
-/// A question to one name server.
+/// A query to one name server.
 struct NameQuery<'q> {
     server: &'q NameServer,
     question: Question,
@@ -126,8 +125,8 @@ struct NameQuery<'q> {
 }
 
 impl NameQuery<'_> {
-    /// Queries over datagrams, unless the server is configured for connections; repeats the query over a connection if
-    /// the answer is truncated.
+    /// Queries over UDP, unless the server is configured for TCP. Repeats the query over TCP if the response is
+    /// truncated.
     async fn put(&self, payload_size: u16) -> Result<Answer, ResolutionFailure> {
         let mut message = Vec::new();
         self.question.write(self.identifier, payload_size, &mut message);
@@ -154,7 +153,7 @@ impl NameQuery<'_> {
             }
         };
         self.count(QueryCounter::Sent);
-        // One byte more than allowed, to detect answers that are too large.
+        // One byte more than allowed, to detect oversized responses.
         let mut space = vec![0; payload_size + 1];
         let mut lies = 0;
         loop {
@@ -197,7 +196,7 @@ impl NameQuery<'_> {
     }
 
     async fn over_own_connection(&self, message: &[u8]) -> Result<Answer, ResolutionFailure> {
-        // A length of two bytes goes before each message (RFC 1035, 4.2.2).
+        // Each message is preceded by a two-byte length (RFC 1035, 4.2.2).
         let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
         let framed = [&length.to_be_bytes(), message].concat();
         let mut connection = match self.server.link.open(&framed, self.deadline).await {
@@ -217,7 +216,7 @@ impl NameQuery<'_> {
         self.read(&answer).map_err(|_| ResolutionFailure::Other)
     }
 
-    /// The message on a connection; `None` when it does not arrive in time.
+    /// Receives the message on a connection. `None` if it does not arrive in time.
     async fn receive_message(&self, connection: &mut Connection) -> Option<Vec<u8>> {
         let mut message: Vec<u8> = Vec::new();
         loop {
@@ -233,7 +232,7 @@ impl NameQuery<'_> {
             }
             match received {
                 ReceiveOutcome::End | ReceiveOutcome::Failed(_) => {
-                    // A server that closes too early gets no further query before the next round.
+                    // After an early close, the server is not queried before the next round.
                     weir_sched::sleep_until(self.deadline).await;
                     return None;
                 }
@@ -255,7 +254,7 @@ impl NameQuery<'_> {
         read
     }
 
-    /// The query could not be sent. The next round repeats it, not this one.
+    /// Handles a query that could not be sent. It is repeated only in the next round.
     async fn unsent(&self, failure: ResolutionFailure) -> ResolutionFailure {
         self.count(QueryCounter::SendErrors);
         weir_sched::sleep_until(self.deadline).await;
@@ -267,14 +266,14 @@ impl NameQuery<'_> {
     }
 }
 
-/// An unpredictable number. Without the system's randomness it is only hard to predict.
+/// An unpredictable number. Falls back to a weaker generator if the system's randomness fails.
 fn random() -> u64 {
     weir_sys::random::number().unwrap_or_else(|_| weir_sched::random())
 }
 
-/// How many wrong messages are skipped.
+/// Most invalid messages skipped per query.
 const MOST_LIES: u32 = 64;
-/// How much later than the exchanges the caller's own deadline is, in milliseconds.
+/// Time between the deadline of the exchanges and that of the caller, in milliseconds.
 const GRACE_MS: u64 = 100;
 
 static EXCHANGE: TaskKind = TaskKind::new("DNS query");

@@ -1,6 +1,6 @@
-//! Servers that follow names: the address that each gets, and the state of those without one.
+//! Servers that follow names: which address each server gets, and the state of servers without an address.
 //!
-//! Nothing here waits or sends queries: the knowledge is an argument, and servers change through
+//! Nothing here waits or sends queries. The cached records are an argument, and servers are changed through
 //! [`Backend::change_for`].
 
 use std::net::IpAddr;
@@ -23,43 +23,43 @@ use crate::knowledge::Knowledge;
 pub struct NameFollower {
     pub backend: Arc<Backend>,
     pub server: ServerKey,
-    /// Its host name; `None` while its service does not have a host for it.
+    /// The server's host name. `None` while its service lacks a host for it.
     pub name: Option<Name>,
-    /// Its service (SRV), if it follows one: it gets one of the hosts and ports.
+    /// The service (SRV) that the server follows, if any. It gets one of the service's hosts and ports.
     pub service: Option<Name>,
-    /// The port of its record of the service; 0 without one. The port that connections go to is the server's.
+    /// The port of the server's SRV record, 0 without one. Connections use the port in the server's address.
     pub service_port: u16,
     /// Whether IPv4 addresses are queried first.
     pub prefers_ipv4: bool,
     /// Addresses in these networks are preferred.
     pub networks: Arc<[IpNetwork]>,
-    /// Whether it may have the same address as another server of its backend.
+    /// Whether the server may have the same address as another server of its backend.
     pub allows_duplicates: bool,
     /// Whether weights of SRV records are ignored.
     pub ignores_weight: bool,
-    /// Whether its host's addresses came with the SRV answer: then they are not queried.
+    /// Whether the SRV response included the host's addresses. They are then not queried.
     pub is_given: bool,
 }
 
-/// A question: a name, and the preferred kind.
+/// A name to resolve, and the preferred record type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FollowerLookup {
     pub(crate) name: Name,
     pub(crate) first: RecordKind,
 }
 
-/// The consequences of an answer.
+/// The effects of a response on servers.
 #[derive(Default)]
 pub(crate) struct AnswerEffects {
     pub(crate) news: Vec<BackendNews>,
-    /// How many servers got another address from this answer.
+    /// How many servers got another address from this response.
     pub(crate) updates: u64,
 }
 
 impl NameFollower {
-    /// The questions that it needs.
+    /// The look-ups that the server needs.
     pub(crate) fn wants(&self) -> impl Iterator<Item = FollowerLookup> {
-        // A removed server needs no questions.
+        // A removed server needs no look-ups.
         let is_here = !self.has_left();
         let service = self
             .service
@@ -94,7 +94,7 @@ impl NameFollower {
         self.live()?.address().port()
     }
 
-    /// The best of these addresses for it: its current one, unless another is in a preferred family or network.
+    /// The best of these addresses for the server: the current one, unless another is in a preferred family or network.
     fn best(&self, found: impl Iterator<Item = IpAddr>, taken: &[IpAddr]) -> Option<IpAddr> {
         let own = self.address();
         let rank = |address: &IpAddr| {
@@ -105,7 +105,7 @@ impl NameFollower {
             |address: &IpAddr| own == Some(*address) || self.allows_duplicates || !taken.contains(address);
         let mut best: Option<IpAddr> = None;
         for address in found.filter(free) {
-            // Of equals the first is taken.
+            // The first of equally ranked addresses is taken.
             if best.is_none_or(|best| rank(&address) > rank(&best)) {
                 best = Some(address);
             }
@@ -113,7 +113,7 @@ impl NameFollower {
         best
     }
 
-    /// Gives the server an address, and a port if the answer has one.
+    /// Sets the server's address, and its port if the response has one.
     fn settle(&self, found: ServerPlace, by: &str, now_ms: u64, followed: &mut AnswerEffects) -> bool {
         let Some(server) = self.live() else { return false };
         let changes = found.changes_of(&server.address());
@@ -143,7 +143,7 @@ impl NameFollower {
         BackendNews { notices: vec![notice], ..BackendNews::default() }
     }
 
-    /// Removes the server's address; its port remains.
+    /// Removes the server's address. Its port remains.
     fn unsettle(&self, why: &'static str, now_ms: u64, followed: &mut AnswerEffects) {
         let Some(server) = self.live() else { return };
         let is_out = server.admin_state().contains(AdminState::RESOLUTION_MAINTENANCE);
@@ -152,7 +152,7 @@ impl NameFollower {
         }
     }
 
-    /// Takes the host and the port of a removed record away.
+    /// Clears the host and the port after the SRV record was removed.
     fn release(&mut self, now_ms: u64, followed: &mut AnswerEffects) {
         let change = ServerChange::Unresolved { port: Some(ServerPort::Fixed(0)) };
         self.change(change, Reason::Unresolved(REMOVED), now_ms, followed);
@@ -160,7 +160,7 @@ impl NameFollower {
     }
 
     fn change(&self, change: ServerChange, reason: Reason, now_ms: u64, followed: &mut AnswerEffects) {
-        // A removed server follows no name.
+        // The change fails only for a removed server, which is ignored.
         if let Ok(news) = self.backend.change_for(self.server, change, reason, now_ms) {
             followed.news.push(news);
         }
@@ -174,7 +174,7 @@ impl NameFollower {
         self.live().is_none()
     }
 
-    /// Takes over a host that a service names.
+    /// Assigns a host of the service to the server.
     fn take_over(&mut self, service: &ServiceLocation, now_ms: u64, followed: &mut AnswerEffects) {
         let Some(server) = self.live() else { return };
         self.name = Some(service.target.clone());
@@ -194,7 +194,7 @@ impl NameFollower {
     fn follow_service(&mut self, service: &ServiceLocation, now_ms: u64, followed: &mut AnswerEffects) {
         let weight = weight_of(service);
         if !self.ignores_weight && self.live().is_some_and(|server| server.user_weight() != weight) {
-            // Static algorithms refuse a weight.
+            // Static algorithms reject the weight.
             self.change(
                 ServerChange::Weight(WeightChange::Absolute(weight)),
                 Reason::Operator,
@@ -205,7 +205,7 @@ impl NameFollower {
         self.is_given = !service.addresses.is_empty();
         let port = Some(ServerPort::Fixed(service.port));
         if self.is_given {
-            // Each record of a service has its own server, also where records of two services are the same.
+            // Each record of a service has its own server, even if records of two services are equal.
             match self.best(service.addresses.iter().copied(), &[]) {
                 Some(ip) => {
                     _ = self.settle(ServerPlace { ip, port }, "DNS additional record", now_ms, followed)
@@ -218,11 +218,11 @@ impl NameFollower {
     }
 }
 
-/// The part of an answer that a server takes.
+/// The part of a response that a server uses.
 #[derive(Clone, Copy)]
 struct ServerPlace {
     ip: IpAddr,
-    /// The port of a service's record, if it came with the address.
+    /// The port of the SRV record, if it was included with the address.
     port: Option<ServerPort>,
 }
 
@@ -243,7 +243,7 @@ impl ServerPlace {
     }
 }
 
-/// A weight of an SRV record as a server weight: 0 to 65535 becomes 0 to 256, and a weight above 0 stays above 0.
+/// The weight of an SRV record as a server weight: 0 to 65535 maps to 0 to 256, and a weight above 0 stays above 0.
 fn weight_of(service: &ServiceLocation) -> u32 {
     u32::from(service.weight).div_ceil(256)
 }
@@ -265,7 +265,7 @@ const NO_ADDRESS: &str = "No IP for server ";
 /// The log text for a server without an SRV record.
 const REMOVED: &str = "entry removed from SRV record";
 
-/// The log text for a server with a name that could not be resolved.
+/// The log text for a server with an unresolved name.
 fn failed(failure: Option<ResolutionFailure>) -> &'static str {
     match failure {
         Some(ResolutionFailure::NoSuchName) => "DNS NX status",
@@ -275,8 +275,8 @@ fn failed(failure: Option<ResolutionFailure>) -> &'static str {
     }
 }
 
-/// The addresses of other servers of a follower's backend that follow the same name. A service may have several ports on one
-/// host: where one of the two servers follows a service, only the same port makes the same address.
+/// The addresses of other servers in a follower's backend with the same name. A service may have several ports on one host,
+/// so if one of two servers follows a service, addresses are equal only with the same port.
 fn taken(followers: &[NameFollower], index: usize) -> Vec<IpAddr> {
     let own = &followers[index];
     let others = followers.iter().enumerate().filter(|(other, follower)| {
@@ -288,7 +288,7 @@ fn taken(followers: &[NameFollower], index: usize) -> Vec<IpAddr> {
     others.filter_map(|(_, follower)| follower.address()).collect()
 }
 
-/// Updates the addresses of a name's followers. `by` is the source of the knowledge.
+/// Updates the addresses of a name's followers. `by` is the source of the records.
 pub(crate) fn follow_addresses(
     followers: &mut [NameFollower],
     lookup: &FollowerLookup,

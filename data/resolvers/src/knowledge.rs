@@ -1,4 +1,4 @@
-//! The answers for a name, for as long as they hold.
+//! The cached records of a name, while they are valid (`hold`).
 
 use std::net::IpAddr;
 
@@ -6,14 +6,14 @@ use weir_dns::{Answer, ServiceLocation};
 
 use crate::course::ResolutionFailure;
 
-/// How long a name's last valid answer holds, by what followed it; milliseconds.
+/// The `hold` times in milliseconds: how long the last valid answer stays valid after each kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldTimes {
-    /// How long an answer is reused for `do-resolve`.
+    /// How long a valid answer is reused for `do-resolve`.
     pub valid_ms: u64,
-    /// How long records are kept that answers do not repeat.
+    /// How long records are kept that later answers lack.
     pub obsolete_ms: u64,
-    /// After an answer that the name does not exist.
+    /// After a response that the name does not exist.
     pub no_such_name_ms: u64,
     pub refused_ms: u64,
     pub timeout_ms: u64,
@@ -33,7 +33,7 @@ impl HoldTimes {
     }
 }
 
-/// The knowledge of one name.
+/// The cached records of one name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Knowledge {
     addresses: Vec<CachedRecord<IpAddr>>,
@@ -42,14 +42,14 @@ pub(crate) struct Knowledge {
     failure: Option<ResolutionFailure>,
 }
 
-/// Whether the records of a name hold.
+/// Whether the records of a name are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Belief {
-    /// No valid answer yet, and the time of the first failure: the initial addresses of servers hold as if answered then.
+    /// No valid answer yet. The initial addresses of servers count as answered at the time of the first failure.
     Unanswered { failed_ms: Option<u64> },
     /// The time of the last valid answer.
     Valid { at_ms: u64 },
-    /// The records do not hold any more.
+    /// The records have expired.
     Lost,
 }
 
@@ -59,14 +59,14 @@ impl Default for Belief {
     }
 }
 
-/// A record of an answer, and the time of the last answer that had it.
+/// A record, and the time of the last answer that contained it.
 #[derive(Clone, Debug)]
 struct CachedRecord<T> {
     part: T,
     at_ms: u64,
 }
 
-/// The most records that are kept of one name.
+/// Most records per name.
 const MOST_PARTS: usize = 1024;
 
 impl Knowledge {
@@ -82,7 +82,7 @@ impl Knowledge {
         self.forget(hold, now_ms);
     }
 
-    /// A resolution failed: the records hold for a while longer.
+    /// Records a failed resolution. The records stay valid for the hold time of the failure.
     pub(crate) fn fail(&mut self, failure: ResolutionFailure, hold: &HoldTimes, now_ms: u64) {
         if failure == ResolutionFailure::NotSent {
             return;
@@ -98,9 +98,9 @@ impl Knowledge {
         }
     }
 
-    /// Drops records that answers have not repeated for too long.
+    /// Drops records that recent answers lack for longer than `hold obsolete`.
     pub(crate) fn forget(&mut self, hold: &HoldTimes, now_ms: u64) {
-        // Without a valid answer since then, records are not obsolete.
+        // Records only become obsolete by a valid answer without them.
         let Belief::Valid { at_ms: valid_ms } = self.belief else { return };
         let holds = |at_ms: u64| at_ms == valid_ms || now_ms.saturating_sub(at_ms) <= hold.obsolete_ms;
         self.addresses.retain(|seen| holds(seen.at_ms));
@@ -117,12 +117,12 @@ impl Knowledge {
         self.services.iter().map(|seen| &seen.part)
     }
 
-    /// Whether the records hold.
+    /// Whether the records are valid.
     pub(crate) fn holds(&self) -> bool {
         matches!(self.belief, Belief::Valid { .. })
     }
 
-    /// Whether no answer came yet and no hold time is over: servers keep their initial addresses.
+    /// Whether no answer was received and no hold time has passed. Servers then keep their initial addresses.
     pub(crate) fn is_unanswered(&self) -> bool {
         matches!(self.belief, Belief::Unanswered { .. })
     }
@@ -138,7 +138,7 @@ impl Knowledge {
     }
 }
 
-/// Merges the records of an answer: known ones are refreshed, new ones are appended.
+/// Merges the records of an answer: refreshes known ones and appends new ones.
 fn refresh<T>(known: &mut Vec<CachedRecord<T>>, parts: Vec<T>, same: impl Fn(&T, &T) -> bool, now_ms: u64) {
     for part in parts {
         let is_full = known.len() >= MOST_PARTS;

@@ -1,4 +1,4 @@
-//! Name resolution at run time: queries name servers, and servers follow the answers.
+//! Name resolution at run time: queries name servers and updates the addresses of servers.
 //!
 //! ```text
 //!            ┌──────────────── nothing but a timer ◄─────────────────┐
@@ -10,11 +10,11 @@
 //!                                     Knowledge: what holds ──► Follower: servers of that name ──► Backend::change_for
 //! ```
 //!
-//! Everything that needs the same name shares its task. All tasks of a section run on one worker, so its counters have
-//! one writer; its knowledge is behind one lock, which commands and other workers take. `course.rs`, `knowledge.rs` and
-//! `followers.rs` work without sockets and a clock: the tests run them against faulty name servers.
+//! All users of a name share its task. All tasks of a section run on one worker, so its counters have one writer. One lock
+//! protects the section's records, which commands and other workers also use. `course.rs`, `knowledge.rs` and
+//! `followers.rs` work without sockets and a clock, so tests run them against faulty name servers.
 //!
-//! The crate refuses to know proxies, rules and where logs go. Begin with `section.rs`, then `name_task.rs`.
+//! The crate is independent of proxies, rules and log targets. Begin with `section.rs`, then `name_task.rs`.
 
 #![forbid(unsafe_code)]
 

@@ -15,7 +15,7 @@ use crate::section::{Families, QueryResult, RenameError, ResolveQuestion, Resolv
 /// All sections of a process.
 pub struct Resolvers {
     sections: Vec<Arc<ResolversSection>>,
-    /// Called with the changes of servers.
+    /// Callback for changes of servers.
     report: Box<dyn Fn(BackendNews) + Send + Sync>,
 }
 
@@ -38,10 +38,10 @@ impl Resolvers {
         self.sections.iter().find_map(|section| section.follower(backend, server))
     }
 
-    /// Makes a server follow another name (`set server fqdn`). Returns the name that it followed before.
+    /// Makes a server follow another name (`set server fqdn`). Returns the previous name.
     ///
     /// # Errors
-    /// When no section resolves the server, or its host comes from a service.
+    /// If no section resolves the server, or its host comes from a service.
     pub fn rename(
         self: &Arc<Self>,
         backend: &Arc<Backend>,
@@ -59,7 +59,7 @@ impl Resolvers {
         if let Ok(news) = backend.change_for(server, change, Reason::Operator, now().as_ms()) {
             (self.report)(news);
         }
-        // The tasks of a section run on the worker that writes its counters. If that worker is gone, nothing is
+        // The tasks of a section run on the worker that writes its counters. If that worker has ended, nothing is
         // queried.
         let home = index % weir_sched::worker_count().max(1);
         let resolvers = Arc::clone(self);
@@ -71,7 +71,7 @@ impl Resolvers {
         Ok(former)
     }
 
-    /// Resolves a name in a section (`do-resolve`). The current task is woken once there is an answer.
+    /// Resolves a name in a section (`do-resolve`). The current task is woken when the answer is known.
     #[must_use]
     pub fn look_up(self: &Arc<Self>, section: &str, name: Name, prefers_ipv4: bool) -> ResolveReply {
         let found = self.sections.iter().position(|known| *known.settings.name == *section);
@@ -81,7 +81,7 @@ impl Resolvers {
         let lookup =
             FollowerLookup { name, first: if prefers_ipv4 { RecordKind::A } else { RecordKind::Aaaa } };
         let settings = &section.settings;
-        // The time of two questions a round, and some time in the queue.
+        // Two queries per round, plus time in the queue.
         let limit_ms = settings.retry_ms.saturating_mul(2).saturating_mul(settings.retries.into()) + QUEUE_MS;
         match section.look_up(&lookup, weir_sched::current(), now().as_ms()) {
             QueryResult::Known(address) => ResolveReply::Known(address),
@@ -108,14 +108,14 @@ impl Resolvers {
         }
     }
 
-    /// Starts tasks for names that servers of a section follow and that are without one.
+    /// Starts tasks for the followed names of a section that lack one.
     fn keep_all(self: &Arc<Self>, section: &Arc<ResolversSection>) {
         for lookup in section.unkept() {
             weir_sched::spawn(&NAME, Class::Normal, Arc::clone(self).keep(Arc::clone(section), lookup));
         }
     }
 
-    /// Resolves a name as long as servers follow it.
+    /// Resolves a name repeatedly while it is needed.
     async fn keep(self: Arc<Self>, section: Arc<ResolversSection>, lookup: FollowerLookup) {
         section.keep(&lookup, weir_sched::current());
         while section.is_kept(&lookup) {
@@ -136,18 +136,18 @@ impl Resolvers {
 /// The result of a question.
 #[derive(Debug)]
 pub enum ResolveReply {
-    /// The address, or none.
+    /// The answer is known: an address or none.
     Known(Option<IpAddr>),
-    /// The question was sent.
+    /// The name is being resolved.
     Later {
-        /// The place of the answer.
+        /// The pending question, which receives the answer.
         question: Arc<ResolveQuestion>,
-        /// The limit of the wait, in milliseconds.
+        /// The longest wait for the answer, in milliseconds.
         limit_ms: u64,
     },
 }
 
-/// How long a query may wait before it is sent to name servers, in milliseconds.
+/// Longest time of a query in the queue before it is sent, in milliseconds.
 const QUEUE_MS: u64 = 5_000;
 
 impl std::fmt::Debug for Resolvers {
@@ -156,17 +156,17 @@ impl std::fmt::Debug for Resolvers {
     }
 }
 
-/// Resolves a name when its turn comes.
+/// Waits for a turn and resolves a name.
 async fn in_turn(
     section: &Arc<ResolversSection>,
     lookup: &FollowerLookup,
 ) -> Result<(Answer, usize), ResolutionFailure> {
-    // This always returns a turn, because it waits without a deadline.
+    // Always `Some`, because the wait is without a deadline.
     let _turn = section.turns.turn(Tick::NEVER).await;
     resolve(section, lookup).await
 }
 
-/// Resolves a name: returns the answer, and the index of its name server.
+/// Resolves a name. Returns the answer and the index of its name server.
 async fn resolve(
     section: &Arc<ResolversSection>,
     lookup: &FollowerLookup,
@@ -192,7 +192,7 @@ async fn resolve(
     }
 }
 
-/// The kind to query first, and then the other one, as far as the families are wanted.
+/// The record types to query, first and second, restricted to the configured families.
 fn kinds(
     first: RecordKind,
     families: Families,
@@ -213,7 +213,7 @@ fn kinds(
 
 /// Whether the system has a route for IPv6.
 fn routes_ipv6() -> bool {
-    // An address of a documentation network (RFC 3849): nothing is sent.
+    // An address of the documentation network (RFC 3849). No packet is sent.
     let outside = std::net::SocketAddr::from((std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), 53));
     weir_net::Datagram::to(outside).is_ok()
 }

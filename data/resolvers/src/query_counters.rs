@@ -10,32 +10,32 @@ pub enum QueryCounter {
     /// Queries that could not be sent.
     SendErrors,
     Valid,
-    /// Answers that changed a server's address.
+    /// Responses that changed a server's address.
     Updates,
-    /// Answers with aliases but without an address.
+    /// Responses with aliases but without an address.
     Aliases,
-    /// Answers with aliases that cannot be followed, such as loops.
+    /// Responses with aliases that cannot be followed, such as loops.
     AliasErrors,
     Empty,
     /// The name does not exist.
     NoSuchName,
-    /// No answer in time.
+    /// No response in time.
     Timeouts,
     /// The server refused to answer.
     Refused,
     /// Any other error code of the server.
     Other,
-    /// Messages that do not answer the question.
+    /// Messages that do not match the query.
     Invalid,
-    /// Answers larger than the announced size.
+    /// Responses larger than the announced size.
     TooBig,
     Truncated,
-    /// Answers that came after another server's was taken.
+    /// Responses received after another server's response was taken.
     Outdated,
 }
 
 impl QueryCounter {
-    /// All of them, in the order of the statistics.
+    /// All counters, in the order of the statistics.
     pub const ALL: [QueryCounter; 15] = [
         QueryCounter::Sent,
         QueryCounter::SendErrors,
@@ -60,7 +60,7 @@ impl QueryCounter {
 pub struct NameServerCounters([Counter; QueryCounter::ALL.len()]);
 
 impl NameServerCounters {
-    /// Counts one.
+    /// Increments a counter.
     pub(crate) fn count(&self, counter: QueryCounter) {
         self.0[counter as usize].increment();
     }

@@ -1,4 +1,4 @@
-//! A live `resolvers` section: its name servers, its knowledge, and its followers.
+//! A live `resolvers` section: its name servers, cached records and followers (servers that get their address from a name).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -17,19 +17,19 @@ use crate::followers::{self, AnswerEffects, FollowerLookup, NameFollower};
 use crate::knowledge::{HoldTimes, Knowledge};
 use crate::query_counters::{NameServerCounters, QueryCounter};
 
-/// The settings of a section's questions.
+/// The settings of a section's queries.
 #[derive(Clone, Debug)]
 pub struct SectionSettings {
     pub name: Arc<str>,
-    /// The largest answer in one datagram, in bytes.
+    /// The largest response in one datagram, in bytes.
     pub payload_size: u16,
-    /// The number of attempts before a resolution fails.
+    /// Number of query attempts before a resolution fails.
     pub retries: u32,
     /// The time between two resolutions of a name, in milliseconds.
     pub resolve_ms: u64,
-    /// How long to wait for an answer, in milliseconds.
+    /// Timeout of a query, in milliseconds.
     pub retry_ms: u64,
-    /// How long answers hold.
+    /// How long records stay valid.
     pub hold: HoldTimes,
 }
 
@@ -38,7 +38,7 @@ pub struct SectionSettings {
 pub struct Families {
     pub ipv4: bool,
     pub ipv6: bool,
-    /// IPv6, but only while the system has a route for it.
+    /// Query IPv6, but only while the system has an IPv6 route.
     pub ipv6_if_routed: bool,
 }
 
@@ -47,14 +47,14 @@ pub struct Families {
 pub struct NameServer {
     pub name: Box<str>,
     pub address: SocketAddr,
-    /// Whether it is queried over TCP.
+    /// Whether the name server is queried over TCP.
     pub over_tcp: bool,
-    /// How connections to it are opened.
+    /// How connections to the name server are opened.
     pub(crate) link: PeerLink,
-    /// `maxconn`: limits the concurrent connections to it, if configured.
+    /// `maxconn`: limits the concurrent connections to the name server, if configured.
     pub(crate) connections: Option<TaskTurns>,
     pub counters: NameServerCounters,
-    /// Until when it gets queries in lower case, because it does not preserve the case.
+    /// Until this time, queries are in lower case, because the name server does not preserve case.
     small_letters_until_ms: AtomicU64,
 }
 
@@ -73,7 +73,7 @@ impl NameServer {
         }
     }
 
-    /// The same name server, with connections that are opened like this, over TLS for instance (RFC 7858).
+    /// Opens connections through `link`, for example with TLS (RFC 7858).
     #[must_use]
     pub fn through(self, link: PeerLink) -> Self {
         NameServer { link, ..self }
@@ -83,19 +83,19 @@ impl NameServer {
         now_ms >= self.small_letters_until_ms.load(Relaxed)
     }
 
-    /// Records that its answer did not preserve the case of the question.
+    /// Records that a response did not preserve the case of the question.
     pub(crate) fn changes_letters(&self, now_ms: u64) {
         self.small_letters_until_ms.store(now_ms + SMALL_LETTERS_MS, Relaxed);
     }
 }
 
-/// How long a name server that does not preserve case gets queries in lower case.
+/// How long queries are in lower case for a name server that does not preserve case, in milliseconds.
 const SMALL_LETTERS_MS: u64 = 600_000;
 
-/// A section.
+/// A `resolvers` section.
 pub struct ResolversSection {
     pub settings: SectionSettings,
-    /// The name servers, which are all queried at once.
+    /// The name servers. All are queried concurrently.
     pub name_servers: Vec<NameServer>,
     pub(crate) families: Families,
     /// Limits the concurrent resolutions.
@@ -103,7 +103,7 @@ pub struct ResolversSection {
     state: Lock<SectionState>,
 }
 
-/// The knowledge of a section.
+/// The names and followers of a section.
 pub(crate) struct SectionState {
     names: HashMap<FollowerLookup, ResolvedName>,
     followers: Vec<NameFollower>,
@@ -113,9 +113,9 @@ pub(crate) struct SectionState {
 struct ResolvedName {
     known: Knowledge,
     keeper: TaskKey,
-    /// Whether its task sleeps as for a name that servers follow.
+    /// Whether the task sleeps for the interval of a name with followers.
     is_followed: bool,
-    /// Questions of `do-resolve` that wait.
+    /// Pending questions of `do-resolve`.
     questions: Vec<Arc<ResolveQuestion>>,
 }
 
@@ -138,7 +138,7 @@ pub struct ResolveQuestion {
 }
 
 impl ResolveQuestion {
-    /// The answer, once there is one: the address, or none.
+    /// The answer: an address, or `Some(None)` for a name without one. `None` while pending.
     #[must_use]
     pub fn answer(&self) -> Option<Option<IpAddr>> {
         self.found.get().copied()
@@ -149,31 +149,31 @@ impl ResolveQuestion {
 pub(crate) enum QueryResult {
     /// The answer is known.
     Known(Option<IpAddr>),
-    /// It is being resolved.
+    /// The name is being resolved.
     Later(Arc<ResolveQuestion>),
     /// The caller must start a task for the name.
     Begin(Arc<ResolveQuestion>),
 }
 
-/// How many names are kept at the same time: clients may choose them.
+/// The limit of names in a section, because clients may choose names.
 const MOST_NAMES: usize = 10_000;
 
-/// How many names are resolved at the same time; each takes one descriptor per name server.
+/// The limit of concurrent resolutions. Each uses one descriptor per name server.
 const MOST_AT_ONCE: u32 = 64;
 
 static SECTION: LockLabel = LockLabel::new("RESOLVERS");
 
-/// Why a server keeps its name.
+/// Why a server's name was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameError {
     /// No section resolves the server.
     NotResolved,
-    /// Its host comes from a service (SRV).
+    /// The server's host comes from a service (SRV).
     FollowsService,
 }
 
 impl ResolversSection {
-    /// A section that has not sent a query yet.
+    /// A section that has sent no query yet.
     #[must_use]
     pub fn new(
         settings: SectionSettings,
@@ -192,7 +192,7 @@ impl ResolversSection {
         self.state.lock().followers.iter().find(|follower| follower.is(backend, server)).cloned()
     }
 
-    /// Makes a server follow another name. Returns the former name, or nothing for a server of another section.
+    /// Makes a server follow another name. Returns the previous name, or `None` for a server of another section.
     pub(crate) fn rename(
         &self,
         backend: &Arc<Backend>,
@@ -207,7 +207,7 @@ impl ResolversSection {
         Some(Ok(follower.name.replace(name.clone())))
     }
 
-    /// Followed names without a task; the caller must start their tasks.
+    /// Followed names without a task. The caller must start their tasks.
     pub(crate) fn unkept(&self) -> Vec<FollowerLookup> {
         let mut state = self.state.lock();
         let SectionState { names, followers, .. } = &mut *state;
@@ -218,7 +218,7 @@ impl ResolversSection {
                     names.insert(lookup.clone(), ResolvedName::default());
                     found.push(lookup);
                 }
-                // Its task slept as for `do-resolve` only; a server needs an earlier wake-up.
+                // The task slept as for `do-resolve` only. A server needs an earlier wake-up.
                 Some(entry) if !entry.is_followed => {
                     entry.is_followed = true;
                     weir_sched::wake(entry.keeper);
@@ -229,7 +229,7 @@ impl ResolversSection {
         found
     }
 
-    /// A resolution is over: updates the servers. `by` is the name server that answered.
+    /// Updates the servers after a resolution. `by` is the name server that responded.
     pub(crate) fn conclude(
         &self,
         lookup: &FollowerLookup,
@@ -248,7 +248,7 @@ impl ResolversSection {
         entry.known.forget(hold, now_ms);
         let address = preferred(&entry.known, lookup).filter(|_| entry.known.failure().is_none());
         for question in entry.questions.drain(..) {
-            // The question is answered only here.
+            // This is the only place that sets the answer, so `set` succeeds.
             let _ = question.found.set(address);
             weir_sched::wake(question.waiter);
         }
@@ -262,7 +262,7 @@ impl ResolversSection {
         followed.news
     }
 
-    /// Looks up a name on behalf of a task, which is woken once there is an answer.
+    /// Looks up a name for a task, which is woken when the answer is known.
     pub(crate) fn look_up(&self, lookup: &FollowerLookup, waiter: TaskKey, now_ms: u64) -> QueryResult {
         let mut state = self.state.lock();
         let question = Arc::new(ResolveQuestion { waiter, found: OnceLock::new() });
@@ -289,7 +289,7 @@ impl ResolversSection {
         }
     }
 
-    /// When a name is resolved next; at once when a question waits for it.
+    /// When a name is resolved next. At once if a question is pending.
     pub(crate) fn rests_until(&self, lookup: &FollowerLookup, concluded_ms: u64) -> u64 {
         let mut state = self.state.lock();
         let SectionState { names, followers, .. } = &mut *state;
@@ -317,7 +317,7 @@ impl ResolversSection {
     }
 }
 
-/// The address that `do-resolve` gets.
+/// The address returned to `do-resolve`.
 fn preferred(known: &Knowledge, lookup: &FollowerLookup) -> Option<IpAddr> {
     let is_preferred = |address: &IpAddr| address.is_ipv4() == (lookup.first == RecordKind::A);
     known.addresses().find(is_preferred).or_else(|| known.addresses().next())

@@ -1,5 +1,5 @@
-//! Sections against faulty name servers, without sockets: time is a number, and each resolution is a course with
-//! queries that are answered here.
+//! Sections against faulty name servers, without sockets. Time is a number, and the test responds to each
+//! query.
 
 use weir_model::ServerPort;
 mod simulated;
@@ -168,7 +168,7 @@ fn a_server_follows_its_name_and_logs_each_change() {
         "Server b0/s ('a.test') is UP/READY (resolves again).",
         "Server b0/s administratively READY thanks to valid DNS answer.",
     ]);
-    // The current address is as good as any other.
+    // The server keeps its current address, whatever the order of the records.
     world.addresses("a.test", &[2, 1], 2000);
     world.said(&[]);
     world.addresses("a.test", &[2], 6000);
@@ -217,7 +217,7 @@ fn servers_of_a_backend_share_an_address_only_if_allowed() {
     assert!(
         world.said.iter().any(|line| line == "b0/t: IP changed from '(none)' to '192.0.2.2' by 'DNS cache'.")
     );
-    // One address goes, another comes: servers keep their address if they can.
+    // One address is removed, another is added. Servers keep their address if possible.
     world.addresses("a.test", &[3, 2], 10_000);
     assert_eq!(places(&be), ["192.0.2.3:80", "192.0.2.2:80", "-"]);
     world.addresses("a.test", &[2], 20_000);
@@ -252,7 +252,7 @@ fn ports_of_one_host_are_two_addresses() {
     check(["_h._tcp.test"; 2], &[], [one, two]);
     check(["a.test", "_h._tcp.test"], &[1], ["192.0.2.1:80", one]);
     check(["a.test", "_h._tcp.test"], &[], ["192.0.2.1:80", one]);
-    // The same port is another address only for records that bring theirs.
+    // Two servers may have the same host and port only if the SRV records include the addresses.
     check(["_g._tcp.test", "_h._tcp.test"], &[1], [one, one]);
     check(["_g._tcp.test", "_h._tcp.test"], &[], [one, "-"]);
     check(["a.test", "_f._tcp.test"], &[], ["192.0.2.1:80", "-"]);
@@ -307,7 +307,7 @@ fn servers_take_the_hosts_of_their_service() {
     let weights = |be: &Backend| be.servers().iter().map(|server| server.user_weight()).collect::<Vec<_>>();
     assert_eq!(weights(&be), [1, 256, 1]);
     assert!(be.servers()[0].admin_state().contains(AdminState::FQDN_CHANGED));
-    // A host goes; after the hold time another one takes its server.
+    // A host is removed. After the hold time another host takes its server.
     world.said.clear();
     world.services("_h._tcp.test", &[service("b.test", 82, 0, &[]), service("c.test", 83, 1000, &[7])], 1000);
     assert_eq!(places(&be), ["192.0.2.1:81", "192.0.2.2:82", "192.0.2.7:83"]);
@@ -323,7 +323,7 @@ fn servers_take_the_hosts_of_their_service() {
     );
     world.services("_h._tcp.test", &[service("d.test", 84, 1, &[9])], 4001);
     assert_eq!(places(&be)[0], "192.0.2.9:84");
-    // No answer for too long: the hosts of the service are unknown.
+    // After the hold time without a response, the hosts of the service are unknown.
     world.hear("_h._tcp.test", RecordKind::Srv, Err(ResolutionFailure::Timeout), 60_000);
     assert_eq!(places(&be), ["-"; 3]);
 }
@@ -348,7 +348,7 @@ fn a_server_that_gets_another_name_is_not_kept_out_r164() {
     assert_eq!(former, Some(Ok(Some(name("a.test")))));
     assert!(!world.section.is_kept(&FollowerLookup { name: name("a.test"), first: RecordKind::A }));
     world.section.unkept();
-    // Answers for the former name are ignored.
+    // Responses for the previous name are ignored.
     world.addresses("a.test", &[5], 1);
     world.addresses("b.test", &[2], 2);
     assert_eq!(places(&be), ["192.0.2.2:80"]);
@@ -434,7 +434,7 @@ fn erring(truth: &Truth, of: &Name, kind: RecordKind, dice: &mut Dice) -> Result
         _ => truth.answer(of, kind)?,
     };
     if dice.roll(2) == 0 {
-        // Part of the truth, or something that was never true.
+        // Part of the correct records, or wrong records.
         let keep = dice.roll(3) as usize;
         found.addresses.truncate(keep);
         found.services.truncate(keep);
@@ -453,7 +453,7 @@ fn erring(truth: &Truth, of: &Name, kind: RecordKind, dice: &mut Dice) -> Result
 struct Tasks(Vec<(FollowerLookup, u64)>);
 
 impl Tasks {
-    /// Resolves the first name that is due; returns the time at which it was over.
+    /// Resolves the first due name. Returns the time at which the resolution ended.
     fn step(
         &mut self,
         world: &mut ResolversFixture,
@@ -489,12 +489,12 @@ impl Tasks {
     }
 }
 
-/// Servers that follow names have the right addresses within the hold times after the last fault, whatever was answered before.
+/// Servers have the correct addresses within the hold times after the last fault, regardless of earlier responses.
 #[test]
 fn servers_recover_their_addresses_after_any_faults() {
     for seed in 0..seeds(SEEDS) {
         let mut dice = Dice(seed);
-        // A server cannot take an address that another server of the same name in its backend has: services have a backend of their own.
+        // A server cannot take the address of another server with the same name in its backend, so services have their own backend.
         let (be, of_service) = (backend(0, &["s0", "s1", "s2", "s3"]), backend(1, &["t0", "t1", "t2"]));
         let mut followers: Vec<_> =
             (0..4).map(|rank| follower(&be, rank, HOSTS[dice.roll(3) as usize])).collect();
@@ -520,10 +520,10 @@ fn servers_recover_their_addresses_after_any_faults() {
     }
 }
 
-/// How many seeds are tried in builds without optimization.
+/// Number of seeds in builds without optimization.
 const SEEDS: u64 = 200;
 
-/// How many seeds are tried: `few`, ten times as many in optimized builds (the step `optimized`); `WEIR_SEEDS` sets another
+/// Number of seeds: `few`, or ten times as many in optimized builds (the step `optimized`). `WEIR_SEEDS` overrides the
 /// number.
 fn seeds(few: u64) -> u64 {
     let said = std::env::var("WEIR_SEEDS").ok().and_then(|text| text.parse().ok());

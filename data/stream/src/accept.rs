@@ -1,4 +1,4 @@
-//! A newly accepted connection: its own rules, its PROXY header, the rules of its session.
+//! Admission of an accepted connection: connection rules, PROXY header, session rules.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::rules::RulesetResult;
 use crate::session::ClientSession;
 use crate::stream::{ProxySide, Stream};
 
-/// Whether anything must be done before the session begins.
+/// Whether rules must run or a PROXY header must be read before the session begins.
 pub(crate) fn needs_admission(session: &ClientSession) -> bool {
     session.listener().bind.options.accept_proxy
         || session.listener().tls.is_some()
@@ -27,7 +27,7 @@ pub(crate) fn needs_admission(session: &ClientSession) -> bool {
         || session.frontend().has_rules(RulesetKind::TcpRequestSession)
 }
 
-/// Runs the connection's rules, reads its header, and runs the session's rules; none when the connection ends here.
+/// Runs the connection rules, reads the PROXY header, and runs the session rules. `None` if the connection was closed.
 pub(crate) async fn admit(client: Connection, session: Rc<ClientSession>) -> Option<Connection> {
     let frontend = session.frontend().clone();
     let before = frontend.has_rules(RulesetKind::TcpRequestConnection);
@@ -42,8 +42,8 @@ pub(crate) async fn admit(client: Connection, session: Rc<ClientSession>) -> Opt
         expects_header |= stream.expects_proxy();
         client = stream.take_client()?;
     }
-    // A client that keeps its header back has a place all the same (`maxsslconn`). At the limit the listeners pause: a connection
-    // is refused here only if two workers accepted at the same moment.
+    // A client that delays its PROXY header still takes a TLS slot (`maxsslconn`). At the limit the listeners pause, so a connection is
+    // refused here only if two workers accepted at the same moment.
     let place = match session.listener().tls.is_some() && expects_header {
         true => Some(tls_count::SessionPlace::in_advance()?),
         false => None,
@@ -76,8 +76,8 @@ pub(crate) async fn admit(client: Connection, session: Rc<ClientSession>) -> Opt
     Some(client)
 }
 
-/// Makes the close a reset if the connection sent something other than the header: the sender then knows that it was
-/// not read, and this side keeps no state of the connection.
+/// Closes with a reset if the client sent anything other than a PROXY header. The sender then knows that its data was not read, and the
+/// kernel keeps no TIME_WAIT state.
 fn reset_if_it_spoke(client: &Connection) {
     if !client.input().is_empty() {
         let _ = option::set_no_linger(client.descriptor());
@@ -107,8 +107,8 @@ async fn shake_hands(
     shaken
 }
 
-/// Waits for the end of a handshake with early data: all streams of an HTTP/2 connection share it, and none of them may be early.
-/// None when the handshake does not end.
+/// Waits for the end of a handshake with early data. All streams of an HTTP/2 connection share it, and none of them may be early data.
+/// `None` if the handshake does not complete.
 async fn end_handshake(client: &mut Connection, session: &ClientSession) -> Option<()> {
     let deadline = clock::after_some(deadlines::handshake(&session.frontend().config.settings.timeouts));
     while client.tls().is_some_and(|facts| facts.early) {
@@ -122,7 +122,7 @@ async fn end_handshake(client: &mut Connection, session: &ClientSession) -> Opti
 }
 
 impl ClientSession {
-    /// Counts a finished handshake of the client. One that took too long was ended by this process, and does not count as a failure.
+    /// Counts a finished handshake of the client. A handshake that weir timed out does not count as a failure.
     fn count_handshake(&self, facts: Option<&Facts>, failure: Option<&SessionFailure>) {
         let count = |frontend, listener| {
             let worker = weir_sched::worker_index();
@@ -175,17 +175,17 @@ impl Stream {
             .any(|rule| self.rule_applies(rule).is_true())
     }
 
-    /// Takes the client's connection back, if it carries only this stream.
+    /// Takes the client connection out of the stream, if it carries only this stream. `None` in HTTP/2.
     pub(crate) fn take_client(&mut self) -> Option<Connection> {
         self.client.take_connection()
     }
 }
 
-/// Sets options on a listening socket that accepted connections inherit, which saves these system calls for each of them.
+/// Sets options on a listening socket. Accepted connections inherit them, which saves a system call each.
 pub fn prepare_listener(proxy: &Proxy, socket: impl std::os::fd::AsFd) {
     let socket = socket.as_fd();
     let settings = &proxy.config.settings;
-    // An option that the kernel refuses (on a UNIX socket, all of them) costs speed, not correctness.
+    // An option that the kernel rejects (on a UNIX socket, all of them) affects only performance.
     let _ = option::set_no_delay(socket, true);
     if settings.options.client_keep_alive {
         let _ = option::set_keep_alive(socket, crate::keepalive::parameters(&settings.client_keep_alive));

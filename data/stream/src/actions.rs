@@ -1,11 +1,11 @@
-//! The actions of rules: one row each, next to its arguments and its effect.
+//! The actions of rules, each declared by a row next to its arguments and its implementation.
 //!
-//! An action is a type with its arguments that implements [`StreamAction`], and a row: name, arguments, example, help,
-//! rulesets, and the function that reads the arguments into the type. Both stand in one of the files below this one, by
-//! the object that the actions change; [`ACTIONS`] has all rows. Nothing else knows an action by its name: the checks of a
-//! configuration, lint and the start of the process read its [`ActionFacts`].
+//! An action is a type that holds the arguments and implements [`StreamAction`], and a row: name, arguments, example, help, rulesets,
+//! and the function that parses the arguments into the type. Both are in one of the files below this one, grouped by the object that
+//! the actions change. [`ACTIONS`] has all rows. No other code knows an action by name: the configuration checks, lint and the start of
+//! the process read its [`ActionFacts`].
 //!
-//! An action that waits makes a future ([`ActionResult::Await`]): the stream awaits it before the next rule.
+//! An action that waits returns a future ([`ActionResult::Await`]). The stream awaits it before the next rule.
 
 mod answers;
 mod arguments;
@@ -37,7 +37,7 @@ use crate::instance::Proxy;
 use crate::stream::rule_state::RuleKey;
 use crate::stream::{PhaseResult, Stream, StreamError};
 
-/// Every action, in the order in which messages list them.
+/// Every action, in the order used in error messages.
 pub static ACTIONS: ActionTable = ActionTable::new(&[
     answers::ROWS,
     headers::ROWS,
@@ -53,7 +53,7 @@ pub static ACTIONS: ActionTable = ActionTable::new(&[
 /// The row of an action.
 type ActionRow = rows::Row<ActionReader>;
 
-/// Actions of the language that are errors here: not implemented yet, or removed.
+/// Actions of HAProxy's language that are not implemented yet, or removed. Their use is an error.
 const NOT_YET: &[ActionRow] = &[
     ActionRow::not_yet("add-headers-bin", "<expr> [ prefix <str> ]", "add headers from a binary list"),
     ActionRow::not_yet("attach-srv", "<srv> [name <expr>]", "make the connection one to a server"),
@@ -70,19 +70,19 @@ const NOT_YET: &[ActionRow] = &[
 
 /// The arguments of an action, and its effect on a stream.
 pub(crate) trait StreamAction: Any + Debug + Canonical + Send + Sync {
-    /// Runs the action. `'s` is the time until the next rule: a future may borrow the stream, the arguments and the proxy.
+    /// Runs the action. `'s` lasts until the next rule: a future may borrow the stream, the arguments and the proxy.
     fn run<'s>(&'s self, stream: &'s mut Stream, rule: RuleContext<'s>) -> ActionResult<'s>;
 
-    /// Visits the references of every expression and every format in the arguments: names are resolved and passwords verified
-    /// through it.
+    /// Visits the references of every expression and format in the arguments. Names are resolved, and passwords verified ahead, through
+    /// these visits.
     fn visit_references(&self, _: Visit<'_>) {}
 
-    /// The facts that others than the stream need to know.
+    /// Facts about the action for code outside the stream.
     fn facts(&self) -> ActionFacts<'_> {
         ActionFacts::NONE
     }
 
-    /// The action for the configuration.
+    /// Converts the action to the form in the configuration.
     fn into_action(self) -> Action
     where
         Self: Sized,
@@ -102,13 +102,13 @@ impl ActionArguments for Box<dyn StreamAction> {
     }
 }
 
-/// The action of a rule, as this crate's rows make it.
+/// The action's implementation. `None` if another crate declared the action.
 #[inline]
 fn stream_action(action: &Action) -> Option<&dyn StreamAction> {
     action.arguments::<Box<dyn StreamAction>>().map(|action| &**action)
 }
 
-/// The arguments of an action, if it is of this type.
+/// The arguments of an action. `None` if the action has another type.
 pub(crate) fn arguments<A: StreamAction>(action: &Action) -> Option<&A> {
     let action: &dyn Any = stream_action(action)?;
     action.downcast_ref()
@@ -119,12 +119,12 @@ pub(crate) fn arguments<A: StreamAction>(action: &Action) -> Option<&A> {
 pub(crate) fn run<'s>(action: &'s Action, stream: &'s mut Stream, rule: RuleContext<'s>) -> ActionResult<'s> {
     match stream_action(action) {
         Some(action) => action.run(stream, rule),
-        // All actions of this crate's rows are of this kind. Any other would be a rule that is skipped, so it fails.
+        // Every action declared in this crate is a [`StreamAction`]. Any other would be skipped silently, so it fails.
         None => ActionResult::FAILED,
     }
 }
 
-/// The rule of an action that runs.
+/// The rule that contains the running action.
 #[derive(Clone, Copy)]
 pub(crate) struct RuleContext<'s> {
     pub kind: RulesetKind,
@@ -134,7 +134,7 @@ pub(crate) struct RuleContext<'s> {
 }
 
 impl RuleContext<'_> {
-    /// Whether the rule is for requests.
+    /// Whether the rule processes requests.
     fn is_request(self) -> bool {
         !matches!(
             self.kind,
@@ -142,7 +142,7 @@ impl RuleContext<'_> {
         )
     }
 
-    /// The phase of a stream that ends with the rule.
+    /// The phase for the ending of a stream that this rule stops.
     fn during(self) -> During {
         if self.is_request() { During::Request } else { During::Headers }
     }
@@ -150,23 +150,23 @@ impl RuleContext<'_> {
 
 /// The result of an action.
 pub(crate) enum ActionResult<'s> {
-    /// It is known now.
+    /// The verdict is known now.
     Done(Verdict),
-    /// It is known after a wait.
+    /// The verdict is known after a wait.
     Await(PooledFuture<'s, PhaseResult<Verdict>>),
 }
 
-/// The consequence of an action for its ruleset.
+/// How the ruleset continues after an action.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// The next rule follows.
+    /// Continue with the next rule.
     Next,
-    /// The rest of the rules is skipped.
+    /// Skip the rest of the rules.
     Accept,
     Stop(StreamError),
-    /// The action failed: with `strict-mode on` the stream ends.
+    /// The action failed. With `strict-mode on` the stream ends.
     Failed,
-    /// It waits for more of the message, where rules can wait for that; elsewhere it does nothing. Not after a wait.
+    /// The action needs more of the message. Rulesets that can wait do so, others skip the action. Not allowed after a wait.
     NeedsMore,
 }
 
@@ -178,7 +178,7 @@ impl ActionResult<'_> {
         ActionResult::Done(Verdict::Stop(stop))
     }
 
-    /// The next rule follows, unless the action failed.
+    /// [`Self::NEXT`] on success, else [`Self::FAILED`].
     fn of(success: bool) -> Self {
         if success { Self::NEXT } else { Self::FAILED }
     }

@@ -12,7 +12,7 @@ pub(crate) struct StreamAddresses {
     destination: Destination,
 }
 
-/// The destination: usually the listener's address, which need not be stored for each connection.
+/// The destination. Usually the listener's address, which is not stored per connection.
 #[derive(Clone, Debug)]
 enum Destination {
     Listener(RcRef<WorkerInstance, Address>),

@@ -1,4 +1,4 @@
-//! Admission of connections: the limits that a connection must fit, and the counts that it belongs to.
+//! Admission of connections: the connection limits, and the counts of a connection.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,15 +9,15 @@ use weir_sys::Address;
 
 use crate::instance::{Instance, Listener, Proxy, ProxyRef, WorkerInstance};
 
-/// The place of a connection at a listener: it counts for the process, the frontend and the listener as long as this lives, and
-/// for the load of a worker once one serves it.
+/// A connection's share of the limits. Until dropped, it counts for the process, the frontend and the listener. It also counts as load
+/// of a worker once assigned to one.
 ///
 /// ```text
 ///   admit ──► Tried ──serve_on──► Served ──leave──► Transit ──arrive──► Served ──drop──► over
 ///               └──drop──► over                        └──drop──► over
 /// ```
 ///
-/// Every connected client has one, so it is small.
+/// Every connected client has one, so the type is small.
 pub struct Admission {
     frontend: ProxyRef,
     /// The listener's position among those of the frontend.
@@ -29,18 +29,18 @@ pub struct Admission {
 #[derive(Clone, Copy)]
 enum CountsOwner {
     Tried,
-    /// The limits, and this worker's load.
+    /// Counts in the limits, and as load of this worker.
     Served(u16),
-    /// A [`Transit`].
+    /// The counts belong to a [`Transit`].
     Left,
 }
 
-/// An [`Admission`] on its way to the worker that will serve the connection.
+/// An [`Admission`] in transit to the worker that will serve the connection.
 pub(crate) struct Transit {
     instance: Arc<Instance>,
     frontend: usize,
     listener: u32,
-    /// None when it has arrived.
+    /// The destination worker. `None` after arrival.
     worker: Option<u16>,
 }
 
@@ -58,24 +58,24 @@ impl Admission {
         Ok(Admission { frontend: frontend.clone(), listener, progress: CountsOwner::Tried })
     }
 
-    /// The proxy that accepted it.
+    /// The proxy that accepted the connection.
     #[inline]
     pub fn frontend(&self) -> &ProxyRef {
         &self.frontend
     }
 
-    /// The listener that accepted it.
+    /// The listener that accepted the connection.
     #[inline]
     pub fn listener(&self) -> &Listener {
         self.frontend.listener(self.listener)
     }
 
-    /// The destination of every connection to the listener, if its address is not a wildcard.
+    /// The destination address of every connection to the listener. `None` if the address is a wildcard.
     pub(crate) fn only_address(&self) -> Option<RcRef<WorkerInstance, Address>> {
         self.frontend.find_part(|frontend| frontend.listener(self.listener).only_address())
     }
 
-    /// There is a connection, which worker `worker` will serve.
+    /// Assigns the connection to worker `worker` and counts it as load of that worker.
     pub(crate) fn serve_on(&mut self, worker: usize) {
         for limit in limits(self.frontend.instance(), &self.frontend, self.listener()) {
             limit.note_maximum();
@@ -84,7 +84,7 @@ impl Admission {
         self.progress = CountsOwner::Served(worker as u16);
     }
 
-    /// Lets it go to another worker, which was chosen by [`Admission::serve_on`].
+    /// Prepares the move to the worker chosen by [`Admission::serve_on`].
     pub(crate) fn leave(mut self) -> Transit {
         let worker = match std::mem::replace(&mut self.progress, CountsOwner::Left) {
             CountsOwner::Served(worker) => Some(worker),
@@ -111,7 +111,7 @@ impl Drop for Admission {
 }
 
 impl Transit {
-    /// Arrives at the worker that serves the connection.
+    /// Restores the admission on the worker that serves the connection.
     pub(crate) fn arrive(mut self) -> Option<Admission> {
         let instance = crate::instance::local(&self.instance);
         let frontend = ProxyRef::at(&instance, self.frontend)?;
@@ -129,7 +129,7 @@ impl Drop for Transit {
     }
 }
 
-/// The limits that a connection counts in.
+/// The limits that count a connection, from widest to narrowest.
 fn limits<'i>(
     instance: &'i Instance,
     frontend: &'i Proxy,
@@ -138,7 +138,7 @@ fn limits<'i>(
     [&instance.connections, &frontend.connections, &listener.connections]
 }
 
-/// Ends the counts of a connection, and the load that it was for `worker`.
+/// Releases the limits of a connection, and the load of `worker`.
 fn end(instance: &Instance, frontend: &Proxy, listener: &Listener, worker: Option<u16>) {
     if let Some(worker) = worker {
         weir_sched::change_load(usize::from(worker), -1);

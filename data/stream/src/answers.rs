@@ -1,7 +1,7 @@
-//! Responses of this process: error messages, redirects, `return`, `deny`, authentication, the statistics page.
+//! Local responses: error messages, redirects, `return`, `deny`, authentication, the statistics page.
 //!
-//! The head is made in [`Stream::response`] like any other head, so `http-after-response` rules and the log see it;
-//! the body is in a [`LocalReply`].
+//! The head is built in [`Stream::response`] like any other head, so `http-after-response` rules and the log see it. The body is in a
+//! [`LocalReply`].
 
 use std::sync::Arc;
 
@@ -27,22 +27,22 @@ use crate::stream::phases::ReplyPhase;
 use crate::stream::response::ResponseProgress;
 use weir_vocabulary::fetch::auth::is_for_proxy;
 
-/// The text of a format, unless it was cut: half a body is not an answer.
+/// The text of a format. An error if it was truncated: a truncated body must not be sent.
 fn whole(text: Scratch) -> Result<Scratch, NoRoom> {
     if text.len() < bound::text_bytes() { Ok(text) } else { Err(NoRoom) }
 }
 
-/// The message that is used when a reply names none.
+/// The message to use when a reply does not specify one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fallback {
     /// The proxy's message for the status.
     Configured,
-    /// The built-in one: the reply *is* the proxy's message for the status.
+    /// The built-in message. Used when the reply is itself the proxy's message for the status.
     BuiltIn,
 }
 
 impl ReplyPhase {
-    /// Prepares the error message for `status`: the one that the backend or frontend configures, else the built-in one.
+    /// Prepares the error message for `status`: the message configured by the backend or frontend, else the built-in one.
     pub(crate) fn prepare_error(&mut self, status: u16) {
         let (frontend, backend) = (self.stream.frontend.clone(), self.stream.backend.proxy().clone());
         let own = backend.config.settings.errors.get(status);
@@ -60,10 +60,10 @@ impl ReplyPhase {
             Some(config::ErrorReply::Reply(reply)) => self.prepare_made(reply, status, Fallback::BuiltIn),
         };
         if prepared.is_err() {
-            // The built-in message always fits: only a configured one can be too large.
+            // The built-in message always fits. Only a configured message can be too large.
             let _ = self.prepare_built_in(500);
         }
-        // After a request that could not be parsed, the connection ends.
+        // The connection closes after a request that could not be parsed.
         if !self.stream.request.is_known()
             && let Some(reply) = &mut self.stream.response.reply
         {
@@ -98,13 +98,12 @@ impl ReplyPhase {
         Ok(())
     }
 
-    /// An error file: a whole message. `status` is the status for which it is used; logs and counters show it, even if the client gets
-    /// nothing or the file has another one.
+    /// Prepares the message of an error file. Logs and counters show `status`, even if the file has another status or is empty.
     fn prepare_message(&mut self, message: &config::ErrorMessage, status: u16) -> Result<(), NoRoom> {
         self.stream.response.message.clear();
         self.stream.response.status = status;
         let Some(response) = &message.response else {
-            // An empty file means silence (manual, "errorfile").
+            // With an empty file, no response is sent (manual, "errorfile").
             self.stream.response.reply = None;
             return Ok(());
         };
@@ -182,7 +181,7 @@ impl ReplyPhase {
         Ok(())
     }
 
-    /// Prepares a redirection; false if `ignore-empty` suppresses it.
+    /// Prepares a redirection. Returns false if `ignore-empty` suppresses it.
     pub(crate) fn prepare_redirect(&mut self, redirect: &Redirect) -> bool {
         let value = self.stream.format(&redirect.value);
         if redirect.ignore_empty && value.is_empty() {
@@ -204,7 +203,7 @@ impl ReplyPhase {
         true
     }
 
-    /// Prepares a redirection to a location that is already composed.
+    /// Prepares a redirection to a complete location.
     pub(crate) fn prepare_redirection(&mut self, status: u16, location: &[u8]) {
         if self.prepare_location(status, location).is_err() {
             self.prepare_error(500);
@@ -250,7 +249,7 @@ impl ReplyPhase {
         let head = &mut self.stream.response.message.head;
         head.add(b"content-length", b"0")?;
         head.add(b"location", location)?;
-        // Responses that caches store by default need no `no-cache` (RFC 9110, 15.4).
+        // Only these statuses are stored by caches by default and so do not get `no-cache` (RFC 9110, 15.4).
         if !matches!(status, 301 | 308) {
             head.add(b"cache-control", b"no-cache")?;
         }
@@ -304,7 +303,7 @@ impl ReplyPhase {
             return Err(self.stream.ending);
         };
         self.stream.response.progress = ResponseProgress::Known;
-        // Rules are for exchanges; a reply to something that was never a request skips them.
+        // Rules run only if there was a request.
         if self.stream.request.is_known() {
             self.stream.response_phase().begin_response_rules();
             if self.stream.as_response_phase().has_response_rules(RulesetKind::HttpAfterResponse) {
@@ -313,20 +312,20 @@ impl ReplyPhase {
         }
         self.stream.response.status =
             if reply.logged_as > 0 { reply.logged_as } else { self.stream.response.message.head.status() };
-        // Bytes of a reply without a request do not count for the stream: HAProxy logs none of them.
+        // Bytes of a reply without a request do not count for the stream. HAProxy logs 0 for them.
         if self.stream.request.is_known() {
             self.stream.note_head_size(false);
         }
         let bodiless = self.stream.request.head_only()
             || status::is_bodyless(self.stream.response.message.head.status());
         let size = match &reply.body {
-            // A client that takes this for a tunnel reads until the end and ignores the framing fields.
+            // A client that treats the response as a tunnel reads until EOF and ignores the framing fields.
             _ if self.stream.as_exchange_phase().promises_tunnel() => BodySize::Tunnel,
             _ if bodiless => BodySize::None,
             ReplyBody::Streamed(_) => BodySize::Unknown,
             body => BodySize::of_length(body.bytes().len() as u64),
         };
-        // For an HTTP/1.0 client the body ends with the connection.
+        // For an HTTP/1.0 client, the end of the connection delimits the body.
         if size == BodySize::Unknown && self.stream.request.message.head.version() >= Version::HTTP_11 {
             self.stream.response.message.head.note(HeadFlags::CHUNKED);
         }
@@ -356,8 +355,8 @@ impl ReplyPhase {
 
     /// Decides whether the client's connection persists, and sets the head's fields accordingly.
     fn settle_reply(&mut self, reply: &LocalReply, size: BodySize) {
-        // The rest of the request's body would be parsed as the next request. The head is removed first: counted as body, it
-        // would make an incomplete body look complete.
+        // The rest of the request's body would be parsed as the next request. The head is removed first: if it counted as body, an incomplete
+        // body would look complete.
         self.stream.request.message.detach(&mut self.stream.client);
         if !self.stream.request.body.is_done() {
             let right = self.stream.request.body.inspect(&mut self.stream.client);
@@ -367,7 +366,7 @@ impl ReplyPhase {
                 self.stream.request.body.begin(BodyFlow::done());
             }
         }
-        // If a rule changed the status to 1xx, the reply is not the last: the client waits for another one.
+        // If a rule changed the status to 1xx, the client takes the reply for an interim response and waits for another.
         let last = self.stream.response.message.head.status() >= 200;
         self.stream.reusable.client &= last
             && !reply.closes
@@ -387,7 +386,7 @@ impl ReplyPhase {
         self.stream.exchange_phase().adjust_response_case();
     }
 
-    /// Sends the head, then the output of a service, as fast as the client takes it.
+    /// Sends the head, then the output of a service, at the client's pace.
     async fn send_streamed(&mut self, service: Box<LocalService>) -> Result<(), Ending> {
         let mut source = StreamConnector::from(*service);
         self.stream.response.body.begin(BodyFlow::made());
@@ -431,7 +430,7 @@ impl ReplyPhase {
 
     async fn send_whole(&mut self, body: &[u8]) -> Result<(), Ending> {
         let Stream { response, scratch, client, reusable, .. } = &mut self.stream;
-        // A FIN that follows at once is sent in the same segment.
+        // If the connection closes after the reply, the FIN goes into the same segment.
         let last = !reusable.client;
         let sent = response.message.send_whole(client, body, scratch, last);
         self.stream.trace().trace_sent(MessageDirection::Response, body.len(), last);

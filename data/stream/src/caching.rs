@@ -1,21 +1,20 @@
-//! Whether caches between here and the client may store a response, for `option checkcache` and the `nocache` of
-//! cookies.
+//! Whether caches between weir and the client may store a response, for `option checkcache` and for the `nocache` of cookies.
 
 use weir_http::{Head, Method};
 
-/// The permissions of a cache by the method, the status and the fields of a response (RFC 9111, 3).
+/// The permissions of a cache, from the method, the status and the fields of a response (RFC 9111, 3).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caching {
-    /// A cache may store the response: its method and status allow it, or it is public, and no later directive forbids it.
+    /// A cache may store the response: the method and status allow it, or the response is `public`, and no later directive forbids it.
     allowed: bool,
-    /// A cache may also store its cookies: no directive restricts them to one client.
+    /// A cache may also store the cookies: no directive restricts them to one client.
     cookies: bool,
-    /// The response has an age or a validator, so that storing it makes sense.
+    /// The response has an age or a validator, so storing it is useful.
     lasts: bool,
 }
 
 impl Caching {
-    /// Evaluates a response to a request of that method. Of contradicting directives the last one counts.
+    /// Evaluates a response to a request with this method. Of contradicting directives the last one counts.
     pub(crate) fn of(method: Method, head: &Head, raw: &[u8]) -> Caching {
         let by_default = method.is_safe() && CACHEABLE.contains(&head.status());
         let lasts = [&b"etag"[..], b"last-modified", b"expires"].iter().any(|name| head.has(raw, name));
@@ -28,7 +27,7 @@ impl Caching {
         caching
     }
 
-    /// Whether a cache may store the response and has a reason to.
+    /// Whether a cache may store the response and benefits from it.
     pub(crate) fn keeps(self) -> bool {
         self.allowed && self.lasts
     }

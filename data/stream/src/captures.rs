@@ -17,9 +17,8 @@ impl StreamLog {
         capture_headers(&config.captures.request, head, raw, &mut self.stream.captures, CaptureSide::Request);
     }
 
-    /// Captures the request's cookie (`capture cookie`). As in HAProxy that is later than the headers: in a request that
-    /// passed the rules, or that a rule denies, after their edits. A request that a rule answers or redirects is not
-    /// captured.
+    /// Captures the request's cookie (`capture cookie`). As in HAProxy this runs later than the capture of headers: after the edits of the
+    /// rules that pass or deny the request. If a rule answers or redirects the request, its cookie is not captured.
     pub(crate) fn capture_request_cookie(&mut self) {
         let Some(cookie) = &self.stream.frontend.config.captures.cookie else { return };
         let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
@@ -46,7 +45,7 @@ impl StreamLog {
         }
     }
 
-    /// Keeps the request line after its message, but only if a log format uses it.
+    /// Keeps a copy of the request line if a log format uses it.
     fn keep_request_line(&self) {
         if self.stream.frontend.log_sinks.is_empty() && !self.stream.frontend.uses_request_line {
             return;
@@ -58,7 +57,7 @@ impl StreamLog {
     pub(crate) fn write_request_line(&self, line: &mut Vec<u8>) {
         let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
         let (method, uri, version) = (head.method_text(raw), head.uri(raw), head.version().wire());
-        // A stream may hold it for long, and the next one on this entry is not much longer.
+        // Reserves little: a stream may hold the line for long, and the next line on this entry is rarely much longer.
         let length = method.len() + uri.len() + version.len() + 2;
         line.reserve_exact(length.next_multiple_of(LINE_STEP));
         for part in [method, b" ", uri, b" ", &version] {
@@ -66,7 +65,7 @@ impl StreamLog {
         }
     }
 
-    /// Stores a value in a capture slot; false if the slot does not exist.
+    /// Stores a value in a capture slot. Returns false if the slot does not exist.
     pub(crate) fn store_capture(&mut self, side: CaptureSide, slot: usize, value: &[u8]) -> bool {
         let declared = &self.stream.frontend.config.captures;
         let declared = match side {
@@ -79,12 +78,12 @@ impl StreamLog {
         true
     }
 
-    /// The unique identifier. The first use generates it, and every later one sees the same value: rules that run before the first
-    /// use decide about it.
+    /// The unique ID. The first use generates it, and all later uses see the same value. So only rules that run before the first use affect
+    /// it. `None` without `unique-id-format`.
     pub(crate) fn unique_id(&mut self) -> Option<&[u8]> {
         self.stream.frontend.config.settings.unique_id_format.as_ref()?;
         if self.stream.captures.unique_id().is_none() {
-            // A format that reads `unique-id` itself finds this value, not itself again.
+            // Prevents recursion: a format that reads `unique-id` sees this empty value.
             self.stream.captures.keep_unique_id(b"");
             let frontend = self.stream.frontend.clone();
             let id = self.stream.format(frontend.config.settings.unique_id_format.as_ref()?);
@@ -94,7 +93,7 @@ impl StreamLog {
     }
 }
 
-/// Memory for a request line comes in multiples of this, in bytes.
+/// Granularity of the memory for a request line, in bytes.
 const LINE_STEP: usize = 64;
 
 fn capture_headers(

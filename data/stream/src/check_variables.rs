@@ -1,11 +1,11 @@
-//! Accounting of the bytes that variables of checks take.
+//! Memory accounting for the variables of health checks.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::instance::Instance;
 
 impl Instance {
-    /// How many more bytes the variables of a check may take, besides the `own` bytes they already take.
+    /// Bytes left for the variables of a check, which already take `own` bytes.
     pub fn variable_room_of_check(&self, own: usize) -> usize {
         if weir_net::shortage::is_short() {
             return 0;
@@ -16,7 +16,7 @@ impl Instance {
         limits.room_of_check(own, all)
     }
 
-    /// Changes the process's account of a check's variables from `from` to `to` bytes.
+    /// Changes the size of a check's variables charged to the process from `from` to `to` bytes.
     pub fn charge_variables_of_check(&self, from: usize, to: usize) {
         if self.limits.variables.counts_all() {
             self.variable_bytes.fetch_add(to.wrapping_sub(from), Relaxed);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_expr::WallTime;
 use weir_sched::Tick;
 
-/// One moment on both clocks.
+/// The same moment on the monotonic and the wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockReading {
     /// The worker's monotonic clock, in microseconds.
@@ -15,13 +15,13 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
-    /// The time of the worker's current turn.
+    /// The time of the worker's current scheduling round.
     pub fn now() -> Self {
         ClockReading { monotonic_us: weir_sched::now_us(), wall_us: weir_sched::wall_us() }
     }
 }
 
-/// A time of the wall clock in microseconds, split for calendars.
+/// Converts microseconds since the epoch to a calendar time.
 pub(crate) fn wall_time(micros: u64) -> WallTime {
     WallTime::from_micros(micros.cast_signed())
 }
@@ -32,7 +32,7 @@ pub(crate) fn after(duration: Duration) -> Tick {
     later(weir_sched::now(), duration)
 }
 
-/// The tick this long after another one.
+/// The tick `duration` after `from`.
 #[inline]
 pub(crate) fn later(from: Tick, duration: Duration) -> Tick {
     from.after(milliseconds(duration))
@@ -45,7 +45,7 @@ pub(crate) fn milliseconds(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1000).saturating_add(u64::from(duration.subsec_millis()))
 }
 
-/// The tick this long after now; never without a duration.
+/// The tick this long after now. [`Tick::NEVER`] without a duration.
 #[inline]
 pub(crate) fn after_some(duration: Option<Duration>) -> Tick {
     duration.map_or(Tick::NEVER, after)

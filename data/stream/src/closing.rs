@@ -1,13 +1,13 @@
-//! When client connections close while the process leaves (`close-spread-time`).
+//! When client connections close during a soft stop (`close-spread-time`).
 //!
-//! Each session has a time of its own within the window, which never changes: so connections close evenly over the
-//! window, busy or idle, and clients do not all come back at once.
+//! Each session has its own fixed time within the window. So busy and idle connections close evenly over the window, and clients do not
+//! all reconnect at once.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use weir_model::CloseSpread;
 
-/// The configured window, and the time at which the process began to leave.
+/// The configured window, and the start of the soft stop.
 #[derive(Debug)]
 pub struct ClosingWindow {
     /// `close-spread-time`.
@@ -16,17 +16,17 @@ pub struct ClosingWindow {
 }
 
 impl ClosingWindow {
-    /// For a process that is not leaving.
+    /// The window before a soft stop.
     pub fn new(spread: CloseSpread) -> Self {
         ClosingWindow { spread, began_ms: AtomicU64::new(u64::MAX) }
     }
 
-    /// Begins to leave.
+    /// Records the start of the soft stop.
     pub fn begin(&self, now_ms: u64) {
         self.began_ms.store(now_ms, Relaxed);
     }
 
-    /// Whether a session that was accepted at `accepted_us` closes by now. Only meaningful while the process leaves.
+    /// Whether a session accepted at `accepted_us` must have closed by now. Valid only during a soft stop.
     pub fn is_due(&self, accepted_us: u64, now_ms: u64) -> bool {
         match self.spread {
             CloseSpread::AtOnce => true,
@@ -39,7 +39,7 @@ impl ClosingWindow {
     }
 }
 
-/// Spreads neighbouring numbers far apart.
+/// A multiplicative hash that spreads neighbouring numbers.
 fn mixed(number: u64) -> u64 {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
 }

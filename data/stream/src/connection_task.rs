@@ -1,4 +1,4 @@
-//! The task of a client's connection, from acceptance to end.
+//! The task of a client's connection, from accept to close.
 //!
 //! ```text
 //!   Accepted ──► Admitting ──► Idle ◄──────────► Responding ──► end       (HTTP)
@@ -9,9 +9,9 @@
 //!      └───────► Admitting ──► Streaming ──────────────────────► end       (HTTP/2)
 //! ```
 //!
-//! Written by hand because of its size: an idle client has only this and its [`ClientSession`], and there may be many idle
-//! clients. It has 104 bytes; as an async function it had 472, because async functions keep their arguments besides
-//! the values made of them, and space for every phase. All larger phases live in recycled memory while they last.
+//! A hand-written future, for its size: an idle client has only this task and its [`ClientSession`], and there may be many idle
+//! clients. It takes 104 bytes. As an async function it took 472, because async functions keep their arguments besides the values made
+//! of them, and space for every phase. All larger phases are in recycled memory while they last.
 
 use std::future::Future;
 use std::os::fd::OwnedFd;
@@ -34,14 +34,14 @@ use crate::stream::Stream;
 /// The task of one accepted connection.
 pub(crate) struct ConnectionTask {
     state: ConnectionState,
-    /// None before the task runs for the first time.
+    /// `None` before the task runs for the first time.
     session: Option<Rc<ClientSession>>,
-    /// The worker's clock when the next stream begins: at the acceptance, or at the end of the previous one.
+    /// Start of the next stream on the worker's clock: the accept, or the end of the previous stream.
     began_us: u64,
 }
 
 enum ConnectionState {
-    /// The task did not run yet, and used nothing of its worker.
+    /// The task has not run yet and holds no resources of its worker.
     Accepted {
         admitted: Admission,
         socket: OwnedFd,
@@ -62,8 +62,8 @@ enum ConnectionState {
 }
 
 impl ConnectionTask {
-    /// The task of a connection that was just accepted from `peer`; the connection counts as long as it lives. Only the
-    /// worker that was chosen for it may run it.
+    /// The task of a connection just accepted from `peer`. `admitted` counts the connection until dropped. Only the worker chosen for it
+    /// may run the task.
     pub(crate) fn new(admitted: Admission, socket: OwnedFd, peer: Address) -> ConnectionTask {
         ConnectionTask {
             state: ConnectionState::Accepted { admitted, socket, peer },
@@ -72,10 +72,10 @@ impl ConnectionTask {
         }
     }
 
-    /// Registers the connection with its worker; returns the first state after `Accepted`.
+    /// Registers the connection with its worker. Returns the state after `Accepted`, or `None` if registration fails.
     fn begin(&mut self, admitted: Admission, socket: OwnedFd, peer: Address) -> Option<ConnectionState> {
         let listener = admitted.listener();
-        // An address that is the listener's own is not stored for each connection.
+        // The local address is stored only if the listener's address is a wildcard.
         let local = match listener.only_address() {
             Some(_) => None,
             None => Some(socket::local_address(&socket).ok()?),
@@ -127,7 +127,7 @@ impl ConnectionTask {
         ConnectionState::Streaming(PooledFuture::new(crate::multiplexed::serve(client, Rc::clone(session))))
     }
 
-    /// The state of a request that begins, or of its absence. The end of a connection between requests is not logged.
+    /// The next state after the wait for a request's first byte. A close between requests is not logged.
     fn stream(&self, mut client: Connection, waited: FirstByteWait) -> ConnectionState {
         let Some(session) = &self.session else { return ConnectionState::Ended };
         let left = client.ended() || client.fault().is_some();
@@ -187,7 +187,7 @@ impl Future for ConnectionTask {
     }
 }
 
-/// Waits for the first byte of a request, and receives: an idle client holds no buffer.
+/// Waits for the first byte of a request, then receives. An idle client does not hold a buffer.
 fn poll_idle(
     client: &mut Connection,
     waiting: &mut Wait,
@@ -203,7 +203,7 @@ fn poll_idle(
             return Poll::Ready(FirstByteWait::Bytes);
         }
         if session.requests.get() > 0 && session.closes_idle() {
-            // The poller may not have reported it yet: a request that began before the stop is served.
+            // The poller may not have reported the bytes yet. A request that began before the stop is served.
             let begun = matches!(client.descriptor().peek(&mut [0]), Ok(weir_sched::ReceiveResult::Bytes(_)));
             return Poll::Ready(if begun { FirstByteWait::Bytes } else { FirstByteWait::Stopped });
         }
@@ -215,7 +215,7 @@ fn poll_idle(
     }
 }
 
-/// Until when a request may begin.
+/// The deadline for the first byte of the next request.
 fn idle_deadline(session: &ClientSession) -> Tick {
     let timeouts = &session.frontend().config.settings.timeouts;
     clock::after_some(deadlines::next_request(timeouts, session.requests.get()))

@@ -107,7 +107,7 @@ impl Context for Stream {
 }
 
 impl Stream {
-    /// Whether a condition holds with the data available now.
+    /// Whether a condition is true with the data available now.
     pub(crate) fn holds(&mut self, condition: &Condition) -> bool {
         condition.evaluate(self).is_true()
     }
@@ -124,7 +124,7 @@ impl Stream {
         out
     }
 
-    /// An expression's value as text.
+    /// An expression's value as text. `None` without a text value.
     pub(crate) fn evaluate_string(&mut self, expression: &Expr) -> Option<Scratch> {
         let sample = expression.evaluate_str(self).sample()?;
         match sample.value {
@@ -136,7 +136,7 @@ impl Stream {
         }
     }
 
-    /// An expression's value as a number.
+    /// An expression's value as a number. `None` if it cannot be converted.
     pub(crate) fn evaluate_number(&mut self, expression: &Expr) -> Option<i64> {
         match expression.evaluate_as(self, SampleType::Int).sample()?.value {
             Value::Int(number) => Some(number),

@@ -1,10 +1,10 @@
-//! Persistence: which server a client comes back to, and the cookie by which it will.
+//! Cookie persistence: finds the server that a client returns to, and sets the cookie.
 //!
-//! There are two cookies. The one of HTTP is read, edited and written as `weir_backend::persistence` decides; this file
-//! handles the messages, the rules and the chosen server. The one of the remote desktop protocol is only read.
+//! There are two cookies. The HTTP cookie is read, edited and written as `weir_backend::persistence` decides. This file handles the
+//! messages, the rules and the chosen server. The RDP cookie is only read.
 //!
-//! The state of the request's cookie is needed again for the response. It is kept as the letter for the log; the
-//! cookie's dates, which may have been removed for the server, are still in the request's original bytes.
+//! The response needs the state of the request's cookie. It is kept as the log letter. The cookie's dates may have been removed from
+//! the forwarded request, but are still in the request's original bytes.
 
 use weir_backend::{
     Backend, CookieEdit, CookieRules, PresentedCookie, PresentedState, ResponseFacts, ServerAddress,
@@ -18,7 +18,7 @@ use crate::errors::MessageDirection;
 use crate::stream::Stream;
 use weir_vocabulary::fetch::rdp;
 
-/// The server that the client's cookie designates, if it may be used; and whether no other server may be (`force-persist`).
+/// The usable server that the client's cookie designates, and whether redispatch to other servers is forbidden (`force-persist`).
 pub(crate) fn designated(stream: &mut Stream) -> (Option<ServerKey>, bool) {
     if stream.backend.servers().settings().cookie.is_none() || !stream.request.is_known() {
         return designated_by_token(stream);
@@ -41,7 +41,8 @@ fn designated_by_cookie(stream: &mut Stream) -> (Option<ServerKey>, bool) {
     (presented.server, forced)
 }
 
-/// A `use-server` rule designated the server: the cookie is not used, but treated as usual (manual, "use-server").
+/// Called when a `use-server` rule designated the server. The cookie is not used, but otherwise handled as usual (manual,
+/// "use-server").
 pub(crate) fn overrule(stream: &mut Stream) {
     stream.choice.overruled = true;
     let proxy = stream.backend.proxy().clone();
@@ -52,7 +53,7 @@ pub(crate) fn overrule(stream: &mut Stream) {
     }
 }
 
-/// The designated server cannot be used: for the log and the response it counts as down.
+/// Called when the designated server cannot be used. For the log and the response it counts as down.
 pub(crate) fn lose_server(stream: &mut Stream) {
     let letter = &mut stream.choice.cookie_letters[0];
     if state_of(*letter) == PresentedState::Valid {
@@ -68,7 +69,7 @@ pub(crate) fn on_refused(stream: &mut Stream) {
     }
 }
 
-/// The letters of the termination code: no cookie, as long as a request was not examined.
+/// The cookie letters of the termination code. "No cookie" until a request was examined.
 pub(crate) fn logged_letters(stream: &Stream) -> [u8; 2] {
     let cookie = stream.backend.backend.as_ref().and_then(|backend| backend.settings().cookie.as_ref());
     let concerned =
@@ -77,18 +78,18 @@ pub(crate) fn logged_letters(stream: &Stream) -> [u8; 2] {
     stream.choice.cookie_letters.map(|letter| if letter == b'-' { unless_looked_at } else { letter })
 }
 
-/// Whether a server is used even when it is down (manual, "option persist", "force-persist").
+/// Whether a server may be used while it is down (manual, "option persist", "force-persist").
 pub(crate) fn wants_servers_that_are_down(stream: &mut Stream) -> bool {
     stream.backend.servers().settings().persist || persist_rule(stream) == Some(PersistOverride::Force)
 }
 
 fn note_request(stream: &mut Stream, settings: &CookieRules, presented: &PresentedCookie) {
     stream.choice.cookie_letters = letters(settings, presented, None);
-    // A request without room for the edit keeps the cookie: the server then sees it needlessly.
+    // A request without room for the edit keeps the cookie, and the server sees it. This is harmless.
     let _ = edit_request(stream, settings);
 }
 
-/// Sets the response's cookie.
+/// Sets the persistence cookie in the response.
 pub(crate) fn on_response(stream: &mut Stream) {
     if stream.backend.servers().settings().cookie.is_some() {
         let proxy = stream.backend.proxy().clone();
@@ -113,7 +114,7 @@ fn set_cookie(stream: &mut Stream, settings: &CookieRules) {
     };
     let plan = settings.plan_response(&presented, &facts);
     stream.choice.cookie_letters = letters(settings, &presented, Some(&plan));
-    // A response without room for the edit is sent without the cookie: the client is balanced again next time.
+    // A response without room for the edit is sent without the cookie. The client's next request is then balanced again.
     let _ = edit_response(stream, settings, &plan, provided);
 }
 
@@ -145,7 +146,7 @@ fn by_cookie(backend: &Backend, value: &str) -> Option<(ServerKey, bool)> {
     backend.look_at_cookie(value, |server| (server.key(), server.is_up()))
 }
 
-/// Whether a rule took precedence over the cookie: then the client keeps its cookie.
+/// Whether a rule took precedence over the cookie. The client then keeps its cookie.
 fn is_overruled(stream: &mut Stream) -> bool {
     if stream.choice.overruled {
         return !stream.choice.redispatched;
@@ -153,14 +154,14 @@ fn is_overruled(stream: &mut Stream) -> bool {
     if stream.choice.designation.is_persistent() || stream.backend.config.persist_rules.is_empty() {
         return false;
     }
-    // The rules are about the request, so they are evaluated as request rules.
+    // The conditions of these rules refer to the request, so they are evaluated as request rules.
     let processed = std::mem::replace(&mut stream.rules.processed, MessageDirection::Request);
     let ignores = persist_rule(stream) == Some(PersistOverride::Ignore);
     stream.rules.processed = processed;
     ignores
 }
 
-/// The state of the request's cookie, when the response is there.
+/// The state of the request's cookie, recovered for the response.
 fn presented_before(stream: &Stream, settings: &CookieRules) -> PresentedCookie {
     let state = state_of(stream.choice.cookie_letters[0]);
     let mut presented = PresentedCookie::NONE;
@@ -194,7 +195,7 @@ fn state_of(letter: u8) -> PresentedState {
     }
 }
 
-/// Removes the cookie, or its prefix, from the request: the server need not see it.
+/// Removes the cookie, or its prefix, from the request. The server does not need it.
 fn edit_request(stream: &mut Stream, settings: &CookieRules) -> Result<(), NoRoom> {
     let edits = settings.mode == CookieMode::Prefix || settings.indirect;
     if !edits {
@@ -245,7 +246,7 @@ fn letters(
     plan: Option<&weir_backend::ResponsePlan>,
 ) -> [u8; 2] {
     let (request, response) = settings.letters(presented, plan);
-    // Letters of the log are ASCII.
+    // Log letters are ASCII, so the casts are exact.
     [request as u8, response as u8]
 }
 
@@ -253,7 +254,7 @@ fn wall_seconds() -> u64 {
     weir_sched::wall_us() / 1_000_000
 }
 
-/// `persist rdp-cookie`: the server that an `msts` token of the remote desktop protocol designates.
+/// `persist rdp-cookie`: the server that an `msts` token of RDP designates.
 fn designated_by_token(stream: &mut Stream) -> (Option<ServerKey>, bool) {
     let Some(wanted) = address_of_token(stream) else { return (None, false) };
     let rule = persist_rule(stream);

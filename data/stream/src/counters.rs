@@ -1,4 +1,4 @@
-//! Counting of events for all the objects that they belong to.
+//! Counts each event in the counters of all objects that it concerns.
 
 use weir_backend::ServerKey;
 use weir_backend::counters::{
@@ -14,7 +14,7 @@ use crate::session::ClientSession;
 use crate::stream::phases::StreamCounts;
 use crate::upstream::Upstream;
 
-/// An event that several objects count, each under its own name.
+/// An event counted by several objects, each under its own counter name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CountedEvent {
     /// A rule refused the request.
@@ -25,9 +25,9 @@ pub(crate) enum CountedEvent {
     FailedConnection,
     /// A response was invalid, incomplete or late.
     FailedResponse,
-    /// The client broke the transfer off.
+    /// The client aborted the transfer.
     ClientAbort,
-    /// The server broke the transfer off.
+    /// The server aborted the transfer.
     ServerAbort,
     /// Another attempt on a server.
     Retry,
@@ -52,8 +52,8 @@ struct ByteCounters {
     server: (u64, u64),
 }
 
-/// Adds bytes to the counters of one object. Bytes from the client also count as request bytes received, and bytes to
-/// it as response bytes sent.
+/// Adds bytes to the counters of one object. Bytes from the client also count as request bytes received, bytes to the client as
+/// response bytes sent.
 macro_rules! count_bytes {
     ($counters:expr, $kind:ident, $worker:expr, $bytes:expr) => {
         let (counters, bytes) = (&$counters, &$bytes);
@@ -79,7 +79,7 @@ impl Upstream {
 }
 
 impl StreamCounts {
-    /// Counts an event for all its objects.
+    /// Counts an event in all objects that it concerns.
     // Each caller passes a constant, so the compiler folds the match.
     #[inline(always)]
     pub(crate) fn count(&self, event: CountedEvent) {
@@ -129,7 +129,7 @@ impl StreamCounts {
         }
     }
 
-    /// Counts a handshake with the server; without facts it failed.
+    /// Counts a TLS handshake with the server. `None` means that it failed.
     pub(crate) fn count_server_handshake(&self, agreed: Option<&Facts>) {
         match agreed {
             None => self.count(CountedEvent::TlsFailure),
@@ -146,7 +146,7 @@ impl StreamCounts {
         }
     }
 
-    /// Counts a request that was assigned to a server, or waited for it, and was redispatched.
+    /// Counts the redispatch of a request away from the server that it was assigned to or queued for.
     pub(crate) fn count_redispatch_from(&self, left: Option<ServerKey>) {
         self.count_without_slot(left, BackendCounter::Redispatches, ServerCounter::Redispatches);
     }
@@ -192,8 +192,7 @@ impl StreamCounts {
         crate::process_counters::count_request();
     }
 
-    /// Counts the status sent to the client, once, at the end of a stream that had a request or the beginning of
-    /// one.
+    /// Counts the status sent to the client. Called once, at the end of a stream that received at least the beginning of a request.
     pub(crate) fn count_status(&self) {
         if !self.stream.request.counts() {
             return;
@@ -211,7 +210,7 @@ impl StreamCounts {
         }
     }
 
-    /// Counts a request that the server answered, and the server's status, before rules change it.
+    /// Counts a request answered by the server, and the server's status, before rules change it.
     pub(crate) fn count_server_status(&self) {
         self.stream.tracking().count_tracked_status(self.stream.response.server_status);
         if let Some(lease) = &self.stream.server.lease {
@@ -221,7 +220,7 @@ impl StreamCounts {
         }
     }
 
-    /// A server with these counters was chosen; counts it for balancing unless something designated it.
+    /// Counts the choice of the server with these counters as balanced, unless the server was designated.
     #[inline]
     pub(crate) fn count_balanced(&self, chosen: &ServerCounters) {
         if !self.stream.choice.designation.is_free() {
@@ -243,10 +242,9 @@ impl StreamCounts {
         counters.session_seen(worker, now_ms);
     }
 
-    /// Adds the bytes that passed since the last call. Call it before a connection to a server is given away or
-    /// closed.
+    /// Adds the bytes transferred since the last call. Call it before a server connection is given away or closed.
     pub(crate) fn count_bytes(&mut self) {
-        // The end of the request may be known only after its bytes were counted (`option contstats`).
+        // The end of the request may become known only after its bytes were counted (`option contstats`).
         let (total_in, total_out) =
             (self.stream.bytes_in().max(self.stream.counted.0), self.stream.bytes_out());
         let bytes = ByteCounters {
@@ -260,7 +258,7 @@ impl StreamCounts {
         let worker = weir_sched::worker_index();
         count_bytes!(self.stream.frontend.frontend_counters, FrontendCounter, worker, bytes);
         count_bytes!(self.stream.session.listener().counters, ListenerCounter, worker, bytes);
-        // A `listen` section counts them for both its sides, even when no server was used.
+        // A `listen` section counts the bytes for both of its sides, even if no server was used.
         if self.stream.backend.has_begun() || self.stream.backend.config.is_backend() {
             count_bytes!(self.stream.backend.backend_counters, BackendCounter, worker, bytes);
         }
@@ -271,7 +269,7 @@ impl StreamCounts {
         crate::process_counters::count_bytes_out(bytes.client.1);
     }
 
-    /// Counts bytes that passed through pipes.
+    /// Counts bytes spliced through pipes.
     #[inline]
     pub(crate) fn count_spliced(&self) {
         let [up, down] = [&self.stream.request.body, &self.stream.response.body].map(|body| body.piped());
@@ -292,7 +290,7 @@ impl StreamCounts {
         }
     }
 
-    /// `option contstats`: counts while bytes flow.
+    /// `option contstats`: counts bytes during the transfer.
     pub(crate) fn count_bytes_if_continuous(&mut self) {
         if self.stream.frontend.config.settings.options.continuous_statistics {
             self.count_bytes();
@@ -315,10 +313,10 @@ impl StreamCounts {
         }
     }
 
-    /// Records the durations of the phases: averages, and distributions of requests only.
+    /// Records the durations of the phases: averages for all streams, distributions for requests only.
     pub(crate) fn count_phases(&self) {
         let worker = weir_sched::worker_index();
-        // A client that leaves between two requests did not send a request to measure.
+        // A client that closes between two requests did not send a request to measure.
         let is_request = !self.stream.speaks_http() || self.stream.timers.first_byte.is_some();
         let of_frontend = &self.stream.frontend.frontend_counters;
         if !self.stream.backend.has_begun() {
@@ -345,14 +343,14 @@ impl StreamCounts {
 }
 
 impl Proxy {
-    /// A connection was accepted.
+    /// Counts an accepted connection.
     pub(crate) fn count_connection(&self) {
         let worker = weir_sched::worker_index();
         self.frontend_counters.increment(worker, FrontendCounter::Connections);
         self.frontend_counters.event(worker, FrontendRate::Connections, weir_sched::now().as_ms());
     }
 
-    /// A session began: the connection's own rules let it pass.
+    /// Counts a session: the `tcp-request connection` rules accepted the connection.
     pub(crate) fn count_session(&self, session: &ClientSession, client: &Connection) {
         let listener = session.listener();
         let worker = weir_sched::worker_index();
@@ -376,7 +374,7 @@ impl Proxy {
         self.frontend_counters.increment(worker, FrontendCounter::SessionsHttp2);
     }
 
-    /// A connection in TCP mode counts as one request of the process, but not of its frontend.
+    /// Counts a connection in TCP mode as one request of the process, but not of its frontend.
     pub(crate) fn count_connection_request() {
         crate::process_counters::count_request();
     }
@@ -403,7 +401,7 @@ impl Proxy {
         }
     }
 
-    /// Counts an edit without enough room.
+    /// Counts a rewrite that failed for lack of buffer space.
     pub(crate) fn count_failed_rewrite(&self) {
         let worker = weir_sched::worker_index();
         if self.config.is_frontend() {

@@ -1,37 +1,37 @@
-//! Timeouts: which one runs when, and which side is blamed when it ends. All of them are here.
+//! All timeouts of streams: when each one runs, and which side is blamed when it expires.
 //!
-//! The first table is about single events, with a fixed deadline even if bytes pass meanwhile. A stream waits for them
-//! as it does for flows (below), by one of [`While`]'s functions; only a connection without a stream waits by itself,
-//! for a PROXY header and between two requests:
+//! The first table lists single events. Their deadline is fixed: transferred bytes do not extend it. A stream waits for them with the
+//! functions of [`While`], as it does for flows (below). Only a connection without a stream waits by itself: for a PROXY header and
+//! between two requests.
 //!
-//! | awaited | timeout | from | else |
+//! | awaited | timeout | starts at | on expiry |
 //! |---|---|---|---|
 //! | a PROXY header | `client-hs`, else `client` | the acceptance | closed, no request |
 //! | a connection's first request | `http-request`, else `client` | the acceptance | 408, `cR` |
-//! | its next one | `http-keep-alive`, else `http-request`, else `client` | the last response's end | closed silently |
+//! | a later request | `http-keep-alive`, else `http-request`, else `client` | the last response's end | closed silently |
 //! | the rest of a head | `http-request`, else `client` | the acceptance, then its first byte | 408, `cR` |
 //! | a body, for rules | the time of the rule, else `client` | the rule | 408, `cR` |
 //! | a response's body, for rules | the time of the rule | the rule | 504, `sD` |
 //! | more bytes, for rules | `inspect-delay` | the first rule | rules decide with the bytes received |
 //! | a slot | `queue`, else `connect` | entering the queue | 503, `sQ` |
 //! | a connection | `connect` | the attempt | another attempt, or 503, `sC` |
-//! | another attempt | one second, or less than `connect` | the failure | it is made |
+//! | the pause before a retry | one second, or `connect` if shorter | the failure | the retry starts |
 //! | the end of a tarpit | `tarpit`, else `connect` | the rule | 500, `PT` |
-//! | the end of a pause | the time of the rule | the rule | it continues |
-//! | a client that reads our last bytes | two seconds | the end | closed |
+//! | the end of a pause | the time of the rule | the rule | the stream continues |
+//! | a client that reads the last bytes sent | two seconds | the end of the stream | closed |
 //!
-//! Flows are awaited on both sides at once ([`Deadlines`]). Each side may be quiet for its timeout while the stream waits
-//! for that side to send or to receive; only a side that the stream waits for can be late:
+//! During a flow, both sides have a timeout at once ([`Deadlines`]). It runs only while the stream waits for that side to send or to
+//! receive. A side that the stream does not wait for cannot time out:
 //!
-//! | while | client: `client` runs | server: `server` runs | begins anew | when over |
+//! | while | `timeout client` runs while the client | `timeout server` runs while the server | restarted by | on expiry |
 //! |---|---|---|---|---|
-//! | the response's head is awaited | it sends its body; it takes no interim response | nothing of the request is missing; it takes none | both: the request moved; client: an interim response left | client: 408 or closed, `cH`; server: another attempt, or 504, `sH` |
-//! | bodies flow | it sends its body; it takes no response | it sends no response, and has the request; it takes none of the request | both: anything moved | `cD`, `sD`; `cL` once the server is done |
-//! | a reply of ours leaves | it takes none of it | never | anything left | `cD` |
+//! | waiting for the response's head | sends its body, or does not read an interim response | has the whole request, or does not read it | both: request bytes moved; client: interim response bytes sent | client: 408 or closed, `cH`; server: another attempt, or 504, `sH` |
+//! | transferring bodies | sends its body, or does not read the response | has the whole request and still sends the response, or does not read the request | both: any bytes moved | `cD`, `sD`; `cL` once the server is done |
+//! | sending a local reply | does not read the reply | never | reply bytes sent | `cD` |
 //! | bytes flow both ways (TCP, upgraded) | always: `tunnel`, else `client`; once a side has closed `client-fin` | always: `tunnel`, else `server`; then `server-fin` | bytes moved on either side of it, only received bytes with `option independent-streams` | `cD`, `sD` |
 //!
-//! A server that does not have the whole request may wait for it, as we do: its time begins when it has it (manual,
-//! "timeout server"), or when the client waits for the server's consent (`Expect: 100-continue`).
+//! A server may wait for the rest of the request, as weir does. The server timeout starts when the server has the whole request
+//! (manual, "timeout server"), or when the client waits for the server's `100 Continue` (`Expect: 100-continue`).
 
 use std::time::Duration;
 
@@ -44,8 +44,8 @@ use crate::ending::By;
 
 /// A timeout in whole milliseconds, or none.
 ///
-/// A stream has eight, for as long as it lasts: four bytes each, where `Option<Duration>` takes sixteen. The configuration cannot
-/// set more than 24 days, and an expression gets 49 at most.
+/// A stream holds eight of these for its lifetime: four bytes each, where `Option<Duration>` takes sixteen. The configuration allows at
+/// most 24 days, an expression at most 49.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Timeout(u32);
 
@@ -53,24 +53,24 @@ impl Timeout {
     /// No timeout.
     pub const NONE: Timeout = Timeout(u32::MAX);
 
-    /// Rounded down.
+    /// Rounds down to milliseconds. `None` gives [`Timeout::NONE`].
     pub fn of(duration: Option<Duration>) -> Self {
         let ms = |duration: Duration| u32::try_from(clock::milliseconds(duration)).unwrap_or(u32::MAX - 1);
         duration.map_or(Timeout::NONE, |duration| Timeout(ms(duration).min(u32::MAX - 1)))
     }
 
-    /// The same as a duration.
+    /// The timeout as a duration. `None` without a timeout.
     pub fn duration(self) -> Option<Duration> {
         (self != Timeout::NONE).then(|| Duration::from_millis(u64::from(self.0)))
     }
 
-    /// This one if there is one, else the other.
+    /// `self` if it is set, else `other`.
     #[inline]
     pub(crate) fn or(self, other: Timeout) -> Timeout {
         if self == Timeout::NONE { other } else { self }
     }
 
-    /// When it ends; never without one.
+    /// The deadline of a timeout that starts at `begin`. [`Tick::NEVER`] without a timeout.
     #[inline]
     fn from(self, begin: Tick) -> Tick {
         if self == Timeout::NONE { Tick::NEVER } else { begin.after(u64::from(self.0)) }
@@ -108,14 +108,14 @@ pub struct StreamTimeouts {
     pub client_fin: Timeout,
     /// `timeout server-fin`.
     pub server_fin: Timeout,
-    /// Whether a rule set `tunnel`: then the backend's value is ignored.
+    /// A rule set `tunnel`. The backend's value is then ignored.
     tunnel_is_ruled: bool,
-    /// The same for `tarpit`.
+    /// A rule set `tarpit`. The backend's value is then ignored.
     tarpit_is_ruled: bool,
 }
 
 impl StreamTimeouts {
-    /// Those of a proxy, in the form in which its streams have them.
+    /// Converts a proxy's configured timeouts to the compact form of streams.
     pub fn of_proxy(configured: &Configured) -> Self {
         StreamTimeouts {
             client: Timeout::of(configured.client),
@@ -131,7 +131,7 @@ impl StreamTimeouts {
         }
     }
 
-    /// In the form in which a proxy has them.
+    /// Converts back to the form of a proxy's configuration.
     pub(crate) fn configured(&self) -> Configured {
         Configured {
             client: self.client.duration(),
@@ -153,7 +153,7 @@ impl StreamTimeouts {
         StreamTimeouts { server: none, connect: none, queue: none, server_fin: none, ..*frontend }
     }
 
-    /// Drops what rules of a `listen` section set for its servers: the stream goes to another backend (manual, "set-timeout").
+    /// Drops the server timeouts set by rules of a `listen` section, because the stream goes to another backend (manual, "set-timeout").
     pub(crate) fn leave_section(&mut self, frontend: &StreamTimeouts) {
         let StreamTimeouts { client, tarpit, tarpit_is_ruled, .. } = *self;
         *self = StreamTimeouts { client, tarpit, tarpit_is_ruled, ..StreamTimeouts::of_frontend(frontend) };
@@ -173,7 +173,7 @@ impl StreamTimeouts {
         }
     }
 
-    /// `set-timeout`; zero disables the timeout.
+    /// `set-timeout`. Zero disables the timeout.
     pub(crate) fn set_by_rule(&mut self, timeout: TimeoutName, value: Duration) {
         let value = Timeout::of(Some(value).filter(|value| !value.is_zero()));
         match timeout {
@@ -198,18 +198,18 @@ pub(crate) enum TimeoutName {
     Tunnel,
 }
 
-/// The limit of a client's handshakes.
+/// The timeout of a client's handshakes.
 pub(crate) fn handshake(configured: &Configured) -> Option<Duration> {
     configured.client_handshake.or(configured.client)
 }
 
-/// The limit until the first byte of the next request, on a connection that had `requests` so far.
+/// The timeout until the first byte of the next request, on a connection with `requests` earlier requests.
 pub(crate) fn next_request(configured: &Configured, requests: u32) -> Option<Duration> {
     let waits_again = configured.http_keep_alive.filter(|_| requests > 0);
     waits_again.or(request_head(configured))
 }
 
-/// The limit of a request's head.
+/// The timeout of a request's head.
 fn request_head(configured: &Configured) -> Option<Duration> {
     configured.http_request.or(configured.client)
 }
@@ -217,47 +217,47 @@ fn request_head(configured: &Configured) -> Option<Duration> {
 /// The phase of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum While {
-    /// The response's head is awaited, the request may still be on its way.
+    /// Waiting for the response's head. The request may still be sent.
     Response,
     /// Bodies flow, or a reply is sent.
     Bodies,
     /// Bytes flow both ways until a side closes.
     Tunnel,
-    /// The same with `option independent-streams`.
+    /// As `Tunnel`, with `option independent-streams`.
     IndependentTunnel,
-    /// A single event of one side, with a fixed deadline. The other side is not waited for.
+    /// A single event on one side, with a fixed deadline. The other side cannot time out.
     Once { client: Tick, server: Tick },
 }
 
 impl While {
-    /// The rest of a request's head. For a connection's first request the time runs from the connection's beginning, else from the
-    /// first byte.
+    /// Waits for the rest of a request's head. The timeout of a connection's first request starts at `began`, that of later ones at `now`
+    /// (the first byte).
     pub(crate) fn head(configured: &Configured, began: Tick, requests: u32, now: Tick) -> Self {
         let from = if requests == 0 { began } else { now };
         While::client(Timeout::of(request_head(configured)), from)
     }
 
-    /// A request's body, with the rule's own limit if it has one.
+    /// Waits for a request's body. `time` is the rule's own timeout, if set.
     pub(crate) fn body(timeouts: &StreamTimeouts, time: Option<Duration>, now: Tick) -> Self {
         While::client(Timeout::of(time).or(timeouts.client), now)
     }
 
-    /// A response's body.
+    /// Waits for a response's body.
     pub(crate) fn response_body(time: Duration, now: Tick) -> Self {
         While::server(Timeout::of(Some(time)), now)
     }
 
-    /// A slot of a server.
+    /// Waits for a slot of a server.
     pub(crate) fn slot(timeouts: &StreamTimeouts, now: Tick) -> Self {
         While::server(timeouts.queue.or(timeouts.connect), now)
     }
 
-    /// A connection to a server.
+    /// Waits for a connection to a server.
     pub(crate) fn connection(timeouts: &StreamTimeouts, now: Tick) -> Self {
         While::server(timeouts.connect, now)
     }
 
-    /// The end of a tarpit; immediately without a timeout.
+    /// Waits for the end of a tarpit. Without a timeout it ends immediately.
     pub(crate) fn tarpit(timeouts: &StreamTimeouts, now: Tick) -> Self {
         While::pause(timeouts.tarpit.duration().unwrap_or_default(), now)
     }
@@ -267,12 +267,12 @@ impl While {
         While::client(Timeout::of(Some(time)), now)
     }
 
-    /// More bytes, until a deadline that the caller computed.
+    /// Waits for more bytes until the deadline `at`.
     pub(crate) fn until(at: Tick) -> Self {
         While::Once { client: at, server: Tick::NEVER }
     }
 
-    /// The client, for that long.
+    /// Waits for the client until `timeout` after `from`.
     pub(crate) fn client(timeout: Timeout, from: Tick) -> Self {
         While::Once { client: timeout.from(from), server: Tick::NEVER }
     }
@@ -285,7 +285,7 @@ impl While {
         matches!(self, While::Tunnel | While::IndependentTunnel)
     }
 
-    /// Which movements restart the client's time, and which the server's: the table above, as bits of [`SideBytes`].
+    /// The transfers that restart the client's timeout, and those that restart the server's: the table above, as bits of [`SideBytes`].
     const fn renewals(self) -> (u8, u8) {
         use SideBytes as P;
         match self {
@@ -298,20 +298,20 @@ impl While {
     }
 }
 
-/// The events that a stream waits for, after it moved as many bytes as possible.
+/// The events that a stream waits for, once no more bytes can be moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waits {
-    /// The client is to send.
+    /// For the client to send.
     pub(crate) client_sends: bool,
-    /// The client is to receive pending bytes.
+    /// For the client to receive pending bytes.
     pub(crate) client_takes: bool,
-    /// The server is to send.
+    /// For the server to send.
     pub(crate) server_sends: bool,
-    /// The server is to receive pending bytes.
+    /// For the server to receive pending bytes.
     pub(crate) server_takes: bool,
-    /// A filter holds bytes back: no side is late as long as it does.
+    /// A filter holds bytes back. Meanwhile neither side can time out.
     pub(crate) withheld: bool,
-    /// Nothing: more can be moved at once, but other tasks run first.
+    /// For other tasks to run first: more bytes can be moved immediately.
     pub(crate) yields: bool,
 }
 
@@ -353,10 +353,10 @@ impl SideBytes {
     }
 }
 
-/// Until when each side may be quiet.
+/// The deadline of each side.
 #[derive(Debug)]
 pub(crate) struct Deadlines {
-    /// Which movements restart the client's time, and which the server's.
+    /// The transfers that restart the client's timeout, and those that restart the server's.
     renewals: (u8, u8),
     is_tunnel: bool,
     client: SideDeadline,
@@ -384,7 +384,7 @@ impl SideDeadline {
         self.at = self.timeout.from(now);
     }
 
-    /// Switches to another timeout, if there is one.
+    /// Restarts with `timeout`, unless it is [`Timeout::NONE`].
     fn replace(&mut self, timeout: Timeout, now: Tick) {
         if timeout != Timeout::NONE {
             *self = SideDeadline::new(timeout, now);
@@ -393,9 +393,9 @@ impl SideDeadline {
 }
 
 impl Deadlines {
-    /// Begins now; `progress` covers the bytes that passed before.
+    /// Starts both timeouts at `now`. `progress` holds the byte counts so far.
     pub(crate) fn new(during: While, timeouts: &StreamTimeouts, progress: SideBytes, now: Tick) -> Self {
-        // Once bytes flow both ways, `timeout tunnel` takes over from both sides' (manual, "timeout tunnel").
+        // In a tunnel, `timeout tunnel` replaces the timeouts of both sides (manual, "timeout tunnel").
         let is_tunnel = during.is_tunnel();
         let tunnel = if is_tunnel { timeouts.tunnel } else { Timeout::NONE };
         let (client, server) = match during {
@@ -408,7 +408,7 @@ impl Deadlines {
         Deadlines { renewals: during.renewals(), is_tunnel, client, server, last: progress }
     }
 
-    /// Takes the current counts: whether anything moved.
+    /// Updates the byte counts and restarts timeouts. Returns whether any bytes moved.
     #[inline]
     pub(crate) fn advance(&mut self, progress: SideBytes, now: Tick) -> bool {
         let moved = progress.since(&self.last);
@@ -426,7 +426,7 @@ impl Deadlines {
         true
     }
 
-    /// Restarts both times, unless a single event has to come in time.
+    /// Restarts the timeouts of both sides. The fixed deadline of a single event stays.
     pub(crate) fn begin_anew(&mut self, now: Tick) {
         if self.renewals == (0, 0) {
             return;
@@ -435,18 +435,18 @@ impl Deadlines {
         self.server.begin_anew(now);
     }
 
-    /// Starts the server's time: the server has all it needs to respond.
+    /// Starts the server's timeout: the server has received all that it needs to respond.
     pub(crate) fn server_begins(&mut self, now: Tick) {
         self.server.begin_anew(now);
     }
 
-    /// One direction of a tunnel was closed.
+    /// Switches a tunnel to `client-fin` and `server-fin` after a half-close.
     pub(crate) fn half_closed(&mut self, timeouts: &StreamTimeouts, now: Tick) {
         self.client.replace(timeouts.client_fin, now);
         self.server.replace(timeouts.server_fin, now);
     }
 
-    /// The side that was quiet for too long, of those that are waited for.
+    /// The side to blame if a side in `waits` has passed its deadline.
     #[inline]
     pub(crate) fn passed(&self, waits: &Waits, now: Tick) -> Option<By> {
         let late = |side: &SideDeadline, awaited: bool| awaited && side.at <= now;
@@ -456,13 +456,13 @@ impl Deadlines {
             (false, false) => None,
             (true, false) => Some(By::ClientTimeout),
             (false, true) => Some(By::ServerTimeout),
-            // Where both wait for the other, the client is blamed.
+            // In a tunnel where both sides time out, the client is blamed.
             (true, true) if self.is_tunnel => Some(By::ClientTimeout),
             (true, true) => Some(By::ServerTimeout),
         }
     }
 
-    /// The next deadline of those sides.
+    /// The earliest deadline of the sides in `waits`.
     #[inline]
     pub(crate) fn next(&self, waits: &Waits) -> Tick {
         let of = |side: &SideDeadline, awaited: bool| if awaited { side.at } else { Tick::NEVER };
@@ -546,13 +546,13 @@ mod tests {
         }
     }
 
-    /// Parses moves: `c>` from the client, `>c` to it, `s>` and `>s` the same for the server.
+    /// Parses transfers: `c>` from the client, `>c` to the client, `s>` from the server, `>s` to the server.
     fn moved(word: &str) -> SideBytes {
         let of = |way: &str| u64::from(word.contains(way));
         SideBytes { from_client: of("c>"), to_client: of(">c"), from_server: of("s>"), to_server: of(">s") }
     }
 
-    /// Checks which side is late, and when, if 40 ms after the beginning something moves and then nothing more.
+    /// Checks which side times out, and when, if bytes move 40 ms after the start and never again.
     #[track_caller]
     fn check(during: While, timeouts: &StreamTimeouts, moves: &str, awaits: &str, want: Option<(By, u64)>) {
         let at = |ms: u64| Tick::from_ms(T0 + ms);
@@ -585,7 +585,7 @@ mod tests {
 
     #[test]
     fn moved_bytes_restart_the_timeouts_of_the_table() {
-        // The client's time, then the server's: 100 and 300, restarted at 40 or not.
+        // The client's timeout, then the server's: 100 and 300 ms, restarted at 40 or not.
         for (during, moves, client, server) in [
             (While::Response, "c>", 140, 340),
             (While::Response, ">s", 140, 340),

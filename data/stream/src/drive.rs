@@ -1,11 +1,11 @@
-//! The only loop in which a stream waits: for a request's head, a slot, a connection, the end of a tarpit, and while a
-//! response, bodies, a tunnel or a reply flow.
+//! The only loop in which a stream waits: for a request's head, a slot, a connection, the end of a tarpit, and during the transfer of a
+//! response, bodies, a tunnel or a reply.
 //!
 //! Each step moves as many bytes as possible. This module handles waits, timeouts and shutdowns by an administrator in
 //! the same way for all steps. [`crate::deadlines`] lists the timeout of each wait.
 //!
-//! Rare waits are in a box of their own (`PooledFuture`): an async function has space for everything that it may await, and is
-//! moved with that space when it is called.
+//! Rare waits are boxed (`PooledFuture`). An async function reserves space for everything that it may await, and that space is copied
+//! when the function is called.
 
 use weir_sched::{Tick, wait, yield_now};
 
@@ -19,12 +19,12 @@ use crate::stream::{Stream, StreamError};
 pub(crate) enum DriveStep<T> {
     /// The operation is complete.
     Done(T),
-    /// It continues when one of these happened.
+    /// The operation continues after one of these events.
     Wait(Waits),
 }
 
 impl Stream {
-    /// Takes steps until one is the last, fails, or a side is late: then `late` decides the result.
+    /// Runs `step` until it is done, fails, or a side times out. Then `late` determines the result.
     #[inline]
     pub(crate) fn drive<T, E: From<StreamError>>(
         &mut self,
@@ -35,9 +35,9 @@ impl Stream {
         self.drive_on(during, None, step, late)
     }
 
-    /// The same where the first step was already taken, with the result `first`.
+    /// Like [`Stream::drive`], after a first step with the result `first`.
     ///
-    /// The future is a block, not an async function, which would store its arguments twice for the whole wait.
+    /// The future is a block. An async function would store its arguments twice for the whole wait.
     #[inline]
     pub(crate) fn drive_on<T, E: From<StreamError>>(
         &mut self,
@@ -57,7 +57,7 @@ impl Stream {
                         DriveStep::Wait(waits) => waits,
                     },
                 };
-                // A stream that was ended before keeps its reason.
+                // A stream that was already killed keeps the first cause.
                 if !matches!(self.ending.by, By::Killed | By::Down | By::Up) {
                     self.check_alive()?;
                 }
@@ -101,7 +101,7 @@ impl Stream {
         }
     }
 
-    /// Begins to wait for peers: returns when buffers are to be shrunk if the peers are quiet until then.
+    /// Begins a wait for peers. Returns the time when the buffers shrink if the peers are quiet until then.
     #[inline]
     fn begin_wait(&mut self) -> Tick {
         self.scratch.reset();

@@ -1,8 +1,7 @@
-//! The end of a stream: its cause, its phase, and the state of its cookies.
+//! The ending of a stream: the cause, the phase, and the two letters of the termination code.
 //!
-//! An [`Ending`] is a small `Copy` value created where the reason is known; it is returned as the error of
-//! the phase, decides whether another attempt makes sense, and *is* the termination code of the log line
-//! (manual section 8.5).
+//! An [`Ending`] is a small `Copy` value created where the cause is detected. A phase returns it as its error. It decides whether
+//! another attempt makes sense, and it is the termination code of the log line (manual section 8.5).
 
 /// The party that ended the stream: the first letter of the termination code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -16,7 +15,7 @@ pub enum By {
     ClientTimeout,
     /// The server refused, aborted or sent an invalid message (`S`).
     Server,
-    /// The server did not answer or receive in time (`s`).
+    /// The server did not respond or receive in time (`s`).
     ServerTimeout,
     /// The proxy refused: a rule, a limit, a protocol violation (`P`).
     Proxy,
@@ -24,13 +23,13 @@ pub enum By {
     Resource,
     /// An internal invariant did not hold (`I`).
     Internal,
-    /// The proxy answered by itself as configured: redirect, statistics, `return` (`L`).
+    /// The proxy responded locally as configured: redirect, statistics, `return` (`L`).
     Local,
     /// An administrator killed the stream (`K`).
     Killed,
-    /// The server went down and `on-marked-down shutdown-sessions` requests it (`D`).
+    /// The server went down with `on-marked-down shutdown-sessions` (`D`).
     Down,
-    /// A backup's stream was ended because a main server came back (`U`).
+    /// The stream was on a backup server and was shut down because a main server came up (`U`).
     Up,
 }
 
@@ -91,7 +90,7 @@ impl During {
 /// Which side ended a stream, and in which phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Ending {
-    /// The side that ended it.
+    /// The party that ended the stream.
     pub by: By,
     pub during: During,
 }
@@ -110,8 +109,8 @@ impl Ending {
         self == Self::NORMAL
     }
 
-    /// Whether this ending makes the log line an error, for `option log-separate-errors` and `option
-    /// dontlog-normal`: everything but a normal end and a local answer.
+    /// Whether the log line counts as an error for `option log-separate-errors` and `option dontlog-normal`: any ending except a normal one
+    /// or a local response.
     pub fn is_error(self) -> bool {
         !matches!(self.by, By::Nobody | By::Local)
     }

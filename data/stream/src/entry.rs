@@ -1,8 +1,8 @@
-//! A stream's entry: the view of a stream in progress for others, and the way to end it.
+//! A stream's entry: lets other tasks list and kill a stream in progress.
 //!
-//! A [`ClientSession`] is a client's connection; its streams come one after the other in HTTP/1, several at once in HTTP/2. So each
-//! stream has an entry and a number of its own, whether it runs in the connection's task or in its own. Entries belong to the
-//! worker and are reused for other streams: a holder of an entry compares its number.
+//! A [`ClientSession`] is a client's connection. Its streams are sequential in HTTP/1 and concurrent in HTTP/2. So each stream has its
+//! own entry and number, whether it runs in the connection's task or in its own. Entries belong to the worker and are reused for other
+//! streams: the holder of an entry must compare the number.
 //!
 //! ```text
 //!   Stream::new ──► not listed (rules of a connection) ──► dropped
@@ -26,19 +26,19 @@ use crate::process_counters;
 use crate::recycle::LARGE;
 use crate::session::ClientSession;
 
-/// The entry of one stream, for listing and ending streams. Written with plain stores, read by the same worker.
+/// The entry of one stream, for listing and killing it. Written with plain stores, read on the same worker.
 #[derive(Default)]
 pub struct StreamEntry {
     /// The stream's number, 0 while it is not listed.
     pub id: Cell<u64>,
     session: Cell<Option<Rc<ClientSession>>>,
-    /// The task that runs it, or [`TaskKey::NONE`].
+    /// The task that runs the stream, or [`TaskKey::NONE`].
     pub task: Cell<TaskKey>,
-    /// Set when the stream is ended from outside, to the cause: the stream ends at its next step, or is killed.
+    /// The cause, once the stream is killed. The stream ends at its next step, or its task is killed.
     killed_by: Cell<Option<By>>,
-    /// The phase it is in.
+    /// The stream's current phase.
     pub phase: Cell<During>,
-    /// When it began, in milliseconds of the worker's clock.
+    /// When the stream began, in milliseconds of the worker's clock.
     pub since_ms: Cell<u64>,
     /// The backend's index in the instance, or `u32::MAX`.
     pub backend: Cell<u32>,
@@ -46,28 +46,28 @@ pub struct StreamEntry {
     pub server: Cell<u32>,
     /// The server's descriptor number, or -1.
     pub server_descriptor: Cell<i32>,
-    /// How often its task was resumed.
+    /// How often the stream's task was resumed.
     pub calls: Cell<u32>,
-    /// How often another attempt was made.
+    /// Number of retries.
     pub retries: Cell<u16>,
-    /// State that other tasks may borrow for a moment.
+    /// State that other tasks may borrow briefly.
     shown: RefCell<EntryDetails>,
-    /// The connections of HTTP/2 that carry it: the client's, the server's.
+    /// The HTTP/2 connections that carry the stream: the client's, the server's.
     carriers: [Cell<Weak<Multiplexer>>; 2],
-    /// Whether one of those was ever set.
+    /// Whether one of `carriers` was ever set.
     is_carried: Cell<bool>,
 }
 
 /// State of a stream for its log line and for lists of streams.
 #[derive(Default)]
 struct EntryDetails {
-    /// The request line, kept after its message if a log format uses it. Empty for none.
+    /// The request line, kept after the message was sent if a log format uses it. Empty for none.
     request_line: Vec<u8>,
-    /// The client's addresses, once rules of this stream replaced them.
+    /// The client's addresses. `None` until a rule of this stream replaces one.
     addresses: Option<Box<StreamAddresses>>,
 }
 
-// Every stream has one, in a block of 128 bytes with the counts of its `Rc`.
+// Every stream has an entry, in a block of 128 bytes that includes the two counts of the `Rc`.
 const _: () = assert!(size_of::<StreamEntry>() <= 128 - 16);
 
 impl StreamEntry {
@@ -77,13 +77,13 @@ impl StreamEntry {
         self.calls.set(self.calls.get().wrapping_add(1));
     }
 
-    /// Whether the stream was ended from outside.
+    /// Whether the stream was killed.
     #[inline]
     pub(crate) fn is_killed(&self) -> bool {
         self.killed_by.get().is_some()
     }
 
-    /// The cause of that.
+    /// The cause of the kill. `None` if the stream was not killed.
     #[inline]
     pub(crate) fn killed_by(&self) -> Option<By> {
         self.killed_by.get()
@@ -97,7 +97,7 @@ impl StreamEntry {
         }
     }
 
-    /// The same for the destination.
+    /// The destination: the stream's, if a rule set one, else the session's.
     pub(crate) fn destination<'s>(&'s self, session: &'s ClientSession) -> Ref<'s, Address> {
         match self.own_addresses() {
             Some(own) => Ref::map(own, StreamAddresses::destination),
@@ -115,7 +115,7 @@ impl StreamEntry {
         shown.addresses.get_or_insert_with(|| Box::new(session.addresses())).set(is_source, address);
     }
 
-    /// Notes the connection of HTTP/2 that carries one side; none for a connection of its own.
+    /// Records the HTTP/2 connection that carries one side. Clears it for an HTTP/1 connection.
     #[inline]
     pub(crate) fn note_carrier(&self, side: StreamSide, connector: &StreamConnector) {
         if let Some(shared) = connector.shared() {
@@ -126,7 +126,7 @@ impl StreamEntry {
         }
     }
 
-    /// The state of one side's HTTP/2 connection and of this stream on it; `None` for other connections.
+    /// Describes one side's HTTP/2 connection and this stream on it. `None` for other connections.
     pub fn describe(&self, side: StreamSide) -> Option<String> {
         let carrier = self.carriers[side as usize].take();
         let connection = carrier.upgrade();
@@ -136,24 +136,24 @@ impl StreamEntry {
         Some(format!("mux=h2 {stream} connection=({})", connection.summary()))
     }
 
-    /// The kept request line; empty for none.
+    /// The kept request line. Empty for none.
     pub fn request_line(&self) -> Ref<'_, Vec<u8>> {
         Ref::map(self.shown.borrow(), |shown| &shown.request_line)
     }
 
-    /// Replaces the kept line by the output of `write`.
+    /// Replaces the kept request line with the output of `write`.
     pub(crate) fn keep_request_line(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let line = &mut self.shown.borrow_mut().request_line;
         line.clear();
         write(line);
     }
 
-    /// Shrinks the memory of the line to its length.
+    /// Shrinks the memory of the request line to its length.
     pub(crate) fn shrink_request_line(&self) {
         self.shown.borrow_mut().request_line.shrink_to_fit();
     }
 
-    /// Drops the line; memory of a usual size is kept for the next one.
+    /// Clears the request line. Memory of up to [`LARGE`] bytes is kept for the next one.
     fn forget_request_line(&self) {
         let line = &mut self.shown.borrow_mut().request_line;
         line.clear();
@@ -162,12 +162,12 @@ impl StreamEntry {
         }
     }
 
-    /// The task that runs it.
+    /// The task that runs the stream.
     pub fn task(&self) -> Option<TaskKey> {
         Some(self.task.get()).filter(|task| !task.is_none())
     }
 
-    /// The listed stream of this entry, if it is one.
+    /// The listed stream of this entry. `None` while the entry is not listed.
     fn listed(self: Rc<Self>) -> Option<ListedStream> {
         if self.id.get() == 0 {
             return None;
@@ -185,7 +185,7 @@ pub enum StreamSide {
     Server,
 }
 
-/// A stream's own handle of its entry. Dropping it removes the stream from the list.
+/// The stream's owning handle of its entry. Dropping it removes the stream from the list.
 pub(crate) struct OwnEntry(Rc<StreamEntry>);
 
 impl OwnEntry {
@@ -196,7 +196,7 @@ impl OwnEntry {
         OwnEntry(entry)
     }
 
-    /// Lists the stream as `id`, and counts it as one in progress. The current task runs it.
+    /// Lists the stream as `id` and counts it as in progress. Must be called in the task that runs the stream.
     pub(crate) fn begin(&self, id: u64) {
         let entry = &self.0;
         entry.task.set(weir_sched::current());
@@ -231,7 +231,7 @@ impl Deref for OwnEntry {
 impl Drop for OwnEntry {
     fn drop(&mut self) {
         self.end();
-        // The connection may end with its last stream, and that may access the list.
+        // This may drop the connection with its last stream, and the drop may access the list.
         drop(self.0.session.take());
         if self.0.shown.borrow().addresses.is_some() {
             self.0.shown.borrow_mut().addresses = None;
@@ -256,17 +256,17 @@ pub struct ListedStream {
 }
 
 impl ListedStream {
-    /// The client's address, as the stream knows it.
+    /// The client's address: the stream's if a rule set one, else the session's.
     pub fn source(&self) -> Ref<'_, Address> {
         self.entry.source(&self.session)
     }
 
-    /// The deadline of the stream's current wait, if it has one.
+    /// The deadline of the stream's current wait. `None` without one.
     pub fn deadline(&self) -> Option<weir_sched::Tick> {
         weir_sched::deadline(self.entry.task()?)
     }
 
-    /// Requests the end of the stream.
+    /// Marks the stream as killed and wakes its task.
     fn request_end(&self, by: By) {
         self.entry.killed_by.set(Some(by));
         if let Some(task) = self.entry.task() {
@@ -275,19 +275,19 @@ impl ListedStream {
     }
 }
 
-/// The streams in progress on this worker, in no order.
+/// The streams in progress on this worker, in arbitrary order.
 pub fn streams() -> Vec<ListedStream> {
     ENTRIES.with_borrow(|entries| {
         entries.all.iter().filter_map(Weak::upgrade).filter_map(StreamEntry::listed).collect()
     })
 }
 
-/// Ends the streams in progress on this worker that `which` selects; returns their number (`shutdown
-/// session`, `shutdown sessions server`).
+/// Kills the streams in progress on this worker that `which` selects. Returns their number (`shutdown session`, `shutdown sessions
+/// server`).
 ///
-/// Streams get a request to end first, so that they log the reason. A stream that still exists after [`LAST_WORDS_MS`]
-/// is killed: it ends wherever it waits, even if that place does not check (R67). Other streams on its connection are
-/// not affected, unless they share its task.
+/// Streams first get a request to end, so that they log the cause. The task of a stream that still exists after [`LAST_WORDS_MS`] is
+/// killed, even in a wait that does not check for the request (R67). Other streams on the connection are not affected, unless they
+/// share its task.
 pub fn end_streams(by: By, which: impl Fn(&ListedStream) -> bool) -> usize {
     let ending: Vec<(u64, Weak<StreamEntry>)> = streams()
         .into_iter()
@@ -326,7 +326,7 @@ impl WorkerEntries {
 
     #[cold]
     fn create(&mut self) -> Rc<StreamEntry> {
-        // The list is swept when it has doubled: its length stays within twice the number of live entries.
+        // Dead entries are removed when the list is full. So its length stays within twice the number of live entries.
         if self.all.len() == self.all.capacity() {
             self.all.retain(|entry| entry.strong_count() > 0);
         }
@@ -346,9 +346,9 @@ pub fn trim() {
 }
 
 static ENDING: WorkKind = WorkKind::new("streams to end");
-/// How long a stream may take to answer its client and write its log line before it is killed, in milliseconds.
+/// How long a killed stream may take to respond and write its log line before its task is killed, in milliseconds.
 const LAST_WORDS_MS: u64 = 100;
-/// How many entries without a stream are kept for reuse.
+/// Maximum number of unused entries kept for reuse.
 const KEPT: usize = 1024;
 
 #[cfg(test)]

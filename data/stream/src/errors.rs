@@ -1,9 +1,8 @@
-//! Refused messages for `show errors`: the last one of each proxy and direction.
+//! Refused messages for `show errors`: the last message of each proxy and direction.
 //!
-//! A refused message is written to a ring, as every other event is: workers that refuse many at a time, as under an
-//! attack, do not wait for each other or for an operator who reads. Each proxy and direction has a ring of its own,
-//! created with its first refused message and large enough for one, so that many errors of one proxy do not remove the
-//! last error of another.
+//! A refused message is written to a ring, like every other event. Workers that refuse many messages at a time, as under an attack, do
+//! not wait for each other or for an operator's reader. Each proxy and direction has its own ring for one message, created at the first
+//! refusal. So many errors of one proxy do not evict the last error of another.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -15,9 +14,9 @@ use weir_sync::ring::{HEADER, ReaderWait, Seek};
 #[derive(Debug)]
 pub struct RefusedMessages {
     total: AtomicU64,
-    /// For each proxy, one for requests and one for responses.
+    /// For each proxy, a ring for requests, then a ring for responses.
     rings: Box<[RingCell]>,
-    /// The size limit of a message, in bytes.
+    /// The size limit of a stored message, in bytes.
     largest: usize,
 }
 
@@ -34,27 +33,27 @@ pub enum MessageDirection {
 /// A refused message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedMessage {
-    /// How many messages were refused before it.
+    /// Number of messages refused before this one.
     pub number: u64,
     /// The time, in microseconds since the epoch.
     pub at_us: u64,
     pub direction: MessageDirection,
     pub frontend: usize,
-    /// The backend's index, if one was chosen.
+    /// The backend's index. `None` if none was chosen.
     pub backend: Option<usize>,
-    /// The server's name, if there was one.
+    /// The server's name. `None` without a server.
     pub server: Option<Box<str>>,
     pub source: Box<str>,
     pub stream: u64,
     pub reason: Box<str>,
     /// The offset of the byte at which the error was detected.
     pub position: usize,
-    /// The bytes available at that time.
+    /// The bytes received by the time of the error.
     pub bytes: Box<[u8]>,
 }
 
 impl RefusedMessages {
-    /// No refused messages, for `proxies` proxies; messages are cut to `largest` bytes.
+    /// An empty store for `proxies` proxies. Messages are cut to `largest` bytes.
     pub fn new(proxies: usize, largest: usize) -> Self {
         RefusedMessages {
             total: AtomicU64::new(0),
@@ -68,7 +67,7 @@ impl RefusedMessages {
         self.total.load(Relaxed)
     }
 
-    /// The first kept message at this place or after it, and its place: two for each proxy, the first for requests.
+    /// The first stored message at index `place` or later, with its index. Each proxy has two indices: requests, then responses.
     pub fn next(&self, place: usize) -> Option<(usize, RefusedMessage)> {
         let rings = self.rings.iter().enumerate().skip(place);
         rings
@@ -82,7 +81,7 @@ impl RefusedMessages {
         let ring = cell.get_or_init(|| Ring::in_memory(HEADER + LARGEST_HEAD + self.largest, 1));
         let head = message.head();
         let bytes = &message.bytes[..message.bytes.len().min(self.largest)];
-        // With one queue any writer number will do. The message is lost only while an operator reads a full ring.
+        // The ring has one queue, so any writer number works. The message is lost only while an operator reads a full ring.
         ring.write(0, &[&head, bytes]);
     }
 }
@@ -90,7 +89,7 @@ impl RefusedMessages {
 /// The newest message of a ring.
 fn newest(ring: &Arc<Ring>) -> Option<RefusedMessage> {
     let mut newest = Vec::new();
-    // If the ring already has the maximum of readers, this one gets nothing.
+    // If the ring already has the maximum number of readers, this reader gets nothing.
     ring.attach(Seek::Oldest, ReaderWait::No).ok()?.read(|message| {
         newest.clear();
         message.append_to(&mut newest);
@@ -99,17 +98,17 @@ fn newest(ring: &Arc<Ring>) -> Option<RefusedMessage> {
     RefusedMessage::decode(&newest)
 }
 
-/// The size limit of a message's head in the ring: numbers, and texts cut to the range of their length field.
+/// The size limit of a message's header in the ring, in bytes: numbers, and texts cut to the range of their length field.
 const LARGEST_HEAD: usize = 8 * NUMBERS + TEXTS * (1 + LONGEST_TEXT) + 16;
 const NUMBERS: usize = 7;
 const TEXTS: usize = 3;
 const LONGEST_TEXT: usize = u8::MAX as usize;
 
-/// Encodes no backend.
+/// The encoding of a missing backend.
 const NONE: u64 = u64::MAX;
 
 impl RefusedMessage {
-    /// The head before the message's bytes in a ring.
+    /// The header before the message's bytes in a ring.
     fn head(&self) -> Vec<u8> {
         let mut head = Vec::with_capacity(LARGEST_HEAD);
         let backend = self.backend.map_or(NONE, |index| index as u64);
@@ -131,7 +130,7 @@ impl RefusedMessage {
         head
     }
 
-    /// Decodes a message of a ring; none if the bytes are invalid.
+    /// Decodes a message from a ring. `None` if the bytes are invalid.
     fn decode(mut bytes: &[u8]) -> Option<Self> {
         let mut numbers = [0; NUMBERS];
         for number in &mut numbers {
@@ -199,7 +198,7 @@ mod tests {
         refused.keep(1, message(MessageDirection::Request, b"first"));
         refused.keep(2, message(MessageDirection::Response, b"answer"));
         assert_eq!(kept(&refused), [(2, 0, b"first".to_vec()), (5, 1, b"answer".to_vec())]);
-        // Whatever the number and length of others.
+        // Many other messages of any length do not evict the first.
         for number in 2..500 {
             refused.keep(1, message(MessageDirection::Request, &vec![b'x'; number]));
         }

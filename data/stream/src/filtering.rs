@@ -1,7 +1,7 @@
-//! Attaches filters to a stream, and reports its events to them.
+//! Attaches filters to a stream, and reports the stream's events to the filters.
 //!
-//! The frontend's come first, then the backend's, in both directions, unless `filter-sequence` sets another order
-//! (manual, 9). A proxy without filters costs one branch.
+//! The frontend's filters run first, then the backend's, in both directions, unless `filter-sequence` sets another order (manual, 9). A
+//! proxy without filters costs one branch.
 
 use weir_model::FilterDirection;
 use weir_sched::Tick;
@@ -21,7 +21,7 @@ impl Stream {
         }
     }
 
-    /// When a filter of either direction resumes.
+    /// The earliest time at which a filter of either direction wants to resume.
     #[cold]
     pub(crate) fn filters_wake_at(&self) -> Tick {
         self.request.body.wake_at().min(self.response.body.wake_at())
@@ -68,7 +68,7 @@ fn attach(stream: &mut Stream, proxy: &Proxy) {
     }
 }
 
-/// Delivers an event to all attachments. They may change the stream, so it does not hold them meanwhile.
+/// Delivers an event to all attachments. They may change the stream, so they are taken out of it meanwhile.
 #[cold]
 fn notify(stream: &mut Stream, event: fn(&mut dyn Attachment, &mut Stream)) {
     let Some(mut attached) = stream.attached.take() else { return };

@@ -1,11 +1,11 @@
-//! The filters on the messages of streams: one row each, next to its arguments and its effect.
+//! The filters on messages, each declared by a row next to its arguments and its implementation.
 //!
-//! A filter is a type with its arguments that implements [`StreamFilter`], and a row: name, arguments, example, help, and the
-//! function that reads the arguments into the type. Both stand in one of the files below this one; [`FILTERS`] has all rows.
-//! Nothing else knows a filter by its name: the checks of a configuration and the log read its [`FilterFacts`].
+//! A filter is a type that holds the arguments and implements [`StreamFilter`], and a row: name, arguments, example, help, and the
+//! function that parses the arguments into the type. Both are in one of the files below this one. [`FILTERS`] has all rows. No other
+//! code knows a filter by name: the configuration checks and the log read its [`FilterFacts`].
 //!
-//! For each stream a filter makes its [`FilterParts`]: a filter of each direction (`weir-mux`), and an [`Attachment`] that receives the
-//! events of the stream. `filtering.rs` attaches them.
+//! For each stream a filter creates its [`FilterParts`]: a filter for each direction (`weir-mux`), and an [`Attachment`] that receives
+//! the events of the stream. `filtering.rs` attaches them.
 
 mod bandwidth;
 mod shared_bandwidth;
@@ -29,13 +29,13 @@ use crate::instance::Proxy;
 use crate::stream::Stream;
 use crate::stream::attached::Attachment;
 
-/// Every filter, in the order in which messages list them.
+/// Every filter, in the order used in error messages.
 pub(crate) static FILTERS: FilterTable = FilterTable::new(&[bandwidth::ROWS, trace::ROWS, NOT_YET]);
 
 /// The row of a filter.
 type Row = rows::Row<FilterReader>;
 
-/// Filters of the language that are not implemented yet: errors.
+/// Filters of HAProxy's language that are not implemented yet. Their use is an error.
 const NOT_YET: &[Row] = &[
     Row::not_yet("cache", "<name>", "keep responses in a cache"),
     Row::not_yet("comp-req", "", "compress requests"),
@@ -48,24 +48,24 @@ const NOT_YET: &[Row] = &[
 
 /// The arguments of a filter, and its effect on a stream.
 pub(crate) trait StreamFilter: Any + Debug + Canonical + Send + Sync {
-    /// Whether it handles this direction.
+    /// Whether the filter handles this direction.
     fn sees(&self, _: FilterDirection) -> bool {
         true
     }
 
-    /// Makes its parts of a stream. The filter belongs to `proxy`, which is the stream's frontend, or the backend that was just chosen.
+    /// Creates the filter's parts for a stream. The filter belongs to `proxy`: the stream's frontend, or the backend that was just chosen.
     fn attach(&self, stream: &Stream, proxy: &Proxy) -> FilterParts;
 
-    /// Visits the references of every expression and every format in the arguments: names are resolved and passwords verified
-    /// through it.
+    /// Visits the references of every expression and format in the arguments. Names are resolved, and passwords verified ahead, through
+    /// these visits.
     fn visit_references(&self, _: Visit<'_>) {}
 
-    /// The facts that others than the stream need to know.
+    /// Facts about the filter for code outside the stream.
     fn facts(&self) -> FilterFacts<'_> {
         FilterFacts::NONE
     }
 
-    /// The filter for the configuration.
+    /// Converts the filter to the form in the configuration.
     fn into_arguments(self) -> Arc<dyn FilterArguments>
     where
         Self: Sized,
@@ -99,19 +99,19 @@ pub(crate) struct FilterParts {
 }
 
 impl FilterParts {
-    /// Makes the parts of a configured filter.
+    /// Creates the parts of a configured filter.
     pub(crate) fn of(filter: &weir_model::Filter, stream: &Stream, proxy: &Proxy) -> FilterParts {
-        // All filters of this crate's rows are of this kind.
+        // Every filter declared in this crate is a [`StreamFilter`].
         stream_filter(filter).map(|filter| filter.attach(stream, proxy)).unwrap_or_default()
     }
 }
 
-/// The filter, as this crate's rows make it.
+/// The filter's implementation. `None` if another crate declared the filter.
 fn stream_filter(filter: &weir_model::Filter) -> Option<&dyn StreamFilter> {
     filter.arguments::<Box<dyn StreamFilter>>().map(|filter| &**filter)
 }
 
-/// The arguments of a filter, if it is of this type.
+/// The arguments of a filter. `None` if the filter has another type.
 fn arguments<F: StreamFilter>(filter: &weir_model::Filter) -> Option<&F> {
     let filter: &dyn Any = stream_filter(filter)?;
     filter.downcast_ref()

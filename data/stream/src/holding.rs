@@ -1,22 +1,21 @@
-//! The memory that a stream keeps while it waits: as little as possible.
+//! Minimizes the memory of a waiting stream.
 //!
-//! A stream that waits for long holds its own state and the bytes that only it has, in memory of their size. Where the next event
-//! is likely to come soon, as between two receives of a transfer, memory is only given back after a quiet time: copying bytes that
-//! are about to leave costs more than it saves.
+//! In a long wait, a stream holds only its state and its unprocessed bytes, in memory of their size. Where the next event is probably
+//! near, as between two receives of a transfer, memory is freed only after a quiet time: copying bytes that are about to be sent costs
+//! more than it saves.
 
 use std::time::Duration;
 
 use crate::stream::Stream;
 
 impl Stream {
-    /// Called before a long wait during which the request does not leave.
+    /// Called before a long wait during which the request is not sent.
     pub(crate) fn hold_little(&mut self) {
         if self.request.is_known() {
             self.request.message.detach(&mut self.client);
         }
         self.scratch.reset();
-        // The excess memory of an HTTP/2 stream is that of its head, and queues are often short: it is freed after a
-        // quiet time.
+        // The excess memory of an HTTP/2 stream is that of its head. It is freed after a quiet time, because queues are often short.
         if self.client.shared().is_none() {
             self.client.shrink_input();
         }
@@ -27,19 +26,19 @@ impl Stream {
     pub(crate) fn hold_less(&mut self) {
         self.client.shrink_input();
         self.server.shrink_input();
-        // A message without contents does not hold memory, and must not borrow any now.
+        // A message without contents does not hold memory. Shrinking it would fetch some.
         if self.request.is_known() {
             self.request.message.shrink();
         }
         self.entry.shrink_request_line();
     }
 
-    /// Whether the buffers are larger than their contents need.
+    /// Whether the buffers are larger than their contents.
     #[inline]
     pub(crate) fn has_slack(&self) -> bool {
         self.client.has_slack() || self.server.has_slack()
     }
 }
 
-/// Longer than a reading peer takes to make room, shorter than most long waits.
+/// The quiet time before buffers shrink: longer than a reading peer takes to free its window, shorter than most long waits.
 pub(crate) const QUIET: Duration = Duration::from_millis(200);

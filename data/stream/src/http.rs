@@ -1,7 +1,6 @@
 //! HTTP/1: a connection carries exchanges one after the other, and its own task runs each of them inline.
 //!
-//! A connection's task is in `connection_task.rs`; [`Stream::run`] handles one request. The phases are in the files below, in
-//! their order.
+//! A connection's task is in `connection_task.rs`. [`Stream::run`] handles one request. The phases are in the files below `http/`.
 
 mod bodies;
 mod finish;
@@ -22,7 +21,7 @@ use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 /// How the wait for a request's first byte ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstByteWait {
-    /// There are bytes to read, or the end.
+    /// Bytes or EOF can be read.
     Bytes,
     /// Nothing arrived in time.
     TimedOut,
@@ -31,9 +30,9 @@ pub enum FirstByteWait {
 }
 
 impl Stream {
-    /// Runs the stream in the current task; returns the connection if it can carry another one.
+    /// Runs the stream in the current task. Returns the client connection if it can carry another stream.
     ///
-    /// The stream is in a box, because a future stores it by value, and again in those that it awaits.
+    /// The stream is boxed: otherwise each future in the chain of awaits would store a copy of it.
     #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
     pub fn run(
         mut stream: PoolBox<Stream>,
@@ -70,8 +69,8 @@ impl Stream {
         }
     }
 
-    /// Fails when an administrator, or a state change of the server, ended the stream. A client that waits for a server
-    /// gets a 503.
+    /// Fails if an administrator or a state change of the server has killed the stream. The client gets a 503 during queue or connect, and
+    /// a 502 while the response is awaited.
     pub fn check_alive(&self) -> PhaseResult {
         let Some(by) = self.entry.killed_by() else { return Ok(()) };
         let waits = self.request.is_known() && !self.response.is_leaving();
@@ -85,7 +84,7 @@ impl Stream {
     /// Sends the reply of a stopped stream.
     async fn answer(&mut self, stop: StreamError) -> Result<(), Ending> {
         let ending = stop.ending();
-        // No more of the server's response is read.
+        // The rest of the server's response stays unread, so the connection cannot be reused.
         self.reusable.server = false;
         match stop {
             StreamError::Close(_) => return Err(ending),

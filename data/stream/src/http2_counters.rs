@@ -6,7 +6,7 @@ use weir_mux::{FrameKind, Multiplexer};
 
 use crate::instance::ProxyRef;
 
-/// The counts of a connection so far. Dropping it ends the count of the connection.
+/// The counts of a connection so far. On drop, the connection stops counting as open.
 pub(crate) struct ConnectionCount {
     counted_proxy: CountedProxy,
     counts: [u32; ROWS.len()],

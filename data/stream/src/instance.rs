@@ -1,6 +1,6 @@
 //! The state shared by all workers: the proxies with their live state, and the global settings.
 //!
-//! Workers refer to it by the types of `references.rs`.
+//! Workers refer to an instance by the types of `references.rs`.
 
 pub mod names;
 mod references;
@@ -37,52 +37,52 @@ pub struct Instance {
     pub identity: InstanceIdentity,
     /// All proxies, in the order of the configuration.
     pub proxies: Vec<Proxy>,
-    /// The position of proxies with a backend side, by name.
+    /// Index in `proxies` of each proxy with a backend side, by name.
     pub backends: HashMap<Box<str>, usize>,
-    /// The position of proxies with a frontend side, by name.
+    /// Index in `proxies` of each proxy with a frontend side, by name.
     pub frontends: HashMap<Box<str>, usize>,
-    /// The process's counters of each worker.
+    /// The process-wide counters, one set per worker.
     pub process_counters: Vec<Arc<weir_sync::CachePadded<ProcessCounters>>>,
     /// The rates of connections and sessions of the process.
     pub rates: ProcessRates,
-    /// The limit of client connections of all frontends.
+    /// The limit of client connections over all frontends.
     pub connections: Arc<ConnectionLimit>,
-    /// The process is leaving: connections close after the current response.
+    /// A soft stop is in progress. Connections close after the current response.
     pub stopping: AtomicBool,
-    /// When connections close while the process leaves.
+    /// When connections close during a soft stop.
     pub closing: ClosingWindow,
-    /// Whether a quiet client keeps its connection until its next request is answered while the process leaves: then
-    /// another process accepts new connections meanwhile, and nothing waits for this process to end.
+    /// During a soft stop, an idle client keeps its connection until its next request is answered. Set when another process accepts new
+    /// connections meanwhile, and nothing waits for this process to exit.
     pub keeps_quiet_clients: AtomicBool,
     /// Stick-tables, in the order of the configuration.
     pub tables: Vec<Arc<Table>>,
-    /// The lists of users, in the order of the configuration.
+    /// Userlists, in the order of the configuration.
     pub userlists: Vec<Userlist>,
     /// Pipes for bodies (`tune.pipesize`, `maxpipes`).
     pub pipes: Arc<weir_mux::Pipes>,
     /// Variables of scope `proc`.
     pub process_variables: RwLock<VariableStore>,
-    /// Bytes of the variables of all sessions, counted when there is a limit for the process.
+    /// Size of the variables of all sessions, in bytes. Counted only with a limit for the process.
     pub variable_bytes: Arc<AtomicUsize>,
     /// Refused messages, for `show errors`.
     pub refused: crate::errors::RefusedMessages,
-    /// Functions of crates above, called by streams.
+    /// Functions of higher-level crates, called by streams.
     pub hooks: Hooks,
 }
 
-/// Functions of crates above, called by streams. An instance works without them, too.
+/// Functions of higher-level crates, called by streams. All are optional.
 #[derive(Default)]
 pub struct Hooks {
     /// Serves the statistics page and the Prometheus exporter.
     pub statistics: Option<Box<dyn Statistics>>,
-    /// Called with changes of servers because of traffic.
+    /// Called when traffic changes the state of a server.
     pub news: Option<NewsListener>,
     /// Resolves names for rules.
     pub names: Option<Box<dyn names::NameResolver>>,
 }
 
 impl Instance {
-    /// The same instance with these hooks.
+    /// Sets the hooks.
     #[must_use]
     pub fn with_hooks(mut self, hooks: Hooks) -> Instance {
         self.hooks = hooks;
@@ -120,10 +120,10 @@ impl Objects for Instance {
     }
 }
 
-/// Called with changes of servers.
+/// Called with each change of a server's state.
 pub type NewsListener = Box<dyn Fn(weir_backend::BackendNews) + Send + Sync>;
 
-/// The limits of the global section. Those that the runtime API changes are atomic.
+/// The limits of the global section. Limits that the runtime API can change are atomic.
 #[derive(Debug)]
 pub struct ProcessLimits {
     /// `tune.bufsize`.
@@ -148,19 +148,20 @@ pub struct ProcessLimits {
     pub h1: weir_mux::HeadOptions,
     /// `tune.h2.*`: limits of clients' HTTP/2 connections.
     pub h2: weir_mux::ConnectionLimits,
-    /// How much one turn of such a connection processes.
+    /// Limits on the work of such a connection per scheduling round.
     pub h2_pace: weir_mux::Pace,
-    /// Which of their errors are logged.
+    /// The errors of clients' HTTP/2 connections that are logged.
     pub h2_logged_errors: LoggedErrors,
     /// Limits of HTTP/2 connections to servers.
     pub h2_server: weir_mux::ConnectionLimits,
-    /// How much one turn of such a connection processes.
+    /// Limits on the work of such a connection per scheduling round.
     pub h2_server_pace: weir_mux::Pace,
     /// `h1-case-adjust`: the case of field names for non-compliant peers.
     pub header_case: Option<weir_http::CaseMap>,
     /// `tune.*.server`: sizes of the kernel's buffers for connections to servers.
     pub server_sockets: SocketSizes,
-    /// Sizes of client sockets. Connections inherit them from their listener, except UNIX sockets and those opened by another process.
+    /// Kernel buffer sizes of client sockets. Connections inherit them from their listener, except UNIX sockets and sockets opened by
+    /// another process.
     pub client_sockets: SocketSizes,
     /// `tune.vars.*`.
     pub variables: VariableLimits,
@@ -168,29 +169,29 @@ pub struct ProcessLimits {
     pub error_codes: StatusCodes,
     /// `http-fail-codes`: statuses that count as failures of servers.
     pub failure_codes: StatusCodes,
-    /// When idle connections to servers are closed.
+    /// Descriptor counts above which idle server connections are closed.
     pub descriptors: DescriptorMarks,
 }
 
-/// How many descriptors may be in use before idle connections to servers are closed.
+/// Numbers of descriptors in use above which idle server connections are closed.
 ///
-/// The kernel assigns the lowest free number: so a descriptor's number bounds the number in use when it was opened,
-/// without a system call.
+/// The kernel assigns the lowest free descriptor number. So the number of a new descriptor shows how many are in use, without a system
+/// call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorMarks {
     /// Above this, a connection is not kept idle (`tune.pool-low-fd-ratio`).
     pub low: u32,
-    /// Above this, an idle connection is closed for each one that is opened (`tune.pool-high-fd-ratio`).
+    /// Above this, each new connection closes an idle one (`tune.pool-high-fd-ratio`).
     pub high: u32,
-    /// Above this, an idle connection is closed for each client that is accepted.
+    /// Above this, each accepted client closes an idle server connection.
     pub short: u32,
 }
 
-/// From this percentage of all descriptors on they are short: the rest is for checks, logs, operators and files.
+/// Above this percentage, descriptors are short. The rest is for checks, logs, operators and files.
 const SHORT_PERCENT: u8 = 95;
 
 impl DescriptorMarks {
-    /// The marks at these percentages of `all`.
+    /// The marks at these percentages of `all` descriptors.
     pub fn of(all: u32, low_percent: u8, high_percent: u8) -> Self {
         let part = |percent: u8| (u64::from(all) * u64::from(percent) / 100) as u32;
         DescriptorMarks { low: part(low_percent), high: part(high_percent), short: part(SHORT_PERCENT) }
@@ -204,13 +205,13 @@ impl ProcessLimits {
         weir_mux::HeadOptions { accept_unsafe_violations, ..self.h1 }
     }
 
-    /// The size limit of a head, in bytes.
+    /// The size limit of a message head, in bytes.
     #[inline]
     pub fn head_limit(&self) -> usize {
         self.buffer_size.saturating_sub(self.rewrite_reserve)
     }
 
-    /// How many bytes of a body may be held after its head, for rules that examine it.
+    /// Maximum bytes of a body held after its head, for rules that examine it.
     pub fn body_limit(&self, head: &weir_http::Head) -> usize {
         self.head_limit().saturating_sub(head.end()).max(1)
     }
@@ -231,46 +232,46 @@ pub struct InstanceIdentity {
 
 /// A proxy with its live state.
 pub struct Proxy {
-    /// Its position in the instance.
+    /// Index of the proxy in [`Instance::proxies`].
     pub index: usize,
-    /// Its name, for those that outlive a look at it.
+    /// The proxy's name, shared with holders that outlive a borrow of the proxy.
     pub name: Arc<str>,
     pub config: ProxyConfig,
-    /// Its servers, if it has a backend side.
+    /// The servers. `None` without a backend side.
     pub backend: Option<Arc<Backend>>,
-    /// Its counters as a frontend.
+    /// Counters of the frontend side.
     pub frontend_counters: FrontendCounters,
-    /// Its counters as a backend.
+    /// Counters of the backend side.
     pub backend_counters: Arc<BackendCounters>,
     /// The settings of servers that were added at run time.
     pub added_servers: AddedServers,
-    /// TLS settings of its configured servers, in their order; empty where no server has TLS.
+    /// TLS settings of the configured servers, in their order. Empty if all servers are without TLS.
     pub configured_tls: Vec<Option<Arc<weir_tls::LiveUpstream>>>,
     pub listeners: Vec<Listener>,
     pub log_sinks: Vec<Arc<LogSink>>,
-    /// The tag of its log lines.
+    /// The tag of the proxy's log lines.
     pub log_tag: Box<[u8]>,
-    /// The limit of its client connections.
+    /// The limit of the frontend's client connections.
     pub connections: ConnectionLimit,
-    /// `maxconn`, which the runtime API changes.
+    /// `maxconn`. The runtime API can change it.
     pub connections_limit: AtomicU32,
-    /// Whether it accepts: `disable frontend`, `shutdown frontend`, soft stop. Changed by [`Proxy::set_state`].
+    /// The [`ProxyState`]: `disable frontend`, `shutdown frontend`, soft stop. Changed by [`Proxy::set_state`].
     pub state: AtomicU32,
-    /// Whether frontends may send to it: `be-unpublished`, `publish backend`, `unpublish backend`.
+    /// Whether frontends may route requests to this backend: `be-unpublished`, `publish backend`, `unpublish backend`.
     pub published: AtomicBool,
-    /// The tasks that accept its connections: they are woken when the state changes.
+    /// The tasks that accept the frontend's connections. They are woken when the state changes.
     pub acceptors: Mutex<Vec<TaskKey>>,
-    /// Whether a rule or format uses the request line after the request was sent.
+    /// Whether a rule or a format uses the request line after the request was sent.
     pub uses_request_line: bool,
-    /// Whether its rules handle a fragment in a request's target, which is refused otherwise.
+    /// Whether rules handle a fragment in a request's target. Otherwise such a request is refused.
     pub takes_fragments: bool,
-    /// The lists of users that its expressions use.
+    /// The userlists that the proxy's expressions use.
     pub used_userlists: weir_model::UsedUserlists,
-    /// When its log line is written.
+    /// When the log lines of the proxy's streams are written.
     pub log_timing: crate::log_timing::LogTiming,
-    /// Its timeouts, in the form in which its streams have them.
+    /// The proxy's timeouts in the compact form of streams.
     pub timeouts: crate::deadlines::StreamTimeouts,
-    /// Which kinds of rules it has, one bit each.
+    /// Bit set of the [`RulesetKind`]s for which the proxy has rules.
     pub rulesets: u32,
 }
 
@@ -279,7 +280,7 @@ pub struct Proxy {
 #[repr(u32)]
 pub enum ProxyState {
     Open,
-    /// `disable frontend`: not now.
+    /// `disable frontend`: can be enabled again.
     Paused,
     Stopped,
 }
@@ -292,7 +293,7 @@ pub struct AddedServers(RwLock<HashMap<ServerKey, AddedServer>>);
 #[derive(Debug)]
 pub struct AddedServer {
     pub said: Arc<ServerConfig>,
-    /// Its TLS settings, where its connections use TLS.
+    /// The server's TLS settings. `None` without TLS.
     pub tls: Option<Arc<weir_tls::LiveUpstream>>,
 }
 
@@ -321,7 +322,7 @@ impl AddedServers {
 #[derive(Clone, Debug)]
 pub enum KnownServer<'p> {
     Configured(&'p ServerConfig),
-    /// From `add server`: the server may be removed while they are in use.
+    /// From `add server`. The server may be removed while the settings are in use.
     Added(Arc<ServerConfig>),
 }
 
@@ -341,20 +342,20 @@ impl std::ops::Deref for KnownServer<'_> {
 pub struct Listener {
     /// The `bind` line.
     pub bind: Bind,
-    /// Its name in statistics: `name`, or `sock-N`.
+    /// The listener's name in statistics: `name`, or `sock-N`.
     pub name: Box<str>,
     pub id: u32,
-    /// The address, as bound; none before.
+    /// The bound address. `None` before the bind.
     pub address: Option<weir_sys::Address>,
     pub counters: ListenerCounters,
-    /// The limit of its connections.
+    /// The limit of the listener's connections.
     pub connections: ConnectionLimit,
-    /// Its certificates, with `ssl`.
+    /// The listener's certificates, with `ssl`.
     pub tls: Option<Arc<dyn weir_tls::ChooseServer>>,
 }
 
 impl Listener {
-    /// The destination of every connection to it, if the address is not a wildcard.
+    /// The destination address of every connection to this listener. `None` if the address is a wildcard.
     #[inline]
     pub fn only_address(&self) -> Option<&weir_sys::Address> {
         self.address.as_ref().filter(|address| address.ip().is_none_or(|ip| !ip.is_unspecified()))
@@ -362,7 +363,7 @@ impl Listener {
 }
 
 impl Proxy {
-    /// The parts of it that expressions see.
+    /// The parts of the proxy that expressions can read.
     #[inline]
     pub(crate) fn viewed(&self) -> ViewedProxy<'_> {
         ViewedProxy {
@@ -374,41 +375,41 @@ impl Proxy {
         }
     }
 
-    /// Its listener at this position.
+    /// The proxy's listener at this index.
     #[inline]
     pub fn listener(&self, position: u32) -> &Listener {
         &self.listeners[position as usize]
     }
 
-    /// Its name.
+    /// The proxy's name.
     pub fn name(&self) -> &str {
         &self.config.name
     }
 
-    /// Whether it speaks HTTP.
+    /// Whether the proxy is in HTTP mode.
     #[inline]
     pub fn is_http(&self) -> bool {
         self.config.settings.mode == Mode::Http
     }
 
-    /// Whether streams connect to their clients' original destination: `option transparent`, and no server.
+    /// Whether streams connect to the client's original destination: `option transparent` without servers.
     pub fn is_transparent(&self) -> bool {
         self.config.settings.options.transparent && self.config.servers.is_empty()
     }
 
-    /// Its servers. Only streams of a proxy with a backend side call this.
+    /// The proxy's servers. Panics if the proxy does not have a backend side.
     #[inline]
     pub fn servers(&self) -> &Backend {
         self.backend.as_ref().expect("streams are routed to proxies with a backend side only")
     }
 
-    /// Whether frontends may send to it.
+    /// Whether frontends may route requests to this backend.
     #[inline]
     pub fn is_published(&self) -> bool {
         self.published.load(Ordering::Relaxed)
     }
 
-    /// The settings of a server: from the configuration, or from `add server`.
+    /// The settings of a server, from the configuration or from `add server`. `None` if the server is unknown.
     #[inline]
     pub fn known_server(&self, key: ServerKey) -> Option<KnownServer<'_>> {
         if key.is_configured() {
@@ -417,7 +418,7 @@ impl Proxy {
         self.added_servers.get(key).map(KnownServer::Added)
     }
 
-    /// The TLS settings of a server, where its traffic or only its health checks use TLS.
+    /// The TLS settings of a server. `None` if neither traffic nor health checks use TLS.
     pub fn server_tls(&self, key: ServerKey) -> Option<Arc<weir_tls::LiveUpstream>> {
         if key.is_configured() {
             return self.configured_tls.get(key.index())?.clone();
@@ -425,13 +426,13 @@ impl Proxy {
         self.added_servers.tls(key)
     }
 
-    /// Whether it has rules of that kind.
+    /// Whether the proxy has rules of this kind.
     #[inline]
     pub fn has_rules(&self, kind: RulesetKind) -> bool {
         self.rulesets & (1 << kind as u32) != 0
     }
 
-    /// Whether it accepts.
+    /// Whether the frontend is open, paused or stopped.
     pub fn state(&self) -> ProxyState {
         match self.state.load(Ordering::SeqCst) {
             0 => ProxyState::Open,
@@ -440,7 +441,7 @@ impl Proxy {
         }
     }
 
-    /// Opens, pauses or stops it, and wakes its accept tasks. A stopped proxy stays stopped.
+    /// Opens, pauses or stops the frontend, and wakes its accept tasks. A stopped proxy stays stopped.
     pub fn set_state(&self, state: ProxyState) {
         if self.state() != ProxyState::Stopped {
             self.state.store(state as u32, Ordering::SeqCst);
@@ -464,7 +465,7 @@ impl Instance {
         }
     }
 
-    /// Whether the process is leaving.
+    /// Whether a soft stop is in progress.
     #[inline]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
@@ -490,7 +491,7 @@ impl Instance {
         self.process_variables.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers questions of a few converters.
+    /// Lookups of backends, servers and frontends by name, for a few converters. `None` if the object does not exist.
     pub fn lookup(&self, own: &Proxy, lookup: ObjectLookup, name: &[u8]) -> Option<Value<'static>> {
         let text = std::str::from_utf8(name).ok()?;
         Some(match lookup {

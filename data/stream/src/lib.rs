@@ -1,16 +1,16 @@
 //! One stream: request, choose, connect, response, ending.
 //!
-//! A client's connection comes in ([`listener_handler`]) and lives as one task ([`connection_task`]): its rules are run ([`accept`]), then one
-//! stream after the other ([`http`]) or a single one ([`tcp`]). A stream is one struct, [`stream::Stream`]; its phases are methods in
-//! the files named after them; its end is a value ([`ending::Ending`]), which is also the code in the log.
-//! Modules import downwards: at the bottom the parts of a stream (`session`, [`entry`], [`upstream`], [`reply`], [`deadlines`],
-//! [`ending`], [`instance`]), above them the stream, above it its phases, and at the top the task that runs them
-//! (`connection_task`). Imports form no cycle; tidy checks that. A stream has a connector on each side (`weir-mux`);
-//! all its waits are in one loop (`drive.rs`), with the timeouts of one table ([`deadlines`]).
+//! A client's connection is accepted ([`listener_handler`]) and served by one task ([`connection_task`]). The task runs the
+//! connection's rules ([`accept`]), then streams one after the other ([`http`]) or a single one ([`tcp`]). A stream is one struct,
+//! [`stream::Stream`]. Its phases are methods in the files named after them. Its ending is a value ([`ending::Ending`]), which is also
+//! the termination code in the log.
+//! Modules import downwards. At the bottom are the parts of a stream (`session`, [`entry`], [`upstream`], [`reply`], [`deadlines`],
+//! [`ending`], [`instance`]), above them the stream, then its phases, and at the top the task that runs them (`connection_task`).
+//! Imports are acyclic, which tidy checks. A stream has a connector on each side (`weir-mux`).
+//! All waits of a stream are in one loop (`drive.rs`), with the timeouts of one table ([`deadlines`]).
 //!
-//! The crate refuses to know the syntax of the configuration, the readers of statistics, and the start of the process:
-//! it gets an [`instance::Instance`] and serves it. Begin with `connection_task.rs`, then `http.rs`, `stream.rs`, then
-//! the phases in `http/`.
+//! The crate does not depend on the syntax of the configuration, the readers of statistics, or the start of the process. It gets an
+//! [`instance::Instance`] and serves it. Begin with `connection_task.rs`, then `http.rs`, `stream.rs`, then the phases in `http/`.
 
 pub mod accept;
 pub mod actions;
@@ -66,6 +66,6 @@ pub mod variables;
 mod view;
 pub mod worker;
 
-/// The words of the configuration that this crate declares.
+/// The configuration keywords that this crate declares: actions and filters.
 pub static KEYWORDS: weir_config::StreamKeywords =
     weir_config::StreamKeywords::new(&actions::ACTIONS, &filters::FILTERS);

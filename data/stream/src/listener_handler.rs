@@ -23,9 +23,9 @@ pub struct ListenerHandler {
     pub frontend: ProxyRef,
     /// The listener's position among those of the proxy.
     pub listener: u32,
-    /// The workers that may serve its connections.
+    /// The workers that may serve the listener's connections.
     pub workers: Arc<[usize]>,
-    /// How its connections are distributed over the workers.
+    /// How connections are distributed over the workers.
     pub spread: Spread,
 }
 
@@ -37,7 +37,7 @@ pub enum Spread {
     /// `on`: to the less loaded of two workers.
     #[default]
     LessLoaded,
-    /// `fair`: to each worker in turn.
+    /// `fair`: round robin over the workers.
     InTurn,
 }
 
@@ -57,7 +57,7 @@ impl Spread {
 }
 
 thread_local! {
-    /// The next worker in turn for connections that this worker accepts.
+    /// The round-robin position for connections accepted by this worker.
     static TURN: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -121,7 +121,7 @@ impl Acceptor for ListenerHandler {
             }
         };
         if weir_sched::send_to(worker, serve).is_err() {
-            // That worker's queue is full: the connection was closed with the message.
+            // That worker's queue is full. Dropping the message closed the connection.
             self.frontend.frontend_counters.increment(own, weir_backend::FrontendCounter::InternalErrors);
         }
     }
@@ -149,7 +149,7 @@ impl Acceptor for ListenerHandler {
 }
 
 impl Instance {
-    /// Until when the process accepts no more (`maxconnrate`, `maxsessrate`); none if it does.
+    /// End of the pause of accepting in the process (`maxconnrate`, `maxsessrate`). `None` below the limits.
     fn too_fast(&self) -> Option<Tick> {
         let now = weir_sched::now();
         let limits = &self.limits;
@@ -163,7 +163,7 @@ impl Instance {
             .find_map(|(rate, limit)| until_below(limit, self.rates.rate(rate, now.as_ms()), now))
     }
 
-    /// Until when the process accepts no more TLS connections (`maxsslrate`, `maxsslconn`); none if it does.
+    /// End of the pause of accepting TLS connections in the process (`maxsslrate`, `maxsslconn`). `None` below the limits.
     fn too_much_tls(&self) -> Option<Tick> {
         let now = weir_sched::now();
         let limit = self.limits.tls_rate.load(Relaxed);
@@ -188,7 +188,7 @@ impl Instance {
 }
 
 impl Proxy {
-    /// Until when the frontend accepts no more (`rate-limit sessions`); none if it does.
+    /// End of the pause of accepting in the frontend (`rate-limit sessions`). `None` below the limit.
     fn too_fast(&self) -> Option<Tick> {
         let limit = self.config.settings.session_rate_limit;
         if limit == 0 {
@@ -199,15 +199,15 @@ impl Proxy {
     }
 }
 
-/// When to check again a rate that has reached its limit: after the time of one event at that rate.
+/// When to check again a rate at its limit: after the time of one event at that rate. `None` below the limit.
 fn until_below(limit: u32, rate: u32, now: Tick) -> Option<Tick> {
     (rate >= limit).then(|| now.after(u64::from(1000 / limit.max(1)).clamp(1, LONGEST_PAUSE_MS)))
 }
 
 static CONNECTION: WorkKind = WorkKind::new("connection");
-/// How soon to check again whether a TLS session has ended, when the limit is reached, in milliseconds.
+/// Interval of the check for a free TLS session at the limit, in milliseconds.
 const FULL_PAUSE_MS: u64 = 10;
-/// The longest pause at a low rate, in milliseconds, because the measured second slides on.
+/// Maximum pause at a low rate limit, in milliseconds. The rate is measured over a sliding second, so it can fall earlier.
 const LONGEST_PAUSE_MS: u64 = 100;
 
 #[cfg(test)]

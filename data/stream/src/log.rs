@@ -1,4 +1,4 @@
-//! The log line of a stream: when it is written, at which level, and the values of its aliases.
+//! The log line of a stream: the time, the level, and the values of its aliases.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ thread_local! {
     static LOGGER: RefCell<Option<Logger>> = const { RefCell::new(None) };
 }
 
-/// Gives the worker its logger.
+/// Sets the worker's logger.
 pub fn install(logger: Logger) {
     LOGGER.set(Some(logger));
 }
@@ -40,7 +40,7 @@ impl StreamLog {
         }
     }
 
-    /// Writes the default line, which is due as soon as a connection (TCP) or a request (HTTP) is there (manual, section 8.2.1).
+    /// Writes the default line, which is due when a connection (TCP) or a request (HTTP) has arrived (manual, section 8.2.1).
     #[inline]
     pub(crate) fn log_arrival(&mut self) {
         if self.stream.frontend.log_timing.on_arrival && self.has_line() {
@@ -49,7 +49,7 @@ impl StreamLog {
         }
     }
 
-    /// Whether the line would be the default one of a request that never arrived.
+    /// Whether the line is the default one and the request never arrived.
     fn has_nothing_to_log(&self) -> bool {
         let logging = &self.stream.frontend.config.settings.logging;
         matches!(logging.line, LogLine::Connect)
@@ -58,7 +58,7 @@ impl StreamLog {
             && !self.stream.request.is_known()
     }
 
-    /// Writes the line when the response begins: with `option logasap`, or because all values are known by then.
+    /// Writes the line at the start of the response: with `option logasap`, or because all values are already known.
     pub(crate) fn log_early(&mut self) {
         let is_complete =
             self.stream.frontend.log_timing.early && !self.stream.backend.log_timing.waits_for_filters;
@@ -68,7 +68,7 @@ impl StreamLog {
         }
     }
 
-    /// Whether a line is due at this point: with `option dontlog-normal` a normal stream is not, but it may still fail.
+    /// Whether a line is due now. With `option dontlog-normal` a normal stream does not log, but it may still fail.
     fn has_line(&self) -> bool {
         self.stream.log.is_due()
             && !self.stream.frontend.log_sinks.is_empty()
@@ -102,8 +102,8 @@ impl StreamLog {
         }
     }
 
-    /// Sends the line to the targets that admit it. It is rendered for the first of them: a line suppressed by sampling
-    /// or levels costs nothing.
+    /// Sends the line to the targets that accept it. It is rendered for the first of them, so a line suppressed by sampling or levels costs
+    /// nothing.
     fn write_log_line(&mut self) {
         let Some(level) = self.level() else { return };
         let frontend = self.stream.frontend.clone();
@@ -120,8 +120,8 @@ impl StreamLog {
         frontend.frontend_counters.log_line(weir_sched::worker_index());
     }
 
-    /// Logs a connection that ended before its first stream, with the error `what` of its PROXY header. The format is
-    /// `error-log-format`, else that of the manual, section 8.2.5. `option dontlognull` omits connections that sent nothing.
+    /// Logs a connection that closed before its first stream, with the error `what` of its PROXY header. The format is `error-log-format`,
+    /// else that of section 8.2.5 of the manual. `option dontlognull` skips connections that sent nothing.
     pub(crate) fn log_refused_handshake(&mut self, what: &str) {
         let frontend = self.stream.frontend.clone();
         let sent_nothing = !self.stream.client.connection().is_some_and(weir_net::Connection::was_heard);
@@ -171,7 +171,7 @@ impl StreamLog {
     }
 }
 
-/// A line, ready for the headers of its targets.
+/// A rendered line, without the headers of its targets.
 struct RenderedLine {
     text: Loan<Vec<u8>>,
     structured_data: Loan<Vec<u8>>,
@@ -224,7 +224,7 @@ fn send_to(sinks: &[Arc<LogSink>], message: &LogMessage<'_>) {
     });
 }
 
-/// Passes the worker's logger, if it has one.
+/// Calls `use_it` with the worker's logger. Does nothing without one.
 fn with_logger<R>(use_it: impl FnOnce(&mut Logger) -> R) {
     LOGGER.with_borrow_mut(|logger| {
         logger.as_mut().map(use_it);

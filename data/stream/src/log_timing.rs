@@ -6,14 +6,14 @@ use weir_model::{LogLine, Proxy};
 /// When a proxy's line is written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogTiming {
-    /// All values of the line are known when the response begins. Then it is written at once (manual, "option
-    /// logasap"), and a client that gets a response can rely on its line.
+    /// All values of the line are known when the response begins. The line is then written immediately (manual, "option logasap"), so a
+    /// client that has received a response is already logged.
     pub early: bool,
-    /// The default line, which has nothing of a response. It waits for the end where that decides whether there is a line at all.
+    /// The line is the default one, which does not contain response values, and can be written on arrival.
     pub on_arrival: bool,
-    /// The line may change counters of stick-tables, or variables. It is rendered for that, although no target may admit it.
+    /// Rendering the line may change stick-table counters or variables. So the line is rendered even if no target accepts it.
     pub has_effects: bool,
-    /// A filter of the proxy sets variables at the end of a stream. Without `option logasap`, lines of its streams are not written before.
+    /// A filter of the proxy sets variables at the end of a stream. Without `option logasap`, the line is not written earlier.
     pub waits_for_filters: bool,
 }
 
@@ -71,8 +71,8 @@ const GROWS: &[&str] = &[
     "txn.timer.user",
 ];
 
-/// Whether an alias has its final value when the response begins. Timers, counters and numbers of connections are
-/// taken at the end, as in HAProxy, even those that are known before.
+/// Whether an alias has its final value when the response begins. Timers, counters and numbers of connections are taken at the end, as
+/// in HAProxy, even if known earlier.
 fn is_alias_known_early(alias: Alias) -> bool {
     use Alias::*;
     match alias {

@@ -1,7 +1,7 @@
 //! The task of a client's HTTP/2 connection, from the preface to the last stream.
 //!
-//! Each stream is a task of its own and runs the same code as an HTTP/1 request, with its own timeouts and log line. The
-//! connection's task receives, starts the streams and sends their output.
+//! Each stream is a separate task and runs the same code as an HTTP/1 request, with its own timeouts and log line. The connection's
+//! task receives frames, starts streams and sends their output.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ mod oddities;
 
 use oddities::Oddities;
 
-/// Whether the client begins with the HTTP/2 preface where HTTP/1 was expected. Only allowed before the first request.
+/// Whether the client sends the HTTP/2 preface where HTTP/1 was expected. Allowed only before the first request.
 pub(crate) fn is_upgrade(session: &ClientSession, client: &Connection) -> bool {
     session.requests.get() == 0
         && client.input().len() >= LEAST_PREFACE
@@ -32,9 +32,9 @@ pub(crate) fn is_upgrade(session: &ClientSession, client: &Connection) -> bool {
         && !session.frontend().config.settings.options.disable_h2_upgrade
 }
 
-/// Serves the streams of the connection until it ends.
+/// Serves the streams of the connection until it closes.
 ///
-/// Not an async function, which would store the connection a second time for as long as it runs.
+/// Not an async function: that would store the connection twice while it runs.
 pub(crate) fn serve(client: Connection, session: Rc<ClientSession>) -> impl Future<Output = ()> {
     let limits = &session.frontend().instance().limits;
     let identity = crate::trace::identity(&session);
@@ -43,7 +43,7 @@ pub(crate) fn serve(client: Connection, session: Rc<ClientSession>) -> impl Futu
 }
 
 async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<ClientSession>) {
-    // Dropping this ends the streams, however the connection ends.
+    // Dropping this handle ends the streams on every exit path.
     let connection = OwnerHandle(Rc::clone(&multiplexer));
     let mut deadline = idle_deadline(&session);
     let mut was_busy = false;
@@ -86,7 +86,7 @@ async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<ClientSession>) {
         if ping.is_some() && std::mem::replace(&mut heard, multiplexer.frames()) != multiplexer.frames() {
             deadline = deadline_of_answer(&session, deadline);
         }
-        // Streams have their own timeouts; output that the peer does not take is the connection's concern.
+        // Streams have their own timeouts. The connection's timeout covers output that the peer does not read.
         let stuck = busy && multiplexer.has_output();
         let until = match ping {
             _ if stuck => clock::after_some(session.frontend().config.settings.timeouts.client),
@@ -143,8 +143,7 @@ fn idle_deadline(session: &ClientSession) -> Tick {
     clock::after_some(deadlines::next_request(timeouts, session.requests.get()))
 }
 
-/// The same after a client answered a PING: `timeout client` restarts, the timeouts of requests do not (manual,
-/// "idle-ping").
+/// The idle deadline after a client's PING ACK. `timeout client` restarts. The timeouts of requests do not (manual, "idle-ping").
 fn deadline_of_answer(session: &ClientSession, before: Tick) -> Tick {
     let timeouts = &session.frontend().config.settings.timeouts;
     match timeouts.http_keep_alive.or(timeouts.http_request) {
@@ -154,9 +153,9 @@ fn deadline_of_answer(session: &ClientSession, before: Tick) -> Tick {
 }
 
 static STREAM: WorkKind = WorkKind::new("stream");
-/// This many bytes distinguish the preface from an HTTP/1 request: no method is `PRI`.
+/// Number of bytes that distinguish the preface from an HTTP/1 request: `PRI` is not a method.
 const LEAST_PREFACE: usize = 4;
-/// How long a closing connection is read, so that its client reads the last bytes sent.
+/// Maximum duration of reading from a closing connection, so that its client can read the last bytes sent.
 const LINGER: Duration = Duration::from_secs(1);
-/// How many bytes of such a client are read.
+/// Maximum bytes read from a closing connection.
 const LINGER_BYTES: usize = 1 << 20;

@@ -1,12 +1,12 @@
 //! Passwords with a costly hash, verified without blocking the worker.
 //!
-//! The stream computes the hash as heavy work, a few rounds per turn (R44). A condition of a rule that needs a verdict is suspended and
-//! resumed with it. Formats, arguments of actions and the choice of a backend or server cannot be suspended: the passwords that
-//! they may need are verified before them, as [`UsedUserlists`] lists them. The stream keeps
-//! its verdicts, so that it computes each hash once.
+//! The stream computes the hash as heavy work, a few rounds per scheduling round (R44). A rule condition that needs a verdict is
+//! suspended, and resumed with the verdict. Formats, arguments of actions and the choice of a backend or server cannot be suspended.
+//! The passwords that they may need are verified ahead, as [`UsedUserlists`] lists them. The stream keeps its verdicts, so it computes
+//! each hash once.
 //!
-//! Fetches never compute a hash. Without a verdict they fail: the client left during the verification, or a rule
-//! changed the credentials after it.
+//! Fetches never compute a hash. Without a verdict they fail: the client aborted during the verification, or a rule changed the
+//! credentials later.
 
 use weir_containers::PooledFuture;
 use weir_expr::{Suspension, Truth};
@@ -21,10 +21,10 @@ use crate::stream::password_verdicts::{KEPT_VERDICTS, PasswordQuestion};
 use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 use weir_vocabulary::fetch::auth;
 
-/// Verifies the user and the password of the request with the userlists that `choose` chooses of those that a proxy uses, for
-/// expressions that cannot be suspended.
+/// Verifies the request's user and password in the userlists selected by `choose` from those that a proxy uses, for expressions that
+/// cannot be suspended.
 ///
-/// In a box, because few proxies use any: the others test the list before.
+/// Boxed, because few proxies use userlists. The others check the list first.
 #[cold]
 pub(crate) fn verify_ahead<'s>(
     stream: &'s mut Stream,
@@ -35,7 +35,7 @@ pub(crate) fn verify_ahead<'s>(
     PooledFuture::new(async move { verify_in_lists(stream, &lists).await })
 }
 
-/// The same for an action of a rule that applies.
+/// Verifies passwords ahead for an action of a rule that applies.
 pub(crate) async fn verify_for_action(stream: &mut Stream, action: &Action) -> PhaseResult {
     verify_in_lists(stream, &action.used_userlists()).await
 }
@@ -66,7 +66,7 @@ fn resume(stream: &mut Stream, rule: &Rule, from: Suspension) -> Result<Truth, S
 
 /// Evaluates a suspended condition to its end.
 pub(crate) async fn settle(stream: &mut Stream, rule: &Rule, mut at: Suspension) -> PhaseResult<Truth> {
-    // The stream forgets verdicts: a condition with many passwords could be suspended for ever.
+    // The bound prevents an endless loop: the stream drops old verdicts, so a condition with many passwords could be suspended forever.
     for _ in 0..KEPT_VERDICTS {
         let Some(question) = stream.captures.passwords_mut().take_pending() else { break };
         answer(stream, question).await?;
@@ -79,7 +79,7 @@ pub(crate) async fn settle(stream: &mut Stream, rule: &Rule, mut at: Suspension)
     Ok(rest.and_then(Result::ok).unwrap_or(Truth::Maybe))
 }
 
-/// Finds the answer and keeps it.
+/// Verifies a password and keeps the verdict.
 async fn answer(stream: &mut Stream, question: PasswordQuestion) -> PhaseResult {
     let is_right = verify(stream, &question).await?;
     stream.captures.passwords_mut().keep(&question, is_right);
@@ -111,5 +111,5 @@ async fn verify(stream: &mut Stream, question: &PasswordQuestion) -> PhaseResult
 
 const NEXT_TURN: Waits = Waits { yields: true, ..Waits::ONCE };
 
-/// About 60 microseconds of SHA-512: others wait no longer for it than for a small response.
+/// Rounds of SHA-512 per scheduling round, about 60 microseconds. Other tasks wait no longer than for a small response.
 const ROUNDS_PER_TURN: u32 = 128;

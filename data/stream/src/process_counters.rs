@@ -1,4 +1,4 @@
-//! A worker's counters for the whole process, and the numbers of its streams.
+//! A worker's share of the process counters, and the serial numbers of streams.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -43,20 +43,20 @@ pub fn install(counters: Arc<CachePadded<ProcessCounters>>) {
     COUNTERS.with_borrow_mut(|installed| drop(installed.replace(counters)));
 }
 
-/// Calls `count` with the counters of this worker; without any, does nothing.
+/// Calls `count` with the counters of this worker. Does nothing before [`install`].
 #[inline]
 pub(crate) fn count(count: impl FnOnce(&ProcessCounters)) {
     COUNTERS.with_borrow(|counters| counters.as_deref().map(|counters| count(counters)));
 }
 
-/// A number that is unique in this process: the worker's own count, above the worker's number.
+/// A serial number unique in this process: the worker's own count times the number of workers, plus the worker's index.
 pub fn next_serial() -> u64 {
     let serial = SERIAL.get() + 1;
     SERIAL.set(serial);
     serial * weir_sched::worker_count().max(1) as u64 + weir_sched::worker_index() as u64
 }
 
-/// The number of streams before this one, estimated from its number: `%rt`.
+/// The number of earlier streams, estimated from the serial number: `%rt`.
 pub(crate) fn streams_before(serial: u64) -> u64 {
     serial.saturating_sub(weir_sched::worker_count().max(1) as u64)
 }
@@ -65,7 +65,7 @@ pub(crate) fn streams_before(serial: u64) -> u64 {
 pub(crate) fn count_request() {
     count(|counters| {
         counters.requests.increment();
-        // A connection that ends between two requests does not count as a stream, although its end is handled like one.
+        // A connection that closes between two requests does not count as a stream, although it is handled like one.
         counters.streams.increment();
     });
 }

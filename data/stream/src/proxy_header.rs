@@ -64,12 +64,12 @@ pub(crate) fn write_v2(stream: &mut Stream, out: &mut Vec<u8>) {
         checksum: fields.crc32c,
     };
     if weir_proxy_protocol::write_v2(&header, out).is_err() {
-        // The values do not fit: the header is written with the addresses only, which servers need most.
+        // The TLVs do not fit. The header is written with the addresses only, which servers need most.
         let _ = weir_proxy_protocol::write_v2(&V2 { tlvs: &[], ..header }, out);
     }
 }
 
-/// The TLS fields about the client (PROXY protocol, 2.2.5).
+/// The client's TLS TLV (PROXY protocol, 2.2.5).
 fn of_tls(client: Option<&Facts>, wanted: ProxyV2Tls) -> Vec<u8> {
     let mut out = Vec::new();
     let Some(facts) = client else {
@@ -107,7 +107,7 @@ fn of_tls(client: Option<&Facts>, wanted: ProxyV2Tls) -> Vec<u8> {
     out
 }
 
-/// A field of the client's own PROXY header.
+/// The value of a TLV of the client's own PROXY header. `None` without it.
 pub(crate) fn received(session: &ClientSession, kind: u8) -> Option<Vec<u8>> {
     let header = session.proxy_header();
     header.as_ref()?.fields.iter().find(|field| field.0 == kind).map(|field| field.1.to_vec())

@@ -1,4 +1,4 @@
-//! Memory that streams borrow from their worker: heads and byte buffers that keep their allocations.
+//! Per-worker pools of heads and byte buffers. A returned value keeps its allocation for the next stream.
 
 // The boxes themselves are recycled: unboxing would move a large head at each loan.
 #![allow(clippy::vec_box)]
@@ -12,24 +12,24 @@ use weir_mux::Message;
 
 /// A value that can be reused.
 pub trait Recycle: Sized + 'static {
-    /// Resets it.
+    /// Empties the value but keeps its memory.
     fn renew(&mut self);
-    /// How many bytes of memory it keeps.
+    /// Size of the memory that the value holds, in bytes.
     fn kept_bytes(&self) -> usize;
     /// A shared empty value.
     fn empty() -> &'static Self;
     /// Calls `then` with the thread's store.
     fn with_store<R>(then: impl FnOnce(&RefCell<ManuallyDrop<Vec<Box<Self>>>>) -> R) -> R;
-    /// A new one.
+    /// Creates a value.
     fn create() -> Self;
 }
 
-/// Borrowed from the worker's store at the first change; returned when dropped.
+/// A value from the worker's store. Fetched at the first mutable access, returned on drop.
 #[derive(Debug)]
 pub struct Loan<T: Recycle>(Option<Box<T>>);
 
 impl<T: Recycle> Loan<T> {
-    /// Returns the value, so that it is empty again.
+    /// Returns the value to the store. The loan is then empty.
     #[inline]
     pub fn reset(&mut self) {
         if self.0.is_some() {
@@ -59,7 +59,7 @@ impl<T: Recycle> Deref for Loan<T> {
 impl<T: Recycle> DerefMut for Loan<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // Usually the value is there: only that check is inlined in the many callers.
+        // Usually the value is already fetched. Only that check is inlined in the many callers.
         if self.0.is_none() {
             self.0 = Some(Self::fetch());
         }
@@ -84,7 +84,7 @@ impl<T: Recycle> Drop for Loan<T> {
     }
 }
 
-/// A head, to be filled.
+/// An empty message.
 pub fn message() -> Loan<Message> {
     Loan(None)
 }
@@ -106,14 +106,14 @@ pub fn configure(header_count: u16) {
     HEADER_COUNT.set(header_count);
 }
 
-/// How many of each kind a worker keeps: above that number of concurrent streams, memory is freed.
+/// Maximum number of stored values of each type. With more concurrent streams than that, memory is freed.
 const KEPT: usize = 1024;
-/// The initial capacity of a byte buffer: enough for most log lines, which would otherwise reallocate whenever one is a few
+/// The initial capacity of a byte buffer, in bytes. Enough for most log lines: smaller buffers would reallocate at each line a few
 /// digits longer than those before.
 const FIRST_CAPACITY: usize = 512;
-/// Values larger than this are only kept while few are in the store: a burst of long heads leaves little behind.
+/// Values with more bytes than this are kept only while the store is short, so that a burst of long heads does not keep its memory.
 pub(crate) const LARGE: usize = 2 * 1024;
-/// How many values may be in the store when a large one is kept.
+/// Maximum length of the store at which a large value is still kept.
 const KEPT_LARGE: usize = 32;
 
 thread_local! {

@@ -42,7 +42,7 @@ pub(crate) fn keep_tolerated_request(stream: &Stream) {
     }
 }
 
-/// The same for a response.
+/// Keeps a response that is only accepted because of an option.
 #[cold]
 pub(crate) fn keep_tolerated_response(stream: &Stream) {
     if let Some(error) = stream.response.message.violation() {

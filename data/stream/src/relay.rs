@@ -1,4 +1,4 @@
-//! Bytes both ways until both sides are done: TCP mode, and HTTP connections that became tunnels.
+//! Relays bytes both ways until both sides have closed: TCP mode, and HTTP connections that became tunnels.
 
 use weir_mux::{BodyFlow, FlowSide, FlowState};
 
@@ -13,7 +13,7 @@ use crate::stream::{PhaseResult, Stream, StreamError};
 use crate::trace::body::{Layer, OF_H1, OF_PT};
 
 impl RelayPhase {
-    /// Relays until both directions have ended. The end of one direction is forwarded as a half-close.
+    /// Relays until both directions are closed. A FIN of one side is forwarded as a half-close.
     pub(crate) async fn relay(&mut self) -> PhaseResult {
         self.stream.enter(During::Data);
         let during = match self.stream.backend.config.settings.options.independent_streams {
@@ -37,7 +37,7 @@ impl RelayPhase {
             .await
     }
 
-    /// Lets the rest of one direction pass through a pipe, with `option splice-*` (manual, 4.2).
+    /// Allows splicing the rest of one direction through a pipe, with `option splice-*` (manual, 4.2).
     #[cold]
     pub(crate) fn allow_pipe(&mut self, direction: MessageDirection) {
         let of = |proxy: &Proxy| proxy.config.settings.options.splice;
@@ -77,13 +77,13 @@ impl RelayPhase {
         }))
     }
 
-    /// Handles the end of a direction, now or before: whether both are done.
+    /// Handles the end of a direction. Returns whether both directions are done.
     #[cold]
     fn way_ended(&mut self, up: FlowState, down: FlowState, deadlines: &mut Deadlines) -> PhaseResult<bool> {
         if let Some(ending) = self.direction_failed(up, down) {
             return Err(StreamError::Close(ending));
         }
-        // The connection is closed next, which includes the end of sending.
+        // The connection is closed next, so no separate shutdown is needed.
         if up == FlowState::Done && down == FlowState::Done {
             return Ok(true);
         }
@@ -91,7 +91,7 @@ impl RelayPhase {
         Ok(false)
     }
 
-    /// Traces the bytes that passed since the last call.
+    /// Traces the bytes relayed since the last call.
     #[cold]
     fn emit_relayed(&mut self, layer: &Layer) {
         for direction in [MessageDirection::Request, MessageDirection::Response] {
@@ -105,7 +105,7 @@ impl RelayPhase {
         self.stream.response.body.begin(BodyFlow::tunnel());
     }
 
-    /// Forwards the client's bytes while the response is inspected: the server may need them to respond.
+    /// Forwards the client's bytes while the response is inspected. The server may need them to respond.
     pub(crate) fn relay_upwards(&mut self) -> PhaseResult<FlowState> {
         let Some(upstream) = &mut self.stream.server.upstream else { return Ok(FlowState::Done) };
         let up = self.stream.request.body.advance(&mut self.stream.client, &mut upstream.connector);
@@ -118,7 +118,7 @@ impl RelayPhase {
         }
     }
 
-    /// The ending when one side broke.
+    /// The ending of the stream if a direction failed. `None` otherwise.
     fn direction_failed(&mut self, up: FlowState, down: FlowState) -> Option<Ending> {
         let broken = |flow: FlowState, client: FlowSide| match flow {
             FlowState::Failed(side, _) if side == client => Some(By::Client),

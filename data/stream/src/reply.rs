@@ -1,4 +1,4 @@
-//! A response of this process, except its head.
+//! A local response, except its head.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use weir_mux::LocalService;
 #[derive(Debug, Default)]
 pub struct LocalReply {
     pub body: ReplyBody,
-    /// The connection closes after it, whatever the client requested.
+    /// The client connection closes after the response, even if the client requested keep-alive.
     pub closes: bool,
-    /// The status for logs and counters, if it differs from the client's: an `errorloc` redirects.
+    /// The status for logs and counters. It differs from the client's if an `errorloc` redirects.
     pub logged_as: u16,
 }
 
@@ -21,16 +21,16 @@ pub enum ReplyBody {
     /// Nothing.
     #[default]
     Empty,
-    /// Text that the configuration holds.
+    /// Text owned by the configuration.
     Shared(Arc<[u8]>),
-    /// Text made for this response.
+    /// Text generated for this response.
     Made(Scratch),
-    /// The output of a service, of unknown length. Boxed, because every stream has the place for a reply.
+    /// The output of a service, of unknown length. Boxed to keep this type small, because every stream contains one.
     Streamed(Box<LocalService>),
 }
 
 impl ReplyBody {
-    /// The bytes that are available as a whole.
+    /// The complete body. Empty for a streamed body.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             ReplyBody::Empty | ReplyBody::Streamed(_) => b"",

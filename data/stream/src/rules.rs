@@ -1,4 +1,4 @@
-//! Running rulesets: rules in order, each with its condition, until one decides.
+//! Runs rulesets: evaluates rules in order, each with its condition, until one decides.
 
 mod content;
 
@@ -16,7 +16,7 @@ use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 #[derive(Debug)]
 pub(crate) enum RulesetResult {
     Continue,
-    /// `accept` or `allow`: the rest of the rules is skipped.
+    /// `accept` or `allow`: skip the rest of the rules.
     Accept,
     Stop(StreamError),
 }
@@ -55,7 +55,7 @@ impl Stream {
                     ActionResult::Done(verdict) => verdict,
                     ActionResult::Await(wait) => wait.await?,
                 };
-                // The key is made twice: a future would have room for one that is used on both sides of the wait.
+                // The key is built twice: a key used on both sides of the wait would take space in the future.
                 if let Some(verdict) = self.settle_action(verdict, key(side, kind, position), kind, &proxy) {
                     return Ok(verdict);
                 }
@@ -65,7 +65,7 @@ impl Stream {
         }
     }
 
-    /// Not an async function: callers would have room for its arguments in their futures, for as long as a stream lasts.
+    /// Not an async function: its arguments would take space in the callers' futures for the lifetime of a stream.
     fn act<'s>(
         &'s mut self,
         action: &'s Action,
@@ -76,7 +76,7 @@ impl Stream {
         actions::run(action, self, RuleContext { kind, proxy, key })
     }
 
-    /// The result of an action for its ruleset: none if the next rule follows.
+    /// Converts an action's verdict to the ruleset's result. `None` if the next rule follows.
     fn settle_action(
         &mut self,
         verdict: Verdict,
@@ -108,7 +108,7 @@ impl Stream {
         if let Some(mut hints) = self.response.early_hints.take()
             && self.request.message.head.version().is_11_or_later()
         {
-            // A client that closed is noticed when the response is sent.
+            // A closed client connection is detected when the response is sent.
             let _ = hints.send(&mut self.client, &mut self.scratch, false);
         }
     }

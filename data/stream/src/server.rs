@@ -1,4 +1,4 @@
-//! Reaching a server: the choice, a slot, a connection, and retries.
+//! Reaches a server: choice, slot, connection, retries.
 //!
 //! Shared by HTTP and TCP: [`Stream::reach_server`] returns with a lease and a connection.
 
@@ -24,7 +24,7 @@ use crate::stream::PhaseResult;
 use crate::stream::phases::ServerPhase;
 
 impl ServerPhase {
-    /// Returns once there is a server, a slot on it and a connection to it.
+    /// Returns once the stream has a server, a slot on it and a connection to it.
     #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
     pub(crate) fn reach_server(&mut self) -> impl Future<Output = PhaseResult> {
         async move {
@@ -33,7 +33,7 @@ impl ServerPhase {
                     self.stream.choice_phase().assign().await?;
                 }
                 self.stream.enter(During::Connect);
-                // The result of an earlier attempt does not count for this one.
+                // Clears the times of an earlier attempt.
                 self.stream.timers.connect = None;
                 self.stream.timers.response = None;
                 match self.connect().await {
@@ -56,7 +56,7 @@ impl ServerPhase {
         }
     }
 
-    /// Reports an observation of the stream's server, where something depends on it (`observe`, `outlier-ejection`, `balance latency`).
+    /// Reports an observation of the stream's server, if a setting uses it (`observe`, `outlier-ejection`, `balance latency`).
     #[inline]
     pub(crate) fn observe(&self, observation: Option<Observation>) {
         let is_observed = |lease: &Lease| lease.server().is_observed();
@@ -72,7 +72,7 @@ impl ServerPhase {
         let (Some(lease), Some(backend)) = (&self.stream.server.lease, &self.stream.backend.backend) else {
             return;
         };
-        // The start of the measured time: of the attempt to connect, or of the wait for the response.
+        // The measured time starts with the connection attempt, or with the wait for the response.
         let began = match observation {
             Observation::Connected => self.stream.timers.queue,
             _ => self.stream.timers.connect,

@@ -24,32 +24,32 @@ use weir_vocabulary::tracked::TrackedEntries;
 
 /// Facts about one client connection. Shared by its streams and by the list of the worker's connections.
 ///
-/// Every idle client has one, so rare state is kept separately, in [`Rare`].
+/// Every idle client has a session, so rarely used state is in a separate allocation, [`Rare`].
 pub struct ClientSession {
-    /// The task that serves it.
+    /// The task that serves the connection.
     pub task: Cell<TaskKey>,
-    /// When it was accepted.
+    /// When the connection was accepted.
     pub accepted: ClockReading,
-    /// The client's address and the destination, as replaced by a PROXY header or a rule of the session.
+    /// The client's address and the destination, after replacement by a PROXY header or a session rule.
     addresses: RefCell<StreamAddresses>,
     rare: RefCell<Option<Box<Rare>>>,
-    /// The number of its descriptor.
+    /// The number of the connection's descriptor.
     pub descriptor: i32,
     /// The backend's index and the server of the last request. `u32::MAX` means no backend, which takes less
     /// space than an `Option`.
     last_server: Cell<(u32, ServerKey)>,
-    /// How long its handshakes (PROXY protocol) took, in milliseconds.
+    /// Duration of the connection's handshakes (PROXY protocol), in milliseconds.
     pub handshake_ms: Cell<u32>,
     /// Requests begun on this connection.
     pub requests: Cell<u32>,
-    /// Where it was accepted: counts the connection as long as this lives.
+    /// The accepting frontend and listener. Counts the connection until dropped.
     admitted: Admission,
 }
 
 /// State that few sessions have.
 #[derive(Default)]
 struct Rare {
-    /// The addresses of the connection itself, once a PROXY header or a session's rule replaced them.
+    /// The socket's own addresses. `None` until a PROXY header or a session rule replaces them.
     connection_addresses: Option<StreamAddresses>,
     /// Fields of a PROXY header besides the addresses.
     proxy_header: Option<ProxyFields>,
@@ -58,26 +58,26 @@ struct Rare {
     variable_charge: Charge,
     /// A server connection that only this client may use.
     own_connection: Option<OwnConnection>,
-    /// Entries of stick-tables that rules of the connection and of the session track.
+    /// Stick-table entries tracked by `tcp-request connection` and `tcp-request session` rules.
     tracked: TrackedEntries,
-    /// Set if it was accepted in TCP mode and continues in HTTP, with the version if a rule sets one.
+    /// `Some` if the connection was accepted in TCP mode and switched to HTTP. The inner value is the HTTP version set by a rule, if any.
     upgraded: Option<Option<Protocol>>,
 }
 
 impl ClientSession {
-    /// The proxy that accepted it.
+    /// The proxy that accepted the connection.
     #[inline]
     pub fn frontend(&self) -> &ProxyRef {
         self.admitted.frontend()
     }
 
-    /// The listener that accepted it.
+    /// The listener that accepted the connection.
     #[inline]
     pub fn listener(&self) -> &Listener {
         self.admitted.listener()
     }
 
-    /// Whether its streams are requests: its frontend is in HTTP mode, or a backend of HTTP was chosen.
+    /// Whether the session's streams are HTTP requests: the frontend is in HTTP mode, or an HTTP backend was chosen.
     #[inline]
     pub fn speaks_http(&self) -> bool {
         self.frontend().is_http() || self.is_upgraded()
@@ -89,20 +89,20 @@ impl ClientSession {
         self.rare.borrow().as_ref().is_some_and(|rare| rare.upgraded.is_some())
     }
 
-    /// Switches the connection to HTTP, of this version if given. The first request is still to come.
+    /// Switches the connection to HTTP, in version `protocol` if given. Called before the first request is read.
     #[cold]
     pub(crate) fn upgrade(&self, protocol: Option<Protocol>) {
         self.rare.borrow_mut().get_or_insert_default().upgraded = Some(protocol);
         self.requests.set(0);
     }
 
-    /// The version of HTTP with the client from the first byte on, if the listener or a rule of its frontend sets one.
+    /// The HTTP version that the listener or a rule forces from the first byte. `None` if neither does.
     pub(crate) fn protocol(&self) -> Option<Protocol> {
         let of_rule = self.rare.borrow().as_ref().and_then(|rare| rare.upgraded.flatten());
         of_rule.or(self.listener().bind.options.protocol)
     }
 
-    /// A session for a connection just accepted from `source`; without `destination` it is the listener's address.
+    /// A session for a connection just accepted from `source`. Without `destination`, the destination is the listener's address.
     pub(crate) fn new(
         admitted: Admission,
         source: Address,
@@ -157,18 +157,18 @@ impl ClientSession {
         self.rare(|rare| rare.connection_addresses.as_ref()).unwrap_or_else(|| self.addresses.borrow())
     }
 
-    /// Sets the addresses of a PROXY header; the connection's own are kept separately.
+    /// Sets the addresses from a PROXY header. The socket's own addresses stay available separately.
     pub fn replace_addresses(&self, source: Address, destination: Address) {
         let own = self.addresses.replace(StreamAddresses::new(source, destination));
         self.with_rare(|rare| _ = rare.connection_addresses.get_or_insert(own));
     }
 
-    /// A rule of the connection replaces one of the connection's own addresses.
+    /// Replaces the source or destination of the connection itself (`tcp-request connection` rules).
     pub(crate) fn set_connection_address(&self, is_source: bool, address: Address) {
         self.addresses.borrow_mut().set(is_source, address);
     }
 
-    /// A rule of the session replaces one of its addresses; the connection's own are kept separately.
+    /// Replaces the source or destination of the session (`tcp-request session` rules). The socket's own addresses stay available.
     pub(crate) fn set_address(&self, is_source: bool, address: Address) {
         self.with_rare(|rare| {
             let mut addresses = self.addresses.borrow_mut();
@@ -177,13 +177,13 @@ impl ClientSession {
         });
     }
 
-    /// Whether HTTP/2 is spoken with the client from the first byte on, by configuration of the listener or by ALPN.
+    /// Whether the client connection uses HTTP/2 from the first byte, by the listener's configuration or by ALPN.
     pub(crate) fn is_http2(&self, client: &Connection) -> bool {
         self.protocol() == Some(Protocol::H2)
             || client.tls().is_some_and(|facts| facts.protocol.as_deref() == Some(b"h2"))
     }
 
-    /// Whether its connection closes after the response that it carries, because the process leaves.
+    /// Whether the connection closes after the current response because of a soft stop.
     #[inline]
     pub fn closes(&self) -> bool {
         let instance = self.frontend().instance();
@@ -191,8 +191,8 @@ impl ClientSession {
             && instance.closing.is_due(self.accepted.monotonic_us, weir_sched::now().as_ms())
     }
 
-    /// Whether its connection closes although it is idle, because the process leaves. A configured
-    /// `close-spread-time` applies to idle connections too, even if another process accepts new ones.
+    /// Whether an idle connection closes because of a soft stop. A configured `close-spread-time` applies to idle connections too, even if
+    /// another process accepts new ones.
     pub fn closes_idle(&self) -> bool {
         let instance = self.frontend().instance();
         let keeps = instance.closing.spread == CloseSpread::AtOnce
@@ -200,7 +200,7 @@ impl ClientSession {
         !keeps && !self.frontend().config.settings.options.idle_close_on_response && self.closes()
     }
 
-    /// The fields of a PROXY header besides the addresses; none without a header.
+    /// The fields of a PROXY header besides the addresses. `None` without a header.
     pub fn proxy_header(&self) -> Option<Ref<'_, ProxyFields>> {
         self.rare(|rare| rare.proxy_header.as_ref())
     }
@@ -225,12 +225,12 @@ impl ClientSession {
         self.with_rare(|rare| rare.variables.set_within(variable, value, when, room))
     }
 
-    /// How many bytes the variables of scope `sess` take.
+    /// Size of the variables of scope `sess`, in bytes.
     pub(crate) fn variable_bytes(&self) -> usize {
         self.rare.borrow().as_ref().map_or(0, |rare| rare.variables.used())
     }
 
-    /// Calls `then` with the account of these bytes, if there are any.
+    /// Calls `then` with the [`Charge`] and the size in bytes of the `sess` variables. Does nothing without rare state.
     pub(crate) fn charge_variables(&self, then: impl FnOnce(&mut Charge, usize)) {
         if let Some(rare) = self.rare.borrow_mut().as_deref_mut() {
             then(&mut rare.variable_charge, rare.variables.used());
@@ -241,13 +241,13 @@ impl ClientSession {
         self.rare.borrow_mut().as_mut().is_some_and(|rare| rare.variables.unset(variable))
     }
 
-    /// Whether entries of stick-tables may be tracked: false if certainly none are.
+    /// Whether the session may track stick-table entries. False means that it tracks none.
     #[inline]
     pub(crate) fn may_track(&self) -> bool {
         self.rare.borrow().is_some()
     }
 
-    /// Calls `look` with the connection's tracked entries, if there may be any.
+    /// Calls `look` with the connection's tracked entries. `None` if the session certainly tracks none.
     pub(crate) fn look_at_tracked<R>(&self, look: impl FnOnce(&TrackedEntries) -> R) -> Option<R> {
         self.rare.borrow().as_ref().map(|rare| look(&rare.tracked))
     }
@@ -263,7 +263,7 @@ impl ClientSession {
         drop(former);
     }
 
-    /// Drops the kept server connection if it exists and `is_unwanted` holds for it; false otherwise.
+    /// Drops the kept server connection if `is_unwanted` returns true for it. Returns whether a connection was dropped.
     pub(crate) fn drop_own_connection(&self, is_unwanted: impl FnOnce(&OwnConnection) -> bool) -> bool {
         let unwanted = self
             .rare
@@ -273,7 +273,7 @@ impl ClientSession {
         unwanted.is_some()
     }
 
-    /// Takes the kept server connection.
+    /// Takes the server connection kept for this client.
     pub(crate) fn take_own_connection(&self) -> Option<OwnConnection> {
         self.rare.borrow_mut().as_mut()?.own_connection.take()
     }
@@ -298,5 +298,5 @@ impl ClientSession {
     }
 }
 
-// The size of an idle client's session, besides `connection_task.rs`.
+// An idle client takes this much memory besides its task (`connection_task.rs`).
 const _: () = assert!(size_of::<ClientSession>() <= 152);

@@ -1,4 +1,4 @@
-//! Quiet HTTP/2 connections: silent peers get a PING (`idle-ping`), and receive memory is freed.
+//! Handles quiet HTTP/2 connections: sends a PING to silent peers (`idle-ping`), and frees receive memory.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use weir_sched::Tick;
 use crate::clock;
 use crate::holding::QUIET;
 
-/// How long a peer has been silent.
+/// Tracks the silence of a peer.
 pub(crate) struct Silence {
     until: Tick,
     frames: u64,
@@ -22,7 +22,7 @@ impl Default for Silence {
 }
 
 impl Silence {
-    /// The end of the allowed silence. Each received frame restarts it.
+    /// The deadline of the allowed silence. Each received frame restarts it.
     pub(crate) fn until(&mut self, frames: u64, delay: Duration) -> Tick {
         if frames != self.frames || self.until.is_never() {
             *self = Silence { until: clock::after(delay), frames, probed: false };
@@ -32,7 +32,7 @@ impl Silence {
         self.until
     }
 
-    /// The silence lasted too long: sends a PING. False if one was sent before and not answered.
+    /// Sends a PING after too long a silence. Returns false if the previous PING is unanswered.
     pub(crate) fn probe(&mut self, multiplexer: &Multiplexer) -> bool {
         if multiplexer.frames() == self.frames {
             if std::mem::replace(&mut self.probed, true) {
@@ -44,8 +44,8 @@ impl Silence {
     }
 }
 
-/// When to free the memory that only a busy connection needs: after its peer was silent for a while, with or without
-/// waiting streams. Not at once, because a client that sends one request after the other is busy again soon.
+/// When to free the memory that only a busy connection needs: after the peer was silent for [`QUIET`], with or without waiting streams.
+/// Not immediately, because a client with sequential requests is soon busy again.
 pub(crate) struct Rest {
     /// The number of frames received, and whether the connection was without streams.
     seen: (u64, bool),
@@ -68,7 +68,7 @@ impl Rest {
         self.at
     }
 
-    /// Frees it if that is due.
+    /// Frees the memory if the time has come.
     pub(crate) fn take(&mut self, multiplexer: &Multiplexer) {
         if clock::passed(self.at) {
             self.at = Tick::NEVER;

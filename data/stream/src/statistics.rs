@@ -1,4 +1,4 @@
-//! Services that answer in place of a server: the statistics page and the Prometheus exporter.
+//! Services that respond in place of a server: the statistics page and the Prometheus exporter.
 
 mod sender;
 
@@ -16,7 +16,7 @@ use crate::stream::{PhaseResult, ProxySide, StreamError};
 use weir_vocabulary::FetchView as _;
 
 impl ReplyPhase {
-    /// Answers with the statistics page.
+    /// Responds with the statistics page.
     pub(crate) async fn serve_statistics(&mut self, side: ProxySide) -> PhaseResult {
         let proxy = self.stream.proxy(side).clone();
         let Some(stats) = &proxy.config.settings.stats else { return Ok(()) };
@@ -51,7 +51,7 @@ impl ReplyPhase {
         Err(self.served(&proxy))
     }
 
-    /// `use-service prometheus-exporter`: answers any method.
+    /// `use-service prometheus-exporter`: responds to any method.
     #[cold]
     pub(crate) fn serve_metrics(&mut self, proxy: &Proxy) -> StreamError {
         self.stream.response.service = LocalName::Metrics;
@@ -68,10 +68,10 @@ impl ReplyPhase {
         self.served(proxy)
     }
 
-    /// The service has prepared its response.
+    /// The result of a service that has prepared its response.
     fn served(&mut self, proxy: &Proxy) -> StreamError {
         proxy.count_intercepted();
-        // For the log, the service counts as a server that connects and answers at once.
+        // For the log, the service counts as a server that connects and responds immediately.
         let now = Some(self.stream.elapsed());
         (self.stream.timers.queue, self.stream.timers.connect, self.stream.timers.response) = (now, now, now);
         StreamError::Reply(Ending::new(By::Local, During::Request))
@@ -130,7 +130,7 @@ impl ReplyPhase {
             headers.push((b"content-type", page.content_type.as_bytes()));
         }
         if let Some(policy) = page.policy {
-            // No other site may show the page in a frame, and have its buttons pressed.
+            // Prevents clickjacking: other sites may not show the page in a frame.
             headers.push((b"x-frame-options", b"DENY"));
             headers.push((b"content-security-policy", policy.as_bytes()));
         }

@@ -1,12 +1,12 @@
-//! One stream: its state while it lasts.
+//! The state of one stream.
 //!
-//! For HTTP a stream is one request and its response; in TCP mode it is the whole connection. It consists of parts, each a type
-//! in a file of its own below `stream/`: [`request`] and [`response`], the [`choice`] of a server, the [`attempts`] on servers,
-//! the [`server_side`], the results of rules ([`rule_state`]), its variables ([`stream_variables`]), the state of the log line
-//! ([`log_record`]) and its captured values ([`captures`]). A part knows its own states and not the stream.
+//! In HTTP mode a stream is one request and its response. In TCP mode it is the whole connection. Each part of the state is a type in
+//! its own file below `stream/`: [`request`] and [`response`], the [`choice`] of a server, the [`attempts`] on servers, the
+//! [`server_side`], the results of rules ([`rule_state`]), the variables ([`stream_variables`]), the state of the log line
+//! ([`log_record`]) and the captured values ([`captures`]). A part does not access the stream that contains it.
 //!
-//! [`phases`] has a type for each phase, and draws how one follows another. Their methods are in the files beside this one, in the order of the
-//! manual's life of a request.
+//! [`phases`] has a type for each phase and a diagram of their order. The methods of the phases are in the files beside this one, in
+//! the order of the manual's life of a request.
 
 pub(crate) mod attached;
 pub mod attempts;
@@ -56,7 +56,7 @@ pub struct Stream {
     pub session: Rc<ClientSession>,
     /// The stream's entry in the list of streams.
     pub(crate) entry: OwnEntry,
-    /// Whether it began in TCP mode and serves a request now: the frontend's rules on content were run.
+    /// The stream began in TCP mode and now serves an HTTP request. The frontend's content rules have already run.
     pub began_in_tcp: bool,
     /// The proxy that accepted the client.
     pub frontend: ProxyRef,
@@ -68,9 +68,9 @@ pub struct Stream {
     pub reusable: ReusableConnections,
     pub request: RequestPart,
     pub response: ResponsePart,
-    /// Its use of stick-tables; none without any.
+    /// The stick-table entries that the stream tracks or stores. `None` if it uses no stick-table.
     pub(crate) tables: Option<PoolBox<table_use::TableUse>>,
-    /// The filters of its proxies; none without any.
+    /// The filters of the stream's proxies. `None` without filters.
     pub(crate) attached: Option<Box<Attached>>,
     pub phase: During,
     pub ending: Ending,
@@ -78,18 +78,18 @@ pub struct Stream {
     pub timers: Timers,
     /// The timeouts in force.
     pub timeouts: StreamTimeouts,
-    /// The choice of its server.
+    /// How the server was chosen.
     pub choice: ServerChoice,
     /// The attempts on servers.
     pub attempts: Attempts,
     /// The results of rules.
     pub rules: RuleState,
     pub variables: StreamVariables,
-    /// The state of its log line.
+    /// The state of the stream's log line.
     pub log: LogRecord,
-    /// Values kept for that: the unique identifier, and captures.
+    /// Values kept for the log line: the unique ID and the captures.
     pub captures: CapturedValues,
-    /// Bytes that are in the counters already.
+    /// Bytes received from and sent to the client that are already in the counters.
     pub counted: (u64, u64),
     /// The stream's number, which also seeds its random choices.
     pub serial: u64,
@@ -97,11 +97,11 @@ pub struct Stream {
     pub scratch: Loan<Vec<u8>>,
 }
 
-// This fills a size class of recycled blocks: eight more bytes would take 128 more for every stream that waits. A build that counts
-// instructions (bench/instructions.py) has error numbers of 32 bits, and takes them.
+// 768 bytes fill a size class of recycled blocks. Eight more bytes would cost 128 bytes for every waiting stream. A build that counts
+// instructions (bench/instructions.py) has 32-bit error numbers and may exceed the limit.
 const _: () = assert!(size_of::<Stream>() <= 768 || size_of::<weir_sys::Errno>() > 2);
 
-// So does the future of a request, with the 16 bytes that `multiplexed.rs` adds around it.
+// The future of a request fills a size class too, with the 16 bytes that `multiplexed.rs` adds around it.
 const _: () = {
     const fn size_of_future<A, B, F>(_: impl Fn(A, B) -> F + Copy) -> usize {
         size_of::<F>()
@@ -112,11 +112,11 @@ const _: () = {
 /// Why processing stopped before its normal end.
 #[derive(Debug)]
 pub enum StreamError {
-    /// The client gets [`ResponsePart::reply`]; the stream then has this ending.
+    /// Send [`ResponsePart::reply`] to the client. The stream then has this ending.
     Reply(Ending),
-    /// The client gets the error message for this status; the stream then has this ending.
+    /// Send the error message for this status to the client. The stream then has this ending.
     Error(u16, Ending),
-    /// The client gets nothing; the stream has this ending.
+    /// Close without a response. The stream has this ending.
     Close(Ending),
 }
 
@@ -150,17 +150,17 @@ impl From<StreamError> for Ending {
 /// The result of a phase.
 pub type PhaseResult<T = ()> = Result<T, StreamError>;
 
-/// One of a stream's two proxies, which may be the same.
+/// One of a stream's two proxies. Both can be the same proxy (a `listen` section).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProxySide {
-    /// The one that accepted the client.
+    /// The proxy that accepted the client.
     Frontend,
-    /// The one with the servers.
+    /// The proxy with the servers.
     Backend,
 }
 
 impl Stream {
-    /// The proxy of that side.
+    /// The proxy of this side.
     #[inline]
     pub(crate) fn proxy(&self, side: ProxySide) -> &ProxyRef {
         match side {
@@ -212,7 +212,7 @@ impl Stream {
             began_in_tcp: false,
             entry: OwnEntry::new(&session),
             session,
-            // Constructed in place, because moving it costs.
+            // Constructed in place: moving a stream costs a copy.
             client: client.into(),
         }
     }
@@ -231,9 +231,9 @@ impl Stream {
         self.trace().trace_phase(phase);
     }
 
-    /// Whether the client has left: its connection broke, or it closed its side and nothing that it sent before is still
-    /// to be served. In HTTP mode, `no option abortonclose` ignores the closing of one side; in TCP mode, where the option
-    /// is off by default, it also makes bytes sent before irrelevant.
+    /// Whether the client has aborted: its connection is broken, or it has sent FIN and all bytes before the FIN are consumed. In HTTP
+    /// mode, `no option abortonclose` ignores the FIN. In TCP mode the option is off by default; if on, it aborts the stream at the FIN
+    /// even with unread bytes.
     pub(crate) fn client_left(&mut self) -> bool {
         if self.client.is_broken() {
             return true;
@@ -247,7 +247,7 @@ impl Stream {
             (false, true) => return true,
             _ => {}
         }
-        // The end may still be behind waiting bytes: another request, or all the data of a client in TCP mode.
+        // Unread bytes may precede the FIN: another request, or all the data of a client in TCP mode.
         self.client.input().len() <= self.request.held()
             && matches!(
                 self.client.receive(self.frontend.instance().limits.head_limit()),
@@ -255,7 +255,7 @@ impl Stream {
             )
     }
 
-    /// Adds the response's head to the size for the log, if there is a log; `of_server` if a server sent it.
+    /// Adds the response's head to the logged size, if the frontend logs. `of_server` if a server sent the head.
     pub(crate) fn note_head_size(&mut self, of_server: bool) {
         if !self.frontend.log_sinks.is_empty() {
             self.response.logged.add_head(&self.response.message, of_server);
@@ -267,15 +267,15 @@ impl Stream {
         if !self.speaks_http() {
             return self.bytes_out();
         }
-        // Rules on a response evaluate this before any of it was sent.
+        // Response rules can evaluate `%B` before any byte of the response is sent.
         match self.response.is_leaving() || self.log.state == LogState::Beginning {
             true => self.response.logged_bytes(self.request.head_only()),
             false => 0,
         }
     }
 
-    /// Calls `look` with the stream's current or last server. Holding a reference would change a count that all
-    /// workers share; looking writes nothing.
+    /// Calls `look` with the stream's current or last server. Avoids an `Arc` clone, which would write to a reference count shared by all
+    /// workers.
     pub fn look_at_server<R>(&self, look: impl FnOnce(&Server) -> R) -> Option<R> {
         match &self.server.lease {
             Some(lease) => Some(look(lease.server())),
@@ -291,7 +291,7 @@ impl Stream {
         }
     }
 
-    /// Bytes received from the client in this stream. Bytes after its request belong to the next one.
+    /// Bytes received from the client in this stream. Bytes of pipelined later requests do not count.
     pub fn bytes_in(&self) -> u64 {
         self.client.received().saturating_sub(self.bytes_of_later_requests() as u64)
     }

@@ -17,8 +17,8 @@ use crate::stream::phases::TcpPhase;
 use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 
 impl Stream {
-    /// Serves a client until its connection ends, or a rule or the backend switches it to HTTP (manual, 4.2, `mode`,
-    /// and 4.3, `switch-mode`). None of its bytes were consumed then: this stream serves the first request of HTTP/1.
+    /// Serves a client until its connection closes, or until a rule or the backend switches it to HTTP (manual, 4.2, `mode`, and 4.3,
+    /// `switch-mode`). In the latter case none of the client's bytes were consumed, and this stream serves the first HTTP/1 request.
     /// Returns the connection if it can carry another stream.
     pub(crate) async fn run_tcp(mut stream: PoolBox<Stream>) -> Option<Connection> {
         if !stream.tcp_phase().run_session().await {
@@ -58,7 +58,7 @@ impl TcpPhase {
         }
     }
 
-    /// Returns whether the connection continues in HTTP.
+    /// Runs the TCP session. Returns true if the connection continues in HTTP.
     async fn run_session(&mut self) -> bool {
         self.stream.session.requests.set(1);
         Proxy::count_connection_request();
@@ -81,8 +81,8 @@ impl TcpPhase {
         false
     }
 
-    /// Receives the bytes that the client has already sent. Otherwise the kernel resets its connection instead of
-    /// closing it, and the client reports a network error.
+    /// Reads the bytes that the client has already sent. With unread bytes, the kernel would send a reset instead of a FIN, and the client
+    /// would report a network error.
     fn spare_reset(&mut self) {
         if !self.stream.client.is_broken() && !self.stream.entry.is_killed() {
             let held = self.stream.client.input().len();
@@ -91,7 +91,7 @@ impl TcpPhase {
         }
     }
 
-    /// With `proto none` of its listener, a connection never switches to HTTP.
+    /// Serves TCP until the end or a switch to HTTP. With `proto none` on the listener, a connection never switches to HTTP.
     fn until_http(&self) -> PhaseResult<TcpProgress> {
         match self.stream.session.listener().bind.options.protocol {
             Some(Protocol::None) => Err(StreamError::close(By::Proxy, During::Request)),
@@ -100,7 +100,7 @@ impl TcpPhase {
     }
 
     async fn process_tcp(&mut self) -> PhaseResult<TcpProgress> {
-        // Whether the client sends anything is known later.
+        // With `dontlognull`, the line must wait until the client sends something.
         if !self.stream.frontend.config.settings.options.dont_log_null {
             self.stream.log_line().log_arrival();
         }
@@ -138,9 +138,9 @@ impl TcpPhase {
     }
 }
 
-/// How far a connection was served in TCP mode.
+/// How the TCP mode of a connection ended.
 enum TcpProgress {
     Wholly,
-    /// Until a rule, or its backend, switches it to HTTP.
+    /// A rule or the backend switched the connection to HTTP.
     UntilHttp,
 }

@@ -9,7 +9,7 @@ use weir_vocabulary::fetch;
 /// The result of parsing a configuration.
 pub(crate) struct Read {
     pub proxies: Vec<Proxy>,
-    /// The diagnostics in their classic form, each with the first letter of its severity before it.
+    /// The diagnostics in HAProxy's form, each preceded by the first letter of its severity.
     pub messages: Vec<String>,
 }
 

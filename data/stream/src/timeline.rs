@@ -1,7 +1,7 @@
 //! The timeline: records of streams that ended badly or slowly, for `show timeline`.
 //!
-//! Nothing is recorded while a stream lasts: all the data is available at its end. So a stream that ends well costs two
-//! comparisons, and the others about a microsecond each.
+//! Nothing is recorded during a stream: all the data is available at its end. So a stream that ends well costs two comparisons, any
+//! other about a microsecond.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -24,7 +24,7 @@ thread_local! {
     static BYTES: RefCell<ManuallyDrop<Vec<u8>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// Sets the worker's ring, and the time from which a stream counts as slow, in milliseconds.
+/// Sets the worker's ring, and the minimum duration of a slow stream, in milliseconds.
 pub fn install(ring: Arc<Ring>, slow_ms: u32) {
     RING.set(Some(ring));
     SLOW_MS.set(slow_ms);
@@ -43,7 +43,7 @@ impl StreamLog {
 
     #[cold]
     fn keep_on_timeline(&mut self) {
-        // A client that leaves without sending anything is not an error; a tunnel is not slow because it lasts.
+        // A client that closes without sending anything is not an error. A tunnel is not slow because it lasts.
         let silent = self.stream.bytes_in() == 0;
         let lasting =
             (self.stream.response.is_tunnel || !self.stream.speaks_http()) && !self.stream.ending.is_error();
@@ -120,7 +120,7 @@ impl StreamLog {
         self.stream.choice.word(self.stream.backend.config.settings.balance.word.name)
     }
 
-    /// The original request line, or the available part of it.
+    /// The original request line, or the received part of it.
     fn line_of_request(&self) -> String {
         if !self.stream.request.is_known() {
             return String::new();

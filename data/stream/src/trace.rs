@@ -1,6 +1,6 @@
 //! Traces of the data plane: sessions, streams, HTTP/1 messages, bytes in TCP mode.
 //!
-//! Each function here begins with the one branch that a trace point costs while tracing is off; the rest is cold.
+//! Each function begins with the branch that a trace point costs while tracing is off. The rest is cold.
 
 pub(crate) mod body;
 
@@ -93,11 +93,11 @@ const TX_EOI: usize = 9;
 const PT_RX_DATA: usize = 0;
 const PT_TX_DATA: usize = 1;
 
-/// From this verbosity on, flags are shown; see [`weir_events::trace::VERBOSITIES`].
+/// Minimum verbosity that shows flags. See [`weir_events::trace::VERBOSITIES`].
 const MINIMAL: u8 = 2;
-/// From this one on, buffers.
+/// Minimum verbosity that shows buffers.
 const SIMPLE: u8 = 3;
-/// From this one on, header fields.
+/// Minimum verbosity that shows header fields.
 const ADVANCED: u8 = 4;
 
 /// An event at the current time.
@@ -157,8 +157,8 @@ impl StreamTrace {
         }
     }
 
-    /// The identity of the connection that this stream opens to its server, without a client, because other streams use
-    /// it, too.
+    /// The identity of the server connection that this stream opens. It does not name a client, because other streams use the connection
+    /// too.
     pub(crate) fn server_identity(&self) -> ConnectionIdentity {
         let about = self.about();
         let about = About { backend: about.backend, server: about.server, ..About::default() };
@@ -259,7 +259,7 @@ impl StreamTrace {
         .filter_map(|(word, holds)| holds.then_some(word))
     }
 
-    /// Both connections: their states in words, and how full their buffers are.
+    /// Writes the states of both connections in words, and the fill levels of their buffers.
     fn emit_connections(&self, verbosity: u8, line: &mut Vec<u8>) {
         emit_connection("front", &self.stream.client, verbosity, line);
         if let Some(server) = &self.stream.server.upstream {
@@ -281,7 +281,7 @@ impl StreamTrace {
         }
     }
 
-    /// The head of a message is not complete.
+    /// Traces that the head of a message is incomplete.
     #[inline]
     pub(crate) fn trace_wait(&self, direction: MessageDirection) {
         if H1.is_active() {
@@ -289,7 +289,7 @@ impl StreamTrace {
         }
     }
 
-    /// The head of a message is invalid, or will not arrive.
+    /// Traces that the head of a message is invalid or will not arrive.
     #[cold]
     pub(crate) fn trace_refusal(&self, direction: MessageDirection, why: ReadHead) {
         if H1.is_active() {
@@ -328,7 +328,7 @@ impl StreamTrace {
         });
     }
 
-    /// An event of a message, on the side of the proxy that receives it.
+    /// Traces an event of a message, on the side of the proxy that receives it.
     #[cold]
     fn emit_h1(
         &self,
@@ -377,7 +377,7 @@ enum TracedSide {
     Back,
 }
 
-/// A connection of a stream: `side(words in=held/size head=place tail=place out=pending)`.
+/// Writes a connection of a stream: `side(words in=held/size head=place tail=place out=pending)`.
 fn emit_connection(side: &str, connector: &StreamConnector, verbosity: u8, line: &mut Vec<u8>) {
     if verbosity < MINIMAL {
         return;
@@ -395,7 +395,7 @@ fn joined(words: impl Iterator<Item = &'static str>) -> String {
     if words.is_empty() { "none".to_owned() } else { words }
 }
 
-/// Header fields, each in quotes, so that an event stays one line.
+/// Writes header fields, each in quotes, so that an event stays on one line.
 fn emit_fields(head: &Head, raw: &[u8], line: &mut Vec<u8>) {
     for field in head.fields(raw) {
         let shown = |bytes: &[u8]| bytes.escape_ascii().to_string();

@@ -1,8 +1,7 @@
 //! Tracking of stick-table entries by streams and sessions, and the counters in them (manual, 11).
 //!
-//! Rules of a connection and of a session track for as long as the connection lasts, all others for as long as the
-//! stream lasts. A counter that tracks, the stream's or its session's, keeps its entry. For a stream that tracks
-//! nothing, all of this costs a check of two pointers.
+//! Connection and session rules track an entry until the connection closes. All other rules track until the stream ends. A sticky
+//! counter keeps its first entry, the stream's or the session's. A stream without tracked entries pays only a check of two pointers.
 
 mod sticking;
 
@@ -18,17 +17,17 @@ use crate::stream::phases::StreamTables;
 use crate::stream::table_use::TableUse;
 use weir_vocabulary::tracked::{TrackedEntry, TrackedEvent, now_ms};
 
-/// The result of a rule that tracks.
+/// The result of a `track-sc` rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TrackResult {
     /// The rule is done, or there was nothing to do.
     Done,
-    /// More data may bring the key.
+    /// The key is not available yet. More data may contain it.
     Later,
 }
 
 impl ClientSession {
-    /// Counts a session in its tracked entries; its connection was admitted.
+    /// Counts a session in its tracked entries, after the connection was accepted.
     pub(crate) fn count_tracked_session(&self) {
         self.count_tracked(DataType::SessionCount, DataType::SessionRate, 1);
     }
@@ -45,8 +44,8 @@ impl ClientSession {
 }
 
 impl StreamTables {
-    /// `track-sc`: starts to track the entry of a key. Only the first rule of a counter that finds a key has an effect,
-    /// be it the stream's or its session's.
+    /// `track-sc`: starts to track the entry of a key. Only the first rule of a counter that finds a key has an effect, in the stream and
+    /// its session together.
     pub(crate) fn track(&mut self, kind: RulesetKind, proxy: &Proxy, track: &Track) -> TrackResult {
         let of_session = matches!(kind, RulesetKind::TcpRequestConnection | RulesetKind::TcpRequestSession);
         let counter = usize::from(track.counter);
@@ -63,7 +62,7 @@ impl StreamTables {
             Ok(key) => key,
             Err(tracking) => return tracking,
         };
-        // Content rules of a frontend come before the request counts, in everything that is tracked by then.
+        // Frontend content rules run before the request is counted in all tracked entries, so they must not count it here.
         let is_early = kind == RulesetKind::TcpRequestContent && self.stream.frontend.is(proxy);
         let is_request =
             !of_session && !is_early && self.stream.speaks_http() && self.stream.request.is_known();
@@ -83,7 +82,7 @@ impl StreamTables {
         TrackResult::Done
     }
 
-    /// The table key from the value of an expression.
+    /// Evaluates an expression to a key of a table.
     pub(crate) fn table_key(
         &mut self,
         table: &Table,
@@ -109,7 +108,7 @@ impl StreamTables {
         }
     }
 
-    /// A counter's entry: the stream's, or else its session's.
+    /// The entry tracked by a counter: the stream's, else the session's.
     pub(crate) fn counter(&self, counter: usize) -> Option<TrackedEntry> {
         self.tracked(counter, false).or_else(|| self.tracked(counter, true))
     }
@@ -127,7 +126,7 @@ impl StreamTables {
         self.stream.tables.is_some() || self.stream.session.may_track()
     }
 
-    /// Counts events of this stream in all tracked entries: its own and its session's.
+    /// Counts events of this stream in all tracked entries, the stream's and the session's.
     #[cold]
     fn count_tracked(&self, events: &[TrackedEvent]) {
         if let Some(tables) = &self.stream.tables {
@@ -144,7 +143,7 @@ impl StreamTables {
         }
     }
 
-    /// Counts a client error: an invalid, refused or unanswerable request.
+    /// Counts a client error: an invalid or refused request, or one that cannot be answered.
     #[inline]
     pub(crate) fn count_tracked_error(&self) {
         if self.tracks() && self.stream.speaks_http() {

@@ -1,4 +1,4 @@
-//! The server's side of a stream: the connection, and its counts.
+//! The server side of a stream: the connection, and its counts.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -15,20 +15,20 @@ pub struct Upstream {
     pub connector: StreamConnector,
     /// Whether another stream used it before.
     pub reused: bool,
-    /// How many requests it served, this one included.
+    /// Number of requests on this connection, including the current one.
     pub requests: u32,
-    /// Bytes received and sent that are in the counters already.
+    /// Bytes received and sent that are already in the counters.
     pub counted: (u64, u64),
-    /// The key that another stream must have to use it.
+    /// The reuse key. Only a stream with the same key may reuse the connection.
     pub key: u64,
-    /// Whether it may only serve the client for which it was opened.
+    /// Whether only the client for which it was opened may use the connection.
     pub private: bool,
-    /// Counts the connection as used; none without a server.
+    /// Counts the connection as in use. `None` without a server (`option transparent`).
     pub in_use: Option<InUse>,
 }
 
 impl Upstream {
-    /// An upstream on a connection that carried `requests` requests, before its next one.
+    /// An upstream on a connection that has carried `requests` requests so far.
     pub(crate) fn reused(requests: u32, key: u64) -> Self {
         Upstream {
             connector: StreamConnector::CLOSED,
@@ -42,8 +42,7 @@ impl Upstream {
     }
 }
 
-/// The backend of a stream, and whether the stream is there. While it is inside, it counts as load of that backend (`scur`,
-/// `fullconn`).
+/// The backend of a stream, and the progress of the visit. While inside, the stream counts as load of the backend (`scur`, `fullconn`).
 ///
 /// ```text
 ///   ahead ──enter──► inside ──end, drop──► over
@@ -51,12 +50,12 @@ impl Upstream {
 #[derive(Debug)]
 pub struct VisitedBackend {
     proxy: ProxyRef,
-    /// The worker that counts it. 16 bits are enough for every worker, as in a task's key.
+    /// The worker that counts the stream. 16 bits are enough for every worker, as in a task's key.
     worker: u16,
     progress: VisitProgress,
 }
 
-/// How far a visit is.
+/// The progress of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VisitProgress {
     Ahead,
@@ -65,7 +64,7 @@ enum VisitProgress {
 }
 
 impl VisitedBackend {
-    /// The backend is not chosen yet: `proxy` takes its place.
+    /// A visit before the choice of the backend. `proxy` stands in for it.
     #[inline]
     pub fn ahead_of(proxy: ProxyRef) -> Self {
         VisitedBackend { proxy, worker: 0, progress: VisitProgress::Ahead }
@@ -84,7 +83,7 @@ impl VisitedBackend {
         &self.proxy
     }
 
-    /// Whether a backend was chosen: it counts the stream, now or before.
+    /// Whether a backend was chosen. It counts or has counted the stream.
     #[inline]
     pub fn has_begun(&self) -> bool {
         self.progress != VisitProgress::Ahead
@@ -115,13 +114,13 @@ impl Drop for VisitedBackend {
     }
 }
 
-/// A server connection that serves one client only, and waits for that client's next request.
+/// A server connection that serves one client only, kept for that client's next request.
 pub struct OwnConnection {
     pub(crate) backend: usize,
-    /// None without a server (`option transparent`).
+    /// `None` without a server (`option transparent`).
     pub(crate) server: Option<ServerKey>,
     pub(crate) upstream: Upstream,
-    /// Counts it as private while it waits.
+    /// Counts the connection as private while it is idle.
     _private: Option<Private>,
     _kept: OwnKept,
 }
@@ -142,7 +141,7 @@ impl Drop for OwnKept {
     }
 }
 
-/// Counts a connection that waits for its only client, until it is dropped.
+/// Counts an idle private connection until dropped.
 struct Private {
     pools: LocalArc<IdlePools>,
     worker: usize,
@@ -163,7 +162,7 @@ impl Drop for Private {
 }
 
 impl OwnConnection {
-    /// A connection that begins to wait; with the pools of its server, if it has one.
+    /// Keeps a connection idle for its client, counted in the pools of its server, if it has one.
     pub(crate) fn new(
         backend: usize,
         server: Option<ServerKey>,
@@ -180,6 +179,6 @@ impl OwnConnection {
 }
 
 thread_local! {
-    /// How many connections wait for their only client.
+    /// Number of idle private connections of this worker.
     static OWN_KEPT: Cell<usize> = const { Cell::new(0) };
 }

@@ -1,11 +1,11 @@
-//! `tune.vars.*`: how many bytes variables may take. A scope's variables also count for the enclosing scopes.
+//! `tune.vars.*`: size limits of variables, in bytes. A scope's variables also count for the enclosing scopes.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use weir_containers::LocalArc;
 use weir_model::VariableSizes;
 
-/// Limits of the bytes that the variables of each scope take, together with those of the scopes inside it.
+/// The size limit of each scope's variables, including those of the scopes inside it, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VariableLimits {
     pub(crate) process: usize,
@@ -36,7 +36,7 @@ impl VariableLimits {
         self.process != NONE
     }
 
-    /// How many more bytes a check's variables may take, when they take `own` and those of all scopes take `all`.
+    /// Bytes left for a check's variables, which take `own` bytes. Variables of all scopes take `all` bytes.
     pub(crate) fn room_of_check(&self, own: usize, all: usize) -> usize {
         let own_room = self.check.min(self.session).saturating_sub(own);
         if self.counts_all() { own_room.min(self.process.saturating_sub(all)) } else { own_room }
@@ -45,7 +45,7 @@ impl VariableLimits {
 
 pub(crate) const NONE: usize = usize::MAX;
 
-/// Bytes of variables that count for the process until this is dropped.
+/// Bytes of variables charged to the process until dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Charge {
     total: Option<LocalArc<AtomicUsize>>,

@@ -1,4 +1,4 @@
-//! The public view of a stream in progress, and the counting at its end.
+//! The entry of a stream in `show sess`, and the counting at the end of the stream.
 
 use std::cell::Ref;
 use std::os::fd::{AsFd, AsRawFd};
@@ -23,24 +23,24 @@ impl Stream {
         self.entry.end();
     }
 
-    /// The client's address, as this stream knows it.
+    /// The client's address: the stream's if a rule set one, else the session's.
     pub(crate) fn source(&self) -> Ref<'_, Address> {
         self.entry.source(&self.session)
     }
 
-    /// Where the client connected to, as this stream knows it.
+    /// The destination address: the stream's if a rule set one, else the session's.
     pub(crate) fn destination(&self) -> Ref<'_, Address> {
         self.entry.destination(&self.session)
     }
 
-    /// Counts another attempt.
+    /// Counts a retry.
     pub(crate) fn count_retry(&mut self) {
         self.attempts.retries += 1;
         self.entry.retries.set(u16::try_from(self.attempts.retries).unwrap_or(u16::MAX));
     }
 
-    /// The end of a stream, in HTTP and in TCP mode: updates the counters that are known only now, gives the server's slot back and
-    /// leaves the backend. Then the filters set their last variables, and the log line is written; it still knows server and backend.
+    /// Ends a stream, in HTTP and in TCP mode. Updates the counters that are known only now, releases the server's slot and leaves the
+    /// backend. Then the filters set their last variables, and the log line is written. It can still name the server and the backend.
     pub(crate) fn conclude(&mut self) {
         self.timers.close = Some(self.elapsed());
         self.count_end();
@@ -61,7 +61,7 @@ impl Stream {
         self.backend.end();
     }
 
-    /// Called when the response, or the first bytes in TCP mode, are about to be sent: `option logasap` writes its line now.
+    /// Called just before the response, or the first bytes in TCP mode, are sent: `option logasap` writes its line now.
     pub(crate) fn log_the_beginning(&mut self) {
         self.log.begin();
         self.timers.close = Some(self.elapsed());
@@ -70,12 +70,12 @@ impl Stream {
         self.log.begun();
     }
 
-    /// Whether it only represents a client's HTTP/2 connection in a log line.
+    /// Whether the stream only represents a client's HTTP/2 connection in a log line.
     pub(crate) fn is_for_connection(&self) -> bool {
         self.client.shared().is_some_and(|shared| shared.id() == 0)
     }
 
-    /// When the stream began, on the wall clock in microseconds.
+    /// When the stream began, in microseconds since the epoch.
     pub(crate) fn began_wall_us(&self) -> u64 {
         let accepted = &self.session.accepted;
         accepted.wall_us + self.timers.began_us.saturating_sub(accepted.monotonic_us)

@@ -9,14 +9,14 @@ use crate::session::ClientSession;
 
 thread_local! {
     static SESSIONS: RefCell<ManuallyDrop<Vec<Weak<ClientSession>>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
-    /// The position at which the next search begins.
+    /// Index in `SESSIONS` at which the next search begins.
     static NEXT_TO_LOOK_AT: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Adds a session to the worker's list.
 pub(crate) fn enlist(session: &Rc<ClientSession>) {
     SESSIONS.with_borrow_mut(|sessions| {
-        // The list is swept when it has doubled: its length stays within twice the number of live sessions.
+        // Dead sessions are removed when the list is full. So its length stays within twice the number of live sessions.
         if sessions.len() == sessions.capacity() {
             sessions.retain(|session| session.strong_count() > 0);
         }
@@ -24,8 +24,8 @@ pub(crate) fn enlist(session: &Rc<ClientSession>) {
     });
 }
 
-/// Calls `is_found` with the sessions of this worker until it returns true; false when it never does. The next search begins
-/// after that session, so that many searches share one walk over the list.
+/// Calls `is_found` with each session of this worker until it returns true. Returns false if it never does. The next search begins
+/// after the found session, so that repeated searches share one walk over the list.
 pub(crate) fn find_session(is_found: impl Fn(&ClientSession) -> bool) -> bool {
     SESSIONS.with_borrow(|sessions| {
         let count = sessions.len();

@@ -1,5 +1,5 @@
-//! The same bytes, however they are cut, give the same result on the other side; and neither side makes the proxy
-//! hold more than its buffers, however slowly the other one reads.
+//! The same bytes, however they are split, give the same result on the other side. Neither side makes the proxy hold
+//! more than its buffers, however slowly the other one reads.
 
 mod support;
 
@@ -12,18 +12,18 @@ const REQUEST: &str = "POST /a HTTP/1.1\r\nHost: x\r\nX-Long: aaaaaaaaaaaaaaaaaa
 const ANSWER: &str = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 Fine\r\nX-A: 1\r\ntransfer-encoding: chunked\r\n\r\n\
     3\r\nabc\r\na;q\r\n0123456789\r\n0\r\nx-sum: 9\r\n\r\n";
 
-/// The forwarded form of either message: without the extensions of its chunks.
+/// The forwarded form of a message, without chunk extensions.
 fn passed(message: &str) -> String {
     message.replace(";n=v", "").replace(";q", "")
 }
 
-/// Sends `bytes` in pieces that end at `cuts`; the proxy sees each piece alone.
+/// Sends `bytes` in pieces that end at `cuts`. The proxy receives each piece separately.
 async fn send_cut(peer: &mut Peer, bytes: &[u8], cuts: &[usize]) {
     let mut start = 0;
     for cut in cuts.iter().copied().chain([bytes.len()]) {
         if cut > start {
             peer.send(&bytes[start..cut]).await;
-            // Long enough for all consequences; no test's timeout is shorter.
+            // Long enough for the proxy to process the piece.
             for _ in 0..4 {
                 yield_now().await;
             }
@@ -32,7 +32,7 @@ async fn send_cut(peer: &mut Peer, bytes: &[u8], cuts: &[usize]) {
     }
 }
 
-/// One stream with both messages cut.
+/// One stream with both messages split.
 async fn stream(
     world: &World,
     client: &mut Peer,
@@ -85,7 +85,7 @@ async fn until(peer: &mut Peer, end: &str) -> String {
     seen
 }
 
-/// Reads a body in chunks: its payload, and its trailers as lines.
+/// Reads a chunked body. Returns its payload, and its trailers as lines.
 async fn chunks(peer: &mut Peer) -> (String, String) {
     let mut payload = String::new();
     loop {
@@ -134,7 +134,7 @@ fn payload_and_trailers_are_the_same_in_other_chunks() {
     }
 }
 
-/// The end of a body without payload is sent, too, however the body crosses.
+/// The end of a body without payload is also sent, however the body is framed.
 #[test]
 fn an_empty_body_in_chunks_has_its_end() {
     for lines in ["", "option http-buffer-request", "http-response wait-for-body time 1s", "filter trace"] {
@@ -155,7 +155,7 @@ fn an_empty_body_in_chunks_has_its_end() {
     }
 }
 
-/// A body in chunks may bring more of the next request than a buffer: rules may edit that request all the same.
+/// More of the next request than a buffer holds may arrive with a chunked body. Rules can still edit that request.
 #[test]
 fn a_request_that_came_with_the_body_before_it_may_be_edited() {
     run(plain("http-request set-header x-edited yes"), |world| async move {
@@ -234,14 +234,14 @@ fn body(length: usize) -> Vec<u8> {
     (0..length as u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// Sends `bytes` through `from`, which never waits, while `to` reads little by little; returns the most buffers that the
-/// worker had in use meanwhile.
+/// Sends `bytes` through `from`, which never waits, while `to` reads slowly. Returns the maximum number of buffers that
+/// the worker used meanwhile.
 async fn push(from: &mut Peer, to: &mut Peer, bytes: &[u8]) -> usize {
     let (mut sent, mut got) = (0, Vec::with_capacity(bytes.len()));
     let mut most = 0;
     while got.len() < bytes.len() {
         sent += from.send_some(&bytes[sent..]);
-        // Nothing is read for a while, so the proxy's buffers fill now.
+        // Nothing is read for a while, so that the proxy's buffers fill up.
         for _ in 0..8 {
             yield_now().await;
         }
@@ -263,7 +263,7 @@ fn a_slow_client_holds_the_server_back() {
         server.send(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len())).await;
         client.head().await;
         let most = push(&mut server, &mut client, &body).await;
-        // One of the proxy's, and those of the two peers on the same worker.
+        // One buffer of the proxy, and one of each peer on the same worker.
         assert!(most <= 3, "{most} buffers");
         assert!(world.log().await.starts_with("front/s1 0/0/0/0 200 160000"));
     });
@@ -284,7 +284,7 @@ fn a_slow_server_holds_the_client_back() {
     });
 }
 
-/// The payload of a whole body in chunks.
+/// The payload of a complete chunked body.
 fn decoded(mut framed: &[u8]) -> Vec<u8> {
     let mut payload = Vec::new();
     loop {
@@ -301,7 +301,7 @@ fn decoded(mut framed: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The sink takes chunks of the proxy's own in any pieces: their framing, too, may be cut.
+/// The sink accepts the proxy's own chunks in any pieces, so their framing may be split too.
 #[test]
 fn a_slow_client_gets_other_chunks_whole() {
     let lines = "timeout client 1h\n timeout server 1h\n http-response wait-for-body time 1s at-least 1";
@@ -369,8 +369,8 @@ fn forwards_both_directions_at_once_in_tcp_mode() {
 fn interim() -> String {
     format!("HTTP/1.1 103 Early Hints\r\nlink: <{}>\r\n\r\n", "/style.css".repeat(125))
 }
-/// Interim responses without end, to a client that sees them and to an HTTP/1.0 client that does not: a limited number and size of
-/// them is accepted, then the client gets an error. The rest is not read.
+/// Endless interim responses, to a client that gets them and to an HTTP/1.0 client that does not. Number and size are limited.
+/// Beyond the limit, the client gets an error and the rest is not read.
 #[test]
 fn interim_responses_have_bounds() {
     let small = "HTTP/1.1 102 Processing\r\n\r\n".to_owned();
@@ -393,7 +393,7 @@ fn interim_responses_have_bounds() {
     }
 }
 
-/// `timeout server` limits the wait for the final response, whatever the server sends before it.
+/// `timeout server` limits the wait for the final response, regardless of interim responses.
 #[test]
 fn interim_responses_do_not_stop_the_clock() {
     run(plain("timeout client 1m\n timeout server 400ms"), |world| async move {

@@ -1,4 +1,4 @@
-//! Abnormal endings: the view of each side, the termination code, the timers, the counters.
+//! Abnormal termination: the bytes on each side, the termination code, the timers, the counters.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn check_reply(reply: &str, status: &str) {
     assert!(reply.starts_with(&format!("HTTP/1.1 {status}")), "{reply}");
 }
 
-// The client leaves.
+// Client aborts.
 
 #[test]
 fn answers_400_to_a_client_that_closes_silently() {
@@ -231,7 +231,7 @@ fn stuck(lines: &str) -> String {
     format!("{HTTP}listen front\n bind 127.0.0.1:1\n{lines}\n server s1 {{stuck}}\n")
 }
 
-// The server leaves.
+// Server aborts.
 
 #[test]
 fn answers_503_when_the_server_refuses_connections() {
@@ -348,7 +348,7 @@ fn answers_502_when_the_server_resets_during_the_request() {
     });
 }
 
-// Time runs out.
+// Timeouts.
 
 #[test]
 fn answers_408_to_a_client_that_never_sends() {
@@ -511,7 +511,7 @@ fn answers_503_when_the_queue_times_out() {
     });
 }
 
-/// Checks two keep-alive clients when the process leaves: one with a request in progress, and a quiet one.
+/// Checks two keep-alive clients during a soft stop: one with a request in progress, and an idle one.
 #[track_caller]
 fn check_leaving(spread: &str, closes: bool) {
     let text = format!("global\n{spread}\n{}", plain("timeout http-keep-alive 9s"));
@@ -612,7 +612,7 @@ fn times_out_a_client_that_does_not_read() {
     });
 }
 
-/// Sends until the connection takes no more.
+/// Sends until the connection accepts no more bytes.
 async fn fill(peer: &mut support::Peer) {
     let mut quiet = 0;
     while quiet < 10 {

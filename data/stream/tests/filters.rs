@@ -36,7 +36,7 @@ fn a_response_takes_as_long_as_its_limit_says() {
     check_download("", 40_000, 0);
     check_download(" http-request set-bandwidth-limit i", 40_000, 0);
     check_download(" http-request set-bandwidth-limit o", 2000, 2000);
-    // Longer than both timeouts: neither side is late.
+    // Longer than both timeouts. Neither side times out.
     check_download(" http-request set-bandwidth-limit o", 30_000, 30_000);
     check_download(" http-response set-bandwidth-limit o", 2000, 2000);
     check_download(" tcp-request content set-bandwidth-limit o", 2000, 2000);
@@ -45,12 +45,12 @@ fn a_response_takes_as_long_as_its_limit_says() {
     check_download(" http-request set-bandwidth-limit o limit 100k", 204_800, 2000);
     check_download(" http-request set-bandwidth-limit o period 2s", 2000, 4000);
     check_download(" http-request set-bandwidth-limit o limit int(4000) period int(500)", 8000, 1000);
-    // Without a value, the filter's own.
+    // Without a value, the filter's default applies.
     check_download(" http-request set-bandwidth-limit o limit req.hdr(none) period 0", 2000, 2000);
-    // Only the last rule counts, without the values of earlier ones.
+    // Only the last rule applies, without the values of earlier ones.
     let two = " http-request set-bandwidth-limit o limit 10 period 50s\n http-request set-bandwidth-limit o";
     check_download(two, 2000, 2000);
-    // Of several filters, the narrowest limits; the other gives it its first bytes after 50 ms.
+    // Of several filters, the slowest limits. The other passes it the first bytes after 50 ms.
     let second = " filter bwlim-out p default-limit 500 default-period 1s\n http-request set-bandwidth-limit o\n \
         http-request set-bandwidth-limit p";
     check_download(second, 2000, 4050);
@@ -141,7 +141,7 @@ fn check_messages(request: &'static str, came: &'static str, answer: &'static st
     });
 }
 
-/// Received bytes, with chunks joined as in the expected ones: a filter may cut them differently.
+/// Received bytes, with chunks joined as in `like`, because a filter may split them differently.
 async fn joined(peer: &mut support::Peer, like: &str) -> String {
     let (head, body) = like.split_once("\r\n\r\n").expect("a head");
     let mut came = peer.head().await;
@@ -302,7 +302,7 @@ fn a_filtered_body_is_sent_again_with_its_request() {
     }
 }
 
-/// Waits that are longer than all timeouts: they are the service's.
+/// A service may wait longer than all timeouts.
 #[test]
 fn a_service_may_wait_and_lend() {
     for filter in ["", " filter trace quiet\n"] {
@@ -318,7 +318,7 @@ fn a_service_may_wait_and_lend() {
             client.send(GET).await;
             world.accept("s1").await;
         });
-        // The time of its wait is over while a filter holds the bytes back.
+        // The service's wait ends while a filter holds the bytes back.
         let limit =
             " filter bwlim-out o default-limit 1 default-period 1s\n http-request set-bandwidth-limit o\n";
         run(plain(&format!("{filter}{limit} stats enable\n stats uri /stats\n")), |world| async move {
@@ -335,7 +335,7 @@ fn a_service_may_wait_and_lend() {
             client.send("GET /stats;slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
             client.head().await;
             client.abort();
-            // At once, not when the service continues.
+            // Logged at once, not when the service continues.
             assert_eq!(world.log().await, "front/<STATS> 0/0/0/0 200 82 LR-- 0 0/0");
         });
     }

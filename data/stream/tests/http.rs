@@ -197,7 +197,7 @@ fn an_old_client_sees_no_interim_response() {
         forwarded: "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
         answer: "HTTP/1.1 103 Hints\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
         response: "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: keep-alive\r\n\r\nok",
-        // It counts as in HAProxy, though it is not sent.
+        // The interim response counts as in HAProxy, though it is not sent.
         log: "0/0/0/0 200 88 ----",
     });
 }
@@ -218,7 +218,7 @@ fn an_upgrade_opens_a_tunnel() {
 fn tunnel(request: &'static str, answer: &'static str, status_and_head: &'static str) {
     run(plain(""), move |world| async move {
         let mut client = world.client();
-        // The first bytes of the tunnel may come with the request.
+        // The first bytes of the tunnel may arrive with the request.
         client.send(format!("{request}ping")).await;
         let mut server = world.accept("s1").await;
         server.expect(request).await;
@@ -338,7 +338,7 @@ fn a_client_that_requests_a_close_is_closed() {
         client.expect("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok").await;
         client.closed().await;
         world.check_idle().await;
-        // The server's connection is kept, for others.
+        // The server connection is kept for other clients.
         assert!(server.is_quiet());
     });
 }
@@ -493,7 +493,7 @@ fn an_upload_goes_on_while_the_response_does() {
         server.head().await;
         server.send("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nok").await;
         client.expect("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nok").await;
-        // All at once, without further events: bytes that the proxy leaves unread are not reported again.
+        // All at once. The poller does not report bytes again that the proxy leaves unread.
         while sent < body.len() {
             sent += client.send_some(&body[sent..]);
             if sent < body.len() {
@@ -540,7 +540,7 @@ fn http_buffer_request_sends_100_continue() {
         assert!(world.origin("s1").is_untouched());
         client.send("abc").await;
         let mut server = world.accept("s1").await;
-        // Sent once: the server gets no request to send it again.
+        // The proxy has sent `100 Continue`, so the server gets no `Expect` to send it again.
         server.expect("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc").await;
         server.send(OK).await;
         client.expect(OK).await;

@@ -8,7 +8,7 @@ const WORKERS: usize = 2;
 const GET: &[u8] = b"GET /index.html?a=b HTTP/1.1\r\nHost: www.example.com\r\n\r\n";
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// How often the workers take locks for a thousand requests of four clients, after a warm-up.
+/// Number of locks that the workers take for a thousand requests of four clients, after a warm-up.
 fn locks_of(lines: &str) -> u64 {
     let text = format!(
         "defaults\n mode http\n timeout client 30s\n timeout server 30s\n timeout connect 5s\n\
@@ -35,7 +35,7 @@ fn locks_of(lines: &str) -> u64 {
     count() - before
 }
 
-/// A single test, because the counts are of the whole process.
+/// A single test, because the counts are global to the process.
 #[test]
 fn a_request_takes_no_lock_unless_it_means_all_workers() {
     let designated = " balance random\n use-server s2 if TRUE";

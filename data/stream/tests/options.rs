@@ -35,7 +35,7 @@ const BODY_WITH_OLD_GET: &str = "GET / HTTP/1.0\r\ncontent-length: 3\r\nconnecti
 
 #[test]
 fn accepts_bodies_of_http_1_0_gets_with_the_option() {
-    // Some servers expect no body there: a tolerated message is the last on both connections.
+    // Some servers expect no body there, so a tolerated message is the last on both connections.
     let last = "GET / HTTP/1.0\r\ncontent-length: 3\r\nconnection: close\r\n\r\nabc";
     let closing = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
     let text = format!("global\n h1-accept-payload-with-any-method\n{}", plain(""));
@@ -66,7 +66,7 @@ fn two_lengths_close_the_connection_without_the_option() {
     check(plain(""), (old, last), (OK, closing), false);
     check(format!("{global}{}", plain("")), (old, last), (OK, closing), false);
     check(plain("option http-pretend-keepalive"), (old, last), (OK, closing), false);
-    // The same in a response: it ends the server's and the client's connection.
+    // The same in a response, which closes the server's and the client's connection.
     let get = ("GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\n\r\n");
     let both =
         "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n";
@@ -91,7 +91,7 @@ fn names_are_written_in_the_case_that_a_bogus_server_wants() {
     let adjusted = "POST / HTTP/1.1\r\nContent-Length: 3\r\nX-OWN: a\r\nx-other: b\r\n\r\nabc";
     check(adjusting("option h1-case-adjust-bogus-server"), (request, adjusted), (OK, OK), true);
     check(adjusting(""), (request, request), (OK, OK), true);
-    // A body that comes with its head, one that comes later, and a head that was edited anyway.
+    // A body that arrives with its head, one that arrives later, and a head that was edited anyway.
     run(
         adjusting("option h1-case-adjust-bogus-server\n http-request set-header x-own c"),
         |world| async move {
@@ -134,7 +134,7 @@ fn drops_trailers_with_the_options() {
     check(plain("option http-drop-response-trailers"), (request, request), (answer, bare), true);
     let both = "option http-drop-request-trailers\n option http-drop-response-trailers";
     check(plain(both), (request, without), (answer, bare), true);
-    // Buffered before, or kept for a retry: the result is the same.
+    // The result is the same if the body was buffered before, or kept for a retry.
     check(plain(&format!("{both}\n option http-buffer-request")), (request, without), (answer, bare), true);
     let replayed = format!("{both}\n option http-buffer-request\n retry-on empty-response");
     check(plain(&replayed), (request, without), (answer, bare), true);

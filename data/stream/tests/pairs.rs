@@ -1,5 +1,5 @@
-//! Each source of a body into each sink, with and without filters and inspection: however the bytes are cut, payload, trailers and
-//! the end are the same.
+//! Each source of a body with each sink, with and without filters and inspection. However the bytes are split, payload, trailers
+//! and the end are the same.
 
 mod support;
 
@@ -32,7 +32,7 @@ enum Form {
     Close,
 }
 
-/// A peer, with its engine of HTTP/2.
+/// A peer, with its HTTP/2 engine if it speaks HTTP/2.
 struct End {
     peer: Peer,
     engine: Option<Connection>,
@@ -42,7 +42,7 @@ struct End {
 }
 
 impl End {
-    /// A client requests, a server answers: `kind` is the kind of message that it sends.
+    /// A client or a server. `kind` is the kind of message that it sends.
     fn new(peer: Peer, protocol: Protocol, kind: Kind) -> End {
         let engine = (protocol == Protocol::Http2).then(|| match kind {
             Kind::Request => Connection::client(ConnectionLimits::default()),
@@ -92,7 +92,7 @@ impl End {
         bytes
     }
 
-    /// Sends a message in two pieces; the proxy sees each alone.
+    /// Sends a message in two pieces. The proxy receives each separately.
     async fn send(&mut self, bytes: &[u8], cut: usize) {
         for piece in [&bytes[..cut], &bytes[cut..]] {
             self.peer.send(piece).await;
@@ -102,13 +102,13 @@ impl End {
         }
     }
 
-    /// Receives a message: its payload, and its trailers.
+    /// Receives a message. Returns its payload and its trailers.
     async fn receive(&mut self) -> (String, String) {
         let (payload, trailers) = self.outcome().await;
         (payload, trailers.expect("it is complete"))
     }
 
-    /// The same; without trailers if the message broke off.
+    /// Receives a message. Returns its payload and its trailers, `None` if the message was truncated.
     async fn outcome(&mut self) -> (String, Option<String>) {
         let mut payload = String::new();
         loop {
@@ -148,7 +148,7 @@ impl End {
         }
     }
 
-    /// Gives the input to the engine: the trailers, once the message is complete, none once it broke off.
+    /// Passes the input to the engine. Returns the trailers once the message is complete, `Some(None)` if it was truncated.
     fn look(&mut self, payload: &mut String) -> Option<Option<String>> {
         let engine = self.engine.as_mut()?;
         loop {
@@ -185,7 +185,7 @@ impl End {
     }
 }
 
-/// Reads a message of HTTP/1 with a length or in chunks: its trailers, once it is complete.
+/// Reads an HTTP/1 message with a length or in chunks. Returns its trailers once it is complete.
 fn whole(input: &[u8], payload: &mut String) -> Option<String> {
     let text = std::str::from_utf8(input).expect("a text");
     let (head, mut body) = text.split_once("\r\n\r\n")?;
@@ -211,7 +211,7 @@ fn whole(input: &[u8], payload: &mut String) -> Option<String> {
     }
 }
 
-/// One exchange. Its request or its response is cut.
+/// One exchange. Its request or its response is split.
 async fn exchange(
     world: &World,
     client: &mut End,
@@ -231,7 +231,7 @@ async fn exchange(
     [request, client.receive().await]
 }
 
-/// Checks all cuts of one pair, on one connection of a client.
+/// Checks all split positions of one pair, on one client connection.
 #[track_caller]
 fn check(protocols: [Protocol; 2], mode: &'static str) {
     let word = |protocol| if protocol == Protocol::Http2 { " proto h2" } else { "" };
@@ -241,7 +241,7 @@ fn check(protocols: [Protocol; 2], mode: &'static str) {
     );
     run(text, move |world| async move {
         let mut client = End::new(world.client(), protocols[0], Kind::Request);
-        // The trailers of a body with a length, or to a peer that gets a length, do not exist.
+        // Trailers exist only if both sides frame the body without a length.
         let whole = |form| (PIECES.concat(), if form == Form::Chunks { TRAILERS } else { "" }.to_owned());
         for forms in [[Form::Length; 2], [Form::Chunks; 2], [Form::Length, Form::Close]] {
             let mut length = [usize::MAX; 2];
@@ -258,7 +258,7 @@ fn check(protocols: [Protocol; 2], mode: &'static str) {
                 length = seen.get();
                 assert_eq!(came, forms.map(whole), "{protocols:?}, {mode}, {forms:?} cut at {cut}");
                 cut += 1;
-                // The end of its connection may be the end of the body.
+                // The body may be delimited by the close of the connection.
                 if forms[1] == Form::Close {
                     client = End::new(world.client(), protocols[0], Kind::Request);
                 }
@@ -267,7 +267,7 @@ fn check(protocols: [Protocol; 2], mode: &'static str) {
     });
 }
 
-/// Payload is the same in chunks of weir's own, in a length, in DATA.
+/// Payload is the same in weir's own chunks, with a length, and in DATA frames.
 #[test]
 fn every_pair_passes_whole_bodies_at_every_cut() {
     for mode in ["", " filter trace quiet max-fwd 3", " option http-buffer-request"] {
@@ -279,7 +279,7 @@ fn every_pair_passes_whole_bodies_at_every_cut() {
     }
 }
 
-/// Requests a body in pieces of a datagram's size, on a connection of its own; `version` is that of a request of HTTP/1.
+/// Requests a body in pieces of a datagram's size, on a new connection. `version` is the version of an HTTP/1 request.
 async fn request(client: &mut End, number: u64, length: usize, version: &str) {
     let head = format!("GET /{number}/Datagrams/{length}/0 HTTP/{version}\r\nhost: x\r\n\r\n");
     let bytes = match &mut client.engine {
@@ -297,7 +297,7 @@ async fn request(client: &mut End, number: u64, length: usize, version: &str) {
     client.peer.send(bytes).await;
 }
 
-/// Small pieces, lent and appended, at times of their own: in chunks, until the connection closes, in DATA.
+/// Small pieces, lent and appended, at irregular times: in chunks, until the connection closes, and in DATA frames.
 #[test]
 fn bodies_of_datagrams_arrive_whole() {
     let sinks = [(Protocol::Http1, "1.1"), (Protocol::Http1, "1.0"), (Protocol::Http2, "1.1")];
@@ -327,7 +327,7 @@ fn bodies_of_datagrams_arrive_whole() {
     }
 }
 
-/// A request of HTTP/2 with a body in datagrams.
+/// An HTTP/2 request with a body in datagrams.
 #[derive(Clone, Copy, Debug)]
 struct Upload {
     number: u64,
@@ -350,7 +350,7 @@ enum UploadEnd {
 }
 
 impl Upload {
-    /// Sends it, each datagram alone, and receives window updates. False if the server's response will not arrive.
+    /// Sends the request, each datagram separately, and receives window updates. False if the server's response will not arrive.
     async fn send(self, client: &mut End) -> bool {
         let Upload { number, length, announced, end } = self;
         let framing = if announced { format!("content-length: {length}\r\n") } else { String::new() };
@@ -395,7 +395,7 @@ impl Upload {
                 }
             }
             sent += 1;
-            // The proxy sees each alone.
+            // The proxy receives each separately.
             for _ in 0..4 {
                 yield_now().await;
             }
@@ -411,7 +411,7 @@ impl Upload {
     }
 }
 
-/// Uploads through a proxy with these lines. The server breaks its first `failures` connections once it has the request.
+/// Uploads through a proxy with these lines. The server closes its first `failures` connections once it has the request.
 #[track_caller]
 fn check_uploads(server: Protocol, mode: &'static str, failures: usize, uploads: Vec<Upload>) {
     let word = if server == Protocol::Http2 { " proto h2" } else { "" };
@@ -454,7 +454,7 @@ fn check_uploads(server: Protocol, mode: &'static str, failures: usize, uploads:
                 assert_eq!(trailers.is_some(), is_whole, "{case}: {} bytes", payload.len());
                 if is_whole {
                     assert_eq!(payload.len(), upload.length, "{case}");
-                    // In HTTP/1 nothing follows a body with a length.
+                    // In HTTP/1 no trailers follow a body with a length.
                     let go_on = server == Protocol::Http2 || !upload.announced;
                     let sent = if upload.end == UploadEnd::Trailers && go_on { TRAILERS } else { "" };
                     assert_eq!(trailers.as_deref(), Some(sent), "{case}");
@@ -489,7 +489,7 @@ static SERVER: weir_sched::WorkKind = weir_sched::WorkKind::new("server");
 const SERVERS: [Protocol; 2] = [Protocol::Http1, Protocol::Http2];
 const INSPECTED: &str = " option http-buffer-request\n http-request set-header x-size %[req.body_len]";
 
-/// A client like one of QUIC: each datagram of its body arrives alone, its end with the last one, alone, or with trailers.
+/// A QUIC-like client. Each datagram of the body arrives separately, the end with the last one, alone, or with trailers.
 #[test]
 fn uploads_in_datagrams_arrive_whole() {
     let waits =
@@ -508,7 +508,7 @@ fn uploads_in_datagrams_arrive_whole() {
     }
 }
 
-/// A kept body leaves again unchanged.
+/// A kept body is resent unchanged.
 #[test]
 fn uploads_in_datagrams_are_sent_again() {
     let mode = " option http-buffer-request\n retries 3\n retry-on all-retryable-errors";
@@ -524,7 +524,7 @@ fn uploads_in_datagrams_are_sent_again() {
     }
 }
 
-/// Wherever an upload breaks off, no server takes it for a whole one.
+/// Wherever an upload is truncated, no server takes it for a complete one.
 #[test]
 fn uploads_break_off_at_every_datagram() {
     for mode in ["", " filter trace quiet max-fwd 700", INSPECTED] {

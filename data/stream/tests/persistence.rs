@@ -1,5 +1,5 @@
-//! The choice of a server by `use-server` rules, cookies, and the forms of `persist`; and its log. All expectations
-//! are results of HAProxy 2.6 with the same configuration and requests.
+//! Server selection by `use-server` rules, cookies, and the forms of `persist`, and its log. All expectations are
+//! results of HAProxy 2.6 with the same configuration and requests.
 
 mod support;
 
@@ -27,7 +27,7 @@ fn answer(world: &World, name: &'static str) {
     });
 }
 
-/// Sends a request with these fields (`path` first): checks that the response contains `expected`, and the log line.
+/// Sends a request with these fields (`path` first). Checks that the response contains `expected`, and the log line.
 #[track_caller]
 fn check(lines: &str, cases: &'static [(&'static str, &'static str, &'static str)]) {
     run(backend_configuration(lines), move |world| async move {
@@ -141,7 +141,7 @@ fn the_inserted_cookie_is_not_seen_by_rules_on_the_servers_response() {
     );
 }
 
-/// The first packet of the remote desktop protocol, with a cookie.
+/// The first packet of RDP, with a cookie.
 fn rdp_packet(cookie: &str) -> Vec<u8> {
     let line = format!("Cookie: {cookie}\r\n");
     let length = u8::try_from(11 + line.len()).expect("a short cookie");

@@ -1,4 +1,4 @@
-//! How many runs of a connection's task a body takes.
+//! The number of runs of a connection's task for one body.
 
 mod support;
 
@@ -27,7 +27,7 @@ fn a_body_is_forwarded_in_several_rounds_a_run() {
             received += client.read_now(usize::MAX).await.len();
         }
         let runs = stream.entry.calls.get() - before;
-        // Buffers of 16 kB: a run for each would be 25.
+        // A run for each buffer of 16 kB would be 25 runs.
         assert!((1..=12).contains(&runs), "{runs} runs");
     });
 }

@@ -51,7 +51,7 @@ fn a_full_server_serves_the_queue_in_order() {
         let backend = world.proxy("front").servers();
         assert_eq!((backend.queued_maximum(), backend.sessions_maximum()), (3, 4));
         assert_eq!(backend.servers()[0].served_maximum(), 1);
-        // A request that waits for any server counts for none.
+        // A request in the backend's queue counts for no server.
         assert_eq!((world.backend("front", B::Balanced), world.server("front", "s1", S::Balanced)), (1, 1));
         assert_eq!(world.server("front", "s1", S::Requests), 4);
     });
@@ -80,7 +80,7 @@ fn a_slot_is_free_as_soon_as_the_response_is_there() {
         first.send(GET).await;
         let mut server = world.accept("s1").await;
         exchange_answer(&mut server, &mut first).await;
-        // The first client stays, and holds nothing.
+        // The first client stays connected, and holds no slot.
         second.send(GET).await;
         let mut server = world.accept("s1").await;
         exchange_answer(&mut server, &mut second).await;
@@ -219,7 +219,7 @@ fn the_last_status_is_passed_on_when_retries_are_over() {
     });
 }
 
-// Connections that are used again.
+// Reused connections.
 
 #[test]
 fn an_idle_connection_that_the_server_closed_is_not_used() {
@@ -236,7 +236,7 @@ fn an_idle_connection_that_the_server_closed_is_not_used() {
     });
 }
 
-/// Even if the dead one was reused before.
+/// Even if the dead connection was reused before.
 #[test]
 fn a_dead_connection_does_not_displace_a_live_one() {
     run(plain(""), |world| async move {
@@ -295,7 +295,7 @@ fn check_sent_once(settings: &str, request: &'static str) {
         client.send(request).await;
         server.expect(request).await;
         drop(server);
-        // It gets no response either: a client on a reused connection may retry.
+        // The client gets no response either, because it may retry on a reused connection.
         client.closed().await;
         assert!(world.origin("s1").is_untouched());
         assert_eq!(world.backend("front", B::FailedResponses), 1);
@@ -420,7 +420,7 @@ fn single_requests_leave_at_most_the_peak_number_of_connections() {
             let mut server = world.accept("s1").await;
             exchange_answer(&mut server, &mut client).await;
             assert_eq!((pools.idle(), pools.used()), (1, 0));
-            // The latest replaces the one before: its client may retry.
+            // The latest connection replaces the previous one. The client may retry.
             if let Some(mut before) = kept.replace(server) {
                 before.closed().await;
             }
@@ -441,7 +441,7 @@ fn reused_connections_stay_within_the_peak_number_of_connections() {
             client.send(GET).await;
             let mut server = world.accept("s1").await;
             exchange_answer(&mut server, &mut client).await;
-            // The first replaces one that was never reused. From then on that one is reused, and stays.
+            // The first round replaces a connection that was never reused. Later rounds reuse the new one, which stays.
             let (mut gone, stays) = if round == 0 { (kept, server) } else { (server, kept) };
             gone.closed().await;
             kept = stays;
@@ -538,7 +538,7 @@ fn a_proxy_header_of_version_1_is_sent() {
         server.expect(format!("PROXY TCP4 127.0.0.1 127.0.0.1 {from} {to}\r\n{GET}")).await;
         server.send(OK).await;
         client.expect(OK).await;
-        // The connection carries this client's address: it is kept for this client only.
+        // The connection carries this client's address, so it is kept for this client only.
         stream(&mut client, &mut server).await;
         let mut other = world.client();
         other.send(GET).await;
@@ -649,7 +649,7 @@ fn logs_the_server_connection_even_after_it_failed() {
         let get = |path: &str| format!("GET {path} HTTP/1.1\r\n\r\n");
         let own = |peer: &Peer| peer.peer_address().port();
         let port = world.origin("s1").address().port();
-        // It is kept: the second request uses it, and the first line still shows it.
+        // The connection is kept. The second request uses it, and the first log line still shows it.
         let mut client = world.client();
         client.send(get("/back")).await;
         let mut server = world.accept("s1").await;
@@ -663,7 +663,7 @@ fn logs_the_server_connection_even_after_it_failed() {
             assert_eq!(world.log().await, expected);
             client.send(get("/back")).await;
         }
-        // It closes without an answer: a request that the client may retry is not logged.
+        // The server closes without a response. A request that the client may retry is not logged.
         server.expect(get("/back")).await;
         drop(server);
         client.closed().await;
@@ -676,7 +676,7 @@ fn logs_the_server_connection_even_after_it_failed() {
         assert!(client.rest().await.starts_with("HTTP/1.1 502 "));
         let expected = format!("502 SH-- [127.0.0.1]:{from} 127.0.0.1:{port} 127.0.0.1:{from} 1 0 0");
         assert_eq!(world.log().await, expected);
-        // It was never established.
+        // The connection was never established.
         let mut client = world.client();
         client.send(get("/gone")).await;
         assert!(client.rest().await.starts_with("HTTP/1.1 503 "));

@@ -55,7 +55,7 @@ fn logs_a_stream_with_a_client_that_does_not_read() {
         client.make_narrow();
         // The answers to these requests fill the kernel's buffers.
         client.send(GET.repeat(2000)).await;
-        // Reads the lines of the answers that were sent, until nothing moves.
+        // Read the log lines of the responses sent, until no more arrive.
         loop {
             sleep_until(now().after(1000)).await;
             if world.is_quiet() {
@@ -81,7 +81,7 @@ fn kills_a_stream_that_does_not_check_for_its_end() {
         let mut client = world.client();
         client.send(GET).await;
         let _server = world.accept("s1").await;
-        // Until only the kill can wake it.
+        // Wait until only the kill can wake the stream.
         sleep_until(now().after(20)).await;
         let entry = the_stream().await.entry;
         let own_task = entry.task().expect("it runs");
@@ -143,7 +143,7 @@ fn distinguishes_and_ends_streams_of_one_connection_separately() {
         let answer = far.receive_into(&mut room);
         let Ok(weir_sched::ReceiveResult::Bytes(length)) = answer else { panic!("{answer:?}") };
         assert!(room[..length].starts_with(b"HTTP/1.1 502"));
-        // Longer than the ended stream has for its log line.
+        // Longer than the time limit of the ended stream for its log line.
         sleep_until(now().after(500)).await;
         assert_eq!(streams().len(), 1);
         server.send("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;

@@ -14,7 +14,7 @@ fn body() -> Vec<u8> {
     (0..SIZE as u32).map(|number| (number * 7 / 5) as u8).collect()
 }
 
-/// Sends bytes from one end and reads them at the other, some at a time: a body that comes at once is over before a pipe pays.
+/// Sends bytes from one end and reads them at the other, some at a time. A body that arrives at once ends before a pipe is used.
 async fn pass(from: &mut Peer, to: &mut Peer, bytes: &[u8]) {
     let (mut sent, mut got) = (0, Vec::new());
     while got.len() < bytes.len() {
@@ -59,7 +59,7 @@ fn an_upload_ends_where_its_length_says() {
         let mut server = world.accept("s1").await;
         server.expect(&head).await;
         pass(&mut client, &mut server, &body[..SIZE - 10]).await;
-        // The next request comes with the last bytes.
+        // The next request arrives with the last bytes.
         client.send([&body[SIZE - 10..], next.as_bytes()].concat()).await;
         server.expect(&body[SIZE - 10..]).await;
         for answer in ["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", "HTTP/1.1 204 No Content\r\n\r\n"] {
@@ -128,7 +128,7 @@ fn a_body_that_ends_early_is_blamed_on_its_server() {
     });
 }
 
-/// Chunks have to be looked at, short bodies are over too early, each option is about its own direction, and pipes may be used up.
+/// Chunks must be inspected, short bodies end too early, each option applies to one direction, and the limit of pipes may be reached.
 #[test]
 fn never_splices_short_chunked_or_filtered_bodies() {
     let check = |text: String, head: &'static str, length: usize, end: &'static str| {

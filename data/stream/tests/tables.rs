@@ -16,7 +16,7 @@ fn tables(list: &[(&str, &str)]) -> String {
 const COUNTED: &str = "type string size 100 store conn_cnt,conn_cur,sess_cnt,http_req_cnt,http_err_cnt,http_fail_cnt,\
                        http_req_rate(10s),bytes_in_cnt,bytes_out_cnt,gpc0,gpt0";
 
-/// The counters of a key's entry in the table at that position; `None` without an entry.
+/// The counters of a key's entry in the table at that position. `None` without an entry.
 fn counters(world: &World, table: usize, key: &str, wanted: &[DataType]) -> Option<Vec<u64>> {
     let key = Key::of(Value::str(key.as_bytes()), KeyType::Text(32)).expect("a key");
     let now = weir_sched::now().as_ms();
@@ -33,7 +33,7 @@ const TRAFFIC: &[DataType] = &[
     DataType::FailureCount,
 ];
 
-/// Sends a request for `path` with these fields; returns all that is received until the connection ends.
+/// Sends a request for `path` with these fields. Returns all bytes received until EOF.
 async fn request(world: &World, path: &str, fields: &str) -> String {
     let mut client = world.client();
     client.send(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{fields}\r\n")).await;
@@ -233,7 +233,7 @@ fn arrays_stand_in_for_the_older_single_counters() {
     });
 }
 
-/// Two servers in turn, which a table overrules.
+/// Two servers, round-robin unless a table selects one.
 fn backend_configuration(lines: &str) -> String {
     format!(
         "{HTTP}listen front\n bind 127.0.0.1:1\n balance roundrobin\n stick-table type string size 100\n{lines}\n \

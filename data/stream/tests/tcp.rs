@@ -1,4 +1,4 @@
-//! TCP mode: bytes both ways, half-closes, aborts, timeouts.
+//! TCP mode: bytes in both directions, half-closes, aborts, timeouts.
 
 mod support;
 
@@ -274,7 +274,7 @@ fn the_default_line_is_written_when_something_arrives() {
         world.check_idle().await;
         assert!(world.is_quiet());
     });
-    // Whether there is a line is known at the end here.
+    // Here, whether a line is logged is decided only at the end.
     for options in [" option dontlognull\n", " option dontlog-normal\n"] {
         run(text(TCP, options), |world| async move {
             let mut client = world.client();

@@ -1,4 +1,4 @@
-//! Traces of requests and their bodies. Tracing is a setting of the process, so tests take turns.
+//! Traces of requests and their bodies. Tracing is global to the process, so tests run one at a time.
 
 mod support;
 
@@ -49,7 +49,7 @@ fn traces_a_request_from_its_session_to_its_end() {
         obey("all sink r level data");
         obey("h1 verbosity complete");
         obey("stream verbosity simple");
-        // Only one session, from its beginning to its end, then the next; other sources are limited to it.
+        // Traces one session from its beginning to its end, then the next. Other sources are limited to that session.
         obey("all follow session");
         obey("session start sess_new pause sess_end lock session");
         for _ in 0..2 {
@@ -132,7 +132,7 @@ fn traced_bodies<F: Future<Output = ()>>(
     traced_lines(&ring).iter().map(short).collect()
 }
 
-/// The sum of the bytes of one event on one side; the last `total=` must equal it.
+/// The sum of the bytes of one event on one side. The last `total=` must equal it.
 #[track_caller]
 fn sum(lines: &[String], beginning: &str) -> u64 {
     let number = |line: &str, name: &str| {
@@ -183,7 +183,7 @@ fn traces_received_and_sent_bytes_of_bodies() {
     );
 }
 
-/// An edited head leaves in one call with the available part of the body, the last bytes with the FIN.
+/// An edited head is sent in one call with the available part of the body, the last bytes with the FIN.
 #[test]
 fn traces_whether_a_body_leaves_with_its_head_or_a_fin() {
     let lines = traced_bodies(plain("http-response set-header a b"), |world| async move {
@@ -251,7 +251,7 @@ fn traces_dropped_trailers_only_as_received() {
     );
 }
 
-/// A local reply is sent from memory; a request is sent again after its server failed.
+/// A local reply is sent from memory. A request is resent after its server failed.
 #[test]
 fn traces_bodies_in_memory() {
     let rules = "http-request return status 200 content-type a/b string hello if { path /own }\n \

@@ -98,9 +98,9 @@ fn a_worker_uses_the_idle_connections_of_another() {
         assert!(clients < 20_000, "one worker gets nobody");
     }
     check_idle(&running);
-    // Only now: a client has its response before the connection to the server is idle.
+    // Checked only now, because a client gets its response before the server connection is idle.
     assert_eq!(idle_of(0) + idle_of(1), servers(proxy)[0].pools().idle());
-    // A requester waits at most 2 ms for a busy lender, so more connections than one may have been opened.
+    // A worker waits at most 2 ms to borrow a connection from a busy worker, so more than one may have been opened.
     let connects = proxy.backend_counters.sum(B::Connects);
     assert!(connects * 4 <= clients, "{connects} connections for {clients} clients, one at a time");
     assert_eq!(proxy.backend_counters.sum(B::Reuses) + connects, clients);
@@ -113,7 +113,7 @@ fn a_strict_bound_of_connections_holds_for_idle_ones() {
         let (address, most) = counting_origin(OK);
         let lines = format!(" http-reuse {reuse}\n server s1 {address} maxconn 2 strict-maxconn");
         let running = Running::start(&text(&lines), 3, OK);
-        // Each keeps its connection open while others come.
+        // Each client keeps its connection open while others connect.
         let waiting: Vec<_> = (0..3)
             .map(|_| {
                 let mut client = running.client();
@@ -128,7 +128,7 @@ fn a_strict_bound_of_connections_holds_for_idle_ones() {
     }
 }
 
-/// Servers are added, used, put into maintenance and removed while three workers serve: no request fails.
+/// Servers are added, used, put into maintenance and removed under load on three workers. No request fails.
 #[test]
 fn servers_come_and_go_under_load() {
     let lines = " http-reuse always\n balance roundrobin\n server s1 {s1}";

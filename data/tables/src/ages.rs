@@ -1,12 +1,12 @@
-//! Entries by age: a list from the one that was not used for the longest time to the one that was used last.
+//! Entries by age: a list from the least recently to the most recently used entry.
 //!
-//! All entries of a table live equally long after their last use, so this is also the order in which they expire. Entries that
-//! are tracked are not in it.
+//! All entries of a table live equally long after their last use, so this is also the order in which they expire. The list
+//! excludes tracked entries.
 
 use crate::layout::header::{NEWER, OLDER};
 use crate::slots::Slots;
 
-/// Both ends of the list: slots plus 1, 0 for none.
+/// Both ends of the list, as slot plus 1. 0 for none.
 #[derive(Debug, Default)]
 pub(crate) struct Ages {
     oldest: u32,
@@ -14,13 +14,13 @@ pub(crate) struct Ages {
 }
 
 impl Ages {
-    /// The entry that was not used for the longest time.
+    /// The least recently used entry.
     #[inline]
     pub(crate) fn oldest(&self) -> Option<u32> {
         self.oldest.checked_sub(1)
     }
 
-    /// Adds an entry that is used now.
+    /// Adds an entry as the most recently used one.
     #[inline]
     pub(crate) fn append(&mut self, slots: &mut Slots, stride: usize, slot: u32) {
         let older = std::mem::replace(&mut self.newest, slot + 1);
@@ -32,7 +32,7 @@ impl Ages {
         }
     }
 
-    /// Takes an entry out.
+    /// Removes an entry from the list.
     #[inline]
     pub(crate) fn remove(&mut self, slots: &mut Slots, stride: usize, slot: u32) {
         let words = slots.get_mut(slot, stride);

@@ -1,4 +1,4 @@
-//! Answers to an expression's questions about an entry.
+//! Results of an expression's queries about an entry.
 
 use weir_expr::table::{DataType, TableQuestion};
 
@@ -6,7 +6,7 @@ use crate::key::Key;
 use crate::row::LockedEntry;
 use crate::table::Table;
 
-/// The answer to a [`TableQuestion`].
+/// The result of a [`TableQuestion`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableAnswer {
     Value(u64),
@@ -23,8 +23,8 @@ impl From<Option<u64>> for TableAnswer {
 }
 
 impl Table {
-    /// Answers a question about the entry of a key. A question that changes a counter creates a missing entry, even if
-    /// the counter is not stored (as HAProxy does), and uses it; others do not.
+    /// Runs a query on the entry of a key. A query that changes a counter refreshes the entry's expiry and creates a missing
+    /// entry, even if the counter is not stored (as HAProxy does). Other queries do neither.
     pub fn query(&self, key: &Key, question: TableQuestion, now_ms: u64) -> TableAnswer {
         let answer = match question {
             TableQuestion::Increment(..) | TableQuestion::Clear(..) => {
@@ -37,7 +37,7 @@ impl Table {
 }
 
 impl LockedEntry<'_> {
-    /// Answers a question about the entry.
+    /// Runs a query on the entry.
     pub fn query(&mut self, question: TableQuestion) -> TableAnswer {
         match question {
             TableQuestion::Exists => TableAnswer::Value(1),
@@ -58,14 +58,14 @@ impl LockedEntry<'_> {
         }
     }
 
-    /// Adds to a general purpose counter and to its rate, if stored. Returns the new value of the counter, or else of
-    /// the rate.
+    /// Adds to a general purpose counter and to its rate, if stored. Returns the new counter, or the new rate if only the
+    /// rate is stored.
     pub fn grow(&mut self, counter: DataType, element: u16, amount: u32) -> u64 {
         let rate = counter.rate().and_then(|rate| self.add(rate, element, amount.into()));
         self.add(counter, element, amount.into()).or(rate).unwrap_or_default()
     }
 
-    /// Milliseconds since it was used; 0 if it does not expire.
+    /// Milliseconds since the entry was used. 0 if the entry does not expire.
     fn idle_ms(&self) -> u32 {
         if self.expire_ms == 0 { 0 } else { self.expire_ms.saturating_sub(self.expires_in_ms()) }
     }

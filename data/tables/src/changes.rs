@@ -1,14 +1,14 @@
-//! For each audience, the set of changed slots of a shard that it has not seen yet.
+//! For each audience (a peer), the set of changed slots of a shard that were not sent to it yet.
 //!
 //! ```text
-//!  an entry changes ──► fresh ──(somebody looks)──► a set for each audience ──► sent ──► acknowledged
-//!                                                             ▲                  │
-//!                                                             └──────────────────┘ the connection broke
+//!  an entry changes ──► fresh ──(an audience reads)─► a set for each audience ──► sent ──► acknowledged
+//!                                                              ▲                  │
+//!                                                              └──────────────────┘ the connection broke
 //! ```
 //!
-//! A change costs one bit, whatever the number of audiences and of earlier unsent changes of the entry. A slot without
-//! an entry is skipped; if it has another entry by now, that one changed too. Room for the bits is allocated before an
-//! entry and freed after it, so a change itself never needs memory.
+//! A change costs one bit, regardless of the number of audiences and of earlier unsent changes of the entry. A slot without
+//! an entry is skipped. If the slot was reused, its new entry changed too. Memory for the bits is allocated before an
+//! entry and freed after it, so a change itself never allocates.
 
 /// The changes of a shard.
 #[derive(Debug, Default)]
@@ -22,36 +22,36 @@ pub(crate) struct Changes {
 #[derive(Debug, Default)]
 struct Slots {
     words: Vec<u64>,
-    /// The number of words that may have bits set; all later words are 0.
+    /// The number of words that may have bits set. All later words are 0.
     used: usize,
 }
 
 impl Changes {
-    /// For `audiences` audiences.
+    /// Empty sets for `audiences` audiences.
     pub(crate) fn new(audiences: usize) -> Changes {
         Changes { fresh: Slots::default(), unsent: (0..audiences).map(|_| Slots::default()).collect() }
     }
 
-    /// Makes room for the changes of so many slots; whether there is memory.
+    /// Allocates room for the changes of `slots` slots. False if memory is short.
     pub(crate) fn make_room(&mut self, slots: u32) -> bool {
         let words = words_of(slots);
         self.fresh.make_room(words) && self.unsent.iter_mut().all(|unsent| unsent.make_room(words))
     }
 
-    /// Only `slots` slots are left: frees room beyond twice their need.
+    /// Frees memory beyond twice the need of the remaining `slots` slots.
     pub(crate) fn shrink(&mut self, slots: u32) {
         let words = words_of(slots);
         self.fresh.shrink(words);
         self.unsent.iter_mut().for_each(|unsent| unsent.shrink(words));
     }
 
-    /// How many changes there is room for, of all audiences.
+    /// The number of changes that fit into the allocated memory, over all audiences.
     #[cfg(test)]
     pub(crate) fn room(&self) -> usize {
         self.unsent.iter().chain([&self.fresh]).map(|slots| slots.words.capacity() * 64).sum()
     }
 
-    /// Marks the slot of a changed entry; true for the first change since the last look.
+    /// Marks the slot of a changed entry. True for the first change since an audience last read the changes.
     #[inline]
     pub(crate) fn mark(&mut self, slot: u32) -> bool {
         let is_first = self.fresh.used == 0;
@@ -59,8 +59,8 @@ impl Changes {
         is_first
     }
 
-    /// Calls `then` with at most `budget` unsent slots of an audience, which count as sent. Returns whether there are
-    /// more.
+    /// Calls `then` with at most `budget` unsent slots of an audience and removes them from its set. Returns whether more
+    /// remain.
     pub(crate) fn take(&mut self, audience: usize, budget: usize, mut then: impl FnMut(u32)) -> bool {
         self.distribute();
         let Some(unsent) = self.unsent.get_mut(audience) else { return false };
@@ -78,7 +78,7 @@ impl Changes {
         }
     }
 
-    /// Marks all of the first `slots` slots as unsent for an audience.
+    /// Marks the first `slots` slots as unsent for an audience.
     pub(crate) fn give_back_all(&mut self, audience: usize, slots: u32) {
         if let Some(unsent) = self.unsent.get_mut(audience) {
             unsent.insert_all(slots);
@@ -107,7 +107,7 @@ impl Changes {
     }
 }
 
-/// The words with a bit for each of so many slots.
+/// The number of words with a bit for each of `slots` slots.
 fn words_of(slots: u32) -> usize {
     slots.div_ceil(64) as usize
 }
@@ -132,7 +132,7 @@ impl Slots {
         }
     }
 
-    /// Adds a slot. One without room is gone, and its entry with it.
+    /// Adds a slot. Ignores a slot beyond the allocated words: it was freed together with its entry.
     #[inline]
     fn insert(&mut self, slot: u32) {
         let index = (slot / 64) as usize;
@@ -156,7 +156,7 @@ impl Slots {
         }
     }
 
-    /// Adds another set, which has room for as many.
+    /// Adds another set. It must not have more words than this one.
     fn add(&mut self, other: &Slots) {
         self.used = self.used.max(other.used);
         for (word, more) in self.words.iter_mut().zip(&other.words[..other.used]) {
@@ -164,7 +164,7 @@ impl Slots {
         }
     }
 
-    /// Takes one slot.
+    /// Removes one slot and returns it.
     fn pop(&mut self) -> Option<u32> {
         while let Some(last) = self.used.checked_sub(1) {
             let word = &mut self.words[last];

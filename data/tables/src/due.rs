@@ -1,27 +1,27 @@
-//! When the expiry task of a table has work: until then the task sleeps, and takes no lock.
+//! When the expiry task of a table has work. Until then the task sleeps and takes no lock.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// When to look at a table again, in milliseconds of its clock.
+/// When the expiry task must process a table next, in milliseconds of the table's clock.
 ///
-/// It is never later than the work, and may be earlier: an entry that is used lives longer than was known.
+/// The time is never too late. It may be too early, because a later use extends an entry's lifetime.
 #[derive(Default)]
 pub(crate) struct DueTime {
     at_ms: AtomicU64,
     wake: OnceLock<WakeCall>,
 }
 
-/// Called when there is work earlier than was known.
+/// Called when work becomes due earlier than recorded.
 type WakeCall = Box<dyn Fn() + Send + Sync>;
 
 impl DueTime {
-    /// When to look.
+    /// The time of the next work.
     pub(crate) fn at(&self) -> u64 {
         self.at_ms.load(SeqCst)
     }
 
-    /// There is work at that time. Wakes the task if that is earlier than was known.
+    /// Records work at this time. Wakes the task if the time is earlier than recorded.
     pub(crate) fn by(&self, at_ms: u64) {
         if self.at() > at_ms
             && self.at_ms.fetch_min(at_ms, SeqCst) > at_ms
@@ -31,12 +31,12 @@ impl DueTime {
         }
     }
 
-    /// A look at the table begins: work that becomes due from here on is kept for the next time.
+    /// Begins a pass over the table. Work recorded from now on is kept for the next pass.
     pub(crate) fn begin(&self) {
         self.at_ms.store(u64::MAX, SeqCst);
     }
 
-    /// Sets when to look again, at the end of a look.
+    /// Records the time of the next pass, at the end of a pass.
     pub(crate) fn end(&self, at_ms: u64) {
         self.at_ms.fetch_min(at_ms, SeqCst);
     }

@@ -1,46 +1,46 @@
-//! Finding an entry by its key: a hash table that grows and shrinks by one bucket at a time (linear hashing, W. Litwin, 1980).
+//! The index by key: a hash table that grows and shrinks by one bucket at a time (linear hashing, W. Litwin, 1980).
 //!
-//! Entries of a bucket are a chain through the entries themselves. Each [`IndexLink`] holds the hash of the next entry and
-//! whether the chain goes on behind it. So a search for a missing key and the division of a chain of one read no entry,
-//! which would cost a cache miss. There are about as many buckets as entries, at most twice as many, so a bucket costs
-//! eight bytes an entry, and no growth ever looks at more than one chain.
+//! The entries of a bucket form a chain, with the links in the entries. Each [`IndexLink`] holds the hash of the next entry
+//! and whether the chain continues after it. So a search for a missing key and the split of a chain of one entry usually
+//! read no entry, which would cost a cache miss. There are about as many buckets as entries, at most twice as many. A
+//! bucket has eight bytes. Growth by one bucket reads only one chain.
 
 use weir_memory::Pages;
 
 /// The first entry of each bucket.
 #[derive(Debug, Default)]
 pub(crate) struct BucketIndex {
-    /// Two words a bucket.
+    /// Two words per bucket.
     blocks: Vec<Pages>,
-    /// Blocks without buckets, to be used again or [given back](Self::spare).
+    /// Blocks without buckets, to be reused or [freed](Self::spare).
     spare: Vec<Pages>,
-    /// How many buckets there are.
+    /// The number of buckets.
     buckets: u32,
 }
 
-/// The way to an entry.
+/// A link to an entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct IndexLink {
-    /// The slot plus 1; 0 for none.
+    /// The entry's slot plus 1. 0 for none.
     pub entry: u32,
-    /// The lower bits of the entry's hash, and whether another entry may come behind it.
+    /// The lower bits of the entry's hash, and the bit [`LEADS_ON`].
     pub hash: u32,
 }
 
-/// Another entry may come behind the one that a link leads to. Without it none does.
+/// The chain may continue after the link's entry. Without this bit the entry is the last one.
 const LEADS_ON: u32 = 1 << 31;
 
 impl IndexLink {
-    /// The bits of a hash in a link: a shard never has more buckets.
+    /// The bits of a hash in a link. A shard never has more buckets than they distinguish.
     pub(crate) const HASH: u32 = !LEADS_ON;
 
-    /// To an entry in front of what `next` leads to.
+    /// A link to an entry that precedes the entry of `next`.
     pub(crate) fn to(slot: u32, hash: u32, next: IndexLink) -> IndexLink {
         let leads_on = if next.entry == 0 { 0 } else { LEADS_ON };
         IndexLink { entry: slot + 1, hash: hash & !LEADS_ON | leads_on }
     }
 
-    /// The entry's slot; `None` at the end.
+    /// The entry's slot. `None` at the end.
     #[inline]
     pub(crate) fn slot(self) -> Option<u32> {
         self.entry.checked_sub(1)
@@ -52,14 +52,14 @@ impl IndexLink {
         (self.hash ^ hash) & !LEADS_ON == 0
     }
 
-    /// Whether another entry may come behind.
+    /// Whether the chain may continue after the entry.
     #[inline]
     pub(crate) fn leads_on(self) -> bool {
         self.hash & LEADS_ON != 0
     }
 }
 
-/// Buckets of a block: whole pages.
+/// Number of buckets per block. A block fills whole pages.
 const BLOCK: u32 = 1024;
 /// The number of buckets of a new index: a power of two.
 const FIRST: u32 = 16;
@@ -79,13 +79,13 @@ impl BucketIndex {
         entries >= self.buckets
     }
 
-    /// Whether there is a bucket at all.
+    /// Whether the index has at least one bucket.
     pub(crate) fn has_buckets(&self) -> bool {
         self.buckets > 0
     }
 
-    /// Adds a bucket, if there is memory: otherwise chains become longer. Returns the bucket to divide between itself
-    /// and the new one.
+    /// Adds a bucket and returns the bucket to split between itself and the new one. `None` without memory: chains then
+    /// become longer.
     pub(crate) fn grow(&mut self) -> Option<u32> {
         if self.buckets == 0 {
             self.add_block()?;
@@ -97,7 +97,7 @@ impl BucketIndex {
             self.add_block()?;
         }
         self.buckets += 1;
-        // The highest bit distinguishes the new bucket from the one that is divided.
+        // The highest bit distinguishes the new bucket from the bucket to split.
         Some(new & !(1 << new.ilog2()))
     }
 
@@ -118,8 +118,8 @@ impl BucketIndex {
         self.buckets > FIRST && self.buckets / 2 > entries
     }
 
-    /// Removes the last bucket; returns the one that its entries now belong to, and the way to the first of them. A whole block
-    /// less is memory to give back.
+    /// Removes the last bucket. Returns the bucket that its entries now belong to and a link to the first of them. A block
+    /// without buckets becomes spare.
     pub(crate) fn shrink(&mut self) -> (u32, IndexLink) {
         let last = self.buckets - 1;
         let first = self.first(last);
@@ -131,23 +131,23 @@ impl BucketIndex {
         (last & !(1 << last.ilog2()), first)
     }
 
-    /// Forgets everything.
+    /// Removes all buckets.
     pub(crate) fn clear(&mut self) {
         self.spare.append(&mut self.blocks);
         self.buckets = 0;
     }
 
-    /// Whether there is memory to give back.
+    /// Whether unused blocks can be freed.
     pub(crate) fn has_spare(&self) -> bool {
         !self.spare.is_empty()
     }
 
-    /// Memory that is not needed: at most so many blocks.
+    /// Takes at most `blocks` unused blocks, for the caller to free.
     pub(crate) fn spare(&mut self, blocks: usize) -> Vec<Pages> {
         self.spare.split_off(self.spare.len().saturating_sub(blocks))
     }
 
-    /// The way to the first entry of a bucket.
+    /// The link to the first entry of a bucket.
     #[inline]
     pub(crate) fn first(&self, bucket: u32) -> IndexLink {
         let at = (bucket % BLOCK) as usize * 2;

@@ -1,4 +1,4 @@
-//! Keys of entries, as words.
+//! Keys of entries, as 32-bit words.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,18 +14,18 @@ pub struct Key {
     words: KeyWords,
 }
 
-/// Short keys need no allocation.
+/// The words of a key. Short keys need no allocation.
 #[derive(Debug, Clone)]
 enum KeyWords {
     Short([u32; SHORT], usize),
     Long(Vec<u32>),
 }
 
-/// A string of the default length, and the word with its length.
+/// Number of words of a string key of the default length, plus the word for its length.
 const SHORT: usize = 9;
 
 impl Key {
-    /// The key of a sample in a table of that type; `None` if the sample cannot be converted.
+    /// The key of a sample in a table with this key type. `None` if the sample cannot be converted.
     pub fn of(value: Value<'_>, kind: KeyType) -> Option<Key> {
         match (value.cast(kind.sample_type())?, kind) {
             (Value::Ipv4(address), _) => Some(Key::short(&[u32::from(address)])),
@@ -52,7 +52,7 @@ impl Key {
         Key { words: KeyWords::Short(room, words.len()) }
     }
 
-    /// Bytes packed into words, after their number if the length varies.
+    /// Bytes packed into words. If the length varies, the first word holds it.
     fn packed(words: usize, length: Option<u32>, bytes: &[u8]) -> Key {
         let mut words = match words <= SHORT {
             true => KeyWords::Short([0; SHORT], words),
@@ -74,7 +74,7 @@ impl Key {
         Key { words }
     }
 
-    /// The words.
+    /// The key's words.
     #[inline]
     pub(crate) fn words(&self) -> &[u32] {
         match &self.words {

@@ -4,21 +4,21 @@ use weir_expr::table::{DataKind, DataType, Declaration, KeyType, Stored};
 
 /// Offsets of the words that every entry has, before its key.
 pub(crate) mod header {
-    /// Distinguishes the entries that used the slot; 0 while it is free.
+    /// Distinguishes successive entries in the same slot. 0 while the slot is free.
     pub(crate) const GENERATION: usize = 0;
-    /// When the entry expires: the low 32 bits of milliseconds.
+    /// When the entry expires: the low 32 bits of the time in milliseconds.
     pub(crate) const EXPIRES: usize = 1;
     /// The number of references that track it.
     pub(crate) const TRACKERS: usize = 2;
-    /// The next entry of its bucket, or the next free slot; 0 for none, else the slot plus 1.
+    /// The next entry in the bucket's chain, or the next free slot: slot plus 1, 0 for none.
     pub(crate) const NEXT: usize = 3;
-    /// The hash of the next entry of its bucket.
+    /// The hash of the next entry in the bucket's chain.
     pub(crate) const NEXT_HASH: usize = 4;
-    /// The entry that was used before it; none while it is tracked.
+    /// The next less recently used entry: slot plus 1, 0 for none. 0 while the entry is tracked.
     pub(crate) const OLDER: usize = 5;
-    /// The entry that was used after it.
+    /// The next more recently used entry.
     pub(crate) const NEWER: usize = 6;
-    /// How many there are.
+    /// Number of header words.
     pub(crate) const WORDS: usize = 7;
 }
 
@@ -29,25 +29,25 @@ pub struct EntryLayout {
     pub(crate) key_words: usize,
     /// Number of words of a whole entry.
     pub(crate) stride: usize,
-    /// How many shares of others stand behind the own counts and rates; 0 unless instances count together.
+    /// Number of further shares after the own counts and rates. 0 unless the table is aggregated.
     pub(crate) shares: usize,
-    /// Words of a share: all counts and rates.
+    /// Number of words of a share: all counts and rates.
     pub(crate) share_words: usize,
-    /// Rates of bytes count blocks of so many bytes.
+    /// Byte rates count blocks of this many bytes.
     pub(crate) bytes_rate_factor: u32,
-    /// One bit for each type that is declared.
+    /// One bit for each declared type.
     declared: u32,
-    /// Where each type is: one that is not declared may have its place in an array.
+    /// The position of each type. A type that is not declared may be stored in an array.
     slots: [FieldSlot; DataType::ALL.len()],
 }
 
-// A bit for each type.
+// `declared` has a bit for each type.
 const _: () = assert!(DataType::ALL.len() <= u32::BITS as usize);
 
 /// The position of one data type.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FieldSlot {
-    /// The first word; 0 if not stored.
+    /// The offset of the first word. 0 if not stored.
     pub at: u32,
     /// The number of elements.
     pub elements: u16,
@@ -64,7 +64,7 @@ pub(crate) const fn words_of(kind: DataKind) -> usize {
     }
 }
 
-/// The number of words of a key in an entry; a string has one more for its length.
+/// The number of words of a key in an entry. A string has one more word for its length.
 pub(crate) fn words_of_key(kind: KeyType) -> usize {
     match kind {
         KeyType::Ipv4 | KeyType::Integer => 1,
@@ -80,7 +80,7 @@ impl EntryLayout {
         EntryLayout::with_shares(declaration, 0)
     }
 
-    /// The same, with room for `shares` shares of other instances. Sums come last, so that a share is one run of words.
+    /// The layout with room for `shares` further shares. Counts and rates come last, so a share is one run of words.
     pub(crate) fn with_shares(declaration: &Declaration, shares: usize) -> EntryLayout {
         let key_words = words_of_key(declaration.key);
         let mut slots = [FieldSlot::default(); DataType::ALL.len()];
@@ -98,7 +98,7 @@ impl EntryLayout {
                 }
             }
         }
-        // An array is used in place of the older single types.
+        // An array replaces the older single types.
         for data in DataType::ALL.into_iter().filter(|data| declared & 1 << *data as u32 == 0) {
             if let Some((array, element)) = data.in_array()
                 && let FieldSlot { at, elements, period_ms } = slots[array as usize]
@@ -121,12 +121,12 @@ impl EntryLayout {
         }
     }
 
-    /// Whether instances count together: counts and rates are sums over the shares of all instances.
+    /// Whether the table is aggregated: counts and rates are sums over the shares of all instances.
     pub fn is_aggregate(&self) -> bool {
         self.shares > 0
     }
 
-    /// The words of a share: 0 for the own one.
+    /// The word range of a share. Share 0 is the own one.
     pub(crate) fn share(&self, number: usize) -> std::ops::Range<usize> {
         let from = self.stride - (self.shares + 1 - number) * self.share_words;
         from..from + self.share_words
@@ -138,28 +138,28 @@ impl EntryLayout {
         self.declared & 1 << data as u32 != 0
     }
 
-    /// Whether entries have a place for the type: its own, or one in the array that is used in its place.
+    /// Whether entries store the type, as itself or in the array that replaces it.
     pub fn has_place(&self, data: DataType) -> bool {
         self.slot(data, 0).is_some()
     }
 
-    /// How many elements of the type entries store; 0 for none.
+    /// How many elements of the type entries store. 0 for none.
     pub fn elements(&self, data: DataType) -> u16 {
         if self.stores(data) { self.slots[data as usize].elements } else { 0 }
     }
 
-    /// The period of a rate, in milliseconds; 0 if it is not stored.
+    /// The period of a rate, in milliseconds. 0 if the rate is not stored.
     pub fn period_ms(&self, data: DataType) -> u32 {
         if self.stores(data) { self.slots[data as usize].period_ms } else { 0 }
     }
 
-    /// The types that entries store, in the order in which they are shown.
+    /// The types that entries store, in display order.
     pub fn stored(&self) -> impl Iterator<Item = DataType> + '_ {
         DataType::ALL.into_iter().filter(|data| self.stores(*data))
     }
 
-    /// The offset of one element, and the period of a rate; `None` if it is not stored. An array is used in place of
-    /// the older single types.
+    /// The word offset of one element and the period of a rate. `None` if it is not stored. An array replaces the older
+    /// single types.
     #[inline]
     pub(crate) fn slot(&self, data: DataType, element: u16) -> Option<(usize, u32)> {
         let slot = &self.slots[data as usize];

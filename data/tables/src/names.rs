@@ -1,18 +1,18 @@
-//! The dictionary of a table: entries store numbers of names.
+//! The dictionary of names of a table. Entries store the number of a name.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Names, each with its number from 1.
 ///
-/// Names are never removed: there are as many as servers were ever named, at most [`NumberedNames::MAX`].
+/// Names are never removed. There is one for each distinct server name so far, at most [`NumberedNames::MAX`].
 #[derive(Debug, Default)]
 pub(crate) struct NumberedNames(Mutex<Vec<Arc<str>>>);
 
 impl NumberedNames {
-    /// The limit of names; further ones get the number 0.
+    /// The limit of names. Further names get the number 0.
     pub(crate) const MAX: usize = 65_536;
 
-    /// The number of a name; 0 if the table of names is full.
+    /// The number of a name. 0 if the dictionary is full.
     pub(crate) fn number(&self, name: &str) -> u32 {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = names.iter().position(|known| **known == *name);
@@ -25,7 +25,7 @@ impl NumberedNames {
         position.map_or(0, |position| position as u32 + 1)
     }
 
-    /// The name of that number.
+    /// The name with this number.
     pub(crate) fn name(&self, number: u32) -> Option<Arc<str>> {
         let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         names.get((number as usize).checked_sub(1)?).cloned()

@@ -1,13 +1,13 @@
 //! Rates: the number of events in the period that ends now.
 //!
-//! Two counts are kept: of the current period and of the one before it. A reading adds to the current count the share of the
-//! previous period that a window of one period, ending now, still covers. Three words: when the current period began
-//! (the low 32 bits of milliseconds), its count, the previous one's.
+//! There are two counts: of the current and of the previous period. A reading adds to the current count the share of the
+//! previous period that a window of one period, ending now, still covers. A rate has three words: the start of the current
+//! period (the low 32 bits of milliseconds), the current count, and the previous count.
 //!
-//! A rate that is not used for more than 49 days may be read as if it were recent: its entry has expired long before,
-//! unless the table keeps entries forever.
+//! A rate that was unused for more than 49 days may read as recent, because the time wraps. Its entry has expired long
+//! before, unless entries of the table do not expire.
 
-/// A rate, as stored.
+/// A rate in its stored form.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct StoredRate {
     began: u32,
@@ -15,7 +15,7 @@ pub(crate) struct StoredRate {
     previous: u32,
 }
 
-/// A rate, as instances send it to each other.
+/// A rate in the form that instances send to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RateParts {
     /// Milliseconds since the current period began.
@@ -57,10 +57,10 @@ impl StoredRate {
         StoredRate { began: now, current: 0, previous: events }
     }
 
-    /// Both rates as one, which reads now as both together do, or as one more. Its period is that of the one that began last.
+    /// Merges two rates. The result currently reads as the sum of both, or one more. Its period is the one that began last.
     pub(crate) fn merged(self, other: StoredRate, period_ms: u32, now: u32) -> StoredRate {
         let (one, other) = (self.at(period_ms, now), other.at(period_ms, now));
-        // An empty rate takes the period of the other one.
+        // If one rate is empty, the result is the other one.
         for (empty, rate) in [(one, other), (other, one)] {
             if (empty.current, empty.previous) == (0, 0) {
                 return rate;
@@ -68,7 +68,7 @@ impl StoredRate {
         }
         let left = |rate: StoredRate| period_ms.saturating_sub(now.wrapping_sub(rate.began));
         let (newer, older) = if left(one) >= left(other) { (one, other) } else { (other, one) };
-        // The rest of the older one's previous period is spread over the longer rest of the newer one's.
+        // The remaining events of the older rate's previous period are spread over the longer rest of the newer rate's.
         let faded = (u64::from(older.previous) * u64::from(left(older))).div_ceil(left(newer).max(1).into());
         StoredRate {
             began: newer.began,
@@ -77,7 +77,7 @@ impl StoredRate {
         }
     }
 
-    /// The rate without `events` of the events that it reads now: the older ones go first.
+    /// The rate minus `events` of its current events. Older events are removed first.
     pub(crate) fn without(self, events: u32, period_ms: u32, now: u32) -> StoredRate {
         let rate = self.at(period_ms, now);
         let rest = self.read(period_ms, now).saturating_sub(events);
@@ -87,7 +87,7 @@ impl StoredRate {
         StoredRate { began: rate.began, current, previous: u32::try_from(previous).unwrap_or(u32::MAX) }
     }
 
-    /// Its parts, to send to other instances.
+    /// The rate's parts, to send to other instances.
     pub(crate) fn parts(self, now: u32) -> RateParts {
         RateParts { age_ms: now.wrapping_sub(self.began), current: self.current, previous: self.previous }
     }
@@ -103,7 +103,7 @@ impl StoredRate {
         let rate = self.at(period_ms, now);
         let left = u64::from(period_ms.saturating_sub(now.wrapping_sub(rate.began)));
         let share = u64::from(rate.previous) * left / u64::from(period_ms.max(1));
-        // Less than one event still counts as one until the period is over, so that a low rate does not alternate.
+        // A fraction of an event counts as one until the period is over, so a low rate does not alternate.
         if rate.current == 0 && rate.previous <= 1 {
             return rate.previous;
         }

@@ -17,26 +17,26 @@ pub struct LockedEntry<'s> {
     pub(crate) layout: &'s EntryLayout,
     pub(crate) names: &'s NumberedNames,
     pub(crate) key: KeyType,
-    /// The current time: the low 32 bits of milliseconds.
+    /// The low 32 bits of the current time in milliseconds.
     pub(crate) now: u32,
-    /// How long entries live; 0 for as long as there is room.
+    /// Lifetime of entries after their last use, in milliseconds. 0 if entries do not expire.
     pub(crate) expire_ms: u32,
     /// Whether anything was set or counted.
     pub(crate) is_changed: bool,
 }
 
 impl LockedEntry<'_> {
-    /// Its key, as a value.
+    /// The entry's key, as a value.
     pub fn key(&self) -> Value<'static> {
         value_of(&self.words[header::WORDS..header::WORDS + self.layout.key_words], self.key)
     }
 
-    /// The number of references that track it.
+    /// The number of references that track the entry.
     pub fn trackers(&self) -> u32 {
         self.words[header::TRACKERS]
     }
 
-    /// Milliseconds until it expires; 0 when it has expired, or does not expire.
+    /// Milliseconds until the entry expires. 0 if it has expired or does not expire.
     pub fn expires_in_ms(&self) -> u32 {
         if self.expire_ms == 0 {
             return 0;
@@ -45,7 +45,7 @@ impl LockedEntry<'_> {
         if left as i32 > 0 { left } else { 0 }
     }
 
-    /// The current value: a count, a tag, or the events in the period that ends now. `None` if it is not stored.
+    /// The current value: a count, a tag, or the events in the period that ends now. `None` if the data is not stored.
     pub fn get(&self, data: DataType, element: u16) -> Option<u64> {
         let (at, period_ms) = self.layout.slot(data, element)?;
         let value = self.read(data, at, period_ms);
@@ -53,7 +53,7 @@ impl LockedEntry<'_> {
         Some(if is_in_blocks { value * u64::from(self.layout.bytes_rate_factor) } else { value })
     }
 
-    /// The same for the value at some word; rates of bytes in blocks.
+    /// The current value at a word offset. Byte rates are in blocks.
     #[inline]
     fn read(&self, data: DataType, at: usize, period_ms: u32) -> u64 {
         if self.is_sum(data) {
@@ -67,13 +67,13 @@ impl LockedEntry<'_> {
         }
     }
 
-    /// Whether others count that, too.
+    /// Whether the data is a sum over the shares of all instances.
     #[inline]
     fn is_sum(&self, data: DataType) -> bool {
         self.layout.is_aggregate() && data.is_sum()
     }
 
-    /// Sets data; false if it is not stored. Values that do not fit become the largest that does.
+    /// Sets a value. False if the data is not stored. Values that are too large are clamped.
     pub fn set(&mut self, data: DataType, element: u16, value: u64) -> bool {
         let Some((at, period_ms)) = self.layout.slot(data, element) else { return false };
         let now = self.now;
@@ -91,14 +91,14 @@ impl LockedEntry<'_> {
         true
     }
 
-    /// Adds to a count or to a rate, if it is stored; returns the new count.
+    /// Adds to a count or a rate and returns the new value. `None` if the data is not stored.
     pub fn add(&mut self, data: DataType, element: u16, amount: u64) -> Option<u64> {
         let (at, period_ms) = self.layout.slot(data, element)?;
         self.add_at(data, at, period_ms, amount);
         Some(self.read(data, at, period_ms))
     }
 
-    /// Adds to the value at some word.
+    /// Adds to the value at a word offset.
     fn add_at(&mut self, data: DataType, at: usize, period_ms: u32, amount: u64) {
         self.is_changed = true;
         if self.is_sum(data) && data.kind() != DataKind::Rate {
@@ -124,7 +124,7 @@ impl LockedEntry<'_> {
         }
     }
 
-    /// A rate's parts; `None` if it is not stored. Those of a sum are of all shares together.
+    /// The parts of a rate. `None` if it is not stored. In an aggregated table the parts combine all shares.
     pub fn rate(&self, data: DataType, element: u16) -> Option<RateParts> {
         let (at, period_ms) = self.layout.slot(data, element)?;
         if self.is_sum(data) {
@@ -159,12 +159,12 @@ impl LockedEntry<'_> {
         }
     }
 
-    /// Marks the entry as changed for other instances, although its data did not change.
+    /// Marks the entry as changed, to send it to other instances although its data did not change.
     pub fn note_change(&mut self) {
         self.is_changed = true;
     }
 
-    /// Forgets all data.
+    /// Zeroes all data.
     pub fn clear(&mut self) {
         let from = header::WORDS + self.layout.key_words;
         self.is_changed = true;

@@ -1,4 +1,4 @@
-//! A shard of a table: its entries, their index, and their ages. All methods are called under the shard's lock.
+//! A shard of a table: its entries, their index and their ages. All methods are called under the shard's lock.
 
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
@@ -21,29 +21,29 @@ pub(crate) struct Shard {
     ages: Ages,
     /// The number of entries.
     count: u32,
-    /// The generation of the last entry that was added: no two entries of a shard have the same.
+    /// The generation of the last added entry. No two entries of a shard have the same generation.
     generation: u32,
-    /// Changes to send to other instances; `None` if the table is not shared.
+    /// Changes to send to other instances. `None` if the table is not shared.
     changes: Option<Box<Changes>>,
-    /// When the table has work.
+    /// The time of the table's next work.
     due: Arc<DueTime>,
 }
 
-/// So many buckets go at most with each entry, so that there are never more than twice as many as entries.
+/// Most buckets removed with each entry, so there are never more than twice as many buckets as entries.
 const MERGED_PER_ENTRY: u32 = 2;
 
 /// A shard's parameters from its table.
 #[derive(Clone, Copy)]
 pub(crate) struct ShardRules<'t> {
     pub layout: &'t EntryLayout,
-    /// How long an entry lives; 0 for as long as there is room.
+    /// Lifetime of an entry after its last use, in milliseconds. 0 if entries do not expire.
     pub expire_ms: u32,
-    /// How keys are hashed.
+    /// The hasher of keys.
     pub hasher: &'t RandomState,
 }
 
 impl ShardRules<'_> {
-    /// The hash of a key's words: the shard sees the lower half.
+    /// The hash of a key's words. The shard uses the lower half.
     pub(crate) fn hash(self, words: &[u32]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         words.iter().for_each(|word| hasher.write_u32(*word));
@@ -62,13 +62,13 @@ impl Shard {
         Shard { changes: Some(Box::new(Changes::new(audiences))), ..Shard::new(due) }
     }
 
-    /// In how many milliseconds the oldest entry that is not tracked expires; `None` without one.
+    /// Milliseconds until the oldest untracked entry expires. `None` without such an entry.
     pub(crate) fn expires_in(&self, now: u32, rules: ShardRules<'_>) -> Option<u32> {
         let words = self.slots.get(self.ages.oldest()?, rules.layout.stride);
         Some((words[header::EXPIRES].wrapping_sub(now) as i32).max(0) as u32)
     }
 
-    /// Records a change of an entry; true if audiences may have to be notified now.
+    /// Records a change of an entry. True if audiences may have to be notified now.
     #[inline]
     pub(crate) fn mark(&mut self, slot: u32) -> bool {
         self.changes.as_mut().is_some_and(|changes| changes.mark(slot))
@@ -84,7 +84,7 @@ impl Shard {
         self.slots.get_mut(slot, rules.layout.stride)[header::EXPIRES] = at;
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }
@@ -94,7 +94,7 @@ impl Shard {
         self.slots.len()
     }
 
-    /// The generation of the entry in a slot; 0 for none.
+    /// The generation of the entry in a slot. 0 for none.
     #[inline]
     pub(crate) fn generation(&self, slot: u32, rules: ShardRules<'_>) -> u32 {
         self.slots.generation(slot, rules.layout.stride)
@@ -134,7 +134,7 @@ impl Shard {
         (self.count > 0).then(|| self.index.bucket(hash))
     }
 
-    /// Adds an entry for a new key; `None` without memory for it. Right after the removal of an entry there is memory.
+    /// Adds an entry for a new key. `None` if memory is short. Succeeds right after the removal of an entry.
     pub(crate) fn insert(&mut self, key: &[u32], hash: u32, now: u32, rules: ShardRules<'_>) -> Option<u32> {
         if self.index.is_full(self.count) {
             self.divide_a_bucket(rules);
@@ -183,12 +183,12 @@ impl Shard {
         }
         is_spare |= self.index.has_spare();
         if is_spare {
-            // Memory waits to be given back.
+            // Memory can be freed now.
             self.due.by(0);
         }
     }
 
-    /// Takes a bucket from the index, and puts its chain in front of another one.
+    /// Removes a bucket from the index and prepends its chain to another one.
     fn merge_a_bucket(&mut self, stride: usize) {
         let (into, mut link) = self.index.shrink();
         while let Some(slot) = link.slot() {
@@ -202,7 +202,7 @@ impl Shard {
         }
     }
 
-    /// Records that an entry is used now.
+    /// Records a use of an entry: renews its expiry.
     #[inline]
     pub(crate) fn touch(&mut self, slot: u32, now: u32, rules: ShardRules<'_>) {
         let stride = rules.layout.stride;
@@ -238,14 +238,14 @@ impl Shard {
         }
     }
 
-    /// Removes the oldest entry that is not tracked; false if all are tracked.
+    /// Removes the oldest untracked entry. False if all entries are tracked.
     pub(crate) fn evict(&mut self, rules: ShardRules<'_>) -> bool {
         let Some(oldest) = self.ages.oldest() else { return false };
         self.remove(oldest, rules);
         true
     }
 
-    /// Removes expired entries, at most `budget`; returns their number.
+    /// Removes at most `budget` expired entries. Returns their number.
     pub(crate) fn expire(&mut self, now: u32, budget: u32, rules: ShardRules<'_>) -> u32 {
         let mut gone = 0;
         while gone < budget
@@ -258,7 +258,7 @@ impl Shard {
         gone
     }
 
-    /// Memory that is not needed: at most so many blocks. Dropping them, not under the lock, gives it back.
+    /// Takes at most `blocks` blocks of unused memory. The caller frees them by dropping them after it releases the lock.
     pub(crate) fn spare(&mut self, blocks: usize) -> Vec<Pages> {
         if let Some(changes) = &mut self.changes {
             changes.shrink(self.slots.len());
@@ -273,7 +273,7 @@ impl Shard {
         rules.hash(&words[header::WORDS..header::WORDS + rules.layout.key_words]) as u32
     }
 
-    /// Takes an entry out of its bucket's chain.
+    /// Removes an entry from its bucket's chain.
     fn unlink(&mut self, slot: u32, bucket: u32, stride: usize) {
         let after = self.slots.next(slot, stride);
         let mut link = self.index.first(bucket);
@@ -284,14 +284,14 @@ impl Shard {
         while let Some(other) = link.slot() {
             link = self.slots.next(other, stride);
             if link.entry == slot + 1 {
-                // The link to `other` may say that it leads on although it does not any more.
+                // The link to `other` may keep the bit `LEADS_ON` although `other` is now the last entry.
                 self.slots.set_next(other, stride, after);
                 return;
             }
         }
     }
 
-    /// Adds a bucket to the index, and divides one chain.
+    /// Adds a bucket to the index and splits one chain.
     fn divide_a_bucket(&mut self, rules: ShardRules<'_>) {
         let Some(divided) = self.index.grow() else { return };
         let stride = rules.layout.stride;
@@ -344,7 +344,7 @@ impl Shard {
     }
 }
 
-/// Whether an entry has expired. A tracked one has not.
+/// Whether an entry has expired. Tracked entries do not expire.
 #[inline]
 fn is_expired(words: &[u32], now: u32, rules: ShardRules<'_>) -> bool {
     rules.expire_ms != 0

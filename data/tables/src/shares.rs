@@ -1,17 +1,17 @@
-//! Counts and rates that are sums: this instance's own counts plus the counts that each other one reports
+//! Counts and rates that are sums: this instance's own counts plus the counts that every other instance reports
 //! (`aggregate`).
 //!
 //! ```text
 //!  header │ key │ tags, servers │ own │ peer 0 │ peer 1 │ … │ former
-//!                                └──── sums are over these ─────────┘
+//!                                └──── the sum is over these ───────┘
 //! ```
 //!
-//! An instance changes only its own share, and overwrites the share of another one with each report of that one. So
-//! repeated reports are not counted twice, and no instance overwrites the counts of another. The last share holds this
-//! instance's counts from before its restart, as others remember them.
+//! An instance changes only its own share. Each report of another instance overwrites that instance's share. So repeated
+//! reports are not counted twice, and no instance overwrites the counts of another. The last share holds this instance's
+//! counts from before its restart, as reported by other instances.
 //!
-//! A sum may be set, too: the own share becomes the difference to it, which may be negative. So counts of 32 bits are
-//! signed in a share, and reach 2^31 there.
+//! A sum can also be set. The own share then becomes the difference, which may be negative. So 32-bit counts are signed in
+//! a share and limited to 2^31 there.
 
 use weir_expr::table::{DataKind, DataType};
 
@@ -21,9 +21,9 @@ use crate::row::LockedEntry;
 /// The owner of a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// The counts of this instance, in this process and before it.
+    /// The counts of this instance, from this process and previous ones.
     Own,
-    /// The counts of another instance, by its audience.
+    /// The counts of another instance, given by its audience number.
     Peer(usize),
     /// The counts of this instance before its restart.
     Former,
@@ -37,7 +37,7 @@ pub enum ShareValue {
 }
 
 impl LockedEntry<'_> {
-    /// The number of a share in the entry; `None` if the entry does not have it.
+    /// The number of a share in the entry. `None` if the entry does not have it.
     fn share_number(&self, share: Share) -> Option<usize> {
         let former = self.layout.shares;
         match share {
@@ -47,7 +47,7 @@ impl LockedEntry<'_> {
         }
     }
 
-    /// The words of one element in a share. `at` is where they are in the own one.
+    /// The words of one element in a share. `at` is their offset in the own share.
     fn in_share(&self, at: usize, number: usize) -> &[u32] {
         &self.words[at + number * self.layout.share_words..]
     }
@@ -105,7 +105,7 @@ impl LockedEntry<'_> {
         }
     }
 
-    /// Adds to the own count.
+    /// Adds to the count in the own share.
     #[cold]
     pub(crate) fn add_to_own(&mut self, data: DataType, at: usize, amount: u64) {
         let amount = i64::try_from(amount).unwrap_or(i64::MAX);
@@ -113,7 +113,7 @@ impl LockedEntry<'_> {
         self.put_count(data, at, 0, count);
     }
 
-    /// Whether nothing was counted in a share.
+    /// Whether all counts in a share are 0.
     pub fn is_empty_share(&self, share: Share) -> bool {
         let is_empty = |number| self.words[self.layout.share(number)].iter().all(|word| *word == 0);
         match share {
@@ -122,7 +122,7 @@ impl LockedEntry<'_> {
         }
     }
 
-    /// The value of some data in a share; `None` if it is not stored or not a sum.
+    /// The value of some data in a share. `None` if it is not stored or not a sum.
     pub fn share(&self, share: Share, data: DataType, element: u16) -> Option<ShareValue> {
         let (at, period_ms) = self.layout.slot(data, element).filter(|_| data.is_sum())?;
         let number = self.share_number(share)?;
@@ -164,8 +164,8 @@ impl LockedEntry<'_> {
         }
     }
 
-    /// Applies the report of an instance that sends one value without shares: its share becomes the difference to that.
-    /// The value may lack recent counts of this instance; these are kept.
+    /// Applies the report of an instance that sends sums instead of shares. Its share becomes the reported sum minus all other
+    /// shares, at least 0, because the report may lack recent counts of this instance.
     pub fn set_rest(&mut self, share: Share, data: DataType, element: u16, value: ShareValue) {
         let Some((at, period_ms)) = self.layout.slot(data, element).filter(|_| data.is_sum()) else { return };
         let Some(number) = self.share_number(share) else { return };
@@ -198,7 +198,7 @@ mod tests {
     const BYTES: DataType = DataType::BytesInCount;
     const RATE: DataType = DataType::RequestRate;
 
-    /// A table that counts with two others.
+    /// Runs `then` on an entry of a table aggregated with two other instances.
     fn with_row<R>(then: impl FnOnce(&mut LockedEntry<'_>) -> R) -> R {
         let mut declaration: Declaration = declaration(10, 60_000);
         let stored = |data| Stored { data, elements: 1, period_ms: 0 };
@@ -248,7 +248,7 @@ mod tests {
                 assert_eq!(row.get(COUNT, 0), Some(value));
             }
             row.set(COUNT, 0, 0);
-            // The other one forgets its counts: a negative sum reads as 0.
+            // The other instance lost its counts. A negative sum reads as 0.
             row.set_share(Share::Peer(0), COUNT, 0, ShareValue::Count(0));
             assert_eq!(row.get(COUNT, 0), Some(0));
             // A reported share, even a negative one, can be set unchanged as a peer's share.
@@ -288,7 +288,7 @@ mod tests {
             row.set_rest(Share::Peer(0), RATE, 0, rate(8));
             assert_eq!(row.share(Share::Peer(0), COUNT, 0), Some(ShareValue::Count(3)));
             assert_eq!((row.get(COUNT, 0), row.get(RATE, 0)), (Some(8), Some(8)));
-            // It reports a value from before the last counts here.
+            // The report is older than the last counts of this instance.
             row.add(COUNT, 0, 10);
             row.set_rest(Share::Peer(0), COUNT, 0, ShareValue::Count(8));
             assert_eq!(row.get(COUNT, 0), Some(15));

@@ -1,5 +1,5 @@
-//! Storage of a shard's entries: runs of words in blocks, so that growing copies nothing. A block that no entry is in is given back
-//! to the system, whatever other blocks hold.
+//! Storage of a shard's entries: runs of words in blocks, so growth copies nothing. An empty block is returned to the
+//! system, regardless of other blocks.
 
 use weir_memory::Pages;
 
@@ -10,31 +10,31 @@ use crate::layout::header;
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     blocks: Vec<SlotBlock>,
-    /// Blocks with memory that have free slots.
+    /// Blocks with memory and free slots.
     roomy: BlockSet,
     bare: BlockSet,
-    /// Memory that no entry is in, to be used again or [given back](Self::spare).
+    /// Memory of empty blocks, to be reused or [freed](Self::spare).
     spare: Vec<Pages>,
-    /// A block has two to the power of this many slots.
+    /// Log2 of the number of slots per block.
     bits: u32,
     #[cfg(test)]
     pub looks: Looks,
 }
 
-/// Slots of neighbouring numbers.
+/// A block of consecutive slots.
 #[derive(Debug, Default)]
 struct SlotBlock {
-    /// Their words; none while no entry is in it.
+    /// The words of the slots. Empty while the block holds no entry.
     words: Pages,
-    /// The number of entries.
+    /// The number of entries in the block.
     used: u32,
-    /// The first slot that was given back, plus 1.
+    /// The head of the list of freed slots: slot plus 1, 0 for none.
     free: u32,
-    /// How many slots were used so far: the first ones.
+    /// The number of slots, from the first on, that were ever used.
     fresh: u32,
 }
 
-/// A set of the numbers of blocks.
+/// A set of block numbers.
 #[derive(Debug, Default)]
 struct BlockSet {
     words: Vec<u64>,
@@ -58,7 +58,7 @@ impl BlockSet {
         }
     }
 
-    /// The lowest one. A word stands for tens of thousands of slots, so that looking at some costs nothing.
+    /// The lowest block number. A word stands for tens of thousands of slots, so the scan is cheap.
     fn first(&mut self) -> Option<usize> {
         while let Some(word) = self.words.get(self.from) {
             if *word != 0 {
@@ -70,7 +70,7 @@ impl BlockSet {
     }
 }
 
-/// How often slots were looked at while their shard was locked: now, and at most.
+/// How often slots were accessed during one lock of their shard: the current lock, and the maximum.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
@@ -80,7 +80,7 @@ pub(crate) struct Looks {
 
 #[cfg(test)]
 impl Looks {
-    /// The shard is locked.
+    /// Starts the count for a new lock of the shard.
     pub(crate) fn begin(&self) {
         self.longest.set(self.longest());
         self.now.set(0);
@@ -90,21 +90,21 @@ impl Looks {
         self.now.set(self.now.get() + 1);
     }
 
-    /// The most so far.
+    /// The maximum so far.
     pub(crate) fn longest(&self) -> u32 {
         self.now.get().max(self.longest.get())
     }
 }
 
-/// A block has about as many words as this: of entries of an address and a rate it has 1024, whole pages.
+/// Approximate number of words per block. With an IPv4 key and one rate, a block has 1024 entries and fills whole pages.
 const BLOCK_WORDS: usize = 16 * 1024;
-/// So many slots have numbers: the number of an entry has 26 bits for its slot.
+/// The limit of slots. The number of an entry has 26 bits for its slot.
 const MOST_SLOTS: usize = 1 << 26;
-/// So many blocks without memory at the end are forgotten at most with each entry that is removed.
+/// Most trailing blocks without memory that are dropped with each removed entry.
 const FORGOTTEN_AT_ONCE: usize = 64;
 
 impl Slots {
-    /// Takes a slot for an entry of `stride` words; it holds zeros. `None` without memory for one.
+    /// Takes a zeroed slot for an entry of `stride` words. `None` if memory is short.
     pub(crate) fn take(&mut self, stride: usize) -> Option<u32> {
         if self.blocks.is_empty() {
             self.bits = (BLOCK_WORDS / stride).max(1).ilog2();
@@ -130,7 +130,7 @@ impl Slots {
         Some(slot)
     }
 
-    /// Allocates memory for a block without it; the result is the block's number.
+    /// Allocates memory for a block without memory. Returns the block's number.
     fn add_memory(&mut self, stride: usize) -> Option<usize> {
         let bare = self.bare.first();
         if bare.is_none() && self.blocks.len() >= MOST_SLOTS >> self.bits {
@@ -159,7 +159,7 @@ impl Slots {
         Some(number)
     }
 
-    /// Gives a slot back; whether there is memory to give back now.
+    /// Frees a slot. Returns whether its block's memory became spare.
     pub(crate) fn give(&mut self, slot: u32, stride: usize) -> bool {
         let number = (slot >> self.bits) as usize;
         let next = self.blocks[number].free;
@@ -187,7 +187,7 @@ impl Slots {
         true
     }
 
-    /// Memory that is not needed: at most so many blocks.
+    /// Takes at most `blocks` blocks of unused memory, for the caller to free.
     pub(crate) fn spare(&mut self, blocks: usize) -> Vec<Pages> {
         if self.blocks.capacity() / 4 > self.blocks.len() {
             self.blocks.shrink_to(self.blocks.len() * 2);
@@ -203,14 +203,14 @@ impl Slots {
         }
     }
 
-    /// How many slots have memory.
+    /// The number of slots with allocated memory.
     #[cfg(test)]
     pub(crate) fn with_memory(&self) -> usize {
         let blocks = self.blocks.iter().filter(|block| !block.words.is_empty()).count();
         (blocks + self.spare.len()) << self.bits
     }
 
-    /// Where a slot's words begin in its block.
+    /// The block of a slot, and the offset of the slot's words in it.
     #[inline]
     fn place(&self, slot: u32, stride: usize) -> (usize, usize) {
         let inside = slot & ((1 << self.bits) - 1);
@@ -226,7 +226,7 @@ impl Slots {
         &self.blocks[block].words[from..from + stride]
     }
 
-    /// The words of a slot, to change.
+    /// The words of a slot, mutable.
     #[inline]
     pub(crate) fn get_mut(&mut self, slot: u32, stride: usize) -> &mut [u32] {
         #[cfg(test)]
@@ -235,21 +235,21 @@ impl Slots {
         &mut self.blocks[block].words[from..from + stride]
     }
 
-    /// The way to the next entry of an entry's bucket.
+    /// The link to the next entry in the bucket's chain.
     #[inline]
     pub(crate) fn next(&self, slot: u32, stride: usize) -> IndexLink {
         let words = self.get(slot, stride);
         IndexLink { entry: words[header::NEXT], hash: words[header::NEXT_HASH] }
     }
 
-    /// Replaces it.
+    /// Replaces the link to the next entry.
     #[inline]
     pub(crate) fn set_next(&mut self, slot: u32, stride: usize, link: IndexLink) {
         let words = self.get_mut(slot, stride);
         (words[header::NEXT], words[header::NEXT_HASH]) = (link.entry, link.hash);
     }
 
-    /// The generation of a slot; 0 if it is free or does not exist.
+    /// The generation of a slot. 0 if it is free or does not exist.
     #[inline]
     pub(crate) fn generation(&self, slot: u32, stride: usize) -> u32 {
         #[cfg(test)]
@@ -270,7 +270,7 @@ mod tests {
     fn refuses_slots_beyond_the_largest_number() {
         let mut slots = Slots::default();
         let first = slots.take(STRIDE).expect("memory");
-        // All other numbers belong to blocks that are full.
+        // All other slot numbers belong to full blocks.
         let blocks = MOST_SLOTS >> slots.bits;
         slots.roomy.remove(0);
         slots.blocks.resize_with(blocks, SlotBlock::default);

@@ -15,24 +15,23 @@ use weir_expr::table::Declaration;
 
 /// A stick-table.
 ///
-/// Times are milliseconds of one monotonic clock. A closure that accesses an entry gets a [`LockedEntry`] while its shard is locked: it
-/// must be short, and must not access the same table again.
+/// Times are milliseconds of one monotonic clock. A closure that accesses an entry gets a [`LockedEntry`] and runs under the
+/// shard's lock. It must be short and must not access the same table.
 pub struct Table {
     declaration: Declaration,
     layout: EntryLayout,
     shards: Box<[PaddedShard]>,
     hasher: RandomState,
-    /// The number of entries in all shards. An entry is counted before it is added, so the number is too high for a
-    /// moment.
+    /// The number of entries in all shards. An entry is counted before it is added, so the number may briefly be too high.
     used: AtomicU64,
     /// Entries that were refused because the table was full or memory was short.
     refused: AtomicU64,
     /// Entries that were purged because the table was full.
     evicted: AtomicU64,
     names: NumberedNames,
-    /// Called at the first change since an audience looked.
+    /// Called at the first change since an audience last read the changes.
     on_change: OnceLock<OnChange>,
-    /// When something expires, or memory can be given back.
+    /// When an entry expires or memory can be freed.
     due: Arc<DueTime>,
 }
 
@@ -43,7 +42,7 @@ type OnChange = Box<dyn Fn() + Send + Sync>;
 #[repr(align(128))]
 struct PaddedShard(Mutex<Shard>);
 
-/// Identifies an entry for as long as it exists. The key of a removed entry finds nothing.
+/// Identifies an entry while it exists. The key of a removed entry finds nothing, even if its slot is reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EntryKey {
     slot: u32,
@@ -56,13 +55,13 @@ pub struct EntryKey {
 pub enum Removal {
     /// The entry was removed.
     Gone,
-    /// The entry is tracked, and stays.
+    /// The entry is tracked and was not removed.
     InUse,
     /// The entry does not exist.
     Missing,
 }
 
-/// The position of an entry, whichever is there.
+/// A slot of the table, regardless of its current entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryPosition {
     shard: u16,
@@ -78,13 +77,13 @@ pub struct TableCursor {
 
 /// The limit of a table's shards.
 const MAX_SHARDS: usize = 64;
-/// Smaller tables have one shard per this many entries: with a single shard, the very oldest entry is purged.
+/// Smaller tables have one shard per this many entries. With a single shard, a full table purges its oldest entry.
 const ENTRIES_PER_SHARD: usize = 1024;
-/// How many expired entries are removed at most with each new one.
+/// Most expired entries removed with each new entry.
 const EXPIRED_PER_ENTRY: u32 = 2;
-/// Loops over many entries hold the lock of a shard for so many at a time, which bounds the wait of a request.
+/// Loops over many entries hold a shard's lock for at most this many entries, which bounds the wait of a request.
 const HELD_ENTRIES: u32 = 64;
-/// So many blocks of memory are given back in one step: of blocks of 45 kB each takes the kernel a few microseconds.
+/// Most blocks of memory freed in one step. A block of 45 kB takes the kernel a few microseconds.
 const GIVEN_AT_ONCE: usize = 32;
 
 impl Table {
@@ -98,7 +97,7 @@ impl Table {
         Table::of_shards(declaration, |due| Shard::shared(due, audiences))
     }
 
-    /// An empty table with counts and rates that are sums of this instance's and of those of `audiences` others.
+    /// An empty aggregated table: counts and rates are sums over this instance and `audiences` others.
     pub fn aggregate(declaration: Declaration, audiences: usize) -> Table {
         let layout = EntryLayout::with_shares(&declaration, audiences + 1);
         Table { layout, ..Table::shared(declaration, audiences) }
@@ -124,12 +123,12 @@ impl Table {
         }
     }
 
-    /// Its declaration.
+    /// The table's declaration.
     pub fn declaration(&self) -> &Declaration {
         &self.declaration
     }
 
-    /// The layout of its entries.
+    /// The layout of the table's entries.
     pub fn layout(&self) -> &EntryLayout {
         &self.layout
     }
@@ -144,12 +143,12 @@ impl Table {
         self.refused.load(Relaxed)
     }
 
-    /// How many entries were purged because the table was full, or because memory for another one was short.
+    /// How many entries were purged because the table was full or memory was short.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Relaxed)
     }
 
-    /// Calls `then` with the entry of a key, without using it: its expiry does not change.
+    /// Calls `then` with the entry of a key. The entry's expiry does not change.
     #[inline]
     pub fn look<R>(&self, key: &Key, now_ms: u64, then: impl FnOnce(&mut LockedEntry<'_>) -> R) -> Option<R> {
         self.with_shard(key, |table, shard, hash, rules| {
@@ -158,7 +157,7 @@ impl Table {
         })
     }
 
-    /// The number of a key's entry ([`EntryKey::number`]); 0 for none.
+    /// The number of a key's entry ([`EntryKey::number`]). 0 if the key is without an entry.
     pub fn number_of(&self, key: &Key, now_ms: u64) -> u64 {
         self.with_shard(key, |table, shard, hash, rules| {
             let slot = table.found(shard, key, hash, now_ms, rules);
@@ -169,7 +168,7 @@ impl Table {
         })
     }
 
-    /// Calls `then` with the entry of a key, and counts as a use.
+    /// Calls `then` with the entry of a key and refreshes its expiry.
     pub fn refresh<R>(
         &self,
         key: &Key,
@@ -184,8 +183,7 @@ impl Table {
         })
     }
 
-    /// Calls `then` with the entry of a key, which is created if necessary, and counts as a use. `None` if the table is
-    /// full.
+    /// Calls `then` with the entry of a key and refreshes its expiry. Creates a missing entry. `None` if the table is full.
     pub fn store<R>(
         &self,
         key: &Key,
@@ -199,8 +197,8 @@ impl Table {
         })
     }
 
-    /// Tracks the entry of a key, which is created if necessary: it stays until [`Table::untrack`]. `None` if the table
-    /// is full.
+    /// Tracks the entry of a key until [`Table::untrack`]: it neither expires nor is purged. Creates a missing entry. `None`
+    /// if the table is full.
     #[inline]
     pub fn track<R>(
         &self,
@@ -217,7 +215,7 @@ impl Table {
         })
     }
 
-    /// Calls `then` with a tracked entry, and ends the tracking.
+    /// Calls `then` with a tracked entry and ends the tracking.
     pub fn untrack(&self, entry: EntryKey, now_ms: u64, then: impl FnOnce(&mut LockedEntry<'_>)) {
         self.with_tracked(entry, |table, shard, slot, rules| {
             then(&mut table.row(shard, slot, now_ms, rules));
@@ -226,7 +224,7 @@ impl Table {
         });
     }
 
-    /// Calls `then` with a tracked entry; `None` if it does not exist.
+    /// Calls `then` with a tracked entry. `None` if the entry does not exist.
     #[inline]
     pub fn at<R>(
         &self,
@@ -237,7 +235,7 @@ impl Table {
         self.with_tracked(entry, |table, shard, slot, rules| table.show(shard, slot, now_ms, rules, then))
     }
 
-    /// The same, and counts as a use.
+    /// Like [`Table::at`], and refreshes the entry's expiry.
     pub fn touch<R>(
         &self,
         entry: EntryKey,
@@ -279,9 +277,8 @@ impl Table {
         self.sweep(now_ms, &mut budget).is_none()
     }
 
-    /// The same if something is due, else nothing, and without a lock. Returns the earliest time to call it again;
-    /// `None` means at once. Removed entries are taken from the budget, which several tables may share. Only one task
-    /// calls it.
+    /// Like [`Table::expire`] if something is due. Otherwise takes no lock. Returns the earliest time of the next call, `None`
+    /// for at once. Subtracts removed entries from the budget, which several tables may share. Call it from only one task.
     pub fn expire_due(&self, now_ms: u64, budget: &mut u32) -> Option<u64> {
         if self.due_at() > now_ms {
             return Some(self.due_at());
@@ -292,21 +289,21 @@ impl Table {
         next.map(|_| self.due_at())
     }
 
-    /// When [`Table::expire_due`] has something to do, at the earliest.
+    /// The earliest time at which [`Table::expire_due`] has work.
     pub fn due_at(&self) -> u64 {
         self.due.at()
     }
 
-    /// Calls `wake` when it has something to do earlier than was known. Only the first call has an effect.
+    /// Sets a callback for when work becomes due earlier than [`Table::due_at`]. Only the first call has an effect.
     pub fn on_due(&self, wake: impl Fn() + Send + Sync + 'static) {
         self.due.on_earlier(wake);
     }
 
-    /// Looks at all shards: when something expires next, at the earliest. `None` if the budget was not enough.
+    /// Expires entries in all shards. Returns the earliest next expiry, or `None` if the budget was not enough.
     fn sweep(&self, now_ms: u64, budget: &mut u32) -> Option<u64> {
         let mut blocks = GIVEN_AT_ONCE;
         loop {
-            // Where much has expired, the other shards come before the rest: meanwhile a request may take the lock.
+            // A shard with many expired entries continues after the other shards, so requests can take its lock meanwhile.
             let (mut next, mut more) = (u64::MAX, false);
             for slot in &self.shards {
                 let mut shard = slot.lock();
@@ -316,7 +313,7 @@ impl Table {
                     self.used.fetch_sub(gone.into(), Relaxed);
                     *budget -= gone;
                     more |= gone == held;
-                    // An entry that is first used or untracked from now on lives for the whole time.
+                    // An entry that is added or untracked from now on lives for the full lifetime.
                     let first = shard.expires_in(now_ms as u32, self.rules());
                     next = next.min(now_ms + u64::from(first.unwrap_or(self.declaration.expire_ms)));
                 }
@@ -334,9 +331,8 @@ impl Table {
         }
     }
 
-    /// Calls `then` with the entries from `cursor` on, visiting at most `budget` slots. `None` at the end, else the new
-    /// cursor.
-    /// Entries that are added or removed meanwhile may be included or not.
+    /// Calls `then` with the entries from `cursor` on, in at most `budget` slots. Returns the new cursor, or `None` at the
+    /// end. Entries that are added or removed during the walk may be included or not.
     pub fn walk(
         &self,
         cursor: TableCursor,
@@ -363,16 +359,16 @@ impl Table {
         (usize::from(next.shard) < self.shards.len()).then_some(next)
     }
 
-    /// Calls `then` when there are changes to send: at most once until an audience looks. Call it once, before the
-    /// table is used.
+    /// Sets a callback for when changes must be sent. It runs at most once until an audience reads the changes. Call it once,
+    /// before the table is used.
     pub fn on_change(&self, then: impl Fn() + Send + Sync + 'static) {
-        // A second callback would never be called: one callback serves all audiences.
+        // A second callback would never run. One callback serves all audiences.
         let is_first = self.on_change.set(Box::new(then)).is_ok();
         debug_assert!(is_first, "one callback serves all audiences");
     }
 
-    /// Calls `then` with the unsent changed entries of an audience, and marks them as sent: at most `budget` of them,
-    /// or of slots of removed entries. Begins at shard `from`. Returns where to continue, `None` after the last change.
+    /// Calls `then` with the unsent changed entries of an audience and marks them as sent. Visits at most `budget` entries or
+    /// slots of removed entries, from shard `from` on. Returns the shard to continue at, `None` after the last change.
     pub fn send_changes(
         &self,
         audience: usize,
@@ -416,7 +412,7 @@ impl Table {
         }
     }
 
-    /// Marks every entry as unsent, for an audience without any of our data.
+    /// Marks every entry as unsent, for an audience without any of this instance's data.
     pub fn mark_all_unsent(&self, audience: usize) {
         for shard in &self.shards {
             let mut shard = shard.lock();
@@ -436,12 +432,12 @@ impl Table {
         }
     }
 
-    /// Calls `then` with the entry of a key, to store another instance's data: it is created if necessary, and
-    /// audiences do not get the change. It expires after `expires_in_ms`, at the latest after the table's own time.
-    /// `None` if the table is full.
+    /// Calls `then` with the entry of a key, to store another instance's data. Creates a missing entry. The change is not sent
+    /// to audiences. The entry expires after `expires_in_ms`, at most after the table's own lifetime. `None` if the table is
+    /// full.
     ///
-    /// Entries are removed in the order of their last use here. One that expires before entries that were used earlier is not
-    /// found any more from then on, but its memory is freed with theirs.
+    /// Entries are removed in the order of their last use in this instance. An entry that expires before less recently used
+    /// ones is not found any more, but its memory is only freed after theirs.
     pub fn learn<R>(
         &self,
         key: &Key,
@@ -459,7 +455,7 @@ impl Table {
         })
     }
 
-    /// Calls `then` with an entry. If that changed it, marks it for the audiences.
+    /// Calls `then` with an entry. If `then` changed the entry, marks it for the audiences.
     #[inline]
     fn show<R>(
         &self,
@@ -554,7 +550,7 @@ impl Table {
         slot
     }
 
-    /// The entry of a key, or a new one; `None` if the table is full.
+    /// The entry of a key, or a new one. `None` if the table is full.
     fn with_entry<R>(
         &self,
         key: &Key,
@@ -575,7 +571,7 @@ impl Table {
             if purges && shard.evict(rules) {
                 self.evicted.fetch_add(1, Relaxed);
             } else {
-                // Two shards are never locked at once: an entry that is added meanwhile is found below.
+                // Two shards are never locked at once. An entry that another worker adds meanwhile is found below.
                 drop(shard);
                 let made_room = self.make_room(usize::from(own), now_ms, purges, rules);
                 shard = self.shards[usize::from(own)].lock();
@@ -593,8 +589,8 @@ impl Table {
         Some(then(self, &mut shard, EntryPosition { shard: own, slot }, rules))
     }
 
-    /// Adds an entry that was counted. Without memory it takes the place of the oldest one of its shard: another
-    /// shard's memory would have to go back to the system first. If that fails, returns `None` and uncounts the entry.
+    /// Adds an entry that was already counted. If memory is short, the entry replaces the oldest one of its shard, because
+    /// another shard's memory would have to be freed first. If that fails, uncounts the entry and returns `None`.
     fn insert(
         &self,
         shard: &mut Shard,
@@ -625,7 +621,7 @@ impl Table {
         false
     }
 
-    /// Makes room for an entry in other shards than `own`, and counts it. Each shard is tried once.
+    /// Removes an entry from a shard other than `own` and counts the new entry. Tries each shard once.
     fn make_room(&self, own: usize, now_ms: u64, purges: bool, rules: ShardRules<'_>) -> bool {
         for step in 1..=self.shards.len() {
             let mut shard = self.shards[(own + step) % self.shards.len()].lock();
@@ -639,19 +635,19 @@ impl Table {
         false
     }
 
-    /// How often entries were looked at, at most, while a shard was locked once.
+    /// The most entry accesses during one lock of a shard.
     #[cfg(test)]
     pub(crate) fn longest_hold(&self) -> u32 {
         self.shards.iter().map(|slot| slot.lock().slots.looks.longest()).max().unwrap_or(0)
     }
 
-    /// How many entries have memory, whether they are there or not.
+    /// The number of entries with allocated memory, used or not.
     #[cfg(test)]
     pub(crate) fn room(&self) -> usize {
         self.shards.iter().map(|slot| slot.lock().slots.with_memory()).sum()
     }
 
-    /// How many changes there is room for, of all shards and audiences.
+    /// The number of changes that fit into the allocated memory, over all shards and audiences.
     #[cfg(test)]
     pub(crate) fn room_for_changes(&self) -> usize {
         self.shards.iter().filter_map(|slot| Some(slot.lock().changes()?.room())).sum()
@@ -670,7 +666,7 @@ impl Table {
 }
 
 impl PaddedShard {
-    /// A poisoned lock is used all the same: entries are changed word by word, and nothing panics in between.
+    /// Ignores poisoning: entries are changed word by word, and nothing panics in between.
     fn lock(&self) -> MutexGuard<'_, Shard> {
         let shard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         #[cfg(test)]
@@ -685,7 +681,7 @@ impl EntryKey {
         u64::from(self.generation) << 32 | u64::from(self.slot) << 6 | u64::from(self.shard)
     }
 
-    /// The key of such a number; the entry may not exist.
+    /// The key from [`EntryKey::number`]. The entry may not exist.
     pub fn from_number(number: u64) -> EntryKey {
         let low = number as u32;
         EntryKey {

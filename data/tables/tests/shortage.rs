@@ -1,4 +1,4 @@
-//! Tables when memory is short. One test, because the limit concerns the whole process.
+//! Tables when memory is short. A single test, because the memory limit applies to the whole process.
 
 use weir_expr::Value;
 use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored};
@@ -6,7 +6,7 @@ use weir_memory::shortage::{is_short, limit, shortages};
 use weir_tables::{Key, Removal, Table};
 
 const LIMIT: u64 = 8 << 20;
-/// What three quarters of the limit have room for at most: 48 bytes an entry, and eight for its bucket.
+/// Most entries that fit into three quarters of the limit: 48 bytes per entry and eight for its bucket.
 const MOST: u32 = (LIMIT / 4 * 3 / 56) as u32;
 
 fn declaration(no_purge: bool) -> Declaration {
@@ -36,7 +36,7 @@ fn has(table: &Table, number: u32) -> bool {
     table.look(&key(number), 0, |_| ()).is_some()
 }
 
-/// Removes all entries, and gives their memory back.
+/// Removes all entries and frees their memory.
 fn clear(table: &Table, numbers: std::ops::Range<u32>) {
     numbers.for_each(|number| assert_ne!(table.remove(&key(number), 0), Removal::InUse));
     while table.expire(0, 1000) {}
@@ -56,7 +56,7 @@ fn a_limit_holds_for_tables_and_leaves_the_rest_to_others() {
     assert_eq!((u64::from(used) + table.evicted(), table.refused()), (400_000, 0));
     assert!(has(&table, 0) == (0..1000).all(|number| has(&table, number)), "the oldest went first");
     let first = shortages();
-    // A thread may have counted 32 kB less than it took.
+    // The accounting of a thread may lag behind its allocations by 32 kB.
     assert!((LIMIT / 2..=LIMIT / 4 * 3 + (32 << 10)).contains(&first.used), "{first:?}");
     assert!(first.failures > 0 && first.emergency == 0 && !is_short(), "{first:?}");
 

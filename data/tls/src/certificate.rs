@@ -1,8 +1,8 @@
 //! Certificates and their keys, in files.
 //!
-//! The manual's `crt`: a PEM file holds a chain and its key in any order; missing parts are in files beside it, with
-//! names in `.key`, `.issuer` or `.ocsp` (`ssl-load-extra-files`); and `NAME` may stand for `NAME.rsa`, `NAME.ecdsa`
-//! and `NAME.dsa`: each client gets one of these that it can verify.
+//! The manual's `crt`: a PEM file holds a chain and its key in any order. Missing parts are in files with the same name plus
+//! `.key`, `.issuer` or `.ocsp` (`ssl-load-extra-files`). `NAME` may stand for the bundle `NAME.rsa`, `NAME.ecdsa` and `NAME.dsa`.
+//! Each client gets a certificate of the bundle that it can verify.
 
 use std::io;
 use std::path::Path;
@@ -28,23 +28,23 @@ pub struct Certificate {
     pub path: Box<str>,
     /// Chain, key and OCSP response.
     pub certified: Arc<CertifiedKey>,
-    /// The names that it covers, in lower case; a name may begin with `*.`.
+    /// The DNS names that the certificate covers, in lower case. A name may begin with `*.`.
     pub names: Vec<Box<str>>,
     /// The signature algorithm of its key.
     pub algorithm: SignatureAlgorithm,
-    /// The key in the encoding of its file, for the runtime API.
+    /// The private key in the encoding of its file, for the runtime API.
     key: PrivateKeyDer<'static>,
-    /// Its issuers, where they are not in the chain (`.issuer`).
+    /// Issuer certificates that are not in the chain (`.issuer`).
     issuer: Vec<CertificateDer<'static>>,
-    /// The file of its chain, if that is not its own file (`issuers-chain-path`).
+    /// The file of the chain, if it came from `issuers-chain-path`.
     chain_path: Option<Box<str>>,
-    /// The files that it was read from; `None` if it came by the runtime API.
+    /// The files that the certificate was read from. `None` if it was set by the runtime API.
     files: Option<Arc<CertificatePaths>>,
-    /// Its OCSP identifier, if its issuer is known.
+    /// The OCSP identifier. `None` if the issuer is unknown.
     id: Option<CertId>,
     response: Option<Arc<OcspResponse>>,
     pub remarks: Vec<String>,
-    /// The URI of its OCSP responder, looked up on first use.
+    /// The URI of the OCSP responder, read from the certificate on first use.
     responder: OnceLock<Option<Box<str>>>,
 }
 
@@ -60,22 +60,22 @@ impl Certificate {
         }
     }
 
-    /// The file of its chain, if that is not its own file (`issuers-chain-path`).
+    /// The file of the chain, if it came from `issuers-chain-path`.
     pub fn chain_path(&self) -> Option<&str> {
         self.chain_path.as_deref()
     }
 
-    /// Its OCSP identifier; `None` if its issuer is unknown.
+    /// The OCSP identifier. `None` if the issuer is unknown.
     pub fn id(&self) -> Option<&CertId> {
         self.id.as_ref()
     }
 
-    /// Its OCSP response.
+    /// The OCSP response to staple, if any.
     pub fn response(&self) -> Option<&Arc<OcspResponse>> {
         self.response.as_ref()
     }
 
-    /// The certificate of its issuer, where that is known.
+    /// The issuer's certificate, if known.
     pub fn issuer(&self) -> Option<&CertificateDer<'static>> {
         let id = self.id.as_ref()?;
         let mut above = self.certified.cert[1..].iter().chain(&self.issuer);
@@ -88,7 +88,7 @@ impl Certificate {
         self.responder.get_or_init(look).as_deref()
     }
 
-    /// The certificate itself.
+    /// The leaf certificate.
     pub fn own(&self) -> &CertificateDer<'static> {
         &self.certified.cert[0]
     }
@@ -118,22 +118,23 @@ impl std::fmt::Debug for Certificate {
 /// Reads certificates.
 #[derive(Clone, Debug, Default)]
 pub struct CertificateLoader {
-    /// Where files come from.
+    /// The source of files.
     pub files: SharedFiles,
-    /// Which additional files of a certificate are read.
+    /// Which additional files (`.key`, `.issuer`, `.ocsp`) are read.
     pub extra: ExtraFiles,
-    /// Whether extensions replace that of the certificate's file instead of being appended (`ssl-load-extra-del-ext`).
+    /// Whether the extension of an additional file replaces that of the certificate (`ssl-load-extra-del-ext`). Otherwise it is
+    /// appended.
     pub replaces_extension: bool,
-    /// Chains for certificates that come without one (`issuers-chain-path`).
+    /// Chains for certificate files without one (`issuers-chain-path`).
     pub issuers: Arc<IssuerChains>,
-    /// Whether a root is not sent if it issued the certificate directly (`ssl-skip-self-issued-ca`).
+    /// Whether a root is omitted if it directly issued the certificate (`ssl-skip-self-issued-ca`).
     pub skips_self_issued: bool,
-    /// What opens keys that are encrypted (`ssl-passphrase-cmd`).
+    /// Passphrases for encrypted keys (`ssl-passphrase-cmd`).
     pub passphrases: Arc<Passphrases>,
 }
 
 impl CertificateLoader {
-    /// The certificates of a path: one of a file, those of a bundle, all of a folder.
+    /// Loads the certificates of a path: one for a file, several for a bundle or a folder.
     ///
     /// # Errors
     /// One message for each faulty file.
@@ -219,7 +220,7 @@ impl CertificateLoader {
         Ok(Arc::new(certificate))
     }
 
-    /// The certificate from files that are named individually; messages and commands use `name`.
+    /// Loads a certificate from individually named files. Messages and commands refer to it as `name`.
     ///
     /// # Errors
     /// The error of a faulty file.
@@ -321,7 +322,8 @@ impl CertificateLoader {
         })
     }
 
-    /// Adds the missing chain of a certificate, and returns the chain's file. A root that need not be sent is only kept as the issuer.
+    /// Completes the chain from `issuers-chain-path` and returns the path of its file. With `ssl-skip-self-issued-ca`, moves a root
+    /// that directly issued the certificate from the chain to the issuers.
     fn complete(&self, parts: &mut CertificateParts) -> Option<Box<str>> {
         if let [own] = &parts.chain[..] {
             let found = self.issuers.above(own)?;
@@ -337,7 +339,7 @@ impl CertificateLoader {
         None
     }
 
-    /// The additional file of a certificate with this extension.
+    /// The path of the additional file with this extension.
     fn beside(&self, path: &str, extension: &str) -> String {
         match self.replaces_extension {
             true => format!("{}{extension}", Path::new(path).with_extension("").display()),
@@ -364,10 +366,10 @@ fn response(path: &str, der: &[u8], id: Option<&CertId>) -> Result<OcspResponse,
     }
 }
 
-/// The files of a certificate, named individually.
+/// Individually named files of a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificatePaths {
-    /// The certificate, its chain and perhaps its key.
+    /// The certificate, its chain and optionally its key.
     pub certificate: String,
     /// The key, which replaces the one in `certificate`.
     pub key: Option<String>,
@@ -382,19 +384,19 @@ pub struct CertificateParts {
     /// The certificate and its chain.
     pub chain: Vec<CertificateDer<'static>>,
     pub key: Option<PrivateKeyDer<'static>>,
-    /// Issuers from a file of their own.
+    /// Issuer certificates from a separate file.
     pub issuer: Vec<CertificateDer<'static>>,
     /// An OCSP response, for stapling.
     pub ocsp: Option<Vec<u8>>,
-    /// The files that they were read from.
+    /// The files that the parts were read from.
     pub files: Option<Arc<CertificatePaths>>,
 }
 
 impl CertificateParts {
-    /// Replaces parts by those of a PEM file; parts that it does not have stay. A key that is encrypted needs one of `passphrases`.
+    /// Replaces the parts that a PEM file contains and keeps the others. An encrypted key needs one of `passphrases`.
     ///
     /// # Errors
-    /// A message about the fault of the file, named `path` there.
+    /// A message about the fault of the file, which names `path`.
     pub fn read(&mut self, pem: &[u8], path: &str, passphrases: &Passphrases) -> Result<(), String> {
         let (mut chain, mut key) = (Vec::<CertificateDer<'static>>::new(), None);
         let (plain, encrypted) = EncryptedKey::take_from(pem);
@@ -412,7 +414,7 @@ impl CertificateParts {
                 _ => {}
             }
         }
-        // Clients get the chain unchanged: reject certificates that they could not parse.
+        // Clients receive the chain unchanged, so certificates that they could not parse are rejected.
         if let Some(index) = chain.iter().position(|each| X509Certificate::from_der(each).is_err()) {
             return Err(format!(
                 "'{path}' holds a certificate that cannot be read: number {} of its chain is damaged.",
@@ -457,7 +459,7 @@ impl std::fmt::Debug for CertificateParts {
     }
 }
 
-/// The names that a certificate covers: the alternative names, and the common name.
+/// The names that a certificate covers: alternative names and common name.
 fn names(certificate: &CertificateDer<'_>) -> Result<Vec<Box<str>>, ()> {
     let (_, parsed) = X509Certificate::from_der(certificate).map_err(drop)?;
     let mut names: Vec<Box<str>> = Vec::new();
@@ -487,7 +489,7 @@ pub fn cannot_open(path: &str, error: &io::Error) -> String {
     format!("unable to read '{path}': {}.", weir_sys::error_text(error))
 }
 
-/// The extensions of a bundle's files, in the order in which they are offered.
+/// The file extensions of a bundle, in the order of preference.
 const BUNDLE: [&str; 3] = [".ecdsa", ".rsa", ".dsa"];
 /// The extensions of additional files, which are not certificates.
 const BESIDE: [&str; 5] = [".key", ".issuer", ".ocsp", ".sctl", ".dh"];
@@ -496,7 +498,7 @@ const BESIDE: [&str; 5] = [".key", ".issuer", ".ocsp", ".sctl", ".dh"];
 mod tests {
     use super::*;
 
-    /// Wherever it stands in the chain; one that can be read is not in its way.
+    /// A damaged certificate is found at any position of the chain. A readable one is accepted.
     #[test]
     fn a_chain_with_a_damaged_certificate_is_refused() {
         let made = rcgen::generate_simple_self_signed(["one.example".to_owned()]).expect("a certificate");

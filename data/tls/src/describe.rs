@@ -1,4 +1,4 @@
-//! Certificates and revocation lists as text for the runtime API: one fact a line, in the format of the openssl command.
+//! Certificates and revocation lists as text for the runtime API: one field per line, in the format of the openssl command.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use x509_parser::time::ASN1Time;
 
 use crate::inspect::{CertificateDetails, Party, name_of, named_signature, sha1};
 
-/// The text of a certificate; empty if it is damaged.
+/// The text of a certificate. Empty if it is damaged.
 pub fn certificate(der: &CertificateDer<'_>) -> String {
     let Some(inspected) = CertificateDetails::of(der) else { return String::new() };
     let mut text = String::new();
@@ -27,7 +27,7 @@ pub fn certificate(der: &CertificateDer<'_>) -> String {
     text
 }
 
-/// The text of a certificate of the chain.
+/// The text of a chain certificate: subject and issuer.
 pub fn chain_certificate(der: &CertificateDer<'_>) -> String {
     let Some(inspected) = CertificateDetails::of(der) else { return String::new() };
     format!(
@@ -37,7 +37,7 @@ pub fn chain_certificate(der: &CertificateDer<'_>) -> String {
     )
 }
 
-/// The validity of a certificate: `Nov 23 04:34:37 2026 GMT` for the beginning and the end. `None` if it is damaged.
+/// The beginning and the end of a certificate's validity, as `Nov 23 04:34:37 2026 GMT`. `None` if it is damaged.
 pub fn validity(der: &CertificateDer<'_>) -> Option<(String, String)> {
     let inspected = CertificateDetails::of(der)?;
     let validity = inspected.validity();
@@ -49,8 +49,7 @@ pub fn ends(der: &CertificateDer<'_>) -> Option<i64> {
     Some(CertificateDetails::of(der)?.validity().not_after.timestamp())
 }
 
-/// Why a certificate is not valid at a time in seconds since 1970: `expired on Nov 23 04:34:37 2026 GMT`. `None` if it
-/// is valid.
+/// Why a certificate is not valid at `now`, in seconds since 1970: `expired on Nov 23 04:34:37 2026 GMT`. `None` if it is valid.
 pub fn out_of_validity(der: &CertificateDer<'_>, now: i64) -> Option<String> {
     let inspected = CertificateDetails::of(der)?;
     let validity = inspected.validity();
@@ -61,7 +60,7 @@ pub fn out_of_validity(der: &CertificateDer<'_>, now: i64) -> Option<String> {
         .then(|| format!("is not valid before {}", moment(&validity.not_before)))
 }
 
-/// The text of a revocation list; empty if it is damaged.
+/// The text of a revocation list. Empty if it is damaged.
 pub fn revocation_list(der: &[u8]) -> String {
     let Ok((_, list)) = CertificateRevocationList::from_der(der) else { return String::new() };
     let mut text = String::new();
@@ -86,7 +85,7 @@ pub fn revocation_list(der: &[u8]) -> String {
     text
 }
 
-/// A number in hexadecimal digits, without the leading zero byte of positive numbers.
+/// A number in hexadecimal digits, without the leading zero byte that DER prepends to positive numbers.
 fn hexadecimal(bytes: &[u8]) -> String {
     let bytes = match bytes {
         [0, rest @ ..] if !rest.is_empty() => rest,
@@ -96,7 +95,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// The kind and the size of a key: `RSA2048`, `EC256`.
+/// Type and size of a public key: `RSA2048`, `EC256`.
 fn key(inspected: &CertificateDetails<'_>) -> String {
     match inspected.key() {
         Some(PublicKey::RSA(key)) => format!("RSA{}", key.key_size()),

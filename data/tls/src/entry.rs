@@ -20,14 +20,14 @@ pub struct ListenerCertificate {
     part: Arc<CertificateScope>,
 }
 
-/// Which clients a certificate is for, and its position in the configuration.
+/// The clients that a certificate is for, and its position in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificateScope {
-    /// The names that it serves, and with `!` names that it does not serve; empty for those of the certificate.
+    /// The server names that select the certificate. `!` before a name excludes it. Empty for the names in the certificate.
     pub filters: Vec<Box<str>>,
-    /// Whether it also serves clients with an unknown name or none.
+    /// Whether it also serves clients with an unknown or no SNI.
     pub is_default: bool,
-    /// Its certificate list (`crt-list`), and the line there.
+    /// The certificate list (`crt-list`) and the line number in it.
     pub line: Option<(Box<str>, usize)>,
 }
 
@@ -61,22 +61,22 @@ impl ListenerCertificate {
         &self.certificate
     }
 
-    /// The current time for its handshakes.
+    /// The current time, for its handshakes.
     pub(crate) fn now(&self) -> Option<UnixTime> {
         self.base.now()
     }
 
-    /// Whether TLS 1.3 can be agreed on with it.
+    /// Whether TLS 1.3 can be negotiated with this certificate.
     pub(crate) fn speaks_tls13(&self) -> bool {
         self.base.tls13
     }
 
-    /// The clients that it is for.
+    /// The clients that the certificate is for.
     pub fn part(&self) -> &CertificateScope {
         &self.part
     }
 
-    /// Whether it is selected by the same names as another.
+    /// Whether the same names select this entry and `other`.
     pub(crate) fn is_found_like(&self, other: &ListenerCertificate) -> bool {
         let (own, others) = (&self.certificate, &other.certificate);
         Arc::ptr_eq(&self.part, &other.part)
@@ -94,7 +94,7 @@ impl ListenerCertificate {
         }
     }
 
-    /// The names that it serves.
+    /// The server names that select the certificate.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let wanted = || self.part.filters.iter().filter(|filter| !filter.starts_with('!'));
         let own = wanted().next().is_none().then_some(&self.certificate.names);

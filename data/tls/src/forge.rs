@@ -1,7 +1,7 @@
-//! Certificates generated on demand for the server names that clients send (`generate-certificates`).
+//! Certificates generated on demand for the SNI of clients (`generate-certificates`).
 //!
-//! They are signed by the operator's authority (`ca-sign-file`), have the key of the listener's default certificate, and a limited
-//! number is kept (`tune.ssl.ssl-ctx-cache-size`), in order of last use.
+//! The operator's authority (`ca-sign-file`) signs them. They use the key of the listener's default certificate. An LRU cache holds
+//! a limited number (`tune.ssl.ssl-ctx-cache-size`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -22,12 +22,12 @@ use weir_tls_session::verify::der::{
 /// Generates certificates.
 pub struct Forger {
     authority: Arc<Certificate>,
-    /// How many are kept.
+    /// The capacity of the cache.
     most: usize,
     kept: Mutex<CertificateCache>,
 }
 
-/// Generated certificates with their last use, the oldest first.
+/// Generated certificates, in order of last use.
 #[derive(Default)]
 struct CertificateCache {
     entries: HashMap<Box<str>, (u64, ListenerCertificate)>,
@@ -60,7 +60,7 @@ impl CertificateCache {
 }
 
 impl Forger {
-    /// Signs with the key of `authority`, and keeps `most` certificates.
+    /// Creates a generator that signs with the key of `authority` and caches up to `most` certificates.
     ///
     /// # Errors
     /// When the key's type cannot sign certificates.
@@ -71,8 +71,7 @@ impl Forger {
         Ok(Forger { authority, most, kept: Mutex::default() })
     }
 
-    /// The certificate for a client that sends `name`, with the settings and the key of `model`. `None` for an invalid
-    /// name.
+    /// The certificate for the SNI `name`, with the settings and the key of `model`. `None` if the name is invalid.
     pub(crate) fn entry(&self, name: &str, model: &ListenerCertificate) -> Option<ListenerCertificate> {
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = kept().get(name) {
@@ -110,7 +109,7 @@ impl fmt::Debug for Forger {
     }
 }
 
-/// A certificate for `name` with the key of `model`, valid from a day ago for a year.
+/// A certificate for `name` with the key of `model`. Its validity begins one day before `now` and lasts a year.
 fn sign(
     authority: &Certificate,
     model: &CertificateDer<'_>,
@@ -123,7 +122,7 @@ fn sign(
     let algorithm = built(SEQUENCE, &[algorithm]);
     let mut serial = [0; 16];
     aws_lc_rs::rand::fill(&mut serial).ok()?;
-    // A positive number with a first byte other than zero.
+    // Makes the serial number positive, with a first byte other than zero.
     serial[0] = serial[0] & 0x7f | 0x40;
     let validity = [time(now, -DAY)?, time(now, YEAR)?];
     let mut extensions = vec![
@@ -154,8 +153,8 @@ fn sign(
     Some(built(SEQUENCE, &[&signed, &algorithm, &built(BIT_STRING, &[&[0], &signature])]).into())
 }
 
-/// The subject: the authority's with the name as one more attribute, as HAProxy makes it. Long names are only in the alternative names
-/// (RFC 5280, A.1: 64 characters), and then nothing is in the subject: it would be the authority's.
+/// The subject: that of the authority plus the name, as in HAProxy. A common name has at most 64 characters (RFC 5280, A.1). For a
+/// longer name the subject is empty, and only the alternative names contain it.
 fn subject(authority: &[u8], name: &str) -> Option<Vec<u8>> {
     if name.len() > 64 {
         return Some(built(SEQUENCE, &[]));
@@ -170,7 +169,7 @@ fn extension(id: &[u8], value: &[u8]) -> Vec<u8> {
     built(SEQUENCE, &[&built(OBJECT, &[id]), &built(OCTET_STRING, &[value])])
 }
 
-/// The time `seconds` from now.
+/// The DER of `now` plus `seconds`.
 fn time(now: UnixTime, seconds: i64) -> Option<Vec<u8>> {
     let at = i64::try_from(now.as_secs()).ok()?.checked_add(seconds)?;
     let at = ASN1Time::from_timestamp(at).ok()?.to_datetime();
@@ -204,7 +203,7 @@ const SCHEMES: [(SignatureScheme, &[u8]); 4] = [
 const DNS_NAME: u8 = 0x82;
 /// The `keyIdentifier` of an AuthorityKeyIdentifier.
 const KEY_ID: u8 = 0x80;
-/// The longest name of DNS.
+/// The longest DNS name, in bytes.
 const MAX_NAME: usize = 253;
 const DAY: i64 = 86_400;
 const YEAR: i64 = 365 * DAY;

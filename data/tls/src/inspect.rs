@@ -15,7 +15,7 @@ pub struct CertificateDetails<'c> {
     parsed: X509Certificate<'c>,
 }
 
-/// Which of a certificate's names.
+/// A name in a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Party {
     Subject,
@@ -23,7 +23,7 @@ pub enum Party {
 }
 
 impl<'c> CertificateDetails<'c> {
-    /// Parses a certificate; `None` if it is damaged.
+    /// Parses a certificate. `None` if it is damaged.
     pub fn of(certificate: &'c CertificateDer<'_>) -> Option<CertificateDetails<'c>> {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
         Some(CertificateDetails { parsed })
@@ -36,23 +36,22 @@ impl<'c> CertificateDetails<'c> {
         }
     }
 
-    /// A complete name: `/C=FR/CN=example`, or in the format of RFC 2253.
+    /// A distinguished name: `/C=FR/CN=example`, or in the format of RFC 2253.
     pub fn distinguished_name(&self, party: Party, rfc2253: bool) -> String {
         name_of(self.name(party), rfc2253)
     }
 
-    /// Its period of validity.
+    /// The validity period.
     pub(crate) fn validity(&self) -> &Validity {
         self.parsed.validity()
     }
 
-    /// Its key, if the type is known.
+    /// The public key. `None` if its type is unknown.
     pub(crate) fn key(&self) -> Option<PublicKey<'_>> {
         self.parsed.public_key().parsed().ok()
     }
 
-    /// The value of one attribute of a name: the `occurrence`th from the front, or from the back if negative; `None`
-    /// for 0.
+    /// The value of one attribute of a name: the `occurrence`th from the front, or from the back if negative. `None` for 0.
     pub fn attribute(&self, party: Party, key: &str, occurrence: i64) -> Option<String> {
         let mut values: Vec<String> = attributes(self.name(party))
             .into_iter()
@@ -66,7 +65,7 @@ impl<'c> CertificateDetails<'c> {
         (place < values.len()).then(|| values.swap_remove(place))
     }
 
-    /// The serial number, the most significant byte first, without the zero that DER puts before a number with its highest bit set.
+    /// The serial number, big-endian, without the zero byte that DER prepends if the highest bit is set.
     pub fn serial(&self) -> &'c [u8] {
         match self.parsed.tbs_certificate.raw_serial() {
             [0, serial @ ..] if !serial.is_empty() => serial,
@@ -79,33 +78,33 @@ impl<'c> CertificateDetails<'c> {
         self.parsed.version().0 + 1
     }
 
-    /// The beginning of its validity: `YYMMDDhhmmssZ`.
+    /// The beginning of the validity, as `YYMMDDhhmmssZ`.
     pub fn not_before(&self) -> String {
         moment(&self.parsed.validity().not_before)
     }
 
-    /// The end of its validity.
+    /// The end of the validity, as `YYMMDDhhmmssZ`.
     pub fn not_after(&self) -> String {
         moment(&self.parsed.validity().not_after)
     }
 
-    /// Its signature algorithm, by OpenSSL's name.
+    /// OpenSSL's name of the signature algorithm.
     pub fn signature_algorithm(&self) -> String {
         let oid = self.parsed.signature_algorithm.algorithm.to_id_string();
         named(&oid, SIGNATURES)
     }
 
-    /// Its key algorithm, by OpenSSL's name.
+    /// OpenSSL's name of the key algorithm.
     pub fn key_algorithm(&self) -> String {
         let oid = self.parsed.public_key().algorithm.algorithm.to_id_string();
         named(&oid, KEYS)
     }
 
-    /// Its key type and size, as `RSA2048` or `EC256`; `None` for other types.
+    /// Key type and size, as `RSA2048` or `EC256`. `None` for other key types.
     pub fn key_in_short(&self) -> Option<String> {
         match self.parsed.public_key().parsed().ok()? {
             PublicKey::RSA(key) => Some(format!("RSA{}", key.key_size())),
-            // Two coordinates after one byte: those of P-521 are 66 bytes long.
+            // An uncompressed point: one byte and two coordinates. Those of P-521 have 66 bytes.
             PublicKey::EC(point) => match point.data().len() {
                 133 => Some("EC521".to_owned()),
                 length => Some(format!("EC{}", (length.checked_sub(1)?) * 4)),
@@ -139,7 +138,7 @@ impl<'c> CertificateDetails<'c> {
     }
 }
 
-/// A complete name: `/C=FR/CN=example`, or in the format of RFC 2253.
+/// A distinguished name: `/C=FR/CN=example`, or in the format of RFC 2253.
 pub(crate) fn name_of(name: &X509Name<'_>, rfc2253: bool) -> String {
     let mut parts = attributes(name);
     if !rfc2253 {
@@ -191,7 +190,7 @@ fn named(oid: &str, names: &[(&str, &str)]) -> String {
     names.iter().find(|(known, _)| *known == oid).map_or(oid, |(_, name)| *name).to_owned()
 }
 
-/// A time in ASN.1 format, with two digits for the year.
+/// A time as `YYMMDDhhmmssZ`.
 fn moment(time: &ASN1Time) -> String {
     let time = time.to_datetime();
     format!(
@@ -205,7 +204,7 @@ fn moment(time: &ASN1Time) -> String {
     )
 }
 
-/// A value escaped as in RFC 2253 (2.4), and as OpenSSL does it: in ASCII, without control characters.
+/// A value escaped as in RFC 2253 (2.4). Like OpenSSL, also escapes control characters and non-ASCII bytes.
 fn escaped(value: &str) -> String {
     let mut text = String::new();
     for (at, letter) in value.char_indices() {

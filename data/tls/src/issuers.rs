@@ -1,5 +1,4 @@
-//! Chains for certificate files without one (`issuers-chain-path`), and the root that need not be sent
-//! (`ssl-skip-self-issued-ca`).
+//! Chains for certificate files without one (`issuers-chain-path`), and roots that need not be sent (`ssl-skip-self-issued-ca`).
 
 use std::io;
 
@@ -11,11 +10,11 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::pem::files_of;
 
-/// The chains of folders.
+/// The chains of all `issuers-chain-path` folders.
 #[derive(Clone, Debug, Default)]
 pub struct IssuerChains(Vec<IssuerChain>);
 
-/// A chain for certificates that its first certificate issued.
+/// A chain for the certificates that its first certificate issued.
 #[derive(Clone, Debug)]
 pub struct IssuerChain {
     pub path: Box<str>,
@@ -24,16 +23,16 @@ pub struct IssuerChain {
     issuer: Issuer,
 }
 
-/// The identification of an issuer in a certificate.
+/// Identifies an issuer by name and key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Issuer {
     /// The distinguished name, in DER.
     name: Box<[u8]>,
-    /// The identifier of its key (RFC 5280, 4.2.1.1 and 4.2.1.2), where the certificate has one.
+    /// The key identifier (RFC 5280, 4.2.1.1 and 4.2.1.2), if the certificate has one.
     key: Option<Box<[u8]>>,
 }
 
-/// The bytes of a file with a chain. Other files in the folder may be of any size.
+/// Reads a chain file up to [`LARGEST_CHAIN`]. Other files in the folder may be of any size.
 fn read_bounded(files: &SharedFiles, path: &str) -> io::Result<Vec<u8>> {
     files.read_stream(path, LARGEST_CHAIN).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => {
@@ -43,7 +42,7 @@ fn read_bounded(files: &SharedFiles, path: &str) -> io::Result<Vec<u8>> {
     })
 }
 
-/// The largest file with a chain in bytes: hundreds of certificates.
+/// The size limit of a chain file, in bytes. It is enough for hundreds of certificates.
 const LARGEST_CHAIN: u64 = 1 << 20;
 
 impl IssuerChains {
@@ -79,7 +78,7 @@ impl IssuerChains {
         }));
     }
 
-    /// The chain with a first certificate that issued this one.
+    /// The chain that begins with the issuer of this certificate.
     pub fn above(&self, certificate: &CertificateDer<'_>) -> Option<&IssuerChain> {
         let wanted = Issuer::above(certificate)?;
         self.0.iter().find(|chain| chain.issuer.is(&wanted))
@@ -87,7 +86,7 @@ impl IssuerChains {
 }
 
 impl Issuer {
-    /// The identification of a certificate as an issuer.
+    /// The identification of this certificate as an issuer.
     fn itself(certificate: &CertificateDer<'_>) -> Option<Issuer> {
         Issuer::of(
             certificate,
@@ -99,7 +98,7 @@ impl Issuer {
         )
     }
 
-    /// The identification of a certificate's issuer.
+    /// The identification of this certificate's issuer.
     fn above(certificate: &CertificateDer<'_>) -> Option<Issuer> {
         Issuer::of(
             certificate,
@@ -123,14 +122,14 @@ impl Issuer {
         Some(Issuer { name: name(&parsed), key })
     }
 
-    /// Whether this is the `wanted` issuer. The keys are compared if both have an identifier.
+    /// Whether this is the `wanted` issuer. Key identifiers are compared if both have one.
     fn is(&self, wanted: &Issuer) -> bool {
         let same_key = self.key.as_ref().zip(wanted.key.as_ref()).is_none_or(|(own, other)| own == other);
         self.name == wanted.name && same_key
     }
 }
 
-/// Whether a certificate's issuer is its own subject, as in roots.
+/// Whether issuer and subject are equal, as in roots.
 pub fn is_self_issued(certificate: &CertificateDer<'_>) -> bool {
     X509Certificate::from_der(certificate).is_ok_and(|(_, parsed)| parsed.subject() == parsed.issuer())
 }
@@ -144,7 +143,7 @@ mod tests {
         BasicConstraints, CertificateParams, DnType, IsCa, Issuer as Signer, KeyPair, PKCS_ECDSA_P256_SHA256,
     };
 
-    /// A certificate of that name, and an issuer with its key; self-signed without a signer.
+    /// A certificate with that name, and its key as an issuer. Self-signed without `by`.
     fn issued(
         name: &str,
         by: Option<&Signer<'_, KeyPair>>,

@@ -1,8 +1,8 @@
-//! Certificates and settings of TLS, and which of them a session gets.
+//! TLS certificates and settings, and their selection for a session.
 //!
-//! [`ListenerCertificates`] is the state of a TLS listener: certificates by name, with the settings of each ([`TlsSettings`]); an
-//! [`UpstreamTls`] is that of a server. Both are published: a session takes the newest when it begins. Sessions themselves are engines of
-//! `proto/tls-session`, which is passed on here, so that users of TLS import one crate.
+//! [`ListenerCertificates`] is the state of a TLS listener: certificates by name, with the settings of each ([`TlsSettings`]).
+//! [`UpstreamTls`] is the state of a server. Both are published versions: a session uses the version that is current when it
+//! begins. The session engine is in `proto/tls-session` and is re-exported here, so that users of TLS import one crate.
 //!
 //! The crate refuses to know sockets, tasks and timeouts (`data/net` has those), and the language (`data/assemble` makes
 //! [`TlsSettings`] from a configuration). Begin with `listener.rs`, then `settings.rs`.

@@ -1,8 +1,8 @@
 //! A TLS listener: certificates by name, each with its settings.
 //!
-//! The manual's `crt`, `crt-list` and `strict-sni`: a name is looked up unchanged, then with its first label as `*`; among
-//! several certificates for it, the client's signature algorithms decide, ECDSA before RSA. A client with an unknown name
-//! gets a default certificate, or is refused.
+//! The manual's `crt`, `crt-list` and `strict-sni`. The SNI is looked up unchanged, then with its first label replaced by `*`. If
+//! several certificates match, the client's signature algorithms decide, ECDSA before RSA. A client with an unknown or no SNI gets
+//! a default certificate, or its handshake fails.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use weir_tls_session::{ChooseServer, SessionSetup};
 #[derive(Debug, Default)]
 pub struct ListenerCertificates {
     entries: Vec<ListenerCertificate>,
-    /// Shared with the listener that this one replaces, if only certificates changed and not their names: one of ten thousand can
-    /// be replaced without processing the names of the others.
+    /// Shared with the previous version if certificates changed but their names did not. Replacing one of ten thousand certificates
+    /// then does not index the names of the others.
     index: Arc<NameIndex>,
-    /// Whether clients with an unknown name are refused.
+    /// Whether the handshake fails for an unknown or no SNI (`strict-sni`).
     strict: bool,
-    /// Generates certificates for names without one.
+    /// Generates certificates for unknown names (`generate-certificates`).
     forger: Option<Arc<Forger>>,
 }
 
-/// Maps names to the numbers of entries.
+/// Maps names to indices of `entries`.
 #[derive(Debug, Default)]
 struct NameIndex {
-    /// By name; wildcard names are in `wildcards`, without their `*.`.
+    /// Exact names. Wildcard names are in `wildcards`, without their `*.`.
     names: HashMap<Box<str>, Vec<u32>>,
     wildcards: HashMap<Box<str>, Vec<u32>>,
     /// Names that a filter excludes from a wildcard.
     excluded: HashMap<Box<str>, Vec<u32>>,
-    /// Entries for clients with an unknown name.
+    /// Entries for clients with an unknown or no SNI.
     defaults: Vec<u32>,
-    /// All entries by the path of their certificate.
+    /// All entries, sorted by the path of their certificate.
     by_path: Vec<u32>,
 }
 
@@ -56,7 +56,7 @@ impl NameIndex {
             index.defaults.splice(..0, first);
         }
         index.by_path = (0..entries.len() as u32).collect();
-        // Those of a folder are in this order already, so that takes one look at each.
+        // The files of a folder are already in this order, so the sort takes linear time.
         index.by_path.sort_by_key(|number| path_of(entries, *number));
         index
     }
@@ -88,14 +88,14 @@ fn path_of(entries: &[ListenerCertificate], number: u32) -> &str {
     &entries[number as usize].certificate().path
 }
 
-/// The part of `numbers`, sorted by their paths, that has this path.
+/// The part of `numbers` with this path. `numbers` is sorted by path.
 fn with_path<'n, 'p>(numbers: &'n [u32], path: &str, path_of: impl Fn(u32) -> &'p str) -> &'n [u32] {
     let start = numbers.partition_point(|number| path_of(*number) < path);
     let count = numbers[start..].iter().take_while(|number| path_of(**number) == path).count();
     &numbers[start..start + count]
 }
 
-/// A certificate, and the others of its bundle.
+/// The entries of a certificate and of the others in its bundle.
 fn of_same_names(entries: &[ListenerCertificate], number: u32) -> Vec<u32> {
     let first = entries[number as usize].certificate();
     let stem =
@@ -110,14 +110,14 @@ fn of_same_names(entries: &[ListenerCertificate], number: u32) -> Vec<u32> {
 }
 
 impl ListenerCertificates {
-    /// A listener with these certificates, in the order of the configuration: the first is always a default.
+    /// Creates a listener with these certificates, in the order of the configuration. The first is always a default.
     pub fn new(strict: bool, entries: impl IntoIterator<Item = ListenerCertificate>) -> ListenerCertificates {
         let entries: Vec<ListenerCertificate> = entries.into_iter().collect();
         let index = Arc::new(NameIndex::of(&entries));
         ListenerCertificates { entries, index, strict, forger: None }
     }
 
-    /// The same listener with other certificates.
+    /// The same listener with other certificates. The name index is reused if no name changed.
     #[must_use]
     pub fn with_entries(
         &self,
@@ -130,7 +130,7 @@ impl ListenerCertificates {
         ListenerCertificates { entries, index, strict: self.strict, forger: self.forger.clone() }
     }
 
-    /// The same listener, with certificates generated for names without one.
+    /// The same listener, with a generator of certificates for unknown names.
     #[must_use]
     pub fn with_forger(self, forger: Option<Arc<Forger>>) -> ListenerCertificates {
         ListenerCertificates { forger, ..self }
@@ -152,17 +152,17 @@ impl ListenerCertificates {
         self.index.defaults.iter().filter_map(|number| self.entries.get(*number as usize))
     }
 
-    /// The first certificate, as the implicit default; `None` if clients with an unknown name are refused.
+    /// The first certificate, as the implicit default. `None` with `strict-sni`.
     pub fn implicit_default(&self) -> Option<&ListenerCertificate> {
         if self.strict { None } else { self.entries.first() }
     }
 
-    /// Whether it is without certificates.
+    /// Whether the listener is without certificates.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The certificate of a name. One of a wildcard comes second, and first where the client can only verify that one.
+    /// The certificate for a name. An exact match precedes a wildcard, unless the client can verify only the wildcard's.
     fn named(&self, name: &str, abilities: &Abilities) -> Option<&ListenerCertificate> {
         let named = self.index.names.get(name).and_then(|found| self.best(found, None, abilities));
         if let Some(entry) = named
@@ -176,17 +176,17 @@ impl ListenerCertificates {
         wild.filter(|wild| named.is_none() || abilities.rank(wild) < UNVERIFIABLE).or(named)
     }
 
-    /// A generated certificate for a name without one.
+    /// A certificate generated for an unknown name.
     fn forged(&self, name: &str, abilities: &Abilities) -> Option<ListenerCertificate> {
         self.forger.as_ref()?.entry(name, self.best(&self.index.defaults, None, abilities)?)
     }
 
-    /// The certificate for a client with an unknown name.
+    /// The default certificate for a client with an unknown or no SNI. `None` with `strict-sni`.
     fn fallback(&self, abilities: &Abilities) -> Option<&ListenerCertificate> {
         if self.strict { None } else { self.best(&self.index.defaults, None, abilities) }
     }
 
-    /// The certificate that the client can verify best, or the first if it can verify none.
+    /// The certificate that the client can verify best. If it can verify none, the first.
     fn best(
         &self,
         found: &[u32],
@@ -222,7 +222,7 @@ impl ChooseServer for ListenerCertificates {
     }
 }
 
-/// A listener with certificates that change at run time: each handshake keeps those that it began with.
+/// A listener with certificates that change at run time. A handshake keeps the version that it began with.
 #[derive(Debug)]
 pub struct LiveListener(VersionCell<ListenerCertificates>);
 
@@ -232,12 +232,12 @@ impl LiveListener {
         LiveListener(VersionCell::new(listener))
     }
 
-    /// The current listener.
+    /// The current version of the listener.
     pub fn now(&self) -> Arc<ListenerCertificates> {
         self.0.load_full()
     }
 
-    /// Replaces the listener, for all workers at once.
+    /// Publishes a new version of the listener for all workers.
     pub fn publish(&self, listener: ListenerCertificates) {
         self.0.publish(listener);
     }
@@ -257,7 +257,7 @@ struct Abilities {
 }
 
 impl Abilities {
-    /// The preference for a certificate, the best first.
+    /// The preference for a certificate. Lower is better.
     fn rank(&self, entry: &ListenerCertificate) -> u8 {
         match entry.certificate().algorithm {
             SignatureAlgorithm::ECDSA | SignatureAlgorithm::ED25519
@@ -271,13 +271,14 @@ impl Abilities {
     }
 
     fn of(hello: &ClientHello<'_>) -> Abilities {
-        // Without the extension, a client supports the defaults of TLS 1.2: SHA-1 with either.
+        // Without the extension, a client supports the defaults of TLS 1.2: SHA-1 with RSA or ECDSA.
         let Some(schemes) = hello.signature_schemes() else {
             return Abilities { ecdsa_tls12: false, ecdsa_tls13: false, rsa: true };
         };
         let has = |kind: fn(&[u8]) -> bool| schemes.chunks_exact(2).any(kind);
         let ecdsa = has(|scheme| scheme[1] == 3 || scheme == [8, 7]);
-        // Ciphers of TLS 1.3 work with any key, and count only where it can be agreed on: some clients name them without it.
+        // TLS 1.3 ciphers work with any key type. They count only if the client also offers TLS 1.3: some clients list them without
+        // it.
         let offers = |wanted: fn(&[u8]) -> bool| hello.ciphers.chunks_exact(2).any(wanted);
         Abilities {
             ecdsa_tls12: ecdsa && offers(|cipher| matches!(cipher, [0xc0, 0x2b | 0x2c] | [0xcc, 0xa9])),

@@ -1,7 +1,7 @@
-//! OCSP responses (RFC 6960): an authority's recent statement about a certificate, which handshakes can staple.
+//! OCSP responses (RFC 6960): an authority's recent statement about a certificate, which a handshake can staple.
 //!
-//! A response applies to the certificate that its [`CertId`] names. The authority's signature is only checked on
-//! responses from the network ([`OcspResponse::verify`]): others come from the operator's files, and clients check them.
+//! A response applies to the certificate that its [`CertId`] names. The authority's signature is verified only on responses from
+//! the network ([`OcspResponse::verify`]). Other responses come from the operator's files, and clients verify them.
 
 mod question;
 mod signer;
@@ -33,7 +33,7 @@ pub struct CertId {
 }
 
 impl CertId {
-    /// The identifier of a certificate; `None` if either is damaged.
+    /// The identifier of a certificate. `None` if `certificate` or `issuer` is damaged, or if `issuer` did not issue it.
     pub fn of(certificate: &CertificateDer<'_>, issuer: &CertificateDer<'_>) -> Option<CertId> {
         let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
         let (_, issuer) = X509Certificate::from_der(issuer).ok()?;
@@ -73,7 +73,7 @@ impl CertId {
         built(SEQUENCE, &[&parts.concat()])
     }
 
-    /// Its identifier in the runtime API: its DER in hexadecimal digits.
+    /// The identifier in the runtime API: the DER in hexadecimal digits.
     pub fn key(&self) -> String {
         self.to_der().iter().fold(String::new(), |mut text, byte| {
             // Writing to memory does not fail, here and below.
@@ -82,7 +82,7 @@ impl CertId {
         })
     }
 
-    /// The identifier with this [`CertId::key`].
+    /// The inverse of [`CertId::key`]. `None` if `key` is not a valid identifier.
     pub fn from_key(key: &str) -> Option<CertId> {
         let byte = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
         let der: Vec<u8> = key.as_bytes().chunks(2).map(byte).collect::<Option<_>>()?;
@@ -90,7 +90,7 @@ impl CertId {
         CertId::read(id.content).filter(|id| id.key() == key)
     }
 
-    /// Its parts as text, each line after `indent`.
+    /// The fields as text, each line after `indent`.
     pub fn describe(&self, indent: &str) -> String {
         format!(
             "{indent}Issuer Name Hash: {}\n{indent}Issuer Key Hash: {}\n{indent}Serial Number: {}\n",
@@ -114,7 +114,7 @@ impl OcspResponse {
     /// Reads a response.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// The reason why the response cannot be used.
     pub fn parse(der: &[u8]) -> Result<OcspResponse, &'static str> {
         let read = ResponseParts::of(der)?;
         let id = CertId::read(read.id).ok_or("OCSP single response: Certificate ID without SHA-1.")?;
@@ -127,7 +127,7 @@ impl OcspResponse {
         })
     }
 
-    /// The certificate that it is about.
+    /// The identifier of the certificate that the response is about.
     pub fn id(&self) -> &CertId {
         &self.id
     }
@@ -137,7 +137,7 @@ impl OcspResponse {
         &self.der
     }
 
-    /// The time until which it may be stapled, in seconds since 1970.
+    /// The response may be stapled until this time, in seconds since 1970 (`nextUpdate`).
     pub fn good_until(&self) -> u64 {
         u64::try_from(self.next_update).unwrap_or(0)
     }
@@ -145,7 +145,7 @@ impl OcspResponse {
     /// Whether it may be stapled now.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it may not.
     pub fn check(&self, now: UnixTime) -> Result<(), &'static str> {
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         if self.this_update > now.saturating_add(SKEW) {
@@ -157,7 +157,7 @@ impl OcspResponse {
         Ok(())
     }
 
-    /// Its text in the format of the openssl command; certificates in it are printed as PEM.
+    /// The response as text in the format of the openssl command. Its certificates are printed as PEM.
     pub fn describe(&self) -> String {
         ResponseParts::of(&self.der).map(|read| read.describe(&self.id)).unwrap_or_default()
     }
@@ -165,9 +165,9 @@ impl OcspResponse {
 
 /// The parts of a response.
 struct ResponseParts<'d> {
-    /// The signed part, with its header.
+    /// The signed part, including its DER header.
     signed: &'d [u8],
-    /// The responder: its name, or a digest of its key.
+    /// The responder: its name, or the SHA-1 of its key.
     responder: Element<'d>,
     responder_is_key: bool,
     produced: ASN1Time,
@@ -198,7 +198,7 @@ impl<'d> ResponseParts<'d> {
         Self::basic(rest).ok_or(DAMAGED)?
     }
 
-    /// Parses the content of a successful response. The outer none means that it is damaged.
+    /// Parses the content of a successful response. The outer `None` means damaged DER.
     fn basic(rest: &'d [u8]) -> Option<Result<ResponseParts<'d>, &'static str>> {
         let (bytes, _) = element(rest, explicit(0))?;
         let (bytes, _) = element(bytes.content, SEQUENCE)?;
@@ -347,12 +347,12 @@ fn dotted(content: &[u8]) -> String {
 const SHA1: &[u8] = b"\x06\x05\x2b\x0e\x03\x02\x1a\x05\x00";
 /// `id-pkix-ocsp-basic`.
 const BASIC: &[u8] = b"\x2b\x06\x01\x05\x05\x07\x30\x01\x01";
-/// How many seconds a responder's clock may be ahead.
+/// How far a responder's clock may be ahead of ours, in seconds.
 const SKEW: i64 = 300;
-/// How many certificates of a response are read.
+/// The limit of certificates read from a response.
 const MAX_CERTIFICATES: usize = 8;
 
-/// Reasons of a revocation (RFC 5280, 5.3.1), in OpenSSL's words.
+/// Revocation reasons (RFC 5280, 5.3.1), as OpenSSL prints them.
 const REASONS: [&str; 11] = [
     "unspecified",
     "keyCompromise",

@@ -1,4 +1,4 @@
-//! OpenSSL's error codes and texts for failures, which logs and scripts expect.
+//! OpenSSL's error codes and texts, which log processors and scripts expect.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub fn in_words(failure: SessionFailure) -> Cow<'static, str> {
     }
 }
 
-/// OpenSSL 3's error code and text for a failure; `None` if OpenSSL does not define one.
+/// OpenSSL 3's error code and text for a failure. `None` if OpenSSL does not define one.
 pub fn error(failure: SessionFailure) -> Option<(u32, &'static str)> {
     let (reason, words) = match failure.why {
         Why::PlainHttp => (0x9c, "http request"),
@@ -43,7 +43,7 @@ pub fn error(failure: SessionFailure) -> Option<(u32, &'static str)> {
     Some((SSL + reason, words))
 }
 
-/// A failure as OpenSSL writes an error; empty without one.
+/// A failure in OpenSSL's error format. Empty without a failure.
 pub fn words_of(failure: Option<SessionFailure>) -> String {
     let error = failure.and_then(error);
     error.map(|(code, words)| format!("error:{code:08X}:SSL routines::{words}")).unwrap_or_default()

@@ -1,8 +1,7 @@
-//! Private keys under a passphrase, and where passphrases come from (`ssl-passphrase-cmd`, `ca-sign-pass`).
+//! Encrypted private keys, and the source of their passphrases (`ssl-passphrase-cmd`, `ca-sign-pass`).
 //!
-//! Two forms exist: PKCS #8 (`ENCRYPTED PRIVATE KEY`, RFC 5958), which names its scheme inside, and the traditional one
-//! of OpenSSL, where header fields in the PEM block name the cipher (`Proc-Type: 4,ENCRYPTED`, RFC 1421) and MD5
-//! derives its key.
+//! Two formats exist. PKCS #8 (`ENCRYPTED PRIVATE KEY`, RFC 5958) names its encryption scheme inside. In OpenSSL's traditional
+//! format, header fields of the PEM block name the cipher (`Proc-Type: 4,ENCRYPTED`, RFC 1421), and MD5 derives the key.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -19,13 +18,13 @@ use rustls::pki_types::PrivateKeyDer;
 
 use crate::pem;
 
-/// Passphrases for encrypted keys: those that opened one before, and a source of others.
+/// Passphrases for encrypted keys: those that decrypted a key before, and a source of others.
 #[derive(Default)]
 pub struct Passphrases(Mutex<PassphraseState>);
 
 #[derive(Default)]
 struct PassphraseState {
-    /// Those that opened a key, the last one first.
+    /// Passphrases that decrypted a key, the most recent first.
     known: Vec<Vec<u8>>,
     source: PassphraseSource,
 }
@@ -39,11 +38,11 @@ enum PassphraseSource {
     NoMore,
 }
 
-/// Returns the passphrase of the key in the file with this path, or the reason for its absence.
+/// Returns the passphrase for the key file with this path, or an error message.
 pub type PassphraseCommand = Box<dyn Fn(&str) -> Result<Vec<u8>, String> + Send>;
 
 impl Passphrases {
-    /// One passphrase, without a source of others.
+    /// A single passphrase, without a source of others.
     pub fn of(passphrase: &str) -> Self {
         Passphrases(Mutex::new(PassphraseState {
             known: vec![passphrase.into()],
@@ -51,7 +50,7 @@ impl Passphrases {
         }))
     }
 
-    /// Those that `command` returns. Each is remembered when it opened a key.
+    /// Passphrases from `command`. A passphrase is remembered once it decrypted a key.
     pub fn from(command: PassphraseCommand) -> Self {
         Passphrases(Mutex::new(PassphraseState {
             source: PassphraseSource::Command(command),
@@ -59,7 +58,7 @@ impl Passphrases {
         }))
     }
 
-    /// From now on, uses only known passphrases.
+    /// Uses only remembered passphrases from now on.
     pub fn use_known_only(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let PassphraseSource::Command(_) = state.source {
@@ -67,7 +66,7 @@ impl Passphrases {
         }
     }
 
-    /// Opens the key of a file with a known passphrase, or one from the source.
+    /// Decrypts the key of a file with a remembered passphrase, or with one from the source.
     pub(crate) fn open(&self, key: &EncryptedKey, path: &str) -> Result<PrivateKeyDer<'static>, String> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for at in 0..state.known.len() {
@@ -117,17 +116,17 @@ impl fmt::Debug for Passphrases {
     }
 }
 
-/// An encrypted private key, as its file has it.
+/// An encrypted private key as stored in its file.
 #[derive(Debug)]
 pub(crate) enum EncryptedKey {
-    /// The document, in DER.
+    /// The PKCS #8 document, in DER.
     Pkcs8(Vec<u8>),
     Traditional(Traditional),
-    /// A block that cannot be read.
+    /// A malformed PEM block.
     Damaged,
 }
 
-/// A key in the traditional form.
+/// A key in OpenSSL's traditional format.
 #[derive(Debug)]
 pub(crate) struct Traditional {
     is_rsa: bool,
@@ -137,16 +136,16 @@ pub(crate) struct Traditional {
     encrypted: Vec<u8>,
 }
 
-/// Why a key does not open.
+/// Why a key cannot be decrypted.
 enum KeyOpenError {
-    /// The passphrase is another one.
+    /// The passphrase is wrong.
     Wrong,
-    /// No passphrase opens it; the fault of the key.
+    /// No passphrase can decrypt it, for this reason.
     Unusable(String),
 }
 
 impl EncryptedKey {
-    /// Takes encrypted keys out of a PEM file: the file without them, and the keys.
+    /// Extracts the encrypted keys of a PEM file. Returns the file without them, and the keys.
     pub(crate) fn take_from(pem: &[u8]) -> (Vec<u8>, Vec<EncryptedKey>) {
         let (mut plain, mut keys) = (Vec::with_capacity(pem.len()), Vec::new());
         let mut rest = pem;
@@ -163,7 +162,7 @@ impl EncryptedKey {
         (plain, keys)
     }
 
-    /// The key of the block that began before `text`, and the text behind the block; `None` if the key is not
+    /// Parses the PEM block that began before `text`. Returns the key and the text after the block. `None` if the key is not
     /// encrypted.
     fn read<'a>(label: &str, text: &'a [u8]) -> Option<(EncryptedKey, &'a [u8])> {
         let is_traditional = label.ends_with(" PRIVATE KEY")
@@ -201,8 +200,8 @@ impl EncryptedKey {
     }
 }
 
-/// The first line of a text without white space around it, and the rest. `None` at the end; an empty line if it is not
-/// UTF-8.
+/// The first line of a text without surrounding white space, and the rest. `None` at the end of the text. The line is empty if it
+/// is not UTF-8.
 fn next_line(text: &[u8]) -> Option<(&str, &[u8])> {
     if text.is_empty() {
         return None;
@@ -230,7 +229,7 @@ fn open_pkcs8(der: &[u8], passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, K
     }
 }
 
-/// Whether this is a document with a readable scheme, which may be unknown.
+/// Whether this is a PKCS #8 document with a readable scheme, which may be an unsupported one.
 fn names_a_scheme(der: &[u8]) -> bool {
     let read = |reader: &mut SliceReader<'_>| {
         reader.sequence(|inner| {
@@ -241,7 +240,7 @@ fn names_a_scheme(der: &[u8]) -> bool {
     SliceReader::new(der).is_ok_and(|mut reader| read(&mut reader).is_ok())
 }
 
-/// Whether a key is derived from a passphrase within seconds, and within some memory.
+/// Whether deriving the key stays within the limits of time and memory.
 fn is_affordable(parameters: &Parameters) -> bool {
     match &parameters.kdf {
         Kdf::Pbkdf2(hashed) => hashed.iteration_count <= MOST_ITERATIONS,
@@ -297,7 +296,7 @@ impl Traditional {
     }
 }
 
-/// A key of `size` bytes from a passphrase in the traditional form: MD5 over the previous digest, passphrase and salt.
+/// Derives a key of `size` bytes in the traditional format: MD5 over previous digest, passphrase and salt.
 fn derive(passphrase: &[u8], salt: &[u8], size: usize) -> Vec<u8> {
     let mut key: Vec<u8> = Vec::new();
     let mut last = Vec::new();
@@ -309,7 +308,7 @@ fn derive(passphrase: &[u8], salt: &[u8], size: usize) -> Vec<u8> {
     key
 }
 
-/// Whether these bytes are one DER document. One wrong passphrase in 256 leaves a padding that is right, and bytes that are not.
+/// Whether these bytes are one DER document. One wrong passphrase in 256 yields valid padding, but not valid DER.
 fn is_document(bytes: &[u8]) -> bool {
     SecretDocument::try_from(bytes).is_ok()
 }
@@ -326,19 +325,19 @@ fn another_scheme() -> KeyOpenError {
 
 const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
-/// How a key is stored without passphrase.
+/// The command that removes a passphrase.
 const DECRYPT: &str = "openssl pkey -in KEY -out KEY";
-/// How a key is encrypted anew.
+/// The command that encrypts a key again.
 const ENCRYPT: &str = "openssl pkcs8 -topk8 -v2 aes-256-cbc -in KEY -out KEY";
-/// How many bytes of the initial vector are the salt of the traditional form.
+/// The salt of the traditional format: this many bytes of the initialization vector.
 const SALT: usize = 8;
-/// How many passphrases are remembered: each is tried with each key that is encrypted.
+/// The limit of remembered passphrases. Each is tried on each encrypted key.
 const MOST_KNOWN: usize = 16;
-/// Iterations of PBKDF2: OpenSSL writes 2048, a careful operator a million.
+/// The limit of PBKDF2 iterations. OpenSSL uses 2048, a careful operator a million.
 const MOST_ITERATIONS: u32 = 10_000_000;
-/// Bytes of memory for scrypt: OpenSSL's default needs 16 MiB.
+/// The limit of scrypt memory, in bytes. OpenSSL's default needs 16 MiB.
 const MOST_MEMORY: u64 = 256 << 20;
-/// The same, over all its lanes.
+/// The limit of scrypt memory over all lanes, in bytes.
 const MOST_WORK: u64 = 1 << 30;
 
 #[cfg(test)]
@@ -353,7 +352,7 @@ mod tests {
         };
     }
 
-    /// The only key of a file. Each was written by OpenSSL under the passphrase `secret`.
+    /// The only key of a file. OpenSSL encrypted each with the passphrase `secret`.
     fn key_of(pem: &[u8]) -> EncryptedKey {
         let (plain, mut keys) = EncryptedKey::take_from(pem);
         assert_eq!((plain.len(), keys.len()), (0, 1));
@@ -368,7 +367,7 @@ mod tests {
         }
     }
 
-    /// Opens a key through [`Passphrases`].
+    /// Decrypts a key through [`Passphrases`].
     fn open(passphrases: &Passphrases, pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
         passphrases.open(&key_of(pem), "a.pem")
     }

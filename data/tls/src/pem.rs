@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use weir_syntax::SharedFiles;
 
-/// The paths of the files of a folder that stands for all of its PEM files, sorted by name.
+/// The paths of all PEM files in a folder, sorted by name.
 pub(crate) fn files_of(files: &SharedFiles, folder: &str) -> io::Result<Vec<String>> {
     let entries = files.list(folder)?.into_iter().filter(|entry| entry.is_file);
     let folder = folder.strip_suffix('/').unwrap_or(folder);
@@ -17,17 +17,17 @@ pub(crate) fn files_of(files: &SharedFiles, folder: &str) -> io::Result<Vec<Stri
     Ok(paths)
 }
 
-/// The certificates of a file; damaged ones are skipped.
+/// The certificates in a PEM file. Damaged ones are skipped.
 pub fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_slice_iter(pem).flatten().collect()
 }
 
-/// The revocation lists of a file.
+/// The revocation lists in a PEM file. Damaged ones are skipped.
 pub fn revocation_lists(pem: &[u8]) -> Vec<CertificateRevocationListDer<'static>> {
     CertificateRevocationListDer::pem_slice_iter(pem).flatten().collect()
 }
 
-/// A block of PEM (RFC 7468).
+/// Encodes a PEM block (RFC 7468).
 pub fn encode(label: &str, der: &[u8]) -> String {
     let mut text = format!("-----BEGIN {label}-----\n");
     for line in der.chunks(LINE) {
@@ -37,7 +37,7 @@ pub fn encode(label: &str, der: &[u8]) -> String {
     text + "-----END " + label + "-----\n"
 }
 
-/// Decodes base64, ignoring white space; `None` if it is invalid.
+/// Decodes base64 and ignores white space. `None` if it is invalid.
 pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let letters: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     STANDARD.decode(letters).ok()
@@ -48,7 +48,7 @@ pub fn encode_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// How many bytes a line of 64 characters encodes.
+/// The number of bytes per line of 64 base64 characters.
 const LINE: usize = 48;
 
 #[cfg(test)]

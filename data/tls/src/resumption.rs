@@ -1,7 +1,7 @@
-//! Session resumption: by tickets that clients keep, or by sessions that are kept here.
+//! Session resumption, by tickets in the client or by sessions cached in this process.
 //!
-//! Both are shared by all workers. Tickets need no memory here; their keys rotate by themselves. Kept sessions are for clients
-//! without tickets, and for listeners without tickets; they are in shards, so that workers seldom contend for a lock.
+//! All workers share both. Tickets need no memory here, and their keys rotate automatically. The cache is for clients and listeners
+//! without tickets. It is sharded, so that workers rarely contend for a lock.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -15,11 +15,11 @@ use rustls::time_provider::TimeProvider;
 
 use crate::ticket_keys::TicketKeys;
 
-/// The tickets of one listener: valid for `lifetime` seconds, and for sessions of the same scope.
+/// The tickets of one listener. They are valid for `lifetime` seconds and for sessions of the same scope.
 ///
-/// Without keys from the operator, listeners do not accept each other's tickets. With such keys, which several
-/// listeners and processes may share, the `scope` is a digest of the requirements on a client when its session began: a
-/// session with other requirements must not be resumed.
+/// Without keys from the operator, listeners reject each other's tickets. Several listeners and processes may share the operator's
+/// keys. `scope` is therefore a digest of the requirements on a client when its session began: a session with other requirements
+/// must not be resumed.
 pub fn tickets(
     keys: Option<Arc<TicketKeys>>,
     lifetime: u32,
@@ -38,7 +38,7 @@ pub fn tickets(
 pub struct SessionScope([u8; SCOPE]);
 
 impl SessionScope {
-    /// The scope of all these words.
+    /// The scope of these requirements.
     pub fn of(words: &[&str]) -> SessionScope {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, words.join("\0").as_bytes());
         let mut scope = [0; SCOPE];
@@ -47,7 +47,7 @@ impl SessionScope {
     }
 }
 
-/// Tickets that also hold the scope and the time of their session, encrypted.
+/// Tickets that contain the scope and the start time of the session, encrypted.
 #[derive(Debug)]
 struct Tickets {
     keys: Arc<dyn ProducesTickets>,
@@ -83,7 +83,7 @@ fn seconds(clock: &dyn TimeProvider) -> Option<u64> {
     Some(clock.current_time()?.as_secs())
 }
 
-/// Tickets with keys that the first handshake creates: a listener with thousands of certificates needs few of them.
+/// Tickets with keys that the first handshake creates. Few of a listener's thousands of certificates need them.
 #[derive(Debug, Default)]
 struct LateTickets(OnceLock<Option<Arc<dyn ProducesTickets>>>);
 
@@ -111,7 +111,7 @@ impl ProducesTickets for LateTickets {
     }
 }
 
-/// Sessions of the process, up to a limit.
+/// Server-side session cache of the process, with a size limit.
 pub struct SessionCache {
     shards: Box<[Mutex<CacheShard>]>,
     of_shard: usize,
@@ -121,18 +121,18 @@ pub struct SessionCache {
     misses: AtomicU64,
 }
 
-/// A session, and the second in which it began.
+/// The start time in seconds, and the session.
 type CachedSession = (u64, Box<[u8]>);
 
 #[derive(Default)]
 struct CacheShard {
     sessions: HashMap<Box<[u8]>, CachedSession>,
-    /// The oldest first; sessions that were taken may still be listed.
+    /// Keys, the oldest first. Keys of removed sessions may still be listed.
     ages: VecDeque<Box<[u8]>>,
 }
 
 impl SessionCache {
-    /// A cache for `size` sessions, 0 for none, which are valid for `lifetime` seconds.
+    /// A cache of `size` sessions, each valid for `lifetime` seconds. 0 disables it.
     pub fn new(size: usize, lifetime: u64, clock: Arc<dyn TimeProvider>) -> SessionCache {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         SessionCache {
@@ -145,14 +145,14 @@ impl SessionCache {
         }
     }
 
-    /// The cache of one listener, which sees no session of another.
+    /// A view of the cache for one listener, without the sessions of others.
     pub fn of_listener(self: &Arc<Self>) -> Arc<dyn StoresServerSessions> {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let listener = NEXT.fetch_add(1, Relaxed);
         Arc::new(OfListener { cache: Arc::clone(self), listener })
     }
 
-    /// The numbers of lookups and of misses.
+    /// The numbers of lookups and misses.
     pub fn lookups(&self) -> (u64, u64) {
         (self.lookups.load(Relaxed), self.misses.load(Relaxed))
     }
@@ -188,7 +188,7 @@ impl OfListener {
         [&self.listener.to_be_bytes(), key].concat().into()
     }
 
-    /// A kept session, unless it is too old.
+    /// A cached session, unless it is expired.
     fn fresh(&self, (began, session): &CachedSession) -> Option<Vec<u8>> {
         let age = seconds(&*self.cache.clock)?.checked_sub(*began)?;
         (age <= self.cache.lifetime).then(|| session.to_vec())
@@ -230,7 +230,7 @@ impl StoresServerSessions for OfListener {
 
 /// The length of a scope's digest, in bytes.
 const SCOPE: usize = 16;
-/// The longest lifetime of a ticket (RFC 8446, 4.6.1): a week, in seconds.
+/// The limit of a ticket's lifetime (RFC 8446, 4.6.1): a week, in seconds.
 const LONGEST: u32 = 604_800;
 /// The number of shards.
 const SHARDS: usize = 32;
@@ -289,7 +289,7 @@ mod tests {
         let (one, other) = (cache.of_listener(), cache.of_listener());
         assert!(one.put(vec![1, 7], vec![9]) && one.can_cache());
         assert_eq!((one.get(&[1, 7]), other.get(&[1, 7])), (Some(vec![9]), None));
-        // One session a shard: the younger one replaces the older.
+        // The capacity of a shard is one session: the second replaces the first.
         assert!(one.put(vec![2, 7], vec![8]));
         assert_eq!((one.get(&[1, 7]), one.take(&[2, 7]), one.take(&[2, 7])), (None, Some(vec![8]), None));
         assert!(

@@ -1,4 +1,4 @@
-//! TLS settings of both sides, ready to use.
+//! TLS settings for listeners and servers, ready to use.
 
 use std::sync::Arc;
 
@@ -21,30 +21,30 @@ use weir_tls_session::ciphers;
 use weir_tls_session::verify::{Verifier, VerifyMode};
 use weir_tls_session::with_our_schedule;
 
-/// Settings of either side.
+/// Settings that listeners and servers share.
 #[derive(Clone, Debug)]
 pub struct TlsSettings {
     /// Whether TLS 1.2 is enabled.
     pub tls12: bool,
     /// Whether TLS 1.3 is enabled.
     pub tls13: bool,
-    /// Ciphers of both, the preferred first.
+    /// Cipher suites of both versions, the preferred first.
     pub ciphers: Vec<SupportedCipherSuite>,
     /// Groups, the preferred first.
     pub groups: Vec<&'static dyn SupportedKxGroup>,
     /// Application protocols, the preferred first.
     pub protocols: Vec<Vec<u8>>,
-    /// The signature schemes of our key, the preferred first; `None` for all that it supports.
+    /// Signature schemes allowed for our key, the preferred first. `None` for all schemes that the key supports.
     pub signatures: Option<Arc<[SignatureScheme]>>,
     /// The verifier of the peer's certificate.
     pub verifier: Option<Arc<Verifier>>,
     pub clock: Arc<dyn TimeProvider>,
-    /// The log of session keys, if any.
+    /// The key log (`tune.ssl.keylog`), if enabled.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
 impl TlsSettings {
-    /// Everything that is supported, without checking the peer.
+    /// Settings with everything that is supported, without verification of the peer.
     pub fn new(clock: Arc<dyn TimeProvider>) -> TlsSettings {
         let ciphers = [ciphers::all_suites(), ciphers::all_ciphers()].concat();
         TlsSettings {
@@ -65,7 +65,7 @@ impl TlsSettings {
     }
 
     fn provider(&self) -> Arc<CryptoProvider> {
-        // rustls as a client offers those of the other version, too.
+        // A rustls client also offers the cipher suites of a disabled version, so they are removed here.
         let usable = self.ciphers.iter().filter(|suite| match suite.tls13() {
             Some(_) => self.tls13,
             None => self.tls12,
@@ -93,24 +93,24 @@ impl TlsSettings {
 #[derive(Clone, Debug)]
 pub struct ListenerSettings {
     pub settings: TlsSettings,
-    /// Whether the client's order of ciphers counts (`prefer-client-ciphers`).
+    /// Whether the client's cipher order takes precedence (`prefer-client-ciphers`).
     pub client_order: bool,
-    /// The tickets for resumption.
+    /// Session tickets, if enabled.
     pub tickets: Option<Arc<dyn ProducesTickets>>,
-    /// The cache of sessions for resumption without tickets.
+    /// The server-side session cache, for resumption without tickets.
     pub sessions: Option<Arc<dyn StoresServerSessions>>,
-    /// How many bytes of early data a client may send; 0 for none. They need a session cache, and no tickets.
+    /// The limit of early data from a client, in bytes. 0 disables early data. It requires `sessions` and excludes `tickets`.
     pub early_data: u32,
 }
 
-/// Settings of a listener, ready for any of its certificates.
+/// Settings of a listener, to be combined with any of its certificates.
 #[derive(Debug)]
 pub struct Base {
     config: ServerConfig,
     signatures: Option<Arc<[SignatureScheme]>>,
-    /// The verifier of client certificates, if they are checked.
+    /// The verifier of client certificates, if they are verified.
     pub(crate) verifier: Option<Arc<Verifier>>,
-    /// Whether TLS 1.3 can be agreed on.
+    /// Whether TLS 1.3 can be negotiated.
     pub(crate) tls13: bool,
 }
 
@@ -120,7 +120,7 @@ impl Base {
         self.config.time_provider.current_time()
     }
 
-    /// The settings with this certificate.
+    /// The rustls configuration with this certificate.
     pub(crate) fn with(&self, certificate: &Certificate) -> Arc<ServerConfig> {
         let mut config = self.config.clone();
         let shown = limited(&certificate.certified, self.signatures.as_ref());
@@ -145,7 +145,7 @@ impl ListenerSettings {
     /// Builds the settings for rustls.
     ///
     /// # Errors
-    /// When the ciphers, groups and versions do not match.
+    /// When the ciphers, groups and versions are incompatible.
     pub fn build(&self) -> Result<Base, Error> {
         let settings = &self.settings;
         let builder = ServerConfig::builder_with_details(settings.provider(), Arc::clone(&settings.clock))
@@ -167,7 +167,7 @@ impl ListenerSettings {
             Some(tickets) => config.ticketer = Arc::clone(tickets),
             None => config.send_tls13_tickets = if self.sessions.is_some() { TICKETS } else { 0 },
         }
-        // Early data need single-use tickets, which are not issued where tickets carry the sessions themselves.
+        // Early data needs single-use tickets. rustls does not issue them if tickets carry the session itself.
         config.max_early_data_size = self.early_data;
         config.send_half_rtt_data = self.early_data > 0;
         config.key_log = settings.key_log();
@@ -180,13 +180,13 @@ impl ListenerSettings {
     }
 }
 
-/// A certificate with an OCSP response, which is stapled until it expires.
+/// A certificate with an OCSP response that is stapled until it expires.
 #[derive(Debug)]
 struct StapledCertificate {
     shown: Arc<CertifiedKey>,
     /// The certificate without the response.
     bare: Arc<CertifiedKey>,
-    /// In seconds since 1970.
+    /// The expiry of the OCSP response, in seconds since 1970.
     good_until: u64,
     clock: Arc<dyn TimeProvider>,
 }
@@ -198,7 +198,7 @@ impl ResolvesServerCert for StapledCertificate {
     }
 }
 
-/// A placeholder before a certificate is set.
+/// The certificate resolver until a certificate is set. It returns `None`.
 #[derive(Debug)]
 struct NoCertificate;
 
@@ -211,9 +211,9 @@ impl ResolvesServerCert for NoCertificate {
 /// How sessions with a server are resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionReuse {
-    /// By tickets, or by session identifiers.
+    /// By tickets or session identifiers.
     Tickets,
-    /// By session identifiers; TLS 1.3 uses tickets for that, too (`no-tls-tickets`).
+    /// By session identifiers only. TLS 1.3 still uses tickets (`no-tls-tickets`).
     SessionIds,
     /// Never (`no-ssl-reuse`).
     Never,
@@ -222,7 +222,7 @@ pub enum SessionReuse {
 /// The settings for connections to a server, with a client certificate if one is configured.
 ///
 /// # Errors
-/// When the ciphers, groups and versions do not match.
+/// When the ciphers, groups and versions are incompatible.
 pub fn client_config(
     settings: &TlsSettings,
     verifier: Arc<Verifier>,
@@ -254,7 +254,7 @@ pub fn client_config(
     Ok(Arc::new(config))
 }
 
-/// How many tickets a TLS 1.3 client gets: as many as from OpenSSL.
+/// The number of tickets sent to a TLS 1.3 client, as in OpenSSL.
 const TICKETS: usize = 2;
-/// For how many names of one server sessions are kept.
+/// The limit of server names with cached sessions, for each server.
 const SESSIONS_OF_A_SERVER: usize = 64;

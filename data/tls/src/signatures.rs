@@ -6,7 +6,7 @@ use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
-/// A certificate with a key that only signs with these schemes, the preferred first.
+/// A certificate with its key limited to these signature schemes, the preferred first.
 pub(crate) fn limited(
     certified: &Arc<CertifiedKey>,
     schemes: Option<&Arc<[SignatureScheme]>>,

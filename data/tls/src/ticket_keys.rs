@@ -1,7 +1,7 @@
-//! Ticket keys from the operator (`tls-ticket-keys`): several processes with the same file can resume each other's sessions.
+//! Ticket keys from the operator (`tls-ticket-keys`). Processes with the same file can resume each other's sessions.
 //!
-//! A ticket has the format that RFC 5077, 4 recommends: the key's name, an initialization vector, the session encrypted by AES in
-//! CBC mode, and an HMAC with SHA-256 over all of that.
+//! A ticket has the format of RFC 5077, 4: key name, initialization vector, session encrypted by AES-CBC, and an HMAC-SHA-256 over
+//! all of that.
 
 use std::fmt;
 
@@ -18,24 +18,24 @@ use weir_syntax::SharedFiles;
 
 use crate::certificate::cannot_open;
 
-/// The keys of one file, the oldest first. The last but one encrypts, so that other processes have the key by the time it is used.
+/// The keys of one file, the oldest first. The last but one encrypts: other processes receive a new key before it is used.
 pub struct TicketKeys {
     file: Box<str>,
     length: usize,
     keys: VersionCell<[TicketKey; KEYS]>,
 }
 
-/// Why a key was refused.
+/// Why a key was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadTicketKey {
     /// It is not base64.
     NotBase64,
-    /// Its size differs from the other keys'.
+    /// Its length differs from that of the other keys.
     WrongSize,
 }
 
 impl TicketKeys {
-    /// Reads a file: a key a line, each of 48 or each of 80 bytes, in base64.
+    /// Reads a file with one base64 key per line, all of 48 or all of 80 bytes.
     ///
     /// # Errors
     /// A message about the fault of the file.
@@ -68,7 +68,7 @@ impl TicketKeys {
         Ok(TicketKeys { file: path.into(), length: length.unwrap_or(0), keys: VersionCell::new(kept) })
     }
 
-    /// The path of their file.
+    /// The path of the key file.
     pub fn file(&self) -> &str {
         &self.file
     }
@@ -78,10 +78,10 @@ impl TicketKeys {
         self.keys.load().iter().map(|key| STANDARD.encode(&key.secret)).collect()
     }
 
-    /// Adds a key at the end and drops the oldest.
+    /// Appends a key and drops the oldest.
     ///
     /// # Errors
-    /// When its size differs from the other keys', or it is not base64.
+    /// When the key is not base64, or its length differs from that of the other keys.
     pub fn push(&self, text: &str) -> Result<(), BadTicketKey> {
         let secret = STANDARD.decode(text).map_err(|_| BadTicketKey::NotBase64)?;
         if secret.len() != self.length {
@@ -125,7 +125,7 @@ impl fmt::Debug for TicketKeys {
     }
 }
 
-/// A key: its name, the HMAC key and the encryption key, one after the other.
+/// A key: name, HMAC key and encryption key, concatenated.
 #[derive(Clone)]
 struct TicketKey {
     secret: Box<[u8]>,
@@ -146,7 +146,7 @@ impl TicketKey {
         hmac::Key::new(hmac::HMAC_SHA256, &self.secret[NAME..end])
     }
 
-    /// The encryption key; `None` when the library is out of memory.
+    /// The encryption key. `None` if the library is out of memory.
     fn cipher(&self) -> Option<UnboundCipherKey> {
         match self.secret.len() {
             LONG => UnboundCipherKey::new(&AES_256, &self.secret[NAME + 32..]),
@@ -179,11 +179,11 @@ impl TicketKey {
     }
 }
 
-/// How many keys of a file are used: HAProxy's build-time default.
+/// The number of keys used from a file: HAProxy's build-time default.
 const KEYS: usize = 3;
-/// A key for AES-128: a name, 16 bytes of HMAC key and 16 bytes of encryption key.
+/// The length of an AES-128 key: name, 16 bytes of HMAC key and 16 bytes of encryption key.
 const SHORT: usize = 48;
-/// A key for AES-256: a name, 32 bytes of HMAC key and 32 bytes of encryption key.
+/// The length of an AES-256 key: name, 32 bytes of HMAC key and 32 bytes of encryption key.
 const LONG: usize = 80;
 const NAME: usize = 16;
 const INITIAL: usize = 16;
@@ -216,7 +216,7 @@ mod tests {
             assert_eq!(one.secrets().len(), KEYS);
             let ticket = one.encrypt(b"a session").expect("a ticket");
             assert!(ticket.starts_with(keys(length, &[2, 2, 2]).keys.load()[0].name()));
-            // Another process knows it as its last key.
+            // Another process has the same key as its last one.
             assert_eq!(keys(length, &[0, 1, 2]).decrypt(&ticket).as_deref(), Some(&b"a session"[..]));
             one.push(line(length, 4).trim()).expect("a good key");
             one.push(line(length, 5).trim()).expect("a good key");

@@ -14,22 +14,22 @@ use weir_tls_session::{SessionFailure, Why};
 /// TLS settings for connections to a server.
 #[derive(Clone, Debug)]
 pub struct UpstreamTls {
-    /// For connections with an SNI.
+    /// For connections with SNI.
     pub named: Arc<ClientConfig>,
-    /// For connections without one, which can only check a configured name.
+    /// For connections without SNI. They can verify only a configured name.
     pub nameless: Arc<ClientConfig>,
     /// Whether early data may be sent (`allow-0rtt`).
     pub early_data: bool,
 }
 
 impl UpstreamTls {
-    /// The session of a new connection, with `name` as its SNI, if given.
+    /// Creates the session of a new connection, with `name` as SNI, if given.
     ///
     /// # Errors
-    /// When that is not a valid host name.
+    /// When `name` is not a valid host name.
     fn session(&self, name: Option<&[u8]>, offer: Offer<'_>) -> Result<TlsSession, SessionFailure> {
         let Some(name) = name.filter(|name| !name.is_empty()) else {
-            // rustls needs a name; an address is never sent.
+            // rustls needs a name. An address is never sent as SNI.
             let nobody = ServerName::IpAddress(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED).into());
             return TlsSession::client(offer.with(&self.nameless), nobody);
         };
@@ -42,7 +42,7 @@ impl UpstreamTls {
     }
 }
 
-/// The host of an HTTP authority, if it can be an SNI: an address cannot (RFC 6066, 3).
+/// The host of an HTTP authority, if it is valid as SNI. An address is not (RFC 6066, 3).
 pub fn host_name(authority: &[u8]) -> Option<&[u8]> {
     let (host, _) = weir_http::uri::host_and_port(authority);
     match ServerName::try_from(std::str::from_utf8(host).ok()?) {
@@ -54,13 +54,13 @@ pub fn host_name(authority: &[u8]) -> Option<&[u8]> {
 /// The ALPN protocols that a connection offers.
 #[derive(Clone, Copy, Debug)]
 enum Offer<'p> {
-    /// Those of the server's settings.
+    /// The protocols of the server's settings.
     Usual,
-    /// The same, and early data behind the hello, unless HTTP/2 may be selected: early data cannot wait for the answer.
+    /// Like `Usual`, with early data, unless HTTP/2 may be selected: early data is sent before the server selects a protocol.
     Early,
-    /// Only this one of them, or nothing if the settings are without protocols.
+    /// Only this protocol. Without ALPN if the settings list none.
     Alone(&'p [u8]),
-    /// Those of the settings, without HTTP/2.
+    /// The protocols of the settings except HTTP/2.
     WithoutHttp2,
     These(&'p [Box<str>]),
 }
@@ -94,12 +94,12 @@ impl Offer<'_> {
 pub struct LiveUpstream {
     needs: VersionCell<UpstreamTls>,
     carries_traffic: AtomicBool,
-    /// Whether no command has changed it at run time.
+    /// Whether no runtime command has changed it.
     is_as_configured: AtomicBool,
 }
 
 impl LiveUpstream {
-    /// The configured settings. Without TLS for traffic, only health checks use it.
+    /// The configured settings. If traffic does not use TLS, only health checks use them.
     pub fn new(upstream: UpstreamTls, carries_traffic: bool) -> LiveUpstream {
         LiveUpstream {
             needs: VersionCell::new(upstream),
@@ -108,27 +108,27 @@ impl LiveUpstream {
         }
     }
 
-    /// Whether traffic goes over TLS.
+    /// Whether traffic uses TLS.
     pub fn carries_traffic(&self) -> bool {
         self.carries_traffic.load(Ordering::Relaxed)
     }
 
-    /// Switches TLS for the traffic of new connections (`set server ssl`).
+    /// Enables or disables TLS for the traffic of new connections (`set server ssl`).
     pub fn set_carries_traffic(&self, yes: bool) {
         self.carries_traffic.store(yes, Ordering::Relaxed);
         self.is_as_configured.store(false, Ordering::Relaxed);
     }
 
-    /// Whether traffic uses TLS by configuration, unchanged by commands.
+    /// Whether no runtime command has changed the use of TLS.
     pub fn is_as_configured(&self) -> bool {
         self.is_as_configured.load(Ordering::Relaxed)
     }
 
-    /// The session of a new connection, with `name` as its SNI, if given. With `protocol` it only offers that protocol, if the
+    /// Creates the session of a new connection, with `name` as SNI, if given. With `protocol` it offers only that protocol, if the
     /// settings have any.
     ///
     /// # Errors
-    /// When that is not a valid host name.
+    /// When `name` is not a valid host name.
     pub fn session(
         &self,
         name: Option<&[u8]>,
@@ -137,9 +137,8 @@ impl LiveUpstream {
         self.needs.load().session(name, protocol.map_or(Offer::Usual, Offer::Alone))
     }
 
-    /// The session of a new connection with a first request that may be sent early: if early data are allowed, the
-    /// server accepts them and gave a ticket before, the session is established at once
-    /// ([`Facts::early`](crate::Facts::early)).
+    /// Creates the session of a new connection for a first request that may be sent as early data. If the settings allow early data
+    /// and a ticket from the server permits it, the session is established at once ([`Facts::early`](crate::Facts::early)).
     ///
     /// # Errors
     /// When `name` is not a valid host name.
@@ -148,8 +147,8 @@ impl LiveUpstream {
         needs.session(name, if needs.early_data { Offer::Early } else { Offer::Usual })
     }
 
-    /// The session of a health check. It offers the check's own protocols if set, else those of the server's traffic:
-    /// with HTTP/2 only if `http2`, when the check supports it.
+    /// Creates the session of a health check. It offers the check's protocols if set, otherwise those of the server's traffic.
+    /// HTTP/2 is offered only if `http2`: the check must support it.
     ///
     /// # Errors
     /// When `name` is not a valid host name.
@@ -163,7 +162,7 @@ impl LiveUpstream {
         self.needs.load().session(name, protocols.map_or(usual, Offer::These))
     }
 
-    /// Replaces the settings of later connections, on all workers.
+    /// Replaces the settings for new connections on all workers.
     pub fn publish(&self, upstream: UpstreamTls) {
         self.needs.publish(upstream);
     }

@@ -1,4 +1,4 @@
-//! What operators see of TLS and change: files that are held in memory, and the lists that name certificates.
+//! TLS objects that operators see and change: files held in memory, and certificate lists.
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,7 +6,7 @@ pub enum TlsFileKind {
     /// A certificate with its key.
     Certificate,
     Authorities,
-    /// Lists of what those revoked.
+    /// Certificate revocation lists.
     Revocations,
 }
 
@@ -14,7 +14,7 @@ pub enum TlsFileKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFileName {
     pub name: String,
-    /// How many certificates or lists it holds.
+    /// The number of certificates or revocation lists in the file.
     pub count: usize,
 }
 
@@ -22,11 +22,11 @@ pub struct TlsFileName {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFileView {
     pub used: bool,
-    /// The files and settings of a certificate, one a line.
+    /// The files and settings of a certificate, one per line.
     pub origin: String,
-    /// Each certificate or list in words, several lines each.
+    /// Each certificate or revocation list as text of several lines.
     pub parts: Vec<String>,
-    /// The certificates above it, in words.
+    /// The issuing certificates of the chain, as text.
     pub chain: String,
 }
 
@@ -38,11 +38,11 @@ pub enum TlsRefusal {
     /// The file does not exist.
     Unknown,
     Used,
-    /// Another file is being changed.
+    /// Another file has a pending change.
     Other(String),
-    /// No file is being changed.
+    /// No file has a pending change.
     Idle,
-    /// The new contents cannot be used, for this reason.
+    /// The new contents are invalid, for this reason.
     Unfit(String),
 }
 
@@ -53,44 +53,44 @@ pub enum ListRefusal {
     UnknownList,
     /// The certificate does not exist.
     UnknownCertificate,
-    /// The certificate exists but is not in the list.
+    /// The certificate exists but is not in this list.
     NotListed,
-    /// The certificate is empty so far.
+    /// The certificate is still empty.
     Empty,
-    /// It is in these lines.
+    /// The certificate is in several lines, with these numbers.
     Several(Vec<usize>),
-    /// It is in these lines, but not in that one.
+    /// The certificate is not in the given line, but in these.
     WrongLine(Vec<usize>),
-    /// Its certificate is the default one of the `bind` lines here, `file:line` each.
+    /// The certificate is the default of these `bind` lines, `file:line` each.
     Default(Vec<String>),
-    /// The line cannot be used, for this reason.
+    /// The line is invalid, for this reason.
     Unfit(String),
 }
 
-/// A line of a list of certificates.
+/// A line of a certificate list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListLine {
     pub number: usize,
     pub certificate: String,
     /// The options of the line, without brackets.
     pub options: String,
-    /// Names that it is for, and behind `!` names that it is not for.
+    /// Names that select the certificate. `!` before a name excludes it.
     pub filters: Vec<String>,
 }
 
-/// A name that certificates are chosen by.
+/// A server name that selects a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedName {
-    /// The frontend, and where its line stands.
+    /// The frontend and the location of the `bind` line.
     pub place: String,
-    /// The name; `*` for names without a certificate of their own.
+    /// The name. `*` for names without a certificate of their own.
     pub name: String,
-    /// Names that a wildcard is kept from.
+    /// Names excluded from a wildcard.
     pub except: Vec<String>,
-    /// The kind of its key.
+    /// The key algorithm.
     pub algorithm: &'static str,
     pub certificate: String,
-    /// From when it is good.
+    /// The beginning of the validity.
     pub not_before: String,
     pub not_after: String,
 }
@@ -98,29 +98,29 @@ pub struct ServedName {
 /// An OCSP response, in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OcspEntry {
-    /// Its name: the identifier of its certificate, in hexadecimal digits.
+    /// The identifier of the certificate (`CertID`) as DER in hexadecimal digits.
     pub key: String,
-    /// A certificate that it is about.
+    /// The path of a certificate that the response is about.
     pub path: String,
-    /// The contents of the key, in words, several lines.
+    /// The fields of `key` as text of several lines.
     pub id: String,
 }
 
 /// An OCSP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OcspView {
-    /// The response in words, several lines.
+    /// The response as text of several lines.
     pub text: String,
-    /// The response verbatim, in base64.
+    /// The DER of the response, in base64.
     pub base64: String,
 }
 
-/// Why an OCSP response was not taken.
+/// Why an OCSP response was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OcspRefusal {
-    /// It is not base64.
+    /// The input is not base64.
     NotBase64,
-    /// It cannot be shown, for this reason.
+    /// The response cannot be stapled, for this reason.
     Unfit(String),
 }
 
@@ -128,17 +128,17 @@ pub enum OcspRefusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TicketKeyFile {
     pub file: String,
-    /// Its keys in base64, the oldest first.
+    /// The keys in base64, the oldest first.
     pub secrets: Vec<String>,
 }
 
-/// Why a key for tickets was not taken.
+/// Why a ticket key was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TicketKeyRefusal {
     /// The file does not exist.
     UnknownFile,
     /// The key is not base64.
     NotBase64,
-    /// The key is not as long as the others.
+    /// The length of the key differs from that of the others.
     WrongSize,
 }

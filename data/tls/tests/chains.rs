@@ -1,6 +1,6 @@
-//! Chains of certificates compared with `openssl verify`: the same faults at the same depths in the same order.
+//! Compares chain verification with `openssl verify`: the same faults at the same depths in the same order.
 //!
-//! `openssl verify` continues after some faults and stops at others; here, each fault at which it would stop ends the check.
+//! `openssl verify` continues after some faults. Here verification ends at the first fault at which it would stop.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use weir_tls::clock::UnixTime;
 use weir_tls::pem;
 use weir_tls::verify::{Authorities, CertificatePurpose, ChainFault, algorithms};
 
-/// Tomorrow, because certificates from the openssl command are valid from today on.
+/// Tomorrow, because certificates of the openssl command become valid today.
 fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970")
         + Duration::from_secs(24 * 3600)
@@ -53,7 +53,7 @@ fn below(issuer: &Issuer, params: CertificateParams) -> Issuer {
     CertifiedIssuer::signed_by(params, key(), issuer).expect("a certificate")
 }
 
-/// A root, an authority below it, and a peer below that.
+/// A root, an authority that it issued, and a peer certificate that the authority issued.
 struct Chain {
     root: Issuer,
     middle: Issuer,
@@ -87,7 +87,7 @@ impl Chain {
     }
 }
 
-/// Compares the results for a peer's certificate, the others that it sent, the trusted ones, and revocation lists.
+/// Compares the results for a peer's certificate, the other certificates that it sent, trusted authorities, and revocation lists.
 #[track_caller]
 fn compare(
     what: &str,
@@ -155,7 +155,7 @@ fn by_openssl(peer: &str, sent: &[String], trusted: &[String], lists: &[String])
     found
 }
 
-/// The code and the depth of a line such as `error 10 at 0 depth lookup: certificate has expired`.
+/// Code and depth of a line such as `error 10 at 0 depth lookup: certificate has expired`.
 fn found_in(line: &str) -> Option<(u16, u16)> {
     let words: Vec<&str> = line.strip_prefix("error ")?.split(' ').collect();
     let [code, "at", depth, "depth", ..] = words[..] else { return None };
@@ -187,7 +187,7 @@ fn reports_where_an_untrusted_chain_ends() {
     compare("only the middle is trusted", &peer, &[], std::slice::from_ref(&middle), &[], &[(2, 1)]);
     compare("a root that nobody trusts", &peer, &[middle, chain.root.pem()], &stranger, &[], &[(19, 2)]);
     compare("signed by itself", &chain.root.pem(), &[], &stranger, &[], &[(18, 0), (26, 0)]);
-    // Another certificate of the same name is not trusted.
+    // Another certificate with the same name is not trusted.
     let mut same = authority_params("root");
     same.use_authority_key_identifier_extension = false;
     let impostor = root(same.clone());
@@ -311,7 +311,7 @@ fn enforces_the_name_constraints_of_authorities() {
     let mail = || GeneralSubtree::Rfc822Name("example".to_owned());
     under(vec![mail()], vec![], &["a@example"]).check("a mail inside", &[]);
     under(vec![mail()], vec![], &["a@b.example"]).check("a mail outside", &[(47, 0)]);
-    // Without an alternative name, a common name that looks like a host name is one.
+    // Without alternative names, a common name that looks like a host name is used.
     let constrain = |params: &mut CertificateParams| {
         let permitted_subtrees = vec![GeneralSubtree::DnsName("example".to_owned())];
         params.name_constraints = Some(NameConstraints { permitted_subtrees, excluded_subtrees: vec![] });
@@ -397,7 +397,7 @@ fn revoked_certificates_are_found_in_the_lists_of_their_issuers() {
     check("a list that somebody else signed", &[good(root), forged], &[(8, 0)]);
 }
 
-/// A certificate below `issuer` from the openssl command, of a kind that rcgen does not support.
+/// A certificate that `issuer` issued by the openssl command, of a kind that rcgen does not support.
 fn by_openssl_below(
     folder: &Path,
     issuer: Option<&Issuer>,
@@ -456,7 +456,7 @@ fn reports_weak_keys_and_old_versions_as_openssl_does() {
     compare("version 1 signed by itself", &alone, &[], std::slice::from_ref(&alone), &[], &[]);
 }
 
-/// A list of `openssl ca`, signed with SHA-1.
+/// A revocation list from `openssl ca`, signed with SHA-1.
 #[test]
 fn accepts_revocation_lists_signed_with_sha1() {
     let folder = tempfile::tempdir().expect("a folder");

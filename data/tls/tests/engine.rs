@@ -1,4 +1,4 @@
-//! Two engines over a simulated wire, without sockets.
+//! Two TLS engines over a simulated wire, without sockets.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn a_certificate_that_takes_the_place_of_another_is_found_by_its_own_names() {
         pair.shake(usize::MAX / 2).ok()?;
         pair.server.facts().certificate.clone()
     };
-    // The same names, and another key.
+    // The same names with another key.
     let (same, made) = with("two.example");
     assert_eq!(shown(&same, "two.example").expect("a certificate").own(), made.own());
     let (other, made) = with("three.example");
@@ -81,7 +81,7 @@ fn certificates_of_a_listener_are_found_by_their_path() {
     let path = |at: usize| listener.entries()[at].certificate().path.clone();
     assert_eq!([0, 1, 2].map(|at| places(&listener, &path(at))), [[0], [1], [2]]);
     assert!(places(&listener, "/nowhere").is_empty());
-    // Another one, and the first a second time.
+    // Another session, and the first one a second time.
     let again = [1, 2, 0, 1].map(|at| listener.entries()[at].clone());
     let again = listener.with_entries(again);
     assert_eq!([0, 1, 2].map(|at| places(&again, &path(at))), [vec![2], vec![0, 3], vec![1]]);
@@ -130,7 +130,7 @@ fn a_record_that_was_changed_ends_the_session() {
             assert!(opened.failure.is_some(), "byte {at}");
             assert_eq!(opened.filled, 0, "byte {at}");
             assert!(!answer.is_empty(), "byte {at}: the peer gets an alert");
-            // The session stays failed.
+            // A failed session stays failed.
             assert!(pair.server.seal(b"x", &mut out, 100, &mut answer).is_err());
         }
     }
@@ -162,7 +162,7 @@ fn holds_an_end_that_arrives_with_the_last_content() {
         let (_, written) = pair.client.seal(b"last", &mut out, 16_384, &mut Vec::new()).expect("a session");
         pair.to_server.extend_from_slice(&out[..written]);
         if breaks {
-            // A record that no key can decrypt.
+            // A record that no key decrypts.
             pair.to_server.extend_from_slice(&[23, 3, 3, 0, 20]);
             pair.to_server.extend_from_slice(&[0; 20]);
         } else {
@@ -189,7 +189,7 @@ fn resumes_earlier_sessions() {
         for resumed in [false, true, true] {
             let mut pair = Pair::new(Arc::clone(&listener), Arc::clone(&config), "one.example");
             pair.shake(usize::MAX / 2).expect("a handshake");
-            // TLS 1.3 tickets come after the handshake: two after a full one, one for the one that was used.
+            // The server sends TLS 1.3 tickets after the handshake: two after a full one, one after a resumption.
             let tickets = pair.to_client.len();
             match resumed {
                 false => of_two = tickets,
@@ -204,13 +204,13 @@ fn resumes_earlier_sessions() {
     }
 }
 
-/// A listener that accepts early data, and the settings of a client that has a ticket and sends early data.
+/// A listener that accepts early data, and the settings of a client with a ticket that sends early data.
 fn early_world(early_data: u32) -> (Arc<dyn ChooseServer>, Arc<ClientConfig>) {
     let (_, listener, config) = early_worlds(early_data);
     (listener, config)
 }
 
-/// The same, behind another listener that does not know the session.
+/// Like [`early_world`], plus another listener that does not know the client's session.
 fn early_worlds(early_data: u32) -> (Arc<dyn ChooseServer>, Arc<dyn ChooseServer>, Arc<ClientConfig>) {
     let world = World { early_data, ..World::new() };
     let listener = world.listener(&["one.example"], false);
@@ -231,7 +231,7 @@ fn early_client(config: &Arc<ClientConfig>, says: &[u8]) -> (ClientConnection, V
     (client, wire)
 }
 
-/// Everything that a rustls client has to send.
+/// All bytes that a rustls client has to send.
 fn spoken(client: &mut ClientConnection) -> Vec<u8> {
     let mut wire = Vec::new();
     while client.wants_write() {
@@ -240,8 +240,8 @@ fn spoken(client: &mut ClientConnection) -> Vec<u8> {
     wire
 }
 
-/// Passes a client's bytes to a server, `piece` more at a time, until a session is established; returns the rest, the answer
-/// and the progress.
+/// Passes a client's bytes to a server, `piece` bytes at a time, until a session is established. Returns the remaining bytes, the
+/// server's output, and the progress.
 fn show(server: &mut TlsSession, wire: &[u8], piece: usize) -> (Vec<u8>, Vec<u8>, HandshakeProgress) {
     let (mut kept, mut answer, mut progress) = (Vec::new(), Vec::new(), HandshakeProgress::More);
     for bytes in wire.chunks(piece) {
@@ -255,7 +255,7 @@ fn show(server: &mut TlsSession, wire: &[u8], piece: usize) -> (Vec<u8>, Vec<u8>
     (kept, answer, progress)
 }
 
-/// Decrypts everything that was received.
+/// Decrypts all received bytes.
 fn opened(server: &mut TlsSession, wire: &mut Vec<u8>, answer: &mut Vec<u8>, room: usize) -> Vec<u8> {
     let (mut all, mut room) = (Vec::new(), vec![0; room]);
     loop {
@@ -274,7 +274,7 @@ fn heard(client: &mut ClientConnection, mut wire: &[u8]) -> Vec<u8> {
     while !wire.is_empty() {
         client.read_tls(&mut wire).expect("memory");
         client.process_new_packets().expect("a good server");
-        // The end of the available data is an error here.
+        // The end of the available data is reported as an error.
         let _ = client.reader().read_to_end(&mut all);
     }
     all
@@ -314,8 +314,8 @@ fn early_data_are_read_and_answered_before_the_handshake_is_over() {
     }
 }
 
-/// A slow server gets the end of the handshake together with the early data: they still count as early, but the risk is
-/// over.
+/// A slow server receives the end of the handshake together with the early data. They still count as early, but can no longer be a
+/// replay.
 #[test]
 fn early_data_that_come_with_the_end_of_the_handshake_were_early() {
     let (listener, config) = early_world(4000);
@@ -346,7 +346,7 @@ fn discards_refused_early_data_up_to_a_limit() {
     let (_, _, progress) = show(&mut server, &wire[..hello], usize::MAX / 2);
     assert_eq!(progress, HandshakeProgress::More);
     let record = [&[23, 3, 3, 0x40, 0x11][..], &[7; 16_401]].concat();
-    // A megabyte, and what rustls skips by itself.
+    // A megabyte, plus the bytes that rustls itself skips.
     let ends = (0..100).find(|number| {
         let (used, shaken) = server.shake(&mut record.clone(), &mut Vec::new());
         assert_eq!(shaken.is_ok(), used == record.len(), "record {number}");
@@ -362,7 +362,7 @@ fn early_data_are_taken_once() {
     let mut first = TlsSession::server(Arc::clone(&listener));
     let (mut kept, mut answer, _) = show(&mut first, &wire, 1000);
     assert_eq!(opened(&mut first, &mut kept, &mut answer, 100), b"once");
-    // A replay of everything that was recorded.
+    // A replay of all recorded bytes.
     let mut again = TlsSession::server(listener);
     let (_, _, progress) = show(&mut again, &wire, 1000);
     assert_eq!((progress, again.facts().early_received), (HandshakeProgress::More, false));
@@ -370,7 +370,7 @@ fn early_data_are_taken_once() {
 
 #[test]
 fn accepts_early_data_up_to_the_announced_limit() {
-    // With a listener without early data, no client sends any.
+    // A client sends no early data to a listener without it.
     let (_, config) = early_world(0);
     let name = ServerName::try_from("one.example").expect("a name");
     assert!(ClientConnection::new(config, name).expect("a client").early_data().is_none());
@@ -380,7 +380,7 @@ fn accepts_early_data_up_to_the_announced_limit() {
     let mut server = TlsSession::server(listener);
     let (mut kept, mut answer, _) = show(&mut server, &wire, 1000);
     assert_eq!(opened(&mut server, &mut kept, &mut answer, 100), [b'x'; 10]);
-    // The client closed in the middle of it.
+    // The client closed before the end of its early data.
     let mut out = Vec::new();
     server.close(&mut out);
     answer.extend_from_slice(&out);
@@ -422,7 +422,7 @@ fn certificates_are_chosen_by_name() {
         let names = |der: &[u8]| der.windows(expected.len()).any(|part| part == expected.as_bytes());
         assert!(names(certificate.own()), "{name} gets another certificate than {expected}");
     }
-    // The default certificate is for another name, which the client notices.
+    // The default certificate is for another name, and the client detects that.
     let mut pair = Pair::new(listener, world.client(None), "a.b.wild.example");
     assert_eq!(pair.shake(usize::MAX / 2).expect_err("another name").0.why, Why::WrongName);
     let strict = world.listener(&["one.example"], true);
@@ -496,14 +496,14 @@ fn distinguishes_kinds_of_bytes_that_are_not_a_hello() {
         let alert = alert_code.map(|code| vec![21, 3, 3, 0, 2, 2, code]);
         assert_eq!(answer, alert.unwrap_or_default(), "{bytes:?}");
     }
-    // A hello that never ends is refused at its size limit.
+    // An endless ClientHello fails at the size limit.
     let mut server = TlsSession::server(listener);
     let endless: Vec<u8> = [&[0x16, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff][..], &[0; 0x3ffc]].concat();
     let (_, result) = step(&mut server, &mut endless.repeat(5), &mut Vec::new(), &mut 0);
     assert_eq!(result.expect_err("too long").why, Why::Misbehaved);
 }
 
-/// Our client after its hello, with a ticket for early data, and the bytes that it wrote so far: `says`, as early data.
+/// A session of our client after its ClientHello with a ticket, and the bytes written so far, including `says` as early data.
 fn early_session(config: &Arc<ClientConfig>, says: &[u8]) -> (TlsSession, Vec<u8>) {
     let name = ServerName::try_from("one.example").expect("a name");
     let mut client = TlsSession::client(Arc::clone(config), name).expect("a client");
@@ -516,8 +516,8 @@ fn early_session(config: &Arc<ClientConfig>, says: &[u8]) -> (TlsSession, Vec<u8
     (client, wire)
 }
 
-/// Lets a server that has all of `wire` and a client talk, `piece` bytes at a time towards the client, until the server
-/// has received `length` bytes and the client knows the end of the handshake; returns the bytes received.
+/// Exchanges bytes with a server that has received `wire`, `piece` bytes at a time towards the client, until the server has
+/// received `length` bytes of data and the client has finished the handshake. Returns the data.
 fn talk(
     client: &mut TlsSession,
     server: &mut TlsSession,
@@ -553,13 +553,13 @@ fn talk(
 fn a_client_sends_early_data_once_whether_they_are_accepted_or_not() {
     let says: Vec<u8> = (0..3000u32).map(|number| number as u8).collect();
     for (limit, piece) in [(4000, usize::MAX / 2), (4000, 1), (3000, 9), (1500, 100), (1000, 50)] {
-        // The server that issued the ticket accepts as much as it announced; the rest comes behind the handshake.
+        // The server that issued the ticket accepts early data up to its limit. The rest follows after the handshake.
         let (stranger, listener, config) = early_worlds(limit);
         let (mut client, wire) = early_session(&config, &says);
         let mut server = TlsSession::server(listener);
         assert!(talk(&mut client, &mut server, wire, piece, says.len()) == says, "{limit} {piece}");
         assert!(server.facts().early_received && server.facts().resumed && client.facts().resumed);
-        // Another one does not know the session: everything is sent again.
+        // Another server does not know the session, so all data is sent again.
         let (mut client, wire) = early_session(&config, &says);
         let mut server = TlsSession::server(stranger);
         assert!(talk(&mut client, &mut server, wire, piece, says.len()) == says, "{limit} {piece}");
@@ -583,7 +583,7 @@ fn carries_data_both_ways_after_early_data() {
     assert_eq!(opened(&mut server, &mut wire, &mut Vec::new(), 100), b"more");
 }
 
-/// The Finished message that identifies the session is the server's, which comes before the early data are read.
+/// The Finished message that identifies the session is the server's, sent before the early data is read.
 #[test]
 fn identifies_a_session_while_its_data_are_early() {
     weir_tls::keep_identities();
@@ -610,7 +610,7 @@ fn identifies_a_session_while_its_data_are_early() {
     assert_ne!(server.facts().session_key(), Some(&resumed_with[..]), "there are new tickets");
 }
 
-/// Servers written in Go send tickets with their first flight, before the client's Finished.
+/// Servers written in Go send tickets in their first flight, before the client's Finished.
 #[test]
 fn accepts_a_ticket_that_comes_before_the_clients_finished() {
     weir_tls::keep_identities();
@@ -626,7 +626,7 @@ fn accepts_a_ticket_that_comes_before_the_clients_finished() {
     step(&mut pair.server, &mut hello, &mut flight, &mut 0).1.expect("a flight");
     let secrets = pair.server.facts().secrets.as_ref().expect("keys");
     let mut forger = Forger::of_secret(secrets.get(Secret::ServerTraffic).expect("a key"));
-    // The ticket's lifetime, the number added to its age, a nonce, the ticket, no extensions (RFC 8446, 4.6.1).
+    // Lifetime, `ticket_age_add`, nonce, ticket, no extensions (RFC 8446, 4.6.1).
     let ticket = [&[0, 0, 1, 0, 1, 2, 3, 4, 1, 9, 0, 6][..], b"ticket", &[0, 0]].concat();
     flight.extend(forger.record(22, &[&[4, 0, 0, ticket.len() as u8], &ticket[..]].concat()));
     flight.extend(forger.record(23, b"data"));
@@ -650,19 +650,19 @@ fn data_stay_early_when_the_handshake_behind_them_fails() {
     let opened = client.open(&refusal, &mut [0; 100], &mut Vec::new());
     assert_eq!(opened.failure.map(|failure| failure.why), Some(Why::PeerAlert));
     assert!(client.facts().early && client.facts().failure.is_some());
-    // A server that suddenly speaks an older version is one that never gave such a ticket (RFC 8446, D.3).
+    // A server that negotiates an older version cannot have issued the ticket (RFC 8446, D.3).
     let (mut client, _) = early_session(&config, b"early");
     let garbage = [22, 3, 3, 0, 4, 2, 0, 0, 0];
     assert!(client.open(&garbage, &mut [0; 100], &mut Vec::new()).failure.is_some());
     assert!(client.seal(b"x", &mut [0; 100], 100, &mut Vec::new()).is_err());
 }
 
-/// A rustls client in the middle of a session of TLS 1.3 with our server.
+/// A rustls client with an established TLS 1.3 session with our server.
 fn updating_client() -> (ClientConnection, TlsSession) {
     connected(true)
 }
 
-/// The same of TLS 1.3 or 1.2.
+/// A rustls client with an established session of TLS 1.3 or 1.2 with our server.
 fn connected(tls13: bool) -> (ClientConnection, TlsSession) {
     let mut world = World::new();
     world.settings.tls13 = tls13;
@@ -689,7 +689,7 @@ fn accepts_any_number_of_key_updates_between_data() {
         client.writer().write_all(&number.to_be_bytes()).expect("room");
         let (mut wire, mut answer) = (spoken(&mut client), Vec::new());
         assert_eq!(opened(&mut server, &mut wire, &mut answer, 1000), number.to_be_bytes());
-        // rustls itself bears 32 updates of its peer in all, which answer its own.
+        // rustls itself accepts at most 32 updates of its peer, which answer its own.
         if number < 31 {
             let (_, written) = server.seal(b"answer", &mut sealed, 1000, &mut answer).expect("a session");
             assert!(!answer.is_empty(), "a new key");
@@ -698,11 +698,11 @@ fn accepts_any_number_of_key_updates_between_data() {
     }
 }
 
-/// Messages that no server accepts are refused before their end arrives.
+/// Messages that no server accepts fail before they are complete.
 #[test]
 fn refuses_messages_by_their_headers() {
     for (header, alert) in [
-        // A ticket, a certificate, a key update that is too long; an empty one lacks its value.
+        // A ticket, a certificate, and key updates that are too long or empty.
         ([4, 0, 16, 0], Alert::UnexpectedMessage),
         ([11, 0, 16, 0], Alert::UnexpectedMessage),
         ([24, 0, 0, 2], Alert::DecodeError),
@@ -715,7 +715,7 @@ fn refuses_messages_by_their_headers() {
     }
 }
 
-/// A peer that sends and does not read would have each answer kept for it (RFC 8446, 4.6.3).
+/// Answers to a peer that sends but does not read would accumulate in the output queue (RFC 8446, 4.6.3).
 #[test]
 fn answers_repeated_update_requests_once_while_idle() {
     let (mut client, mut server) = updating_client();
@@ -734,12 +734,12 @@ fn answers_repeated_update_requests_once_while_idle() {
     }
 }
 
-/// Each is answered by a warning, which is kept until the peer reads it.
+/// Each attempt is answered by a warning, which stays queued until the peer reads it.
 #[test]
 fn other_handshakes_are_refused_a_few_times() {
     let (client, mut server) = connected(false);
     let mut forger = Forger::of_client(client);
-    // The beginning of a hello is enough: it is not read.
+    // The beginning of a ClientHello is enough, because it is not parsed.
     let hello = [1, 0, 0, 4, 3, 3, 0, 0];
     let (mut room, mut answer) = ([0; 100], Vec::new());
     for number in 0..33 {
@@ -769,11 +769,11 @@ fn a_storm_of_key_updates_without_data_ends_the_session() {
         };
     };
     assert_eq!((updates, failure.alert), (33, Some(Alert::UnexpectedMessage)));
-    // At most one small record an update, and the alert.
+    // At most one small record per update, and the alert.
     assert!(sent <= 33 * 30, "{sent}");
 }
 
-/// RFC 8446, 5.1: the records of a handshake message follow each other.
+/// The records of a handshake message must be consecutive (RFC 8446, 5.1).
 #[test]
 fn refuses_other_records_within_a_handshake_message() {
     let (alert, message, data) = (21, 22, 23);
@@ -795,7 +795,7 @@ fn refuses_other_records_within_a_handshake_message() {
     check(&[(data, b"one"), (message, &key_update[..3]), (data, b"two")], b"one", refused);
     check(&[(message, &key_update[..4]), (data, b""), (message, &key_update[4..])], b"", refused);
     check(&[(message, &key_update[..1]), (alert, &[1, 0])], b"", refused);
-    // The end of the session is reported with its own reason.
+    // The end of the session has its own reason.
     let ended = Some((Why::PeerAlert, Alert::InternalError));
     check(&[(message, &key_update[..1]), (alert, &[2, 80])], b"", ended);
 }

@@ -1,4 +1,4 @@
-//! Which steps of a handshake compute long: answers to a client's hello, and checks of certificates (R42).
+//! Handshake steps with expensive computations: the response to a ClientHello, and certificate verification (R42).
 
 mod world;
 
@@ -14,7 +14,7 @@ use weir_tls::rustls::{ClientConfig, NamedGroup};
 use weir_tls::{ChooseServer, VerifyMode};
 use world::{Pair, World, certificate};
 
-/// Both versions: TLS 1.2, TLS 1.3.
+/// TLS 1.2 and TLS 1.3.
 fn worlds() -> [World; 2] {
     [false, true].map(|newer| {
         let mut world = World::new();
@@ -40,7 +40,7 @@ fn a_full_handshake_computes_once_on_each_side_and_a_resumed_one_with_the_server
     }
 }
 
-/// Sessions of a client that offers each of them to whomever it connects to.
+/// A client session cache that offers every session to every server name.
 #[derive(Debug)]
 struct ForAll(ClientSessionMemoryCache);
 
@@ -90,10 +90,10 @@ fn a_hello_computes_once_whether_its_session_goes_on_or_not() {
             (pair.server.facts().resumed, pair.computed.1)
         };
         assert_eq!(shaken(&listener, "one.example"), (false, 1));
-        // Its ticket is good, and is for another name.
+        // The ticket is valid, but for another name.
         assert_eq!(shaken(&listener, "two.example"), (false, 1));
         assert_eq!(shaken(&listener, "two.example"), (true, 1));
-        // Another listener has other keys for tickets.
+        // Another listener has other ticket keys.
         assert_eq!(shaken(&world.listener(&["two.example"], false), "two.example"), (false, 1));
     }
 }
@@ -111,7 +111,8 @@ fn takes_a_turn_for_each_hello_when_it_requests_another_key_share() {
     };
     let mut pair = Pair::new(listener, world.client(None), "one.example");
     pair.shake(usize::MAX / 2).expect("a handshake");
-    // The first hello takes a turn, too, although its answer is only a retry request; the second one computes.
+    // The first ClientHello also takes a step, although the response is only a HelloRetryRequest. The second one causes the
+    // computation.
     assert_eq!(pair.computed.1, 2);
 }
 

@@ -1,4 +1,4 @@
-//! The identifiers of sessions, on both sides of a simulated wire.
+//! Session identifiers on both sides of a simulated wire.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use weir_tls::{ChooseServer, Secret, TlsSession, keep_identities};
 mod world;
 use world::*;
 
-/// Identifier, key and Finished message; each empty if absent.
+/// Identifier, key and Finished message. Empty if absent.
 type Identifiers = [Vec<u8>; 3];
 
 fn identifiers(session: &TlsSession) -> Identifiers {
@@ -17,7 +17,7 @@ fn identifiers(session: &TlsSession) -> Identifiers {
     [facts.session_id(), facts.session_key(), facts.unique_id()].map(|part| part.unwrap_or_default().to_vec())
 }
 
-/// A session after its tickets have come, and its identifiers on both sides: the client, the server.
+/// A session after the client received its tickets, and its identifiers on client and server.
 fn session(
     listener: &Arc<dyn ChooseServer>,
     config: &Arc<ClientConfig>,
@@ -32,9 +32,9 @@ fn session(
     (pair, identifiers)
 }
 
-/// The only test of its process; at first, the process does not keep identities.
+/// The only test of its process, because `keep_identities` affects the whole process.
 ///
-/// The values of HAProxy 3.2 with OpenSSL; on the side of the client the Finished message is the one that RFC 5929 means.
+/// The values match HAProxy 3.2 with OpenSSL. On the client, the Finished message is that of RFC 5929.
 #[test]
 fn sessions_have_identifiers_after_keep_identities() {
     let mut world = World::new();
@@ -45,8 +45,7 @@ fn sessions_have_identifiers_after_keep_identities() {
     keep_identities();
 
     for piece in [1 << 16, 1] {
-        // A session of TLS 1.2 that gets a ticket does not have an identifier on the server, and has the ticket's on
-        // the client.
+        // A TLS 1.2 session with a new ticket lacks an identifier on the server. On the client, it has that of the ticket.
         let config = world.client(None);
         let (pair, [client, server]) = session(&listener, &config, piece, false);
         let main =
@@ -54,7 +53,7 @@ fn sessions_have_identifiers_after_keep_identities() {
         assert_eq!((&client[1][..], &server[1][..]), (main, main));
         assert_eq!((server[0].len(), client[0].len(), client[2].len()), (0, 32, 12));
         assert_eq!(client[2], server[2]);
-        // It goes on under a name that the client chose. A new ticket has a new identifier.
+        // The resumed session has an identifier that the client chose. A new ticket has a new identifier.
         let (_, [client_later, server_later]) = session(&listener, &config, piece, true);
         assert_eq!((&client_later[1], &server_later[1]), (&client[1], &client[1]));
         assert_eq!((server_later[0].len(), client_later[0].len()), (32, 32));
@@ -63,7 +62,7 @@ fn sessions_have_identifiers_after_keep_identities() {
         assert_ne!(client_later[2], client[2]);
     }
 
-    // TLS 1.3 with tickets that carry their sessions, then with stored sessions.
+    // TLS 1.3 with stateless tickets, then with the session cache.
     for early_data in [0, 1000] {
         let world = World { early_data, ..World::new() };
         let (listener, config) = (world.listener(&["one.example"], false), world.client(None));

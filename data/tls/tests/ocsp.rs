@@ -20,7 +20,7 @@ fn openssl(folder: &Path, arguments: &str) {
     assert!(done.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// An authority, its certificate in `site.pem`, and an OCSP request for that.
+/// A folder with an authority, its certificate in `site.pem`, and an OCSP request for that certificate.
 fn prepared() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
@@ -38,7 +38,7 @@ fn prepared() -> tempfile::TempDir {
     folder
 }
 
-/// A loader of the folder's current contents.
+/// A loader for the current contents of the folder.
 fn loader(folder: &Path) -> CertificateLoader {
     let paths = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let file = |path: std::path::PathBuf| {
@@ -50,7 +50,7 @@ fn loader(folder: &Path) -> CertificateLoader {
     }
 }
 
-/// The authority's response when its index has this line.
+/// The authority's response when its index contains this line.
 fn answer(folder: &Path, line: &str, more: &str) -> Vec<u8> {
     fs::write(folder.join("index"), format!("{line}\n")).expect("a file");
     fs::write(folder.join("index.attr"), "").expect("a file");
@@ -91,7 +91,7 @@ fn a_response_holds_the_certificate_the_validity_and_the_status() {
     assert_eq!(response.check(day_before), Err("OCSP single response: not yet valid."));
 }
 
-/// Except for certificates, which are printed as PEM only.
+/// Certificates are the exception: they are printed only as PEM.
 #[test]
 fn a_response_in_words_is_what_openssl_prints() {
     let folder = prepared();
@@ -118,7 +118,7 @@ fn refuses_responses_that_cannot_be_stapled() {
     for length in 0..good.len() {
         assert!(OcspResponse::parse(&good[..length]).is_err(), "{length} bytes");
     }
-    // No changed byte may cause a panic.
+    // No modified byte may cause a panic.
     for at in 0..good.len() {
         let mut changed = good.clone();
         changed[at] ^= 0x81;
@@ -165,7 +165,7 @@ fn remarks_on_timestamps_in_the_file_that_haproxy_would_read() {
     assert!(remarks(&replacing).is_empty(), "it would be 'site.sctl'");
 }
 
-/// The answer of a responder with this certificate to the question of `prepared`.
+/// The response to the request of `prepared`, signed with this certificate.
 fn signed_by(folder: &Path, signer: &str, key: &str) -> OcspResponse {
     fs::write(folder.join("index"), format!("{GOOD}\n")).expect("a file");
     fs::write(folder.join("index.attr"), "").expect("a file");
@@ -178,7 +178,7 @@ fn signed_by(folder: &Path, signer: &str, key: &str) -> OcspResponse {
     OcspResponse::parse(&fs::read(folder.join("answer")).expect("an answer")).expect("a response")
 }
 
-/// A certificate of the authority, for these uses.
+/// Issues a delegate certificate with these extended key usages.
 fn delegate(folder: &Path, name: &str, uses: &str, days: u32) {
     let curve = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
     openssl(folder, &format!("req {curve} -keyout {name}.key -out {name}.req -subj /CN={name}"));
@@ -252,7 +252,7 @@ fn accepts_responses_signed_by_the_authority_or_its_delegate() {
     assert_eq!(verdict("other", 0), Err("OCSP response: its signer may not sign responses."));
     assert_eq!(verdict("liar", 0), Err("OCSP response: wrong signature."));
     assert_eq!(verdict("stranger", 0), Err("OCSP response: its signer is of another authority."));
-    // One bit of the signed part.
+    // Flips one bit of the signed part.
     let mut der = signed_by(at, "ca.pem", "ca.key").der().to_vec();
     let at_serial = der.windows(2).position(|two| two == [0x10, 0x0a]).expect("the number");
     let produced = der.windows(2).position(|two| two == [0x18, 0x0f]).expect("a time");

@@ -1,8 +1,8 @@
-//! Our record layer beside that of rustls, with the same keys.
+//! Compares our record layer with that of rustls, with the same keys.
 //!
-//! A handshake without chance (`world/constant.rs`) gives every session the same keys: a pair of rustls's own connections and a pair
-//! of ours are twins. Both pairs must write the same bytes for the same data. Both receivers must accept the same input, and refuse
-//! the same input with the same alert.
+//! A deterministic handshake (`world/constant.rs`) gives every session the same keys. A pair of rustls connections and a pair of
+//! ours are then twins: both must write the same bytes for the same data, accept the same input, and reject the same input with the
+//! same alert.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -19,14 +19,14 @@ mod world;
 use world::constant::{self, Server};
 use world::{Forger, Pair};
 
-/// The settings of all twins.
+/// The settings of all twin sessions.
 struct Nursery {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
 }
 
 impl Nursery {
-    /// Sessions with this cipher, in records of at most `largest` bytes.
+    /// Sessions with this cipher and records of at most `largest` bytes.
     fn new(suite: SupportedCipherSuite, largest: usize) -> Nursery {
         let (mut client, mut server) = constant::configs(suite);
         let size = (largest < MAX_CONTENT).then_some(largest + HEADER);
@@ -59,33 +59,33 @@ impl Nursery {
         (client, server)
     }
 
-    /// Makes records of any kind, as this nursery's clients would.
+    /// Creates records of any type, as a client of these sessions would.
     fn forger(&self) -> Forger {
         Forger::of_client(self.theirs().0)
     }
 }
 
-/// All that a connection of rustls has to send.
+/// All bytes that a rustls connection has to send.
 fn written(mut write: impl FnMut(&mut dyn Write) -> std::io::Result<usize>) -> Vec<u8> {
     let mut wire = Vec::new();
     while write(&mut wire).expect("memory") > 0 {}
     wire
 }
 
-/// Gives a connection of rustls bytes, as many as it takes.
+/// Passes bytes to a rustls connection, as many as it accepts.
 fn feed(mut wire: &[u8], mut read: impl FnMut(&mut dyn Read) -> std::io::Result<usize>) {
     while !wire.is_empty() {
         assert!(read(&mut wire).expect("memory") > 0);
     }
 }
 
-/// The result of a receiver.
+/// The outcome of a receiver.
 #[derive(Debug, PartialEq, Eq)]
 struct Verdict {
     plain: Vec<u8>,
     has_ended: bool,
     has_failed: bool,
-    /// The alert that it sends, encrypted.
+    /// The encrypted alert that it sends.
     answer: Vec<u8>,
 }
 
@@ -110,7 +110,7 @@ fn their_verdict(server: &mut ServerConnection, mut wire: &[u8]) -> Verdict {
             Ok(state) => has_ended = state.peer_has_closed(),
             Err(_) => has_failed = true,
         }
-        // Data before the end or the failure are there.
+        // Data before the close or failure is available.
         let mut buffer = vec![0; MAX_CONTENT];
         while let Ok(count @ 1..) = server.reader().read(&mut buffer) {
             plain.extend_from_slice(&buffer[..count]);
@@ -127,7 +127,7 @@ fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|at| (at * 7 + at / 256) as u8).collect()
 }
 
-/// Encrypts all of `bytes` in one go.
+/// Encrypts all of `bytes` at once.
 fn sealed(session: &mut TlsSession, bytes: &[u8], largest: usize) -> Vec<u8> {
     let mut out = vec![0; bytes.len() + (bytes.len() / largest + 2) * 64];
     let mut wire = Vec::new();
@@ -176,13 +176,13 @@ fn new_keys_are_the_same_on_both_sides() {
         let mut ours = nursery.ours();
         let (mut client, mut server) = nursery.theirs();
         for round in 0..3 {
-            // The client updates its key and requests a new key of the server.
+            // The client updates its key and requests an update from the server.
             client.refresh_traffic_keys().expect("TLS 1.3");
             client.writer().write_all(b"there").expect("room");
             let wire = written(|wire| client.write_tls(wire));
             assert_eq!(our_verdict(&mut ours.server, &wire, 100).plain, b"there", "{suite:?}, {round}");
             assert_eq!(their_verdict(&mut server, &wire).plain, b"there", "{suite:?}, {round}");
-            // The client of rustls reads the records of our server: both have the new key.
+            // The rustls client reads the records of our server, so both have the new key.
             let wire = sealed(&mut ours.server, b"back", MAX_CONTENT);
             feed(&wire, |wire| client.read_tls(wire));
             client.process_new_packets().expect("records of the new key");
@@ -193,7 +193,7 @@ fn new_keys_are_the_same_on_both_sides() {
     }
 }
 
-/// A change of records, by its name.
+/// A named modification of the records.
 type Change = (&'static str, fn(&mut Vec<Vec<u8>>));
 
 const CHANGES: [Change; 17] = [
@@ -258,7 +258,7 @@ fn changed_records_have_the_same_verdict() {
     comparison.end();
 }
 
-/// The kinds of content.
+/// Record content types.
 const CHANGE_CIPHER: u8 = 20;
 const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
@@ -312,7 +312,7 @@ fn forged_contents_have_the_same_verdict() {
         }
         if is_tls13 {
             let mut forger = nursery.forger();
-            // The type is the last byte that is not zero.
+            // The content type is the last non-zero byte.
             comparison.check(&nursery, &forger.record(0, &[0; 10]), "zeros");
             let padded = [&b"padded"[..], &[DATA], &[0; 100]].concat();
             let mut forger = nursery.forger();
@@ -325,10 +325,10 @@ fn forged_contents_have_the_same_verdict() {
     comparison.end();
 }
 
-/// A change with different verdicts: its name, our alerts, and the reason.
+/// A modification with different outcomes: its name, our alerts, and the reason.
 type Difference = (&'static str, &'static [Alert], &'static str);
 
-/// Compares verdicts, and finds each known difference.
+/// Compares outcomes, and records which known differences occurred.
 struct Comparison {
     known: &'static [Difference],
     found: BTreeSet<&'static str>,
@@ -339,14 +339,14 @@ impl Comparison {
         Comparison { known, found: BTreeSet::new() }
     }
 
-    /// Gives both receivers the same bytes.
+    /// Passes the same bytes to both receivers and compares their outcomes.
     #[track_caller]
     fn check(&mut self, nursery: &Nursery, wire: &[u8], what: &'static str) {
         let theirs = their_verdict(&mut nursery.theirs().1, wire);
         for room in [MAX_CONTENT, 50] {
             let ours = our_verdict(&mut nursery.ours().server, wire, room);
             let shown = |verdict: &Verdict| {
-                // A client that is like the others reads the alert.
+                // A twin client reads the alert.
                 let opened = nursery.ours().client.open(&verdict.answer, &mut [0; 100], &mut Vec::new());
                 let alert = opened.failure.and_then(|failure| failure.alert);
                 (verdict.plain.len(), verdict.has_ended, verdict.has_failed, alert)

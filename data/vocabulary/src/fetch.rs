@@ -1,11 +1,11 @@
 //! The fetches: one row each, next to the function that evaluates it.
 //!
-//! A row is a declaration (name, arguments, output type, validity, help) and a function of the view. The rows are
-//! in the files below this one, by the object that they read; [`FETCHES`] has all of them, and the position of a row
-//! there is its index in the language ([`declarations`]).
+//! A row consists of a declaration (name, arguments, output type, validity, help) and a function of the view. The submodules group
+//! the rows by the object that they read. [`FETCHES`] contains all of them. A row's position there is its index in the language
+//! ([`declarations`]).
 //!
-//! Three results are possible: a sample, `Missing` (there will never be one) and `Later` (more bytes may bring one).
-//! Only content inspection waits, so only [`FetchView::may_wait`] allows `Later`.
+//! A fetch has three results: a sample, `Missing` (there will never be one), and `Later` (more bytes may bring one). Only content
+//! inspection waits, so `Later` needs [`FetchView::may_wait`].
 
 mod access;
 pub mod auth;
@@ -42,10 +42,10 @@ pub type FetchFunction =
 /// A fetch of this crate.
 pub type FetchRow = Fetch<FetchFunction>;
 
-/// Every fetch, in the order of their indexes.
+/// All fetches, by index.
 pub static FETCHES: &[FetchRow] = &ALL;
 
-/// The declarations for the language, in the order of their indexes.
+/// The declarations for the language, by index.
 pub fn declarations() -> impl Iterator<Item = &'static FetchDecl> {
     FETCHES.iter().map(|row| &row.decl)
 }
@@ -113,26 +113,25 @@ const fn row(decl: FetchDecl, run: FetchFunction) -> FetchRow {
     Fetch { decl, run }
 }
 
-/// Masks of the places where fetches are valid, each shared by several rows and named after the object that must
-/// exist.
+/// Masks of the evaluation points where fetches are valid. Rows share them. Each is named after the object that must exist.
 mod valid {
-    /// While the process runs: everywhere but in the configuration parser.
+    /// Everywhere except in the configuration parser.
     pub(super) const RUNNING: &str = "YYYYYYYYYYYYYYYYYYYY.Y";
-    /// As long as there is a client, or a check in its place.
+    /// Wherever there is a client, or a health check.
     pub(super) const CLIENT: &str = "YYYYYYYYYYYYYYYYYYYY..";
-    /// As long as there is a frontend.
+    /// Wherever there is a frontend.
     pub(super) const FRONTEND: &str = "YYYYYYYYYYYYYYYYYYY...";
-    /// From the client's session on.
+    /// From the client session on.
     pub(super) const SESSION: &str = ".YYYYYYYYYYYYYYYYYY...";
-    /// From the stream's beginning to its log line.
+    /// From the start of the stream to its log line.
     pub(super) const STREAM: &str = "..YYYYYYYYYYYYYYYYY...";
-    /// After the choice of a backend.
+    /// After the backend was selected.
     pub(super) const BACKEND: &str = "......YYYYYYYYYYYYYY..";
-    /// From the choice of a server to the log line.
+    /// From the selection of a server to the log line.
     pub(super) const CHOICE: &str = ".........YYYYYYYYYY...";
-    /// After the connection to the server began.
+    /// After the connect to the server began.
     pub(super) const SERVER: &str = "..........YYYYYYYYYY..";
-    /// After the response's first byte.
+    /// After the first byte of the response.
     pub(super) const ANSWERED: &str = "...........YYYYYYYYY..";
     /// While the request is available.
     pub(super) const REQUEST: &str = "..YYYYYYYYY...........";

@@ -1,29 +1,29 @@
-//! Facts about a connection to a server that outlast it.
+//! Facts about a server connection that remain after it is closed.
 
 use weir_mux::StreamConnector;
 use weir_net::ConnectionFault;
 use weir_sys::Address;
 
-/// Facts about a server connection that was closed.
+/// Facts about a closed server connection.
 #[derive(Clone, Debug)]
 pub struct PastConnection {
     pub own_address: Option<Address>,
-    /// Its remote address, if the server may have another one by now.
+    /// The remote address, if the server's address may have changed since.
     pub peer: Option<Address>,
-    /// Whether it was ever established.
+    /// Whether the connection was ever established.
     pub stood: bool,
-    /// Whether another stream had used it before.
+    /// Whether another stream used it before.
     pub reused: bool,
-    /// Whether it spoke HTTP/2.
+    /// Whether it used HTTP/2.
     pub http2: bool,
-    /// Whether it spoke TLS.
+    /// Whether it used TLS.
     pub secured: bool,
-    /// The fault that broke it, or prevented it.
+    /// The fault that closed it or prevented it.
     pub fault: Option<ConnectionFault>,
 }
 
 impl PastConnection {
-    /// The facts to keep about a connection.
+    /// Collects the facts about a connection that is about to be closed.
     pub fn of(connector: &StreamConnector, stood: bool, reused: bool) -> Self {
         let (own_address, fault) = (connector.local_address(), connector.fault_of_connection());
         let secured = connector.tls().is_some();

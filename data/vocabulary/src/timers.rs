@@ -4,50 +4,50 @@ use std::num::NonZeroU64;
 
 use weir_backend::{PhaseDurations, Phases};
 
-/// Time since a stream began, in microseconds. Statistics and logs show whole milliseconds of it.
+/// Time since a stream began, in microseconds. Statistics and logs show it in whole milliseconds.
 ///
-/// It is kept plus one, so that `Option<ElapsedTime>` is not larger.
+/// Stored plus one, so that `Option<ElapsedTime>` has the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ElapsedTime(NonZeroU64);
 
 impl ElapsedTime {
-    /// From microseconds.
+    /// Creates it from microseconds.
     #[inline]
     pub fn from_us(us: u64) -> Self {
         ElapsedTime(NonZeroU64::MIN.saturating_add(us))
     }
 
-    /// Microseconds.
+    /// The time in microseconds.
     #[inline]
     pub fn us(self) -> u64 {
         self.0.get() - 1
     }
 
-    /// Milliseconds, rounded down.
+    /// The time in milliseconds, rounded down.
     #[inline]
     pub fn ms(self) -> u32 {
         u32::try_from(self.us() / 1000).unwrap_or(u32::MAX)
     }
 }
 
-/// Times since the stream began, by the worker's clock; none for phases that were not reached.
+/// Times since the stream began, by the worker's clock. `None` for phases that were not reached.
 ///
-/// A stream begins when its connection was accepted, or when the previous one on the connection ended.
+/// A stream begins when its connection is accepted, or when the previous stream on the connection ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timers {
-    /// The worker's clock in microseconds when the stream began.
+    /// The start of the stream, in microseconds of the worker's clock.
     pub began_us: u64,
-    /// How long the connection's handshakes took, in milliseconds; only the first stream counts them.
+    /// The duration of the connection's handshakes, in milliseconds. 0 for all but the first stream.
     pub handshake_ms: u32,
-    /// The first byte of the request.
+    /// First byte of the request received.
     pub first_byte: Option<ElapsedTime>,
-    /// The request's head was complete.
+    /// Request head complete.
     pub request: Option<ElapsedTime>,
-    /// A server's slot was granted.
+    /// Server slot granted.
     pub queue: Option<ElapsedTime>,
-    /// The connection to the server was established.
+    /// Connection to the server established.
     pub connect: Option<ElapsedTime>,
-    /// The response's head was complete.
+    /// Response head complete.
     pub response: Option<ElapsedTime>,
     pub close: Option<ElapsedTime>,
 }
@@ -64,7 +64,7 @@ impl Timers {
         ElapsedTime::from_us(now_us.saturating_sub(self.began_us))
     }
 
-    /// `%Th`: the handshakes.
+    /// `%Th`: the handshakes, in milliseconds.
     pub fn handshake(&self) -> i64 {
         i64::from(self.handshake_ms)
     }
@@ -73,7 +73,7 @@ impl Timers {
         ElapsedTime::from_us(u64::from(self.handshake_ms) * 1000)
     }
 
-    /// `%Ti`: idle time before the request's first byte.
+    /// `%Ti`: idle time before the first byte of the request.
     pub fn idle(&self) -> i64 {
         self.first_byte.map_or(-1, |at| i64::from(at.ms().saturating_sub(self.handshake_ms)))
     }
@@ -83,37 +83,37 @@ impl Timers {
         difference(self.first_byte, self.request)
     }
 
-    /// `%Tq`: handshake, idle and receive together.
+    /// `%Tq`: `%Th`, `%Ti` and `%TR` together.
     pub fn total_request(&self) -> i64 {
         shown(self.request)
     }
 
-    /// `%Tw`: waiting for a slot.
+    /// `%Tw`: time in queues.
     pub fn queue_wait(&self) -> i64 {
         difference(self.request.or(Some(self.after_handshake())), self.queue)
     }
 
-    /// `%Tc`: connecting.
+    /// `%Tc`: time to connect.
     pub fn connecting(&self) -> i64 {
         difference(self.queue, self.connect)
     }
 
-    /// `%Tr`: from the connection to the response's head.
+    /// `%Tr`: from the established connection to the complete response head.
     pub fn responding(&self) -> i64 {
         difference(self.connect, self.response)
     }
 
-    /// `%Td`: from the response's head to the end.
+    /// `%Td`: from the complete response head to the end of the stream.
     pub fn data(&self) -> i64 {
         difference(self.response, self.close)
     }
 
-    /// `%Td` in TCP mode, where data begins with the connection to the server.
+    /// `%Td` in TCP mode: from the established connection to the end of the stream.
     pub fn streaming(&self) -> i64 {
         difference(self.connect, self.close)
     }
 
-    /// `%Ta`: from the request's first byte to the end.
+    /// `%Ta`: from the first byte of the request to the end of the stream.
     pub fn active(&self) -> i64 {
         match (self.first_byte, self.close) {
             (Some(from), Some(to)) => i64::from(to.ms().saturating_sub(from.ms())),
@@ -122,12 +122,12 @@ impl Timers {
         }
     }
 
-    /// `%Tt`: the whole stream.
+    /// `%Tt`: the whole stream, including handshakes and idle time.
     pub fn total(&self) -> i64 {
         shown(self.close)
     }
 
-    /// The durations that distributions are made of.
+    /// The phase durations for latency distributions, in microseconds.
     #[inline]
     pub fn latencies(&self) -> PhaseDurations {
         let arrived = self.request.unwrap_or_else(|| self.after_handshake());
@@ -139,15 +139,15 @@ impl Timers {
         ])
     }
 
-    /// The last of them, of all that have ended. It begins with the request's first byte, as `%Ta` does: a client that thinks between
-    /// two requests is not slow.
+    /// The total for the latency distribution, in microseconds. 0 before the stream ends. Like `%Ta` it begins with the first byte
+    /// of the request: the idle time between requests is not latency.
     #[inline]
     pub fn total_latency(&self) -> u64 {
         let began = self.first_byte.unwrap_or_else(|| self.after_handshake());
         self.close.map_or(0, |end| end.us().saturating_sub(began.us()))
     }
 
-    /// The durations that averages are made of: the same, but for the whole, which begins where `%Tt` does.
+    /// The phase durations for averages. They differ from `latencies` in the total, which begins where `%Tt` begins.
     #[inline]
     pub fn averaged(&self, latencies: PhaseDurations) -> Phases {
         let PhaseDurations([queue, connect, response, _]) = latencies;
@@ -155,13 +155,13 @@ impl Timers {
         PhaseDurations([queue, connect, response, total]).phases()
     }
 
-    /// `%Tu`: the whole stream without the idle time.
+    /// `%Tu`: the whole stream without idle time.
     pub fn total_user(&self) -> i64 {
         self.close.map_or(-1, |to| i64::from(to.ms()) - self.idle().max(0))
     }
 }
 
-/// Milliseconds from one moment to another, each rounded down, so that phases add up; -1 if one was not reached.
+/// Milliseconds between two times, each rounded down first, so that phases add up. -1 if a phase was not reached.
 fn difference(from: Option<ElapsedTime>, to: Option<ElapsedTime>) -> i64 {
     match (from, to) {
         (Some(from), Some(to)) => i64::from(to.ms().saturating_sub(from.ms())),
@@ -169,17 +169,17 @@ fn difference(from: Option<ElapsedTime>, to: Option<ElapsedTime>) -> i64 {
     }
 }
 
-/// Microseconds from one moment to another.
+/// Microseconds between two times. [`PhaseDurations::ABSENT`] if a phase was not reached.
 #[inline]
 fn between(from: Option<ElapsedTime>, to: Option<ElapsedTime>) -> u64 {
     match (from, to) {
-        // Both are kept plus one.
+        // Both are stored plus one, which cancels out.
         (Some(from), Some(to)) => to.0.get().saturating_sub(from.0.get()),
         _ => PhaseDurations::ABSENT,
     }
 }
 
-/// Whole milliseconds of a moment, in microseconds; 0 if it was not reached.
+/// A time rounded down to milliseconds, in microseconds. 0 if it was not reached.
 pub fn whole_ms_us(moment: Option<ElapsedTime>) -> u64 {
     moment.map_or(0, |at| u64::from(at.ms()) * 1000)
 }

@@ -1,32 +1,32 @@
-//! References to the stick-table entries that a stream and its session track, and questions about them.
+//! The stick-table entries that a stream and its session track, and lookups in them.
 
 use weir_containers::LocalArc;
 use weir_expr::Value;
 use weir_expr::table::{DataType, TableQuestion};
 use weir_tables::{EntryKey, Key, LockedEntry, Table, TableAnswer};
 
-/// Tracked entries, by the number of the counter. Dropping this ends the tracking.
+/// Tracked entries, by counter index. Dropping this ends the tracking.
 #[derive(Default)]
 pub struct TrackedEntries {
     first: [Option<TrackedEntry>; USUAL],
     further: Vec<Option<TrackedEntry>>,
-    /// One more than the highest counter in use.
+    /// The highest counter index in use, plus one.
     end: usize,
 }
 
-/// This many counters need no allocation: the default of `tune.stick-counters`.
+/// The number of counters stored without allocation: the default of `tune.stick-counters`.
 const USUAL: usize = 3;
 
 /// A tracked entry.
 #[derive(Clone)]
 pub struct TrackedEntry {
     pub table: LocalArc<Table>,
-    /// Its place in the table.
+    /// The key of the entry's slot in the table.
     pub entry: EntryKey,
 }
 
 impl TrackedEntries {
-    /// The entry that a counter tracks.
+    /// The entry tracked by a counter.
     pub fn get(&self, counter: usize) -> Option<&TrackedEntry> {
         match counter.checked_sub(USUAL) {
             None => self.first[counter].as_ref(),
@@ -34,7 +34,7 @@ impl TrackedEntries {
         }
     }
 
-    /// Starts to track an entry with a counter.
+    /// Tracks an entry with a counter.
     pub fn set(&mut self, counter: usize, entry: TrackedEntry) {
         self.end = self.end.max(counter + 1);
         match counter.checked_sub(USUAL) {
@@ -52,7 +52,7 @@ impl TrackedEntries {
         (0..self.end).filter_map(|counter| self.get(counter))
     }
 
-    /// Counts events in all of them.
+    /// Counts events in all tracked entries.
     pub fn count(&self, events: &[TrackedEvent]) {
         self.entries().for_each(|entry| entry.count(events));
     }
@@ -68,11 +68,11 @@ impl Drop for TrackedEntries {
     }
 }
 
-/// Something that is counted: in which total, in which rate, how often.
+/// An event: the data type of its total, that of its rate, and the amount.
 pub type TrackedEvent = (DataType, DataType, u64);
 
 impl TrackedEntry {
-    /// Counts events, as far as the table stores them. One that stores none of them is not locked.
+    /// Counts the events that the table stores data types for. A table without any of them is not locked.
     fn count(&self, events: &[TrackedEvent]) {
         let layout = self.table.layout();
         if events.iter().any(|(total, rate, _)| layout.stores(*total) || layout.stores(*rate)) {
@@ -80,8 +80,8 @@ impl TrackedEntry {
         }
     }
 
-    /// Answers a question about the entry; with another table, about the same key there: 0 without an entry, which no question
-    /// makes. None without an answer.
+    /// A value of the entry. With another table, a value of the entry with the same key there: 0 if it does not exist, and it is
+    /// not created. `None` if the data type is not stored or the key types differ.
     pub fn query(&self, other: Option<&Table>, question: TableQuestion) -> Option<u64> {
         let answer = match other.filter(|other| !std::ptr::eq(*other, &*self.table)) {
             None => self.look(|row| row.query(question))?,
@@ -100,25 +100,25 @@ impl TrackedEntry {
         }
     }
 
-    /// Whether its key and those of `other` are of the same type.
+    /// Whether the keys of `other` have the same type.
     pub fn has_keys_of(&self, other: &Table) -> bool {
         self.table.declaration().key.sample_type() == other.declaration().key.sample_type()
     }
 
-    /// Calls `then` with the entry's row, if it is still there.
+    /// Calls `then` with the entry's row. `None` if the entry was removed.
     #[inline]
     pub fn look<R>(&self, then: impl FnOnce(&mut LockedEntry<'_>) -> R) -> Option<R> {
         self.table.at(self.entry, now_ms(), then)
     }
 }
 
-/// The time for tables, in milliseconds.
+/// The worker's clock for tables, in milliseconds.
 #[inline]
 pub fn now_ms() -> u64 {
     weir_sched::now().as_ms()
 }
 
-/// Answers a question about a key's entry: see [`weir_expr::Context::table`].
+/// A value of a key's entry, see [`weir_expr::Context::table`].
 pub fn query_table(
     table: &Table,
     key: Value<'_>,

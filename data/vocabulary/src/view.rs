@@ -1,7 +1,7 @@
-//! The view that expressions have of a stream or of a health check.
+//! The view that expressions have of a stream or a health check.
 //!
-//! It is built for one evaluation and never lives across an await. Both kinds implement it: a stream shows everything, a check shows its
-//! server, the connection, the answer. An object that one of them lacks is `None` or [`Absent::Missing`], and the fetch is missing.
+//! A view is built for one evaluation and never lives across an await. A stream implements everything. A check implements only its
+//! server, connection and response. An object that one of them lacks is `None` or [`Absent::Missing`], and the fetch fails.
 
 use std::cell::Ref;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::tracked::TrackedEntry;
 
 /// A stream or a health check, as expressions see it.
 pub trait FetchView {
-    /// The process around it.
+    /// The objects of the process.
     fn objects(&self) -> &dyn Objects;
 
     /// The proxy that accepted the client.
@@ -32,7 +32,7 @@ pub trait FetchView {
         None
     }
 
-    /// The current backend: the frontend, before one is chosen.
+    /// The current backend. Before one is selected, the frontend.
     fn backend(&self) -> Option<ViewedProxy<'_>>;
 
     /// The listener that accepted the client.
@@ -40,7 +40,7 @@ pub trait FetchView {
         None
     }
 
-    /// The current or the last server.
+    /// The current or last server.
     fn server(&self) -> Option<Arc<Server>>;
 
     /// The client's connection.
@@ -48,17 +48,17 @@ pub trait FetchView {
         None
     }
 
-    /// How many streams began on the client's connection.
+    /// The number of streams begun on the client's connection.
     fn client_requests(&self) -> u32 {
         0
     }
 
-    /// The client's address; unnamed if unknown.
+    /// The client's address. [`Address::Unnamed`] if unknown.
     fn source(&self) -> Option<Address> {
         None
     }
 
-    /// The address that the client connected to; unnamed if unknown.
+    /// The address that the client connected to. [`Address::Unnamed`] if unknown.
     fn destination(&self) -> Option<Address> {
         None
     }
@@ -73,15 +73,15 @@ pub trait FetchView {
         None
     }
 
-    /// The PROXY header that the client's connection began with.
+    /// The fields of the PROXY header from the client's connection.
     fn proxy_fields(&self) -> Option<Ref<'_, ProxyFields>> {
         None
     }
 
-    /// The connection to the server.
+    /// The current connection to a server.
     fn server_connection(&self) -> Option<ServerConnection<'_>>;
 
-    /// The last connection to a server, after it was closed.
+    /// The last connection to a server, once closed.
     fn past_connection(&self) -> Option<&PastConnection> {
         None
     }
@@ -92,10 +92,10 @@ pub trait FetchView {
     /// The remote address of the current or the last connection to the server.
     fn reached_address(&self) -> Option<Address>;
 
-    /// Whether its messages are HTTP. Otherwise it has raw bytes.
+    /// Whether messages are HTTP. Otherwise they are raw bytes.
     fn speaks_http(&self) -> bool;
 
-    /// Whether content inspection is active, so that missing data may still arrive. Nothing else waits.
+    /// Whether content inspection is active, so that missing data may still arrive. Other evaluations never wait.
     fn may_wait(&self) -> bool {
         false
     }
@@ -105,45 +105,45 @@ pub trait FetchView {
         if self.may_wait() { Absent::Later } else { Absent::Missing }
     }
 
-    /// The message that a side means now: never [`MessageSide::Current`].
+    /// Resolves [`MessageSide::Current`] to the message processed now. Other sides are returned unchanged.
     fn side(&self, side: MessageSide) -> MessageSide;
 
-    /// Whether the message's head was read on the way, not only by an expression.
+    /// Whether the stream or check itself has parsed the message's head, not only an expression.
     fn is_known(&self, side: MessageSide) -> bool;
 
-    /// A message with a complete head.
+    /// The message of a side. Its head is complete.
     fn message(&mut self, side: MessageSide) -> Result<&Message, Absent>;
 
-    /// The bytes received from one side and not relayed yet, in TCP mode.
+    /// The bytes received from one side and not yet forwarded, in TCP mode.
     fn raw_input(&self, side: MessageSide) -> &[u8];
 
-    /// The request's body. It is available from the complete head until it is sent to a server.
+    /// The buffered request body. Available from the complete head until the body is sent to a server.
     fn request_body(&mut self) -> Result<AvailableBody<'_>, Absent> {
         Err(Absent::Missing)
     }
 
-    /// The response's body: the part received with the head, until it is sent on.
+    /// The response body received with the head. Available until it is sent to the client.
     fn response_body(&mut self) -> Result<AvailableBody<'_>, Absent>;
 
-    /// The original request line, if it is kept for the log; else empty.
+    /// The original request line, if kept for the log. Otherwise empty.
     fn request_line(&self) -> Option<Ref<'_, Vec<u8>>> {
         None
     }
 
-    /// The captured headers of one message, in the order of their slots.
+    /// The captured headers of one message, by slot.
     fn captured(&self, _side: CaptureSide) -> &[Option<Box<[u8]>>] {
         &[]
     }
 
-    /// `unique-id`: made by the first use.
+    /// The unique ID (`unique-id-format`), generated on first use.
     fn unique_id(&mut self) -> Option<&[u8]>;
 
-    /// Counts of the stream.
+    /// Counters and status of the stream.
     fn progress(&self) -> Option<StreamProgress> {
         None
     }
 
-    /// The timers of the stream, as if it ended now unless it already has.
+    /// The timers of the stream. Before the stream ends, as if it ended now.
     fn timers(&self) -> Option<Timers> {
         None
     }
@@ -153,59 +153,60 @@ pub trait FetchView {
         None
     }
 
-    /// The location of the last rule that decided.
+    /// The location of the last rule with a final action.
     fn decided_at(&self) -> Option<&Location> {
         None
     }
 
-    /// The table at that position of the configuration, or the current proxy's.
+    /// The table at this index of the configuration, or the current proxy's.
     fn table(&self, _position: Option<u32>) -> Option<&Table> {
         None
     }
 
-    /// The entry that a counter tracks: the stream's, or else its session's.
+    /// The entry tracked by a counter of the stream, or else of its session.
     fn tracked(&self, _counter: usize) -> Option<TrackedEntry> {
         None
     }
 
-    /// Whether a password has this costly hash; none if that is not known. Then it may become known ([`weir_expr::Context::is_suspended`]).
+    /// Whether a password matches this costly hash. `None` if not yet computed: the evaluation may then be suspended
+    /// ([`weir_expr::Context::is_suspended`]).
     fn password_verdict(&mut self, _hash: &Arc<PasswordHash>, _candidate: &[u8]) -> Option<bool> {
         None
     }
 }
 
 impl<'v> dyn FetchView + 'v {
-    /// The head of a message, and the bytes that it refers to.
+    /// The head of a message, and the buffer that it refers to.
     pub(crate) fn head(&mut self, side: MessageSide) -> Result<(&Head, &[u8]), Absent> {
         self.message(side).map(|message| (&message.head, message.bytes()))
     }
 }
 
-/// The objects of the process that expressions name.
+/// The objects of the process that expressions refer to by name.
 pub trait Objects {
-    /// Client connections of the process.
+    /// The number of client connections of the process.
     fn connections(&self) -> u32;
 
     /// `tune.bufsize`.
     fn buffer_size(&self) -> usize;
 
-    /// The proxy at that position of the configuration.
+    /// The proxy at this index of the configuration.
     fn proxy(&self, position: usize) -> Option<ViewedProxy<'_>>;
 
-    /// The proxy with a backend side of that name.
+    /// The proxy of this name with a backend side.
     fn backend_by_name(&self, name: &str) -> Option<ViewedProxy<'_>>;
 
-    /// The proxy with a frontend side of that name.
+    /// The proxy of this name with a frontend side.
     fn frontend_by_name(&self, name: &str) -> Option<ViewedProxy<'_>>;
 
-    /// The stick-table at that position of the configuration.
+    /// The stick-table at this index of the configuration.
     fn table(&self, position: u32) -> Option<&Table>;
 
-    /// The list of users at that position of the configuration.
+    /// The userlist at this index of the configuration.
     fn userlist(&self, position: u32) -> Option<&Userlist>;
 }
 
-/// A server by the name that an expression has for it, `backend/server` or the name of a server of `own`; with its backend.
+/// The server of this name, and its backend. The name is `backend/server`, or a server's name in the backend `own`.
 pub fn server_by_name<'o>(
     objects: &'o dyn Objects,
     own: Option<ViewedProxy<'o>>,
@@ -224,13 +225,13 @@ pub fn server_by_name<'o>(
 #[derive(Clone, Copy)]
 pub struct ViewedProxy<'p> {
     pub config: &'p Proxy,
-    /// Its servers, if it has a backend side.
+    /// The servers, if the proxy has a backend side.
     pub backend: Option<&'p Backend>,
-    /// Its counters as a frontend.
+    /// The counters of the frontend side.
     pub frontend_counters: &'p FrontendCounters,
-    /// Its counters as a backend.
+    /// The counters of the backend side.
     pub backend_counters: &'p BackendCounters,
-    /// The limit of its client connections.
+    /// The count and limit of its client connections.
     pub connections: &'p ConnectionLimit,
 }
 
@@ -238,45 +239,45 @@ pub struct ViewedProxy<'p> {
 #[derive(Clone, Copy)]
 pub struct ViewedListener<'l> {
     pub id: u32,
-    /// The name that the bind line gives it.
+    /// The `name` of the bind line.
     pub name: Option<&'l str>,
-    /// The limit of its connections.
+    /// The count and limit of its connections.
     pub connections: &'l ConnectionLimit,
 }
 
 /// A connection to a server.
 #[derive(Clone, Copy)]
 pub struct ServerConnection<'c> {
-    /// The connector that carries the stream.
+    /// The stream's connector.
     pub connector: &'c StreamConnector,
-    /// Whether it served other streams before.
+    /// Whether it served other streams before this one.
     pub reused: bool,
-    /// How many requests it served, this one included.
+    /// The number of requests, including the current one.
     pub requests: u32,
 }
 
-/// Counts of a stream.
+/// Counters and status of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamProgress {
-    /// Its number in the process.
+    /// The number of the stream in the process.
     pub serial: u64,
-    /// When it began, in microseconds since the epoch.
+    /// The start time, in microseconds since the epoch.
     pub began_wall_us: u64,
     /// Failed attempts to connect.
     pub retries: u32,
-    /// How many retries are allowed.
+    /// The limit of retries.
     pub allowed_retries: u32,
-    /// Whether a server other than the first was tried.
+    /// Whether the stream was redispatched to another server.
     pub redispatched: bool,
-    /// Its priority in queues.
+    /// The priority in queues.
     pub priority: Priority,
-    /// Requests served before it while it queued.
+    /// The requests dequeued before it.
     pub queued: Positions,
-    /// How it ended so far: the first letters of the termination code.
+    /// The first two letters of the termination state.
     pub ending: [u8; 2],
-    /// The status that the client gets, 0 before there is one.
+    /// The status sent to the client. 0 before one is known.
     pub status: u16,
-    /// The status that the server sent, 0 before.
+    /// The status from the server. 0 before the response.
     pub server_status: u16,
     /// Bytes received from the client.
     pub bytes_in: u64,
@@ -284,20 +285,20 @@ pub struct StreamProgress {
     pub bytes_out: u64,
 }
 
-/// Fields of a PROXY protocol header besides the addresses.
+/// Fields of a PROXY protocol header, without addresses.
 #[derive(Debug, Default)]
 pub struct ProxyFields {
-    /// The type-length-value fields, in order.
+    /// The TLVs, in order.
     pub fields: Vec<(u8, Box<[u8]>)>,
 }
 
-/// The available part of a body.
+/// The buffered part of a body.
 #[derive(Debug)]
 pub struct AvailableBody<'c> {
     pub bytes: &'c [u8],
-    /// The length that the head announced.
+    /// The body length that the head announced, if any.
     pub announced: Option<u64>,
-    /// Whether more may arrive before the next evaluation.
+    /// Whether more bytes may arrive before the next evaluation.
     pub grows: bool,
 }
 
@@ -309,16 +310,16 @@ pub enum MessageSide {
     /// The parts of the request that are kept after it is answered.
     KeptRequest,
     Response,
-    /// The message that is processed now.
+    /// The message processed by the current rules.
     Current,
 }
 
 /// Why a requested object is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
-    /// It does not exist, and waiting does not help.
+    /// It does not exist, and will not.
     Missing,
-    /// More bytes may bring it.
+    /// It may exist once more bytes arrive.
     Later,
 }
 

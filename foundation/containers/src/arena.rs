@@ -1,7 +1,7 @@
-//! Slots that never move, so that a shared reference to one survives the addition of others.
+//! Slots with stable addresses, so that a shared reference to one stays valid when others are added.
 //!
-//! The scheduler runs code that spawns tasks while it holds a reference to the running one. Chunks double in
-//! size: few allocations, and from index to slot takes two loads and a shift.
+//! The scheduler holds a reference to the running task while that task spawns others. Chunks double in size, for few
+//! allocations. An access by index takes two loads and a shift.
 
 use std::cell::{Cell, OnceCell};
 
@@ -17,7 +17,7 @@ impl<T: Default> Arena<T> {
         Self { chunks: [const { OnceCell::new() }; CHUNKS], length: Cell::new(0) }
     }
 
-    /// Adds a default slot and returns its index, or `None` at the bound of [`Arena::LIMIT`] slots.
+    /// Adds a default slot and returns its index. `None` at [`Arena::LIMIT`] slots.
     pub fn push_default(&self) -> Option<u32> {
         let index = self.length.get();
         if index >= Self::LIMIT {
@@ -31,27 +31,27 @@ impl<T: Default> Arena<T> {
 }
 
 impl<T> Arena<T> {
-    /// The most slots that an arena can hold.
+    /// Maximum number of slots.
     pub const LIMIT: u32 = (FIRST << CHUNKS as u32) - FIRST;
 
-    /// The slot at `index`, if it was ever added.
+    /// The slot at `index`. `None` if it was not added.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
         let (chunk, offset) = locate(index);
         self.chunks.get(chunk)?.get()?.get(offset)
     }
 
-    /// How many slots were added.
+    /// Number of slots.
     pub fn len(&self) -> u32 {
         self.length.get()
     }
 
-    /// Whether no slot was ever added.
+    /// Whether the arena is empty.
     pub fn is_empty(&self) -> bool {
         self.length.get() == 0
     }
 
-    /// Every slot that was added, in order.
+    /// All slots, in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.length.get()).filter_map(|index| self.get(index))
     }
@@ -72,9 +72,9 @@ fn locate(index: u32) -> (usize, usize) {
     (chunk as usize, offset as usize)
 }
 
-/// Small enough for a worker of a unit test, large enough to make growth rare.
+/// Size of the first chunk. Small enough for unit tests, large enough for rare growth.
 const FIRST: u32 = 64;
-/// With the first chunk this bounds an arena to about four million slots, the range of a task key.
+/// Maximum number of chunks. With [`FIRST`], it limits an arena to about four million slots, the range of a task key.
 const CHUNKS: usize = 16;
 
 #[cfg(test)]

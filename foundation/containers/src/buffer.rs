@@ -1,10 +1,10 @@
-//! Buffers of one size, lent by a pool of the thread and given back when dropped.
+//! Fixed-size buffers from a pool per thread. Dropping a buffer returns it to the pool.
 //!
-//! A [`Buffer`] is held only while it holds bytes. Bytes enter at its end, are parsed in place and leave at its front.
-//! The pool is last in, first out: the buffer released last is still in the cache.
+//! Keep a [`Buffer`] only while it contains bytes. Bytes are appended at the end, parsed in place and consumed from the
+//! front. The pool is last in, first out, because the buffer released last is still in the CPU cache.
 //!
-//! The memory is zeroed once, when it comes from the allocator, so the free space can be passed to the kernel as a
-//! plain slice; bytes of a former user stay in it until they are overwritten.
+//! The memory is zeroed once, on allocation, so the free space can be passed to the kernel as a plain slice. Bytes of a
+//! former user stay in the free space until they are overwritten.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::cell::RefCell;
@@ -15,10 +15,10 @@ use std::ptr::NonNull;
 
 use crate::pools::PoolCounters;
 
-/// A pooled block of bytes: dereferences to the bytes that were filled in and not yet consumed.
+/// A pooled block of bytes. Dereferences to the bytes that were filled and not yet consumed.
 ///
-/// The handle is two words. Positions live in the first bytes of the block, which a user of the buffer is about
-/// to touch anyway.
+/// The handle is two words. The start and end offsets are in the first bytes of the block, on a cache line that the
+/// user is about to access anyway.
 pub struct Buffer {
     block: Box<[u8]>,
 }
@@ -33,8 +33,7 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Takes one of the buffers that were [set aside](BufferPool::set_aside) for a shortage: for a caller that frees more than it
-    /// takes.
+    /// Takes one of the buffers [set aside](BufferPool::set_aside) for a shortage. Only for a caller that frees more memory than it takes.
     #[cold]
     pub fn take_aside() -> Result<Self, BufferExhausted> {
         let block = POOL.with_borrow_mut(|pool| pool.pop_aside()).ok_or(BufferExhausted)?;
@@ -43,8 +42,8 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Takes an empty buffer of [`BULK_SIZE`] for bytes that are forwarded and not parsed. The one that came back last
-    /// is lent first, so a copy through it stays in the cache. There are few of them.
+    /// Takes an empty buffer of [`BULK_SIZE`] for bytes that are forwarded without parsing. Last in, first out, so a
+    /// copy through it stays in the CPU cache. At most 32 per thread are in use.
     #[inline]
     pub fn take_bulk() -> Result<Self, BufferExhausted> {
         let block = POOL.with_borrow_mut(|pool| pool.pop_bulk()).ok_or(BufferExhausted)?;
@@ -53,8 +52,8 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Takes an empty buffer of the usual size, beyond the pool's limit: for the few conversations that go on when all
-    /// others are in use. `None` if memory is short.
+    /// Allocates an empty buffer of the usual size beyond the pool's limit, for the few streams that continue when the
+    /// pool is exhausted. `None` if the allocator fails.
     #[cold]
     pub fn take_apart() -> Option<Self> {
         let block = POOL.with_borrow_mut(|pool| {
@@ -72,7 +71,7 @@ impl Buffer {
         Self { block }
     }
 
-    /// How many bytes the buffer can hold in all.
+    /// Total capacity in bytes.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.block.len() - HEADER
@@ -85,10 +84,10 @@ impl Buffer {
         &mut self.block[HEADER + end..]
     }
 
-    /// Declares that the first `count` bytes of the free space now hold data.
+    /// Marks the first `count` bytes of the free space as filled.
     ///
     /// # Panics
-    /// When `count` is more than the free space: the caller claims bytes that cannot exist.
+    /// When `count` exceeds the free space.
     #[inline]
     pub fn fill(&mut self, count: usize) {
         let Range { start, end } = self.range();
@@ -99,12 +98,12 @@ impl Buffer {
     /// Drops `count` bytes from the front.
     ///
     /// # Panics
-    /// When fewer bytes are held.
+    /// When the buffer contains fewer than `count` bytes.
     #[inline]
     pub fn consume(&mut self, count: usize) {
         let Range { start, end } = self.range();
         assert!(count <= end - start, "consumed {count} bytes of {}", end - start);
-        // An emptied buffer starts over at its beginning: the most space, and the warmest lines.
+        // An empty buffer restarts at offset 0, for the most free space and the warmest cache lines.
         let left = if start + count == end { 0..0 } else { start + count..end };
         self.set_range(left);
     }
@@ -115,12 +114,12 @@ impl Buffer {
         self.set_range(start..end.min(start + length));
     }
 
-    /// Forgets all bytes.
+    /// Discards all bytes.
     pub fn clear(&mut self) {
         self.set_range(0..0);
     }
 
-    /// Moves the held bytes to the beginning, so that all free space lies behind them.
+    /// Moves the bytes to offset 0, so that all free space is behind them.
     pub fn compact(&mut self) {
         let Range { start, end } = self.range();
         if start > 0 {
@@ -129,34 +128,34 @@ impl Buffer {
         }
     }
 
-    /// The number of consumed bytes in front of the held ones, which [`Buffer::compact`] would free.
+    /// Number of consumed bytes at the front, which [`Buffer::compact`] would free.
     #[inline]
     pub fn headroom(&self) -> usize {
         self.range().start
     }
 
-    /// How many bytes fit behind the held ones without moving them.
+    /// Number of bytes that can be appended without [`Buffer::compact`].
     #[inline]
     pub fn room(&self) -> usize {
         self.capacity() - self.range().end
     }
 
-    /// Whether no byte fits any more, even after [`Buffer::compact`].
+    /// Whether the buffer is full, even after [`Buffer::compact`].
     #[inline]
     pub fn is_full(&self) -> bool {
         self.len() == self.capacity()
     }
 
-    /// Whether the held bytes fit in a block at least an eighth smaller, and such a block may be used.
+    /// Whether the bytes fit in a block smaller by at least an eighth, and the pool permits a block of that size.
     #[inline]
     pub fn has_slack(&self) -> bool {
         let needed = fitting_size(self.len());
         self.block.len() > needed + needed / 8 && POOL.with_borrow(|pool| pool.tolerates(needed))
     }
 
-    /// Moves the held bytes to a block outside the pool that is hardly larger than they are, if that saves an eighth or more:
-    /// for bytes that wait for long. Afterwards there is little room behind them. Nothing changes while memory is short, nor when
-    /// buffers are limited and the block would be larger than a quarter of a buffer.
+    /// Moves the bytes to a tightly fitting block outside the pool if that saves an eighth or more. Meant for bytes that stay
+    /// queued for long. Afterwards little free space remains. Does nothing if the allocator fails, or if buffers are limited and
+    /// the block would exceed a quarter of a buffer.
     pub fn shrink(&mut self) {
         if !self.has_slack() {
             return;
@@ -169,7 +168,7 @@ impl Buffer {
         *self = fitting;
     }
 
-    /// Appends as much of `bytes` as fits behind the held ones and returns how much that was.
+    /// Appends as much of `bytes` as fits without compacting. Returns the number of bytes appended.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let space = self.space();
         let count = bytes.len().min(space.len());
@@ -217,7 +216,7 @@ impl Drop for Buffer {
     #[inline]
     fn drop(&mut self) {
         let block = std::mem::take(&mut self.block);
-        // While the thread ends its pool may be gone already: then the allocator takes the block.
+        // During thread exit the pool may already be destroyed. The block then goes back to the allocator.
         if let Ok(Some(notify)) = POOL.try_with(|pool| pool.borrow_mut().push(block)) {
             notify();
         }
@@ -230,7 +229,7 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// The pool's limit is reached: wait for a buffer to come back.
+/// The pool's limit is reached or memory is short. Wait for the release of a buffer ([`BufferPool::notify_of_next`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferExhausted;
 
@@ -242,47 +241,47 @@ impl fmt::Display for BufferExhausted {
 
 impl std::error::Error for BufferExhausted {}
 
-/// The buffers of the current thread.
+/// The buffer pool of the current thread.
 pub struct BufferPool {
     free: Vec<Box<[u8]>>,
     /// Free buffers of [`BULK_SIZE`].
     free_bulk: Vec<Box<[u8]>>,
-    /// How many of these are lent.
+    /// Number of bulk buffers in use.
     bulk_used: usize,
-    /// Bytes in blocks that do not have one of the pool's sizes.
+    /// Bytes in blocks of sizes other than `size` and [`BULK_SIZE`].
     fitting_bytes: u64,
     size: usize,
-    /// The most buffers in use at once.
+    /// Maximum number of buffers in use at once.
     limit: usize,
-    /// The most free buffers that are kept.
+    /// Maximum number of free buffers to keep.
     reserve: usize,
-    /// Where more buffers come from when the limit is a share of a process-wide one.
+    /// Source of further buffers, if a process-wide limit is shared by all threads.
     allowance: Option<Allowance>,
-    /// Buffers for [`Buffer::take_aside`], and how many to keep.
+    /// Buffers for [`Buffer::take_aside`]; `aside_count` is the number to keep.
     aside: Vec<Box<[u8]>>,
     aside_count: usize,
-    /// Whether memory is short: then the pool does not allocate.
+    /// Whether memory is short. The pool does not allocate then.
     is_short: fn() -> bool,
-    /// Called once when a buffer comes back.
+    /// Called once, on the next release of a buffer.
     notify: Option<fn()>,
     statistics: BufferPoolStatistics,
 }
 
-/// The buffers that all threads may use together: a pool takes its share from here in batches.
+/// The process-wide limit on buffers. Each thread's pool takes its share in batches.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
-    /// How many buffers to take at a time.
+    /// Number of buffers per batch.
     pub batch: usize,
-    /// Takes up to that many buffers; returns how many it got.
+    /// Reserves up to the given number of buffers. Returns the number reserved.
     pub take: fn(usize) -> usize,
-    /// Gives that many buffers back.
+    /// Returns the given number of buffers.
     pub give: fn(usize),
 }
 
 impl BufferPool {
-    /// Sets up the current thread's pool: `size` is the capacity of a buffer (`tune.bufsize`), `limit` the most in use
-    /// at once (`tune.buffers.limit`; `usize::MAX` for no limit), `reserve` how many free ones are kept. Buffers of
-    /// another size that are in use go to the allocator on release.
+    /// Sets up the current thread's pool. `size` is the capacity of a buffer (`tune.bufsize`), `limit` the maximum in
+    /// use at once (`tune.buffers.limit`; `usize::MAX` for no limit), `reserve` the maximum number of free buffers to
+    /// keep. Buffers in use with another size go to the allocator on release.
     pub fn configure(size: usize, limit: usize, reserve: usize) {
         POOL.with_borrow_mut(|pool| {
             let size = size.clamp(MIN_SIZE, MAX_SIZE);
@@ -298,7 +297,7 @@ impl BufferPool {
         });
     }
 
-    /// Limits the current thread to the buffers that it takes from `allowance`; it starts without any.
+    /// Limits the current thread to the buffers reserved from `allowance`, initially 0.
     pub fn share(allowance: Allowance) {
         POOL.with_borrow_mut(|pool| (pool.limit, pool.allowance) = (0, Some(allowance)));
     }
@@ -332,8 +331,8 @@ impl BufferPool {
         });
     }
 
-    /// Counters of the current thread's buffers: those of `tune.bufsize` (with those [set aside](Self::set_aside)), those of
-    /// [`BULK_SIZE`], and the bytes in blocks of any other size.
+    /// Counters of the current thread: buffers of `tune.bufsize` (including those [set aside](Self::set_aside)), buffers of
+    /// [`BULK_SIZE`], and bytes in blocks of other sizes.
     pub(crate) fn counters() -> [PoolCounters; 3] {
         POOL.with_borrow(|pool| {
             let used = pool.statistics.used.saturating_sub(pool.bulk_used) as u64;
@@ -415,7 +414,7 @@ impl BufferPool {
         Some(block)
     }
 
-    /// Allocates a block and counts it as used; `None` if memory is short.
+    /// Allocates a block. If memory is short, returns `None` and undoes the caller's count of a used buffer.
     #[cold]
     fn allocate(&mut self, size: usize) -> Option<Box<[u8]>> {
         let block = if (self.is_short)() { None } else { zeroed(HEADER + size) };
@@ -435,7 +434,7 @@ impl BufferPool {
         Some(block)
     }
 
-    /// Counts a block made outside the pool. A block that happens to have the pool's size joins the pool when it comes back.
+    /// Counts a block made outside the pool. On release, a block with the pool's size joins the pool.
     fn note_fitting(&mut self, size: usize) {
         if size == HEADER + self.size || size == HEADER + BULK_SIZE {
             self.statistics.used += 1;
@@ -445,12 +444,12 @@ impl BufferPool {
         }
     }
 
-    /// Whether a block of this size may be used beside the pool's.
+    /// Whether a block of `size` bytes may be allocated outside the pool.
     fn tolerates(&self, size: usize) -> bool {
         self.limit == usize::MAX || size <= self.size / UNCOUNTED_PART
     }
 
-    /// Takes more from the shared allowance; returns whether there was any.
+    /// Reserves a batch from the shared allowance. False if the allowance is used up.
     #[cold]
     fn extend(&mut self) -> bool {
         let Some(allowance) = self.allowance else { return false };
@@ -459,7 +458,7 @@ impl BufferPool {
         more > 0
     }
 
-    /// Takes a block back; returns the callback that is to be called.
+    /// Takes a released block. Returns the callback for the caller to run, if one is set.
     #[inline]
     fn push(&mut self, block: Box<[u8]>) -> Option<fn()> {
         if block.len() == HEADER + BULK_SIZE && self.size != BULK_SIZE {
@@ -469,7 +468,7 @@ impl BufferPool {
             return self.came_back();
         }
         if block.len() != HEADER + self.size {
-            // From outside the pool, or from before a new size was set.
+            // Allocated outside the pool, or before the size changed.
             self.fitting_bytes = self.fitting_bytes.saturating_sub(block.len() as u64);
             return None;
         }
@@ -483,7 +482,7 @@ impl BufferPool {
         self.came_back()
     }
 
-    /// Counts one buffer less as lent: gives the surplus back to the shared allowance and returns the waiter's callback.
+    /// Returns a surplus batch to the shared allowance. Returns the callback of the waiter, if one is set.
     #[inline]
     fn came_back(&mut self) -> Option<fn()> {
         if let Some(allowance) = self.allowance
@@ -502,26 +501,26 @@ pub struct BufferPoolStatistics {
     pub used: usize,
     /// Free buffers in the pool.
     pub free: usize,
-    /// The most that were ever lent at once.
+    /// Maximum of `used` so far.
     pub high_water: usize,
-    /// The number of calls of the allocator.
+    /// Number of successful allocations.
     pub allocated: u64,
-    /// How often the limit refused one.
+    /// Number of requests refused by the limit or by a memory shortage.
     pub refused: u64,
 }
 
-/// The most that one receive of forwarded bytes takes, independent of `tune.bufsize`. Received bytes are sent at once,
-/// and should leave as one packet: the kernel makes packets of up to 64 kB with their headers, and a send that is a
-/// little larger, as two of 32 kB together are, costs a second packet with its rest. 48 kB are three records of TLS.
-/// 63.5 kB are a few per cent cheaper, but a reader that stops can leave a whole piece here: 500 of them held 20.3 kB
-/// each, more than HAProxy's.
+/// Maximum bytes per receive of forwarded data, independent of `tune.bufsize`. Received bytes are sent at once and
+/// should leave as one packet. The kernel builds packets of up to 64 kB including headers, and a slightly larger send
+/// (2 x 32 kB) costs a second packet for the rest. 48 kB are three TLS records. 63.5 kB are a few per cent cheaper, but
+/// a stalled reader can leave a full buffer: 500 of them held 20.3 kB each, more than with HAProxy.
 pub(crate) const BULK_SIZE: usize = 48 * 1024;
-/// With a limit on buffers, waiting bytes may move only to a block smaller than a buffer by this factor: otherwise the limit
-/// would bound nothing.
+/// With a limit on buffers, queued bytes may move only to a block smaller than a buffer by this factor. Larger uncounted
+/// blocks would defeat the limit.
 const UNCOUNTED_PART: usize = 4;
-/// At most 1.5 MB of bulk buffers: more are in use only while many receivers block, and those gain nothing from them.
+/// At most 1.5 MB of bulk buffers per thread. More would be in use only while many receivers are blocked, which gain
+/// nothing from a large buffer.
 const MOST_BULK: usize = 32;
-/// A zeroed block, which the kernel may supply without touching it; `None` if memory is short.
+/// Allocates a zeroed block, if possible as untouched zero pages of the kernel. `None` if the allocator fails.
 fn zeroed(size: usize) -> Option<Box<[u8]>> {
     let layout = Layout::array::<u8>(size).ok().filter(|layout| layout.size() > 0)?;
     // SAFETY: the layout's size is not zero.
@@ -531,22 +530,22 @@ fn zeroed(size: usize) -> Option<Box<[u8]>> {
     Some(unsafe { Box::from_raw(block.as_ptr()) })
 }
 
-/// The size of a block for `length` bytes and one more, in steps of an eighth, as allocators have them.
+/// Block size for the header and `length` + 1 bytes, rounded up in steps of an eighth like the size classes of allocators.
 fn fitting_size(length: usize) -> usize {
     let size = HEADER + length + 1;
     size.next_multiple_of((size.next_power_of_two() / 16).max(16))
 }
 
-/// Start and end, as two `u32`; sixteen bytes keep the data aligned.
+/// Start and end offsets, two `u32`. 16 bytes keep the data aligned.
 const HEADER: usize = 16;
-/// By how much a buffer apart is larger, so that it does not join the pool when it comes back.
+/// Extra size of a [`Buffer::take_apart`] buffer, so that it does not join the pool on release.
 const APART: usize = 16;
 /// HAProxy's default for `tune.bufsize`.
 const DEFAULT_SIZE: usize = 16_384;
 const MIN_SIZE: usize = 64;
-/// Positions are `u32`; HAProxy refuses more than this as well.
+/// Offsets are `u32`. HAProxy has the same maximum.
 const MAX_SIZE: usize = i32::MAX as usize - HEADER;
-/// 4 MB of default-sized buffers: a burst larger than that goes back to the allocator.
+/// 4 MB of default-sized buffers. Free buffers beyond that go back to the allocator.
 const DEFAULT_RESERVE: usize = 256;
 
 thread_local! {

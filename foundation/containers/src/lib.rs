@@ -1,15 +1,15 @@
-//! Containers of one thread: buffers, slabs, timers, recycled boxes.
+//! Single-threaded containers: buffers, slabs, timers, recycled boxes.
 //!
-//! Nothing in this crate is shared between threads, takes a lock or makes a system call. Pools are per thread and
-//! return memory to the thread that drops it, most recently used first, because the cost of a byte depends on whether
-//! it is in the cache.
+//! Nothing in this crate is shared between threads, takes a lock or makes a system call. Pools are per thread. Memory
+//! goes to the pool of the thread that drops it, and is reused last in, first out, because it is still in the CPU
+//! cache.
 //!
-//! Begin with [`Buffer`], the unit in which traffic is held. Long-lived objects refer to each other through a [`Slab`]:
-//! by keys that carry a generation, so that a stale key finds nothing instead of another object. The scheduler is built
-//! on [`Arena`] and [`TimerQueue`]; [`PooledFuture`] and [`PoolBox`] are boxes with memory recycled by size class.
-//! [`RcRef`] is a reference to a part of an object that its thread shares.
+//! Begin with [`Buffer`], the unit of buffered traffic. Long-lived objects refer to each other by keys of a [`Slab`]. A
+//! key contains a generation, so that a stale key never finds another object. The scheduler is built on [`Arena`] and
+//! [`TimerQueue`]. [`PooledFuture`] and [`PoolBox`] are boxes with memory recycled by size class. [`RcRef`] is a
+//! reference to a part of an object in an `Rc`.
 //!
-//! This crate must not know the meaning of the bytes, the time or the thread that it runs on.
+//! This crate must not know the meaning of the bytes, the time or the current thread.
 
 mod arena;
 mod buffer;

@@ -1,20 +1,20 @@
-//! A thread's share of an object of several threads.
+//! A single-threaded reference count on top of an `Arc`.
 
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A share of a `T` that other threads share, too. Making the first one of a thread costs an atomic count, its copies count without.
+/// A reference to a `T` shared with other threads. The first one of a thread owns an `Arc`. Its clones count without atomics.
 #[derive(Debug)]
 pub struct LocalArc<T: ?Sized>(Rc<Arc<T>>);
 
 impl<T: ?Sized> LocalArc<T> {
-    /// This thread's share.
+    /// Wraps an `Arc` for this thread.
     pub fn new(shared: Arc<T>) -> Self {
         LocalArc(Rc::new(shared))
     }
 
-    /// The count of all threads.
+    /// The underlying `Arc`.
     #[inline]
     pub fn shared(&self) -> &Arc<T> {
         &self.0

@@ -1,20 +1,20 @@
-//! Counters of a thread's pools, for operators.
+//! Counters of a thread's pools, for reports to operators.
 
 use crate::buffer::BufferPool;
 use crate::recycle;
 
-/// One pool of the current thread.
+/// Counters of one pool of the current thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolCounters {
-    /// Its name: eleven letters at most.
+    /// Name, at most 11 characters.
     pub name: &'static str,
-    /// The bytes of an object.
+    /// Size of an object in bytes.
     pub size: usize,
-    /// How many objects it has, lent or free.
+    /// Number of objects, in use or free.
     pub allocated: u64,
-    /// How many of them are lent.
+    /// Number of objects in use.
     pub used: u64,
-    /// How often a request failed because the pool was empty.
+    /// Number of failed requests.
     pub failures: u64,
 }
 
@@ -38,7 +38,7 @@ mod tests {
         (found.allocated, found.used)
     }
 
-    /// On a thread of its own: others use these pools, too.
+    /// Runs on a separate thread, because other tests use this thread's pools, too.
     #[test]
     fn each_pool_reports_lent_and_free_objects() {
         std::thread::spawn(|| {
@@ -69,7 +69,7 @@ mod tests {
             assert!((5..100).contains(&bytes) && used == bytes && pool("buffer").1 == 0, "{bytes} bytes");
             drop(waiting);
             assert_eq!(pool("buffer_fit"), (0, 0));
-            // One of the pool's size that was made outside becomes the pool's.
+            // A block of the pool's size allocated outside joins the pool.
             let made = Buffer::with_capacity(1024);
             assert_eq!([pool("buffer").1, pool("buffer_fit").1], [1, 0]);
             drop(made);

@@ -1,30 +1,30 @@
 //! References to parts of the content of an `Rc`.
 //!
-//! The tasks of a thread share large objects, and most tasks use one part of them. A borrow cannot live in a task, and an `Rc` for
-//! each part would need an allocation for each part. An [`RcRef`] has a share of the whole object and the address of the part.
+//! The tasks of a thread share large objects, and most tasks use only one part. A task cannot store a borrow, and an `Rc` per
+//! part would cost an allocation per part. An [`RcRef`] owns an `Rc` of the whole object and the address of the part.
 
 use std::fmt;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-/// A reference to a `T` inside of the content of an `Rc<O>`, with a share of that owner. Two words.
+/// A reference to a `T` inside of the content of an `Rc<O>`, which keeps the `Rc` alive. Two words.
 ///
-/// Reading the part costs one load, as through a plain reference; cloning and dropping count without atomics.
+/// Reading the part costs one load, like a plain reference. Cloning and dropping update a non-atomic count.
 pub struct RcRef<O: 'static, T: ?Sized + 'static> {
     part: NonNull<T>,
     owner: Rc<O>,
 }
 
 impl<O, T: ?Sized> RcRef<O, T> {
-    /// The part of `owner` that `find` finds.
+    /// A reference to the part of `owner` returned by `find`.
     #[inline]
     pub fn new(owner: Rc<O>, find: impl for<'o> FnOnce(&'o O) -> &'o T) -> Self {
         let part = NonNull::from(find(&owner));
         RcRef { part, owner }
     }
 
-    /// The part of `owner` that `find` finds, if it finds one.
+    /// A reference to the part of `owner` returned by `find`, if any.
     #[inline]
     pub fn find(owner: &Rc<O>, find: impl for<'o> FnOnce(&'o O) -> Option<&'o T>) -> Option<Self> {
         let part = NonNull::from(find(owner)?);
@@ -37,7 +37,7 @@ impl<O, T: ?Sized> RcRef<O, T> {
         RcRef { part: NonNull::from(find(self)), owner: Rc::clone(&self.owner) }
     }
 
-    /// A part of this part, if `find` finds one.
+    /// A part of this part, if `find` returns one.
     #[inline]
     pub fn find_part<U: ?Sized>(
         &self,
@@ -52,7 +52,7 @@ impl<O, T: ?Sized> RcRef<O, T> {
         &self.owner
     }
 
-    /// Whether both are the same part; values are not compared.
+    /// Whether both are the same part (pointer equality).
     #[inline]
     pub fn is(&self, other: &T) -> bool {
         std::ptr::addr_eq(self.part.as_ptr(), other)

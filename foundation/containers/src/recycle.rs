@@ -1,7 +1,7 @@
 //! Boxes with memory recycled by size class instead of returned to the allocator.
 //!
-//! A connection spawns a task, a request boxes a future: on the steady path both sizes repeat for ever. Each
-//! thread keeps a short last-in, first-out list of free blocks for each class. The boxes never leave their thread.
+//! Each connection spawns a task and each request boxes a future, so the same sizes recur. Each thread keeps a short
+//! last-in, first-out list of free blocks per class. The boxes are not `Send`.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::RefCell;
@@ -15,10 +15,10 @@ use std::task::{Context, Poll};
 
 use crate::pools::PoolCounters;
 
-/// A pinned future in recycled memory. Two words; dropping it drops the future and keeps the block for the next.
+/// A pinned future in recycled memory. The handle is two words. Dropping it drops the future and recycles the block.
 pub struct PooledFuture<'a, Output = ()> {
     future: NonNull<dyn Future<Output = Output> + 'a>,
-    /// It owns the future, and with it its `!Send`.
+    /// Ownership of the future, which makes the handle `!Send`.
     owns: PhantomData<dyn Future<Output = Output> + 'a>,
 }
 
@@ -51,7 +51,7 @@ impl<Output> Drop for PooledFuture<'_, Output> {
     }
 }
 
-// A handle to pinned memory: moving the handle moves no future.
+// Moving the handle does not move the pinned future.
 impl<Output> Unpin for PooledFuture<'_, Output> {}
 
 impl<Output> std::fmt::Debug for PooledFuture<'_, Output> {
@@ -78,7 +78,7 @@ impl<T> PoolBox<T> {
 }
 
 impl<T: ?Sized> PoolBox<T> {
-    /// Gives up ownership without dropping.
+    /// Releases ownership without dropping the value.
     fn into_raw(boxed: Self) -> NonNull<T> {
         let value = boxed.value;
         std::mem::forget(boxed);
@@ -114,14 +114,14 @@ impl<T: ?Sized> Drop for PoolBox<T> {
     #[inline]
     fn drop(&mut self) {
         let layout = Layout::for_value::<T>(self);
-        // The block goes back even when the value's destructor unwinds.
+        // Returns the block even if the value's destructor unwinds.
         let _block = LentMemory { address: self.value.cast(), layout };
         // SAFETY: the value is initialised and not used afterwards.
         unsafe { self.value.drop_in_place() };
     }
 }
 
-/// Memory from [`take`] with its layout, on its way back.
+/// Memory from [`take`] with its layout. Dropping it returns the memory.
 struct LentMemory {
     address: NonNull<u8>,
     layout: Layout,
@@ -139,9 +139,9 @@ impl Drop for LentMemory {
 pub struct RecycleStatistics {
     /// Blocks requested from the allocator.
     pub allocated: u64,
-    /// Blocks that were given back to the allocator.
+    /// Blocks returned to the allocator.
     pub released: u64,
-    /// Blocks that wait in the lists.
+    /// Free blocks in the lists.
     pub free: usize,
 }
 
@@ -166,21 +166,21 @@ pub(crate) fn counters() -> [PoolCounters; CLASS_COUNT] {
     })
 }
 
-/// How many bytes of free memory each class of the current thread may keep (`tune.memory.hot-size`).
+/// Sets the maximum free memory per class of the current thread, in bytes (`tune.memory.hot-size`).
 pub fn keep_recycled(bytes: usize) {
     LISTS.with_borrow_mut(|lists| lists.reserve = bytes);
 }
 
-/// Gives the current thread's free memory back to the allocator.
+/// Returns the current thread's free blocks to the allocator.
 pub fn trim_recycled() {
     LISTS.with_borrow_mut(|lists| lists.trim());
 }
 
 struct FreeLists {
-    /// How many bytes of free memory each class may keep.
+    /// Maximum free memory per class, in bytes.
     reserve: usize,
     free: [Vec<NonNull<u8>>; CLASSES.len()],
-    /// For each class, how many blocks came from the allocator, and how many went back.
+    /// For each class, the number of blocks allocated and released.
     counts: [(u64, u64); CLASSES.len()],
 }
 
@@ -233,7 +233,7 @@ impl Drop for FreeLists {
 #[cold]
 fn allocate(layout: Layout) -> NonNull<u8> {
     if layout.size() == 0 {
-        // A value without size needs an aligned address and no memory.
+        // A zero-sized value needs an aligned address, but not memory.
         let address = std::ptr::without_provenance_mut(layout.align());
         return NonNull::new(address).expect("an alignment is not zero");
     }
@@ -250,8 +250,7 @@ fn release(block: NonNull<u8>, layout: Layout) {
     }
 }
 
-/// The smallest class that holds `layout`, if one does; a pure function of the layout, so that giving a block
-/// back finds the class that it was taken from.
+/// The smallest class that fits `layout`. `None` if no class does. Depends only on the layout, so that a block returns to its class.
 #[inline]
 fn class_of(layout: Layout) -> Option<usize> {
     if layout.size() == 0 || layout.align() > ALIGNMENT {
@@ -261,7 +260,7 @@ fn class_of(layout: Layout) -> Option<usize> {
     Some(usize::from(class))
 }
 
-/// The class of each size, in steps that every class is a multiple of.
+/// The class of each size, in units of [`STEP`]. Every class is a multiple of it.
 static CLASS_OF: [u8; CLASSES[CLASS_COUNT - 1] / STEP + 1] = {
     let mut classes = [0; CLASSES[CLASS_COUNT - 1] / STEP + 1];
     let (mut steps, mut class) = (0, 0);
@@ -283,7 +282,7 @@ fn class_layout(class: usize) -> Layout {
     Layout::from_size_align(size, alignment).expect("every class is a valid layout")
 }
 
-/// Sizes of the blocks: steps of a half keep waste under a third; finer ones where streams are.
+/// Block sizes in bytes. Steps of a half keep waste below a third. Steps are finer near the sizes of streams.
 const CLASSES: [usize; 26] = [
     64, 96, 128, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072,
     4096, 6144, 8192, 12_288, 16_384, 32_768,
@@ -316,14 +315,14 @@ const NAMES: [&str; CLASS_COUNT] = [
     "block_16384",
     "block_32768",
 ];
-/// How many sizes of blocks there are.
+/// Number of size classes.
 pub(crate) const CLASS_COUNT: usize = CLASSES.len();
-/// The alignment of every block: the default of allocators.
+/// Minimum alignment of blocks, the default of allocators.
 const ALIGNMENT: usize = 16;
-/// A future that starts on a cache line needs fewest of them. Only for a power of two that costs nothing: for another size an
-/// allocator sets the difference aside, and the block is one of its next class (1,536 bytes for 1,280).
+/// A future aligned to a cache line spans the fewest lines. This is free only for sizes that are powers of two. For other
+/// sizes the allocator uses its next larger class (1,536 bytes for 1,280).
 const CACHE_LINE: usize = 64;
-/// How much free memory each class may keep on each thread by default.
+/// Default maximum of free memory per class and thread, in bytes.
 const RESERVE_BYTES: usize = 1 << 20;
 
 thread_local! {
@@ -360,7 +359,7 @@ mod tests {
         assert_eq!(recycle_statistics().allocated, 1);
     }
 
-    /// A block that is aligned more strictly than its size is a multiple of costs the allocator's next size.
+    /// A block with an alignment that does not divide its size takes the allocator's next size class.
     #[test]
     fn only_powers_of_two_begin_on_a_cache_line() {
         for (class, name) in NAMES.into_iter().enumerate() {

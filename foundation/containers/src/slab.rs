@@ -1,6 +1,6 @@
-//! Objects named by keys that outlive them safely.
+//! Objects with generational keys. A stale key is detected.
 
-/// Names one object of a [`Slab`]; finds nothing once that object is gone.
+/// Key of one object of a [`Slab`]. Stale after the removal of the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlabKey {
     slot: u32,
@@ -8,12 +8,12 @@ pub struct SlabKey {
 }
 
 impl SlabKey {
-    /// The index in the slab; another object may own it in another generation.
+    /// Index in the slab. Reused by other objects with another generation.
     pub fn slot(self) -> u32 {
         self.slot
     }
 
-    /// How often the slot was reused.
+    /// Number of reuses of the slot before this object.
     pub fn generation(self) -> u32 {
         self.generation
     }
@@ -23,13 +23,13 @@ impl SlabKey {
         u64::from(self.generation) << 32 | u64::from(self.slot)
     }
 
-    /// The key that [`SlabKey::to_bits`] made into `bits`. Other bits make a key that finds nothing or another object.
+    /// The inverse of [`SlabKey::to_bits`]. Arbitrary bits may form a stale key or the key of any object.
     pub fn from_bits(bits: u64) -> Self {
         Self { slot: bits as u32, generation: (bits >> 32) as u32 }
     }
 }
 
-/// A list of objects with constant-time insertion, look-up and removal by [`SlabKey`].
+/// A collection with constant-time insertion, look-up and removal by [`SlabKey`].
 #[derive(Debug, Clone)]
 pub struct Slab<T> {
     slots: Vec<SlabSlot<T>>,
@@ -55,15 +55,15 @@ impl<T> Slab<T> {
         Self { slots: Vec::new(), first_free: NONE, length: 0 }
     }
 
-    /// Stores `value` and names it.
+    /// Stores `value` and returns its key.
     ///
     /// # Panics
-    /// At four billion live objects, far beyond the capacity of memory.
+    /// At 2^32 - 1 live objects, far beyond the capacity of memory.
     pub fn insert(&mut self, value: T) -> SlabKey {
         self.insert_with(|_| value)
     }
 
-    /// Stores the value that `make` returns for its future key.
+    /// Stores the value returned by `make`, which receives the new key.
     pub fn insert_with(&mut self, make: impl FnOnce(SlabKey) -> T) -> SlabKey {
         if self.first_free == NONE {
             assert!(self.slots.len() < NONE as usize, "the slab is full");
@@ -82,7 +82,7 @@ impl<T> Slab<T> {
         key
     }
 
-    /// The object that `key` names, if it still lives.
+    /// The object of `key`. `None` if it was removed.
     #[inline]
     pub fn get(&self, key: SlabKey) -> Option<&T> {
         match self.slots.get(key.slot as usize) {
@@ -93,7 +93,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Exclusive access to the object that `key` names, if it still lives.
+    /// Exclusive access to the object of `key`. `None` if it was removed.
     #[inline]
     pub fn get_mut(&mut self, key: SlabKey) -> Option<&mut T> {
         match self.slots.get_mut(key.slot as usize) {
@@ -104,7 +104,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Takes the object that `key` names out; every copy of the key is stale from now on.
+    /// Removes and returns the object of `key`. All copies of the key become stale.
     pub fn remove(&mut self, key: SlabKey) -> Option<T> {
         self.get(key)?;
         let entry = &mut self.slots[key.slot as usize];
@@ -118,12 +118,12 @@ impl<T> Slab<T> {
         }
     }
 
-    /// How many objects live.
+    /// Number of live objects.
     pub fn len(&self) -> usize {
         self.length as usize
     }
 
-    /// Whether no object lives.
+    /// Whether the slab is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }

@@ -1,14 +1,14 @@
-//! Deadlines in order: at most one for each small number.
+//! A queue of deadlines, at most one per identifier.
 //!
-//! A four-way heap over (deadline, identifier) that stores the place of each identifier, so a deadline can be moved or
-//! removed. The scheduler touches it rarely: a task with a deadline that only moves further away keeps its early place
-//! and is put back when that place comes up.
+//! A 4-ary heap of (deadline, identifier) with an index of positions, so that a deadline can be changed or removed. The
+//! scheduler rarely updates it. A deadline that only moves later keeps its early entry, and is reinserted when that
+//! entry expires.
 
 /// Deadlines ordered by time, one for each identifier.
 #[derive(Debug, Default)]
 pub struct TimerQueue {
     heap: Vec<TimerEntry>,
-    /// Where each identifier sits in the heap, or [`ABSENT`].
+    /// Heap position of each identifier, or [`ABSENT`].
     positions: Vec<u32>,
 }
 
@@ -30,13 +30,13 @@ impl TimerQueue {
         self.heap.first().map(|entry| (entry.deadline, entry.identifier))
     }
 
-    /// The deadline of `identifier`, if it has one.
+    /// The deadline of `identifier`. `None` without one.
     pub fn deadline(&self, identifier: u32) -> Option<u64> {
         let position = self.position(identifier)?;
         Some(self.heap[position].deadline)
     }
 
-    /// Gives `identifier` the deadline `deadline`, instead of the one that it may have had.
+    /// Sets or replaces the deadline of `identifier`.
     pub fn set(&mut self, identifier: u32, deadline: u64) {
         let entry = TimerEntry { deadline, identifier };
         match self.position(identifier) {
@@ -52,7 +52,7 @@ impl TimerQueue {
         }
     }
 
-    /// Takes the deadline of `identifier` back; returns it if there was one.
+    /// Removes and returns the deadline of `identifier`. `None` without one.
     pub fn remove(&mut self, identifier: u32) -> Option<u64> {
         let position = self.position(identifier)?;
         let deadline = self.heap[position].deadline;
@@ -64,12 +64,12 @@ impl TimerQueue {
         Some(deadline)
     }
 
-    /// How many deadlines are held.
+    /// Number of deadlines.
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// Whether no deadline is held.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
@@ -93,7 +93,7 @@ impl TimerQueue {
         }
     }
 
-    /// Puts `entry` where another one sat and restores the order.
+    /// Stores `entry` at `position` and restores the heap order.
     fn replace(&mut self, position: usize, entry: TimerEntry) {
         if entry.deadline < self.heap[position].deadline {
             self.rise(position, entry);
@@ -137,7 +137,7 @@ impl TimerQueue {
     }
 }
 
-/// Four children to a node: half the levels of a binary heap, and the children share a cache line.
+/// Children per node. Four give half the levels of a binary heap, and the children share a cache line.
 const WAYS: usize = 4;
 const ABSENT: u32 = u32::MAX;
 

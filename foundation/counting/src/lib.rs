@@ -1,16 +1,15 @@
-//! An allocator that counts, for tests of the number of allocations and of the bytes that an object holds.
+//! A counting allocator, for tests of the number of allocations and of the memory of an object.
 //!
-//! A test binary makes [`CountingAllocator`] its `#[global_allocator]`; the program itself never does. Each thread counts for itself, so
-//! other threads do not matter. Memory that one thread allocates and another frees stays live on the first for ever and counts
-//! negative on the second.
+//! Only test binaries install [`CountingAllocator`] as their `#[global_allocator]`. Counts are per thread. Memory allocated by
+//! one thread and freed by another stays live on the first and counts as negative on the second.
 //!
-//! This crate must not know the allocator of the program, and depends on nothing. Begin with [`allocations`] and [`live_bytes`]:
-//! a test reads them before and after the code that it measures.
+//! This crate must not know the allocator of the program, nor have dependencies. Begin with [`allocations`] and [`live_bytes`].
+//! A test reads them before and after the measured code.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, counted.
+/// The system allocator with counting.
 #[derive(Debug)]
 pub struct CountingAllocator;
 
@@ -19,12 +18,12 @@ thread_local! {
     static LIVE: Cell<i64> = const { Cell::new(0) };
 }
 
-/// How often the current thread allocated or grew memory.
+/// Number of allocations and growths by the current thread.
 pub fn allocations() -> u64 {
     ALLOCATIONS.get()
 }
 
-/// How many bytes the current thread allocated and did not free.
+/// Bytes allocated minus bytes freed by the current thread.
 pub fn live_bytes() -> i64 {
     LIVE.get()
 }
@@ -68,7 +67,7 @@ mod tests {
     #[global_allocator]
     static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-    /// The allocations and the bytes that the code adds.
+    /// The number of allocations and of live bytes added by the code.
     fn added<R>(code: impl FnOnce() -> R) -> (u64, i64, R) {
         let (count, bytes) = (allocations(), live_bytes());
         let result = code();

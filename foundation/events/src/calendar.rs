@@ -1,19 +1,18 @@
-//! Dates as logs write them, from a wall-clock time that the caller read.
+//! Formats dates for logs. The caller passes the wall-clock time.
 //!
-//! Turning seconds into a date costs more than the rest of a log line, and many lines fall into one second: a
-//! [`DateCache`] keeps the strings of the current second. The offset from UTC is an argument (see
-//! [`ZoneOffset`]), so nothing here makes a system call.
+//! Formatting a date costs more than the rest of a log line, and many lines have the same second. Therefore a
+//! [`DateCache`] keeps the strings of the current second. The offset from UTC is an argument (see [`ZoneOffset`]), so
+//! this module does not make system calls.
 
 use std::fmt;
 use std::sync::Arc;
 
 use weir_formats::{CivilTime, WallTime};
 
-/// How to find the local offset from UTC, in seconds east, for a time in seconds since 1970. Called once per second of
-/// log time.
+/// Returns the local offset from UTC in seconds east, for a time in seconds since 1970. Called once per second of log time.
 pub type ZoneOffset = Arc<dyn Fn(i64) -> i32 + Send + Sync>;
 
-/// The [`ZoneOffset`] of Greenwich.
+/// The [`ZoneOffset`] of UTC.
 pub fn utc() -> ZoneOffset {
     Arc::new(|_| 0)
 }
@@ -57,7 +56,7 @@ impl DateCache {
         out.extend_from_slice(&self.offset);
     }
 
-    /// The year of a date that has only a month, at `time`: near the turn of the year it may be the next or the previous one.
+    /// The year of a date in `month` without a year, received at `time`. Near the turn of the year it may be the next or the previous year.
     pub fn year_of(&self, time: WallTime, month: u8) -> u64 {
         let now = CivilTime::at(time.seconds, (self.zone)(time.seconds));
         let year = match (now.month, month) {
@@ -107,7 +106,7 @@ fn push_time_of_day(out: &mut Vec<u8>, civil: &CivilTime) {
     push_padded(out, u64::from(civil.second), 2);
 }
 
-/// Appends `value` in decimal, with zeros in front up to `width` digits.
+/// Appends `value` in decimal, zero-padded to `width` digits.
 pub(crate) fn push_padded(out: &mut Vec<u8>, value: u64, width: usize) {
     let mut digits = [b'0'; 20];
     let mut at = digits.len();

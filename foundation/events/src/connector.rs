@@ -1,8 +1,8 @@
 //! UNIX log sockets outside of the root directory.
 //!
-//! After `chroot` the path of a log socket such as `/dev/log` leads nowhere. A descriptor of its folder would survive the change, but
-//! it is also a way out of the root directory. So a small process stays outside: the connector. It knows the paths of the
-//! configuration and connects to nothing else.
+//! After `chroot` the path of a log socket such as `/dev/log` does not resolve. A descriptor of its directory would survive the
+//! `chroot`, but would also allow an escape from the root directory. So a small process stays outside: the connector. It connects
+//! only to paths of the configuration.
 //!
 //! ```text
 //! worker ── line that found no socket ──► connector ── connect(2), the line ──► log socket
@@ -11,8 +11,8 @@
 //!    └───────────────────────────────── all later lines ───────────────────────────┘
 //! ```
 //!
-//! When the log daemon restarts, the socket of the worker fails, and its next line takes the way over the connector again. Neither
-//! side ever waits for the other.
+//! When the log daemon restarts, sends on the worker's socket fail, and the next line goes through the connector again. Neither
+//! side ever blocks on the other.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -25,16 +25,16 @@ use weir_sys::{Address, Errno, pass, poll, socket};
 use crate::datagrams::{LONGEST_LENGTH, connect_datagrams};
 use crate::outage::Outage;
 
-/// The end of the connector that the process with workers holds.
+/// The worker process's end of the channel to the connector.
 #[derive(Debug)]
 pub struct Connector {
     channel: OwnedFd,
     targets: Box<[LogSocket]>,
-    /// Requests without a reply so far.
+    /// Requests without a reply.
     pending: AtomicU32,
-    /// Lines that the connector could not deliver.
+    /// Lines that the connector failed to deliver.
     lost: AtomicU64,
-    /// Held by the thread that reads replies.
+    /// Locked by the thread that reads replies.
     replies: Mutex<()>,
 }
 
@@ -46,15 +46,15 @@ struct LogSocket {
     outage: Outage,
 }
 
-/// Makes both ends of a connector's channel: first the one for [`install`], then the one for [`serve`].
+/// Creates the two sockets of a connector's channel: for [`install`], for [`serve`].
 ///
 /// # Errors
-/// When the kernel is out of sockets.
+/// When the kernel cannot create sockets.
 pub fn channel() -> weir_sys::Result<(OwnedFd, OwnedFd)> {
     socket::message_pair()
 }
 
-/// Sends lines for these paths over a channel from now on, if they cannot be reached otherwise. Call it once, before the first line.
+/// Installs the process-wide connector for the log sockets at `paths`. Call it once, before the first line.
 pub fn install(channel: OwnedFd, paths: &[PathBuf]) {
     let target = |path: &PathBuf| LogSocket {
         path: path.clone(),
@@ -69,7 +69,7 @@ pub fn install(channel: OwnedFd, paths: &[PathBuf]) {
         lost: AtomicU64::new(0),
         replies: Mutex::default(),
     };
-    // The process has one start.
+    // A second call cannot happen, since the process starts once.
     let _ = INSTALLED.set(connector);
 }
 
@@ -92,11 +92,11 @@ impl Connector {
         socket::send(connected, line, false).map(drop)
     }
 
-    /// Lets the connector open a connection and send the line. Success means that the line is on its way: a later failure is
-    /// counted in [`Connector::lost`].
+    /// Requests a new connection and the delivery of `line` from the connector. `Ok` means that the request was sent. A
+    /// later failure is counted in [`Connector::lost`].
     ///
     /// # Errors
-    /// `NOENT` for an unknown path, `AGAIN` when too many lines wait.
+    /// `NOENT` for an unknown path, `AGAIN` with [`PENDING_MAX`] pending requests.
     pub(crate) fn hand_over(&self, path: &Path, line: &[u8]) -> weir_sys::Result<()> {
         let index = self.targets.iter().position(|target| target.path == path).ok_or(Errno::NOENT)?;
         self.read_replies();
@@ -113,17 +113,17 @@ impl Connector {
         sent.map(drop)
     }
 
-    /// Ends the outage of a path that a line reached without the connector.
+    /// Ends the outage of a path after a direct send inside the root directory succeeded.
     pub(crate) fn found_inside(&self, path: &Path) {
         if let Some(target) = self.targets.iter().find(|target| target.path == path) {
             target.outage.end();
         }
     }
 
-    /// Opens the connection to a path and waits for the result, at most `limit_ms`; for the start of the process.
+    /// Opens the connection to a path, and waits up to `limit_ms` for the result. For startup only.
     ///
     /// # Errors
-    /// The reason for the missing connection.
+    /// The reason why the connection failed.
     pub fn probe(&self, path: &Path, limit_ms: u32) -> weir_sys::Result<()> {
         self.hand_over(path, b"")?;
         poll::wait_readable(&self.channel, limit_ms)?;
@@ -136,7 +136,7 @@ impl Connector {
         }
     }
 
-    /// Lines that were handed over and then lost.
+    /// Number of lines handed to the connector and not delivered.
     pub fn lost(&self) -> u64 {
         self.read_replies();
         self.lost.load(Relaxed)
@@ -170,7 +170,7 @@ impl Connector {
     }
 }
 
-/// The work of the connector's process: serves requests of `channel` until the far end is closed.
+/// Main loop of the connector process. Serves requests of `channel` until the other end is closed.
 pub fn serve(channel: &OwnedFd, paths: &[PathBuf]) {
     let mut connected: Vec<Option<OwnedFd>> = paths.iter().map(|_| None).collect();
     let mut request = vec![0; INDEX + LONGEST_LENGTH];
@@ -193,7 +193,7 @@ pub fn serve(channel: &OwnedFd, paths: &[PathBuf]) {
     }
 }
 
-/// Sends a line over the connection of `slot`, or over a new one.
+/// Sends a line over the connection in `slot`, or over a new connection.
 fn deliver(path: &Path, slot: &mut Option<OwnedFd>, line: &[u8]) -> weir_sys::Result<()> {
     if let Some(connected) = slot
         && let sent @ (Ok(()) | Err(Errno::AGAIN)) = send_line(connected, line)
@@ -205,7 +205,7 @@ fn deliver(path: &Path, slot: &mut Option<OwnedFd>, line: &[u8]) -> weir_sys::Re
     send_line(slot.insert(connected), line)
 }
 
-/// Sends a line; an empty one only opens the connection.
+/// Sends a line. For an empty line, only checks the connection for an error.
 fn send_line(connected: &OwnedFd, line: &[u8]) -> weir_sys::Result<()> {
     if line.is_empty() {
         socket::take_error(connected)
@@ -219,17 +219,18 @@ struct ConnectReply {
     index: u32,
     /// The reason for a failure.
     error: Option<Errno>,
-    /// 1 for a line that was not delivered.
+    /// 1 if the line was not delivered, otherwise 0.
     lines_lost: u32,
 }
 
 impl ConnectReply {
-    /// Sends the result with the socket of the connection.
+    /// Sends the result together with the connected socket (`SCM_RIGHTS`).
     fn send(&self, channel: &OwnedFd, connected: Option<&OwnedFd>) {
         let error = self.error.map_or(0, Errno::raw_os_error) as u32;
         let bytes = [self.index, error, self.lines_lost].map(u32::to_ne_bytes).concat();
         let descriptors: Vec<_> = connected.into_iter().map(AsFd::as_fd).collect();
-        // The far end bounds the number of replies, so there is room; if it is gone, the next receive ends the process.
+        // The other end bounds the number of replies, so the socket buffer has space. If the other end is closed, the
+        // next receive ends the process.
         let _ = pass::send_descriptors(channel, &bytes, &descriptors);
     }
 
@@ -245,13 +246,13 @@ impl ConnectReply {
     }
 }
 
-/// The bytes of a path's index in front of a line.
+/// Size of a path's index before the line, in bytes.
 const INDEX: usize = size_of::<u32>();
-/// The bytes of a reply.
+/// Size of a reply in bytes.
 const REPLY: usize = 3 * size_of::<u32>();
-/// Requests without a reply, at most: more lines than that wait only when the connector hangs.
+/// Maximum number of requests without a reply. It is reached only if the connector hangs.
 const PENDING_MAX: u32 = 64;
-/// Every wait ends: an idle connector looks at its channel this often.
+/// Maximum wait of an idle connector for a request, in milliseconds.
 const IDLE_MS: u32 = 60_000;
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
-//! Datagram sockets that log lines leave from.
+//! Datagram sockets for sending log lines.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use weir_sys::{Address, AddressFamily, option, socket};
 
-/// The largest `len` that the language accepts.
+/// Maximum of `len` in the configuration.
 pub const LONGEST_LENGTH: usize = 65_535;
 
-/// Sets the send buffer of each datagram socket in bytes (`tune.sndbuf.backend`); 0 leaves the kernel's choice. Call it before
-/// the first message.
+/// Sets the send buffer size of datagram sockets in bytes (`tune.sndbuf.backend`). 0 keeps the kernel's default. Call it
+/// before the first message.
 pub fn size_datagram_sockets(bytes: u32) {
     SEND_BUFFER.store(bytes, Relaxed);
 }
 
-/// Opens a datagram socket to send lines from.
+/// Opens a datagram socket for sending lines.
 ///
 /// # Errors
 /// When the kernel cannot create a socket. If the kernel refuses the size, the socket keeps its default.

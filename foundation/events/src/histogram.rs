@@ -1,31 +1,31 @@
-//! Latency histograms: durations, stored so that any percentile can be computed later.
+//! Latency histograms. Any percentile can be computed from the recorded durations.
 //!
 //! Buckets are log-linear, as in HdrHistogram: 16 equal steps in every power of two, so a reported value is at most
 //! 1/16 (about 6 per cent) above the true one, from one unit up to 2^36 units (19 hours in microseconds). One worker
 //! writes, with relaxed loads and stores and no read-modify-write; any thread may read at any time. Readings of several
 //! workers are merged by adding them.
 //!
-//! Memory follows the recorded values: a histogram that saw only zeros (an idle queue) is two words, and one that saw
-//! more has 16 counters for each power of two that occurred: about 0.8 kB for answers that take between 1 and 16 ms,
-//! 4.5 kB at most.
+//! Memory depends on the recorded values. A histogram with only zeros (an idle queue) takes two words. Other values add
+//! 16 counters for each power of two that occurred: about 0.8 kB for response times between 1 and 16 ms, 4.5 kB at
+//! most.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use weir_sync::LazyBox;
 
-/// Steps in one power of two, as a power of two itself.
+/// log2 of [`STEPS`].
 const STEP_BITS: u32 = 4;
 
-/// Steps in one power of two.
+/// Buckets per power of two.
 const STEPS: usize = 1 << STEP_BITS;
 
-/// Values from here on are counted in the last bucket.
+/// Values from 2^36 on are counted in the last bucket.
 const VALUE_BITS: u32 = 36;
 
-/// The first octave counts 0 to 15; each of the others one power of two.
+/// Number of octaves. The first counts 0 to 15, each of the others one power of two.
 const OCTAVES: usize = (VALUE_BITS - STEP_BITS + 1) as usize;
 
-/// All buckets.
+/// Number of buckets.
 const BUCKETS: usize = OCTAVES << STEP_BITS;
 
 /// A distribution with one writer.
@@ -44,13 +44,13 @@ struct HistogramCells {
 }
 
 impl Histogram {
-    /// Counts one value. To be called by the owning worker only: two writers would lose counts.
+    /// Counts one value. Only for the owning worker, because concurrent writers would lose counts.
     #[inline]
     pub fn record(&self, value: u64) {
         self.record_place(value, HistogramPlace::of(value));
     }
 
-    /// The same, where several histograms count one value: its place is found once.
+    /// Like [`Histogram::record`], with a bucket computed once for several histograms. `place` must belong to `value`.
     #[inline]
     pub fn record_place(&self, value: u64, place: HistogramPlace) {
         if value == 0 {
@@ -64,7 +64,7 @@ impl Histogram {
         }
     }
 
-    /// Forgets everything ("clear counters"). Like [`Histogram::record`], for the owner only.
+    /// Resets all counts (`clear counters`). Only for the owning worker.
     pub fn clear(&self) {
         self.zeros.store(0, Relaxed);
         let Some(cells) = self.cells.existing() else { return };
@@ -100,12 +100,12 @@ impl Default for HistogramCells {
     }
 }
 
-/// Where a value is counted, in any histogram.
+/// The bucket of a value, the same in all histograms.
 #[derive(Clone, Copy, Debug)]
 pub struct HistogramPlace(u32);
 
 impl HistogramPlace {
-    /// The place of `value`.
+    /// The bucket of `value`.
     #[inline]
     pub fn of(value: u64) -> Self {
         HistogramPlace(bucket_of(value) as u32)
@@ -122,7 +122,7 @@ impl HistogramPlace {
     }
 }
 
-/// A reading of one or several [`Histogram`]s. It allocates with the first value: statistics read thousands of idle servers.
+/// The sum of one or several [`Histogram`]s. Allocates only for the first value, because statistics read thousands of idle servers.
 #[derive(Clone, Debug, Default)]
 pub struct HistogramReading {
     /// All buckets; empty before the first value.
@@ -140,7 +140,7 @@ impl PartialEq for HistogramReading {
 impl Eq for HistogramReading {}
 
 impl HistogramReading {
-    /// The counts, to be added to.
+    /// The counts, allocated on first use.
     fn buckets_mut(&mut self) -> &mut [u64] {
         if self.counts.is_empty() {
             self.counts = vec![0; BUCKETS];
@@ -148,34 +148,34 @@ impl HistogramReading {
         &mut self.counts
     }
 
-    /// How many values were recorded.
+    /// Number of recorded values.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Adds values of zero that were counted elsewhere.
+    /// Adds `count` values of zero.
     pub fn add_zeros(&mut self, count: u64) {
         if count > 0 {
             self.buckets_mut()[0] += count;
         }
     }
 
-    /// The sum of all values (wraps after 2^64 units).
+    /// Sum of all values, modulo 2^64.
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// The largest value seen, exact.
+    /// The largest recorded value, exact.
     pub fn largest(&self) -> u64 {
         self.largest
     }
 
-    /// The mean, rounded down; 0 when nothing was recorded.
+    /// The mean, rounded down. 0 without values.
     pub fn mean(&self) -> u64 {
         self.sum.checked_div(self.count()).unwrap_or(0)
     }
 
-    /// The value that a share `quantile` (0.0 to 1.0) of all values do not exceed; 0 when nothing was recorded.
+    /// The quantile `quantile` (0.0 to 1.0), rounded up to the end of its bucket, at most the largest value. 0 without values.
     pub fn quantile(&self, quantile: f64) -> u64 {
         let count = self.count();
         let wanted = ((quantile.clamp(0.0, 1.0) * count as f64).ceil() as u64).max(1);
@@ -189,13 +189,13 @@ impl HistogramReading {
         self.largest
     }
 
-    /// How many values are below `2^bits`, exact: a power of two is the border of two buckets. All of them from 2^36 on.
+    /// Number of values below `2^bits`. Exact, because a power of two is a bucket boundary. From 2^36 on, the number of all values.
     pub fn below_power_of_two(&self, bits: u32) -> u64 {
         let borders = if bits < VALUE_BITS { bucket_of(1 << bits) } else { BUCKETS };
         self.counts.iter().take(borders).sum()
     }
 
-    /// The buckets that counted something, in order: the lowest and the largest value of each, and its count.
+    /// The non-empty buckets in ascending order: smallest value, largest value, count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> {
         let bottom_of = |bucket: usize| bucket.checked_sub(1).map_or(0, |before| top_of(before) + 1);
         let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
@@ -207,7 +207,7 @@ impl HistogramReading {
         self.counts.iter().all(|&count| count == 0)
     }
 
-    /// Adds another reading to this one: the result equals that of one histogram fed with both.
+    /// Adds another reading to this one. The result equals a reading of one histogram with the values of both.
     pub fn merge(&mut self, other: &HistogramReading) {
         if !other.counts.is_empty() {
             self.buckets_mut().iter_mut().zip(&other.counts).for_each(|(total, count)| *total += count);
@@ -217,7 +217,7 @@ impl HistogramReading {
     }
 }
 
-/// The bucket that counts `value`: the position of its highest bit and the four bits after it.
+/// The bucket of `value`: the position of the highest bit, and the four bits after it.
 #[inline]
 fn bucket_of(value: u64) -> usize {
     let value = value.min((1 << VALUE_BITS) - 1);
@@ -225,7 +225,7 @@ fn bucket_of(value: u64) -> usize {
     ((shift as usize) << STEP_BITS) + (value >> shift) as usize
 }
 
-/// The largest value that `bucket` counts.
+/// The largest value of `bucket`.
 fn top_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let shift = (bucket >> STEP_BITS).saturating_sub(1);
@@ -233,7 +233,7 @@ fn top_of(bucket: usize) -> u64 {
     ((base + 1) << shift) - 1
 }
 
-/// One writer: a load and a store are enough, and cheaper than an atomic addition.
+/// Adds to a counter. With one writer, a load and a store suffice and are cheaper than an atomic addition.
 #[inline]
 fn bump(cell: &AtomicU64, by: u64) {
     cell.store(cell.load(Relaxed).wrapping_add(by), Relaxed);

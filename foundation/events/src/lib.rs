@@ -1,11 +1,10 @@
 //! Observability: latency histograms, event rates, log lines, traces.
 //!
-//! Everything here is fed from the hot path and must cost next to nothing there: a [`Histogram`] and a [`Rate`] have
-//! one writer and use plain relaxed loads and stores; a [`Logger`] belongs to one worker, formats into one reusable
-//! buffer and hands each line to the kernel (or to a [writer thread](writer)) without ever waiting.
+//! Everything here is called on the hot path and must cost very little. A [`Histogram`] and a [`Rate`] have one writer
+//! and use relaxed loads and stores. A [`Logger`] belongs to one worker, formats into a reused buffer and passes each
+//! line to the kernel (or to a [writer thread](writer)) without blocking.
 //!
-//! The crate must not know the content of a line (the log-format engine's job), proxies, or the time: wall-clock time
-//! comes in as an argument.
+//! The crate must not know the content of a line (the log-format engine's job), proxies, or the time. Wall-clock time is an argument.
 //!
 //! Begin with [`Logger::send`] for logs and [`Histogram::record`] for measurements.
 

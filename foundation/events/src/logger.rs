@@ -1,9 +1,9 @@
 //! Log lines: their targets, their headers and their transport.
 //!
-//! A [`LogTarget`] is a `log` line of the configuration, ready to use; a [`LogSink`] is that target opened, shared by
-//! the whole process. Each worker has one [`Logger`]: it formats a line into one buffer that it keeps, and sends it
-//! with one system call that never waits (or hands it to the [writer thread](crate::writer) of a stream). A line that
-//! cannot leave at once is dropped and counted.
+//! A [`LogTarget`] is a parsed `log` line of the configuration. A [`LogSink`] is an open target, shared by all workers.
+//! Each worker has one [`Logger`], which formats a line into a reused buffer and sends it with one non-blocking system
+//! call, or queues it for the [writer thread](crate::writer) of a stream. A line that cannot be sent at once is dropped
+//! and counted.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,24 +26,24 @@ use crate::sink::Sinks;
 use crate::syslog::{Facility, Level, SyslogFormat};
 use crate::writer::Writer;
 
-/// The default of `len`: the most that the oldest syslog daemons accept.
+/// Default of `len`: the maximum that the oldest syslog daemons accept.
 pub const DEFAULT_LENGTH: usize = 1024;
 
-/// The smallest `len` that the language accepts.
+/// Minimum of `len` in the configuration.
 pub const SHORTEST_LENGTH: usize = 80;
 
 pub use crate::datagrams::LONGEST_LENGTH;
 
-/// Where lines go.
+/// The destination of log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogAddress {
-    /// A syslog server over UDP, or a daemon on a UNIX datagram socket: one datagram a line.
+    /// A syslog server over UDP or a UNIX datagram socket. One datagram per line.
     Socket(Address),
-    /// A descriptor that is open already (`fd@<n>`): a datagram socket, or any kind of stream.
+    /// An inherited descriptor (`fd@<n>`), either a datagram socket or a stream.
     Descriptor(i32),
     /// A ring (`ring@<name>`).
     Ring(String),
-    /// Servers that share the lines (`backend@<name>`).
+    /// The servers of a log backend, which balances the lines (`backend@<name>`).
     Servers(String),
 }
 
@@ -70,22 +70,22 @@ impl LogAddress {
 pub struct LogTarget {
     pub address: LogAddress,
     pub format: SyslogFormat,
-    /// Relayed messages keep their own style, because the `log` line lacks a `format`.
+    /// Relayed messages keep their own format, because the `log` line lacks a `format`.
     pub keeps_format: bool,
-    /// Part of the priority number.
+    /// Facility in the syslog priority number (RFC 5424, 6.2.1).
     pub facility: Facility,
     /// Messages less important than this are not sent.
     pub max_level: Level,
-    /// Messages more important than this are sent as if they were this.
+    /// More severe messages are sent with this level.
     pub min_level: Level,
-    /// The longest line in bytes, its final newline included.
+    /// Maximum length of a line in bytes, including the final newline.
     pub max_length: usize,
-    /// Which messages of each cycle are sent; all when absent.
+    /// The messages of each sampling cycle to send. `None` sends all.
     pub sample: Option<SampleRanges>,
 }
 
 impl LogTarget {
-    /// A target with the language's defaults for everything that a `log` line may leave out.
+    /// A target with the defaults for all optional parameters of a `log` line.
     pub fn new(address: LogAddress, facility: Facility) -> Self {
         Self {
             address,
@@ -100,21 +100,21 @@ impl LogTarget {
     }
 }
 
-/// A target, opened. Workers share it.
+/// An open target, shared by all workers.
 #[derive(Debug)]
 pub struct LogSink {
     target: LogTarget,
     outlet: Outlet,
-    /// The running number of messages, for sampling over all workers.
+    /// Count of messages offered by all workers, for sampling.
     offered: AtomicU64,
-    /// Lines that could not leave. Several workers add to it, but only while sending fails.
+    /// Lines dropped because sending failed. Written by several workers, but only on failure.
     dropped: AtomicU64,
     outage: Outage,
 }
 
 #[derive(Debug)]
 enum Outlet {
-    /// Sent to from each worker's own socket.
+    /// Each worker sends to it from its own socket.
     Address(Address),
     Datagrams(OwnedFd),
     Stream(Writer),
@@ -122,25 +122,25 @@ enum Outlet {
     Servers(Arc<dyn LogServers>),
 }
 
-/// Servers that share the lines of a target. The implementation chooses one for each line.
+/// The servers of a log backend. The implementation selects one for each line.
 pub trait LogServers: std::fmt::Debug + Send + Sync {
-    /// Chooses a server for a line of worker `thread` and sends the line through `sockets`, at once or not at all. `text` is the
-    /// line without its header.
+    /// Selects a server for a line of worker `thread` and sends the line through `sockets`, without blocking or queueing. `text`
+    /// is the line without its header.
     ///
     /// # Errors
-    /// Why no server has the line; `AGAIN` if it is only a matter of time.
+    /// The reason why the line was not sent. `AGAIN` if the failure is temporary.
     fn send(&self, thread: usize, text: &[u8], line: &[u8], sockets: &mut Sockets) -> weir_sys::Result<()>;
 }
 
 impl LogSink {
-    /// Opens the target; `sinks` contains its ring. Call it in the process that will log (a stream's writer thread
-    /// would not survive a fork). Fails for a descriptor that is not open, for a missing ring or missing servers, or if
-    /// no thread can be started.
+    /// Opens the target. `sinks` must contain its ring or servers. Call it after the last fork, which the writer thread
+    /// of a stream would not survive. Fails if the descriptor is not open, the ring or the servers are missing, or the
+    /// thread cannot be started.
     pub fn open(mut target: LogTarget, sinks: &Sinks) -> io::Result<Self> {
         let outlet = match &target.address {
             LogAddress::Ring(name) => {
                 let sink = sinks.find_ring(name)?;
-                // Events in a ring do not end with a newline.
+                // Messages in a ring do not end with a newline.
                 target.max_length = target.max_length.min(sink.max_length.saturating_add(1));
                 sink.as_ring().cloned().map(Outlet::Ring).expect("it was looked for among rings")
             }
@@ -164,7 +164,7 @@ impl LogSink {
         })
     }
 
-    /// Reports at the start, before the first line, a UNIX socket that cannot be reached. It may wait some seconds for the connector.
+    /// Reports an unreachable UNIX socket at startup, before the first line. Waits up to 2 seconds for the connector.
     pub fn probe(&self) {
         if let Outlet::Address(address @ Address::Unix(path)) = &self.outlet
             && let Err(here) = connect_datagrams(address)
@@ -176,12 +176,12 @@ impl LogSink {
         }
     }
 
-    /// The settings.
+    /// The target's settings.
     pub fn target(&self) -> &LogTarget {
         &self.target
     }
 
-    /// How many lines could not leave, for `DroppedLogs` in `show info`.
+    /// Number of dropped lines, for `DroppedLogs` in `show info`.
     pub fn dropped(&self) -> u64 {
         let lost = match &self.outlet {
             Outlet::Stream(writer) => writer.lost(),
@@ -190,7 +190,7 @@ impl LogSink {
         self.dropped.load(Relaxed) + lost
     }
 
-    /// Waits at most `limit` for lines that a writer thread still holds; for the end of the process.
+    /// Waits up to `limit` for the writer thread to write all queued lines, before the process exits. False on timeout.
     pub fn flush(&self, limit: Duration) -> bool {
         match &self.outlet {
             Outlet::Stream(writer) => writer.flush(limit),
@@ -198,8 +198,8 @@ impl LogSink {
         }
     }
 
-    /// Whether level and sampling let the next message through. Each call takes a place in the cycle of a sampled target, so
-    /// call it once for each message, before its text is made.
+    /// Whether level and sampling admit the next message. Each call advances the sampling cycle, so call it once per
+    /// message, before formatting the text.
     pub fn admits(&self, level: Level) -> bool {
         if level > self.target.max_level {
             return false;
@@ -211,7 +211,7 @@ impl LogSink {
     }
 }
 
-/// The description of this process in headers.
+/// The host name and process ID in log headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogIdentity {
     /// The host name, with `log-send-hostname`.
@@ -222,7 +222,7 @@ pub struct LogIdentity {
 /// One message, before any header.
 #[derive(Clone, Copy, Debug)]
 pub struct LogMessage<'a> {
-    /// How important it is.
+    /// Severity of the message.
     pub level: Level,
     /// The program's name in the header (`log-tag`).
     pub tag: &'a [u8],
@@ -235,26 +235,26 @@ pub struct LogMessage<'a> {
 /// The result of sending a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogDelivery {
-    /// It left, or waits in the queue of a writer thread.
+    /// Sent, or queued for a writer thread.
     Yes,
-    /// Its level or the sampling kept it back.
+    /// Filtered by level or sampling.
     Filtered,
-    /// The target could not take it now; counted in [`LogSink::dropped`].
+    /// Dropped because sending failed or the queue was full. Counted in [`LogSink::dropped`].
     Dropped,
 }
 
-/// One worker's sender to every sink: a line buffer, the dates of this second, and the sockets to send from.
+/// A worker's log sender: the line buffer, the cached date strings and the sockets.
 #[derive(Debug)]
 pub struct Logger {
     identity: Arc<LogIdentity>,
     dates: DateCache,
     line: Vec<u8>,
     sockets: Sockets,
-    /// The number of the worker, by which rings spread their writers.
+    /// Worker number, which selects the writer queue of a ring.
     thread: usize,
 }
 
-/// Sockets of a worker to send datagrams from, opened when first needed.
+/// A worker's datagram sockets, opened on first use.
 #[derive(Debug, Default)]
 pub struct Sockets {
     inet: Option<OwnedFd>,
@@ -263,7 +263,7 @@ pub struct Sockets {
 }
 
 impl Logger {
-    /// A logger that has sent nothing yet. Sockets are opened when first needed.
+    /// A new logger. Sockets are opened on first use.
     pub fn new(identity: Arc<LogIdentity>, zone: ZoneOffset) -> Self {
         Self {
             identity,
@@ -274,12 +274,12 @@ impl Logger {
         }
     }
 
-    /// Sets the worker's number, which spreads writers over a ring's queues.
+    /// Sets the worker number, which selects the writer queue of a ring.
     pub fn of_worker(self, worker: usize) -> Self {
         Self { thread: worker, ..self }
     }
 
-    /// Sends one message to one sink that admits it, at once or not at all.
+    /// Sends a message to a sink, if [`LogSink::admits`] accepts it. Never blocks.
     pub fn send(&mut self, sink: &LogSink, time: WallTime, message: &LogMessage<'_>) -> LogDelivery {
         match sink.admits(message.level) {
             true => self.send_admitted(sink, time, message),
@@ -287,14 +287,14 @@ impl Logger {
         }
     }
 
-    /// Sends a message that [`LogSink::admits`] let through.
+    /// Sends a message already accepted by [`LogSink::admits`]. Never blocks.
     pub fn send_admitted(&mut self, sink: &LogSink, time: WallTime, message: &LogMessage<'_>) -> LogDelivery {
         self.line.clear();
         write_line(&mut self.line, &sink.target, &self.identity, &mut self.dates, time, message);
         self.leave(sink, message.text)
     }
 
-    /// Sends a message received from another program to one sink, at once or not at all.
+    /// Sends a message received from another program to a sink. Never blocks.
     pub fn relay(&mut self, sink: &LogSink, time: WallTime, message: &RelayedMessage<'_>) -> LogDelivery {
         if !sink.admits(message.level()) {
             return LogDelivery::Filtered;
@@ -320,11 +320,11 @@ impl Logger {
 }
 
 impl Sockets {
-    /// Sends a datagram, which never waits. In another root directory, the path of a UNIX socket is first looked up there, and then
-    /// outside.
+    /// Sends a datagram without blocking. After `chroot`, the path of a UNIX socket is first resolved inside of the new root,
+    /// then outside by the connector.
     ///
     /// # Errors
-    /// Why the kernel did not take it; `AGAIN` if it is only a matter of time.
+    /// The kernel's error. `AGAIN` if the failure is temporary.
     pub fn send_to(&mut self, line: &[u8], address: &Address) -> weir_sys::Result<()> {
         match (address, connector::installed()) {
             (Address::Unix(path), Some(connector)) => self.send_outside(line, address, path, connector),
@@ -351,13 +351,13 @@ impl Sockets {
             return Ok(());
         };
         match connector.hand_over(path, line) {
-            // The connector is gone: its error hides the reason.
+            // The connector exited. Report the error of the direct send instead.
             Err(Errno::NOENT | Errno::PIPE | Errno::CONNRESET) => Err(here),
             handed => handed,
         }
     }
 
-    /// Sends a line with one system call or queues it.
+    /// Sends a line with one system call, or queues it for a writer thread.
     fn leave(&mut self, thread: usize, text: &[u8], line: &[u8], outlet: &Outlet) -> weir_sys::Result<()> {
         let when_full = |done: bool| if done { Ok(()) } else { Err(Errno::AGAIN) };
         match outlet {
@@ -382,7 +382,7 @@ impl Sockets {
     }
 }
 
-/// How long the start waits for the connector, in milliseconds.
+/// Maximum wait for the connector at startup, in milliseconds.
 const PROBE_MS: u32 = 2000;
 
 /// Writes a line, without its newline, to a ring; false if the ring is full.
@@ -390,7 +390,7 @@ pub fn write_to_ring(ring: &Ring, thread: usize, line: &[u8]) -> bool {
     ring.write(thread, &[line.strip_suffix(b"\n").unwrap_or(line)])
 }
 
-/// Appends header, text and newline to `line`, cut to the target's length. Pure: no clock, no system.
+/// Appends header, text and newline to `line`, truncated to the target's maximum length. Pure: no clock, no system calls.
 pub fn write_line(
     line: &mut Vec<u8>,
     target: &LogTarget,
@@ -450,7 +450,7 @@ pub fn write_line(
 }
 
 impl LogTarget {
-    /// Appends a text to the line that begins at `start`, and the newline, within the longest length.
+    /// Appends `text` and a newline to the line that begins at `start`, truncated to the maximum length.
     pub(crate) fn finish_line(&self, line: &mut Vec<u8>, start: usize, text: &[u8]) {
         let longest = self.max_length.saturating_sub(1);
         let room = longest.saturating_sub(line.len() - start);

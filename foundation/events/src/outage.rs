@@ -1,4 +1,4 @@
-//! Log targets that cannot be reached: each outage is reported once.
+//! Outages of log targets. Each outage is reported once.
 
 use std::fmt::Display;
 use std::sync::OnceLock;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use weir_sys::Errno;
 
-/// Whether a target fails, and why: an error number, or 0 while all is well. Its first line after an outage ends it.
+/// The error number of a target's current outage, or 0 without an outage. The next line sent ends the outage.
 #[derive(Debug, Default)]
 pub(crate) struct Outage(AtomicI32);
 
 impl Outage {
-    /// A line was lost. The first one of an outage is reported. A target that is only busy is not out.
+    /// Notes a lost line. Reports the first one of an outage. Ignores temporary errors.
     pub(crate) fn begin(&self, target: &dyn Display, error: Errno) {
         if matches!(error, Errno::AGAIN | Errno::NOBUFS | Errno::INTR) {
             return;
@@ -27,7 +27,7 @@ impl Outage {
         }
     }
 
-    /// A line left. While all is well, this only reads.
+    /// Notes a line sent. Without an outage, this is only a load.
     pub(crate) fn end(&self) {
         if self.0.load(Relaxed) != 0 {
             self.0.store(0, Relaxed);
@@ -40,9 +40,9 @@ impl Outage {
     }
 }
 
-/// Sets the receiver of reports, a text for each outage. Call it once, before the first line.
+/// Sets the callback for reports, one text per outage. Call it once, before the first line.
 pub fn report_outages(report: impl Fn(&str) + Send + Sync + 'static) {
-    // The process has one start.
+    // A second call cannot happen, since the process starts once.
     let _ = REPORT.set(Box::new(report));
 }
 

@@ -1,18 +1,17 @@
-//! How often something happened over the last second.
+//! Event rates over the last second.
 //!
-//! Two counters are kept: events of the current one-second period and of the one before it. A reading adds to the
-//! current count the share of the previous period that a window of one second, ending now, still covers. So the rate
-//! moves smoothly instead of falling to zero at every full second, and costs two words of memory.
+//! A rate has two counters: events of the current one-second period, and of the previous one. A read adds to the
+//! current count the share of the previous period inside the last second. So the rate changes smoothly instead of
+//! dropping to zero at every full second, and costs two words.
 //!
-//! One worker writes. Others may read; a reader that meets the writer at the turn of a period tries again.
+//! One worker writes, any thread reads. A reader retries if the writer is changing the period.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The window, in milliseconds.
 pub const PERIOD_MS: u64 = 1000;
 
-/// A reader gives up on a consistent view after this many tries: the writer changes the period once a second, so meeting it
-/// twice in a row does not happen outside a debugger.
+/// Maximum reads for a consistent view. The writer changes the period once a second, so two collisions in a row occur only in a debugger.
 const READ_TRIES: usize = 4;
 
 /// The value of `began` while the writer changes the period.
@@ -21,7 +20,7 @@ const TURNING: u64 = u64::MAX;
 /// Events per second, with one writer.
 #[derive(Debug, Default)]
 pub struct Rate {
-    /// When the current period began, in milliseconds.
+    /// Start of the current period, in milliseconds.
     began: AtomicU64,
     current: AtomicU32,
     previous: AtomicU32,
@@ -33,7 +32,7 @@ impl Rate {
         Self { began: AtomicU64::new(0), current: AtomicU32::new(0), previous: AtomicU32::new(0) }
     }
 
-    /// Counts `events` at `now_ms` and returns the rate that results. For the owner only. Time must not go backwards.
+    /// Counts `events` at `now_ms` and returns the new rate. Only for the owner. Time must not go backwards.
     pub fn add(&self, now_ms: u64, events: u32) -> u32 {
         let window = self.window().at(now_ms);
         let window = RateWindow { current: window.current.saturating_add(events), ..window };
@@ -50,12 +49,12 @@ impl Rate {
         self.window().at(now_ms).rate(now_ms)
     }
 
-    /// How many more events fit under `limit` per second at `now_ms`, with `pending` of them reserved already.
+    /// Number of further events allowed by `limit` per second at `now_ms`, with `pending` events already reserved.
     pub fn remaining(&self, now_ms: u64, limit: u32, pending: u32) -> u32 {
         limit.saturating_sub(self.read(now_ms).saturating_add(pending))
     }
 
-    /// In how many milliseconds one more event will fit under `limit` per second; 0 when one fits now.
+    /// Delay in milliseconds until `limit` per second allows one more event. 0 if it is allowed now.
     pub fn delay_ms(&self, now_ms: u64, limit: u32) -> u64 {
         let window = self.window().at(now_ms);
         if limit == 0 {
@@ -65,21 +64,21 @@ impl Rate {
         if rate < limit {
             return 0;
         }
-        // The rate falls by `previous` per period until the period ends: wait until it passed below the limit, and
-        // never longer than the rest of the period, since the counts change then.
+        // Within a period the rate falls linearly by `previous` per period. Wait until it is below the limit, but at
+        // most until the end of the period, when the counts change.
         let rest = (window.began + PERIOD_MS).saturating_sub(now_ms).max(1);
         let excess = u64::from(rate - limit + 1);
         let falling = u64::from(window.previous);
         if falling == 0 { rest } else { (excess * PERIOD_MS).div_ceil(falling).clamp(1, rest) }
     }
 
-    /// Forgets all events. For the owner only.
+    /// Resets the rate to zero. Only for the owner.
     pub fn clear(&self) {
         self.current.store(0, Ordering::Release);
         self.previous.store(0, Ordering::Release);
     }
 
-    /// Readers that see a mark instead of a time wait for the end of the turn; each store releases the one before it.
+    /// Starts a new period. Readers that see [`TURNING`] retry. Each release store publishes the previous stores.
     fn turn_page(&self, window: RateWindow) {
         self.began.store(TURNING, Ordering::Relaxed);
         self.previous.store(window.previous, Ordering::Release);
@@ -111,7 +110,7 @@ struct RateWindow {
 }
 
 impl RateWindow {
-    /// The same counters rolled forward to `now_ms`, when full periods may have passed.
+    /// The counters advanced to `now_ms`, which may be one or more periods later.
     fn at(self, now_ms: u64) -> RateWindow {
         let elapsed = now_ms.saturating_sub(self.began);
         let periods = elapsed / PERIOD_MS;
@@ -124,7 +123,7 @@ impl RateWindow {
     }
 
     fn rate(self, now_ms: u64) -> u32 {
-        // A single past event would flap between 1 and 0 during its last second: it counts in full until it is gone.
+        // A single event of the previous period counts fully, because its share would flap between 1 and 0.
         if self.current == 0 && self.previous <= 1 {
             return self.previous;
         }

@@ -1,8 +1,8 @@
-//! Messages received from other programs and relayed to a log target: written in the target's format, or kept in their own.
+//! Messages received from other programs and relayed to a log target, in the target's format or in their original one.
 //!
 //! The parts of a message's header (priority, date, host, program) are written if the target's format has them. Parts
 //! that the format needs and the message lacks are filled in: the target's facility, today's date, a placeholder for
-//! the host. A message that keeps its format leaves byte for byte, except for a level or a host that has to change.
+//! the host. A message that keeps its format is sent verbatim, except for a changed level or host.
 
 use weir_formats::WallTime;
 use weir_formats::civil::MONTHS;
@@ -18,11 +18,11 @@ pub struct RelayedMessage<'a> {
     pub whole: &'a [u8],
     /// The PRI value: eight times the facility, plus the level.
     pub priority: Option<u16>,
-    /// Where in `whole` the priority ends.
+    /// Offset in `whole` after the priority.
     pub after_priority: usize,
-    /// When it was made.
+    /// Date of the message.
     pub date: RelayedDate<'a>,
-    /// The host that sent it.
+    /// Host name in the message.
     pub host: Option<&'a [u8]>,
     /// The host to write if the message keeps its format; `None` leaves the host unchanged.
     pub new_host: Option<NewHost<'a>>,
@@ -35,7 +35,7 @@ pub struct RelayedMessage<'a> {
     pub text: &'a [u8],
 }
 
-/// The date that a message carries.
+/// The date in a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum RelayedDate<'a> {
     /// No date.
@@ -49,12 +49,12 @@ pub enum RelayedDate<'a> {
     Iso(&'a [u8]),
 }
 
-/// Another host in place of the one in a message.
+/// A replacement for the host in a message.
 #[derive(Clone, Copy, Debug)]
 pub struct NewHost<'a> {
-    /// Its offset in the message.
+    /// Offset of the old host in the message.
     pub at: usize,
-    /// How many bytes it has there.
+    /// Length of the old host in bytes.
     pub length: usize,
     /// The host to write instead.
     pub name: &'a [u8],
@@ -66,7 +66,7 @@ impl RelayedMessage<'_> {
         Level::ALL[usize::from(self.priority.unwrap_or(0) & 7)]
     }
 
-    /// The priority to write: the message's facility, else the target's; its level, unless that is too important.
+    /// The priority to write: the message's facility (the target's if missing), and its level, limited to the target's `min_level`.
     fn priority_for(&self, target: &LogTarget) -> u16 {
         let level = self.level().max(target.min_level);
         match self.priority {
@@ -76,7 +76,7 @@ impl RelayedMessage<'_> {
     }
 }
 
-/// Appends a message and a newline to `line`, cut to the target's length. Pure: no clock, no system.
+/// Appends a message and a newline to `line`, truncated to the target's maximum length. Pure: no clock, no system calls.
 pub fn write_relayed(
     line: &mut Vec<u8>,
     target: &LogTarget,
@@ -94,7 +94,7 @@ pub fn write_relayed(
     target.finish_line(line, start, text);
 }
 
-/// Writes the message up to the last part that has to change; returns the rest.
+/// Writes the message up to the last changed part. Returns the rest.
 fn write_kept<'a>(line: &mut Vec<u8>, target: &LogTarget, message: &RelayedMessage<'a>) -> &'a [u8] {
     let mut written = 0;
     let priority = message.priority_for(target);
@@ -204,7 +204,7 @@ fn write_iso_date(line: &mut Vec<u8>, dates: &mut DateCache, time: WallTime, dat
                 line.push(day[1]);
                 line.push(b'T');
                 line.extend_from_slice(time_of_day);
-                // RFC 3339, section 4.3: the offset from Greenwich is not known.
+                // Unknown local offset (RFC 3339, section 4.3).
                 line.extend_from_slice(b"-00:00");
             }
             None => dates.write_iso(time, line),

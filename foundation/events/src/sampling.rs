@@ -1,13 +1,13 @@
-//! `sample <ranges>:<size>`: sending only some of the messages, by their position in a repeating cycle.
+//! `sample <ranges>:<size>`: sends only messages at certain positions of a repeating cycle.
 //!
 //! Positions count from 1. `1:3` sends the first of every three, `2-3,6:8` sends the second, third and sixth of every eight.
 
 use std::fmt;
 
-/// Bounds the number of ranges, and so the work per message.
+/// Maximum number of ranges, which bounds the work per message.
 pub const MAX_RANGES: usize = 64;
 
-/// Which messages of each cycle are sent.
+/// The positions of each cycle to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleRanges {
     /// First and last position, both included, in ascending order, without overlap.
@@ -15,7 +15,7 @@ pub struct SampleRanges {
     size: u32,
 }
 
-/// Why a `sample` argument is refused.
+/// The fault in a `sample` argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SamplingError {
     /// No `:` between ranges and size.
@@ -47,7 +47,7 @@ impl fmt::Display for SamplingError {
 impl std::error::Error for SamplingError {}
 
 impl SampleRanges {
-    /// Reads `<range>[,<range>...]:<size>`.
+    /// Parses `<range>[,<range>...]:<size>`.
     pub fn parse(text: &str) -> Result<Self, SamplingError> {
         let (ranges, size) = text.split_once(':').ok_or(SamplingError::MissingSize)?;
         let size = number(size).ok_or(SamplingError::BadSize)?;
@@ -68,7 +68,7 @@ impl SampleRanges {
         Ok(Self { ranges: parsed, size })
     }
 
-    /// Whether the message with this running number (from 0) is sent.
+    /// Whether to send message `number`, counted from 0.
     pub fn takes(&self, number: u64) -> bool {
         let place = (number % u64::from(self.size)) as u32 + 1;
         self.ranges.iter().any(|&(low, high)| (low..=high).contains(&place))

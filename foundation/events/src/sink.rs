@@ -1,7 +1,7 @@
-//! Destinations of events: rings, and the two standard streams.
+//! Sinks of events: rings, and the two standard streams.
 //!
-//! Logs and traces name a sink; operators list them (`show events`) and read those that are rings. [`Sinks`] are all
-//! those of the process: `stdout`, `stderr` and `buf0` are always there, `ring` sections add others.
+//! Logs and traces refer to a sink by name. Operators list sinks and read rings with `show events`. [`Sinks`] contains
+//! all sinks of the process: the built-in `stdout`, `stderr` and `buf0`, and those of `ring` sections.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -15,16 +15,16 @@ use crate::logger::{DEFAULT_LENGTH, LogServers};
 use crate::syslog::SyslogFormat;
 use crate::writer::Writer;
 
-/// One destination of events.
+/// A named sink.
 #[derive(Debug)]
 pub struct Sink {
-    /// Its name in configurations and commands.
+    /// Name in the configuration and in commands.
     pub name: String,
-    /// Its description for listings.
+    /// Description in listings.
     pub description: String,
-    /// The header format of events from sources that do not choose one.
+    /// Default header format of events.
     pub format: SyslogFormat,
-    /// The longest event in bytes; longer ones are cut.
+    /// Maximum length of an event in bytes. Longer ones are truncated.
     pub max_length: usize,
     outlet: Outlet,
 }
@@ -32,7 +32,7 @@ pub struct Sink {
 #[derive(Debug)]
 enum Outlet {
     Ring(Arc<Ring>),
-    /// A descriptor; its writer thread starts with the first event.
+    /// A descriptor. Its writer thread starts with the first event.
     Stream(i32, OnceLock<Option<Writer>>),
 }
 
@@ -64,7 +64,7 @@ impl Sink {
         }
     }
 
-    /// The ring, if it is one.
+    /// The ring. `None` if the sink is a stream.
     pub fn as_ring(&self) -> Option<&Arc<Ring>> {
         match &self.outlet {
             Outlet::Ring(ring) => Some(ring),
@@ -80,7 +80,7 @@ impl Sink {
         }
     }
 
-    /// How many events it could not take.
+    /// Number of dropped events.
     pub fn dropped(&self) -> u64 {
         match &self.outlet {
             Outlet::Ring(ring) => ring.dropped(),
@@ -88,8 +88,7 @@ impl Sink {
         }
     }
 
-    /// Writes an event, without its newline; false if the sink is full. Never waits. `thread` is the number of the
-    /// writing worker.
+    /// Writes an event, given without newline. False if the sink is full. Never blocks. `thread` is the worker number of the caller.
     pub fn write(&self, thread: usize, event: &[u8]) -> bool {
         let event = &event[..event.len().min(self.max_length)];
         match &self.outlet {
@@ -109,7 +108,7 @@ impl Sink {
         }
     }
 
-    /// Waits at most `limit` for events that are on their way; for the end of the process.
+    /// Waits up to `limit` for the writer thread to write queued events, before the process exits.
     pub fn flush(&self, limit: Duration) {
         if let Outlet::Stream(_, writer) = &self.outlet
             && let Some(writer) = writer.get().and_then(Option::as_ref)
@@ -119,7 +118,7 @@ impl Sink {
     }
 }
 
-/// Every sink of the process, and the servers that share log lines.
+/// All sinks of the process, and the servers of log backends.
 #[derive(Debug)]
 pub struct Sinks {
     sinks: Vec<Arc<Sink>>,
@@ -127,26 +126,26 @@ pub struct Sinks {
 }
 
 impl Sinks {
-    /// The sinks that are always there; `queues` is the number of writer queues of the ring.
+    /// The built-in sinks. `queues` is the number of writer queues of `buf0`.
     pub fn built_in(queues: usize) -> Self {
-        // The kernel allocates its pages only when something is written there.
+        // The kernel allocates its pages on first write.
         let ring = Ring::in_memory(BUILT_IN_SIZE, queues);
         let buf0 = Sink::ring(BUILT_IN, "in-memory ring buffer", SyslogFormat::Timed, DEFAULT_LENGTH, ring);
         let sinks = [Sink::stream("stdout", 1), Sink::stream("stderr", 2), buf0];
         Self { sinks: sinks.into_iter().map(Arc::new).collect(), servers: Vec::new() }
     }
 
-    /// Adds one.
+    /// Adds a sink.
     pub fn add(&mut self, sink: Sink) {
         self.sinks.push(Arc::new(sink));
     }
 
-    /// Adds servers that share lines, under the name of their backend.
+    /// Adds the servers of a log backend, by the backend's name.
     pub fn add_servers(&mut self, name: &str, servers: Arc<dyn LogServers>) {
         self.servers.push((name.to_owned(), servers));
     }
 
-    /// The servers of that backend.
+    /// The servers of a log backend, by name.
     pub fn find_servers(&self, name: &str) -> io::Result<&Arc<dyn LogServers>> {
         let found = self.servers.iter().find(|(known, _)| known == name).map(|(_, servers)| servers);
         let missing =
@@ -154,17 +153,17 @@ impl Sinks {
         found.ok_or_else(missing)
     }
 
-    /// All of them, in order.
+    /// All sinks, in the order of definition.
     pub fn all(&self) -> &[Arc<Sink>] {
         &self.sinks
     }
 
-    /// The one of that name.
+    /// The sink with this name.
     pub fn find(&self, name: &str) -> Option<&Arc<Sink>> {
         self.sinks.iter().find(|sink| sink.name == name)
     }
 
-    /// The ring of that name.
+    /// The ring sink with this name.
     pub fn find_ring(&self, name: &str) -> io::Result<&Arc<Sink>> {
         let sink = self.find(name).filter(|sink| sink.as_ring().is_some());
         sink.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no ring has the name '{name}'")))
@@ -177,9 +176,9 @@ impl Default for Sinks {
     }
 }
 
-/// The ring that is always there.
+/// Name of the built-in ring.
 pub const BUILT_IN: &str = "buf0";
-/// The size of the built-in ring in bytes: some thousands of events.
+/// Size of the built-in ring in bytes, for some thousands of events.
 const BUILT_IN_SIZE: usize = 1 << 20;
 
 #[cfg(test)]

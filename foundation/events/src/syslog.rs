@@ -1,8 +1,8 @@
-//! The words of syslog: levels, facilities, and the header styles that a `log` line may choose.
+//! Syslog levels and facilities, and the header formats of `log` lines.
 //!
 //! Names are those of the configuration manual (`log`, section 4.2), numbers those of RFC 5424, section 6.2.1.
 
-/// How important a message is; smaller is worse.
+/// Severity of a message. Smaller is more severe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Level {
@@ -13,7 +13,7 @@ pub enum Level {
     Error,
     Warning,
     Notice,
-    /// Informational: the level of traffic logs.
+    /// Informational. The level of traffic logs.
     Info,
     Debug,
 }
@@ -35,19 +35,19 @@ impl Level {
     pub const NAMES: [&'static str; 8] =
         ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
-    /// The level of that name.
+    /// The level with this name. `None` if unknown.
     pub fn from_name(name: &str) -> Option<Level> {
         let number = Self::NAMES.iter().position(|&known| known == name)?;
         Some(Self::ALL[number])
     }
 
-    /// Its name in the configuration language.
+    /// Name in the configuration language.
     pub fn name(self) -> &'static str {
         Self::NAMES[usize::from(self as u8)]
     }
 }
 
-/// Where a message comes from: one of syslog's 24 facilities.
+/// One of syslog's 24 facilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Facility(u8);
 
@@ -59,13 +59,13 @@ impl Facility {
         "local6", "local7",
     ];
 
-    /// The facility of that name.
+    /// The facility with this name. `None` if unknown.
     pub fn from_name(name: &str) -> Option<Facility> {
         let number = Self::NAMES.iter().position(|&known| known == name)?;
         Some(Facility(number as u8))
     }
 
-    /// Its name in the configuration language.
+    /// Name in the configuration language.
     pub fn name(self) -> &'static str {
         Self::NAMES[usize::from(self.0)]
     }
@@ -92,7 +92,7 @@ pub enum SyslogFormat {
     /// `<level>` and an ISO date.
     Timed,
     Iso,
-    /// Nothing: the text alone.
+    /// The text only, without a header.
     Raw,
 }
 
@@ -109,7 +109,7 @@ impl SyslogFormat {
         (SyslogFormat::Raw, "raw", "the text alone"),
     ];
 
-    /// The format of that name.
+    /// The format with this name. `None` if unknown.
     pub fn from_name(name: &str) -> Option<SyslogFormat> {
         Self::ALL.iter().find(|row| row.1 == name).map(|row| row.0)
     }

@@ -1,46 +1,46 @@
-//! The history of one stream, moment by moment: an entry of the timeline of streams that ended badly or slowly.
+//! The timeline of failed or slow streams: one entry per stream, with the time of each phase.
 //!
-//! Each worker has a ring of them, which costs a stream that ends well two comparisons. A [`StreamRecord`] becomes bytes in the
-//! ring and an entry again when it is read ([`StreamRecord::encode`], [`StreamRecord::decode`]); the reader decides how to show it.
+//! Each worker has a ring of entries. A successful stream costs two comparisons. The ring contains encoded [`StreamRecord`]s
+//! ([`StreamRecord::encode`], [`StreamRecord::decode`]). The reader formats them.
 
 /// The record of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamRecord {
-    /// When it began, in microseconds since 1970.
+    /// Start of the stream, in microseconds since 1970.
     pub began_us: u64,
-    /// Its number, unique in the process.
+    /// Number of the stream, unique in the process.
     pub number: u64,
-    /// The number of the worker that served it, from 1.
+    /// Number of the worker, from 1.
     pub worker: u32,
-    /// The status that the client got; 0 for none.
+    /// Status of the response sent to the client. 0 for none.
     pub status: u32,
-    /// How often connecting was retried.
+    /// Number of connection retries.
     pub retries: u32,
-    /// How many streams were before it in the server's and the backend's queue.
+    /// Number of streams ahead in the queues of the server and the backend.
     pub queued: u32,
     /// Bytes from and to the client.
     pub bytes: [u64; 2],
     pub code: [u8; 4],
-    /// Whether another server than the first was tried.
+    /// Whether the stream was redispatched to another server.
     pub redispatched: bool,
-    /// The moments that were reached, in milliseconds since it began; [`StreamMoment`] numbers them.
+    /// Time of each [`StreamMoment`] in milliseconds since the start. `None` if it was not reached.
     pub moments: [Option<u32>; StreamMoment::COUNT],
-    /// Texts about it; [`StreamText`] numbers them. Empty for none.
+    /// Texts by [`StreamText`]. Empty for none.
     pub words: [Box<str>; StreamText::COUNT],
 }
 
-/// A moment of a stream.
+/// A phase boundary of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamMoment {
     /// The first byte of the request.
     FirstByte,
-    /// The request's head was complete.
+    /// The request head was complete.
     Request,
-    /// A server was assigned to it.
+    /// A server was assigned.
     Assigned,
     /// The connection to the server was established.
     Connected,
-    /// The response's head was complete.
+    /// The response head was complete.
     Response,
     End,
 }
@@ -54,17 +54,17 @@ impl StreamMoment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamText {
     Source,
-    /// The proxy that accepted it.
+    /// Name of the frontend.
     Frontend,
-    /// The proxy that had the servers.
+    /// Name of the backend.
     Backend,
     Server,
-    /// How the server was chosen.
+    /// The method of server selection.
     Chosen,
     Request,
-    /// The location of the rule that decided.
+    /// Location of the rule that decided the stream's outcome.
     Rule,
-    /// The party that ended it, and the phase.
+    /// The party that ended the stream, and the phase.
     Ending,
 }
 
@@ -74,17 +74,17 @@ impl StreamText {
 }
 
 impl StreamRecord {
-    /// The moment, if it was reached.
+    /// Time of a moment in milliseconds. `None` if it was not reached.
     pub fn moment(&self, moment: StreamMoment) -> Option<u32> {
         self.moments[moment as usize]
     }
 
-    /// The word, empty for none.
+    /// A text. Empty for none.
     pub fn word(&self, word: StreamText) -> &str {
         &self.words[word as usize]
     }
 
-    /// Sets a word, cut to the limit of an entry.
+    /// Sets a text, truncated to 256 bytes.
     pub fn set_word(&mut self, word: StreamText, text: &str) {
         let mut end = text.len().min(LONGEST_WORD);
         while !text.is_char_boundary(end) {
@@ -93,7 +93,7 @@ impl StreamRecord {
         self.words[word as usize] = text[..end].into();
     }
 
-    /// The duration in milliseconds from the request's first byte on.
+    /// Duration from the first byte of the request, in milliseconds.
     pub fn duration_ms(&self) -> u32 {
         let begin = self.moment(StreamMoment::FirstByte).unwrap_or(0);
         self.moment(StreamMoment::End).map_or(0, |end| end.saturating_sub(begin))
@@ -119,7 +119,7 @@ impl StreamRecord {
         }
     }
 
-    /// Decodes an entry; `None` if the bytes are not valid.
+    /// Decodes an entry. `None` if the bytes are invalid.
     pub fn decode(bytes: &[u8]) -> Option<StreamRecord> {
         let mut bytes = RecordBytes(bytes);
         let [began_us, number, received, sent] = bytes.numbers::<8, 4>()?.map(u64::from_le_bytes);
@@ -168,14 +168,14 @@ impl RecordBytes<'_> {
     }
 }
 
-/// Longer texts are cut: an entry has at most about two kilobytes.
+/// Maximum length of a text in bytes, so that an entry has at most about 2 kB.
 const LONGEST_WORD: usize = 256;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Each number differs, so that no field can pass for another.
+    /// All numbers differ, so that swapped fields are detected.
     fn entry() -> StreamRecord {
         let mut entry = StreamRecord {
             began_us: u64::MAX - 1,

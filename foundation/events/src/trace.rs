@@ -1,8 +1,8 @@
 //! Traces: a layer reports its events to a sink as they happen.
 //!
-//! A [`TraceSource`] is a row next to the code that it watches: its name, its events, its state. A trace point checks
-//! [`TraceSource::is_active`] first, which is one load of a word that is never written and one branch that is never taken
-//! while tracing is off; all else is behind it.
+//! A [`TraceSource`] is a `static` next to the traced code, with name, events and state. A trace point first checks
+//! [`TraceSource::is_active`]. While tracing is off, this is one load of a word that does not change and one branch that
+//! is not taken.
 //!
 //! ```text
 //!               start now                    an event of `stop`, stop now
@@ -12,10 +12,10 @@
 //!      └─────────► waiting ──────┘◄────┘
 //!                           an event of `start`: the lock is taken
 //! ```
-//! A source may also follow another one: in any state of its own, it reports events of the object that the other one is
-//! locked on, as long as that one runs.
+//! A source may also follow another source. In any state, it reports events of the object that the followed source is
+//! locked on, while the followed source is running.
 //!
-//! [`commands`] is the command language of operators and configurations for them.
+//! [`commands`] parses the `trace` commands of the runtime API and the configuration.
 
 pub mod commands;
 
@@ -34,13 +34,13 @@ use crate::syslog::SyslogFormat;
 /// One kind of event that a source reports.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceEventKind {
-    /// Its name in commands.
+    /// Name in commands.
     pub name: &'static str,
     /// Its meaning, in one line.
     pub help: &'static str,
 }
 
-/// How important a report is; higher levels include all that lower ones report.
+/// Level of a report. Each level includes all lower levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum TraceLevel {
@@ -50,13 +50,13 @@ pub enum TraceLevel {
     Proto,
     /// Changes of internal states.
     State,
-    /// Bytes on their way.
+    /// Transfers of data.
     Data,
     Developer,
 }
 
 impl TraceLevel {
-    /// All levels with their names and the reports that each adds.
+    /// All levels with their names and help texts.
     pub const ALL: [(TraceLevel, &'static str, &'static str); 6] = [
         (TraceLevel::Error, "error", "report errors"),
         (TraceLevel::User, "user", "also information useful to the end user"),
@@ -67,7 +67,7 @@ impl TraceLevel {
     ];
 }
 
-/// How much detail a report has.
+/// Verbosity levels with their help texts.
 pub const VERBOSITIES: [(&str, &str); 6] = [
     ("quiet", "only report basic information with no decoding"),
     ("clean", "only user-friendly stuff, generally suitable for level \"user\""),
@@ -77,7 +77,7 @@ pub const VERBOSITIES: [(&str, &str); 6] = [
     ("complete", "add full data dump when available"),
 ];
 
-/// The objects that a trace may lock on, with their names in commands.
+/// Objects that a trace may lock on: name in commands, help text.
 pub const CRITERIA: [(&str, &str); 9] = [
     ("backend", "lock on the backend that started the trace"),
     ("connection", "lock on the connection that started the trace"),
@@ -93,7 +93,7 @@ pub const CRITERIA: [(&str, &str); 9] = [
 /// The index of the criterion that locks on nothing.
 const NOTHING: u8 = 4;
 
-/// The objects that an event concerns, as numbers that a trace can lock on; 0 for none.
+/// The identifiers of the objects involved in an event, for locking. 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct About {
     pub backend: u64,
@@ -102,7 +102,7 @@ pub struct About {
     /// The listener that accepted the connection.
     pub listener: u64,
     pub server: u64,
-    /// The session; the same number as the connection's while a connection has one session.
+    /// The session. Equals `connection` while a connection has one session.
     pub session: u64,
     pub stream: u64,
     /// The worker, from 1.
@@ -126,12 +126,12 @@ impl About {
     }
 }
 
-/// One report: the source's event, its level, its objects, its time.
+/// One report: event, level, objects and time.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceReport {
-    /// The position of the event among those of its source.
+    /// Index of the event in [`TraceSource::events`].
     pub event: usize,
-    /// Further events that it also counts as, one bit for each position. Its line bears the name of `event`.
+    /// Bit mask of further events that the report counts as, by index. The line contains only the name of `event`.
     pub also: u64,
     /// How important it is.
     pub level: TraceLevel,
@@ -139,21 +139,21 @@ pub struct TraceReport {
     pub time: WallTime,
 }
 
-/// Something that can be traced.
+/// A source of trace events.
 #[derive(Debug)]
 pub struct TraceSource {
-    /// Its name in commands.
+    /// Name in commands.
     pub name: &'static str,
     /// Its description, in one line.
     pub help: &'static str,
-    /// The events that it reports, at most 64; a trace point names them by their position.
+    /// The events of the source, at most 64. Trace points use their index.
     pub events: &'static [TraceEventKind],
-    /// A [`TraceState`], and whether the source follows another one.
+    /// A [`TraceState`] and the bit [`FOLLOWS`].
     state: AtomicU8,
     level: AtomicU8,
     verbosity: AtomicU8,
     criterion: AtomicU8,
-    /// The number that it is locked on; 0 for none yet.
+    /// Identifier of the object that the trace is locked on. 0 before the first event.
     locked: AtomicU64,
     report: AtomicU64,
     start: AtomicU64,
@@ -163,15 +163,15 @@ pub struct TraceSource {
     followed: OnceLock<VersionCell<Option<&'static TraceSource>>>,
 }
 
-/// The bit of a source's state for following another one.
+/// Bit of the state: the source follows another source.
 const FOLLOWS: u8 = 1 << 7;
 
-/// Whether a source reports.
+/// The state of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TraceState {
     Stopped,
-    /// Once an event starts it.
+    /// Waits for an event of `start`.
     Waiting,
     Running,
 }
@@ -198,7 +198,7 @@ impl TraceSource {
         }
     }
 
-    /// Whether a trace point may report anything.
+    /// Whether a trace point may have to report.
     #[inline(always)]
     pub fn is_active(&self) -> bool {
         self.state.load(Relaxed) != TraceState::Stopped as u8
@@ -219,11 +219,11 @@ impl TraceSource {
     }
 
     fn enter(&self, state: TraceState) {
-        // A concurrent change is allowed: the result is as if it happened later.
+        // A concurrent change has the same result as a later one.
         let _ = self.state.fetch_update(Relaxed, Relaxed, |now| Some((now & FOLLOWS) | state as u8));
     }
 
-    /// From now on it also reports events of the object that `followed` is locked on.
+    /// Follows `followed`: also reports events of the object that it is locked on. `None` stops following.
     fn follow(&self, followed: Option<&'static TraceSource>) {
         self.followed.get_or_init(|| VersionCell::new(None)).publish(followed);
         if followed.is_some() {
@@ -233,7 +233,7 @@ impl TraceSource {
         }
     }
 
-    /// The one that it follows.
+    /// The followed source.
     fn followed(&self) -> Option<&'static TraceSource> {
         **self.followed.get()?.load()
     }
@@ -242,8 +242,8 @@ impl TraceSource {
         self.sink.get_or_init(|| VersionCell::new(None))
     }
 
-    /// Handles a trace point that was reached while the source is active. The closure appends the text, at most as much
-    /// as the verbosity (an index of [`VERBOSITIES`]) allows.
+    /// Handles a trace point of an active source. `write_text` receives the verbosity (an index of [`VERBOSITIES`]) and
+    /// appends the text to the line.
     #[cold]
     pub fn trace(&self, what: &TraceReport, write_text: impl FnOnce(u8, &mut Vec<u8>)) {
         let (bit, about) = ((1_u64 << (what.event & 63)) | what.also, &what.about);
@@ -268,13 +268,13 @@ impl TraceSource {
         }
     }
 
-    /// Whether it runs and is locked on an object that the event concerns.
+    /// Whether the source is running and locked on an object of the event.
     fn is_at(&self, about: &About) -> bool {
         let locked = self.locked.load(Relaxed);
         self.state() == TraceState::Running && locked != 0 && about.by(self.criterion.load(Relaxed)) == locked
     }
 
-    /// Whether an event concerns the object that the trace is locked on; the first event decides which object that is.
+    /// Whether the event involves the object that the trace is locked on. The first event with such an object locks on it.
     fn sticks_to(&self, about: &About) -> bool {
         let criterion = self.criterion.load(Relaxed);
         if criterion == NOTHING {
@@ -282,7 +282,7 @@ impl TraceSource {
         }
         let number = about.by(criterion);
         match self.locked.load(Relaxed) {
-            // If several threads try at once, one wins.
+            // If several threads race, one wins.
             0 if number != 0 => self.locked.compare_exchange(0, number, Relaxed, Relaxed).is_ok(),
             0 => false,
             locked => locked == number,
@@ -312,7 +312,7 @@ impl TraceSource {
 }
 
 thread_local! {
-    /// The dates of this second, and room for a line.
+    /// The cached date strings, and a line buffer.
     static LINE: RefCell<ManuallyDrop<(DateCache, Vec<u8>)>> = RefCell::new(ManuallyDrop::new((DateCache::new(utc()), Vec::new())));
 }
 
@@ -328,7 +328,7 @@ mod tests {
         TraceEventKind { name: "end", help: "it ends" },
     ];
 
-    /// A source of its own for each test, and the ring that it writes to.
+    /// A separate source for each test, and its ring.
     fn source() -> (&'static TraceSource, Arc<Ring>) {
         let source = Box::leak(Box::new(TraceSource::new("thing", "a thing", EVENTS)));
         let ring = Ring::in_memory(16_384, 1);
@@ -377,7 +377,7 @@ mod tests {
         source.criterion.store(6, Relaxed);
         source.set_state(TraceState::Waiting);
         reach(source, 1, 7);
-        // From its beginning to its end, one session at a time; others are not reported.
+        // Reports one session at a time from start to end, and no others.
         for (event, session) in
             [(0, 7), (0, 8), (1, 8), (1, 7), (2, 8), (2, 7), (1, 7), (0, 9), (1, 7), (2, 9)]
         {
@@ -411,7 +411,7 @@ mod tests {
                 .map(|line| line.split(' ').nth(2).unwrap_or("").to_owned())
                 .collect::<Vec<_>>()
         };
-        // A leader that is not locked leads to no report; one that is locked leads only to reports about its object.
+        // Without a lock of the followed source, nothing is reported. With a lock, only events of its object are.
         leader.set_state(TraceState::Running);
         reach(leader, 0, 7);
         reach(follower, 1, 7);
@@ -420,7 +420,7 @@ mod tests {
         [7, 8, 7].iter().for_each(|session| reach(leader, 0, *session));
         [7, 8, 7].iter().for_each(|session| reach(follower, 1, *session));
         assert_eq!(numbers(), ["7", "7"]);
-        // The follower's own events change nothing about the leader, nor its own state.
+        // Events of the follower change neither the followed source nor its own state.
         follower.stop.store(u64::MAX, Relaxed);
         reach(follower, 1, 7);
         assert_eq!(

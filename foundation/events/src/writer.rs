@@ -1,8 +1,8 @@
-//! Log lines to descriptors that are shared with others: standard output, pipes, files, stream sockets.
+//! Writes log lines to descriptors shared with other processes: standard output, pipes, files, stream sockets.
 //!
-//! Such a descriptor may block, and making it non-blocking would change it for every process that shares it. So each
-//! gets a thread of its own that may wait, fed through a bounded queue that never does. When the reader at the other
-//! end is slow or dead the queue fills up, and further lines are dropped and counted; traffic goes on.
+//! Such a descriptor may block, and O_NONBLOCK would affect every process that shares it. So each descriptor has a
+//! thread that may block, with a bounded queue. If the reader of the descriptor is slow or dead, the queue fills up and
+//! further lines are dropped and counted. Workers never block.
 //!
 //! ```text
 //! worker ── a free buffer, filled ──► full queue ──► writer thread ──► write(2)
@@ -10,11 +10,11 @@
 //!    └──────────────── free queue ◄── the empty buffer ───┘
 //! ```
 //!
-//! Buffers go round, so a steady stream of lines allocates nothing. Lines that wait together leave in one write as long
-//! as they fit into `PIPE_BUF`, which the kernel never interleaves with other writers; a line is never cut.
+//! Buffers are reused, so a steady stream of lines does not allocate. Queued lines are written together, up to
+//! `PIPE_BUF` bytes, which the kernel never interleaves with other writers. A line is never split between two writes.
 //!
-//! A line in a quiet time wakes the thread and leaves at once. While lines come one after the other, the thread rests a moment
-//! after each write ([`REST`]), so a busy proxy pays one write for many lines, and no wake-up:
+//! A line after an idle period wakes the thread and is written at once. Under load the thread sleeps for [`REST`] after each
+//! write, so a busy proxy needs one write for many lines, without wake-ups:
 //!
 //! ```text
 //! asleep ── a line: the worker wakes the thread ──► writing ── soon after the last write ──► resting
@@ -35,20 +35,19 @@ use weir_sys::{Errno, poll, socket};
 
 use crate::outage::Outage;
 
-/// Lines that may wait for one descriptor: some 40 ms of a very busy proxy, at most 4 MB at the default line length.
+/// Maximum number of queued lines per descriptor: some 40 ms of a very busy proxy, at most 4 MB with the default line length.
 pub const QUEUE_LINES: usize = 4096;
 
-/// `PIPE_BUF` of POSIX on Linux: a write up to this size reaches a pipe in one piece.
+/// `PIPE_BUF` on Linux. A write of up to this size to a pipe is atomic (POSIX).
 const ATOMIC_WRITE: usize = 4096;
 
-/// Bounds every wait: an idle writer checks its queue this often even without a wake.
+/// Maximum wait. An idle writer checks its queue this often even without a wake-up.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How long the thread rests between two writes while lines keep coming, and so how late a line may leave. The queue takes
-/// four thousand lines meanwhile.
+/// Sleep between two writes under load, and so the maximum delay of a line. Meanwhile the queue takes up to [`QUEUE_LINES`] lines.
 const REST: Duration = Duration::from_millis(1);
 
-/// The handle that puts lines into the queue of one writer thread. Dropping it ends the thread once the queue is empty.
+/// Handle of a writer thread and its queue. Dropping it ends the thread once the queue is empty.
 #[derive(Debug)]
 pub struct Writer {
     shared: Arc<WriterQueue>,
@@ -59,14 +58,14 @@ pub struct Writer {
 struct WriterQueue {
     full: ArrayQueue<Vec<u8>>,
     free: ArrayQueue<Vec<u8>>,
-    /// Rung by a worker that queues a line while the thread sleeps.
+    /// Rung by a worker that queues a line while the thread is asleep.
     bell: Doorbell,
     closing: AtomicBool,
-    /// Lines taken into the queue, by any worker.
+    /// Lines queued by all workers.
     queued: AtomicU64,
-    /// Lines that left the queue, written or lost: one writer, the thread.
+    /// Lines dequeued, whether written or lost. Written only by the thread.
     finished: AtomicU64,
-    /// Lines that the descriptor refused: one writer, the thread.
+    /// Lines dequeued but not written because of an error. Written only by the thread.
     lost: AtomicU64,
     /// The name of the descriptor in reports.
     name: String,
@@ -93,7 +92,7 @@ impl Writer {
         Ok(Self { shared, thread })
     }
 
-    /// Queues one line, its newline included. False when the queue is full: the line is dropped. Never waits.
+    /// Queues one line including its newline. False if the queue is full and the line was dropped. Never blocks.
     #[must_use]
     pub fn push(&self, line: &[u8]) -> bool {
         let shared = &*self.shared;
@@ -103,7 +102,7 @@ impl Writer {
         let mut buffer = shared.free.pop().unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(line);
-        // Counted before it can be finished, so that `flush` never sees more finished than queued.
+        // Count before the push, so that `flush` never sees more lines finished than queued.
         shared.queued.fetch_add(1, Ordering::Relaxed);
         if let Err(buffer) = shared.full.push(buffer) {
             shared.queued.fetch_sub(1, Ordering::Relaxed);
@@ -114,13 +113,12 @@ impl Writer {
         true
     }
 
-    /// Lines that were queued but that the descriptor refused.
+    /// Number of lines queued but not written because of an error.
     pub fn lost(&self) -> u64 {
         self.shared.lost.load(Ordering::Relaxed)
     }
 
-    /// Waits until all lines queued so far were written, at most `limit`. False when time ran out. For the end of the
-    /// process, never for a worker.
+    /// Waits up to `limit` until all lines queued so far are written. False on timeout. For process exit, never for a worker.
     pub fn flush(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let goal = self.shared.queued.load(Ordering::Relaxed);
@@ -153,7 +151,7 @@ impl Drop for Writer {
 fn run(shared: &WriterQueue, descriptor: &OwnedFd) {
     let mut batch = Vec::with_capacity(ATOMIC_WRITE);
     let mut next: Option<Vec<u8>> = None;
-    // A full disk may take a part of a line. The next one begins on a line of its own.
+    // A full disk may accept only a part of a line. Then a newline is written before the next line.
     let mut torn = false;
     let mut pace = WritePace::default();
     loop {
@@ -183,7 +181,7 @@ fn run(shared: &WriterQueue, descriptor: &OwnedFd) {
             }
         }
         shared.finished.store(shared.finished.load(Ordering::Relaxed) + lines, Ordering::Release);
-        // Lines that did not fit into the write follow at once.
+        // Do not sleep if lines remain that did not fit into this write.
         if pace.is_busy(Instant::now()) && next.is_none() {
             thread::sleep(REST);
         }
@@ -197,22 +195,22 @@ struct WritePace {
 }
 
 impl WritePace {
-    /// Notes a write; returns whether it followed soon after another one.
+    /// Notes a write. True if the previous one was at most twice [`REST`] ago.
     fn is_busy(&mut self, now: Instant) -> bool {
         let last = self.last_write.replace(now);
         last.is_some_and(|last| now.duration_since(last) <= 2 * REST)
     }
 }
 
-/// A descriptor that took no more.
+/// A failed write.
 struct RefusedWrite {
-    /// The bytes that it took before.
+    /// Bytes written before the error.
     written: usize,
     error: Errno,
 }
 
-/// Moves whole lines from the queue into the batch, as many as one atomic write takes, and returns their number. A line
-/// that does not fit any more stays in `next`.
+/// Moves whole lines from the queue into the batch, up to [`ATOMIC_WRITE`] bytes, but at least one line. Returns their
+/// number. The first line that does not fit is stored in `next`.
 fn fill(shared: &WriterQueue, batch: &mut Vec<u8>, next: &mut Option<Vec<u8>>) -> u64 {
     let mut lines = 0;
     while let Some(line) = next.take().or_else(|| shared.full.pop()) {
@@ -235,7 +233,7 @@ fn park(shared: &WriterQueue) {
     shared.bell.mark_awake();
 }
 
-/// Writes everything and waits when the descriptor would block. Fails with the error that makes further writes pointless.
+/// Writes all bytes, and waits while the descriptor would block. Returns the first permanent error.
 fn write_all(shared: &WriterQueue, descriptor: &OwnedFd, bytes: &[u8]) -> Result<(), RefusedWrite> {
     let mut written = 0;
     while written < bytes.len() {
@@ -243,7 +241,7 @@ fn write_all(shared: &WriterQueue, descriptor: &OwnedFd, bytes: &[u8]) -> Result
             Ok(0) => return Err(RefusedWrite { written, error: Errno::IO }),
             Ok(count) => written += count,
             Err(Errno::INTR) => {}
-            // Another process made the shared descriptor non-blocking: wait as a blocking write would.
+            // Another process set O_NONBLOCK on the shared descriptor. Wait like a blocking write.
             Err(Errno::AGAIN) if !shared.closing.load(Ordering::Acquire) => {
                 let _ = poll::wait_writable(descriptor, IDLE.as_millis() as u32);
             }
@@ -284,7 +282,7 @@ mod tests {
         assert_eq!([0, 1, 3, 9, 10].map(&mut is_busy), [false, true, true, false, true]);
     }
 
-    /// Lines that come one after the other share writes: three writes in a row take a rest at least.
+    /// Consecutive lines share writes. Three writes in a row include at least one rest.
     #[test]
     fn the_thread_rests_while_lines_keep_coming() {
         let (reader, writer_end) = UnixDatagram::pair().unwrap();
@@ -304,7 +302,7 @@ mod tests {
         let (mut reader, writer_end) = UnixStream::pair().unwrap();
         let writer = Writer::start(writer_end.into(), "fd@9".into()).unwrap();
         let line = [b'x'; 1024];
-        // The socket takes some hundred kilobytes, the queue 4,096 lines; without a reader, a bounded number fits.
+        // The socket buffers some hundred kilobytes, the queue 4,096 lines. Without a reader, a bounded number fits.
         let taken = (0..20_000).filter(|_| writer.push(&line)).count();
         assert!((QUEUE_LINES..20_000).contains(&taken), "{taken}");
         assert!(!writer.flush(Duration::from_millis(5)));

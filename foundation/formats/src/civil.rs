@@ -1,23 +1,23 @@
 //! Dates of the proleptic Gregorian calendar.
 //!
-//! The calendar repeats after 400 years, or 146,097 days. Inside such a cycle years begin in March, so that the leap day is the last
-//! day of its year. Leap seconds do not count, as in POSIX: second 60 is second 0 of the next minute.
+//! The calendar repeats every 400 years (146,097 days). Within such a cycle years begin in March, so that the leap day is the
+//! last day of a year. Leap seconds are ignored, as in POSIX. Second 60 is second 0 of the next minute.
 
 /// A moment of the wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallTime {
     pub seconds: i64,
-    /// Microseconds in that second, under 1,000,000.
+    /// Microseconds within the second, less than 1,000,000.
     pub micros: u32,
 }
 
 impl WallTime {
-    /// From nanoseconds since 1970, as the system's clock gives them.
+    /// From nanoseconds since 1970, the unit of the system clock.
     pub fn from_nanos(nanos: u64) -> Self {
         Self { seconds: (nanos / 1_000_000_000) as i64, micros: (nanos % 1_000_000_000 / 1000) as u32 }
     }
 
-    /// Splits microseconds since 1970.
+    /// From microseconds since 1970.
     pub fn from_micros(micros: i64) -> Self {
         Self { seconds: micros.div_euclid(1_000_000), micros: micros.rem_euclid(1_000_000) as u32 }
     }
@@ -34,12 +34,12 @@ pub struct CivilTime {
     pub minute: u8,
     pub second: u8,
     pub weekday: u8,
-    /// The day of the year, 0 is 1 January.
+    /// Day of the year. 1 January is 0.
     pub year_day: u16,
 }
 
 impl CivilTime {
-    /// The date at `seconds` since 1970, in the zone that is `offset` seconds east of Greenwich.
+    /// The date at `seconds` since 1970, in a time zone `offset` seconds east of UTC.
     pub fn at(seconds: i64, offset: i32) -> Self {
         let local = seconds.saturating_add(i64::from(offset));
         let days = local.div_euclid(DAY);
@@ -83,7 +83,7 @@ impl CivilTime {
 }
 
 /// Seconds since 1970 of a date and a time of day (hour, minute, second) in UTC. Months count from 1. Days, hours, minutes and
-/// seconds beyond their ranges count on: second 60 is the next minute.
+/// seconds beyond their ranges carry over.
 pub fn seconds_of(year: i64, month: u8, day: u8, [hour, minute, second]: [u8; 3]) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let cycle = year.div_euclid(400);
@@ -99,11 +99,11 @@ pub fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// The seconds of a day.
+/// Seconds per day.
 const DAY: i64 = 86_400;
-/// The days of 400 years.
+/// Days in 400 years.
 const CYCLE: i64 = 146_097;
-/// The days from 1 March of the year 0 to 1 January 1970.
+/// Days from 1 March of year 0 to 1 January 1970.
 const MARCH_0000: i64 = 719_468;
 
 /// English month names, January first.
@@ -126,10 +126,10 @@ pub const MONTH_NAMES: [&str; 12] = [
 pub const WEEKDAY_NAMES: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// Month names as logs, HTTP, mails and certificates abbreviate them, January first.
+/// Abbreviated month names of logs, HTTP, mail and certificates, January first.
 pub const MONTHS: [&str; 12] = abbreviated(MONTH_NAMES);
 
-/// Names of weekdays as HTTP and mails abbreviate them, Sunday first.
+/// Abbreviated weekday names of HTTP and mail, Sunday first.
 pub const WEEKDAYS: [&str; 7] = abbreviated(WEEKDAY_NAMES);
 
 /// The first three letters of each name.
@@ -149,10 +149,10 @@ mod tests {
 
     use super::*;
 
-    /// The seconds of 400 years.
+    /// Seconds in 400 years.
     const PERIOD: i64 = CYCLE * DAY;
 
-    /// The same date by the crate `time`, which knows the years -9999 to 9999: others have the date of a year of the same cycle.
+    /// The same date from the crate `time`, which supports the years -9999 to 9999. Other years are mapped into this range by whole cycles.
     fn by_another_author(seconds: i64) -> CivilTime {
         let cycles = if seconds.abs() < 8000 * 365 * DAY { 0 } else { seconds.div_euclid(PERIOD) };
         let date =
@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// Compares with the other author, and goes back from the date to the seconds.
+    /// Compares with the crate `time`, and converts the date back to seconds.
     #[track_caller]
     fn check(seconds: i64) {
         let date = CivilTime::at(seconds, 0);
@@ -239,7 +239,7 @@ mod tests {
 
         #[test]
         fn dates_far_away_are_those_of_another_author(seconds in any::<i64>()) {
-            // Ten cycles less, so that the way back does not overflow.
+            // Ten cycles less, so that the conversion back does not overflow.
             check(seconds / 2);
         }
 

@@ -1,17 +1,18 @@
-//! Strings of JSON (RFC 8259, section 7).
+//! JSON strings (RFC 8259, section 7).
 //!
-//! Every writer escapes `"`, `\` and controls. An [`Escaping`] decides the rest: HAProxy has several, and its users compare bytes.
+//! Every writer escapes `"`, `\` and control characters. An [`Escaping`] defines the rest. HAProxy has several variants, and its
+//! users compare bytes.
 
 use std::fmt;
 
-/// How a writer escapes.
+/// A variant of escaping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Escaping {
-    /// The characters with an escape of a letter, besides `"` and `\`: some of backspace, tab, newline, form feed, carriage return and the solidus.
+    /// The characters with a two-character escape (such as `\n`) besides `"` and `\`.
     pub short: &'static str,
     /// Whether hexadecimal digits are uppercase.
     pub is_uppercase: bool,
-    /// The characters from U+007F on that are escaped.
+    /// The treatment of characters from U+007F on.
     pub beyond: Beyond,
 }
 
@@ -19,18 +20,18 @@ pub struct Escaping {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beyond {
     Stay,
-    /// DEL and the controls to U+009F are escaped.
+    /// Escapes DEL and the control characters up to U+009F.
     StayButControls,
-    /// All are escaped, as two surrogates from U+10000 on.
+    /// Escapes all characters, from U+10000 on as a surrogate pair.
     Escaped,
 }
 
-/// The characters that have an escape of a letter, and the letters.
+/// Characters with a two-character escape, and its letter.
 const LETTERS: [(char, char); 6] =
     [('\u{8}', 'b'), ('\t', 't'), ('\n', 'n'), ('\u{c}', 'f'), ('\r', 'r'), ('/', '/')];
 
 impl Escaping {
-    /// Appends `text` as a string, with its quotes.
+    /// Appends `text` as a quoted JSON string.
     pub fn write(self, text: &str, out: &mut Vec<u8>) {
         out.push(b'"');
         let Ok(()) = self.escape(text, |piece| {
@@ -40,12 +41,12 @@ impl Escaping {
         out.push(b'"');
     }
 
-    /// `text` as a string with its quotes, for formatting.
+    /// Formats `text` as a quoted JSON string.
     pub fn quoted(self, text: &str) -> QuotedString<'_> {
         QuotedString { escaping: self, text }
     }
 
-    /// Appends one character of a string.
+    /// Appends one character, escaped if necessary.
     #[inline]
     pub fn push(self, character: char, out: &mut Vec<u8>) {
         match u8::try_from(character) {
@@ -59,7 +60,7 @@ impl Escaping {
         }
     }
 
-    /// Whether a character needs no escape.
+    /// Whether a character is written unescaped.
     #[inline]
     fn stays(self, character: char) -> bool {
         match character {
@@ -71,7 +72,7 @@ impl Escaping {
         }
     }
 
-    /// Gives the text in pieces: runs that need no escape, and escapes.
+    /// Passes the text to `give` in pieces: runs of unescaped characters, and escapes.
     fn escape<E>(self, text: &str, mut give: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
         let mut start = 0;
         for (at, character) in text.char_indices().filter(|(_, character)| !self.stays(*character)) {
@@ -86,7 +87,7 @@ impl Escaping {
         if start < text.len() { give(&text[start..]) } else { Ok(()) }
     }
 
-    /// Writes the escape of a character; returns its length.
+    /// Writes the escape of a character. Returns its length.
     fn fill(self, character: char, escape: &mut [u8; 12]) -> usize {
         let letter = match character {
             '"' | '\\' => Some(character),
@@ -111,7 +112,7 @@ impl Escaping {
     }
 }
 
-/// A string of JSON with its quotes; see [`Escaping::quoted`].
+/// A quoted JSON string. See [`Escaping::quoted`].
 #[derive(Clone, Copy, Debug)]
 pub struct QuotedString<'t> {
     escaping: Escaping,

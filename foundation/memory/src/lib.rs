@@ -1,4 +1,4 @@
-//! The program's allocator, and a wrapper around any: counts callers, measures time, and handles running out of memory.
+//! The program's allocator, and a wrapper for any allocator that counts callers, measures time and handles memory exhaustion.
 //!
 //! ```text
 //!  static ALLOCATOR: Measured<Mimalloc> = Measured::new(Mimalloc);
@@ -6,16 +6,14 @@
 //!  alloc ──► one load, one branch ──► the allocator                         (nothing is measured)
 //!                    └──► the allocator ──► stack ──► counters of that place   (bounded table, "other" beyond)
 //! ```
-//! While measuring is off, an allocation costs one load of a word that is never written, and one predictable branch.
-//! While measuring, the stack is walked at each allocation. A thread of its own looks up the names of the addresses on
-//! an operator's request: that takes as long as thousands of requests.
+//! While measuring is off, an allocation costs one load of a rarely written word and one predictable branch. While
+//! counting, each allocation walks the stack. Symbol names are resolved on an operator's request in a separate thread,
+//! because this takes as long as thousands of requests.
 //!
 //! Begin with [`MeasuringAllocator`], [`count`], [`name_places`] and [`report`]; a scheduler reads [`spent_ns`] around a task.
-//! The program wraps [`Mimalloc`]; [`shortage`] handles running out of memory; [`Pages`] are memory for uses that can
-//! be refused.
+//! The program wraps [`Mimalloc`]. [`shortage`] handles memory exhaustion. [`Pages`] are memory for uses that can be refused.
 //!
-//! This crate must not know the purpose of the memory, and allocates for itself only on the first allocation of a call
-//! site.
+//! This crate must not know the purpose of the memory. It allocates for its own use only on the first allocation of a call site.
 
 mod mimalloc;
 mod names;
@@ -39,7 +37,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use table::TABLE;
 use weir_sys::time::monotonic_ns;
 
-/// An allocator that can report its callers. Make it the `#[global_allocator]`.
+/// An allocator that can report its call sites. Install it as the `#[global_allocator]`.
 #[derive(Debug)]
 pub struct MeasuringAllocator<A> {
     allocator: A,
@@ -52,7 +50,7 @@ impl<A> MeasuringAllocator<A> {
     }
 }
 
-/// Turns the counting of memory by call site on or off. Turning it on discards the former counts.
+/// Turns counting by call site on or off. Turning it on resets the counters.
 pub fn count(on: bool) {
     if on && !is_counting() {
         TABLE.clear();
@@ -64,13 +62,13 @@ pub fn count(on: bool) {
     change(COUNTING, on);
 }
 
-/// Has [`give_back`] do nothing from now on (`no-memory-trimming`).
+/// Disables [`give_back`] (`no-memory-trimming`).
 pub fn keep_free_memory() {
     KEEPS_FREE.store(true, Relaxed);
 }
 
-/// Returns free memory to the system now. mimalloc does so by itself while memory comes and goes; after much was freed
-/// and little is allocated, it would keep all of it. The call takes milliseconds.
+/// Returns free memory to the kernel. mimalloc does this by itself only during further allocations and frees, so it
+/// would keep the memory of a past peak. Takes milliseconds.
 pub fn give_back() {
     if !KEEPS_FREE.load(Relaxed) {
         mi_collect(true);
@@ -83,23 +81,23 @@ unsafe extern "C" {
     safe fn mi_collect(force: bool);
 }
 
-/// Whether memory is counted.
+/// Whether counting by call site is on.
 pub fn is_counting() -> bool {
     MEASURING.load(Relaxed) & COUNTING != 0
 }
 
-/// Measures how long allocations take, for [`spent_ns`].
+/// Turns measuring the time of allocations on or off, for [`spent_ns`].
 pub fn measure_time(on: bool) {
     change(TIMING, on);
 }
 
-/// Nanoseconds that the current thread spent in the allocator since it began, as far as that was measured.
+/// Nanoseconds spent by the current thread in the allocator while measuring was on.
 #[inline]
 pub fn spent_ns() -> u64 {
     SPENT_NS.get()
 }
 
-/// Sets `name` as the source of the current thread's kind of work, for the counting. Only the first call counts.
+/// Sets the function that returns the current thread's kind of work, for counting. Calls after the first are ignored.
 pub fn name_work_with(name: fn() -> Option<&'static str>) {
     let _ = WORK.set(name);
 }
@@ -109,12 +107,12 @@ pub fn has_unnamed_places() -> bool {
     TABLE.has_unnamed()
 }
 
-/// Names all counted call sites on a thread of its own with low priority, and then calls `done` there.
-/// Reading the program's debug information takes some hundred milliseconds the first time. The thread stays: a process may
-/// be unable to create another one later.
+/// Resolves the symbol names of all counted call sites in a low-priority thread, then calls `done` there. The first call
+/// takes some hundred milliseconds to read debug information. The thread is kept, because the process may be unable to
+/// create another one later.
 ///
 /// # Errors
-/// When no thread can be started: `done` is then not called.
+/// When the thread cannot be started. `done` is not called then.
 pub fn name_places(done: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     static NAMER: Mutex<Option<Sender<Completion>>> = Mutex::new(None);
     let mut namer = NAMER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,12 +135,12 @@ pub fn name_places(done: impl FnOnce() + Send + 'static) -> std::io::Result<()> 
 
 type Completion = Box<dyn FnOnce() + Send>;
 
-/// Like [`name_places`], but on the calling thread, which blocks meanwhile.
+/// Like [`name_places`], but blocks the calling thread.
 pub fn name_places_here() {
     without_counting(|| TABLE.name());
 }
 
-/// The counters so far. Call sites without a name are [`CallSite::Other`]: see [`name_places`].
+/// The current counters. Call sites not yet resolved by [`name_places`] are [`CallSite::Other`].
 pub fn report() -> MemoryReport {
     let now_ns = monotonic_ns();
     let since_ns = SINCE_NS.load(Relaxed);
@@ -235,7 +233,7 @@ impl<A: GlobalAlloc> MeasuringAllocator<A> {
     }
 }
 
-/// A zeroed block of the region, for when the allocator is out of memory.
+/// A zeroed block of the region, after the allocator failed.
 #[cold]
 fn zeroed_relief(layout: Layout) -> *mut u8 {
     let block = shortage::relieve(layout);
@@ -246,7 +244,7 @@ fn zeroed_relief(layout: Layout) -> *mut u8 {
     block
 }
 
-/// Runs the request and measures it. `bytes` are those allocated and those freed.
+/// Runs the request and measures it. `bytes` are the bytes allocated and the bytes freed.
 #[cold]
 #[inline(never)]
 fn measured<R>(method: AllocationMethod, bytes: [usize; 2], request: impl FnOnce() -> R) -> R {
@@ -266,7 +264,7 @@ fn measured<R>(method: AllocationMethod, bytes: [usize; 2], request: impl FnOnce
     result
 }
 
-/// Runs work of this crate without counting its own use of memory.
+/// Runs `work` without counting its allocations.
 fn without_counting<R>(work: impl FnOnce() -> R) -> R {
     let busy = BUSY.replace(true);
     let result = work();
@@ -282,7 +280,7 @@ fn change(bit: u8, on: bool) {
     }
 }
 
-/// The measurements that are on; read at every allocation, so it stands alone on its cache line.
+/// Bits of the active measurements. Read at every allocation, so it has a cache line of its own.
 #[repr(align(128))]
 struct MeasurementSwitch(AtomicU8);
 
@@ -298,7 +296,7 @@ static KEEPS_FREE: AtomicBool = AtomicBool::new(false);
 static MEASURING: MeasurementSwitch = MeasurementSwitch(AtomicU8::new(0));
 const COUNTING: u8 = 1;
 const TIMING: u8 = 2;
-/// Used bytes are counted, because there is a limit.
+/// Bytes in use are counted, because `-m` sets a limit.
 const LIMITED: u8 = 4;
 /// The wrapped allocator ran out of memory at least once.
 const FAILED: u8 = 8;
@@ -307,7 +305,7 @@ static UNTIL_NS: AtomicU64 = AtomicU64::new(0);
 static WORK: OnceLock<fn() -> Option<&'static str>> = OnceLock::new();
 
 thread_local! {
-    /// Set while this thread's allocations are this crate's own.
+    /// Set while this crate allocates for its own use.
     static BUSY: Cell<bool> = const { Cell::new(false) };
     static SPENT_NS: Cell<u64> = const { Cell::new(0) };
 }

@@ -1,9 +1,9 @@
 //! mimalloc as the program's allocator.
 //!
-//! mimalloc aligns every block to 16 bytes, enough for nearly every type. Its functions for aligned blocks do not rely
-//! on that: where the free list of the requested size is empty, or the size is beyond 1 kB, they request `alignment -
-//! 1` bytes more unless the size is a power of two. A block of 1,280 bytes then takes 1,536. So they are called only
-//! for stricter alignments.
+//! mimalloc aligns every block to 16 bytes, enough for nearly every type. Its functions for aligned blocks do not use
+//! this. If the free list of the size is empty, or the size exceeds 1 kB, they allocate `alignment - 1` bytes more,
+//! unless the size is a power of two. A block of 1,280 bytes then takes 1,536. Therefore they are called only for
+//! stricter alignments.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
@@ -16,7 +16,7 @@ use libmimalloc_sys::{
 #[derive(Debug)]
 pub struct Mimalloc;
 
-/// Whether every block of such a size is aligned for it.
+/// Whether mimalloc aligns every block of `size` to `alignment`.
 #[inline]
 fn is_usual(alignment: usize, size: usize) -> bool {
     // A block that is smaller than 16 bytes is aligned to its size.

@@ -1,14 +1,14 @@
-//! From a stack trace to the call site: the first frame that is neither the allocator's nor a library's.
+//! Finds the call site in a stack trace: the first frame outside of the allocator and of libraries.
 
 use crate::table::CallSite;
 
-/// The caller that a printed trace shows: `function@file:line` of the first frame in this source tree.
+/// The caller in a printed trace: `function@file:line` of the first frame in this source tree.
 pub(crate) fn caller(trace: &str) -> CallSite {
     let mut function = "";
     for line in trace.lines().map(str::trim) {
         match line.strip_prefix("at ") {
             Some(place) => {
-                // The allocator's entry points are compiled into the program that chose it.
+                // The allocator's entry points are compiled into the program that declares it.
                 let known = own_file(place).filter(|_| !function.contains("__rust"));
                 if let Some((file, number)) = known {
                     return CallSite::Caller(format!("{}@{file}:{number}", short(function)));
@@ -26,14 +26,14 @@ pub(crate) fn caller(trace: &str) -> CallSite {
     CallSite::Other
 }
 
-/// File, from the root of the source tree, and line; `None` for foreign sources and for this crate's.
+/// File relative to the root of the source tree, and line. `None` for foreign sources and for this crate.
 fn own_file(place: &str) -> Option<(&str, &str)> {
     let mut parts = place.rsplitn(3, ':');
     let (_column, line, file) = (parts.next()?, parts.next()?, parts.next()?);
     if OTHERS.iter().any(|other| file.contains(other)) {
         return None;
     }
-    // The file from a folder of ours on; the compiler may have written more before it.
+    // The path from one of our folders on. The compiler may have added a prefix.
     let from = |floor: &&str| match file.strip_prefix("./").unwrap_or(file) {
         relative if relative.starts_with(*floor) => Some(file.len() - relative.len()),
         _ => file.rfind(&format!("/{floor}")).map(|slash| slash + 1),

@@ -1,20 +1,20 @@
-//! Pages for data that can be refused: they count against the limit, and leave a part of it to running work.
+//! Pages for optional data. They count against the limit, and leave a part of it for running work.
 
 use std::ops::{Deref, DerefMut};
 
 use crate::shortage;
 
-/// Words of zeroes in pages of their own, which count as memory of the process.
+/// Zeroed words in separate pages, counted as memory of the process.
 #[derive(Debug, Default)]
 pub struct Pages {
     words: weir_sys::memory::Pages,
-    /// Whether their bytes were charged on creation: the limit may have been set since.
+    /// Whether the bytes were charged on creation. False if the limit was set later.
     is_charged: bool,
 }
 
 impl Pages {
-    /// Allocates this many words. `None`, counted as a failure, while memory is short, when three quarters of the limit
-    /// are used (`-m`), or when the kernel refuses to map more.
+    /// Allocates `words` words. `None`, counted as a failure, if memory is short, if more than three quarters of the
+    /// limit (`-m`) would be used, or if the kernel refuses the mapping.
     pub fn new(words: usize) -> Option<Self> {
         let bytes = i64::try_from(size_of::<u32>().checked_mul(words)?).ok()?;
         let pages = match shortage::leaves_room(bytes) {
@@ -52,7 +52,7 @@ impl DerefMut for Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         if self.is_charged {
-            // The size fits: it was charged before.
+            // The conversion cannot overflow, since the same size was charged before.
             shortage::charge(-(self.words.bytes() as i64));
         }
     }

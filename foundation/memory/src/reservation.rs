@@ -1,8 +1,8 @@
-//! Address space that allocators reserve ahead, kept small in a process that has a limit on it.
+//! Reduces the address space reserved by allocators in a process with a limit on it.
 //!
-//! mimalloc reserves a gigabyte at the first allocation, or 128 MB where the kernel refuses that. The C library reserves 128 MB for each
-//! thread that uses its allocator. Neither takes memory, but both count against `ulimit -v`, and the first also against `ulimit -d`: the
-//! rest may be too small for the stacks of the workers.
+//! mimalloc reserves a gigabyte at the first allocation, or 128 MB where the kernel refuses that. The C library reserves 128 MB
+//! for each thread that uses its allocator. Neither occupies memory, but both count against `ulimit -v`, and the first also
+//! against `ulimit -d`. The remaining address space may be too small for the stacks of the workers.
 //!
 //! The limits of the process are read before `main`, since the runtime of Rust may allocate earlier than `main` does.
 
@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_long};
 
 use weir_sys::process;
 
-/// The loader calls it before `main`.
+/// The dynamic loader calls this function before `main`.
 #[used]
 // SAFETY: the section holds addresses of functions that the loader calls once each, and this is such an address. The function
 // makes system calls and stores numbers: it needs nothing that the runtime of Rust prepares.
@@ -27,25 +27,25 @@ extern "C" fn keep_reservations_small() {
     }
 }
 
-/// How much mimalloc reserves at a time. With 0 it maps memory for each need alone.
+/// Size of a reservation by mimalloc, in kB. With 0 it maps memory on demand.
 fn kilobytes_of_arena(limit: u64) -> c_long {
     let share = limit / SHARE;
     let bytes = if share < LEAST_ARENA { 0 } else { share.min(USUAL_ARENA) };
     c_long::try_from(bytes / 1024).unwrap_or(c_long::MAX)
 }
 
-/// How many threads may have an arena of their own in the C library. The others share these.
+/// Maximum number of arenas of the C library. Further threads share them.
 fn arenas_of_threads(limit: u64) -> c_int {
     c_int::try_from(limit / SHARE / ARENA_OF_A_THREAD).unwrap_or(c_int::MAX).max(1)
 }
 
-/// An eighth of the limit is reserved ahead: the rest stays for the program, stacks and large blocks.
+/// An eighth of the limit may be reserved. The rest is for the program, stacks and large blocks.
 const SHARE: u64 = 8;
 /// `MI_ARENA_MIN_SIZE` of mimalloc/types.h: the smallest arena.
 const LEAST_ARENA: u64 = 32 << 20;
 /// The size that mimalloc reserves without a limit.
 const USUAL_ARENA: u64 = 1 << 30;
-/// `HEAP_MAX_SIZE` of the C library, twice: it maps that much to find an aligned half.
+/// Twice `HEAP_MAX_SIZE` of the C library, which maps this much to get an aligned half.
 const ARENA_OF_A_THREAD: u64 = 128 << 20;
 /// `mi_option_arena_reserve` of mimalloc.h.
 const ARENA_RESERVE: c_int = 23;

@@ -1,4 +1,4 @@
-//! Memory shortage: running work can end, and no new work begins.
+//! Memory shortage: reject new work, and keep enough memory to finish running work.
 //!
 //! ```text
 //!   the allocator is empty ──► the region serves small requests ─┐
@@ -9,9 +9,9 @@
 //!
 //!   the allocator has some again / used < limit less an eighth ──► no longer short
 //! ```
-//! Most requests for memory in Rust cannot fail: the process would abort. So they do not: a region that is part of the
-//! program serves them when the allocator cannot. It is bounded, so everything that a client can make grow
-//! (connections, buffers, heads) checks [`is_short`] before it grows.
+//! Most allocations in Rust abort the process if they fail. Therefore a static region serves them when the allocator
+//! fails. The region is bounded, so all memory that a client can grow (connections, buffers, heads) checks [`is_short`]
+//! first.
 
 use std::alloc::Layout;
 use std::cell::{Cell, UnsafeCell};
@@ -29,13 +29,13 @@ pub fn limit(bytes: u64) {
     change(LIMITED, true);
 }
 
-/// Whether memory is short: nothing that takes memory may begin.
+/// Whether memory is short. Work that needs memory must not begin then.
 #[inline]
 pub fn is_short() -> bool {
     SHORT.load(Relaxed) != 0
 }
 
-/// Like [`is_short`], but tries the allocator again if the last try was more than 10 ms ago.
+/// Like [`is_short`], but retries the allocator if the last retry is at least 10 ms ago.
 pub fn is_short_still() -> bool {
     if SHORT.load(Relaxed) & NO_MEMORY != 0 {
         look_again();
@@ -43,8 +43,8 @@ pub fn is_short_still() -> bool {
     is_short()
 }
 
-/// Whether even running work gets no more memory, since the rest is needed to end it. Half of the region was lent, or more is used
-/// than the limit.
+/// Whether even running work is refused memory, because the rest is needed to end it. True when half of the region was lent, or
+/// usage exceeds the limit.
 #[inline]
 pub fn is_exhausted() -> bool {
     is_short() && is_nearly_used_up()
@@ -55,7 +55,7 @@ fn is_nearly_used_up() -> bool {
     REGION.reached() > REGION_BYTES / 2 || USED.load(Relaxed) > LIMIT.load(Relaxed)
 }
 
-/// Whether an optional allocation of this many bytes leaves a quarter of the limit to the others.
+/// Whether an optional allocation of `bytes` leaves a quarter of the limit free.
 pub(crate) fn leaves_room(bytes: i64) -> bool {
     let limit = LIMIT.load(Relaxed);
     !is_short_still() && USED.load(Relaxed).saturating_add(bytes) <= limit - limit / 4
@@ -66,30 +66,30 @@ pub(crate) fn is_limited() -> bool {
     LIMIT.load(Relaxed) != i64::MAX
 }
 
-/// Counts that something was refused because memory [is short](is_short).
+/// Counts a request refused because memory [is short](is_short).
 #[cold]
 pub fn count_refusal() {
     FAILURES.fetch_add(1, Relaxed);
 }
 
-/// The memory used, if it is counted, and the number of failed allocations.
+/// Memory usage and failed allocations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shortages {
     /// Bytes in use; 0 without a limit.
     pub used: u64,
-    /// How often the allocator failed, or a request was refused for that.
+    /// Failed allocations and requests refused because of a shortage.
     pub failures: u64,
     /// Bytes lent from the region because the allocator failed.
     pub emergency: u64,
 }
 
-/// Counters of the process.
+/// Shortage counters of the process.
 pub fn shortages() -> Shortages {
     let used = u64::try_from(USED.load(Relaxed)).unwrap_or(0);
     Shortages { used, failures: FAILURES.load(Relaxed), emergency: REGION.used() as u64 }
 }
 
-/// Counts bytes that the current thread allocated or freed. The shared counter changes only in batches.
+/// Counts bytes allocated (positive) or freed (negative) by the current thread. The shared counter is updated in batches.
 #[inline]
 pub(crate) fn charge(bytes: i64) {
     let charged = CHARGED.get() + bytes;
@@ -107,12 +107,12 @@ pub(crate) fn charge(bytes: i64) {
     }
 }
 
-/// Serves a request that the allocator could not: a block of the region, or null when that is used up too.
+/// Serves a failed allocation from the region. Null when the region is used up, too.
 #[cold]
 pub(crate) fn relieve(layout: Layout) -> *mut u8 {
     FAILURES.fetch_add(1, Relaxed);
     SHORT.fetch_or(NO_MEMORY, Relaxed);
-    // Never cleared: blocks that the region lent must be recognised when they come back.
+    // Never cleared, so that blocks of the region are recognised when they are freed.
     change(FAILED, true);
     REGION.take(layout).map_or(std::ptr::null_mut(), NonNull::as_ptr)
 }
@@ -123,7 +123,7 @@ pub(crate) fn lent(block: *const u8) -> bool {
     REGION.holds(block)
 }
 
-/// Takes a block back that the region lent.
+/// Frees a block of the region.
 ///
 /// # Safety
 /// The region lent it for this layout, and it is not used any more.
@@ -132,7 +132,7 @@ pub(crate) unsafe fn give_back(block: NonNull<u8>, layout: Layout) {
     unsafe { REGION.give_back(block, layout) };
 }
 
-/// Tries the allocator again, at most every [`LOOK_EVERY_NS`]: until it succeeds, the region serves the request.
+/// Retries the allocator, at most once per [`LOOK_EVERY_NS`]. If the retry fails, the region serves the request.
 #[cold]
 fn look_again() {
     let now = monotonic_ns();
@@ -142,7 +142,7 @@ fn look_again() {
         return;
     }
     let Ok(layout) = Layout::from_size_align(PROBE, 16) else { return };
-    // Set again by this very request if it fails.
+    // The request below sets the flag again if it fails.
     SHORT.fetch_and(!NO_MEMORY, Relaxed);
     // SAFETY: the layout's size is not zero.
     let block = unsafe { std::alloc::alloc(layout) };
@@ -152,7 +152,7 @@ fn look_again() {
     }
 }
 
-/// Static memory, untouched until it is needed. Block sizes are powers of two.
+/// Static memory, untouched until the first failed allocation. Block sizes are powers of two.
 #[repr(C, align(4096))]
 struct Region {
     bytes: UnsafeCell<[u8; REGION_BYTES]>,
@@ -164,11 +164,12 @@ struct Region {
 unsafe impl Sync for Region {}
 
 struct RegionLists {
-    /// Offset from which nothing was ever lent.
+    /// Offset of the memory never lent since the region was last empty.
     fresh: usize,
-    /// Bytes that are lent.
+    /// Bytes lent.
     used: usize,
-    /// The first free block of each size, as an offset plus one; the offset of the next is in its first bytes.
+    /// Free list of each size: the offset of the first block plus one, 0 if empty. The first word of a free block links
+    /// to the next one in the same form.
     free: [usize; SIZES],
 }
 
@@ -197,8 +198,7 @@ impl Region {
         self.with_lists(|lists| lists.used)
     }
 
-    /// How many bytes are or were lent since the region was last empty: freed blocks among them may have sizes without
-    /// demand.
+    /// High-water mark in bytes since the region was last empty. Includes freed blocks, which may have sizes without demand.
     fn reached(&self) -> usize {
         self.with_lists(|lists| lists.fresh)
     }
@@ -240,7 +240,7 @@ impl Region {
             lists.free[class] = offset + 1;
             lists.used -= LEAST << class;
             if lists.used == 0 {
-                // The whole region is free again, for blocks of any size.
+                // The region is empty. Reset it, so that it can serve blocks of any size.
                 *lists = RegionLists::new();
             }
         });
@@ -253,7 +253,7 @@ impl Region {
         unsafe { self.bytes.get().cast::<u8>().add(offset) }
     }
 
-    /// Spins: the lock is held for a few instructions, and an allocator may not sleep.
+    /// Runs `then` under the spin lock. The lock is held for a few instructions, and an allocator must not sleep.
     fn with_lists<R>(&self, then: impl FnOnce(&mut RegionLists) -> R) -> R {
         while self.locked.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
             std::hint::spin_loop();
@@ -265,7 +265,7 @@ impl Region {
     }
 }
 
-/// The power of two that holds a layout; `None` if the layout is too large.
+/// Index of the smallest block size that fits a layout. `None` if the layout is too large.
 fn class_of(layout: Layout) -> Option<usize> {
     let size = layout.size().max(layout.align()).max(LEAST).checked_next_power_of_two()?;
     let class = (size / LEAST).trailing_zeros() as usize;
@@ -281,22 +281,21 @@ static SHORT: AtomicU8 = AtomicU8::new(0);
 const OVER_LIMIT: u8 = 1;
 const NO_MEMORY: u8 = 2;
 
-/// The memory left for running work until the shortage ends: 800 bytes for each of 20,000 connections. It costs address
-/// space, no memory.
+/// Size of the region: 800 bytes for each of 20,000 connections. It occupies address space, and memory only when used.
 const REGION_BYTES: usize = 16 << 20;
 const PAGE: usize = 4096;
-/// The smallest block holds the link of a list.
+/// Smallest block. It must fit the link of a free list.
 const LEAST: usize = 16;
-/// 16 bytes to 2 MB: tables double.
+/// Block sizes from 16 bytes to 2 MB. A growing table doubles its allocation.
 const SIZES: usize = 18;
-/// How many bytes a thread allocates or frees before the shared counter shows it.
+/// Bytes that a thread allocates or frees before it updates the shared counter.
 const BATCH: i64 = 32 * 1024;
-/// How often the allocator is tried again during a shortage, and for how many bytes: a few buffers.
+/// Interval of retries of the allocator during a shortage, and the size of the request: a few buffers.
 const LOOK_EVERY_NS: u64 = 10_000_000;
 const PROBE: usize = 64 * 1024;
 
 thread_local! {
-    /// Bytes that this thread allocated and that the shared counter does not show yet.
+    /// Bytes allocated by this thread and not yet added to the shared counter.
     static CHARGED: Cell<i64> = const { Cell::new(0) };
 }
 

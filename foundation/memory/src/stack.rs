@@ -1,8 +1,8 @@
-//! The addresses that led to an allocation, as far up as it takes to leave the collections.
+//! The return addresses of an allocation, deep enough to reach the caller of a collection.
 
 use std::ffi::{c_int, c_void};
 
-/// A bounded list of return addresses, the innermost first. Empty when the stack cannot be walked.
+/// A bounded list of return addresses, innermost first. Empty if the stack cannot be walked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stack {
     addresses: [usize; DEPTH],
@@ -27,12 +27,12 @@ impl Stack {
         stack
     }
 
-    /// Whether the stack is unknown.
+    /// Whether the stack could not be walked.
     pub(crate) fn is_empty(&self) -> bool {
         self.depth == 0
     }
 
-    /// A number that differs between different stacks, most likely; not 0.
+    /// A hash of the stack. Never 0.
     pub(crate) fn hash(&self) -> u64 {
         let mixed = self.addresses[..self.depth]
             .iter()
@@ -40,7 +40,7 @@ impl Stack {
         (mixed ^ (mixed >> 32)).max(1)
     }
 
-    /// Adds an address; leaves out null addresses and those beyond [`DEPTH`] (R80).
+    /// Adds an address. Ignores null, and addresses beyond [`DEPTH`] (R80).
     fn push(&mut self, address: usize) {
         if address != 0 && self.depth < DEPTH {
             self.addresses[self.depth] = address;
@@ -74,11 +74,11 @@ unsafe extern "C" {
     fn _Unwind_GetIP(frame: *mut UnwindContext) -> usize;
 }
 
-/// `_URC_NO_REASON`: go on to the next frame.
+/// `_URC_NO_REASON`: continue with the next frame.
 const GO_ON: c_int = 0;
 /// `_URC_NORMAL_STOP`: any code but the above ends the walk.
 const ENOUGH: c_int = 4;
-/// Deep enough for this crate's own frames, those of a collection and its caller's, also when nothing is inlined.
+/// Maximum depth. Enough for the frames of this crate, of a collection and of its caller, even without inlining.
 const DEPTH: usize = 24;
 /// An odd number with well-spread bits (the golden ratio).
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -1,8 +1,8 @@
-//! The counters: one entry for each stack, method and kind of work; bounded, with "other" for the rest.
+//! A bounded table of counters, one entry for each stack, method and kind of work. Further ones count as "other".
 //!
-//! Any thread claims an entry by a compare-and-swap of its key and then counts with atomic additions: this is only used
-//! while an operator looks for a leak. A stack that could not be walked never becomes a key: it counts as "other", so that
-//! no two callers share an entry (R80, R177).
+//! A thread claims an entry by compare-and-swap of its key, and counts with atomic additions. The cost is acceptable,
+//! since counting is on only while an operator searches for a leak. A stack that cannot be walked counts as "other", so
+//! that two callers never share an entry (R80, R177).
 
 use crate::names;
 use crate::stack::Stack;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-/// The method of an allocation or a release, by the names that operators know.
+/// The method of an allocation or a release, with the names of the C library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum AllocationMethod {
@@ -45,28 +45,28 @@ pub enum CallSite {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallSiteCounters {
     pub place: CallSite,
-    /// The kind of work it was part of, if known.
+    /// Kind of work during the allocation, if known.
     pub work: Option<&'static str>,
     pub method: AllocationMethod,
-    /// How often it allocated.
+    /// Number of allocations.
     pub allocations: u64,
-    /// How often it freed.
+    /// Number of frees.
     pub frees: u64,
-    /// Bytes that it allocated.
+    /// Bytes allocated.
     pub allocated_bytes: u64,
-    /// Bytes that it freed.
+    /// Bytes freed.
     pub freed_bytes: u64,
 }
 
-/// The counts.
+/// A report of all counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryReport {
-    /// When counting began, in nanoseconds of the monotonic clock; 0 when it never did.
+    /// Start of counting, in nanoseconds of the monotonic clock. 0 if counting was never on.
     pub since_ns: u64,
-    /// When counting ended, or the present time.
+    /// End of counting, or the current time while counting is on.
     pub until_ns: u64,
     pub now_ns: u64,
-    /// Each caller, method and kind of work once, in no order.
+    /// One line for each caller, method and kind of work, in arbitrary order.
     pub lines: Vec<CallSiteCounters>,
 }
 
@@ -75,14 +75,14 @@ pub(crate) static TABLE: CallSiteTable = CallSiteTable::new();
 pub(crate) struct CallSiteTable {
     entries: [CallSiteSlot; ENTRIES],
     other: [CallSiteSlot; METHODS],
-    /// How many threads are naming call sites.
+    /// Number of threads resolving names of call sites.
     naming: AtomicU32,
-    /// How many threads are recording a new call site.
+    /// Number of threads recording a new call site.
     noting: AtomicU32,
 }
 
 struct CallSiteSlot {
-    /// 0 while it is free.
+    /// Hash of stack, work and method. 0 for a free entry.
     key: AtomicU64,
     origin: OnceLock<AllocationOrigin>,
     allocations: AtomicU64,
@@ -94,7 +94,7 @@ struct CallSiteSlot {
 struct AllocationOrigin {
     method: AllocationMethod,
     work: Option<&'static str>,
-    /// Its addresses are named only when a report needs them.
+    /// Symbol names are resolved only for a report.
     trace: Backtrace,
     place: OnceLock<CallSite>,
 }
@@ -109,7 +109,7 @@ impl CallSiteTable {
         }
     }
 
-    /// Counts a request; `bytes` are those allocated and those freed.
+    /// Counts a request. `bytes` are the bytes allocated and the bytes freed.
     pub(crate) fn add(&self, stack: &Stack, method: AllocationMethod, bytes: [u64; 2]) {
         let work = crate::WORK.get().and_then(|name| name());
         let entry = self.entry(stack, method, work).unwrap_or(&self.other[method as usize]);
@@ -134,7 +134,7 @@ impl CallSiteTable {
                     let _noting = RecordingGuard::begin(self)?;
                     match entry.key.compare_exchange(0, key, Relaxed, Relaxed) {
                         Ok(_) => {
-                            // Captures addresses only: finding their names takes long.
+                            // Captures addresses only, because resolving symbol names is slow.
                             let trace = Backtrace::force_capture();
                             let _ = entry.origin.set(AllocationOrigin {
                                 method,
@@ -160,12 +160,12 @@ impl CallSiteTable {
         self.all().for_each(CallSiteSlot::clear);
     }
 
-    /// Whether some call site is still unnamed.
+    /// Whether a call site is not resolved yet.
     pub(crate) fn has_unnamed(&self) -> bool {
         self.entries.iter().filter_map(|entry| entry.origin.get()).any(|origin| origin.place.get().is_none())
     }
 
-    /// Names all call sites. The first time takes some hundred milliseconds: the program's debug information is read.
+    /// Resolves the names of all call sites. The first call takes some hundred milliseconds to read debug information.
     pub(crate) fn name(&self) {
         let _naming = NamingGuard::begin(self);
         for origin in self.entries.iter().filter_map(|entry| entry.origin.get()) {
@@ -173,7 +173,7 @@ impl CallSiteTable {
         }
     }
 
-    /// The counters so far, summed up by caller. Call sites without a name are "other".
+    /// The counters, summed up by caller. Unresolved call sites are "other".
     pub(crate) fn lines(&self) -> Vec<CallSiteCounters> {
         let mut lines: HashMap<_, CallSiteCounters> = HashMap::new();
         let of_places = self.entries.iter().filter_map(|entry| {
@@ -232,7 +232,7 @@ impl CallSiteSlot {
         }
     }
 
-    /// `None` if it was idle since the last reset.
+    /// The counters of a slot. `None` if it was unused since the last reset.
     fn counters(
         &self,
         place: CallSite,
@@ -261,14 +261,14 @@ impl CallSiteCounters {
     }
 }
 
-/// Guard while call sites are being named. Naming holds the lock that capturing a trace also needs, and holds it for long: an
-/// allocation from a new call site meanwhile does not wait for it, and counts as "other".
+/// Guard while names are resolved. Resolving holds the backtrace lock of the standard library for long, and capturing a trace
+/// needs the same lock. Meanwhile an allocation from a new call site counts as "other" instead of waiting.
 struct NamingGuard<'t>(&'t AtomicU32);
 
 impl<'t> NamingGuard<'t> {
     fn begin(table: &'t CallSiteTable) -> Self {
         table.naming.fetch_add(1, SeqCst);
-        // A thread that began to record a call site earlier holds the lock for a moment, or is about to take it.
+        // A thread that already began to record a call site holds the lock briefly, or is about to take it.
         while table.noting.load(SeqCst) > 0 {
             std::thread::yield_now();
         }
@@ -286,8 +286,9 @@ impl Drop for NamingGuard<'_> {
 struct RecordingGuard<'t>(&'t AtomicU32);
 
 impl<'t> RecordingGuard<'t> {
-    /// `None` if it would have to wait for naming, or for a panic that is being printed. Each of this and
-    /// [`NamingGuard::begin`] writes its own number before it reads the other's, so the later one sees the other.
+    /// `None` if recording would wait for name resolution, or for the message of a panic. This function and
+    /// [`NamingGuard::begin`] each increment their own counter before they read the other's, so at least one sees the
+    /// other.
     fn begin(table: &'t CallSiteTable) -> Option<Self> {
         table.noting.fetch_add(1, SeqCst);
         let noting = Self(&table.noting);
@@ -301,9 +302,9 @@ impl Drop for RecordingGuard<'_> {
     }
 }
 
-/// The number of distinct stacks; later ones count as "other".
+/// Maximum number of entries. Further stacks count as "other".
 const ENTRIES: usize = 2048;
-/// How many entries are looked at for one stack.
+/// Maximum number of entries probed for one stack.
 const PROBES: usize = 64;
 const METHODS: usize = 4;
 
@@ -330,7 +331,7 @@ mod tests {
         let mut sums: Vec<_> = lines.iter().map(|line| (line.allocated_bytes, line.freed_bytes)).collect();
         sums.sort_unstable_by(|a, b| b.cmp(a));
         assert_eq!(sums, [(30, 0), (0, 10)]);
-        // Later counts are not added to them, nor they to later ones.
+        // A decodable stack gets an entry of its own, separate from "other".
         table.add(&Stack::here(), AllocationMethod::Alloc, [5, 0]);
         assert_eq!(of_other(&table), [2, 0, 0, 1]);
         assert_eq!(table.entries.iter().filter(|entry| entry.key.load(Relaxed) != 0).count(), 1);
@@ -342,7 +343,7 @@ mod tests {
     #[test]
     fn entries_beyond_the_table_count_as_other() {
         let table = Box::new(CallSiteTable::new());
-        // Without a trace each: taking thousands of them is slow.
+        // Without a trace per entry, because capturing thousands of traces is slow.
         table.entries.iter().for_each(|entry| entry.key.store(u64::MAX, Relaxed));
         for address in 1..100 {
             table.add(&Stack::of(&[address]), AllocationMethod::Realloc, [2, 1]);
@@ -353,8 +354,7 @@ mod tests {
         assert_eq!((lines[0].allocated_bytes, lines[0].freed_bytes), (198, 99));
     }
 
-    /// An allocation never waits for naming: neither that of a thread that reads the counters, nor that from a new call site
-    /// while call sites are named.
+    /// An allocation never waits for name resolution, whether by a thread that reads the counters or from a new call site.
     #[test]
     fn allocations_never_wait_for_naming() {
         let table = Box::new(CallSiteTable::new());

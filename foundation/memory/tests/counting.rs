@@ -1,6 +1,6 @@
-//! The wrapper as a program's allocator: which call sites are counted, and that nothing is counted while it is off.
+//! The wrapper as a program's allocator: the call sites counted, and no counts while counting is off.
 //!
-//! One test, because counting concerns the whole process.
+//! A single test, because counting is process-wide.
 
 use std::sync::mpsc;
 
@@ -25,8 +25,7 @@ fn named() -> MemoryReport {
     report()
 }
 
-/// R178: the requests of one place are found under its name, with exact counts; those of others meanwhile are
-/// elsewhere.
+/// R178: the requests of one call site are counted exactly and under its name, separate from concurrent ones of other call sites.
 #[test]
 fn counts_callers_only_while_counting_is_on() {
     drop(hungry(10));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use weir_memory::shortage::{is_short, limit, shortages};
 use weir_memory::{MeasuringAllocator, Pages};
 
-/// The system's allocator, while it has anything.
+/// The system allocator, which fails on demand.
 struct Sometimes;
 
 static IS_EMPTY: AtomicBool = AtomicBool::new(false);

@@ -1,8 +1,8 @@
-//! The standard atomics. With debug assertions each thread counts the expensive operations among its own.
+//! The standard atomics. With debug assertions each thread counts its expensive operations.
 //!
 //! A read-modify-write or a full fence costs as much as a hundred plain instructions, and more when other processors use the same
-//! cache line. No result shows it, so a change that adds one to a wake-up passes every test of results. Tests count instead,
-//! with `operations`; a release has the standard types and counts nothing.
+//! cache line. Functional tests do not detect a change that adds one to a wake-up. Therefore tests count them with `operations`.
+//! A release build uses the standard types.
 //!
 //! The scheduler takes its atomics from here. The façade of this crate's other modules takes them from here, too, or from loom.
 
@@ -18,7 +18,7 @@ pub use counted::{
     fence, operations,
 };
 
-/// Notes that this thread holds one exclusive lock more.
+/// Notes that this thread acquired an exclusive lock.
 #[inline]
 pub(crate) fn note_locked() {
     #[cfg(debug_assertions)]
@@ -28,7 +28,7 @@ pub(crate) fn note_locked() {
     });
 }
 
-/// Notes that this thread holds one exclusive lock less.
+/// Notes that this thread released an exclusive lock.
 #[inline]
 pub(crate) fn note_unlocked() {
     #[cfg(debug_assertions)]
@@ -73,7 +73,7 @@ mod counted {
     #[derive(Clone, Copy)]
     pub(super) struct Thread {
         pub(super) operations: Operations,
-        /// How many exclusive locks it holds.
+        /// Number of exclusive locks held.
         pub(super) held: u32,
     }
 
@@ -108,7 +108,7 @@ mod counted {
         atomic::fence(order);
     }
 
-    /// A standard atomic that counts. No operation passes the counting: one that is missing here does not compile.
+    /// A standard atomic with counting. Operations not declared here do not compile, so none is left uncounted.
     #[repr(transparent)]
     #[derive(Default)]
     pub struct CountedAtomic<A>(A);
@@ -219,7 +219,7 @@ mod tests {
         operations() - before
     }
 
-    /// Loads and stores are free, all else counts, and only on the thread that did it.
+    /// Loads and stores are not counted. All other operations count, on their own thread only.
     #[test]
     fn expensive_operations_are_counted_by_thread() {
         let (word, bit) = (AtomicU64::new(0), AtomicBool::new(false));

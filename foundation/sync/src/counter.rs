@@ -1,11 +1,12 @@
-//! Counters and gauges with one writer (design D9): a load and a store, no locked instruction, readable by anyone.
+//! Counters and gauges with one writer and any number of readers (design D9). An update is a load and a store, without
+//! a locked instruction.
 //!
-//! The writer is the worker that owns the block the counter lies in. Two writers would lose counts but break
-//! nothing else. Group counters of one worker in a [`crate::CachePadded`] block.
+//! The writer is the worker that owns the counter. Concurrent writers would only lose counts. Group the counters of one
+//! worker in a [`crate::CachePadded`] block.
 
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A number that only grows.
+/// A monotonic counter.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -15,7 +16,7 @@ impl Counter {
         Self(AtomicU64::new(0))
     }
 
-    /// Adds `amount`; only for the owner.
+    /// Adds `amount`. Only for the owner.
     #[inline]
     pub fn add(&self, amount: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
@@ -27,19 +28,19 @@ impl Counter {
         self.add(1);
     }
 
-    /// The value now, or a moment ago on another thread.
+    /// The current value. On other threads it may be slightly outdated.
     #[inline]
     pub fn value(&self) -> u64 {
         self.0.load(Relaxed)
     }
 
-    /// Starts over at zero (`clear counters all`). A concurrent addition of the owner may undo it.
+    /// Resets the counter to zero (`clear counters all`). A concurrent addition of the owner may undo the reset.
     pub fn reset(&self) {
         self.0.store(0, Relaxed);
     }
 }
 
-/// A number that goes up and down and remembers its highest value.
+/// A gauge with its highest value.
 #[derive(Debug, Default)]
 pub struct Gauge {
     now: AtomicU64,
@@ -58,13 +59,13 @@ impl Gauge {
         self.set(self.value() + 1);
     }
 
-    /// Takes one away; only for the owner. Stops at zero.
+    /// Subtracts one, but not below zero. Only for the owner.
     #[inline]
     pub fn decrement(&self) {
         self.now.store(self.value().saturating_sub(1), Relaxed);
     }
 
-    /// Replaces the value; only for the owner.
+    /// Sets the value. Only for the owner.
     #[inline]
     pub fn set(&self, value: u64) {
         self.now.store(value, Relaxed);
@@ -73,7 +74,7 @@ impl Gauge {
         }
     }
 
-    /// The value now, or a moment ago on another thread.
+    /// The current value. On other threads it may be slightly outdated.
     #[inline]
     pub fn value(&self) -> u64 {
         self.now.load(Relaxed)
@@ -84,7 +85,7 @@ impl Gauge {
         self.highest.load(Relaxed)
     }
 
-    /// Forgets the highest value.
+    /// Resets the highest value to the current one.
     pub fn reset_highest(&self) {
         self.highest.store(self.value(), Relaxed);
     }
@@ -104,7 +105,7 @@ mod tests {
         assert_eq!(counter.value(), 0);
     }
 
-    /// R25: our own helpers return nothing, so callers cannot confuse the value before with the value after.
+    /// R25: our helpers do not return a value, so callers cannot confuse the old value with the new one.
     #[test]
     fn adding_returns_nothing() {
         let _: [fn(&Counter); 2] = [Counter::increment, Counter::reset];

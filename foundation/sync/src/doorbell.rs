@@ -1,4 +1,4 @@
-//! Whether a thread sleeps, so that the others ring only when they must.
+//! Tracks whether a thread is asleep, so that other threads wake it only if needed.
 //!
 //! ```text
 //!   owner                             another thread
@@ -8,7 +8,7 @@
 //!   sleeps if they are empty          must_ring(): sleeping?
 //!   mark_awake()  sleeping = false
 //! ```
-//! Either the owner sees the message or the other thread sees the owner sleeping: the two fences rule out that both miss.
+//! Because of the two fences, either the owner sees the message or the other thread sees that the owner is asleep.
 
 use crate::primitives::{AtomicBool, Ordering, fence};
 
@@ -19,32 +19,33 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// A bell of a thread that is awake.
+    /// A doorbell of a thread that is awake.
     pub fn new() -> Self {
         Self { sleeping: AtomicBool::new(false) }
     }
 
-    /// The owner announces that it will sleep. It must check its inboxes once more before it does.
+    /// Marks the owner as asleep. It must check its inboxes once more before it sleeps.
     #[inline]
     pub fn mark_asleep(&self) {
         self.sleeping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// The owner is awake again, or decided not to sleep.
+    /// Marks the owner as awake, also if it decided not to sleep.
     #[inline]
     pub fn mark_awake(&self) {
         self.sleeping.store(false, Ordering::Relaxed);
     }
 
-    /// Whether the owner sleeps; called after work was queued that other threads may also take. An owner that is awake will look.
+    /// Whether the owner is asleep. Call it after queueing work that other threads may take as well. An owner that is awake
+    /// checks the queue anyway.
     #[inline]
     pub fn is_asleep(&self) -> bool {
         fence(Ordering::SeqCst);
         self.sleeping.load(Ordering::Relaxed)
     }
 
-    /// Whether the caller has to wake the owner; called after a message was queued.
+    /// Whether the caller must wake the owner. Call it after queueing a message.
     #[inline]
     pub fn must_ring(&self) -> bool {
         fence(Ordering::SeqCst);
@@ -56,7 +57,7 @@ impl Doorbell {
 mod tests {
     use super::*;
 
-    /// R14: a thread that is awake is not rung; a sleeping one is rung by exactly one sender.
+    /// R14: a thread that is awake is not woken. A sleeping one is woken by exactly one sender.
     #[test]
     fn only_a_sleeper_is_rung_and_once() {
         let bell = Doorbell::new();
@@ -75,7 +76,7 @@ mod loom_tests {
     use super::*;
     use loom::sync::Arc;
 
-    /// A message is never queued for a sleeper without a ring (R14).
+    /// A message for a sleeping owner always causes a wake-up (R14).
     #[test]
     fn no_message_is_slept_over() {
         loom::model(|| {

@@ -1,9 +1,8 @@
-//! Values handed to one thread by many.
+//! A queue of values from many threads to one.
 //!
-//! A stack of nodes that is only ever pushed to or taken whole, so no node is examined while another thread may free
-//! it. The owner reverses the stack: values arrive in the order in which they were sent. For rare messages (a
-//! connection handed over, a command of the runtime API): each value costs an allocation. Frequent ones go through
-//! [`crate::WakeList`].
+//! A stack of nodes, only pushed to or taken as a whole, so a node is never read while another thread may free it. The
+//! owner reverses the stack to deliver values in sending order. Each value costs an allocation, so use it for rare
+//! messages (a migrated connection, a command of the runtime API), and [`crate::WakeList`] for frequent ones.
 
 use crate::primitives::{AtomicPtr, AtomicUsize, Ordering};
 use std::ptr;
@@ -26,12 +25,12 @@ unsafe impl<T: Send> Send for Inbox<T> {}
 unsafe impl<T: Send> Sync for Inbox<T> {}
 
 impl<T> Inbox<T> {
-    /// An empty inbox that holds about `limit` values at most.
+    /// An empty inbox for at most about `limit` values.
     pub fn new(limit: usize) -> Self {
         Self { head: AtomicPtr::new(ptr::null_mut()), length: AtomicUsize::new(0), limit }
     }
 
-    /// Queues `value`, or returns it when the inbox is full.
+    /// Queues `value`. Returns it as the error if the inbox is full.
     pub fn push(&self, value: T) -> Result<(), T> {
         if self.length.fetch_add(1, Ordering::Relaxed) >= self.limit {
             self.length.fetch_sub(1, Ordering::Relaxed);
@@ -49,13 +48,13 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Whether nothing waits, as far as this thread sees.
+    /// Whether the inbox is empty. May be outdated if another thread is pushing.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes all values and passes them to `receive` in the order in which they were sent; returns how many there were.
+    /// Takes all values and passes them to `receive` in sending order. Returns their count.
     pub fn drain(&self, mut receive: impl FnMut(T)) -> usize {
         // Loom tries other schedules at read-modify-writes, not at a load like this one, which only saves the swap.
         if !cfg!(loom) && self.is_empty() {
@@ -84,7 +83,7 @@ impl<T> std::fmt::Debug for Inbox<T> {
     }
 }
 
-/// Nodes that belong to the receiver; the rest is freed when `receive` panics.
+/// Nodes owned by the receiver. Frees the rest if `receive` panics.
 struct NodeBatch<'i, T> {
     first: *mut InboxNode<T>,
     length: &'i AtomicUsize,

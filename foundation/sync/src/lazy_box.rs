@@ -1,13 +1,13 @@
-//! A value that is made when it is first used, and then stays where it is.
+//! A value allocated on first use, with a stable address.
 
 use std::marker::PhantomData;
 
 use crate::primitives::{AtomicPtr, Ordering};
 
-/// A value that costs one pointer until its first use.
+/// A value allocated on first use. Costs one pointer before.
 ///
-/// Making a value and looking for it are sequentially consistent: a thread that changes something else and then looks sees
-/// the value of every maker that did not see that change.
+/// Creating and reading a value are sequentially consistent. A thread that writes another atomic and then checks for the
+/// value sees it, unless its creator saw that write.
 #[derive(Debug)]
 pub struct LazyBox<T> {
     place: AtomicPtr<T>,
@@ -22,7 +22,7 @@ impl<T> Default for LazyBox<T> {
 }
 
 impl<T: Default + Send + Sync> LazyBox<T> {
-    /// The value, made now if it does not exist.
+    /// The value, created if it does not exist.
     #[inline]
     pub fn value(&self) -> &T {
         // SAFETY: a pointer that is not null is one of `make`'s, to a value that lives until `drop`, and never changes again.
@@ -32,7 +32,7 @@ impl<T: Default + Send + Sync> LazyBox<T> {
         }
     }
 
-    /// The value, if it was made.
+    /// The value. `None` if it was not created.
     #[inline]
     pub fn existing(&self) -> Option<&T> {
         let value = self.place.load(Ordering::SeqCst);
@@ -40,7 +40,7 @@ impl<T: Default + Send + Sync> LazyBox<T> {
         unsafe { value.as_ref() }
     }
 
-    /// Makes the value, or returns the one that another thread made first.
+    /// Creates the value, or returns the value of a thread that was faster.
     #[cold]
     fn make(&self) -> &T {
         let made = Box::into_raw(Box::default());

@@ -1,9 +1,9 @@
-//! A deadline that its owner moves freely, and its entry in a queue that several threads empty.
+//! A deadline that its owner changes freely, and its entry in a timer queue shared by several threads.
 //!
-//! The owner notes the deadline and touches the queue only when it comes nearer than the entry; the thread that scans the
-//! queue finds an expired entry and puts it back when the deadline has moved away. Each side writes its own word, then
-//! looks at the other's, with a fence between. So when a deadline is set while its old entry is taken out, at least
-//! one side notices, and the deadline is never left without an entry.
+//! The owner stores the deadline, and accesses the queue only if the deadline is earlier than the entry. The thread that
+//! scans the queue reinserts an expired entry if the deadline is later. Each side writes its own word, then reads the
+//! other's, with a fence in between. So if a deadline is set while its old entry is removed, at least one side notices,
+//! and the deadline always has an entry.
 
 use crate::primitives::{AtomicU64, Ordering, fence};
 
@@ -12,19 +12,18 @@ use crate::primitives::{AtomicU64, Ordering, fence};
 pub struct LazyDeadline {
     /// [`NEVER`] without a deadline.
     deadline: AtomicU64,
-    /// The entry's time in the queue: not later than the deadline; [`NEVER`] without an entry. Written under
-    /// the queue's write lock.
+    /// The entry's time in the queue, not later than the deadline. [`NEVER`] without an entry. Written under the queue's write lock.
     entry: AtomicU64,
 }
 
 /// The action for an expired entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
-    /// The deadline passed: the entry goes, its owner is woken.
+    /// The deadline passed. Remove the entry and wake the owner.
     Due,
-    /// The deadline is later: the entry moves there.
+    /// The deadline is later. Move the entry to this time.
     Later(u64),
-    /// The deadline was removed: the entry goes.
+    /// The deadline was removed. Remove the entry.
     Gone,
 }
 
@@ -35,8 +34,7 @@ impl Default for LazyDeadline {
 }
 
 impl LazyDeadline {
-    /// The owner sets its deadline (`u64::MAX`: none). If true, take the queue's write lock and
-    /// call [`LazyDeadline::arm`].
+    /// Sets the deadline (`u64::MAX` for none). Only for the owner. If true, take the queue's write lock and call [`LazyDeadline::arm`].
     #[must_use = "when it is true the deadline has no entry yet"]
     pub fn set(&self, deadline: u64) -> bool {
         self.deadline.store(deadline, Ordering::Relaxed);
@@ -44,7 +42,7 @@ impl LazyDeadline {
         deadline < self.entry.load(Ordering::Relaxed)
     }
 
-    /// Under the write lock: where the entry must lie now, if it must move.
+    /// The new time of the entry, if it must move. Call it under the queue's write lock.
     #[must_use]
     pub fn arm(&self) -> Option<u64> {
         let deadline = self.deadline.load(Ordering::Relaxed);
@@ -55,7 +53,7 @@ impl LazyDeadline {
         })
     }
 
-    /// Under the write lock: the entry came up at `now`.
+    /// Decides about an entry that expired at `now`. Call it under the queue's write lock.
     #[must_use]
     pub fn expire(&self, now: u64) -> Expiry {
         self.entry.store(NEVER, Ordering::Relaxed);
@@ -70,7 +68,7 @@ impl LazyDeadline {
         }
     }
 
-    /// Under the write lock: the entry is taken out.
+    /// Notes that the entry was removed. Call it under the queue's write lock.
     pub fn disarm(&self) {
         self.entry.store(NEVER, Ordering::Relaxed);
     }
@@ -80,7 +78,7 @@ impl LazyDeadline {
         self.entry.load(Ordering::Relaxed) != NEVER
     }
 
-    /// The deadline; `u64::MAX` without one.
+    /// The deadline. `u64::MAX` for none.
     pub fn get(&self) -> u64 {
         self.deadline.load(Ordering::Relaxed)
     }
@@ -92,7 +90,7 @@ const NEVER: u64 = u64::MAX;
 mod tests {
     use super::*;
 
-    /// R59: it is armed exactly while it has an entry.
+    /// R59: the deadline is armed exactly while it has an entry.
     #[test]
     fn it_is_known_whether_there_is_an_entry() {
         let deadline = LazyDeadline::default();
@@ -107,7 +105,7 @@ mod tests {
         assert_eq!((deadline.expire(60), deadline.is_armed()), (Expiry::Due, false));
     }
 
-    /// R58: an entry that came up too early moves to where the deadline is.
+    /// R58: an entry that expires before its deadline moves to the deadline.
     #[test]
     fn a_deadline_moves_both_ways() {
         let deadline = LazyDeadline::default();
@@ -130,7 +128,7 @@ mod loom_tests {
     use crate::primitives::Mutex;
     use loom::sync::Arc;
 
-    /// R58: a deadline that is set while its old entry comes up keeps an entry, whichever side is first.
+    /// R58: a deadline set while its old entry expires keeps an entry, in either order of events.
     #[test]
     fn a_deadline_is_never_without_an_entry() {
         loom::model(|| {
@@ -138,7 +136,7 @@ mod loom_tests {
             let shared = Arc::new((LazyDeadline::default(), Mutex::new(None)));
             assert!(shared.0.set(10));
             *crate::primitives::lock(&shared.1) = shared.0.arm();
-            // Another event woke it; its deadline is off while it runs.
+            // Another event woke the task. Its deadline is disarmed while it runs.
             assert!(!shared.0.set(NEVER));
             let scanner = {
                 let shared = shared.clone();

@@ -1,25 +1,25 @@
-//! A value for each worker that only it writes and all read, made when that worker first writes.
+//! A value per worker, written only by that worker and read by all, created on its first write.
 
 use crossbeam_utils::CachePadded;
 
 use crate::lazy_box::LazyBox;
 
-/// A value for each worker, on cache lines of its own. It costs one pointer until that worker first uses it: of many thousand
-/// servers, each worker uses some.
+/// A value per worker on separate cache lines. Costs one pointer until the worker first uses it, because each worker uses
+/// only some of many thousand servers.
 ///
-/// Making a value and looking for those of others are sequentially consistent, as in [`LazyBox`].
+/// Creating a value and reading those of other workers are sequentially consistent, as in [`LazyBox`].
 #[derive(Debug)]
 pub struct LazyPerWorker<T> {
     values: Box<[LazyBox<CachePadded<T>>]>,
 }
 
 impl<T: Default + Send + Sync> LazyPerWorker<T> {
-    /// No value yet, for `workers` workers (at least one).
+    /// Space for `workers` workers (at least one), without values.
     pub fn new(workers: usize) -> Self {
         Self { values: (0..workers.max(1)).map(|_| LazyBox::default()).collect() }
     }
 
-    /// The value of a worker, made now if it does not exist. For an unknown worker, the first worker's.
+    /// The value of a worker, created if it does not exist. For an unknown worker, the first worker's value.
     #[inline]
     pub fn of(&self, worker: usize) -> &T {
         debug_assert!(worker < self.values.len(), "there is no worker {worker}");
@@ -29,18 +29,18 @@ impl<T: Default + Send + Sync> LazyPerWorker<T> {
         }
     }
 
-    /// The value of a worker, if there is one.
+    /// The value of a worker. `None` if it was not created.
     #[inline]
     pub fn existing(&self, worker: usize) -> Option<&T> {
         self.values.get(worker)?.existing().map(|value| &**value)
     }
 
-    /// All values that exist.
+    /// All existing values.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.values.len()).filter_map(|worker| self.existing(worker))
     }
 
-    /// How many workers there are.
+    /// Number of workers.
     pub fn workers(&self) -> usize {
         self.values.len()
     }
@@ -65,7 +65,7 @@ mod tests {
         assert!(counts.existing(0).is_none() && counts.existing(9).is_none());
     }
 
-    /// Values are dropped with it, each once, including those of other threads.
+    /// Dropping the container drops each value once, including those of other threads.
     #[test]
     fn values_end_with_it() {
         static LIVE: AtomicU32 = AtomicU32::new(0);
@@ -105,7 +105,7 @@ mod loom_tests {
     #[derive(Default)]
     struct Count(AtomicU32);
 
-    /// Two threads that make the same value have the same one.
+    /// Two threads that create the same value concurrently get the same one.
     #[test]
     fn loom_a_value_is_made_once() {
         loom::model(|| {
@@ -118,7 +118,7 @@ mod loom_tests {
         });
     }
 
-    /// A thread that changes something and then looks sees the value of every maker that did not see the change.
+    /// A thread that writes another atomic and then checks for values sees each one with a creator that did not see the write.
     #[test]
     fn loom_either_the_maker_sees_the_change_or_the_changer_sees_the_value() {
         loom::model(|| {

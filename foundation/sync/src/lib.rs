@@ -1,18 +1,17 @@
 //! Structures that threads share.
 //!
-//! Every structure here is small, has one clear owner for each side and is modelled in loom: the façade in
-//! `primitives` swaps the standard atomics for loom's under `--cfg loom`. To explore the interleavings:
-//! `RUSTFLAGS="--cfg loom" cargo test -p weir-sync --release --target-dir target/loom`.
+//! Every structure here is small, has a clear owner for each side and is modelled in loom. Under `--cfg loom` the
+//! façade in `primitives` replaces the standard atomics with loom's. To explore the interleavings: `RUSTFLAGS="--cfg
+//! loom" cargo test -p weir-sync --release --target-dir target/loom`.
 //!
-//! Begin with [`WakeList`], through which one thread wakes numbered items of another without allocating; [`Inbox`]
-//! hands over whole values; [`Doorbell`] records whether the receiver sleeps and must be rung. [`Ring`] is a buffer of
-//! messages with many writers and many readers, in memory or in a file. [`RunState`], [`SharedQueue`] and [`SeekLock`]
-//! carry tasks that several threads may run. [`Semaphore`] bounds how many permits are taken and lists the waiters.
-//! [`Counter`] has one writer, [`VersionCell`] a snapshot with many readers and rare replacements.
-//! [`PerWorker`] holds a private value for each worker, [`LazyPerWorker`] a value that each worker writes and all read,
-//! made on the first write, like every [`LazyBox`]. [`PersistentMap`] is an ordered map for such snapshots: the next
-//! version shares all unchanged parts. [`atomic`] has the standard atomics, and counts the expensive operations in
-//! tests.
+//! Begin with [`WakeList`], through which a thread wakes numbered items of another without allocation. [`Inbox`] passes
+//! values. [`Doorbell`] records whether the receiver is asleep and must be woken. [`Ring`] is a buffer of messages with
+//! many writers and many readers, in memory or in a file. [`RunState`], [`SharedQueue`] and [`SeekLock`] are for tasks
+//! that several threads may run. [`Semaphore`] bounds the number of permits and lists the waiters. [`Counter`] has one
+//! writer, [`VersionCell`] a snapshot with many readers and rare replacements. [`PerWorker`] contains a private value
+//! per worker, [`LazyPerWorker`] a value that each worker writes and all read, created on the first write like every
+//! [`LazyBox`]. [`PersistentMap`] is an ordered map for snapshots. Versions share all unchanged nodes. [`atomic`] has
+//! the standard atomics, and counts the expensive operations in tests.
 //!
 //! This crate must not know the purpose of a wake, a count or a snapshot, nor how a sleeping thread is woken.
 

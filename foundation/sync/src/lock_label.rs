@@ -1,19 +1,18 @@
-//! The cost of locks: by label with the feature `lock-statistics`, and by thread while a profile is taken.
+//! Lock statistics: per label with the feature `lock-statistics`, and per thread during profiling.
 //!
-//! Every lock of this crate carries a label. In builds with the feature `lock-statistics` each label counts its locks
-//! and unlocks by mode, and the time spent waiting (R82). In all builds a thread can measure its own
-//! waiting and holding for a while ([`measure_locks`]), which the scheduler does around a task; otherwise a lock costs one
-//! load of a thread-local flag more.
+//! Every lock of this crate has a label. With the feature `lock-statistics` each label counts locks, unlocks and wait time
+//! by mode (R82). In all builds a thread can measure its own wait and hold times ([`measure_locks`]). The scheduler does
+//! this around a task. Otherwise a lock costs one additional load of a thread-local flag.
 
 use crate::atomic::{note_locked, note_unlocked};
 use crate::primitives::{Mutex, MutexGuard, lock};
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
-// Not those that tests count: a build with statistics would count the statistics.
+// Not the counted atomics of `crate::atomic`, because a build with statistics would count its own statistics.
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use weir_sys::time::monotonic_ns;
 
-/// The name and the counters of a group of locks. One `static` beside the locks.
+/// The name and the counters of a group of locks. Declare it as a `static` next to the locks.
 #[derive(Debug)]
 pub struct LockLabel {
     name: &'static str,
@@ -21,12 +20,12 @@ pub struct LockLabel {
     listed: AtomicBool,
 }
 
-/// How a lock is held.
+/// The mode of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum LockMode {
     Write,
-    /// One, together with readers.
+    /// One holder, concurrent with readers ([`SeekLock`](crate::SeekLock)).
     Seek,
     Read,
 }
@@ -64,21 +63,21 @@ pub struct LockCounters {
 /// The counters of one mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModeReport {
-    /// How often it was locked.
+    /// Number of locks.
     pub locks: u64,
-    /// How often it was unlocked.
+    /// Number of unlocks.
     pub unlocks: u64,
-    /// How long the callers waited in all.
+    /// Total wait time of all callers.
     pub waited_ns: u64,
 }
 
 impl LockLabel {
-    /// The label of that name.
+    /// A label with zeroed counters.
     pub const fn new(name: &'static str) -> Self {
         Self { name, modes: [const { ModeCounters::new() }; MODES], listed: AtomicBool::new(false) }
     }
 
-    /// Locks by `acquire`, which may wait.
+    /// Locks with `acquire`, which may block.
     #[inline]
     pub(crate) fn acquire<R>(&'static self, mode: LockMode, acquire: impl FnOnce() -> R) -> R {
         if !is_watched() {
@@ -93,7 +92,7 @@ impl LockLabel {
         result
     }
 
-    /// Counts a lock that was taken without waiting.
+    /// Counts a lock acquired without waiting.
     #[inline]
     pub(crate) fn acquired_at_once(&'static self, mode: LockMode) {
         if is_watched() {
@@ -111,7 +110,7 @@ impl LockLabel {
         }
     }
 
-    /// Its holder goes from one mode to another by `change`, which may wait.
+    /// The holder changes the mode with `change`, which may block.
     #[inline]
     pub(crate) fn change<R>(&'static self, from: LockMode, to: LockMode, change: impl FnOnce() -> R) -> R {
         from.note_released();
@@ -162,7 +161,7 @@ impl ModeCounters {
     }
 }
 
-/// A mutex with a label. Poisoning is ignored: holders leave the value consistent at each step.
+/// A mutex with a label. Ignores poisoning, because holders keep the value consistent at each step.
 #[derive(Debug)]
 pub struct Lock<T> {
     mutex: Mutex<T>,
@@ -170,12 +169,12 @@ pub struct Lock<T> {
 }
 
 impl<T> Lock<T> {
-    /// A free lock that is counted under `label`.
+    /// An unlocked mutex, counted under `label`.
     pub fn new(value: T, label: &'static LockLabel) -> Self {
         Self { mutex: Mutex::new(value), label }
     }
 
-    /// Waits until the value is free.
+    /// Locks the mutex. Blocks until it is free.
     #[inline]
     pub fn lock(&self) -> LockGuard<'_, T> {
         LockGuard {
@@ -185,7 +184,7 @@ impl<T> Lock<T> {
     }
 }
 
-/// The value, while this lives.
+/// Access to the value. Dropping it unlocks the mutex.
 #[derive(Debug)]
 #[must_use = "a guard that is dropped guards nothing"]
 pub struct LockGuard<'a, T> {
@@ -215,7 +214,7 @@ impl<T> Drop for LockGuard<'_, T> {
     }
 }
 
-/// Counts one lock less as held by this thread; the last one ends the time of holding.
+/// Decrements the number of locks held by this thread. The last release ends the hold time.
 #[cold]
 fn release() {
     let held = HELD.get();
@@ -230,7 +229,7 @@ fn is_watched() -> bool {
     cfg!(feature = "lock-statistics") || MEASURING.get()
 }
 
-/// Turns the measuring of the current thread's waiting for and holding of locks on or off.
+/// Turns measuring of lock wait and hold times of the current thread on or off.
 pub fn measure_locks(on: bool) {
     MEASURING.set(on);
     if !on {
@@ -238,13 +237,13 @@ pub fn measure_locks(on: bool) {
     }
 }
 
-/// How long the current thread waited for locks, and how long it held some, as far as that was measured; in nanoseconds.
+/// Lock wait time and hold time of the current thread while measuring was on, in nanoseconds.
 #[inline]
 pub fn lock_times_ns() -> (u64, u64) {
     (WAITED_NS.get(), HELD_NS.get())
 }
 
-/// The counters of all labels: complete in builds with `lock-statistics`, else as far as threads measured.
+/// The counters of all labels, sorted by name. Without `lock-statistics`, only of threads and times with measuring on.
 pub fn lock_counters() -> Vec<LockCounters> {
     let labels = LABELS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut counters: Vec<LockCounters> = labels.iter().map(|label| label.counters()).collect();
@@ -253,7 +252,7 @@ pub fn lock_counters() -> Vec<LockCounters> {
 }
 
 impl std::fmt::Display for LockCounters {
-    /// A block of lines as HAProxy's debugging builds print it (R82).
+    /// The report in the format of HAProxy's debug builds (R82).
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "Stats about Lock {}:", self.name)?;
         for (name, mode) in ["write", "seek", "read"].iter().zip(&self.modes) {
@@ -273,7 +272,7 @@ impl std::fmt::Display for LockCounters {
 }
 
 impl LockCounters {
-    /// How much of the time of `threads` over `elapsed_ns` was spent waiting for this lock, in per cent (R83).
+    /// Wait time for this lock as a percentage of `elapsed_ns` times `threads` (R83).
     pub fn share_of_run_time(&self, threads: usize, elapsed_ns: u64) -> f64 {
         let waited_ns: u64 = self.modes.iter().map(|mode| mode.waited_ns).sum();
         waited_ns as f64 * 100.0 / (threads.max(1) as f64 * elapsed_ns.max(1) as f64)
@@ -281,13 +280,13 @@ impl LockCounters {
 }
 
 const MODES: usize = 3;
-/// The labels that were used.
+/// All labels locked at least once while counted.
 static LABELS: std::sync::Mutex<Vec<&'static LockLabel>> = std::sync::Mutex::new(Vec::new());
 
 thread_local! {
     static MEASURING: Cell<bool> = const { Cell::new(false) };
     static WAITED_NS: Cell<u64> = const { Cell::new(0) };
-    /// How many locks this thread holds, of those taken while it measured.
+    /// Number of locks held by this thread and acquired while measuring was on.
     static HELD: Cell<u32> = const { Cell::new(0) };
     static HELD_SINCE_NS: Cell<u64> = const { Cell::new(0) };
     static HELD_NS: Cell<u64> = const { Cell::new(0) };
@@ -383,7 +382,7 @@ mod tests {
         );
     }
 
-    /// The report is read by people: labels in the order of their names, whichever was used first.
+    /// Labels in the report are sorted by name, independent of their first use.
     #[test]
     fn counters_are_sorted_by_the_label_s_name() {
         static LABELS: [LockLabel; 3] =
@@ -398,7 +397,7 @@ mod tests {
         assert_eq!(ours, [&"TEST_ORDER_A", &"TEST_ORDER_B", &"TEST_ORDER_C"]);
     }
 
-    /// How long a thread holds locks is the time from the first that it takes to the last that it gives back.
+    /// The hold time of a thread is the time from its first lock to its last release.
     #[test]
     fn hold_time_runs_from_the_first_lock_to_the_last_release() {
         static LABEL: LockLabel = LockLabel::new("TEST_HELD");
@@ -420,7 +419,7 @@ mod tests {
         drop(first);
         let (measured, elapsed) = (held() - before, monotonic_ns() - began_ns);
         assert!((3_000_000..=elapsed).contains(&measured), "{measured} of {elapsed}");
-        // A lock that is taken without measuring is not counted, whenever it is released.
+        // A lock acquired without measuring is not counted, even if released while measuring.
         let kept = outer.lock();
         measure_locks(false);
         let before = held();
@@ -431,7 +430,7 @@ mod tests {
         assert!(held() - before < elapsed);
     }
 
-    /// Operations of a thread that holds an exclusive lock count apart, whichever kind of lock it is.
+    /// Operations under an exclusive lock are counted separately, for all kinds of locks.
     #[cfg(debug_assertions)]
     #[test]
     fn operations_under_a_lock_count_apart() {
@@ -483,8 +482,8 @@ mod tests {
         );
     }
 
-    /// One thread holds a lock by `hold` for a while that another spends in `wait`. A busy machine may let the second begin late, so that
-    /// one of several tries counts.
+    /// One thread holds a lock with `hold` while another waits in `wait`. On a busy machine the second may start late, so one of
+    /// several tries must succeed.
     fn check_writer<G>(label: &LockLabel, hold: impl Fn() -> G, wait: impl Fn() + Sync) {
         const HELD_NS: u64 = 2_000_000;
         let one = || {
@@ -508,7 +507,7 @@ mod tests {
         };
         let all: Vec<u64> = (0..20).map(|_| one()).collect();
         assert!(all.iter().any(|waited_ns| *waited_ns >= HELD_NS / 2), "{all:?}");
-        // The label has the sum of all threads, in the mode that was waited for.
+        // The label contains the sum of all threads, in the mode of the waiting threads.
         let counters = lock_counters().into_iter().find(|counters| counters.name == label.name);
         let [write, seek, read] = counters.expect("it was used").modes;
         let others = seek.waited_ns + if cfg!(feature = "lock-statistics") { read.waited_ns } else { 0 };
@@ -532,14 +531,14 @@ mod tests {
                 (monotonic_ns(), lock_times_ns().0)
             });
             let began_ns = receiver.recv().expect("it begins");
-            // Long enough to be seen, on the clock that measures it.
+            // Long enough to be measurable.
             while monotonic_ns() < began_ns + 2_000_000 {
                 std::thread::yield_now();
             }
             drop(holding);
             let (ended_ns, waited_ns) = waiter.join().expect("it ends");
             assert!(waited_ns > 0 && waited_ns <= ended_ns - began_ns);
-            // R82: the label knows it too, in the mode that was waited for.
+            // R82: the label has the same wait time, in the mode of the waiting thread.
             let counters = lock_counters().into_iter().find(|counters| counters.name == "TEST_WAIT");
             let [write, seek, read] = counters.expect("it was used").modes;
             assert_eq!((read.locks, read.unlocks, read.waited_ns), (1, 1, waited_ns));

@@ -1,23 +1,23 @@
-//! A private value for each worker of an object that all of them share.
+//! A private value per worker, inside a shared object.
 
 use crossbeam_utils::CachePadded;
 
 use crate::primitives::{Mutex, MutexGuard};
 
-/// A value for each worker, on cache lines of its own, used by that worker only.
+/// A value per worker on separate cache lines, used by that worker only.
 ///
-/// Callers are trusted to pass their own number. If another thread uses the value, the caller gets `None`: callers
-/// never wait here, and a wrong number costs the shortcut, not the safety.
+/// Callers must pass their own number. A wrong number is safe: while another thread uses the value, the caller gets
+/// `None` and never blocks.
 #[derive(Debug)]
 pub struct PerWorker<T>(Box<[CachePadded<Mutex<T>>]>);
 
 impl<T> PerWorker<T> {
-    /// Makes a value for each of `workers` workers (at least one) from its number.
+    /// Creates a value for each of `workers` workers (at least one) from its number.
     pub fn new(workers: usize, mut make: impl FnMut(usize) -> T) -> Self {
         Self((0..workers.max(1)).map(|worker| CachePadded::new(Mutex::new(make(worker)))).collect())
     }
 
-    /// The worker's value; `None` while another thread uses it, and for an unknown worker.
+    /// The worker's value. `None` while another thread uses it, and for an unknown worker.
     #[inline]
     pub fn of(&self, worker: usize) -> Option<MutexGuard<'_, T>> {
         match self.0.get(worker)?.try_lock() {

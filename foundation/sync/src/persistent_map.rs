@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-/// An ordered map. A copy shares all nodes with the original; a change then copies only the nodes on the way to the entry, so it
-/// takes the same time, except for a logarithm, whether the map has ten entries or ten thousand.
+/// An ordered map. A clone shares all nodes with the original. A later change copies only the nodes on the path to the entry, in
+/// logarithmic time.
 ///
-/// It is for values that one thread changes and others read, in a [`VersionCell`](crate::VersionCell) snapshot: a B+ tree of nodes with at
-/// most 16 entries.
+/// For values changed by one thread and read by others, in a [`VersionCell`](crate::VersionCell) snapshot. Implemented as a B+
+/// tree with at most 16 entries per node.
 #[derive(Clone, Debug)]
 pub struct PersistentMap<K, V> {
     root: Arc<MapNode<K, V>>,
@@ -20,17 +20,17 @@ enum MapNode<K, V> {
 
 #[derive(Clone, Debug)]
 struct Child<K, V> {
-    /// The least key below. Keys that are less belong below the previous child, if there is one.
+    /// Smallest key of the subtree. Smaller keys belong to the previous child, if there is one.
     least: K,
-    /// The number of entries below.
+    /// Number of entries of the subtree.
     count: usize,
     node: Arc<MapNode<K, V>>,
 }
 
-/// The most entries of a node. A change of a shared map copies that many values and their reference counts, at each level.
+/// Maximum number of entries per node. A change of a shared map clones up to this many values or child pointers per level.
 const WIDTH: usize = 16;
 
-/// A node with fewer entries is joined with a neighbour when both fit into one.
+/// A node with fewer entries is merged with a neighbour if both fit into one node.
 const NARROW: usize = WIDTH / 4;
 
 impl<K, V> Default for PersistentMap<K, V> {
@@ -52,7 +52,7 @@ impl<K: Ord + Copy, V: Clone> PersistentMap<K, V> {
         self.len() == 0
     }
 
-    /// The value of a key.
+    /// The value of `key`.
     #[must_use]
     pub fn get(&self, key: &K) -> Option<&V> {
         let mut node = &self.root;
@@ -64,7 +64,7 @@ impl<K: Ord + Copy, V: Clone> PersistentMap<K, V> {
         }
     }
 
-    /// The entry that `rank` others precede.
+    /// The entry at index `rank` in key order.
     #[must_use]
     pub fn nth(&self, mut rank: usize) -> Option<(&K, &V)> {
         let mut node = &self.root;
@@ -84,7 +84,7 @@ impl<K: Ord + Copy, V: Clone> PersistentMap<K, V> {
         entries
     }
 
-    /// The entries with this key or larger ones, ascending.
+    /// The entries from `key` on, ascending.
     #[must_use]
     pub fn iter_from(&self, key: &K) -> MapEntries<'_, K, V> {
         let mut entries = MapEntries { leaf: [].iter(), inner: Vec::new() };
@@ -100,7 +100,7 @@ impl<K: Ord + Copy, V: Clone> PersistentMap<K, V> {
         entries
     }
 
-    /// The entries that at least `rank` others precede, ascending.
+    /// The entries from index `rank` on, ascending.
     #[must_use]
     pub fn iter_after(&self, mut rank: usize) -> MapEntries<'_, K, V> {
         let mut entries = MapEntries { leaf: [].iter(), inner: Vec::new() };
@@ -116,7 +116,7 @@ impl<K: Ord + Copy, V: Clone> PersistentMap<K, V> {
         entries
     }
 
-    /// Adds an entry; returns the former value of the key.
+    /// Inserts or replaces an entry. Returns the former value of the key.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let (former, right) = insert(&mut self.root, key, value);
         if let Some(right) = right {
@@ -129,7 +129,7 @@ impl<K: Ord + Copy, V: Clone> PersistentMap<K, V> {
 
     /// Removes an entry and returns its value.
     pub fn remove(&mut self, key: &K) -> Option<V> {
-        // Nothing is copied for a key that is not there.
+        // Do not copy nodes for a missing key.
         self.get(key)?;
         let removed = remove(&mut self.root, key);
         while let MapNode::Inner(children) = &*self.root
@@ -157,7 +157,7 @@ impl<K: Ord + Copy, V: Clone> Extend<(K, V)> for PersistentMap<K, V> {
     }
 }
 
-/// MapEntries in the order of their keys.
+/// Iterator over entries in key order.
 pub struct MapEntries<'m, K, V> {
     leaf: std::slice::Iter<'m, (K, V)>,
     /// The remaining nodes of each level above.
@@ -228,12 +228,12 @@ fn find<K: Ord, V>(entries: &[(K, V)], key: &K) -> Result<usize, usize> {
     entries.binary_search_by(|(other, _)| other.cmp(key))
 }
 
-/// The child that has the key, if any has.
+/// Index of the child that contains the key, if any does.
 fn below<K: Ord, V>(children: &[Child<K, V>], key: &K) -> usize {
     children.partition_point(|child| child.least <= *key).saturating_sub(1)
 }
 
-/// The child with the entry that `rank` others precede, if there is one. `rank` becomes the entry's rank in it.
+/// Index of the child with the entry at `rank`, if there is one. `rank` becomes the entry's index in that child.
 fn with_rank<K, V>(children: &[Child<K, V>], rank: &mut usize) -> Option<usize> {
     children.iter().position(|child| {
         let is_here = *rank < child.count;
@@ -242,7 +242,7 @@ fn with_rank<K, V>(children: &[Child<K, V>], rank: &mut usize) -> Option<usize> 
     })
 }
 
-/// Returns the former value, and the right half of a node that became too wide.
+/// Inserts an entry. Returns the former value, and the right half of the node if it was split.
 fn insert<K: Ord + Copy, V: Clone>(
     node: &mut Arc<MapNode<K, V>>,
     key: K,
@@ -270,7 +270,7 @@ fn insert<K: Ord + Copy, V: Clone>(
     }
 }
 
-/// Takes the right half from a list that became too wide by an insertion at `place`. Ascending insertions leave full nodes behind.
+/// Splits off the right half of a list that exceeds [`WIDTH`] after an insertion at `place`. Ascending insertions leave full nodes behind.
 fn split<T>(list: &mut Vec<T>, place: usize) -> Option<Vec<T>> {
     let is_last = place + 1 == list.len();
     let middle = if is_last { WIDTH } else { WIDTH / 2 };
@@ -298,7 +298,7 @@ fn remove<K: Ord + Copy, V: Clone>(node: &mut Arc<MapNode<K, V>>, key: &K) -> Op
     }
 }
 
-/// Joins a node with a neighbour, if both fit into one.
+/// Merges a node with a neighbour, if both fit into one.
 fn join<K: Ord + Copy, V: Clone>(children: &mut Vec<Child<K, V>>, at: usize) {
     let fits = |left: usize| {
         let pair = children.get(left..left + 2)?;
@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     impl<V> PersistentMap<u32, V> {
-        /// Panics if a node breaks a rule; returns the depth.
+        /// Panics if a node violates an invariant. Returns the depth.
         fn check_invariants(&self) -> usize {
             check(&self.root, true).0
         }
@@ -354,7 +354,7 @@ mod tests {
     }
 
     proptest! {
-        /// Each step inserts or removes a key, or keeps a copy; copies stay unchanged.
+        /// Each step inserts or removes a key, or keeps a clone. Clones must stay unchanged.
         #[test]
         fn behaves_like_a_map(steps in prop::collection::vec((0_u32..300, 0_u32..5), 0..400)) {
             let (mut map, mut model) = (PersistentMap::default(), BTreeMap::new());
@@ -383,7 +383,7 @@ mod tests {
         }
     }
 
-    /// The nodes of a map that is published are shared with the next version, but for those on one way.
+    /// A published map shares all nodes with the next version, except for those on one path.
     #[test]
     fn a_change_copies_one_node_of_each_level() {
         #[derive(Debug)]

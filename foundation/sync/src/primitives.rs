@@ -13,12 +13,12 @@ pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
-/// Locks and ignores poisoning: nothing in this crate panics while it leaves a value inconsistent.
+/// Locks and ignores poisoning, since code of this crate does not panic while a value is inconsistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Waits for another thread that is about to finish: spins at first, then yields the processor.
+/// Waits for a short operation of another thread. Spins at first, then yields the CPU.
 pub(crate) fn spin(turns: &mut u32) {
     *turns = turns.saturating_add(1);
     if cfg!(loom) || *turns > SPINS {
@@ -28,7 +28,7 @@ pub(crate) fn spin(turns: &mut u32) {
     }
 }
 
-/// About a microsecond: longer than any hold of a lock by a thread that runs.
+/// About a microsecond, longer than any running thread holds a lock.
 const SPINS: u32 = 64;
 #[cfg(loom)]
 pub(crate) use loom::thread::yield_now;

@@ -1,8 +1,8 @@
-//! A ring of messages with many writers and many readers; none of them waits for another.
+//! A ring buffer of messages with many writers and many readers.
 //!
-//! A writer reserves its place while it holds the tail for some instructions, then copies its message while others
-//! reserve theirs. When the ring is full the oldest messages go; when a reader still needs those, the new one is dropped
-//! and counted. So a reader, however slow or dead, costs writers nothing.
+//! A writer locks the tail for a few instructions to reserve space, then copies its message while other writers reserve.
+//! A full ring recycles its oldest messages. If a reader still needs them, the new message is dropped and counted. A
+//! slow or dead reader never blocks writers.
 //!
 //! ```text
 //!                 head                                            tail
@@ -11,15 +11,14 @@
 //!                 ▲               ▲             ▲                ▲
 //!              its tag     two readers here   being written    the last tag
 //! ```
-//! Begin with [`Ring::write`] and [`Ring::attach`]; `storage` draws the layout, which a file of a ring shares,
-//! `waiting` describes writers that find the tail held, `wakeup` the notification of readers. [`file`] reads such
-//! files.
+//! Begin with [`Ring::write`] and [`Ring::attach`]. `storage` draws the layout in memory and in files, `waiting`
+//! describes writers that find the tail locked, `wakeup` the notification of readers. [`file`] reads ring files.
 //!
 //! Access rules:
 //!
 //! * head, tail, the last tag and the lengths of messages: the holder of the tail;
-//! * a message: the writer that reserved it, while its tag is [`BUSY`]; then readers, while its or an earlier tag counts a
-//!   reader; then, once no tag from the head to it does, the holder of the tail.
+//! * a message: first the writer that reserved it, while the tag is [`BUSY`]; then readers, while the tag of this or an
+//!   earlier message counts a reader; then the holder of the tail.
 
 pub mod file;
 mod reader;
@@ -45,43 +44,42 @@ pub use reader::{ReadEnd, ReaderWait, RingMessage, RingReader, Seek, TooManyRead
 pub use storage::{BUSY, HEADER, LOCKED};
 pub use wakeup::WakeReader;
 
-/// The default number of writer queues: the best on all large machines that the design was measured on
-/// (R98).
+/// Default number of writer queues. The fastest on all large machines measured (R98).
 pub const DEFAULT_QUEUES: usize = 6;
 
-/// The most queues.
+/// Maximum number of queues.
 pub const MOST_QUEUES: usize = 64;
 
-/// The most readers at a time: all of them may be counted in one tag, which is a byte with one reserved value (R113).
+/// Maximum number of readers at a time. A tag must be able to count all of them, in one byte with one reserved value (R113).
 pub const MOST_READERS: usize = BUSY as usize - 1;
 
 /// A ring.
 pub struct Ring {
     storage: Storage,
-    /// Writers that wait for the tail, by their number modulo the count of queues (R99).
+    /// Writers that wait for the tail. The index is the thread number modulo the count of queues (R99).
     queues: Box<[CachePadded<Queue>]>,
-    /// Number of readers; changed only by the holder of the tail, except that leaving readers subtract themselves.
+    /// Number of readers. Only the holder of the tail increments it. A detaching reader decrements it without the tail.
     readers: CachePadded<AtomicUsize>,
-    /// Set when a reader left no room for a message and has not moved on since. Writers then need not take the tail.
+    /// Set while a reader blocks recycling and has not advanced since. Writers drop messages without locking the tail then.
     full: CachePadded<AtomicBool>,
     wakeup: SleepingReaders,
 }
 
-/// Waiting writers, and the count of messages that they dropped.
+/// A queue of waiting writers, and their count of dropped messages.
 struct Queue {
-    /// The last that came.
+    /// The writer that joined last.
     newest: AtomicPtr<PendingWrite>,
-    /// Messages that found no room.
+    /// Messages dropped because the ring was full.
     dropped: AtomicU64,
 }
 
 impl Ring {
-    /// A ring of about `size` bytes in memory, its header included.
+    /// A ring in memory of about `size` bytes including the header.
     pub fn in_memory(size: usize, queues: usize) -> Arc<Self> {
         Self::try_in_memory(size, queues).expect("memory for a ring of a constant size")
     }
 
-    /// Like [`Ring::in_memory`], for a configured size; `None` if memory runs out.
+    /// Like [`Ring::in_memory`], for a configured size. `None` if the allocator fails.
     pub fn try_in_memory(size: usize, queues: usize) -> Option<Arc<Self>> {
         Some(Arc::new(Self::over(Storage::allocate(size)?, queues)))
     }
@@ -104,38 +102,38 @@ impl Ring {
         }
     }
 
-    /// Whether it is a file (R112).
+    /// Whether the ring is in a file (R112).
     pub fn is_file(&self) -> bool {
         self.storage.is_file()
     }
 
-    /// Bytes for messages, their tags and lengths.
+    /// Size of the area for messages with their tags and lengths, in bytes.
     pub fn size(&self) -> usize {
         self.storage.size()
     }
 
-    /// How many queues writers wait in.
+    /// Number of writer queues.
     pub fn queues(&self) -> usize {
         self.queues.len()
     }
 
-    /// How many readers there are.
+    /// Number of attached readers.
     pub fn readers(&self) -> usize {
         self.readers.load(Ordering::Relaxed)
     }
 
-    /// How many messages found no room, because a reader was slow or they were larger than the ring.
+    /// Number of messages dropped, because a reader was slow or the message was larger than the ring.
     pub fn dropped(&self) -> u64 {
         self.queues.iter().map(|queue| queue.dropped.load(Ordering::Relaxed)).sum()
     }
 
-    /// The longest message that fits.
+    /// Maximum length of a message in bytes.
     pub fn longest(&self) -> usize {
         self.size().saturating_sub(2 + 1 + varint::LONGEST)
     }
 
-    /// Writes a message made of `parts`; false when it found no room and was dropped. `thread` is the writer's number.
-    /// Messages of one thread stay in order.
+    /// Writes a message made of `parts`. False if it was dropped because the ring is full. `thread` is the worker
+    /// number of the caller. Messages of one thread stay in order.
     #[inline]
     pub fn write(&self, thread: usize, parts: &[&[u8]]) -> bool {
         if self.full.load(Ordering::Relaxed) {
@@ -157,7 +155,7 @@ impl Ring {
         true
     }
 
-    /// Counts a message that is dropped.
+    /// Counts a dropped message. Returns false.
     #[cold]
     fn lose(&self, thread: usize) -> bool {
         self.queue_of(thread).dropped.fetch_add(1, Ordering::Relaxed);
@@ -168,7 +166,7 @@ impl Ring {
         &self.queues[thread % self.queues.len()]
     }
 
-    /// Whether readers may be counted in tags. Only for the holder of the tail: readers attach while they hold it.
+    /// Whether readers may be counted in tags. Only for the holder of the tail, because readers lock the tail to attach.
     #[inline]
     fn is_watched(&self) -> bool {
         self.readers.load(Ordering::Acquire) > 0
@@ -179,7 +177,7 @@ impl Ring {
     fn write_by_queue(&self, thread: usize, parts: &[&[u8]]) -> bool {
         let queue = self.queue_of(thread);
         let mut pending = PendingWrite::new(parts);
-        // From here on it is used only through this pointer, which other threads get.
+        // From here on, `pending` is used only through this pointer, which is shared with other threads.
         let pending: *mut PendingWrite = &mut pending;
         waiting::push(&queue.newest, pending);
         let mut patience = Patience::new();
@@ -194,7 +192,7 @@ impl Ring {
                 }
                 Fate::Blocked | Fate::Dropped => return self.lose(thread),
             }
-            // The newest of the queue looks at the tail; the others leave it alone, unless that one is asleep.
+            // Only the newest writer of the queue polls the tail. The others do if the newest seems to be descheduled.
             if (waiting::is_newest(&queue.newest, pending) || patience.is_over_for_the_newest())
                 && let Some(tail) = self.storage.try_lock()
             {
@@ -206,7 +204,7 @@ impl Ring {
         }
     }
 
-    /// Writes a batch: reserves while holding the tail, gives it back, copies.
+    /// Writes a batch: reserves the space for all messages, unlocks the tail, then copies.
     fn serve(&self, tail: usize, batch: WriteBatch) {
         let mut end = tail;
         let watched = self.is_watched();
@@ -225,7 +223,7 @@ impl Ring {
         }
     }
 
-    /// Makes room for a message and marks it as being written. Only for the holder of the tail.
+    /// Reserves space for a message and marks it as [`BUSY`]. Only for the holder of the tail.
     #[inline]
     fn reserve(&self, length: usize, tail: &mut usize, watched: bool) -> Result<Reservation, Fate> {
         let mut prefix = [0; varint::LONGEST];
@@ -246,17 +244,17 @@ impl Ring {
         unsafe { self.storage.write(*tail, &prefix[..prefix_length]) };
         let start = self.storage.add(*tail, prefix_length);
         let last = self.storage.add(start, length);
-        // A crash leaves a ring that can be walked: length and last tag are written before the tail moves.
+        // Write the length and the final tag before the tail moves, so that the ring is consistent after a crash.
         self.storage.tag(last).store(0, Ordering::Relaxed);
         self.storage.note_reserved(needed);
         *tail = self.storage.add(last, 1);
         Ok(Reservation { tag: at, start, readers })
     }
 
-    /// Recycles old messages until there are `needed` bytes.
+    /// Recycles old messages until `needed` bytes are free.
     #[inline]
     fn make_room(&self, needed: usize, tail: usize) -> Result<(), Fate> {
-        // One byte stays free: head and tail in one place would be an empty ring.
+        // One byte stays free, because head == tail would mean an empty ring.
         let most = self.size() - 1;
         if needed >= most {
             return Err(Fate::Dropped);
@@ -273,7 +271,7 @@ impl Ring {
             match self.storage.tag(head).load(Ordering::Acquire) {
                 0 => {}
                 BUSY => return Err(Fate::Blocked),
-                // A reader's count is at the tag of the next message to read.
+                // A reader is counted in the tag of its next message.
                 _ => return Err(self.note_full(head)),
             }
             let (length, bytes) = self.storage.length_at(head).ok_or(Fate::Dropped)?;
@@ -294,19 +292,19 @@ impl Ring {
         Ok(())
     }
 
-    /// The message at `head` is in the way. If a reader needs it, writers need not look until that reader moves on.
+    /// A reader blocks the message at `head`. Sets `full`, so that writers do not retry until the reader advances.
     #[cold]
     fn note_full(&self, head: usize) -> Fate {
         self.full.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        // Either this sees the reader gone, or the reader sees the mark.
+        // Either this load sees that the reader advanced, or the reader sees `full`.
         if matches!(self.storage.tag(head).load(Ordering::Relaxed), 0 | BUSY) {
             self.full.store(false, Ordering::Relaxed);
         }
         Fate::Dropped
     }
 
-    /// A reader moved on: writers may look for room again.
+    /// A reader advanced. Clears `full`.
     fn note_room(&self) {
         fence(Ordering::SeqCst);
         if self.full.load(Ordering::Relaxed) {
@@ -314,7 +312,7 @@ impl Ring {
         }
     }
 
-    /// Copies a message to its place and makes it readable.
+    /// Copies a message into its reserved space and publishes it.
     #[inline]
     fn copy<'p>(&self, reserved: Reservation, parts: impl Iterator<Item = &'p [u8]>) {
         let mut at = reserved.start;
@@ -336,7 +334,7 @@ impl Ring {
         }
     }
 
-    /// The place before `place`.
+    /// The offset before `place`, with wraparound.
     fn before(&self, place: usize) -> usize {
         if place == 0 { self.size() - 1 } else { place - 1 }
     }
@@ -351,11 +349,11 @@ impl Queue {
 /// Space reserved for a message.
 #[derive(Clone, Copy)]
 struct Reservation {
-    /// Where its tag is.
+    /// Offset of the tag.
     tag: usize,
-    /// Where its first byte goes.
+    /// Offset of the first byte of the message.
     start: usize,
-    /// The readers that its tag counted.
+    /// Number of readers that the tag counted before the reservation.
     readers: u8,
 }
 

@@ -1,4 +1,4 @@
-//! The state of a task that several threads may run, in one word that decides the next step of each thread.
+//! The state of a task that several threads may run, in one atomic word that determines the next step of each thread.
 //!
 //! ```text
 //!             wake, kill: QUEUED            begin: RUNNING                 finish, end
@@ -7,9 +7,9 @@
 //!      │                            └── woken while it ran ────┤      └─ or done
 //!      └──────────────────────────────── nothing happened ─────┘
 //! ```
-//! Every change is one read-modify-write. Only the thread that sets QUEUED on a waiting task puts it into a queue: so
-//! it is never in two, and always in one while it should run (R62, R63). A wake that finds it queued or running still
-//! releases the waker's writes to the run that follows. The generation makes a stale key find nothing.
+//! Every change is one read-modify-write. Only the thread that sets QUEUED on a waiting task puts it into a queue, so a
+//! runnable task is in exactly one queue (R62, R63). A wake of a queued or running task still releases the waker's
+//! writes to the next run. The generation invalidates stale keys.
 
 use crate::primitives::{AtomicU64, Ordering};
 
@@ -17,17 +17,17 @@ use crate::primitives::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct RunState(AtomicU64);
 
-/// The next step of the thread that took a task out of its queue.
+/// The next step of the thread that dequeued a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
     /// Runs it, then calls [`RunState::finish`].
     Run {
-        /// Woken by something else than its deadline.
+        /// Woken by an event other than its deadline.
         event: bool,
         /// The flag that the task's last run stored.
         flag: bool,
     },
-    /// Ends it without running it.
+    /// Ends the task without running it.
     End,
 }
 
@@ -35,9 +35,9 @@ pub enum Begin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
     Wait,
-    /// Queues it: it was woken meanwhile.
+    /// Queues the task, which was woken while it ran.
     Queue,
-    /// Ends it: it was killed meanwhile.
+    /// Ends the task, which was killed while it ran.
     End,
 }
 
@@ -48,21 +48,21 @@ impl Default for RunState {
 }
 
 impl RunState {
-    /// Takes a free slot for a task that is about to be queued; returns its generation, never zero.
+    /// Takes a free slot for a task that the caller is about to queue. Returns its generation, never 0.
     pub fn occupy(&self) -> u32 {
         let before = self.0.fetch_or(OCCUPIED | QUEUED | EVENT, Ordering::Relaxed);
         debug_assert_eq!(before & STATE, 0, "only a free place is taken");
         generation(before)
     }
 
-    /// Wakes the task of `generation`; `event`: by something other than its deadline. True: the caller queues it.
+    /// Wakes the task of `generation`. `event` is false for its deadline. If true is returned, the caller queues the task.
     #[must_use = "when it is true the caller has to queue the task"]
     pub fn wake(&self, generation: u32, event: bool) -> bool {
         self.call(generation, if event { EVENT } else { 0 })
     }
 
-    /// Orders the task of `generation` to end. True: the caller queues it; otherwise it ends when its turn comes or when
-    /// the run that it is in is over (R67, R68, R70).
+    /// Kills the task of `generation`. If true is returned, the caller queues it. Otherwise it ends when it is dequeued
+    /// or when its current run is over (R67, R68, R70).
     #[must_use = "when it is true the caller has to queue the task"]
     pub fn kill(&self, generation: u32) -> bool {
         self.call(generation, KILLED)
@@ -79,7 +79,7 @@ impl RunState {
                 RUNNING => (WOKEN, false),
                 _ => (0, false),
             };
-            // Written even when no bit changes: the run that follows must see the earlier writes of this thread.
+            // Store even an unchanged value, so that the next run sees the earlier writes of this thread.
             let new = state | bits | reason;
             match self.0.compare_exchange_weak(state, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return queues,
@@ -88,7 +88,7 @@ impl RunState {
         }
     }
 
-    /// The task was taken out of its queue, by the caller.
+    /// The caller dequeued the task.
     pub fn begin(&self) -> Begin {
         // A queued task stays queued until here, so no other thread changes these two bits.
         let before = self.0.fetch_xor(QUEUED | RUNNING, Ordering::AcqRel);
@@ -100,7 +100,7 @@ impl RunState {
         Begin::Run { event: before & EVENT != 0, flag: before & FLAG != 0 }
     }
 
-    /// The run is over and the task will go on later; `woken`: it woke itself. `flag` is kept for its next run (R19).
+    /// The run is over, and the task will continue later. `woken` means that it woke itself. `flag` is stored for its next run (R19).
     #[must_use]
     pub fn finish(&self, woken: bool, flag: bool) -> Finish {
         let mut state = self.0.load(Ordering::Relaxed);
@@ -121,16 +121,16 @@ impl RunState {
         }
     }
 
-    /// The task ended (the caller ran it, or ends it after a kill): its slot is free, its key is stale.
+    /// The task ended after a run or a kill by the caller. Frees the slot and invalidates the key.
     pub fn end(&self) {
         let before = self.0.load(Ordering::Relaxed);
         debug_assert_eq!(before & (OCCUPIED | RUNNING), OCCUPIED | RUNNING, "only who runs it ends it");
         let next = generation(before).wrapping_add(1).max(1);
-        // A wake or kill that comes in between concerns the task that ended.
+        // A concurrent wake or kill applies to the ended task and is discarded.
         self.0.swap(u64::from(next) << 32, Ordering::AcqRel);
     }
 
-    /// The generation of the task in the slot, if there is one.
+    /// The generation of the task in the slot. `None` if the slot is free.
     pub fn occupant(&self) -> Option<u32> {
         let state = self.0.load(Ordering::Acquire);
         (state & OCCUPIED != 0).then(|| generation(state))
@@ -164,7 +164,7 @@ mod tests {
         (state, generation)
     }
 
-    /// R63: the first wake of a waiting task queues it, no other does.
+    /// R63: only the first wake of a waiting task queues it.
     #[test]
     fn only_the_first_wake_queues() {
         let (state, generation) = waiting();
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(state.finish(true, true), Finish::Queue);
     }
 
-    /// Waking an empty slot does nothing, also with the generation that its next task will have.
+    /// Waking an empty slot does nothing, even with the generation of its next task.
     #[test]
     fn waking_an_empty_slot_does_nothing() {
         let state = RunState::default();
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(state.occupant(), None);
     }
 
-    /// R19: the next run finds the flag that the last one stored, and a wake causes one run.
+    /// R19: the next run receives the flag stored by the previous one, and a wake causes one run.
     #[test]
     fn a_run_leaves_its_flag_and_nothing_else() {
         let (state, generation) = waiting();
@@ -329,7 +329,7 @@ mod loom_tests {
         }
     }
 
-    /// R62, R63: a wake that meets a run is followed by another run, which sees the waker's writes; never two at once.
+    /// R62, R63: a wake during a run causes another run, which sees the waker's writes. Two runs are never concurrent.
     #[test]
     fn a_shared_task_misses_no_wake() {
         loom::model(|| {
@@ -356,7 +356,7 @@ mod loom_tests {
         });
     }
 
-    /// R67 to R70: a kill that meets a wake, and perhaps a run, ends the task once.
+    /// R67 to R70: a kill concurrent with a wake, and possibly a run, ends the task once.
     #[test]
     fn a_killed_shared_task_ends_once() {
         loom::model(|| {
@@ -382,7 +382,7 @@ mod loom_tests {
         });
     }
 
-    /// R14: shared work is never left to a worker that sleeps and is not rung.
+    /// R14: shared work is never left to a sleeping worker without a wake-up.
     #[test]
     fn shared_work_is_not_slept_over() {
         loom::model(|| {

@@ -6,19 +6,19 @@
 //!     │                                    ▲ │ ◄───────downgrade────────────┤
 //!     └───────────────try_seek─────────────┘ └─► free                       └─► free
 //! ```
-//! A thread that scans a queue seeks: readers go on beside it, and a second scanner is refused at once instead of queuing up
-//! behind the first (R54). It writes only while it takes one element out. A thread waits by spinning, because
-//! a writer holds the lock for one insertion or removal; after a while the waiting thread yields its processor.
+//! A thread that scans a queue seeks. Readers continue concurrently, and a second scanner is refused at once instead of
+//! waiting for the first (R54). The scanner upgrades to a writer only to remove an element. A waiting thread spins, because
+//! a writer holds the lock for one insertion or removal, and later yields its CPU.
 
 use crate::lock_label::{LockLabel, LockMode};
 use crate::primitives::{AtomicU32, Ordering, spin};
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 
-/// A value that many read, one searches and one changes.
+/// A value with many concurrent readers, at most one seeker, and an exclusive writer.
 #[derive(Debug)]
 pub struct SeekLock<T> {
-    /// How many read, and the two bits below.
+    /// Number of readers, and the bits [`SEEKING`] and [`WRITING`].
     state: AtomicU32,
     label: &'static LockLabel,
     value: UnsafeCell<T>,
@@ -47,7 +47,7 @@ impl<T> SeekLock<T> {
         Self { state: AtomicU32::new(0), label, value: UnsafeCell::new(value) }
     }
 
-    /// Reads; waits only while another thread writes.
+    /// Locks for reading. Waits only for a writer.
     pub fn read(&self) -> ReadGuard<'_, T> {
         self.label.acquire(LockMode::Read, || self.wait_to_read())
     }
@@ -63,7 +63,7 @@ impl<T> SeekLock<T> {
         }
     }
 
-    /// Seeks, unless another thread seeks or writes.
+    /// Locks for seeking. `None` if another thread seeks or writes.
     pub fn try_seek(&self) -> Option<SeekGuard<'_, T>> {
         let seeking = self.begin_to_seek();
         if seeking.is_some() {
@@ -83,7 +83,7 @@ impl<T> SeekLock<T> {
         None
     }
 
-    /// Writes, once all other seekers, writers and readers have left.
+    /// Locks for writing. Waits for all other holders.
     pub fn write(&self) -> WriteGuard<'_, T> {
         self.label.acquire(LockMode::Write, || self.wait_to_write())
     }
@@ -103,21 +103,21 @@ impl<T> SeekLock<T> {
     }
 }
 
-/// Reads, beside others.
+/// Read access, shared with other readers and one seeker.
 #[derive(Debug)]
 #[must_use = "a guard that is dropped guards nothing"]
 pub struct ReadGuard<'a, T> {
     lock: &'a SeekLock<T>,
 }
 
-/// Searches, beside readers, and may become a writer.
+/// Read access, shared with readers only. Can be upgraded to write access.
 #[derive(Debug)]
 #[must_use = "a guard that is dropped guards nothing"]
 pub struct SeekGuard<'a, T> {
     lock: &'a SeekLock<T>,
 }
 
-/// Changes the value, alone.
+/// Exclusive write access.
 #[derive(Debug)]
 #[must_use = "a guard that is dropped guards nothing"]
 pub struct WriteGuard<'a, T> {
@@ -125,13 +125,13 @@ pub struct WriteGuard<'a, T> {
 }
 
 impl<'a, T> ReadGuard<'a, T> {
-    /// Becomes the one that seeks, unless there is one (or a writer waits): then it reads on.
+    /// Converts the read lock to a seek lock. Returns the read lock if another thread seeks or a writer waits.
     pub fn try_seek(self) -> Result<SeekGuard<'a, T>, Self> {
         let lock = self.lock;
         let mut state = lock.state.load(Ordering::Relaxed);
         while state & (SEEKING | WRITING) == 0 {
             if lock.replace(state, (state - 1) | SEEKING) {
-                // The exchange already gave up the reader's share.
+                // The exchange already decremented the number of readers.
                 std::mem::forget(self);
                 lock.label.change(LockMode::Read, LockMode::Seek, || ());
                 return Ok(SeekGuard { lock });
@@ -143,7 +143,7 @@ impl<'a, T> ReadGuard<'a, T> {
 }
 
 impl<'a, T> SeekGuard<'a, T> {
-    /// Waits for the readers to leave, and writes. New readers wait meanwhile.
+    /// Converts to a write lock. Waits for all readers, and blocks new ones.
     pub fn upgrade(self) -> WriteGuard<'a, T> {
         self.lock.label.change(LockMode::Seek, LockMode::Write, || self.become_writer())
     }
@@ -162,7 +162,7 @@ impl<'a, T> SeekGuard<'a, T> {
 }
 
 impl<'a, T> WriteGuard<'a, T> {
-    /// Lets readers in again and seeks on.
+    /// Converts to a seek lock. Admits readers again.
     pub fn downgrade(self) -> SeekGuard<'a, T> {
         let lock = self.lock;
         std::mem::forget(self);
@@ -237,7 +237,7 @@ const READERS: u32 = WRITING - 1;
 mod tests {
     use super::*;
 
-    /// R54: readers go on beside the seeker; a second seeker is refused; a writer is alone.
+    /// R54: readers are concurrent with the seeker. A second seeker is refused. A writer is exclusive.
     #[test]
     fn one_seeks_beside_readers() {
         let lock = SeekLock::new(1);
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(*lock.read(), 3);
     }
 
-    /// R54: many threads that all find the same elements take each of them once, and readers see whole states only.
+    /// R54: many threads that find the same elements take each of them once, and readers see only consistent states.
     #[test]
     fn a_scan_takes_each_element_once() {
         const ELEMENTS: u32 = 20_000;
@@ -294,7 +294,7 @@ mod loom_tests {
     use loom::cell::UnsafeCell as Watched;
     use loom::sync::Arc;
 
-    /// Loom reports any access to the value beside a writer's.
+    /// Loom reports any access to the value concurrent with a writer's.
     struct WatchedValue(Watched<u32>);
     // SAFETY: for the model only; loom finds every access that races.
     unsafe impl Sync for WatchedValue {}
@@ -342,7 +342,7 @@ mod loom_tests {
         });
     }
 
-    /// R54: a writer waits for a seeker that reads, and all that was written is seen.
+    /// R54: a writer waits for a seeker that reads, and later holders see all its writes.
     #[test]
     fn a_writer_is_alone() {
         loom::model(|| {

@@ -1,18 +1,18 @@
-//! A bounded number of permits, and the list of those that wait for one.
+//! A bounded number of permits, and a list of waiters.
 //!
-//! A caller that gets no permit enlists and then tries again; a caller that returns one counts down and then looks at
-//! the list. A fence between the two steps of each makes one of them see the other, so a free permit and a waiter never
-//! miss each other. Without waiters, returning a permit takes no lock.
+//! A caller without a permit adds itself to the list, then retries. A caller that returns a permit decrements the
+//! count, then checks the list. A fence between the two steps of each ensures that at least one sees the other, so a
+//! free permit always meets a waiter. Without waiters, returning a permit does not take a lock.
 
 use std::collections::VecDeque;
 
 use crate::lock_label::{Lock, LockLabel};
 use crate::primitives::{AtomicU32, Ordering, fence};
 
-/// The name of the list's lock in profiles.
+/// Label of the lock in profiles.
 static LABEL: LockLabel = LockLabel::new("QUEUE");
 
-/// Counts permits and lists waiters, each named by a `W`.
+/// A counting semaphore with a FIFO list of waiters, identified by `W`.
 #[derive(Debug)]
 pub struct Semaphore<W> {
     inside: AtomicU32,
@@ -27,7 +27,7 @@ impl<W: Copy + PartialEq> Default for Semaphore<W> {
 }
 
 impl<W: Copy + PartialEq> Semaphore<W> {
-    /// All permits free, the list empty.
+    /// A semaphore with all permits free and an empty list.
     pub fn new() -> Self {
         Self {
             inside: AtomicU32::new(0),
@@ -36,7 +36,7 @@ impl<W: Copy + PartialEq> Semaphore<W> {
         }
     }
 
-    /// How many permits are taken.
+    /// Number of permits taken.
     pub fn inside(&self) -> u32 {
         self.inside.load(Ordering::Relaxed)
     }
@@ -54,7 +54,7 @@ impl<W: Copy + PartialEq> Semaphore<W> {
         false
     }
 
-    /// Returns a permit; the result is the waiter to notify.
+    /// Returns a permit. The result is the waiter to notify.
     #[inline]
     #[must_use = "the returned waiter has to be notified"]
     pub fn leave(&self) -> Option<W> {
@@ -63,14 +63,14 @@ impl<W: Copy + PartialEq> Semaphore<W> {
         self.next()
     }
 
-    /// Puts `waiter` on the list. It has to try once more before it waits.
+    /// Adds `waiter` to the list. The caller must retry once before it waits.
     pub fn enlist(&self, waiter: W) {
         self.change(|list| list.push_back(waiter));
         fence(Ordering::SeqCst);
     }
 
-    /// Takes `waiter` off the list. `false` when it was notified, or is about to be: then a permit may be free, and if it
-    /// does not try to take it, it has to pass that on with [`Semaphore::next`].
+    /// Removes `waiter` from the list. `false` if it was notified or is about to be. Then a permit may be free, and the
+    /// caller must either try to take it or notify the [`Semaphore::next`] waiter.
     pub fn withdraw(&self, waiter: W) -> bool {
         self.change(|list| {
             let position = list.iter().position(|other| *other == waiter);
@@ -78,7 +78,7 @@ impl<W: Copy + PartialEq> Semaphore<W> {
         })
     }
 
-    /// Takes the longest waiter off the list, to be notified that a permit may be free.
+    /// Removes the first waiter from the list, for a notification that a permit may be free.
     #[inline]
     #[must_use = "the returned waiter has to be notified"]
     pub fn next(&self) -> Option<W> {
@@ -88,7 +88,7 @@ impl<W: Copy + PartialEq> Semaphore<W> {
         self.change(VecDeque::pop_front)
     }
 
-    /// Takes all waiters off the list, because the limit was changed.
+    /// Removes all waiters from the list, after a change of the limit.
     #[must_use = "the returned waiter has to be notified"]
     pub fn everybody(&self) -> VecDeque<W> {
         self.change(std::mem::take)
@@ -98,7 +98,7 @@ impl<W: Copy + PartialEq> Semaphore<W> {
     fn change<T>(&self, change: impl FnOnce(&mut VecDeque<W>) -> T) -> T {
         let mut list = self.list.lock();
         let result = change(&mut list);
-        // As many as there are tasks at most, far below 2^32.
+        // At most one waiter per task, far below 2^32.
         self.waiting.store(list.len() as u32, Ordering::Relaxed);
         result
     }

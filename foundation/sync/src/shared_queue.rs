@@ -1,19 +1,19 @@
-//! The run queue that several threads take from: task numbers in order, each for a set of threads.
+//! The run queue shared by several threads: task numbers in order, each eligible for a set of threads.
 //!
-//! Numbers for the same set of threads lie in one lane, so a thread finds its next one by comparing the heads of the lanes
-//! that are for it, and never walks past those for others. Programs use few sets. One lock guards all lanes; it is held
-//! for a batch, and no counter is updated while it is held (R9, R10): the length rises before a number enters its lane and falls
-//! after a batch left its lanes, so it is never too low.
+//! Numbers with the same set of threads are in one lane. A thread finds its next number by comparing the heads of its lanes, and
+//! never scans numbers of other threads. Programs use few sets. One lock protects all lanes and is held for a batch. No counter
+//! is updated under the lock (R9, R10). The length is incremented before an insertion and decremented after a batch is removed,
+//! so it is never too low.
 
 use crate::lock_label::{Lock, LockLabel};
 use crate::primitives::{AtomicUsize, Ordering};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The name of the lanes' lock in profiles.
+/// Label of the lock in profiles.
 static LABEL: LockLabel = LockLabel::new("TASK_RQ");
 
-/// Numbers in order of an insertion index that counts this queue's insertions alone (R2).
+/// A queue of numbers, ordered by an insertion index of this queue only (R2).
 #[derive(Debug)]
 pub struct SharedQueue {
     lanes: Lock<Lanes>,
@@ -46,24 +46,24 @@ impl SharedQueue {
         Self { lanes: Lock::new(lanes, &LABEL), length: AtomicUsize::new(0) }
     }
 
-    /// Queues `number` for `threads`, as if it had come `later` insertions later (or earlier, below zero).
+    /// Queues `number` for `threads`, in the position of an insertion `later` insertions later (earlier if negative).
     pub fn push(&self, threads: &ThreadMask, number: u32, later: i64) {
         self.length.fetch_add(1, Ordering::Relaxed);
         let mut lanes = self.lanes.lock();
         lanes.index += 1;
-        // Positions count in halves of an index, so that a moved number never shares a position with another.
+        // A position is twice the index, so that a moved number never shares a position with an unmoved one.
         let position = (lanes.index * 2).saturating_add_signed(later * 2 + later.signum());
         lanes.lane(threads).waiting.push(Reverse((position, number)));
     }
 
-    /// Queues `number` for `threads` before all others: its task is to be ended, which takes no time.
+    /// Queues `number` for `threads` before all others. For a killed task, which takes little time to end.
     pub fn push_first(&self, threads: &ThreadMask, number: u32) {
         self.length.fetch_add(1, Ordering::Relaxed);
         self.lanes.lock().lane(threads).waiting.push(Reverse((0, number)));
     }
 
-    /// Takes at most `room` numbers that are for `thread`, in order; returns how many. `receive` gets them after the
-    /// lock is released, so it may queue.
+    /// Takes at most `room` numbers eligible for `thread`, in order. Returns their count. Calls `receive` without the
+    /// lock, so it may queue numbers.
     pub fn pick(&self, thread: usize, room: usize, mut receive: impl FnMut(u32)) -> usize {
         let mut count = 0;
         while count < room {
@@ -79,19 +79,19 @@ impl SharedQueue {
         count
     }
 
-    /// How many wait, for any thread, those on their way into a lane included; without the lock, so a moment ago.
+    /// Number of queued numbers for all threads, including insertions in progress. Read without the lock, so it may be outdated.
     #[inline]
     pub fn len(&self) -> usize {
         self.length.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing waited a moment ago.
+    /// Whether the queue is empty. Read without the lock, so it may be outdated.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether something waits for `thread`. The lock is taken only if something waits at all.
+    /// Whether a number is queued for `thread`. Takes the lock only if the queue is not empty.
     pub fn has_for(&self, thread: usize) -> bool {
         let waits = |lane: &Lane| !lane.waiting.is_empty() && lane.threads.contains(thread);
         !self.is_empty() && self.lanes.lock().lanes.iter().any(waits)
@@ -101,7 +101,7 @@ impl SharedQueue {
 impl Lanes {
     fn lane(&mut self, threads: &ThreadMask) -> &mut Lane {
         let same = self.lanes.iter().position(|lane| lane.threads == *threads);
-        // An empty lane serves another set, so there are never more lanes than sets that wait.
+        // Reuse an empty lane for another set, so that lanes never outnumber the sets with queued numbers.
         let at = same.or_else(|| self.lanes.iter().position(|lane| lane.waiting.is_empty()));
         let at = at.unwrap_or_else(|| {
             self.lanes.push(Lane { threads: *threads, waiting: BinaryHeap::new() });
@@ -123,15 +123,15 @@ impl Lanes {
     }
 }
 
-/// Some threads of a group, by number.
+/// A set of threads of a group, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadMask([u64; WORDS]);
 
 impl ThreadMask {
-    /// The most threads in a set.
+    /// Maximum number of threads in a set.
     pub const LIMIT: usize = WORDS * 64;
 
-    /// No thread.
+    /// The empty set.
     pub const fn none() -> Self {
         Self([0; WORDS])
     }
@@ -141,30 +141,30 @@ impl ThreadMask {
         (0..count).collect()
     }
 
-    /// One thread.
+    /// A set of one thread.
     pub fn one(thread: usize) -> Self {
         std::iter::once(thread).collect()
     }
 
-    /// Adds a thread; one beyond the limit is ignored.
+    /// Adds a thread. Ignores a number beyond [`ThreadMask::LIMIT`].
     pub fn insert(&mut self, thread: usize) {
         if let Some(word) = self.0.get_mut(thread / 64) {
             *word |= 1 << (thread % 64);
         }
     }
 
-    /// Whether `thread` is in it.
+    /// Whether the set contains `thread`.
     #[inline]
     pub fn contains(&self, thread: usize) -> bool {
         self.0.get(thread / 64).is_some_and(|word| word & 1 << (thread % 64) != 0)
     }
 
-    /// Whether no thread is in it.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0 == [0; WORDS]
     }
 
-    /// Its threads, in order.
+    /// The threads of the set, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().flat_map(|(at, &word)| {
             let mut left = word;
@@ -186,9 +186,9 @@ impl FromIterator<usize> for ThreadMask {
 }
 
 const WORDS: usize = 16;
-/// How many are taken under one hold of the lock.
+/// Maximum number of numbers taken per acquisition of the lock.
 const BATCH: usize = 16;
-/// High enough that numbers moved forward stay behind those of killed tasks.
+/// First insertion index. High enough that numbers moved forward stay behind those of killed tasks.
 const INDEX_START: u64 = 1 << 32;
 
 #[cfg(all(test, not(loom)))]
@@ -201,7 +201,7 @@ mod tests {
         numbers
     }
 
-    /// R2: order of arrival over all sets, moved by the caller's offset; tasks that are to be ended come first.
+    /// R2: order of insertion over all sets, moved by the caller's offset. Killed tasks come first.
     #[test]
     fn numbers_come_in_order() {
         let queue = SharedQueue::new();
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!((queue.len(), picked(&queue, 1, 100)), (0, vec![]));
     }
 
-    /// R56: no more than the room, in however many batches.
+    /// R56: never more than `room`, over all batches.
     #[test]
     fn the_room_is_a_bound() {
         let queue = SharedQueue::new();
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!((queue.len(), picked(&queue, 0, 0).len(), picked(&queue, 0, 1000).len()), (60, 0, 60));
     }
 
-    /// R9, R10: the length falls once for a batch, before the batch runs, and not once for each.
+    /// R9, R10: the length is decremented once per batch, before the batch runs, instead of once per number.
     #[test]
     fn the_length_falls_by_batches() {
         let queue = SharedQueue::new();
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(lengths, expected);
     }
 
-    /// R9, R10: one change of the length for a number that comes and for a batch that goes, each without the lock.
+    /// R9, R10: one update of the length per insertion and per batch removed, each without the lock.
     #[cfg(debug_assertions)]
     #[test]
     fn the_length_changes_once_for_a_batch_and_without_the_lock() {
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(queue.len(), 6);
     }
 
-    /// R72: how much waits is looked up without the lock, while another thread holds it.
+    /// R72: the length is readable while another thread holds the lock.
     #[test]
     fn the_length_is_read_beside_the_lock() {
         let queue = SharedQueue::new();

@@ -1,6 +1,6 @@
-//! A shared place for a reference to something that lives for ever: a name, a source location, a kind of work.
+//! A shared atomic reference to a static value: a name, a source location, a kind of work.
 //!
-//! Replacing it is one store, reading it one load. Its target lives for ever, so nothing is counted.
+//! Replacing it is one store, reading it one load. A `'static` target needs no reference count.
 
 use crate::atomic::{AtomicPtr, Ordering};
 
@@ -9,19 +9,19 @@ use crate::atomic::{AtomicPtr, Ordering};
 pub struct StaticRef<T: Sync + 'static>(AtomicPtr<T>);
 
 impl<T: Sync + 'static> StaticRef<T> {
-    /// A place without a reference.
+    /// An empty reference.
     pub const fn none() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// Replaces the reference; a thread that reads it also sees the earlier writes.
+    /// Replaces the reference. A thread that reads the new one also sees the earlier writes of this thread.
     #[inline]
     pub fn set(&self, value: Option<&'static T>) {
         let pointer = value.map_or(std::ptr::null_mut(), |value| std::ptr::from_ref(value).cast_mut());
         self.0.store(pointer, Ordering::Release);
     }
 
-    /// The reference now.
+    /// The current reference.
     #[inline]
     pub fn get(&self) -> Option<&'static T> {
         let pointer = self.0.load(Ordering::Acquire);
@@ -30,7 +30,7 @@ impl<T: Sync + 'static> StaticRef<T> {
         unsafe { pointer.cast_const().as_ref() }
     }
 
-    /// Whether this very reference is held; values are not compared.
+    /// Whether the reference points to `value` (pointer equality).
     #[inline]
     pub fn is(&self, value: &'static T) -> bool {
         std::ptr::eq(self.0.load(Ordering::Relaxed), value)

@@ -1,25 +1,25 @@
-//! A snapshot that many threads read while few replace it.
+//! A snapshot with many readers and rare replacements.
 
 use arc_swap::{ArcSwap, Guard};
 use std::sync::Arc;
 
-/// The current version of an immutable value; readers never wait, and keep the version that they loaded.
+/// The current version of an immutable value. Readers never block, and keep the version that they loaded.
 #[derive(Debug, Default)]
 pub struct VersionCell<T>(ArcSwap<T>);
 
 impl<T> VersionCell<T> {
-    /// Publishes the first version.
+    /// Creates the cell with its first version.
     pub fn new(value: T) -> Self {
         Self(ArcSwap::from_pointee(value))
     }
 
-    /// The current version, for a short look.
+    /// The current version, for short use.
     #[inline]
     pub fn load(&self) -> Guard<Arc<T>> {
         self.0.load()
     }
 
-    /// The current version, to keep.
+    /// The current version, for long use.
     pub fn load_full(&self) -> Arc<T> {
         self.0.load_full()
     }
@@ -29,8 +29,7 @@ impl<T> VersionCell<T> {
         self.0.swap(Arc::new(value))
     }
 
-    /// Replaces the current version by the result of `change`; `change` runs again when another thread was
-    /// faster.
+    /// Replaces the current version with the result of `change`. `change` runs again if another thread was faster.
     pub fn update(&self, mut change: impl FnMut(&T) -> T) -> Arc<T> {
         self.0.rcu(|current| change(current))
     }

@@ -1,4 +1,4 @@
-//! Numbered items of one thread, woken by any other: no allocation, each queued at most once.
+//! A list of woken items of one thread, by number. Any thread can wake an item. Each item is listed at most once, without allocation.
 //!
 //! ```text
 //!            mark (swap true: was clear)              take (whole list), then for each:
@@ -9,32 +9,31 @@
 //! both read-modify-writes: a waker that finds the mark set has still released its writes to the thread that clears the
 //! mark next, so that run sees them. A plain load there is the race of R62 that weakly ordered processors show.
 //!
-//! A waker may leave a [`WakeStamp`]: when and where it woke. Only the waker that sets the mark writes it, before the number enters
-//! the list, and it is read before the mark is cleared, so no later waker replaces the date of a wake that is being
-//! served (R66, R81).
+//! A waker may leave a [`WakeStamp`]: when and where it woke. Only the waker that sets the mark writes the stamp, before the
+//! number enters the list. The owner reads the stamp before it clears the mark, so a later waker cannot overwrite it (R66, R81).
 //!
-//! A wake may carry the generation of an item that must end ([`WakeList::doom`]): it travels in the link itself, so that
-//! an order to end never fails for lack of room and never reaches the number's next owner.
+//! A wake may contain the generation of an item to be killed ([`WakeList::doom`]). The generation is stored in the
+//! item's link, so a kill never fails for lack of space and never affects a later item with the same number.
 
 use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::static_ref::StaticRef;
 use std::panic::Location;
 use std::sync::OnceLock;
 
-/// A list of small numbers with many wakers and one owner.
+/// A list of woken numbers, with many wakers and one owner.
 pub struct WakeList {
     head: AtomicU32,
     chunks: Box<[OnceLock<Box<[WakeLink]>>]>,
-    /// Apart from the links, because most wakes are not measured and need no memory for it.
+    /// Separate from the links, because most wakes are not measured and need no stamp.
     stamps: Box<[OnceLock<Box<[StampCell]>>]>,
 }
 
-/// When and where a wake was sent.
+/// Time and source location of a wake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WakeStamp {
-    /// Nanoseconds of the sender's clock; not 0.
+    /// Time on the waker's clock in nanoseconds. Never 0.
     pub date_ns: u64,
-    /// The place in the source that sent it.
+    /// Source location of the wake.
     pub place: &'static Location<'static>,
 }
 
@@ -42,7 +41,7 @@ pub struct WakeStamp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WokenNumber {
     pub number: u32,
-    /// The generation of the item that must end, if one must.
+    /// Generation of the item to kill, if any.
     pub doomed: Option<u32>,
     /// Time and place of the first wake, if its waker recorded them.
     pub stamp: Option<WakeStamp>,
@@ -51,24 +50,24 @@ pub struct WokenNumber {
 struct WakeLink {
     listed: AtomicBool,
     next: AtomicU32,
-    /// The youngest generation that was ordered to end; [`NOBODY`] when none was.
+    /// The youngest generation to kill. [`NOBODY`] if none.
     doomed: AtomicU32,
 }
 
 struct StampCell {
-    /// 0 without a date.
+    /// 0 without a stamp.
     date_ns: AtomicU64,
     place: StaticRef<Location<'static>>,
 }
 
 impl WakeList {
-    /// A list for numbers below `limit`; memory for them comes in chunks when they are first woken.
+    /// A list for numbers below `limit`. Memory is allocated in chunks at the first wake.
     pub fn new(limit: u32) -> Self {
         let chunks = (0..limit.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect();
         let stamps = (0..limit.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect();
         let list = Self { head: AtomicU32::new(NONE), chunks, stamps };
         if cfg!(loom) {
-            // Loom does not see that `OnceLock` orders the making of a chunk before its use.
+            // Loom does not track the ordering of `OnceLock`, so allocate all chunks now.
             for number in 0..limit {
                 let _ = (list.link(number), list.make_stamp(number));
             }
@@ -76,13 +75,13 @@ impl WakeList {
         list
     }
 
-    /// Lists `number` unless it is listed already. Returns whether it is new in the list: then the owner may have
-    /// to be rung. A number beyond the limit is ignored.
+    /// Lists `number`. True if it was not listed yet, in which case the caller may have to ring the owner's doorbell.
+    /// Ignores a number beyond the limit.
     pub fn wake(&self, number: u32) -> bool {
         self.wake_stamped(number, None)
     }
 
-    /// As [`WakeList::wake`], and leaves a stamp if the number was not listed yet.
+    /// As [`WakeList::wake`], and stores a stamp if the number was not listed yet.
     pub fn wake_stamped(&self, number: u32, stamp: Option<WakeStamp>) -> bool {
         let Some(link) = self.link(number) else { return false };
         if link.listed.swap(true, Ordering::AcqRel) {
@@ -102,14 +101,14 @@ impl WakeList {
         }
     }
 
-    /// Lists `number` with the order to end its owner of `generation`. Returns the same as [`WakeList::wake`].
+    /// Lists `number` and requests that the item of `generation` is killed. Returns the same as [`WakeList::wake`].
     ///
-    /// Of two orders the one for the younger generation stays: there are younger ones only where the older has ended.
+    /// Of two requests the younger generation wins, because a younger item exists only after the older has ended.
     pub fn doom(&self, number: u32, generation: u32) -> bool {
         let Some(link) = self.link(number) else { return false };
         let mut doomed = link.doomed.load(Ordering::Relaxed);
         while doomed == NOBODY || is_younger(generation, doomed) {
-            // Relaxed: marking the number below releases it.
+            // Relaxed suffices, because setting the mark in `wake` releases this write.
             match link.doomed.compare_exchange_weak(doomed, generation, Ordering::Relaxed, Ordering::Relaxed)
             {
                 Ok(_) => break,
@@ -125,8 +124,7 @@ impl WakeList {
         self.head.load(Ordering::Relaxed) == NONE
     }
 
-    /// Takes the whole list and hands each number to `receive`, first come first served, with the data of the wakers;
-    /// returns their count. Only for the owner.
+    /// Takes the whole list and passes each number to `receive` in the order of the wakes. Returns the count. Only for the owner.
     pub fn drain(&self, mut receive: impl FnMut(WokenNumber)) -> usize {
         // Loom tries other schedules at read-modify-writes, not at a load like this one, which only saves the swap.
         if !cfg!(loom) && self.is_empty() {
@@ -136,7 +134,7 @@ impl WakeList {
         let mut count = 0;
         while number != NONE {
             let link = self.link(number).expect("a listed number has its link");
-            // The next one is read before the mark goes: afterwards a waker may list the number anew.
+            // Read `next` before clearing the mark. After that a waker may list the number again.
             let next = link.next.load(Ordering::Relaxed);
             let stamp = self.take_stamp(number);
             link.listed.swap(false, Ordering::AcqRel);
@@ -153,7 +151,7 @@ impl WakeList {
         count
     }
 
-    /// Reverses a list that was taken. Its marks are still set, so other threads do not write these links.
+    /// Reverses a taken list. Its marks are still set, so other threads do not write these links.
     fn reverse(&self, mut number: u32) -> u32 {
         let mut reversed = NONE;
         while number != NONE {
@@ -203,15 +201,15 @@ impl std::fmt::Debug for WakeList {
     }
 }
 
-/// Whether `one` came after `other`, in numbers that wrap.
+/// Whether generation `one` is later than `other`, with wraparound.
 fn is_younger(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) > 0
 }
 
 const NONE: u32 = u32::MAX;
-/// No generation: those of items are never zero.
+/// Not a generation. Generations of items are never 0.
 const NOBODY: u32 = 0;
-/// How many numbers share one allocation. Loom tracks every atomic, so its models get by with few.
+/// Numbers per allocation. Small for loom, which tracks every atomic.
 const CHUNK: u32 = if cfg!(loom) { 2 } else { 4096 };
 
 #[cfg(all(test, not(loom)))]
@@ -234,18 +232,18 @@ mod tests {
         let list = WakeList::new(8);
         let here = Location::caller();
         let stamp = |date_ns| Some(WakeStamp { date_ns, place: here });
-        // R81: a wake that finds the number listed does not make it younger.
+        // R81: a wake of a listed number does not change its date.
         assert!(list.wake_stamped(3, stamp(10)) && !list.wake_stamped(3, stamp(20)));
         assert!(list.wake(4));
         let mut seen = Vec::new();
         list.drain(|listed| seen.push((listed.number, listed.stamp.map(|stamp| stamp.date_ns))));
         assert_eq!(seen, [(3, Some(10)), (4, None)]);
-        // R78: a wake without a date does not inherit an old one.
+        // R78: a wake without a stamp does not inherit an old stamp.
         assert!(list.wake(3));
         list.drain(|listed| assert_eq!((listed.number, listed.stamp), (3, None)));
     }
 
-    /// R67: an order to end travels with the wake, and one for a former owner of the number gives way.
+    /// R67: a kill is delivered with the wake. A kill of a former item of the number is replaced by a younger one.
     #[test]
     fn an_order_to_end_names_a_generation() {
         let list = WakeList::new(16);
@@ -267,7 +265,7 @@ mod tests {
         assert!(!list.doom(1 << 20, 1), "beyond the limit");
     }
 
-    /// R62: thousands of wakes from several threads, and every one is followed by a run.
+    /// R62: each of thousands of wakes from several threads is followed by a run.
     #[test]
     fn no_wake_is_lost_under_load() {
         use crate::atomic::AtomicU64;
@@ -307,8 +305,7 @@ mod loom_tests {
     use super::*;
     use loom::sync::Arc;
 
-    /// R62, R63: a run that follows a wake sees everything that the waker wrote before, even when the wake found the
-    /// number listed already.
+    /// R62, R63: a run after a wake sees all earlier writes of the waker, even if the number was already listed.
     #[test]
     fn the_run_after_a_wake_sees_the_waker_s_writes() {
         loom::model(|| {
@@ -354,7 +351,7 @@ mod loom_tests {
         });
     }
 
-    /// R63: a number that is listed again while its former list is being drained does not cut off the rest of that list.
+    /// R63: listing a number again while its former list is being drained does not lose the rest of that list.
     #[test]
     fn a_number_that_is_listed_anew_takes_no_other_along() {
         loom::model(|| {
@@ -374,7 +371,7 @@ mod loom_tests {
         });
     }
 
-    /// R66, R81: the date that is seen with a wake is the date of that wake, though another follows at once.
+    /// R66, R81: the date delivered with a wake is the date of that wake, even if another wake follows at once.
     #[test]
     fn a_later_wake_does_not_replace_the_date() {
         loom::model(|| {
@@ -398,7 +395,7 @@ mod loom_tests {
         });
     }
 
-    /// R67, R71: an order to end arrives once, among any wakes and other orders; the younger order wins.
+    /// R67, R71: a kill is delivered once, among any wakes and other kills. The younger kill wins.
     #[test]
     fn an_order_to_end_is_never_lost() {
         loom::model(|| {
@@ -416,7 +413,7 @@ mod loom_tests {
                 killer.join().expect("a killer ends");
             }
             list.drain(|listed| orders.extend(listed.doomed));
-            // The older order may be replaced, because its item must have ended by then; the younger one always arrives.
+            // The older kill may be replaced, because its item must have ended by then. The younger one is always delivered.
             assert!(orders.contains(&2) && orders.iter().filter(|&&order| order == 2).count() == 1);
             assert!(list.is_empty());
         });

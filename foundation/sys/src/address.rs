@@ -1,4 +1,4 @@
-//! Addresses that sockets listen on or connect to.
+//! Socket addresses.
 
 use crate::Result;
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
@@ -15,14 +15,14 @@ pub enum Address {
     Inet(SocketAddr),
     /// A UNIX socket in the file system.
     Unix(PathBuf),
-    /// A UNIX socket in Linux's abstract name space; the name is without the leading zero byte.
+    /// A UNIX socket in the abstract namespace of Linux. The name excludes the leading zero byte.
     Abstract(Box<[u8]>),
-    /// A UNIX socket without a name (the client's end), or no address at all.
+    /// An unnamed UNIX socket (of a client), or an unknown address.
     #[default]
     Unnamed,
 }
 
-/// The kinds of address that a socket is created for.
+/// Address families of sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AddressFamily {
     Inet,
@@ -32,7 +32,7 @@ pub enum AddressFamily {
 }
 
 impl Address {
-    /// The family that a socket for this address needs.
+    /// The family of the address.
     pub fn family(&self) -> AddressFamily {
         match self {
             Self::Inet(SocketAddr::V4(_)) => AddressFamily::Inet,
@@ -41,7 +41,7 @@ impl Address {
         }
     }
 
-    /// The IP address and port, unless this is a UNIX address.
+    /// The IP address and port. `None` for a UNIX address.
     pub fn inet(&self) -> Option<SocketAddr> {
         match self {
             Self::Inet(address) => Some(*address),
@@ -49,17 +49,17 @@ impl Address {
         }
     }
 
-    /// The IP address, unless this is a UNIX address.
+    /// The IP address. `None` for a UNIX address.
     pub fn ip(&self) -> Option<IpAddr> {
         self.inet().map(|address| address.ip())
     }
 
-    /// The port; 0 for a UNIX address.
+    /// The port. 0 for a UNIX address.
     pub fn port(&self) -> u16 {
         self.inet().map_or(0, |address| address.port())
     }
 
-    /// The path, if this is a UNIX socket in the file system.
+    /// The path of a UNIX socket in the file system. `None` for other addresses.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Unix(path) => Some(path),
@@ -72,7 +72,7 @@ impl Address {
         self.inet().is_none()
     }
 
-    /// The address in the form that the kernel takes; refuses a path of more than 107 bytes.
+    /// Converts to the kernel's form. Fails for a path of more than 107 bytes.
     pub(crate) fn to_kernel(&self) -> Result<SocketAddrAny> {
         Ok(match self {
             Self::Inet(SocketAddr::V4(address)) => (*address).into(),
@@ -83,7 +83,7 @@ impl Address {
         })
     }
 
-    /// From the kernel's form; an address of a family that weir does not use becomes [`Address::Unnamed`].
+    /// Converts from the kernel's form. An address of an unsupported family becomes [`Address::Unnamed`].
     pub(crate) fn from_kernel(address: &SocketAddrAny) -> Self {
         let address = address.clone();
         if address.address_family() == rustix::net::AddressFamily::INET {
@@ -122,7 +122,7 @@ impl From<(Ipv4Addr, u16)> for Address {
     }
 }
 
-/// As in logs: `192.0.2.1:80`, `2001:db8::1:80` (HAProxy writes no brackets), the path, `abns@name` or `unix`.
+/// The format of logs: `192.0.2.1:80`, `2001:db8::1:80` (without brackets, like HAProxy), the path, `abns@name` or `unix`.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

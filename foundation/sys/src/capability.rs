@@ -1,8 +1,8 @@
-//! The kernel's capabilities: parts of root's privileges, which a process may keep when it stops being root.
+//! Linux capabilities: parts of root's privileges, which a process may keep after it changes its user.
 //!
-//! They belong to a thread; a new thread inherits those of its creator. When a process stops being root, every thread
-//! loses all of them except the thread that called [`keep_over_identity_change`], so a thread that exists already can
-//! only have less afterwards, never more.
+//! Capabilities belong to a thread. A new thread inherits those of its creator. When a process changes its user from
+//! root, all threads lose them, except the thread that called [`keep_over_identity_change`]. An existing thread can
+//! only lose capabilities, never gain them.
 
 use crate::Result;
 use crate::process::status;
@@ -25,12 +25,12 @@ impl Capabilities {
     /// Namespaces, and much else.
     pub const SYS_ADMIN: Self = Self(1 << 21);
 
-    /// The capability of that name (`cap_net_admin`).
+    /// The capability with this name (`cap_net_admin`). `None` if it is not in [`Capabilities::names`].
     pub fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, bit)| Self(1 << bit))
     }
 
-    /// The names that [`Capabilities::named`] knows.
+    /// The names accepted by [`Capabilities::named`].
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|(name, _)| *name)
     }
@@ -40,7 +40,7 @@ impl Capabilities {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` are in it.
+    /// Whether `other` is a subset.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -55,12 +55,12 @@ impl Capabilities {
         self.0 == 0
     }
 
-    /// Those of `other` that are not in it.
+    /// The capabilities of `other` not in this set.
     pub const fn missing(self, other: Self) -> Self {
         Self(other.0 & !self.0)
     }
 
-    /// One bit each, by the kernel's numbers.
+    /// The set as a bit mask, by the kernel's capability numbers.
     pub const fn bits(self) -> u64 {
         self.0
     }
@@ -69,11 +69,11 @@ impl Capabilities {
 /// The capability sets of a thread (capabilities(7)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CapabilitySets {
-    /// Those in force now.
+    /// Capabilities in force.
     pub effective: Capabilities,
-    /// Those that the thread may make effective.
+    /// Capabilities that the thread may make effective.
     pub permitted: Capabilities,
-    /// Those that executed programs may keep.
+    /// Capabilities that executed programs may keep.
     pub inheritable: Capabilities,
 }
 
@@ -107,7 +107,7 @@ pub fn change(held: CapabilitySets) -> Result<()> {
     status(done as libc::c_int).map(drop)
 }
 
-/// Whether the calling thread's permitted set stays when the process stops being root.
+/// Sets whether the calling thread keeps its permitted set when its user ID changes from root (`PR_SET_KEEPCAPS`).
 pub fn keep_over_identity_change(keep: bool) -> Result<()> {
     // SAFETY: touches no memory.
     let done = unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, libc::c_ulong::from(keep), 0, 0, 0) };
@@ -128,7 +128,7 @@ impl Default for CapabilityHeader {
     }
 }
 
-/// Half of the three sets.
+/// 32 bits of each of the three sets.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Data {
@@ -137,7 +137,7 @@ struct Data {
     inheritable: u32,
 }
 
-/// Those that the manual allows to keep ("setcap"), by the kernel's numbers.
+/// Capabilities allowed in `setcap` (manual), with the kernel's numbers.
 const NAMES: [(&str, u32); 4] =
     [("cap_net_bind_service", 10), ("cap_net_admin", 12), ("cap_net_raw", 13), ("cap_sys_admin", 21)];
 

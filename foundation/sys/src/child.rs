@@ -1,4 +1,4 @@
-//! Child processes: how one ended, and executing another program.
+//! Reaping child processes, and executing another program.
 
 use crate::{Errno, Result};
 use rustix::process::WaitOptions;
@@ -6,16 +6,16 @@ use std::ffi::CString;
 use std::fmt;
 use std::os::fd::OwnedFd;
 
-/// How a process ended.
+/// The exit of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself, with this status.
+    /// Exited with this status.
     Code(i32),
     Signal(i32),
 }
 
 impl Exit {
-    /// The status that a shell would show: 128 and the number of the signal, if it was one.
+    /// The status as in a shell: 128 plus the signal number for a signal.
     pub fn status(self) -> i32 {
         match self {
             Exit::Code(code) => code,
@@ -36,7 +36,7 @@ impl fmt::Display for Exit {
     }
 }
 
-/// Reaps one child that ended; `None` if all others still run.
+/// Reaps one ended child. Returns its process ID and exit. `None` if no child has ended.
 pub fn reap() -> Result<Option<(u32, Exit)>> {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
@@ -56,9 +56,9 @@ pub fn reap() -> Result<Option<(u32, Exit)>> {
     }
 }
 
-/// Executes another program, found as a shell would find it, with these arguments (the first is its name) and this
-/// environment, `NAME=value` each. Descriptors that are not closed on exec stay open, blocked signals stay blocked and
-/// pending ones stay pending. Returns only if it fails.
+/// Executes another program, found in `PATH` like by a shell, with these arguments (the first is its name) and this
+/// environment (`NAME=value` each). Descriptors without close-on-exec stay open. Blocked and pending signals are
+/// preserved. Returns only on failure.
 pub fn execute(program: &[u8], words: &[Vec<u8>], environment: &[Vec<u8>]) -> Errno {
     let Ok(program) = CString::new(program) else { return Errno::INVAL };
     let (Some(words), Some(environment)) = (strings(words), strings(environment)) else {
@@ -70,7 +70,7 @@ pub fn execute(program: &[u8], words: &[Vec<u8>], environment: &[Vec<u8>]) -> Er
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// The texts as C strings; `None` if one contains a zero byte.
+/// The texts as C strings. `None` if a text contains a zero byte.
 pub(crate) fn strings(texts: &[Vec<u8>]) -> Option<Vec<CString>> {
     texts.iter().map(|text| CString::new(text.as_slice()).ok()).collect()
 }
@@ -80,14 +80,14 @@ pub(crate) fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// A file without a name in memory: it goes away with its last descriptor. Writes append to it.
+/// An anonymous file in memory (memfd), freed with its last descriptor.
 pub fn memory_file(name: &str) -> Result<OwnedFd> {
     let file = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?;
     rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::APPEND)?;
     Ok(file)
 }
 
-/// The C library's names of signals that end processes.
+/// The C library's descriptions of signals that end processes.
 const SIGNALS: [(i32, &str); 15] = [
     (libc::SIGHUP, "Hangup"),
     (libc::SIGINT, "Interrupt"),

@@ -7,12 +7,11 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// The bytes of a regular file of at most `limit` bytes. `/dev/null` is empty.
+/// Reads a regular file of at most `limit` bytes. `/dev/null` is empty.
 ///
 /// # Errors
 ///
-/// `InvalidInput` for anything but a regular file (a device is endless, a pipe may never end), `FileTooLarge`, and the
-/// system's errors.
+/// `InvalidInput` for other file types (a device is endless, a pipe may never end), `FileTooLarge`, and errors of the system.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     if path == Path::new("/dev/null") {
         return Ok(Vec::new());
@@ -30,7 +29,7 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_to_limit(file, limit)
 }
 
-/// The bytes of a regular file, a pipe, a terminal or `/dev/null`, of at most `limit` bytes. A pipe is read to its end.
+/// Reads a regular file, a pipe, a terminal or `/dev/null` up to EOF, at most `limit` bytes.
 ///
 /// # Errors
 ///
@@ -44,7 +43,7 @@ pub fn read_stream(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_to_limit(file, limit)
 }
 
-/// Ignores the length in the metadata: it is 0 for a file of `/proc`, and any file may grow.
+/// Ignores the length in the metadata, which is 0 for files of `/proc`, and outdated if the file grows.
 fn read_to_limit(file: File, limit: u64) -> io::Result<Vec<u8>> {
     let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {limit} bytes"));
     let expected = file.metadata()?.len();

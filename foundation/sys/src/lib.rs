@@ -1,11 +1,11 @@
 //! Safe wrappers of the kernel's system calls.
 //!
-//! Every system call that weir makes goes through here: safe functions over descriptors that the standard library owns
-//! ([`std::os::fd::OwnedFd`]), with [`Errno`] as the error, because comparing an `Errno` is one instruction. rustix
-//! does most of the work; libc provides the rest (process-wide identity, signals, exotic socket options).
+//! All system calls of weir go through this crate: safe functions on descriptors of the standard library
+//! ([`std::os::fd::OwnedFd`]), with [`Errno`] as the error, because comparing an `Errno` is one instruction. Most are
+//! based on rustix, the rest on libc (process-wide identity, signals, rare socket options).
 //!
-//! Begin with [`Address`] and [`socket`]; [`option`] sets the options of `bind` and `server` lines; the scheduler waits
-//! on [`poll`]; [`process`] holds the steps at the start.
+//! Begin with [`Address`] and [`socket`]. [`option`] sets the socket options of `bind` and `server` lines. The
+//! scheduler waits with [`poll`]. [`process`] contains the steps at startup.
 //!
 //! This crate must not know the purpose of weir: no policy, no configuration, no retries.
 
@@ -32,7 +32,7 @@ pub mod users;
 pub use address::{Address, AddressFamily};
 pub use rustix::io::Errno;
 
-/// The system's text for an error, without the number that the standard library adds.
+/// The text of an error, without the error number appended by the standard library.
 pub fn error_text(error: impl std::fmt::Display) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()

@@ -1,5 +1,4 @@
-//! Memory that the kernel maps: files, with writes that reach the file even when the process is killed, and pages that
-//! return to the kernel at once.
+//! Memory mappings: files with writes that survive a kill of the process, and pages that return to the kernel on drop.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,8 +12,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::Result;
 
-/// A file of a fixed size, mapped for reading and writing until this is dropped. Another process can change it at any
-/// time, so nothing that is read from it may be trusted.
+/// A file of fixed size, mapped for reading and writing until the value is dropped. Other processes can change the
+/// contents at any time, so do not trust them.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -27,10 +26,9 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps a file of `length` bytes that only its owner can read: a new one, of zeroes, or an existing one with its
-    /// content.
+    /// Maps a file of `length` bytes, readable only by its owner. Creates it with zeroes, or keeps the content of an existing one.
     ///
-    /// Its blocks are allocated at once, because a file system that fills up later would kill the process at a write.
+    /// Allocates all blocks now, because a write to an unallocated block on a full file system would kill the process (SIGBUS).
     pub fn create(path: &Path, length: usize) -> io::Result<Self> {
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
@@ -50,12 +48,12 @@ impl Mapping {
         Ok(Self { start: NonNull::new(start.cast()).ok_or(crate::Errno::NOMEM)?, length })
     }
 
-    /// Where it begins: at the beginning of a page.
+    /// Start of the mapping, page-aligned.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// How many bytes it has.
+    /// Length in bytes.
     pub fn length(&self) -> usize {
         self.length
     }
@@ -69,8 +67,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Words of zeroes in pages of their own. The kernel has the pages back when this is dropped, while an allocator would
-/// keep them for later, and supplies each on its first write.
+/// Zeroed words in separate pages. The kernel supplies each page on its first write. Dropping the value returns them to
+/// the kernel, while an allocator would keep them.
 #[derive(Debug)]
 pub struct Pages {
     start: NonNull<u32>,
@@ -83,7 +81,7 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Maps this many words; `None` at a limit of the process or of the machine.
+    /// Maps `words` words. `None` if a limit of the process or the machine is reached.
     pub fn new(words: usize) -> Option<Self> {
         if words == 0 {
             return Some(Self::default());
@@ -97,7 +95,7 @@ impl Pages {
         Some(Self { start, words })
     }
 
-    /// How many bytes they are.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.words * WORD
     }
@@ -106,7 +104,7 @@ impl Pages {
 const WORD: usize = size_of::<u32>();
 
 impl Default for Pages {
-    /// No words: costs nothing.
+    /// Zero words, without a mapping.
     fn default() -> Self {
         Self { start: NonNull::dangling(), words: 0 }
     }

@@ -5,33 +5,33 @@ use rustix::net::sockopt;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// Allows to bind an address that old connections still use.
+/// Allows binding an address still used by old connections (`SO_REUSEADDR`).
 pub fn set_reuse_address(socket: impl AsFd) -> Result<()> {
     sockopt::set_socket_reuseaddr(socket, true)
 }
 
-/// Allows several sockets to bind the same address and share its connections.
+/// Allows several sockets to bind the same address and share its connections (`SO_REUSEPORT`).
 pub fn set_reuse_port(socket: impl AsFd) -> Result<()> {
     sockopt::set_socket_reuseport(socket, true)
 }
 
-/// Sends small packets at once.
+/// Sends small packets without delay (`TCP_NODELAY`).
 pub fn set_no_delay(socket: impl AsFd, on: bool) -> Result<()> {
     sockopt::set_tcp_nodelay(socket, on)
 }
 
-/// Probes an idle connection (`option tcpka`, `clitcpka-*`, `srvtcpka-*`).
+/// Parameters of TCP keep-alive (`clitcpka-*`, `srvtcpka-*`). `None` keeps the system's default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeepAlive {
-    /// How long a connection is idle before the first probe; the system's default when absent.
+    /// Idle time before the first probe.
     pub idle: Option<Duration>,
-    /// How much time lies between probes.
+    /// Time between probes.
     pub interval: Option<Duration>,
-    /// How many unanswered probes end the connection.
+    /// Number of unanswered probes before the connection is closed.
     pub count: Option<u32>,
 }
 
-/// Turns keep-alive probes on, with the given parameters.
+/// Enables TCP keep-alive with the given parameters (`option tcpka`).
 pub fn set_keep_alive(socket: impl AsFd, parameters: KeepAlive) -> Result<()> {
     let socket = socket.as_fd();
     sockopt::set_socket_keepalive(socket, true)?;
@@ -47,7 +47,7 @@ pub fn set_keep_alive(socket: impl AsFd, parameters: KeepAlive) -> Result<()> {
     Ok(())
 }
 
-/// Puts the socket into repair mode (`TCP_REPAIR`): closing it then sends nothing. Needs CAP_NET_ADMIN.
+/// Sets the repair mode of a socket (`TCP_REPAIR`), in which closing it does not send a packet. Requires CAP_NET_ADMIN.
 pub fn set_repair(socket: impl AsFd, on: bool) -> Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_REPAIR, i32::from(on))
 }
@@ -57,7 +57,7 @@ pub fn set_ttl(socket: impl AsFd, hops: u8) -> Result<()> {
     sockopt::set_ip_ttl(socket, u32::from(hops))
 }
 
-/// Closes with a reset instead of a lingering handshake (`option nolinger`).
+/// Closes with a reset instead of a FIN (`option nolinger`, `SO_LINGER` with 0 seconds).
 pub fn set_no_linger(socket: impl AsFd) -> Result<()> {
     sockopt::set_socket_linger(socket, Some(Duration::ZERO))
 }
@@ -67,32 +67,32 @@ pub fn has_no_linger(socket: impl AsFd) -> Result<bool> {
     Ok(sockopt::socket_linger(socket)? == Some(Duration::ZERO))
 }
 
-/// Whether connections are accepted from it.
+/// Whether the socket is listening (`SO_ACCEPTCONN`).
 pub fn is_listening(socket: impl AsFd) -> Result<bool> {
     sockopt::socket_acceptconn(socket)
 }
 
-/// Reports a connection only once it carries data, or after `seconds`.
+/// Delays accepting a connection until data arrives, or for `seconds` (`TCP_DEFER_ACCEPT`).
 pub fn set_defer_accept(socket: impl AsFd, seconds: u32) -> Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, to_int(seconds)?)
 }
 
-/// Accepts data in the first packet of a connection; at most `queue` such connections wait (`bind ... tfo`).
+/// Accepts data in the SYN, with at most `queue` such connections pending (`bind ... tfo`, `TCP_FASTOPEN`).
 pub fn set_fast_open(socket: impl AsFd, queue: u32) -> Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, to_int(queue)?)
 }
 
-/// Sends data in the first packet of a connection (`server ... tfo`).
+/// Sends data in the SYN (`server ... tfo`, `TCP_FASTOPEN_CONNECT`).
 pub fn set_fast_open_connect(socket: impl AsFd) -> Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, 1)
 }
 
-/// Limits the segments that the far end sends.
+/// Limits the segment size announced to the peer (`TCP_MAXSEG`).
 pub fn set_maximum_segment(socket: impl AsFd, bytes: u32) -> Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, to_int(bytes)?)
 }
 
-/// The segment size that the kernel would announce.
+/// The current maximum segment size (`TCP_MAXSEG`).
 pub fn maximum_segment(socket: impl AsFd) -> Result<u32> {
     let mut value: libc::c_int = 0;
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;
@@ -105,13 +105,13 @@ pub fn maximum_segment(socket: impl AsFd) -> Result<u32> {
     u32::try_from(value).map_err(|_| Errno::INVAL)
 }
 
-/// Uses only one network interface.
+/// Binds the socket to a network interface (`SO_BINDTODEVICE`).
 pub fn set_device(socket: impl AsFd, interface: &str) -> Result<()> {
     set_bytes(socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes())
 }
 
-/// Allows binding foreign addresses (`bind ... transparent`, `source ... usesrc`): by `IP_TRANSPARENT` if the process
-/// may, else by `IP_FREEBIND`.
+/// Allows binding foreign addresses (`bind ... transparent`, `source ... usesrc`), with `IP_TRANSPARENT` if permitted,
+/// otherwise with `IP_FREEBIND`.
 pub fn set_transparent(socket: impl AsFd, family: AddressFamily) -> Result<()> {
     let socket = socket.as_fd();
     match family {
@@ -123,7 +123,7 @@ pub fn set_transparent(socket: impl AsFd, family: AddressFamily) -> Result<()> {
     }
 }
 
-/// Allows binding addresses that no interface has yet.
+/// Allows binding addresses not assigned to an interface yet (`IP_FREEBIND`).
 pub fn set_free_bind(socket: impl AsFd, family: AddressFamily) -> Result<()> {
     match family {
         AddressFamily::Inet => sockopt::set_ip_freebind(socket, true),
@@ -132,7 +132,7 @@ pub fn set_free_bind(socket: impl AsFd, family: AddressFamily) -> Result<()> {
     }
 }
 
-/// Chooses the source port only at connect, so that one source address serves more connections.
+/// Selects the source port at connect instead of bind, so that a source address supports more connections.
 pub fn set_bind_address_no_port(socket: impl AsFd) -> Result<()> {
     set_number(socket, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
 }
@@ -147,17 +147,17 @@ pub fn v6_only(socket: impl AsFd) -> Result<bool> {
     rustix::net::sockopt::ipv6_v6only(socket)
 }
 
-/// Ends a connection when sent data stays unacknowledged for this long (`tcp-ut`).
+/// Closes a connection with data unacknowledged for this long (`tcp-ut`, `TCP_USER_TIMEOUT`).
 pub fn set_user_timeout(socket: impl AsFd, milliseconds: u32) -> Result<()> {
     sockopt::set_tcp_user_timeout(socket, milliseconds)
 }
 
-/// Acknowledges at once, or lets acknowledgements wait for data.
+/// Enables immediate acknowledgements, or delays them (`TCP_QUICKACK`).
 pub fn set_quick_ack(socket: impl AsFd, on: bool) -> Result<()> {
     sockopt::set_tcp_quickack(socket, on)
 }
 
-/// Marks packets for netfilter and routing (`set-mark`, `source`); takes a privilege.
+/// Marks packets for netfilter and routing (`set-mark`, `source`). Requires CAP_NET_ADMIN or CAP_NET_RAW.
 pub fn set_mark(socket: impl AsFd, mark: u32) -> Result<()> {
     set_number(socket, libc::SOL_SOCKET, libc::SO_MARK, mark as libc::c_int)
 }
@@ -171,22 +171,22 @@ pub fn set_tos(socket: impl AsFd, family: AddressFamily, tos: u8) -> Result<()> 
     }
 }
 
-/// Sets the kernel's receive buffer (`tune.rcvbuf.*`).
+/// Sets the size of the kernel's receive buffer (`tune.rcvbuf.*`).
 pub fn set_receive_buffer(socket: impl AsFd, bytes: usize) -> Result<()> {
     sockopt::set_socket_recv_buffer_size(socket, bytes)
 }
 
-/// Sets the kernel's send buffer (`tune.sndbuf.*`).
+/// Sets the size of the kernel's send buffer (`tune.sndbuf.*`).
 pub fn set_send_buffer(socket: impl AsFd, bytes: usize) -> Result<()> {
     sockopt::set_socket_send_buffer_size(socket, bytes)
 }
 
-/// Reports the socket as writable only while the kernel holds fewer unsent bytes than this (`tune.notsent-lowat.*`).
+/// Reports the socket as writable only while fewer than `bytes` are unsent in the kernel (`tune.notsent-lowat.*`).
 pub fn set_unsent_low_mark(socket: impl AsFd, bytes: u32) -> Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, to_int(bytes)?)
 }
 
-/// From `linux/in6.h`; libc knows it only for other systems.
+/// From `linux/in6.h`. The libc crate lacks it for Linux.
 const IPV6_TRANSPARENT: libc::c_int = 75;
 
 fn to_int(value: u32) -> Result<libc::c_int> {

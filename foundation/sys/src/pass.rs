@@ -1,4 +1,4 @@
-//! Handing open descriptors to another process over a UNIX socket.
+//! Passing descriptors to another process over a UNIX socket (`SCM_RIGHTS`).
 
 use crate::{Errno, Result};
 use rustix::net::{
@@ -9,8 +9,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Sends `descriptors` along with `bytes`; at least one byte is needed. Returns how many bytes were taken; the
-/// descriptors travel with the first of them.
+/// Sends `descriptors` with the first byte of `bytes`, which must not be empty. Returns the number of bytes sent.
 pub fn send_descriptors(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<usize> {
     if descriptors.len() > MOST_DESCRIPTORS {
         return Err(Errno::TOOBIG);
@@ -23,8 +22,8 @@ pub fn send_descriptors(socket: impl AsFd, bytes: &[u8], descriptors: &[Borrowed
     rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)
 }
 
-/// Receives bytes into `space` and the descriptors that travel with them; 0 bytes mean that the far end sends no
-/// more. Descriptors beyond [`MOST_DESCRIPTORS`] in one message are an error.
+/// Receives bytes into `space`, and the descriptors sent with them. 0 bytes mean EOF. More than [`MOST_DESCRIPTORS`] in
+/// one message are an error.
 pub fn receive_descriptors(socket: impl AsFd, space: &mut [u8]) -> Result<(usize, Vec<OwnedFd>)> {
     let mut ancillary = [MaybeUninit::uninit(); SPACE];
     let mut control = RecvAncillaryBuffer::new(&mut ancillary);
@@ -42,26 +41,25 @@ pub fn receive_descriptors(socket: impl AsFd, space: &mut [u8]) -> Result<(usize
     Ok((message.bytes, descriptors))
 }
 
-/// Takes one connection that was passed over a pair of sockets (`sockpair@`), ready to be used like an accepted one.
-/// [`Errno::AGAIN`] if the queue is empty.
+/// Receives one connection passed over a socket pair (`sockpair@`), as a non-blocking socket. [`Errno::AGAIN`] if the queue is empty.
 pub fn receive_connection(socket: impl AsFd) -> Result<OwnedFd> {
     let (_, descriptors) = receive_descriptors(socket, &mut [0])?;
-    // The sender closed its end and will pass no more connections.
+    // Without a descriptor, the sender closed its end.
     let connection = descriptors.into_iter().next().ok_or(Errno::AGAIN)?;
     crate::socket::set_nonblocking(&connection)?;
     Ok(connection)
 }
 
-/// Passes one end of a new pair over a pair of sockets (`sockpair@`): the other end is the connection.
+/// Connects over a socket pair (`sockpair@`): passes one end of a new pair, and returns the other.
 pub fn pass_connection(socket: impl AsFd) -> Result<OwnedFd> {
     let (near, far) = crate::socket::stream_pair()?;
     send_descriptors(socket, b"c", &[far.as_fd()])?;
     Ok(near)
 }
 
-/// The most descriptors in one message: the limit of the kernel (`SCM_MAX_FD`).
+/// Maximum number of descriptors per message, a limit of the kernel (`SCM_MAX_FD`).
 pub const MOST_DESCRIPTORS: usize = 253;
-/// Room for the message header, alignment and that many descriptors.
+/// Buffer size for the control message with that many descriptors.
 const SPACE: usize = rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS));
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Waiting for descriptors: epoll and the event counter that wakes it.
+//! Waiting for descriptors: epoll, and an eventfd that wakes it.
 
 use crate::{Errno, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, poll};
@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 pub use rustix::event::epoll::EventFlags as Readiness;
 
-/// An epoll instance with room for the events of one wait.
+/// An epoll instance with a buffer for the events of one wait.
 #[derive(Debug)]
 pub struct Epoll {
     instance: OwnedFd,
@@ -15,24 +15,24 @@ pub struct Epoll {
 }
 
 impl Epoll {
-    /// An instance that reports at most `most_events` at once (`tune.maxpollevents`).
+    /// An instance that returns at most `most_events` per wait (`tune.maxpollevents`).
     pub fn new(most_events: usize) -> Result<Self> {
         let instance = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Self { instance, events: vec![MaybeUninit::uninit(); most_events.max(1)].into_boxed_slice() })
     }
 
-    /// Watches `descriptor`, edge-triggered, for everything, until it is closed; events carry `token`.
+    /// Watches `descriptor` for all events, edge-triggered, until it is closed. Events contain `token`.
     pub fn watch(&self, descriptor: impl AsFd, token: u64) -> Result<()> {
         epoll::add(&self.instance, descriptor, epoll::EventData::new_u64(token), EVERYTHING)
     }
 
-    /// Watches a listening socket that several instances watch, edge-triggered: a connection is reported to one of those
-    /// that wait, not to all.
+    /// Watches a listening socket shared by several instances, edge-triggered. A connection wakes one waiting instance
+    /// instead of all (`EPOLLEXCLUSIVE`).
     pub fn watch_shared(&self, descriptor: impl AsFd, token: u64) -> Result<()> {
         epoll::add(&self.instance, descriptor, epoll::EventData::new_u64(token), ONE_OF_SEVERAL)
     }
 
-    /// Watches `descriptor` for reading, level-triggered: it is reported as long as something is left.
+    /// Watches `descriptor` for reading, level-triggered. It is reported while it is readable.
     pub fn watch_level(&self, descriptor: impl AsFd, token: u64) -> Result<()> {
         epoll::add(&self.instance, descriptor, epoll::EventData::new_u64(token), Readiness::IN)
     }
@@ -42,8 +42,8 @@ impl Epoll {
         epoll::delete(&self.instance, descriptor)
     }
 
-    /// Waits for events, at most `timeout_ms` (`None`: for ever), and hands each with its token to `receive`.
-    /// Returns how many there were; an interrupting signal counts as none.
+    /// Waits up to `timeout_ms` for events (`None`: without limit), and passes each with its token to `receive`.
+    /// Returns their count, 0 if interrupted by a signal.
     pub fn wait(
         &mut self,
         timeout_ms: Option<u64>,
@@ -66,7 +66,7 @@ impl Epoll {
     }
 }
 
-/// A counter that makes a waiting epoll return.
+/// An eventfd that makes a waiting epoll return.
 #[derive(Debug)]
 pub struct Wakener {
     counter: OwnedFd,
@@ -79,15 +79,15 @@ impl Wakener {
         Ok(Self { counter })
     }
 
-    /// Makes the counter readable; from any thread.
+    /// Makes the counter readable. Callable from any thread.
     pub fn wake(&self) {
-        // The only failure is a counter that is at its maximum, and so readable already.
+        // Fails only if the counter is at its maximum, and therefore readable.
         let _ = rustix::io::write(&self.counter, &1_u64.to_ne_bytes());
     }
 
-    /// Takes the counter back to zero.
+    /// Resets the counter to zero.
     pub fn reset(&self) {
-        // The only failure is a counter that is at zero already.
+        // Fails only if the counter is already zero.
         let _ = rustix::io::read(&self.counter, &mut [0_u8; 8]);
     }
 }
@@ -101,13 +101,12 @@ impl AsFd for Wakener {
 const EVERYTHING: Readiness =
     Readiness::IN.union(Readiness::OUT).union(Readiness::RDHUP).union(Readiness::ET);
 
-/// Waits until one descriptor takes bytes, at most `milliseconds`; for threads that may block. True when it does.
+/// Waits up to `milliseconds` until a descriptor is writable. False on timeout. Only for threads that may block.
 pub fn wait_writable(descriptor: impl AsFd, milliseconds: u32) -> Result<bool> {
     wait_for(descriptor, PollFlags::OUT, milliseconds)
 }
 
-/// Waits until one descriptor has bytes or its far end is closed, at most `milliseconds`; for threads that may block. True when
-/// one of both is the case.
+/// Waits up to `milliseconds` until a descriptor is readable or its peer has closed. False on timeout. Only for threads that may block.
 pub fn wait_readable(descriptor: impl AsFd, milliseconds: u32) -> Result<bool> {
     wait_for(descriptor, PollFlags::IN, milliseconds)
 }
@@ -121,7 +120,7 @@ fn wait_for(descriptor: impl AsFd, event: PollFlags, milliseconds: u32) -> Resul
     Ok(ready > 0)
 }
 
-/// With `EXCLUSIVE` the kernel refuses `RDHUP`; `ERR` and `HUP` are always reported.
+/// The kernel rejects `RDHUP` together with `EXCLUSIVE`. It always reports `ERR` and `HUP`.
 const ONE_OF_SEVERAL: Readiness = Readiness::IN.union(Readiness::ET).union(Readiness::EXCLUSIVE);
 
 #[cfg(test)]

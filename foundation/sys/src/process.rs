@@ -1,4 +1,4 @@
-//! Settings of the own process, mostly made once at the start: identity, limits, root directory, processors.
+//! Settings of this process, mostly applied once at startup: identity, limits, root directory, CPU affinity.
 
 use crate::{Errno, Result};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
@@ -7,60 +7,61 @@ use std::io::Write as _;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
-/// Drops all supplementary groups and takes those of `groups`, in every thread.
+/// Replaces the supplementary groups of all threads with `groups` (`setgroups`).
 pub fn set_groups(groups: &[u32]) -> Result<()> {
     // SAFETY: pointer and length describe the slice.
     status(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) }).map(drop)
 }
 
-/// Becomes group `group`, in every thread.
+/// Sets the group ID of all threads (`setgid`).
 pub fn set_group(group: u32) -> Result<()> {
     // SAFETY: touches no memory; the C library applies it to all threads.
     status(unsafe { libc::setgid(group) }).map(drop)
 }
 
-/// Becomes user `user`, in every thread.
+/// Sets the user ID of all threads (`setuid`).
 pub fn set_user(user: u32) -> Result<()> {
     // SAFETY: touches no memory; the C library applies it to all threads.
     status(unsafe { libc::setuid(user) }).map(drop)
 }
 
-/// The user that the process acts for now.
+/// The effective user ID.
 pub fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The number of this process.
+/// The process ID.
 pub fn id() -> u32 {
     std::process::id()
 }
 
-/// Ends the process with this exit status. Buffered output of this program is written; handlers that libraries registered for the
-/// end of the process are not run, since they may need memory or race with threads that go on.
+/// Exits with `status` (`_exit`) after flushing stdout. Does not run `atexit` handlers of libraries, because they may need memory
+/// or race with threads that still run.
 pub fn end(status: u8) -> ! {
-    // The reader may have gone.
+    // The reader may have closed the pipe.
     let _ = std::io::stdout().flush();
     // SAFETY: touches no memory of the program.
     unsafe { libc::_exit(libc::c_int::from(status)) }
 }
 
-/// The number of the calling thread, which no other thread of the machine has while it lives.
+/// The kernel's thread ID of the calling thread (`gettid`), unique on the machine while the thread lives.
 pub fn thread_id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
-/// Whether a thread of this process sleeps in the kernel, for any reason; `None` if `/proc` cannot be read.
+/// Whether a thread of this process sleeps in the kernel (state S or D). `None` if `/proc` cannot be read.
 pub fn thread_sleeps(thread: u32) -> Option<bool> {
     let line = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
-    // The state follows the name, which is in parentheses and may contain parentheses.
+    // The state follows the thread's name in parentheses. The name itself may contain parentheses.
     let state = line.rsplit_once(") ")?.1;
     Some(state.starts_with(['S', 'D']))
 }
 
-/// Whether the process could take this root directory ([`change_root`]), group and user: each is taken and given back,
-/// except that the root is only entered. The error names the refused one, and the reason.
+/// Checks whether the process may switch to this root directory ([`change_root`]), group and user. Sets each effective
+/// ID and restores it. Enters the root directory without `chroot` and returns. The error contains the refused part and
+/// the reason.
 ///
-/// Another thread could see a wrong identity or current directory meanwhile: call it while there is only one thread.
+/// Call it while the process is single-threaded. Other threads could observe the temporary identity or current directory.
 pub fn rehearse_identity(
     user: Option<u32>,
     group: Option<u32>,
@@ -69,7 +70,7 @@ pub fn rehearse_identity(
     if let Some(root) = root {
         let refused = |errno| (IdentityRefusal::Root, errno);
         let here = current_directory().map_err(refused)?;
-        // Entering needs the same rights as `chroot`; `chroot` needs a privilege in addition.
+        // `fchdir` needs the same permissions as `chroot`, which also requires CAP_SYS_CHROOT.
         let entered = return_to(root);
         return_to(here).and(entered).map_err(refused)?;
         let held = crate::capability::held().map_err(refused)?;
@@ -103,13 +104,13 @@ pub enum IdentityRefusal {
     User,
 }
 
-/// The real and the saved group stay, so that the former group can be taken again.
+/// Keeps the real and the saved group ID, so that the former group can be restored.
 fn set_effective_group(group: u32) -> Result<()> {
     // SAFETY: touches no memory; the C library applies it to all threads.
     status(unsafe { libc::setegid(group) }).map(drop)
 }
 
-/// The real and the saved user stay, so that the former user can be taken again.
+/// Keeps the real and the saved user ID, so that the former user can be restored.
 fn set_effective_user(user: u32) -> Result<()> {
     // SAFETY: touches no memory; the C library applies it to all threads.
     status(unsafe { libc::seteuid(user) }).map(drop)
@@ -121,52 +122,52 @@ pub fn change_root(directory: &OwnedFd) -> Result<()> {
     rustix::process::chroot(".")
 }
 
-/// A descriptor of a directory, to enter it ([`change_root`], [`return_to`]).
+/// Opens a directory with `O_PATH`, for [`change_root`] and [`return_to`].
 pub fn open_directory(path: &Path) -> Result<OwnedFd> {
     let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
     rustix::fs::open(path, flags, MODE)
 }
 
-/// Whether a crash leaves a core file even though the process changed its user.
+/// Enables or disables core dumps, also after a change of user (`PR_SET_DUMPABLE`).
 pub fn set_dumpable(dumpable: bool) -> Result<()> {
     let behavior = if dumpable { DumpableBehavior::Dumpable } else { DumpableBehavior::NotDumpable };
     rustix::process::set_dumpable_behavior(behavior)
 }
 
-/// Makes the kernel use pages of the usual size from now on, in this process and in those forked or executed from it.
+/// Disables transparent huge pages for this process and its descendants, across fork and exec.
 ///
-/// With transparent huge pages on for everything, one touched byte holds two megabytes: the cost of small objects spread over
-/// a heap could not be measured.
+/// With transparent huge pages always on, one touched byte occupies 2 MB, so the memory cost of small objects in a heap could
+/// not be measured.
 pub fn use_small_pages() -> Result<()> {
     rustix::thread::disable_transparent_huge_pages(true)
 }
 
-/// The bounds of a resource; `None` means without bound.
+/// The limits of a resource. `None` means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceLimit {
-    /// The limit enforced now.
+    /// The limit in force.
     pub soft: Option<u64>,
-    /// How far an unprivileged process may raise it.
+    /// The maximum to which an unprivileged process may raise `soft`.
     pub hard: Option<u64>,
 }
 
-/// How many descriptors the process may open.
+/// Limit on open descriptors (`RLIMIT_NOFILE`).
 pub fn descriptor_limit() -> ResourceLimit {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     ResourceLimit { soft: limit.current, hard: limit.maximum }
 }
 
-/// How many bytes of address space the process may have; `None` means without bound.
+/// Limit on address space in bytes (`RLIMIT_AS`). `None` means unlimited.
 pub fn address_space_limit() -> Option<u64> {
     rustix::process::getrlimit(Resource::As).current
 }
 
-/// How many bytes of private writable mappings the process may have; `None` means without bound.
+/// Limit on private writable mappings in bytes (`RLIMIT_DATA`). `None` means unlimited.
 pub fn data_limit() -> Option<u64> {
     rustix::process::getrlimit(Resource::Data).current
 }
 
-/// Changes how many descriptors the process may open.
+/// Sets the limit on open descriptors (`RLIMIT_NOFILE`).
 pub fn set_descriptor_limit(limit: ResourceLimit) -> Result<()> {
     set_limit(Resource::Nofile, limit)
 }
@@ -176,7 +177,7 @@ pub fn lift_file_limits() {
     for resource in [Resource::Core, Resource::Fsize] {
         if set_limit(resource, ResourceLimit { soft: None, hard: None }).is_err() {
             let hard = rustix::process::getrlimit(resource).maximum;
-            // A process may always raise its soft limit to its hard one.
+            // A process may always raise its soft limit to its hard limit.
             let _ = set_limit(resource, ResourceLimit { soft: hard, hard });
         }
     }
@@ -186,7 +187,7 @@ fn set_limit(resource: Resource, limit: ResourceLimit) -> Result<()> {
     rustix::process::setrlimit(resource, Rlimit { current: limit.soft, maximum: limit.hard })
 }
 
-/// The processors that the calling thread may run on.
+/// CPU affinity of the calling thread.
 pub fn processors() -> Result<Vec<usize>> {
     let set = rustix::thread::sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect())
@@ -214,47 +215,47 @@ pub fn set_processors(processors: &[usize]) -> Result<()> {
     rustix::thread::sched_setaffinity(None, &set)
 }
 
-/// Lowers the calling thread's priority to a niceness of 5. Does nothing if the system refuses.
+/// Sets the calling thread's niceness to 5. Errors are ignored.
 pub fn give_way() {
     let _ = set_niceness(NICENESS);
 }
 
-/// The priority of the calling thread: -20 comes first, 19 last.
+/// Niceness of the calling thread, from -20 (highest priority) to 19.
 pub fn niceness() -> Result<i32> {
     rustix::process::getpriority_process(None)
 }
 
-/// Changes the priority of the calling thread; threads and programs that it starts inherit it. A lower value takes privileges.
+/// Sets the niceness of the calling thread. Threads and programs started later inherit it. A lower value requires CAP_SYS_NICE.
 pub fn set_niceness(niceness: i32) -> Result<()> {
-    // On Linux these calls affect one thread only; without a number, the calling one.
+    // On Linux this call affects a single thread. `None` means the calling thread.
     rustix::process::setpriority_process(None, niceness)
 }
 
-/// A quarter of a processor in competition with another thread. At 19 it was a hundredth, and waiters for the thread's
-/// result timed out.
+/// About a quarter of a CPU in competition with a thread of niceness 0. A niceness of 19 gave a hundredth, and waiters
+/// for the thread's result timed out.
 const NICENESS: i32 = 5;
 
-/// Makes the calling thread, and those that it starts, gain no privileges from a program that it executes: neither the
-/// set-user-id bit of a file nor its capabilities count any more. It cannot be taken back.
+/// Sets `no_new_privs` for the calling thread and the threads it starts. The set-user-ID bit and the file capabilities
+/// of executed programs are ignored from then on. Irreversible.
 pub fn gain_no_privileges() -> Result<()> {
     rustix::thread::set_no_new_privs(true)
 }
 
-/// Forbids the process to create processes and threads. The kernel does not enforce it on root, nor on a process with
+/// Forbids the creation of processes and threads (`RLIMIT_NPROC` 0). The kernel does not enforce it for root or with
 /// CAP_SYS_ADMIN or CAP_SYS_RESOURCE.
 pub fn create_no_processes() -> Result<()> {
     set_limit(Resource::Nproc, ResourceLimit { soft: Some(0), hard: Some(0) })
 }
 
-/// Which side of a fork this is.
+/// The result of a fork in the parent or the child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fork {
-    /// The original process, which now has a child of this number.
+    /// The original process, with the process ID of the child.
     Parent(u32),
     Child,
 }
 
-/// Forks the process. Only while a single thread runs: this is checked, and refused with [`Errno::BUSY`] otherwise.
+/// Forks the process. Fails with [`Errno::BUSY`] unless the process is single-threaded.
 pub fn fork() -> Result<Fork> {
     if thread_count() != 1 {
         return Err(Errno::BUSY);
@@ -264,23 +265,23 @@ pub fn fork() -> Result<Fork> {
     Ok(if child == 0 { Fork::Child } else { Fork::Parent(child as u32) })
 }
 
-/// Starts a session without a terminal (`setsid`).
+/// Starts a new session without a controlling terminal (`setsid`).
 pub fn start_session() -> Result<()> {
     rustix::process::setsid().map(drop)
 }
 
-/// `/dev/null`, opened before the root directory changes: the new one need not have it.
+/// `/dev/null`, opened before the change of the root directory, which may lack it.
 #[derive(Debug)]
 pub struct NullDevice(OwnedFd);
 
 impl NullDevice {
-    /// Opens it.
+    /// Opens `/dev/null` for reading and writing.
     pub fn open() -> Result<Self> {
         let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
         rustix::fs::open(c"/dev/null", flags, MODE).map(Self)
     }
 
-    /// Points standard input, output and error at it.
+    /// Redirects standard input, output and error to `/dev/null`.
     pub fn replace_standard_streams(self) -> Result<()> {
         for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
             // SAFETY: both numbers are descriptors; the standard library expects these three to be replaceable.
@@ -296,23 +297,23 @@ impl AsFd for NullDevice {
     }
 }
 
-/// A descriptor of the current directory, to come back to it ([`return_to`]).
+/// A descriptor of the current directory, for [`return_to`].
 pub fn current_directory() -> Result<OwnedFd> {
     open_directory(Path::new("."))
 }
 
-/// Makes the directory of a descriptor the current one.
+/// Changes the current directory to `directory` (`fchdir`).
 pub fn return_to(directory: impl AsFd) -> Result<()> {
     rustix::process::fchdir(directory)
 }
 
-/// Duplicates a descriptor, closed on exec.
+/// Duplicates a descriptor with close-on-exec.
 pub fn duplicate(descriptor: impl AsFd) -> Result<OwnedFd> {
     rustix::io::fcntl_dupfd_cloexec(descriptor, 0)
 }
 
-/// Takes over a descriptor that this process inherited and that nothing in it owns yet (`fd@N`, sockets of
-/// systemd). Refused when it is not open. Callers take each number once, at the start.
+/// Takes ownership of an inherited descriptor without an owner in this process (`fd@N`, systemd sockets). Fails if it
+/// is not open. Callers take each number once, at startup.
 pub fn inherited_descriptor(number: i32) -> Result<OwnedFd> {
     // SAFETY: touches no memory; only checks whether the descriptor is open.
     status(unsafe { libc::fcntl(number, libc::F_GETFD) })?;
@@ -320,8 +321,8 @@ pub fn inherited_descriptor(number: i32) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Duplicates a descriptor that is known by its number only (`fd@N` as a log target), closed on exec. Any owner may
-/// have it: the kernel refuses a number that is not open, and nothing else is done with it.
+/// Duplicates a descriptor known only by number (`fd@N` as a log target), with close-on-exec. The original may have an
+/// owner, since it is only duplicated. Fails if it is not open.
 pub fn duplicate_number(number: i32) -> Result<OwnedFd> {
     // SAFETY: touches no memory; makes a new descriptor or fails.
     let duplicate = status(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) })?;
@@ -433,7 +434,7 @@ mod tests {
         let (user, group) = (effective_user(), rustix::process::getegid().as_raw());
         assert_eq!(rehearse_identity(Some(user), Some(group), None), Ok(()));
         assert_eq!(effective_user(), user);
-        // No process has this one: it means "unchanged".
+        // An invalid ID, which means "unchanged".
         let refused = rehearse_identity(Some(u32::MAX), None, None);
         assert!(refused.is_ok() || refused == Err((IdentityRefusal::User, Errno::INVAL)), "{refused:?}");
         assert_eq!(open_directory(Path::new("/dev/null")).err(), Some(Errno::NOTDIR));

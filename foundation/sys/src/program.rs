@@ -1,14 +1,13 @@
-//! Programs that run beside this process: started without copying it, awaited through a descriptor, killed with their
-//! process group.
+//! Child programs: started with `posix_spawn`, awaited through a pidfd, killed with their process group.
 //!
 //! ```text
 //!   start ──► runs ──► ended: its descriptor is readable ──► exit
 //!              │
 //!              └─ dropped ──► killed, with its group; the next start reaps it
 //! ```
-//! A program begins in a process group of its own, with all signals unblocked and at their defaults, and with
-//! `/dev/null` for its standard streams. It inherits no descriptor of ours: all are closed on exec. [`output`] waits
-//! for one, and reads its output.
+//! A program starts in a process group of its own, with all signals unblocked and at their defaults, and with
+//! `/dev/null` as its standard streams. It does not inherit other descriptors, because all are close-on-exec.
+//! [`output`] runs a program and reads its output.
 
 use crate::child::{Exit, pointers, strings};
 use crate::process::NullDevice;
@@ -19,35 +18,35 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A program to run: the file, its words (the first is its name), and its environment, `NAME=value` each.
+/// A program to run: the file, its arguments (the first is its name), and its environment (`NAME=value` each).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Invocation {
-    /// The path of the file; no search path is used.
+    /// Path of the file. `PATH` is not searched.
     pub file: Vec<u8>,
     pub words: Vec<Vec<u8>>,
     pub environment: Vec<Vec<u8>>,
 }
 
-/// A program that was started. Dropping it kills it.
+/// A started program. Dropping it kills the program.
 #[derive(Debug)]
 pub struct Program {
     process: Pid,
-    /// Readable once it ended.
+    /// pidfd. Readable once the process ended.
     end: OwnedFd,
-    /// Whether it was reaped.
+    /// Whether the process was reaped.
     buried: bool,
 }
 
-/// Programs that were killed and not reaped yet.
+/// Programs killed and not reaped yet.
 static LEFT: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
-/// With this many killed programs that do not end, no other is started.
+/// Maximum number of killed programs that have not ended. Beyond it, starts fail.
 const MOST_LEFT: usize = 64;
 
 impl Program {
-    /// Starts a program. The calling thread waits until the file was found and loaded, or not.
+    /// Starts a program. Blocks the calling thread until the program is executed or has failed to.
     ///
     /// # Errors
-    /// The kernel's error for the file or the new process; [`Errno::AGAIN`] while too many killed programs have not ended.
+    /// The kernel's error for the file or the new process. [`Errno::AGAIN`] while too many killed programs have not ended.
     pub fn start(invocation: &Invocation, streams: &NullDevice) -> Result<Program> {
         if bury() >= MOST_LEFT {
             return Err(Errno::AGAIN);
@@ -55,7 +54,7 @@ impl Program {
         Program::start_with(invocation, [streams.as_fd(); 3])
     }
 
-    /// Starts a program with these standard streams: input, output, errors.
+    /// Starts a program with these standard streams: stdin, stdout, stderr.
     fn start_with(invocation: &Invocation, streams: [BorrowedFd<'_>; 3]) -> Result<Program> {
         let process = spawn(invocation, streams)?;
         match rustix::process::pidfd_open(process, PidfdFlags::NONBLOCK) {
@@ -67,14 +66,14 @@ impl Program {
         }
     }
 
-    /// How it ended; `None` while it runs.
+    /// Exit status, reaping the process. `None` while it runs.
     pub fn exit(&mut self) -> Result<Option<Exit>> {
         let exit = take_note(self.process)?;
         self.buried |= exit.is_some();
         Ok(exit)
     }
 
-    /// A descriptor that becomes readable when it ends.
+    /// A descriptor that becomes readable when the program ends.
     pub fn end_descriptor(&self) -> Result<OwnedFd> {
         crate::process::duplicate(&self.end)
     }
@@ -88,16 +87,16 @@ impl Drop for Program {
     }
 }
 
-/// Why the output of a program is missing.
+/// The reason why the output of a program is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputError {
-    /// It could not be started, or not be read.
+    /// The start or the read failed.
     System(Errno),
-    /// It ran for too long, and was killed.
+    /// The time limit was exceeded. The program was killed.
     TooLate,
-    /// It printed too much, and was killed.
+    /// The size limit was exceeded. The program was killed.
     TooMuch,
-    /// It ended with an error.
+    /// The program ended with an error or by a signal.
     Failed(Exit),
 }
 
@@ -107,10 +106,10 @@ impl From<Errno> for OutputError {
     }
 }
 
-/// Runs a program and returns its output: at most `most` bytes, within `time`. Its input is empty, and its errors go to
-/// ours. For threads that may block.
+/// Runs a program and returns its stdout, at most `most` bytes, within `time`. Its stdin is `/dev/null`, its stderr is
+/// ours. Only for threads that may block.
 ///
-/// Background processes of the program may keep its output open: only its own end counts.
+/// Does not wait for EOF on stdout, which background processes of the program may keep open. Only its own exit counts.
 ///
 /// # Errors
 /// See [`OutputError`].
@@ -132,7 +131,7 @@ pub fn output(
     let mut printed = Vec::new();
     let mut is_open = true;
     loop {
-        // Check for its end first: everything printed before can then be read.
+        // Check for the exit before reading, so that all output printed before it is read.
         let exit = program.exit()?;
         while is_open {
             let mut part = [0; 512];
@@ -168,16 +167,16 @@ pub fn output(
     }
 }
 
-/// Kills a process and its group. Its number is not reused until it is reaped.
+/// Kills a process and its group. The process ID is not reused until it is reaped.
 fn end(process: Pid) {
-    // An error means that the process already ended.
+    // An error means that the process group already ended.
     let _ = rustix::process::kill_process_group(process, Signal::KILL);
     if matches!(take_note(process), Ok(None)) {
         LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(process);
     }
 }
 
-/// Reaps killed programs; returns how many have not ended yet.
+/// Reaps killed programs. Returns the number of those that have not ended yet.
 fn bury() -> usize {
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
     left.retain(|process| matches!(take_note(*process), Ok(None)));
@@ -193,7 +192,8 @@ fn take_note(process: Pid) -> Result<Option<Exit>> {
     Ok(exit)
 }
 
-/// Nothing of this process is copied: the new one borrows its memory until it executes the program, and the calling thread waits.
+/// Starts the process without copying this one. The child shares the memory until it executes the program, while the calling
+/// thread waits (like `vfork`).
 fn spawn(invocation: &Invocation, streams: [BorrowedFd<'_>; 3]) -> Result<Pid> {
     let file = std::ffi::CString::new(invocation.file.as_slice()).map_err(|_| Errno::INVAL)?;
     let words = strings(&invocation.words).ok_or(Errno::INVAL)?;
@@ -218,11 +218,11 @@ fn spawn(invocation: &Invocation, streams: [BorrowedFd<'_>; 3]) -> Result<Pid> {
     Pid::from_raw(process).ok_or(Errno::IO)
 }
 
-/// The operations on descriptors before the program begins.
+/// Descriptor operations in the child before exec.
 struct Actions(libc::posix_spawn_file_actions_t);
 
 impl Actions {
-    /// The standard streams become `streams`.
+    /// Redirects the standard streams to `streams`.
     fn redirecting(streams: [BorrowedFd<'_>; 3]) -> Result<Self> {
         let mut actions = MaybeUninit::uninit();
         // SAFETY: initialises the value behind the pointer.
@@ -246,7 +246,7 @@ impl Drop for Actions {
     }
 }
 
-/// Signals and process group that a program begins with.
+/// Signal settings and process group of the child.
 struct Attributes(libc::posix_spawnattr_t);
 
 impl Attributes {
@@ -283,7 +283,7 @@ impl Drop for Attributes {
     }
 }
 
-/// These calls return an error's number.
+/// Converts the result of a `posix_spawn` function, which is an error number or 0.
 fn error_of(status: libc::c_int) -> Result<()> {
     if status == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(status)) }
 }
@@ -300,7 +300,7 @@ mod tests {
         Program::start(&invocation, &NullDevice::open().expect("a device")).expect("a shell")
     }
 
-    /// How it ended, and whether its descriptor reported it.
+    /// The exit of the program, and whether its descriptor reported it.
     fn wait(mut program: Program) -> (Exit, bool) {
         let descriptor = program.end_descriptor().expect("a descriptor");
         let mut poll = [rustix::event::PollFd::new(&descriptor, rustix::event::PollFlags::IN)];
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(printed("printf '%2001d' 1", long), Err(OutputError::TooMuch));
         assert_eq!(printed("while :; do echo word; done", long), Err(OutputError::TooMuch));
         assert_eq!(printed("exec /bin/sleep 60", Duration::from_millis(50)), Err(OutputError::TooLate));
-        // Without output it has not ended.
+        // Without output, the program has not ended.
         let silent = "exec >&-; exec /bin/sleep 60";
         assert_eq!(printed(silent, Duration::from_millis(50)), Err(OutputError::TooLate));
     }

@@ -1,4 +1,4 @@
-//! Signals as something to read, so that no code ever runs inside a handler.
+//! Signals read from a descriptor (signalfd) instead of handled asynchronously.
 
 use crate::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -11,15 +11,15 @@ pub use libc::{
     SIGUSR2, SIGWINCH, SIGXCPU,
 };
 
-/// Signals that arrive as reads.
+/// A signalfd.
 #[derive(Debug)]
 pub struct SignalReader {
     descriptor: OwnedFd,
 }
 
 impl SignalReader {
-    /// Blocks `signals` in the calling thread, and in threads that it starts from now on, and queues them here.
-    /// Call it in the main thread before any other exists, or a thread that does not block them gets them.
+    /// Blocks `signals` in the calling thread and the threads it starts later, and receives them here. Call it in the
+    /// main thread before other threads exist. Otherwise a thread that does not block a signal would handle it.
     pub fn new(signals: &[Signal]) -> Result<Self> {
         let set = block(signals)?;
         // SAFETY: the set is initialised, and -1 requests a new descriptor.
@@ -30,14 +30,14 @@ impl SignalReader {
         Ok(Self { descriptor })
     }
 
-    /// The next signal that arrived, if one did. Of several that wait, the one with the lowest number comes first, whenever each
-    /// was sent: the kernel does not know the order any more.
+    /// The next pending signal, `None` without one. Of several pending signals the lowest number comes first, because the kernel
+    /// does not record their order.
     pub fn next(&self) -> Result<Option<Signal>> {
         next_signal(&self.descriptor)
     }
 }
 
-/// The next signal that arrived at a descriptor that a [`SignalReader`] was turned into.
+/// The next pending signal of a descriptor that belonged to a [`SignalReader`].
 pub fn next_signal(descriptor: impl AsFd) -> Result<Option<Signal>> {
     let mut record = [0_u8; size_of::<libc::signalfd_siginfo>()];
     match rustix::io::read(descriptor, &mut record) {
@@ -64,7 +64,7 @@ impl From<SignalReader> for OwnedFd {
     }
 }
 
-/// Unblocks all signals, for a program that is about to be executed.
+/// Unblocks all signals, before executing another program.
 pub fn unblock_all() -> Result<()> {
     change_mask(libc::SIG_SETMASK, &[]).map(drop)
 }
@@ -83,8 +83,7 @@ pub fn restore_default(signal: Signal) -> Result<()> {
     if former == libc::SIG_ERR { Err(last_error()) } else { Ok(()) }
 }
 
-/// Sends `signal` to a process. `false` if the process does not exist; also for 0, which the kernel would take for the
-/// caller's whole group.
+/// Sends `signal` to a process. `false` if it does not exist, and for process 0, which would mean the caller's process group.
 pub fn send(process: u32, signal: Signal) -> Result<bool> {
     let Ok(process @ 1..) = libc::pid_t::try_from(process) else { return Ok(false) };
     // SAFETY: `kill` touches no memory.
@@ -96,8 +95,7 @@ pub fn send(process: u32, signal: Signal) -> Result<bool> {
     }
 }
 
-/// Sends `signal` to one thread of this process (its number is that of [`crate::process::thread_id`]). `false` if the
-/// thread does not exist.
+/// Sends `signal` to a thread of this process, by the ID from [`crate::process::thread_id`]. `false` if the thread does not exist.
 pub fn send_to_thread(thread: u32, signal: Signal) -> Result<bool> {
     let Ok(thread) = libc::pid_t::try_from(thread) else { return Ok(false) };
     // SAFETY: touches no memory.
@@ -111,8 +109,8 @@ pub fn send_to_thread(thread: u32, signal: Signal) -> Result<bool> {
     }
 }
 
-/// Installs a handler for `signal`: the thread that gets it writes its stack trace to standard error, then the process ends. For
-/// a watchdog that found this thread stuck.
+/// Installs a handler for `signal`. The thread that receives it prints its stack trace to stderr and ends the process. For a
+/// watchdog that detected a stuck thread.
 pub fn die_with_a_trace_on(signal: Signal) -> Result<()> {
     let handler: extern "C" fn(Signal) = last_words;
     // SAFETY: the handler never returns to the interrupted code, so inconsistent state stays unseen.
@@ -120,8 +118,8 @@ pub fn die_with_a_trace_on(signal: Signal) -> Result<()> {
     if former == libc::SIG_ERR { Err(last_error()) } else { Ok(()) }
 }
 
-/// Taking a trace needs memory and locks that the interrupted code may hold: then it blocks here for ever, and the sender
-/// of the signal ends the process.
+/// A stack trace needs memory and locks that the interrupted code may hold. The handler then deadlocks, and the sender of
+/// the signal ends the process.
 extern "C" fn last_words(_: Signal) {
     use std::io::Write;
     let trace = std::backtrace::Backtrace::force_capture();
@@ -152,7 +150,7 @@ fn last_error() -> Errno {
     Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
-/// The raw descriptor, for a master that hands it on.
+/// The raw descriptor, for a master that passes it on.
 impl AsRawFd for SignalReader {
     fn as_raw_fd(&self) -> std::os::fd::RawFd {
         self.descriptor.as_raw_fd()

@@ -1,44 +1,44 @@
-//! Sockets: making them, and moving bytes through them.
+//! Creating sockets, and sending and receiving data.
 //!
-//! Every socket made here is non-blocking and closed on exec. Nothing raises `SIGPIPE`.
+//! Every socket created here is non-blocking and close-on-exec. No function raises `SIGPIPE` for a socket.
 
 use crate::{Address, AddressFamily, Result};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, SocketType};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Makes a stream socket of the family that `address` needs.
+/// Creates a stream socket of `family`.
 pub fn stream(family: AddressFamily) -> Result<OwnedFd> {
     rustix::net::socket_with(family.to_kernel(), SocketType::STREAM, FLAGS, None)
 }
 
-/// Makes a stream socket that speaks MPTCP (RFC 8684), and TCP with peers that do not.
+/// Creates an MPTCP socket (RFC 8684), which falls back to TCP if the peer lacks MPTCP.
 pub fn multipath_stream(family: AddressFamily) -> Result<OwnedFd> {
     let protocol = Some(rustix::net::ipproto::MPTCP);
     rustix::net::socket_with(family.to_kernel(), SocketType::STREAM, FLAGS, protocol)
 }
 
-/// Whether an error of [`multipath_stream`] means that the kernel does not speak MPTCP, or must not.
+/// Whether an error of [`multipath_stream`] means that MPTCP is unsupported or disabled in the kernel.
 pub fn lacks_multipath(error: crate::Errno) -> bool {
     matches!(error, crate::Errno::NOPROTOOPT | crate::Errno::PROTONOSUPPORT | crate::Errno::INVAL)
 }
 
-/// Whether a socket speaks MPTCP.
+/// Whether the protocol of a socket is MPTCP.
 pub fn is_multipath(socket: impl AsFd) -> bool {
     rustix::net::sockopt::socket_protocol(socket) == Ok(Some(rustix::net::ipproto::MPTCP))
 }
 
-/// Makes a datagram socket (logs over UDP or a UNIX socket).
+/// Creates a datagram socket (logs over UDP or a UNIX socket).
 pub fn datagram(family: AddressFamily) -> Result<OwnedFd> {
     rustix::net::socket_with(family.to_kernel(), SocketType::DGRAM, FLAGS, None)
 }
 
-/// Makes a pair of connected stream sockets.
+/// Creates a pair of connected UNIX stream sockets.
 pub fn stream_pair() -> Result<(OwnedFd, OwnedFd)> {
     rustix::net::socketpair(rustix::net::AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)
 }
 
-/// Makes a pair of connected sockets that preserve message boundaries and report the end of the far side.
+/// Creates a pair of connected UNIX `SOCK_SEQPACKET` sockets, which preserve message boundaries and report when the peer is closed.
 pub fn message_pair() -> Result<(OwnedFd, OwnedFd)> {
     rustix::net::socketpair(rustix::net::AddressFamily::UNIX, SocketType::SEQPACKET, FLAGS, None)
 }
@@ -48,19 +48,19 @@ pub fn bind(socket: impl AsFd, address: &Address) -> Result<()> {
     rustix::net::bind(socket, &address.to_kernel()?)
 }
 
-/// Starts to listen, with room for `backlog` connections that are not accepted yet.
+/// Starts to listen, with an accept queue of `backlog` connections.
 pub fn listen(socket: impl AsFd, backlog: i32) -> Result<()> {
     rustix::net::listen(socket, backlog)
 }
 
-/// Accepts one connection; the new socket is non-blocking. [`crate::Errno::AGAIN`] if the queue is empty.
+/// Accepts one connection as a non-blocking socket. [`crate::Errno::AGAIN`] if the accept queue is empty.
 pub fn accept(socket: impl AsFd) -> Result<(OwnedFd, Address)> {
     let (accepted, peer) = rustix::net::acceptfrom_with(socket, FLAGS)?;
     Ok((accepted, peer.as_ref().map(Address::from_kernel).unwrap_or_default()))
 }
 
-/// Starts to connect. `true` when the connection is already established (UNIX sockets), `false` when it is in progress:
-/// then the result is known once the socket turns writable; [`take_error`] returns it.
+/// Starts to connect. `true` if the connection is already established (UNIX sockets), `false` if it is in progress.
+/// Then wait until the socket is writable and call [`take_error`] for the result.
 pub fn connect(socket: impl AsFd, address: &Address) -> Result<bool> {
     match rustix::net::connect(socket, &address.to_kernel()?) {
         Ok(()) => Ok(true),
@@ -69,7 +69,8 @@ pub fn connect(socket: impl AsFd, address: &Address) -> Result<bool> {
     }
 }
 
-/// Checks again after [`connect`] returned `false`: `true` when the connection is established by now. The error, if it failed.
+/// Polls the result after [`connect`] returned `false`. `true` if the connection is established, `false` if still in progress,
+/// the error if it failed.
 pub fn connect_again(socket: impl AsFd, address: &Address) -> Result<bool> {
     match rustix::net::connect(socket, &address.to_kernel()?) {
         Ok(()) | Err(crate::Errno::ISCONN) => Ok(true),
@@ -78,68 +79,69 @@ pub fn connect_again(socket: impl AsFd, address: &Address) -> Result<bool> {
     }
 }
 
-/// Ends a TCP connection with a reset, and leaves the socket as one that can be connected again.
+/// Resets a TCP connection. The socket can then be connected again.
 pub fn disconnect(socket: impl AsFd) -> Result<()> {
     rustix::net::connect_unspec(socket)
 }
 
-/// Stops a bound datagram socket from receiving: it is connected to itself. Datagrams for its address meanwhile go to
-/// other sockets there, or are refused. [`hear_everybody`] undoes it, if the socket was bound to an explicit port.
+/// Stops a bound datagram socket from receiving, by connecting it to its own address. Datagrams to the address go to
+/// other sockets bound to it, or are refused. [`hear_everybody`] undoes this if the socket was bound to an explicit
+/// port.
 pub fn hear_nobody(socket: impl AsFd) -> Result<()> {
     let own = rustix::net::getsockname(&socket)?;
     rustix::net::connect(socket, &own)
 }
 
-/// Lets a datagram socket receive from every sender again.
+/// Lets a datagram socket receive from all senders again, by disconnecting it.
 pub fn hear_everybody(socket: impl AsFd) -> Result<()> {
     rustix::net::connect_unspec(socket)
 }
 
-/// Takes the pending error of a socket (a refused connection, for example) and clears it (`SO_ERROR`).
+/// Returns and clears the pending error of a socket (`SO_ERROR`), for example of a refused connection.
 pub fn take_error(socket: impl AsFd) -> Result<()> {
     rustix::net::sockopt::socket_error(socket)?
 }
 
-/// The address of the near end.
+/// The local address (`getsockname`).
 pub fn local_address(socket: impl AsFd) -> Result<Address> {
     rustix::net::getsockname(socket).map(|address| Address::from_kernel(&address))
 }
 
-/// The address of the far end.
+/// The peer's address (`getpeername`).
 pub fn peer_address(socket: impl AsFd) -> Result<Address> {
     let address = rustix::net::getpeername(socket)?;
     Ok(address.as_ref().map(Address::from_kernel).unwrap_or_default())
 }
 
-/// Whether the socket listens.
+/// Whether the socket is listening (`SO_ACCEPTCONN`).
 pub fn is_listening(socket: impl AsFd) -> Result<bool> {
     rustix::net::sockopt::socket_acceptconn(socket)
 }
 
-/// Receives into `space`; 0 means that the far end sends no more.
+/// Receives into `space`. 0 means EOF.
 #[inline]
 pub fn receive(socket: impl AsFd, space: &mut [u8]) -> Result<usize> {
     rustix::net::recv(socket, space, RecvFlags::DONTWAIT).map(|(stored, _)| stored)
 }
 
-/// Receives one datagram and returns its sender. Bytes beyond `space` are lost.
+/// Receives one datagram. Returns its length and sender. Bytes beyond `space` are discarded.
 pub fn receive_from(socket: impl AsFd, space: &mut [u8]) -> Result<(usize, Address)> {
     let (stored, _, from) = rustix::net::recvfrom(socket, space, RecvFlags::DONTWAIT)?;
     Ok((stored, from.as_ref().map(Address::from_kernel).unwrap_or_default()))
 }
 
-/// Copies the bytes that [`receive`] would return and leaves them in the socket.
+/// Like [`receive`], but leaves the bytes in the socket (`MSG_PEEK`).
 pub fn peek(socket: impl AsFd, space: &mut [u8]) -> Result<usize> {
     rustix::net::recv(socket, space, RecvFlags::DONTWAIT | RecvFlags::PEEK).map(|(stored, _)| stored)
 }
 
-/// Sends as much of `bytes` as fits; `more` announces that more follows at once, so a packet may wait for it.
+/// Sends as much of `bytes` as the send buffer accepts. With `more`, the kernel may delay a partial packet for further data (`MSG_MORE`).
 #[inline]
 pub fn send(socket: impl AsFd, bytes: &[u8], more: bool) -> Result<usize> {
     rustix::net::send(socket, bytes, send_flags(more))
 }
 
-/// Sends as much of several slices as fits, in order.
+/// Sends as much of `slices` as the send buffer accepts, in order. `more` as in [`send`].
 #[inline]
 pub fn send_vectored(socket: impl AsFd, slices: &[IoSlice<'_>], more: bool) -> Result<usize> {
     rustix::net::sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), send_flags(more))
@@ -157,22 +159,22 @@ pub fn send_vectored_to(socket: impl AsFd, slices: &[IoSlice<'_>], address: &Add
     rustix::net::sendmsg_addr(socket, &address, slices, control, send_flags(false))
 }
 
-/// Announces the end of the data to the far end.
+/// Shuts down the write direction (sends a FIN).
 pub fn shutdown_write(socket: impl AsFd) -> Result<()> {
     rustix::net::shutdown(socket, Shutdown::Write)
 }
 
-/// Ends both directions.
+/// Shuts down both directions.
 pub fn shutdown_both(socket: impl AsFd) -> Result<()> {
     rustix::net::shutdown(socket, Shutdown::Both)
 }
 
-/// Makes a descriptor that came from elsewhere (a parent process) non-blocking.
+/// Makes an inherited descriptor non-blocking.
 pub fn set_nonblocking(socket: impl AsFd) -> Result<()> {
     rustix::io::ioctl_fionbio(socket, true)
 }
 
-/// Whether a descriptor is a socket that preserves message boundaries; false for a stream and for anything but a socket.
+/// Whether a descriptor is a socket that preserves message boundaries. False for stream sockets and for other descriptors.
 pub fn keeps_messages_apart(descriptor: impl AsFd) -> bool {
     matches!(rustix::net::sockopt::socket_type(descriptor), Ok(SocketType::DGRAM | SocketType::SEQPACKET))
 }
@@ -187,7 +189,7 @@ pub fn write(descriptor: impl AsFd, bytes: &[u8]) -> Result<usize> {
     rustix::io::write(descriptor, bytes)
 }
 
-/// The most slices that one vectored call takes (`IOV_MAX`).
+/// Maximum number of slices per vectored call (`IOV_MAX`).
 pub const MOST_SLICES: usize = 1024;
 
 #[inline]
@@ -265,7 +267,7 @@ mod tests {
             let Ok(Address::Inet(free)) = local_address(bound(&Address::from((ip, 0)))) else {
                 panic!("an address of the network")
             };
-            // A port that the kernel chose would be given up with the connection.
+            // Disconnecting releases a port selected by the kernel.
             let first = bound(&Address::from((ip, free.port())));
             let to = Address::from((Ipv4Addr::LOCALHOST, free.port()));
             let (sender, mut space) = (datagram(AddressFamily::Inet).expect("a socket"), [0; 8]);

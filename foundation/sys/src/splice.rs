@@ -1,10 +1,10 @@
-//! Moving bytes from socket to socket without seeing them.
+//! Moving bytes between sockets inside the kernel (splice).
 
 use crate::Result;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// A pipe through which bytes travel inside the kernel.
+/// A pipe for splicing.
 #[derive(Debug)]
 pub struct Pipe {
     read: OwnedFd,
@@ -14,7 +14,7 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// A pipe of about `capacity` bytes; the kernel may grant less (see [`Pipe::capacity`]).
+    /// A pipe of about `capacity` bytes. The kernel may grant less (see [`Pipe::capacity`]).
     pub fn new(capacity: usize) -> Result<Self> {
         let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let granted = rustix::pipe::fcntl_setpipe_size(&write, capacity)
@@ -22,24 +22,24 @@ impl Pipe {
         Ok(Self { read, write, capacity: granted, held: 0 })
     }
 
-    /// How many bytes fit at best.
+    /// Maximum number of bytes in the pipe.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// How many bytes wait in the pipe.
+    /// Number of bytes in the pipe.
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Moves at most `limit` bytes from `socket` into the pipe; 0 means that the far end sends no more.
+    /// Moves at most `limit` bytes from `socket` into the pipe. 0 means EOF.
     pub fn fill_from(&mut self, socket: impl AsFd, limit: usize) -> Result<usize> {
         let moved = rustix::pipe::splice(socket, None, &self.write, None, limit, FLAGS)?;
         self.held += moved;
         Ok(moved)
     }
 
-    /// Moves the pipe's content to `socket`, as much as it takes; `more` announces that more follows.
+    /// Moves as much of the pipe's content to `socket` as it accepts. With `more`, the kernel may delay a partial packet.
     pub fn drain_to(&mut self, socket: impl AsFd, more: bool) -> Result<usize> {
         let flags = if more { FLAGS | SpliceFlags::MORE } else { FLAGS };
         let moved = rustix::pipe::splice(&self.read, None, socket, None, self.held, flags)?;
@@ -47,14 +47,14 @@ impl Pipe {
         Ok(moved)
     }
 
-    /// Puts bytes into the pipe, as many as fit; [`crate::Errno::AGAIN`] when none do.
+    /// Writes as many bytes into the pipe as fit. [`crate::Errno::AGAIN`] if the pipe is full.
     pub fn fill_with(&mut self, bytes: &[u8]) -> Result<usize> {
         let written = rustix::io::write(&self.write, bytes)?;
         self.held += written;
         Ok(written)
     }
 
-    /// Takes bytes out of the pipe.
+    /// Reads bytes from the pipe.
     pub fn take(&mut self, space: &mut [u8]) -> Result<usize> {
         let taken = rustix::io::read(&self.read, space)?;
         self.held -= taken.min(self.held);

@@ -1,4 +1,4 @@
-//! Writes to standard error without blocking on a reader that does not read.
+//! Writes to standard error, with a time limit for a stalled reader.
 
 use std::os::fd::AsFd;
 
@@ -6,8 +6,8 @@ use rustix::io::Errno;
 
 use crate::poll::wait_writable;
 
-/// Writes `text` to standard error; returns whether all of it was written. If a pipe stays full or a terminal is stopped, it gives
-/// up after `patience_ms` for each [`PIECE`] and drops the rest.
+/// Writes `text` to standard error. False if it was not written completely. If a pipe stays full or a terminal is stopped for
+/// `patience_ms` per [`PIECE`], the rest is dropped.
 pub fn write(text: &[u8], patience_ms: u32) -> bool {
     write_to(&std::io::stderr(), text, patience_ms)
 }
@@ -30,7 +30,7 @@ fn write_piece(descriptor: &impl AsFd, mut piece: &[u8], patience_ms: u32) -> bo
     true
 }
 
-/// A pipe that is writable has room for a page: a write of this size never blocks (pipe(7)).
+/// Bytes per write. A writable pipe has space for a page, so a write of this size never blocks (pipe(7)).
 const PIECE: usize = 4096;
 
 #[cfg(test)]
@@ -49,7 +49,7 @@ mod tests {
             assert!(whole < 10_000, "a pipe has an end");
         }
         assert!(whole > 0);
-        // Once it is read, more goes.
+        // After a read, more bytes fit.
         let mut room = vec![0; 2 * text.len()];
         reader.read_exact(&mut room).expect("it is full");
         assert!(write_to(&writer, b"again\n", 0));

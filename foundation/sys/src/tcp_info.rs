@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// The parts of `struct tcp_info` that sample fetches can read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// The kernel's number of the connection's state (1: established).
+    /// TCP state in the kernel's numbering (1 is established).
     pub state: u8,
     /// Smoothed round trip time, in microseconds.
     pub rtt_us: u32,
@@ -19,13 +19,13 @@ pub struct TcpInfo {
     pub sacked: u32,
     pub lost: u32,
     pub retransmits: u32,
-    /// Segments that were retransmitted since the beginning.
+    /// Total number of retransmitted segments.
     pub total_retransmits: u32,
-    /// Distance at which segments count as reordered.
+    /// Reordering tolerance, in segments.
     pub reordering: u32,
     /// Congestion window, in segments.
     pub congestion_window: u32,
-    /// Largest segment that is sent, in bytes.
+    /// Maximum segment size for sending, in bytes.
     pub send_mss: u32,
 }
 

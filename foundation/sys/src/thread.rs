@@ -1,4 +1,4 @@
-//! Threads that begin late: a process that may no longer create threads has some in reserve.
+//! A reserve of threads for a process that will lose the right to create threads.
 
 use std::ffi::CStr;
 use std::io;
@@ -6,13 +6,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, Thread};
 
-/// The stack of a reserved thread in bytes: they write lines and look up names, in shallow calls. Of the two megabytes that are usual,
-/// three of them took a tenth of the address space of a process with little of it (`ulimit -v`).
+/// Stack size of a reserved thread in bytes. These threads write lines and look up names, in shallow calls. With the usual 2 MB,
+/// three of them took a tenth of the address space under a low `ulimit -v`.
 const RESERVED_STACK: usize = 512 << 10;
 
 type ThreadBody = Box<dyn FnOnce() + Send>;
 
-/// A reserved thread that waits for its body.
+/// A reserved thread, waiting for a function to run.
 struct Spare {
     thread: Thread,
     body: Sender<(&'static CStr, ThreadBody)>,
@@ -20,13 +20,13 @@ struct Spare {
 
 static RESERVE: Mutex<Vec<Spare>> = Mutex::new(Vec::new());
 
-/// Creates threads that sleep until [`start`] makes something of them, once each.
+/// Creates `count` threads that sleep until [`start`] uses them, once each.
 pub fn reserve(count: usize) -> io::Result<()> {
     for _ in 0..count {
         let (sender, receiver) = channel::<(&'static CStr, ThreadBody)>();
         let wait = move || {
             if let Ok((name, body)) = receiver.recv() {
-                // The name only helps observers of the process.
+                // Ignore errors. The name is only informative.
                 let _ = rustix::thread::set_name(name);
                 body();
             }
@@ -38,7 +38,7 @@ pub fn reserve(count: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that `count` more threads can be created, and `reserved` threads of the reserve: creates them and lets them end at once.
+/// Checks that `count` normal and `reserved` reserved threads can be created, by creating them all and ending them at once.
 pub fn rehearse(count: usize, reserved: usize) -> io::Result<()> {
     let all_there = Mutex::new(());
     std::thread::scope(|scope| {
@@ -52,7 +52,7 @@ pub fn rehearse(count: usize, reserved: usize) -> io::Result<()> {
     })
 }
 
-/// Runs `body` on a thread of the reserve, or on a new one when the reserve is empty.
+/// Runs `body` on a reserved thread, or on a new one if the reserve is empty.
 pub fn start(name: &'static CStr, body: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
     let spare = RESERVE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     match spare {
@@ -76,7 +76,7 @@ mod tests {
         assert!(rehearse(0, 0).is_ok() && rehearse(10, 10).is_ok());
     }
 
-    /// One test: the reserve is of the whole process.
+    /// A single test, because the reserve is process-wide.
     #[test]
     fn start_uses_reserved_threads_first() {
         let thread_id_of = |name| {

@@ -8,24 +8,24 @@ pub fn monotonic_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
-/// The monotonic clock as of the last tick of the system, 1 to 10 ms ago at most. Reading it is cheap.
+/// The monotonic clock at the last kernel tick, at most 1 to 10 ms ago. Cheap to read.
 #[inline]
 pub fn coarse_monotonic_ns() -> u64 {
     nanoseconds(ClockId::MonotonicCoarse)
 }
 
-/// Nanoseconds since 1970, by the wall clock.
+/// Wall clock, in nanoseconds since 1970.
 #[inline]
 pub fn wall_ns() -> u64 {
     nanoseconds(ClockId::Realtime)
 }
 
-/// Nanoseconds of processor time that the calling thread used.
+/// CPU time of the calling thread in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
 }
 
-/// The processor time of one thread, readable from any other (a watchdog's measure).
+/// CPU time clock of a thread, readable from any thread (for a watchdog).
 #[derive(Debug, Clone, Copy)]
 pub struct ThreadClock(libc::clockid_t);
 
@@ -40,7 +40,7 @@ impl ThreadClock {
         (error == 0).then_some(Self(clock))
     }
 
-    /// Nanoseconds of processor time that the thread used; `None` once it has ended.
+    /// CPU time of the thread in nanoseconds. `None` after the thread ended.
     pub fn ns(self) -> Option<u64> {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the place for the result is ours; the kernel refuses the clock of a thread that ended.
@@ -83,7 +83,7 @@ mod tests {
         assert!(clock.ns().is_some());
         drop(release);
         other.join().expect("it ends");
-        // A join returns a moment before the thread's clock is gone.
+        // A join may return shortly before the thread's clock is removed.
         let began = std::time::Instant::now();
         while clock.ns().is_some() {
             assert!(began.elapsed().as_secs() < 5, "the clock of a thread that is gone");

@@ -1,4 +1,4 @@
-//! Names: users, groups, the machine.
+//! Look-ups of users, groups and the machine's name.
 
 use crate::{Errno, Result};
 use std::ffi::{CStr, CString};
@@ -8,11 +8,11 @@ use std::mem::MaybeUninit;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SystemUser {
     pub id: u32,
-    /// The number of the user's main group.
+    /// ID of the primary group.
     pub group: u32,
 }
 
-/// Looks a user up; `None` for an unknown name.
+/// Looks up a user. `None` for an unknown name.
 pub fn user(name: &str) -> Result<Option<SystemUser>> {
     let Ok(name) = CString::new(name) else { return Ok(None) };
     with_growing_space(|space| {
@@ -37,7 +37,7 @@ pub fn user(name: &str) -> Result<Option<SystemUser>> {
     })
 }
 
-/// Looks a group up and returns its number; `None` for an unknown name.
+/// Looks up the ID of a group. `None` for an unknown name.
 pub fn group(name: &str) -> Result<Option<u32>> {
     let Ok(name) = CString::new(name) else { return Ok(None) };
     with_growing_space(|space| {
@@ -62,7 +62,7 @@ pub fn group(name: &str) -> Result<Option<u32>> {
     })
 }
 
-/// The name of this machine.
+/// The host name of this machine.
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
@@ -74,7 +74,7 @@ pub fn system_name() -> [String; 4] {
     [text(name.sysname()), text(name.release()), text(name.version()), text(name.machine())]
 }
 
-/// Repeats a look-up with twice the space as long as the C library requests more.
+/// Repeats a look-up with a buffer of twice the size while the buffer is too small (`ERANGE`).
 fn with_growing_space<T>(mut look_up: impl FnMut(&mut [u8]) -> Result<T>) -> Result<T> {
     let mut space = vec![0; 1024];
     loop {
@@ -85,7 +85,7 @@ fn with_growing_space<T>(mut look_up: impl FnMut(&mut [u8]) -> Result<T>) -> Res
     }
 }
 
-/// Several C libraries report an unknown name as one of these errors.
+/// Ignores the errors that C libraries return for an unknown name.
 fn lookup_status(error: libc::c_int) -> Result<()> {
     match error {
         0 | libc::ENOENT | libc::ESRCH | libc::EBADF | libc::EPERM => Ok(()),
@@ -93,7 +93,7 @@ fn lookup_status(error: libc::c_int) -> Result<()> {
     }
 }
 
-/// A group of thousands of members still fits.
+/// Maximum buffer size in bytes, enough for a group with thousands of members.
 const MOST_SPACE: usize = 1 << 20;
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! Servers that are added while their backend runs: the words of a `server` line that come from the runtime API.
+//! Servers added at run time: the words of a `server` line from the runtime API.
 //!
-//! Such a server takes nothing from `default-server`, and accepts only the words that make sense for it (management manual,
-//! "add server").
+//! Such a server inherits nothing from `default-server`, and accepts only suitable words (management manual, "add server").
 
 use std::cell::RefCell;
 
@@ -15,7 +14,7 @@ use crate::server::{SERVER_EXPECTS, ServerLine, ServerLineKind, check_server_nam
 use crate::words::{Fault, Parsed, Words};
 use weir_model::{Location, Server, ServerSettings};
 
-/// Reads the words that follow `add server <backend>/<name>`. Its `id` is 0 unless they set one.
+/// Reads the words after `add server <backend>/<name>`. The server's `id` is 0 unless the words set it.
 ///
 /// # Errors
 /// A text for the operator, without newline.
@@ -34,7 +33,7 @@ pub fn added_server(resources: Resources<'_>, name: &str, words: &[String]) -> R
     })
 }
 
-/// The file name of such a server in messages and in `last_rule_file`.
+/// The file name of the server in messages and in `last_rule_file`.
 const PLACE: &str = "CLI";
 
 fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
@@ -43,7 +42,7 @@ fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
     check_server_name(name)?;
     let address = words.expect(SERVER_EXPECTS)?;
     let subject = format!("server {name}");
-    // The operator knows which server the command was for.
+    // The message does not repeat the server's name: the operator knows it from the command.
     let without_subject = |mut fault: Fault| {
         if let Some(rest) = fault.message.strip_prefix(&format!("'{subject}' : ")) {
             fault.message = rest.to_owned();

@@ -1,7 +1,7 @@
 //! Addresses: `[family@]host:port`, `/path`, `abns@name`, `fd@N`.
 //!
-//! One grammar serves `bind`, `server`, `source` and `log`; what differs is which families and which forms of port
-//! each accepts. Host names stay names: the parser does not resolve them.
+//! One grammar serves `bind`, `server`, `source` and `log`. They differ in the accepted families and forms of ports. Host names are not
+//! resolved here.
 
 pub(crate) mod variables;
 
@@ -13,10 +13,10 @@ use weir_syntax::{Span, Word};
 use crate::words::{Parsed, fault, not_yet};
 use weir_model::{Family, Host, IpNetwork, ListenAddress, LogAddress, ServerAddress, ServerPort};
 
-/// A parsed address, before its family and port are checked.
+/// A parsed address. Its family and port are not checked yet.
 #[derive(Debug)]
 enum Raw<'w> {
-    /// A host, and the text after the last colon, if any.
+    /// A host, and the text after the last colon. None without a colon.
     Inet {
         host: Host,
         port: Option<&'w str>,
@@ -43,7 +43,7 @@ enum Port {
     Offset(i32),
 }
 
-/// The words that may stand before `@`, and their meaning.
+/// The words that may precede `@`, and their meaning.
 const PREFIXES: &[(&str, AddressPrefix)] = &[
     ("ipv4", AddressPrefix::Family(Family::V4)),
     ("ipv6", AddressPrefix::Family(Family::V6)),
@@ -93,7 +93,7 @@ enum SocketType {
     Datagram,
 }
 
-/// Parses the comma-separated addresses of a `bind` line, which messages call `keyword`.
+/// Parses the comma-separated addresses of a `bind` line. Messages use `keyword`.
 pub fn listen_addresses(word: &Word, keyword: &str) -> Parsed<Vec<ListenAddress>> {
     all_listen_addresses(word, keyword, SocketType::Stream)
 }
@@ -144,12 +144,12 @@ fn listen_address(text: &str, span: Span, keyword: &str, transport: SocketType) 
     }
 }
 
-/// Parses the address of a server, which messages call `subject`.
+/// Parses the address of a server. Messages use `subject`.
 pub fn server_address(word: &Word, subject: &str) -> Parsed<ServerAddress> {
     address_of_server(word, subject, SocketType::Stream)
 }
 
-/// Parses the address of a server that may be a log server; also returns whether it takes datagrams.
+/// Parses the address of a server or a log server. Also returns whether it takes datagrams.
 pub(crate) fn any_server_address(word: &Word, subject: &str) -> Parsed<(ServerAddress, bool)> {
     let transport = forced_transport(word.text()).unwrap_or(SocketType::Stream);
     Ok((address_of_server(word, subject, transport)?, transport == SocketType::Datagram))
@@ -179,7 +179,7 @@ fn address_of_server(word: &Word, subject: &str, transport: SocketType) -> Parse
     }
 }
 
-/// Parses the address of a log target, which messages call `keyword`.
+/// Parses the address of a log target. Messages use `keyword`.
 pub fn log_address(word: &Word, keyword: &str) -> Parsed<LogAddress> {
     let (text, span) = (word.text(), word.span());
     match text {
@@ -202,7 +202,7 @@ pub fn log_address(word: &Word, keyword: &str) -> Parsed<LogAddress> {
     }
     let wanted = log_transport(text);
     let raw = raw(text, span, keyword, wanted).map_err(|mut fault| {
-        // Log lines have their keyword without quotes.
+        // Messages about log lines show their keyword without quotes.
         fault.message = fault.message.replacen(&format!("'{keyword}'"), keyword, 1);
         fault
     })?;
@@ -235,7 +235,7 @@ pub fn log_address(word: &Word, keyword: &str) -> Parsed<LogAddress> {
     }
 }
 
-/// Log lines leave as datagrams, unless a prefix says that a connection is wanted.
+/// Log messages are sent as datagrams unless a prefix forces a connection.
 fn log_transport(text: &str) -> SocketType {
     forced_transport(text).unwrap_or(SocketType::Datagram)
 }
@@ -256,12 +256,12 @@ fn prefix(address: &str) -> Option<(&str, AddressPrefix)> {
     PREFIXES.iter().find(|(known, _)| *known == prefix).copied()
 }
 
-/// Whether the prefix of an address says that connections speak MPTCP.
+/// Whether the prefix of an address requires MPTCP.
 pub(crate) fn is_multipath(text: &str) -> bool {
     matches!(prefix(forcing_prefix(text).1), Some((_, AddressPrefix::Multipath(_))))
 }
 
-/// Refuses `mptcp@` where the prefix could not be honoured.
+/// Refuses `mptcp@` where MPTCP is not possible.
 pub(crate) fn refuse_multipath(word: &Word, subject: &str) -> Parsed {
     if is_multipath(word.text()) {
         return Err(fault(word.span(), format!("'{subject}' : 'mptcp@' is not permitted here in '{word}'")));
@@ -269,7 +269,7 @@ pub(crate) fn refuse_multipath(word: &Word, subject: &str) -> Parsed {
     Ok(())
 }
 
-/// `stream+` and `dgram+`, which may stand before any address, and the rest (manual, "Address formats").
+/// Splits `stream+` or `dgram+` from an address (manual, "Address formats").
 fn forcing_prefix(text: &str) -> (Option<SocketType>, &str) {
     let forced = |prefix, transport| text.strip_prefix(prefix).map(|rest| (Some(transport), rest));
     forced("stream+", SocketType::Stream)
@@ -277,7 +277,7 @@ fn forcing_prefix(text: &str) -> (Option<SocketType>, &str) {
         .unwrap_or((None, text))
 }
 
-/// Parses `<address>[:<port>[-<port>]]`, the address to connect from.
+/// Parses `<address>[:<port>[-<port>]]`, a source address.
 pub(crate) fn source_address(word: &Word, subject: &str) -> Parsed<(Host, u16, u16)> {
     let (text, span) = (word.text(), word.span());
     let complain = |message: String| fault(span, format!("'{subject}' : {message}"));
@@ -291,7 +291,7 @@ pub(crate) fn source_address(word: &Word, subject: &str) -> Parsed<(Host, u16, u
     }
 }
 
-/// Parses `<address>:<port>` of a proxy that connections are made through.
+/// Parses `<address>:<port>` of a proxy for outgoing connections.
 pub(crate) fn proxy_address(word: &Word, subject: &str) -> Parsed<(Host, u16)> {
     let (text, span) = (word.text(), word.span());
     let complain = |message: String| fault(span, format!("'{subject}' : {message}"));
@@ -307,7 +307,7 @@ pub(crate) fn proxy_address(word: &Word, subject: &str) -> Parsed<(Host, u16)> {
     }
 }
 
-/// Parses the address of a name server, which messages call `subject`, and whether it is queried over TCP.
+/// Parses the address of a name server, and whether it is queried over TCP. Messages use `subject`.
 pub(crate) fn name_server_address(word: &Word, subject: &str) -> Parsed<(SocketAddr, bool)> {
     let (text, span) = (word.text(), word.span());
     let complain = |message: String| fault(span, format!("'{subject}' : {message}"));
@@ -411,7 +411,7 @@ fn inet<'w>(rest: &'w str, text: &str, family: Family) -> Result<Raw<'w>, String
             None => return Err(format!("unexpected '{after}' after ']' in '{text}'")),
         }
     } else {
-        // The last colon is the port's, even after an IPv6 address without brackets.
+        // The port follows the last colon, even after an IPv6 address without brackets.
         match rest.rsplit_once(':') {
             Some((host, port)) => (host, Some(port)),
             None => (rest, None),
@@ -437,7 +437,7 @@ fn host_of(text: &str, family: Family) -> Option<Host> {
         return suits.then_some(Host::Ip(ip));
     }
     if text.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit())) {
-        // A top-level domain is never a number: this is an address, or an error.
+        // A top-level domain is never a number, so this is an address or an error.
         return numeric_address(text).filter(|_| family != Family::V6).map(|ip| Host::Ip(ip.into()));
     }
     let is_name = text.len() <= MAX_HOST_NAME
@@ -445,7 +445,7 @@ fn host_of(text: &str, family: Family) -> Option<Host> {
     is_name.then(|| Host::Name { name: text.into(), family })
 }
 
-/// An IPv4 address of one to four decimal numbers; the last fills the remaining bytes: `127.1` is 127.0.0.1.
+/// An IPv4 address of one to four decimal numbers. The last number fills the remaining bytes: `127.1` is 127.0.0.1.
 fn numeric_address(text: &str) -> Option<Ipv4Addr> {
     let mut numbers = Vec::new();
     for part in text.split('.') {
@@ -462,7 +462,7 @@ fn numeric_address(text: &str) -> Option<Ipv4Addr> {
     (last <= room).then(|| Ipv4Addr::from_bits(address | last))
 }
 
-/// A domain name has at most this many characters (RFC 1035, section 2.3.4).
+/// The limit of characters in a domain name (RFC 1035, section 2.3.4).
 const MAX_HOST_NAME: usize = 255;
 
 fn port_of(port: Option<&str>, text: &str) -> Result<Port, String> {

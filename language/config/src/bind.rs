@@ -27,7 +27,7 @@ pub struct BindReader(BindWordReader);
 enum BindWordReader {
     /// A word of `bind` lines alone.
     Bind(fn(&mut Bind, &mut Words<'_>) -> Parsed),
-    /// One that `server` lines have too.
+    /// A word that `server` lines have too.
     Tls(ReadTls),
 }
 
@@ -42,7 +42,7 @@ pub(crate) const fn option(
 }
 
 impl BindReader {
-    /// Reads them from `words` on.
+    /// Reads the arguments from `words` on.
     pub(crate) fn read(self, bind: &mut Bind, words: &mut Words<'_>) -> Parsed {
         match self.0 {
             BindWordReader::Bind(read) => read(bind, words),
@@ -59,13 +59,13 @@ impl BindReader {
 pub static BIND_OPTIONS: Table<BindReader> =
     Table::new(&[READY, tls::BIND_ROWS, tls_rows!(BindReader, BindReader::tls), NOT_YET]);
 
-/// Reads a line from its address word at `words` on. `keyword` is how messages call the line (`bind`), `section` the
-/// kind of section that it is in; `at` is its location.
+/// Reads a line from its address word on. `keyword` is the name of the line in messages (`bind`), `section` the kind of its section,
+/// `at` its location.
 pub(crate) fn read_bind(words: &mut Words<'_>, keyword: &str, section: &str, at: Location) -> Parsed<Bind> {
     read_line(words, keyword, section, at, listen_addresses)
 }
 
-/// Like [`read_bind`], with options that earlier lines (`default-bind`) set.
+/// Like [`read_bind`], with options of earlier lines (`default-bind`).
 pub(crate) fn read_bind_with(
     words: &mut Words<'_>,
     keyword: &str,
@@ -79,8 +79,7 @@ pub(crate) fn read_bind_with(
     Ok(bind)
 }
 
-/// Like [`read_bind`], for datagram sockets. Connection settings do not affect them (manual,
-/// "dgram-bind").
+/// Like [`read_bind`], for datagram sockets, which connection settings do not affect (manual, "dgram-bind").
 pub(crate) fn read_datagram_bind(
     words: &mut Words<'_>,
     keyword: &str,
@@ -102,7 +101,7 @@ fn read_line(
     Ok(bind)
 }
 
-/// Reads the addresses of a line; its keyword is how messages call it.
+/// Reads the addresses of a line. Messages use the keyword.
 type ReadAddresses = fn(&Word, &str) -> Parsed<Vec<ListenAddress>>;
 
 fn read_addresses(words: &mut Words<'_>, keyword: &str, at: Location, read: ReadAddresses) -> Parsed<Bind> {
@@ -119,7 +118,7 @@ fn read_addresses(words: &mut Words<'_>, keyword: &str, at: Location, read: Read
     })
 }
 
-/// Reads the words after the address of a `bind` line to its end.
+/// Reads all words after the address of a `bind` line.
 pub(crate) fn read_bind_options(
     bind: &mut Bind,
     words: &mut Words<'_>,
@@ -143,7 +142,7 @@ pub(crate) fn read_bind_options(
             Handler::Ready(reader) => {
                 faults.known();
                 if let Err(fault) = reader.read(bind, words) {
-                    // The number of arguments is unknown, so the rest of the line is not read.
+                    // The number of arguments is unknown, so the rest of the line is skipped.
                     faults.push(prefix(fault));
                     break;
                 }
@@ -158,14 +157,14 @@ pub(crate) fn read_bind_options(
             }
         }
     }
-    // The master does not load certificates: its sockets cannot use TLS.
+    // The master loads no certificates, so its sockets cannot use TLS.
     if section == "command line" && bind.options.tls.as_ref().is_some_and(|tls| tls.enabled) {
         faults.push(prefix(not_yet(words.here(), "ssl")));
     }
     faults.into_result()
 }
 
-/// Reads a whole `stats socket` line (or another listener of the runtime API); word `index` is the address.
+/// Reads a `stats socket` line (or another listener of the runtime API). Word `index` is the address.
 pub fn read_socket(line: &Line, index: usize, keyword: &str, section: &str, at: Location) -> Parsed<Bind> {
     read_bind(&mut Words::new(line, index), keyword, section, at)
 }
@@ -433,7 +432,7 @@ const NOT_YET: &[Row<BindReader>] = &[
     Row::not_yet("tcp-ss", "<mode>", "TCP save-syn mode"),
 ];
 
-/// A listener splits into at most as many sockets as there can be threads.
+/// The limit of sockets per listener: the largest number of threads.
 const MAX_SHARDS: u32 = 1024;
 
 /// Reads the number after `keyword`.
@@ -448,7 +447,7 @@ fn value(words: &mut Words<'_>, keyword: &str, range: std::ops::RangeInclusive<u
 pub(crate) const PROTOCOLS: &[ValueHelp] =
     &[("h1", "HTTP/1"), ("h2", "HTTP/2"), ("none", "bytes, in 'mode tcp'")];
 
-/// The protocol that a `proto` word names, of those that are spoken with both sides.
+/// The protocol of a `proto` word, if both clients and servers can speak it.
 pub(crate) fn protocol(word: &Word) -> Parsed<Protocol> {
     match word.text() {
         "h1" => Ok(Protocol::H1),
@@ -459,7 +458,7 @@ pub(crate) fn protocol(word: &Word) -> Parsed<Protocol> {
     }
 }
 
-/// Parses a thread set; the error is the part at fault.
+/// Parses a thread set. The error is the part at fault.
 fn thread_set(text: &str) -> Result<ThreadSet, String> {
     match text {
         "all" => return Ok(ThreadSet::All),
@@ -490,7 +489,7 @@ fn thread_set(text: &str) -> Result<ThreadSet, String> {
     Ok(ThreadSet::Ranges(ranges))
 }
 
-/// The highest thread number that a set can name: "to the last one".
+/// The highest thread number in a set. It stands for the last thread.
 const MAX_THREAD: u16 = 4096;
 
 fn thread_number(digits: &str, part: &str) -> Result<u16, String> {

@@ -1,4 +1,4 @@
-//! `crt-store` sections: certificates by name, with the files that each is loaded from (manual, section "Certificate Storage").
+//! `crt-store` sections: named certificates and their files (manual, section "Certificate Storage").
 
 use std::collections::HashSet;
 
@@ -43,7 +43,7 @@ pub(crate) static CRT_STORE_KEYWORDS: Table<CrtStoreKeyword> = Table::new(&[&[
 /// Reads the argument of one word of a `load` line.
 pub(crate) type LoadKeyword = fn(&mut CertificateFiles, &mut Words<'_>) -> Parsed;
 
-/// Every word of a `load` line; lines of a `crt-list` accept them, too, except `alias`.
+/// Every word of a `load` line. Lines of a `crt-list` accept all of them except `alias`.
 pub(crate) static LOAD_KEYWORDS: Table<LoadKeyword> = Table::new(&[&[
     Row::not_yet("acme", "<string>", "certificate by ACME"),
     Row::<LoadKeyword>::ready("alias", "<string>", "site", "name of the certificate", |files, words| {
@@ -117,10 +117,10 @@ pub(crate) static LOAD_KEYWORDS: Table<LoadKeyword> = Table::new(&[&[
     ),
 ]]);
 
-/// The most certificates in one section.
+/// The limit of certificates in one section.
 const MOST_LOADS: usize = 1 << 20;
 
-/// Begins the section of a line.
+/// Starts the section of a section line.
 pub(crate) fn begin(line: &Line, at: Location) -> Parsed<CertificateStore> {
     let mut words = Words::new(line, 1);
     let name = words.take().map_or("", |word| word.text());
@@ -189,7 +189,7 @@ fn load(store: &mut CertificateStore, words: &mut Words<'_>, at: Location) -> Pa
     if store.loads.len() == MOST_LOADS {
         return Err(words.fault(format!("more than {MOST_LOADS} certificates in one 'crt-store' section.")));
     }
-    // In the store without a name, a certificate is referred to by its path.
+    // A certificate of the unnamed store is referred to by its path.
     let name = match (files.alias.as_deref(), &*store.name) {
         (Some(alias), store) => Some(format!("@{store}/{alias}").into()),
         (None, "") => None,
@@ -199,7 +199,7 @@ fn load(store: &mut CertificateStore, words: &mut Words<'_>, at: Location) -> Pa
     Ok(())
 }
 
-/// Reads the argument of a word of a `load` line; none if it is not such a word.
+/// Reads the argument of a word of a `load` line. None for any other word.
 pub(crate) fn read_load_word(
     files: &mut CertificateFiles,
     word: &str,

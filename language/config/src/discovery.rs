@@ -1,8 +1,7 @@
-//! Discovery: the settings that a master needs before it starts its worker, and nothing else (R148 to R155).
+//! Discovery: reads only the settings that a master needs before it starts its worker (R148 to R155).
 //!
-//! Only `global` sections are read, and in them only the words with rows marked for it. Everything else,
-//! invalid lines included, is parsed and reported by the worker; so are errors in the marked words, which the worker
-//! reads again from the same bytes. Discovery reports nothing, so every error is reported once.
+//! Discovery reads only `global` sections, and only words with rows marked for it. The worker parses everything again from the same
+//! bytes, and reports all errors, including those in the marked words. Discovery reports nothing, so every error is reported once.
 
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_syntax::{ConditionContext, Diagnostics, Environment, LineReader, NoFiles, SourceMap};
@@ -16,7 +15,7 @@ use weir_model::{Global, Location};
 /// The result of discovery.
 #[derive(Debug)]
 pub struct Discovery {
-    /// The settings; words that are not marked have their defaults.
+    /// The settings. Words that are not marked have their defaults.
     pub global: Global,
     /// The environment after `setenv`, `presetenv`, `unsetenv` and `resetenv`.
     pub environment: Environment,
@@ -28,7 +27,7 @@ pub fn discover(
     conditions: &dyn ConditionContext,
     environment: Environment,
 ) -> Discovery {
-    // The words for the master name no file that is read.
+    // The marked words name no files to read.
     let world = ConfigLoader::new(&NoFiles, environment);
     let (registry, patterns, variables) = (Registry::new([]), PatternStore::new(), VariableNames::new());
     let token_keys = TokenKeys::new();
@@ -67,7 +66,7 @@ pub fn discover(
                 keyword: "",
                 diagnostics: &mut unsaid,
             };
-            // The worker finds the same error again and reports it.
+            // The worker detects and reports the same error.
             let _ = global::discover_line(&mut context, &line);
         }
     }

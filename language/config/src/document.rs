@@ -1,4 +1,4 @@
-//! The whole configuration: walks the lines of all files and gives each to the section that it belongs to.
+//! The whole configuration: passes each line of all files to the parser of its section.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -44,27 +44,27 @@ pub struct Inputs<'i> {
     pub registry: &'i Registry,
     /// The actions and the filters that lines may use.
     pub keywords: &'i StreamKeywords,
-    /// The store for maps and ACL files.
+    /// The store of maps and ACL files.
     pub patterns: &'i PatternStore,
-    /// The store for public keys of files.
+    /// The store of public keys.
     pub token_keys: &'i TokenKeys,
-    /// The table for the names of variables.
+    /// The table of variable names.
     pub variables: &'i VariableNames,
-    /// The facts about the program that `.if` may test.
+    /// The facts about the program that `.if` tests.
     pub conditions: &'i dyn ConditionContext,
 }
 
 /// The result of parsing.
 #[derive(Debug)]
 pub struct ConfigOutcome {
-    /// The configuration: usable only if no diagnostic is an alert.
+    /// The configuration. Usable only without alerts.
     pub config: Config,
     /// The environment after `setenv`, `presetenv`, `unsetenv` and `resetenv`.
     pub environment: Environment,
     pub diagnostics: Diagnostics,
 }
 
-/// Reads a configuration. All faults are collected; none stops the reading.
+/// Parses a configuration. Collects all faults and never stops early.
 pub fn parse(inputs: Inputs<'_>, environment: Environment) -> ConfigOutcome {
     let mut diagnostics = Diagnostics::new();
     let world = ConfigLoader::new(inputs.loader, environment);
@@ -72,7 +72,7 @@ pub fn parse(inputs: Inputs<'_>, environment: Environment) -> ConfigOutcome {
     ConfigOutcome { config, environment: world.into_environment(), diagnostics }
 }
 
-/// The sections that were read, and the one that is being read.
+/// The sections parsed so far, and the current one.
 struct Document<'d> {
     inputs: Inputs<'d>,
     world: &'d ConfigLoader<'d>,
@@ -85,39 +85,39 @@ struct Document<'d> {
     rings: Vec<Ring>,
     /// The groups of each userlist.
     groups: HashMap<Arc<str>, HashSet<Box<str>>>,
-    /// The userlist, the group and the location of each group that an ACL tests.
+    /// The groups that ACLs test: userlist, group, location.
     group_uses: Vec<(Box<str>, Box<str>, Span)>,
-    /// `ring@` targets, and where they were written.
+    /// `ring@` targets, with their locations.
     ring_uses: Vec<(Box<str>, Span)>,
-    /// `backend@` targets, and where they were written.
+    /// `backend@` targets, with their locations.
     backend_uses: Vec<(Box<str>, Span)>,
     log_forwards: Vec<LogForward>,
     mailers: Vec<Mailers>,
     certificate_stores: Vec<CertificateStore>,
-    /// The names in all of them.
+    /// The names of all stored certificates.
     stored_certificates: HashSet<String>,
     peers: Vec<Peers>,
     peer_tables: Vec<StickTable>,
     health_checks: Vec<HealthCheck>,
-    /// Where each of them begins.
+    /// The location of each `log-forward` section.
     log_forward_spans: Vec<Span>,
     resolvers: Vec<Resolvers>,
     traces: Vec<TraceLine>,
     proxies: ProxyParser<'d>,
     current: CurrentSection,
-    /// The file that is being read, and its name.
+    /// The current file, and its name.
     file: Option<(FileId, Arc<str>)>,
     /// Whether a section other than `global` was read (R155).
     late: bool,
-    /// The kinds and names of sections that were refused. References to them are not reported.
+    /// Kinds and names of refused sections. References to them are not reported.
     refused: HashSet<(&'static str, Box<str>)>,
 }
 
-/// The section that is being read.
+/// The current section.
 enum CurrentSection {
-    /// None: the beginning of a file.
+    /// No section: the beginning of a file.
     Outside,
-    /// One that cannot be read; its lines are skipped.
+    /// A refused section. Its lines are skipped.
     Skipped,
     Global,
     Proxy,
@@ -206,7 +206,7 @@ impl<'d> Document<'d> {
         self.finish(diagnostics)
     }
 
-    /// Every file begins outside of any section.
+    /// Ends the current section at the beginning of a file.
     fn notice_file(&mut self, line: &Line, diagnostics: &mut Diagnostics) {
         let id = line.span().file;
         if self.file.as_ref().is_some_and(|(known, _)| *known == id) {
@@ -468,7 +468,7 @@ impl<'d> Document<'d> {
             first_proxy_id: if self.global.sockets.is_empty() { 1 } else { 2 },
         };
         for (list, group, span) in &self.group_uses {
-            // A missing list is reported where it is looked up.
+            // A missing userlist is reported where it is looked up.
             if self.groups.get(&**list).is_some_and(|groups| !groups.contains(group)) {
                 diagnostics.alert(*span, format!("acl http_auth_group(): invalid group '{group}'."));
             }
@@ -538,7 +538,7 @@ impl<'d> Document<'d> {
     }
 }
 
-/// The `resolvers` sections that rules use: the name of the proxy, the line of the rule, and the name of the section.
+/// The `resolvers` sections that rules use: the proxy's name, the rule's location, and the section's name.
 fn sections_of_rules(proxies: &[Proxy]) -> impl Iterator<Item = (&str, &Location, &str)> {
     proxies.iter().flat_map(|proxy| {
         let kinds = [RulesetKind::TcpRequestContent, RulesetKind::HttpRequest];
@@ -549,7 +549,7 @@ fn sections_of_rules(proxies: &[Proxy]) -> impl Iterator<Item = (&str, &Location
     })
 }
 
-/// The `resolvers` sections of servers: the server's line, the backend's name, the server's, and the section's.
+/// The `resolvers` sections of servers: the server's location, then the names of the backend, the server and the section.
 fn named_resolvers(proxies: &[Proxy]) -> impl Iterator<Item = (&Location, &str, &str, &str)> {
     proxies.iter().flat_map(|proxy| {
         proxy.servers.iter().filter_map(move |server| {
@@ -559,7 +559,7 @@ fn named_resolvers(proxies: &[Proxy]) -> impl Iterator<Item = (&Location, &str, 
     })
 }
 
-/// The messages of an `http-errors` section that was refused: there is one for every status.
+/// The messages of a refused `http-errors` section: one for every status.
 fn any_error() -> Arc<ErrorReplies> {
     let mut replies = ErrorReplies::default();
     for status in ErrorReplies::STATUSES {
@@ -569,7 +569,7 @@ fn any_error() -> Arc<ErrorReplies> {
     Arc::new(replies)
 }
 
-/// The groups that `http_auth_group` is compared with on a line: the userlist, the group, its location.
+/// The groups that `http_auth_group` tests on a line: userlist, group, location.
 fn groups_of(line: &Line) -> Vec<(Box<str>, Box<str>, Span)> {
     let list =
         |word: &Word| Some(word.text().strip_prefix("http_auth_group(")?.strip_suffix(')')?.to_owned());
@@ -580,7 +580,7 @@ fn groups_of(line: &Line) -> Vec<(Box<str>, Box<str>, Span)> {
             (None, _) => current = list(word),
             (Some(_), "}") => current = None,
             (Some(_), "-i" | "--") => {}
-            // A file or another way to match: the following words are not names of groups.
+            // A file or another match method: the following words are not group names.
             (Some(_), flag) if flag.starts_with('-') => return found,
             (Some(list), group) => found.push((list.as_str().into(), group.into(), word.span())),
         }
@@ -588,7 +588,7 @@ fn groups_of(line: &Line) -> Vec<(Box<str>, Box<str>, Span)> {
     found
 }
 
-/// Warns of backends that load server states from a file without naming one.
+/// Warns about backends that load server states from a file but do not name one.
 fn warn_about_states(proxies: &[Proxy], diagnostics: &mut Diagnostics) {
     let wants = |proxy: &&Proxy| proxy.is_backend() && proxy.settings.server_states == ServerStates::Global;
     for proxy in proxies.iter().filter(wants) {
@@ -602,7 +602,7 @@ fn warn_about_states(proxies: &[Proxy], diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Warns of `mailers` sections that no proxy uses.
+/// Warns about `mailers` sections that no proxy uses.
 fn warn_about_mailers(sections: &[Mailers], proxies: &[Proxy], diagnostics: &mut Diagnostics) {
     let used: HashSet<&str> =
         proxies.iter().filter_map(|proxy| proxy.settings.mail_alert.as_ref()?.mailers.as_deref()).collect();
@@ -612,7 +612,7 @@ fn warn_about_mailers(sections: &[Mailers], proxies: &[Proxy], diagnostics: &mut
     }
 }
 
-/// Reports listeners that no thread would serve.
+/// Reports listeners that no existing thread serves.
 fn check_threads(proxies: &[Proxy], threads: u16, diagnostics: &mut Diagnostics) {
     for proxy in proxies {
         for bind in &proxy.binds {
@@ -649,7 +649,7 @@ fn log_backend_fault(name: &str, span: Span, proxies: &[Proxy]) -> Option<Diagno
     })
 }
 
-/// A section may not have the name of a frontend.
+/// The error of a section that has the name of a frontend.
 fn same_name(section: &LogForward, span: Span, proxies: &[Proxy]) -> Option<Box<Diagnostic>> {
     let twin = proxies.iter().find(|proxy| proxy.is_frontend() && proxy.name == section.name)?;
     let (name, kind, at) = (&section.name, twin.section.name(), &twin.at);
@@ -666,7 +666,7 @@ fn section_name(line: &Line) -> &str {
     }
 }
 
-/// Editors put it in front of a text.
+/// Some editors put it at the beginning of a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 #[cfg(test)]

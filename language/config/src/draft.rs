@@ -1,4 +1,4 @@
-//! A proxy section while it is read, and a line of it.
+//! A proxy section and a line of it, during parsing.
 
 pub(crate) mod action;
 pub(crate) mod filter;
@@ -24,33 +24,33 @@ use weir_model::{
     StickTable,
 };
 
-/// A section while it is read.
+/// A section during parsing.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) section: DraftSection,
     pub(crate) span: Span,
-    /// The resulting proxy. A `defaults` section uses its name, location, settings and rules only.
+    /// The resulting proxy. A `defaults` section uses only its name, location, settings and rules.
     pub(crate) proxy: Proxy,
     /// Settings that are not part of the model.
     pub(crate) extras: Extras,
     pub(crate) acls: AclTable,
     /// References that are resolved later.
     pub(crate) pending: PendingReferences,
-    /// Keywords of a single value that lines of this section have set.
+    /// Single-value keywords that this section has set.
     pub(crate) specified: Vec<&'static str>,
-    /// Where servers were declared, by name: the line, the index.
+    /// Declared servers by name: line, index.
     pub(crate) server_names: HashMap<Box<str>, (u32, u32)>,
-    /// The conditions of the section's rules, to be checked once all its ACLs are known.
+    /// The conditions of the section's rules, checked after all its ACLs are known.
     pub(crate) conditions: Vec<WrittenCondition>,
-    /// Notes taken while expressions were parsed.
+    /// Notes from the parsing of expressions.
     pub(crate) notes: RefCell<Notes>,
-    /// State for warnings about the order of rules.
+    /// State of the warnings about the order of rules.
     pub(crate) rule_memory: RuleMemory,
-    /// Notes that depend on whether log messages are balanced.
+    /// Notes for the checks of `mode log`.
     pub(crate) logs: LogNotes,
-    /// The comment for the next check rule: its keyword, and the text.
+    /// The comment for the next check rule: keyword and text.
     pub(crate) pending_comment: Option<(&'static str, Arc<str>)>,
-    /// Names with refused declarations.
+    /// Names with a refused declaration.
     pub(crate) refused: RefusedNames,
 }
 
@@ -112,51 +112,51 @@ impl Draft {
 pub(crate) struct Extras {
     /// The steps of `errorfile` and similar words, in order.
     pub(crate) error_steps: Arc<Vec<ErrorStep>>,
-    /// Which word chose the log line, and where, for warnings.
+    /// The word that chose the log line, with its location, for warnings.
     pub(crate) log_line_word: Option<(&'static str, Span)>,
 }
 
-/// One line about error messages.
+/// One line that sets error messages.
 #[derive(Clone, Debug)]
 pub(crate) enum ErrorStep {
-    /// This reply for this status.
+    /// Sets the reply for a status.
     Set(u16, ErrorReply),
-    /// Messages of an `http-errors` section: for these statuses, or for all that it has.
+    /// Takes the messages of an `http-errors` section, for some statuses or for all that it has.
     Section {
         name: Arc<str>,
-        /// The statuses; empty for all.
+        /// The statuses. Empty for all.
         statuses: Vec<u16>,
-        /// Where it is named.
+        /// The span of the section's name.
         span: Span,
         /// The location for messages.
         at: Location,
     },
 }
 
-/// Names and positions to resolve when everything was read.
+/// Names and positions to resolve after the whole configuration was parsed.
 #[derive(Debug, Default)]
 pub(crate) struct PendingReferences {
-    /// `use_backend` rules by index, with the name and its place.
+    /// `use_backend` rules: index, name, span.
     pub(crate) use_backend: Vec<(usize, Box<str>, Span)>,
-    /// The place of the proxy's own `default_backend`.
+    /// The span of the proxy's own `default_backend`.
     pub(crate) default_backend: Option<Span>,
-    /// `use-server` rules by index, with the name and its place.
+    /// `use-server` rules: index, name, span.
     pub(crate) use_server: Vec<(usize, Box<str>, Span)>,
-    /// Replies that take a message from an `http-errors` section.
+    /// Replies that use a message of an `http-errors` section.
     pub(crate) replies: Vec<(Arc<weir_model::ErrorSection>, u16, Span)>,
-    /// `capture ... id` of rules: for a response, the slot, the place.
+    /// `capture ... id` of rules: whether for a response, the slot, the span.
     pub(crate) capture_ids: Vec<(bool, u32, Span)>,
-    /// `filter-sequence` lines: the direction, the list and its place.
+    /// `filter-sequence` lines: direction, list, span.
     pub(crate) filter_sequences: Vec<(FilterDirection, Box<str>, Span)>,
     /// `stick-table`.
     pub(crate) table: Option<StickTable>,
-    /// `stats show-desc` without a text, which is that of the global section.
+    /// `stats show-desc` without a text, which uses the text of the global section.
     pub(crate) global_description: Option<Span>,
-    /// The filters that `set-bandwidth-limit` rules name, and whether the rule sets a limit or a period.
+    /// The filters named by `set-bandwidth-limit` rules: name, span, and whether the rule sets a limit (or a period).
     pub(crate) bandwidth_limits: Vec<(Box<str>, Span, bool)>,
 }
 
-/// Names that a section declares in lines that were refused. References to them are not reported.
+/// Names with a refused declaration in this section. References to them are not reported.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedNames {
     pub(crate) servers: HashSet<Box<str>>,
@@ -183,12 +183,12 @@ impl RefusedNames {
     }
 }
 
-/// The position of a condition in its list, and its location in the file.
+/// A condition: its position in a list of rules, and its location in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WrittenCondition {
-    /// The list of rules, and the position in it.
+    /// The list of rules, and the position of the rule.
     pub(crate) rule: (ConditionList, usize),
-    /// Where its tests are evaluated.
+    /// The points where the tests are evaluated.
     pub(crate) points: EvaluationPoints,
     pub(crate) span: Span,
 }
@@ -207,7 +207,7 @@ pub(crate) enum ConditionList {
     Stick,
 }
 
-/// The kinds of sections that this parser reads.
+/// The kinds of proxy sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DraftSection {
     /// `defaults`, and whether it has a name.
@@ -218,7 +218,7 @@ pub(crate) enum DraftSection {
     Proxy(ProxySection),
 }
 
-/// A set of sections in which a keyword makes sense.
+/// A set of sections that support a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sections(u8);
 
@@ -240,7 +240,7 @@ pub(crate) const BACKENDS: Sections = BACKEND.or(LISTEN);
 pub(crate) const PROXIES: Sections = FRONTENDS.or(BACKENDS);
 
 impl Sections {
-    /// Both sets.
+    /// The union of both sets.
     pub const fn or(self, other: Sections) -> Sections {
         Sections(self.0 | other.0)
     }
@@ -271,7 +271,7 @@ impl DraftSection {
         }
     }
 
-    /// The word for the section's object in messages: a `listen` section makes a proxy.
+    /// The word for the section's object in messages. A `listen` section creates a proxy.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             DraftSection::Proxy(ProxySection::Listen) => "proxy",
@@ -296,14 +296,14 @@ impl DraftSection {
     }
 }
 
-/// A line while it is read: the section that it changes, and the resources that it may use.
+/// A line during parsing: the section that it changes, and the available resources.
 pub(crate) struct LineContext<'c> {
     pub(crate) draft: &'c mut Draft,
     pub(crate) resources: Resources<'c>,
     /// The actions and the filters that lines may use.
     pub(crate) keywords: &'c StreamKeywords,
     pub(crate) at: &'c Location,
-    /// Where warnings go. Errors are returned.
+    /// Receives warnings. Errors are returned.
     pub(crate) diagnostics: &'c mut Diagnostics,
 }
 
@@ -323,7 +323,7 @@ impl<'c> LineContext<'c> {
         }
     }
 
-    /// Remembers the condition of a rule that is about to be added, to check it when the section ends.
+    /// Records the condition of the next rule, for the check at the end of the section.
     pub(crate) fn note_condition(
         &mut self,
         exists: bool,
@@ -341,18 +341,18 @@ impl<'c> LineContext<'c> {
         self.draft.proxy.name.clone()
     }
 
-    /// Remembers the name of a filter that a rule enables, to look it up when the section ends.
+    /// Records the name of a filter that a rule enables, for the lookup at the end of the section.
     pub(crate) fn note_bandwidth_limit(&mut self, name: &Word, says_limit: bool) {
         self.draft.pending.bandwidth_limits.push((name.text().into(), name.span(), says_limit));
     }
 
-    /// Remembers where a rule names a stick-table.
+    /// Records the span of a stick-table's name in a rule.
     pub(crate) fn note_table(&mut self, table: &Reference, span: Span) {
         let name = table.name.clone().unwrap_or_default();
         self.draft.notes.get_mut().references.push(WrittenReference { kind: table.kind, name, span });
     }
 
-    /// Whether a line of a proxy overwrites one of the same section, as HAProxy sees it: a line that changes nothing is not counted.
+    /// Whether a line overwrites an earlier line of the same section. As in HAProxy, a line without a change does not count.
     pub(crate) fn overwrites(&mut self, keyword: &'static str, changes: bool) -> bool {
         if self.draft.section.is_defaults() {
             return false;
@@ -375,5 +375,5 @@ impl<'c> LineContext<'c> {
     }
 }
 
-/// Longer captures than this are refused: each stream keeps room for them.
+/// The longest capture in bytes: each stream reserves memory for it.
 pub const MAX_CAPTURE: u32 = 65_536;

@@ -1,16 +1,16 @@
-//! Error files: whole responses of HTTP/1 in files, parsed once, when the configuration is read (manual, "errorfile").
+//! Error files: whole HTTP/1 responses in files, parsed once with the configuration (manual, "errorfile").
 //!
-//! Only a response that every client can get is accepted, whatever its protocol: its framing is ours, so a length has to be that of
-//! the payload, and chunks are refused.
+//! A response must suit clients of every protocol. weir supplies the framing, so a length must match the payload, and chunked encoding is
+//! refused.
 
 use weir_expr::literal::is_token_byte;
 
 use weir_model::{ErrorField, ErrorResponse};
 
-/// The response in a file; none in an empty one.
+/// The response in a file. None for an empty file.
 ///
 /// # Errors
-/// The reason, in the words of HAProxy.
+/// The reason in HAProxy's words.
 pub(crate) fn parse(raw: &[u8]) -> Result<Option<ErrorResponse>, String> {
     if raw.is_empty() {
         return Ok(None);
@@ -39,13 +39,13 @@ struct ErrorHead {
     status: u16,
     reason: Box<[u8]>,
     fields: Box<[ErrorField]>,
-    /// Where the payload begins.
+    /// Offset of the payload.
     end: usize,
     length: Option<u64>,
     is_chunked: bool,
 }
 
-/// Reads status line and fields; the error is the offset at which they are invalid.
+/// Reads status line and fields. The error is the offset of the fault.
 fn read_head(raw: &[u8]) -> Result<ErrorHead, usize> {
     let begin = raw.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(raw.len());
     if !raw[begin..].starts_with(b"HTTP/") {
@@ -61,11 +61,11 @@ fn read_head(raw: &[u8]) -> Result<ErrorHead, usize> {
         if line.is_empty() {
             break;
         }
-        // An old continuation (RFC 9112, 5.2).
+        // An obsolete line folding (RFC 9112, 5.2).
         if line.starts_with(b" ") || line.starts_with(b"\t") {
             let field = fields.last_mut().ok_or(at)?;
             let rest = line.trim_ascii_start();
-            // Each byte of the line's end and of the indentation becomes a space.
+            // Each byte of the line ending and of the indentation becomes a space.
             let gap = vec![b' '; at + line.len() - rest.len() - value_end];
             value_end = at + line.trim_ascii_end().len();
             field.value = [&field.value, &gap[..], rest.trim_ascii_end()].concat().into();
@@ -83,7 +83,7 @@ fn read_head(raw: &[u8]) -> Result<ErrorHead, usize> {
         let value = value.trim_ascii_end();
         value_end = value_at + value.len();
         match name.to_ascii_lowercase().as_slice() {
-            // Each client has its own.
+            // Depends on the client's connection.
             b"connection" => {}
             b"content-length" => {
                 let said =
@@ -117,14 +117,14 @@ fn status_line(line: &[u8]) -> Option<(bool, u16, &[u8])> {
     Some(((major, minor) == (b'1', b'0'), status, reason.trim_ascii()))
 }
 
-/// FileLines with their offsets, without their ends.
+/// The lines of a file with their offsets, without line endings.
 struct FileLines<'r> {
     raw: &'r [u8],
     at: usize,
 }
 
 impl<'r> FileLines<'r> {
-    /// The next line; an error at the end of the file.
+    /// The next line. An error at EOF.
     fn next(&mut self) -> Result<(usize, &'r [u8]), usize> {
         let (begin, rest) = (self.at, &self.raw[self.at..]);
         let end = rest.iter().position(|byte| *byte == b'\n').ok_or(self.raw.len())?;
@@ -138,7 +138,7 @@ impl<'r> FileLines<'r> {
 mod tests {
     use super::*;
 
-    /// Status line, fields and payload, or the reason for which it is refused.
+    /// Status line, fields and payload, or the reason for the refusal.
     fn read(raw: &str) -> String {
         match parse(raw.as_bytes()) {
             Err(why) => why,

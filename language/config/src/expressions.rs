@@ -13,10 +13,10 @@ use crate::resources::Resources;
 use crate::words::{Fault, Parsed, Words, fault};
 use weir_model::{Location, LogLine, LogLineKind};
 
-/// Parses expressions at a line.
+/// Parses expressions of a line.
 #[derive(Clone, Copy)]
 pub(crate) struct ExpressionParser<'r> {
-    /// What expressions may use.
+    /// The available resources.
     pub(crate) resources: Resources<'r>,
     /// The ACLs that conditions and the `acl()` fetch may name.
     pub(crate) acls: &'r AclTable,
@@ -24,22 +24,22 @@ pub(crate) struct ExpressionParser<'r> {
     pub(crate) notes: &'r RefCell<Notes>,
 }
 
-/// Notes taken while expressions are parsed.
+/// Notes from the parsing of expressions.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    /// References to other objects, to be looked up when all are known.
+    /// References to other objects, resolved after all objects are known.
     pub references: Vec<WrittenReference>,
     pub warnings: Vec<Diagnostic>,
-    /// Fetches of raw bytes in texts for HTTP, and their location. The proxy's mode is known only later.
+    /// Fetches of raw bytes in texts for HTTP, with their spans. The proxy's mode is known only later.
     pub bytes_in_text: Vec<(&'static str, Span)>,
 }
 
-/// Where a reference to an object of the configuration was written.
+/// A reference to an object of the configuration, with its location.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenReference {
-    /// What kind of object.
+    /// The kind of the object.
     pub kind: ArgKind,
-    /// Its name; empty for the current proxy.
+    /// The name of the object. Empty for the current proxy.
     pub name: Box<str>,
     pub span: Span,
 }
@@ -51,7 +51,7 @@ impl std::fmt::Debug for ExpressionParser<'_> {
 }
 
 impl ExpressionParser<'_> {
-    /// The scope that `weir-expr` needs.
+    /// The scope for `weir-expr`.
     pub(crate) fn scope<'s>(
         &'s self,
         points: EvaluationPoints,
@@ -84,7 +84,7 @@ impl ExpressionParser<'_> {
         Ok(Arc::new(expression))
     }
 
-    /// Parses converters that are a whole word; none at the end of the line.
+    /// Parses converters in one word. None at the end of the line.
     pub(crate) fn converters(&self, words: &mut Words<'_>) -> Parsed<Arc<Chain>> {
         if words.at_end() {
             return Ok(Arc::new(Chain::empty()));
@@ -122,7 +122,7 @@ impl ExpressionParser<'_> {
         Ok(format)
     }
 
-    /// Parses the format of a body that is the whole of a file, which `path` names.
+    /// Parses the format of a body from the file `path`.
     pub(crate) fn format_of_file(
         &self,
         path: &Word,
@@ -147,7 +147,7 @@ impl ExpressionParser<'_> {
         .map_err(|error| in_word(word, error))
     }
 
-    /// The line of `option tcplog` or `option tcplog clf`, which replaces an HTTP line in TCP mode.
+    /// The log line of `option tcplog` or `option tcplog clf`, which replaces an HTTP log line in TCP mode.
     pub(crate) fn tcp_line(&self, clf: bool) -> Option<LogLine> {
         let (kind, text) = match clf {
             true => (LogLineKind::TcpClf, weir_expr::format::CLF_TCP),
@@ -159,7 +159,7 @@ impl ExpressionParser<'_> {
         Some(LogLine::Format { kind, format: Arc::new(format) })
     }
 
-    /// The line of an `option` such as `httplog`.
+    /// The log line of an `option` such as `httplog`.
     pub(crate) fn builtin_line(&self, word: &Word, kind: LogLineKind) -> Parsed<LogLine> {
         let text = match kind {
             LogLineKind::Http => weir_expr::format::HTTP,
@@ -175,7 +175,7 @@ impl ExpressionParser<'_> {
         Ok(LogLine::Format { kind, format: Arc::new(format) })
     }
 
-    /// Reads `if <condition>` or `unless <condition>` to the end of the line, none if the line ends here.
+    /// Reads `if <condition>` or `unless <condition>` to the end of the line. None if the line ends here.
     pub(crate) fn condition(
         &self,
         words: &mut Words<'_>,
@@ -195,7 +195,7 @@ impl ExpressionParser<'_> {
         Ok(Some(condition))
     }
 
-    /// Reads the test of an `acl` line into the section's ACLs; word `at` is its name.
+    /// Reads the test of an `acl` line into the section's ACLs. Word `at` is the name.
     pub(crate) fn acl(&self, words: &Words<'_>, at: usize) -> Result<(), ParseError> {
         let bytes = words.all_bytes();
         let warnings = Warnings::new();
@@ -220,7 +220,7 @@ impl ExpressionParser<'_> {
     }
 }
 
-/// An error about one of the line's words.
+/// An error about a word of the line.
 pub(crate) fn located(words: &Words<'_>, error: ParseError) -> Fault {
     match words.line().get(error.word) {
         Some(word) => in_word(word, error),

@@ -1,9 +1,9 @@
 //! The features of `feature(<name>)` and `-vv`.
 //!
-//! The names are the reference's build options. A feature is absent (`-`) if weir does not support its words, even if weir
-//! does the same by other means, because configurations use these tests to decide which words they may use.
+//! The names are HAProxy's build options. A feature is absent (`-`) if weir does not support its words, even if weir provides the function by
+//! other means: configurations test features to decide which words they may use.
 
-/// Every name, and whether weir has it, in the order in which `-vv` lists them.
+/// Every name, and whether weir has the feature, in the order of `-vv`.
 pub const FEATURES: &[(&str, bool)] = &[
     ("51DEGREES", false),
     ("ACCEPT4", true),

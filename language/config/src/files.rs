@@ -1,16 +1,16 @@
-//! Which configuration files there are: `-f` and `--` name files and folders, in order.
+//! The configuration files: `-f` and `--` name files and folders, in order.
 //!
-//! All files are read before any is parsed (R149), so that parsing may happen more than once, and so that a file that
-//! can be read only once (a pipe) works.
+//! All files are read before any is parsed (R149), so that parsing can be repeated, and so that a file that can be read only once (a
+//! pipe) works.
 
 use std::io;
 
 use weir_syntax::{Diagnostic, Diagnostics, FileKind, Files, SourceMap, error_text};
 
-/// The largest configuration file in bytes: twice that of a million backends.
+/// The largest configuration file in bytes: twice that of a configuration with a million backends.
 const MAX_CONFIGURATION: u64 = 256 << 20;
 
-/// Reads every file that `paths` name. Of a folder, those that end in `.cfg` and do not begin with a dot, by name.
+/// Reads every file that `paths` name. In a folder, reads the files that end in `.cfg` and do not begin with a dot, by name.
 pub fn load_sources(paths: &[String], files: &dyn Files, diagnostics: &mut Diagnostics) -> SourceMap {
     let mut sources = SourceMap::new();
     for path in paths {

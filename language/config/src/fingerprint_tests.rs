@@ -1,4 +1,4 @@
-//! Fingerprints of configurations that were parsed. The rows and the real fetches are tested where all of them are known, by `weir diff`.
+//! Fingerprints of parsed configurations. `weir diff` has the tests with the real rows and fetches.
 
 use proptest::prelude::*;
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
@@ -34,7 +34,7 @@ fn changed(old: &[Object], new: &[Object]) -> Vec<String> {
     differences(old, new).iter().map(|change| format!("{} {:?}", change.object, change.kind)).collect()
 }
 
-/// `ssl-default-*` holds for the lines below it: a line that moves to its other side means something else.
+/// `ssl-default-*` applies to the lines below it: moving a line to its other side changes the meaning.
 #[test]
 fn defaults_of_tls_count_in_the_lines_below_them() {
     let ciphers = "global\n ssl-default-bind-ciphers AES128-SHA\n";
@@ -48,7 +48,7 @@ fn defaults_of_tls_count_in_the_lines_below_them() {
     assert_eq!(changed(&above, &written), Vec::<String>::new());
 }
 
-/// Lines with the same name are one object each, whatever their order.
+/// Each of several lines with the same name is one object, whatever their order.
 #[test]
 fn numbers_lines_with_the_same_name() {
     let lines = ["bind :1 interface eth0", "bind :1 interface eth1"];

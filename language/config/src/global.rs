@@ -1,7 +1,7 @@
 //! The `global` section: settings of the whole process (manual, section "Global parameters").
 //!
-//! [`GLOBAL_KEYWORDS`] holds one row for each word, grouped by subject in the files below; each fills a field of
-//! [`weir_model::Global`]. There may be several `global` sections: they add up.
+//! [`GLOBAL_KEYWORDS`] has one row for each word, grouped by subject in the files below. Each row fills a field of
+//! [`weir_model::Global`]. Several `global` sections add up.
 
 mod client;
 mod context;
@@ -87,7 +87,7 @@ pub(crate) fn read_line(context: &mut GlobalContext<'_>, line: &Line) -> Parsed 
     }
 }
 
-/// Reads a line of a `global` section if the master has to know it.
+/// Reads a line of a `global` section if the master needs it.
 pub(crate) fn discover_line(context: &mut GlobalContext<'_>, line: &Line) -> Parsed {
     match GLOBAL_KEYWORDS.find_phrase(line, 0) {
         Some((row, _)) if row.discovery => read_line(context, line),

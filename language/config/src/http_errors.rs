@@ -43,7 +43,7 @@ impl HttpErrorsSections {
         self.sections.get(name).map(|(_, replies)| replies.clone())
     }
 
-    /// Begins the section of a line.
+    /// Starts the section of a section line.
     pub(crate) fn begin(&self, line: &Line, at: Location) -> Parsed<HttpErrorsReader> {
         let mut words = Words::new(line, 1);
         let name = words.expect("missing name for http-errors section.")?;
@@ -55,13 +55,13 @@ impl HttpErrorsSections {
         Ok(HttpErrorsReader { name: name.text().into(), at, replies: ErrorReplies::default() })
     }
 
-    /// All of them, by name.
+    /// All sections, by name.
     pub(crate) fn into_sections(self) -> Vec<HttpErrors> {
         let sections = self.sections.into_iter();
         sections.map(|(name, (at, replies))| HttpErrors { name, at, replies }).collect()
     }
 
-    /// Keeps a section that was read.
+    /// Stores a finished section.
     pub(crate) fn end(&mut self, reader: HttpErrorsReader) {
         self.sections.insert(reader.name, (reader.at, Arc::new(reader.replies)));
     }

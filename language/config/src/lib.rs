@@ -1,14 +1,12 @@
 //! The parser of configurations: turns a file into the model.
 //!
-//! Lines come from `weir-syntax`, expressions from `weir-expr`; this crate knows the keywords. Each keyword is a row
-//! (name, arguments, where it makes sense, help, example, the function that reads it) next to the code that it
-//! drives, and each row fills a field of the model (`weir-model`). All faults of a file are collected as diagnostics with the
-//! exact words; a word that the language has and weir does not have yet is an error, never ignored. The rows of actions,
-//! of filters and of fetches come from the crates that run them.
+//! Lines come from `weir-syntax`, expressions from `weir-expr`. This crate knows the keywords. Each keyword is a row (name, arguments,
+//! sections, help, example, reader) next to the code that it drives, and each row fills a field of the model (`weir-model`). All faults
+//! of a file are collected as diagnostics with exact spans. A word of the language that weir does not implement yet is an error, never
+//! ignored. The rows of actions, of filters and of fetches come from the crates that run them.
 //!
-//! It refuses to know sockets, clocks, threads and the process: files come through a loader, names are resolved at
-//! start by other crates, and nothing here runs traffic. Begin with [`parse`], which gives a
-//! [`weir_model::Config`].
+//! It refuses to know sockets, clocks, threads and the process. Files come through a loader, other crates resolve names at start, and
+//! nothing here handles traffic. Begin with [`parse`], which returns a [`weir_model::Config`].
 
 mod added;
 pub mod address;

@@ -145,11 +145,11 @@ pub(crate) static LOG_FORWARD_KEYWORDS: Table<LogForwardKeyword> = Table::new(&[
 ]]);
 
 const SECTION: &str = "log-forward";
-/// A section sends to at most this many targets.
+/// The limit of log targets in one section.
 const MOST_TARGETS: usize = 256;
 
 impl LogForwardReader {
-    /// Begins the section of a line.
+    /// Starts the section of a section line.
     pub(crate) fn begin(line: &Line, at: Location, known: &[LogForward]) -> Parsed<Self> {
         let mut words = Words::new(line, 1);
         let name = words.expect("missing name for log-forward section.")?;

@@ -1,4 +1,4 @@
-//! `mailers` sections: where mail alerts go (manual, section "Mailers").
+//! `mailers` sections: mail servers for mail alerts (manual, section "Mailers").
 
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 
@@ -30,10 +30,10 @@ pub(crate) static MAILERS_KEYWORDS: Table<MailersKeyword> = Table::new(&[&[
     .default(Written("10s")),
 ]]);
 
-/// The most mail servers in one section.
+/// The limit of mail servers in one section.
 const MOST_MAILERS: usize = 64;
 
-/// Begins the section of a line.
+/// Starts the section of a section line.
 pub(crate) fn begin(line: &Line, at: Location, known: &[Mailers]) -> Parsed<Mailers> {
     let mut words = Words::new(line, 1);
     let name = words.expect("missing name for mailers section.")?;

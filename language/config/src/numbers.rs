@@ -1,6 +1,6 @@
 //! Numbers, times and sizes in words of the configuration.
 //!
-//! HAProxy reads many numbers with `atol`, which takes "abc" for 0. An invalid number is an error here.
+//! HAProxy parses many numbers with `atol`, which returns 0 for "abc". Here, an invalid number is an error.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ where
     integer_in(word, keyword, range)
 }
 
-/// The integer that `word` writes, in `range`.
+/// Parses `word` as an integer in `range`.
 pub fn integer_in<T>(word: &Word, keyword: &str, range: RangeInclusive<T>) -> Parsed<T>
 where
     T: FromStr + PartialOrd + std::fmt::Display + Copy,
@@ -46,7 +46,7 @@ where
     }
 }
 
-/// A number in decimal, hexadecimal (`0x`) or octal (`0`), as marks and types of service are written.
+/// A number in decimal, hexadecimal (`0x`) or octal (`0`), for packet marks and types of service.
 pub fn prefixed_integer(text: &str) -> Option<u32> {
     if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         return u32::from_str_radix(digits, 16).ok();
@@ -60,17 +60,17 @@ pub fn prefixed_integer(text: &str) -> Option<u32> {
     text.parse().ok()
 }
 
-/// The delay that `word` writes, in milliseconds unless a unit says otherwise.
+/// Parses `word` as a delay. Milliseconds without a unit.
 pub fn delay_of(words: &Words<'_>, word: &Word, keyword: &str) -> Parsed<Duration> {
     duration(words, word, keyword, TimeUnit::Milliseconds)
 }
 
-/// The delay that `word` writes, in seconds unless a unit says otherwise.
+/// Parses `word` as a delay. Seconds without a unit.
 pub(crate) fn seconds_of(words: &Words<'_>, word: &Word, keyword: &str) -> Parsed<Duration> {
     duration(words, word, keyword, TimeUnit::Seconds)
 }
 
-/// Text after the unit, as in `30sec`, causes a warning, as in HAProxy 3.2.
+/// Text after the unit, as in `30sec`, only causes a warning, as in HAProxy 3.2.
 fn duration(words: &Words<'_>, word: &Word, keyword: &str, unit: TimeUnit) -> Parsed<Duration> {
     let text = word.text();
     let (count, length) = parse_time_prefix(text, unit)
@@ -86,7 +86,7 @@ fn duration(words: &Words<'_>, word: &Word, keyword: &str, unit: TimeUnit) -> Pa
     Ok(Duration::from_micros(count.saturating_mul(unit.microseconds())))
 }
 
-/// The size that `word` writes, in bytes unless a unit says otherwise.
+/// Parses `word` as a size. Bytes without a unit.
 pub fn size_of(word: &Word, keyword: &str) -> Parsed<u64> {
     parse_size(word.text()).map_err(|error| fault(word.span(), error.describe(keyword, word.text())))
 }

@@ -1,4 +1,4 @@
-//! `peers` sections: peers and the stick-tables that they share (manual, 11.2).
+//! `peers` sections: peers and their shared stick-tables (manual, 11.2).
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct PeersReader {
     default_server: ServerSettings,
     /// `default-bind`.
     default_bind: BindOptions,
-    /// The lines of peers with a `shard`, and their positions.
+    /// The lines of peers with a `shard`, and the positions of the peers.
     sharded: Vec<(Span, usize)>,
     span: Span,
 }
@@ -43,7 +43,7 @@ pub(crate) struct PeersReader {
 /// Reads one line of the section.
 pub(crate) type PeersKeyword = fn(&mut PeersReader, &mut PeersContext<'_>, &mut Words<'_>) -> Parsed;
 
-/// The resources to read a line.
+/// The resources for reading a line.
 pub(crate) struct PeersContext<'c> {
     at: Location,
     resources: Resources<'c>,
@@ -133,13 +133,13 @@ pub(crate) static PEERS_KEYWORDS: Table<PeersKeyword> = Table::new(&[&[
 ]]);
 
 const SECTION: &str = "peers";
-/// The most peers in one section.
+/// The limit of peers in one section.
 const MOST_PEERS: usize = 64;
-/// The most log targets of one section.
+/// The limit of log targets in one section.
 const MAX_LOG_TARGETS: usize = 256;
 
 impl PeersReader {
-    /// Begins the section of a line. `local` is this instance's name.
+    /// Starts the section of a section line. `local` is the name of this instance.
     pub(crate) fn begin(line: &Line, at: Location, local: &str, known: &[Peers]) -> Parsed<Self> {
         let mut words = Words::new(line, 1);
         let name = words.expect("missing name for peers section.")?;
@@ -214,7 +214,7 @@ impl PeersReader {
         for (span, position) in &self.sharded {
             let (peer, shards) = (&section.peers[*position], section.shards);
             let shard = peer.settings.shard;
-            // Both get all keys (manual, 5.2, "shard").
+            // In both cases, the peer gets all keys (manual, 5.2, "shard").
             let message = match peer.name == *local {
                 true => format!("'peer {}' : 'shard' is ignored for the local peer.", peer.name),
                 false if shard > shards => {
@@ -248,7 +248,7 @@ impl PeersReader {
         Ok(())
     }
 
-    /// Reads `default-bind`, which applies to the section's `bind` line, before or after it.
+    /// Reads `default-bind`, which applies to the section's `bind` line, whichever comes first.
     fn default_bind(&mut self, context: &PeersContext<'_>, words: &mut Words<'_>) -> Parsed {
         let mut said = Bind {
             at: context.at.clone(),
@@ -277,7 +277,7 @@ impl PeersReader {
         Ok(())
     }
 
-    /// Reads the words of a line about connections to a peer, over the defaults.
+    /// Reads the connection settings of a peer's line, on top of the defaults.
     fn settings(
         &self,
         settings: ServerSettings,
@@ -318,7 +318,7 @@ impl PeersReader {
             return Err(fault(name.span(), format!("more than {MOST_PEERS} peers in one section.")));
         }
         let is_local = *name.text() == *self.section.local;
-        // A 'bind' line says the local one's address (manual, 11.2, "server").
+        // A 'bind' line has the address of the local peer (manual, 11.2, "server").
         let has_address = !is_local || keyword == "peer";
         let address = match has_address.then(|| words.take()).flatten() {
             Some(word) => Some((word, peer_address(word, name)?)),
@@ -354,7 +354,7 @@ impl PeersReader {
 
     fn table(&mut self, at: &Location, words: &mut Words<'_>) -> Parsed {
         let name = words.expect("'table' expects <name> and parameters as arguments.")?;
-        // Other sections refer to it as `<section>/<name>` (manual, 11.2, "table").
+        // Other sections refer to the table as `<section>/<name>` (manual, 11.2, "table").
         let whole = format!("{}/{name}", self.section.name);
         if self.tables.iter().any(|table| *table.declaration.name == *whole) {
             return Err(fault(name.span(), format!("there is a table '{name}' already in this section.")));
@@ -366,7 +366,7 @@ impl PeersReader {
     }
 }
 
-/// The address of a peer: with a port, or a path.
+/// The address of a peer, which needs a port or a path.
 fn peer_address(word: &Word, name: &Word) -> Parsed<ServerAddress> {
     let subject = format!("peer {name}");
     let address = server_address(word, &subject)?;

@@ -1,10 +1,9 @@
 //! The proxy sections: `defaults`, `frontend`, `backend`, `listen`.
 //!
-//! [`ProxyParser`] takes one line at a time. A section line begins a draft that starts as a copy of a `defaults`
-//! section; the lines that follow change it, each through the row of its keyword; the next section line, or the
-//! end, completes it. `defaults` sections are read-only for others (R29): a draft owns its settings, and shares
-//! large parts behind `Arc`. Names that may be used before their declaration (backends, servers, `http-errors`
-//! sections) are remembered, and resolved in [`ProxyParser::finish`].
+//! [`ProxyParser`] takes one line at a time. A section line begins a draft, a copy of a `defaults` section. The following lines change
+//! the draft, each through the row of its keyword. The next section line, or the end of the configuration, completes it. Drafts only read
+//! `defaults` sections (R29): a draft owns its settings, and shares large parts behind `Arc`. Names that may precede their declaration
+//! (backends, servers, `http-errors` sections) are recorded, and resolved in [`ProxyParser::finish`].
 
 pub(crate) mod balancing;
 mod captures;
@@ -63,9 +62,9 @@ pub struct ProxyParser<'r> {
     keywords: &'r StreamKeywords,
     files: HashMap<FileId, Arc<str>>,
     defaults: Vec<DefaultsSection>,
-    /// `healthcheck` sections, as if they were proxies.
+    /// `healthcheck` sections, stored as proxies.
     health_sections: Vec<FinishedProxy>,
-    /// The `defaults` section that proxies without `from` take: the last one.
+    /// The `defaults` section of proxies without `from`: the last one.
     implicit_defaults: Option<usize>,
     finished: Vec<FinishedProxy>,
     current: Option<Draft>,
@@ -74,13 +73,13 @@ pub struct ProxyParser<'r> {
 /// A complete `defaults` section.
 #[derive(Debug)]
 struct DefaultsSection {
-    /// Empty for an unnamed section.
+    /// The name. Empty for an unnamed section.
     name: Box<str>,
-    /// The section as if it were a proxy, without its rules.
+    /// The section in the form of a proxy, without its rules.
     finished: FinishedProxy,
     rules: Option<Arc<Rulesets>>,
     uses: DefaultsUses,
-    /// Another section of the same name.
+    /// Location of another section with the same name.
     twin: Option<Location>,
 }
 
@@ -91,7 +90,7 @@ impl DefaultsSection {
     }
 }
 
-/// Which proxies used a `defaults` section.
+/// The proxies that used a `defaults` section.
 #[derive(Clone, Copy, Debug, Default)]
 struct DefaultsUses {
     explicitly: bool,
@@ -99,14 +98,14 @@ struct DefaultsUses {
     by_backend: bool,
 }
 
-/// A completely read proxy, with the references that can only be resolved when all are read.
+/// A completely parsed proxy, with references that can be resolved only after all proxies are parsed.
 #[derive(Debug)]
 struct FinishedProxy {
     proxy: Proxy,
     span: Span,
     extras: Extras,
     pending: PendingReferences,
-    /// The section's ACLs, if they refer to other objects.
+    /// The section's ACLs, kept if they refer to other objects.
     acls: Option<AclTable>,
     references: Vec<WrittenReference>,
     refused: RefusedNames,
@@ -115,7 +114,7 @@ struct FinishedProxy {
 impl From<Draft> for FinishedProxy {
     fn from(draft: Draft) -> Self {
         let Draft { mut proxy, span, extras, pending, acls, notes, refused, .. } = draft;
-        // A vector grows to four at once, and most backends of a large configuration have one server.
+        // The first push allocates four elements, and most backends of a large configuration have one server.
         proxy.servers.shrink_to_fit();
         let mut refers = false;
         acls.visit_references(&mut |_| refers = true);
@@ -128,7 +127,7 @@ impl<'r> ProxyParser<'r> {
     /// The words that begin the sections that this parser reads.
     pub const SECTIONS: [&'static str; 4] = ["defaults", "frontend", "listen", "backend"];
 
-    /// Nothing read yet.
+    /// A parser without any section.
     pub fn new(resources: Resources<'r>, keywords: &'r StreamKeywords) -> Self {
         ProxyParser {
             resources,
@@ -142,7 +141,7 @@ impl<'r> ProxyParser<'r> {
         }
     }
 
-    /// Makes room for as many sections as `sources` seem to have: growing one by one would hold them twice for a moment.
+    /// Reserves memory for the number of sections that `sources` seem to have. Growth would hold all of them twice for a moment.
     pub fn reserve(&mut self, sources: &SourceMap) {
         let begins = |line: &[u8]| {
             let first = line.trim_ascii_start().split(u8::is_ascii_whitespace).next();
@@ -152,16 +151,16 @@ impl<'r> ProxyParser<'r> {
         self.finished.reserve(sources.iter().map(|(_, source)| sections(source.bytes())).sum());
     }
 
-    /// Begins the section of a line that starts with one of [`Self::SECTIONS`]. `file` is the line's file's name.
+    /// Starts the section of a line with one of [`Self::SECTIONS`]. `file` is the name of the line's file.
     ///
-    /// After an error in the line, the section is read all the same, so that its own errors are found too.
+    /// After an error in the line, the section is parsed nevertheless, so that its own errors are found too.
     pub fn begin(&mut self, line: &Line, file: &str, diagnostics: &mut Diagnostics) {
         let at = self.location(line.span(), file);
         let header = match SectionHeader::read(line) {
             Ok(header) => header,
             Err(fault) => {
                 diagnostics.push(*fault);
-                // References to the section find it, so that this is the only fault.
+                // References to the section resolve, so that this is the only fault.
                 let name = line.get(1).unwrap_or(line.keyword());
                 SectionHeader { section: section_of(line.text(0), line.len() > 1), name, from: None }
             }
@@ -199,7 +198,7 @@ impl<'r> ProxyParser<'r> {
         Location::new(file.clone(), span.line)
     }
 
-    /// Completes the section that is being read, if any. `global_logs` are the targets of the global sections above it.
+    /// Completes the current section, if there is one. `global_logs` are the targets of the global sections above it.
     pub fn end_section(&mut self, global_logs: &[Arc<LogTarget>], diagnostics: &mut Diagnostics) {
         let Some(mut draft) = self.current.take() else { return };
         draft.proxy.settings.logging.targets.settle(global_logs);
@@ -232,7 +231,7 @@ impl<'r> ProxyParser<'r> {
         });
     }
 
-    /// Gives the draft the settings of the `defaults` section that it starts from.
+    /// Copies the settings of the `defaults` section into the draft.
     fn inherit(
         &mut self,
         header: &SectionHeader<'_>,
@@ -266,7 +265,7 @@ impl<'r> ProxyParser<'r> {
             draft.proxy.server_state_file = defaults.finished.proxy.server_state_file.clone();
         }
         if draft.section.is_frontend() {
-            // Rules of the section may have made slots: the proxy's own follow them.
+            // Rules of the `defaults` section may have created slots. The proxy's own slots follow them.
             draft.proxy.captures = defaults.finished.proxy.captures.clone();
         }
         if let Some(rules) = &defaults.rules {
@@ -444,7 +443,7 @@ fn read_keyword(context: &mut LineContext<'_>, line: &Line) -> Parsed {
     }
 }
 
-/// A keyword that the section does not support: an error in `defaults`, else a warning, and the line is not read.
+/// The treatment of a keyword that the section does not support: an error in `defaults`, else a warning. The line is not parsed.
 fn misplaced(context: &mut LineContext<'_>, line: &Line, name: &str, reader: ProxyReader) -> Parsed {
     let span = line.keyword().span();
     let keyword = match line.text(0) {
@@ -501,7 +500,7 @@ fn unknown_keyword(context: &LineContext<'_>, line: &Line) -> Fault {
     suggesting(fault(line.span_at(1), message), nearest)
 }
 
-/// Advice about words of another section and about blanks that separate nothing.
+/// Advice about words of another section, and about blanks that do not separate words.
 fn advice(word: &str) -> Option<&'static str> {
     let is_odd_blank = |letter: char| !letter.is_ascii() && (letter.is_whitespace() || letter == '\u{200b}');
     match word {
@@ -515,5 +514,5 @@ fn advice(word: &str) -> Option<&'static str> {
     }
 }
 
-/// The index of the next proxy, for names that are resolved later.
+/// A proxy index that is resolved later.
 pub(crate) const UNRESOLVED: ProxyIndex = ProxyIndex(u32::MAX);

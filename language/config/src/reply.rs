@@ -10,13 +10,13 @@ use crate::error_file;
 use crate::words::{Parsed, Words, fault};
 use weir_model::{ErrorMessage, ErrorReplies, ErrorSection, Reply, ReplyContent, ReplyHeader};
 
-/// Differences between the words that take replies.
+/// Differences between the words with reply arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplyRules {
     pub default_status: u16,
-    /// The statuses that may be given.
+    /// The lowest status that may be set.
     pub lowest_status: u16,
-    /// Whether a reply without content means the proxy's own error message.
+    /// Whether a reply without content uses the proxy's error message.
     pub falls_back: bool,
     pub points: EvaluationPoints,
 }
@@ -41,13 +41,13 @@ impl ReplyRules {
     }
 }
 
-/// An error message has at most this many bytes; so has a body that is read from a file.
+/// The limit in bytes of an error message, and of a body from a file.
 const MAX_FILE: u64 = 1 << 20;
 
-/// A reply has at most this many headers of its own.
+/// The limit of additional headers of a reply.
 const MAX_HEADERS: usize = 256;
 
-/// Reads the arguments of a reply up to the first other word.
+/// Reads the arguments of a reply up to the first word that is not one of them.
 pub(crate) fn read_reply(
     context: &mut LineContext<'_>,
     words: &mut Words<'_>,
@@ -93,7 +93,7 @@ pub(crate) fn read_reply(
 struct ReplyDraft {
     status: u16,
     status_span: Span,
-    /// The word `status` is there, not only `deny_status`.
+    /// Whether the word `status` was used, not only `deny_status`.
     says_status: bool,
     content_type: Option<(Arc<str>, Span)>,
     content: Option<(&'static str, ReplyContent, Span)>,
@@ -166,8 +166,8 @@ impl ReplyDraft {
         let ReplyDraft { status, status_span, says_status, mut content_type, content, headers } = self;
         let (keyword, content, span) = match content {
             Some(content) => content,
-            // "deny [deny_status <status>]" is an alias of "deny [status <status>] default-errorfiles" (manual, "deny"). With
-            // `status`, as headers alone, it is a reply without a body.
+            // "deny [deny_status <status>]" is an alias of "deny [status <status>] default-errorfiles" (manual, "deny"). With `status`
+            // or with headers alone, it is a reply without a body.
             None if rules.falls_back && headers.is_empty() && !says_status => {
                 ("default-errorfiles", ReplyContent::ProxyDefault, status_span)
             }
@@ -219,7 +219,7 @@ impl ReplyDraft {
     }
 }
 
-/// Why a reply cannot be an error message: only some statuses have one.
+/// The error for a reply with a status that error messages do not support.
 fn not_handled(status: u16, keyword: &str) -> String {
     let handled: Vec<String> = ErrorReplies::STATUSES.iter().map(u16::to_string).collect();
     format!(
@@ -234,12 +234,12 @@ fn read_file(loader: &dyn Loader, path: &Word) -> Parsed<Vec<u8>> {
     loader.read(path.text(), MAX_FILE).map_err(|error| fault(path.span(), cannot_open(path, &error)))
 }
 
-/// Why a file that the configuration names was not read.
+/// The error for a file that could not be read.
 pub(crate) fn cannot_open(path: &Word, error: &std::io::Error) -> String {
     format!("error opening file '{path}': {}.", error_text(error))
 }
 
-/// Reads an error message: a complete response, or nothing at all (`/dev/null`).
+/// Reads an error message: a complete response or an empty file (`/dev/null`).
 pub(crate) fn read_error_file(loader: &dyn Loader, path: &Word) -> Parsed<Arc<ErrorMessage>> {
     // `/dev/null` is empty, and loaders need not support devices.
     let raw = if path.is("/dev/null") { Vec::new() } else { read_file(loader, path)? };

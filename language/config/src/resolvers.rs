@@ -1,4 +1,4 @@
-//! `resolvers` sections: name servers, and how they are queried (manual, section "The resolvers section").
+//! `resolvers` sections: name servers and query settings (manual, section "The resolvers section").
 
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
@@ -28,7 +28,7 @@ pub(crate) struct ResolversReader {
     span: Span,
 }
 
-/// A line of the section while it is read.
+/// A line of the section during parsing.
 pub(crate) struct ResolversLine<'l> {
     section: &'l mut Resolvers,
     at: Location,
@@ -107,7 +107,7 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
             let subject = format!("nameserver {name}");
             let mut settings = line.settings(words, over_tcp, &subject)?;
             settings.multipath |= is_multipath(written.text());
-            // 0 means no bound, as for servers.
+            // 0 means no limit, as for servers.
             let most_connections = Some(settings.maxconn).filter(|most| *most > 0);
             let (name_text, at, settings) = (name.text().into(), line.at.clone(), Arc::new(settings));
             line.add(NameServer { name: name_text, at, address, over_tcp, most_connections, settings })
@@ -119,7 +119,7 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
             words.fault(format!("'parse-resolv-conf' : cannot read {RESOLV_CONF}: {error}."))
         })?;
         for address in system_name_servers(&known) {
-            // A server that is listed twice, or also has a line of its own, is queried once.
+            // A name server with several lines is queried once.
             if !line.section.name_servers.iter().any(|server| server.address == address) {
                 line.add(of_system(address, &line.at)).map_err(|message| words.fault(message))?;
             }
@@ -167,11 +167,11 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
 const SECTION: &str = "resolvers";
 /// The payload size that every implementation accepts (RFC 6891, 6.2.3).
 const SMALLEST_PAYLOAD: u16 = 512;
-/// A sanity bound.
+/// A plausibility limit.
 const MOST_RETRIES: u32 = 1000;
-/// Without a pause name servers would be queried continuously.
+/// Without a pause, name servers would be queried continuously.
 const SHORTEST_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(1);
-/// The most name servers of a section: each is sent every query.
+/// The limit of name servers in a section: every query is sent to each of them.
 const MOST_NAME_SERVERS: usize = 64;
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 const MAX_RESOLV_CONF: u64 = 1 << 16;
@@ -186,8 +186,8 @@ impl ResolversLine<'_> {
         Ok(())
     }
 
-    /// Reads the connection settings of a name server: the words of any server line. Most of them only apply to
-    /// name servers over connections (manual, "nameserver"). A word that a name server does not support causes a warning.
+    /// Reads the connection settings of a name server: the words of any server line. Most of them apply only to name servers over TCP (manual,
+    /// "nameserver"). An unsupported word causes a warning.
     fn settings(&mut self, words: &mut Words<'_>, over_tcp: bool, subject: &str) -> Parsed<ServerSettings> {
         let (acls, notes) = (AclTable::new(), RefCell::new(Notes::default()));
         let mut line = ServerLine {
@@ -210,7 +210,7 @@ impl ResolversLine<'_> {
         let ServerLine { settings, used, .. } = line;
         for (word, span) in used {
             match word {
-                // A truncated response leads to a query over TCP, whatever the line begins with.
+                // A truncated response leads to a query over TCP, with any prefix of the address.
                 "maxconn" => {}
                 "disabled" => {
                     let message =
@@ -240,7 +240,7 @@ impl ResolversLine<'_> {
 }
 
 impl ResolversReader {
-    /// Begins the section of a line.
+    /// Starts the section of a section line.
     pub(crate) fn begin(line: &Line, at: Location, known: &[Resolvers]) -> Parsed<Self> {
         let mut words = Words::new(line, 1);
         let name = words.expect("missing name for resolvers section.")?;
@@ -291,8 +291,7 @@ impl ResolversReader {
     }
 }
 
-/// The section `default` as the system's own configuration makes it; none when that names no name server (manual, "The
-/// resolvers section").
+/// The section `default` from the system's configuration. None if that names no name server (manual, "The resolvers section").
 pub(crate) fn default_section(loader: &dyn Loader) -> Option<Resolvers> {
     let known = loader.read(RESOLV_CONF, MAX_RESOLV_CONF).ok()?;
     let at = Location::new(RESOLV_CONF.into(), 0);
@@ -316,7 +315,7 @@ fn of_system(address: SocketAddr, at: &Location) -> NameServer {
     }
 }
 
-/// The `nameserver` lines of a `resolv.conf` (resolv.conf(5)). Invalid addresses are skipped, as the system does.
+/// The `nameserver` lines of a `resolv.conf` (resolv.conf(5)). Skips invalid addresses, as the system does.
 fn system_name_servers(text: &[u8]) -> impl Iterator<Item = SocketAddr> {
     String::from_utf8_lossy(text)
         .lines()

@@ -1,18 +1,18 @@
-//! The resources that parsing takes from outside.
+//! The inputs of the parser from outside.
 
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 
-/// The known expressions, and the files that lines name.
+/// The known expressions, and access to the files that lines name.
 #[derive(Clone, Copy)]
 pub struct Resources<'r> {
     /// The fetches and ACL keywords that expressions may use.
     pub registry: &'r Registry,
     /// The maps and ACL files.
     pub patterns: &'r PatternStore,
-    /// The public keys of files.
+    /// The public keys from files.
     pub token_keys: &'r TokenKeys,
     /// The names of variables.
     pub variables: &'r VariableNames,
-    /// Where files come from.
+    /// The source of files.
     pub loader: &'r dyn Loader,
 }

@@ -27,7 +27,7 @@ pub(crate) struct RingSectionReader {
 /// Reads one line of the section.
 pub(crate) type RingKeyword = fn(&mut RingContext<'_>, &mut Words<'_>) -> Parsed;
 
-/// The resources to read a line.
+/// The resources for reading a line.
 pub(crate) struct RingContext<'c> {
     reader: &'c mut RingSectionReader,
     resources: Resources<'c>,
@@ -119,13 +119,13 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
     .default(Described("none")),
 ]]);
 
-/// The longest `maxlen`: that of a log line.
+/// The longest `maxlen`: that of a `log` line.
 const LONGEST_MESSAGE: u32 = 65_535;
-/// The most servers of a ring. Each uses one of its readers; their number is bounded, and operators need the rest.
+/// The limit of servers of a ring. Each uses one of a bounded number of readers, and operators need the rest.
 const MOST_SERVERS: usize = 64;
 
 impl RingSectionReader {
-    /// Begins the section of a line.
+    /// Starts the section of a section line.
     pub(crate) fn begin(line: &Line, at: Location, known: &[Ring]) -> Parsed<Self> {
         let mut words = Words::new(line, 1);
         let name = words.expect("missing ring name.")?;
@@ -196,8 +196,8 @@ impl RingSectionReader {
 }
 
 impl RingContext<'_> {
-    /// Reads a server: it accepts the words of any server line, except those that need a stream (manual, "server" of
-    /// rings). Words about load, queues and idle connections are ignored.
+    /// Reads a server. Accepts the words of any server line except those that need a stream (manual, "server" of rings). Words about load,
+    /// queues and idle connections are ignored.
     fn server(&mut self, words: &mut Words<'_>) -> Parsed {
         let name = words.expect(SERVER_EXPECTS)?;
         let address = words.expect(SERVER_EXPECTS)?;
@@ -239,7 +239,7 @@ impl RingContext<'_> {
     }
 }
 
-/// The first setting of a server line that needs a client or a request.
+/// The first setting of a server line that needs a client or a request. None without one.
 pub(crate) fn needs_a_stream(settings: &ServerSettings) -> Option<&'static str> {
     let header = settings.proxy_v2.as_deref();
     let transparent = settings.source.as_deref().and_then(|source| source.transparent.as_ref());
@@ -258,7 +258,7 @@ pub(crate) fn needs_a_stream(settings: &ServerSettings) -> Option<&'static str> 
     header.map(|_| "request data in the PROXY header")
 }
 
-/// Sinks that exist without a section.
+/// Log destinations that exist without a section.
 const BUILT_IN: [&str; 3] = ["stdout", "stderr", BUILT_IN_RING];
 /// The ring that exists without a section.
 pub(crate) const BUILT_IN_RING: &str = "buf0";
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(read.config.global.logs[0].header, None);
     }
 
-    /// Messages are those of the packaged HAProxy 2.6 for the same lines.
+    /// The messages are those of the packaged HAProxy 2.6 for the same lines.
     #[test]
     fn reports_the_faults_that_haproxy_reports() {
         check("ring\n", &["parsing [test.cfg:1] : missing ring name."]);
@@ -319,7 +319,7 @@ mod tests {
         );
     }
 
-    /// R105: an offset in a ring has one bit less than an address; a larger size is refused before any allocation.
+    /// R105: an offset in a ring has one bit less than an address. A larger size is refused before any allocation.
     #[test]
     fn r105_sizes_have_an_upper_limit() {
         for size in ["9223372036854775807", "9223372036854775808", "65537g"] {
@@ -355,7 +355,7 @@ mod tests {
         );
     }
 
-    /// Elsewhere it is ignored with a warning.
+    /// On other servers, it is ignored with a warning.
     #[test]
     fn warns_about_log_proto_on_a_server_without_log_messages() {
         check(

@@ -1,7 +1,7 @@
-//! The language as rows: one for each word, with its arguments, its help text, and the function that reads it.
+//! The language as rows: one row for each word, with arguments, help text, and reader function.
 //!
-//! Parsing, "did you mean", dumps, help and tests all derive from the rows. A word that the language has and weir
-//! does not have yet is a row too: then it is an error with a clear message, never ignored.
+//! Parsing, "did you mean", dumps, help and tests all derive from the rows. A word of the language that weir does not implement yet has a
+//! row too: it is an error with a clear message, never ignored.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -9,49 +9,49 @@ use weir_model::ValueHelp;
 
 use weir_syntax::{Line, did_you_mean};
 
-/// One word of the language. `F` is the function that reads it.
+/// One word of the language. `F` is its reader function.
 #[derive(Debug)]
 pub struct Row<F> {
-    /// The word, or the words.
+    /// The word, or several words.
     pub name: &'static str,
-    /// The arguments in the notation of the manual; empty for none.
+    /// The arguments in the notation of the manual. Empty for none.
     pub arguments: &'static str,
     /// The help text, one line.
     pub help: &'static str,
     /// Example arguments, for a test that reads every row once.
     pub example: &'static str,
-    /// How it is read.
+    /// The reader function or the state of the word.
     pub handler: Handler<F>,
-    /// Whether the master reads it too, before it starts its worker (R148).
+    /// Whether the master reads the word too, before it starts its worker (R148).
     pub discovery: bool,
-    /// Bits that its table defines for further places where it may or may not be used.
+    /// Bits that the table defines for the contexts of the word.
     pub uses: u8,
-    /// What holds where it is not written, if anything does.
+    /// The default without the word, if there is one.
     pub default: Option<DefaultValue>,
-    /// The arguments to choose from, where the word is written with one of a list.
+    /// The values to choose from, for a word with an argument from a list.
     pub values: &'static [ValueHelp],
 }
 
-/// What holds where a word is not written.
+/// The default of a word that is not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DefaultValue {
-    /// The same as these arguments. A test reads each configuration with and without them and compares the results.
+    /// The same as these arguments. A test parses each configuration with and without them and compares the results.
     Written(&'static str),
-    /// The part of a sentence that says it, where the default depends on something else.
+    /// A part of a sentence that describes a default that depends on something else.
     Described(&'static str),
 }
 
-/// How a word is read.
+/// The reader function of a word, or its state.
 #[derive(Clone, Copy, Debug)]
 pub enum Handler<F> {
     Ready(F),
     NotYet,
-    /// Removed from the language; this says what to use instead.
+    /// Removed from the language. The text names the replacement.
     Removed(&'static str),
 }
 
 impl<F> Row<F> {
-    /// A word that is understood.
+    /// An implemented word.
     pub const fn ready(
         name: &'static str,
         arguments: &'static str,
@@ -67,12 +67,12 @@ impl<F> Row<F> {
         Row::new(name, arguments, "", help, Handler::NotYet)
     }
 
-    /// A word that the language no longer has.
+    /// A word that was removed from the language.
     pub const fn removed(name: &'static str, instead: &'static str) -> Self {
         Row::new(name, "", "", instead, Handler::Removed(instead))
     }
 
-    /// A word that is understood, and that the master reads too.
+    /// An implemented word that the master reads too.
     pub const fn discovered(
         name: &'static str,
         arguments: &'static str,
@@ -113,19 +113,19 @@ impl<F> Row<F> {
         self
     }
 
-    /// The row with another handler.
+    /// The row with another reader.
     pub(crate) const fn handled_by<G>(&self, handler: Handler<G>) -> Row<G> {
         let Row { name, arguments, help, example, discovery, uses, default, values, .. } = *self;
         Row { name, arguments, help, example, handler, discovery, uses, default, values }
     }
 
-    /// Whether the word is understood.
+    /// Whether the word is implemented.
     pub const fn is_ready(&self) -> bool {
         matches!(self.handler, Handler::Ready(_))
     }
 }
 
-/// Rows that are looked up by name.
+/// Rows that are found by name.
 #[derive(Debug)]
 pub struct Table<F: 'static> {
     parts: &'static [&'static [Row<F>]],
@@ -150,7 +150,7 @@ impl<F> Table<F> {
         index.get(name).copied()
     }
 
-    /// The row for the words of the line from `at` on, the longest if several match, and its number of words.
+    /// The row for the words of the line from `at` on, and its number of words. The longest of several matching rows wins.
     pub fn find_phrase(&self, line: &Line, at: usize) -> Option<(&'static Row<F>, usize)> {
         let rows = self.phrases().get(line.text(at))?;
         rows.iter().find_map(|row| {
@@ -165,7 +165,7 @@ impl<F> Table<F> {
         })
     }
 
-    /// The words that may follow `first`; none if no row begins with it, or it stands alone.
+    /// The words that may follow `first`. Empty if no row begins with it, or if it stands alone.
     pub fn continuations(&self, first: &str) -> Vec<&'static str> {
         let rows = self.phrases().get(first).map_or(&[][..], Vec::as_slice);
         let mut words: Vec<_> = rows.iter().filter_map(|row| Some(row.name.split_once(' ')?.1)).collect();

@@ -1,8 +1,7 @@
 //! Rules: an action with its arguments, then `if` or `unless` and a condition.
 //!
-//! The actions are rows that come from outside, each with its allowed rulesets and the function that reads it
-//! ([`ActionReader`]). This file has the parts common to all rules: finding the row, the condition, the order of rulesets, and
-//! unreachable rules.
+//! Other crates supply the actions as rows, each with its allowed rulesets and its reader function ([`ActionReader`]). This file has the
+//! common parts of all rules: the lookup of the row, the condition, the order of rulesets, and unreachable rules.
 
 mod context;
 mod redirect;
@@ -24,7 +23,7 @@ use crate::rows::{Handler, Row};
 use crate::words::{Fault, Parsed, Words, fault, not_yet, prefixed, suggesting};
 use weir_model::{ProxySection, Rule, RulesetKind};
 
-/// The sets in which actions stand.
+/// The rulesets that allow an action.
 pub mod sets {
     use super::RulesetSet;
     use weir_model::RulesetKind::*;
@@ -94,7 +93,7 @@ pub mod sets {
     pub const HTTP_RESPONSES: RulesetSet = RulesetSet::of(&[HttpResponse, HttpAfterResponse]);
 }
 
-/// An action that is understood: `read` takes the words after its name.
+/// An implemented action. `read` takes the words after its name.
 pub const fn action(
     name: &'static str,
     arguments: &'static str,
@@ -106,7 +105,7 @@ pub const fn action(
     Row::ready(name, arguments, example, help, ActionReader { rulesets, read })
 }
 
-/// Where the expressions of a ruleset stand, in a section of that kind.
+/// The points where the expressions of a ruleset are evaluated, in a section of that kind.
 pub(crate) fn points_of(kind: RulesetKind, section: DraftSection) -> EvaluationPoints {
     let (frontend, backend) = match kind {
         RulesetKind::TcpRequestConnection => (EvaluationPoint::FrontendConnection, None),
@@ -136,7 +135,7 @@ pub(crate) fn points_of(kind: RulesetKind, section: DraftSection) -> EvaluationP
     points
 }
 
-/// A ruleset has at most this many rules.
+/// The limit of rules in a ruleset.
 const MAX_RULES: usize = 1 << 20;
 
 /// Reads a rule of the given kind.
@@ -230,7 +229,7 @@ fn find_action<'l>(
     if name.starts_with("lua.") {
         return Err(not_yet(word.span(), "lua actions"));
     }
-    // There are as many track-sc as the process has stick counters.
+    // The number of track-sc actions is that of the process's stick counters.
     let name = if name.starts_with("track-sc") { "track-sc0" } else { name };
     match context.keywords.actions.find(name) {
         Some(row) => Ok((row, word)),
@@ -267,7 +266,7 @@ fn unknown_action(context: &LineContext<'_>, word: &Word, kind: RulesetKind) -> 
     fault
 }
 
-/// Reads the delay of `tcp-request inspect-delay` or `tcp-response inspect-delay`; zero means none.
+/// Reads the delay of `tcp-request inspect-delay` or `tcp-response inspect-delay`. None for zero.
 pub(crate) fn read_inspect_delay(
     context: &mut LineContext<'_>,
     words: &mut Words<'_>,

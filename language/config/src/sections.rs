@@ -33,12 +33,12 @@ pub(crate) enum SectionKind {
     Traces,
 }
 
-/// Whether a line that begins with this word begins a section.
+/// Whether a line with this first word begins a section.
 pub fn is_section(word: &str) -> bool {
     SECTIONS.find(word).is_some()
 }
 
-/// The first word that was probably meant: one of this table, or the beginning of another section.
+/// The first word that was probably meant: a word of this table or of a section line.
 pub(crate) fn nearest_phrase<F>(table: &Table<F>, first: &str) -> Option<&'static str> {
     let own = table.rows().filter_map(|row| row.name.split(' ').next());
     did_you_mean(first, own.chain(SECTIONS.rows().map(|row| row.name)))

@@ -23,14 +23,14 @@ use crate::tls_words::{ReadTls, protocols, tls_rows};
 use crate::words::{Fault, LineFaults, Parsed, Words, fault, is_name_character, not_yet, suggesting};
 use weir_model::{Framing, HashKey, InitialAddress, Ring, ServerSettings, SocksProxy, WebSocket};
 
-/// A server line while it is read.
+/// A server line during parsing.
 #[derive(Debug)]
 pub(crate) struct ServerLine<'l> {
-    /// Which keyword began the line.
+    /// The keyword of the line.
     pub(crate) kind: ServerLineKind,
     /// The settings so far.
     pub(crate) settings: ServerSettings,
-    /// `id`; 0 until given.
+    /// `id`. 0 until set.
     pub(crate) id: u32,
     /// `guid`.
     pub(crate) guid: Option<Box<str>>,
@@ -39,7 +39,7 @@ pub(crate) struct ServerLine<'l> {
     pub(crate) expressions: ExpressionParser<'l>,
 }
 
-/// The keywords that take server words.
+/// The keywords of lines with server words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerLineKind {
     /// `server`.
@@ -48,7 +48,7 @@ pub(crate) enum ServerLineKind {
     Template,
     /// `default-server`.
     Default,
-    /// None: `add server` of the runtime API.
+    /// No keyword: `add server` of the runtime API.
     Added,
     /// `server` of a `ring` section.
     Ring,
@@ -66,7 +66,7 @@ pub struct ServerReader(ServerWordReader);
 enum ServerWordReader {
     /// A word of `server` lines alone.
     Server(fn(&mut ServerLine<'_>, &mut Words<'_>) -> Parsed),
-    /// One that `bind` lines have too.
+    /// A word that `bind` lines have too.
     Tls(ReadTls),
 }
 
@@ -93,7 +93,7 @@ const fn option(
     Row::ready(name, arguments, example, help, ServerReader(ServerWordReader::Server(read)))
 }
 
-/// The error of a `server` line that begins wrong.
+/// The error of a `server` line without a name or an address.
 pub(crate) const SERVER_EXPECTS: &str = "'server' expects <name> and <addr>[:<port>] as arguments.";
 
 pub(crate) fn check_server_name(name: &Word) -> Parsed {
@@ -106,7 +106,7 @@ pub(crate) fn check_server_name(name: &Word) -> Parsed {
     }
 }
 
-/// The error for a size that no ring can have.
+/// The error for a size that exceeds the limit of rings.
 pub(crate) fn too_large(word: &Word) -> String {
     format!(
         "invalid size '{word}' for new sink buffer: a ring has at most {} bytes (65536g).",
@@ -118,20 +118,20 @@ pub(crate) fn too_large(word: &Word) -> String {
 const NOT_ADDED: u8 = 1;
 /// A bit of [`Row::uses`]: the word is valid for log servers (manual, the contexts of each keyword).
 const LOGS: u8 = 1 << 1;
-/// The same, for log servers over connections only.
+/// As [`LOGS`], but only for log servers over connections.
 const LOG_STREAMS: u8 = LOGS | 1 << 2;
 
-/// Whether a word of a server line makes sense in a backend of log servers.
+/// Whether a word of a server line is valid in a log backend.
 pub(crate) fn is_for_logs(name: &str) -> bool {
     SERVER_OPTIONS.find(name).is_some_and(|row| row.uses & LOGS != 0) || is_about_tls(name)
 }
 
-/// Whether it does so only where messages go over a connection.
+/// Whether such a word is valid only for log servers over connections.
 pub(crate) fn is_for_log_streams(name: &str) -> bool {
     SERVER_OPTIONS.find(name).is_some_and(|row| row.uses & LOG_STREAMS == LOG_STREAMS) || is_about_tls(name)
 }
 
-/// The words about TLS that `bind` lines have as well, and log servers, too.
+/// Whether a word is a TLS word that `bind` lines and log servers accept too.
 fn is_about_tls(name: &str) -> bool {
     crate::tls_words::TLS_ROWS.iter().any(|row| row.name == name)
 }
@@ -141,7 +141,7 @@ pub(crate) fn is_of_tls(name: &str) -> bool {
     is_about_tls(name) || tls::ROWS.iter().any(|row| row.name == name)
 }
 
-/// Whether a word is about how a connection is opened, independent of its user and its protocol.
+/// Whether a word controls how a connection is opened, independent of its purpose and its protocol.
 pub(crate) fn is_about_connecting(name: &str) -> bool {
     const WORDS: [&str; 10] = [
         "source",
@@ -190,7 +190,7 @@ pub static SERVER_OPTIONS: Table<ServerReader> = Table::new(&[
     NOT_YET,
 ]);
 
-/// Reads the words of a server line to its end. `subject` is how messages call the server.
+/// Reads all words of a server line. `subject` is the name of the server in messages.
 pub(crate) fn read_server_options(
     server: &mut ServerLine<'_>,
     words: &mut Words<'_>,
@@ -219,7 +219,7 @@ pub(crate) fn read_server_options(
             }
             Some((Handler::Removed(_), _)) => faults.push(located(fault)),
             Some((Handler::Ready(_), _)) => {
-                // The number of arguments is unknown, so the rest of the line is not read.
+                // The number of arguments is unknown, so the rest of the line is skipped.
                 faults.push(located(fault));
                 break;
             }
@@ -596,7 +596,7 @@ const READY: &[Row<ServerReader>] = &[
     .default(Written("auto")),
 ];
 
-/// Words that switch off a setting, for instance one of `default-server`.
+/// Words that switch off a setting, for example one of `default-server`.
 const NEGATIONS: &[Row<ServerReader>] = &[
     option("no-backup", "", "", "undo 'backup' of default-server", |server, _| {
         server.settings.backup = false;
@@ -665,10 +665,10 @@ fn initial_addresses(word: &Word) -> Parsed<Arc<[InitialAddress]>> {
     Ok(methods.into())
 }
 
-/// The most methods of an `init-addr`.
+/// The limit of methods in an `init-addr`.
 const MAX_INITIAL_ADDRESSES: usize = 10;
 
-/// Global identifiers are letters, digits and some signs, at most 127 of them.
+/// Checks a global identifier: letters, digits and some signs, at most 127 characters.
 pub(crate) fn checked_guid(word: &Word) -> Parsed<Box<str>> {
     const MAX_GUID: usize = 127;
     let valid = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':' | b'.');

@@ -65,5 +65,5 @@ fn read_usesrc(words: &mut Words<'_>) -> Parsed<TransparentSource> {
     Ok(TransparentSource::Header { name: name.trim().into(), occurrence })
 }
 
-/// How far from the end a negative occurrence may look.
+/// The limit of negative occurrences, counted from the last value.
 const MAX_HEADER_HISTORY: i32 = 10;

@@ -1,4 +1,4 @@
-//! The line of a table: `stick-table` in proxies, `table` in `peers` sections (manual, 11.1).
+//! The line of a stick-table: `stick-table` in proxies, `table` in `peers` sections (manual, 11.1).
 
 use weir_expr::table::{DataKind, DataType, Declaration, KeyType, ServerKeyKind, Stored};
 use weir_syntax::{Diagnostic, Line, Word};
@@ -7,7 +7,7 @@ use crate::numbers::{delay_of, integer_in};
 use crate::words::{Parsed, Words, fault};
 use weir_model::{Location, StickTable};
 
-/// Reads everything after the table's name. `keyword` is the first word of the line.
+/// Reads all words after the table's name. `keyword` is the first word of the line.
 pub(crate) fn read_table(
     words: &mut Words<'_>,
     name: &str,
@@ -41,14 +41,14 @@ pub(crate) fn read_table(
             "expire" => {
                 let word = line.argument(words, "expire")?;
                 let delay = delay_of(words, word, "expire")?;
-                // Delays of the language never exceed this bound.
+                // Delays in the configuration never exceed this limit.
                 declaration.expire_ms = u32::try_from(delay.as_millis()).unwrap_or(MAX_EXPIRE_MS);
             }
             "brates-factor" => {
                 let word = line.argument(words, "brates-factor")?;
                 declaration.bytes_rate_factor = integer_in(word, "brates-factor", 1..=1024)?;
             }
-            // Of ours: the reference's instances overwrite each other's counts.
+            // An extension of weir: instances of HAProxy overwrite each other's counts.
             "aggregate" => table.aggregate = true,
             "nopurge" => declaration.no_purge = true,
             "recv-only" => table.receive_only = true,
@@ -87,11 +87,11 @@ pub(crate) fn read_table(
     Ok(table)
 }
 
-/// The longest expiry in milliseconds: times wrap after this.
+/// The longest expiry in milliseconds: timers wrap after it.
 const MAX_EXPIRE_MS: u32 = i32::MAX as u32;
 /// The longest period in milliseconds.
 const MAX_PERIOD_MS: u32 = i32::MAX as u32;
-/// The longest string that may be declared as a key, in bytes; at most [`KeyType::MAX_STORED`] of it are stored.
+/// The longest declared string key in bytes. Only [`KeyType::MAX_STORED`] bytes are stored.
 const MAX_TEXT: u32 = i32::MAX as u32;
 /// The default length of strings and binary keys in bytes.
 const DEFAULT_KEY: u32 = 32;
@@ -115,7 +115,7 @@ impl TableLine<'_> {
             "ipv6" => KeyType::Ipv6,
             "integer" => KeyType::Integer,
             "string" => KeyType::Text(self.read_length(words, MAX_TEXT)?),
-            // Shorter ones are padded to this length, so each entry has all of it.
+            // Shorter keys are padded to this length, so each entry stores all of it.
             "binary" => KeyType::Binary(self.read_length(words, KeyType::MAX_STORED)?),
             _ => {
                 let said = format!(
@@ -145,7 +145,7 @@ impl TableLine<'_> {
         })
     }
 
-    /// A list of types with commas between, some with arguments in parentheses.
+    /// A comma-separated list of types. Some have arguments in parentheses.
     fn read_stored(&self, line: &Line, list: &Word, stored: &mut Vec<Stored>) -> Parsed {
         let text = list.text();
         let mut start = 0;
@@ -174,7 +174,7 @@ impl TableLine<'_> {
                 crate::words::suggesting(fault(here, said), nearest)
             })?;
             let entry = self.stored(data, arguments).map_err(|message| fault(here, message))?;
-            // The first one counts.
+            // The first one takes effect.
             if stored.iter().any(|other| other.data == data) {
                 let message = format!("{}: store option '{name}' already enabled, ignored.", self.keyword);
                 line.remark(Diagnostic::warning(here, message));

@@ -1,4 +1,4 @@
-//! Helpers for the tests of the proxy sections: a few fetches, a few files, and a driver for the proxy sections alone.
+//! Helpers for tests of proxy sections: a few fetches, a few files, and a driver for the proxy sections alone.
 
 pub(crate) mod actions;
 pub(crate) mod filters;
@@ -73,13 +73,13 @@ static FETCHES: &[FetchDecl] = &[
 /// The result of parsing proxy sections.
 pub(crate) struct SectionsOutcome {
     pub proxies: Vec<Proxy>,
-    /// The diagnostics in their classic form, each with the first letter of its severity before it.
+    /// The diagnostics in classic form, each after the first letter of its severity.
     pub messages: Vec<String>,
-    /// The words that each diagnostic with a place points at.
+    /// The words under the caret of each diagnostic with a location.
     pub marked: Vec<String>,
 }
 
-/// Reads `text`, which has proxy sections only. The file is called `t.cfg`.
+/// Parses `text`, which contains only proxy sections. The file name is `t.cfg`.
 pub(crate) fn read(text: &str) -> SectionsOutcome {
     let registry = Registry::new(FETCHES);
     let (patterns, token_keys, variables) = (PatternStore::new(), TokenKeys::new(), VariableNames::new());
@@ -161,8 +161,8 @@ pub(crate) fn read(text: &str) -> SectionsOutcome {
     SectionsOutcome { proxies, messages: messages.collect(), marked: marked.collect() }
 }
 
-/// Reads `lines` (separated by ` ;; `) in a section that begins with `section`, after a named `defaults` section in HTTP
-/// mode, and checks the messages: all of them, in order. A `...` at the end of an expectation leaves the rest open.
+/// Parses `lines` (separated by ` ;; `) in a section that begins with `section`, after a named `defaults` section in HTTP mode, and checks
+/// all messages in order. A `...` at the end of an expected message matches any rest.
 #[track_caller]
 pub(crate) fn check(section: &str, lines: &str, expected: &[&str]) -> SectionsOutcome {
     let mut text = String::from(
@@ -190,7 +190,7 @@ fn check_messages(what: &str, messages: &[String], expected: &[&str]) {
     assert!(matches, "{what}:\n  said {messages:#?}\n  not {expected:#?}");
 }
 
-/// Reads a whole configuration and checks the messages.
+/// Parses a whole configuration and checks the messages.
 #[track_caller]
 pub(crate) fn check_text(text: &str, expected: &[&str]) -> SectionsOutcome {
     let outcome = read(text);

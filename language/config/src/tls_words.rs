@@ -1,4 +1,4 @@
-//! Words about TLS that `bind` and `server` lines share: one table of rows over the options of both.
+//! TLS words that `bind` and `server` lines share: one table of rows over common options.
 
 use weir_syntax::Diagnostic;
 
@@ -10,7 +10,7 @@ use weir_model::{TlsOptions, TlsVersion};
 /// Reads the arguments of a word into the options of either line.
 pub(crate) type ReadTls = fn(&mut TlsOptions, &mut Words<'_>) -> Parsed;
 
-/// The rows of [`TLS_ROWS`] for a table with readers of another type: `$wrap` makes one of a [`ReadTls`].
+/// The rows of [`TLS_ROWS`] for a table with another reader type. `$wrap` converts a [`ReadTls`] to it.
 macro_rules! tls_rows {
     ($reader:ty, $wrap:path) => {
         &const {
@@ -144,7 +144,7 @@ pub(crate) const TLS_ROWS: &[Row<ReadTls>] = &[
 
 const VERSIONS: &str = "[ SSLv3 | TLSv1.0 | TLSv1.1 | TLSv1.2 | TLSv1.3 ]";
 
-/// The argument of `keyword`, which messages call `what`.
+/// Reads the argument of `keyword`. Messages call the argument `what`.
 pub(crate) fn text(words: &mut Words<'_>, keyword: &str, what: &str) -> Parsed<Box<str>> {
     words.expect(&format!("'{keyword}' : missing {what}")).map(|word| word.text().into())
 }
@@ -169,8 +169,8 @@ fn version(words: &mut Words<'_>, keyword: &str) -> Parsed<TlsVersion> {
 /// Protocols that are not implemented yet.
 const NOT_SPOKEN: &[&str] = &["h3"];
 
-/// Protocols of ALPN, without those that are not implemented yet, which one warning names. `subject` names the keyword
-/// in messages.
+/// Reads ALPN protocols. Drops those that are not implemented yet, with one warning for all of them. Messages use `subject` for the
+/// keyword.
 pub(crate) fn protocols(words: &mut Words<'_>, subject: &str) -> Parsed<Vec<Box<str>>> {
     let word = words.expect(&format!("{subject} : missing the comma-delimited ALPN protocol suite"))?;
     let mut spoken: Vec<Box<str>> = Vec::new();

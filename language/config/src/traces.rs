@@ -1,4 +1,4 @@
-//! `traces` sections: traces that are active from the start (manual, section "Traces").
+//! `traces` sections: traces that are active from the start of the process (manual, section "Traces").
 
 use weir_syntax::{Diagnostic, Diagnostics, Line};
 
@@ -31,7 +31,7 @@ pub(crate) static TRACES_KEYWORDS: Table<TracesKeyword> = Table::new(&[&[Row::re
     },
 )]]);
 
-/// A bound that exceeds the number of settings of all sources.
+/// A limit above the number of settings of all sources.
 const MOST_LINES: usize = 1024;
 
 /// Reads one line.

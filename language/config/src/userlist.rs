@@ -1,7 +1,7 @@
-//! `userlist` sections: users, their passwords, and the groups they belong to (manual, section "Userlists").
+//! `userlist` sections: users, their passwords, and their groups (manual, section "Userlists").
 //!
-//! Membership may be set on either side: `group g users a,b` and `user a groups g`. Both are joined when the section
-//! ends, so the order of lines does not matter.
+//! Either side may declare membership: `group g users a,b` or `user a groups g`. Both are joined at the end of the section, so the order
+//! of lines does not matter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ const ROWS: &[Row<UserlistKeyword>] = &[
     ),
 ];
 
-/// A section being read, and where warnings go.
+/// A section during parsing, and the receiver of warnings.
 #[derive(Debug)]
 pub(crate) struct OpenUserlist<'r> {
     reader: &'r mut UserlistReader,
@@ -72,7 +72,7 @@ impl UserlistReader {
         }
     }
 
-    /// The names of its groups, those without members too.
+    /// The names of the section's groups, including those without members.
     pub(crate) fn group_names(&self) -> impl Iterator<Item = &str> {
         self.groups.keys().map(|name| &**name)
     }
@@ -175,7 +175,7 @@ impl OpenUserlist<'_> {
     }
 }
 
-/// The elements of a comma-separated list; empty ones do not count.
+/// The elements of a comma-separated list, without empty ones.
 fn names(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').filter(|name| !name.is_empty())
 }
@@ -217,7 +217,7 @@ mod tests {
         (list, diagnostics.iter().map(|diagnostic| diagnostic.classic_message(&sources)).collect())
     }
 
-    /// The two lists of the manual are the same.
+    /// The two example lists of the manual are equal.
     #[test]
     fn accepts_group_membership_on_group_or_user_lines() {
         let hash = "$1$abc$iCQ2D3nhptRYi27fDYv2s1";

@@ -1,4 +1,4 @@
-//! Every word of the configuration, from the rows: for `-dKcfg`, for the README, for tests.
+//! Every word of the configuration, derived from the rows: for `-dKcfg`, the README and tests.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -31,7 +31,7 @@ pub use crate::rows::DefaultValue;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfigWord {
     pub place: WordPlace,
-    /// The word, or the words.
+    /// The word, or several words.
     pub name: &'static str,
     /// The arguments in the notation of the manual.
     pub arguments: &'static str,
@@ -39,18 +39,18 @@ pub struct ConfigWord {
     pub example: &'static str,
     /// The help text, one line.
     pub help: &'static str,
-    /// What holds where it is not written, if anything does.
+    /// The default without the word, if there is one.
     pub default: Option<DefaultValue>,
-    /// The arguments to choose from, with their meaning.
+    /// The values to choose from, with their meaning.
     pub values: &'static [ValueHelp],
-    /// Whether it is implemented, not yet implemented, or removed.
+    /// Whether the word is implemented, not yet implemented, or removed.
     pub state: WordState,
 }
 
-/// Where a word stands.
+/// The context of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WordPlace {
-    /// It begins a section.
+    /// The word begins a section.
     Section,
     /// In `global`.
     Global,
@@ -62,7 +62,7 @@ pub enum WordPlace {
     Bind,
     /// On a `server` line.
     Server,
-    /// It is the action of a rule.
+    /// The word is the action of a rule.
     Action,
     /// After `filter`.
     Filter,
@@ -90,7 +90,7 @@ pub enum WordPlace {
     Load,
 }
 
-/// Whether a word is understood.
+/// Whether a word is implemented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WordState {
     Ready,
@@ -101,7 +101,7 @@ pub enum WordState {
 }
 
 impl WordPlace {
-    /// Every place.
+    /// Every context.
     pub const ALL: [WordPlace; 19] = [
         WordPlace::Section,
         WordPlace::Global,
@@ -124,7 +124,7 @@ impl WordPlace {
         WordPlace::Load,
     ];
 
-    /// The section with lines that begin with these words, where it is one.
+    /// The keyword of the section with these lines. None if the context is not a section.
     pub fn section(self) -> Option<&'static str> {
         match self {
             WordPlace::Global => Some("global"),
@@ -142,7 +142,7 @@ impl WordPlace {
         }
     }
 
-    /// As a heading.
+    /// The context as a heading.
     pub fn title(self) -> &'static str {
         match self {
             WordPlace::Section => "Sections",
@@ -168,7 +168,7 @@ impl WordPlace {
     }
 }
 
-/// Every word that the language has, by place and name.
+/// Every word of the language, by context and name.
 pub fn words(keywords: &'static StreamKeywords) -> BTreeSet<ConfigWord> {
     let mut words = BTreeSet::new();
     add(&mut words, WordPlace::Section, SECTIONS.rows());
@@ -193,7 +193,7 @@ pub fn words(keywords: &'static StreamKeywords) -> BTreeSet<ConfigWord> {
     words.into_iter().map(|word| with_names(word, keywords)).collect()
 }
 
-/// The word `filter` lists the filters in its help text.
+/// Adds the names of the filters to the help text of the word `filter`.
 fn with_names(word: ConfigWord, keywords: &'static StreamKeywords) -> ConfigWord {
     match (word.place, word.name) {
         (WordPlace::Proxy, "filter") => ConfigWord { help: keywords.filter_help(word.help), ..word },
@@ -201,7 +201,7 @@ fn with_names(word: ConfigWord, keywords: &'static StreamKeywords) -> ConfigWord
     }
 }
 
-/// The words that the language has and weir does not have yet.
+/// The words of the language that weir does not implement yet.
 pub fn not_yet(keywords: &'static StreamKeywords) -> impl Iterator<Item = ConfigWord> + use<> {
     words(keywords).into_iter().filter(|word| word.state == WordState::NotYet)
 }
@@ -227,7 +227,7 @@ fn add<F: 'static>(
     }));
 }
 
-/// Where a word may be written: sections, rules or lines.
+/// The sections, rules or lines that may contain a word.
 pub fn written_in(keywords: &StreamKeywords, word: &ConfigWord) -> Vec<&'static str> {
     match word.place {
         WordPlace::Section => vec!["at the top of a file"],
@@ -273,7 +273,7 @@ fn section_names(sections: Sections) -> Vec<&'static str> {
     names.into_iter().filter(|(section, _)| sections.contains(*section)).map(|(_, name)| name).collect()
 }
 
-/// The filters that are there, by name, each with its family.
+/// The implemented filters by name, each with its family.
 pub fn filters(keywords: &StreamKeywords) -> impl Iterator<Item = (&'static str, &'static str)> {
     keywords.filters.rows().filter_map(|row| match row.handler {
         Handler::Ready(reader) => Some((row.name, reader.family)),
@@ -331,19 +331,19 @@ fn section(text: &mut String, name: &str, words: BTreeSet<&str>) {
     }
 }
 
-/// The first words of the rows that are understood.
+/// The first words of the implemented rows.
 fn first_words<F: 'static>(rows: impl Iterator<Item = &'static Row<F>>) -> BTreeSet<&'static str> {
     rows.filter(|row| row.is_ready()).filter_map(|row| row.name.split(' ').next()).collect()
 }
 
-/// The rows that are understood, by name.
+/// The implemented rows, by name.
 fn sorted<F: 'static>(rows: impl Iterator<Item = &'static Row<F>>) -> Vec<&'static Row<F>> {
     let mut rows: Vec<_> = rows.filter(|row| row.is_ready()).collect();
     rows.sort_by_key(|row| row.name);
     rows
 }
 
-/// The least number of arguments, in HAProxy's notation.
+/// The smallest number of arguments, in HAProxy's notation.
 fn count<F>(row: &Row<F>) -> &'static str {
     if row.arguments.is_empty() || row.arguments.starts_with('[') { "" } else { " +1" }
 }
@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(help, Some("add a filter to the streams: bwlim-in, trace"));
     }
 
-    /// The parser's own lists of arguments are complete in the values.
+    /// The values contain all arguments from the parser's own lists.
     #[test]
     fn values_include_all_that_the_parser_accepts() {
         let values = |place, name| {

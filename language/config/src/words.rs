@@ -11,7 +11,7 @@ pub type Fault = Box<Diagnostic>;
 /// The result of a parser.
 pub type Parsed<T = ()> = Result<T, Fault>;
 
-/// The words of a line and how far they were read.
+/// The words of a line, and the position of the next one.
 #[derive(Clone, Debug)]
 pub struct Words<'l> {
     line: &'l Line,
@@ -34,7 +34,7 @@ impl<'l> Words<'l> {
         self.next
     }
 
-    /// Goes on from another word.
+    /// Continues at another word.
     pub fn seek(&mut self, position: usize) {
         self.next = position;
     }
@@ -74,7 +74,7 @@ impl<'l> Words<'l> {
         }
     }
 
-    /// Where the next word is, or should be.
+    /// The span of the next word, or the position after the last word.
     pub fn here(&self) -> Span {
         self.line.span_at(self.next)
     }
@@ -84,12 +84,12 @@ impl<'l> Words<'l> {
         fault(self.here(), message)
     }
 
-    /// Whether a condition follows.
+    /// Whether the next word begins a condition.
     pub fn at_condition(&self) -> bool {
         matches!(self.peek_text(), "if" | "unless")
     }
 
-    /// Whether nothing is left.
+    /// Whether no word is left.
     pub fn at_end(&self) -> bool {
         self.next >= self.line.len()
     }
@@ -110,11 +110,11 @@ impl<'l> Words<'l> {
     }
 }
 
-/// Collects the faults of a line that is read on after the first: unknown words and words that are not implemented yet.
+/// Collects the faults of a line that is parsed further after the first one: unknown or unimplemented words.
 #[derive(Debug, Default)]
 pub(crate) struct LineFaults {
     first: Option<Fault>,
-    /// Whether the word before was unknown: then the following words may be its arguments.
+    /// Whether the previous word was unknown. The following words may be its arguments.
     after_unknown: bool,
 }
 
@@ -129,7 +129,7 @@ impl LineFaults {
         }
     }
 
-    /// Adds an unknown word, unless it looks like an argument of an unknown word before it: a number, an address, a path.
+    /// Adds an unknown word. Ignores it if it looks like an argument of a preceding unknown word: a number, an address, a path.
     pub(crate) fn unknown(&mut self, word: &Word, fault: Fault) {
         let regular = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
         let text = word.text();
@@ -141,12 +141,12 @@ impl LineFaults {
         self.after_unknown = true;
     }
 
-    /// Notes that a known word follows.
+    /// Records a known word.
     pub(crate) fn known(&mut self) {
         self.after_unknown = false;
     }
 
-    /// Skips the arguments of a word that is refused: its mandatory ones, or one that is not a known word.
+    /// Skips the arguments of a refused word: its mandatory ones, or one word that is not a known word.
     pub(crate) fn skip_arguments(
         &mut self,
         words: &mut Words<'_>,
@@ -158,16 +158,16 @@ impl LineFaults {
         }
     }
 
-    /// The first fault, which carries all others.
+    /// The first fault. It contains all others.
     pub(crate) fn into_result(self) -> Parsed {
         self.first.map_or(Ok(()), Err)
     }
 }
 
-/// The most faults that are reported for one line.
+/// The limit of faults that are reported for one line.
 const MAX_LINE_FAULTS: usize = 16;
 
-/// The error for a section with the name of another one of its kind.
+/// The error for a section with the same kind and name as another one.
 pub(crate) fn same_section(kind: &str, name: &Word, twin: &Location) -> Fault {
     fault(
         name.span(),
@@ -180,7 +180,7 @@ pub fn fault(span: Span, message: impl Into<String>) -> Fault {
     Box::new(Diagnostic::alert(span, message))
 }
 
-/// The error for something that the language has and weir does not have yet.
+/// The error for a part of the language that weir does not implement yet.
 pub fn not_yet(span: Span, what: &str) -> Fault {
     let text = format!("'{what}' is not implemented yet");
     Box::new(Diagnostic::alert(span, text.clone()).group(text))

@@ -1,4 +1,4 @@
-//! The outside world for parsing: files through a loader, and an environment that lines may change.
+//! The environment of the parser: files through a loader, and environment variables that lines may change.
 
 use std::cell::RefCell;
 use std::io;
@@ -8,27 +8,27 @@ use std::path::{Path, PathBuf};
 use weir_expr::Loader;
 use weir_syntax::{Environment, FileKind, Files, FolderEntry};
 
-/// The folder for relative file names in the configuration.
+/// The base folder for relative file names in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DefaultPath {
-    /// The folder that weir was started in.
+    /// The working directory at the start of weir.
     #[default]
     Current,
-    /// The folder of the configuration file that contains the name.
+    /// The folder of the configuration file with the name.
     Configuration,
     /// The parent of that folder.
     Parent,
     Origin(PathBuf),
 }
 
-/// The caller's loader, with the names of files and the environment as the lines read so far made them.
+/// The caller's loader, with the base folder and the environment that the lines so far have set.
 pub(crate) struct ConfigLoader<'w> {
     loader: &'w dyn Loader,
     environment: RefCell<Environment>,
-    /// The master's socket pair to this process, at which the runtime API is always reached.
+    /// The master's socket pair to this process, through which the runtime API is always available.
     channel: Option<String>,
     default_path: RefCell<DefaultPath>,
-    /// The configuration file that is being read.
+    /// The current configuration file.
     file: RefCell<PathBuf>,
 }
 
@@ -45,7 +45,7 @@ impl<'w> ConfigLoader<'w> {
         }
     }
 
-    /// Sets the configuration file that is being read.
+    /// Sets the current configuration file.
     pub(crate) fn enter_file(&self, name: &str) {
         *self.file.borrow_mut() = PathBuf::from(name);
     }
@@ -96,7 +96,7 @@ impl<'w> ConfigLoader<'w> {
 }
 
 impl ConfigLoader<'_> {
-    /// Calls `look` with a path of the configuration, below the folder where it begins.
+    /// Calls `look` with a path of the configuration, relative to the base folder.
     fn at<T>(&self, path: &str, look: impl FnOnce(&dyn Loader, &str) -> io::Result<T>) -> io::Result<T> {
         match self.resolve(path).to_str() {
             Some(path) => look(self.loader, path),

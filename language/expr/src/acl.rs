@@ -20,29 +20,29 @@ use crate::scratch;
 
 pub(crate) mod keywords;
 
-/// Whether a test holds: it may need data that has not arrived.
+/// Whether a test matches. The result may depend on data that has not arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Truth {
     False,
-    /// Not yet known: more data may change the answer.
+    /// Not yet known: more data may change the result.
     Maybe,
     True,
 }
 
 impl Truth {
-    /// What tests are together that must all hold: they are looked at in their order, up to the first that does not hold. One that cannot be
-    /// decided yet leaves all undecided, whatever is behind it. So it is with HAProxy, and a rule waits for the bytes that it names first.
+    /// The truth of tests that must all match. They are evaluated in order until one does not match. An undecided test makes the result
+    /// undecided, whatever follows it. This matches HAProxy: a rule waits for the data of its first tests.
     pub fn all(tests: impl IntoIterator<Item = Truth>) -> Truth {
         tests.into_iter().find(|truth| *truth != Truth::True).unwrap_or(Truth::True)
     }
 
-    /// True if either is.
+    /// True if either is true.
     #[must_use]
     pub fn or(self, other: Truth) -> Truth {
         self.max(other)
     }
 
-    /// The opposite, if requested.
+    /// The opposite if `negated`.
     #[must_use]
     pub fn negated_if(self, negated: bool) -> Truth {
         match (self, negated) {
@@ -52,17 +52,17 @@ impl Truth {
         }
     }
 
-    /// True for `True`: for callers that cannot wait any more.
+    /// Whether it is `True`, for callers that cannot wait any more.
     pub fn is_true(self) -> bool {
         self == Truth::True
     }
 }
 
-/// A named ACL: it matches if one of its lines does.
+/// A named ACL. It matches if one of its lines matches.
 #[derive(Debug)]
 pub struct Acl {
     name: Box<str>,
-    /// Set when the section was read to its end: until then, lines may be added.
+    /// Set at the end of the section. Before that, lines may be added.
     lines: OnceLock<Box<[AclExpr]>>,
 }
 
@@ -72,8 +72,8 @@ impl Acl {
         &self.name
     }
 
-    /// Tests it from its line `first` on, which moves over lines that do not match: a suspended test goes on there. The order of
-    /// lines is the order of evaluation.
+    /// Evaluates the lines from `first` on, in order. Advances `first` past lines that do not match, so that a suspended evaluation can
+    /// resume there.
     pub(crate) fn evaluate_from(&self, first: &mut u32, context: &mut dyn Context) -> Truth {
         let mut truth = Truth::False;
         for line in self.lines().iter().skip(*first as usize) {
@@ -88,13 +88,13 @@ impl Acl {
         truth
     }
 
-    /// Its lines; none before its table was sealed.
+    /// The lines. Empty before the table was sealed.
     pub fn lines(&self) -> &[AclExpr] {
         self.lines.get().map_or(&[], |lines| lines)
     }
 }
 
-/// By its tests: two ACLs with the same tests are equal, whatever their names.
+/// Encoded as the tests: two ACLs with the same tests are equal, whatever their names.
 impl Canonical for Acl {
     fn encode(&self, out: &mut FormEncoder<'_>) {
         let Acl { name: _, lines: _ } = self;
@@ -104,8 +104,8 @@ impl Canonical for Acl {
 
 /// The ACLs of one section, while it is read.
 ///
-/// A condition may refer to an ACL before its later lines are read; they all become visible when the table is
-/// sealed, which happens at the latest when it is dropped.
+/// A condition may refer to an ACL before its later lines are parsed. All lines become visible when the table is sealed, at the
+/// latest when it is dropped.
 #[derive(Debug, Default)]
 pub struct AclTable {
     state: Mutex<AclDeclarations>,
@@ -125,8 +125,8 @@ impl AclTable {
         AclTable::default()
     }
 
-    /// Parses the words after `acl`: the name, then a test. They all belong to the line. `note` sees the line's references
-    /// to objects of the configuration.
+    /// Parses the words after `acl`: the name, then a test to the end of the line. `note` receives the line's references to objects of
+    /// the configuration.
     pub fn parse(
         &self,
         words: &[&[u8]],
@@ -157,7 +157,7 @@ impl AclTable {
         }
     }
 
-    /// The ACL of that name; the predefined ones appear when first requested. The error is about word 0.
+    /// The ACL of that name. Predefined ACLs are created at their first use. The error is about word 0.
     pub fn find(&self, name: &str, scope: &ExpressionScope<'_>) -> Result<Arc<Acl>, ParseError> {
         if let Some(acl) = self.get(name) {
             return Ok(acl);
@@ -238,7 +238,7 @@ fn check_name(word: &[u8], at: usize) -> Result<&str, ParseError> {
 /// One test: an expression, a match method and patterns.
 #[derive(Debug, Clone, Canonical)]
 pub struct AclExpr {
-    /// The fetch's name on the line: an ACL keyword such as `path_beg`, or the fetch's own name.
+    /// The name on the line: an ACL keyword such as `path_beg`, or a fetch.
     #[canonical(skip = "for messages; the fetch and the method have the meaning")]
     keyword: &'static str,
     expr: Expr,
@@ -247,7 +247,7 @@ pub struct AclExpr {
     indexes: Box<[Arc<PatternIndex>]>,
 }
 
-/// As a set: a test looks at all lists.
+/// Encoded as a set: a test searches all lists.
 fn encode_indexes(indexes: &[Arc<PatternIndex>], out: &mut FormEncoder<'_>) {
     out.set(indexes.iter().map(SharedValue));
 }
@@ -260,7 +260,7 @@ impl AclExpr {
         end: usize,
         scope: &ExpressionScope<'_>,
     ) -> Result<AclExpr, ParseError> {
-        // The points where the ACL will be used are not known yet: users of a condition check for conflicts.
+        // The evaluation points of the ACL are not known yet. Users of a condition check for conflicts.
         let scope = &ExpressionScope { points: EvaluationPoints::ALL, ..*scope };
         let words = &words[..end];
         let criterion = Criterion::parse(words, at, scope).map_err(|error| {
@@ -274,7 +274,7 @@ impl AclExpr {
         parser.parse(keyword, expr)
     }
 
-    /// Tests it: every value that the fetch has, until one matches.
+    /// Evaluates the test for every value of the fetch until one matches.
     pub fn evaluate(&self, context: &mut dyn Context) -> Truth {
         let mut cursor = FetchCursor::every();
         let mut maybe = false;
@@ -309,7 +309,7 @@ impl AclExpr {
         }
     }
 
-    /// What messages call the test: the word that it was written with.
+    /// The name of the test in messages: the keyword on its line.
     pub fn keyword(&self) -> &'static str {
         self.keyword
     }
@@ -375,7 +375,7 @@ impl Criterion {
 struct TestParser<'p, 's> {
     method: Option<MatchMethod>,
     dotted: bool,
-    /// Whether host names are resolved to addresses: until `-n`.
+    /// Whether host names are resolved to addresses. Cleared by `-n`.
     resolves_names: bool,
     words: &'p [&'p [u8]],
     at: usize,
@@ -437,7 +437,7 @@ impl<'p> TestParser<'p, '_> {
             if patterns.is_empty() && indexes.is_empty() && !explicit_end {
                 self.warn_of_no_pattern();
             }
-            // A set is made even without patterns: the runtime API may add some.
+            // A set is created even without patterns: the runtime API may add some.
             let set =
                 self.scope.patterns.anonymous(number, patterns).map_err(|message| self.error(message))?;
             set.used_by_acl(self.keyword(), self.scope.at);
@@ -521,7 +521,7 @@ impl<'p> TestParser<'p, '_> {
         index.map_err(|message| self.error(format!("in file '{name}': {message}")))
     }
 
-    /// The remaining words; operators before integers become ranges.
+    /// The remaining words. Operators before integers become ranges.
     fn patterns(&mut self, method: MatchMethod, ignore_case: bool) -> Result<Vec<Vec<u8>>, ParseError> {
         let mut patterns = Vec::new();
         let mut operator = None;
@@ -565,7 +565,7 @@ impl<'p> TestParser<'p, '_> {
         Ok(text)
     }
 
-    /// The network of a host name with an optional mask; none if it is not a host name, or not known.
+    /// The network of a host name with an optional mask. None if the text is not a host name, or the name cannot be resolved.
     fn network_of_host(&self, text: &[u8]) -> Option<Vec<u8>> {
         let text = std::str::from_utf8(text).ok()?;
         let (host, mask) = text.split_at(text.find('/').unwrap_or(text.len()));

@@ -32,10 +32,10 @@ pub struct AliasRow {
     /// The name after the percent sign.
     pub name: &'static str,
     pub alias: Alias,
-    /// Where it can be used.
+    /// Where the alias can be used.
     pub restriction: Restriction,
     pub kind: AliasKind,
-    /// Its help text in one line.
+    /// The help text in one line.
     pub help: &'static str,
 }
 

@@ -31,11 +31,11 @@ pub enum ArgKind {
     Delay,
     /// A size with an optional unit.
     Size,
-    /// The name of a frontend; empty for the current one.
+    /// The name of a frontend. Empty for the current one.
     Frontend,
-    /// The name of a backend; empty for the current one.
+    /// The name of a backend. Empty for the current one.
     Backend,
-    /// The name of a stick-table; empty for the current proxy's.
+    /// The name of a stick-table. Empty for that of the current proxy.
     Table,
     /// A server, `[backend/]server`.
     Server,
@@ -71,7 +71,7 @@ impl ArgKind {
         }
     }
 
-    /// True if the argument names an object of the configuration, which may be left out to mean the current one.
+    /// Whether the argument names an object of the configuration. An absent name means the current object.
     pub const fn is_reference(self) -> bool {
         matches!(
             self,
@@ -80,7 +80,7 @@ impl ArgKind {
     }
 }
 
-/// A check of parsed arguments, which may replace them by a prepared form. The error is a message.
+/// A check of parsed arguments. It may replace them by a prepared form. The error is a message.
 pub type ArgsCheck = fn(&mut Args, &ExpressionScope<'_>) -> Result<(), String>;
 
 /// The number and kinds of the arguments of a row.
@@ -108,7 +108,7 @@ impl fmt::Display for ArgSpec {
         if self.kinds.is_empty() {
             return Ok(());
         }
-        // A table is shown as mandatory, although it defaults to the proxy's own.
+        // A table is shown as mandatory, although the proxy's own table is the default.
         let named = self.kinds.iter().skip(self.required).take_while(|kind| **kind == ArgKind::Table);
         let required = self.required + named.count();
         f.write_str("(")?;
@@ -125,7 +125,7 @@ impl fmt::Display for ArgSpec {
     }
 }
 
-/// A name that becomes known only when the whole configuration was read.
+/// A name that is resolved after the whole configuration was parsed.
 #[derive(Debug, Clone)]
 pub struct Reference {
     /// What kind of object is named.
@@ -142,19 +142,18 @@ impl Reference {
         Reference { kind, name: name.map(Into::into), target: OnceLock::new() }
     }
 
-    /// Sets the object: two numbers, so that a server is identified by its backend and its position.
-    /// Only the first call has an effect.
+    /// Sets the object as two numbers: a server needs its backend and its position in it. Only the first call has an effect.
     pub fn resolve(&self, target: (u32, u32)) {
         let _ = self.target.set(target);
     }
 
-    /// Which object it is, once resolved.
+    /// The object, once resolved.
     pub fn target(&self) -> Option<(u32, u32)> {
         self.target.get().copied()
     }
 }
 
-/// By the name of its object; by the content of a mere declaration. A reference without a name stands for any current proxy.
+/// Encoded as the name of the object, or as the content of a mere declaration. A reference without a name means any current proxy.
 impl Canonical for Reference {
     fn encode(&self, out: &mut FormEncoder<'_>) {
         let Reference { kind, name, target: _ } = self;
@@ -171,7 +170,7 @@ impl Canonical for Reference {
     }
 }
 
-/// The result of a check function: whatever it needs at run time, with its own canonical form.
+/// The result of a check function: data for the evaluation, with a canonical form.
 pub trait PreparedArg: Any + Canonical + Send + Sync {}
 
 impl<T: Any + Canonical + Send + Sync> PreparedArg for T {}
@@ -224,7 +223,7 @@ impl fmt::Debug for Arg {
 #[derive(Debug, Clone, Default)]
 pub struct Args(Vec<Arg>);
 
-/// Arguments that are left out at the end are the same as none.
+/// Omitted arguments at the end count as none.
 impl Canonical for Args {
     fn encode(&self, out: &mut FormEncoder<'_>) {
         let given = self.0.iter().rposition(|arg| !matches!(arg, Arg::Absent)).map_or(0, |last| last + 1);
@@ -240,17 +239,17 @@ impl Args {
         Args(list)
     }
 
-    /// How many were given, including omitted ones in between.
+    /// The number of arguments, including omitted ones in between.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True if none was given.
+    /// True if no argument was given.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Argument `index`, [`Arg::Absent`] beyond the end.
+    /// Argument `index`. [`Arg::Absent`] beyond the end.
     pub fn get(&self, index: usize) -> &Arg {
         self.0.get(index).unwrap_or(&Arg::Absent)
     }

@@ -1,8 +1,8 @@
-//! The largest number of bytes of a value: `tune.bufsize`, as in HAProxy.
+//! The largest size of a value in bytes: `tune.bufsize`, as in HAProxy.
 //!
-//! Every value passes [`AtBound::fit`] on its way out of a fetch and out of a converter, so the input of a converter is within the bound, and
-//! one converter makes a small multiple of it at most. Converters without such a factor (`regsub`, `be2hex` with a long
-//! separator) also stop by themselves beyond [`bytes`]: they do not build megabytes that are cut afterwards.
+//! Every value passes [`AtBound::fit`] after a fetch and after a converter, so a converter's input is within the bound, and its output is a
+//! small multiple of the bound at most. Converters with a larger factor (`regsub`, `be2hex` with a long separator) also stop beyond
+//! [`bytes`]: they do not build megabytes that are cut afterwards.
 //!
 //! | beyond the bound | |
 //! |---|---|
@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::sample::Value;
 use crate::scratch;
 
-/// The treatment of a result that is longer than the bound.
+/// The treatment of a result that exceeds the bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtBound {
     excess: Excess,
-    /// How many bytes less than [`bytes`] are allowed.
+    /// The limit is [`bytes`] minus this number.
     spare: u8,
 }
 
@@ -32,18 +32,18 @@ enum Excess {
 }
 
 impl AtBound {
-    /// The first bytes remain.
+    /// Keep the first bytes.
     pub const CUT: AtBound = AtBound { excess: Excess::CutOff, spare: 0 };
-    /// The first bytes remain, with one byte to spare: HAProxy ends these texts with a zero byte.
+    /// Keep the first bytes, minus one: HAProxy terminates these texts with a zero byte.
     pub const CUT_TEXT: AtBound = AtBound { excess: Excess::CutOff, spare: 1 };
-    /// The expression is without a value.
+    /// Return no value.
     pub const FAIL: AtBound = AtBound { excess: Excess::NoValue, spare: 0 };
-    /// As [`AtBound::FAIL`], with one byte to spare for the zero byte of HAProxy.
+    /// As [`AtBound::FAIL`], with one byte less, for HAProxy's terminating zero byte.
     pub const FAIL_TEXT: AtBound = AtBound { excess: Excess::NoValue, spare: 1 };
-    /// As [`AtBound::FAIL_TEXT`], for a text in groups of four bytes, the last one padded or not.
+    /// As [`AtBound::FAIL_TEXT`], for a text in groups of four bytes. The last group may lack its padding.
     pub const FAIL_QUARTETS: AtBound = AtBound { excess: Excess::NoValue, spare: 4 };
 
-    /// The value within the bound, if there is one.
+    /// The value within the bound. None for [`AtBound::FAIL`] and its variants if the value exceeds the bound.
     #[inline]
     pub(crate) fn fit(self, value: Value<'_>) -> Option<Value<'_>> {
         let most = bytes() - usize::from(self.spare);
@@ -83,13 +83,13 @@ pub fn set(buffer_size: usize) {
     BYTES.store(buffer_size.max(LEAST).next_multiple_of(ALIGNMENT), Ordering::Relaxed);
 }
 
-/// The largest number of bytes of a value.
+/// The largest size of a value in bytes.
 #[inline]
 pub fn bytes() -> usize {
     BYTES.load(Ordering::Relaxed)
 }
 
-/// The largest number of bytes of a text that HAProxy ends with a zero byte.
+/// The largest size in bytes of a text that HAProxy terminates with a zero byte.
 #[inline]
 pub fn text_bytes() -> usize {
     bytes() - 1
@@ -97,7 +97,7 @@ pub fn text_bytes() -> usize {
 
 /// The default of `tune.bufsize`.
 static BYTES: AtomicUsize = AtomicUsize::new(16_384);
-/// Buffers of HAProxy are multiples of this.
+/// HAProxy's buffer sizes are multiples of this.
 const ALIGNMENT: usize = 16;
 /// Keeps the subtraction of spare bytes from wrapping.
 const LEAST: usize = ALIGNMENT;

@@ -11,7 +11,7 @@ use crate::expr::{Call, MAX_CONVERTERS, apply_pure};
 use crate::sample::{Sample, SampleFlags, SampleType, Value};
 use crate::scope::ExpressionScope;
 
-/// A list of converters that need only a text, no stream.
+/// A list of converters that need only a text, not a stream.
 #[derive(Clone, Canonical)]
 pub struct Chain {
     calls: Box<[Call]>,
@@ -20,16 +20,16 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// No converter at all: the text itself.
+    /// No converter: the result is the text itself.
     pub fn empty() -> Self {
         Chain { calls: Box::default(), text: "".into() }
     }
 
-    /// Parses `words[at]`, all of it: converters with commas between them.
+    /// Parses the whole of `words[at]`: converters with commas between them.
     ///
     /// # Errors
-    /// When a converter is unknown, needs a stream, or cannot take the type of the one before it; when the last one's result
-    /// cannot be cast to a string.
+    /// If a converter is unknown, needs a stream, or cannot take the output type of the previous converter. If the last converter's
+    /// output cannot be cast to a string.
     pub fn parse(words: &[&[u8]], at: usize, scope: &ExpressionScope<'_>) -> Result<Self, ParseError> {
         let word = words.get(at).copied().unwrap_or_default();
         let (mut calls, mut output, mut start) = (Vec::new(), SampleType::Str, 0);
@@ -63,7 +63,7 @@ impl Chain {
         Ok(Chain { calls: calls.into(), text: show(word).into() })
     }
 
-    /// Converts `text` to a string; none if one of the converters fails.
+    /// Converts `text` to a string. None if a converter fails.
     pub fn apply<'t>(&'t self, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
         let sample = Sample { value: Value::from(text), flags: SampleFlags::empty() };
         match apply_pure(&self.calls, sample) {

@@ -11,7 +11,7 @@ use crate::error::{ParseError, show};
 use crate::fetch::{EvaluationPoints, FetchDecl, Needs};
 use crate::scope::ExpressionScope;
 
-/// Alternatives (`or`) of tests that must all hold.
+/// Alternatives (`or`), each a list of tests that must all match.
 #[derive(Debug, Clone, Canonical)]
 pub struct Condition {
     unless: bool,
@@ -30,7 +30,7 @@ enum Test {
     Anonymous(Arc<AclExpr>),
 }
 
-/// A named ACL of one line is the same as that line.
+/// A named ACL of one line is equal to that line as an anonymous test.
 impl Canonical for Test {
     fn encode(&self, out: &mut FormEncoder<'_>) {
         match self {
@@ -40,20 +40,20 @@ impl Canonical for Test {
     }
 }
 
-/// The place at which the evaluation of a condition was suspended. The tests ahead of it are not made again, so their side effects happen
-/// once.
+/// The position where the evaluation of a condition was suspended. Earlier tests are not evaluated again, so that their side effects
+/// happen once.
 #[derive(Clone, Copy, Debug)]
 pub struct Suspension {
     alternative: u32,
     term: u32,
     /// The line of a named ACL.
     line: u32,
-    /// The truth of the alternatives ahead.
+    /// The truth of the earlier alternatives.
     truth: Truth,
 }
 
 impl Suspension {
-    /// The beginning of any condition.
+    /// The start of a condition.
     pub const BEGINNING: Suspension = Suspension { alternative: 0, term: 0, line: 0, truth: Truth::False };
 }
 
@@ -100,15 +100,15 @@ impl Condition {
         matches!(word, b"if" | b"unless")
     }
 
-    /// Tests it: the terms of an alternative as [`Truth::all`] says.
+    /// Evaluates the condition. The terms of an alternative combine as in [`Truth::all`].
     pub fn evaluate(&self, context: &mut dyn Context) -> Truth {
         self.resume(Suspension::BEGINNING, context).unwrap_or(Truth::Maybe)
     }
 
-    /// Tests it from the place on where it was suspended.
+    /// Resumes the evaluation where it was suspended.
     ///
     /// # Errors
-    /// The place to resume at, if the context [is suspended](Context::is_suspended).
+    /// The position to resume at, if the context [is suspended](Context::is_suspended).
     pub fn resume(&self, from: Suspension, context: &mut dyn Context) -> Result<Truth, Suspension> {
         let mut at = from;
         while let Some(terms) = self.alternatives.get(at.alternative as usize) {
@@ -131,8 +131,8 @@ impl Condition {
         Ok(at.truth.negated_if(self.unless))
     }
 
-    /// The first test that can never match in the given points: its name (empty for an anonymous one) and the
-    /// keyword at fault. Call it after the ACL table was sealed.
+    /// The first test that can never match at the given points: its name (empty for an anonymous one) and the keyword at fault. Call it
+    /// after the ACL table was sealed.
     pub fn conflict(&self, points: EvaluationPoints) -> Option<(&str, &'static str)> {
         self.alternatives.iter().flatten().find_map(|term| {
             let (name, lines) = match &term.test {
@@ -149,13 +149,12 @@ impl Condition {
         self.has_fetch(|fetch| fetch.needs.is_http())
     }
 
-    /// Whether a test needs one of these.
+    /// Whether a test needs one of `needs`.
     pub fn needs(&self, needs: Needs) -> bool {
         self.has_fetch(|fetch| fetch.needs.intersects(needs))
     }
 
-    /// Whether a test takes its value from the bytes of a connection, which HTTP does not keep. Call it after the ACL table
-    /// was sealed.
+    /// Whether a test reads the raw bytes of a connection, which HTTP does not keep. Call it after the ACL table was sealed.
     pub fn needs_bytes(&self) -> bool {
         self.has_fetch(FetchDecl::needs_bytes)
     }
@@ -167,7 +166,7 @@ impl Condition {
         })
     }
 
-    /// Calls `visit` with every reference in anonymous tests; those of named ones belong to their table.
+    /// Calls `visit` with every reference in anonymous tests. References of named ACLs belong to their table.
     pub fn visit_references(&self, visit: &mut dyn FnMut(&Reference)) {
         for term in self.alternatives.iter().flatten() {
             if let Test::Anonymous(line) = &term.test {
@@ -176,7 +175,7 @@ impl Condition {
         }
     }
 
-    /// Calls `visit` with every reference, also of named ACLs. Call it after the ACL table was sealed.
+    /// Calls `visit` with every reference, including those of named ACLs. Call it after the ACL table was sealed.
     pub fn visit_all_references(&self, visit: &mut dyn FnMut(&Reference)) {
         for term in self.alternatives.iter().flatten() {
             let lines = match &term.test {
@@ -188,7 +187,7 @@ impl Condition {
     }
 }
 
-/// Ends an alternative. An empty one never matches; HAProxy accepts it, so it is only a warning.
+/// Ends an alternative. An empty one never matches. HAProxy accepts it, so it only causes a warning.
 fn close(alternatives: &mut Vec<Box<[Term]>>, terms: &mut Vec<Term>, at: usize, scope: &ExpressionScope<'_>) {
     if terms.is_empty() {
         scope
@@ -342,7 +341,7 @@ mod tests {
         fixture.acls.seal();
         assert_eq!(condition.conflict(EvaluationPoint::FrontendRequestHeader.into()), Some(("", "res.hdr")));
         assert_eq!(condition.conflict(EvaluationPoint::BackendResponseHeader.into()), None);
-        // The conflict names the keyword of the line, not the fetch behind it.
+        // The conflict names the keyword on the line, not its fetch.
         for (test, keyword) in [("shdr_beg b", "shdr_beg"), ("res.hdr -m beg b", "res.hdr")] {
             let condition = fixture.condition(&format!("if {{ {test} }}")).unwrap();
             let conflict = condition.conflict(EvaluationPoint::FrontendRequestHeader.into());

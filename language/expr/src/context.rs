@@ -1,4 +1,4 @@
-//! The interface of expressions to the outside while they are evaluated.
+//! The interface between expressions and their environment during evaluation.
 
 use std::borrow::Cow;
 
@@ -14,11 +14,11 @@ use crate::writer::LogWriter;
 /// The result of a fetch or of a whole expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FetchResult<'a> {
-    /// There is a value.
+    /// A value.
     Sample(Sample<'a>),
-    /// The value is missing, and more data cannot bring it.
+    /// The value is missing, and more data cannot supply it.
     Missing,
-    /// The value is missing so far: more data may bring it.
+    /// The value is missing so far. More data may supply it.
     Later,
 }
 
@@ -36,7 +36,7 @@ impl<'a> FetchResult<'a> {
         }
     }
 
-    /// Detaches the sample from borrowed data.
+    /// Copies borrowed data, so that the result is independent of the context.
     pub fn into_owned(self) -> FetchResult<'static> {
         match self {
             FetchResult::Sample(sample) => FetchResult::Sample(sample.into_owned()),
@@ -52,17 +52,17 @@ impl<'a> From<Option<Value<'a>>> for FetchResult<'a> {
     }
 }
 
-/// Where a fetch stands among several values of the same name (each occurrence of a header, each cookie).
+/// Position of a fetch among several values of the same name (each occurrence of a header, each cookie).
 ///
-/// An ACL looks at all of them: it calls the fetch again with the same cursor as long as [`FetchCursor::more`] is set.
-/// Any other use needs exactly one: then [`FetchCursor::iterating`] is false and the fetch chooses (for `hdr`: the last).
+/// An ACL tests all of them: it calls the fetch again with the same cursor while [`FetchCursor::more`] is set. Other users need exactly
+/// one value: [`FetchCursor::iterating`] is false, and the fetch chooses (`hdr` chooses the last).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FetchCursor {
-    /// Whether the caller wants further values.
+    /// Whether the caller wants all values.
     pub iterating: bool,
-    /// Set by the fetch: another value may follow. Cleared by the caller before each call.
+    /// Set by the fetch if another value may follow. The caller clears it before each call.
     pub more: bool,
-    /// State of the fetch; zero on the first call, then as the fetch left it.
+    /// State of the fetch between calls. Zero at the first call.
     pub position: [usize; 2],
 }
 
@@ -83,7 +83,7 @@ impl FetchCursor {
 pub enum ObjectLookup {
     /// Number of usable servers of the backend of that name.
     UsableServers,
-    /// Streams waiting on the server `[backend/]server`.
+    /// Streams in the queue of the server `[backend/]server`.
     ServerQueue,
     /// Whether the server `[backend/]server` is up.
     ServerIsUp,
@@ -91,7 +91,7 @@ pub enum ObjectLookup {
     FrontendExists,
 }
 
-/// Which message a capture slot belongs to.
+/// The message that a capture slot belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CaptureSide {
     /// `declare capture request`.
@@ -100,7 +100,7 @@ pub enum CaptureSide {
     Response,
 }
 
-/// Facts about the process that do not change while it runs, and the place where the evaluation happens.
+/// Facts about the process that do not change while it runs, and the thread that evaluates.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProcessFacts<'a> {
     pub hostname: &'a str,
@@ -115,11 +115,11 @@ pub struct ProcessFacts<'a> {
     pub stopping: bool,
 }
 
-/// The interface of expressions to the outside.
+/// The interface between expressions and their environment.
 ///
-/// A sample borrows the context as long as it lives, so a fetch can hand out pieces of the message without a copy.
+/// A sample borrows from the context, so a fetch can return parts of the message without a copy.
 pub trait Context {
-    /// Answers a fetch of the table that was given to [`crate::Registry::new`]; `fetch` is its index there.
+    /// Evaluates a fetch of the table that was given to [`crate::Registry::new`]. `fetch` is its index there.
     fn fetch<'c>(
         &'c mut self,
         fetch: FetchIndex,
@@ -127,7 +127,7 @@ pub trait Context {
         cursor: &mut FetchCursor,
     ) -> FetchResult<'c>;
 
-    /// Whether the value of the last fetch, [`FetchResult::Later`], is being computed elsewhere: the evaluation ends and is resumed then.
+    /// Whether the last fetch returned [`FetchResult::Later`] because its value is computed elsewhere. The evaluation resumes afterwards.
     fn is_suspended(&self) -> bool {
         false
     }
@@ -135,10 +135,10 @@ pub trait Context {
     /// The value of a variable, if it is set and its scope exists here.
     fn variable(&mut self, variable: VariableId) -> Option<Value<'_>>;
 
-    /// Sets a variable if `condition` holds; false if the scope does not exist or is full.
+    /// Sets a variable if `condition` holds. False if the scope does not exist or is full.
     fn set_variable(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool;
 
-    /// Unsets a variable; false if the scope does not exist here.
+    /// Unsets a variable. False if the scope does not exist here.
     fn unset_variable(&mut self, variable: VariableId) -> bool;
 
     /// The wall clock.
@@ -155,20 +155,20 @@ pub trait Context {
     /// Facts about the process.
     fn process(&self) -> ProcessFacts<'_>;
 
-    /// Looks up a fact about a named object; `None` if the object does not exist.
+    /// Looks up a fact about a named object. `None` if the object does not exist.
     fn lookup(&mut self, lookup: ObjectLookup, name: &[u8]) -> Option<Value<'static>> {
         let _ = (lookup, name);
         None
     }
 
-    /// Looks a key up in a stick-table; `None` if the table does not exist or does not store this data. Without an entry
-    /// counts are 0, and times the default.
+    /// Looks up a key in a stick-table. `None` if the table does not exist or does not store this data. Without an entry, counts are 0,
+    /// and times are the default.
     fn table(&mut self, lookup: TableLookup<'_>) -> Option<i64> {
         let _ = lookup;
         None
     }
 
-    /// Stores a value in a capture slot; false if the slot does not exist.
+    /// Stores a value in a capture slot. False if the slot does not exist.
     fn capture(&mut self, side: CaptureSide, slot: usize, value: &[u8]) -> bool {
         let _ = (side, slot, value);
         false
@@ -188,12 +188,12 @@ pub trait Context {
 
 /// A context without a stream, for the configuration parser, the command line and tests.
 ///
-/// It knows variables of the process scope only through `variables`, and no external fetch.
+/// Variables of the process scope come from `variables`. All other scopes and external fetches are unknown.
 #[derive(Debug, Default)]
 pub struct DetachedContext<'a> {
-    /// The facts to answer with.
+    /// The facts that the context returns.
     pub process: ProcessFacts<'a>,
-    /// The time to answer with.
+    /// The time that the context returns.
     pub now: WallTime,
     /// State of a small generator, for `rand` and `uuid`.
     pub seed: u64,

@@ -25,23 +25,23 @@ mod token;
 mod world;
 mod x509;
 
-/// One converter.
+/// A converter.
 #[derive(Debug, Clone, Copy)]
 pub struct Converter {
     pub name: &'static str,
     pub args: ArgSpec,
-    /// The type its input is cast to.
+    /// The type to which the input is cast.
     pub input: SampleType,
-    /// The type of its result.
+    /// The type of the result.
     pub output: SampleType,
-    /// Checks the parsed arguments and may replace them by a prepared form.
+    /// Checks the parsed arguments. It may replace them by a prepared form.
     pub check: Option<ArgsCheck>,
     pub run: Run,
-    /// Whether its result is final even for an input that still grows: it withholds the result until it is certain.
+    /// Whether the result is final even if the input may still grow. The converter returns no result until it is certain.
     pub decides: bool,
-    /// The treatment of a result that is too long.
+    /// The treatment of a result that exceeds the bound.
     pub at_bound: AtBound,
-    /// Its help text in one line.
+    /// The help text in one line.
     pub help: &'static str,
 }
 
@@ -51,12 +51,12 @@ pub type Pure = for<'a> fn(Value<'a>, &'a Args) -> Option<Value<'a>>;
 /// A conversion that reads or changes the context.
 pub type WithContext = fn(Value<'static>, &Args, &mut dyn Context) -> Option<Value<'static>>;
 
-/// The function of a converter, by its inputs.
+/// The function of a converter, by its parameters.
 #[derive(Debug, Clone, Copy)]
 pub enum Run {
     /// Needs only the value.
     Pure(Pure),
-    /// As `Pure`, but an argument may be a variable, which is replaced by its value before.
+    /// As `Pure`, but an argument may be a variable. The caller replaces it by its value.
     Resolved(Pure),
     /// An operation of two integers; the argument may be a variable.
     Operand(fn(i64, i64) -> i64),
@@ -65,7 +65,7 @@ pub enum Run {
 }
 
 impl Converter {
-    /// A row without arguments.
+    /// A converter without arguments.
     pub(crate) const fn new(
         name: &'static str,
         input: SampleType,
@@ -167,7 +167,7 @@ impl Converter {
     }
 }
 
-/// The tables of rows, by subject.
+/// The tables of converters, by subject.
 const TABLES: &[&[Converter]] = &[
     arith::ROWS,
     codec::ROWS,
@@ -202,12 +202,12 @@ pub fn find(name: &str) -> Option<&'static Converter> {
     BY_NAME.get(name).copied()
 }
 
-/// The names of every converter of the language, sorted, whether or not there is a row for it.
+/// The names of all converters of the language, sorted, including those that are not implemented.
 pub fn names() -> &'static [&'static str] {
     known::NAMES
 }
 
-/// True if the language has a converter of that name, whether or not there is a row for it.
+/// Whether the language has a converter of that name, implemented or not.
 pub(crate) fn is_known(name: &str) -> bool {
     known::NAMES.binary_search(&name).is_ok()
 }

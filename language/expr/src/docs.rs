@@ -37,7 +37,7 @@ pub fn fetches(registry: &Registry) -> String {
     out
 }
 
-/// One slanted line from the name of each point down to its column.
+/// Draws a diagonal line from the name of each point down to its column.
 fn legend(out: &mut String) {
     let count = EvaluationPoint::ALL.len();
     for (index, point) in EvaluationPoint::ALL.iter().enumerate() {

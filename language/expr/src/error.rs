@@ -6,9 +6,9 @@ use std::ops::Range;
 /// An error in a list of words: the word, the bytes at fault, the message, and a suggestion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// Index of the word at fault, in the list that was given to the parser.
+    /// Index of the word at fault in the list of words that the parser got.
     pub word: usize,
-    /// The bytes of that word that are at fault, if it is not the whole word.
+    /// The bytes of the word that are at fault. None for the whole word.
     pub span: Option<Range<usize>>,
     /// The error, without a final dot.
     pub message: String,
@@ -24,7 +24,7 @@ impl ParseError {
         ParseError { word, span: None, message: message.into(), note: None, suggestion: None }
     }
 
-    /// Narrows the error to some bytes of the word.
+    /// Narrows the error to a byte range of the word.
     #[must_use]
     pub fn at(mut self, span: Range<usize>) -> Self {
         self.span = Some(span);
@@ -38,7 +38,7 @@ impl ParseError {
         self
     }
 
-    /// Adds the word that was probably meant, if any.
+    /// Adds the word that was probably meant, if there is one.
     #[must_use]
     pub fn suggest(mut self, suggestion: Option<&str>) -> Self {
         self.suggestion = suggestion.map(Into::into);
@@ -58,7 +58,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Bytes of the configuration, readable in a message.
+/// Bytes of the configuration in a form for messages.
 pub(crate) fn show(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }

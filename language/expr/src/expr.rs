@@ -23,7 +23,7 @@ pub struct Expr {
     answer: FetchAnswer,
     args: Args,
     converters: Box<[Call]>,
-    /// How many converters at the beginning need only the sample.
+    /// The number of converters at the beginning that need only the sample.
     #[canonical(skip = "follows from the converters")]
     pure: usize,
     #[canonical(skip = "follows from the converters")]
@@ -43,7 +43,7 @@ pub(crate) struct Call {
     pub input: SampleType,
 }
 
-/// By its name: a row of one program always does the same.
+/// Encoded as the name: within one program, a name always means the same fetch.
 fn encode_fetch(decl: &FetchDecl, out: &mut FormEncoder<'_>) {
     out.text(decl.name);
 }
@@ -52,11 +52,11 @@ fn encode_converter(converter: &Converter, out: &mut FormEncoder<'_>) {
     out.text(converter.name);
 }
 
-/// How many converters one expression may have.
+/// The limit of converters in one expression.
 pub(crate) const MAX_CONVERTERS: usize = 256;
 
 impl Expr {
-    /// Parses the expression that begins at `words[*at]`, and moves `at` past it.
+    /// Parses the expression that begins at `words[*at]`, and advances `at` past it.
     ///
     /// Converters follow the fetch after commas; a converter may also be a word of its own.
     pub fn parse(words: &[&[u8]], at: &mut usize, scope: &ExpressionScope<'_>) -> Result<Expr, ParseError> {
@@ -66,13 +66,13 @@ impl Expr {
         Ok(next.0)
     }
 
-    /// Parses an expression that is one whole piece of text: `%[...]`, CLI arguments.
+    /// Parses an expression that is a whole text: `%[...]`, CLI arguments.
     pub fn parse_text(text: &[u8], scope: &ExpressionScope<'_>) -> Result<Expr, ParseError> {
         let mut at = 0;
         Expr::parse(&[text], &mut at, scope)
     }
 
-    /// Parses the fetch at the beginning of a word; also returns its end.
+    /// Parses the fetch at the beginning of a word. Also returns the offset of its end.
     pub(crate) fn parse_head(
         words: &[&[u8]],
         at: usize,
@@ -136,8 +136,7 @@ impl Expr {
         Ok((expr, end))
     }
 
-    /// Parses the converters after a fetch that ended at byte `end` of `words[at]`; returns the expression and the
-    /// index of the word after it.
+    /// Parses the converters after a fetch that ended at byte `end` of `words[at]`. Returns the expression and the index of the next word.
     pub(crate) fn finish(
         mut self,
         words: &[&[u8]],
@@ -192,7 +191,7 @@ impl Expr {
         Ok((self, at))
     }
 
-    /// Evaluates the expression, and takes the value that the fetch prefers if there are several.
+    /// Evaluates the expression. Of several values, takes the one that the fetch prefers.
     pub fn evaluate<'c>(&'c self, context: &'c mut dyn Context) -> FetchResult<'c> {
         self.next(context, &mut FetchCursor::single())
     }
@@ -202,7 +201,7 @@ impl Expr {
         self.evaluate_as(context, SampleType::Str)
     }
 
-    /// Evaluates the expression and casts the result; a value that cannot be cast is missing.
+    /// Evaluates the expression and casts the result. A value that cannot be cast is missing.
     pub fn evaluate_as<'c>(&'c self, context: &'c mut dyn Context, target: SampleType) -> FetchResult<'c> {
         match self.evaluate(context) {
             FetchResult::Sample(Sample { value, flags }) => match value.cast(target) {
@@ -213,7 +212,7 @@ impl Expr {
         }
     }
 
-    /// Evaluates the expression for one of several values; see [`FetchCursor`].
+    /// Evaluates the expression for one of several values: see [`FetchCursor`].
     pub fn next<'c>(&'c self, context: &'c mut dyn Context, cursor: &mut FetchCursor) -> FetchResult<'c> {
         cursor.more = false;
         if self.converters.is_empty() {
@@ -225,7 +224,7 @@ impl Expr {
                 other => other,
             };
         }
-        // The others use the context, so the sample must not borrow from it any more.
+        // The other converters use the context, so the sample must no longer borrow from it.
         let (pure, rest) = self.converters.split_at(self.pure);
         let mut sample = match self.fetch(&mut *context, cursor) {
             FetchResult::Sample(sample) => match apply_pure(pure, sample) {
@@ -268,7 +267,7 @@ impl Expr {
         &self.args
     }
 
-    /// The type of the result, as known before evaluating.
+    /// The type of the result, known before evaluation.
     pub fn output(&self) -> SampleType {
         self.output
     }
@@ -283,7 +282,7 @@ impl Expr {
         !self.converters.is_empty()
     }
 
-    /// Whether its converters need only the sample. They change nothing then.
+    /// Whether all converters need only the sample. Such converters are free of side effects.
     pub fn has_pure_converters(&self) -> bool {
         self.converters.iter().all(|call| call.converter.is_pure(&call.args))
     }
@@ -389,12 +388,12 @@ pub(crate) fn apply_pure<'c>(calls: &'c [Call], mut sample: Sample<'c>) -> Fetch
     FetchResult::Sample(sample)
 }
 
-/// The result if a converter fails for a sample: if the sample still grows, it may succeed later.
+/// The result if a converter fails. If the sample may still grow, the converter may succeed later.
 fn unfit<'c>(flags: SampleFlags) -> FetchResult<'c> {
     if flags.contains(SampleFlags::MAY_CHANGE) { FetchResult::Later } else { FetchResult::Missing }
 }
 
-/// Where the name at the beginning of a word ends.
+/// Offset of the end of the name at the beginning of a word.
 pub(crate) fn name_end(word: &[u8]) -> usize {
     word.iter()
         .position(|byte| !(byte.is_ascii_alphanumeric() || b"-_.+".contains(byte)))
@@ -498,7 +497,7 @@ mod tests {
         check("str(zz),map_str_ip(e.map,10.0.0.1)", "10.0.0.1");
     }
 
-    /// A part that was cut away is empty; a part that never existed is missing, or may still come if the sample grows.
+    /// A part that was cut away is empty. A part that never existed is missing, or may still arrive if the sample grows.
     #[test]
     fn distinguishes_empty_from_missing_parts() {
         check("str(a/b),field(3,/)", "-");

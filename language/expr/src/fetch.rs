@@ -11,25 +11,25 @@ use crate::sample::SampleType;
 
 pub(crate) mod known;
 
-/// The declaration of one fetch: everything but how it is answered.
+/// The declaration of a fetch, without the function that evaluates it.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchDecl {
     pub name: &'static str,
     pub args: ArgSpec,
-    /// The type of its result.
+    /// The type of the result.
     pub output: SampleType,
-    /// Where it may be written.
+    /// The points where the fetch is valid.
     pub valid: EvaluationPoints,
-    /// Which information it is taken from.
+    /// The sources of information that the fetch needs.
     pub needs: Needs,
-    /// Checks the parsed arguments and may replace them by a prepared form.
+    /// Checks the parsed arguments. It may replace them by a prepared form.
     pub check: Option<ArgsCheck>,
-    /// Its help text in one line.
+    /// The help text in one line.
     pub help: &'static str,
 }
 
 impl FetchDecl {
-    /// A row without arguments, valid everywhere; the builders below fill in the rest.
+    /// A fetch without arguments, valid everywhere. The builders below set the rest.
     pub const fn new(name: &'static str, output: SampleType, help: &'static str) -> Self {
         FetchDecl {
             name,
@@ -56,7 +56,7 @@ impl FetchDecl {
         self
     }
 
-    /// Taken from some information.
+    /// With the sources of information that the fetch needs.
     #[must_use]
     pub const fn needs(mut self, needs: Needs) -> Self {
         self.needs = needs;
@@ -70,14 +70,14 @@ impl FetchDecl {
         self
     }
 
-    /// Whether it reads the raw bytes of a connection, which are not kept in HTTP mode.
+    /// Whether the fetch reads the raw bytes of a connection, which HTTP mode does not keep.
     pub fn needs_bytes(&self) -> bool {
-        // `req.proto_http` and the like are answered without the bytes.
+        // `req.proto_http` and similar fetches do not need the bytes.
         self.needs.intersects(Needs::L6_REQUEST.or(Needs::L6_RESPONSE)) && !self.name.ends_with("proto_http")
     }
 }
 
-/// A declaration with the function that answers it; `R` is the answering crate's function pointer type.
+/// A declaration with the function that evaluates the fetch. `R` is a function pointer type of the evaluating crate.
 #[derive(Debug, Clone, Copy)]
 pub struct Fetch<R> {
     pub decl: FetchDecl,
@@ -202,7 +202,7 @@ impl EvaluationPoints {
         EvaluationPoints(1 << point as u32)
     }
 
-    /// Both sets.
+    /// The union of both sets.
     #[must_use]
     pub const fn or(self, other: EvaluationPoints) -> EvaluationPoints {
         EvaluationPoints(self.0 | other.0)
@@ -218,7 +218,7 @@ impl EvaluationPoints {
         self.0 & other.0 != 0
     }
 
-    /// From a mask of 22 characters, `Y` or `.`, in the order of [`EvaluationPoint::ALL`] (spaces are skipped).
+    /// From a mask of 22 characters, `Y` or `.`, in the order of [`EvaluationPoint::ALL`]. Spaces are skipped.
     pub const fn from_mask(mask: &str) -> EvaluationPoints {
         let bytes = mask.as_bytes();
         let mut set = 0;
@@ -251,7 +251,7 @@ impl std::ops::BitOr for EvaluationPoints {
     }
 }
 
-/// Which information a fetch is taken from, one bit each.
+/// The sources of information that a fetch needs, one bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Needs(u32);
 
@@ -270,9 +270,9 @@ impl Needs {
     pub const TRACKED: Needs = Needs(1 << 5);
     /// The request buffer, layer 6.
     pub const L6_REQUEST: Needs = Needs(1 << 6);
-    /// Facts about the HTTP request that are kept (method, captures).
+    /// Facts about the HTTP request that are kept after its headers (method, captures).
     pub const HTTP_REQUEST_META: Needs = Needs(1 << 7);
-    /// The HTTP request headers, gone after they were sent.
+    /// The HTTP request headers, not available after they were sent.
     pub const HTTP_REQUEST: Needs = Needs(1 << 8);
     /// The HTTP request body.
     pub const HTTP_REQUEST_BODY: Needs = Needs(1 << 9);
@@ -286,9 +286,9 @@ impl Needs {
     pub const L5_SERVER: Needs = Needs(1 << 13);
     /// The response buffer, layer 6.
     pub const L6_RESPONSE: Needs = Needs(1 << 14);
-    /// Facts about the HTTP response that are kept (status, captures).
+    /// Facts about the HTTP response that are kept after its headers (status, captures).
     pub const HTTP_RESPONSE_META: Needs = Needs(1 << 15);
-    /// The HTTP response headers, gone after they were sent.
+    /// The HTTP response headers, not available after they were sent.
     pub const HTTP_RESPONSE: Needs = Needs(1 << 16);
     /// The HTTP response body.
     pub const HTTP_RESPONSE_BODY: Needs = Needs(1 << 17);
@@ -339,7 +339,7 @@ impl Needs {
         "session statistics",
     ];
 
-    /// True if it can only be answered in HTTP mode.
+    /// Whether the fetch works only in HTTP mode.
     pub const fn is_http(self) -> bool {
         self.intersects(Needs(
             Needs::HTTP_REQUEST.0
@@ -356,12 +356,12 @@ impl Needs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FetchIndex(pub u16);
 
-/// The names of every fetch of the language, sorted, whether or not there is a row for it.
+/// The names of all fetches of the language, sorted, including those that are not implemented.
 pub fn names() -> &'static [&'static str] {
     known::NAMES
 }
 
-/// The part that answers a fetch.
+/// The code that evaluates a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FetchAnswer {
     /// A row of [`internal::FETCHES`].
@@ -369,14 +369,14 @@ pub(crate) enum FetchAnswer {
     Context(FetchIndex),
 }
 
-/// A keyword that only ACLs know: a fetch with a match method implied.
+/// A keyword of ACLs only: a fetch with an implied match method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AclKeyword {
     pub name: &'static str,
-    /// The fetch it stands for.
+    /// The fetch of the keyword.
     pub fetch: &'static str,
     pub method: MatchMethod,
-    /// Whether its integers may be written as two with a dot between (`3.1`), for versions.
+    /// Whether integers may be written as two numbers with a dot between (`3.1`), for versions.
     pub dotted: bool,
 }
 
@@ -388,8 +388,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The internal fetches, and those that the context answers; their order in `fetches` gives their
-    /// [`FetchIndex`].
+    /// The internal fetches, and those that the context evaluates. A [`FetchIndex`] is a position in `fetches`.
     pub fn new(fetches: impl IntoIterator<Item = &'static FetchDecl>) -> Self {
         let mut registry = Registry::default();
         for (index, row) in internal::FETCHES.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Log-format strings: text with `%` items, for logs and for every value that is made of samples.
+//! Log-format strings: text with `%` items, for logs and for all other values made of samples.
 
 mod builtin;
 mod parse;
@@ -24,7 +24,7 @@ use crate::writer::{FormatFlags, FormatOptions, LogWriter};
 pub struct LogFormat {
     nodes: Box<[Node]>,
     options: FormatOptions,
-    /// The whole format is a map of its named items.
+    /// Set if the whole format is encoded as a map of its named items.
     encoding: Option<Encoding>,
     #[canonical(skip = "as written; the items have the meaning")]
     text: Box<str>,
@@ -41,7 +41,7 @@ struct Node {
 #[derive(Debug, Clone, Canonical)]
 enum Item {
     Text(Box<[u8]>),
-    /// A space, unless one was just written or nothing was written yet.
+    /// A space. Omitted after another space or at the beginning.
     Separator,
     Alias(Alias),
     Expr(Box<Expr>),
@@ -63,12 +63,12 @@ impl LogFormat {
         })
     }
 
-    /// Appends the format with its items resolved, as a value: cut as texts are ([`bound`]).
+    /// Appends the format with its items evaluated, as a value: cut at the bound of texts ([`bound`]).
     pub fn render(&self, context: &mut dyn Context, out: &mut Vec<u8>) {
         self.render_within(bound::text_bytes(), context, out);
     }
 
-    /// Appends the format with its items resolved, cut after `most` bytes.
+    /// Appends the format with its items evaluated, cut after `most` bytes.
     pub fn render_within(&self, most: usize, context: &mut dyn Context, out: &mut Vec<u8>) {
         let end = out.len().saturating_add(most);
         match self.encoding {
@@ -78,7 +78,7 @@ impl LogFormat {
         out.truncate(end);
     }
 
-    /// Stops after the item that reaches `end`; an item is at most a small multiple of a value.
+    /// Stops after the item that reaches `end`. An item is at most a small multiple of a value.
     fn render_text(&self, end: usize, context: &mut dyn Context, out: &mut Vec<u8>) {
         let start = out.len();
         let mut after_space = true;
@@ -98,12 +98,12 @@ impl LogFormat {
                 }
                 _ => node.render(self.options, context, out),
             }
-            // An empty item between two blanks leaves only one of them.
+            // An empty item between two spaces leaves only one space.
             after_space &= out.len() == before;
         }
     }
 
-    /// Only items with a name are written. Stops as [`LogFormat::render_text`] does.
+    /// Writes only items with a name. Stops as [`LogFormat::render_text`] does.
     fn render_map(&self, encoding: Encoding, end: usize, context: &mut dyn Context, out: &mut Vec<u8>) {
         encoding.open(out);
         let mut first = true;
@@ -134,7 +134,7 @@ impl LogFormat {
         &self.text
     }
 
-    /// The aliases in it.
+    /// The aliases in the format.
     pub fn aliases(&self) -> impl Iterator<Item = Alias> {
         self.nodes.iter().filter_map(|node| match node.item {
             Item::Alias(alias) => Some(alias),
@@ -142,7 +142,7 @@ impl LogFormat {
         })
     }
 
-    /// The expressions in it.
+    /// The expressions in the format.
     pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
         self.nodes.iter().filter_map(|node| match &node.item {
             Item::Expr(expr) => Some(&**expr),
@@ -174,7 +174,7 @@ impl Node {
         match &self.item {
             Item::Alias(alias) => context.log_alias(*alias, &mut LogWriter::new(out, self.flags, options)),
             Item::Expr(expr) => {
-                // The type of an item is that of its encoding.
+                // The encoding determines the type of an item.
                 let fetched = expr.evaluate(context);
                 let mut writer = LogWriter::new(out, self.flags, options);
                 match fetched {
@@ -198,7 +198,7 @@ impl Node {
                     &mut LogWriter::new(&mut text, FormatFlags::NONE, FormatOptions::PLAIN),
                 );
                 match alias_value(*alias, &text) {
-                    // No header is captured: null, not an empty text.
+                    // Without captured headers, the value is null instead of an empty text.
                     None if matches!(alias, Alias::RequestHeaders | Alias::ResponseHeaders) => {
                         encoding.null(out)
                     }
@@ -219,7 +219,7 @@ impl Node {
     }
 }
 
-/// The value of an alias, with the type that its row declares if the text can be parsed as that.
+/// The value of an alias. It has the type that its row declares if the text can be parsed as that type.
 fn alias_value(alias: Alias, text: &[u8]) -> Option<Value<'_>> {
     let number = || std::str::from_utf8(text).ok()?.parse().ok();
     match alias.row().kind {

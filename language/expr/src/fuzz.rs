@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::testing::{Fixture, TestContext};
 use crate::{AclTable, Condition, Expr, FormatOptions, LogFormat};
 
-/// Takes bytes as a piece of configuration: parses them in every way, and evaluates what parses.
+/// Parses the bytes in every way as a part of a configuration, and evaluates the results.
 fn run(text: &[u8]) {
     let fixture = Fixture::new().file("file", "a b\n1 2\n10.0.0.0/8 c\n");
     let mut context = TestContext::default();
@@ -32,7 +32,7 @@ fn run(text: &[u8]) {
     }
 }
 
-/// Inputs that once caused a fault, or could have.
+/// Inputs that once caused a fault, or could have caused one.
 #[test]
 fn corpus() {
     let long = format!("str({})", "x".repeat(100_000));
@@ -116,7 +116,7 @@ fn corpus() {
     }
 }
 
-/// Pieces of the language, so that random sequences of them are often valid.
+/// Fragments of the language, so that random sequences of them are often valid.
 const PIECES: [&str; 64] = [
     "str",
     "int",

@@ -1,4 +1,4 @@
-//! The fetches that need nothing but the process, the clock and their own arguments.
+//! The fetches that need only the process, the clock and their own arguments.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -15,11 +15,11 @@ use crate::sample::{Sample, SampleFlags, Value};
 use crate::scope::ExpressionScope;
 use crate::scratch;
 
-/// A fetch that this crate answers itself.
+/// A fetch that this crate evaluates itself.
 #[derive(Debug, Clone, Copy)]
 pub struct InternalFetch {
     pub decl: FetchDecl,
-    /// Whether the value is always the same for the same arguments.
+    /// Whether the value depends only on the arguments.
     pub constant: bool,
     run: FetchRun,
 }
@@ -44,7 +44,7 @@ impl InternalFetch {
 
 const ONE_STRING: ArgSpec = ArgSpec::new(1, &[ArgKind::Str]);
 
-/// The most names that the `acl` fetch takes.
+/// The limit of names in the `acl` fetch.
 const ACL_ARGS: ArgSpec = ArgSpec::new(1, &[ArgKind::Str; 12]);
 
 /// The rows.

@@ -1,12 +1,11 @@
 //! Samples, converters, patterns, ACLs, variables and log-format strings.
 //!
-//! The engine behind `%[...]`, `acl ...`, `if ...` and `map(...)`. It is a pure
-//! engine: it knows no socket, no clock and no stream. Input at run time comes through
-//! [`Context`], input while a configuration is parsed comes through [`ExpressionScope`].
+//! The engine behind `%[...]`, `acl ...`, `if ...` and `map(...)`. It knows no socket, no clock and no stream. Input at run time comes
+//! through [`Context`]. Input during the parsing of a configuration comes through [`ExpressionScope`].
 //!
-//! Begin with [`Expr`] (a fetch and its converters), then [`Condition`] (the words after `if`), then
-//! [`LogFormat`]. The rows, one per keyword, are in [`internal::FETCHES`] and [`converters::CONVERTERS`];
-//! the fetches of layers 4 to 7 live next to the code that can answer them, and enter the [`Registry`] from there.
+//! Begin with [`Expr`] (a fetch and its converters), then [`Condition`] (the words after `if`), then [`LogFormat`]. The rows, one per
+//! keyword, are in [`internal::FETCHES`] and [`converters::CONVERTERS`]. The fetches of layers 4 to 7 are declared next to the code
+//! that evaluates them, and enter the [`Registry`] from there.
 
 pub mod acl;
 pub mod alias;

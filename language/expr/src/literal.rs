@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use crate::error::show;
 
-/// An IPv4 address where inner zero bytes may be left out: `10.12` is `10.0.0.12` (manual, 7.1.6).
+/// An IPv4 address in which inner zero bytes may be left out: `10.12` is `10.0.0.12` (manual, 7.1.6).
 pub fn parse_ipv4_abbreviated(text: &str) -> Option<Ipv4Addr> {
     let mut bytes = [0u8; 4];
     let mut count = 0;

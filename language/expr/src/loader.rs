@@ -1,10 +1,10 @@
-//! The surroundings of a configuration while it is parsed: parsing itself opens no file and reads no environment.
+//! The interface to files and names during parsing: the parser itself opens no file and reads no environment.
 
 use std::net::Ipv4Addr;
 
 use weir_syntax::{Files, MemoryFiles, NoFiles};
 
-/// The files that a configuration names (maps, ACL files), and its other queries.
+/// The files that a configuration names (maps, ACL files), the environment, and host names.
 pub trait Loader: Files {
     /// The value of an environment variable at the start of the process.
     fn environment(&self, name: &str) -> Option<String> {
@@ -12,7 +12,7 @@ pub trait Loader: Files {
         None
     }
 
-    /// The IPv4 address of a host name, which a pattern may contain instead of an address (manual, 7.1.6).
+    /// The IPv4 address of a host name. A pattern may contain a host name instead of an address (manual, 7.1.6).
     fn address_of(&self, host: &str) -> Option<Ipv4Addr> {
         let _ = host;
         None

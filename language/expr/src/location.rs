@@ -3,19 +3,19 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The file and line that declared an object: for messages, `last_rule_file` and `last_rule_line`. The default file is empty.
+/// The file and line of a declaration, for messages, `last_rule_file` and `last_rule_line`. The default file is empty.
 ///
-/// Columns are only in diagnostics: they are not needed at run time.
+/// Only diagnostics have columns: run time does not need them.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Location {
-    /// The file's name as given on the command line, shared by every line of the file.
+    /// The file's name as given on the command line. All lines of the file share it.
     pub file: Arc<str>,
     /// The line, counted from 1.
     pub line: u32,
 }
 
 impl Location {
-    /// A place in `file`.
+    /// A line in `file`.
     pub fn new(file: Arc<str>, line: u32) -> Self {
         Location { file, line }
     }

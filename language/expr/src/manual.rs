@@ -1,8 +1,7 @@
-//! The walk through the manual: results of converters and of matches, at and beyond the bounds.
+//! Tests from the manual: results of converters and of matches, at and beyond the bounds.
 //!
-//! `tests/data/manual.tsv` has a line for each case, under the section of the manual that it belongs to: the expression,
-//! the result of HAProxy 3.2, and, if weir differs, weir's result and the reason. `-` means no value,
-//! `error` a fault of the configuration.
+//! `tests/data/manual.tsv` has a line for each case, under the section of the manual that it belongs to: the expression, the result of
+//! HAProxy 3.2, and, if weir differs, weir's result and the reason. `-` means no value, `error` means a fault of the configuration.
 
 use hashbrown::HashMap;
 
@@ -50,7 +49,7 @@ fn made(fixture: &Fixture, expression: &str) -> String {
     }
 }
 
-/// Whether a condition of one test holds.
+/// Whether a condition with this test is true.
 fn holds(fixture: &Fixture, test: &str) -> String {
     let Ok(condition) = fixture.condition(&format!("if {test}")) else { return "error".into() };
     fixture.acls.seal();
@@ -73,7 +72,7 @@ fn fixture() -> Fixture {
     FILES.iter().fold(Fixture::new(), |fixture, (name, content)| fixture.file(name, content))
 }
 
-/// Compares each line of a table with the result of `look`; returns the number of cases of each section.
+/// Compares each line of a table with the result of `look`. Returns the number of cases of each section.
 #[track_caller]
 fn walk(table: &str, look: impl Fn(&str) -> String) -> HashMap<&str, usize> {
     let (mut section, mut faults, mut cases) = ("", Vec::new(), HashMap::<&str, usize>::new());
@@ -85,7 +84,7 @@ fn walk(table: &str, look: impl Fn(&str) -> String) -> HashMap<&str, usize> {
         let parts: Vec<&str> = line.split('\t').collect();
         let expected = match parts[..] {
             [_, expected] => expected,
-            // A line with a reason must still differ.
+            // A line with a reason must still differ from HAProxy.
             [_, reference, ours, reason] if reference != ours && !reason.is_empty() => ours,
             _ => panic!("{line:?} is not a case"),
         };
@@ -108,7 +107,7 @@ fn converters_return_the_results_of_the_manual() {
 
 #[test]
 fn matches_return_the_results_of_the_manual() {
-    // Each test has a fixture of its own, since identifiers of lists are unique.
+    // Each test needs a separate fixture, since identifiers of lists are unique.
     let table = include_str!("../tests/data/manual_conditions.tsv");
     let cases = walk(table, |test| holds(&fixture(), test));
     assert!(cases.values().sum::<usize>() > 100, "the table has lost its cases");

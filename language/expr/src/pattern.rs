@@ -1,9 +1,8 @@
-//! Patterns: what samples are compared with, in ACLs and maps.
+//! Patterns: the values that ACLs and maps compare samples with.
 //!
-//! A [`PatternSet`] is a list of entries: a file, or the words of one ACL line. For each combination of
-//! method and case it has a [`PatternIndex`], built for lookups that do not slow down as the list grows. The
-//! runtime API changes sets while workers read them: readers take no lock, they see one published state or the
-//! next.
+//! A [`PatternSet`] is a list of entries from a file or from the words of one ACL line. It has a [`PatternIndex`] for each combination of
+//! method and case, built so that lookups do not slow down as the list grows. The runtime API changes sets while workers read them.
+//! Readers take no lock: they see either the old or the new published state.
 
 mod cache;
 mod delimited;
@@ -39,22 +38,22 @@ use crate::sample::SampleType;
 /// How a sample is compared with patterns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Canonical)]
 pub enum MatchMethod {
-    /// There is a sample.
+    /// A sample exists.
     Found,
     /// The sample is true.
     Bool,
-    /// In a range of integers.
+    /// The sample is in a range of integers.
     Int,
     Ip,
-    /// Equal bytes, the pattern in hexadecimal.
+    /// Equal bytes. The pattern is hexadecimal.
     Bin,
-    /// The length in a range.
+    /// The length is in a range.
     Len,
     Str,
     Beg,
     Sub,
     Dir,
-    /// Part between dots, colons, slashes and question marks.
+    /// A part between dots, colons, slashes and question marks.
     Dom,
     End,
     Reg,
@@ -102,7 +101,7 @@ impl MatchMethod {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }
 
-    /// The default method for samples of a type; none for binaries and unknown types.
+    /// The default method for samples of a type. None for binaries and unknown types.
     pub const fn default_for(output: SampleType) -> Option<MatchMethod> {
         match output {
             SampleType::Bool => Some(MatchMethod::Bool),
@@ -125,12 +124,12 @@ impl MatchMethod {
         }
     }
 
-    /// True if patterns are compared at all; the other methods ignore them.
+    /// Whether the method compares patterns. Other methods ignore them.
     pub const fn takes_patterns(self) -> bool {
         !matches!(self, MatchMethod::Found | MatchMethod::Bool)
     }
 
-    /// True if the most specific of several matching entries wins; with the other methods it is the first.
+    /// Whether the most specific of several matching entries wins. With other methods, the first one wins.
     const fn prefers_finest(self) -> bool {
         matches!(self, MatchMethod::Beg | MatchMethod::Ip)
     }

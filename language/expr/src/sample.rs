@@ -7,7 +7,7 @@ use weir_fingerprint::Canonical;
 
 pub(crate) mod cast;
 
-/// A typed value. Strings and binaries borrow from their source as long as nothing changes them.
+/// A typed value. Strings and binaries borrow from their source until they are changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value<'a> {
     Bool(bool),
@@ -17,7 +17,7 @@ pub enum Value<'a> {
     Ipv6(Ipv6Addr),
     /// A string: bytes meant to be read.
     Str(Cow<'a, [u8]>),
-    /// A binary: bytes that show as hexadecimal.
+    /// A binary: bytes that are shown as hexadecimal digits.
     Bin(Cow<'a, [u8]>),
     /// An HTTP method, by its name.
     Method(Cow<'a, [u8]>),
@@ -59,14 +59,14 @@ impl SampleType {
     }
 }
 
-/// Flags of a sample besides its value.
+/// Flags of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SampleFlags(u8);
 
 impl SampleFlags {
-    /// The value may be different the next time, even if nothing arrives (a clock, a counter).
+    /// The value may change without new data (a clock, a counter).
     pub const VOLATILE: SampleFlags = SampleFlags(1);
-    /// The value may change when more data arrives (a body that is still coming).
+    /// The value may change when more data arrives (a body that is not complete).
     pub const MAY_CHANGE: SampleFlags = SampleFlags(2);
 
     /// No flag.
@@ -74,7 +74,7 @@ impl SampleFlags {
         SampleFlags(0)
     }
 
-    /// True if every flag of `other` is set here.
+    /// Whether every flag of `other` is set.
     pub const fn contains(self, other: SampleFlags) -> bool {
         self.0 & other.0 == other.0
     }
@@ -112,7 +112,7 @@ impl<'a> Sample<'a> {
         self
     }
 
-    /// Detaches the sample from borrowed data.
+    /// Copies borrowed data, so that the sample is independent of its source.
     pub fn into_owned(self) -> Sample<'static> {
         Sample { value: self.value.into_owned(), flags: self.flags }
     }
@@ -161,7 +161,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Detaches the value from borrowed data; the copy lands in a recycled buffer.
+    /// Copies borrowed data into a recycled buffer, so that the value is independent of its source.
     pub fn into_owned(self) -> Value<'static> {
         match self {
             Value::Bool(value) => Value::Bool(value),

@@ -11,25 +11,25 @@ use crate::pattern::PatternStore;
 use crate::token_keys::TokenKeys;
 use crate::variables::VariableNames;
 
-/// Everything an expression may refer to while it is parsed.
+/// Everything that an expression may refer to during parsing.
 #[derive(Clone, Copy)]
 pub struct ExpressionScope<'s> {
     /// The known fetches and ACL keywords.
     pub registry: &'s Registry,
     /// The maps and ACL files, shared by name.
     pub patterns: &'s PatternStore,
-    /// The public keys of files, shared by path.
+    /// The public keys from files, shared by path.
     pub token_keys: &'s TokenKeys,
     /// The interned names of variables.
     pub variables: &'s VariableNames,
-    /// The ACLs of the proxy, where there are any.
+    /// The ACLs of the proxy, if there are any.
     pub acls: Option<&'s AclTable>,
-    /// Where files come from.
+    /// The source of files.
     pub loader: &'s dyn Loader,
-    /// Where the expression is written: a fetch must be valid in at least one of these points.
+    /// The points where the expression is evaluated. A fetch must be valid in at least one of them.
     pub points: EvaluationPoints,
     pub warnings: &'s Warnings,
-    /// The line, for reports about regular expressions and for `show acl`.
+    /// The location of the line, for reports about regular expressions and for `show acl`.
     pub at: &'s Location,
 }
 
@@ -38,17 +38,17 @@ pub struct ExpressionScope<'s> {
 pub struct Warnings(RefCell<Vec<ParseError>>);
 
 impl Warnings {
-    /// None yet.
+    /// An empty list.
     pub fn new() -> Warnings {
         Warnings::default()
     }
 
-    /// Adds one.
+    /// Adds a warning.
     pub fn push(&self, warning: ParseError) {
         self.0.borrow_mut().push(warning);
     }
 
-    /// Takes them all.
+    /// Removes and returns all warnings.
     pub fn take(&self) -> Vec<ParseError> {
         self.0.take()
     }

@@ -1,8 +1,7 @@
-//! Recycled byte buffers for values that had to be computed.
+//! Recycled byte buffers for computed values.
 //!
-//! A converter that builds a new string takes a buffer here, and the consumer of the sample gives it back, so
-//! that evaluating expressions does not allocate after a while. A buffer that is not given back only costs an
-//! allocation later.
+//! A converter that builds a new string takes a buffer here. The consumer of the sample gives it back, so that evaluation stops allocating
+//! after a while. A buffer that is not given back only costs a later allocation.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -11,24 +10,24 @@ use std::ops::{Deref, DerefMut};
 
 use crate::sample::Value;
 
-/// A byte buffer that returns to the thread's list when it is dropped.
+/// A byte buffer that returns to the thread's list on drop.
 #[derive(Debug, Default)]
 pub struct Scratch(Vec<u8>);
 
 impl Scratch {
-    /// An empty one.
+    /// An empty buffer.
     pub fn take() -> Scratch {
         Scratch(take())
     }
 
-    /// One with these bytes.
+    /// A buffer with a copy of these bytes.
     pub fn copied(bytes: &[u8]) -> Scratch {
         let mut scratch = Scratch::take();
         scratch.extend_from_slice(bytes);
         scratch
     }
 
-    /// The buffer itself, which then is not recycled.
+    /// Takes the buffer out of recycling.
     pub fn into_vec(mut self) -> Vec<u8> {
         std::mem::take(&mut self.0)
     }
@@ -60,17 +59,17 @@ impl DerefMut for Scratch {
     }
 }
 
-/// How many buffers one thread keeps: an expression rarely has more than two alive.
+/// The limit of buffers that one thread keeps: an expression rarely uses more than two at once.
 const KEPT: usize = 16;
 
-/// A buffer larger than this is freed rather than kept.
+/// A larger buffer is freed instead of kept.
 const KEPT_CAPACITY: usize = 64 * 1024;
 
 thread_local! {
     static BUFFERS: RefCell<ManuallyDrop<Vec<Vec<u8>>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// An empty buffer, with capacity if one was given back before.
+/// An empty buffer. It has capacity if it was recycled.
 pub fn take() -> Vec<u8> {
     BUFFERS.with_borrow_mut(|buffers| buffers.pop()).unwrap_or_default()
 }

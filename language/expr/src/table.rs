@@ -1,6 +1,6 @@
-//! The data of stick-table entries, and the look-ups of expressions.
+//! The data of stick-table entries, and the lookups of expressions.
 //!
-//! The types are the ones of the manual's section 11.1. Their order is the one in which the runtime API shows them.
+//! The data types of the manual, section 11.1, in the order in which the runtime API shows them.
 
 mod declaration;
 
@@ -19,65 +19,65 @@ pub enum DataType {
     Gpt0,
     /// The first general purpose counter.
     Gpc0,
-    /// How fast it grows.
+    /// The increment rate of the first general purpose counter.
     Gpc0Rate,
     ConnectionCount,
-    /// Connections in a period.
+    /// Connections per period.
     ConnectionRate,
-    /// Connections that are open.
+    /// Open connections.
     ConnectionsCurrent,
-    /// Sessions: connections that the rules of layer 4 let pass.
+    /// Sessions: connections that the layer 4 rules accepted.
     SessionCount,
-    /// Sessions in a period.
+    /// Sessions per period.
     SessionRate,
     /// HTTP requests, valid or not.
     RequestCount,
-    /// HTTP requests in a period.
+    /// HTTP requests per period.
     RequestRate,
-    /// HTTP requests that were errors of the client.
+    /// HTTP requests with a client error.
     ErrorCount,
-    /// HTTP requests that were errors of the client, in a period.
+    /// HTTP requests with a client error, per period.
     ErrorRate,
     /// Bytes from the client.
     BytesInCount,
-    /// Bytes from the client in a period.
+    /// Bytes from the client, per period.
     BytesInRate,
     /// Bytes to the client.
     BytesOutCount,
-    /// Bytes to the client in a period.
+    /// Bytes to the client, per period.
     BytesOutRate,
     /// The second general purpose counter.
     Gpc1,
-    /// How fast it grows.
+    /// The increment rate of the second general purpose counter.
     Gpc1Rate,
-    /// The server that the key was assigned to, by its name or its address.
+    /// The server that the key was assigned to, by name or address.
     ServerKey,
-    /// Responses that were failures of the server.
+    /// Responses with a server failure.
     FailureCount,
-    /// Responses that were failures of the server, in a period.
+    /// Responses with a server failure, per period.
     FailureRate,
     Gpt,
     Gpc,
-    /// How fast they grow.
+    /// The increment rates of the general purpose counters.
     GpcRate,
-    /// Glitches of the client's protocol.
+    /// Protocol glitches of the client.
     GlitchCount,
-    /// Glitches in a period.
+    /// Protocol glitches per period.
     GlitchRate,
 }
 
 /// How a type's data is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataKind {
-    /// A 32-bit value that is set.
+    /// A 32-bit value.
     Plain,
-    /// A count of 32 bits.
+    /// A 32-bit counter.
     Count,
-    /// A count of 64 bits.
+    /// A 64-bit counter.
     LongCount,
-    /// Events in a period.
+    /// Events per period.
     Rate,
-    /// A text out of a dictionary.
+    /// A text from a dictionary.
     Name,
 }
 
@@ -113,10 +113,10 @@ impl DataType {
         DataType::GlitchRate,
     ];
 
-    /// An array has at most this many elements.
+    /// The limit of elements in an array.
     pub const MAX_ELEMENTS: u16 = 100;
 
-    /// The word of the language.
+    /// The name in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             DataType::ServerId => "server_id",
@@ -154,7 +154,7 @@ impl DataType {
         Self::ALL.into_iter().find(|data| data.name() == name)
     }
 
-    /// How its data is stored.
+    /// How the data of this type is stored.
     pub const fn kind(self) -> DataKind {
         match self {
             DataType::ServerId | DataType::Gpt0 | DataType::Gpt | DataType::ConnectionsCurrent => {
@@ -185,17 +185,17 @@ impl DataType {
         }
     }
 
-    /// Whether several instances may count it together: true of counts and rates, false of tags, servers and gauges.
+    /// Whether values of several instances can be added: true of counts and rates, false of tags, servers and gauges.
     pub const fn is_sum(self) -> bool {
         matches!(self.kind(), DataKind::Count | DataKind::LongCount | DataKind::Rate)
     }
 
-    /// Whether there are several, by index.
+    /// Whether the type is an array.
     pub const fn is_array(self) -> bool {
         matches!(self, DataType::Gpt | DataType::Gpc | DataType::GpcRate)
     }
 
-    /// The array that replaces it if it is not stored, and its index there (manual, 11.1, "gpc", "gpt").
+    /// The array that replaces this type if it is not stored, and the index in the array (manual, 11.1, "gpc", "gpt").
     pub const fn in_array(self) -> Option<(DataType, u16)> {
         match self {
             DataType::Gpt0 => Some((DataType::Gpt, 0)),
@@ -207,7 +207,7 @@ impl DataType {
         }
     }
 
-    /// How fast a general purpose counter grows.
+    /// The type with the increment rate of this general purpose counter.
     pub const fn rate(self) -> Option<DataType> {
         match self {
             DataType::Gpc0 => Some(DataType::Gpc0Rate),
@@ -217,43 +217,43 @@ impl DataType {
         }
     }
 
-    /// Whether it counts bytes, which `brates-factor` divides.
+    /// Whether the type is a byte rate, which `brates-factor` divides.
     pub const fn is_rate_of_bytes(self) -> bool {
         matches!(self, DataType::BytesInRate | DataType::BytesOutRate)
     }
 }
 
-/// The query or change of an entry.
+/// A query or a change of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableQuestion {
-    /// Whether there is one.
+    /// Whether the entry exists.
     Exists,
-    /// Stored data: a count, a tag, or events in the period that ends now.
+    /// Stored data: a count, a tag, or the events in the current period.
     Data(DataType, u16),
-    /// The same for bytes, in units of 1024.
+    /// Stored bytes, in units of 1024.
     Kilobytes(DataType),
     /// Adds 1 to a general purpose counter and returns it.
     Increment(DataType, u16),
-    /// Clears a general purpose counter and returns its former value.
+    /// Clears a general purpose counter and returns its previous value.
     Clear(DataType, u16),
-    /// Milliseconds until it expires.
+    /// Milliseconds until the entry expires.
     Expires,
-    /// Milliseconds since it was used.
+    /// Milliseconds since the last use of the entry.
     Idle,
-    /// How many streams and sessions track it.
+    /// The number of streams and sessions that track the entry.
     Trackers,
 }
 
-/// A look-up of the entry of one key.
+/// A lookup of the entry of one key.
 #[derive(Debug)]
 pub struct TableLookup<'a> {
-    /// The table's position in the configuration; none for the current proxy's.
+    /// The table's position in the configuration. None for the table of the current proxy.
     pub table: Option<u32>,
-    /// The value to make the key from.
+    /// The value that becomes the key.
     pub key: Value<'a>,
     /// The data to read or change.
     pub question: TableQuestion,
-    /// The result of a time query (`Expires`, `Idle`) without an entry.
+    /// The result of a time query (`Expires`, `Idle`) if the entry does not exist.
     pub default: Option<i64>,
 }
 

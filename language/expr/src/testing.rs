@@ -20,8 +20,8 @@ use crate::{
     LogFormat, LogWriter, ParseError, PatternStore, Registry, TokenKeys, VariableNames, Warnings,
 };
 
-/// Fetches that the test context answers: `list(a;b)` has one value for each part, `later` has not arrived,
-/// `growing` may still change, `srv_id` is only valid in responses.
+/// Fetches of the test context: `list(a;b)` has one value for each part, `later` has not arrived, `growing` may still change, `srv_id` is
+/// only valid in responses.
 pub(crate) static FETCHES: [FetchDecl; 6] = [
     FetchDecl::new("req.hdr", SampleType::Str, "Each part of the argument")
         .args(ArgSpec::new(1, &[ArgKind::Str])),
@@ -107,12 +107,12 @@ impl Fixture {
         Chain::parse(&[text.as_bytes()], 0, &self.scope())
     }
 
-    /// The result of an expression as text: bytes that are not printable appear escaped, no sample as `-`.
+    /// The result of an expression as text: unprintable bytes are escaped, a missing value is `-`.
     pub(crate) fn eval(&self, text: &str) -> String {
         self.eval_in(text, &mut TestContext::default())
     }
 
-    /// The same, after others in the same context.
+    /// Like `eval`, in an existing context.
     pub(crate) fn eval_in(&self, text: &str, context: &mut TestContext) -> String {
         match self.parse(text) {
             Ok(expr) => match self.sealed(&expr).evaluate_str(context) {

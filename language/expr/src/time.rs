@@ -1,4 +1,4 @@
-//! Dates in the formats of strftime(3), without a query of the system: time and time zone come as arguments.
+//! Dates in the formats of strftime(3), without system calls: time and time zone are arguments.
 
 mod strftime;
 mod zone;
@@ -9,7 +9,7 @@ pub use zone::TimeZone;
 
 use weir_formats::CivilTime;
 
-/// The date of a moment, `offset` seconds ahead of UTC. Moments millions of years away are clamped.
+/// The date of a time, `offset` seconds ahead of UTC. Times millions of years away are clamped.
 pub(crate) fn date_at(seconds: i64, offset: i32) -> CivilTime {
     const LIMIT: i64 = 1 << 46;
     CivilTime::at(seconds.clamp(-LIMIT, LIMIT), offset)

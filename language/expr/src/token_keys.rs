@@ -1,4 +1,4 @@
-//! The public keys of files that `jwt_verify` names: read at the start, found by their path.
+//! The public keys in files that `jwt_verify` names: read at start, found by path.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,7 +21,7 @@ struct KeyFile {
 }
 
 impl TokenKeys {
-    /// None yet.
+    /// An empty store.
     pub fn new() -> TokenKeys {
         TokenKeys::default()
     }
@@ -36,7 +36,7 @@ impl TokenKeys {
         self.0.load().get(path).map(|file| file.fingerprint)
     }
 
-    /// Reads the key of a file, unless it was read before; false if the file does not exist.
+    /// Reads the key of a file, unless it was read before. False if the file does not exist.
     ///
     /// # Errors
     /// The reason why the file lacks a usable key.
@@ -58,12 +58,12 @@ impl TokenKeys {
 
 /// A public key.
 pub(crate) enum TokenKey {
-    /// For PKCS #1 with SHA-256, SHA-384 and SHA-512, and for PSS with each.
+    /// For PKCS #1 with SHA-256, SHA-384 and SHA-512, and for PSS with each of them.
     Rsa(Box<[ParsedPublicKey; 6]>),
     Ec(Curve, ParsedPublicKey),
 }
 
-/// A curve, with the digest that belongs to it (RFC 7518, 3.4).
+/// A curve. It implies the digest (RFC 7518, 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub(crate) enum Curve {
     P256,
@@ -126,7 +126,7 @@ impl fmt::Debug for TokenKey {
     }
 }
 
-/// How blocks of PEM with public keys are called: any kind of key, and RSA by its own standard (PKCS #1).
+/// The labels of PEM blocks with public keys: any kind of key, and RSA in its own format (PKCS #1).
 const KEY_LABELS: [&str; 2] = ["PUBLIC KEY", "RSA PUBLIC KEY"];
 const CURVES: [(Curve, &dyn VerificationAlgorithm); 3] = [
     (Curve::P256, &signature::ECDSA_P256_SHA256_FIXED),
@@ -141,7 +141,7 @@ const RSA: [&dyn VerificationAlgorithm; 6] = [
     &signature::RSA_PSS_2048_8192_SHA384,
     &signature::RSA_PSS_2048_8192_SHA512,
 ];
-/// The shortest encoding of a key of RSA: its modulus has 2048 bits.
+/// The shortest encoding of an RSA key, in bytes: its modulus has 2048 bits.
 const SHORTEST_RSA: usize = 256;
-/// The most bytes of a file with a key.
+/// The largest key file in bytes.
 const MOST_BYTES: u64 = 1 << 20;

@@ -1,7 +1,7 @@
 //! Variables: named values that live as long as their scope.
 //!
-//! Names are interned once, when the configuration is parsed; at run time a variable is a number, and a scope's
-//! store is a short sorted list.
+//! Names are interned once, when the configuration is parsed. At run time, a variable is a number, and the store of a scope is a short
+//! sorted list.
 
 use std::borrow::Cow;
 use std::sync::{PoisonError, RwLock};
@@ -11,7 +11,7 @@ use weir_fingerprint::{Canonical, FormEncoder, Referent};
 
 use crate::sample::Value;
 
-/// How long a variable lives.
+/// The lifetime of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Canonical)]
 pub enum VariableScope {
     Process,
@@ -72,7 +72,7 @@ pub struct VariableId {
     pub name: u32,
 }
 
-/// By its name: the number is whatever was free.
+/// Encoded as the name: the number depends on the order of interning.
 impl Canonical for VariableId {
     fn encode(&self, out: &mut FormEncoder<'_>) {
         let VariableId { scope, name } = self;
@@ -81,7 +81,7 @@ impl Canonical for VariableId {
     }
 }
 
-/// The interned names of all variables. Shared by everything that parses expressions.
+/// The interned names of all variables, shared by all parsers of expressions.
 #[derive(Debug, Default)]
 pub struct VariableNames {
     names: RwLock<NameTable>,
@@ -93,16 +93,16 @@ struct NameTable {
     texts: Vec<Box<str>>,
 }
 
-/// How many distinct names there may be; only the configuration and the runtime API create any.
+/// The limit of distinct names. Only the configuration and the runtime API create names.
 const MAX_NAMES: usize = 1 << 20;
 
 impl VariableNames {
-    /// No name yet.
+    /// An empty table.
     pub fn new() -> Self {
         VariableNames::default()
     }
 
-    /// The variable `scope.name`, interned if it is new. The error explains why the name is invalid.
+    /// The variable `scope.name`. A new name is interned. The error explains why the name is invalid.
     pub fn intern(&self, text: &str) -> Result<VariableId, String> {
         let (scope, name) = split_name(text)?;
         let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
@@ -118,7 +118,7 @@ impl VariableNames {
         Ok(VariableId { scope, name: number })
     }
 
-    /// The variable of that name, if any expression mentions it.
+    /// The variable of that name, if an expression mentions it.
     pub fn find(&self, text: &str) -> Option<VariableId> {
         let (scope, name) = split_name(text).ok()?;
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
@@ -156,12 +156,12 @@ fn split_name(text: &str) -> Result<(VariableScope, &str), String> {
     }
 }
 
-/// When a variable is set (`set-var(name,cond...)`). Several conditions must all hold.
+/// The condition for setting a variable (`set-var(name,cond...)`). Several conditions must all be true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Canonical)]
 pub struct SetCondition(u8);
 
 impl SetCondition {
-    /// In any case.
+    /// Always.
     pub const ALWAYS: SetCondition = SetCondition(0);
 
     const WORDS: [(&'static str, u8); 8] = [
@@ -193,7 +193,7 @@ impl SetCondition {
     fn holds(self, exists: bool, old: Option<&Value<'_>>, new: &Value<'_>) -> bool {
         let has = |bit| self.0 & bit != 0;
         let empty = new.bytes().is_some_and(<[u8]>::is_empty);
-        // Only two integers can be compared; anything else passes, as the manual says.
+        // Only two integers can be compared. Other values pass, as in the manual.
         let (greater, less) = match (old, new) {
             (Some(Value::Int(old)), Value::Int(new)) => (old > new, old < new),
             _ => (true, true),
@@ -218,11 +218,11 @@ pub struct VariableStore {
     limit: Option<usize>,
 }
 
-/// The bytes that one variable costs besides its value.
+/// The memory of one variable without its value, in bytes.
 pub const VARIABLE_OVERHEAD: usize = size_of::<(VariableId, Option<Value<'static>>)>();
 
 impl VariableStore {
-    /// An empty store that refuses to hold more than `limit` bytes.
+    /// An empty store with a limit in bytes. None for no limit.
     pub fn with_limit(limit: Option<usize>) -> Self {
         VariableStore { limit, ..VariableStore::default() }
     }
@@ -233,13 +233,13 @@ impl VariableStore {
         self.entries[index].1.as_ref().map(borrow)
     }
 
-    /// Sets a variable if `condition` holds. False without room; true if the condition did not hold.
+    /// Sets a variable if `condition` is true. False only if the limit is exceeded.
     pub fn set(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool {
         let room = self.limit.map_or(usize::MAX, |limit| limit.saturating_sub(self.used));
         self.set_within(variable, value, condition, room)
     }
 
-    /// Sets a variable, for callers that account for several stores together: it may grow by `room` bytes.
+    /// Sets a variable, for callers with a common limit for several stores: it may grow by `room` bytes.
     pub fn set_within(
         &mut self,
         variable: VariableId,
@@ -271,7 +271,7 @@ impl VariableStore {
         true
     }
 
-    /// Unsets a variable; true if it had a value.
+    /// Unsets a variable. True if it had a value.
     pub fn unset(&mut self, variable: VariableId) -> bool {
         let Ok(index) = self.position(variable) else { return false };
         let Some(old) = self.entries[index].1.take() else { return false };
@@ -280,7 +280,7 @@ impl VariableStore {
         true
     }
 
-    /// Removes all variables; the list keeps its capacity.
+    /// Removes all variables. The list keeps its capacity.
     #[inline]
     pub fn clear(&mut self) {
         // Most requests do not set variables.
@@ -298,17 +298,17 @@ impl VariableStore {
         self.used = 0;
     }
 
-    /// The most bytes that it may hold; none for no limit.
+    /// The limit in bytes. None for no limit.
     pub fn limit(&self) -> Option<usize> {
         self.limit
     }
 
-    /// How many bytes are accounted for.
+    /// The accounted memory in bytes.
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// Every variable that has a value, in no promised order.
+    /// Every variable that has a value, in unspecified order.
     pub fn iter(&self) -> impl Iterator<Item = (VariableId, Value<'_>)> {
         self.entries
             .iter()
@@ -320,7 +320,7 @@ impl VariableStore {
     }
 }
 
-/// A copy in a buffer of about its size: a recycled buffer may be many times as large, and variables of idle sessions are kept.
+/// A copy in a buffer of about its size. A recycled buffer may be many times as large, and variables of idle sessions stay in memory.
 fn fitting(value: Value<'_>) -> Value<'static> {
     let mut value = value.into_owned();
     if let Value::Str(Cow::Owned(buffer))
@@ -332,7 +332,7 @@ fn fitting(value: Value<'_>) -> Value<'static> {
     value
 }
 
-/// Not worth giving back.
+/// Less spare capacity is not worth a copy.
 const SPARE_BYTES: usize = 256;
 
 fn weight(value: &Value<'_>) -> usize {
@@ -356,7 +356,7 @@ pub(crate) fn borrow<'v>(value: &'v Value<'_>) -> Value<'v> {
 mod tests {
     use super::*;
 
-    /// The buffer of a long value may serve a short one next, and variables of idle sessions are kept.
+    /// The recycled buffer of a long value may get a short one, and variables of idle sessions stay in memory.
     #[test]
     fn short_values_do_not_keep_long_buffers() {
         crate::scratch::give(Vec::with_capacity(60_000));

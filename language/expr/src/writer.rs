@@ -1,4 +1,4 @@
-//! How values are written into a log or a header: quotes, escapes, hexadecimal.
+//! Writes values into a log or a header: quotes, escapes, hexadecimal digits.
 
 pub(crate) mod encode;
 
@@ -19,7 +19,7 @@ pub struct FormatFlags(u8);
 impl FormatFlags {
     /// No flag.
     pub const NONE: FormatFlags = FormatFlags(0);
-    /// `Q`: text and addresses between double quotes.
+    /// `Q`: text and addresses in double quotes.
     pub const QUOTE: FormatFlags = FormatFlags(1);
     /// `X`: addresses, ports and some numbers in hexadecimal.
     pub const HEX: FormatFlags = FormatFlags(2);
@@ -31,7 +31,7 @@ impl FormatFlags {
     pub const JSON: FormatFlags = FormatFlags(16);
     /// `cbor`: values as CBOR.
     pub const CBOR: FormatFlags = FormatFlags(32);
-    /// `utf8`: characters beyond ASCII stay in JSON.
+    /// `utf8`: JSON keeps characters beyond ASCII.
     pub const UTF8: FormatFlags = FormatFlags(64);
 
     const NAMES: [(&'static [u8], FormatFlags); 7] = [
@@ -66,7 +66,7 @@ pub struct LogWriter<'o> {
     out: &'o mut Vec<u8>,
     flags: FormatFlags,
     options: FormatOptions,
-    /// How lists are written, if not as text.
+    /// The encoding of lists. None for text.
     encoding: Option<Encoding>,
 }
 
@@ -86,7 +86,7 @@ impl<'o> LogWriter<'o> {
         self.flags
     }
 
-    /// Text that can be trusted, quoted and escaped as the flags say; empty text is a missing value.
+    /// Writes trusted text, quoted and escaped as the flags require. Empty text is a missing value.
     pub fn text(&mut self, text: &[u8]) {
         if text.is_empty() {
             return self.missing();
@@ -94,8 +94,7 @@ impl<'o> LogWriter<'o> {
         self.quoted(|writer| writer.escaped(text));
     }
 
-    /// Text that comes from the network: bytes that are not printable, and `"` and `#`, become `#` and two
-    /// hexadecimal digits (manual, 8.6).
+    /// Writes text from the network: unprintable bytes, `"` and `#` become `#` and two hexadecimal digits (manual, 8.6).
     pub fn encoded(&mut self, text: &[u8]) {
         if text.is_empty() {
             return self.missing();
@@ -103,8 +102,8 @@ impl<'o> LogWriter<'o> {
         self.quoted(|writer| writer.encode(text, b"\"#"));
     }
 
-    /// Captured headers between braces, separated by bars (`%hr`, `%hs`); `None` is one that was not there.
-    /// Writes nothing if none is declared.
+    /// Writes captured headers between braces, separated by bars (`%hr`, `%hs`). `None` is a missing header. Writes nothing without declared
+    /// captures.
     pub fn headers<'h>(&mut self, headers: impl Iterator<Item = Option<&'h [u8]>>) {
         let mut headers = headers.peekable();
         if headers.peek().is_none() {
@@ -119,7 +118,7 @@ impl<'o> LogWriter<'o> {
         });
     }
 
-    /// Captured headers one by one, separated by spaces (`%hrl`, `%hsl`).
+    /// Writes captured headers one by one, separated by spaces (`%hrl`, `%hsl`).
     pub fn header_list<'h>(&mut self, headers: impl Iterator<Item = Option<&'h [u8]>>) {
         if let Some(encoding) = self.encoding {
             return encoding.list(headers.map(Option::unwrap_or_default), self.out);
@@ -135,7 +134,7 @@ impl<'o> LogWriter<'o> {
         }
     }
 
-    /// A number, or a missing one. Numbers are never quoted.
+    /// Writes a number or a missing value. Numbers are never quoted.
     pub fn number(&mut self, value: impl Into<Option<i64>>) {
         match value.into() {
             Some(value) => self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes()),
@@ -143,7 +142,7 @@ impl<'o> LogWriter<'o> {
         }
     }
 
-    /// A number that shows in hexadecimal under `+X`: at least four digits (timestamp, counter, pid, port).
+    /// Writes a number that `+X` shows as at least four hexadecimal digits (timestamp, counter, pid, port).
     pub fn counter(&mut self, value: impl Into<Option<i64>>) {
         match value.into() {
             Some(value) if self.flags.has(FormatFlags::HEX) => {
@@ -153,7 +152,7 @@ impl<'o> LogWriter<'o> {
         }
     }
 
-    /// An address, or a missing one.
+    /// Writes an address or a missing value.
     pub fn address(&mut self, address: Option<IpAddr>) {
         let Some(address) = address else { return self.missing() };
         if self.flags.has(FormatFlags::HEX) {
@@ -178,12 +177,12 @@ impl<'o> LogWriter<'o> {
         });
     }
 
-    /// A port, or a missing one.
+    /// Writes a port or a missing value.
     pub fn port(&mut self, port: Option<u16>) {
         self.counter(port.map(i64::from));
     }
 
-    /// The milliseconds of a second: three digits, or as few hexadecimal ones as are needed, but two.
+    /// Writes the milliseconds of a second: three decimal digits, or at least two hexadecimal digits.
     pub fn milliseconds(&mut self, millis: u32) {
         let _ = match self.flags.has(FormatFlags::HEX) {
             true => write!(self.out, "{millis:02X}"),
@@ -191,17 +190,17 @@ impl<'o> LogWriter<'o> {
         };
     }
 
-    /// Bytes verbatim, without quotes: dates, states, text that the caller formatted itself.
+    /// Writes bytes verbatim, without quotes: dates, states, formatted text.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Bytes verbatim, quoted according to the flags, even if empty.
+    /// Writes bytes verbatim, quoted if the flags require it, even if empty.
     pub fn quoted_raw(&mut self, bytes: &[u8]) {
         self.quoted(|writer| writer.out.extend_from_slice(bytes));
     }
 
-    /// A missing value: a dash in logs, or two quotes with [`FormatFlags::QUOTE`].
+    /// Writes a missing value: a dash in logs, or two quotes with [`FormatFlags::QUOTE`].
     pub fn missing(&mut self) {
         if self.flags.has(FormatFlags::QUOTE) {
             self.out.extend_from_slice(b"\"\"");
@@ -210,7 +209,7 @@ impl<'o> LogWriter<'o> {
         }
     }
 
-    /// The value of a sample, as text.
+    /// Writes the value of a sample as text.
     pub(crate) fn value(&mut self, value: Value<'_>) {
         if let (Value::Bin(bytes), true) = (&value, self.flags.has(FormatFlags::BINARY)) {
             self.out.extend_from_slice(bytes);
@@ -219,7 +218,7 @@ impl<'o> LogWriter<'o> {
         let Some(value) = value.cast(SampleType::Str) else { return self.no_value() };
         match value.bytes() {
             Some(bytes) if self.options.body => self.quoted(|writer| writer.escaped(bytes)),
-            // Values in headers are never quoted, whatever the flags.
+            // Values in headers are never quoted.
             Some(bytes) if self.options.http => self.percent_encoded(bytes),
             Some(bytes) if !bytes.is_empty() => self.quoted(|writer| writer.printable(bytes)),
             _ => self.missing(),
@@ -227,7 +226,7 @@ impl<'o> LogWriter<'o> {
         scratch::recycle(value);
     }
 
-    /// A missing sample.
+    /// Writes a missing sample.
     pub(crate) fn no_value(&mut self) {
         if self.options.body || !self.options.http {
             self.missing();
@@ -261,7 +260,7 @@ impl<'o> LogWriter<'o> {
         self.out.push(byte);
     }
 
-    /// Replaces control characters in logs, so that none can begin a new line; other formats are not changed.
+    /// Replaces control characters in logs, so that none can begin a new line. Other formats are not changed.
     fn printable(&mut self, text: &[u8]) {
         if !self.options.show_missing || !text.iter().any(u8::is_ascii_control) {
             return self.escaped(text);
@@ -276,7 +275,7 @@ impl<'o> LogWriter<'o> {
         }
     }
 
-    /// Control characters but the tabulation would break a header: they become `%` and two hexadecimal digits.
+    /// Replaces control characters except the tab by `%` and two hexadecimal digits: they would break a header.
     fn percent_encoded(&mut self, text: &[u8]) {
         for byte in text {
             match byte.is_ascii_control() && *byte != b'\t' {
@@ -299,19 +298,19 @@ impl<'o> LogWriter<'o> {
     }
 }
 
-/// Characters to encode in captured headers besides unprintable ones: the separators too.
+/// Characters to encode in captured headers besides unprintable ones, including the separators.
 const HEADER_MARKS: &[u8] = b"\"#{|}";
 
 /// Options of a format by its use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Canonical)]
 pub struct FormatOptions {
-    /// A missing value shows as `-` rather than as nothing.
+    /// Show a missing value as `-`.
     pub show_missing: bool,
-    /// Several spaces in the format count as one.
+    /// Merge several spaces of the format into one.
     pub merge_spaces: bool,
-    /// Characters that would break an HTTP header or URI are percent-encoded.
+    /// Percent-encode characters that would break an HTTP header or URI.
     pub http: bool,
-    /// The text is a body: the values of expressions in it may be quoted, and keep their control characters.
+    /// The text is a body: values of expressions may be quoted, and keep their control characters.
     pub body: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Errors of certificates: OpenSSL's numbers and its names for them (openssl-verify(1)).
 
-/// The name of an error; none if OpenSSL 3 does not define the number.
+/// The name of an error. None if OpenSSL 3 does not define the number.
 pub fn name(code: i64) -> Option<&'static str> {
     NAMES.iter().find(|(known, _)| i64::from(*known) == code).map(|(_, name)| *name)
 }
@@ -112,7 +112,7 @@ const NAMES: &[(u16, &str)] = &[
 mod tests {
     use super::*;
 
-    /// Names that older versions gave to other numbers are those of OpenSSL 3.
+    /// Some names had other numbers in older versions. Here they have those of OpenSSL 3.
     #[test]
     fn each_number_has_one_name() {
         for (number, known) in NAMES {

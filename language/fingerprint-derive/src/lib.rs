@@ -1,7 +1,7 @@
 //! The derive of `weir_fingerprint::Canonical`: the canonical form of a type is that of its fields, in order.
 //!
-//! A new field of a type is part of its form without a further line. A field without a meaning, such as a position in a file,
-//! is left out by `#[canonical(skip = "<reason>")]`: the reason is mandatory.
+//! A new field of a type is part of its form by default. A field without a meaning, such as a position in a file, is left out by
+//! `#[canonical(skip = "<reason>")]`. The reason is mandatory.
 //!
 //! The crate refuses to know the types and the hash: it writes calls of the encoder, one for each field.
 //! Begin with [`derive_canonical`].
@@ -69,7 +69,7 @@ fn implement(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// The pattern that binds the fields, all of them, and the statements that encode them.
+/// The pattern that binds all fields, and the statements that encode them.
 fn fields(fields: &Fields) -> Result<(TokenStream, TokenStream)> {
     let mut bindings = Vec::new();
     let mut statements = Vec::new();

@@ -10,24 +10,24 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::object::{ObjectKind, ObjectName, Referent};
 use crate::{Canonical, Fingerprint};
 
-/// Writes canonical forms and hashes them. Most values are a few bytes: hashing them in one call is several times as fast as a hash with
-/// a state.
+/// Writes canonical forms and hashes them. Most values are a few bytes: one call of a one-shot hash is several times as fast as a hash with
+/// state.
 ///
-/// The hash is XXH3 with 128 bits: different forms collide by chance once in 2^64 objects. A cryptographic hash would protect nothing more: a
-/// person who can write a file of the configuration can write any content to it.
+/// The hash is XXH3 with 128 bits: different forms collide by chance once in 2^64 objects. A cryptographic hash would not add protection:
+/// write access to a file of the configuration already allows any content.
 pub struct FormEncoder<'r> {
-    /// The forms of the values that are being written, each behind the one around it.
+    /// The forms of the values in progress. An inner form follows the form around it.
     buffer: Vec<u8>,
-    /// Where the innermost of them begins.
+    /// Offset of the innermost form.
     start: usize,
     referents: &'r dyn Referents,
-    /// The live objects that the form names.
+    /// The live objects that the form refers to.
     references: BTreeSet<ObjectName>,
-    /// The parts of the outermost value, if wanted.
+    /// The parts of the outermost value. None if the caller does not need them.
     parts: Option<Vec<FormPart>>,
-    /// The prefix of labels.
+    /// The prefix of the labels.
     prefix: &'static str,
-    /// SharedValue values that were encoded already, by address. Each is kept alive, so that no address is used again.
+    /// Shared values that were encoded before, by address. Each is kept alive, so that its address is not reused.
     known: HashMap<usize, EncodedValue>,
 }
 
@@ -41,9 +41,9 @@ struct EncodedValue {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CanonicalForm {
     pub fingerprint: Fingerprint,
-    /// The live objects that it names.
+    /// The live objects that the form refers to.
     pub references: BTreeSet<ObjectName>,
-    /// Its parts, in order.
+    /// The parts of the value, in order.
     pub parts: Vec<FormPart>,
 }
 
@@ -52,7 +52,7 @@ pub struct CanonicalForm {
 pub struct FormPart {
     /// The prefix of the label.
     pub prefix: &'static str,
-    /// The word of the language, or a description of the part.
+    /// The word of the configuration, or a description of the part.
     pub label: &'static str,
     pub fingerprint: Fingerprint,
 }
@@ -104,7 +104,7 @@ impl<'r> FormEncoder<'r> {
         self.text(variant);
     }
 
-    /// Writes a field.
+    /// Writes a field under its label.
     pub fn field(&mut self, label: &'static str, value: &(impl Canonical + ?Sized)) {
         self.field_with(label, |out| value.encode(out));
     }
@@ -123,14 +123,14 @@ impl<'r> FormEncoder<'r> {
         }
     }
 
-    /// Writes a field and counts its parts as parts of the outer value.
+    /// Writes a field. Its parts become parts of the outer value.
     pub fn flat(&mut self, prefix: &'static str, value: &(impl Canonical + ?Sized)) {
         let outer = std::mem::replace(&mut self.prefix, prefix);
         value.encode(self);
         self.prefix = outer;
     }
 
-    /// Writes a value that others share: it is encoded once.
+    /// Writes a shared value, encoded only once.
     pub fn shared<T: Canonical + Any + Send + Sync>(&mut self, value: &Arc<T>) {
         let address = Arc::as_ptr(value).cast::<()>().addr();
         let form = match self.known.get(&address) {
@@ -174,7 +174,7 @@ impl<'r> FormEncoder<'r> {
         values.for_each(|value| value.encode(self));
     }
 
-    /// Writes the name of a live object, and notes that it is named.
+    /// Writes the name of a live object, and records the reference.
     pub fn object(&mut self, object: ObjectName) {
         self.text(object.kind.word());
         self.text(&object.name);
@@ -201,7 +201,7 @@ impl<'r> FormEncoder<'r> {
         self.bytes(text.as_bytes());
     }
 
-    /// Writes bytes, with their number before them.
+    /// Writes bytes after their number.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.raw(bytes);
@@ -212,7 +212,7 @@ impl<'r> FormEncoder<'r> {
         self.raw(&(count as u64).to_le_bytes());
     }
 
-    /// Writes bytes of a fixed number.
+    /// Writes bytes without their number.
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() - self.start > LONGEST {
@@ -221,7 +221,7 @@ impl<'r> FormEncoder<'r> {
         }
     }
 
-    /// Replaces the innermost form by its fingerprint. Equal forms are folded at equal places, since they are written alike.
+    /// Replaces the innermost form by its fingerprint. Equal values are folded at equal positions, so their forms stay equal.
     fn fold(&mut self) -> Fingerprint {
         let fingerprint = Fingerprint(xxh3_128(&self.buffer[self.start..]));
         self.buffer.truncate(self.start);
@@ -233,16 +233,16 @@ impl<'r> FormEncoder<'r> {
     }
 }
 
-/// Longer forms are hashed in pieces: a map may have many megabytes.
+/// The longest form in bytes that is hashed at once: a map may have many megabytes.
 const LONGEST: usize = 1 << 16;
 
-/// Knows the names of the objects that values refer to.
+/// Resolves the objects that values refer to.
 pub trait Referents {
-    /// Encodes the object: by its name, or by its content where that counts.
+    /// Encodes the object: by name, or by content if the content counts.
     fn encode(&self, referent: Referent<'_>, out: &mut FormEncoder<'_>);
 }
 
-/// For values without references.
+/// No references.
 impl Referents for () {
     fn encode(&self, _: Referent<'_>, _: &mut FormEncoder<'_>) {}
 }
@@ -253,7 +253,7 @@ impl fmt::Debug for FormEncoder<'_> {
     }
 }
 
-/// A value that others share, encoded once: see [`FormEncoder::shared`].
+/// A shared value, encoded once: see [`FormEncoder::shared`].
 #[derive(Clone, Copy, Debug)]
 pub struct SharedValue<'s, T>(pub &'s Arc<T>);
 
@@ -263,7 +263,7 @@ impl<T: Canonical + Any + Send + Sync> Canonical for SharedValue<'_, T> {
     }
 }
 
-/// Encodes a field that others share, for `#[canonical(with = shared)]`.
+/// Encodes a shared field, for `#[canonical(with = shared)]`.
 pub fn shared<T: Canonical + Any + Send + Sync>(value: &Arc<T>, out: &mut FormEncoder<'_>) {
     out.shared(value);
 }

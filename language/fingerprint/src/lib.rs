@@ -1,14 +1,13 @@
 //! Canonical forms of values, and their fingerprints.
 //!
-//! Two values with the same meaning have the same canonical form, however and wherever they were written. [`Canonical`] is
-//! derived: a new field is part of the form by itself, and a field without a meaning is left out explicitly. The [`FormEncoder`] hashes
-//! the form to 128 bits while it is written, and nothing is stored. References by number are encoded by name; the
-//! [`Referents`] know the names.
+//! Two values with the same meaning have the same canonical form, whatever their spelling and location. [`Canonical`] is derived: a new
+//! field is part of the form by default, and a field without a meaning is excluded explicitly. The [`FormEncoder`] hashes the form to
+//! 128 bits while it writes the form, and stores nothing. References by number are encoded by name, which [`Referents`] supplies.
 //!
-//! The crate refuses to know the configuration: it has values, names and a hash. Fingerprints can be compared within
-//! one process only. Begin with [`FormEncoder`].
+//! The crate refuses to know the configuration: it knows values, names and a hash. Fingerprints are comparable within one process only.
+//! Begin with [`FormEncoder`].
 
-// The derive names this crate, also in its tests.
+// The derive uses this name for the crate, also in the crate's own tests.
 extern crate self as weir_fingerprint;
 
 mod encoder;
@@ -24,7 +23,7 @@ pub use weir_fingerprint_derive::Canonical;
 pub struct Fingerprint(pub u128);
 
 impl Fingerprint {
-    /// That of a file.
+    /// The fingerprint of a file's content.
     pub fn of_file(bytes: &[u8]) -> Fingerprint {
         Fingerprint(xxhash_rust::xxh3::xxh3_128(bytes))
     }
@@ -36,9 +35,9 @@ impl Canonical for Fingerprint {
     }
 }
 
-/// A value that has a canonical form: values with the same meaning have the same form, any others have different forms.
+/// A value with a canonical form. Values with the same meaning have the same form, all other values have different forms.
 pub trait Canonical {
-    /// Writes the form. No form may be the beginning of another form of the same type.
+    /// Writes the form. A form must not be a prefix of another form of the same type.
     fn encode(&self, out: &mut FormEncoder<'_>);
 
     /// Writes the forms of several values, without their number.

@@ -1,8 +1,8 @@
-//! Objects of a configuration as others refer to them.
+//! Objects of a configuration, as the target of references.
 
 use std::fmt;
 
-/// The kinds of objects. The order is the one in which they are listed.
+/// The kinds of objects, in the order of listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectKind {
     Global,
@@ -41,7 +41,7 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// The word of the language.
+    /// The word of the configuration.
     pub const fn word(self) -> &'static str {
         match self {
             ObjectKind::Global => "global",
@@ -69,7 +69,7 @@ impl ObjectKind {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectName {
     pub kind: ObjectKind,
-    /// The name, unique among objects of the kind; for a line it begins with the name of the section.
+    /// The name, unique among objects of the kind. For a line, it begins with the name of its section.
     pub name: Box<str>,
 }
 
@@ -89,23 +89,23 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// A reference by a number that depends on the order of declarations, or to an object that counts by its content.
+/// A reference by a number that depends on the order of declarations, or to an object that is encoded by content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Referent<'r> {
     /// The name of a variable, without its scope.
     Variable(u32),
     /// The proxy at this position.
     Proxy(u32),
-    /// The server at this position of the proxy at the position before.
+    /// The server: the position of its proxy, and its position in that proxy.
     Server(u32, u32),
-    /// The server at this position of the proxy that is being encoded.
+    /// The server at this position of the proxy in progress.
     OwnServer(u32),
     /// The table at this position.
     Table(u32),
-    /// The list of users at this position: its content counts.
+    /// The list of users at this position, encoded by content.
     Userlist(u32),
-    /// The backend of that name, of whichever section.
+    /// The backend of that name, from a `backend` or a `listen` section.
     LogBackend(&'r str),
-    /// The `healthcheck` section of that name: its content counts.
+    /// The `healthcheck` section of that name, encoded by content.
     HealthCheck(&'r str),
 }

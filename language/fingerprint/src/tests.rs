@@ -77,7 +77,7 @@ fn forms_do_not_run_into_each_other() {
     assert_ne!(fingerprint(&Choice::Nothing), fingerprint(&Choice::Text("".into())));
 }
 
-/// Knows objects by their positions.
+/// Maps positions to names of objects.
 struct ProxyNameList(&'static [&'static str]);
 
 impl Referents for ProxyNameList {
@@ -110,14 +110,14 @@ fn references_count_by_name_and_are_noted() {
     assert_eq!(Vec::from_iter(&form.references), [&ObjectName::new(ObjectKind::Backend, "a")]);
     let moved = Arc::new(ProxyReference(1));
     assert_eq!(FormEncoder::new(&after).form(&Holder(Arc::clone(&moved), Arc::clone(&moved))), form);
-    // A cached form equals a new one, and references of one object do not leak into the next.
+    // A cached form equals a new one, and the references of one object do not leak into the next.
     let other = encoder.form(&Holder(Arc::new(ProxyReference(0)), moved));
     assert_eq!(other.references.len(), 2);
     assert_ne!(other.fingerprint, form.fingerprint);
     assert!(encoder.form(&1u8).references.is_empty());
 }
 
-/// A form longer than the buffer is hashed in pieces.
+/// A form longer than the buffer is hashed in pieces, to its end.
 #[test]
 fn long_forms_count_to_their_end() {
     let long = |last: &str| {

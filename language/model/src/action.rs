@@ -21,7 +21,7 @@ pub struct Action {
 
 /// The arguments of an action, of a type of the crate that runs it.
 pub trait ActionArguments: Any + Debug + Canonical + Send + Sync {
-    /// The facts that others need to know.
+    /// Properties of the action for code outside the stream.
     fn facts(&self) -> ActionFacts<'_>;
 
     /// Visits the references of every expression and every table in the arguments.
@@ -29,7 +29,7 @@ pub trait ActionArguments: Any + Debug + Canonical + Send + Sync {
 }
 
 impl Action {
-    /// From its arguments.
+    /// Creates an action from its arguments.
     pub fn new(arguments: impl ActionArguments) -> Self {
         Action { arguments: Arc::new(arguments) }
     }
@@ -41,12 +41,12 @@ impl Action {
         arguments.downcast_ref()
     }
 
-    /// The facts that others than the stream need to know.
+    /// Properties of the action for code outside the stream.
     pub fn facts(&self) -> ActionFacts<'_> {
         self.arguments.facts()
     }
 
-    /// Visits the references of its arguments.
+    /// Visits the references in the arguments.
     pub fn visit_references(&self, visit: Visit<'_>) {
         self.arguments.visit_references(visit);
     }
@@ -56,23 +56,23 @@ impl Action {
 /// them.
 #[derive(Clone, Copy, Debug)]
 pub struct ActionFacts<'a> {
-    /// The ruleset always ends with it.
+    /// The action is final: the ruleset stops after it.
     pub is_final: bool,
-    /// It answers the client in place of a server. A refusal is not an answer.
+    /// The action sends a response to the client in place of a server. A refusal does not count.
     pub answers: bool,
     /// It is a redirection.
     pub redirects: bool,
-    /// The connection goes on in HTTP.
+    /// The action switches the connection to HTTP.
     pub switches_to_http: bool,
-    /// It encodes or removes the fragment of a request's target, so that a request with one is accepted.
+    /// The action encodes or removes the fragment of a request's target. Without it, a request with a fragment is refused.
     pub takes_fragments: bool,
-    /// The `resolvers` section with the name servers that it queries.
+    /// The `resolvers` section with the name servers that the action queries.
     pub resolvers: Option<&'a str>,
-    /// The stick counter that it uses, from 0.
+    /// The stick counter that the action uses, from 0.
     pub counter: Option<u8>,
-    /// The entry that it tracks.
+    /// The stick-table entry that the action tracks.
     pub track: Option<&'a Track>,
-    /// The setting, as written, that needs a privilege while the process serves.
+    /// The setting, as written, that needs a privilege after the start.
     pub privileged: Option<&'static str>,
 }
 
@@ -94,7 +94,7 @@ impl ActionFacts<'_> {
 /// A redirection.
 #[derive(Clone, Debug, Canonical)]
 pub struct Redirect {
-    /// How the location is made.
+    /// How the `location` header is built.
     pub kind: RedirectKind,
     /// The value: plain text in a `redirect` line, a format in a rule.
     pub value: LogFormat,
@@ -115,12 +115,12 @@ pub struct Redirect {
 /// The value of the `set-cookie` header of a redirection.
 #[derive(Clone, Debug, Canonical)]
 pub struct RedirectCookie {
-    /// The name, with or without a value.
+    /// The cookie's name, with or without a value.
     pub format: LogFormat,
     pub attributes: &'static str,
 }
 
-/// How a redirection's location is made.
+/// How the `location` header of a redirection is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum RedirectKind {
     Location,

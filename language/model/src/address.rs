@@ -77,7 +77,7 @@ impl ListenAddress {
         matches!(self, ListenAddress::Inet { multipath: true, .. })
     }
 
-    /// How many listeners the address makes.
+    /// The number of listeners that the address creates.
     pub fn listener_count(&self) -> usize {
         match self {
             ListenAddress::Inet { first_port, last_port, .. } => {
@@ -107,21 +107,21 @@ pub enum ServerAddress {
         /// Whether the whole `sun_path` counts (`abns@`), or only the name (`abnsz@`).
         padded: bool,
     },
-    /// `sockpair@N`: a new pair is made for each connection and one end passed over this inherited socket.
+    /// `sockpair@N`: for each connection, weir creates a socket pair and passes one socket over this inherited socket.
     SocketPair(i32),
 }
 
 /// The port to connect to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Canonical)]
 pub enum ServerPort {
-    /// A port of its own.
+    /// A fixed port.
     Fixed(u16),
-    /// The port that the client connected to, plus this: 0 for an address without a port, else `:+N` or `:-N`.
+    /// Offset to the port that the client connected to: 0 for an address without a port, else `:+N` or `:-N`.
     Mapped(i32),
 }
 
 impl ServerPort {
-    /// The port that does not depend on the client.
+    /// The fixed port. None for a mapped port.
     pub const fn fixed(self) -> Option<u16> {
         match self {
             ServerPort::Fixed(0) | ServerPort::Mapped(_) => None,
@@ -129,7 +129,7 @@ impl ServerPort {
         }
     }
 
-    /// The port for a client that connected to `port`; none outside of 0 to 65535.
+    /// The port for a client that connected to `port`. None outside of 0 to 65535.
     pub fn for_client(self, port: u16) -> Option<u16> {
         match self {
             ServerPort::Fixed(0) => Some(port),
@@ -138,7 +138,7 @@ impl ServerPort {
         }
     }
 
-    /// The port, or the offset of a mapping, as operators see it in the statistics, and as hashes take it.
+    /// The fixed port, or the offset of a mapped port, as in statistics and as hash input.
     pub fn number(self) -> i32 {
         match self {
             ServerPort::Fixed(port) => i32::from(port),
@@ -166,7 +166,7 @@ pub struct Source {
     pub first_port: u16,
     /// The last port of the range.
     pub last_port: u16,
-    /// A foreign address to use instead, with transparent sockets.
+    /// The foreign source address of transparent sockets (`usesrc`).
     pub transparent: Option<TransparentSource>,
     /// The network interface to leave through.
     pub interface: Option<Box<str>>,
@@ -177,7 +177,7 @@ pub struct Source {
 pub enum TransparentSource {
     /// A fixed address and port, 0 for any port.
     Address {
-        /// The address, or its name until the start.
+        /// The address, or the host name until it is resolved at start.
         host: Host,
         port: u16,
     },
@@ -188,7 +188,7 @@ pub enum TransparentSource {
     /// The address found in a request header.
     Header {
         name: Box<str>,
-        /// Which of its values, counted from 1, or from the end if negative.
+        /// Occurrence of the header's value, from 1. A negative number counts from the last one.
         occurrence: i32,
     },
 }
@@ -196,9 +196,9 @@ pub enum TransparentSource {
 /// The SOCKS4 proxy that connections to a server go through: `socks4`.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct SocksProxy {
-    /// Its address, or its name until the start.
+    /// The proxy's address, or its host name until it is resolved at start.
     pub host: Host,
-    /// Its port, not 0.
+    /// The proxy's port, not 0.
     pub port: u16,
 }
 
@@ -206,7 +206,7 @@ pub struct SocksProxy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Canonical)]
 pub struct IpNetwork {
     pub address: IpAddr,
-    /// How many leading bits count.
+    /// Length of the prefix in bits.
     pub prefix_length: u8,
 }
 

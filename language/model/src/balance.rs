@@ -67,7 +67,7 @@ impl Balance {
         Balance { word: ROUND_ROBIN, argument: BalanceArgument::Plain }
     }
 
-    /// The number that is the argument, if it is one.
+    /// The number of draws. None for an argument of another kind.
     pub fn number(&self) -> Option<u32> {
         match self.argument {
             BalanceArgument::Draws(draws) => Some(draws),
@@ -118,9 +118,9 @@ impl Default for OutlierEjection {
 /// `hash-type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct HashType {
-    /// How a hash becomes a server.
+    /// How a hash selects a server.
     pub method: HashMethod,
-    /// How a key becomes a hash.
+    /// The hash function for the key.
     pub function: HashFunction,
     /// `avalanche`: mix the hash once more.
     pub avalanche: bool,
@@ -133,7 +133,7 @@ impl HashType {
     }
 }
 
-/// How a hash becomes a server.
+/// How a hash selects a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum HashMethod {
     /// An index into an array of the living servers.
@@ -143,7 +143,7 @@ pub enum HashMethod {
     Consistent,
 }
 
-/// How a key becomes a hash.
+/// The hash function for a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum HashFunction {
     /// The hash of the sdbm database.
@@ -240,7 +240,7 @@ impl RetryOn {
         self.0 == 0
     }
 
-    /// Whether the set goes beyond failed connections, so that requests have to be kept for replay.
+    /// Whether the set contains more than failed connections, so that requests must be kept for replay.
     pub const fn needs_replay(self) -> bool {
         self.0 & !RetryOn::CONNECTION_FAILURE.0 != 0
     }
@@ -256,15 +256,15 @@ impl Default for RetryOn {
 #[derive(Clone, Debug, Default, PartialEq, Canonical)]
 pub struct CookiePersistence {
     pub name: Box<str>,
-    /// Who writes the cookie.
+    /// Whether the server or weir writes the cookie.
     pub mode: CookieMode,
-    /// `indirect`: the server never sees it, the client gets it only when it must change.
+    /// `indirect`: requests to the server do not contain the cookie. Responses set it only when its value must change.
     pub indirect: bool,
-    /// `nocache`: responses that set it are marked as not cacheable.
+    /// `nocache`: responses that set the cookie are marked as not cacheable.
     pub no_cache: bool,
-    /// `postonly`: set it only on responses to POST.
+    /// `postonly`: set the cookie only in responses to POST.
     pub post_only: bool,
-    /// `preserve`: a cookie that the server sets is left alone.
+    /// `preserve`: keep the cookie that the server sets.
     pub preserve: bool,
     /// `httponly`.
     pub http_only: bool,
@@ -274,24 +274,24 @@ pub struct CookiePersistence {
     pub dynamic: bool,
     /// `domain`, each with its leading dot as written.
     pub domains: Vec<Box<str>>,
-    /// `maxidle`: ignored when unused for longer; zero for off.
+    /// `maxidle`: ignore a cookie that was unused for longer. Zero for no limit.
     pub max_idle: Duration,
-    /// `maxlife`: ignored when older; zero for off.
+    /// `maxlife`: ignore a cookie that is older. Zero for no limit.
     pub max_life: Duration,
     /// `attr`: further attributes.
     pub attributes: Vec<Box<str>>,
 }
 
-/// Who writes the persistence cookie.
+/// Whether the server or weir writes the persistence cookie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum CookieMode {
-    /// The server; it is only read.
+    /// The server sets the cookie. weir only reads it.
     #[default]
     Passive,
-    /// The server; its value is replaced by ours.
+    /// The server sets the cookie. weir replaces its value.
     Rewrite,
     Insert,
-    /// The server; our value is put before its value.
+    /// The server sets the cookie. weir puts its own value in front.
     Prefix,
 }
 
@@ -299,9 +299,9 @@ pub enum CookieMode {
 #[derive(Clone, Debug, Canonical)]
 pub struct UseBackend {
     pub target: BackendTarget,
-    /// When the rule applies; none for always.
+    /// When the rule applies. None for always.
     pub condition: Option<Condition>,
-    /// Where it was written.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
@@ -311,7 +311,7 @@ pub struct UseBackend {
 pub enum BackendTarget {
     /// The proxy at this index of `Config::proxies`, resolved when the configuration is complete.
     Static(ProxyIndex),
-    /// The name that this gives for each request.
+    /// Yields the name of the backend for each request.
     Dynamic(Arc<LogFormat>),
 }
 
@@ -337,9 +337,9 @@ impl ProxyIndex {
 #[derive(Clone, Debug, Canonical)]
 pub struct UseServer {
     pub target: ServerTarget,
-    /// When the rule applies; none for always.
+    /// When the rule applies. None for always.
     pub condition: Option<Condition>,
-    /// Where it was written.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
@@ -349,18 +349,18 @@ pub struct UseServer {
 pub enum ServerTarget {
     /// The server at this index of `Proxy::servers`, resolved when the configuration is complete.
     Static(#[canonical(with = names::own_server)] u32),
-    /// The name that this gives for each request.
+    /// Yields the name of the server for each request.
     Dynamic(Arc<LogFormat>),
 }
 
 /// `force-persist` and `ignore-persist`.
 #[derive(Clone, Debug, Canonical)]
 pub struct PersistRule {
-    /// Whether to follow the persistence even to a server that is down, or to ignore it.
+    /// True for `force-persist`: use the cookie's server even if it is down. False for `ignore-persist`.
     pub force: bool,
     /// When the rule applies.
     pub condition: Condition,
-    /// Where it was written.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
 }

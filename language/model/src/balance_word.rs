@@ -1,7 +1,7 @@
 //! The words after `balance`: one row for each algorithm.
 //!
-//! The rows are here and not beside the code that chooses, because the arguments of some are expressions, which that code
-//! does not know, and because files are read and explained without any traffic. What chooses finds its own row by the word.
+//! The rows are not beside the balancing code: some arguments are expressions, which that code does not know, and files are
+//! parsed and explained without traffic. The balancing code finds its row by the word.
 
 use weir_fingerprint::{Canonical, FormEncoder};
 
@@ -12,7 +12,7 @@ pub type ValueHelp = (&'static str, &'static str);
 /// The written form of an algorithm.
 #[derive(Debug)]
 pub struct BalanceWord {
-    /// The word. Statistics and timelines have it as well.
+    /// The word after `balance`. Statistics and timelines show it too.
     pub name: &'static str,
     /// The form of its argument.
     pub syntax: BalanceSyntax,
@@ -54,7 +54,7 @@ pub enum LogBalance {
     Sticky,
 }
 
-/// By its name: a row of one program always means the same.
+/// Encoded as the name: in one program, a name always means the same row.
 impl Canonical for BalanceWord {
     fn encode(&self, out: &mut FormEncoder<'_>) {
         out.text(self.name);
@@ -76,12 +76,12 @@ impl BalanceWord {
         ALGORITHMS.iter().copied().find(|word| word.name == name)
     }
 
-    /// Whether the choice hashes something, so that `hash-type` matters.
+    /// Whether the algorithm uses a hash, so that `hash-type` matters.
     pub fn hashes(&self) -> bool {
         !matches!(self.syntax, Plain | Draws)
     }
 
-    /// Whether the choice needs an HTTP request.
+    /// Whether the algorithm needs an HTTP request.
     pub fn needs_http(&self) -> bool {
         matches!(self.syntax, Uri | UrlParameter | Header)
     }

@@ -12,7 +12,7 @@ use super::tls::BindTls;
 /// One `bind` line. It makes one listener for each port of each of its addresses.
 #[derive(Clone, Debug, Canonical)]
 pub struct Bind {
-    /// Where it was written.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// The address word as written: the name of an unnamed listener in `show stat` and logs.
@@ -22,15 +22,15 @@ pub struct Bind {
     pub addresses: Vec<ListenAddress>,
     /// `name`, or none.
     pub name: Option<Box<str>>,
-    /// `id`: the first listener's identifier; the others follow on.
+    /// `id`: identifier of the first listener. Further listeners count up from it.
     pub id: Option<u32>,
-    /// Everything else.
+    /// All other words of the line.
     #[canonical(flat)]
     pub options: BindOptions,
 }
 
 impl Bind {
-    /// The label that identifies it in its section: its name, or its address word.
+    /// The label of the line within its section: `name`, or the address word.
     pub fn label(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.spelling)
     }
@@ -39,21 +39,21 @@ impl Bind {
 /// The words that may follow the addresses, also on `stats socket`.
 #[derive(Clone, Debug, Default, Canonical)]
 pub struct BindOptions {
-    /// `maxconn`: how many connections each listener holds; none for no limit of its own.
+    /// `maxconn`: concurrent connections of each listener. None without a limit for the listener.
     pub maxconn: Option<u32>,
-    /// `backlog`: the accept queue's length, before the frontend's own `backlog`.
+    /// `backlog`: length of the accept queue. Overrides the frontend's `backlog`.
     pub backlog: Option<u32>,
     /// `accept-proxy`: every connection begins with a PROXY protocol header.
     pub accept_proxy: bool,
-    /// `interface`: only packets that come through it.
+    /// `interface`: accept only packets of this network interface.
     pub interface: Option<Box<str>>,
-    /// `mss`: the segment size to announce; negative to reduce the natural one.
+    /// `mss`: the TCP segment size to announce. A negative value is subtracted from the system's.
     pub mss: Option<i32>,
     /// `tfo`: TCP Fast Open.
     pub tcp_fast_open: bool,
-    /// `defer-accept`: accept only once data came.
+    /// `defer-accept`: accept a connection only after its first data arrived.
     pub defer_accept: bool,
-    /// `idle-ping`: how often an idle HTTP/2 client is pinged; none for never.
+    /// `idle-ping`: interval of pings on an idle HTTP/2 connection. None for no pings.
     pub idle_ping: Option<Duration>,
     /// `nice`: the priority of the streams, from -1024 (soonest) to 1024.
     pub nice: i16,
@@ -63,7 +63,7 @@ pub struct BindOptions {
     pub v4v6: Option<bool>,
     /// Owner and mode of a unix socket.
     pub ownership: SocketOwnership,
-    /// `shards`: into how many sockets each listener splits; none for `tune.listener.default-shards`.
+    /// `shards`: number of sockets for each listener. None for `tune.listener.default-shards`.
     pub shards: Option<Shards>,
     /// `level`: the permissions of runtime API clients on this socket.
     pub level: Option<Level>,
@@ -71,13 +71,13 @@ pub struct BindOptions {
     pub severity_output: SeverityOutput,
     /// `expose-fd listeners`: pass the listening sockets to a client on request (`-x`).
     pub expose_listeners: bool,
-    /// `proto`: the protocol to speak, when forced.
+    /// `proto`: the forced protocol.
     pub protocol: Option<Protocol>,
     /// `tcp-ut`: how long sent data may stay unacknowledged.
     pub tcp_user_timeout: Option<Duration>,
-    /// `thread`: the workers that accept; none for all.
+    /// `thread`: the workers that accept connections. None for all.
     pub threads: Option<ThreadSet>,
-    /// `ssl` and all that goes with it.
+    /// `ssl` and the words that belong to it.
     #[canonical(flat)]
     pub tls: Option<Box<BindTls>>,
 }
@@ -99,7 +99,7 @@ pub enum Account {
     Name(Box<str>),
 }
 
-/// Into how many sockets a listener splits.
+/// Number of sockets of one listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum Shards {
     Count(u32),
@@ -139,12 +139,12 @@ pub enum ThreadSet {
     Odd,
     /// `even`.
     Even,
-    /// Inclusive ranges of threads, counted from 1, with the group each is relative to, if one was given.
+    /// Inclusive ranges of thread numbers, from 1. A range may be relative to a thread group.
     Ranges(Vec<ThreadRange>),
 }
 
 impl ThreadSet {
-    /// Whether one of its threads exists, with `threads` threads in the only group.
+    /// Whether the set contains an existing thread, if the only thread group has `threads` threads.
     pub fn reaches(&self, threads: u16) -> bool {
         match self {
             ThreadSet::All | ThreadSet::Odd => true,
@@ -159,14 +159,14 @@ impl ThreadSet {
 /// One element of a thread list: `1-4`, `2/1-4`, `2/all`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub struct ThreadRange {
-    /// The thread group, counted from 1; none when threads are counted across groups.
+    /// The thread group, from 1. None if threads are counted across groups.
     pub group: Option<u16>,
     /// The first thread, counted from 1.
     pub first: u16,
     pub last: u16,
 }
 
-/// Lines count where they are objects; here which ones there are.
+/// Encodes only the labels: each line is an object with a fingerprint of its own.
 pub(super) fn encode_labels(binds: &[Bind], out: &mut FormEncoder<'_>) {
     out.set(binds.iter().map(Bind::label));
 }

@@ -12,23 +12,23 @@ use super::protocol::Protocol;
 /// The settings of a `server` line about its health checks.
 #[derive(Clone, Debug, Canonical)]
 pub struct CheckSettings {
-    /// `check`: whether there are any.
+    /// `check`: whether health checks are enabled.
     pub enabled: bool,
-    /// `inter`: the time between two checks of a server in a stable state.
+    /// `inter`: interval of checks while the server's state is stable.
     pub inter: Duration,
-    /// `fastinter`: the same while its state changes; none for `inter`.
+    /// `fastinter`: interval while the state changes. None for `inter`.
     pub fast_inter: Option<Duration>,
-    /// `downinter`: the same while it is down; none for `inter`.
+    /// `downinter`: interval while the server is down. None for `inter`.
     pub down_inter: Option<Duration>,
-    /// `rise`: successes in a row until it is up.
+    /// `rise`: successes in a row before the server is up.
     pub rise: u32,
-    /// `fall`: failures in a row until it is down.
+    /// `fall`: failures in a row before the server is down.
     pub fall: u32,
     /// `port`: where to connect instead of the server's own port.
     pub port: Option<u16>,
     /// `addr`: where to connect instead of the server's own address.
     pub address: Option<Host>,
-    /// Checks speak MPTCP although the server's traffic may not: `addr` has `mptcp@`.
+    /// Checks use MPTCP, even if the server's traffic does not: `addr` has `mptcp@`.
     pub multipath: bool,
     /// `check-send-proxy`: connections begin with a PROXY header.
     pub send_proxy: bool,
@@ -38,12 +38,12 @@ pub struct CheckSettings {
     pub reuses_connections: bool,
     /// `check-pool-conn-name`: the name of these connections in the pool.
     pub connection_name: Option<Arc<[u8]>>,
-    /// `healthcheck`: the section with its check; none for its backend's.
+    /// `healthcheck`: the section with the server's check. None for the check of the backend.
     #[canonical(with = names::health_check)]
     pub section: Option<Arc<str>>,
-    /// `init-state`: its state at start and after maintenance.
+    /// `init-state`: the server's state at start and after maintenance.
     pub initial_state: InitialState,
-    /// `agent-check` and related words; none without any of them.
+    /// `agent-check` and related words. None if none of them is set.
     pub agent: Option<Arc<AgentSettings>>,
     /// `track`: copy the state of this server.
     pub track: Option<Arc<TrackedServer>>,
@@ -53,24 +53,24 @@ pub struct CheckSettings {
     pub error_limit: u32,
     /// `on-error`.
     pub on_error: OnError,
-    /// `on-marked-down shutdown-sessions`: its sessions end when it goes down.
+    /// `on-marked-down shutdown-sessions`: close the server's sessions when it goes down.
     pub shuts_down_sessions: bool,
-    /// `on-marked-up shutdown-backup-sessions`: those of the backups end when it comes up.
+    /// `on-marked-up shutdown-backup-sessions`: close the sessions of backup servers when this server comes up.
     pub shuts_down_backups: bool,
     /// `check-ssl` and related words.
     pub tls: CheckTls,
-    /// `check-proto`: the protocol, when forced.
+    /// `check-proto`: the forced protocol.
     pub protocol: Option<Protocol>,
 }
 
 /// TLS settings of a `server` line for its health checks only.
 #[derive(Clone, Debug, Default, Canonical)]
 pub struct CheckTls {
-    /// `check-ssl` (true), `no-check-ssl` (false); none for the server's setting, if it is checked at its own address.
+    /// `check-ssl` (true), `no-check-ssl` (false). None for the server's setting, if checks use the server's own address.
     pub enabled: Option<bool>,
     /// `check-sni`: the server name to send.
     pub server_name: Option<Arc<str>>,
-    /// `check-alpn`: the protocols to offer; none for the server's.
+    /// `check-alpn`: the protocols to offer. None for the server's.
     pub protocols: Option<Arc<[Box<str>]>>,
     /// `no-check-sni-auto`: do not send the request's `Host` as the server name.
     pub no_automatic_name: bool,
@@ -81,20 +81,20 @@ pub struct CheckTls {
 pub struct AgentSettings {
     /// `agent-check`: whether the agent is used.
     pub enabled: bool,
-    /// `agent-inter`: how often; none for 2 seconds.
+    /// `agent-inter`: interval of agent checks. None for 2 seconds.
     pub inter: Option<Duration>,
     /// `agent-port`.
     pub port: Option<u16>,
-    /// `agent-addr`; none for the address of the health checks.
+    /// `agent-addr`. None for the address of the health checks.
     pub address: Option<Host>,
-    /// `agent-send`: the text that is sent first.
+    /// `agent-send`: text that is sent to the agent first.
     pub send: Option<Arc<[u8]>>,
 }
 
 /// `track [<backend>/]<server>`.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct TrackedServer {
-    /// The backend; none for the server's own.
+    /// The backend. None for the backend of this server.
     pub backend: Option<Box<str>>,
     pub server: Box<str>,
 }
@@ -106,21 +106,21 @@ pub enum Observe {
     #[default]
     Nothing,
     Layer4,
-    /// Whether responses are valid, too.
+    /// The connection and the validity of responses.
     Layer7,
 }
 
 /// `on-error`: the reaction to `error-limit` errors in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum OnError {
-    /// The next check comes soon.
+    /// Use the short interval for the next check.
     FastInterval,
-    /// It counts as a failed check.
+    /// Count a failed check.
     #[default]
     FailCheck,
-    /// It counts as failed checks up to one before `fall`.
+    /// Count failed checks up to one below `fall`.
     SuddenDeath,
-    /// The server is down.
+    /// Mark the server as down.
     MarkDown,
 }
 
@@ -164,23 +164,23 @@ pub enum InitialState {
     /// Not set: as `up`, but a server that leaves maintenance keeps its former state.
     #[default]
     Unsaid,
-    /// Up, until `fall` checks failed.
+    /// Up. The server goes down after `fall` failed checks.
     FullyUp,
-    /// Up, until a check fails.
+    /// Up. The first failed check takes the server down.
     Up,
-    /// Down, until a check succeeds.
+    /// Down. The first successful check takes the server up.
     Down,
-    /// Down, until `rise` checks succeeded.
+    /// Down. The server comes up after `rise` successful checks.
     FullyDown,
 }
 
 /// Global settings of all checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct CheckTuning {
-    /// `spread-checks`: random variation of intervals in per cent, either way.
+    /// `spread-checks`: random variation of intervals in per cent, up or down.
     pub spread_percent: u8,
-    /// `max-spread-checks`: the longest time over which the first checks are spread; none for no bound.
+    /// `max-spread-checks`: the longest time over which the first checks are spread. None for no limit.
     pub max_spread: Option<Duration>,
-    /// `tune.max-checks-per-thread`: how many checks a thread runs at once; 0 for no bound.
+    /// `tune.max-checks-per-thread`: concurrent checks of one thread. 0 for no limit.
     pub most_per_thread: u32,
 }

@@ -17,7 +17,7 @@ pub struct CheckScripts {
     pub method: CheckMethod,
     /// `http-check` rules.
     pub http: CheckRuleList,
-    /// The section of `option httpchk`: rules of another one send requests of their own.
+    /// Location of the section with `option httpchk`. A request in another section drops the request of the option.
     #[canonical(skip = "used while the section is read")]
     pub http_option: Option<Location>,
     /// `tcp-check` rules.
@@ -26,9 +26,9 @@ pub struct CheckScripts {
     pub disable_on_404: bool,
     /// `http-check send-state`.
     pub send_state: bool,
-    /// `external-check command`: the program that checks.
+    /// `external-check command`: the program that runs the check.
     pub program: Option<Arc<str>>,
-    /// `external-check path`: its `PATH`.
+    /// `external-check path`: the `PATH` variable of that program.
     pub program_path: Option<Arc<str>>,
 }
 
@@ -46,16 +46,16 @@ impl CheckScripts {
         self.connects().any(|connect| connect.tls)
     }
 
-    /// The error for a server with a known check address but without a check port; none if a port is known or not needed.
+    /// The error for a server with a known check address but without a check port. None if a port is known or not needed.
     pub fn lack_of_port(&self, server: &Server) -> Option<String> {
         let said = &server.settings.check;
-        // A unix socket has a path but not a port, so a check at another address needs a port of its own.
+        // A unix socket has a path instead of a port, so a check at another address needs an explicit port.
         let (host, is_local) = match &server.address {
             ServerAddress::Inet { host, port: ServerPort::Fixed(0) | ServerPort::Mapped(_) } => (host, false),
             ServerAddress::Unix(_) | ServerAddress::Abstract { .. } => (said.address.as_ref()?, true),
             _ => return None,
         };
-        // A name may be a service's, which brings a port along.
+        // Only literal addresses count: a name may be that of a service, and SRV records contain the port.
         let has_port = said.port.is_some_and(|port| port > 0);
         let is_program = matches!(self.method, CheckMethod::Program);
         let has_address = host.ip().is_some_and(|address| !address.is_unspecified());
@@ -90,7 +90,7 @@ impl CheckScripts {
 #[derive(Clone, Debug, Canonical)]
 pub struct HealthCheck {
     pub name: Arc<str>,
-    /// Where it begins.
+    /// Location of the section.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
     pub scripts: Arc<CheckScripts>,
@@ -111,7 +111,7 @@ pub struct CheckRuleList {
 /// The dialogue of a check.
 #[derive(Clone, Debug, Default, Canonical)]
 pub enum CheckMethod {
-    /// It connects.
+    /// Only a connection.
     #[default]
     Connect,
     /// `option tcp-check`: the `tcp-check` rules.
@@ -120,7 +120,7 @@ pub enum CheckMethod {
     Http(Arc<HttpRequest>),
     /// `option external-check`: an external program.
     Program,
-    /// Another option: a dialogue of its own.
+    /// The dialogue of another option, such as `option redis-check`.
     Own(Arc<Vec<CheckRule>>),
 }
 
@@ -129,7 +129,7 @@ pub enum CheckMethod {
 pub struct CheckRule {
     /// The comment for the message when it fails.
     pub comment: Option<Arc<str>>,
-    /// Which line of the dialogue it is, from 1, `comment` lines counted; 0 for an implicit rule.
+    /// Number of the rule's line in the dialogue, from 1, including `comment` lines. 0 for an implicit rule.
     pub step: u32,
     pub action: CheckAction,
 }
@@ -162,7 +162,7 @@ pub enum CheckAction {
 pub struct CheckConnect {
     /// Whether a `connect` line exists; otherwise the connection is implicit.
     pub is_written: bool,
-    /// `default`: connect as the server's line says, unless overridden here.
+    /// `default`: use the connection settings of the `server` line, unless overridden here.
     pub by_default: bool,
     /// `port`.
     pub port: Option<CheckPort>,
@@ -178,9 +178,9 @@ pub struct CheckConnect {
     pub tls: bool,
     /// `sni`: the server name to send.
     pub server_name: Option<Arc<str>>,
-    /// `alpn`: the protocols to offer; none for the server's.
+    /// `alpn`: the protocols to offer. None for the server's.
     pub protocols: Option<Arc<[Box<str>]>>,
-    /// `proto`: the protocol, when forced.
+    /// `proto`: the forced protocol.
     pub protocol: Option<Protocol>,
 }
 
@@ -220,7 +220,7 @@ pub struct Expect {
     /// Whether a match is a failure (`!`).
     pub inverted: bool,
     pub what: Expected,
-    /// `min-recv`: the least bytes to receive before the match is tried; none if not set.
+    /// `min-recv`: the number of received bytes before a match is tried. None if not set.
     pub min_receive: Option<u32>,
     /// `ok-status`.
     pub ok_status: Option<ExpectStatus>,
@@ -253,7 +253,7 @@ impl Expect {
     }
 }
 
-/// The outcomes that `expect` can be set to report.
+/// The statuses that `expect` can report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum ExpectStatus {
     /// `L4OK`.
@@ -301,23 +301,23 @@ pub enum Expected {
     StatusRegex(Arc<Regex>),
     /// `hdr`, `fhdr`.
     Header(Arc<HeaderMatch>),
-    /// The match of a dedicated option.
+    /// The built-in match of an option such as `option ldap-check`.
     Own(OwnExpected),
 }
 
-/// Matches of the dialogues of options, which no rule can express.
+/// Built-in matches of options. No rule can express them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum OwnExpected {
     MysqlGreeting,
-    /// MySQL's answer to a login.
+    /// MySQL: the response to a login.
     MysqlAnswer,
-    /// LDAP's answer to a bind.
+    /// LDAP: the response to a bind.
     LdapBind,
     /// SMTP: a reply that begins with 2.
     SmtpReply,
-    /// PostgreSQL's answer to a startup message.
+    /// PostgreSQL: the response to a startup message.
     PostgresqlAnswer,
-    /// Redis's answer to a ping.
+    /// Redis: the response to a ping.
     RedisPong,
     /// SPOP: the agent's hello.
     SpopHello,

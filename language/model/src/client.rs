@@ -48,13 +48,13 @@ impl Default for HttpClient {
 /// How OCSP responses are renewed (manual, "ocsp-update").
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct OcspUpdates {
-    /// `ocsp-update.disable`: none is.
+    /// `ocsp-update.disable`: update no OCSP response.
     pub disabled: bool,
-    /// `ocsp-update.mode`: those of all certificates are, but where a line says otherwise.
+    /// `ocsp-update.mode`: update the OCSP responses of all certificates, unless a line overrides it.
     pub of_all: bool,
-    /// `ocsp-update.mindelay`, in seconds, between two updates of one response.
+    /// `ocsp-update.mindelay`: shortest time between two updates of one response, in seconds.
     pub least_delay: u32,
-    /// `ocsp-update.maxdelay`, in seconds.
+    /// `ocsp-update.maxdelay`: longest time between two updates of one response, in seconds.
     pub most_delay: u32,
     /// The location of a delay setting.
     #[canonical(skip = "a place in a file")]

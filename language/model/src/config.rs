@@ -21,15 +21,15 @@ use super::userlist::Userlist;
 pub struct Config {
     /// The `global` sections.
     pub global: Global,
-    /// Lists of users, in order; expressions name them by their position.
+    /// Lists of users, in order. Expressions refer to them by position.
     pub userlists: Vec<Userlist>,
-    /// Frontends and backends, in order; [`super::ProxyIndex`] counts these.
+    /// Frontends and backends, in order. A [`super::ProxyIndex`] is a position in this list.
     pub proxies: Vec<Proxy>,
-    /// Stick-tables of proxies and of `peers` sections, in order; expressions name them by their position.
+    /// Stick-tables of proxies and of `peers` sections, in order. Expressions refer to them by position.
     pub tables: Vec<StickTable>,
     /// `ring` sections, in order.
     pub rings: Vec<Ring>,
-    /// `resolvers` sections, in order; `default` is among them if the system names name servers.
+    /// `resolvers` sections, in order. Includes `default` if the system configures name servers.
     pub resolvers: Vec<Resolvers>,
     /// `crt-store` sections, in order.
     pub certificate_stores: Vec<CertificateStore>,

@@ -18,17 +18,17 @@ pub struct Filter {
     /// The word after `filter`.
     pub keyword: &'static str,
     arguments: Arc<dyn FilterArguments>,
-    /// Where it was written.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
 
 /// The arguments of a filter, of a type of the crate that runs it.
 pub trait FilterArguments: Any + Debug + Canonical + Send + Sync {
-    /// Whether it handles this direction.
+    /// Whether the filter processes this direction.
     fn sees(&self, direction: FilterDirection) -> bool;
 
-    /// The facts that others need to know.
+    /// Properties of the filter for code outside the stream.
     fn facts(&self) -> FilterFacts<'_>;
 
     /// Visits the references of every expression and every table in the arguments.
@@ -36,7 +36,7 @@ pub trait FilterArguments: Any + Debug + Canonical + Send + Sync {
 }
 
 impl Filter {
-    /// From its word and its arguments.
+    /// Creates a filter from its word and its arguments.
     pub fn new(keyword: &'static str, arguments: Arc<dyn FilterArguments>, at: Location) -> Self {
         Filter { keyword, arguments, at }
     }
@@ -48,17 +48,17 @@ impl Filter {
         arguments.downcast_ref()
     }
 
-    /// Whether it handles this direction.
+    /// Whether the filter processes this direction.
     pub fn sees(&self, direction: FilterDirection) -> bool {
         self.arguments.sees(direction)
     }
 
-    /// The facts that others than the stream need to know.
+    /// Properties of the filter for code outside the stream.
     pub fn facts(&self) -> FilterFacts<'_> {
         self.arguments.facts()
     }
 
-    /// Visits the references of its arguments.
+    /// Visits the references in the arguments.
     pub fn visit_references(&self, visit: Visit<'_>) {
         self.arguments.visit_references(visit);
     }
@@ -67,9 +67,9 @@ impl Filter {
 /// Properties of a filter that the checks of a configuration and the log need. Most filters set none of them.
 #[derive(Clone, Copy, Debug)]
 pub struct FilterFacts<'a> {
-    /// `set-bandwidth-limit` enables it.
+    /// `set-bandwidth-limit` enables this limit.
     pub bandwidth: Option<BandwidthFacts<'a>>,
-    /// It sets variables at the end of a stream: the log line, which may contain them, is not written before.
+    /// The filter sets variables when the stream ends. The log line may contain them, so it is written afterwards.
     pub sets_variables_at_end: bool,
 }
 
@@ -81,18 +81,18 @@ impl FilterFacts<'_> {
 /// A bandwidth limit.
 #[derive(Clone, Copy, Debug)]
 pub struct BandwidthFacts<'a> {
-    /// Its name in rules.
+    /// The name of the limit in rules.
     pub name: &'a str,
-    /// The rate that the streams of one key share. None for a limit of each stream.
+    /// The rate that all streams with one key share. None if each stream has its own limit.
     pub shared: Option<SharedRate<'a>>,
 }
 
-/// The rate of a table that a shared limit counts in.
+/// The rate counter of a stick-table for a shared limit.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedRate<'a> {
     /// The key of the table entry.
     pub key: &'a Expr,
-    /// The table, or the proxy's own.
+    /// The stick-table. Without a name, that of the proxy.
     pub table: &'a Reference,
     pub data: DataType,
 }
@@ -104,8 +104,8 @@ pub enum FilterDirection {
     Response,
 }
 
-/// `filter-sequence`: the positions of the filters, in the order in which they see each direction; none for the order of
-/// their lines.
+/// `filter-sequence`: for each direction, the positions of the filters in processing order. None for the order of their
+/// lines.
 #[derive(Clone, Debug, Default, Canonical)]
 pub struct FilterSequences {
     /// The order for requests.

@@ -22,7 +22,7 @@ use crate::{
 pub struct Object {
     /// Its kind and name.
     pub name: ObjectName,
-    /// Where it is written; without a file if it is not in one place.
+    /// Location of the object. The file is empty if the object is not in one place.
     pub at: Location,
     /// Its fingerprint, its parts and the objects that it names.
     pub form: CanonicalForm,
@@ -32,24 +32,24 @@ pub struct Object {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectChange {
     pub object: ObjectName,
-    /// Where it is written: in the old configuration if it is gone.
+    /// Location in the new configuration, or in the old one if the object was removed.
     pub at: Location,
-    /// Whether it is new, gone or changed.
+    /// Whether the object was added, removed or changed.
     pub kind: ChangeKind,
 }
 
-/// Whether an object is new, gone or changed.
+/// Whether an object was added, removed or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     Added,
     Removed,
-    /// Its meaning changed: the parts that differ.
+    /// The meaning changed. Contains the labels of the parts that differ.
     Changed(Vec<String>),
 }
 
 /// Every object of a configuration, by kind and name. `variables` has the names of the configuration's variables.
 pub fn objects(config: &Config, variables: &VariableNames) -> Vec<Object> {
-    // A new list of the configuration belongs below.
+    // A new list of the configuration must be added below.
     let Config {
         global,
         userlists,
@@ -209,7 +209,7 @@ impl ObjectList<'_, '_> {
     }
 }
 
-/// Settings of TLS that hold for a line.
+/// TLS settings of enclosing sections that apply to a line.
 struct TlsAbove<'c> {
     global: &'c GlobalTls,
     defaults: &'c TlsDefaults,
@@ -333,7 +333,7 @@ impl Referents for ConfigNames<'_> {
                 let mut sections = self.config.health_checks.iter();
                 sections.find(|section| *section.name == *name).encode(out);
             }
-            // A valid configuration has all that it names.
+            // In a valid configuration, every named object exists.
             referent => match self.object(referent) {
                 Some(object) => out.object(object),
                 None => out.text(""),

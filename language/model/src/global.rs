@@ -38,7 +38,7 @@ pub enum CoreDump {
     AsAllowed,
     /// A core file, as far as the process can enable it.
     Always,
-    /// The same, with the program and its libraries in it.
+    /// A core file that also contains the program and its libraries.
     WithLibraries,
 }
 
@@ -49,14 +49,14 @@ pub struct Global {
     pub daemon: bool,
     /// `master-worker`: a master watches a worker.
     pub master_worker: Option<MasterWorker>,
-    /// `mworker-max-reloads`: how many reloads an old worker may outlive.
+    /// `mworker-max-reloads`: the number of reloads that an old worker may survive.
     pub reloads_max: Option<u32>,
     /// `setcap`: names of capabilities to keep when the user changes.
     #[canonical(with = unordered)]
     pub capabilities: Vec<Box<str>>,
     /// `quiet`: say nothing at start.
     pub quiet: bool,
-    /// `zero-warning`: a warning is as bad as an error.
+    /// `zero-warning`: treat warnings as errors.
     pub zero_warning: bool,
     /// `expose-experimental-directives`.
     pub expose_experimental: bool,
@@ -78,49 +78,49 @@ pub struct Global {
     pub group_at: Option<Location>,
     /// `set-dumpable`: whether a crash leaves a core file.
     pub core_dump: CoreDump,
-    /// `external-check`: programs may check servers; none if it is not set.
+    /// `external-check`: allow external programs as checks. None if not set.
     pub external_check: Option<ExternalCheck>,
     /// `insecure-fork-wanted`: do not forbid new processes.
     pub insecure_fork_wanted: bool,
     /// `insecure-setuid-wanted`: do not forbid set-user-id programs.
     pub insecure_setuid_wanted: bool,
-    /// `nbthread`: worker threads; none for one for each usable CPU.
+    /// `nbthread`: number of worker threads. None for one per usable CPU.
     pub threads: Option<u16>,
     /// `cpu-map`: where threads may run.
     pub cpu_map: CpuMap,
-    /// `node`: the name in statistics and logs; none for the host's name.
+    /// `node`: name of this process in statistics and logs. None for the host's name.
     pub node: Option<Box<str>>,
     /// `description`.
     pub description: Option<Box<str>>,
-    /// `localpeer`: the name among peers; none for the command line's or the host's.
+    /// `localpeer`: name of this instance among peers. None for the name from the command line or the host.
     pub local_peer: Option<Box<str>>,
-    /// `server-state-base`: where files with servers' states are.
+    /// `server-state-base`: folder of server state files.
     pub server_state_base: Option<Box<str>>,
     /// `server-state-file`: the file with the states of all servers.
     pub server_state_file: Option<Box<str>>,
     /// Limits of the process.
     #[canonical(flat)]
     pub limits: Limits,
-    /// `hard-stop-after`: how long a soft stop may take.
+    /// `hard-stop-after`: longest duration of a soft stop.
     pub hard_stop_after: Option<Duration>,
     /// `close-spread-time`: when client connections close in a soft stop.
     pub close_spread: CloseSpread,
     /// `grace`: how long to keep accepting connections after a soft stop begins.
     pub grace: Option<Duration>,
-    /// `log`: where `log global` sends to.
+    /// `log`: the targets of `log global`.
     pub logs: Vec<Arc<LogTarget>>,
-    /// `dns-accept-family`: address families that names are resolved to.
+    /// `dns-accept-family`: address families to resolve names to.
     pub accepted_families: AcceptedFamilies,
     /// `log-tag`; none for the program's name.
     pub log_tag: Option<Box<str>>,
-    /// `log-send-hostname`: the host name of messages that have one; none leaves it out.
+    /// `log-send-hostname`: the host name in headers of log messages. None leaves it out.
     pub log_host_name: Option<SentHostName>,
     /// `stats socket`: where the runtime API listens.
     #[canonical(with = bind::encode_labels)]
     pub sockets: Vec<Bind>,
-    /// `stats timeout`: how long an idle client of the runtime API is kept.
+    /// `stats timeout`: idle timeout of runtime API clients.
     pub stats_timeout: Duration,
-    /// `stats maxconn`: how many clients of the runtime API at once.
+    /// `stats maxconn`: concurrent clients of the runtime API.
     pub stats_maxconn: u32,
     /// The configuration's files, in the order in which they were read.
     #[canonical(skip = "the names of files do not count")]
@@ -228,10 +228,10 @@ impl Default for Global {
 pub struct Http1 {
     /// `h1-accept-payload-with-any-method`: `GET`, `HEAD` and `DELETE` of HTTP/1.0 may have a body.
     pub payload_with_any_method: bool,
-    /// `h1-do-not-close-on-insecure-transfer-encoding`: a message with two lengths does not cost its connection.
+    /// `h1-do-not-close-on-insecure-transfer-encoding`: keep the connection open after a message with two lengths.
     pub keep_on_insecure_transfer_encoding: bool,
-    /// `h1-case-adjust` and `h1-case-adjust-file`: header names in the case that non-conforming peers require, each once whatever
-    /// its case.
+    /// `h1-case-adjust` and `h1-case-adjust-file`: header names in the case that non-conforming peers require. Each name
+    /// occurs once, compared without case.
     #[canonical(with = unordered)]
     pub adjusted_names: Vec<Box<str>>,
 }
@@ -239,14 +239,14 @@ pub struct Http1 {
 /// The settings of `master-worker`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct MasterWorker {
-    /// `no-exit-on-failure`: the master stays when its worker fails.
+    /// `no-exit-on-failure`: the master keeps running when its worker fails.
     pub stays: bool,
 }
 
 /// The new root directory of the process.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub enum Chroot {
-    /// An empty folder that is created for this and removed at once.
+    /// An empty folder. The process creates it for this purpose and removes it at once.
     Auto,
     Folder(PathBuf),
 }
@@ -254,23 +254,23 @@ pub enum Chroot {
 /// Limits of the process. None and 0 have the manual's meaning: the limit is computed, or absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub struct Limits {
-    /// `maxconn`: connections at once; none to compute it from the limit on open files.
+    /// `maxconn`: concurrent connections. None to compute it from the limit on open files.
     pub maxconn: Option<u32>,
-    /// `maxconnrate`: connections each second; 0 for no limit.
+    /// `maxconnrate`: connections per second. 0 for no limit.
     pub connection_rate: u32,
-    /// `maxsessrate`: sessions each second; 0 for no limit.
+    /// `maxsessrate`: sessions per second. 0 for no limit.
     pub session_rate: u32,
-    /// `maxsslconn`: sessions of TLS at once, with clients and servers; 0 for no limit.
+    /// `maxsslconn`: concurrent TLS sessions with clients and servers. 0 for no limit.
     pub tls_connections: u32,
-    /// `maxsslrate`: connections of clients that speak TLS each second; 0 for no limit.
+    /// `maxsslrate`: TLS connections from clients per second. 0 for no limit.
     pub tls_rate: u32,
-    /// `maxpipes`: pipes for splicing; none for a quarter of `maxconn`.
+    /// `maxpipes`: pipes for splicing. None for a quarter of `maxconn`.
     pub pipes: Option<u32>,
-    /// `ulimit-n`: open files; none to compute it.
+    /// `ulimit-n`: open files. None to compute it.
     pub open_files: Option<u32>,
-    /// `fd-hard-limit`: never compute more open files than this.
+    /// `fd-hard-limit`: upper bound of the computed number of open files.
     pub open_files_hard: Option<u32>,
-    /// `strict-limits`: do not start when the limits cannot be set.
+    /// `strict-limits`: refuse to start when the limits cannot be set.
     pub strict: bool,
 }
 
@@ -290,7 +290,7 @@ impl Default for Limits {
     }
 }
 
-/// The host name that log messages carry.
+/// The host name in log messages.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub enum SentHostName {
     Own,
@@ -300,7 +300,7 @@ pub enum SentHostName {
 /// The settings of `unix-bind` for unix sockets of `bind` lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct UnixBind {
-    /// The prefix of their paths.
+    /// Prefix of socket paths.
     pub prefix: Option<PathBuf>,
     /// Default owner and mode.
     pub ownership: SocketOwnership,
@@ -339,7 +339,7 @@ pub struct CpuMap {
 pub type CpuSet = Vec<u16>;
 
 impl CpuMap {
-    /// The CPUs of a thread, counted from 1; none for all of them.
+    /// The CPUs of a thread, counted from 1. None for all CPUs.
     pub fn cpus(&self, thread: u16) -> Option<&[u16]> {
         self.threads.get(&thread).map(Vec::as_slice)
     }
@@ -358,6 +358,6 @@ impl CpuMap {
 /// `external-check`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct ExternalCheck {
-    /// `preserve-env`: programs have the process's environment beside their own variables.
+    /// `preserve-env`: programs get the environment of the process in addition to their own variables.
     pub preserves_environment: bool,
 }

@@ -1,7 +1,7 @@
 //! The typed model of a configuration, ready to use.
 //!
-//! Everything here is plain data without behaviour, except passwords, which verify themselves, and actions and filters: their arguments are of types of the
-//! crate that runs them. The rows of `weir-config` fill it; `data` and `control` read it, and most of them know no parser.
+//! Plain data without behaviour, with two exceptions: passwords verify themselves, and the arguments of actions and filters are types of
+//! the crate that runs them. The rows of `weir-config` fill the model. `data` and `control` read it, mostly without a parser.
 //!
 //! It refuses to know words, lines and files. Begin with [`Config`].
 

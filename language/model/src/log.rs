@@ -41,7 +41,7 @@ impl LogTargets {
         self.targets.push(Arc::new(target));
     }
 
-    /// `log global`; a second one changes nothing.
+    /// `log global`. A second one has the same effect as one.
     pub fn add_global(&mut self) {
         self.global_at.get_or_insert(self.targets.len());
     }
@@ -51,7 +51,7 @@ impl LogTargets {
         *self = LogTargets::default();
     }
 
-    /// Ends the section: puts the targets of `global` in their place, without those that were inherited.
+    /// Ends the section: inserts the targets of `global` at the position of `log global`, except those already inherited.
     pub fn settle(&mut self, global: &[Arc<LogTarget>]) {
         let Some(at) = self.global_at.take() else { return };
         let is_new = |target: &&Arc<LogTarget>| !self.targets.iter().any(|known| Arc::ptr_eq(known, target));
@@ -102,20 +102,20 @@ pub enum LogLineKind {
 /// One `log` line.
 #[derive(Clone, Debug, Canonical)]
 pub struct LogTarget {
-    /// The line that names it, in the global section or a proxy. Targets of two lines may be the same.
+    /// Location of the line, in the global section or a proxy. Two lines may have equal targets.
     #[canonical(skip = "a place in a file")]
     pub at: Option<Location>,
     pub address: LogAddress,
     /// `len`: longer messages are cut.
     pub length_max: u32,
-    /// `format`: the header. None for that of the ring's section, or [`LogHeader::Local`].
+    /// `format`: the header. None for that of the ring section, or [`LogHeader::Local`].
     pub header: Option<LogHeader>,
     /// `sample`.
     pub sampling: Option<LogSampling>,
     pub facility: Facility,
     /// Messages less severe than this are not sent.
     pub level: Severity,
-    /// Messages more severe than this are sent as this.
+    /// Messages more severe than this are sent with this severity.
     pub minimum_level: Severity,
 }
 
@@ -128,7 +128,7 @@ impl PartialEq for LogTarget {
     }
 }
 
-/// Where log messages go.
+/// Destination of log messages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Canonical)]
 pub enum LogAddress {
     /// Datagrams to a syslog server.
@@ -193,7 +193,7 @@ impl LogHeader {
     }
 }
 
-/// `sample <ranges>:<size>`: which messages of each round are sent.
+/// `sample <ranges>:<size>`: which messages of each round are sent. A round has `size` messages.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct LogSampling {
     /// Inclusive ranges counted from 1, in order, not overlapping.

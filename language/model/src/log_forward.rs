@@ -12,28 +12,28 @@ use super::{Bind, Location, LogTargets};
 #[derive(Clone, Debug, Canonical)]
 pub struct LogForward {
     pub name: Arc<str>,
-    /// Where it was written.
+    /// Location of the section.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
-    /// `bind`: where senders connect.
+    /// `bind`: listeners for connections of senders.
     #[canonical(with = bind::encode_labels)]
     pub binds: Vec<Bind>,
-    /// `dgram-bind`: where datagrams arrive.
+    /// `dgram-bind`: sockets for datagrams of senders.
     #[canonical(with = bind::encode_labels)]
     pub datagram_binds: Vec<Bind>,
-    /// `backlog`: how many connections may wait to be accepted.
+    /// `backlog`: length of the accept queue.
     pub backlog: Option<u32>,
-    /// `maxconn`: how many connections there are at once; none for as many as the process has.
+    /// `maxconn`: concurrent connections. None for the limit of the process.
     pub maxconn: Option<u32>,
-    /// `timeout client`: how long a sender may be silent.
+    /// `timeout client`: idle timeout of a sender.
     pub client_timeout: Option<Duration>,
     /// `log`: the targets.
     pub targets: LogTargets,
     /// `option dont-parse-log`: messages are not parsed.
     pub unparsed: bool,
-    /// `option assume-rfc6587-ntf`: a message of a connection is a line, whatever it begins with.
+    /// `option assume-rfc6587-ntf`: on a connection, each line is a message, even if it begins with a length.
     pub lines_only: bool,
-    /// `option host`: which host name a forwarded message carries.
+    /// `option host`: the host name in forwarded messages.
     pub host: HostStrategy,
 }
 
@@ -58,21 +58,21 @@ impl LogForward {
         }
     }
 
-    /// The lines that make sockets, of either kind.
+    /// The `bind` and `dgram-bind` lines.
     pub fn all_binds(&self) -> impl Iterator<Item = &Bind> {
         self.binds.iter().chain(&self.datagram_binds)
     }
 }
 
-/// Which host name a forwarded message carries.
+/// The host name in a forwarded message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum HostStrategy {
-    /// The sender's address, whatever the message says.
+    /// The sender's address.
     Replace,
-    /// The message's own, else the sender's address.
+    /// The host name of the message. Without one, the sender's address.
     #[default]
     Fill,
     Keep,
-    /// The message's own, a comma, and the sender's address.
+    /// The host name of the message, a comma, and the sender's address.
     Append,
 }

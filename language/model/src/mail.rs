@@ -14,13 +14,13 @@ use super::names;
 #[derive(Clone, Debug, Canonical)]
 pub struct Mailers {
     pub name: Arc<str>,
-    /// Where it begins.
+    /// Location of the section.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
-    /// Its mail servers. Each gets every mail.
+    /// The mail servers. Every mail is sent to each of them.
     #[canonical(with = unordered)]
     pub mailers: Vec<Mailer>,
-    /// `timeout mail`: how long the delivery of one mail to one of them may take.
+    /// `timeout mail`: longest delivery of one mail to one mail server.
     pub timeout: Duration,
 }
 

@@ -46,7 +46,7 @@ pub(super) fn log_backend(name: &Arc<str>, out: &mut FormEncoder<'_>) {
     out.referent(Referent::LogBackend(name));
 }
 
-/// The checks of the section count.
+/// Encodes the content of the section: its checks.
 pub(super) fn health_check(name: &Option<Arc<str>>, out: &mut FormEncoder<'_>) {
     name.is_some().encode(out);
     if let Some(name) = name {

@@ -10,7 +10,7 @@ use super::address::IpNetwork;
 /// Every `option` that a proxy can switch. All are inherited from `defaults`.
 #[derive(Clone, Debug, Default, PartialEq, Canonical)]
 pub struct Options {
-    /// `abortonclose`: give up the request of a client that closed.
+    /// `abortonclose`: abort the request of a client that closed its connection.
     pub abort_on_close: Switch,
     /// `accept-unsafe-violations-in-http-request`.
     pub accept_unsafe_request: bool,
@@ -18,7 +18,7 @@ pub struct Options {
     pub accept_unsafe_response: bool,
     /// `h1-case-adjust-bogus-client`: write header names to clients as `h1-case-adjust` says.
     pub adjust_case_for_client: bool,
-    /// `h1-case-adjust-bogus-server`: the same to servers.
+    /// `h1-case-adjust-bogus-server`: write header names to servers as `h1-case-adjust` says.
     pub adjust_case_for_server: bool,
     /// `allbackups`: balance over all backup servers, not just the first.
     pub all_backups: bool,
@@ -42,7 +42,7 @@ pub struct Options {
     pub http_drop_response_trailers: bool,
     /// `http-ignore-probes`: neither log nor answer connections that close or time out without a request.
     pub http_ignore_probes: bool,
-    /// `http-no-delay`: never wait to fill segments.
+    /// `http-no-delay`: send segments at once instead of filling them.
     pub http_no_delay: bool,
     /// `http-pretend-keepalive`: hide from the server that the connection will close.
     pub http_pretend_keep_alive: bool,
@@ -60,7 +60,7 @@ pub struct Options {
     pub log_health_checks: bool,
     /// `log-separate-errors`: errors are logged at level `err`.
     pub log_separate_errors: bool,
-    /// `logasap`: log when the response's headers are there, not at the end.
+    /// `logasap`: write the log line after the response's headers, not at the end of the stream.
     pub log_asap: bool,
     /// `nolinger`: reset connections on closing.
     pub no_linger: bool,
@@ -74,7 +74,7 @@ pub struct Options {
     pub socket_statistics: bool,
     /// `splice-auto`, `splice-request`, `splice-response`.
     pub splice: Splice,
-    /// `tcp-smart-accept`: do not acknowledge the client's data before there is a response to send.
+    /// `tcp-smart-accept`: delay the acknowledgement of the client's data until a response is sent.
     pub tcp_smart_accept: Option<bool>,
     /// `tcp-smart-connect`: do not send the handshake's last acknowledgement alone.
     pub tcp_smart_connect: bool,
@@ -86,7 +86,7 @@ pub struct Options {
     pub original_to: Option<Arc<OriginalTo>>,
     /// `forwarded`.
     pub forwarded: Option<Arc<Forwarded>>,
-    /// `http-keep-alive`, `http-server-close`, `httpclose`; none when not set (keep-alive).
+    /// `http-keep-alive`, `http-server-close`, `httpclose`. None if not set (keep-alive).
     pub connection_mode: Option<ConnectionMode>,
     /// `http-reuse`, which is not spelled `option` but belongs here.
     pub reuse: Reuse,
@@ -119,10 +119,10 @@ impl Switch {
 /// variant wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Canonical)]
 pub enum ConnectionMode {
-    /// Both stay open.
+    /// Both connections stay open.
     #[default]
     KeepAlive,
-    /// The server's closes, the client's stays.
+    /// The server's connection closes, the client's stays open.
     ServerClose,
     Close,
 }
@@ -142,7 +142,7 @@ pub enum Reuse {
 /// Which retries may choose another server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum Redispatch {
-    /// Only those without persistence.
+    /// Only retries of requests without persistence.
     #[default]
     Off,
     /// Each nth retry: `redispatch 3`.
@@ -154,7 +154,7 @@ pub enum Redispatch {
 /// When bytes are forwarded inside the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct Splice {
-    /// When it is worthwhile, in both directions.
+    /// Splice when it is worthwhile, in both directions.
     pub auto: bool,
     /// From client to server.
     pub request: bool,
@@ -185,21 +185,21 @@ pub struct ForwardFor {
 pub struct Forwarded {
     /// The protocol that the client speaks.
     pub proto: bool,
-    /// The host that it requested.
+    /// The host that the client requested.
     pub host: Option<ForwardedValue>,
-    /// The address that it connected to.
+    /// The address that the client connected to.
     pub by: Option<ForwardedValue>,
-    /// The port that it connected to; nothing without `by`.
+    /// The port that the client connected to. Ignored without `by`.
     pub by_port: Option<ForwardedValue>,
     pub source: Option<ForwardedValue>,
-    /// Its port; nothing without `for`.
+    /// The client's port. Ignored without `for`.
     pub source_port: Option<ForwardedValue>,
 }
 
 /// The source of a parameter's value.
 #[derive(Debug, Canonical)]
 pub enum ForwardedValue {
-    /// From the request or its connection.
+    /// The value of the request or of its connection.
     Own,
     Expression(Arc<Expr>),
 }

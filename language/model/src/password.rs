@@ -43,7 +43,7 @@ enum Scheme {
 pub enum HashError {
     /// Another scheme: bcrypt, yescrypt, DES.
     Unknown,
-    /// The right beginning, but the rest has the wrong length or characters.
+    /// A known prefix, but a wrong length or invalid characters after it.
     Malformed,
 }
 
@@ -57,7 +57,7 @@ impl Password {
         }
     }
 
-    /// The hash that takes thousands of rounds to verify, if it is one.
+    /// The hash, if verification takes thousands of rounds. None otherwise.
     pub fn costly(&self) -> Option<&Arc<PasswordHash>> {
         match self {
             Password::Hashed(hash) => Some(hash),
@@ -125,8 +125,8 @@ impl<'h> Verification<'h> {
         Verification { expected: &hash.encoded, rounds }
     }
 
-    /// Computes at most `rounds` more; the result after the last one. A round takes about half a microsecond for a short
-    /// password, and two for the longest.
+    /// Computes at most `rounds` more rounds. Returns the result after the last one. A round takes about half a microsecond for
+    /// a short password, two for the longest.
     pub fn advance(&mut self, rounds: u32) -> Option<bool> {
         let encoded = match &mut self.rounds {
             Rounds::Refused => return Some(false),
@@ -156,7 +156,7 @@ struct Stretching<D: Digest> {
 }
 
 impl<D: Digest> Stretching<D> {
-    /// Computes at most `rounds` more; the digest after the last one.
+    /// Computes at most `rounds` more rounds. Returns the digest after the last one.
     fn advance(&mut self, rounds: u32) -> Option<&[u8]> {
         let end = self.rounds.min(self.round.saturating_add(rounds));
         for round in self.round..end {
@@ -248,7 +248,7 @@ fn stretched(length: usize, block: &[u8]) -> Vec<u8> {
     block.iter().copied().cycle().take(length).collect()
 }
 
-/// Writes a digest with six bits a character. `order` names the bytes of each group from the highest to the lowest.
+/// Writes a digest with six bits per character. `order` has the byte positions of each group, highest byte first.
 fn encode(digest: &[u8], order: &[[Option<u8>; 3]]) -> Vec<u8> {
     let mut text = Vec::with_capacity(digest.len() * 4 / 3 + 1);
     for group in order {
@@ -265,7 +265,7 @@ fn encode(digest: &[u8], order: &[[Option<u8>; 3]]) -> Vec<u8> {
     text
 }
 
-/// Compares without an early end.
+/// Compares all bytes, even after a difference.
 fn same(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len()
         && left.iter().zip(right).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0

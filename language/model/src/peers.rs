@@ -11,22 +11,22 @@ use super::{Bind, Location, LogTargets, ServerAddress, ServerSettings};
 #[derive(Clone, Debug, Canonical)]
 pub struct Peers {
     pub name: Arc<str>,
-    /// Where it was written.
+    /// Location of the section.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// The name of this instance among its peers: `localpeer`, the command line's `-L`, or the host's name.
     pub local: Box<str>,
     /// `disabled`: nothing is shared.
     pub disabled: bool,
-    /// `shards`: into how many parts keys are split; 0 for one.
+    /// `shards`: number of parts that keys are split into. 0 for one.
     pub shards: u32,
-    /// `peer` and `server` lines, this instance's own among them.
+    /// `peer` and `server` lines, including that of this instance.
     #[canonical(with = unordered)]
     pub peers: Vec<Peer>,
-    /// Where peers connect to this instance: a `bind` line, or the address of its own `peer` line.
+    /// The listener for peers: a `bind` line, or the address of this instance's `peer` line.
     #[canonical(with = bind::encode_label)]
     pub bind: Option<Bind>,
-    /// `log`: where the events of its listener are logged.
+    /// `log`: log targets for events of the listener.
     pub log_targets: LogTargets,
 }
 
@@ -34,12 +34,12 @@ pub struct Peers {
 #[derive(Clone, Debug, Canonical)]
 pub struct Peer {
     pub name: Box<str>,
-    /// Where it was written.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
-    /// Its address; none for this instance with a `bind` line.
+    /// The peer's address. None for this instance if a `bind` line has the address.
     pub address: Option<ServerAddress>,
-    /// How connections to it are made; for this instance, those from an old process to the new one.
+    /// Settings of connections to the peer. For this instance: of connections from an old process to the new one.
     pub settings: Arc<ServerSettings>,
 }
 
@@ -49,7 +49,7 @@ impl Peers {
         self.peers.iter().filter(|peer| peer.name != self.local)
     }
 
-    /// Whether this instance is among them; otherwise nothing is shared.
+    /// Whether the section lists this instance. Otherwise nothing is shared.
     pub fn has_local(&self) -> bool {
         self.peers.iter().any(|peer| peer.name == self.local)
     }

@@ -9,13 +9,13 @@ use weir_fingerprint::Canonical;
 pub struct Profiling {
     /// `profiling.tasks`: whether tasks are measured.
     pub tasks: TaskProfiling,
-    /// `profiling.tasks lock`: time spent on locks, too.
+    /// `profiling.tasks lock`: also measure time spent on locks.
     pub locks: bool,
-    /// `profiling.tasks memory`: time spent in the allocator, too.
+    /// `profiling.tasks memory`: also measure time spent in the allocator.
     pub memory_time: bool,
     /// `profiling.memory`: whether memory is counted by call site.
     pub memory: bool,
-    /// `warn-blocked-traffic-after`: how long a worker may make no progress before a warning.
+    /// `warn-blocked-traffic-after`: time without progress of a worker before a warning.
     pub warn_blocked_after: Duration,
 }
 
@@ -23,7 +23,7 @@ pub struct Profiling {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum TaskProfiling {
     Off,
-    /// On a worker while it is slow.
+    /// Measure a worker's tasks only while it is slow.
     #[default]
     Auto,
     On,

@@ -43,7 +43,7 @@ pub struct Proxy {
     pub id: u32,
     /// Whether the section sets the identifier.
     pub id_is_forced: bool,
-    /// `server-state-file-name`: none for the backend's name.
+    /// `server-state-file-name`. None for the backend's name.
     pub server_state_file: Option<Box<str>>,
     /// `description`.
     pub description: Option<Box<str>>,
@@ -56,9 +56,9 @@ pub struct Proxy {
     pub rules: Rulesets,
     /// `bind` lines.
     pub binds: Vec<Bind>,
-    /// `ssl-f-use` lines: certificates of all its `bind` lines that speak TLS, which have them as the list `@<name>`.
+    /// `ssl-f-use` lines: certificates of all TLS `bind` lines of the proxy, which refer to them as the list `@<name>`.
     pub certificates: Vec<CertificateUse>,
-    /// The proxy that `default_backend` names; none for itself (`listen`), or for no backend at all.
+    /// The proxy of `default_backend`. None for the proxy itself (`listen`), or without a backend.
     pub default_backend: Option<ProxyIndex>,
     /// `use_backend` lines.
     pub use_backend: Vec<UseBackend>,
@@ -76,7 +76,7 @@ pub struct Proxy {
     pub table: Option<u32>,
     /// `stick` lines.
     pub stick_rules: Vec<StickRule>,
-    /// `be-unpublished`: frontends do not send to it until it is published.
+    /// `be-unpublished`: frontends send it no traffic until it is published.
     pub unpublished: bool,
     /// `force-be-switch`: when to send to backends that are not published.
     pub force_switch: Vec<Condition>,
@@ -88,8 +88,8 @@ pub struct Proxy {
     pub filter_sequences: FilterSequences,
 }
 
-/// Inherited and own rules are one list. `bind` and `server` lines are objects themselves: here their names count, and the order of the
-/// servers. Automatic identifiers do not count, since they depend on the order of sections.
+/// Inherited and own rules are encoded as one list. `bind` and `server` lines are objects themselves: only their names and the
+/// servers' order are encoded. Automatic identifiers are left out, since they depend on the order of sections.
 impl Canonical for Proxy {
     fn encode(&self, out: &mut FormEncoder<'_>) {
         let Proxy {
@@ -129,7 +129,7 @@ impl Canonical for Proxy {
         out.field("description", description);
         out.field("guid", guid);
         out.flat("", settings);
-        // A new field of the rules belongs below.
+        // A new field of the rules must be added below.
         let Rulesets {
             tcp_request_connection: _,
             tcp_request_session: _,
@@ -184,17 +184,17 @@ pub enum ProxySection {
 }
 
 impl ProxySection {
-    /// Whether it accepts connections.
+    /// Whether the proxy accepts connections.
     pub fn is_frontend(self) -> bool {
         self != ProxySection::Backend
     }
 
-    /// Whether it has servers.
+    /// Whether the proxy has servers.
     pub fn is_backend(self) -> bool {
         self != ProxySection::Frontend
     }
 
-    /// The word that begins the section, which messages also use.
+    /// The word that begins the section. Messages use it too.
     pub fn name(self) -> &'static str {
         match self {
             ProxySection::Frontend => "frontend",
@@ -230,20 +230,20 @@ pub struct Settings {
     pub options: Options,
     /// `log`, `option httplog` and similar words.
     pub logging: Logging,
-    /// `maxconn` of a frontend; none for the process's limit.
+    /// `maxconn` of a frontend. None for the limit of the process.
     pub maxconn: Option<u32>,
     /// `backlog` of a frontend's listeners.
     pub backlog: Option<u32>,
-    /// `rate-limit sessions`: new connections each second; 0 for no limit.
+    /// `rate-limit sessions`: new connections per second. 0 for no limit.
     pub session_rate_limit: u32,
     /// `clitcpka-*`: how TCP keep-alive works towards clients.
     pub client_keep_alive: TcpKeepAlive,
     /// `srvtcpka-*`: how TCP keep-alive works towards servers.
     pub server_keep_alive: TcpKeepAlive,
-    /// `default_backend`: the name; [`Proxy::default_backend`] is its position.
+    /// `default_backend`: the name. [`Proxy::default_backend`] is the position.
     #[canonical(skip = "the backend itself is a part of the proxy")]
     pub default_backend: Option<Arc<str>>,
-    /// `monitor-uri`: requests for exactly this get 200.
+    /// `monitor-uri`: requests for exactly this URI get 200.
     pub monitor_uri: Option<Arc<str>>,
     /// `unique-id-format`.
     pub unique_id_format: Option<Arc<LogFormat>>,
@@ -257,19 +257,19 @@ pub struct Settings {
     pub balance: Balance,
     /// `hash-type`.
     pub hash_type: HashType,
-    /// `hash-balance-factor`: the highest load of a server in per cent of the average; 0 for off.
+    /// `hash-balance-factor`: the highest load of a server in per cent of the average. 0 for no limit.
     pub hash_balance_factor: u32,
     /// `hash-preserve-affinity`.
     pub hash_preserve_affinity: PreserveAffinity,
-    /// `outlier-ejection`; none for never.
+    /// `outlier-ejection`. None for no ejection.
     pub outlier_ejection: Option<OutlierEjection>,
     /// `retries`.
     pub retries: u32,
     /// `retry-on`.
     pub retry_on: RetryOn,
-    /// `fullconn`: the load at which servers reach `maxconn` from `minconn`; none for a tenth of the frontends' limits.
+    /// `fullconn`: the load at which `minconn` has grown to `maxconn`. None for a tenth of the frontends' limits.
     pub fullconn: Option<u32>,
-    /// `max-keep-alive-queue`: with more requests in the server's queue, another server may be chosen; none for never.
+    /// `max-keep-alive-queue`: queue length from which a request may leave its last server. None for any length.
     pub max_keep_alive_queue: Option<u32>,
     /// `cookie`.
     pub cookie: Option<Arc<CookiePersistence>>,
@@ -334,22 +334,22 @@ impl Default for Settings {
 }
 
 impl Proxy {
-    /// Whether it accepts connections.
+    /// Whether the proxy accepts connections.
     pub fn is_frontend(&self) -> bool {
         self.section.is_frontend()
     }
 
-    /// Whether it has servers.
+    /// Whether the proxy has servers.
     pub fn is_backend(&self) -> bool {
         self.section.is_backend()
     }
 
-    /// Its mode.
+    /// The mode of the proxy.
     pub fn mode(&self) -> Mode {
         self.settings.mode
     }
 
-    /// Whether a rule may have a connection go on in HTTP.
+    /// Whether a rule can switch a connection to HTTP.
     pub fn switches_to_http(&self) -> bool {
         self.rules(RulesetKind::TcpRequestContent).any(|rule| rule.action.facts().switches_to_http)
     }
@@ -360,27 +360,27 @@ impl Proxy {
         inherited.iter().chain(self.rules.get(kind))
     }
 
-    /// Whether a rule handles a fragment in a request's target. Clients must not send one (RFC 9112,
-    /// 3.2), and without such a rule it is refused.
+    /// Whether a rule handles the fragment of a request's target. Without such a rule, a request with a fragment is refused:
+    /// clients must not send one (RFC 9112, 3.2).
     pub fn takes_fragments(&self) -> bool {
         self.rules(RulesetKind::HttpRequest).any(|rule| rule.action.facts().takes_fragments)
     }
 
-    /// `tcp-request inspect-delay`, its own or the inherited one.
+    /// `tcp-request inspect-delay` of the proxy or of its `defaults` section.
     pub fn tcp_request_inspect_delay(&self) -> Option<Duration> {
         self.rules
             .tcp_request_inspect_delay
             .or_else(|| self.inherited_rules.as_ref().and_then(|rules| rules.tcp_request_inspect_delay))
     }
 
-    /// `tcp-response inspect-delay`, its own or the inherited one.
+    /// `tcp-response inspect-delay` of the proxy or of its `defaults` section.
     pub fn tcp_response_inspect_delay(&self) -> Option<Duration> {
         self.rules
             .tcp_response_inspect_delay
             .or_else(|| self.inherited_rules.as_ref().and_then(|rules| rules.tcp_response_inspect_delay))
     }
 
-    /// The positions of the filters that see one direction, in the order in which they see it.
+    /// The positions of the filters that process one direction, in processing order.
     pub fn filter_order(&self, direction: FilterDirection) -> impl Iterator<Item = usize> {
         let sequence = self.filter_sequences.of(direction);
         let written = (0..self.filters.len()).filter(move |_| sequence.is_none());
@@ -388,47 +388,47 @@ impl Proxy {
         order.filter(move |at| self.filters.get(*at).is_some_and(|filter| filter.sees(direction)))
     }
 
-    /// The server of that name, looked for one by one.
+    /// The server of that name, by a linear search.
     pub fn server(&self, name: &str) -> Option<&Server> {
         self.servers.iter().find(|server| *server.name == *name)
     }
 }
 
-/// Every `timeout` of a proxy; none for no limit.
+/// Every `timeout` of a proxy. None for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct Timeouts {
-    /// `client`: nothing from or to the client.
+    /// `client`: no data from or to the client.
     pub client: Option<Duration>,
     /// `connect`: the server does not accept the connection.
     pub connect: Option<Duration>,
-    /// `server`: nothing from or to the server.
+    /// `server`: no data from or to the server.
     pub server: Option<Duration>,
-    /// `check`: a health check of a server that accepted; without it, a check takes no longer than its interval.
+    /// `check`: duration of a health check after the connection. None for the interval of the checks.
     pub check: Option<Duration>,
-    /// `queue`: no free slot on a server; without it, `connect` applies.
+    /// `queue`: a request waits for a free slot on a server. None for `connect`.
     pub queue: Option<Duration>,
-    /// `http-request`: the request's headers are not complete.
+    /// `http-request`: the request's headers are incomplete.
     pub http_request: Option<Duration>,
-    /// `http-keep-alive`: no further request; without it, `http-request` applies, then `client`.
+    /// `http-keep-alive`: the next request does not begin. None for `http-request`, then `client`.
     pub http_keep_alive: Option<Duration>,
-    /// `tunnel`: nothing either way once the connection is a tunnel.
+    /// `tunnel`: no data in either direction of a tunnel.
     pub tunnel: Option<Duration>,
-    /// `client-fin`: like `client`, once one side has closed.
+    /// `client-fin`: replaces `client` once one side has closed.
     pub client_fin: Option<Duration>,
-    /// `server-fin`: like `server`, once one side has closed.
+    /// `server-fin`: replaces `server` once one side has closed.
     pub server_fin: Option<Duration>,
-    /// `tarpit`: how long tarpitted requests wait; without it, `connect` applies.
+    /// `tarpit`: delay of tarpitted requests. None for `connect`.
     pub tarpit: Option<Duration>,
-    /// `client-hs`: the handshakes of a client's connection are not complete; without it, `client` applies.
+    /// `client-hs`: the handshakes of a client's connection are incomplete. None for `client`.
     pub client_handshake: Option<Duration>,
 }
 
-/// How TCP keep-alive works; none for the system's setting.
+/// TCP keep-alive. None for the system's setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct TcpKeepAlive {
-    /// Probes without an answer until the connection is dead.
+    /// Unanswered probes before the connection is dead.
     pub count: Option<u32>,
-    /// Quiet time before the first probe.
+    /// Idle time before the first probe.
     pub idle: Option<Duration>,
     pub interval: Option<Duration>,
 }
@@ -436,7 +436,7 @@ pub struct TcpKeepAlive {
 /// The values captured for the logs and for later rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct Captures {
-    /// `capture request header`, `declare capture request`, and the slots that `http-request capture ... len` made.
+    /// `capture request header`, `declare capture request`, and the slots of `http-request capture ... len`.
     pub request: Vec<CaptureSlot>,
     /// The same for responses.
     pub response: Vec<CaptureSlot>,
@@ -444,12 +444,12 @@ pub struct Captures {
     pub cookie: Option<CookieCapture>,
 }
 
-/// One place for a captured value.
+/// A slot for a captured value.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct CaptureSlot {
-    /// The header to capture; none when only `capture` actions fill the slot.
+    /// The header to capture. None if only `capture` actions fill the slot.
     pub header: Option<Box<str>>,
-    /// Longer values are cut.
+    /// Longest value in bytes. Longer values are cut.
     pub length_max: u32,
 }
 
@@ -458,8 +458,8 @@ pub struct CaptureSlot {
 pub struct CookieCapture {
     /// The name, or its beginning.
     pub name: Box<str>,
-    /// Whether `name` (written without a final `=`) only has to begin the cookie's name.
+    /// Whether `name` (written without a final `=`) is a prefix of the cookie's name.
     pub prefix: bool,
-    /// Longer captures are cut.
+    /// Longest capture in bytes. Longer captures are cut.
     pub length_max: u32,
 }

@@ -15,21 +15,21 @@ use super::rules::{Rule, RulesetKind, Rulesets};
 use super::server::ServerSettings;
 use super::visit::Visit;
 
-/// The lists of users that a proxy's expressions use, by when they are evaluated. A password may be costly to verify: expressions that cannot
-/// wait for it are evaluated afterwards. Conditions of rules can wait, and are not included. A list is its position in the
-/// configuration.
+/// The lists of users in a proxy's expressions, by the time of evaluation. Verifying a password may be costly. An expression that cannot
+/// wait is evaluated after the verification. Conditions of rules can wait, and are not included. Lists are named by their position
+/// in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UsedUserlists {
     /// Used by formats that are evaluated at any time: log lines, error pages, unique IDs, `monitor fail`.
     pub always: Box<[u32]>,
-    /// Used anywhere outside of rules: these, the choice of the backend and the server, redirects, the statistics page, stick rules.
+    /// Used outside of rules: `always`, the choice of the backend and the server, redirects, the statistics page, stick rules.
     pub outside_of_rules: Box<[u32]>,
-    /// Whether an action of a rule uses one: see [`Action::used_userlists`].
+    /// Whether an action of a rule uses a list of users: see [`Action::used_userlists`].
     pub in_actions: bool,
 }
 
 impl Proxy {
-    /// The lists of users that its expressions use.
+    /// The lists of users in the proxy's expressions.
     pub fn used_userlists(&self) -> UsedUserlists {
         let always = userlists(|visit| {
             self.settings.visit_references_of_messages(visit);
@@ -54,7 +54,7 @@ impl Proxy {
         self.conditions_outside_of_rules().for_each(|condition| condition.visit_references(visit));
     }
 
-    /// Conditions are visited apart.
+    /// Leaves out conditions, which are visited separately.
     fn visit_references_outside_of_rules(&self, visit: Visit<'_>) {
         for rule in &self.use_backend {
             if let BackendTarget::Dynamic(format) = &rule.target {
@@ -252,7 +252,7 @@ impl Rule {
 }
 
 impl Reply {
-    /// Visits the references of its formats.
+    /// Visits the references in the formats.
     pub fn visit_references(&self, visit: Visit<'_>) {
         if let ReplyContent::Format(format) = &self.content {
             format.visit_references(visit);
@@ -262,7 +262,7 @@ impl Reply {
 }
 
 impl Redirect {
-    /// Visits the references of its formats.
+    /// Visits the references in the formats.
     pub fn visit_references(&self, visit: Visit<'_>) {
         self.value.visit_references(visit);
         self.cookie.iter().for_each(|cookie| cookie.format.visit_references(visit));
@@ -270,7 +270,7 @@ impl Redirect {
 }
 
 impl Action {
-    /// The lists of users that its expressions use.
+    /// The lists of users in the action's expressions.
     pub fn used_userlists(&self) -> Box<[u32]> {
         userlists(|visit| self.visit_references(visit))
     }

@@ -8,9 +8,9 @@ use weir_fingerprint::{Canonical, FormEncoder};
 /// A response made of a rule's arguments.
 #[derive(Clone, Debug, Canonical)]
 pub struct Reply {
-    /// The status; 0 when the rule's default applies (403 for `deny`, 500 for `tarpit`, 200 for `return`).
+    /// The status. 0 for the rule's default (403 for `deny`, 500 for `tarpit`, 200 for `return`).
     pub status: u16,
-    /// The `content-type`; none to use that of the content.
+    /// The `content-type`. None for the type of the content.
     pub content_type: Option<Arc<str>>,
     /// The body, or its source.
     pub content: ReplyContent,
@@ -28,7 +28,7 @@ pub struct ReplyHeader {
 /// The content of a reply.
 #[derive(Clone, Debug, Canonical)]
 pub enum ReplyContent {
-    /// The proxy's own error message for the status: its `errorfile` or similar, else the built-in one.
+    /// The proxy's error message for the status: an `errorfile` or similar word, else the built-in message.
     ProxyDefault,
     /// Nothing but headers: a `return` or `http-error` without content.
     Empty,
@@ -46,11 +46,11 @@ pub enum ReplyContent {
 #[derive(Debug)]
 pub struct ErrorSection {
     pub name: Box<str>,
-    /// The message, set once the configuration is complete; none if the section lacks the status.
+    /// The message, set once the configuration is complete. Absent if the section lacks the status.
     pub message: OnceLock<Arc<ErrorMessage>>,
 }
 
-/// By the message: the section is a mere declaration.
+/// Encoded as the message: the section is only a declaration.
 impl Canonical for ErrorSection {
     fn encode(&self, out: &mut FormEncoder<'_>) {
         let ErrorSection { name: _, message } = self;
@@ -58,11 +58,11 @@ impl Canonical for ErrorSection {
     }
 }
 
-/// An `http-errors` section. Its messages are part of whatever names it.
+/// An `http-errors` section. Its messages count as parts of the objects that name it.
 #[derive(Clone, Debug, Canonical)]
 pub struct HttpErrors {
     pub name: Box<str>,
-    /// Where it begins.
+    /// Location of the section.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
     pub replies: Arc<ErrorReplies>,
@@ -81,11 +81,11 @@ pub struct ErrorMessage {
 /// A complete response, without the fields that depend on the client's connection and on the framing.
 #[derive(Clone, PartialEq, Eq, Canonical)]
 pub struct ErrorResponse {
-    /// The file says HTTP/1.0.
+    /// Whether the file has version HTTP/1.0.
     pub is_http_10: bool,
     /// From 200 to 999.
     pub status: u16,
-    /// Empty for the one that is usual for the status.
+    /// The reason phrase. Empty for the usual one of the status.
     pub reason: Box<[u8]>,
     /// The other fields, in their order.
     pub fields: Box<[ErrorField]>,
@@ -136,13 +136,13 @@ impl ErrorReplies {
         504,
     ];
 
-    /// What to send for `status`; none for the built-in message.
+    /// The reply for `status`. None for the built-in message.
     pub fn get(&self, status: u16) -> Option<&ErrorReply> {
         let index = self.entries.binary_search_by_key(&status, |entry| entry.0).ok()?;
         Some(&self.entries[index].1)
     }
 
-    /// Sets what to send for `status`.
+    /// Sets the reply for `status`.
     pub fn set(&mut self, status: u16, reply: ErrorReply) {
         match self.entries.binary_search_by_key(&status, |entry| entry.0) {
             Ok(index) => self.entries[index].1 = reply,

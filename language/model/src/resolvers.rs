@@ -13,26 +13,26 @@ use super::server::ServerSettings;
 #[derive(Clone, Debug, Canonical)]
 pub struct Resolvers {
     pub name: Arc<str>,
-    /// Where it was written.
+    /// Location of the section.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
-    /// The name servers, which are all queried at once.
+    /// The name servers. A query is sent to all of them at once.
     #[canonical(with = unordered)]
     pub name_servers: Vec<NameServer>,
-    /// `accepted_payload_size`: the largest answer in one datagram, in bytes.
+    /// `accepted_payload_size`: the largest response in one datagram, in bytes.
     pub payload_size: u16,
-    /// `resolve_retries`: number of tries of a query before it fails; at least once.
+    /// `resolve_retries`: number of tries before a query fails, at least 1.
     pub retries: u32,
-    /// `timeout resolve`: from one resolution of a name to the next.
+    /// `timeout resolve`: interval between two resolutions of a name.
     pub resolve_timeout: Duration,
-    /// `timeout retry`: how long to wait for an answer.
+    /// `timeout retry`: time to wait for a response.
     pub retry_timeout: Duration,
     /// `hold`: how long a result stays valid, by kind of response.
     pub hold: HoldTimes,
 }
 
 impl Resolvers {
-    /// The section that always exists, if the system names name servers.
+    /// The section that is created if the system configures name servers.
     pub const DEFAULT: &'static str = "default";
 
     /// A section with default settings (manual, "The resolvers section").
@@ -55,32 +55,32 @@ impl Resolvers {
 pub struct NameServer {
     /// Its name, unique in its section.
     pub name: Box<str>,
-    /// Where it was written.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
     pub address: SocketAddr,
-    /// `tcp@`: it is queried over TCP.
+    /// `tcp@`: the name server is queried over TCP.
     pub over_tcp: bool,
-    /// `maxconn`: how many connections there are to it at once; none for no bound.
+    /// `maxconn`: concurrent connections to the name server. None for no limit.
     pub most_connections: Option<u32>,
-    /// How connections to it are made.
+    /// Settings of connections to the name server.
     pub settings: Arc<ServerSettings>,
 }
 
-/// How long the last valid answer stays in use, by the kind of the newer results.
+/// How long the last valid response stays in use, by the kind of later results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub struct HoldTimes {
-    /// `hold valid`: how long `do-resolve` reuses an answer.
+    /// `hold valid`: how long `do-resolve` reuses a response.
     pub valid: Duration,
-    /// `hold obsolete`: how long records are kept that newer answers do not contain.
+    /// `hold obsolete`: how long records are kept that newer responses do not contain.
     pub obsolete: Duration,
-    /// `hold nx`: after an answer that the name does not exist.
+    /// `hold nx`: the name does not exist.
     pub no_such_name: Duration,
-    /// `hold refused`: after all name servers refused.
+    /// `hold refused`: all name servers refused the query.
     pub refused: Duration,
-    /// `hold timeout`: after none answered.
+    /// `hold timeout`: all name servers timed out.
     pub timeout: Duration,
-    /// `hold other`: after anything else.
+    /// `hold other`: any other result.
     pub other: Duration,
 }
 
@@ -98,7 +98,7 @@ impl Default for HoldTimes {
     }
 }
 
-/// `dns-accept-family`: address families that names are resolved to.
+/// `dns-accept-family`: address families to resolve names to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub struct AcceptedFamilies {
     pub ipv4: bool,

@@ -13,24 +13,24 @@ use super::{Location, LogHeader, ServerAddress, ServerSettings};
 pub struct Ring {
     /// Its name, for `ring@`.
     pub name: Arc<str>,
-    /// Where it was written.
+    /// Location of the section.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
-    /// `description`; the name until given.
+    /// `description`. The ring's name if not set.
     pub description: Arc<str>,
-    /// `format`: the header for messages of `log` lines without a format; none for [`LogHeader::Local`].
+    /// `format`: the header for messages of `log` lines without a format. None for [`LogHeader::Local`].
     pub header: Option<LogHeader>,
-    /// `maxlen`: longer messages are cut.
+    /// `maxlen`: longest message in bytes. Longer ones are cut.
     pub length_max: u32,
     /// `size`, in bytes.
     pub size: u64,
-    /// `backing-file`: the file that it is kept in.
+    /// `backing-file`: the file that stores the ring.
     pub file: Option<PathBuf>,
     /// `timeout connect`.
     pub connect_timeout: Option<Duration>,
-    /// `timeout server`: how long a server may accept no bytes.
+    /// `timeout server`: time without a byte accepted by a server.
     pub server_timeout: Option<Duration>,
-    /// The servers that get a copy.
+    /// The servers that get a copy of each event.
     #[canonical(with = unordered)]
     pub servers: Vec<RingServer>,
 }
@@ -65,14 +65,14 @@ impl Ring {
 pub struct RingServer {
     pub name: Arc<str>,
     pub address: ServerAddress,
-    /// The other settings of its line, such as `log-proto`. Stream settings are ignored.
+    /// The other settings of the server's line, such as `log-proto`. Stream settings are ignored.
     pub settings: ServerSettings,
 }
 
 /// A line of a `traces` section: the words of a `trace` command.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct TraceLine {
-    /// Where it was written.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// The words after `trace`.

@@ -12,20 +12,20 @@ use super::action::{Action, Redirect};
 #[derive(Clone, Debug, Canonical)]
 pub struct Rule {
     pub action: Action,
-    /// When; none for always.
+    /// When the rule applies. None for always.
     pub condition: Option<Condition>,
-    /// Where it was written.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
 
-/// One `redirect` line; it runs after the `http-request` rules.
+/// One `redirect` line. It runs after the `http-request` rules.
 #[derive(Clone, Debug, Canonical)]
 pub struct RedirectRule {
     pub redirect: Arc<Redirect>,
-    /// When; none for always.
+    /// When the rule applies. None for always.
     pub condition: Option<Condition>,
-    /// Where it was written.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
@@ -90,7 +90,7 @@ pub struct Rulesets {
     pub tcp_request_session: Vec<Rule>,
     /// `tcp-request content`.
     pub tcp_request_content: Vec<Rule>,
-    /// `tcp-request inspect-delay`: how long the content rules may wait for data; none for not at all.
+    /// `tcp-request inspect-delay`: how long the content rules may wait for data. None to not wait.
     pub tcp_request_inspect_delay: Option<Duration>,
     /// `tcp-response content`.
     pub tcp_response_content: Vec<Rule>,
@@ -118,7 +118,7 @@ impl Rulesets {
         }
     }
 
-    /// The rules of one kind, to add to.
+    /// The rules of one kind, mutable.
     pub fn get_mut(&mut self, kind: RulesetKind) -> &mut Vec<Rule> {
         match kind {
             RulesetKind::TcpRequestConnection => &mut self.tcp_request_connection,

@@ -14,15 +14,15 @@ use super::names;
 use super::protocol::Protocol;
 use super::tls::ServerTls;
 
-/// One server of a backend. A `server-template` line makes several.
+/// One server of a backend. A `server-template` line creates several.
 #[derive(Clone, Debug)]
 pub struct Server {
     /// Its name, unique in its backend.
     pub name: Box<str>,
-    /// Where it was written.
+    /// Location of the line.
     pub at: Location,
     pub address: ServerAddress,
-    /// Whether it gets datagrams instead of a connection: a log server with `udp@` or `uxdg@`.
+    /// Whether the server receives datagrams instead of a connection: a log server with `udp@` or `uxdg@`.
     pub datagrams: bool,
     /// The identifier: `id`, or the lowest free one. Never 0 once the configuration is complete.
     pub id: u32,
@@ -30,17 +30,17 @@ pub struct Server {
     pub id_is_forced: bool,
     /// `guid`: a name that is unique in the whole process.
     pub guid: Option<Box<str>>,
-    /// Whether it came from a `server-template` line.
+    /// Whether the server came from a `server-template` line.
     pub from_template: bool,
-    /// Whether another part of the configuration refers to it: then it cannot be removed.
+    /// Whether another part of the configuration refers to the server, so that it cannot be removed.
     pub is_referenced: bool,
-    /// The server that it follows, if `track` names one: the position of its proxy, and its own there.
+    /// The server that `track` names: the position of its proxy, and its position in that proxy. None without `track`.
     pub leader: Option<(u32, u32)>,
     /// Settings that `default-server` can also give.
     pub settings: ServerSettings,
 }
 
-/// The identifier counts if the line sets it. An automatic one follows from the order of the servers, which is part of the backend.
+/// The identifier is encoded only if the line sets it. An automatic one follows from the order of the backend's servers.
 impl Canonical for Server {
     fn encode(&self, out: &mut FormEncoder<'_>) {
         let Server {
@@ -77,7 +77,7 @@ impl Canonical for Server {
 /// Settings of a `server` line, which a `default-server` line can also give.
 #[derive(Clone, Debug, Canonical)]
 pub struct ServerSettings {
-    /// `shard`: for a peer, the part of all keys that it gets; 0 for all of them.
+    /// `shard`: the part of the keys that a peer gets. 0 for all keys.
     pub shard: u32,
     /// `weight`, 0 to 256.
     pub weight: u16,
@@ -87,15 +87,15 @@ pub struct ServerSettings {
     pub backup: bool,
     /// `disabled`: starts in maintenance.
     pub disabled: bool,
-    /// `maxconn`: concurrent connections; 0 for no limit.
+    /// `maxconn`: concurrent connections. 0 for no limit.
     pub maxconn: u32,
-    /// `minconn`: makes the limit follow the backend's load between this and `maxconn`; 0 for off.
+    /// `minconn`: the limit at low load. It grows to `maxconn` with the backend's load. 0 for off.
     pub minconn: u32,
-    /// `maxqueue`: requests that may wait for this server; 0 for no limit.
+    /// `maxqueue`: requests in the server's queue. 0 for no limit.
     pub maxqueue: u32,
-    /// `slowstart`: how long the weight takes to grow after the server came up; zero for off.
+    /// `slowstart`: time until the full weight after the server came up. Zero for off.
     pub slowstart: Duration,
-    /// `cookie`: its value in the persistence cookie.
+    /// `cookie`: the server's value in the persistence cookie.
     pub cookie: Option<Arc<str>>,
     /// `redir`: GET and HEAD requests are redirected to this prefix instead of being forwarded.
     pub redirect_prefix: Option<Arc<str>>,
@@ -107,11 +107,11 @@ pub struct ServerSettings {
     pub source: Option<Arc<Source>>,
     /// `socks4`: the proxy that connections are made through.
     pub socks4: Option<Arc<SocksProxy>>,
-    /// `proto`: the protocol to speak, when forced.
+    /// `proto`: the forced protocol.
     pub protocol: Option<Protocol>,
-    /// `ws`: the version of HTTP that WebSocket is spoken over.
+    /// `ws`: the HTTP version for WebSocket.
     pub web_socket: WebSocket,
-    /// `idle-ping`: how often an idle HTTP/2 connection is pinged; none for never.
+    /// `idle-ping`: interval of pings on an idle HTTP/2 connection. None for no pings.
     pub idle_ping: Option<Duration>,
     /// `tcp-ut`: how long sent data may stay unacknowledged.
     pub tcp_user_timeout: Option<Duration>,
@@ -119,33 +119,33 @@ pub struct ServerSettings {
     pub multipath: bool,
     /// `tfo`: TCP Fast Open.
     pub tcp_fast_open: bool,
-    /// `max-reuse`: how often a connection is reused; none for no limit, 0 for never.
+    /// `max-reuse`: how often a connection is reused. None for no limit, 0 for never.
     pub max_reuse: Option<u32>,
-    /// `strict-maxconn`: never more connections than `maxconn`, idle ones included.
+    /// `strict-maxconn`: `maxconn` counts idle connections too.
     pub strict_maxconn: bool,
-    /// `pool-max-conn`: idle connections kept; none for no limit, 0 for none at all.
+    /// `pool-max-conn`: idle connections to keep. None for no limit, 0 for none.
     pub pool_max_connections: Option<u32>,
-    /// `pool-low-conn`: below this many idle connections, workers do not take each other's.
+    /// `pool-low-conn`: with fewer idle connections, workers do not take connections of each other.
     pub pool_low_connections: u32,
-    /// `pool-purge-delay`: how often half of the connections that stayed idle are closed; zero for never.
+    /// `pool-purge-delay`: interval at which half of the connections that stayed idle are closed. Zero for never.
     pub pool_purge_delay: Duration,
     /// `pool-conn-name`: an idle connection is reused only for requests with an equal value of this expression.
     pub pool_connection_name: Option<Arc<Expr>>,
     /// `log-proto`: how log messages are delimited, for a log server.
     pub framing: Framing,
-    /// `log-bufsize`: the bytes of the ring that messages for a log server wait in; none for `tune.bufsize`.
+    /// `log-bufsize`: size in bytes of the ring that queues messages for a log server. None for `tune.bufsize`.
     pub log_buffer: Option<u64>,
     /// `hash-key`: what determines the server's positions on the consistent hash ring.
     pub hash_key: HashKey,
     /// Its health checks.
     #[canonical(flat)]
     pub check: CheckSettings,
-    /// `init-addr`: how a name gets its first address, in order of preference; empty for `last,libc`.
+    /// `init-addr`: sources of the first address of a host name, in order of preference. Empty for `last,libc`.
     pub initial_address: Arc<[InitialAddress]>,
-    /// How its name is resolved at run time.
+    /// How the server's name is resolved at run time.
     #[canonical(flat)]
     pub resolution: ServerResolution,
-    /// `ssl` and all that goes with it.
+    /// `ssl` and the words that belong to it.
     pub tls: Option<Arc<ServerTls>>,
 }
 
@@ -190,7 +190,7 @@ impl Default for ServerSettings {
     }
 }
 
-/// The PROXY protocol header that opens each connection to a server.
+/// The PROXY protocol header at the start of each connection to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum SendProxy {
     V1,
@@ -213,25 +213,25 @@ pub struct ProxyV2 {
     pub tlvs: Vec<(u8, LogFormat)>,
 }
 
-/// Facts about the client's TLS in a version 2 header. Each of them adds the version and whether there was a certificate.
+/// Facts about the client's TLS in a version 2 header. Any of them adds the TLS version and whether the client sent a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct ProxyV2Tls {
-    /// `ssl`: nothing more.
+    /// `ssl`: no further facts.
     pub enabled: bool,
     /// `cert-cn`: the common name in the client's certificate.
     pub common_name: bool,
     /// `ssl-cipher`: the cipher.
     pub cipher: bool,
-    /// `cert-sig`: the signature algorithm of the certificate that the client was shown.
+    /// `cert-sig`: the signature algorithm of the certificate that the client received.
     pub signature: bool,
-    /// `cert-key`: the kind of its key.
+    /// `cert-key`: the key type of that certificate.
     pub key: bool,
 }
 
-/// `ws`: the version of HTTP for WebSocket requests to a server.
+/// `ws`: the HTTP version for WebSocket requests to a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Canonical)]
 pub enum WebSocket {
-    /// The version of other requests; HTTP/1.1 if ALPN offers it.
+    /// The version of other requests, or HTTP/1.1 if ALPN offers it.
     #[default]
     Auto,
     H1,
@@ -241,7 +241,7 @@ pub enum WebSocket {
 /// The settings of a server's line for resolving its name.
 #[derive(Clone, Debug, Default, Canonical)]
 pub struct ServerResolution {
-    /// `resolvers`: the section with the name servers to query at run time; none without run-time resolution.
+    /// `resolvers`: the section with the name servers to query at run time. None without run-time resolution.
     #[canonical(with = names::resolvers)]
     pub section: Option<Arc<str>>,
     /// `resolve-prefer ipv4`: IPv4 addresses are queried first.
@@ -254,7 +254,7 @@ pub struct ServerResolution {
     pub ignores_weight: bool,
 }
 
-/// Whether a name is that of a service: its SRV records list hosts and ports (RFC 2782).
+/// Whether a name is that of a service, with SRV records that list hosts and ports (RFC 2782).
 pub fn is_service(host: &Host) -> bool {
     matches!(host, Host::Name { name, .. } if name.starts_with('_'))
 }
@@ -262,34 +262,34 @@ pub fn is_service(host: &Host) -> bool {
 /// What determines a server's positions on the consistent hash ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum HashKey {
-    /// Its identifier.
+    /// The server's identifier.
     #[default]
     Id,
     Address,
-    /// Its address and port.
+    /// The server's address and port.
     AddressAndPort,
 }
 
 /// The source of the states of a backend's servers at start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum ServerStates {
-    /// Nowhere.
+    /// No source.
     #[default]
     None,
-    /// From the file of `server-state-file`.
+    /// The file of `server-state-file`.
     Global,
-    /// From a file of the backend's own.
+    /// A separate file for the backend.
     Local,
 }
 
-/// One way for a server to get its first address.
+/// A source of a server's first address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum InitialAddress {
-    /// From the state file.
+    /// The state file.
     Last,
-    /// From the system's resolver.
+    /// The system's resolver.
     Libc,
-    /// Not at all: it waits in maintenance.
+    /// No address: the server starts in maintenance.
     None,
     Ip(IpAddr),
 }

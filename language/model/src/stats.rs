@@ -9,16 +9,16 @@ use weir_fingerprint::{Canonical, unordered};
 /// The settings of a proxy's `stats` lines. Any of them switches the page on.
 #[derive(Clone, Debug, Default, Canonical)]
 pub struct Stats {
-    /// `uri`: the path that the page answers to; none for `/haproxy?stats`.
+    /// `uri`: the path of the page. None for `/haproxy?stats`.
     pub uri: Option<Arc<str>>,
-    /// `auth`: users and their passwords in clear; empty for everybody.
+    /// `auth`: users and their passwords in clear. Empty for access without a password.
     #[canonical(with = unordered)]
     pub users: Vec<(Box<str>, Box<str>)>,
-    /// `realm`; none for the default one.
+    /// `realm`. None for the default one.
     pub realm: Option<Arc<str>>,
     /// `refresh`: how often the page reloads itself.
     pub refresh: Option<Duration>,
-    /// `scope`: the proxies to show; empty for all.
+    /// `scope`: the proxies to show. Empty for all.
     #[canonical(with = unordered)]
     pub scope: Vec<StatsScope>,
     /// `hide-version`.
@@ -27,23 +27,23 @@ pub struct Stats {
     pub show_legends: bool,
     /// `show-modules`: the counters of modules.
     pub show_modules: bool,
-    /// `show-node`: the node's name in the title; none for not at all.
+    /// `show-node`: the node's name in the title. None to leave it out.
     pub show_node: Option<StatsText>,
-    /// `show-desc`: a description in the title; none for not at all.
+    /// `show-desc`: a description in the title. None to leave it out.
     pub show_description: Option<StatsText>,
-    /// `admin`: clients that may change the servers' states; one true condition is enough.
+    /// `admin`: clients that may change the servers' states. One true condition is enough.
     pub admin: Vec<StatsAdmin>,
     /// `stats http-request`: access rules of the page.
     pub http_request: Vec<StatsRule>,
 }
 
 impl Stats {
-    /// The path that the page answers to.
+    /// The path of the page.
     pub fn uri(&self) -> &str {
         self.uri.as_deref().unwrap_or("/haproxy?stats")
     }
 
-    /// The realm to demand credentials for.
+    /// The realm of the authentication.
     pub fn realm(&self) -> &str {
         self.realm.as_deref().unwrap_or("HAProxy Statistics")
     }
@@ -61,7 +61,7 @@ pub enum StatsScope {
 /// A text of the page's title.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub enum StatsText {
-    /// That of the global section (`node`, or the host's name; `description`).
+    /// The text of the global section (`node`, or the host's name; `description`).
     Global,
     Own(Box<str>),
 }
@@ -70,7 +70,7 @@ pub enum StatsText {
 #[derive(Clone, Debug, Canonical)]
 pub struct StatsAdmin {
     pub condition: Condition,
-    /// Where it was written.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
@@ -79,9 +79,9 @@ pub struct StatsAdmin {
 #[derive(Clone, Debug, Canonical)]
 pub struct StatsRule {
     pub verdict: StatsVerdict,
-    /// When; none for always.
+    /// When the rule applies. None for always.
     pub condition: Option<Condition>,
-    /// Where it was written.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
@@ -92,7 +92,7 @@ pub enum StatsVerdict {
     Allow,
     Deny,
     Auth {
-        /// The realm; none for that of the page.
+        /// The realm. None for that of the page.
         realm: Option<Box<str>>,
     },
 }

@@ -10,20 +10,20 @@ use weir_fingerprint::Canonical;
 /// A `stick-table` line, or a `table` line of a `peers` section.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct StickTable {
-    /// Its type, size and data.
+    /// The type, size and stored data.
     #[canonical(flat)]
     pub declaration: Declaration,
-    /// Where it was written.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
-    /// `recv-only`: entries only come from peers.
+    /// `recv-only`: only peers supply entries.
     pub receive_only: bool,
     /// `aggregate`: counts and rates are sums over all instances of the section.
     pub aggregate: bool,
-    /// `write-to`: what peers teach is written to this table, too.
+    /// `write-to`: updates from peers are written to this table too.
     #[canonical(with = names::written_table)]
     pub write_to: Option<Box<str>>,
-    /// `peers`: the section that it is shared with.
+    /// `peers`: the section that shares the table.
     #[canonical(with = names::peers)]
     pub peers: Option<Box<str>>,
 }
@@ -31,11 +31,11 @@ pub struct StickTable {
 /// `track-sc0`, `track-sc1` and so on: tracks the entry of a key from now on.
 #[derive(Clone, Debug, Canonical)]
 pub struct Track {
-    /// Which counter, from 0.
+    /// The number of the counter, from 0.
     pub counter: u8,
     /// The expression that yields the key.
     pub key: Arc<Expr>,
-    /// The table; without a name that of the proxy.
+    /// The table. Without a name, that of the proxy.
     pub table: Reference,
 }
 
@@ -46,11 +46,11 @@ pub struct StickRule {
     pub kind: StickKind,
     /// The expression that yields the key.
     pub key: Arc<Expr>,
-    /// The table; without a name that of the proxy.
+    /// The table. Without a name, that of the proxy.
     pub table: Reference,
-    /// When it applies; none for always.
+    /// When the rule applies. None for always.
     pub condition: Option<Condition>,
-    /// Where it was written.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
@@ -58,23 +58,23 @@ pub struct StickRule {
 /// When a `stick` line matches and stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum StickKind {
-    /// `stick match`: looks for a server.
+    /// `stick match`: looks up a server.
     Match,
-    /// `stick on`: looks for a server, and remembers the one that is chosen.
+    /// `stick on`: looks up a server, and stores the chosen one.
     On,
-    /// `stick store-request`: remembers the server.
+    /// `stick store-request`: stores the chosen server.
     StoreRequest,
-    /// `stick store-response`: remembers the server by a key from its response.
+    /// `stick store-response`: stores the server under a key from its response.
     StoreResponse,
 }
 
 impl StickKind {
-    /// Whether it looks for a server.
+    /// Whether the line looks up a server.
     pub fn matches(self) -> bool {
         matches!(self, StickKind::Match | StickKind::On)
     }
 
-    /// Whether it remembers the server of a request.
+    /// Whether the line stores the server of a request.
     pub fn stores_request(self) -> bool {
         matches!(self, StickKind::On | StickKind::StoreRequest)
     }

@@ -21,11 +21,11 @@ pub enum TlsVersion {
 }
 
 impl TlsVersion {
-    /// All of them, from the oldest.
+    /// All versions, oldest first.
     pub const ALL: [TlsVersion; 5] =
         [TlsVersion::Ssl3, TlsVersion::Tls10, TlsVersion::Tls11, TlsVersion::Tls12, TlsVersion::Tls13];
 
-    /// Its name in the configuration.
+    /// The name of the version in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             TlsVersion::Ssl3 => "SSLv3",
@@ -42,12 +42,12 @@ impl TlsVersion {
     }
 }
 
-/// Whether peers have to show a certificate.
+/// Whether peers must send a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum TlsVerify {
     /// `none`.
     None,
-    /// `optional`, of clients.
+    /// `optional`, for clients only.
     Optional,
     /// `required`.
     Required,
@@ -58,12 +58,12 @@ pub enum TlsVerify {
 pub struct IgnoredErrors {
     /// `all`.
     pub all: bool,
-    /// The others, by OpenSSL's numbers.
+    /// Further errors, by OpenSSL's numbers.
     #[canonical(with = unordered)]
     pub codes: Vec<u16>,
 }
 
-/// TLS settings of a line; none where the line does not set one.
+/// TLS settings of a line. None for a setting that the line does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct TlsOptions {
     /// `ssl-min-ver`, `force-*`.
@@ -83,7 +83,7 @@ pub struct TlsOptions {
     pub signatures: Option<Box<str>>,
     /// `client-sigalgs`.
     pub client_signatures: Option<Box<str>>,
-    /// `alpn`; empty for `no-alpn`.
+    /// `alpn`. Empty for `no-alpn`.
     pub protocols: Option<Vec<Box<str>>>,
     /// `verify`.
     pub verify: Option<TlsVerify>,
@@ -101,11 +101,11 @@ pub struct TlsOptions {
     pub no_ca_names: bool,
     /// `no-tls-tickets` (true), `tls-tickets` (false).
     pub no_tickets: Option<bool>,
-    /// `tls-ticket-keys`: the file of the keys of tickets.
+    /// `tls-ticket-keys`: the file with the ticket keys.
     pub ticket_keys: Option<Box<str>>,
     /// `prefer-client-ciphers`.
     pub client_order: bool,
-    /// `allow-0rtt`: early data of clients is accepted.
+    /// `allow-0rtt`: accept early data from clients.
     pub allow_early_data: bool,
 }
 
@@ -114,11 +114,11 @@ pub struct TlsOptions {
 pub enum CertificateSource {
     /// `crt`: a file, a folder, the stem of a bundle.
     Path(#[canonical(with = encode_certificate)] Box<str>),
-    /// `crt-list`: a file that lists some.
+    /// `crt-list`: a file that lists certificates.
     List(Box<str>),
 }
 
-/// The files of a certificate, as a line of a `crt-store` or of a list names them.
+/// The files of a certificate, from a line of a `crt-store` or of a `crt-list`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct CertificateFiles {
     /// `crt`.
@@ -138,14 +138,14 @@ pub struct CertificateFiles {
 /// A `crt-store` section.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct CertificateStore {
-    /// Its name; empty for the one without.
+    /// The name of the section. Empty for a section without a name.
     pub name: Box<str>,
-    /// Where it begins.
+    /// Location of the section.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
-    /// `crt-base`; none for that of the global section.
+    /// `crt-base`. None for that of the global section.
     pub certificate_base: Option<Box<str>>,
-    /// `key-base`; none for that of the global section.
+    /// `key-base`. None for that of the global section.
     pub key_base: Option<Box<str>>,
     /// `load` lines.
     #[canonical(with = unordered)]
@@ -155,29 +155,29 @@ pub struct CertificateStore {
 /// A `load` line of a `crt-store` section.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct CertificateLoad {
-    /// Where it is.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
-    /// The certificate's name for other lines; none for the path of its file.
+    /// The name by which other lines refer to the certificate. None for the path of its file.
     pub name: Option<Box<str>>,
-    /// Its files; the certificate's is among them.
+    /// The files, including that of the certificate.
     pub files: CertificateFiles,
 }
 
-/// A `ssl-f-use` line.
+/// An `ssl-f-use` line.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct CertificateUse {
-    /// Where it is.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
-    /// Its text, in the form of a line of a `crt-list`.
+    /// The text of the line, in the form of a `crt-list` line.
     pub line: Box<str>,
 }
 
 /// The TLS settings of a `bind` line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct BindTls {
-    /// `ssl`: without it nothing else has an effect.
+    /// `ssl`. The other settings need it.
     pub enabled: bool,
     /// `crt`, `crt-list`, in order.
     pub certificates: Vec<CertificateSource>,
@@ -187,11 +187,11 @@ pub struct BindTls {
     pub generates: bool,
     /// `ca-sign-file`: the CA that signs generated certificates.
     pub signer: Option<Box<str>>,
-    /// The passphrase of its key (`ca-sign-pass`).
+    /// The passphrase of the CA's key (`ca-sign-pass`).
     pub signer_passphrase: Option<Box<str>>,
     /// `strict-sni` (true), `no-strict-sni` (false).
     pub strict_names: Option<bool>,
-    /// The rest.
+    /// All other settings.
     #[canonical(skip = "encoded with the defaults of the line")]
     pub options: TlsOptions,
 }
@@ -199,23 +199,23 @@ pub struct BindTls {
 /// The TLS settings of a `server` line.
 #[derive(Clone, Debug, Default, Canonical)]
 pub struct ServerTls {
-    /// `ssl`: without it nothing else has an effect.
+    /// `ssl`. The other settings need it.
     pub enabled: bool,
-    /// `no-ssl`: not at the start, but the runtime API may switch it on.
+    /// `no-ssl`: TLS is off at start, but the runtime API may switch it on.
     pub may_be_enabled: bool,
     /// Whether `no-ssl` came after `ssl`.
     pub is_taken_back: bool,
     /// `crt`: the client certificate.
     pub certificate: Option<Box<str>>,
-    /// `verifyhost`: the name that its certificate must have.
+    /// `verifyhost`: the name that the server's certificate must have.
     pub verify_host: Option<Box<str>>,
     /// `sni`: the server name to send.
     pub server_name: Option<Arc<Expr>>,
     /// `no-sni-auto`: without `sni`, the `Host` of an HTTP request is not sent as the server name.
     pub no_automatic_name: bool,
-    /// `no-ssl-reuse`: sessions are not resumed.
+    /// `no-ssl-reuse`: do not resume sessions.
     pub no_reuse: bool,
-    /// The rest.
+    /// All other settings.
     #[canonical(skip = "encoded with the defaults of the line")]
     pub options: TlsOptions,
 }

@@ -1,4 +1,4 @@
-//! TLS settings of the global section: for the process, and defaults of the lines below them.
+//! TLS settings of the global section: for the process, and defaults of the lines below.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -11,40 +11,40 @@ use super::tls::{TlsOptions, TlsVerify};
 /// TLS settings of the process.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct GlobalTls {
-    /// `crt-base`: where relative paths of certificates begin.
+    /// `crt-base`: base folder for relative paths of certificates.
     pub certificate_base: Option<Box<str>>,
-    /// `key-base`: where relative paths of keys begin.
+    /// `key-base`: base folder for relative paths of keys.
     pub key_base: Option<Box<str>>,
-    /// `ca-base`: where relative paths of authorities begin.
+    /// `ca-base`: base folder for relative paths of CA files.
     pub authority_base: Option<Box<str>>,
-    /// `issuers-chain-path`: folders of chains for certificates without one.
+    /// `issuers-chain-path`: folders with chains for certificates without a chain.
     #[canonical(with = unordered)]
     pub chain_folders: Vec<ChainFolder>,
     /// `ssl-skip-self-issued-ca`: a root that issued the certificate itself is not sent.
     pub skips_self_issued: bool,
     /// `ssl-passphrase-cmd`: the program that prints the passphrases of keys.
     pub passphrase_program: Option<PassphraseProgram>,
-    /// `ssl-server-verify`: the default of `verify` on `server` lines; none for `required`.
+    /// `ssl-server-verify`: the default of `verify` on `server` lines. None for `required`.
     pub server_verify: Option<TlsVerify>,
     /// The location of the first `ssl-dh-param-file` line, which is ignored.
     #[canonical(skip = "the line is ignored")]
     pub dh_parameters: Option<Location>,
-    /// `tune.ssl.cachesize`: sessions to remember.
+    /// `tune.ssl.cachesize`: size of the session cache in sessions.
     pub sessions: u32,
     /// `tune.ssl.lifetime`: how long a session can be resumed.
     pub session_lifetime: Duration,
-    /// `tune.ssl.ssl-ctx-cache-size`: generated certificates to remember.
+    /// `tune.ssl.ssl-ctx-cache-size`: size of the cache of generated certificates.
     pub generated_certificates: u32,
-    /// `tune.ssl.capture-buffer-size`: bytes of each client's hello to keep.
+    /// `tune.ssl.capture-buffer-size`: bytes of each ClientHello to keep.
     pub captured_hello: u32,
-    /// `tune.ssl.keylog`: keys are kept for analysis.
+    /// `tune.ssl.keylog`: keep session keys for analysis.
     pub logs_keys: bool,
-    /// `tune.ssl.maxrecord`: the size limit of records for interactive traffic; 0 for the largest.
+    /// `tune.ssl.maxrecord`: largest record for interactive traffic, in bytes. 0 for the protocol's limit.
     pub record_max: u32,
-    /// `tune.ssl.hard-maxrecord`: the size limit of all records; 0 for the largest.
+    /// `tune.ssl.hard-maxrecord`: largest record, in bytes. 0 for the protocol's limit.
     pub record_hard_max: u32,
-    /// The defaults of lines, in the order of the `ssl-default-*` and `ssl-load-extra-*` lines: each entry holds for the lines below
-    /// its place.
+    /// The defaults of lines, in the order of the `ssl-default-*` and `ssl-load-extra-*` lines. Each entry applies to the lines below
+    /// its own line.
     #[canonical(with = encode_last_defaults)]
     pub line_defaults: Vec<(Location, TlsDefaults)>,
 }
@@ -73,14 +73,14 @@ impl Default for GlobalTls {
 }
 
 impl GlobalTls {
-    /// The first `count` entries of [`GlobalTls::line_defaults`] stand above a line: its defaults.
+    /// The defaults of a line, if the first `count` entries of [`GlobalTls::line_defaults`] are above it.
     pub fn defaults_below(&self, count: usize) -> &TlsDefaults {
         static NOTHING: LazyLock<TlsDefaults> = LazyLock::new(TlsDefaults::default);
         self.line_defaults[..count].last().map_or(&NOTHING, |(_, defaults)| defaults)
     }
 
-    /// How many of [`GlobalTls::line_defaults`] stand above a line; `files` is the order of the files. A line of the runtime API comes
-    /// after all files.
+    /// The number of entries of [`GlobalTls::line_defaults`] above a line. `files` is the order of the files. A line of the runtime API
+    /// comes after all files.
     pub fn count_of_defaults_above(&self, files: &[Arc<str>], line: &Location) -> usize {
         let position = |at: &Location| {
             let file = files.iter().position(|file| *file == at.file);
@@ -90,7 +90,7 @@ impl GlobalTls {
         self.line_defaults.iter().take_while(|(at, _)| position(at) < line).count()
     }
 
-    /// The size limit of sent records in bytes; none for the largest.
+    /// The size limit of sent records in bytes. None for the protocol's limit.
     pub fn largest_record(&self) -> Option<u32> {
         [self.record_max, self.record_hard_max].into_iter().filter(|bytes| *bytes > 0).min()
     }
@@ -100,7 +100,7 @@ impl GlobalTls {
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct ChainFolder {
     pub path: Box<str>,
-    /// The line's place.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
@@ -110,7 +110,7 @@ pub struct ChainFolder {
 pub struct PassphraseProgram {
     /// The program and its arguments.
     pub words: Vec<Box<str>>,
-    /// The line's place.
+    /// Location of the line.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
@@ -120,7 +120,7 @@ pub struct PassphraseProgram {
 pub struct TlsDefaults {
     /// `ssl-load-extra-files`.
     pub extra_files: ExtraFiles,
-    /// `ssl-load-extra-del-ext`: keys are found by replacing the extension.
+    /// `ssl-load-extra-del-ext`: replace the extension of the certificate's file to find the key.
     pub replaces_extension: bool,
     /// `strict-sni` of `ssl-default-bind-options`.
     pub strict_names: bool,
@@ -133,7 +133,7 @@ pub struct TlsDefaults {
 /// Which additional files of a certificate are read (`ssl-load-extra-files`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub struct ExtraFiles {
-    /// `NAME.rsa` and similar, where `NAME` itself does not exist.
+    /// `NAME.rsa` and similar, if `NAME` itself does not exist.
     pub bundle: bool,
     /// `.ocsp`.
     pub ocsp: bool,
@@ -141,7 +141,7 @@ pub struct ExtraFiles {
     pub issuer: bool,
     /// `.key`.
     pub key: bool,
-    /// `.sctl`, which is not supported: its presence gives a warning.
+    /// `.sctl`, which is not supported: a file causes a warning.
     pub sctl: bool,
 }
 
@@ -156,13 +156,13 @@ impl Default for ExtraFiles {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct LineDefaults {
     pub options: TlsOptions,
-    /// The keywords that set them, each with its last place.
+    /// The keywords that set these options, each with the location of its last line.
     #[canonical(skip = "places in files")]
     pub places: Vec<(&'static str, Location)>,
 }
 
 impl LineDefaults {
-    /// A line's options, with these as defaults.
+    /// The options of `line`, with these options as defaults.
     pub fn under(&self, line: &TlsOptions) -> TlsOptions {
         let default = &self.options;
         let mut options = line.clone();
@@ -181,12 +181,12 @@ impl LineDefaults {
         options
     }
 
-    /// Whether they include protocols.
+    /// Whether the options include protocols.
     pub fn name_protocols(&self) -> bool {
         self.options.protocols.is_some()
     }
 
-    /// The keyword with these options (`ciphers` of `ssl-default-bind-ciphers`), and its last place.
+    /// The keyword with these options (`ciphers` of `ssl-default-bind-ciphers`), and the location of its last line.
     pub fn place(&self, options: &str) -> Option<&(&'static str, Location)> {
         self.places
             .iter()
@@ -194,10 +194,10 @@ impl LineDefaults {
     }
 }
 
-/// The beginnings of the keywords with default options.
+/// Prefixes of the keywords with default options.
 const KINDS: [&str; 2] = ["ssl-default-bind-", "ssl-default-server-"];
 
-/// Each entry counts in the lines below it. The last one is for lines of the runtime API, too.
+/// Encodes only the last entry, for lines of the runtime API. Other entries count in the lines below them.
 fn encode_last_defaults(defaults: &[(Location, TlsDefaults)], out: &mut FormEncoder<'_>) {
     defaults.last().map(|(_, defaults)| defaults).encode(out);
 }

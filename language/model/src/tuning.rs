@@ -13,41 +13,41 @@ use super::check::CheckTuning;
 pub struct Tuning {
     /// `tune.bufsize`: bytes of a buffer, the unit of parsing.
     pub buffer_size: u32,
-    /// `tune.maxrewrite`: bytes of a buffer that are kept free for edits; see [`Tuning::rewrite_room`].
+    /// `tune.maxrewrite`: bytes of a buffer that stay free for edits. See [`Tuning::rewrite_room`].
     pub maxrewrite: Option<u32>,
-    /// `tune.buffers.limit`: most buffers of the process; 0 for no limit.
+    /// `tune.buffers.limit`: largest number of buffers of the process. 0 for no limit.
     pub buffers_max: u32,
     /// `tune.buffers.reserve`: buffers that each thread keeps in reserve.
     pub buffers_reserve: u32,
     /// `tune.memory.hot-size`: bytes of free memory that each thread keeps.
     pub hot_bytes: u32,
-    /// `tune.pool-high-fd-ratio`: above this per cent of all descriptors in use, idle server connections are closed for new ones.
+    /// `tune.pool-high-fd-ratio`: per cent of descriptors in use from which idle server connections are closed for new ones.
     pub pool_high_descriptors: u8,
-    /// `tune.pool-low-fd-ratio`: above this per cent of all descriptors in use, server connections are not kept idle.
+    /// `tune.pool-low-fd-ratio`: per cent of descriptors in use from which server connections are not kept idle.
     pub pool_low_descriptors: u8,
-    /// `tune.stick-counters`: how many entries of stick-tables a connection or a request tracks at most.
+    /// `tune.stick-counters`: stick-table entries that a connection or a request can track.
     pub stick_counters: u8,
-    /// `tune.http.maxhdr`: most headers of a message.
+    /// `tune.http.maxhdr`: largest number of headers in a message.
     pub headers_max: u16,
-    /// `tune.http.logurilen`: longer URIs are cut in logs.
+    /// `tune.http.logurilen`: longest URI in logs, in bytes. Longer URIs are cut.
     pub logged_uri_max: u32,
-    /// `tune.http.cookielen`: longer captured cookies are cut.
+    /// `tune.http.cookielen`: longest captured cookie, in bytes. Longer cookies are cut.
     pub captured_cookie_max: u32,
     /// `tune.maxaccept`: connections to accept in a row.
     pub accept_max: Option<u32>,
-    /// `tune.maxpollevents`: events to take from the kernel in one turn.
+    /// `tune.maxpollevents`: events to take from the kernel per poll.
     pub poll_events_max: Option<u32>,
-    /// `tune.peers.max-updates-at-once`: entries of stick-tables to send to a peer in one turn.
+    /// `tune.peers.max-updates-at-once`: stick-table entries to send to a peer per scheduling round.
     pub peer_updates_max: Option<u32>,
-    /// `tune.runqueue-depth`: tasks to run in one turn.
+    /// `tune.runqueue-depth`: tasks to run per scheduling round.
     pub run_queue_depth: Option<u32>,
-    /// `tune.sched.low-latency`: look for new events more often.
+    /// `tune.sched.low-latency`: poll for new events more often.
     pub low_latency: bool,
-    /// `tune.regex.on-limit`: the result of a regular expression that exceeds its limit of work.
+    /// `tune.regex.on-limit`: the result of a regular expression match that exceeds a limit.
     pub regex_on_limit: OnLimit,
-    /// `tune.regex.request-time`: how long all regular expressions of one request may take; none for no limit.
+    /// `tune.regex.request-time`: time limit for all regular expression matches of one request. None for no limit.
     pub regex_request_time: Option<Duration>,
-    /// `tune.pattern.cache-size`: results of lookups among regular expressions that each thread keeps.
+    /// `tune.pattern.cache-size`: results of regular expression lookups that each thread caches.
     pub pattern_cache_size: u32,
     /// `tune.renice.*`: priorities of the process.
     pub niceness: Niceness,
@@ -57,21 +57,21 @@ pub struct Tuning {
     pub receive_buffers: SocketBuffers,
     /// `tune.sndbuf.*`: kernel buffers for sending.
     pub send_buffers: SocketBuffers,
-    /// `tune.rcvbuf.frontend`: the kernel's buffer for datagrams that `log-forward` receives.
+    /// `tune.rcvbuf.frontend`: kernel receive buffer for datagrams to `log-forward`.
     pub datagram_receive_buffer: Option<u32>,
-    /// `tune.sndbuf.backend`: the kernel's buffer for datagrams to log servers.
+    /// `tune.sndbuf.backend`: kernel send buffer for datagrams to log servers.
     pub datagram_send_buffer: Option<u32>,
-    /// `tune.notsent-lowat.*`: how many unsent bytes the kernel accepts.
+    /// `tune.notsent-lowat.*`: limit of unsent bytes in the kernel.
     pub unsent_low_marks: SocketBuffers,
     /// `tune.pipesize`: size of the pipes for splicing.
     pub pipe_size: Option<u32>,
     /// `tune.listener.multi-queue`: how new connections are spread over threads.
     pub listener_queues: ListenerQueues,
-    /// `tune.listener.default-shards`: into how many sockets a listener splits.
+    /// `tune.listener.default-shards`: number of sockets per listener.
     pub listener_shards: Shards,
-    /// `tune.vars.*-max-size`: bytes that variables may take.
+    /// `tune.vars.*-max-size`: size limits of variables in bytes.
     pub variable_sizes: VariableSizes,
-    /// `tune.timeline.slow`: the duration from which a stream without error is on the timeline; none for never.
+    /// `tune.timeline.slow`: duration from which a stream without an error is on the timeline. None for never.
     pub timeline_slow: Option<Duration>,
     /// `spread-checks`, `max-spread-checks`, `tune.max-checks-per-thread`.
     pub checks: CheckTuning,
@@ -82,30 +82,30 @@ pub struct Tuning {
 /// The default of `tune.timeline.slow`: a delay that users notice.
 const TIMELINE_SLOW: Duration = Duration::from_secs(1);
 
-/// Priorities for setpriority(2): -20 comes first, 19 last. None keeps the process's own.
+/// Priorities for setpriority(2): -20 is the highest, 19 the lowest. None keeps the priority of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct Niceness {
-    /// `tune.renice.startup`: while it reads its configuration.
+    /// `tune.renice.startup`: priority while the process reads its configuration.
     pub startup: Option<i32>,
-    /// `tune.renice.runtime`: while it serves.
+    /// `tune.renice.runtime`: priority while the process serves traffic.
     pub runtime: Option<i32>,
 }
 
-/// Sizes of kernel buffers; none for the system's choice.
+/// Sizes of kernel buffers. None for the system's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct SocketBuffers {
-    /// Of connections from clients.
+    /// For connections from clients.
     pub client: Option<u32>,
-    /// Of connections to servers.
+    /// For connections to servers.
     pub server: Option<u32>,
 }
 
-/// Who may use idle connections to servers.
+/// The threads that may use an idle server connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum ConnectionSharing {
-    /// The thread that made them.
+    /// Only the thread that opened the connection.
     Off,
-    /// Every thread of the group.
+    /// Every thread of the thread group.
     #[default]
     On,
     Full,
@@ -114,27 +114,27 @@ pub enum ConnectionSharing {
 /// How new connections are spread over threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum ListenerQueues {
-    /// The thread that accepted keeps them.
+    /// The thread that accepted a connection keeps it.
     Off,
-    /// By load.
+    /// Connections are spread by load.
     #[default]
     On,
     Fair,
 }
 
-/// Bytes that variables may take; none for no limit.
+/// Size limits of variables in bytes. None for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct VariableSizes {
     pub global: Option<u32>,
-    /// Those of the process.
+    /// For the variables of the process.
     pub process: Option<u32>,
-    /// Those of one session.
+    /// For the variables of one session.
     pub session: Option<u32>,
-    /// Those of one transaction.
+    /// For the variables of one transaction.
     pub transaction: Option<u32>,
-    /// Those of one request or response.
+    /// For the variables of one request or response.
     pub request: Option<u32>,
-    /// Those of one health check.
+    /// For the variables of one health check.
     pub check: Option<u32>,
 }
 

@@ -12,7 +12,7 @@ use crate::password::Password;
 #[derive(Clone, Debug, Default, Canonical)]
 pub struct Userlist {
     pub name: Arc<str>,
-    /// Where it begins.
+    /// Location of the section.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
     pub users: BTreeMap<Box<str>, User>,
@@ -21,7 +21,7 @@ pub struct Userlist {
 /// One user.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct User {
-    /// The password; none for a user who cannot log in.
+    /// The password. None if the user cannot log in.
     pub password: Option<Password>,
     /// The groups that the user belongs to, sorted.
     pub groups: Vec<Box<str>>,

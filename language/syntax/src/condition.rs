@@ -6,7 +6,7 @@
 //! term = *"!" ( integer / "(" condition ")" / predicate [ "(" argument *( "," argument ) ")" ] )
 //! ```
 //!
-//! All of a condition is parsed, so that a fault in an operand that does not matter is found too.
+//! The whole condition is parsed, so that faults are found even in operands that do not affect the result.
 
 use crate::environment::Environment;
 use crate::version::{LANGUAGE_VERSION, ReleaseVersion};
@@ -45,12 +45,12 @@ impl TlsLibrary<'_> {
         self.built.starts_with(start) || self.running.starts_with(start)
     }
 
-    /// Whether the matching OpenSSL version is `version` or later; an invalid version counts as zero.
+    /// Whether the matching OpenSSL version is `version` or later. An invalid version counts as zero.
     fn openssl_atleast(&self, version: &str) -> bool {
         self.openssl >= openssl_number(version)
     }
 
-    /// Whether the library is AWS-LC and its own interface of that version or later.
+    /// Whether the library is AWS-LC and its API version is `version` or later.
     fn awslc_atleast(&self, version: &str) -> bool {
         self.awslc_api > 0 && self.awslc_api >= version.parse().unwrap_or(0)
     }
@@ -99,7 +99,7 @@ impl ConditionContext for StaticFeatures<'_> {
 /// Why a condition is invalid, in HAProxy's words, and the offset of the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConditionError {
-    /// The message, without a location.
+    /// The message without a location.
     pub message: String,
     /// Byte offset in the condition.
     pub offset: usize,
@@ -147,7 +147,7 @@ impl<'a> ConditionParser<'a> {
         self.at += rest.len() - rest.trim_start_matches([' ', '\t']).len();
     }
 
-    /// Moves past `token`, spaces before it included, if it comes next.
+    /// Skips spaces and then `token`. False, without a change, if another text follows.
     fn accept(&mut self, token: &str) -> bool {
         let before = self.at;
         self.skip_spaces();
@@ -187,7 +187,7 @@ impl<'a> ConditionParser<'a> {
         Ok(value != negated)
     }
 
-    /// A term after its `!`, which stood at `start`.
+    /// Parses a term after its `!`. The term began at `start`.
     fn bare_term(&mut self, start: usize, depth: usize) -> Result<bool, ConditionError> {
         if let Some((value, length)) = integer(self.rest()) {
             self.at += length;
@@ -246,7 +246,7 @@ impl<'a> ConditionParser<'a> {
         Ok((predicate.holds)(self, &arguments))
     }
 
-    /// The arguments after `(`, and the `)`. An empty pair of parentheses holds one empty argument.
+    /// Parses the arguments after `(`, and the `)`. Empty parentheses contain one empty argument.
     fn arguments(&mut self, predicate: &Predicate) -> Result<Vec<String>, ConditionError> {
         let mut arguments = Vec::new();
         loop {
@@ -270,7 +270,7 @@ impl<'a> ConditionParser<'a> {
         Err(self.argument_error(predicate, message, self.at))
     }
 
-    /// One argument, with the second level of quoting: like the first without `\#`, `\$` and `\xHH`.
+    /// Parses one argument, with the second level of quoting: like the first level without `\#`, `\$` and `\xHH`.
     fn argument(&mut self, predicate: &Predicate) -> Result<String, ConditionError> {
         let mut argument = String::new();
         let mut quote: Option<(char, usize)> = None;
@@ -315,7 +315,7 @@ impl<'a> ConditionParser<'a> {
     }
 }
 
-/// A decimal integer at the start of the text: whether it is not zero, and its length. It need not fit any type.
+/// Parses a decimal integer at the start of the text. Returns whether it is not zero, and its length. It may exceed every integer type.
 fn integer(text: &str) -> Option<(bool, usize)> {
     let sign = usize::from(text.starts_with(['-', '+']));
     let digits = text[sign..].bytes().take_while(u8::is_ascii_digit).count();
@@ -326,7 +326,7 @@ fn integer(text: &str) -> Option<(bool, usize)> {
 /// One predicate: a row.
 struct Predicate {
     name: &'static str,
-    /// The most arguments; if it is one, the argument may be missing.
+    /// The largest number of arguments. If it is 1, the argument may be missing.
     arguments: usize,
     holds: fn(&ConditionParser<'_>, &[String]) -> bool,
 }
@@ -360,7 +360,7 @@ const PREDICATES: &[Predicate] = &[
         arguments: 1,
         holds: |_, arguments| LANGUAGE_VERSION < version(first(arguments)),
     },
-    // The library's own version numbers decide: AWS-LC reports the interface of OpenSSL 1.1.1, plus its own API number.
+    // The library's version numbers decide: AWS-LC reports the interface of OpenSSL 1.1.1 and its own API number.
     Predicate {
         name: "ssllib_name_startswith",
         arguments: 1,

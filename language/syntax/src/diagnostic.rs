@@ -25,7 +25,7 @@ pub enum Layout {
     ParsingTight,
     /// `[file:line] : message`, for faults found after parsing.
     Location,
-    /// The message alone, which names its subject itself.
+    /// The message alone. It names its subject itself.
     Bare,
 }
 
@@ -33,7 +33,7 @@ pub enum Layout {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     pub severity: DiagnosticSeverity,
-    /// Its location, if it has one.
+    /// The location, if there is one.
     pub span: Option<Span>,
     /// The fault as one sentence, in HAProxy's words if those are known.
     pub message: String,
@@ -46,18 +46,18 @@ pub struct Diagnostic {
     /// The line that the classic form repeats below the message, and the byte in it that the caret points to.
     /// Only for broken quoting and broken conditions.
     pub excerpt: Option<(String, usize)>,
-    /// The part of the message that is the same for every subject, if that is not the whole: repetitions are counted by it.
+    /// The part of the message that is the same for every subject. None for the whole message. It identifies repetitions.
     pub group: Option<String>,
-    /// More faults of the same line.
+    /// Further faults of the same line.
     pub also: Vec<Diagnostic>,
-    /// Whether the operator requested it (`.warning` and similar): then it is always shown.
+    /// Whether the operator requested the message (`.warning` and similar). Such a message is always shown.
     pub requested: bool,
 }
 
-/// Collects diagnostics. Keeps [`MAX_DIAGNOSTICS`] different ones, and counts repetitions and the rest.
+/// Collects diagnostics. Keeps [`MAX_DIAGNOSTICS`] different ones. Repetitions and further ones are only counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diagnostics {
-    /// Kept diagnostics with their group; of each group, the first two.
+    /// Kept diagnostics with the index of their group: the first two of each group.
     list: Vec<(Diagnostic, usize)>,
     groups: Vec<DiagnosticGroup>,
     positions: HashMap<(DiagnosticSeverity, String), usize>,
@@ -66,13 +66,13 @@ pub struct Diagnostics {
     dropped: usize,
 }
 
-/// Diagnostics with the same message.
+/// Diagnostics with the same severity and group text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct DiagnosticGroup {
     count: usize,
-    /// The places of the first [`MAX_PLACES`].
+    /// The locations of the first [`MAX_PLACES`] diagnostics.
     places: Vec<Span>,
-    /// The position of the first in the list.
+    /// The position of the first diagnostic in the list.
     first: usize,
 }
 
@@ -109,13 +109,13 @@ impl Diagnostic {
         Self::new(DiagnosticSeverity::Warning, span, message)
     }
 
-    /// Adds the note: the expected input, or the reason.
+    /// Adds a note: the expected input, or the reason.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self
     }
 
-    /// Adds the word that was probably meant, if any.
+    /// Adds the word that was probably meant, if there is one.
     pub fn suggestion(mut self, suggestion: Option<impl Into<String>>) -> Self {
         self.suggestion = suggestion.map(Into::into);
         self
@@ -208,22 +208,22 @@ impl Diagnostics {
         self.alerts > 0
     }
 
-    /// How many errors, those not kept included.
+    /// The number of errors, including those not kept.
     pub fn alert_count(&self) -> usize {
         self.alerts
     }
 
-    /// How many warnings, those not kept included.
+    /// The number of warnings, including those not kept.
     pub fn warning_count(&self) -> usize {
         self.warnings
     }
 
-    /// How many diagnostics were counted but not kept.
+    /// The number of diagnostics that were counted but not kept.
     pub fn dropped_count(&self) -> usize {
         self.dropped
     }
 
-    /// All kept diagnostics in the order they were found: of each group, the first two.
+    /// All kept diagnostics in the order of detection: the first two of each group.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> + Clone {
         self.list.iter().map(|(diagnostic, _)| diagnostic)
     }
@@ -238,7 +238,7 @@ impl Diagnostics {
         reports
     }
 
-    /// All that was kept. Those that repeat are one, with their number and the first places.
+    /// Reports of all kept diagnostics. Repetitions are one report with their number and the first locations.
     pub fn all_reports(&self) -> Vec<DiagnosticReport<'_>> {
         let mut reports = Vec::new();
         for (index, (diagnostic, position)) in self.list.iter().enumerate() {
@@ -254,7 +254,7 @@ impl Diagnostics {
         reports
     }
 
-    /// How many warnings are held back until no error is left.
+    /// The number of warnings held back until all errors are fixed.
     pub fn waiting_count(&self) -> usize {
         let requested = self
             .iter()
@@ -272,21 +272,21 @@ impl Diagnostics {
 /// A diagnostic or a group of them, as shown to the operator.
 #[derive(Debug, Clone, Copy)]
 pub struct DiagnosticReport<'d> {
-    /// The first of the group.
+    /// The first diagnostic of the group.
     pub diagnostic: &'d Diagnostic,
     /// The size of the group: 1, or [`GROUPED_FROM`] and more.
     pub count: usize,
-    /// The locations of the first ones, if there are several.
+    /// The locations of the first diagnostics of a group. Empty for a single one.
     pub places: &'d [Span],
 }
 
-/// The most different diagnostics that are kept; the rest is only counted.
+/// The limit of different diagnostics that are kept. Further ones are only counted.
 pub const MAX_DIAGNOSTICS: usize = 200;
 
 /// From this number on, equal diagnostics are reported as one.
 pub const GROUPED_FROM: usize = 3;
 
-/// The most locations in the report of a group.
+/// The limit of locations in the report of a group.
 const MAX_PLACES: usize = 5;
 
 /// The system's text for an error, without the number that the standard library adds.

@@ -1,7 +1,7 @@
-//! The environment variables that a configuration sees: a value, not the process's own.
+//! The environment variables that a configuration sees. They are a value, not the environment of the process.
 //!
-//! The caller fills it from the process once; `setenv` and similar words change it line by line, and the result
-//! is applied to child processes. Names and values are bytes, as in the kernel.
+//! The caller fills it from the process once. `setenv` and similar words change it line by line, and child processes get the
+//! result. Names and values are bytes, as in the kernel.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ impl Environment {
         Self::default()
     }
 
-    /// The value of a variable, `None` when it is not set (an empty value is set).
+    /// The value of a variable. `None` if it is not set; an empty value counts as set.
     pub fn value(&self, name: impl AsRef<[u8]>) -> Option<&[u8]> {
         self.variables.get(name.as_ref()).map(Vec::as_slice)
     }
@@ -27,7 +27,7 @@ impl Environment {
         self.variables.insert(name.as_ref().to_vec(), value.as_ref().to_vec());
     }
 
-    /// Sets a variable unless it is set already, even to nothing.
+    /// Sets a variable unless it is set, even to an empty value.
     pub fn set_if_absent(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         self.variables.entry(name.as_ref().to_vec()).or_insert_with(|| value.as_ref().to_vec());
     }

@@ -1,4 +1,4 @@
-//! The source of files while a configuration is loaded: an argument of each function with files to read.
+//! File access while a configuration is loaded: an argument of each function that reads files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 /// Reads the files of a configuration, and those that it names.
 pub trait Files {
-    /// The bytes of a regular file of at most `limit` bytes. A larger one is an error, before all of it is in memory.
+    /// The bytes of a regular file of at most `limit` bytes. A larger file is an error, detected before the whole file is in memory.
     ///
     /// # Errors
     /// `FileTooLarge`, `InvalidInput` for anything but a regular file, and the system's errors.
     fn read(&self, path: &str, limit: u64) -> io::Result<Vec<u8>>;
 
-    /// The same of a file that may be a pipe, which is read to its end.
+    /// Like [`Files::read`], but also reads a pipe until EOF.
     ///
     /// # Errors
     /// As [`Files::read`].
@@ -22,7 +22,7 @@ pub trait Files {
         self.read(path, limit)
     }
 
-    /// The kind of the file at a path: by default only regular files exist.
+    /// The kind of the file at a path. By default, only regular files exist.
     ///
     /// # Errors
     /// The system's error, for example `NotFound`.
@@ -38,7 +38,7 @@ pub trait Files {
         self.kind(folder).and(Err(io::ErrorKind::NotADirectory.into()))
     }
 
-    /// The bytes of a file that may be a pipe, without a bound of its own.
+    /// The bytes of a file or a pipe, up to [`MAX_NAMED_FILE`].
     ///
     /// # Errors
     /// As [`Files::read`].
@@ -46,7 +46,7 @@ pub trait Files {
         self.read_stream(path, MAX_NAMED_FILE)
     }
 
-    /// The text of such a file.
+    /// The text of a file or a pipe, up to [`MAX_NAMED_FILE`].
     ///
     /// # Errors
     /// As [`Files::read`], and `InvalidData` if it is not UTF-8.
@@ -64,14 +64,14 @@ pub const MAX_NAMED_FILE: u64 = 1 << 30;
 pub enum FileKind {
     Regular,
     Folder,
-    /// A pipe, a socket, a device.
+    /// A pipe, a socket or a device.
     Special,
 }
 
 /// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderEntry {
-    /// Its name. Bytes outside of UTF-8 are replaced, so such a file cannot be read.
+    /// The file name. Bytes outside of UTF-8 are replaced, so such a file cannot be opened.
     pub name: String,
     /// Whether it is a regular file. Symbolic links are followed.
     pub is_file: bool,
@@ -97,7 +97,7 @@ impl MemoryFiles {
         self.0.insert(path.to_owned(), bytes.into());
     }
 
-    /// The paths below a folder, without it.
+    /// The paths below a folder, relative to the folder.
     fn below(&self, folder: &str) -> impl Iterator<Item = &str> {
         let prefix = format!("{}/", folder.trim_end_matches('/'));
         self.0.keys().filter_map(move |path| path.strip_prefix(&prefix))
@@ -140,7 +140,7 @@ impl Files for MemoryFiles {
     }
 }
 
-/// Files for an object with a longer life than the loading of its configuration. Empty by default.
+/// Files for an object that lives longer than the loading of its configuration. Empty by default.
 #[derive(Clone)]
 pub struct SharedFiles(Arc<dyn Files + Send + Sync>);
 

@@ -18,8 +18,8 @@ use std::fmt;
 /// The most words of one line.
 pub const MAX_WORDS: usize = 64;
 
-/// The most bytes of one line up to the end of its last word, raw and after its variables were expanded. Comments do not
-/// count. HAProxy does not limit it; weir bounds the cost of one line.
+/// The limit of a line in bytes, up to the end of its last word. It applies to the raw line and to the line with expanded variables.
+/// Comments do not count. HAProxy does not limit a line; weir bounds the cost of one line.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// The values of the pseudo-variables `.FILE`, `.LINE` and `.SECTION` on this line.
@@ -33,7 +33,7 @@ pub struct Pseudo<'a> {
     pub section: &'a str,
 }
 
-/// Why a line could not be split into words, and at which raw column (from zero).
+/// The fault of a line that could not be split into words, and its raw column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LexError {
     pub fault: LexFault,
@@ -54,13 +54,13 @@ pub enum LexFault {
     UnmatchedBrace,
     /// `[` after a name that is not `[*]`.
     InvalidExpansion,
-    /// More than [`MAX_WORDS`]; carries the last word that was kept.
+    /// More than [`MAX_WORDS`]. Contains the last word that was kept.
     TooManyWords(String),
     /// More than [`MAX_LINE_BYTES`].
     LineTooLong,
 }
 
-/// Cuts `raw` (one line, no newline) into words. An empty result is an empty line or a comment.
+/// Splits `raw` (one line without newline) into words. The result is empty for an empty line or a comment.
 pub fn lex_line(
     raw: &[u8],
     file: FileId,
@@ -91,14 +91,14 @@ struct Lexer<'a> {
     pseudo: Pseudo<'a>,
     environment: &'a Environment,
     words: Vec<Word>,
-    /// The raw column where the word in the making started.
+    /// The raw column where the current word started.
     started: Option<usize>,
     bytes: Vec<u8>,
     columns: Vec<u32>,
     quoted: bool,
-    /// Whether `[*]` split or made the word: then it is dropped when it is empty.
+    /// Whether `[*]` split or created the word. Such a word is dropped if it is empty.
     split: bool,
-    /// How many more bytes variables may add to this line.
+    /// Remaining bytes that variables may add to this line.
     budget: usize,
 }
 
@@ -179,7 +179,7 @@ impl Lexer<'_> {
         opening
     }
 
-    /// `\` and the next bytes; `literal` lists the characters that it protects here.
+    /// Reads `\` and the bytes after it. `literal` lists the characters that it escapes here.
     fn escape(&mut self, literal: &[u8]) -> Result<(), LexError> {
         let backslash = self.at;
         self.started.get_or_insert(backslash);
@@ -199,7 +199,7 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    /// `$NAME` or `${NAME}` with its suffixes, inside double quotes.
+    /// Reads `$NAME` or `${NAME}` with its suffixes, inside double quotes.
     fn variable(&mut self) -> Result<(), LexError> {
         let dollar = self.at;
         let braced = self.raw.get(dollar + 1) == Some(&b'{');
@@ -255,8 +255,8 @@ impl Lexer<'_> {
         }
     }
 
-    /// Adds a variable's value. When it is to be split, every run of white space ends the current word and starts
-    /// another, even at the ends of the value.
+    /// Adds a variable's value. With `split`, every run of white space ends the current word and starts a new one, even at the ends
+    /// of the value.
     fn expand(&mut self, value: &[u8], dollar: usize, split: bool) -> Result<(), LexError> {
         let mut after_space = false;
         self.split |= split;
@@ -345,7 +345,7 @@ fn hexadecimal(digits: &[u8]) -> Option<u8> {
 
 const PSEUDO_VARIABLES: [&[u8]; 3] = [b".FILE", b".LINE", b".SECTION"];
 
-/// How much of a word a message repeats.
+/// The limit of characters of a word in a message.
 const MAX_QUOTED_CHARS: usize = 64;
 
 impl fmt::Display for LexError {

@@ -4,8 +4,8 @@
 //! inside double quotes, how `.if` blocks select lines, how times and sizes are written, and how a fault is
 //! shown to an operator: file, line, caret, the expected input, a suggestion.
 //!
-//! It refuses to know what any keyword means. It opens no file ([`Files`] does, an argument), reads no clock and no process environment:
-//! bytes and the [`Environment`] come in as arguments, so the whole crate can be fuzzed and read alone.
+//! It refuses to know the meaning of any keyword. It opens no file ([`Files`] is an argument) and reads neither a clock nor the process
+//! environment: bytes and the [`Environment`] come in as arguments, so that the whole crate can be fuzzed and read alone.
 //!
 //! Begin with [`LineReader`], which hands out one [`Line`] at a time so that a `setenv` on one line is seen by
 //! the next; then [`Word`], [`Diagnostics`] and [`units`].

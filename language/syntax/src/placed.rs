@@ -1,10 +1,10 @@
-//! Messages that name their place as text: `[FILE:LINE] : message`, written after parsing.
+//! Messages that contain their location as text: `[FILE:LINE] : message`, written after parsing.
 
 use crate::diagnostic::{Diagnostic, DiagnosticSeverity};
 use crate::source::{SourceMap, Span};
 
-/// The place that a text names: the first `FILE:LINE` of a file that was read, and in that line the part that the text quotes last.
-/// The whole line without one.
+/// The location that a text names: the first `FILE:LINE` of a known file. In that line, the last quoted part of the text that the line
+/// contains. The whole line if it contains none.
 pub fn place(text: &str, sources: &SourceMap) -> Option<Span> {
     sources.iter().find_map(|(file, source)| {
         let (_, rest) = text.split_once(&format!("{}:", source.name()))?;
@@ -23,7 +23,7 @@ fn column(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// Where the line has the last part of a text between quotes that it has at all.
+/// Offset and length in `raw` of the last quoted part of `text` that `raw` contains.
 fn quoted(text: &str, raw: &[u8]) -> Option<(usize, usize)> {
     let raw = std::str::from_utf8(raw).ok()?;
     let parts = text.split('\'').filter(|part| part.len() > 1 && part.trim() == *part);
@@ -33,13 +33,13 @@ fn quoted(text: &str, raw: &[u8]) -> Option<(usize, usize)> {
         .map(|(start, length)| (start, start + length))
 }
 
-/// A text that begins with its place, without it: `[FILE:LINE] : ...`, `parsing [FILE:LINE] : ...`.
+/// The text without a location at its beginning: `[FILE:LINE] : ...`, `parsing [FILE:LINE] : ...`.
 pub fn without_place(text: &str) -> &str {
     let placed = text.strip_prefix("parsing ").unwrap_or(text).starts_with('[');
     text.split_once("] : ").filter(|_| placed).map_or(text, |(_, rest)| rest)
 }
 
-/// The pretty form of a text that names its place; none without a place.
+/// The pretty form of a text that names a location. None without a location.
 pub fn pretty(severity: DiagnosticSeverity, text: &str, sources: &SourceMap, color: bool) -> Option<String> {
     let span = place(text, sources)?;
     let text = without_place(text.strip_prefix("config : ").unwrap_or(text));

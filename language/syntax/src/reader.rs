@@ -1,8 +1,7 @@
 //! Returns the lines of all files, one at a time, as selected by directives (`.if` and others).
 //!
-//! The reader is pulled: between two lines the caller may change the [`Environment`] (`setenv`), and the next
-//! line sees it. Conditional blocks (manual, section 2.4) and messages (`.notice` and similar) are handled here and never
-//! reach the caller.
+//! The caller pulls lines. Between two lines it may change the [`Environment`] (`setenv`), and the next line sees the change.
+//! Conditional blocks (manual, section 2.4) and messages (`.notice` and similar) are handled here and never reach the caller.
 
 use crate::condition::{ConditionContext, ConditionError, evaluate_condition};
 use crate::diagnostic::{Diagnostic, DiagnosticSeverity, Diagnostics, Layout};
@@ -23,7 +22,7 @@ pub struct LineReader<'s> {
     files: Vec<FileId>,
     /// Index into `files`.
     current: usize,
-    /// The last line read of the current file, 0 before the first.
+    /// The number of the last line read from the current file. 0 before the first line.
     line: u32,
     section: String,
     /// The open `.if` blocks, the innermost last.
@@ -63,8 +62,8 @@ impl<'s> LineReader<'s> {
         self.section.push_str(name);
     }
 
-    /// The next line with at least one word, `None` after the last file. Lines with a lexical error are reported and
-    /// skipped. The first line of every file starts a new section: compare [`Span::file`] of two lines to notice.
+    /// The next line with at least one word. `None` after the last file. Lines with a lexical error are reported and skipped. A new
+    /// file starts outside of any section: compare [`Span::file`] of two lines to detect it.
     pub fn next_line(
         &mut self,
         environment: &Environment,
@@ -168,7 +167,7 @@ impl<'s> LineReader<'s> {
                 if self.blocks.len() + 1 >= MAX_CONDITION_NESTING {
                     let message = format!("too many nested '.if', max is {MAX_CONDITION_NESTING}.");
                     tight(diagnostics, DiagnosticSeverity::Alert, line.keyword().span(), message);
-                    // The blocks no longer match their ends: nothing after this can be trusted.
+                    // The blocks no longer match their `.endif` lines, so the rest of the file cannot be trusted.
                     self.abandon_file();
                     return;
                 }
@@ -263,7 +262,7 @@ fn condition_diagnostic(line: &Line, text: &str, error: &ConditionError) -> Diag
         .note("a condition is made of integers, predicates, '!', '&&', '||' and parentheses")
 }
 
-/// The place of byte `offset` of the joined words 1 and after.
+/// The span of byte `offset` in the joined words 1 and after.
 fn span_of_joined(line: &Line, mut offset: usize) -> Span {
     for word in line.arguments() {
         let length = word.text().len();
@@ -288,7 +287,7 @@ fn message(line: &Line, severity: DiagnosticSeverity, diagnostics: &mut Diagnost
     diagnostics.push(diagnostic.layout(Layout::ParsingTight));
 }
 
-/// The error about an empty word. Otherwise an unset variable would change the meaning of a line.
+/// The error about an empty word. Without it, an unset variable would change the meaning of a line.
 fn empty_argument(line: &Line, index: usize, raw: &[u8]) -> Diagnostic {
     let span = line.span_at(index);
     let message = format!(
@@ -347,7 +346,7 @@ fn lex_diagnostic(error: &LexError, file: FileId, line: u32, raw: &[u8]) -> Diag
     diagnostic.with_excerpt(shown, caret).note(note)
 }
 
-/// The line as messages repeat it: without its indentation, every control character as one space.
+/// The line as messages show it: without indentation, with every control character replaced by a space.
 fn shown_line(raw: &[u8], column: usize) -> (String, usize) {
     let indentation = raw.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count().min(column);
     let start = indentation.max(column.saturating_sub(MAX_SHOWN_BYTES / 2));
@@ -359,7 +358,7 @@ fn shown_line(raw: &[u8], column: usize) -> (String, usize) {
     (shown.trim_end().to_string(), column - start)
 }
 
-/// The most bytes of a line that a message repeats.
+/// The limit of bytes of a line in a message.
 const MAX_SHOWN_BYTES: usize = 160;
 
 const DIRECTIVES: [&str; 8] = [".if", ".elif", ".else", ".endif", ".diag", ".notice", ".warning", ".alert"];
@@ -494,7 +493,7 @@ mod tests {
         check("", &[], &[]);
     }
 
-    /// As HAProxy 3.4 and later; 3.2 warns and reads the words before.
+    /// As in HAProxy 3.4 and later. HAProxy 3.2 warns and reads the words before the empty one.
     #[test]
     fn empty_arguments_are_refused() {
         let empty = |line: u32, number: u32, position: u32, text: &str| {

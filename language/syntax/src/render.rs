@@ -6,7 +6,7 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt::Write;
 
 impl Diagnostics {
-    /// Every report as [`DiagnosticReport::classic`] writes it, `Diag` ones only when `show_diag`.
+    /// Every report as [`DiagnosticReport::classic`] writes it. Includes `Diag` reports only if `show_diag` is set.
     pub fn classic(&self, sources: &SourceMap, process: u32, show_diag: bool) -> String {
         let shown = self.reports().into_iter();
         let shown =
@@ -23,7 +23,7 @@ impl Diagnostics {
         text
     }
 
-    /// Every report as [`DiagnosticReport::pretty`] writes it, an empty line between them.
+    /// Every report as [`DiagnosticReport::pretty`] writes it, with an empty line between two reports.
     pub fn pretty(&self, sources: &SourceMap, color: bool, show_diag: bool) -> String {
         let shown = self.reports().into_iter();
         let shown =
@@ -31,7 +31,7 @@ impl Diagnostics {
         shown.map(|report| format!("{}\n\n", report.pretty(sources, color))).collect()
     }
 
-    /// Counts of messages that are not shown: those beyond the bound, and warnings held back.
+    /// Counts of messages that are not shown: those beyond the limit, and warnings held back.
     pub fn summary(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.dropped_count() > 0 {
@@ -175,7 +175,7 @@ pub fn classic_line(severity: DiagnosticSeverity, process: u32, message: &str) -
     format!("{label:<10} ({process}) : {message}\n")
 }
 
-/// The line of `span` as text of the same columns, and the range to underline in it. Long lines are cut around it.
+/// The line of `span` as text with the same columns, and the range to underline. A long line is cut around that range.
 fn shown_source(sources: &SourceMap, span: Span) -> (String, std::ops::Range<usize>) {
     let raw =
         sources.get(span.file).and_then(|source| source.line(span.line)).map_or(&b""[..], |(raw, _)| raw);

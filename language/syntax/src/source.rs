@@ -11,7 +11,7 @@ pub struct SourceMap {
     sources: Vec<SourceText>,
 }
 
-/// Names one file of a [`SourceMap`].
+/// The identifier of one file of a [`SourceMap`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(u32);
 
@@ -43,7 +43,7 @@ impl SourceMap {
         Self::default()
     }
 
-    /// Adds a file. At most `u32::MAX` files and 4 GiB a file are meaningful; more bytes are cut off.
+    /// Adds a file. The limits are `u32::MAX` files and 4 GiB per file. Further bytes are cut off.
     pub fn add(&mut self, name: impl Into<String>, mut bytes: Vec<u8>) -> FileId {
         bytes.truncate(MAX_SOURCE_BYTES);
         let mut line_starts = vec![0];
@@ -61,7 +61,7 @@ impl SourceMap {
         self.sources.get(id.0 as usize)
     }
 
-    /// The name of a file, empty for an id of another map.
+    /// The name of a file. Empty for an id of another map.
     pub fn name(&self, id: FileId) -> &str {
         self.get(id).map_or("", |source| source.name())
     }
@@ -83,7 +83,7 @@ impl SourceText {
         &self.bytes
     }
 
-    /// How many lines the file has; a last line without a newline counts.
+    /// The number of lines. A last line without a newline counts.
     pub fn line_count(&self) -> u32 {
         self.line_starts.len() as u32
     }
@@ -111,7 +111,7 @@ impl Span {
         Self { file, line, start, end: end.max(start) }
     }
 
-    /// From the start of `self` to the end of `other`, which must be on the same line to matter.
+    /// From the start of `self` to the end of `other`, which must be on the same line.
     pub fn to(self, other: Span) -> Span {
         if (self.file, self.line) != (other.file, other.line) {
             return self;

@@ -1,8 +1,8 @@
 //! "Did you mean": the nearest known word, if one is near enough.
 
-/// The candidate that was probably meant by `word`, or `None` when nothing is close enough: an abbreviation (`set-hdr`), or
-/// a typing error, about one edit for every three letters. Of several that are equally near, the one with the fewest edits, then the
-/// one that is used more, then the first by name, whatever the order of `candidates`.
+/// The candidate that `word` probably means. `None` if no candidate is near enough. Near are an abbreviation (`set-hdr`) and a typing
+/// error, about one edit for every three letters. Of equally near candidates, the one with the fewest edits wins, then the more used one,
+/// then the first by name. The order of `candidates` does not matter.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.is_empty() || word.len() > MAX_SUGGESTED_BYTES {
         return None;
@@ -10,10 +10,10 @@ pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
     let mut limit = (word.len() / 3).clamp(1, MAX_EDITS);
     let mut best: Option<(usize, usize, bool, &str)> = None;
     for candidate in candidates {
-        // Replacing all of a short word is not a typing mistake.
+        // Replacing all letters of a short word is not a typing error.
         let possible = |distance: &usize| *distance < candidate.len().min(word.len());
         let typed = edit_distance(word, candidate, limit).filter(possible);
-        // An abbreviation is intended: it counts as one edit.
+        // An abbreviation is intentional: it counts as one edit at most.
         let distance = if is_abbreviation(word, candidate) { Some(typed.unwrap_or(1).min(1)) } else { typed };
         if let Some(distance) = distance {
             let edits = typed.unwrap_or(usize::MAX);
@@ -40,8 +40,8 @@ fn is_abbreviation(word: &str, whole: &str) -> bool {
         })
 }
 
-/// Edits (insert, delete, replace, swap of neighbours) that turn one word into the other, `None` above `limit`.
-/// Letters compare without case, `-` and `_` are the same.
+/// The number of edits (insert, delete, replace, swap of neighbours) between two words. `None` above `limit`.
+/// Compares letters without case. `-` and `_` are equal.
 pub fn edit_distance(left: &str, right: &str, limit: usize) -> Option<usize> {
     let left: Vec<u8> = left.bytes().map(fold).collect();
     let right: Vec<u8> = right.bytes().map(fold).collect();
@@ -78,7 +78,7 @@ fn fold(byte: u8) -> u8 {
     }
 }
 
-/// The most used words. Of two words that are equally near, the one in this list wins.
+/// The most used words. Of two equally near words, a word in this list wins.
 const USED_MOST: [&str; 44] = [
     "acl",
     "add-header",
@@ -126,10 +126,10 @@ const USED_MOST: [&str; 44] = [
     "weight",
 ];
 
-/// Longer words are payloads, not keywords; this also bounds the work of one comparison.
+/// The longest word that gets a suggestion. Longer words are values, not keywords. It also bounds the cost of one comparison.
 const MAX_SUGGESTED_BYTES: usize = 64;
 
-/// The most edits, however long the word is.
+/// The limit of edits for words of any length.
 const MAX_EDITS: usize = 4;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Numbers with units: times (`us` to `d`) and sizes (`k`, `m`, `g`), and plain integers.
 //!
-//! Parsers return small errors; [`describe_time`](TimeError::describe) and similar methods turn them into HAProxy's
-//! messages, for the keyword at hand.
+//! Parsers return small errors. [`describe_time`](TimeError::describe) and similar methods turn them into HAProxy's messages for
+//! a keyword.
 
 /// A unit of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,11 +40,11 @@ pub enum SizeError {
     Unexpected(char, usize),
 }
 
-/// The largest time, in the unit that the keyword counts in: timers are signed 32-bit milliseconds.
+/// The largest time in the unit of the keyword: timers are signed 32-bit milliseconds.
 pub const MAX_TIME: u64 = i32::MAX as u64;
 
-/// Reads a time. A number without a unit counts in `default`; the result counts in `default` too, rounded up, so
-/// that only zero gives zero.
+/// Parses a time. `default` is the unit of a number without a unit, and of the result. The result is rounded up, so only zero
+/// gives zero.
 pub fn parse_time(text: &str, default: TimeUnit) -> Result<u64, TimeError> {
     let (value, length) = parse_time_prefix(text, default)?;
     match text[length..].chars().next() {
@@ -53,7 +53,7 @@ pub fn parse_time(text: &str, default: TimeUnit) -> Result<u64, TimeError> {
     }
 }
 
-/// Reads a time, which other characters may follow, such as `30sec`: its value, and how many bytes it has.
+/// Parses a time that other characters may follow, such as `30sec`. Returns its value and its length in bytes.
 pub fn parse_time_prefix(text: &str, default: TimeUnit) -> Result<(u64, usize), TimeError> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, suffix) = text.split_at(digits);
@@ -73,8 +73,8 @@ pub fn parse_time_prefix(text: &str, default: TimeUnit) -> Result<(u64, usize), 
     Ok((value, length))
 }
 
-/// Reads a size in bytes (or of whatever is counted): a number, perhaps with `k`, `m` or `g` in either case, which
-/// are powers of 1024.
+/// Parses a size in bytes (or in the unit of the setting): a number, optionally with `k`, `m` or `g` in either case, which are
+/// powers of 1024.
 pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, suffix) = text.split_at(digits);
@@ -97,7 +97,7 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     value.checked_mul(1 << shift).ok_or(SizeError::Overflow)
 }
 
-/// Reads a plain decimal integer: an optional sign and digits, nothing else.
+/// Parses a decimal integer: an optional sign and digits only.
 pub fn parse_integer(text: &str) -> Option<i64> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(())?;
@@ -105,11 +105,11 @@ pub fn parse_integer(text: &str) -> Option<i64> {
 }
 
 impl TimeUnit {
-    /// All units; those that begin like another come first.
+    /// All units. A unit that begins like another one comes before it.
     const ALL: [TimeUnit; 6] =
         [Self::Microseconds, Self::Milliseconds, Self::Seconds, Self::Minutes, Self::Hours, Self::Days];
 
-    /// How many microseconds one of it is.
+    /// The unit in microseconds.
     pub fn microseconds(self) -> u64 {
         match self {
             Self::Microseconds => 1,
@@ -121,7 +121,7 @@ impl TimeUnit {
         }
     }
 
-    /// Its suffix in the configuration.
+    /// The suffix of the unit in the configuration.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Microseconds => "us",

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// `major.minor[.patch]` or `major.minor-dev<n>`; a development version comes before the release of that name.
+/// `major.minor[.patch]` or `major.minor-dev<n>`. A development version is older than the release with its number.
 ///
-/// A shape like `3.5-dev5-50872d-2` is accepted too: the rest after the number is a build, which is not compared.
+/// A form like `3.5-dev5-50872d-2` is accepted too. The part after the version is a build, which is not compared.
 /// The default is version zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ReleaseVersion {
@@ -15,14 +15,14 @@ pub struct ReleaseVersion {
     development: Option<u32>,
 }
 
-/// The language that weir implements: HAProxy's, as of 3.5. `version_atleast()` and `version_before()` compare
-/// against this, not against weir's own version, so that configurations written for the reference choose the
-/// same branches. It is the release and not a development version: all tests for `3.5-dev<n>` and `3.5` hold.
+/// The language that weir implements: HAProxy's, as of 3.5. `version_atleast()` and `version_before()` compare with this version, not
+/// with weir's own, so that configurations for HAProxy choose the same branches. It is the release and not a development version, so
+/// that all tests for `3.5-dev<n>` and `3.5` are true.
 pub const LANGUAGE_VERSION: ReleaseVersion =
     ReleaseVersion { major: 3, minor: 5, patch: 0, development: None };
 
 impl ReleaseVersion {
-    /// Reads a version. Missing components are zero; `None` when the text is not a version.
+    /// Parses a version. Missing components are zero. `None` if the text is not a version.
     pub fn parse(text: &str) -> Option<Self> {
         let mut version = ReleaseVersion::default();
         let mut rest;

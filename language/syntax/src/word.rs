@@ -41,29 +41,29 @@ impl Line {
         &self.words
     }
 
-    /// The words before word `index`, for a line with a fault there. `None` when that is the keyword.
+    /// The words before word `index`, for a line with a fault in that word. `None` for the keyword.
     pub fn cut_at(mut self, index: usize) -> Option<Self> {
         self.words.truncate(index);
         self.is_cut = true;
         (!self.words.is_empty()).then_some(self)
     }
 
-    /// Whether words were cut off: then only the section or rule that the line begins matters, and its fault was reported.
+    /// Whether words were cut off. Such a line only begins its section or rule, and its fault was reported.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Adds a remark about the line while it is read, for the caller to report.
+    /// Adds a remark about the line during parsing. The caller reports it.
     pub fn remark(&self, remark: Diagnostic) {
         self.remarks.borrow_mut().push(remark);
     }
 
-    /// Takes the remarks.
+    /// Removes and returns the remarks.
     pub fn take_remarks(&self) -> Vec<Diagnostic> {
         self.remarks.take()
     }
 
-    /// The line with another word in the place of word `index`.
+    /// The line with word `index` replaced.
     pub fn with_word(mut self, index: usize, word: Word) -> Self {
         if let Some(place) = self.words.get_mut(index) {
             *place = word;
@@ -86,7 +86,7 @@ impl Line {
         self.words.get(index)
     }
 
-    /// The text of word `index`, empty when the line is shorter.
+    /// The text of word `index`. Empty if the line is shorter.
     pub fn text(&self, index: usize) -> &str {
         self.words.get(index).map_or("", Word::text)
     }
@@ -102,8 +102,8 @@ impl Line {
         self.span
     }
 
-    /// The span of word `index`, or the place just after the last word when the line is shorter: where the
-    /// caret of "expects an argument" belongs.
+    /// The span of word `index`. If the line is shorter, the position just after the last word: the caret of "expects an argument"
+    /// belongs there.
     pub fn span_at(&self, index: usize) -> Span {
         self.words.get(index).map_or(self.span.after(), |word| word.span)
     }
@@ -116,8 +116,8 @@ impl Line {
 }
 
 impl Word {
-    /// A word made of bytes written at `span`. `columns`, when given, holds the raw column of every byte of the
-    /// word; without it, byte `n` stands at `span.start + n`.
+    /// A word made of bytes written at `span`. `columns` has the raw column of every byte of the word. Without it, byte `n` is at
+    /// `span.start + n`.
     pub fn new(bytes: Vec<u8>, span: Span, columns: Option<Vec<u32>>) -> Self {
         let columns = columns.map(Vec::into_boxed_slice);
         match String::from_utf8(bytes) {
@@ -130,7 +130,7 @@ impl Word {
         }
     }
 
-    /// A word that no file contains, for tests and for values that come from the command line.
+    /// A word that no file contains, for tests and for values from the command line.
     pub fn synthetic(text: &str, span: Span) -> Self {
         Self::new(text.as_bytes().to_vec(), span, None)
     }
@@ -141,17 +141,17 @@ impl Word {
         self
     }
 
-    /// The word as text; bytes that are not UTF-8 appear as U+FFFD.
+    /// The word as text. Bytes that are not UTF-8 appear as U+FFFD.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The word as bytes, exact.
+    /// The exact bytes of the word.
     pub fn bytes(&self) -> &[u8] {
         self.raw.as_deref().unwrap_or(self.text.as_bytes())
     }
 
-    /// Where the word was written, quotes included.
+    /// The span of the word in the file, including quotes.
     pub fn span(&self) -> Span {
         self.span
     }
@@ -166,8 +166,8 @@ impl Word {
         self.raw.is_none() && self.text == text
     }
 
-    /// The raw columns of a range of bytes of the word, for carets inside a word. Works for words with quotes,
-    /// escapes and variables too; a range past the end gives the place just after the word.
+    /// The raw columns of a range of bytes of the word, for carets inside a word. Also correct for words with quotes, escapes and
+    /// variables. A range past the end gives the position just after the word.
     pub fn span_of(&self, range: Range<usize>) -> Span {
         let length = self.bytes().len();
         if range.start >= length {

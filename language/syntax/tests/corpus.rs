@@ -1,7 +1,7 @@
 //! Fuzz targets as plain functions, replayed over a corpus and over random bytes.
 //!
-//! A fuzzer may call the same functions: each takes any bytes and must return, without a panic, having checked what
-//! must hold for any input.
+//! A fuzzer may call the same functions. Each takes any bytes, checks the invariants for any input, and must return without a
+//! panic.
 
 use proptest::prelude::*;
 use std::fs;
@@ -31,7 +31,7 @@ fn source(data: &[u8]) -> SourceMap {
     sources
 }
 
-/// The whole reader: words are within their line, every diagnostic can be shown.
+/// The whole reader: words are within their line, and every diagnostic can be shown.
 pub fn fuzz_lexer(data: &[u8]) {
     let sources = source(data);
     let (lines, diagnostics) = read(&sources);

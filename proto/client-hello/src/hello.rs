@@ -1,4 +1,4 @@
-//! The first message of a TLS handshake, parsed without taking part in it.
+//! Parser of the first message of a TLS handshake, without a TLS session.
 //!
 //! ```text
 //!   record     16 <version, 2> <length, 2> <fragment>
@@ -11,10 +11,10 @@
 
 use std::borrow::Cow;
 
-/// A handshake message, complete.
+/// A complete handshake message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandshakeMessage<'a> {
-    /// Its type: 1 for the client's hello, 2 for the server's.
+    /// The message type: 1 for ClientHello, 2 for ServerHello.
     pub kind: u8,
     /// The body, without type and length.
     pub body: Cow<'a, [u8]>,
@@ -23,7 +23,7 @@ pub struct HandshakeMessage<'a> {
 /// Why a message cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// More bytes have to come.
+    /// More bytes are needed.
     TooShort,
     /// The bytes are not a TLS handshake.
     NotTls,
@@ -79,12 +79,12 @@ fn joined<'a>(mut input: &[u8], first: Fragment<'_>) -> Result<HandshakeMessage<
 #[derive(Clone, Copy, Debug)]
 struct Fragment<'a> {
     bytes: &'a [u8],
-    /// The record is not complete yet.
+    /// The record is incomplete.
     cut: bool,
 }
 
 fn fragment(input: &[u8]) -> Result<Fragment<'_>, Unread> {
-    // Reported at once: with another protocol no more bytes may come.
+    // Reported at once, because with another protocol the peer may wait for a response.
     match input {
         [kind, ..] if *kind != HANDSHAKE_RECORD => return Err(Unread::NotTls),
         [_, major, ..] if *major != 3 => return Err(Unread::NotTls),
@@ -104,7 +104,7 @@ fn fragment(input: &[u8]) -> Result<Fragment<'_>, Unread> {
 /// The parts of a client hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientHello<'a> {
-    /// The highest version that the client speaks, up to TLS 1.2: major and minor.
+    /// The highest version that the client supports, up to TLS 1.2: major and minor.
     pub version: [u8; 2],
     /// The identifier of the session to resume before TLS 1.3; later versions fill it for compatibility only.
     pub session: &'a [u8],
@@ -179,7 +179,7 @@ impl<'a> ClientHello<'a> {
         Some(vector(self.extension(11)?, 1)?.0)
     }
 
-    /// The versions that the client speaks, two bytes each (RFC 8446, 4.2.1).
+    /// The versions that the client supports, two bytes each (RFC 8446, 4.2.1).
     pub fn versions(&self) -> Option<&'a [u8]> {
         Some(vector(self.extension(43)?, 1)?.0)
     }

@@ -1,4 +1,4 @@
-//! Answers: reading a message that may answer a question.
+//! Parsing a response to a query.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,7 +15,7 @@ pub struct Answer {
     pub is_truncated: bool,
     /// The answer contains aliases (CNAME).
     pub has_aliases: bool,
-    /// The aliases form a loop, or are more than [`MOST_ALIASES`].
+    /// The aliases form a loop, or exceed [`MOST_ALIASES`].
     pub aliases_fail: bool,
     /// The addresses of the name or of its last alias, of the requested kind, in the order of the answer.
     pub addresses: Vec<IpAddr>,
@@ -30,9 +30,9 @@ pub struct ServiceLocation {
     pub port: u16,
     /// Lower values are to be used first.
     pub priority: u16,
-    /// Its share among those of the same priority.
+    /// Relative weight among services of the same priority.
     pub weight: u16,
-    /// Addresses of the host that came with the answer; often none.
+    /// Addresses of the host in the same message, often empty.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -47,22 +47,22 @@ pub enum ResponseCode {
     Other(u16),
 }
 
-/// Why a message is not an answer to the question.
+/// The reason why a message does not answer the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerRefusal {
-    /// It ends too early, or is invalid.
+    /// The message is truncated or invalid.
     Malformed,
     /// It is a query.
     NotAResponse,
-    /// It answers a query with another identifier.
+    /// The message has the identifier of another query.
     OtherIdentifier,
-    /// It answers another question.
+    /// The message has another question.
     OtherQuestion,
-    /// It repeats the question with other letter case: it is forged, or the server does not preserve the case.
+    /// The question has other letter case: the message is forged, or the server does not preserve the case.
     OtherLetters,
 }
 
-/// The most aliases that are followed.
+/// Maximum number of aliases that are followed.
 pub const MOST_ALIASES: usize = 16;
 
 impl Answer {
@@ -83,7 +83,7 @@ impl Answer {
         let mut answer = Answer::empty(ResponseCode::of(code));
         match head.questions {
             1 => same_question(&mut reader, question)?,
-            // A server that cannot parse the question, or refuses it, may leave it out.
+            // A server that cannot parse or refuses the question may omit it.
             0 if matches!(code, 1 | 2 | 4 | 5) => return Ok(answer),
             _ => return Err(AnswerRefusal::OtherQuestion),
         }
@@ -196,7 +196,7 @@ fn same_question(reader: &mut MessageReader<'_>, question: &Question) -> Result<
     Ok(())
 }
 
-/// The needed records of a message.
+/// The records of a message that an answer needs.
 #[derive(Default)]
 struct Records {
     aliases: Vec<(Name, Name)>,
@@ -218,7 +218,7 @@ impl Records {
             return Some(());
         }
         match record.kind {
-            // One more than are followed, so that too many are noticed.
+            // One alias above the limit is stored, so that too many are detected.
             CNAME if self.aliases.len() <= MOST_ALIASES => {
                 let target = record.data.name()?.to_name();
                 self.aliases.push((record.owner, target));
@@ -249,7 +249,7 @@ impl Records {
         Some(())
     }
 
-    /// The last alias of a name; `None` if the aliases form a loop or are too many.
+    /// The last alias of a name. `None` if the aliases form a loop or are too many.
     fn follow<'r>(&'r self, name: &'r Name) -> Option<Name> {
         let mut name = name;
         for _ in 0..=MOST_ALIASES {

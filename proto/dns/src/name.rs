@@ -18,12 +18,12 @@ pub enum NameError {
 }
 
 impl Name {
-    /// The longest name, in bytes on the wire (RFC 1035, 2.3.4).
+    /// Maximum length of a name on the wire in bytes (RFC 1035, 2.3.4).
     pub const LONGEST: usize = 255;
-    /// The longest label, in bytes without its length (RFC 1035, 2.3.4).
+    /// Maximum length of a label in bytes, without its length byte (RFC 1035, 2.3.4).
     pub const LONGEST_LABEL: usize = 63;
 
-    /// A name from labels separated by dots. A dot at the end is allowed and changes nothing: no search list is used.
+    /// A name from labels separated by dots. A trailing dot is allowed and ignored, because names are never completed by a search list.
     ///
     /// # Errors
     /// When the text is not a valid domain name.
@@ -47,7 +47,7 @@ impl Name {
         Ok(Name(wire.into()))
     }
 
-    /// From bytes of the wire that a reader has followed to their end.
+    /// A name from uncompressed wire bytes, validated by the reader.
     pub(crate) fn from_wire(wire: &[u8]) -> Self {
         Name(wire.into())
     }
@@ -57,7 +57,7 @@ impl Name {
         &self.0
     }
 
-    /// Its labels, the empty one excepted.
+    /// The labels, without the empty last one.
     pub fn labels(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &*self.0;
         std::iter::from_fn(move || {

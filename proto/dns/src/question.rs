@@ -26,7 +26,7 @@ impl RecordKind {
 /// One question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The name, in the letter case that the answer must repeat.
+    /// The name, in the letter case that the response must repeat.
     pub name: Name,
     /// The kind of record to query.
     pub kind: RecordKind,

@@ -1,4 +1,4 @@
-//! Walks over the bytes of a message.
+//! Reads the bytes of a message.
 
 use crate::name::Name;
 
@@ -9,7 +9,7 @@ pub(crate) struct MessageReader<'m> {
     at: usize,
 }
 
-/// The bytes of a name while it is read, so that names which are not needed are not allocated.
+/// The bytes of a name, in a fixed buffer, so that unused names need no allocation.
 pub(crate) struct NameBytes {
     bytes: [u8; Name::LONGEST],
     length: usize,
@@ -59,7 +59,7 @@ impl<'m> MessageReader<'m> {
         Some(part)
     }
 
-    /// Nothing is left.
+    /// Whether the end of the message or part is reached.
     pub(crate) fn is_at_end(&self) -> bool {
         self.at == self.message.len()
     }

@@ -1,12 +1,11 @@
-//! Chunked bodies, validated while they pass (RFC 9112, 7.1).
+//! Streaming validation and decoding of chunked bodies (RFC 9112, 7.1).
 //!
-//! There are two ways to use it, and a body goes one of them from its first byte to its last. To forward its wire form, call
-//! [`ChunkDecoder::validate`]: the bytes that it leaves are valid and may be forwarded verbatim. To get its payload, call
-//! [`ChunkDecoder::decode`], which takes the framing out in place: payload is contiguous across chunks. Both keep only a few numbers
-//! between calls.
+//! Use one of two methods for a whole body. [`ChunkDecoder::validate`] keeps the framing: the bytes that it consumes
+//! are valid and may be forwarded verbatim. [`ChunkDecoder::decode`] removes the framing in place, so that payload is
+//! contiguous across chunks. The state between calls is at most 16 bytes.
 //!
-//! Extensions are not forwarded: a recipient that does not understand one must ignore it (RFC 9112, 7.1.1), and a next
-//! parser that finds its end elsewhere would read another body.
+//! Chunk extensions are removed. A recipient must ignore extensions that it does not understand (RFC 9112, 7.1.1), and
+//! a next hop that finds the end of an extension elsewhere would read another body.
 //!
 //! ```text
 //!        ┌───────────────────────────────────────────────────┐
@@ -18,7 +17,7 @@
 //!                                   └────────► LastFeed ─► Ended
 //! ```
 //!
-//! Line ends are `\r\n` and nothing else here: a bare line feed is where chunked parsers begin to disagree.
+//! Lines end with `\r\n`. A bare line feed is an error, because chunked parsers disagree about it.
 
 #[cfg(test)]
 mod tests;
@@ -27,44 +26,43 @@ use std::ops::Range;
 
 use crate::parser::scan::is_token_byte;
 
-/// Decodes a chunked body that comes in any pieces.
+/// Decodes a chunked body that arrives in pieces of any size.
 #[derive(Clone, Debug, Default)]
 pub struct ChunkDecoder {
     awaiting: ChunkPart,
-    /// The size being read, then how much of the chunk has not come yet.
+    /// The chunk size while its line is parsed, then the bytes of the chunk not received yet.
     remaining: u64,
-    /// How many digits, extension bytes or trailer bytes were seen: each has its limit.
+    /// Digits of the size, extension bytes or trailer bytes so far. Each has its limit.
     count: u16,
-    /// How many bytes of extensions came beyond the one in eight that the payload allows.
+    /// Extension bytes beyond one for each eight payload bytes; at most [`ChunkDecoder::MAX_EXCESS`].
     excess: u16,
     /// The name of the trailer being read.
     name: TrailerName,
 }
 
-// It is a part of each body that moves.
+// Every forwarded body holds a decoder, so it stays small.
 const _: () = assert!(size_of::<ChunkDecoder>() <= 16);
 
 /// The result of [`ChunkDecoder::validate`] and [`ChunkDecoder::decode`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Advance {
-    /// The number of bytes at the front that belong to the body: its wire form, or its payload and then its trailers. All that is left,
-    /// unless the body ended.
+    /// Number of body bytes after the skipped ones: the wire form from `validate`, payload and then trailers from
+    /// `decode`. These are all remaining bytes, unless the body ended.
     pub consumed: usize,
-    /// The number of framing bytes before those, which the caller has to drop: moving a long chunk over them would cost
-    /// more. 0 if the wire form is kept.
+    /// Number of framing bytes at the front, which the caller has to drop. Moving a long chunk over them would cost more. 0 from `validate`.
     pub skipped: usize,
-    /// The number of bytes removed behind the skipped ones; the bytes behind have moved up.
+    /// Number of bytes removed after the skipped ones. The bytes behind the gap were moved toward the front by this number.
     pub removed: usize,
     /// How many of the consumed bytes are payload.
     pub payload: usize,
-    /// The range of trailers among them, line ends included, without the empty line that ends them; empty for most bodies.
+    /// Range of the trailer lines in the consumed bytes, with line ends, without the final empty line. Empty for most bodies.
     pub trailers: Range<usize>,
-    /// The body ended with them: the bytes behind begin the next message.
+    /// Whether the body ended. The bytes behind the consumed ones begin the next message.
     pub done: bool,
 }
 
 impl Advance {
-    /// The result of one call for the bytes of two; `next` is the result of the second.
+    /// Merges the results of two consecutive calls. `next` is the result of the second call.
     pub fn followed_by(self, next: Advance) -> Advance {
         let later = next.trailers.start + self.consumed..next.trailers.end + self.consumed;
         Advance {
@@ -83,7 +81,7 @@ impl Advance {
     }
 }
 
-/// The first piece of some bytes. It takes everything up to the end of its range, framing before the range included.
+/// The next piece of the input. Framing before its range belongs to it.
 #[derive(PartialEq, Eq, Debug)]
 enum ChunkPiece {
     Payload(Range<usize>),
@@ -93,15 +91,15 @@ enum ChunkPiece {
     Extension(Range<usize>),
     /// Only framing: all the bytes are used, and more are needed.
     More,
-    /// The body ended; that many bytes, of framing, belonged to it.
+    /// The body ended at this offset of the input.
     Done(usize),
 }
 
-/// How a chunked body can be wrong.
+/// An error in a chunked body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ChunkError {
-    /// A chunk size that does not begin with a hexadecimal digit, or continues with something else.
+    /// The chunk size does not begin with a hexadecimal digit, or an invalid byte follows its digits.
     InvalidSize,
     /// A chunk size of more digits than [`ChunkDecoder::MAX_DIGITS`], or above [`ChunkDecoder::MAX_SIZE`].
     SizeTooLarge,
@@ -143,25 +141,25 @@ impl ChunkDecoder {
     /// The most digits of a chunk size, leading zeros included: enough for 64 bits.
     pub const MAX_DIGITS: u16 = 16;
 
-    /// The largest chunk: a recipient that counts in floating-point numbers still counts it exactly. HAProxy has the same limit.
+    /// Largest chunk in bytes. A double-precision number still holds it exactly. HAProxy has the same limit.
     pub const MAX_SIZE: u64 = (1 << 52) - 1;
 
     /// The longest extension of one chunk, in bytes. Signed chunks, the longest in use, need less than 100.
     pub const MAX_EXTENSION: u16 = 1024;
 
-    /// How many bytes the extensions of a body may have beyond one for each eight bytes of payload.
+    /// Maximum number of extension bytes of a body beyond one for each eight bytes of payload.
     pub const MAX_EXCESS: u16 = 16384;
 
-    /// The longest trailer section, in bytes: a head of the default size.
+    /// Longest trailer section in bytes: the default size of a head.
     pub const MAX_TRAILERS: u16 = 16384;
 
-    /// Ready for the first byte of a body.
+    /// A decoder at the first byte of a body.
     pub fn new() -> ChunkDecoder {
         ChunkDecoder::default()
     }
 
-    /// Takes as much of `bytes` as belongs to the body, and removes extensions from it. Everything consumed may be
-    /// forwarded verbatim. After an error, nothing of `bytes` may.
+    /// Consumes the part of `bytes` that belongs to the body, and removes chunk extensions in place. The consumed bytes
+    /// may be forwarded verbatim. After an error, forward nothing of `bytes`.
     ///
     /// # Errors
     /// Where the coding is invalid.
@@ -170,8 +168,9 @@ impl ChunkDecoder {
         self.pass::<true>(bytes, false)
     }
 
-    /// The same, but removes all framing: the consumed bytes are payload, contiguous across chunks, and then trailers.
-    /// The first [`skipped`](Advance::skipped) bytes are framing; none of them if not `may_skip`.
+    /// Like [`validate`](Self::validate), but removes all framing: the consumed bytes are payload, contiguous across
+    /// chunks, and then trailers. The first [`skipped`](Advance::skipped) bytes are framing to drop; 0 unless
+    /// `may_skip`.
     ///
     /// # Errors
     /// Where the coding is invalid.
@@ -180,7 +179,7 @@ impl ChunkDecoder {
         self.pass::<false>(bytes, may_skip)
     }
 
-    /// Whether a body may begin with these bytes, which are not changed.
+    /// Whether `bytes` are a valid beginning of a chunked body. The bytes are not changed.
     pub fn may_begin(bytes: &[u8]) -> bool {
         let (mut decoder, mut at, mut last) = (ChunkDecoder::new(), 0, SizeLine::default());
         loop {
@@ -200,11 +199,11 @@ impl ChunkDecoder {
         }
     }
 
-    /// Takes as much of `bytes` as belongs to the body; its framing stays if `FRAMED`, except extensions.
+    /// Consumes the part of `bytes` that belongs to the body. Keeps the framing if `FRAMED`, except extensions.
     #[inline]
     fn pass<const FRAMED: bool>(&mut self, bytes: &mut [u8], may_skip: bool) -> Result<Advance, ChunkError> {
         let (mut at, mut payload, mut trailers) = (0, 0, 0..0);
-        // Bytes from `kept` on have not moved yet.
+        // Bytes from offset `kept` on are still in their original position.
         let (mut front, mut kept) = (Front { start: 0, end: 0, may_skip }, 0);
         let mut last = SizeLine::default();
         let end = loop {
@@ -214,7 +213,7 @@ impl ChunkDecoder {
                 if !FRAMED {
                     front.add(bytes, chunk);
                 }
-                // Where sizes change, no chunk of the same size follows as a rule: the check here spares the call.
+                // With varying chunk sizes this check usually fails, and saves the call.
                 if last.is_at(bytes, at) {
                     let count = if FRAMED { last.count(bytes, at) } else { front.join(bytes, at, &last) };
                     payload += count * last.size;
@@ -285,7 +284,7 @@ impl ChunkDecoder {
                     return Ok(ChunkPiece::Extension(at..end));
                 }
                 ChunkPart::SizeReturn => {
-                    // Nothing else ends an extension.
+                    // Only a carriage return leads to this state.
                     self.awaiting = ChunkPart::SizeFeed;
                     at += 1;
                 }
@@ -343,12 +342,12 @@ impl ChunkDecoder {
         if self.awaiting == ChunkPart::Ended { Ok(ChunkPiece::Done(at)) } else { Ok(ChunkPiece::More) }
     }
 
-    /// The payload of a chunk that begins at `at`, is complete with the line end behind it, and has a short size
-    /// without an extension. A body in small chunks has few others, and a step for each byte costs many times as much.
-    /// `None` leaves the state unchanged.
+    /// Fast path: the payload range of the chunk at `at`, if the chunk is complete with its line end, and has a short
+    /// size and no extension. Most small chunks are such, and a state machine step for each byte costs many times as
+    /// much. `None` leaves the decoder unchanged.
     ///
-    /// Most chunks of a body have the size of the chunk before. Once two have the same, their size line is expected again
-    /// ([`SizeLine::is_at`]). It is not with none: the next bytes may belong to another state then.
+    /// Most chunks have the size of the preceding chunk. After two equal sizes, `last` predicts the same size line
+    /// again ([`SizeLine::is_at`]). `None` clears the prediction, because the next bytes may belong to another state.
     #[inline(always)]
     fn plain_chunk(&mut self, bytes: &[u8], at: usize, last: &mut SizeLine) -> Option<Range<usize>> {
         last.needed = usize::MAX;
@@ -388,7 +387,7 @@ impl ChunkDecoder {
         Some(payload)
     }
 
-    /// The size is complete.
+    /// Ends the size line. The payload follows, or the trailers after size 0.
     fn begin_chunk(&mut self) {
         self.count = 0;
         let excused = u16::try_from(self.remaining / 8).unwrap_or(u16::MAX);
@@ -414,11 +413,11 @@ impl ChunkDecoder {
             b'\n' => return Err(ChunkError::InvalidLineEnd),
             _ => return Err(ChunkError::InvalidSize),
         }
-        // The next state looks at the same byte.
+        // The next state reads the same byte.
         Ok(at)
     }
 
-    /// Follows an extension, and blanks before it, up to the end of the line.
+    /// Parses an extension, and blanks before it, up to the carriage return. Returns the offset reached.
     #[cold]
     fn extension(&mut self, bytes: &[u8], mut at: usize) -> Result<usize, ChunkError> {
         while let Some(&byte) = bytes.get(at) {
@@ -444,7 +443,7 @@ impl ChunkDecoder {
         Ok(at)
     }
 
-    /// Follows trailer lines: up to where the last empty line begins, or the bytes end.
+    /// Parses trailer lines up to the final empty line or the end of `bytes`. Returns the offset reached.
     #[cold]
     fn trailers(&mut self, bytes: &[u8], mut at: usize) -> Result<usize, ChunkError> {
         while let Some(&byte) = bytes.get(at) {
@@ -480,27 +479,27 @@ impl ChunkDecoder {
     }
 }
 
-/// Matches a trailer's name against the framing fields, which trailers must not contain (RFC 9110,
-/// 6.5.1). The length cannot overflow its byte, since matching stops at the first difference.
+/// Matches a trailer's name against the framing fields, which trailers must not contain (RFC 9110, 6.5.1). The length
+/// saturates, because a longer name already differs.
 #[derive(Clone, Copy, Debug, Default)]
 struct TrailerName {
     length: u8,
     differs: [bool; FRAMING_NAMES.len()],
 }
 
-/// The size line of the last two chunks, if it was the same: the next ones are expected to begin with it. That is one comparison, and the
-/// processor need not wait for the size to look at the chunk behind.
+/// The predicted size line of the next chunks, after two chunks had the same. Its check is one comparison, and the
+/// processor can read the following chunk without waiting for a parsed size.
 struct SizeLine {
-    /// Its bytes as a number, and the bits of that number.
+    /// The bytes of the line as a little-endian number, and the mask of its bits.
     bytes: u64,
     mask: u64,
-    /// How many bytes it has.
+    /// Length of the line in bytes.
     length: usize,
     /// The size of the last chunk.
     size: usize,
-    /// How many bytes a whole chunk has.
+    /// Length of a whole chunk in bytes: size line, payload and line end.
     chunk: usize,
-    /// How many bytes have to be there to look for a whole chunk; more than there can be if none is expected.
+    /// Bytes required to check for a whole chunk. `usize::MAX` without a prediction.
     needed: usize,
 }
 
@@ -511,7 +510,7 @@ impl Default for SizeLine {
 }
 
 impl SizeLine {
-    /// Expects these first bytes, of a line of `length` bytes.
+    /// Predicts a size line: the first `length` bytes of `line`.
     #[inline]
     fn expect(&mut self, line: [u8; 8], length: usize) {
         self.mask = u64::MAX >> (64 - 8 * length);
@@ -521,7 +520,7 @@ impl SizeLine {
         self.needed = self.chunk.max(line.len());
     }
 
-    /// Whether a whole chunk with this line is at `at`.
+    /// Whether a whole chunk with the predicted size line begins at `at`.
     #[inline(always)]
     fn is_at(&self, bytes: &[u8], at: usize) -> bool {
         let Some(chunk) = bytes.get(at..).and_then(|rest| rest.get(..self.needed)) else { return false };
@@ -530,7 +529,7 @@ impl SizeLine {
         u64::from_le_bytes(*line) & self.mask == self.bytes && end == Some(LINE_END)
     }
 
-    /// How many such chunks follow each other from `at` on.
+    /// Number of consecutive chunks with the predicted size line from `at` on.
     #[inline]
     fn count(&self, bytes: &[u8], mut at: usize) -> usize {
         let mut count = 0;
@@ -542,16 +541,16 @@ impl SizeLine {
     }
 }
 
-/// The final bytes, at the front of a slice.
+/// The range of the output at the front of the slice.
 struct Front {
     start: usize,
     end: usize,
-    /// The first bytes need not move to the start of the slice.
+    /// Whether the output may start behind offset 0, so that the first payload is not moved.
     may_skip: bool,
 }
 
 impl Front {
-    /// Moves bytes up to the final ones; returns their position among these.
+    /// Moves `range` to the end of the output. Returns its range relative to the output's start.
     #[inline]
     fn add(&mut self, bytes: &mut [u8], range: Range<usize>) -> Range<usize> {
         if self.may_skip && self.end == 0 {
@@ -565,8 +564,8 @@ impl Front {
         start..start + length
     }
 
-    /// The same for the payload of all chunks that follow each other from `at` on and have the expected size line; returns how many there
-    /// are. The front began with the payload before them. Not inlined: in `pass` there are too few registers for it.
+    /// Like [`add`](Self::add), for the payload of all consecutive chunks with the predicted size line from `at` on.
+    /// Returns their number. The output already has a start. Not inlined, because `pass` has too few registers.
     #[inline(never)]
     fn join(&mut self, bytes: &mut [u8], mut at: usize, line: &SizeLine) -> usize {
         let (mut count, mut end) = (0, self.end);
@@ -581,8 +580,8 @@ impl Front {
     }
 }
 
-/// Moves bytes to an earlier place, a few as a block, which costs a quarter of a call. The block ends with some of them or with others that are
-/// not final, and covers only bytes that were looked at.
+/// Moves bytes toward the front. Up to [`BLOCK`] bytes are copied as one block, at a quarter of the cost of a call. The
+/// rest of the block overwrites only bytes that were parsed already and are not part of the output.
 #[inline(always)]
 fn move_up(bytes: &mut [u8], from: usize, length: usize, to: usize) {
     if length > BLOCK || to + BLOCK > from + length || !move_block(bytes, from, to) {
@@ -620,7 +619,7 @@ const DIGITS: [u8; 256] = {
     digits
 };
 
-/// Sizes of more digits are rare. With a line end these are the bytes of a number.
+/// Maximum digits of a size on the fast path; longer sizes are rare. With the line end they fill a `u64`.
 const PLAIN_DIGITS: usize = 6;
 
 const FRAMING_NAMES: [&[u8]; 2] = [b"content-length", b"transfer-encoding"];

@@ -1,4 +1,4 @@
-//! Encodes chunked bodies, for messages that came with another framing.
+//! Encodes chunked bodies, for messages received with another framing.
 
 /// The end of a chunked body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -6,7 +6,7 @@ pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// The end of every chunk.
 pub const CHUNK_END: &[u8] = b"\r\n";
 
-/// The longest [`ChunkHeader`].
+/// Maximum length of a [`ChunkHeader`] in bytes.
 pub const MAX_HEADER: usize = 18;
 
 /// The line before a chunk's payload.

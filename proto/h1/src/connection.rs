@@ -1,9 +1,8 @@
 //! Whether a connection persists after a request and its response, and the `Connection` field for it (RFC 9112, 9.3).
 //!
-//! The two sides decide apart: a server that closes does not cost the client its connection, and the reverse. So
-//! `close` and `keep-alive` never pass from one side to the other; the proxy announces the state of its own connections.
-//! One exception keeps the common case free of edits: `keep-alive` between HTTP/1.1 peers only repeats the default, and
-//! may stay.
+//! Client and server connections persist independently: a close on one side does not close the other. So `close` and
+//! `keep-alive` are not forwarded. The proxy announces the state of its own connections. One exception avoids edits in
+//! the common case: `keep-alive` between HTTP/1.1 peers only repeats the default and is kept.
 
 use weir_http::values::ListMembers;
 use weir_http::{Field, Head, HeadFlags, KnownName, NoRoom, ValueEdit, Version};
@@ -13,7 +12,7 @@ use crate::framing::BodyFraming;
 /// How connections are to be used (`option http-keep-alive`, `http-server-close`, `httpclose`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum PersistenceMode {
-    /// Both sides stay open when both agree.
+    /// Both connections stay open if the messages allow it.
     #[default]
     KeepAlive,
     /// The client side stays open, the server side closes.
@@ -52,8 +51,8 @@ pub fn server_persists(response: &Head, response_framing: BodyFraming, mode: Per
     mode == PersistenceMode::KeepAlive && is_delimited(response_framing) && wants_persistence(response)
 }
 
-/// The announcement to the server with a request. An ambiguous one ([`HeadFlags::DOUBTFUL`]) is the last on its connection,
-/// whatever the mode: the server may read a longer or shorter body.
+/// The announcement to the server with a request. A request with ambiguous framing ([`HeadFlags::DOUBTFUL`]) is the
+/// last on its connection in any mode, because the server may read a longer or shorter body.
 #[inline]
 pub fn announcement_to_server(request: &Head, mode: PersistenceMode) -> Announce {
     match mode {
@@ -71,7 +70,7 @@ pub fn announcement_to_client(request: &Head, response: &Head, persists: bool) -
         && response.version() < Version::HTTP_11
         && !response.flags().contains(HeadFlags::CONNECTION_KEEP_ALIVE)
     {
-        // Its version already implies the close.
+        // HTTP/1.0 already implies the close.
         Announce::Nothing
     } else if !persists {
         Announce::Close
@@ -100,8 +99,8 @@ pub fn may_switch_protocols(request: &Head) -> bool {
     request.flags().contains(HeadFlags::CONNECTION_UPGRADE | HeadFlags::HAS_UPGRADE)
 }
 
-/// Makes the head announce `announce`: the tokens `close` and `keep-alive` are corrected, other tokens stay. A head that
-/// already does is not edited.
+/// Corrects the tokens `close` and `keep-alive` in the `Connection` fields to `announce`. Other tokens are kept. A head
+/// that already matches is not edited.
 #[inline]
 pub fn announce(head: &mut Head, raw: &[u8], announce: Announce) -> Result<(), NoRoom> {
     let (closes, keeps) = tokens(head, raw);
@@ -145,7 +144,7 @@ fn rewrite(head: &mut Head, raw: &[u8], announce: Announce, has_tokens: bool) ->
     }
 }
 
-/// Removes `close` and `keep-alive` from every `Connection` field, and the fields that have nothing else.
+/// Removes `close` and `keep-alive` from every `Connection` field, and removes fields without other tokens.
 fn remove_tokens(head: &mut Head, raw: &[u8]) -> Result<(), NoRoom> {
     head.edit_values(raw, KnownName::Connection, |value| {
         let mut kept = Vec::new();

@@ -1,11 +1,11 @@
-//! Every way in which a message head can be wrong.
+//! The errors of a message head.
 
 /// Why a head was refused, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadError {
     /// The kind of the error.
     pub kind: HeadErrorKind,
-    /// The byte it was noticed at, from the start of the raw bytes (`show errors`).
+    /// Offset in the raw bytes at which the error was detected (`show errors`).
     pub position: usize,
 }
 
@@ -13,7 +13,7 @@ pub struct HeadError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HeadErrorKind {
-    /// The request line begins with something that is not a token character.
+    /// The request line does not begin with a token character.
     InvalidMethod,
     /// A byte that a request target must not have.
     InvalidTarget,
@@ -28,11 +28,11 @@ pub enum HeadErrorKind {
     Http09,
     /// A status line that does not begin with `HTTP/`.
     NotHttp,
-    /// A status that is not three digits, 100 or more; if violations are accepted, not a number of 16 bits.
+    /// A status that is not three digits, or is below 100. If violations are accepted, a status that is not a 16-bit number.
     InvalidStatus,
     /// A byte that a reason phrase must not have.
     InvalidReason,
-    /// A carriage return that no line feed follows.
+    /// A carriage return without a line feed after it.
     BareCarriageReturn,
     /// A field line without a name before its colon.
     EmptyName,
@@ -52,16 +52,15 @@ pub enum HeadErrorKind {
     InvalidContentLength,
     /// Several `Content-Length` that differ.
     ConflictingContentLength,
-    /// A `Transfer-Encoding` that cannot be understood, or an empty one.
+    /// A malformed or empty `Transfer-Encoding`.
     InvalidTransferEncoding,
     /// Transfer codings before the final `chunked`, which are not supported (status 422).
     UnsupportedTransferEncoding,
-    /// The last transfer coding is not `chunked`: the end of the message is not safe to find.
+    /// The last transfer coding is not `chunked`, so the end of the message is ambiguous.
     ChunkedNotFinal,
     /// `chunked` applied twice.
     ChunkedTwice,
-    /// A body after an HTTP/1.0 `GET`, `HEAD` or `DELETE`, which other parsers may take for a next request (status
-    /// 413).
+    /// A body after an HTTP/1.0 `GET`, `HEAD` or `DELETE`, which other parsers may read as another request (status 413).
     PayloadForbidden,
     /// A `Host`, or the authority of a target, that is not a host: a list, a path, user information, an invalid byte.
     InvalidHost,
@@ -78,7 +77,7 @@ pub enum HeadErrorKind {
 }
 
 impl HeadErrorKind {
-    /// The status of the response to a request that is refused for this.
+    /// The status of the response to a request with this error.
     pub fn status(self) -> u16 {
         match self {
             HeadErrorKind::PayloadForbidden => 413,

@@ -1,4 +1,4 @@
-//! How the end of a body is found (RFC 9112, 6.3).
+//! The framing of a body (RFC 9112, 6.3).
 
 use weir_http::{BodySize, Head, HeadFlags, Kind, KnownName, Method, NoRoom, body, status};
 
@@ -11,7 +11,7 @@ pub enum BodyFraming {
     Chunked,
     /// Everything until the connection closes. Responses only.
     UntilClose,
-    /// The connection leaves HTTP: bytes are forwarded unchanged in both directions.
+    /// The connection becomes a tunnel: bytes are forwarded unchanged in both directions.
     Tunnel,
 }
 

@@ -1,15 +1,14 @@
 //! The HTTP/1 engine: heads, framing and chunked coding to RFC 9112.
 //!
-//! Bytes come in as slices and go out as spans: nothing here owns a buffer, reads a socket or knows the time. Three
-//! engines and two sets of questions:
+//! Input is slices, output is spans. Nothing here owns a buffer, reads a socket or knows the time. The parts:
 //!
 //! - [`HeadParser`] cuts a request or response head out of a receive buffer and fills a [`weir_http::Head`];
 //! - [`BodyFraming`] is how the end of the following body is found;
 //! - [`ChunkDecoder`] validates chunked bodies or takes out their framing, [`chunk_encoder`] makes them;
 //! - [`connection`] decides whether a connection persists, and edits the `Connection` field.
 //!
-//! Anything that RFC 9112 calls unsafe is refused with a named variant of [`HeadErrorKind`], or normalized as an edit of the
-//! head. Begin with [`HeadParser`].
+//! Messages that RFC 9112 calls unsafe are rejected with a variant of [`HeadErrorKind`], or normalized by an edit of
+//! the head. Begin with [`HeadParser`].
 
 pub mod chunk_decoder;
 pub mod chunk_encoder;

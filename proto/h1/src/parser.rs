@@ -1,7 +1,7 @@
 //! Parses a message head at the front of a receive buffer.
 //!
-//! The parser looks for line ends, and judges a line when it is complete: a start line, then field lines, then an empty
-//! line. It remembers where it stopped, so that a head which arrives in many pieces is not scanned again:
+//! The parser searches for line ends and validates each complete line: a start line, then field lines, then an empty
+//! line. It stores the offset at which it stopped, so that a head that arrives in many pieces is scanned once:
 //!
 //! ```text
 //!   EmptyLines ──► StartLine ──► Fields ──(empty line)──► complete
@@ -24,7 +24,7 @@ use crate::error::{HeadError, HeadErrorKind};
 use meaning::Meaning;
 use scan::find_control;
 
-/// Deviations from the safe subset that the operator allows.
+/// Protocol violations that the operator allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ParseOptions {
     /// `option accept-unsafe-violations-in-http-request` or `-response`, whichever the message is.
@@ -40,25 +40,24 @@ pub struct ParseOptions {
 /// The result of parsing the buffer so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeadProgress {
-    /// The head is not complete: call again with more bytes (a full buffer is the caller's error).
+    /// The head is incomplete. Call again with more bytes. The caller handles a full buffer.
     Incomplete,
     /// The head is complete; the body begins at `head_len`.
     Complete {
         /// The first byte after the empty line.
         head_len: usize,
     },
-    /// The head is refused.
+    /// The head is invalid.
     Error(HeadError),
 }
 
-/// Parses heads, and remembers where it was when a head comes in pieces. After [`HeadProgress::Complete`] or
-/// [`HeadProgress::Error`] it is ready for the next head.
+/// An incremental parser of message heads. After [`HeadProgress::Complete`] or [`HeadProgress::Error`] it is ready for the next head.
 #[derive(Clone, Debug, Default)]
 pub struct HeadParser {
     awaiting: HeadPart,
     /// Offset of the current line.
     line: usize,
-    /// Offset at which the search for its end continues.
+    /// Offset at which the search for the line end continues.
     at: usize,
     /// The start line has control characters.
     has_controls: bool,
@@ -79,14 +78,14 @@ enum HeadPart {
 /// Why a scan stopped before the end of the head.
 #[derive(Clone, Copy, Debug)]
 enum ScanStop {
-    /// At the end of the received bytes.
+    /// More bytes are needed.
     NeedMore,
     Wrong(HeadError),
 }
 
 impl HeadParser {
-    /// Looks for a request head at the start of `raw`. Between calls, `raw` may only grow at its end and `head` must
-    /// be left alone; `head` is cleared at the first call.
+    /// Parses a request head at the start of `raw`. Between calls for one head, `raw` may only grow at its end and
+    /// `head` must not change. The first call clears `head`.
     #[inline]
     pub fn request(&mut self, raw: &[u8], options: &ParseOptions, head: &mut Head) -> HeadProgress {
         self.parse(Kind::Request, raw, options, head)
@@ -98,7 +97,7 @@ impl HeadParser {
         self.parse(Kind::Response, raw, options, head)
     }
 
-    /// Whether a head has begun: some byte other than the empty lines before it was seen.
+    /// Whether the start line has begun, after any empty lines.
     pub fn has_begun(&self) -> bool {
         self.awaiting != HeadPart::EmptyLines
     }
@@ -180,7 +179,7 @@ impl HeadParser {
                     Some(_) => return wrong(HeadErrorKind::BareCarriageReturn, self.at),
                 },
                 Some(&byte) => {
-                    // Reported at once, without waiting for the line's end: a TLS client would wait for a response.
+                    // Reported before the line is complete: a TLS client sends no line end and would wait for a response.
                     if !scan::is_token_byte(byte) {
                         let problem = match kind {
                             Kind::Request => HeadErrorKind::InvalidMethod,
@@ -213,7 +212,7 @@ impl HeadParser {
         }
     }
 
-    /// Reads field lines until the empty line: where the body begins.
+    /// Parses field lines up to the empty line. Returns the offset of the body.
     fn fields(&mut self, raw: &[u8], options: &ParseOptions, head: &mut Head) -> Result<usize, ScanStop> {
         loop {
             let at = find_control(raw, self.at);
@@ -272,15 +271,15 @@ impl HeadParser {
         }
     }
 
-    /// Whether `at` is before the colon of the current line. It is called for each carriage return in a name, hence the bound on
-    /// such names.
+    /// Whether `at` is before the colon of the current line. Scans the name again for each carriage return in it, so
+    /// the length of such names is bounded.
     #[cold]
     fn in_name(&self, raw: &[u8], at: usize) -> bool {
         at - self.line <= MAX_ODD_NAME && memchr::memchr(b':', &raw[self.line..at]).is_none()
     }
 }
 
-/// The longest name that may contain carriage returns, if invalid names are accepted.
+/// Length limit in bytes of names with carriage returns, if invalid names are accepted.
 const MAX_ODD_NAME: usize = 256;
 
 /// The offset after `\r\n`, given that of `\r`.

@@ -21,14 +21,14 @@ pub struct RequestTraits {
     pub chunks: bool,
 }
 
-/// Builds the head of one response after the other.
+/// Builds the heads of responses, one at a time.
 #[derive(Debug)]
 pub(crate) struct Builder {
     pub received: ReceivedHead,
     max_head: usize,
     status: Option<u16>,
     request: RequestTraits,
-    /// The status line was written: no pseudo-header field may follow.
+    /// The status line is written. A later pseudo-header field is a fault.
     started: bool,
 }
 
@@ -38,7 +38,7 @@ impl Builder {
         Builder { received, max_head, status: None, request: RequestTraits::default(), started: false }
     }
 
-    /// Begins another response, to a request with these properties.
+    /// Begins the next response, for a request with these properties.
     pub(crate) fn begin(&mut self, request: RequestTraits) {
         self.request = request;
         self.received.clear();
@@ -52,7 +52,7 @@ impl Builder {
         self.received.shrink();
     }
 
-    /// Takes the next field of the block.
+    /// Adds the next field of the header block.
     pub(crate) fn field(&mut self, field: DecodedField<'_>) {
         if !self.received.admits(&field, 0, self.max_head) {
             return;

@@ -1,4 +1,4 @@
-//! One end of a connection: the server's, which takes requests, or the client's, which opens streams for them.
+//! One endpoint of an HTTP/2 connection: a server that accepts requests, or a client that opens streams for them.
 //!
 //! ```text
 //!   Preface ──► Header ──► Prefix ──► Body ──► Skip ──► Header ──► ...
@@ -6,8 +6,8 @@
 //!                  └─── nothing of it is wanted ─┘
 //! ```
 //!
-//! Frames are processed as their bytes come: no frame has to be complete, and none is kept. Receiving and its errors are
-//! in `receive.rs`, sending in `send.rs`, the client's part in `client.rs`.
+//! Frames are processed as their bytes arrive. No frame has to be complete, and none is buffered. Receiving and its
+//! errors are in `receive.rs`, sending in `send.rs`, the client's part in `client.rs`.
 
 mod client;
 mod receive;
@@ -40,25 +40,25 @@ pub enum ConnectionEvent {
     /// The head of a request is complete: [`Connection::take_head`]. With `end` no body follows.
     Request {
         stream: u32,
-        /// Whether this is all.
+        /// Whether the stream's input ends here (END_STREAM).
         end: bool,
     },
-    /// The head of a response is complete: [`Connection::take_head`]. After an interim one, another follows. With `end` no body
-    /// follows.
+    /// The head of a response is complete: [`Connection::take_head`]. After an interim response (1xx), another head
+    /// follows. With `end` no body follows.
     Response {
         stream: u32,
-        /// Whether this is all.
+        /// Whether the stream's input ends here (END_STREAM).
         end: bool,
     },
-    /// Payload came: the range `bytes` of the input of [`Connection::advance`].
+    /// DATA payload was received: the range `bytes` of the input of [`Connection::advance`].
     Data {
         stream: u32,
-        /// Where the bytes are.
+        /// Range in the input.
         bytes: Range<usize>,
-        /// Whether this is all.
+        /// Whether the stream's input ends here (END_STREAM).
         end: bool,
     },
-    /// Trailers came and ended the stream's input: [`Connection::trailers`].
+    /// Trailers were received and ended the stream's input: [`Connection::trailers`].
     Trailers { stream: u32 },
     /// A stream was closed: the peer reset it, or this end did because of an error.
     Reset {
@@ -93,32 +93,32 @@ pub struct Connection {
     answers: Option<Box<answer::Builder>>,
     trailers: ReceivedTrailers,
     reading: ExpectedInput,
-    /// The frame that is read.
+    /// Header of the frame being received.
     frame: FrameHeader,
-    /// The rest of its payload in bytes, padding included.
+    /// Payload bytes of that frame not received yet, padding included.
     left: u32,
     padding: u32,
-    /// Fields of fixed size, as far as received.
+    /// Received bytes of the frame's fixed-size fields.
     fixed: [u8; 8],
     fixed_length: u8,
-    /// The header block that is read.
+    /// The header block being received.
     block: Option<HeaderBlock>,
-    /// The beginning of an incomplete field.
+    /// Received bytes of an incomplete header field.
     rest: Vec<u8>,
     /// The connection's receive window.
     receive: FlowWindow,
     owed: WindowDebt,
     /// Whether the receive window was opened to its limit, which happens with the first request that has a body.
     is_wide: bool,
-    /// How far the peer is, for the windows of its bodies.
+    /// Measured distance to the peer. Determines the windows of its bodies.
     distance: Distance,
-    /// By how many bytes windows may still grow: [`Connection::allow_growth`].
+    /// Bytes by which stream windows may still grow: see [`Connection::allow_growth`].
     growth: u32,
     /// Whether the window of a body grew.
     has_large_bodies: bool,
     /// The connection's send window.
     send: FlowWindow,
-    /// The window of each new stream of the peer.
+    /// Initial receive window of each new stream of the peer.
     initial: InitialWindow,
     output: Vec<u8>,
     /// How many bytes of the output were sent.
@@ -156,7 +156,7 @@ struct HeaderBlock {
     stream: u32,
     end_stream: bool,
     purpose: BlockPurpose,
-    /// Bytes of it that were received.
+    /// Bytes of the block received so far.
     bytes: u32,
     continuations: u32,
 }
@@ -168,7 +168,7 @@ enum BlockPurpose {
     Response,
     /// Trailers of a request or a response.
     Trailers,
-    /// Decoded only to keep the table in sync; then its stream is reset with this code, if there is one.
+    /// Decoded only to keep the HPACK table in sync. The stream is then reset with this code, if any.
     Nothing(Option<ErrorCode>),
 }
 
@@ -183,17 +183,17 @@ enum GoAwayState {
     Failed(ErrorCode),
 }
 
-/// Sent bytes are removed from the output's front only from this size on.
+/// Sent bytes are removed from the front of the output only once they exceed the unsent bytes by this number.
 const LEAST_MOVED: usize = 4096;
-/// The payload of a PING; its answer shows that the peer has seen the first GOAWAY.
+/// Payload of the PING after the first GOAWAY. Its acknowledgement shows that the peer has received the GOAWAY.
 const FAREWELL: [u8; 8] = *b"farewell";
-/// The payload of the PING that measures how far the peer is.
+/// Payload of the PING that measures the round trip to the peer.
 const DISTANCE: [u8; 8] = *b"distance";
-/// The largest table of this end's encoder, even if the peer allows more: the default of the protocol.
+/// Size limit of this end's HPACK encoder table in bytes, even if the peer allows more: the protocol's default.
 const ENCODER_TABLE: usize = 4096;
 
 impl Connection {
-    /// A connection that still awaits the preface. Its SETTINGS are in the output.
+    /// A server connection that awaits the client's preface. Its SETTINGS are in the output.
     pub fn server(limits: ConnectionLimits) -> Connection {
         let own = [
             (settings::MAX_CONCURRENT_STREAMS, limits.concurrent_streams, 0),
@@ -202,7 +202,7 @@ impl Connection {
         Connection::new(limits, ExpectedInput::Preface(0), Vec::new(), &own)
     }
 
-    /// `own` are further settings to send: identifier, value, and default, which is not sent.
+    /// `own` are further SETTINGS as (identifier, value, default). A value equal to its default is not sent.
     fn new(
         limits: ConnectionLimits,
         reading: ExpectedInput,
@@ -262,7 +262,7 @@ impl Connection {
         }
     }
 
-    /// Takes the head of the last event in exchange for `room`, and reuses the memory of `room`.
+    /// Swaps the head of the last event into `room`. The connection reuses the memory of `room`.
     pub fn take_head(&mut self, room: &mut ReceivedHead) {
         room.clear();
         let built = match (&mut self.answers, &mut self.builder) {
@@ -286,7 +286,7 @@ impl Connection {
         &self.trailers.lines
     }
 
-    /// Streams that are neither idle nor closed.
+    /// Number of streams that are neither idle nor closed.
     pub fn live(&self) -> usize {
         self.streams.len()
     }
@@ -296,8 +296,8 @@ impl Connection {
         self.limits.concurrent_streams
     }
 
-    /// The receive and the send window: of a stream, if it is live, or of the connection for 0. A window that
-    /// settings made smaller may be negative (RFC 9113, 6.9.2).
+    /// Receive and send window in bytes: of a stream, or of the connection for 0. `None` if the stream is not live. A
+    /// change of settings may make a window negative (RFC 9113, 6.9.2).
     pub fn windows(&self, stream: u32) -> Option<(i32, i32)> {
         match stream {
             0 => Some((self.receive.size(), self.send.size())),
@@ -312,24 +312,24 @@ impl Connection {
         self.now_ms = now_ms;
     }
 
-    /// By how many bytes the windows of live streams are wider than in the first settings, or that of the next stream; no more than the
-    /// connection's window.
+    /// Bytes granted beyond the windows in the first SETTINGS: the sum for live streams, at most the connection's
+    /// window, or the growth of the next stream's window if that is larger.
     pub fn lent(&self) -> u32 {
         let next = self.initial.raised(self.limits.stream_window);
         self.streams.lent().min(self.limits.connection_window).max(next)
     }
 
-    /// Streams that began.
+    /// Number of streams opened so far.
     pub fn opened(&self) -> u32 {
         self.opened
     }
 
-    /// Frames that came.
+    /// Number of frames received.
     pub fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Bytes that are still to come before the next frame: of the preface, and of the current frame, with its stream.
+    /// Bytes still missing before the next frame: of the preface, and of the current frame's payload. Third, the frame's stream.
     pub fn awaited(&self) -> (usize, usize, u32) {
         match self.reading {
             ExpectedInput::Preface(matched) => (PREFACE.len() - usize::from(matched), 0, 0),
@@ -350,7 +350,7 @@ impl Connection {
         self.glitches
     }
 
-    /// Whether the connection is finished: it failed, or an end left and no stream is live.
+    /// Whether the connection is finished: it failed, or this end sent its final GOAWAY or the peer sent one, and no stream is live.
     pub fn is_over(&self) -> bool {
         match self.leaving {
             GoAwayState::Failed(_) => true,
@@ -359,7 +359,7 @@ impl Connection {
         }
     }
 
-    /// The error that ended it, if one did.
+    /// The error that ended the connection. `None` if it did not fail.
     pub fn failure(&self) -> Option<ErrorCode> {
         match self.leaving {
             GoAwayState::Failed(code) => Some(code),
@@ -372,7 +372,7 @@ impl Connection {
         self.leaving != GoAwayState::No
     }
 
-    /// The bytes to send.
+    /// Output not sent yet.
     pub fn output(&self) -> &[u8] {
         &self.output[self.flushed..]
     }
@@ -384,13 +384,13 @@ impl Connection {
             self.output.clear();
             self.flushed = 0;
         } else if self.flushed >= self.output().len() + LEAST_MOVED {
-            // Otherwise the output would grow without end for a peer that never takes all of it.
+            // Otherwise the output would grow without bound if the peer never reads all of it.
             self.output.drain(..self.flushed);
             self.flushed = 0;
         }
     }
 
-    /// Frees the memory that a quiet connection does not need, but keeps the state of its streams.
+    /// Frees the memory that an idle connection does not need, but keeps the state of its streams.
     pub fn shrink(&mut self) {
         if self.output.is_empty() {
             self.output = Vec::new();
@@ -406,14 +406,14 @@ impl Connection {
         self.trailers = ReceivedTrailers::default();
     }
 
-    /// Counts a glitch that breaks no rule. Too many end the connection.
+    /// Counts a glitch that violates no rule. At the limit, the connection fails with ENHANCE_YOUR_CALM.
     pub fn tolerate(&mut self) {
         if self.glitch() {
             self.fail(ErrorCode::EnhanceYourCalm);
         }
     }
 
-    /// Counts a glitch; returns whether the limit is passed.
+    /// Counts a glitch. Returns whether the limit is reached.
     fn glitch(&mut self) -> bool {
         self.glitches += 1;
         self.limits.glitches > 0 && self.glitches >= self.limits.glitches

@@ -1,4 +1,4 @@
-//! Error codes (RFC 9113, 7), and the scope that they end.
+//! Error codes (RFC 9113, 7), and their scope: a stream or the connection.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use std::fmt;
 #[repr(u32)]
 pub enum ErrorCode {
     NoError = 0,
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     Protocol = 1,
     Internal = 2,
     /// The peer sent more than a window admits.
     FlowControl = 3,
     /// SETTINGS were not acknowledged in time.
     SettingsTimeout = 4,
-    /// A frame for a stream that takes no more.
+    /// A frame on a stream that is closed for receiving.
     StreamClosed = 5,
     /// A frame of a wrong size.
     FrameSize = 6,
@@ -30,12 +30,12 @@ pub enum ErrorCode {
     EnhanceYourCalm = 11,
     /// The transport is not safe enough.
     InadequateSecurity = 12,
-    /// The request has to come over HTTP/1.1.
+    /// The request must be sent over HTTP/1.1.
     Http11Required = 13,
 }
 
 impl ErrorCode {
-    /// The code of a number on the wire; unknown ones count as internal errors (RFC 9113, 7).
+    /// The code of a number on the wire. Unknown numbers count as INTERNAL_ERROR (RFC 9113, 7).
     pub fn from_wire(number: u32) -> ErrorCode {
         use ErrorCode::*;
         const ALL: [ErrorCode; 14] = [

@@ -5,25 +5,25 @@ use crate::error::ErrorCode;
 /// The connection preface of a client (RFC 9113, 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Whether these bytes are a prefix of the client's preface, or begin with it.
+/// Whether `bytes` begin with the client's preface, or are a prefix of it.
 pub fn is_preface(bytes: &[u8]) -> bool {
     let length = bytes.len().min(PREFACE.len());
     bytes[..length] == PREFACE[..length]
 }
-/// The bytes before a frame's payload.
+/// Length of a frame header in bytes.
 pub const HEADER: usize = 9;
 /// The default of SETTINGS_MAX_FRAME_SIZE, in bytes (RFC 9113, 6.5.2).
 pub const DEFAULT_MAX_PAYLOAD: u32 = 16_384;
 
-/// The frame ends its stream: DATA and HEADERS.
+/// DATA and HEADERS: the sender's last frame on the stream.
 pub const END_STREAM: u8 = 0x1;
-/// SETTINGS and PING: it answers one of ours.
+/// SETTINGS and PING: an acknowledgement.
 pub const ACK: u8 = 0x1;
 /// The header block ends with this frame.
 pub const END_HEADERS: u8 = 0x4;
 /// The payload begins with a padding length, and ends with that many bytes of padding.
 pub const PADDED: u8 = 0x8;
-/// HEADERS: five bytes of priority come first.
+/// HEADERS: the payload has five bytes of priority before the header block.
 pub const PRIORITY: u8 = 0x20;
 
 /// The type of a frame.
@@ -34,23 +34,23 @@ pub enum FrameKind {
     Headers,
     /// Priorities, deprecated and ignored (RFC 9113, 5.3).
     Priority,
-    /// The end of a stream.
+    /// RST_STREAM: closes a stream with an error code.
     Reset,
     Settings,
-    /// A server push; a client must not send it.
+    /// A server push. A client must not send it.
     PushPromise,
     Ping,
     /// The sender accepts no more streams.
     GoAway,
     WindowUpdate,
-    /// More of a header block.
+    /// Continues a header block.
     Continuation,
     /// An unknown type, to be ignored (RFC 9113, 4.1).
     Unknown,
 }
 
 impl FrameKind {
-    /// How many there are.
+    /// The number of frame types.
     pub const COUNT: usize = FrameKind::Unknown as usize + 1;
 }
 
@@ -59,7 +59,7 @@ impl FrameKind {
 pub struct FrameHeader {
     pub length: u32,
     pub kind: FrameKind,
-    /// Its flags; their meaning depends on the kind.
+    /// The flags. Their meaning depends on the type.
     pub flags: u8,
     /// The stream, or 0 for the connection.
     pub stream: u32,
@@ -98,7 +98,7 @@ impl FrameHeader {
     }
 }
 
-/// The topmost bit of a stream's number and of a window's increment is reserved.
+/// Mask of stream IDs and window increments. Their highest bit is reserved.
 pub const STREAM_BITS: u32 = 0x7fff_ffff;
 
 /// The first four bytes as a big-endian number; 0 if there are fewer.
@@ -126,7 +126,7 @@ pub fn write_reset(out: &mut Vec<u8>, stream: u32, code: ErrorCode) {
     out.extend_from_slice(&(code as u32).to_be_bytes());
 }
 
-/// Appends PING: ours, or the answer to the peer's.
+/// Appends PING, or its acknowledgement if `acknowledges`.
 pub fn write_ping(out: &mut Vec<u8>, acknowledges: bool, payload: [u8; 8]) {
     write_header(out, 8, 6, if acknowledges { ACK } else { 0 }, 0);
     out.extend_from_slice(&payload);
@@ -151,7 +151,7 @@ pub fn begin_headers(out: &mut Vec<u8>) -> usize {
     out.len() - HEADER
 }
 
-/// Turns the bytes appended since [`begin_headers`] into a header block in frames of at most `max_payload` bytes.
+/// Frames the bytes appended since [`begin_headers`] as a header block, in frames with at most `max_payload` bytes of payload.
 pub fn end_headers(out: &mut Vec<u8>, at: usize, stream: u32, max_payload: usize, end: bool) {
     let length = out.len() - at - HEADER;
     if length > max_payload {

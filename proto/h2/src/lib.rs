@@ -1,7 +1,7 @@
 //! The HTTP/2 engine: frames, streams, flow control and heads to RFC 9113.
 //!
-//! Bytes and the time come in as arguments, events and bytes go out: nothing here owns a socket. A [`Connection`] is the
-//! server's end of one connection, or the client's:
+//! Received bytes and the time are arguments. Events and bytes to send are results. Nothing here owns a socket. A
+//! [`Connection`] is the server's or the client's endpoint of one connection:
 //!
 //! - [`Connection::advance`] processes received bytes and returns an event. It copies no DATA: an event has
 //!   the range of the bytes.
@@ -10,8 +10,8 @@
 //! - [`Connection::send_head`], [`Connection::send_data`] and their like append frames to the output, which the caller sends.
 //! - [`Connection::consumed`] gives window back to the peer, and nothing else does.
 //!
-//! Everything that a peer controls is bounded: each bound has a name in [`limits`], and a peer that passes one gets the
-//! error that ends its connection. A malformed message (RFC 9113) ends one stream. Begin with `connection.rs`, then
+//! Everything that a peer controls is bounded. Each bound has a name in [`limits`]. Beyond a bound, the connection
+//! fails with an error. A malformed message (RFC 9113) resets only its stream. Begin with `connection.rs`, then
 //! `stream.rs`.
 
 mod answer;

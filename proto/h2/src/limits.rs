@@ -3,17 +3,17 @@
 /// The bounds of one connection. The caller maps the configuration to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Streams at a time (`tune.h2.fe.max-concurrent-streams`).
+    /// Concurrent streams (`tune.h2.fe.max-concurrent-streams`).
     pub concurrent_streams: u32,
-    /// Streams in all, after which the connection is left gracefully; 0 for no limit (`tune.h2.fe.max-total-streams`).
+    /// Total streams, after which the connection is shut down gracefully. 0 for no limit (`tune.h2.fe.max-total-streams`).
     pub total_streams: u32,
-    /// The window of each stream (`tune.h2.fe.initial-window-size`).
+    /// Initial receive window of each stream in bytes (`tune.h2.fe.initial-window-size`).
     pub stream_window: u32,
-    /// The window of the connection: the bytes that all streams together may send before they are consumed.
+    /// Receive window of the connection: bytes that the peer may send on all streams together before they are consumed.
     pub connection_window: u32,
     /// Bytes of payload in a frame (`tune.h2.max-frame-size`).
     pub max_payload: u32,
-    /// Bytes of the table that header blocks are decoded with (`tune.h2.header-table-size`).
+    /// Bytes of the HPACK decoder table (`tune.h2.header-table-size`).
     pub header_table_size: u32,
     /// Fields of a head (`tune.http.maxhdr`).
     pub max_fields: u16,
@@ -43,21 +43,21 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// A header block may have this many bytes on the wire for each byte that a head may have: the excess is decoded,
-/// since the table needs it, and dropped. More ends the connection.
+/// Limit of a header block on the wire, as a multiple of the limit of a head. Within it, the excess is decoded to keep
+/// the HPACK table in sync, and dropped. Beyond it, the connection fails.
 pub(crate) const BLOCK_PER_HEAD: usize = 2;
-/// CONTINUATION frames of one header block.
+/// Maximum CONTINUATION frames of one header block.
 pub(crate) const CONTINUATIONS: u32 = 32;
 
-/// How many events that cost this end more than the peer may come.
+/// Allowed rate of events that cost this end more than the peer, as a token bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EventRate {
     burst: u32,
-    /// And in each second.
+    /// Tokens added per second.
     per_second: u32,
 }
 
-/// The remaining budget of such a rate.
+/// A token bucket with an [`EventRate`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     left: u32,
@@ -65,7 +65,7 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// A full one.
+    /// A full bucket.
     pub(crate) const fn of(rate: EventRate) -> Bucket {
         Bucket { left: rate.burst, filled_ms: 0 }
     }
@@ -96,9 +96,9 @@ impl Bucket {
     }
 }
 
-/// RST_STREAM of streams that were not answered yet: a browser that leaves a page ends a hundred at once.
+/// RST_STREAM of streams without a response yet. A browser that leaves a page resets a hundred at once.
 pub(crate) const RESETS: EventRate = EventRate { burst: 1_000, per_second: 200 };
-/// Frames that carry nothing: PING, SETTINGS, PRIORITY, DATA without payload, unknown ones.
+/// Frames without content: PING, SETTINGS, PRIORITY, DATA without payload, unknown ones.
 pub(crate) const EMPTY_FRAMES: EventRate = EventRate { burst: 10_000, per_second: 1_000 };
 
 #[cfg(test)]

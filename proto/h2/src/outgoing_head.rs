@@ -1,4 +1,4 @@
-//! The head of a request to fields (RFC 9113, 8.3.1), on the client side.
+//! Encodes the head of a request (RFC 9113, 8.3.1), on the client side.
 
 use weir_hpack::{Encoder, Indexing, Token};
 use weir_http::{Head, HeadFlags, KnownName, Method, uri};
@@ -6,7 +6,7 @@ use weir_http::{Head, HeadFlags, KnownName, Method, uri};
 use crate::response::FieldFilter;
 
 /// Appends the header block of a request. Its `Host` becomes the authority; `scheme` is used if the target lacks one.
-/// Connection-specific fields are left out. With a `protocol` it is an extended CONNECT for it (RFC 8441, 4).
+/// Connection-specific fields are omitted. With a `protocol`, the request is an extended CONNECT (RFC 8441, 4).
 pub(crate) fn encode(
     head: &Head,
     raw: &[u8],

@@ -1,4 +1,4 @@
-//! The head of a received message in the form of HTTP/1, with an index over it; the part common to requests and responses.
+//! The head of a received message in HTTP/1 form with its index: the part common to requests and responses.
 
 use weir_hpack::DecodedField as Received;
 use weir_http::{Field, Head, HeadFlags, KnownName, MessageSpan, body};
@@ -7,16 +7,16 @@ use weir_http::{Field, Head, HeadFlags, KnownName, MessageSpan, body};
 #[derive(Debug, Default)]
 pub struct ReceivedHead {
     pub head: Head,
-    /// The head as HTTP/1 would write it, except for the version.
+    /// The head in HTTP/1 form, except for the version.
     pub bytes: Vec<u8>,
-    /// Why it is invalid. The index and the bytes are not complete then.
+    /// Set if the head is invalid. The index and the bytes are then incomplete.
     pub fault: Option<HeadFault>,
 }
 
 /// The fault of a head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeadFault {
-    /// It breaks RFC 9113, 8: the stream ends with PROTOCOL_ERROR.
+    /// It violates RFC 9113, 8: the stream is reset with PROTOCOL_ERROR.
     Malformed,
     /// It has too many fields, or too many bytes.
     TooLarge,
@@ -50,14 +50,14 @@ impl ReceivedHead {
         self.fault.is_none()
     }
 
-    /// Notes a fault; the first one counts.
+    /// Records a fault. The first fault is kept.
     #[cold]
     pub(crate) fn fail(&mut self, fault: HeadFault) {
         self.fault.get_or_insert(fault);
     }
 
-    /// Whether to add the next field of the block: no fault was noted before, it is valid, and it fits into `max_head`
-    /// bytes. `held` of them are kept elsewhere.
+    /// Whether to add the next field of the block: no fault was recorded, and the field is valid and fits into
+    /// `max_head` bytes. `held` bytes of the head are stored elsewhere.
     pub(crate) fn admits(&mut self, field: &Received<'_>, held: usize, max_head: usize) -> bool {
         if field.defect.is_some() {
             self.fail(HeadFault::Malformed);
@@ -68,7 +68,7 @@ impl ReceivedHead {
         self.is_sound()
     }
 
-    /// Appends a field with its index entry; returns the span of its value. Notes a fault if there are too many fields.
+    /// Appends a field and its index entry. Returns the span of its value. Records a fault if there are too many fields.
     pub(crate) fn push(&mut self, known: KnownName, name: &[u8], value: &[u8]) -> MessageSpan {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(name);
@@ -84,8 +84,7 @@ impl ReceivedHead {
         span
     }
 
-    /// Appends a `content-length`: several equal ones, or a list of them, count as one; different ones are a fault (RFC 9110,
-    /// 8.6).
+    /// Appends a `content-length`. Equal values, in several fields or a list, become one. Different values are a fault (RFC 9110, 8.6).
     pub(crate) fn push_length(&mut self, value: &[u8]) {
         for one in value.split(|byte| *byte == b',') {
             let one = one.trim_ascii();
@@ -116,7 +115,7 @@ impl ReceivedHead {
         self.push(KnownName::TransferEncoding, b"transfer-encoding", b"chunked");
     }
 
-    /// No more field follows.
+    /// Completes the head with its empty line.
     pub(crate) fn finish(&mut self) {
         self.bytes.extend_from_slice(b"\r\n");
         self.head.finish(self.bytes.len());

@@ -1,8 +1,7 @@
-//! Fields to the head of a request (RFC 9113, 8.1 to 8.3).
+//! Decoded fields to the head of a request (RFC 9113, 8.1 to 8.3).
 //!
-//! While a header block is decoded, the head is written in the form of HTTP/1, behind the start line that the pseudo-header
-//! fields make, and the index over it is made at the same time. So the bytes for a server of HTTP/1 are ready, and
-//! rules see the same bytes for every version of HTTP.
+//! While a header block is decoded, the head is written in HTTP/1 form and indexed. The pseudo-header fields become the
+//! start line. So the bytes for an HTTP/1 server are ready, and rules see the same bytes for every version of HTTP.
 
 use std::ops::Range;
 
@@ -12,7 +11,7 @@ use weir_http::{HeadFlags, KnownName, MessageSpan, Method, Version, uri, values}
 
 use crate::received::{HeadFault, ReceivedHead};
 
-/// Builds the head of one request after the other.
+/// Builds the heads of requests, one at a time.
 #[derive(Debug)]
 pub(crate) struct Builder {
     pub request: ReceivedHead,
@@ -24,9 +23,9 @@ pub(crate) struct Builder {
     authority: Option<Range<usize>>,
     path: Option<Range<usize>>,
     protocol: Option<Range<usize>>,
-    /// `:protocol` was offered (RFC 8441).
+    /// This end announced extended CONNECT, so `:protocol` is allowed (RFC 8441).
     extended: bool,
-    /// The start line was written: no pseudo-header field may follow.
+    /// The start line is written. A later pseudo-header field is a fault.
     started: bool,
     /// The value of the only `Host`.
     host: Option<MessageSpan>,
@@ -53,7 +52,7 @@ impl Builder {
         }
     }
 
-    /// Begins another request.
+    /// Begins the next request.
     pub(crate) fn begin(&mut self) {
         self.request.clear();
         self.pseudo.clear();
@@ -64,7 +63,7 @@ impl Builder {
         self.host = None;
     }
 
-    /// Takes the next field of the block.
+    /// Adds the next field of the header block.
     pub(crate) fn field(&mut self, field: DecodedField<'_>) {
         if !self.request.admits(&field, self.pseudo.len() + self.cookies.len(), self.max_head) {
             return;
@@ -91,7 +90,7 @@ impl Builder {
             Token::Authority => &mut self.authority,
             Token::Path => &mut self.path,
             Token::Protocol if self.extended => &mut self.protocol,
-            // A response's, one that was not offered, or an unknown one.
+            // A pseudo-header field of a response, one that was not announced, or an unknown one.
             _ => return self.malformed(),
         };
         if slot.replace(place).is_some() {
@@ -149,8 +148,7 @@ impl Builder {
         }
     }
 
-    /// White space around a value is left out, as in HTTP/1: RFC 9113 (8.2.1) forbids it, HAProxy takes it, and the other side
-    /// must not have it.
+    /// White space around a value is removed, as in HTTP/1. RFC 9113 (8.2.1) forbids it, but HAProxy accepts it. It must not be forwarded.
     fn regular(&mut self, known: KnownName, name: &[u8], value: &[u8]) {
         let value = values::trim(value);
         let flags = match known {
@@ -179,7 +177,8 @@ impl Builder {
     }
 
     /// `Host` is dropped beside an authority, whatever its value: rules and servers see the authority alone, as with
-    /// HAProxy. Of several without an authority the servers could use any (RFC 9113, 8.3.1): they have to be equal.
+    /// HAProxy. Without an authority, several `Host` must be equal, because a server could use any of them (RFC 9113,
+    /// 8.3.1).
     fn host(&mut self, value: &[u8]) {
         if self.authority.is_some() {
             return;
@@ -197,7 +196,7 @@ impl Builder {
         self.host = Some(self.request.push(KnownName::Host, b"host", value));
     }
 
-    /// Ends the block; `end`: no body follows.
+    /// Ends the header block. With `end`, no body follows.
     pub(crate) fn finish(&mut self, end: bool) {
         if !self.started && self.request.is_sound() {
             self.start();
@@ -236,7 +235,7 @@ struct StartLine<'p> {
 }
 
 impl<'p> StartLine<'p> {
-    /// An error if they do not fit together (RFC 9113, 8.3.1 and 8.5).
+    /// An error if the pseudo-header fields are inconsistent (RFC 9113, 8.3.1 and 8.5).
     fn of(
         method: Option<&'p [u8]>,
         scheme: Option<&'p [u8]>,
@@ -274,15 +273,15 @@ impl<'p> StartLine<'p> {
         let port = uri::default_port(scheme);
         let authority =
             authority.map(|authority| port.map_or(authority, |port| without_implied_port(authority, port)));
-        // A request for the server as a whole comes without a path (RFC 9110, 7.1).
+        // `OPTIONS *` with an authority becomes an absolute target without a path (RFC 9110, 7.1).
         let path = if star && authority.is_some() { b"" } else { path };
         Ok(StartLine { method, scheme: Some(scheme), authority, path })
     }
 }
 
 impl<'p> StartLine<'p> {
-    /// For an extended CONNECT, which corresponds to `Upgrade` in HTTP/1 (RFC 8441, 4). `h2c` is refused: it would bypass
-    /// every rule on requests.
+    /// The start line of an extended CONNECT, which corresponds to `Upgrade` in HTTP/1 (RFC 8441, 4). `h2c` is
+    /// rejected, because it would bypass all rules on requests.
     fn of_upgrade(
         method: Option<&'p [u8]>,
         scheme: Option<&'p [u8]>,
@@ -305,7 +304,7 @@ fn is_scheme(text: &[u8]) -> bool {
     text.first().is_some_and(u8::is_ascii_alphabetic) && text.iter().all(inner)
 }
 
-/// Initial capacity for the bytes of a head: enough for most, which would otherwise grow in many steps.
+/// Initial capacity for a head in bytes. Enough for most heads, and avoids many reallocations.
 const FIRST_CAPACITY: usize = 256;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! The head of a response to fields (RFC 9113, 8.3.2).
+//! Encodes the head of a response (RFC 9113, 8.3.2).
 
 use weir_hpack::{Encoder, Indexing, Token};
 use weir_http::values::ListMembers;
 use weir_http::{Head, HeadFlags, KnownName};
 
-/// Appends the header block of a response. Connection-specific fields of HTTP/1 are left out, and names are in lower case.
-/// A 101 of an HTTP/1 server accepts the extended CONNECT (RFC 8441, 5).
+/// Appends the header block of a response. Connection-specific fields of HTTP/1 are omitted, and names are in lower
+/// case. A 101 of an HTTP/1 server accepts the extended CONNECT (RFC 8441, 5).
 pub(crate) fn encode(head: &Head, raw: &[u8], encoder: &mut Encoder, block: &mut Vec<u8>) {
     encoder.begin_block(block);
     let switches = head.status() == 101;
@@ -32,7 +32,7 @@ pub(crate) fn encode(head: &Head, raw: &[u8], encoder: &mut Encoder, block: &mut
     }
 }
 
-/// Leaves out the fields of a head that concern one connection of HTTP/1 only.
+/// A filter that omits the connection-specific fields of HTTP/1.
 #[derive(Clone, Copy)]
 pub(crate) struct FieldFilter {
     /// Whether `Connection` names fields.

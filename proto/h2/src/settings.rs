@@ -7,15 +7,15 @@ use crate::window::{DEFAULT_WINDOW, MAX_WINDOW};
 /// The peer's settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerSettings {
-    /// The size of its decoder's table in bytes.
+    /// Size of the peer's HPACK decoder table in bytes.
     pub header_table_size: u32,
-    /// The window of each new stream.
+    /// Initial send window of each new stream in bytes.
     pub initial_window: u32,
     /// Bytes of payload in a frame.
     pub max_payload: u32,
-    /// Streams that this end may have at a time.
+    /// Limit of concurrent streams that this end opens.
     pub concurrent_streams: u32,
-    /// `CONNECT` may name a protocol (RFC 8441).
+    /// Whether the peer accepts extended CONNECT (RFC 8441).
     pub extended_connect: bool,
 }
 
@@ -31,7 +31,7 @@ impl Default for PeerSettings {
     }
 }
 
-/// One setting is this many bytes: its identifier, then its value.
+/// Bytes of one setting: a 16-bit identifier and a 32-bit value.
 pub const ENTRY: usize = 6;
 /// The largest payload that the length field of a frame can express.
 pub const MAX_PAYLOAD: u32 = (1 << 24) - 1;
@@ -48,14 +48,14 @@ impl PeerSettings {
     /// Applies one entry.
     ///
     /// # Errors
-    /// The code that ends the connection, when no peer may send this value (RFC 9113, 6.5.2).
+    /// The code of the connection error, if the value is invalid (RFC 9113, 6.5.2).
     pub fn apply(&mut self, entry: &[u8; ENTRY]) -> Result<(), ErrorCode> {
         let value = frame::number(&entry[2..]);
         match u16::from_be_bytes([entry[0], entry[1]]) {
             HEADER_TABLE_SIZE => self.header_table_size = value,
             MAX_CONCURRENT_STREAMS => self.concurrent_streams = value,
             ENABLE_PUSH | ENABLE_CONNECT_PROTOCOL if value > 1 => return Err(ErrorCode::Protocol),
-            // It cannot be turned off again (RFC 8441, 3).
+            // Extended CONNECT cannot be disabled again (RFC 8441, 3).
             ENABLE_CONNECT_PROTOCOL if value == 0 && self.extended_connect => {
                 return Err(ErrorCode::Protocol);
             }
@@ -81,7 +81,7 @@ pub(crate) fn write(out: &mut Vec<u8>, entries: &[(u16, u32)]) {
     }
 }
 
-/// Appends the acknowledgement of the peer's.
+/// Appends the acknowledgement of the peer's SETTINGS.
 pub(crate) fn write_acknowledgement(out: &mut Vec<u8>) {
     frame::write_header(out, 0, 4, frame::ACK, 0);
 }

@@ -10,8 +10,7 @@
 //!        (to HalfClosedRemote)
 //! ```
 //!
-//! RST_STREAM, of either end, leads from each of them to closed. Idle and closed streams are not recorded: their
-//! numbers distinguish the two.
+//! RST_STREAM from either end closes a stream in any state. Idle and closed streams are not recorded. Their IDs distinguish the two.
 
 use crate::answer::RequestTraits;
 use crate::window::{FlowWindow, WindowDebt};
@@ -31,19 +30,19 @@ pub(crate) struct Stream {
     pub state: StreamState,
     pub receive: FlowWindow,
     pub send: FlowWindow,
-    /// How much wider than its initial size the whole receive window is, as the peer knows it or will know it.
+    /// Bytes by which the receive window exceeds its initial size, including WINDOW_UPDATE in transit.
     pub lent: u32,
-    /// Its window grew, or would have if the peer were far, when the peer had used half of it.
+    /// The receive window was due to grow after the peer had used half of it. It grew if the peer is far.
     pub has_grown: bool,
-    /// Consumed bytes that were not given back to the peer yet.
+    /// Consumed bytes for which no WINDOW_UPDATE was sent yet.
     pub owed: WindowDebt,
-    /// The rest of the announced length in bytes; [`UNANNOUNCED`] without one.
+    /// Bytes of the announced `content-length` not received yet; [`UNANNOUNCED`] without one.
     pub expected: u64,
     /// Properties of the request, for a client.
     pub request: RequestTraits,
     /// The head of the final response was received, or none is expected.
     pub answered: bool,
-    /// It was answered before its request ended.
+    /// The response was complete before the end of the request.
     pub given_up: bool,
 }
 
@@ -63,7 +62,7 @@ impl Stream {
         self.state != StreamState::HalfClosedLocal
     }
 
-    /// Notes the peer's last frame; returns whether the stream is closed now.
+    /// Records the peer's last frame. Returns whether the stream is closed now.
     #[inline]
     pub(crate) fn end_remote(&mut self) -> bool {
         let closed = self.state == StreamState::HalfClosedLocal;
@@ -71,7 +70,7 @@ impl Stream {
         closed
     }
 
-    /// Notes this end's last frame; returns whether the stream is closed now.
+    /// Records this end's last frame. Returns whether the stream is closed now.
     #[inline]
     pub(crate) fn end_local(&mut self) -> bool {
         let closed = self.state == StreamState::HalfClosedRemote;
@@ -79,7 +78,7 @@ impl Stream {
         closed
     }
 
-    /// Counts received payload; false if it exceeds the announced length.
+    /// Subtracts received payload from the announced length. False if the payload exceeds it.
     #[inline]
     pub(crate) fn count_payload(&mut self, count: u32) -> bool {
         if self.expected == UNANNOUNCED {

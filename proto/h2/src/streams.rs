@@ -1,18 +1,18 @@
-//! The streams of a connection that are neither idle nor closed, and the numbers of those that closed last.
+//! The streams of a connection that are neither idle nor closed, and the IDs of those that closed most recently.
 
 use std::collections::VecDeque;
 
 use crate::stream::Stream;
 
-/// Records in the order of their numbers. Their number is bounded by the announced limit, so a removal moves little.
+/// Stream records in the order of their IDs. The announced limit bounds their count, so a removal moves few bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     records: Vec<Stream>,
-    /// The highest number that a peer used.
+    /// The highest stream ID used so far.
     pub last: u32,
-    /// The streams closed last, and whether this end reset them: frames for them may still be in transit.
+    /// The most recently closed streams, and whether this end reset them. Frames for them may still be in transit.
     closed: VecDeque<(u32, bool)>,
-    /// How much wider their receive windows are than initially, in all.
+    /// Bytes by which all their receive windows together exceed the initial size.
     lent: u32,
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum StreamStanding {
     Closed,
     /// This end reset it.
     Reset,
-    /// The peer skipped it when it opened a later one: it cannot be used any more (RFC 9113, 5.1.1).
+    /// The peer skipped the ID when it opened a higher one, so the stream is closed (RFC 9113, 5.1.1).
     PassedOver,
 }
 
@@ -54,12 +54,12 @@ impl Streams {
         self.records.iter_mut()
     }
 
-    /// The numbers of the streams that were given up, in their order.
+    /// IDs of the streams that were given up, in ascending order.
     pub(crate) fn given_up(&self) -> impl Iterator<Item = u32> {
         self.records.iter().filter(|record| record.given_up).map(|record| record.id)
     }
 
-    /// Whether one of them is still in use.
+    /// Whether any stream is in use, that is, not given up.
     pub(crate) fn are_used(&self) -> bool {
         self.records.iter().any(|record| !record.given_up)
     }
@@ -69,12 +69,12 @@ impl Streams {
         self.records.shrink_to_fit();
     }
 
-    /// How much wider the receive windows are than initially, in bytes.
+    /// Bytes by which all receive windows together exceed the initial size.
     pub(crate) fn lent(&self) -> u32 {
         self.lent
     }
 
-    /// Makes the receive window of a live stream wider.
+    /// Records that the receive window of a live stream grew by `count` bytes.
     pub(crate) fn lend(&mut self, id: u32, count: u32) {
         if let Some(record) = self.get_mut(id) {
             record.lent += count;
@@ -82,7 +82,7 @@ impl Streams {
         }
     }
 
-    /// Makes it narrower; not narrower than initially.
+    /// Records that the receive window shrank by `count` bytes, at most to its initial size.
     pub(crate) fn take_back(&mut self, id: u32, count: u32) {
         if let Some(record) = self.get_mut(id) {
             let count = count.min(record.lent);
@@ -91,14 +91,14 @@ impl Streams {
         }
     }
 
-    /// Adds a stream; its number is higher than those before.
+    /// Adds a stream. Its ID must be higher than all recorded ones.
     pub(crate) fn open(&mut self, stream: Stream) {
         debug_assert!(self.records.last().is_none_or(|last| last.id < stream.id));
         self.lent = self.lent.saturating_add(stream.lent);
         self.records.push(stream);
     }
 
-    /// Removes a stream; false if it is not recorded.
+    /// Removes a stream. False if the stream is not recorded.
     pub(crate) fn close(&mut self, id: u32, reset_here: bool) -> bool {
         let Some(at) = self.position(id) else { return false };
         self.lent = self.lent.saturating_sub(self.records.remove(at).lent);
@@ -106,7 +106,7 @@ impl Streams {
         true
     }
 
-    /// The peer has learned that the initial window is narrower than it assumed.
+    /// Shifts all receive windows, once the peer has acknowledged an initial window below the default.
     pub(crate) fn shift_receive(&mut self, before: u32, after: u32) {
         for record in &mut self.records {
             // The window can only shrink here, so it cannot overflow.
@@ -114,7 +114,7 @@ impl Streams {
         }
     }
 
-    /// The peer's last frame of a live stream came. Returns how much wider its receive window is than initially.
+    /// Records the peer's last frame of a live stream. Returns the bytes by which its receive window exceeds the initial size.
     pub(crate) fn end_of_peer(&mut self, id: u32) -> u32 {
         let Some(record) = self.get_mut(id) else { return 0 };
         let lent = record.lent;
@@ -124,14 +124,14 @@ impl Streams {
         lent
     }
 
-    /// Removes the streams above this one: the peer did not process them.
+    /// Removes the streams above `last`, which the peer did not process.
     pub(crate) fn close_behind(&mut self, last: u32) {
         while let Some(id) = self.records.last().map(|stream| stream.id).filter(|id| *id > last) {
             self.close(id, true);
         }
     }
 
-    /// Notes the close of a stream that never had a record.
+    /// Adds a stream to the recently closed ones.
     pub(crate) fn note_closed(&mut self, id: u32, reset_here: bool) {
         if self.closed.len() >= REMEMBERED {
             self.closed.pop_front();
@@ -149,12 +149,12 @@ impl Streams {
         match self.closed.iter().rev().find(|(closed, _)| *closed == id) {
             Some((_, true)) => StreamStanding::Reset,
             Some((_, false)) => StreamStanding::Closed,
-            // It may have been closed and forgotten, if the list is full.
+            // If the list is full, the stream may have been dropped from it.
             None if self.closed.len() >= REMEMBERED => StreamStanding::Closed,
             None => StreamStanding::PassedOver,
         }
     }
 }
 
-/// Closed streams that are remembered, to distinguish them from skipped ones.
+/// Number of closed streams kept, to distinguish them from skipped ones.
 const REMEMBERED: usize = 32;

@@ -5,22 +5,22 @@ use crate::frame::FrameKind;
 /// Counts of one connection since it began. Each wraps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionTally {
-    /// Frames that came, by their kind.
+    /// Received frames, by type.
     received: [u32; FrameKind::COUNT],
-    /// Errors of the peer that ended the connection.
+    /// Connection errors caused by the peer.
     pub connection_errors: u32,
-    /// Errors of the peer that ended a stream.
+    /// Stream errors caused by the peer.
     pub stream_errors: u32,
     /// RST_STREAM frames that this end sent because of received frames.
     pub resets_sent: u32,
     /// GOAWAY frames that this end sent because of received frames.
     pub go_aways_sent: u32,
-    /// Requests that were refused for their form before they became streams.
+    /// Requests rejected as malformed before they became streams.
     pub refused: u32,
 }
 
 impl ConnectionTally {
-    /// Frames of this kind that came.
+    /// Number of received frames of this type.
     pub fn received(&self, kind: FrameKind) -> u32 {
         self.received[kind as usize]
     }

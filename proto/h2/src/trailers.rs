@@ -1,4 +1,4 @@
-//! The fields behind a body (RFC 9113, 8.1; RFC 9110, 6.5).
+//! Trailers: the fields after a body (RFC 9113, 8.1; RFC 9110, 6.5).
 
 use weir_hpack::{DecodedField, Token};
 use weir_http::{KnownName, values};
@@ -7,7 +7,7 @@ use weir_http::{KnownName, values};
 #[derive(Debug, Default)]
 pub(crate) struct ReceivedTrailers {
     pub lines: Vec<u8>,
-    /// They break RFC 9113, 8.
+    /// They violate RFC 9113, 8.
     pub malformed: bool,
     /// They exceed the limit.
     pub too_large: bool,

@@ -55,15 +55,15 @@ impl FlowWindow {
     }
 }
 
-/// The window of each new stream of the peer: the widest one that the peer may use, until it acknowledged the latest settings.
+/// Initial receive window of the peer's streams. Until the peer acknowledges the latest SETTINGS, the largest one that it may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InitialWindow {
-    /// A number of bytes. Without alignment, because every idle connection holds it.
+    /// Size in bytes, stored without alignment, because every idle connection holds it.
     size: [u8; 4],
     unacknowledged: UnacknowledgedSettings,
 }
 
-/// The settings of this end that were not acknowledged.
+/// SETTINGS of this end that the peer has not acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum UnacknowledgedSettings {
     First,
@@ -73,7 +73,7 @@ enum UnacknowledgedSettings {
 }
 
 impl InitialWindow {
-    /// That of the first settings. The peer may use the default before it knows these (RFC 9113, 6.5.3).
+    /// The window in the first SETTINGS. The peer may use the default until it receives them (RFC 9113, 6.5.3).
     pub(crate) fn new(first: u32) -> InitialWindow {
         InitialWindow {
             size: first.max(DEFAULT_WINDOW).to_ne_bytes(),
@@ -86,7 +86,7 @@ impl InitialWindow {
         u32::from_ne_bytes(self.size)
     }
 
-    /// By how many bytes it is wider than in the first settings.
+    /// Bytes by which the window exceeds that in the first SETTINGS.
     pub(crate) fn raised(self, first: u32) -> u32 {
         if self.unacknowledged == UnacknowledgedSettings::First { 0 } else { self.size() - first }
     }
@@ -96,12 +96,12 @@ impl InitialWindow {
         self.unacknowledged != UnacknowledgedSettings::Nothing
     }
 
-    /// Settings with this wider window are sent, while no stream receives.
+    /// Records that SETTINGS with this wider window are sent. No stream may be receiving.
     pub(crate) fn raise(&mut self, size: u32) {
         *self = InitialWindow { size: size.to_ne_bytes(), unacknowledged: UnacknowledgedSettings::Wider };
     }
 
-    /// The peer acknowledged settings. For the first ones, returns the windows of streams before and after.
+    /// Records an acknowledgement of SETTINGS. For the first SETTINGS, returns the initial window before and after.
     pub(crate) fn acknowledged(&mut self, first: u32) -> Option<(u32, u32)> {
         let before = self.size();
         if std::mem::replace(&mut self.unacknowledged, UnacknowledgedSettings::Nothing)
@@ -114,7 +114,7 @@ impl InitialWindow {
     }
 }
 
-/// Bytes that were consumed and not given back yet.
+/// Consumed bytes for which no WINDOW_UPDATE was sent yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WindowDebt(u32);
 
@@ -126,8 +126,8 @@ impl WindowDebt {
     }
 
     /// Adds consumed bytes of a window that several streams share; returns the increment to send, once it is `part` of
-    /// the window or the peer may send no more than that without it. Bytes that some streams hold unread are missing
-    /// for the others, which continue with half of the rest at a time.
+    /// the window or at least as large as the peer's remaining window (`open`). Unread bytes of some streams reduce the
+    /// window of the others, which continue with half of the rest at a time.
     #[inline]
     pub(crate) fn add_shared(&mut self, count: u32, open: usize, part: u32) -> Option<u32> {
         self.add_until(count, |owed| owed >= part || owed as usize >= open)
@@ -150,13 +150,13 @@ impl WindowDebt {
     }
 }
 
-/// Whether the peer is so far away that the initial window, filled once in each round trip, makes it slow. The first SETTINGS
-/// measure that, and then PING.
+/// Whether the round trip to the peer is so long that one initial window per round trip limits throughput. Measured
+/// with the first SETTINGS, then with PING.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Distance {
-    /// When SETTINGS or PING were sent: the low bits of a time that is not 0.
+    /// When SETTINGS or PING was sent: the low 32 bits of the time in milliseconds. 0 is unset.
     sent_ms: u32,
-    /// Whether the answer is still to come.
+    /// Whether the acknowledgement is outstanding.
     is_pending: bool,
     way: PeerDistance,
 }
@@ -166,15 +166,14 @@ pub(crate) struct Distance {
 enum PeerDistance {
     #[default]
     Unknown,
-    /// All answers came late.
+    /// All acknowledgements took at least [`FAR_MS`].
     Far,
-    /// An answer came soon, once: only a busy machine makes a short way seem long.
+    /// One acknowledgement took less than [`FAR_MS`]. This is final, because only load makes a short path look long.
     Near,
 }
 
 impl Distance {
-    /// Whether to measure now: all answers have arrived, the last measurement is old, and none showed that the peer is
-    /// near.
+    /// Whether to measure now: no measurement is pending, the last one is at least [`EVERY_MS`] old, and the peer is not known to be near.
     pub(crate) fn begin_probe(&mut self, now_ms: u64) -> bool {
         let now_ms = low_bits(now_ms);
         let is_recent = self.sent_ms > 0 && now_ms.wrapping_sub(self.sent_ms) < EVERY_MS;
@@ -185,10 +184,10 @@ impl Distance {
         true
     }
 
-    /// The answer came.
+    /// Records the acknowledgement.
     pub(crate) fn answered(&mut self, now_ms: u64) {
         if std::mem::take(&mut self.is_pending) {
-            // An answer that takes a month may seem to come at once.
+            // The low bits wrap after 49 days, so a very late acknowledgement may look fast.
             let is_late = low_bits(now_ms).wrapping_sub(self.sent_ms) >= FAR_MS;
             self.way = if is_late { PeerDistance::Far } else { PeerDistance::Near };
         }
@@ -208,7 +207,7 @@ fn low_bits(now_ms: u64) -> u32 {
     (now_ms as u32).max(1)
 }
 
-/// How often the distance is measured at most, in milliseconds.
+/// Minimum interval between two measurements of the distance, in milliseconds.
 const EVERY_MS: u32 = 1000;
 /// The shortest round trip of a peer that is far, in milliseconds: one initial window in this time is 16 MB/s.
 pub(crate) const FAR_MS: u32 = 4;

@@ -10,11 +10,11 @@ use crate::token::{Defect, Token};
 #[derive(Debug)]
 pub struct Decoder {
     table: DynamicTable,
-    /// The largest table that the peer may set: the size that was announced to it.
+    /// The largest table size in bytes that the peer may set, as announced to it.
     limit: usize,
-    /// The most bytes of a name or a value on the wire.
+    /// Length limit of a name or a value on the wire, in bytes.
     max_text: usize,
-    /// A field of this block came: the table's size may not change any more.
+    /// A field of this block was decoded, so a table size update is an error.
     in_fields: bool,
     /// Decoded names and values that were Huffman-coded.
     decoded: Vec<u8>,
@@ -23,20 +23,20 @@ pub struct Decoder {
 /// A field that was decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct DecodedField<'f> {
-    /// The meaning of its name.
+    /// The recognized name.
     pub token: Token,
     pub name: &'f [u8],
     pub value: &'f [u8],
-    /// Why the field is not valid in any message, if it is not.
+    /// Set if the field is invalid in any message.
     pub defect: Option<Defect>,
-    /// When it is forwarded it must not be indexed either (RFC 7541, 6.2.3).
+    /// Whether the field must not be indexed when it is forwarded either (RFC 7541, 6.2.3).
     pub sensitive: bool,
 }
 
-/// Why a block cannot be decoded. The connection must be closed, since the tables of both ends differ now.
+/// Why a block cannot be decoded. The connection must be closed, because the tables of the two ends are out of sync.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// An index that no table has (RFC 7541, 2.3.3).
+    /// An index beyond both tables (RFC 7541, 2.3.3).
     Index,
     /// A number that is too large (RFC 7541, 5.1).
     Integer,
@@ -44,7 +44,7 @@ pub enum Error {
     Huffman,
     /// A name or a value exceeds the limit.
     TooLong,
-    /// The table's size is changed to more than announced, or behind a field (RFC 7541, 4.2 and 6.3).
+    /// A table size update above the announced size, or after a field (RFC 7541, 4.2 and 6.3).
     TableSize,
 }
 
@@ -54,11 +54,11 @@ impl Decoder {
         Decoder { table: DynamicTable::new(limit), limit, max_text, in_fields: false, decoded: Vec::new() }
     }
 
-    /// Decodes the complete fields at the front of `bytes` and passes each to `show`; returns how many bytes they took. The rest is
-    /// the beginning of a field: pass it again, with the bytes that follow.
+    /// Decodes the complete fields at the front of `bytes` and passes each to `show`. Returns the number of bytes used.
+    /// Pass the rest, an incomplete field, again together with the bytes that follow.
     ///
     /// # Errors
-    /// When the block is invalid. The fields before the error were shown.
+    /// When the block is invalid. The fields before the error were passed to `show`.
     pub fn decode(&mut self, bytes: &[u8], mut show: impl FnMut(DecodedField<'_>)) -> Result<usize, Error> {
         let mut at = 0;
         while let Some(&first) = bytes.get(at) {
@@ -97,7 +97,7 @@ impl Decoder {
         Ok(Some(used))
     }
 
-    /// The field with this index, of either table.
+    /// The field at `index` in the static or the dynamic table.
     fn field(&self, index: usize) -> Result<DecodedField<'_>, Error> {
         if let Some(row) = static_table::row(index) {
             let (name, value) = (row.name.as_bytes(), row.value.as_bytes());
@@ -114,7 +114,7 @@ impl Decoder {
         })
     }
 
-    /// A value as text, its name as text or as an index of `bits` bits.
+    /// Decodes a literal field: its name is text or an index with a prefix of `bits` bits, its value is text.
     fn literal(
         &mut self,
         bytes: &[u8],
@@ -134,7 +134,7 @@ impl Decoder {
         let value_at = at;
         at += used;
         self.in_fields = true;
-        // Decoding starts only when the field is complete, so that no byte is decoded twice.
+        // Huffman decoding starts only when the field is complete, so that no byte is decoded twice.
         self.decoded.clear();
         let mut decoded = std::mem::take(&mut self.decoded);
         let name_end = match spelled {
@@ -179,7 +179,7 @@ impl Decoder {
         Ok(Some(used))
     }
 
-    /// The text at the front, if it is complete, and how many bytes it takes.
+    /// The text at the front of `bytes` and the number of its bytes. `None` if it is incomplete.
     fn text(&self, bytes: &[u8]) -> Result<Option<(WireText, usize)>, Error> {
         let Some(text) = text(bytes)? else { return Ok(None) };
         if text.length > self.max_text {
@@ -199,7 +199,7 @@ struct WireText {
 }
 
 impl WireText {
-    /// Appends it to `decoded`, if it is Huffman-coded; returns the end in `decoded`.
+    /// Appends the decoded text to `decoded` if it is Huffman-coded. Returns the end offset in `decoded`.
     fn decode(self, bytes: &[u8], decoded: &mut Vec<u8>) -> Result<usize, Error> {
         if self.huffman {
             let code = &bytes[self.start..self.start + self.length];
@@ -208,19 +208,19 @@ impl WireText {
         Ok(decoded.len())
     }
 
-    /// Its bytes: those of the block, or those that were decoded.
+    /// The bytes of the text: from the block, or from `decoded`.
     fn of<'t>(self, bytes: &'t [u8], decoded: &'t [u8]) -> &'t [u8] {
         if self.huffman { decoded } else { &bytes[self.start..self.start + self.length] }
     }
 }
 
-/// The range of a text; `None` while its length is not complete.
+/// The range of a text. `None` while its length is incomplete.
 fn text(bytes: &[u8]) -> Result<Option<WireText>, Error> {
     let Some((length, start)) = number(bytes, 7)? else { return Ok(None) };
     Ok(Some(WireText { start, length: length as usize, huffman: bytes[0] & 0x80 != 0 }))
 }
 
-/// The number at the front, and how many bytes it takes; `None` while it is not complete.
+/// The integer at the front and the number of its bytes. `None` while it is incomplete.
 #[inline]
 fn number(bytes: &[u8], bits: u32) -> Result<Option<(u32, usize)>, Error> {
     match integer::read(bytes, bits) {

@@ -1,4 +1,4 @@
-//! Fields to header blocks (RFC 7541, 6).
+//! Encoder of header blocks (RFC 7541, 6).
 
 use crate::huffman;
 use crate::integer;
@@ -10,20 +10,20 @@ use crate::token::Token;
 #[derive(Debug)]
 pub struct Encoder {
     table: DynamicTable,
-    /// The most that the table may take, whatever the peer allows.
+    /// Limit of the table size in bytes, even if the peer allows more.
     own_limit: usize,
-    /// The size updates to begin the next block with: the smallest size since the last block, and the latest.
+    /// Pending table size updates for the start of the next block: the smallest size since the last block, and the latest size.
     resized: Option<(usize, usize)>,
 }
 
-/// Whether the peer keeps a field.
+/// Whether the peer adds a field to its dynamic table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Indexing {
-    /// It enters the table, and is an index the next time. For fields that repeat.
+    /// The field is added to the table, and is sent as an index the next time. For fields that repeat.
     Kept,
-    /// It does not enter the table.
+    /// The field is not added to the table.
     NotKept,
-    /// It never enters a table, at the next hops neither: it must not be guessed by probing a table (RFC 7541, 7.1.3).
+    /// The field is never added to a table, also at later hops, so that probing a table cannot reveal it (RFC 7541, 7.1.3).
     Never,
 }
 
@@ -48,7 +48,7 @@ impl Encoder {
         self.resized = Some((smallest, limit));
     }
 
-    /// Begins a block with pending updates of the table's size (RFC 7541, 4.2).
+    /// Begins a block with the pending table size updates (RFC 7541, 4.2).
     pub fn begin_block(&mut self, out: &mut Vec<u8>) {
         let Some((smallest, last)) = self.resized.take() else { return };
         if smallest < last {
@@ -94,7 +94,7 @@ impl Encoder {
         }
     }
 
-    /// Appends a field that enters the table, in its shortest form.
+    /// Appends a field that is added to the table, in its shortest form.
     fn kept(&mut self, out: &mut Vec<u8>, token: Token, name: &[u8], value: &[u8], known: Option<usize>) {
         let (same, named) = self.table.find(token, name, value);
         let index = |position: usize| position + static_table::LENGTH + 1;
@@ -124,7 +124,7 @@ fn literal(
     text(out, value);
 }
 
-/// Appends a text without Huffman code: it is sent once, so coding is not worth the time.
+/// Appends a text without Huffman code. The text is sent once, so coding is not worth the time.
 fn plain(out: &mut Vec<u8>, text: &[u8]) {
     integer::write(out, 0, 7, text.len() as u32);
     out.extend_from_slice(text);

@@ -7,7 +7,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Invalid;
 
-/// How many bytes `text` takes when it is encoded.
+/// Length of the encoded `text` in bytes.
 #[inline]
 pub fn encoded_len(text: &[u8]) -> usize {
     let bits: usize = text.iter().map(|byte| usize::from(LENGTHS[usize::from(*byte)])).sum();
@@ -136,7 +136,7 @@ const TREE: [[u16; 2]; 256] = {
 
 const LEAF: u16 = 1 << 15;
 
-/// The nodes that up to seven ones lead to: the padding.
+/// The nodes reached by up to seven one bits, which are valid padding.
 const PADDING: [bool; 256] = {
     let mut padding = [false; 256];
     let (mut node, mut depth) = (0usize, 0);
@@ -182,7 +182,7 @@ static STEPS: [[HuffmanTransition; 16]; 256] = {
     steps
 };
 
-/// How many bits the code of each byte has; the last is the end symbol's.
+/// Code length of each byte in bits. The last is that of the end symbol.
 #[rustfmt::skip]
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28,

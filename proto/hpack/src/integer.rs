@@ -1,9 +1,9 @@
 //! Integers with a prefix of some bits (RFC 7541, 5.1).
 
-/// An integer, or why it cannot be read.
+/// The result of reading an integer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Integer {
-    /// Its value, and how many bytes it takes.
+    /// The value, and the number of its bytes.
     Whole(u32, usize),
     /// More bytes are needed.
     Short,
@@ -11,7 +11,7 @@ pub enum Integer {
     TooLarge,
 }
 
-/// The most bytes after the prefix: four of them encode any number up to [`MAX`].
+/// Maximum number of bytes after the prefix. Four encode any number up to [`MAX`].
 const MAX_CONTINUATION: usize = 4;
 /// The largest number that is accepted. Every meaningful length and index is below.
 pub const MAX: u32 = 1 << 28;

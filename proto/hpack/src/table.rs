@@ -1,4 +1,4 @@
-//! The dynamic table (RFC 7541, 2.3.2 and 4): the fields that came last, as many as its size admits.
+//! The dynamic table (RFC 7541, 2.3.2 and 4): the most recent fields, within its size limit.
 
 use std::collections::VecDeque;
 
@@ -13,13 +13,13 @@ pub(crate) const OVERHEAD: usize = 32;
 #[derive(Debug, Default)]
 pub(crate) struct DynamicTable {
     entries: VecDeque<DynamicEntry>,
-    /// Names and values, one after the other, the oldest first; evicted ones may still be in front.
+    /// Concatenated names and values, the oldest first. Evicted ones may still be at the front.
     bytes: Vec<u8>,
-    /// How many bytes were dropped in front of `bytes` so far.
+    /// Number of bytes removed from the front of `bytes` so far.
     dropped: usize,
-    /// The size of its entries (RFC 7541, 4.1).
+    /// The size of all entries (RFC 7541, 4.1).
     size: usize,
-    /// The most that they may have.
+    /// Limit of `size`.
     limit: usize,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct TableField<'t> {
     pub value: &'t [u8],
 }
 
-/// The name of a field that enters the table.
+/// The name of a field that is added to the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EntryName<'n> {
     Text(&'n [u8]),

@@ -1,9 +1,9 @@
-//! The meaning of a field's name and a field's defect, determined once, when it comes as text.
+//! The recognized name and the defect of a field, determined once from its literal form.
 
 use weir_http::KnownName;
 use weir_http::name::is_token_byte;
 
-/// The meaning of a field's name.
+/// A recognized field name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Token {
     /// `:authority`
@@ -18,7 +18,7 @@ pub enum Token {
     Scheme,
     /// `:status`
     Status,
-    /// Another name that begins with a colon: no message may have it.
+    /// Another name that begins with a colon, invalid in any message.
     UnknownPseudo,
     /// A field; [`KnownName::Other`] for a name that the proxy does not use.
     Field(KnownName),
@@ -49,7 +49,7 @@ impl Token {
     }
 }
 
-/// Why no message may have a field (RFC 9113, 8.2.1).
+/// Why a field is invalid in any message (RFC 9113, 8.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Defect {
     /// The name is empty.

@@ -5,7 +5,7 @@
 pub struct Credentials {
     /// The part before the first colon.
     pub user: Vec<u8>,
-    /// The part after it.
+    /// The part after the first colon.
     pub password: Vec<u8>,
 }
 
@@ -26,7 +26,7 @@ pub fn basic(value: &[u8]) -> Option<Credentials> {
     Some(Credentials { user: text[..colon].to_vec(), password: text[colon + 1..].to_vec() })
 }
 
-/// The longest token that is decoded: more than any user name and password need.
+/// Maximum length of a decoded token in bytes, more than user names and passwords need.
 pub const MAX_TOKEN: usize = 4096;
 
 /// Decodes base64 with its padding; `None` if the text has any other byte.

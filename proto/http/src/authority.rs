@@ -1,11 +1,11 @@
-//! Hosts and ports as targets and `Host` name them (RFC 3986, 3.2; RFC 9112, 3.2; RFC 9113, 8.3.1).
+//! Hosts and ports in request targets and `Host` (RFC 3986, 3.2; RFC 9112, 3.2; RFC 9113, 8.3.1).
 //!
 //! In every version of HTTP, servers must read the same host as the rules did.
 
 use crate::uri;
 
-/// Offset of the first byte that is not part of a host with an optional port: that of a list, user information, another
-/// part of a target. Names are not resolved. `None` if every byte is allowed; an empty text is accepted.
+/// Offset of the first byte that is not part of a host with an optional port: a byte of a list, of user information or
+/// of another part of a target. `None` if every byte is allowed. An empty text is accepted.
 #[inline]
 pub fn host_fault(host: &[u8]) -> Option<usize> {
     let at = host.iter().position(|byte| !is_host_byte(*byte))?;
@@ -46,8 +46,7 @@ const HOST: [bool; 256] = {
     bytes
 };
 
-/// An authority without the port that its scheme implies, or without a colon that no port follows (RFC 3986, 6.2.3):
-/// the form in which hosts are compared.
+/// An authority without its scheme's default port, and without a trailing colon (RFC 3986, 6.2.3). Hosts are compared in this form.
 pub fn without_implied_port<'a>(authority: &'a [u8], port: &[u8]) -> &'a [u8] {
     authority.strip_suffix(b":").unwrap_or_else(|| uri::without_port(authority, port))
 }

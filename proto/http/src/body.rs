@@ -11,9 +11,9 @@ pub enum BodySize {
     None,
     /// That many bytes (never zero).
     Known(u64),
-    /// Not announced: the body lasts until its end is received.
+    /// Not announced. The framing on the wire shows the end.
     Unknown,
-    /// The connection leaves HTTP: bytes are forwarded unchanged in both directions.
+    /// The connection becomes a tunnel: bytes are forwarded unchanged in both directions.
     Tunnel,
 }
 

@@ -6,15 +6,15 @@
 
 use crate::values::{ListMembers, trim};
 
-/// A cookie and the place of its value in its line.
+/// A cookie and its offsets in its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cookie<'a> {
     pub name: &'a [u8],
     /// Its value, quotes included.
     pub value: &'a [u8],
-    /// Where its name begins in the line.
+    /// Offset of the name in the line.
     pub name_start: usize,
-    /// Where its value begins in the line.
+    /// Offset of the value in the line.
     pub value_start: usize,
 }
 
@@ -48,8 +48,7 @@ impl<'a> Iterator for RequestCookies<'a> {
     }
 }
 
-/// The cookies of one `Set-Cookie` line: one, or several when an old server joined them by commas. Attributes are
-/// not cookies.
+/// The cookies of one `Set-Cookie` line: usually one, but some old servers join several with commas. Attributes are not cookies.
 #[derive(Clone, Debug)]
 pub struct ResponseCookies<'a> {
     line: &'a [u8],

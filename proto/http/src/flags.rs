@@ -1,13 +1,13 @@
-//! Facts about a head that its parser noted, so that the fields need not be searched again.
+//! Properties of a head that its parser recorded, so that the fields need not be searched again.
 
 use std::ops::{BitOr, BitOrAssign};
 
-/// A set of facts about a head, noted when it was parsed. Edits made later do not change them.
+/// A set of properties of a head, recorded by its parser. Later edits do not change them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HeadFlags(u32);
 
 impl HeadFlags {
-    /// Nothing noted.
+    /// The empty set.
     pub const NONE: HeadFlags = HeadFlags(0);
     /// A `Connection` field has the token `close`.
     pub const CONNECTION_CLOSE: HeadFlags = HeadFlags(1);
@@ -21,7 +21,7 @@ impl HeadFlags {
     pub const HAS_CONNECTION: HeadFlags = HeadFlags(1 << 4);
     /// There is at least one `Upgrade` field.
     pub const HAS_UPGRADE: HeadFlags = HeadFlags(1 << 5);
-    /// There is a `Content-Length` that counts (one that `Transfer-Encoding` overrides does not).
+    /// There is a `Content-Length` that `Transfer-Encoding` does not override.
     pub const HAS_CONTENT_LENGTH: HeadFlags = HeadFlags(1 << 6);
     /// There is at least one `Transfer-Encoding` field.
     pub const HAS_TRANSFER_ENCODING: HeadFlags = HeadFlags(1 << 7);
@@ -35,8 +35,8 @@ impl HeadFlags {
     pub const ABSOLUTE_FORM: HeadFlags = HeadFlags(1 << 11);
     /// The request target is in authority form (`host:port`, with `CONNECT`).
     pub const AUTHORITY_FORM: HeadFlags = HeadFlags(1 << 12);
-    /// Other parsers may find another end of the body: the message has both framing fields, or a transfer coding in HTTP/1.0
-    /// (RFC 9112, 6.1 and 6.3).
+    /// Other parsers may see another end of the body. The message has both framing fields, or a transfer coding in
+    /// HTTP/1.0 (RFC 9112, 6.1 and 6.3).
     pub const INSECURE_FRAMING: HeadFlags = HeadFlags(1 << 13);
     /// There is a `Cookie` (request) or `Set-Cookie` (response) field.
     pub const HAS_COOKIE: HeadFlags = HeadFlags(1 << 14);
@@ -49,7 +49,7 @@ impl HeadFlags {
     pub const MUST_REWRITE: HeadFlags = HeadFlags(1 << 17);
     /// Something was accepted only because of `option accept-unsafe-violations-in-...`.
     pub const VIOLATION: HeadFlags = HeadFlags(1 << 18);
-    /// The message is ambiguous, or was tolerated despite a violation: neither connection is used again.
+    /// The message is ambiguous, or was accepted despite a violation. Neither connection is reused.
     pub const DOUBTFUL: HeadFlags = HeadFlags(HeadFlags::INSECURE_FRAMING.0 | HeadFlags::VIOLATION.0);
     /// There is a `Trailer` or a `TE: trailers`.
     pub const TE_TRAILERS: HeadFlags = HeadFlags(1 << 19);
@@ -61,35 +61,35 @@ impl HeadFlags {
     pub const HAS_PROXY_CONNECTION: HeadFlags = HeadFlags(1 << 22);
     /// The message ended with its head, though the fields do not announce it (END_STREAM in HTTP/2).
     pub const ENDED: HeadFlags = HeadFlags(1 << 23);
-    /// The message ends later than with its head, though no body follows (an empty last frame in HTTP/2).
+    /// The message ends after its head, without a body (an empty last frame in HTTP/2).
     pub const ENDS_LATER: HeadFlags = HeadFlags(1 << 24);
 
-    /// Whether all of `other` is noted.
+    /// Whether all flags of `other` are set.
     #[inline]
     pub fn contains(self, other: HeadFlags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether any of `other` is noted.
+    /// Whether any flag of `other` is set.
     #[inline]
     pub fn intersects(self, other: HeadFlags) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Notes `other`.
+    /// Sets the flags of `other`.
     #[inline]
     pub fn insert(&mut self, other: HeadFlags) {
         self.0 |= other.0;
     }
 
-    /// Removes `other`.
+    /// Clears the flags of `other`.
     #[inline]
     pub fn remove(&mut self, other: HeadFlags) {
         self.0 &= !other.0;
     }
 }
 
-/// The flags in words, in the order of their bits; `none` without any.
+/// The names of the set flags, in the order of their bits; `none` for the empty set.
 impl std::fmt::Display for HeadFlags {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut words = NAMES.iter().enumerate().filter(|(bit, _)| self.0 & (1 << bit) != 0);

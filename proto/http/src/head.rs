@@ -28,22 +28,22 @@ pub struct Head {
     edited: bool,
     /// Request: method, target, version. Response: version, status, reason.
     start_line: [MessageSpan; 3],
-    /// Where the head lies in the raw bytes: empty lines before it are not part of it.
+    /// Range of the head in the raw bytes, without the empty lines before it.
     start: u32,
     end: u32,
     content_length: u64,
     host_count: u16,
     max_fields: u16,
     max_edits: u32,
-    /// How long the head may become by edits, in bytes; reset with the message.
+    /// Maximum length that edits may give the head, in bytes. Reset by [`Head::clear`].
     max_length: u32,
-    /// Its current length in bytes, if it was measured since it was limited; else 0.
+    /// Current length in bytes. 0 if not measured since the limit was set.
     length: u32,
     fields: Vec<Field>,
     edits: Vec<u8>,
 }
 
-/// Which of the two messages a head belongs to.
+/// The kind of message that a head belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {
     /// From the client.
@@ -59,11 +59,11 @@ pub struct Field {
     pub name: MessageSpan,
     /// The value, without the white space around it.
     pub value: MessageSpan,
-    /// The name as an enum, if it is one that the proxy uses.
+    /// The name as an enum; [`KnownName::Other`] if the proxy does not use it.
     pub known: KnownName,
 }
 
-/// The head has more fields than `tune.http.maxhdr`, less one.
+/// The head has more fields than `tune.http.maxhdr` - 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooManyFields;
 
@@ -123,12 +123,12 @@ impl Head {
         self.edits.clear();
     }
 
-    /// How many bytes of memory it keeps when it is cleared.
+    /// Bytes of memory that a cleared head keeps.
     pub fn capacity(&self) -> usize {
         self.fields.capacity() * size_of::<Field>() + self.edits.capacity()
     }
 
-    /// Frees the memory that its index does not need.
+    /// Frees unused capacity of the index and the edits.
     pub fn shrink_to_fit(&mut self) {
         self.fields.shrink_to_fit();
         self.edits.shrink_to_fit();
@@ -203,13 +203,13 @@ impl Head {
         self.end = end as u32;
     }
 
-    /// Parser: notes facts about the head.
+    /// Parser: sets flags of the head.
     #[inline]
     pub fn note(&mut self, flags: HeadFlags) {
         self.flags.insert(flags);
     }
 
-    /// Parser: removes facts about the head.
+    /// Parser: clears flags of the head.
     #[inline]
     pub fn unnote(&mut self, flags: HeadFlags) {
         self.flags.remove(flags);
@@ -222,7 +222,7 @@ impl Head {
         self.flags.insert(HeadFlags::HAS_CONTENT_LENGTH);
     }
 
-    /// Parser: one more `Host` field was seen.
+    /// Parser: counts a `Host` field.
     #[inline]
     pub fn note_host(&mut self) {
         self.host_count = self.host_count.saturating_add(1);

@@ -1,8 +1,8 @@
 //! HTTP semantics, independent of the version: methods, statuses, heads as bytes with an index, edits as an overlay.
 //!
-//! A message head is the received bytes and an index over them ([`Head`]). Reading takes both. An edit never touches
-//! the bytes: it goes to a side arena, and only an edited head is serialized again; the others are forwarded verbatim,
-//! with the case and the order that the peer chose.
+//! A message head is the received bytes and an index over them ([`Head`]). Reading needs both. Edits are stored in an
+//! arena and never change the received bytes. Only an edited head is serialized again. Other heads are forwarded
+//! verbatim, with the peer's letter case and field order.
 //!
 //! This crate knows the semantics of HTTP, whatever its version. It does not know how an HTTP/1 message is parsed from
 //! a byte stream (`weir-h1` does), nor sockets, clocks or configuration. Begin with [`Head`], then [`uri`].

@@ -1,10 +1,10 @@
-//! Messages that the proxy itself makes.
+//! Messages that the proxy generates.
 
 use crate::status;
 use crate::version::Version;
 
-/// Appends a response. With a body, `content-length` comes first; without (`None`), no length is announced: the caller
-/// adds other framing, or the status rules out a body (204, 304).
+/// Appends a response. With a body, `content-length` is the first field. Without a body (`None`), the length is not
+/// announced: the caller adds other framing, or the status excludes a body (204, 304).
 pub fn write_response(
     out: &mut Vec<u8>,
     version: Version,

@@ -1,6 +1,6 @@
 //! Field names that the proxy uses, recognized once while a head is parsed.
 
-/// A field name that the common path needs. Any other is [`KnownName::Other`].
+/// A field name that the proxy recognizes. Any other is [`KnownName::Other`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "each variant is the field name it spells")]
@@ -126,7 +126,7 @@ struct NamePattern {
 }
 
 impl NamePattern {
-    /// Room for the longest name, and a multiple of a word.
+    /// At least the length of the longest name, and a multiple of the word size.
     const LONGEST: usize = 32;
 
     const fn new(text: &str) -> NamePattern {
@@ -141,8 +141,8 @@ impl NamePattern {
         pattern
     }
 
-    /// Whether `name`, which has the right length, is this name. Eight bytes at a time, the last ones again if need
-    /// be: a byte loop took a fifth of the time of parsing a head.
+    /// Whether `name`, which has the right length, is this name. Compares eight bytes at a time, with overlapping last
+    /// words. A byte loop took a fifth of the time of parsing a head.
     #[inline]
     fn matches(&self, name: &[u8]) -> bool {
         let length = name.len();

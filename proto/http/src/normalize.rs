@@ -15,9 +15,9 @@ pub enum Normalizer {
     PathMergeSlashes,
     /// Segments `.` are removed from the path.
     PathStripDot,
-    /// Segments `..` are removed from the path, each with the one before it.
+    /// Segments `..` are removed from the path, each with the preceding segment.
     PathStripDotdot {
-        /// Leading ones, without a segment before them, are removed too.
+        /// Leading `..`, without a preceding segment, are removed too.
         full: bool,
     },
     /// Sequences that encode unreserved characters are decoded.
@@ -34,7 +34,7 @@ pub enum Normalizer {
     QuerySortByName,
 }
 
-/// A broken percent sequence, and the normalizer was strict: the request is to be answered with 400.
+/// A broken percent sequence in a strict normalizer. The request gets a response with status 400.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BrokenSequence;
 
@@ -94,7 +94,7 @@ fn strip_dot(path: &[u8], out: &mut Vec<u8>) {
 fn strip_dotdot(path: &[u8], full: bool, out: &mut Vec<u8>) {
     let start = out.len();
     out.push(b'/');
-    // How many segments at the end of `out` can go. They all end with a slash; a kept `..` is before them.
+    // Number of segments at the end of `out` that a `..` may remove. All end with a slash. A kept `..` precedes them.
     let mut depth = 0u32;
     segments(path, |segment, slash| {
         if segment == b".." && depth > 0 {

@@ -10,7 +10,7 @@ pub struct BuiltInResponse {
     pub reason: &'static str,
     /// The sentence in its body.
     pub text: &'static str,
-    /// It closes the connection: the end of the client's message is not known for sure.
+    /// Whether it closes the connection, because the end of the client's message is uncertain.
     pub closes: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Percent-encoding (RFC 3986, 2.1).
 
-/// Decodes into `out`, which is cleared first. With `plus`, `+` is a space, as in forms. `false` for a broken sequence:
-/// then `out` holds the text before it.
+/// Decodes into `out`, which is cleared first. With `plus`, `+` is a space, as in forms. `false` for a broken sequence.
+/// `out` then contains the text before it.
 pub fn decode(text: &[u8], plus: bool, out: &mut Vec<u8>) -> bool {
     out.clear();
     let mut at = 0;

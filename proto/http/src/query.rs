@@ -7,8 +7,7 @@ pub struct Parameter<'a> {
     pub value: &'a [u8],
 }
 
-/// The parameters of a query, one by one. They are separated by `&`, `;` and the delimiter; a part without `=` is not a
-/// parameter.
+/// An iterator over the parameters of a query. They are separated by `&`, `;` and the delimiter; a part without `=` is not a parameter.
 #[derive(Clone, Debug)]
 pub struct Parameters<'a> {
     rest: Option<&'a [u8]>,
@@ -37,7 +36,7 @@ impl<'a> Parameters<'a> {
 }
 
 impl Parameter<'_> {
-    /// Whether this is its name; an empty one means any.
+    /// Whether the parameter has this name. An empty `name` matches any.
     pub fn is_named(&self, name: &[u8], ignore_case: bool) -> bool {
         name.is_empty() || self.name == name || (ignore_case && self.name.eq_ignore_ascii_case(name))
     }

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MessageSpan {
     offset: u32,
-    /// The topmost bit marks a place in the edits; the rest is the length.
+    /// The highest bit marks a span in the edit arena. The other bits are the length.
     length: u32,
 }
 
@@ -29,37 +29,37 @@ impl MessageSpan {
         MessageSpan { offset: start as u32, length: (end - start) as u32 | EDITED }
     }
 
-    /// How many bytes it covers.
+    /// Length of the span in bytes.
     #[inline]
     pub fn len(self) -> usize {
         (self.length & !EDITED) as usize
     }
 
-    /// Whether it covers nothing.
+    /// Whether the span is empty.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Whether it lies in the arena of the edits.
+    /// Whether the span is in the edit arena.
     #[inline]
     pub fn is_edited(self) -> bool {
         self.length & EDITED != 0
     }
 
-    /// Where it starts, in the raw bytes or in the arena.
+    /// Start offset, in the raw bytes or in the arena.
     #[inline]
     pub fn start(self) -> usize {
         self.offset as usize
     }
 
-    /// Where it ends (the first byte after it).
+    /// End offset, exclusive.
     #[inline]
     pub fn end(self) -> usize {
         self.start() + self.len()
     }
 
-    /// The part `from..to` of it, counted from its start and clamped to its length.
+    /// The part `from..to` of the span, relative to its start and clamped to its length.
     #[inline]
     pub fn part(self, from: usize, to: usize) -> MessageSpan {
         let to = to.min(self.len());
@@ -73,7 +73,7 @@ impl MessageSpan {
         self.part(0, length)
     }
 
-    /// The bytes. Empty, and no panic, when the span does not fit (it was made for other bytes).
+    /// The bytes of the span. Empty, without a panic, if the span is out of range (made for other bytes).
     #[inline]
     pub fn of<'a>(self, raw: &'a [u8], edits: &'a [u8]) -> &'a [u8] {
         let place = if self.is_edited() { edits } else { raw };

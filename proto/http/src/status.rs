@@ -1,7 +1,7 @@
 //! Status codes and their usual reasons.
 
-/// The default reason of a status code: the one that HAProxy uses, not
-/// always the registered one. Codes without one get the name of their class.
+/// The default reason phrase of a status code, as in HAProxy, which may differ from the registered one. Codes without a
+/// phrase get the name of their class.
 pub fn reason(status: u16) -> &'static str {
     if let Ok(at) = REASONS.binary_search_by_key(&status, |row| row.0) {
         return REASONS[at].1;
@@ -16,7 +16,7 @@ pub fn reason(status: u16) -> &'static str {
     }
 }
 
-/// The reason of a redirect, where it differs.
+/// The reason phrase in a redirect, which differs for some codes.
 pub fn redirect_reason(status: u16) -> &'static str {
     if status == 302 { "Found" } else { reason(status) }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 /// The form of a request target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TargetForm {
-    /// `/path?query`: the usual one.
+    /// `/path?query`, the usual form.
     Origin,
     /// `http://host/path?query`: to a proxy.
     Absolute,
@@ -46,7 +46,7 @@ pub fn authority(target: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The port that a scheme has when none is written.
+/// The default port of a scheme.
 pub fn default_port(scheme: &[u8]) -> Option<&'static [u8]> {
     if scheme.eq_ignore_ascii_case(b"http") {
         Some(b"80")
@@ -57,12 +57,12 @@ pub fn default_port(scheme: &[u8]) -> Option<&'static [u8]> {
     }
 }
 
-/// An authority without `:port`, if it ends with that.
+/// Removes `:port` from the end of an authority, if present.
 pub fn without_port<'a>(authority: &'a [u8], port: &[u8]) -> &'a [u8] {
     authority.strip_suffix(port).and_then(|rest| rest.strip_suffix(b":")).unwrap_or(authority)
 }
 
-/// The host and the port of an authority. An IPv6 address loses its brackets; a port that is not a number is ignored.
+/// The host and the port of an authority. Brackets around an IPv6 address are removed. A port that is not a number is ignored.
 pub fn host_and_port(authority: &[u8]) -> (&[u8], Option<u16>) {
     let authority = without_userinfo(authority);
     let (host, rest) = match authority.strip_prefix(b"[") {
@@ -81,8 +81,8 @@ pub fn without_userinfo(authority: &[u8]) -> &[u8] {
     memchr::memrchr(b'@', authority).map_or(authority, |at| &authority[at + 1..])
 }
 
-/// The range of the path in a target; empty, at its position, without a path. A fragment, which clients must not send
-/// and which is accepted only by option, counts as part of the text before it.
+/// The range of the path in a target. Without a path, an empty range at its position. A fragment, which clients must
+/// not send and which is accepted only by option, counts as part of the text before it.
 #[inline]
 pub fn path_place(target: &[u8]) -> Range<usize> {
     let start = match target.first() {
@@ -106,8 +106,8 @@ pub fn has_path(target: &[u8]) -> bool {
     matches!(form(target), TargetForm::Origin | TargetForm::Absolute)
 }
 
-/// The host that a target names, if any: its authority, or the part before the first slash of a target that has
-/// neither a scheme nor a slash at its beginning. User information is left out.
+/// The host that a target names, if any: its authority, or the part before the first slash of a target that has neither
+/// a scheme nor a slash at its beginning. User information is excluded.
 pub fn named_host(target: &[u8]) -> Option<&[u8]> {
     let authority = authority(target)?;
     let end = authority.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(authority.len());

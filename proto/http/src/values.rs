@@ -1,8 +1,8 @@
 //! Comma-separated lists: the values of a field, one by one.
 
-/// The comma-separated values of one field line. White space around each is dropped, commas inside double
-/// quotes do not separate, and a backslash inside quotes escapes. Empty elements are given too: an empty line has
-/// one, as a rule that looks for an empty field expects.
+/// The comma-separated values of one field line. White space around each is dropped, commas inside double quotes do not
+/// separate, and a backslash inside quotes escapes. Empty elements are included. An empty line has one, so that rules
+/// can match an empty field.
 #[derive(Clone, Debug)]
 pub struct ListMembers<'a> {
     rest: Option<&'a [u8]>,

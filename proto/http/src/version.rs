@@ -36,7 +36,7 @@ impl Version {
         }
     }
 
-    /// As the `req.ver` fetch shows it: `1.1`, without the protocol's name.
+    /// The form of the `req.ver` fetch: `1.1`, without the protocol's name.
     pub fn digits(self) -> [u8; 3] {
         [b'0' + self.major % 10, b'.', b'0' + self.minor % 10]
     }

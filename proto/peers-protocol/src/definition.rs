@@ -16,9 +16,9 @@ pub struct Definition<'b> {
     pub key_length: u32,
     /// The lifetime of an entry in milliseconds; 0 for no expiry.
     pub expire_ms: u64,
-    /// The data of each update, in order.
+    /// The data types in each update, in order.
     pub fields: DataFields,
-    /// Updates carry tags first, and counts and rates in shares behind them, each with the name of its instance.
+    /// Whether updates have tags first, then the counts and rates of each instance, each share with the instance's name.
     pub is_aggregate: bool,
 }
 
@@ -54,7 +54,7 @@ pub enum KeyKind {
 pub enum DataEncoding {
     Count,
     Rate,
-    /// A text, or the number of one that was sent before.
+    /// A text, or the number of a text sent before.
     Name,
     Counts,
     Rates,
@@ -79,11 +79,11 @@ const KINDS: [DataEncoding; 27] = {
 /// Types that are neither counts nor rates: servers, tags, currently open connections.
 const NO_SUMS: [u8; 5] = [0, 1, 6, 19, 22];
 
-/// The most elements of an array.
+/// Maximum number of elements of an array.
 const MAX_ELEMENTS: u64 = 100;
 
 impl DataField {
-    /// Its encoding; `None` for an unknown type of a later version.
+    /// The encoding. `None` for an unknown type of a later version.
     pub fn kind(self) -> Option<DataEncoding> {
         KINDS.get(usize::from(self.number)).copied()
     }
@@ -98,7 +98,7 @@ impl DataFields {
         DataFields(fields)
     }
 
-    /// Those that several instances may count together, and the others.
+    /// Splits the types into those that instances may sum, and the others.
     pub fn divided(&self) -> (DataFields, DataFields) {
         let is_sum = |field: &&DataField| !NO_SUMS.contains(&field.number);
         let (sums, others) = self.0.iter().partition::<Vec<_>, _>(is_sum);
@@ -125,7 +125,7 @@ impl<'b> Definition<'b> {
             .map(|number| DataField { number, elements: 1, period_ms: 0 })
             .collect();
         read_parameters(body, &mut fields)?;
-        // An array without a length cannot be read.
+        // An array of unknown length cannot be read.
         let is_array =
             |field: &DataField| matches!(field.kind(), Some(DataEncoding::Counts | DataEncoding::Rates));
         if fields.iter().any(|field| is_array(field) && field.elements == 0) {

@@ -1,4 +1,4 @@
-//! The body of an update: an entry's key and data.
+//! The body of an update: the key and the data of a table entry.
 
 use crate::SessionFault;
 use crate::definition::{DataEncoding, DataField, DataFields, KeyKind};
@@ -36,7 +36,7 @@ pub struct RateData {
     /// Milliseconds since the current period began.
     pub age_ms: u64,
     pub current: u64,
-    /// Events of the period before.
+    /// Events of the previous period.
     pub previous: u64,
 }
 
@@ -55,7 +55,7 @@ impl<'b> EntryBody<'b> {
         Ok(EntryBody { key, data })
     }
 
-    /// Calls `then` with all its data; for arrays, with each element.
+    /// Calls `then` with all data of the entry; for arrays, with each element.
     ///
     /// # Errors
     /// Data is missing.
@@ -67,11 +67,11 @@ impl<'b> EntryBody<'b> {
         self.read_fields(fields, then)
     }
 
-    /// Takes the name of the instance with the next share in an entry that several instances count; `None` at the end.
-    /// Its data is to be [read](Self::read_fields) then.
+    /// Reads the name of the instance with the next share, in an entry that several instances count together. `None` at
+    /// the end. [Read](Self::read_fields) the data of that share next.
     ///
     /// # Errors
-    /// It is not a valid name.
+    /// The name is invalid.
     pub fn take_owner(&mut self) -> Result<Option<Mention<'b>>, SessionFault> {
         if self.data.0.is_empty() {
             return Ok(None);
@@ -79,7 +79,7 @@ impl<'b> EntryBody<'b> {
         Mention::read(&mut self.data).map(Some)
     }
 
-    /// Takes the data of some fields, and shows it to `then`.
+    /// Reads the data of `fields`, and passes each value to `then`.
     ///
     /// # Errors
     /// Data is missing.

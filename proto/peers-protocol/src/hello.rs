@@ -1,4 +1,4 @@
-//! How a session begins: three lines of the connecting side, one status line of the other side.
+//! The start of a session: three lines from the connecting side, one status line from the other side.
 
 /// The message of the connecting side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Hello {
     pub process: u32,
 }
 
-/// The other side's answer.
+/// The status line of the accepting side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HelloStatus {
     /// 200: messages may follow.
@@ -41,7 +41,7 @@ const MINOR: u32 = 1;
 impl Hello {
     /// The text to send.
     pub fn to_text(&self) -> String {
-        // An instance has had a single process for a long time: its relative number is 1.
+        // The relative process number is always 1, because an instance has one process.
         format!("{PROTOCOL} {MAJOR}.{MINOR}\n{}\n{} {} 1\n", self.remote, self.local, self.process)
     }
 

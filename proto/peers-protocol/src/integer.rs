@@ -2,7 +2,7 @@
 
 use crate::SessionFault;
 
-/// From this value on, an integer has more than one byte.
+/// The smallest value that is encoded in more than one byte.
 const ONE_BYTE: u64 = 0xf0;
 
 /// Appends an integer: one byte below 240, at most ten bytes.
@@ -42,14 +42,14 @@ pub fn read(bytes: &[u8]) -> Result<Option<(u64, usize)>, SessionFault> {
         }
         shift += 7;
     }
-    // More bytes would not help: no integer is longer.
+    // No integer is longer, so more bytes would not complete it.
     if rest.len() > LONGEST { Err(SessionFault::Malformed) } else { Ok(None) }
 }
 
 /// The longest encoding of a 64-bit integer in bytes.
 const LONGEST: usize = 10;
 
-/// Bytes of one message that are still to be read. Missing bytes are a fault, since the message is complete.
+/// The unread bytes of one complete message. Missing bytes are therefore a fault.
 #[derive(Debug, Clone, Copy)]
 pub struct ByteReader<'b>(pub &'b [u8]);
 
@@ -72,7 +72,7 @@ impl<'b> ByteReader<'b> {
         u32::try_from(self.integer()?).map_err(|_| SessionFault::Malformed)
     }
 
-    /// Four bytes, the highest first.
+    /// Four bytes as a big-endian number.
     ///
     /// # Errors
     /// There are fewer.

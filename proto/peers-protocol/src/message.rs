@@ -15,9 +15,9 @@ pub(crate) const CONTROL: u8 = 0;
 pub(crate) const ERROR: u8 = 1;
 /// The class of messages about tables.
 pub(crate) const TABLES: u8 = 10;
-/// From this type on, a message has a length and a body.
+/// The lowest type of a message with a length and a body.
 const WITH_BODY: u8 = 128;
-/// The longest message in bytes, including its header. HAProxy sends none that does not fit into its buffer.
+/// The longest message in bytes, including its header. A HAProxy message always fits into one buffer.
 pub const MAX_LENGTH: usize = 32 * 1024;
 
 /// Types of messages about tables.
@@ -29,7 +29,7 @@ pub(crate) mod table {
     pub(crate) const ACKNOWLEDGEMENT: u8 = 132;
     pub(crate) const TIMED_UPDATE: u8 = 133;
     pub(crate) const NEXT_TIMED_UPDATE: u8 = 134;
-    /// Only between instances that both count together.
+    /// Sent only between two instances that sum their counts.
     pub(crate) const AGGREGATE_DEFINITION: u8 = 140;
 }
 
@@ -43,7 +43,7 @@ pub enum PeerMessage<'b> {
     Update(EntryUpdate<'b>),
     /// The table of the next updates, and its definition.
     Definition(Definition<'b>),
-    /// The table of the next updates, by its number.
+    /// The number of the table of the next updates.
     Switch(u64),
     /// Updates of a table were received, up to this one.
     Acknowledgement {
@@ -64,20 +64,20 @@ pub enum Control {
     ResyncFinished = 1,
     /// All entries of the sender were sent, but the sender itself is not in sync.
     ResyncPartial = 2,
-    /// Confirms one of these two.
+    /// Confirms `ResyncFinished` or `ResyncPartial`.
     ResyncConfirm = 3,
-    /// A sign of life.
+    /// A keep-alive.
     Heartbeat = 4,
     /// The sender has tables with counts that are sums. Only weir sends this; other peers ignore it.
     CountsTogether = 126,
-    /// The same, and the sender does not know the counts of the other side.
+    /// Like `CountsTogether`, and the sender does not know the other side's counts.
     WantsShares = 127,
 }
 
 /// An update of an entry; a [`Definition`] describes its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryUpdate<'b> {
-    /// Its number; `None` for the last number plus one.
+    /// The number of the update. `None` for the last number plus one.
     pub number: Option<u32>,
     /// Milliseconds until the entry expires; `None` for the table's full lifetime.
     pub expires_in_ms: Option<u32>,

@@ -1,8 +1,8 @@
 //! The PROXY protocol, versions 1 and 2, both ways.
 //!
-//! A proxy in front of us sends the client's addresses before the first byte of the client; we send them to servers in
-//! the same way. [`parse`] reads a header at the start of a receive buffer, [`write_v1`] and [`write_v2`] make one.
-//! The specification is `doc/proxy-protocol.txt` of HAProxy.
+//! A proxy in front of this one sends the client's addresses before the client's first byte. This proxy sends them to
+//! servers in the same way. [`parse`] reads a header at the start of a receive buffer, [`write_v1`] and [`write_v2`]
+//! make one. The specification is `doc/proxy-protocol.txt` of HAProxy.
 //!
 //! Nothing here knows which peers are trusted: parse a header only if the configuration requires one.
 
@@ -29,7 +29,7 @@ pub enum HeaderVersion {
 /// Whether the connection serves a client or the proxy itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeaderCommand {
-    /// The proxy itself, as for a health check: the addresses of the connection itself apply.
+    /// The proxy itself, as for a health check. The addresses of the connection apply.
     Local,
     /// A client; its addresses are in the header.
     Proxy,
@@ -48,7 +48,7 @@ pub enum Transport {
 /// The client's addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientAddresses<'a> {
-    /// Not specified: the addresses of the connection itself apply.
+    /// Not specified. The addresses of the connection apply.
     Unknown,
     /// Two addresses of the same family.
     Inet {

@@ -16,9 +16,9 @@ pub struct ProxyHeader<'a> {
     /// The transport between client and proxy.
     pub transport: Transport,
     pub addresses: ClientAddresses<'a>,
-    /// Its TLVs; empty in version 1 or after [`HeaderCommand::Local`].
+    /// The TLVs. Empty in version 1 and after [`HeaderCommand::Local`].
     pub tlvs: Tlvs<'a>,
-    /// Its length in bytes: the client's bytes follow.
+    /// Length of the header in bytes. The client's bytes follow.
     pub length: usize,
 }
 
@@ -26,9 +26,9 @@ pub struct ProxyHeader<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ProxyError {
-    /// The bytes begin neither as version 1 nor as version 2.
+    /// The bytes match neither version 1 nor version 2.
     NotProxy,
-    /// A line of version 1 that is not at its end after [`MAX_V1`] bytes.
+    /// A line of version 1 with more than [`MAX_V1`] bytes.
     LineTooLong,
     /// A line of version 1 that does not end with `\r\n`.
     InvalidLineEnd,
@@ -48,11 +48,11 @@ pub enum ProxyError {
     UnknownFamily,
     /// A length that is too short for the addresses.
     TruncatedAddresses,
-    /// A value that goes beyond the header.
+    /// A TLV that ends beyond the header.
     TruncatedTlv,
     /// A checksum that is not four bytes long.
     InvalidChecksum,
-    /// A checksum that is not the header's.
+    /// A checksum that does not match the header.
     ChecksumMismatch,
     /// A unique identifier of more than 128 bytes.
     UniqueIdTooLong,
@@ -63,8 +63,8 @@ pub enum ProxyError {
 /// The longest header of version 1, its line end included.
 pub const MAX_V1: usize = 107;
 
-/// Reads the header at the start of `bytes`. `None` if it is not complete: call again with more. A full buffer without
-/// a complete header is the caller's error.
+/// Reads the header at the start of `bytes`. `None` if it is incomplete: call again with more bytes. The caller handles
+/// a full buffer without a complete header.
 pub fn parse(bytes: &[u8]) -> Result<Option<ProxyHeader<'_>>, ProxyError> {
     let seen = bytes.len().min(SIGNATURE.len());
     if bytes[..seen] == SIGNATURE[..seen] {
@@ -138,7 +138,7 @@ fn parse_v2(bytes: &[u8]) -> Result<Option<ProxyHeader<'_>>, ProxyError> {
     let command = command(bytes[12])?;
     let length = V2_FIXED + usize::from(u16::from_be_bytes([bytes[14], bytes[15]]));
     if command == HeaderCommand::Local {
-        // Its family, addresses and values must be skipped, whatever they are (2.2).
+        // For `LOCAL`, the family, addresses and TLVs must be ignored (specification, 2.2).
         return Ok((bytes.len() >= length).then_some(ProxyHeader {
             version: HeaderVersion::V2,
             command,

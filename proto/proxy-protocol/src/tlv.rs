@@ -1,4 +1,4 @@
-//! TLVs of a header of version 2: typed values, one after the other.
+//! TLVs of a header of version 2: a sequence of typed values.
 
 /// One value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +18,7 @@ pub const CRC32C: u8 = 0x03;
 pub const NOOP: u8 = 0x04;
 /// Up to 128 bytes that identify the connection.
 pub const UNIQUE_ID: u8 = 0x05;
-/// Facts about the TLS connection: see [`Ssl`].
+/// Properties of the TLS connection: see [`Ssl`].
 pub const SSL: u8 = 0x20;
 /// In [`SSL`]: the version of TLS.
 pub const SSL_VERSION: u8 = 0x21;
@@ -36,14 +36,14 @@ pub const NETNS: u8 = 0x30;
 /// The longest [`UNIQUE_ID`].
 pub const MAX_UNIQUE_ID: usize = 128;
 
-/// TLVs in the order of the header. They were checked to be complete when the header was parsed.
+/// TLVs in the order of the header. The parser has checked that they are complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tlvs<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Tlvs<'a> {
-    /// The values in these bytes; `None` when they do not end with the last one.
+    /// The TLVs in `bytes`. `None` if the last one is incomplete.
     pub fn new(bytes: &'a [u8]) -> Option<Tlvs<'a>> {
         let mut tlvs = TlvIter { rest: bytes };
         while tlvs.next().is_some() {}
@@ -80,7 +80,7 @@ impl<'a> IntoIterator for Tlvs<'a> {
     }
 }
 
-/// Goes through [`Tlvs`].
+/// An iterator over [`Tlvs`].
 #[derive(Clone, Debug)]
 pub struct TlvIter<'a> {
     rest: &'a [u8],
@@ -110,9 +110,9 @@ pub struct Ssl<'a> {
 impl<'a> Ssl<'a> {
     /// The client used TLS.
     pub const USED: u8 = 1;
-    /// The client showed a certificate on this connection.
+    /// The client sent a certificate on this connection.
     pub const CERTIFICATE_ON_CONNECTION: u8 = 2;
-    /// The client showed a certificate at least once in this TLS session.
+    /// The client sent a certificate at least once in this TLS session.
     pub const CERTIFICATE_IN_SESSION: u8 = 4;
 
     /// Reads the value; `None` when it is not complete.
@@ -133,7 +133,7 @@ impl<'a> Ssl<'a> {
 }
 
 impl Tlv<'_> {
-    /// Appends it. A value longer than 65,535 bytes is cut.
+    /// Appends the TLV. A value longer than 65,535 bytes is truncated.
     pub fn write(&self, out: &mut Vec<u8>) {
         let length = u16::try_from(self.value.len()).unwrap_or(u16::MAX);
         out.push(self.kind);

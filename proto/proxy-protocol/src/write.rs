@@ -103,7 +103,7 @@ fn write_address(address: IpAddr, out: &mut Vec<u8>) {
     }
 }
 
-/// Both as IPv4, or both as IPv6: a header has one family.
+/// Converts both addresses to one family, because a header has only one.
 fn same_family(source: SocketAddr, destination: SocketAddr) -> (SocketAddr, SocketAddr) {
     if source.is_ipv4() == destination.is_ipv4() {
         return (source, destination);

@@ -12,19 +12,18 @@ use std::ops::Range;
 
 use memchr::memchr;
 
-/// Cuts a stream into messages. It remembers how far it has searched, so that a line that comes byte by byte is searched
-/// once.
+/// Cuts a stream into messages. It stores the offset searched so far, so that a line that arrives byte by byte is searched once.
 #[derive(Debug)]
 pub struct Framer {
     /// The longest message in bytes.
     longest: usize,
-    /// Every message ends with its line, even if it begins with a count (`option assume-rfc6587-ntf`).
+    /// Whether every message is one line, even if it begins with a count (`option assume-rfc6587-ntf`).
     lines_only: bool,
-    /// How many bytes of the line at the beginning are known to hold no newline.
+    /// Number of bytes at the front already searched for a newline.
     looked_at: usize,
 }
 
-/// The result for the beginning of the bytes.
+/// The result of a search for the next message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameScan {
     /// A whole message: where it is, and how many bytes it and its frame take.

@@ -11,7 +11,7 @@
 
 use crate::stamp::{self, RFC3164_LENGTH, Stamp};
 
-/// How much of a header a message has.
+/// The kind of header of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeaderShape {
     /// At most a priority.
@@ -30,9 +30,9 @@ pub struct SyslogMessage<'a> {
     pub whole: &'a [u8],
     /// The number in angle brackets: eight times the facility, plus the level. Non-conforming senders go up to 999.
     pub priority: Option<u16>,
-    /// Where in `whole` the priority ends.
+    /// Offset in `whole` after the priority.
     pub after_priority: usize,
-    /// How much of a header follows.
+    /// The kind of header after the priority.
     pub shape: HeaderShape,
     pub stamp: Stamp<'a>,
     /// The host that sent it.

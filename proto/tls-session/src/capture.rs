@@ -34,7 +34,7 @@ impl HelloList {
     const COUNT: usize = 6;
 }
 
-/// Sets how many bytes of each hello are kept; 0 for none.
+/// Sets the number of bytes of each ClientHello that are kept; 0 for none.
 pub fn set_capture(bytes: usize) {
     KEPT.store(bytes, Relaxed);
 }

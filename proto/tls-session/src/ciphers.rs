@@ -1,8 +1,8 @@
-//! Cipher lists, groups and versions as configurations write them, in OpenSSL's words.
+//! Cipher lists, groups and signature schemes in OpenSSL's configuration syntax.
 //!
 //! The list of ciphers up to TLS 1.2 is a small language (openssl-ciphers(1)): each element adds to the list, removes
 //! from it (`-`), removes for good (`!`) or moves to the end (`+`) the ciphers that have all of its properties. It is
-//! evaluated over the ciphers that exist here; words that only name others are without effect, and reported.
+//! evaluated over the supported ciphers. Words that match none of them are without effect and are reported.
 
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
@@ -15,7 +15,7 @@ use crate::secp521r1::SECP521R1;
 pub struct Selection<T> {
     /// The selected values, in order of preference.
     pub chosen: Vec<T>,
-    /// Words for values that do not exist here.
+    /// Words that match no supported value.
     pub without_effect: Vec<Box<str>>,
 }
 
@@ -24,11 +24,10 @@ struct Cipher {
     suite: &'static SupportedCipherSuite,
     name: &'static str,
     bits: u16,
-    /// Its specific words, in addition to those of all ciphers.
+    /// Words specific to this cipher, in addition to [`ALL`].
     ///
-    /// `RSA` is not among them, which means the exchange of keys (it is `kRSA`), nor are `SHA256` and `SHA384`: they
-    /// name the authentication of records, which is the cipher itself here. Lists that forbid old ciphers by
-    /// `!SHA256:!SHA384` forbid none of these.
+    /// They exclude `RSA`, which means the key exchange (`kRSA`), and `SHA256` and `SHA384`, which name the MAC of
+    /// records: all ciphers here are AEADs. So `!SHA256:!SHA384`, which excludes old ciphers, excludes none of these.
     words: &'static [&'static str],
 }
 
@@ -87,8 +86,8 @@ static SUITES: [(&str, &str, &SupportedCipherSuite); 3] = [
 /// A group, and its OpenSSL names.
 type KeyGroup = (&'static [&'static str], &'static dyn SupportedKxGroup);
 
-/// In OpenSSL's order of preference. The last one costs four times as much for a client's key, so a server only uses it
-/// if the client offers nothing else or the configuration names it.
+/// In OpenSSL's order of preference. The key exchange of the last one costs four times as much, so a server uses it
+/// only if the client offers nothing else or the configuration names it.
 static GROUPS: [KeyGroup; 5] = [
     (&["X25519"], kx_group::X25519),
     (&["P-256", "prime256v1", "secp256r1"], kx_group::SECP256R1),
@@ -178,7 +177,7 @@ pub fn select_ciphers(list: &str) -> Selection<SupportedCipherSuite> {
 }
 
 impl Cipher {
-    /// Whether it has all properties of a word, which are joined by `+`.
+    /// Whether the cipher has all properties in `word`, which are joined by `+`.
     fn is_meant_by(&self, word: &str) -> bool {
         let iana = format!("{:?}", self.suite.suite());
         word.split('+').all(|part| {
@@ -202,7 +201,7 @@ pub fn select_groups(list: &str) -> Selection<&'static dyn SupportedKxGroup> {
     })
 }
 
-/// The signature schemes that a list names (`sigalgs`), by TLS 1.3 names or as `ECDSA+SHA256`, which may be several.
+/// The signature schemes that a list names (`sigalgs`), by TLS 1.3 names or as `ECDSA+SHA256`, which may select several.
 pub fn select_signatures(list: &str) -> Selection<SignatureScheme> {
     let mut selection = Selection { chosen: Vec::new(), without_effect: Vec::new() };
     for word in list.split(':').filter(|word| !word.is_empty()) {

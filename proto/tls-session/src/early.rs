@@ -32,12 +32,12 @@ impl Early {
         count
     }
 
-    /// Takes the rest.
+    /// Takes the remaining early data.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.0)
     }
 
-    /// Continues the handshake: returns how many bytes of the wire were used, and whether the client ended the session.
+    /// Continues the handshake. Returns the number of used input bytes, and whether the client sent `close_notify`.
     pub(crate) fn take(
         &mut self,
         connection: &mut UnbufferedServerConnection,

@@ -1,8 +1,8 @@
 //! A client session that sends early data (RFC 8446, 2.3): between its hello and the end of its handshake.
 //!
-//! Data written in this state leave encrypted with keys of an earlier session, up to the server's limit; the rest is
-//! kept until the handshake is complete. A server that refuses early data did not read them: they are sent again, as
-//! the first data of the new session (RFC 8470, 3). rustls handles the records of this state.
+//! Data written in this state are encrypted with keys of an earlier session and sent, up to the server's limit. The
+//! rest is kept until the handshake is complete. If the server rejects early data, they are sent again as the first
+//! data of the new session (RFC 8470, 3). rustls handles the records of this state.
 
 use rustls::client::UnbufferedClientConnection;
 use rustls::unbuffered::ConnectionState;
@@ -11,18 +11,18 @@ use crate::failure::SessionFailure;
 use crate::pump::{PumpEnd, encode, pump};
 use crate::record::{HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, announced};
 
-/// A client between its hello and the end of its handshake.
+/// A client session between its ClientHello and the end of its handshake.
 pub(crate) struct EarlyClient {
     pub connection: UnbufferedClientConnection,
-    /// Received bytes that rustls did not use yet. It decrypts in place, so they stay here.
+    /// Received bytes that rustls has not used yet. They are stored here, because rustls decrypts in place.
     wire: Vec<u8>,
-    /// Data that came with the end of the handshake.
+    /// Plaintext received together with the end of the handshake.
     plain: Vec<u8>,
     /// The data sent early.
     sent: Vec<u8>,
-    /// Data that must wait for the end of the handshake.
+    /// Data to send after the handshake.
     later: Vec<u8>,
-    /// Whether no more early data can be sent.
+    /// Whether early data can no longer be sent.
     is_over: bool,
     is_accepted: bool,
     has_ended: bool,
@@ -31,17 +31,17 @@ pub(crate) struct EarlyClient {
 /// The result when the handshake is over.
 pub(crate) struct HandshakeEnd {
     pub connection: UnbufferedClientConnection,
-    /// Whether the server closed the session.
+    /// Whether the server sent `close_notify`.
     pub has_ended: bool,
-    /// Data of the server.
+    /// Plaintext received from the server.
     pub plain: Vec<u8>,
     /// Data to send to the server after the handshake.
     pub unsent: Vec<u8>,
-    /// How many received bytes are left.
+    /// Number of received bytes not used yet.
     pub unused: usize,
 }
 
-/// Appends the hello to `answer`; true if early data may follow it.
+/// Appends the ClientHello to `answer`. Returns whether early data may follow it.
 pub(crate) fn begin(
     connection: &mut UnbufferedClientConnection,
     answer: &mut Vec<u8>,
@@ -92,7 +92,7 @@ impl EarlyClient {
             let sealed = self.encrypt(piece, &mut out[written..])?;
             let accepted = sealed.saturating_sub(OVERHEAD).min(count);
             self.sent.extend_from_slice(&piece[..accepted]);
-            // The server's limit cut it short.
+            // The server's limit of early data is reached.
             self.is_over |= accepted < count;
             (taken, written) = (taken + accepted, written + sealed);
         }
@@ -117,7 +117,7 @@ impl EarlyClient {
         }
     }
 
-    /// Continues the handshake with all of `wire`; true once it is over. Output is appended to `answer`.
+    /// Continues the handshake with all of `wire`. Returns whether it is complete. Output is appended to `answer`.
     pub(crate) fn take(&mut self, wire: &[u8], answer: &mut Vec<u8>) -> Result<bool, SessionFailure> {
         self.is_over = true;
         self.wire.extend_from_slice(wire);
@@ -131,7 +131,7 @@ impl EarlyClient {
         if self.wire.len() > MAX_WIRE {
             return Err(SessionFailure::INTERNAL);
         }
-        // A message that continues in another record was decrypted in part: rustls must see its end.
+        // If a message spans records, rustls has decrypted a part of it and still needs the rest.
         let is_whole = announced(&self.wire).is_some_and(|length| self.wire.len() >= length);
         Ok(!self.connection.is_handshaking() && (self.has_ended || pumped == PumpEnd::Over || !is_whole))
     }
@@ -150,9 +150,9 @@ impl EarlyClient {
     }
 }
 
-/// Whether these records of a client end its early data, which it only does if they were accepted. `EndOfEarlyData`
-/// (RFC 8446, 4.5) is without content and has a key of its own, so it is alone in its record, and no other message of a
-/// client is as short. rustls does not report it anywhere else.
+/// Whether these records of a client contain `EndOfEarlyData` (RFC 8446, 4.5), sent only if the server accepted early
+/// data. The message is empty and has its own key, so it is alone in its record, and no other client message is as
+/// short. rustls does not report the acceptance otherwise.
 fn ends_early_data(mut records: &[u8]) -> bool {
     while let Some(length) = announced(records)
         && let Some(rest) = records.get(length..)
@@ -167,15 +167,15 @@ fn ends_early_data(mut records: &[u8]) -> bool {
 
 /// The content type of every encrypted record.
 const APPLICATION_DATA: u8 = 23;
-/// The type and length of a message.
+/// Length of a handshake message header in bytes.
 const MESSAGE_HEADER: usize = 4;
-/// The content type and the tag of a record of TLS 1.3; all its ciphers have tags of 16 bytes.
+/// Bytes of content type and tag in a TLS 1.3 record. All its ciphers have 16-byte tags.
 const PROTECTION: usize = 1 + 16;
-/// How much longer a record is than its content.
+/// Bytes of a record besides its content.
 const OVERHEAD: usize = HEADER + PROTECTION;
-/// The limit of data that wait for the end of the handshake: callers send one head, which fits a buffer, in this state.
+/// Limit in bytes of data kept until the end of the handshake. In this state, callers send one head, which fits a buffer.
 const MAX_LATER: usize = 1 << 20;
-/// The limit of a handshake's bytes that cannot be used yet: the largest message of rustls in full records, and one more.
+/// Limit of unused handshake input in bytes: the largest message of rustls in full records, and one more record.
 const MAX_WIRE: usize = (1 << 16) + 5 * MAX_RECORD;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Early data that this side refuses: records with keys of an earlier session, which are skipped until one opens with the keys of
-//! this handshake, or the second hello comes (RFC 8446, 4.2.10).
+//! Early data that this side rejects: records with keys of an earlier session. They are skipped until a record can be
+//! decrypted with this handshake's keys, or the second ClientHello arrives (RFC 8446, 4.2.10).
 //!
-//! rustls skips them too, but reads and counts them again at each call, keeps them until then, and leaves no room for
-//! the overhead of encryption. So it never sees them: its key log provides the keys of the handshake, which are then
-//! tried on its own answer and on the client's records.
+//! rustls could skip them too, but it buffers them, reads and counts them again at each call, and its limit ignores the
+//! encryption overhead. So rustls does not get these records. Its key log provides the handshake keys, which are tried
+//! on the server's output and on the client's records.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -13,23 +13,23 @@ use rustls::{CommonState, KeyLog, ProtocolVersion, ServerConfig};
 
 use crate::record::{DirectionKey, Record, RecordLayout, announced};
 
-/// Skips refused early data.
+/// Skips rejected early data.
 pub(crate) struct EarlyDataSkipper {
     awaited: EarlyDataEnd,
-    /// How many bytes may still be skipped.
+    /// Bytes that may still be skipped.
     left: usize,
 }
 
 /// The record that ends the early data.
 enum EarlyDataEnd {
-    /// The hello after a request for another key share.
+    /// The second ClientHello, after a HelloRetryRequest.
     Hello,
-    /// A record that opens with the client's keys.
+    /// A record that the client's handshake key decrypts.
     Record(Box<DirectionKey>),
 }
 
 impl EarlyDataSkipper {
-    /// After the answer to a hello that announced early data; `None` if they are accepted, or are not sent.
+    /// The skipper after the server's `answer` to a ClientHello with early data. `None` if early data are accepted or not sent.
     pub(crate) fn of(common: &CommonState, answer: &[u8]) -> Option<EarlyDataSkipper> {
         let keys = KEYS.with_borrow_mut(|keys| std::mem::take(&mut **keys));
         if common.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
@@ -47,7 +47,7 @@ impl EarlyDataSkipper {
         Some(EarlyDataSkipper { awaited, left: MOST })
     }
 
-    /// Skips early data at `used`; true at their end, or if there are too many: then rustls ends the session.
+    /// Skips early data from offset `used` on. Returns true at their end, or beyond the limit, where rustls then fails the session.
     pub(crate) fn skip(&mut self, wire: &[u8], used: &mut usize) -> bool {
         loop {
             let rest = &wire[*used..];
@@ -60,7 +60,7 @@ impl EarlyDataSkipper {
             if !is_early {
                 return true;
             }
-            // Only content is limited, and each record has some.
+            // The limit counts content only, at least one byte per record.
             let content = length.saturating_sub(RecordLayout::Tls13.overhead()).max(1);
             let Some(left) = self.left.checked_sub(content) else { return true };
             self.left = left;
@@ -69,7 +69,7 @@ impl EarlyDataSkipper {
     }
 }
 
-/// Whether the extensions of a server's answer accept early data.
+/// Whether the EncryptedExtensions in a server's `answer` accept early data.
 fn accepts(keys: &mut DirectionKey, mut answer: &[u8]) -> bool {
     while let Some(length) = announced(answer).filter(|length| answer.len() >= *length) {
         if answer[0] == DATA {
@@ -94,7 +94,7 @@ fn opened(keys: &mut DirectionKey, wire: &[u8]) -> Option<Vec<u8>> {
     Some(content)
 }
 
-/// The same settings; their handshakes log their keys for [`EarlyDataSkipper::of`].
+/// A copy of `config` with a key log, which provides the handshake keys to [`EarlyDataSkipper::of`].
 pub(crate) fn with_refusal_log(config: &ServerConfig) -> Arc<ServerConfig> {
     let mut config = config.clone();
     config.key_log = Arc::new(RefusalLog(config.key_log));
@@ -137,12 +137,12 @@ thread_local! {
 const CLIENT: &str = "CLIENT_HANDSHAKE_TRAFFIC_SECRET";
 const SERVER: &str = "SERVER_HANDSHAKE_TRAFFIC_SECRET";
 
-/// Bytes that are skipped at most. The process that issued the ticket may have allowed more than this one, with other
-/// settings. No limit in use is larger than a buffer.
+/// Maximum number of skipped bytes. The process that issued the ticket may have allowed more than this one, with other
+/// settings. Usual limits are at most a buffer.
 const MOST: usize = 1 << 20;
 /// Types of records (RFC 8446, 5.1).
 const CHANGE_CIPHER_SPEC: u8 = 20;
 const DATA: u8 = 23;
 const ENCRYPTED_EXTENSIONS: u8 = 8;
-/// The extension that announces early data, and accepts them.
+/// The extension `early_data` (RFC 8446, 4.2.10).
 pub(crate) const EARLY_DATA: u16 = 42;

@@ -21,25 +21,25 @@ pub struct SessionFailure {
 /// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The peer speaks HTTP in clear.
+    /// The peer sent cleartext HTTP.
     PlainHttp,
-    /// The peer speaks something else.
+    /// The peer sent another protocol than TLS.
     NotTls,
     /// The peer supports none of the allowed versions.
     Version,
-    /// The two sides do not share a cipher.
+    /// The two sides lack a common cipher.
     Cipher,
-    /// The two sides do not share a group, a signature scheme or another necessary parameter.
+    /// The two sides lack a common group, signature scheme or other required parameter.
     Incompatible,
-    /// The two sides do not share an application protocol.
+    /// The two sides lack a common application protocol (ALPN).
     Protocol,
     /// The client's SNI does not match any certificate (`strict-sni`).
     UnknownName,
     /// The client sent no certificate, but one is required.
     NoCertificate,
-    /// The peer's certificate was refused.
+    /// The peer's certificate was rejected.
     Certificate,
-    /// The key of the peer's certificate is on a curve that may not be used (`curves`).
+    /// The key of the peer's certificate is on a curve that `curves` does not allow.
     Curve,
     /// The issuer of the peer's certificate is not trusted.
     Untrusted,
@@ -47,7 +47,7 @@ pub enum Why {
     WrongName,
     /// The server's certificate is for another name than the configured one (`verifyhost`).
     WrongHost,
-    /// The peer broke the rules of the protocol.
+    /// The peer violated the protocol.
     Misbehaved,
     /// A record could not be decrypted: it was modified, or encrypted with another key.
     Corrupt,
@@ -55,7 +55,7 @@ pub enum Why {
     PeerAlert,
     /// The peer closed the connection.
     Closed,
-    /// It took too long.
+    /// The handshake timed out.
     TimedOut,
     /// The limit of sessions is reached (`maxsslconn`).
     TooMany,
@@ -72,7 +72,7 @@ impl SessionFailure {
         SessionFailure { why, alert: None }
     }
 
-    /// A violation by the peer, for which this alert is sent.
+    /// A protocol violation by the peer, reported to it with this alert.
     pub const fn of(alert: Alert) -> SessionFailure {
         let why = match alert {
             Alert::BadRecordMac => Why::Corrupt,

@@ -1,8 +1,8 @@
-//! Which steps of a handshake compute as long as a hundred small requests: answers to a client's hello, whether they sign or only agree
-//! on keys, and checks of certificates.
+//! The handshake steps that compute as long as a hundred small requests: replies to a ClientHello, with a signature or
+//! only a key agreement, and certificate checks.
 //!
-//! The type of the next message decides. Whether a certificate must be made for a client (`generate-certificates`)
-//! depends on the client's name: so a choice is tried without a signature, and made again if it needs one.
+//! The type of the next message decides. Whether a certificate must be generated (`generate-certificates`) depends on
+//! the client's SNI. So the choice is first tried without a signature, and repeated if it needs one.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use weir_client_hello::CLIENT_HELLO;
 
 use crate::record::{HEADER, announced};
 
-/// How long the next step of a handshake computes.
+/// The computing time of the next handshake step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cost {
     Short,
     Long,
 }
 
-/// The cost of the client's messages behind its first hello.
+/// The cost of the client's messages after its first ClientHello.
 pub(crate) fn of_client(wire: &[u8], common: &CommonState, checks_certificate: bool) -> Cost {
     let checks_certificate = checks_certificate && !is_resumed(common);
     match first_record(wire, common) {
-        // After a request for another key share (RFC 8446, 4.1.4). In TLS 1.2 it is a byte of an encrypted message that looks so.
+        // The ClientHello after a HelloRetryRequest (RFC 8446, 4.1.4). In TLS 1.2, an encrypted byte may look like this type.
         Some((HANDSHAKE, CLIENT_HELLO)) if common.protocol_version() != Some(ProtocolVersion::TLSv1_2) => {
             Cost::Long
         }
@@ -47,7 +47,7 @@ pub(crate) fn of_server(wire: &[u8], common: &CommonState) -> Cost {
     }
 }
 
-/// Whether a server's hello resumes the session: its key is accepted, or in TLS 1.2 no certificate follows.
+/// Whether a ServerHello resumes the session: it accepts the pre-shared key, or in TLS 1.2 no certificate follows.
 fn resumes(wire: &[u8]) -> bool {
     let Ok(message) = weir_client_hello::read(wire) else { return false };
     let Some(extensions) = weir_client_hello::server_extensions(&message.body) else { return false };
@@ -67,8 +67,8 @@ fn is_resumed(common: &CommonState) -> bool {
     common.handshake_kind() == Some(HandshakeKind::Resumed)
 }
 
-/// The types of the first record and of its first message; `None` until the record is complete. In TLS 1.3 a change of
-/// ciphers is meaningless (RFC 8446, D.4) and is skipped; in TLS 1.2 the records behind it are encrypted and need
+/// The types of the first record and of its first message; `None` until the record is complete. In TLS 1.3,
+/// ChangeCipherSpec is meaningless (RFC 8446, D.4) and skipped. In TLS 1.2, the records after it are encrypted and need
 /// little computation.
 fn first_record(mut wire: &[u8], common: &CommonState) -> Option<(u8, u8)> {
     loop {
@@ -81,7 +81,7 @@ fn first_record(mut wire: &[u8], common: &CommonState) -> Option<(u8, u8)> {
     }
 }
 
-/// Runs `work` without signatures; `None` if it needed one.
+/// Runs `work` with signatures disabled. `None` if it needed one.
 pub(crate) fn without_signature<T>(work: impl FnOnce() -> T) -> Option<T> {
     struct RestoreSignatures;
     impl Drop for RestoreSignatures {
@@ -95,7 +95,7 @@ pub(crate) fn without_signature<T>(work: impl FnOnce() -> T) -> Option<T> {
     (SIGNATURES.get() == SignaturePermission::Refused).then_some(result)
 }
 
-/// A key that does not sign within `without_signature`.
+/// A wrapper of `key` that refuses to sign within `without_signature`.
 pub fn guarded(key: Arc<dyn SigningKey>) -> Arc<dyn SigningKey> {
     Arc::new(GuardedKey(key))
 }

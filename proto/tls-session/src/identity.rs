@@ -1,10 +1,10 @@
-//! The identity of a session: its identifier, the key that it leaves to later ones, and the Finished message that
-//! channels are bound to (RFC 5929, 3).
+//! The identity of a session: its session ID, the key that later sessions resume from, and the Finished message for
+//! channel binding (RFC 5929, 3).
 //!
-//! rustls does not expose them, but they pass by: the functions that derive keys are ours or wrapped
-//! (`key_schedule.rs`), and the hello and the tickets of a server are on the wire. They are noted only after
-//! [`keep_identities`], on the thread that works for the session. Their values are those of OpenSSL, the source of the
-//! configuration's words.
+//! rustls does not expose these values. They are captured in the key derivation functions, which are ours or wrapped
+//! (`key_schedule.rs`), and from the server's hello and tickets on the wire. They are recorded only after
+//! [`keep_identities`], on the thread that runs the session. Their values equal those of OpenSSL, which defines the
+//! configuration's keywords.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -15,7 +15,7 @@ use weir_client_hello::{CLIENT_HELLO, ClientHello, HandshakeMessage};
 
 use crate::record::{HEADER, announced};
 
-/// From now on sessions keep their identity. This cannot be undone: rules are read before the first session.
+/// Makes all later sessions keep their identity. It cannot be disabled again, because rules are read before the first session.
 pub fn keep_identities() {
     KEPT.store(true, Relaxed);
 }
@@ -28,7 +28,7 @@ pub struct SessionIdentity {
     is_server: bool,
     /// The identifier in the server's hello.
     hello_id: BoxedBytes,
-    /// Whether a ticket of TLS 1.2 was given.
+    /// Whether this server issued a TLS 1.2 ticket.
     gives_ticket: bool,
     /// The identifier of the newest ticket.
     ticket: BoxedBytes,
@@ -40,18 +40,18 @@ pub struct SessionIdentity {
     offered_key: BoxedBytes,
     /// The content of the last two Finished messages, in their order.
     finished: Vec<BoxedBytes>,
-    /// The cleartext of the server; `None` once it encrypts.
+    /// Parser of the server's cleartext messages. `None` once they are encrypted.
     clear: Option<Clear>,
 }
 
 /// The beginning of the server's messages, which is cleartext.
 #[derive(Clone, Default)]
 struct Clear {
-    /// How many bytes at the front of this client's input were read.
+    /// Bytes at the front of the client's input that were already read.
     seen: usize,
-    /// The beginning of a record.
+    /// Bytes of an incomplete record.
     record: Vec<u8>,
-    /// The beginning of a message.
+    /// Bytes of an incomplete message.
     message: Vec<u8>,
 }
 
@@ -75,15 +75,15 @@ impl SessionIdentity {
         })
     }
 
-    /// The part of the input that this client will read, copied before rustls works on it in place: rustls joins
-    /// messages cut over records, and decrypts encrypted ones.
+    /// The unread part of this client's input, copied before rustls changes it in place: rustls joins messages that
+    /// span records, and decrypts records.
     pub(crate) fn input(&self, wire: &[u8]) -> Vec<u8> {
         let clear = self.clear.as_ref().filter(|_| !self.is_server);
         clear.and_then(|clear| wire.get(clear.seen..)).unwrap_or_default().to_vec()
     }
 
-    /// Adds the values that a step of the session noted on this thread, and those in the newly received and in the sent
-    /// bytes. `left` bytes of the input remain.
+    /// Adds the values recorded on this thread in one step of the session, and those in the received bytes (`came`) and
+    /// the sent bytes. `left` bytes of the input remain.
     pub(crate) fn take_step(&mut self, came: &[u8], sent: &[u8], left: usize) {
         self.take_noted();
         if self.is_server {
@@ -109,13 +109,13 @@ impl SessionIdentity {
             self.offered_key = key;
         }
         if self.is_server && noted.has_ticket {
-            // A ticket that carries its session lacks an identifier: as with OpenSSL, it gets a random one.
+            // A stateless ticket lacks an identifier. As with OpenSSL, it gets a random one.
             self.ticket = noted.stored.unwrap_or_else(random);
         }
     }
 
-    /// Called when the client's early data were read: drops the binder of its ticket, which was noted before this
-    /// side's Finished.
+    /// Drops the PSK binder of the client's ticket, which was recorded before this side's Finished. Called once the
+    /// client's early data were read.
     pub(crate) fn take_early(&mut self) {
         self.keep_finished(1);
     }
@@ -183,9 +183,9 @@ impl SessionIdentity {
         }
     }
 
-    /// The identifier, possibly empty. In TLS 1.2, that of the server's hello; for a ticket that this client has, its
-    /// digest; for a ticket that this server gave in TLS 1.3, its key in the storage, or a random one. Empty on the
-    /// server for a new session of TLS 1.2 that gets a ticket.
+    /// The session ID, possibly empty. TLS 1.2: the ID in the ServerHello. A client with a ticket: the digest of the
+    /// ticket. A server that issued a TLS 1.3 ticket: the key in the session storage, or random bytes. Empty on a
+    /// server for a new TLS 1.2 session with a ticket.
     pub(crate) fn id(&self, is_tls13: bool, resumed: bool) -> &[u8] {
         let [older, newer] = &self.offered;
         match (is_tls13, self.is_server) {
@@ -235,13 +235,13 @@ fn random() -> BoxedBytes {
     aws_lc_rs::rand::fill(&mut bytes).map_or_else(|_| BoxedBytes::default(), |()| bytes.into())
 }
 
-/// The content of a vector with a length of one byte.
+/// Content of a vector with a length prefix of one byte. `None` if it is truncated.
 fn vector8(bytes: &[u8]) -> Option<&[u8]> {
     let (length, rest) = bytes.split_first()?;
     rest.get(..usize::from(*length))
 }
 
-/// The content of a vector with a length of two bytes.
+/// Content of a vector with a length prefix of two bytes. `None` if it is truncated.
 fn vector16(bytes: &[u8]) -> Option<&[u8]> {
     let (length, rest) = bytes.split_first_chunk::<2>()?;
     rest.get(..usize::from(u16::from_be_bytes(*length)))
@@ -271,29 +271,29 @@ thread_local! {
     };
 }
 
-/// Notes something, if sessions keep it.
+/// Records values for the running session, if sessions keep their identity.
 fn note(what: impl FnOnce(&mut NotedValues)) {
     if are_kept() {
         NOTED.with_borrow_mut(|noted| what(noted));
     }
 }
 
-/// The main secret of a session of TLS 1.2 is used.
+/// Records the main secret of a TLS 1.2 session.
 pub(crate) fn note_key(key: &[u8]) {
     note(|noted| noted.key = Some(key.into()));
 }
 
-/// The key of an offered ticket is used.
+/// Records the resumption key of an offered ticket.
 pub(crate) fn note_offered_key(key: &[u8]) {
     note(|noted| noted.offered_key = Some(key.into()));
 }
 
-/// The key of a ticket was derived.
+/// Records the resumption key derived for a ticket.
 pub(crate) fn note_ticket_key(key: &[u8]) {
     note(|noted| (noted.key, noted.has_ticket) = (Some(key.into()), true));
 }
 
-/// A Finished message was made or checked, or the binder of a ticket, which is made like one.
+/// Records a Finished message that was made or checked, or a PSK binder, which is computed like one.
 pub(crate) fn note_finished(said: &[u8]) {
     note(|noted| {
         if noted.finished.len() == MAX_FINISHED {
@@ -303,16 +303,16 @@ pub(crate) fn note_finished(said: &[u8]) {
     });
 }
 
-/// Notes, for the session of the current step, that it was stored under this identifier.
+/// Records that the running session was stored under this identifier.
 pub fn note_stored(id: &[u8]) {
     note(|noted| noted.stored = Some(id.into()));
 }
 
-/// More than a step of a session makes of them.
+/// Limit of recorded Finished messages. One step of a session makes fewer.
 const MAX_FINISHED: usize = 8;
-/// rustls takes no longer message.
+/// Largest handshake message in bytes, as in rustls.
 const MAX_MESSAGE: usize = 1 << 16;
-/// The type of a record (RFC 8446, 5.1).
+/// The record type `handshake` (RFC 8446, 5.1).
 const HANDSHAKE: u8 = 22;
 /// Types of messages (RFC 5246, 7.4; RFC 5077, 3.3).
 const SERVER_HELLO: u8 = 2;

@@ -1,10 +1,10 @@
-//! HKDF for the key schedule of TLS 1.3 (RFC 5869; RFC 8446, 7.1), with keys that are prepared once a secret; and the
-//! PRF of TLS 1.2, which is the library's. The values of a session's identity are noted where they are derived
+//! HKDF for the key schedule of TLS 1.3 (RFC 5869; RFC 8446, 7.1), with HMAC keys prepared once per secret, and the PRF
+//! of TLS 1.2, which is that of the library. The values of a session's identity are noted where they are derived
 //! (`identity.rs`).
 //!
-//! A handshake derives about thirty values, each by one HMAC of a short message, and preparing an HMAC's key hashes as
-//! much as the message. The provider of rustls prepares it for each value; most secrets give two to four. The first
-//! secret of a session without a former one is the same for all: it is extracted once. Keys of the data are derived
+//! A handshake derives about thirty values, each with one HMAC of a short message. Preparing an HMAC key hashes as much
+//! as the message. The provider of rustls prepares the key for each value, but most secrets derive two to four values.
+//! Without a PSK, the first secret of all sessions is the same and is extracted once. Keys of the data are derived
 //! twice, and hashed once (`traffic_keys.rs`). The HMACs are those of `hmac`, with prepared keys of 288 bytes; those of
 //! aws-lc-rs are eight times as large, are copied three times for a value, and hash no quicker.
 
@@ -58,18 +58,18 @@ static SHA384: PreparedHkdf<Hmac<Sha384>> = PreparedHkdf::new();
 
 /// HKDF over the HMAC `M`.
 struct PreparedHkdf<M> {
-    /// The secret of a session without a former one, with its key.
+    /// The first secret of a session without a PSK, with its HMAC key.
     first: OnceLock<Expander<M>>,
-    /// The key of an extraction without a salt.
+    /// The HMAC key of an extraction without a salt.
     no_salt: OnceLock<M>,
 }
 
-/// An HMAC that can be begun again with the key that it has.
+/// An HMAC with a prepared key that can be cloned for each message.
 trait HmacKey: Mac + KeyInit + Clone + Send + Sync + 'static {}
 
 impl<M: Mac + KeyInit + Clone + Send + Sync + 'static> HmacKey for M {}
 
-/// As many zeros as the hash is long.
+/// Zeros of the length of the hash.
 fn zeros<M: HmacKey>() -> &'static [u8] {
     &[0; OkmBlock::MAX_LEN][..M::output_size()]
 }
@@ -114,7 +114,7 @@ impl<M: HmacKey> Hkdf for PreparedHkdf<M> {
     }
 
     fn extract_from_secret(&self, salt: Option<&[u8]>, secret: &[u8]) -> Box<dyn HkdfExpander> {
-        // The first secret is that of a ticket (RFC 8446, 7.1).
+        // The extraction without a salt uses the PSK of a ticket (RFC 8446, 7.1).
         if salt.is_none() {
             identity::note_offered_key(secret);
         }
@@ -126,7 +126,7 @@ impl<M: HmacKey> Hkdf for PreparedHkdf<M> {
     }
 
     fn hmac_sign(&self, key: &OkmBlock, message: &[u8]) -> Tag {
-        // rustls signs nothing else so than Finished messages and binders (RFC 8446, 4.4.4 and 4.2.11.2).
+        // rustls uses this HMAC only for Finished messages and PSK binders (RFC 8446, 4.4.4 and 4.2.11.2).
         let signed = sign(prepare::<M>(key.as_ref()), message);
         identity::note_finished(&signed);
         Tag::new(&signed)
@@ -137,7 +137,7 @@ impl<M: HmacKey> Hkdf for PreparedHkdf<M> {
 #[derive(Clone)]
 struct Expander<M> {
     secret: OkmBlock,
-    /// The key, once something is hashed with it.
+    /// The prepared HMAC key, set at its first use.
     key: OnceLock<M>,
 }
 
@@ -150,7 +150,7 @@ impl<M: HmacKey> Expander<M> {
         self.key.get_or_init(|| prepare(self.secret.as_ref()))
     }
 
-    /// One block of output: the HMAC of the block before it, its purpose, and its number.
+    /// One output block: the HMAC of the previous block, `info` and the block number (RFC 5869, 2.3).
     fn block(&self, before: &[u8], info: &[&[u8]], number: u8) -> Output<M> {
         let mut mac = self.key().clone();
         mac.update(before);

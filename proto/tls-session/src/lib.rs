@@ -1,12 +1,13 @@
 //! TLS sessions as engines: bytes in, bytes out.
 //!
-//! A [`TlsSession`] takes bytes from the wire and returns bytes for the wire. rustls with aws-lc-rs makes its handshake; after that records
-//! are encrypted and decrypted here (`record.rs`), without copying. [`verify`] checks certificates of peers, with OpenSSL's codes.
+//! A [`TlsSession`] takes bytes from the wire and returns bytes for the wire. rustls with aws-lc-rs runs the handshake.
+//! After it, records are encrypted and decrypted here (`record.rs`), without copying. [`verify`] checks certificates of
+//! peers, with OpenSSL's codes.
 //!
-//! The crate must not know files, sockets, tasks and clocks: the time comes with the settings of a session, random numbers from the
-//! cryptographic library. It shares nothing between sessions but settings that are made before the first of them. rustls calls back
-//! without a session at hand (keys, checks, signatures): such results wait in the thread for the session that made the call, and it
-//! takes them before it returns. Begin with `session.rs`, then `traffic.rs`.
+//! The crate must not know files, sockets, tasks and clocks: the time comes with the settings of a session, random
+//! numbers from the cryptographic library. Sessions share only settings that are made before the first session. rustls
+//! callbacks (keys, checks, signatures) do not know their session. Their results are stored in a thread-local, and the
+//! session that made the call takes them before it returns. Begin with `session.rs`, then `traffic.rs`.
 
 mod capture;
 pub mod cipher_names;

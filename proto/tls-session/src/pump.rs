@@ -1,4 +1,4 @@
-//! Drives a handshake of rustls: received bytes go in, bytes to send come out.
+//! Drives a rustls handshake from received bytes to bytes to send.
 
 use rustls::CommonState;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
@@ -7,7 +7,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, ReadEarlyD
 
 use crate::failure::{Alert, SessionFailure};
 
-/// The handshake of either side; they differ only in a type.
+/// The rustls connection of either side. The two differ only in a type.
 pub(crate) trait Engine {
     type Data;
     fn process<'c, 'i>(&'c mut self, wire: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
@@ -65,14 +65,14 @@ impl Engine for UnbufferedClientConnection {
 pub(crate) enum PumpEnd {
     /// rustls needs more input.
     Blocked,
-    /// The handshake is over and this side sent its end: the bytes behind it were not read.
+    /// The handshake is complete and this side sent its last message. Later input was not read.
     Over,
-    /// The peer ended the session.
+    /// The peer sent `close_notify`.
     Ended,
 }
 
-/// Lets rustls work until it needs more bytes or is done. Application data received so far is appended to `plain`, and
-/// `early` is set if some of it is early data.
+/// Runs rustls until it needs more input or the handshake is complete. Application data received so far is appended to
+/// `plain`, and `early` is set if some of it is early data.
 pub(crate) fn pump<E: Engine>(
     engine: &mut E,
     wire: &mut [u8],
@@ -129,8 +129,8 @@ pub(crate) fn encode<D>(mut data: EncodeTlsData<'_, D>, answer: &mut Vec<u8>) ->
     }
 }
 
-/// Appends the alert of a failed handshake, and returns it if it is not encrypted. The engine also gets its unused
-/// input, and ignores it while data remain to be sent.
+/// Appends the alert of a failed handshake, and returns it if it is not encrypted. `wire` is the unused input, which
+/// the engine ignores while output remains.
 fn write_alert(engine: &mut impl Engine, wire: &mut [u8], answer: &mut Vec<u8>) -> Option<Alert> {
     let start = answer.len();
     while engine.has_to_say() {

@@ -1,7 +1,7 @@
-//! Records in both directions once a handshake is over (RFC 8446, 5; RFC 5246, 6.2).
+//! TLS records in both directions after the handshake (RFC 8446, 5; RFC 5246, 6.2).
 //!
-//! rustls makes the handshake and gives its keys away; from then on records are handled here, without copying: a record is
-//! decrypted from where it was received into the reader's buffer, and encrypted from the writer's bytes into the output.
+//! rustls runs the handshake and exports its keys. Later records are handled here without copying: a record is
+//! decrypted from the receive buffer into the reader's buffer, and encrypted from the writer's bytes into the output.
 //!
 //! ```text
 //!   TLS 1.3   17 0303 <length>  | encrypted: <content> <type> <zeros> | <tag, 16>
@@ -74,7 +74,7 @@ impl RecordLayout {
     }
 }
 
-/// The key of one direction, and its number of records.
+/// The key of one direction, and its record sequence number.
 pub(crate) struct DirectionKey {
     key: LessSafeKey,
     iv: [u8; NONCE],
@@ -99,7 +99,7 @@ impl DirectionKey {
         Ok(DirectionKey { key: LessSafeKey::new(key), iv, sequence, layout })
     }
 
-    /// The first key of TLS 1.3 that is made from a secret of the handshake (RFC 8446, 7.3).
+    /// The first TLS 1.3 traffic key derived from a handshake secret (RFC 8446, 7.3).
     pub(crate) fn of_secret(suite: &Tls13CipherSuite, secret: &[u8]) -> Option<Self> {
         let (algorithm, hash): (_, HkdfAlgorithm) = match suite.common.suite {
             CipherSuite::TLS13_AES_128_GCM_SHA256 => (&AES_128_GCM, HKDF_SHA256),
@@ -116,7 +116,7 @@ impl DirectionKey {
         Some(DirectionKey { key, iv, sequence: 0, layout: RecordLayout::Tls13 })
     }
 
-    /// The number of records with this key.
+    /// The number of records processed with this key.
     pub(crate) fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -266,7 +266,7 @@ impl<'w> Record<'w> {
         HEADER + self.body.len()
     }
 
-    /// How many bytes its decryption needs.
+    /// Bytes of output buffer that its decryption needs.
     pub(crate) fn room(&self, layout: RecordLayout) -> usize {
         self.body.len().saturating_sub(layout.explicit() + TAG)
     }

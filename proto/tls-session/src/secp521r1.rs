@@ -1,5 +1,4 @@
-//! The key exchange over secp521r1 (P-521), which rustls does not have of its own. It is used where a peer offers nothing quicker, or
-//! `curves` names it.
+//! The key exchange over secp521r1 (P-521), which rustls lacks. It is used if a peer offers nothing faster, or `curves` names it.
 
 use aws_lc_rs::agreement::{ECDH_P521, EphemeralPrivateKey, PublicKey, UnparsedPublicKey, agree_ephemeral};
 use aws_lc_rs::rand::SystemRandom;
@@ -32,8 +31,8 @@ struct KeyExchange {
 
 impl ActiveKeyExchange for KeyExchange {
     fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
-        // aws-lc-rs takes other forms of a point, and TLS does not (RFC 8446, 4.2.8.2; RFC 8422, 5.4). It sees to it that the
-        // point is on the curve.
+        // aws-lc-rs accepts other encodings of a point, TLS does not (RFC 8446, 4.2.8.2; RFC 8422, 5.4). aws-lc-rs
+        // checks that the point is on the curve.
         if peer.len() != POINT || peer[0] != UNCOMPRESSED {
             return Err(PeerMisbehaved::InvalidKeyShare.into());
         }

@@ -9,7 +9,7 @@ use rustls::KeyLog;
 /// A kind of key, in the order of [`LABELS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secret {
-    /// The only one before TLS 1.3.
+    /// The master secret, the only key before TLS 1.3.
     Master,
     /// The client's early data.
     ClientEarly,
@@ -36,12 +36,12 @@ const LABELS: [&str; 8] = [
     "EARLY_EXPORTER_SECRET",
 ];
 
-/// The keys of a session, by kind; empty for a missing one.
+/// The keys of a session, by kind. A missing key is empty.
 #[derive(Clone, Default)]
 pub struct Secrets([Box<[u8]>; LABELS.len()]);
 
 impl Secrets {
-    /// A key, if the session has it.
+    /// A key. `None` if the session lacks it.
     pub fn get(&self, secret: Secret) -> Option<&[u8]> {
         Some(&*self.0[secret as usize]).filter(|key| !key.is_empty())
     }
@@ -65,7 +65,7 @@ pub fn keep_keys() -> Arc<dyn KeyLog> {
     Arc::new(KeptKeys)
 }
 
-/// rustls reports keys while it processes a session, on the same thread: so the session is known there.
+/// rustls reports keys on the thread that processes the session, so a thread-local list assigns them to the session.
 #[derive(Debug)]
 struct KeptKeys;
 

@@ -8,8 +8,7 @@
 //!     │               │               │ `early.rs`, `early_client.rs`
 //!     └──────────────┴───────────────┴─────────────┴─────► Failed
 //! ```
-//! It owns no socket, no buffer of the wire and no clock: the caller keeps the bytes that were not used, sends the output,
-//! and enforces deadlines.
+//! The session owns no socket, wire buffer or clock. The caller keeps unused input, sends the output and enforces deadlines.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,41 +34,41 @@ use crate::traffic_keys::{self, TrafficKeys};
 use crate::verify::Verifier;
 use rustls::server::danger::ClientCertVerifier;
 
-/// Chooses the settings for a client by its hello.
+/// Selects the TLS settings for a client from its ClientHello.
 pub trait ChooseServer: Send + Sync + fmt::Debug {
-    /// The settings for this client, and which certificate they use.
+    /// Returns the rustls settings, the certificate and the client verifier for this ClientHello.
     ///
     /// # Errors
     /// When the client's SNI does not match any certificate.
     fn choose(&self, hello: &ClientHello<'_>) -> Result<SessionSetup, SessionFailure>;
 }
 
-/// The choice for a client.
+/// The TLS settings selected for one client.
 #[derive(Clone, Debug)]
 pub struct SessionSetup {
     /// The settings for rustls.
     pub config: Arc<ServerConfig>,
-    /// The certificate, for later queries.
+    /// The server certificate, kept for queries during the session.
     pub certificate: Option<Arc<dyn OwnCertificate>>,
-    /// The verifier of the client's certificate, if it is checked.
+    /// Verifier of the client certificate. `None` if the certificate is not checked.
     pub verifier: Option<Arc<Verifier>>,
 }
 
-/// The certificate that a server shows, as far as its sessions and their readers need it.
+/// The certificate of a TLS server, with the data that its sessions need.
 pub trait OwnCertificate: Send + Sync + fmt::Debug {
     /// The certificate itself.
     fn own(&self) -> &CertificateDer<'static>;
-    /// The path of its file.
+    /// The path of the certificate file.
     fn path(&self) -> &str;
-    /// The end of its OCSP response's validity, in seconds since 1970; `None` without a response.
+    /// Expiry of the OCSP response, in seconds since 1970. `None` without a response.
     fn good_until(&self) -> Option<u64>;
 }
 
-/// One side of a connection.
+/// One side of a TLS connection: a [`server`](TlsSession::server) or a [`client`](TlsSession::client).
 pub struct TlsSession {
     state: SessionState,
     facts: Box<Facts>,
-    /// Whether the next step may take long: [`HandshakeProgress::Computes`] was returned.
+    /// Whether the next step may compute for long, because the last one returned [`HandshakeProgress::Computes`].
     has_turn: bool,
 }
 
@@ -77,7 +76,7 @@ enum SessionState {
     Hello(Arc<dyn ChooseServer>),
     Server(Box<ServerHandshake>),
     Client(Box<UnbufferedClientConnection>),
-    /// A client that has not sent its hello, and may send early data behind it.
+    /// The ClientHello is not sent yet. Early data may follow it.
     ClientHello(Box<UnbufferedClientConnection>),
     ClientEarly(Box<EarlyClient>),
     Early(Box<(ServerHandshake, Early)>),
@@ -92,10 +91,10 @@ struct ServerHandshake {
     verifier: Option<Arc<Verifier>>,
     /// Whether the client's first hello was answered.
     has_answered: bool,
-    /// Where a hello ends that announces early data, until it is answered.
+    /// End offset in the input of a ClientHello with the `early_data` extension. `None` once rustls has read the hello.
     announces: Option<usize>,
     refused: Option<EarlyDataSkipper>,
-    /// The keys of traffic that were derived.
+    /// The derived traffic keys.
     keys: Option<Box<TrafficKeys>>,
 }
 
@@ -107,14 +106,14 @@ impl ServerHandshake {
         }
     }
 
-    /// Skips early data that are refused.
+    /// Skips the records of rejected early data in `wire`.
     fn skip_refused(&mut self, wire: &[u8], used: &mut usize) {
         if self.refused.as_mut().is_some_and(|refused| refused.skip(wire, used)) {
             self.refused = None;
         }
     }
 
-    /// Lets rustls work; see [`pump`].
+    /// Runs rustls on the input; see [`pump`].
     fn pump(
         &mut self,
         wire: &mut [u8],
@@ -153,22 +152,22 @@ pub struct Facts {
     /// The group of the key exchange.
     pub group: Option<NamedGroup>,
     pub protocol: Option<Box<[u8]>>,
-    /// The SNI in the client's hello, verbatim; with a server, the one that this side sent.
+    /// SNI of the ClientHello: as received on the server side, as sent (in lower case) on the client side.
     pub server_name: Option<Box<str>>,
     /// Whether an earlier session was resumed.
     pub resumed: bool,
-    /// Whether data of a client may be a replay: they are early data, and its handshake is not complete. With a server:
-    /// whether the handshake is not complete, and data were sent early.
+    /// Server side: the received data are early data and may be a replay, because the handshake is not complete. Client
+    /// side: early data were sent, and the handshake is not complete.
     pub early: bool,
     /// Whether early data were received.
     pub early_received: bool,
-    /// The certificates that the peer sent, its own first.
+    /// The certificates that the peer sent, the leaf first.
     pub peer_certificates: Vec<CertificateDer<'static>>,
-    /// The certificate that this side sent, if it is a server.
+    /// The certificate of this side. `None` on the client side.
     pub certificate: Option<Arc<dyn OwnCertificate>>,
     /// The result of checking the peer's certificate, if it was checked.
     pub verified: Option<crate::verify::VerifyCodes>,
-    /// The authority at the top of the peer's chain, if the chain passed the check.
+    /// Root CA of the peer's chain. `None` unless the chain was verified without a fault.
     pub root: Option<Arc<CertificateDer<'static>>>,
     /// Whether a valid OCSP response is stapled; `None` if the client did not request one or none is configured.
     pub stapled: Option<bool>,
@@ -189,7 +188,7 @@ impl Facts {
         Box::new(Facts { identity: SessionIdentity::begin(is_server), ..Facts::default() })
     }
 
-    /// Takes the result of a check that was just made on this thread, if one was.
+    /// Stores the result of a certificate check on this thread, if there was one since the last call.
     fn note_check(&mut self) {
         if let Some((verified, root)) = crate::verify::take_verified() {
             (self.verified, self.root) = (Some(verified), root);
@@ -202,19 +201,19 @@ impl Facts {
 pub enum HandshakeProgress {
     /// More bytes are needed.
     More,
-    /// The next call computes as long as a hundred small requests, with the bytes received so far.
+    /// The next call, with the input received so far, computes as long as a hundred small requests take.
     Computes,
     /// The handshake is complete.
     Established,
 }
 
 impl TlsSession {
-    /// The server side; its settings depend on the client's hello.
+    /// A server session. `chooser` selects its settings from the ClientHello.
     pub fn server(chooser: Arc<dyn ChooseServer>) -> TlsSession {
         TlsSession { state: SessionState::Hello(chooser), facts: Facts::begin(true), has_turn: false }
     }
 
-    /// The client side.
+    /// A client session to the server `name`.
     ///
     /// # Errors
     /// When the settings contradict each other.
@@ -229,8 +228,8 @@ impl TlsSession {
         Ok(TlsSession { state: state(Box::new(connection)), facts: Facts::begin(false), has_turn: false })
     }
 
-    /// A session beyond the limit (`maxsslconn`): a server session is returned unchanged, because its clients were admitted; a
-    /// client session fails.
+    /// Handles a session above the limit `maxsslconn`. A server session is returned unchanged, because its client is
+    /// already admitted. A client session fails.
     #[must_use]
     pub fn refused_to_begin(mut self) -> TlsSession {
         if let SessionState::Client(_) | SessionState::ClientHello(_) = self.state {
@@ -249,8 +248,8 @@ impl TlsSession {
         &self.facts
     }
 
-    /// Continues the handshake: returns how many bytes at the front of `wire` were used, and the progress. Output is appended to
-    /// `answer`, also when it fails.
+    /// Continues the handshake. Returns the number of bytes used from the front of `wire`, and the progress. Output for
+    /// the peer is appended to `answer`, also on failure.
     ///
     /// # Errors
     /// When the session cannot be established.
@@ -340,7 +339,7 @@ impl TlsSession {
             SessionState::Client(client) => client.is_handshaking(),
             _ => false,
         };
-        // A message that continues in another record was decrypted in part: rustls must see its end.
+        // If a message spans records, rustls has decrypted a part of it and still needs the rest.
         let whole = record::announced(&wire[*used..]).is_some_and(|length| wire.len() - *used >= length);
         if handshaking || (whole && pumped == PumpEnd::Blocked) {
             return Ok(HandshakeProgress::More);
@@ -353,13 +352,13 @@ impl TlsSession {
         HandshakeProgress::Computes
     }
 
-    /// Sends the hello of a client; true if early data may follow it.
+    /// Writes the ClientHello to `answer`. Returns whether early data may follow it.
     fn begin_client(&mut self, answer: &mut Vec<u8>) -> Result<bool, SessionFailure> {
         let state = std::mem::replace(&mut self.state, SessionState::Failed(SessionFailure::INTERNAL));
         let SessionState::ClientHello(mut client) = state else { return Err(SessionFailure::INTERNAL) };
         let is_early = early_client::begin(&mut client, answer)?;
         self.state = if is_early {
-            // Only a resumed session can be early; whether the server accepts the resumption is known later.
+            // Early data require a resumed session. Whether the server accepts the resumption is known later.
             (self.facts.early, self.facts.resumed) = (true, true);
             SessionState::ClientEarly(Box::new(EarlyClient::new(*client)))
         } else {
@@ -368,7 +367,7 @@ impl TlsSession {
         Ok(is_early)
     }
 
-    /// A client's early data arrived completely before the rest of its handshake.
+    /// Enters the state `Early`: early data of the client were received, and its handshake is not complete.
     fn serve_early(&mut self, plain: Vec<u8>) -> Result<HandshakeProgress, SessionFailure> {
         let state = std::mem::replace(&mut self.state, SessionState::Failed(SessionFailure::INTERNAL));
         let SessionState::Server(server) = state else { return Err(SessionFailure::INTERNAL) };
@@ -382,7 +381,7 @@ impl TlsSession {
         Ok(HandshakeProgress::Established)
     }
 
-    /// Records the parameters of a client's session, and checks its certificate if this handshake did not.
+    /// Records the parameters of a client's session. Checks the client certificate again if the session was resumed.
     fn note_client(&mut self, server: &ServerHandshake) -> Result<(), SessionFailure> {
         self.facts.note(&server.connection);
         if !self.facts.resumed {
@@ -441,7 +440,7 @@ impl TlsSession {
         }
     }
 
-    /// The same while the client's handshake is not complete: the input may contain its end.
+    /// [`open`](Self::open) in the state `Early`: the input may contain the rest of the client's handshake.
     #[cold]
     fn open_early(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> OpenOutcome {
         let SessionState::Early(early) = &mut self.state else { return OpenOutcome::default() };
@@ -475,7 +474,7 @@ impl TlsSession {
         OpenOutcome { used: used + opened.used, ..opened }
     }
 
-    /// The same for a client that sent early data: the input is the rest of its handshake.
+    /// [`open`](Self::open) in the state `ClientEarly`: the input is the rest of the server's handshake.
     #[cold]
     fn open_early_client(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> OpenOutcome {
         let said = answer.len();
@@ -500,8 +499,8 @@ impl TlsSession {
         OpenOutcome { used: used + opened.used, ..opened }
     }
 
-    /// Continues the handshake. Once it is over, sends the data that were not accepted early, and returns the number of
-    /// unused bytes at the end of `wire`.
+    /// Continues the handshake; `None` until it is complete. Then sends the early data that the server rejected, and
+    /// returns the number of unused bytes at the end of `wire`.
     fn settle_early_client(
         &mut self,
         wire: &[u8],
@@ -531,8 +530,7 @@ impl TlsSession {
         Ok(Some(settled.unused))
     }
 
-    /// Whether [`open`](Self::open) has a result without another byte of the wire: content that was not read yet, the end, or the failure
-    /// of the session.
+    /// Whether [`open`](Self::open) has a result without further input: buffered plaintext, the end of the data, or a failure.
     pub fn is_holding(&self) -> bool {
         match &self.state {
             SessionState::Traffic(traffic) => traffic.is_holding(),
@@ -541,8 +539,8 @@ impl TlsSession {
         }
     }
 
-    /// Encrypts from the front of `bytes` to the front of `out`: returns how many bytes were taken and how many written. Bytes
-    /// appended to `answer` must be sent before them.
+    /// Encrypts bytes from the front of `bytes` into `out`. Returns the numbers of bytes taken and written. Send the
+    /// bytes appended to `answer` before those in `out`.
     ///
     /// # Errors
     /// When the session is broken or closed.
@@ -562,8 +560,8 @@ impl TlsSession {
         }
     }
 
-    /// Whether the session's output at the end of its handshake consists only of tickets, which the client does not
-    /// wait for: in TLS 1.3 a server sends nothing else then. Before TLS 1.3, the client waits for the output.
+    /// Whether the output at the end of the handshake is only session tickets, which the client does not wait for. True
+    /// for a TLS 1.3 server. Before TLS 1.3, the client waits for the output.
     pub fn says_tickets_only(&self) -> bool {
         matches!(&self.state, SessionState::Traffic(traffic) if traffic.is_server13())
     }
@@ -592,7 +590,7 @@ impl fmt::Debug for TlsSession {
 }
 
 impl Facts {
-    /// The name of the session's version.
+    /// The name of the TLS version, such as `TLSv1.3`.
     pub fn version_name(&self) -> Option<&'static str> {
         match self.version? {
             ProtocolVersion::TLSv1_3 => Some("TLSv1.3"),
@@ -601,8 +599,8 @@ impl Facts {
         }
     }
 
-    /// The identifier of the session, if it has one. Here and below, `None` before the session is established or early
-    /// data are read, and `None` unless sessions [keep](crate::keep_identities) it.
+    /// The session ID. `None` if it is empty, before the session is established or early data are read, and unless
+    /// sessions [keep](crate::keep_identities) it. The same holds for the next two methods.
     pub fn session_id(&self) -> Option<&[u8]> {
         self.identified(|identity, is_tls13| identity.id(is_tls13, self.resumed))
     }
@@ -649,9 +647,9 @@ impl Facts {
     }
 }
 
-/// The state after a client's hello.
+/// The result of reading a ClientHello ([`begin`]).
 enum HelloOutcome {
-    /// It is not complete.
+    /// The ClientHello is incomplete.
     TooShort,
     /// A certificate must be generated and signed first (`generate-certificates`), which computes long.
     Signs,
@@ -705,9 +703,9 @@ fn begin(
         Arc::make_mut(&mut config).alpn_protocols.clear();
     }
     if config.send_tls13_tickets > 1 && config.max_early_data_size == 0 && may_resume(&hello, &config) {
-        // A resumed session gets one ticket for the one that it used, as with OpenSSL (manual of
-        // `SSL_CTX_set_num_tickets`). A client with a response to early data may leave before the tickets arrive, and
-        // has one less each time.
+        // A resumed session gets one ticket to replace the one that it used, as with OpenSSL (manual of
+        // `SSL_CTX_set_num_tickets`). With early data, a client may get its response and close before the tickets
+        // arrive, and would lose one ticket each time.
         Arc::make_mut(&mut config).send_tls13_tickets = 1;
     }
     let announces = hello.extension(EARLY_DATA).is_some().then(|| hello_end(wire, message.body.len()));
@@ -727,8 +725,7 @@ fn begin(
     Ok(HelloOutcome::Handshake(Box::new(handshake)))
 }
 
-/// Whether a client offers a session that may be resumed. Its ticket is decrypted twice then, which is little beside a
-/// handshake.
+/// Whether a client offers a session that may be resumed. The ticket is then decrypted twice, a small cost compared with a handshake.
 fn may_resume(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
     let is_good = |ticket: &[u8]| !config.ticketer.enabled() || config.ticketer.decrypt(ticket).is_some();
     if hello.offers_version([3, 4]) && hello.offered_sessions().any(is_good) {
@@ -740,7 +737,7 @@ fn may_resume(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
     }
 }
 
-/// The end of the records of a hello with a body of this length.
+/// Offset in `wire` behind the records of a ClientHello with a body of `body` bytes.
 fn hello_end(wire: &[u8], body: usize) -> usize {
     let (mut end, mut left) = (0, body + MESSAGE_HEADER);
     while left > 0 {
@@ -758,7 +755,7 @@ fn is_stapled(chosen: &SessionSetup) -> Option<bool> {
     Some(now.as_secs() <= good_until)
 }
 
-/// Whether a client offers only application protocols that are not configured: as with OpenSSL, none is selected then,
+/// Whether a client offers only application protocols that are not configured. As with OpenSSL, none is then selected,
 /// although RFC 7301 (3.2) requires the handshake to fail.
 fn offers_others_only(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
     let mut offered = hello.application_protocols().peekable();
@@ -778,13 +775,13 @@ fn other_protocol(wire: &[u8]) -> SessionFailure {
     SessionFailure::because(if http { Why::PlainHttp } else { Why::NotTls })
 }
 
-/// The length of a message's header.
+/// Length of a handshake message header in bytes (RFC 8446, 4).
 const MESSAGE_HEADER: usize = 4;
 /// The size limit of an unencrypted record (RFC 8446, 5.1).
 const MAX_FRAGMENT: u16 = 1 << 14;
 /// The extension that requests an OCSP response (RFC 6066, 8).
 const STATUS_REQUEST: u16 = 5;
-/// The extension that lists versions, since TLS 1.3.
+/// The extension `supported_versions` (RFC 8446, 4.2.1).
 const SUPPORTED_VERSIONS: u16 = 43;
-/// The size limit of a client's hello: large ones carry post-quantum keys and padding.
+/// Size limit of a ClientHello in bytes. Large ones carry post-quantum key shares and padding.
 const MAX_HELLO: usize = 1 << 16;

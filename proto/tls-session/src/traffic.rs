@@ -1,4 +1,4 @@
-//! A session after its handshake: records in, records out, and the few messages that may still come.
+//! A session after its handshake: record encryption and decryption, and post-handshake messages.
 
 use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;
@@ -9,7 +9,7 @@ use crate::failure::{Alert, SessionFailure, Why};
 use crate::identity;
 use crate::record::{DirectionKey, MAX_CONTENT, MAX_OVERHEAD, Record, RecordContent, RecordLayout};
 
-/// The source of later keys.
+/// The rustls state that derives later keys.
 pub(crate) enum Keys {
     Client(KernelConnection<ClientConnectionData>),
     Server(KernelConnection<ServerConnectionData>),
@@ -21,17 +21,17 @@ pub(crate) struct Traffic {
     write: DirectionKey,
     layout: RecordLayout,
     keys: Keys,
-    /// Decrypted bytes that did not fit yet: less than a record.
+    /// Decrypted bytes that did not fit into the caller's buffer: less than a record.
     held: Vec<u8>,
-    /// The beginning of a message that continues in another record.
+    /// Bytes of an incomplete handshake message.
     message: Vec<u8>,
     /// The newest ticket, if sessions keep their identity.
     ticket: Option<Box<[u8]>>,
-    /// Consecutive records without content for the reader.
+    /// Consecutive records without application data.
     idle_records: u32,
-    /// Whether the peer requested a new key of this side, which the next data get.
+    /// Whether the peer requested a KeyUpdate, which is sent before the next data.
     owes_update: bool,
-    /// How many handshakes of TLS 1.2 the peer requested.
+    /// Number of TLS 1.2 renegotiations that the peer requested.
     refused_handshakes: u32,
     /// Whether the peer sent `close_notify`.
     ended: bool,
@@ -43,13 +43,13 @@ pub(crate) struct Traffic {
 /// The result of [`Traffic::open`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOutcome {
-    /// Bytes of the wire that were used.
+    /// Bytes of the input that were used.
     pub used: usize,
-    /// Bytes that were put into the room.
+    /// Bytes of plaintext written to the caller's buffer.
     pub filled: usize,
     /// Whether the peer sent `close_notify`.
     pub ended: bool,
-    /// Set if the session failed. Bytes put into the room before are valid.
+    /// Set if the session failed. Bytes written to the buffer before are valid.
     pub failure: Option<SessionFailure>,
 }
 
@@ -77,7 +77,7 @@ impl Traffic {
         })
     }
 
-    /// The newest ticket that came since the last call, if tickets are kept.
+    /// The newest ticket received since the last call, if tickets are kept.
     pub(crate) fn take_ticket(&mut self) -> Option<Box<[u8]>> {
         self.ticket.take()
     }
@@ -87,13 +87,13 @@ impl Traffic {
         matches!((&self.keys, self.layout), (Keys::Server(_), RecordLayout::Tls13))
     }
 
-    /// Keeps bytes that were decrypted before there was room for them.
+    /// Appends decrypted bytes that the next [`open`](Self::open) returns.
     pub(crate) fn hold(&mut self, bytes: &[u8]) {
         self.held.extend_from_slice(bytes);
     }
 
-    /// Whether [`open`](Self::open) has a result without another byte of the wire: content that was not read yet, or the end, which
-    /// often comes in the same read as the last content.
+    /// Whether [`open`](Self::open) has a result without further input: buffered plaintext, a failure, or
+    /// `close_notify`, which often arrives together with the last data.
     pub(crate) fn is_holding(&self) -> bool {
         !self.held.is_empty() || self.ended || self.failure.is_some()
     }
@@ -147,7 +147,7 @@ impl Traffic {
                     self.handle(content, &message, answer)?;
                 }
             } else if opened.filled > 0 {
-                // The reader must make room first.
+                // The caller must consume its buffer first.
                 return Ok(());
             } else {
                 opened.used += record.len();
@@ -175,7 +175,7 @@ impl Traffic {
         self.check_idle()
     }
 
-    /// Limits the work that a peer causes with records without content.
+    /// Limits the work that a peer causes with records without application data.
     fn check_idle(&self) -> Result<(), SessionFailure> {
         if self.idle_records > MAX_IDLE_RECORDS {
             return Err(SessionFailure::of(Alert::UnexpectedMessage));
@@ -240,7 +240,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// Refuses a message by its header, before it is kept until its end comes.
+    /// Rejects a message by its header, before its body is buffered.
     fn check_header(&self, kind: u8, length: usize) -> Result<(), SessionFailure> {
         let most = match (kind, &self.keys, self.layout) {
             (KEY_UPDATE, _, RecordLayout::Tls13) => 1,
@@ -279,13 +279,13 @@ impl Traffic {
                 };
                 let (sequence, secrets) = secrets.map_err(|error| SessionFailure::from_rustls(&error))?;
                 self.read = DirectionKey::new(&secrets, sequence, self.layout)?;
-                // One answer before the next data is enough (RFC 8446, 4.6.3). A peer that only sends requests gets
-                // none: it may not read them.
+                // One KeyUpdate before the next data is enough (RFC 8446, 4.6.3). A peer that only sends requests gets
+                // none, because it may never read them.
                 self.owes_update |= wanted;
                 Ok(())
             }
             // Before TLS 1.3 either side may request another handshake, which may be refused (RFC 5246, 7.2.2). Each
-            // refusal is kept until the peer reads it.
+            // refusal stays in the output until the peer reads it.
             (HELLO_REQUEST, Keys::Client(_), RecordLayout::Tls12Explicit | RecordLayout::Tls12Implicit)
             | (CLIENT_HELLO, Keys::Server(_), RecordLayout::Tls12Explicit | RecordLayout::Tls12Implicit) => {
                 self.refused_handshakes += 1;
@@ -327,8 +327,8 @@ impl Traffic {
         Ok(())
     }
 
-    /// Encrypts from the front of `bytes` to the front of `out`, in records of at most `largest` bytes: returns how many bytes were
-    /// taken and how many written. Bytes appended to `answer` must be sent before them.
+    /// Encrypts from the front of `bytes` to the front of `out`, in records of at most `largest` bytes. Returns the
+    /// numbers of bytes taken and written. Send the bytes appended to `answer` before those in `out`.
     pub(crate) fn seal(
         &mut self,
         bytes: &[u8],
@@ -384,12 +384,12 @@ const CLIENT_HELLO: u8 = 1;
 const NEW_SESSION_TICKET: u8 = 4;
 const KEY_UPDATE: u8 = 24;
 
-/// How many records one key encrypts: the limit for AES-GCM is 2 to the power of 24.5 (RFC 8446, 5.5).
+/// Maximum number of records per key. The limit for AES-GCM is 2^24.5 (RFC 8446, 5.5).
 const RECORDS_OF_A_KEY: u64 = 1 << 24;
 /// The size limit of a message after the handshake; tickets of known servers are smaller than 4 kB, those with a client's
 /// certificates smaller than 20 kB.
 const MAX_MESSAGE: usize = 1 << 16;
 /// Renegotiations that a peer may request in a session.
 const MAX_REFUSED_HANDSHAKES: u32 = 32;
-/// Consecutive records allowed without content for the reader.
+/// Limit of consecutive records without application data.
 const MAX_IDLE_RECORDS: u32 = 32;

@@ -1,8 +1,8 @@
-//! The keys of traffic that a handshake derived: rustls derives each when it sets it, and those of the data again when it hands them
-//! over. A session keeps the newest until then, so that the second time hashes nothing (`key_schedule.rs`).
+//! Cache of the traffic keys of a handshake. rustls derives each key when it installs it, and the application data keys
+//! again when it exports them. A session keeps the newest keys until then, so that the export needs no hashing
+//! (`key_schedule.rs`).
 //!
-//! A key schedule does not know the session that it derives for: before a step, the keys of its session are put where
-//! the key schedule finds them on this thread, and after the step they are taken back.
+//! A key schedule does not know its session. So the session's keys are moved to a thread-local before a step, and back to the session after it.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -10,7 +10,7 @@ use std::mem::ManuallyDrop;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use rustls::crypto::tls13::OkmBlock;
 
-/// The keys of the two newest secrets: at the end of a handshake those are the secrets of the data.
+/// The keys of the two newest secrets. At the end of a handshake, these are the application traffic secrets.
 #[derive(Default)]
 pub(crate) struct TrafficKeys([Option<DerivedValues>; 2]);
 
@@ -55,7 +55,7 @@ impl TrafficKeys {
     }
 }
 
-/// Makes one step of the handshake that owns the keys `kept`.
+/// Runs one step of the handshake that owns the keys `kept`.
 pub(crate) fn with_kept<T>(kept: &mut Option<Box<TrafficKeys>>, step: impl FnOnce() -> T) -> T {
     CURRENT.with_borrow_mut(|current| **current = Some(kept.take()));
     let made = step();

@@ -31,10 +31,10 @@ pub use parsed::CertificatePurpose;
 /// Whether a peer must send a certificate (`verify`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VerifyMode {
-    /// It is not requested.
+    /// The certificate is not requested.
     #[default]
     None,
-    /// It is requested, and optional.
+    /// The certificate is requested but optional.
     Optional,
     Required,
 }
@@ -78,7 +78,7 @@ impl IgnoredFaults {
 }
 
 thread_local! {
-    /// The result of the last check on this thread. The session that it was for takes it at once.
+    /// The result of the last check on this thread. Its session takes it right after the check.
     static VERIFIED: Cell<Option<VerifyOutcome>> = const { Cell::new(None) };
 }
 
@@ -90,7 +90,7 @@ pub fn algorithms() -> WebPkiSupportedAlgorithms {
 /// The result of a check, and the authority at the top of a chain without a fault.
 pub(crate) type VerifyOutcome = (VerifyCodes, Option<Arc<CertificateDer<'static>>>);
 
-/// The result of the check that was just made on this thread.
+/// Takes the result of the last check on this thread. `None` without a check since the last call.
 pub(crate) fn take_verified() -> Option<VerifyOutcome> {
     VERIFIED.take()
 }
@@ -103,30 +103,30 @@ pub enum NameCheck {
     Any,
     /// The SNI of the connection (`sni`).
     Sni,
-    /// This one (`verifyhost`).
+    /// This name (`verifyhost`).
     This(Box<str>),
 }
 
 /// Checks the certificates of peers.
 #[derive(Debug)]
 pub struct Verifier {
-    /// Whether clients must send one.
+    /// Whether clients must send a certificate.
     pub mode: VerifyMode,
     /// The trusted authorities; `None` trusts every certificate.
     pub authorities: Option<Arc<Authorities>>,
     /// Ignored faults of the peer's own certificate.
     pub ignored: IgnoredFaults,
-    /// Ignored faults of its issuers.
+    /// Ignored faults of the issuers.
     pub ignored_of_authorities: IgnoredFaults,
     /// Whether the authorities' names are not sent to clients (`no-ca-names`).
     pub silent: bool,
-    /// The name that a server must have besides being trusted.
+    /// The name that a server certificate must match.
     pub name: NameCheck,
     /// The supported signature algorithms.
     pub algorithms: WebPkiSupportedAlgorithms,
     /// The schemes that a peer may sign the handshake with, the preferred first; `None` for all.
     pub schemes: Option<Arc<[SignatureScheme]>>,
-    /// The curves that a peer's key may be on in TLS 1.2, where they limit keys, too (`curves`); `None` for all.
+    /// The curves allowed for a peer's key in TLS 1.2, where `curves` also limits certificate keys. `None` for all.
     pub groups: Option<Arc<[NamedGroup]>>,
 }
 
@@ -135,7 +135,7 @@ impl Verifier {
         self.schemes.as_ref().map_or_else(|| self.algorithms.supported_schemes(), |chosen| chosen.to_vec())
     }
 
-    /// Checks that a peer signed with a scheme that it was offered.
+    /// Checks that the peer signed with a scheme that this side offered.
     fn check_scheme(&self, scheme: SignatureScheme) -> Result<(), Error> {
         match &self.schemes {
             Some(chosen) if !chosen.contains(&scheme) => {
@@ -194,7 +194,7 @@ impl Verifier {
             return Ok(());
         }
         Err(Error::InvalidCertificate(match self.name {
-            // The code that names the failure distinguishes the two variants.
+            // The mapping to a failure distinguishes the two variants.
             NameCheck::This(_) => CertificateError::NotValidForNameContext {
                 expected: server_name.to_owned(),
                 presented: Vec::new(),
@@ -255,7 +255,7 @@ impl Verifier {
     }
 }
 
-/// The error that gives the same alert as OpenSSL's code.
+/// The rustls error with the alert that OpenSSL sends for `code`.
 fn certificate_error(code: u16) -> CertificateError {
     match code {
         EXPIRED | LIST_EXPIRED => CertificateError::Expired,
@@ -285,7 +285,7 @@ impl std::fmt::Display for WrongCurve {
 
 impl std::error::Error for WrongCurve {}
 
-/// A fault without an error of its own in rustls, by OpenSSL's code.
+/// A fault without a matching rustls error, with OpenSSL's code.
 #[derive(Debug)]
 struct OtherFault(u16);
 

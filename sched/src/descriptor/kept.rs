@@ -4,8 +4,8 @@
 //!   a connection that its owner is done with ── keep: reset ──► one of a few that are kept ── connect_kept ──► a connection
 //! ```
 //!
-//! Making, registering and closing a socket are calls that a short exchange need not pay for each time. The kernel leaves a socket
-//! that was disconnected without address, port and error; its options stay.
+//! Short exchanges save the system calls to make, register and close a socket. A disconnected socket is without
+//! address, port and error, but keeps its options.
 
 use std::cell::RefCell;
 
@@ -15,7 +15,7 @@ use super::{Descriptor, DescriptorTable, SIMULATED, WRITABLE, network};
 use crate::key::TaskKey;
 use crate::worker::Worker;
 
-/// Those of one worker, of either family.
+/// The kept sockets of one worker, by address family.
 #[derive(Debug)]
 pub(super) struct DescriptorCache([RefCell<Vec<Descriptor>>; 2]);
 
@@ -30,7 +30,7 @@ impl DescriptorCache {
 }
 
 impl Descriptor {
-    /// Ends a TCP connection over IP with a reset. Its socket is kept for [`connect_kept`](Self::connect_kept), unless enough are.
+    /// Closes a TCP connection over IP with a reset. Keeps its socket for [`connect_kept`](Self::connect_kept), up to a limit.
     pub fn keep(self, family: AddressFamily) {
         let Some(worker) = Worker::try_current().filter(|worker| worker.descriptors.has(&self.entry.0))
         else {
@@ -46,9 +46,9 @@ impl Descriptor {
         kept.borrow_mut().push(self);
     }
 
-    /// Starts to connect a kept socket; returns it with whether the connection is established already, or `None` if no
-    /// socket is kept. All kept sockets must have been created with the same options. The descriptor starts as
-    /// unreadable: an event reports the first bytes.
+    /// Starts to connect a kept socket. Returns it and whether the connection is already established. `None` without a
+    /// kept socket. All kept sockets must have been created with the same options. The descriptor starts as unreadable.
+    /// An event reports the first bytes.
     pub fn connect_kept(address: &Address) -> Option<Result<(Self, bool)>> {
         if network().is_some() {
             return None;
@@ -73,14 +73,13 @@ impl DescriptorTable {
     /// Closes the kept sockets when the worker ends.
     pub(crate) fn close_kept(&self) {
         for kept in &self.kept.0 {
-            // Each gives its place in the table back.
+            // Dropping a kept socket frees its slot in the table.
             drop(kept.take());
         }
     }
 }
 
-/// Kept sockets per worker and address family. Covers the connections in flight at some thousand exchanges a second of
-/// some milliseconds each.
+/// Kept sockets per worker and address family. Covers some thousand exchanges per second of some milliseconds each.
 const MOST_KEPT: usize = 64;
 
 #[cfg(test)]

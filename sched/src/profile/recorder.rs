@@ -1,4 +1,4 @@
-//! The counters of one worker, by kind of work and place that woke it: the worker writes, anyone reads.
+//! The counters of one worker, by kind of work and origin of the wake. The worker writes, all threads read.
 
 use super::report::{ProfileLine, WakeOrigin};
 use super::{Cause, ProfileMode, ProfileSettings};
@@ -86,7 +86,7 @@ impl Recorder {
         self.entries.get_or_init(|| (0..ENTRIES).map(|_| ProfileEntry::default()).collect());
     }
 
-    /// Forgets everything; only for the owner.
+    /// Resets all counters. Called only by the worker.
     pub(super) fn clear(&self) {
         for entry in self.entries.get().into_iter().flatten() {
             entry.kind.set(None);
@@ -95,7 +95,7 @@ impl Recorder {
         self.epoch.store(u64::from(self.number()), Relaxed);
     }
 
-    /// The entry of a kind and an origin; a table that is full counts under its last entry. Only for the owner.
+    /// The index of the entry of a kind and an origin; the last entry if the table is full. Called only by the worker.
     pub(super) fn entry(
         &self,
         kind: &'static WorkKind,
@@ -124,7 +124,7 @@ impl Recorder {
         ENTRIES - 1
     }
 
-    /// Adds a run; only for the owner.
+    /// Adds a run. Called only by the worker.
     pub(super) fn add(&self, index: usize, sample: &RunSample) {
         let Some(entry) = self.entries.get().and_then(|entries| entries.get(index)) else { return };
         entry.calls.increment();
@@ -133,7 +133,7 @@ impl Recorder {
             entry.latencies.increment();
             entry.latency_ns.add(latency_ns);
         }
-        // Rarely measured, so the lines are left alone.
+        // Rarely measured, so zero amounts do not touch the cache lines.
         for (counter, amount) in [
             (&entry.memory_ns, sample.memory_ns),
             (&entry.lock_wait_ns, sample.lock_wait_ns),
@@ -194,7 +194,7 @@ impl ProfileEntry {
     }
 }
 
-/// Where to look first: addresses of statics differ in their middle bits.
+/// The first slot to probe. Addresses of statics differ in their middle bits.
 #[inline]
 fn hash(kind: &'static WorkKind, place: Option<&'static Location<'static>>, cause: u64) -> usize {
     let kind = std::ptr::from_ref(kind).addr() as u64;
@@ -225,7 +225,7 @@ pub(super) fn settings_of(wish: u64) -> ProfileSettings {
 static OTHER: WorkKind = WorkKind::new("other");
 /// Pairs of kind and place per worker, the last being "other". A program has a few dozen.
 const ENTRIES: usize = 513;
-/// How many entries are looked at before a pair counts as "other".
+/// Number of entries probed before a pair counts as "other".
 const PROBES: usize = 64;
 /// The cause of a run without a measured wake.
 const UNKNOWN: u64 = u64::MAX;

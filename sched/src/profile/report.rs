@@ -6,10 +6,10 @@ use crate::task::WorkKind;
 use std::panic::Location;
 use weir_sync::atomic::Ordering::Relaxed;
 
-/// The place that made a task run, and how.
+/// The source location and the cause of a task's wake.
 #[derive(Debug, Clone, Copy)]
 pub struct WakeOrigin {
-    /// The place in the source.
+    /// The source location.
     pub place: &'static Location<'static>,
     pub cause: Cause,
 }
@@ -19,21 +19,21 @@ pub struct WakeOrigin {
 pub struct ProfileLine {
     /// The kind of work that ran.
     pub kind: &'static WorkKind,
-    /// The place that woke it; `None` if that happened before profiling began.
+    /// The wake's origin. `None` if the wake happened before profiling began.
     pub origin: Option<WakeOrigin>,
-    /// How often it ran.
+    /// Number of runs.
     pub calls: u64,
-    /// How long it ran, in all.
+    /// Total run time in nanoseconds.
     pub cpu_ns: u64,
-    /// How many of the runs waited for a known time.
+    /// Number of runs with a known latency.
     pub latencies: u64,
-    /// How long those waited, in all.
+    /// Total latency of those runs in nanoseconds.
     pub latency_ns: u64,
     /// Nanoseconds spent in the allocator.
     pub memory_ns: u64,
-    /// How long it waited for locks.
+    /// Nanoseconds spent waiting for locks.
     pub lock_wait_ns: u64,
-    /// How long it held locks.
+    /// Nanoseconds during which locks were held.
     pub lock_held_ns: u64,
 }
 
@@ -44,9 +44,9 @@ pub struct ProfileReport {
     pub settings: ProfileSettings,
     /// When the measuring began, in nanoseconds of the workers' clock.
     pub since_ns: u64,
-    /// When it ended, or the present time.
+    /// When the measuring ended, or the current time.
     pub until_ns: u64,
-    /// Each kind and place once, in no order.
+    /// One line per kind and origin, unordered.
     pub lines: Vec<ProfileLine>,
 }
 

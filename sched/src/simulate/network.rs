@@ -7,13 +7,13 @@
 //!                          │
 //!                       Wire: all connections, the next event, the time
 //! ```
-//! The worker under test uses its descriptors as always: each has a real socket as a placeholder, which is never
-//! connected, so that its number and its options work; its bytes go over the [`wire`]. Scripts hold the other ends: a
-//! [`SimulatedPeer`] for a connection, a [`SimulatedService`] for a listening address.
+//! The worker under test uses its descriptors unchanged. Each has a real socket as a placeholder, never connected, so
+//! that its number and options work. The bytes go over the [`wire`]. Scripts have the other ends: a [`SimulatedPeer`]
+//! for a connection, a [`SimulatedService`] for a listening address.
 //!
-//! The guarantees of the kernel hold here too, and no others: bytes keep their order and come in pieces of any size;
-//! events are edges, may come late or together, and describe the state at the time of the report; a close with unread
-//! bytes is a reset; bytes that arrived before a reset can still be read.
+//! The network gives the guarantees of the kernel and no more. Bytes keep their order and arrive in pieces of any size.
+//! Events are edge-triggered, may be late or merged, and show the state at the time of the report. A close with unread
+//! bytes is a reset. Bytes that arrived before a reset can still be read.
 //!
 //! Time moves when no task is runnable. If no event can ever happen again while the main task waits, the run ends with
 //! the outcome [`UnfinishedReason::Stuck`].
@@ -45,16 +45,16 @@ use wire::{SimulatedOwner, SimulatedWire};
 pub struct SimulationResult<T> {
     /// The output of the main task, or the reason why it did not finish.
     pub outcome: std::result::Result<T, UnfinishedReason>,
-    /// A hash of all events: equal for two runs only if the same happened in both.
+    /// A hash of all events. Two runs have the same digest only if their events are the same.
     pub digest: u64,
-    /// How long it took, in virtual milliseconds.
+    /// Virtual time of the run in milliseconds.
     pub took_ms: u64,
 }
 
 /// Why a main task did not end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnfinishedReason {
-    /// It waited, and no event was left.
+    /// The task waited, and no event was left.
     Stuck,
     /// It ran for longer than [`Conditions::limit_ms`].
     TooLong,
@@ -100,7 +100,7 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     let (place, handle) = (result.clone(), network.clone());
     let worker = NonNull::from(Worker::install(parts)?);
     crate::spawn(&MAIN, crate::Class::Normal, async move {
-        // Stops even when the future panics, or the run would go on.
+        // Stops the worker even if the future panics. Otherwise the run would go on.
         let _stop = StopOnDrop;
         let value = future.await;
         *place.borrow_mut() = Some((value, handle.digest()));
@@ -133,9 +133,9 @@ pub struct SimulatedNetwork {
 }
 
 impl SimulatedNetwork {
-    /// A listening socket for the worker under test, to be registered.
+    /// Makes a listening socket for the worker under test, which registers it.
     pub fn listener(&self, address: &Address) -> Result<OwnedFd> {
-        // It really listens, because some code queries the kernel; its port stays secret.
+        // The placeholder listens on a real port, because some code queries the kernel. The port is not used.
         let placeholder = socket::stream(AddressFamily::Inet)?;
         socket::bind(&placeholder, &Address::from((std::net::Ipv4Addr::LOCALHOST, 0)))?;
         socket::listen(&placeholder, 1)?;
@@ -151,22 +151,22 @@ impl SimulatedNetwork {
         SimulatedService::open(self.clone(), address)
     }
 
-    /// Begins to connect, for a script; the far end sees `from` as the source.
+    /// Starts to connect a script. The far end sees `from` as the source address.
     pub fn connect(&self, from: &Address, to: &Address) -> SimulatedPeer {
         SimulatedPeer::connect(self.clone(), from, to)
     }
 
-    /// How many sockets the worker under test has open.
+    /// Number of open sockets of the worker under test.
     pub fn held(&self) -> usize {
         self.wire.borrow_mut().held()
     }
 
-    /// How often the worker under test received bytes.
+    /// Number of receives of the worker under test that returned bytes.
     pub fn receives(&self) -> u64 {
         self.receives.get()
     }
 
-    /// How often the worker under test sent bytes; several slices in one call are one send.
+    /// Number of sends of the worker under test. A vectored send counts once.
     pub fn sends(&self) -> u64 {
         self.sends.get()
     }
@@ -176,17 +176,17 @@ impl SimulatedNetwork {
         change(&mut self.wire.borrow_mut().conditions);
     }
 
-    /// A number below `bound` that the seed decides.
+    /// A seeded random number below `bound`.
     pub fn random(&self, bound: u64) -> u64 {
         self.wire.borrow_mut().random.below(bound)
     }
 
-    /// A hash of all that happened so far.
+    /// A hash of all events so far.
     pub fn digest(&self) -> u64 {
         self.wire.borrow().digest()
     }
 
-    /// Prints a line among those of the trace, if there is one.
+    /// Prints a line in the trace, if tracing is on.
     pub fn note(&self, text: &dyn std::fmt::Display) {
         self.wire.borrow_mut().note(text);
     }
@@ -197,7 +197,7 @@ impl SimulatedNetwork {
         self.wall_offset_ns.set(offset_ns);
     }
 
-    /// The machine stands still for a while, but its clocks and its peers go on.
+    /// Suspends the worker for `ms` milliseconds, while clocks and peers go on.
     pub fn stand_still(&self, ms: u64) {
         self.wire.borrow_mut().skip(ms);
     }
@@ -208,7 +208,7 @@ impl SimulatedNetwork {
         result
     }
 
-    /// Scripts are woken outside of the borrow, because they may use the network at once.
+    /// Wakes scripts outside the borrow, because they may use the network at once.
     fn wake_scripts(&self) {
         let woken = std::mem::take(&mut self.wire.borrow_mut().woken);
         woken.into_iter().for_each(crate::wake);
@@ -290,7 +290,7 @@ impl Network for SimulatedNetwork {
     }
 }
 
-/// Reports the network's events, and moves the time when the network is idle.
+/// Reports the network's events, and advances the time when the network is idle.
 struct NetworkPoller {
     network: SimulatedNetwork,
 }

@@ -4,9 +4,9 @@
 //!            work: timers, inboxes, one turn, lie down              wake up: events, or time
 //!   awake ────────────────────────────────────────────► in the poller ──────────────────────► awake
 //! ```
-//! Between those two steps of one worker, others take theirs; so every interaction of workers meets every
-//! state of the other, sleeping included. Nothing here depends on the kernel: two runs of one seed are the same
-//! to the last step. Interleavings within one step are for loom.
+//! Other workers take steps between these two steps of a worker, so interactions meet a worker in every state, asleep
+//! included. Nothing depends on the kernel: two runs with one seed are identical. Interleavings within a step are
+//! tested with loom.
 
 use super::random::SeededRandom;
 use crate::driver::{Clock, Poller, WorkerBell};
@@ -32,10 +32,10 @@ pub struct SimulatedWorld {
     faults: Faults,
 }
 
-/// Faults to inject, each once in that many chances; 0: never.
+/// Faults to inject. A value `n` means once in `n` chances; 0 is never.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
-    /// An event is reported a look later.
+    /// An event is reported by the next poll instead.
     pub late: u32,
     /// An event is reported twice.
     pub twice: u32,
@@ -56,7 +56,7 @@ struct SimulatedWorker {
     worker: NonNull<Worker>,
     shared: Arc<SharedSide>,
     events: Rc<PollerEvents>,
-    /// While it is in the poller: for how long at most, and since when.
+    /// While the worker is in the poller: the timeout in milliseconds, and the start in nanoseconds.
     waits: Cell<Option<(Option<u64>, u64)>>,
 }
 
@@ -97,12 +97,12 @@ impl SimulatedWorld {
         self.workers.len()
     }
 
-    /// A number below `bound` (at least 1) that the seed decides.
+    /// A seeded random number below `bound`, which is at least 1.
     pub fn random(&mut self, bound: u64) -> u64 {
         self.random.below(bound)
     }
 
-    /// Does something as a worker, between its tasks; one that waits in its poller returns from it first.
+    /// Runs `act` as a worker, between its tasks. A worker that waits in its poller returns first.
     ///
     /// # Panics
     /// Without such a worker.
@@ -148,7 +148,7 @@ impl SimulatedWorld {
         (0..most).any(|_| !self.step())
     }
 
-    /// Whether a worker can take a step: it is awake, rung, has events, or waited long enough.
+    /// Whether a worker can take a step: it is awake, rung, has events, or its timeout expired.
     fn is_ready(&self, worker: usize) -> bool {
         let simulated = &self.workers[worker];
         match simulated.waits.get() {
@@ -169,7 +169,7 @@ impl SimulatedWorld {
         self.time.set(self.time.get() + milliseconds * NS_PER_MS);
     }
 
-    /// All workers wait: moves the clock to the end of the first wait.
+    /// Moves the clock to the first timeout while all workers wait. False if none of them has a timeout.
     fn jump(&self) -> bool {
         let ends = self.workers.iter().filter_map(|simulated| {
             let (timeout, since) = simulated.waits.get()?;

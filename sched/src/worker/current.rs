@@ -13,8 +13,8 @@ use weir_events::WallTime;
 use weir_sync::ThreadMask;
 use weir_sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Starts a task on the current worker; it runs in a later turn. Its memory comes from the thread's free lists.
-/// With four million tasks alive it is dropped at once, and the key names nothing.
+/// Starts a task on the current worker, to run in a later scheduling round. Its memory comes from the thread's free
+/// lists. With four million live tasks, the future is dropped at once and the key is [`TaskKey::NONE`].
 ///
 /// # Panics
 /// Outside a worker.
@@ -23,11 +23,11 @@ pub fn spawn(kind: &'static WorkKind, class: Class, future: impl Future<Output =
     Worker::current().spawn(kind, class, PooledFuture::new(future))
 }
 
-/// Starts work that any of `workers` may run (all of them, if none of those exists): always as normal work, in order of
-/// its `nice`, when one of them is free. With 65,536 such tasks alive it is dropped at once, and the key names nothing.
+/// Starts a task that any of `workers` may run, or any worker if none of those exists. Its class is always normal, and
+/// its `nice` orders it. With 65,536 live shared tasks, the future is dropped at once and the key is [`TaskKey::NONE`].
 ///
 /// # Panics
-/// Outside a worker; there, see [`crate::RuntimeHandle::spawn_shared`].
+/// Outside a worker. Use [`crate::RuntimeHandle::spawn_shared`] there.
 pub fn spawn_shared(
     kind: &'static WorkKind,
     workers: &ThreadMask,
@@ -52,8 +52,8 @@ pub fn wake(key: TaskKey) {
     }
 }
 
-/// Wakes a task of this worker to run next of its class, because its data is still in the processor's cache. A task may
-/// do this once in each of its own runs; more would starve the others.
+/// Wakes a task of this worker to run next in its class, while its data is still in the processor's cache. A task may
+/// do this once per run, so that others do not starve.
 #[inline]
 #[track_caller]
 pub fn wake_next(key: TaskKey) {
@@ -75,7 +75,7 @@ pub(super) fn wake_elsewhere(key: TaskKey) {
     }
 }
 
-/// Ends a task without running it again, from any thread: at once, or after the run that it is in (R67, R68).
+/// Ends a task without running it again, from any thread: at once, or after its current run (R67, R68).
 #[track_caller]
 pub fn kill(key: TaskKey) {
     match WORKER.get() {
@@ -101,7 +101,7 @@ pub fn deadline(key: TaskKey) -> Option<Tick> {
     Some(task.deadline.get()).filter(|deadline| !deadline.is_never())
 }
 
-/// Sets the current task's `nice`: -1024 runs earlier than others, 1024 later.
+/// Sets the current task's `nice`, from -1024 (earliest) to 1024 (latest). Other values are clamped.
 pub fn set_nice(nice: i16) {
     Worker::current().running().nice.set(nice.clamp(-1024, 1024));
 }
@@ -112,8 +112,9 @@ pub fn set_class(class: Class) -> Class {
     Worker::current().running().class.replace(class)
 }
 
-/// Whether the running task may compute long now, as this turn's heavy entry: true once a turn at most, and never while
-/// heavy work waits, which comes first. On false, the task sets its class to heavy, and wakes itself for a later turn.
+/// Whether the running task may compute for long now, as the heavy task of this scheduling round. True at most once a
+/// round, and false while heavy tasks are queued, because they run first. On false, the task sets its class to heavy
+/// and wakes itself for a later round.
 ///
 /// # Panics
 /// Outside a worker.
@@ -121,19 +122,19 @@ pub fn take_heavy_run() -> bool {
     Worker::current().take_heavy_run()
 }
 
-/// Sets or clears a flag that is the current task's own: the scheduler keeps it from run to run (R19).
+/// Sets or clears the current task's flag, which the scheduler stores between runs (R19).
 pub fn set_flag(on: bool) {
     let task = Worker::current().running();
     let state = task.state.get();
     task.state.set(if on { state | FLAG } else { state & !FLAG });
 }
 
-/// The current task's own flag; not set when the task begins.
+/// The current task's flag ([`set_flag`]). Initially false.
 pub fn flag() -> bool {
     Worker::current().running().state.get() & FLAG != 0
 }
 
-/// The time, as of the last look at the poller; outside a worker, as of now.
+/// The monotonic time at the last return of the poller. Outside a worker, the current time.
 #[inline]
 pub fn now() -> Tick {
     match WORKER.get() {
@@ -142,7 +143,7 @@ pub fn now() -> Tick {
     }
 }
 
-/// Microseconds of the monotonic clock, as of the last look at the poller.
+/// Microseconds of the monotonic clock at the last return of the poller.
 #[inline]
 pub fn now_us() -> u64 {
     match WORKER.get() {
@@ -151,7 +152,7 @@ pub fn now_us() -> u64 {
     }
 }
 
-/// Nanoseconds of the monotonic clock, as of this call: for measurements within one turn.
+/// Nanoseconds of the monotonic clock, read by this call. For measurements within one scheduling round.
 pub fn precise_ns() -> u64 {
     match WORKER.get() {
         Some(worker) => worker.clock.monotonic_ns(),
@@ -159,7 +160,7 @@ pub fn precise_ns() -> u64 {
     }
 }
 
-/// Microseconds since 1970, read at most once a loop.
+/// Microseconds since 1970, read at most once per iteration of the event loop.
 pub fn wall_us() -> u64 {
     match WORKER.get() {
         Some(worker) => worker.wall_ns() / 1000,
@@ -167,7 +168,7 @@ pub fn wall_us() -> u64 {
     }
 }
 
-/// The same, as events are dated.
+/// The time of [`wall_us`], as a timestamp for events.
 pub fn wall_time() -> WallTime {
     WallTime::from_micros(wall_us().cast_signed())
 }
@@ -212,12 +213,12 @@ pub fn send_to(worker: usize, work: impl FnOnce() + Send + 'static) -> std::resu
     peers.get(worker).ok_or(NotDelivered)?.send(WorkerRequest::Run(Box::new(work)))
 }
 
-/// The published load of a worker: a count of its owner's choice, normally connections.
+/// The published load of a worker, normally its number of connections. `u32::MAX` without such a worker.
 pub fn load(worker: usize) -> u32 {
     Worker::current().peers.get(worker).map_or(u32::MAX, |shared| shared.load.load(Relaxed))
 }
 
-/// Adds to the published load of a worker. The sender of a connection adds it, the worker that ends it subtracts it.
+/// Adds `change` to the published load of a worker. The sender of a connection adds it, and the worker that closes the connection subtracts it.
 pub fn change_load(worker: usize, change: i32) {
     if let Some(shared) = Worker::current().peers.get(worker) {
         // Wrapping makes a negative change a subtraction.
@@ -325,7 +326,7 @@ pub fn stop() {
     Worker::current().peers.iter().for_each(|shared| shared.request_stop());
 }
 
-/// The waiting work of one worker.
+/// The queued work of one worker.
 #[derive(Debug, Clone, Copy)]
 pub struct QueueView {
     /// Tasks in the run queues, by [`Class`].
@@ -335,7 +336,7 @@ pub struct QueueView {
     /// Deadlines in the timer queue.
     pub timers: u64,
     pub tasks: u64,
-    /// Whether tasks are measured.
+    /// Whether profiling is on.
     pub profiled: bool,
     /// Processor time used, in nanoseconds.
     pub cpu_ns: u64,
@@ -347,11 +348,11 @@ pub struct QueueView {
 #[derive(Debug, Clone, Copy)]
 pub struct WaitingKind {
     pub kind: &'static WorkKind,
-    /// How many tasks of it wait.
+    /// Number of queued tasks of this kind.
     pub places: u64,
     /// How many of them have a known latency.
     pub latencies: u64,
-    /// The sum of those latencies so far.
+    /// Sum of those latencies so far, in nanoseconds.
     pub latency_ns: u64,
     /// How often these tasks ran while they were measured.
     pub calls: u64,

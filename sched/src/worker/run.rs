@@ -16,7 +16,7 @@ use weir_sync::atomic::Ordering::Relaxed;
 use weir_sync::{Begin, Finish};
 
 impl Worker {
-    // Part of the loop that calls it.
+    // Inlined into the loop that calls it.
     #[inline(always)]
     pub(super) fn run_task(&self, slot: u32, task: &Task) {
         let Some(kind) = task.kind.get() else { return };
@@ -51,7 +51,7 @@ impl Worker {
         self.running_task.set(Some(NonNull::from(task)));
         self.running_slot.set(slot);
         self.running_event.set(state & EVENT != 0);
-        // Its destructor does nothing; a call less.
+        // Its destructor does nothing. Skipping it saves a call.
         let waker = ManuallyDrop::new(waker(key));
         let mut context = Context::from_waker(&waker);
         let outcome = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut future).poll(&mut context)));
@@ -71,7 +71,7 @@ impl Worker {
         self.end(slot, task, Some(future));
     }
 
-    /// Runs at most `room` shared tasks; returns how many it found.
+    /// Runs at most `room` shared tasks. Returns the number found.
     #[cold]
     pub(super) fn run_shared(&self, room: u32) -> u32 {
         self.commons.pick(self.index, room, |slot| self.run_shared_task(slot))
@@ -93,8 +93,8 @@ impl Worker {
         self.poll_shared(slot);
     }
 
-    /// Runs a shared task. While it does, the worker's first slot stands in for it: the task's requests to the scheduler
-    /// are noted there, by the same code as for other tasks.
+    /// Runs a shared task. Meanwhile the worker's first slot stands in for it: the task's requests to the scheduler are
+    /// stored in that slot, by the same code as for other tasks.
     fn poll_shared(&self, slot: u32) {
         let (commons, key) = (&*self.commons, self.commons.key(slot));
         let shared_task = commons.task(slot);
@@ -123,7 +123,7 @@ impl Worker {
             return self.end_shared(slot, Some(future));
         }
         self.leave();
-        // All of this before the task is finished, since another worker may run it from then on.
+        // Done before the run is finished, because another worker may run the task from then on.
         commons.give_future_back(slot, future);
         shared_task.nice.store(i32::from(stand_in.nice.get()), Relaxed);
         commons.set_deadline(slot, stand_in.deadline.get());

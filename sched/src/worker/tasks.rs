@@ -1,4 +1,4 @@
-//! A task's life on its worker: spawned, woken, killed, ended.
+//! The life of a task on its worker: spawn, wake, kill, end.
 
 use super::{STAND_IN, Worker};
 use crate::key::TaskKey;
@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use weir_containers::PooledFuture;
 
 impl Worker {
-    /// Sets the deadline of `task`: it is woken then at the latest. A later deadline than the one in the timer queue is only noted:
-    /// most waits end before, and the queue is touched when the earlier one comes up.
+    /// Sets the deadline that wakes `task` at the latest. A deadline later than the entry in the timer queue is only
+    /// stored in the task. Most waits end earlier, and the queue is updated when the entry expires.
     #[inline]
     pub(crate) fn set_deadline(&self, task: &Task, deadline: Tick) {
         if deadline >= task.deadline.get() {
@@ -83,7 +83,7 @@ impl Worker {
         self.wake_in_order(slot, task, cause, false);
     }
 
-    /// The same, but a task that is queued by it is the first one of its class.
+    /// Wakes a task of this worker, at the front of its class if it was not queued.
     #[inline]
     #[track_caller]
     pub(crate) fn wake_next(&self, key: TaskKey) {
@@ -123,13 +123,13 @@ impl Worker {
         }
     }
 
-    /// The kind of work that a task of this worker is.
+    /// The kind of a task of this worker. `None` if the key belongs to another worker or is invalid.
     pub(crate) fn kind_of(&self, key: TaskKey) -> Option<&'static WorkKind> {
         let task = self.tasks.get(key.slot()).filter(|_| key.worker() == self.id)?;
         task.kind.get().filter(|_| task.generation.get() == key.generation())
     }
 
-    /// Queues a task that woke itself: as bulk, for the next turn. Heavy work stays heavy.
+    /// Queues a task that woke itself, as bulk work for the next round. Heavy work stays heavy.
     pub(super) fn requeue(&self, slot: u32, task: &Task, reason: u32) {
         task.state.set(task.state.get() | QUEUED | reason);
         if task.class.get() == Class::Heavy {
@@ -138,12 +138,12 @@ impl Worker {
             self.queues.defer(&self.tasks, slot, task);
         }
         if self.profiler.is_on() {
-            // A waker that woke it while it ran has noted the cause; otherwise it yielded.
+            // A wake during the run has already recorded its cause. Otherwise the task yielded.
             self.note(slot, Cause::Yield);
         }
     }
 
-    /// Notes when and where a task was woken. Wakes by the poller and the timers are dated at the beginning of the loop.
+    /// Records when and where a task was woken. Wakes by the poller and by timers get the time at the start of the loop iteration.
     #[cold]
     #[track_caller]
     fn note(&self, slot: u32, cause: Cause) {
@@ -163,7 +163,7 @@ impl Worker {
         }
     }
 
-    /// Kills a task: a queued or running one is only marked; a waiting one is queued as urgent, and ends there.
+    /// Kills a task. A queued or running task is only marked. A waiting task is queued as urgent and ends there.
     #[track_caller]
     pub(super) fn kill_task(&self, slot: u32, task: &Task) {
         let state = task.state.get();
@@ -182,7 +182,7 @@ impl Worker {
 
     /// Drops a task's future and frees its slot.
     pub(super) fn end(&self, slot: u32, task: &Task, future: Option<PooledFuture<'static>>) {
-        // Wakes that the destructors send to this very task must not queue it again.
+        // Wakes that destructors send to this task must not queue it again.
         task.state.set(OCCUPIED | RUNNING);
         dispose(future);
         self.leave();
@@ -193,7 +193,7 @@ impl Worker {
         task.deadline.set(Tick::NEVER);
         task.kind.set(None);
         task.state.set(0);
-        // Generation zero is not used: it would make a key equal to `NONE`.
+        // Generation 0 is not used, because a key with it could equal `NONE`.
         task.generation.set(task.generation.get().wrapping_add(1).max(1));
         task.next.set(self.free.replace(slot));
         self.shared.activity.ended.increment();

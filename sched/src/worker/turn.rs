@@ -1,4 +1,4 @@
-//! One turn: deadlines that came up, messages of other threads, and the run queues within the policy's budget.
+//! One scheduling round: expired deadlines, messages from other threads, and the run queues within the policy's budget.
 
 use super::Worker;
 use crate::policy::{CLASSES, Class, Load, SchedulerTuning, turn};
@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_sync::atomic::Ordering::Relaxed;
 
 impl Worker {
-    /// Wakes the tasks past their deadline, at most a run queue's depth of them, those of this worker and shared ones
-    /// together: a worker with many of its own leaves the shared ones to other workers (R56).
+    /// Wakes tasks past their deadline: at most `tune.runqueue-depth`, own and shared tasks together. A worker with
+    /// many own tasks leaves the shared ones to other workers (R56).
     pub(super) fn expire_timers(&self) {
         let budget = self.tuning.runqueue_depth.max(1);
         let mut handled = self.expire_own(budget);
@@ -32,7 +32,7 @@ impl Worker {
             debug_assert_eq!(task.timer.get().as_ms(), due);
             let deadline = task.deadline.get();
             if deadline > now && !deadline.is_never() {
-                // It moved further away meanwhile: back to the same queue (R58).
+                // The deadline was postponed meanwhile: the entry moves within the queue (R58).
                 task.timer.set(deadline);
                 timers.set(slot, deadline.as_ms());
                 continue;
@@ -46,7 +46,7 @@ impl Worker {
         handled
     }
 
-    /// Handles the wakes and messages of other threads.
+    /// Handles wakes and messages from other threads.
     pub(super) fn drain_inboxes(&self) {
         let woken = self.shared.wake_side.wakes.drain(|listed| {
             let slot = listed.number;
@@ -70,14 +70,14 @@ impl Worker {
         }
     }
 
-    /// Runs work of another thread; a panic in it ends the work and nothing else.
+    /// Runs work sent by another thread. A panic ends only that work.
     fn guard(&self, work: Box<dyn FnOnce() + Send>) {
         if catch_unwind(AssertUnwindSafe(work)).is_err() {
             self.shared.activity.panics.increment();
         }
     }
 
-    /// Runs the queues within the budget of one turn.
+    /// Runs the queues within the budget of one scheduling round.
     pub(super) fn run_turn(&self) {
         self.queues.begin_turn(&self.tasks);
         self.heavy_spent.set(false);
@@ -132,7 +132,7 @@ impl Worker {
         }
     }
 
-    /// Gives the running task this turn's heavy run, unless it is given away, or heavy work waits for it.
+    /// Grants the running task this round's heavy run, unless it was granted already or heavy tasks are queued.
     pub(super) fn take_heavy_run(&self) -> bool {
         let is_free = !self.tuning.low_latency && !self.heavy_spent.get() && !self.queues.has(HEAVY);
         if is_free {
@@ -142,8 +142,8 @@ impl Worker {
         is_free
     }
 
-    /// Distributes the unused part of a turn among classes that got more work meanwhile: a turn ends when its depth is used
-    /// up, not when one class has used up its share.
+    /// Distributes the unused budget of a round among classes that got more work meanwhile. A round ends when its depth
+    /// is used up, not when one class has used up its share.
     #[inline]
     fn more(&self, left: &[u32; CLASSES]) -> Option<[u32; CLASSES]> {
         let spare: u32 = left[..HEAVY].iter().sum();
@@ -156,7 +156,7 @@ impl Worker {
         Some(more)
     }
 
-    /// Publishes the queues as of now. Others see nothing else of a worker that gets stuck in its turn.
+    /// Publishes the current queue lengths. If the worker gets stuck in this round, other threads see only these.
     #[inline]
     fn publish(&self, load: &Load) {
         let activity = &self.shared.activity;
@@ -198,12 +198,12 @@ impl Worker {
     }
 }
 
-/// How many of a turn's `granted` normal runs may go to shared tasks: half of them, and those that the worker's `own` tasks do not need.
+/// Number of a round's `granted` normal runs for shared tasks: half, or more if the worker's `own` tasks do not need the other half.
 fn shared_room(granted: u32, own: u32, waiting: u32) -> u32 {
     waiting.min(granted.div_ceil(2).max(granted.saturating_sub(own)))
 }
 
-/// Work that other threads sent here to be run between tasks.
+/// Work sent by other threads, run between tasks.
 static MESSAGE: WorkKind = WorkKind::new("message");
 const NORMAL: usize = Class::Normal as usize;
 const HEAVY: usize = Class::Heavy as usize;

@@ -22,12 +22,12 @@ class Case:
 
 
 def maybe(chance, probability):
-    """Whether something of this probability happens."""
+    """True with this probability."""
     return chance.random() < probability
 
 
 def some(chance, things, most):
-    """Up to so many of the things, in any order."""
+    """A random selection of up to this number of items, in any order."""
     return chance.sample(things, chance.randint(0, min(most, len(things))))
 
 

@@ -51,7 +51,7 @@ def header(chance):
 
 
 def pieces(chance, text):
-    """The text cut at some places, with pauses; it may end early, and the client may say that nothing more comes."""
+    """The text cut at random offsets, with pauses. It may be truncated, and the client may half-close."""
     if maybe(chance, 0.06) and text:
         text = text[:chance.randrange(len(text))]
     cuts = sorted(chance.randrange(len(text) + 1) for _ in range(chance.choice((0, 0, 0, 1, 1, 2))))
@@ -70,7 +70,7 @@ def when(chance, conditions):
 
 
 def rule(chance):
-    """A rule for a connection that does not have a server yet."""
+    """A rule for a connection before a server is selected."""
     kind = chance.random()
     if kind < 0.12:
         return "tcp-request connection " + chance.choice(("accept", "reject", "expect-proxy layer4", "set-var(sess.a) str(x)", "silent-drop")) + (when(chance, EARLY_CONDITIONS) or " if { always_false }")

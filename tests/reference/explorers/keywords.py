@@ -156,7 +156,7 @@ def lines(binary):
 
 
 def written(place, line):
-    """The configuration of a line."""
+    """The configuration that contains a line."""
     before, after = PLACES[place]
     return before + ("" if before.endswith(" ") else "    ") + line + "\n" + after
 

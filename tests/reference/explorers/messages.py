@@ -53,7 +53,7 @@ def chunked(chance, text, odd=False):
 
 
 def answer(chance, head_only):
-    """An answer, and whether its server closes behind it."""
+    """A response, and whether the server closes the connection after it."""
     odd = maybe(chance, 0.08)
     version = chance.choice(ANSWER_VERSIONS) if odd and maybe(chance, 0.3) else "HTTP/1.1"
     status = chance.choice(STATUSES)
@@ -144,7 +144,7 @@ def request(chance, name, last, answers):
 
 
 def pieces(chance, text):
-    """The text cut at some places; it may end early, and the client may say that nothing more comes."""
+    """The text cut at random offsets. It may be truncated, and the client may half-close."""
     aborted = maybe(chance, 0.04)
     if aborted:
         text = text[:chance.randrange(len(text))]

@@ -59,7 +59,7 @@ REPLACEMENTS = ("x", "\\1", "<\\0>", "\"\\2,\\1\"", "%[path]", "\"\"", "\"a b\""
 
 
 def answered(chance):
-    """How a rule answers by itself."""
+    """A rule's own response."""
     status = chance.choice(("200", "201", "204", "301", "400", "401", "403", "404", "410", "429", "500", "503"))
     return chance.choice((
         f"status {status}", f"status {status} content-type text/plain string \"hello\"", f"status {status} content-type text/plain lf-string \"%[path] %[method]\"", f"status {status} hdr x-r \"%[path]\" hdr x-s two",
@@ -132,7 +132,7 @@ FILES = values.FILES | {
 
 
 def log(chance):
-    """How a frontend logs."""
+    """The log settings of a frontend."""
     kind = chance.random()
     if kind < 0.5:
         return "option httplog"

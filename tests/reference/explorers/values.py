@@ -20,7 +20,7 @@ NUMBERS = ("0", "1", "2", "3", "5", "-1", "-2", "7", "10", "32", "64", "100", "2
 
 
 def word(chance):
-    """An argument, in quotes where it needs them."""
+    """An argument, quoted if necessary."""
     text = chance.choice(WORDS)
     return f'"{text}"' if any(sign in text for sign in " ,;()%") or not text else text
 
@@ -36,7 +36,7 @@ def small(chance):
 
 
 def delimiters(chance):
-    """Signs that part a text."""
+    """Delimiter characters."""
     return chance.choice((".", "-", "/", "a", '","', "-.", '" "', ";", "=", ":", "&", "bc"))
 
 
@@ -175,7 +175,7 @@ PATHS = ("/a/b.html?a=1&b=x%20y&c=5;d=6&n=12", "/?a=%41&b", "/a", "/abc?A=abc;x-
 
 
 def asked(chance, name):
-    """A request with values to look at."""
+    """A request with values for the expressions."""
     method = chance.choice(("GET", "GET", "POST", "HEAD", "PUT"))
     body = chance.choice(("", "f=1&g=2", "abc", "\x08\x96\x01\x12\x03abc", "\x00\x00\x00\x00\x03\x08\x96\x01", "\x10\x0c\x00\x04MQTT\x04\x02\x00<\x00\x00", "\x03abcdef", "f=%41+&F=x", "8=FIX.4.2\x019=5\x0135=0\x0110=161\x01")) if method in ("POST", "PUT") else ""
     fields = [f"X-Id: {name}", "Host: " + chance.choice(("h.example", "h.example:81", "1.2.3.4", "[::1]:80"))]

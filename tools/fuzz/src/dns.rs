@@ -2,8 +2,8 @@
 
 use weir_dns::{Answer, Name, Question, RecordKind};
 
-/// A message that may answer one of three questions, with any identifier: records found must be in it, and an answer
-/// to another question, or with another identifier, is refused.
+/// Parses a message as the answer to one of three questions, with any identifier. The records found must fit in its
+/// length. An answer to another question, or with another identifier, must be rejected.
 pub fn dns_answer(bytes: &[u8]) {
     let name = Name::parse(b"a.example").expect("a name");
     let identifier = bytes.first_chunk().map_or(0, |first| u16::from_be_bytes(*first));

@@ -10,7 +10,7 @@ use weir_expr::{
     PatternStore, Registry, TokenKeys, VariableNames,
 };
 
-/// Every fetch that needs no traffic.
+/// All fetches that work without traffic.
 pub(crate) static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new([]));
 
 /// The files that an expression may name.

@@ -1,4 +1,4 @@
-//! HTTP/1 heads and chunked bodies. The first byte decides where the bytes are cut.
+//! HTTP/1 heads and chunked bodies. The first byte selects the offset of the cut.
 
 use weir_h1::{
     Advance, BodyFraming, ChunkDecoder, ChunkError, HeadParser, HeadProgress, ParseOptions, connection,
@@ -101,7 +101,7 @@ fn inspect(head: &mut Head, raw: &[u8]) {
     assert_eq!(edited.len(), adjusted.len());
 }
 
-/// How a decoder takes bytes of a body.
+/// A method of the decoder that consumes body bytes.
 type Pass = fn(&mut ChunkDecoder, &mut [u8]) -> Result<Advance, ChunkError>;
 
 /// A chunked body, whole and in two pieces, with its framing and without.
@@ -126,7 +126,7 @@ pub fn chunked_body(bytes: &[u8]) {
     }
 }
 
-/// The remaining bytes and the result. The cut may not change them.
+/// Decodes in two pieces. Returns the remaining bytes and the result, which must not depend on the cut.
 fn in_two(pass: Pass, bytes: &[u8], cut: usize) -> (Vec<u8>, Result<Advance, ChunkError>) {
     let mut passed = bytes.to_vec();
     let whole = pass(&mut ChunkDecoder::new(), &mut passed);

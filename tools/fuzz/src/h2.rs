@@ -23,7 +23,7 @@ pub fn header_block(bytes: &[u8]) {
 
 type FieldList = Vec<(weir_hpack::Token, Vec<u8>, Vec<u8>)>;
 
-/// Whether all of it could be decoded, and the fields.
+/// Whether the complete block was decoded, and the fields.
 fn decode(pieces: &[&[u8]]) -> (bool, FieldList) {
     let (mut decoder, mut fields, mut rest) = (Decoder::new(4096, MOST_TEXT), FieldList::new(), Vec::new());
     for piece in pieces {
@@ -48,7 +48,7 @@ pub fn client_frames(bytes: &[u8]) {
     assert_eq!(whole, pieces, "cut at {cut}");
 }
 
-/// The events, and the output.
+/// Runs a connection. Returns the events and the output.
 fn converse(pieces: &[&[u8]]) -> (Vec<String>, Vec<u8>) {
     let limits = ConnectionLimits { max_head: 4096, ..ConnectionLimits::default() };
     let mut connection = Connection::server(limits);
@@ -96,7 +96,7 @@ fn converse(pieces: &[&[u8]]) -> (Vec<String>, Vec<u8>) {
 fn check_translation(request: &ReceivedHead, end: bool) {
     let mut written = Vec::new();
     request.head.write(&request.bytes, &mut written);
-    // An upgrade request gets its key later.
+    // The key of an upgrade request is added later.
     let options = ParseOptions { accept_unsafe_violations: true, ..ParseOptions::default() };
     let mut head = Head::new();
     let progress = HeadParser::default().request(&written, &options, &mut head);

@@ -1,9 +1,8 @@
-//! Fuzz targets: one function for each parser of foreign bytes.
+//! Fuzz targets: one function for each parser of untrusted bytes.
 //!
-//! Each accepts any bytes and checks the invariants before it returns: no panic, no read beyond the buffer, and the
-//! same result for pieces as for the whole. `tests/replay.rs` runs them over the corpora of `corpus/`, one folder a
-//! function, in every test run. `libfuzzer/` (a workspace of its own, for the nightly compiler) calls the same
-//! functions:
+//! Each function accepts any bytes and checks invariants: no panic, no read beyond the buffer, and the same result for
+//! input in pieces. `tests/replay.rs` runs them over the corpora of `corpus/`, one folder a function, in every test
+//! run. `libfuzzer/` (a workspace of its own, for the nightly compiler) calls the same functions:
 //!
 //! ```text
 //! cargo +nightly fuzz run --fuzz-dir tools/fuzz/libfuzzer syslog_stream tools/fuzz/corpus/syslog_stream
@@ -33,7 +32,7 @@ pub use syntax::{configuration, configuration_lines, preprocessor_condition};
 pub use syslog::{syslog_message, syslog_relayed, syslog_stream};
 pub use tls::{certificate_chain, revocation_list};
 
-/// A function that takes any bytes.
+/// A fuzz target. Accepts any bytes.
 pub type FuzzTarget = fn(&[u8]);
 
 /// Every target, by the name of its corpus.

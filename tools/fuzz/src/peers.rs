@@ -4,8 +4,7 @@ use weir_peers_protocol::{
     DataValue, EntryBody, Hello, HelloStatus, LearnedNames, PeerMessage, SessionFault, message, next, write,
 };
 
-/// The greeting of a session, of either side: it parses from its own bytes alone, whatever follows; one byte less is
-/// incomplete.
+/// The greeting of either side. Parsing must not depend on the bytes after it. One byte less must be incomplete.
 pub fn peer_hello(bytes: &[u8]) {
     if let Ok(Some((hello, length))) = Hello::read(bytes) {
         assert!(length <= bytes.len());
@@ -18,8 +17,8 @@ pub fn peer_hello(bytes: &[u8]) {
     }
 }
 
-/// A complete session after its greeting: every message ends at its length, and an update's data is within it. Our
-/// answers parse as the messages that we meant.
+/// A session after its greeting. Every message must end at its length and contain its update's data. Our replies must
+/// parse as the intended messages.
 pub fn peer_messages(bytes: &[u8]) {
     let mut rest = bytes;
     let mut definition = None;

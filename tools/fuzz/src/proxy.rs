@@ -2,7 +2,7 @@
 
 use weir_proxy_protocol::{HeaderVersion, Tlv, V2, parse, write_v1, write_v2};
 
-/// A header: every shorter prefix of it waits for more, and a valid header can be written and parsed back.
+/// A header. Every shorter prefix must be incomplete. A valid header must survive writing and parsing.
 pub fn proxy_header(bytes: &[u8]) {
     let Ok(Some(header)) = parse(bytes) else { return };
     assert!(header.length <= bytes.len());

@@ -1,4 +1,4 @@
-//! TLS clients: hellos, and the records of established sessions.
+//! TLS input from clients: hellos, and the records of established sessions.
 
 use std::sync::{Arc, LazyLock};
 
@@ -48,8 +48,8 @@ pub fn client_hello(bytes: &[u8]) {
     assert!(progress.is_ok() || answer.is_empty() || answer[0] == 21 || answer[0] == 22, "an alert");
 }
 
-/// Records behind a handshake. Each is a byte for its kind, two for its length, and its content: it comes encrypted with the
-/// client's key, or in clear. Cut anywhere and read in small pieces, the input gives the same data and the same end.
+/// Records after a handshake. Each is one byte for its kind, two for its length, and its content, sent encrypted or in
+/// clear. Cut anywhere and read in small pieces, the input must give the same data and the same result.
 pub fn tls_records(bytes: &[u8]) {
     let [cut, small, script @ ..] = bytes else { return };
     let recorded = &RECORDED[usize::from(small % 2)];
@@ -64,9 +64,9 @@ pub fn tls_records(bytes: &[u8]) {
 /// A client that sends the same messages in each handshake.
 struct RecordedClient {
     suite: SupportedCipherSuite,
-    /// Its bytes, step by step.
+    /// The client's bytes of each handshake step.
     said: Vec<Vec<u8>>,
-    /// The key of its data.
+    /// The client's traffic key.
     key: [u8; 32],
     iv: [u8; 12],
 }
@@ -135,7 +135,7 @@ impl RecordedClient {
         }
     }
 
-    /// Makes the records of a script; returns the wire, and the data in it up to the first record that is not encrypted.
+    /// Encodes the records of a script. Returns the wire bytes, and the plaintext up to the first unencrypted record.
     fn records(&self, mut script: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let (mut encrypter, mut sequence) = (self.encrypter(), u64::from(self.suite.tls13().is_none()));
         let (mut wire, mut plain, mut is_good) = (Vec::new(), Vec::new(), true);
@@ -165,7 +165,7 @@ impl RecordedClient {
         (wire, plain)
     }
 
-    /// Gives a server the bytes behind the handshake in pieces, and reads into `room` bytes.
+    /// Passes the bytes after the handshake to a server in pieces, and reads into a buffer of `room` bytes.
     fn receive(&self, pieces: &[&[u8]], room: usize) -> Reception {
         let mut session = self.established();
         let (mut plain, mut answer, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
@@ -197,7 +197,7 @@ struct Reception {
     answer: Vec<u8>,
 }
 
-/// A step of a handshake that does not fail; returns the bytes of the server.
+/// A handshake step that must succeed. Returns the server's bytes.
 fn shake(server: &mut TlsSession, wire: &mut [u8]) -> Vec<u8> {
     let mut answer = Vec::new();
     let (mut used, mut progress) = server.shake(wire, &mut answer);

@@ -9,11 +9,11 @@ use weir_events::{Facility, Level, RelayedMessage, SyslogFormat, WallTime};
 use weir_model::HostStrategy;
 use weir_syslog::{FrameScan, Framer, FramingFault, HeaderShape, SyslogMessage};
 
-/// The longest message of a stream here: long enough for headers, short enough to be exceeded.
+/// Maximum message length. Long enough for headers, short enough to be exceeded by inputs.
 const LONGEST: usize = 300;
 
-/// A stream: in pieces it gives the same messages as whole, the buffer stays within its limit, and each message can be
-/// parsed. The first byte selects the length of pieces, and whether messages are only lines.
+/// A stream. In pieces it must give the same messages, within the buffer limit, and each message must parse. The first
+/// byte selects the length of pieces, and whether messages are only lines.
 pub fn syslog_stream(bytes: &[u8]) {
     let Some((&first, stream)) = bytes.split_first() else { return };
     let lines_only = first & 0x80 != 0;
@@ -48,7 +48,7 @@ fn cut(stream: &[u8], lines_only: bool, step: usize) -> (Vec<Vec<u8>>, Option<Fr
     (messages, None)
 }
 
-/// A message: none of its bytes is lost.
+/// A message. Parsing must not lose any of its bytes.
 pub fn syslog_message(bytes: &[u8]) {
     let message = SyslogMessage::parse(bytes);
     assert!(bytes.starts_with(message.whole) && message.whole.ends_with(message.text));

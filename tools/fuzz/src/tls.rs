@@ -6,8 +6,7 @@ use weir_tls::clock::UnixTime;
 use weir_tls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use weir_tls::verify::{Authorities, CertificatePurpose, algorithms};
 
-/// A chain as sent by a client, its certificates one after the other: only the certificate that the authority signed
-/// passes.
+/// A client's chain of concatenated certificates. Only the certificate signed by the authority may pass.
 pub fn certificate_chain(bytes: &[u8]) {
     let mut certificates = elements(bytes);
     let Some(own) = certificates.next() else { return };

@@ -1,17 +1,17 @@
-//! Circles of modules: modules that import each other, directly or through others, can only be understood together.
+//! Cycles of modules. Modules that import each other, directly or indirectly, can only be understood together.
 //!
-//! A room is a module that a crate's root declares, with everything below it: parts of one room may import each other. An import
-//! is a path in code, `crate::other` or `super::other`; one that the root re-exports (`pub use`) counts for its origin. Tests may
+//! A room is a module declared in a crate's root, with all its submodules, which may import each other. An import is a path in
+//! code, `crate::other` or `super::other`. An item re-exported by the root (`pub use`) counts for its original module. Tests may
 //! import everything.
 //!
-//! The largest circle of each crate is recorded: it may only become smaller. Dependencies without a path, such as methods
-//! of one type in several rooms that call each other, are not detected.
+//! The size of the largest cycle of each crate is recorded and may only shrink. Dependencies without a path, such as
+//! calls between methods of one type in several rooms, are not detected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{BrokenRule, Crate, Workspace};
 
-/// The number of rooms in the largest circle of a crate. Crates without circles are not listed.
+/// The number of rooms in the largest cycle of a crate. Crates without cycles are not listed.
 const LARGEST: &[(&str, usize)] = &[
     ("weir-containers", 3),
     ("weir-events", 3),
@@ -23,7 +23,7 @@ const LARGEST: &[(&str, usize)] = &[
     ("weir-sys", 2),
 ];
 
-/// Crates with a largest circle that differs from the recorded one.
+/// Crates with a largest cycle different from the recorded size.
 pub fn grown(workspace: &Workspace) -> Vec<BrokenRule> {
     let held = |name: &str| LARGEST.iter().find(|(known, _)| *known == name).map_or(0, |(_, size)| *size);
     let fault = |member: &Crate| {
@@ -46,7 +46,7 @@ pub fn grown(workspace: &Workspace) -> Vec<BrokenRule> {
     workspace.crates.iter().filter_map(fault).collect()
 }
 
-/// The largest circle of each crate that has one.
+/// The largest cycle of each crate with a cycle.
 pub fn report(workspace: &Workspace) -> Vec<(String, Vec<String>)> {
     let of = |member: &Crate| {
         let circle = Vec::from_iter(largest(&imports(member, workspace)));
@@ -79,7 +79,7 @@ fn imports(member: &Crate, workspace: &Workspace) -> Imports {
             .collect();
         for (place, text) in files.iter().filter(|(path, _)| !is_root(path) && !is_test(path)) {
             let from = imports.entry(place[0].to_owned()).or_default();
-            // The root is above the room's own folder.
+            // The crate root, relative to the room's folder.
             let above = "super::".repeat(place.len());
             for path in paths(text, "crate::").into_iter().chain(paths(text, &above)) {
                 let named = path[0].as_str();
@@ -104,7 +104,7 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The paths after `start`, each as its names. A group counts as several paths.
+/// The paths after `start`, each as a list of names. A group counts as several paths.
 fn paths(text: &str, start: &str) -> Vec<Vec<String>> {
     let part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let mut found = Vec::new();
@@ -116,7 +116,7 @@ fn paths(text: &str, start: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Parses one path, or a group of paths, with the prefix `before`; returns the rest of the text.
+/// Parses one path or a group of paths, and adds them with the prefix `before`. Returns the rest of the text.
 fn tree<'t>(text: &'t str, before: &[String], found: &mut Vec<Vec<String>>) -> &'t str {
     let text = text.trim_start();
     if let Some(mut rest) = text.strip_prefix('{') {
@@ -126,7 +126,7 @@ fn tree<'t>(text: &'t str, before: &[String], found: &mut Vec<Vec<String>>) -> &
                 return rest.get(1..).unwrap_or_default();
             }
             let left = tree(rest, before, found);
-            // Text that is not a path is skipped, because this would not end otherwise.
+            // Skip text that is not a path, so that the loop terminates.
             rest = if left.len() < rest.len() {
                 left
             } else {
@@ -149,7 +149,7 @@ fn tree<'t>(text: &'t str, before: &[String], found: &mut Vec<Vec<String>>) -> &
     }
 }
 
-/// The largest set of rooms that all reach each other; empty without a circle.
+/// The largest set of rooms that all reach each other. Empty without a cycle.
 fn largest(imports: &Imports) -> BTreeSet<String> {
     let reached: BTreeMap<&String, BTreeSet<&String>> =
         imports.keys().map(|from| (from, reach(imports, from))).collect();
@@ -160,7 +160,7 @@ fn largest(imports: &Imports) -> BTreeSet<String> {
     imports.keys().map(circle).max_by_key(BTreeSet::len).unwrap_or_default()
 }
 
-/// All rooms that a room reaches; itself, if it is on a circle.
+/// All rooms reachable from a room. Includes the room itself if it is part of a cycle.
 fn reach<'i>(imports: &'i Imports, from: &String) -> BTreeSet<&'i String> {
     let mut reached = BTreeSet::new();
     let mut next: Vec<&String> = imports[from].iter().collect();

@@ -1,9 +1,9 @@
-//! The drawing of ARCHITECTURE.md shows the arrows that Cargo knows.
+//! Compares the drawing in ARCHITECTURE.md with Cargo's dependencies.
 //!
-//! A line of the drawing begins with a floor, and lines that begin with blanks continue it. It holds chains, apart by
-//! at least three blanks: `stream · checks ──► mux ──► net` means that stream and checks import mux, and mux imports
-//! net. Each arrow must be a dependency of a product, and each dependency between two crates of a floor must be an
-//! arrow or follow from several. Every crate stands on its floor.
+//! A line of the drawing begins with a floor (a top-level folder). Lines that begin with blanks continue it. It
+//! contains chains, separated by at least three blanks. `stream · checks ──► mux ──► net` means that stream and checks
+//! import mux, and mux imports net. Each arrow must be a non-dev dependency. Each dependency between two crates of a
+//! floor must be an arrow or follow from several. Every crate is listed on its floor.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const BESIDE: &str = "·";
 /// The separator of chains.
 const APART: &str = "   ";
 
-/// Arrows of the drawing that Cargo does not know, and crates and dependencies that it does not show.
+/// Arrows of the drawing that are not dependencies, and crates and dependencies missing from the drawing.
 pub fn lies(workspace: &Workspace) -> Vec<BrokenRule> {
     let page = workspace.pages.iter().find(|page| page.path == PAGE);
     let drawing = page.and_then(|page| page.text.split_once(HEADING)?.1.split("```").nth(1));
@@ -70,10 +70,10 @@ impl<'t> Floor<'t> {
         found
     }
 
-    /// Whether arrows lead from one crate to another.
+    /// Whether a path of arrows leads from one crate to another.
     fn leads(&self, from: &str, to: &str) -> bool {
         let next = self.arrows.iter().filter(|(start, _)| *start == from);
-        // This ends: Cargo refuses crates that import each other in a circle.
+        // The recursion terminates, because Cargo rejects cyclic dependencies.
         next.into_iter().any(|(_, end)| *end == to || self.leads(end, to))
     }
 }

@@ -1,8 +1,9 @@
 //! The ratchet on indirect English: hits of six patterns by folder and kind of text, which may only fall.
 //!
-//! The patterns are a guide, not a grammar: a free relative in place of a noun, a negated noun in place of a negated verb, a verb
-//! of speech for a flow of data, a condition behind "as it". Inside a crate the folder is the crate's; elsewhere it is the first
-//! two folders of the path, or `.` for files of the root. Generated pages are not counted: their texts are messages in the rows.
+//! The patterns are a guide, not a grammar: a free relative clause instead of a noun, a negated noun instead of a negated verb, a
+//! verb of speech for a data flow, a condition after "as it". Inside a crate, the folder is the crate's. Elsewhere it is the
+//! first two folders of the path, or `.` for files of the root. Generated pages are not counted, because their texts are messages
+//! in the rows.
 
 mod excerpts;
 mod patterns;
@@ -19,9 +20,9 @@ pub const RATCHET: Ratchet = Ratchet {
     columns: "folder\tkind\thits",
 };
 
-/// Pages that are written from the rows of the language.
+/// Pages generated from the rows of the language.
 const GENERATED: &str = "doc/manual/src/reference/";
-/// The most hits that a fault lists.
+/// Maximum number of hits listed in a fault.
 const SHOWN: usize = 20;
 
 /// The number of hits by folder and kind of text.
@@ -29,7 +30,7 @@ pub fn counts(workspace: &Workspace) -> Counts {
     count(&hits(workspace))
 }
 
-/// The folders and kinds of text with more hits than their rows, or fewer.
+/// The folders and kinds of text with a number of hits different from their row.
 pub fn grown(workspace: &Workspace) -> Vec<BrokenRule> {
     let hits = hits(workspace);
     RATCHET.faults(&workspace.root, &count(&hits), |key, now, held| {
@@ -77,7 +78,7 @@ fn of_file(workspace: &Workspace, file: &SourceFile) -> Vec<EnglishHit> {
     hits
 }
 
-/// The folder that a file counts for.
+/// The folder in the table for a file.
 fn folder<'w>(workspace: &'w Workspace, path: &'w str) -> &'w str {
     if let Some(member) = workspace.crates.iter().find(|member| member.contains(path)) {
         return &member.folder;

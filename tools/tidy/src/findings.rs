@@ -1,7 +1,7 @@
-//! The audit's faults that are mended: each row of `tests/findings.tsv` names tests that exist.
+//! The fixed faults of the audit. Each row of `tests/findings.tsv` must name existing tests.
 //!
-//! A row is the fault, its tests, and how they were seen to fail. A test is a function (`fn`, `def`), or a file from the project's
-//! root or from `tests`.
+//! A row contains the fault, its tests, and how their failure was observed. A test is a function (`fn`, `def`), or a file
+//! relative to the project's root or to `tests`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,12 +9,12 @@ use std::fs;
 use crate::{BrokenRule, Workspace};
 
 const TABLE: &str = "tests/findings.tsv";
-/// How a test was seen to fail: with the fault put back by hand, with the program from before, or not yet.
+/// How a test's failure was observed: with the fault reintroduced by hand, with a former version of the program, or not yet.
 const BROKEN: [&str; 3] = ["by hand", "former program", "no"];
-/// Functions of tests have several words.
+/// Minimum number of underscores in the name of a test function.
 const FEWEST_JOINTS: usize = 2;
 
-/// Rows that name no test, or one that does not exist.
+/// Rows without a test, or with a missing test.
 pub fn gaps(workspace: &Workspace) -> Vec<BrokenRule> {
     let table = match fs::read_to_string(workspace.root.join(TABLE)) {
         Ok(table) => table,

@@ -1,7 +1,7 @@
-//! The map of the house: the floor of each crate, and the crates that it may import.
+//! The dependency map: the floor (top-level folder) of each crate, and its permitted imports.
 //!
-//! Arrows point down only. Within a floor a crate may only import the neighbours in its row; the three wings (sched,
-//! proto, language) never import each other.
+//! Dependencies point to lower floors only. Within a floor, a crate may import only the neighbours in its row. The
+//! three wings (sched, proto, language) never import each other.
 
 use crate::{BrokenRule, Crate, Workspace};
 
@@ -15,7 +15,7 @@ struct Room {
 }
 
 const NOTHING: &[&str] = &[];
-/// The wing `sched` may use everything that knows the kernel, threads and time.
+/// `sched` may use everything in `foundation`: the kernel, threads, time.
 const SCHED_BELOW: &[&str] = &["foundation"];
 /// Pure crates (no sockets, no clock, no threads, no logging) may only use the formats of text.
 const PURE_BELOW: &[&str] = &["foundation/formats"];
@@ -23,7 +23,7 @@ const DATA_BELOW: &[&str] = &["foundation", "sched", "proto", "language"];
 const CONTROL_BELOW: &[&str] = &["foundation", "sched", "proto", "language", "data"];
 const BIN_BELOW: &[&str] = &["foundation", "language", "data", "control"];
 
-/// The rooms of the floor `data` that live objects are made for.
+/// The crates of the floor `data` with live objects.
 const ALL_DATA: &[&str] = &[
     "weir-backend",
     "weir-checks",
@@ -42,7 +42,7 @@ const ALL_DATA: &[&str] = &[
 
 const HOUSE: &[Room] = &[
     room("weir-containers", "foundation/containers", NOTHING, NOTHING),
-    // A feature of another crate would build everything above that crate once more for tests.
+    // A separate crate, because a feature of another crate would rebuild all its dependents for tests.
     room("weir-counting", "foundation/counting", NOTHING, NOTHING),
     room("weir-formats", "foundation/formats", NOTHING, NOTHING),
     room("weir-sys", "foundation/sys", NOTHING, NOTHING),
@@ -99,12 +99,11 @@ const HOUSE: &[Room] = &[
     ),
     room("weir-resolvers", "data/resolvers", &["weir-backend", "weir-net"], DATA_BELOW),
     room("weir-client", "data/client", &["weir-mux", "weir-net", "weir-resolvers", "weir-tls"], DATA_BELOW),
-    // It makes all live objects: the only room of its floor that sees every other one.
+    // The only crate of its floor that may import all others, since it creates all live objects.
     room("weir-assemble", "data/assemble", ALL_DATA, DATA_BELOW),
     room("weir-stats", "control/stats", NOTHING, CONTROL_BELOW),
     room("weir-cli", "control/cli", &["weir-stats"], CONTROL_BELOW),
-    // The views declare their needs as traits, and the live objects implement them: so the observer stands on its
-    // views.
+    // The views declare traits, which the live objects implement. Therefore the observer depends on its views.
     room("weir-observe", "control/observe", &["weir-cli", "weir-stats"], CONTROL_BELOW),
     room("weir-process", "control/process", &["weir-cli", "weir-observe"], CONTROL_BELOW),
     room("weir-master", "control/master", &["weir-cli", "weir-observe", "weir-process"], CONTROL_BELOW),
@@ -113,12 +112,11 @@ const HOUSE: &[Room] = &[
     room("weir-top", "bin/weir-top", NOTHING, &["foundation"]),
 ];
 
-/// Crates for the wire format of one version of HTTP. Above `proto` only the multiplexer uses them: above it messages are the
-/// same for every version.
+/// Crates for the wire format of one HTTP version. Above `proto` only the multiplexer uses them. It hides the version from its users.
 const WIRE: &[&str] = &["weir-h1", "weir-h2", "weir-hpack"];
 const SPEAKS_WIRE: &str = "weir-mux";
 
-/// Crates that integration tests of `data` build live objects with, and the crates with those objects.
+/// Crates used by integration tests of `data` to build live objects, and the crates with those objects.
 const TESTED_WITH: &[&str] = &["weir-assemble", "weir-stream"];
 
 /// The development programs are outside the map: they may import everything, and nothing may import them.
@@ -133,12 +131,12 @@ const fn room(
     Room { name, folder, neighbours, below }
 }
 
-/// Every dependency between two of our crates that points up or sideways, and every crate that is not on the map.
+/// Every dependency between two of our crates that the map does not permit, and every crate missing from the map.
 pub fn edges(workspace: &Workspace) -> Vec<BrokenRule> {
     faults(&workspace.crates)
 }
 
-/// Edges that the map allows and that no crate has: a neighbour that is not imported, a floor that no crate with the same floors imports.
+/// Unused permissions of the map: a neighbour that is not imported, or a floor not imported by any crate with the same floors.
 pub fn unused(workspace: &Workspace) -> Vec<BrokenRule> {
     idle(&workspace.crates)
 }
@@ -186,8 +184,8 @@ fn faults(crates: &[Crate]) -> Vec<BrokenRule> {
                 .push(BrokenRule::new(&member.folder, format!("{} belongs in {}", place.name, place.folder)));
         }
         for import in member.dependencies.iter().filter_map(|name| crates.iter().find(|c| c.name == *name)) {
-            // Scripted peers of tests use the wire format, which the crate itself does not know. Integration tests of `data` build their
-            // live objects as the program does.
+            // Scripted peers of tests may use the wire format, unlike the crate itself. Integration tests of `data` may build
+            // live objects like the program.
             let name = import.name.as_str();
             let is_built = member.folder.starts_with("data/") && TESTED_WITH.contains(&name);
             let is_of_tests = member.of_tests.contains(&import.name) && (is_built || WIRE.contains(&name));

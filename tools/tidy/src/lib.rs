@@ -1,8 +1,9 @@
-//! The rules of the house, as tests: rules that the compiler cannot check and a review forgets.
+//! Project rules as tests: rules that the compiler does not check and a reviewer may miss.
 //!
 //! `cargo test -p weir-tidy` reads every `Cargo.toml` through `cargo metadata` and every source file as text. It fails on
 //!
-//! * an edge between crates that points up or sideways ([`house`]), a drawing of others than Cargo's ([`drawing`]), a circle of modules that grew ([`circles`]);
+//! * a dependency between crates that points up or sideways ([`house`]), a drawing that differs from Cargo's dependencies
+//!   ([`drawing`]), a larger cycle of modules ([`circles`]);
 //! * unsafe code or a connection outside its folder, a crate without an opening page, a file that is too long or not compiled,
 //!   an empty name ([`text`]);
 //! * a licence or a crate that `deny.toml` rejects ([`licences`]), a benchmark of other versions than are built ([`locks`]);
@@ -10,8 +11,8 @@
 //! * a count that rose ([`ratchet`]): indirect English ([`english`]), methods of one type ([`methods`]), type names that crates
 //!   share ([`names`]).
 //!
-//! Every rule is a function from a [`Workspace`] to a list of [`BrokenRule`]s; it knows nothing of the other rules. It knows
-//! weir's features only as [`rows`]. Begin with [`house`], which holds the map.
+//! Every rule is a function from a [`Workspace`] to a list of [`BrokenRule`]s, independent of the other rules. It knows
+//! weir's features only as [`rows`]. Begin with [`house`], which contains the map of crates.
 
 pub mod circles;
 mod declarations;
@@ -33,7 +34,7 @@ mod workspace;
 
 pub use workspace::{Crate, Package, SourceFile, Workspace};
 
-/// A broken rule: its place, and the remedy.
+/// A broken rule: its place and a description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenRule {
     /// A file (with a line, if a line is at fault) or a crate.

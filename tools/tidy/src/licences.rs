@@ -1,8 +1,8 @@
 //! Checks the resolved tree against `deny.toml`'s rules on licences, bans and sources.
 //!
-//! cargo-deny reads the same file, but takes longer to build than everything else in `make test`, and its additional data
-//! (advisories) is on a host that is not a package registry. Only the syntax that our `deny.toml` uses is supported:
-//! `allow = [ "..." ]` under `[licenses]` and `{ crate = "..." }` rows under `[bans]`.
+//! cargo-deny reads the same file, but takes longer to build than everything else in `make test`. Its additional data
+//! (advisories) is not on a package registry. Only the syntax that our `deny.toml` uses is supported: `allow = [ "..." ]`
+//! under `[licenses]` and `{ crate = "..." }` rows under `[bans]`.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::{BrokenRule, Workspace};
 
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Packages without an allowed licence, banned ones, and those that do not come from the registry.
+/// Packages without an allowed licence, banned packages, and packages from outside the registry.
 pub fn denied(workspace: &Workspace) -> Vec<BrokenRule> {
     let text = fs::read_to_string(workspace.root.join("deny.toml")).expect("deny.toml can be read");
     let rules = LicenceRules::read(&text);

@@ -1,8 +1,8 @@
 //! Compares the benchmark's lock file with the project's.
 //!
-//! `bench/sched` is a workspace of its own, so that the executors that it is compared with are not dependencies of the
-//! project. Its lock file must not drift: the benchmark must measure the versions that are built. It must also fit the
-//! manifests of our crates, because its build is `--locked`: that is the last step of a run.
+//! `bench/sched` is a separate workspace, so that the executors compared with are not dependencies of the project. Its
+//! lock file must have the same versions as the project's, so that the benchmark measures the shipped versions. It must
+//! also match the manifests of our crates, because the last step of a run builds it with `--locked`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ const OURS: &str = "Cargo.lock";
 const PREFIX: &str = "weir-";
 const BENCH: &str = "bench/sched/Cargo.lock";
 
-/// Packages that are in both files, but differ.
+/// Packages with different entries in the two files.
 pub fn apart(workspace: &Workspace) -> Vec<BrokenRule> {
     let read =
         |path: &str| fs::read_to_string(workspace.root.join(path)).expect("both lock files are committed");
@@ -24,7 +24,7 @@ pub fn apart(workspace: &Workspace) -> Vec<BrokenRule> {
     faults
 }
 
-/// Our crates with other crates of ours among their dependencies than the benchmark's file has.
+/// Our crates with dependencies on our crates that differ from the benchmark's lock file.
 fn outdated(crates: &[Crate], bench: &str) -> Vec<BrokenRule> {
     let mut faults = Vec::new();
     for entry in bench.split("[[package]]\n").skip(1) {
@@ -63,13 +63,13 @@ fn compare(ours: &str, bench: &str) -> Vec<BrokenRule> {
     faults
 }
 
-/// The entries of a lock file by package name; several for a package with several versions.
+/// The entries of a lock file by package name. A package may have several versions.
 fn packages(lock: &str) -> BTreeMap<String, Vec<String>> {
     let mut packages: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for entry in lock.split("[[package]]\n").skip(1) {
         let mut lines = entry.trim_end().lines();
         let name = lines.next().and_then(|line| line.strip_prefix("name = ")).unwrap_or_default();
-        // Dependencies are not compared: the project's own packages have more here, because they are tested here.
+        // Dependencies are not compared, because our lock file also contains dev dependencies.
         let package: Vec<&str> = lines.take_while(|line| !line.starts_with("dependencies")).collect();
         packages.entry(name.trim_matches('"').to_owned()).or_default().push(package.join("\n"));
     }

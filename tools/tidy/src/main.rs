@@ -1,14 +1,13 @@
 //! `weir-tidy` updates generated files and prints reports about the project.
 //!
-//! The rules themselves are tests (`cargo test -p weir-tidy`), because a program that must be run by hand is forgotten.
-//! The commands here write or report:
+//! The rules themselves are tests (`cargo test -p weir-tidy`), so that they run automatically. The commands here write or report:
 //!
 //! * `readme`: the words that are not implemented yet, from the rows of the language;
 //! * `ratchets`: the counts that fell, in the tables of `tools/tidy/ratchets`; fails if a count would rise;
 //! * `circles`: the modules of each crate that import each other;
 //! * `requirements`: each requirement's number and the tests that name it.
 //!
-//! It only changes the files that it names, and only uses the library.
+//! It changes only the files that it names, and uses only the library.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
-//! The ratchet on methods of one type: a type with more than [`LIMIT`] functions in its inherent `impl` blocks, over all files
-//! of a crate, may only lose some.
+//! The ratchet on methods of one type. If a type has more than [`LIMIT`] functions in inherent `impl` blocks, over all files
+//! of a crate, their number may only fall.
 //!
-//! Every method of a type may read and write all its fields. Spreading hundreds of methods over many files does not split that
-//! state; a part with its own type does.
+//! Every method of a type may access all its fields. Distributing hundreds of methods over many files does not split that
+//! state. A separate type does.
 
 use crate::declarations::Declarations;
 use crate::ratchet::{Counts, Ratchet};
@@ -15,7 +15,7 @@ pub const RATCHET: Ratchet = Ratchet {
     columns: "crate\ttype\tmethods",
 };
 
-/// The most methods of a type without a row.
+/// Maximum number of methods of a type without a row.
 pub const LIMIT: usize = 40;
 
 /// The number of methods of each type above the limit, by crate and name.
@@ -29,7 +29,7 @@ pub fn counts(workspace: &Workspace) -> Counts {
     counts
 }
 
-/// The types that have more methods than their rows, or fewer.
+/// The types with a number of methods different from their row.
 pub fn grown(workspace: &Workspace) -> Vec<BrokenRule> {
     RATCHET.faults(&workspace.root, &counts(workspace), |_, now, held| {
         let limit = held.max(LIMIT);

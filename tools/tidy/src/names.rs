@@ -1,7 +1,6 @@
-//! The ratchet on type names that several crates declare: a name may only leave crates.
+//! The ratchet on type names declared in several crates. The number of crates per name may only fall.
 //!
-//! A reader who knows `Session` from one crate reads the other crate's `Session` wrong. Two types share a name only if they are
-//! the same idea.
+//! A reader of `Session` in one crate misunderstands a different `Session` in another. Two types may share a name only for the same idea.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +20,7 @@ pub fn counts(workspace: &Workspace) -> Counts {
     count(&declared(workspace))
 }
 
-/// The names declared in more crates than their rows, or fewer.
+/// The names with a number of crates different from their row.
 pub fn grown(workspace: &Workspace) -> Vec<BrokenRule> {
     let declared = declared(workspace);
     RATCHET.faults(&workspace.root, &count(&declared), |name, now, held| {

@@ -1,16 +1,16 @@
-//! The proofs of each requirement of a part: a table beside the part, checked against the sources.
+//! The tests of each requirement: a table per part of the project, checked against the sources.
 //!
-//! A row is a number, the tests that prove it (separated by blanks; `-` for none), and a sentence that says how it is met.
+//! A row contains a requirement's number, its tests (separated by blanks, `-` for none), and a sentence on how it is met.
 //! Tests are `file.rs::function`, `tests/file.py::check`, `tests/steps.py::step`, a script (`.vtc`) or
-//! `tests/parity/passing.txt::script`. A benchmark is not a proof: it measures, and asserts nothing. A row without tests
-//! gives the reason: [`WITHOUT_TESTS`]. A number without a row, a row without a sentence, an unknown name, and a test that
-//! asserts nothing are faults.
+//! `tests/parity/passing.txt::script`. A benchmark is not accepted, because it measures without assertions. A row without
+//! tests gives the reason ([`WITHOUT_TESTS`]). Faults are a number without a row, a row without a sentence, an unknown
+//! name, and a test without assertions.
 
 use std::fs;
 
 use crate::{BrokenRule, Workspace};
 
-/// The tables, from the project's root, with the first and the last requirement that each must have.
+/// The tables, relative to the project's root, each with its first and last requirement.
 pub const TABLES: [(&str, u32, u32); 5] = [
     ("sched/requirements.tsv", 1, 86),
     ("data/checks/requirements.tsv", 87, 96),
@@ -18,18 +18,18 @@ pub const TABLES: [(&str, u32, u32); 5] = [
     ("control/master/requirements.tsv", 117, 163),
     ("data/requirements.tsv", 164, 196),
 ];
-/// The table of the audit's lines: each letter or number once.
+/// The table of the audit's items. Each letter or number occurs once.
 pub const AUDIT: &str = "doc/audit.tsv";
-/// The list of the steps of a run. Each of them may stand for the tests that it runs.
+/// The file with the steps of a test run. A step may represent all its tests.
 const STEPS: &str = "tests/steps.py";
-/// The shortest sentence, in characters.
+/// Minimum length of a sentence, in characters.
 const SENTENCE: usize = 20;
-/// The beginnings of the sentence of a row without tests: not implemented, nothing to test because of the language or the
+/// The permitted beginnings of the sentence of a row without tests: not implemented, guaranteed by the language or the
 /// design, or not a requirement.
 const WITHOUT_TESTS: [&str; 3] = ["not yet: ", "by design: ", "information: "];
-/// A test may leave its assertions to functions that it calls, up to this depth.
+/// Maximum call depth for finding the assertions of a test.
 const CALLS: u32 = 3;
-/// A test that can fail contains one of these.
+/// Texts that indicate an assertion.
 const ASSERTIONS: [&str; 6] = ["assert", "check", "expect(", "unwrap(", "panic", "let _: "];
 
 /// The faults of all tables.
@@ -101,7 +101,7 @@ fn check(part: (&str, u32, u32), table: &str, file: impl Fn(&str) -> Option<Stri
             continue;
         };
         let found = requirement.strip_prefix('R').and_then(|number| number.parse().ok()).unwrap_or(0);
-        // After the part's own requirements, numbers only have to rise: other parts' lists name a few of its too.
+        // After the part's own requirements, numbers must only ascend, since the table may contain some requirements of other parts.
         let right = if expected <= last { found == expected } else { found >= expected };
         if !right {
             faults.push(BrokenRule::new(&place, format!("is {requirement} where R{expected} belongs")));
@@ -126,7 +126,7 @@ fn unproven(proof: &str, file: &impl Fn(&str) -> Option<String>) -> Option<Strin
     }
     let Some(text) = file(path) else { return Some("names a file that is not there".to_owned()) };
     let Some(name) = name else {
-        // A script is one test.
+        // A script is a single test, so it needs no name.
         return (!path.ends_with(".vtc")).then(|| "names a file and none of its tests".to_owned());
     };
     if path.ends_with(".txt") {
@@ -162,7 +162,7 @@ fn asserts(text: &str, name: &str, calls: u32) -> bool {
     if ASSERTIONS.iter().any(|assertion| body.contains(assertion)) {
         return true;
     }
-    // Any word may be the name of a called function, or of one that is passed on.
+    // Any word may be the name of a called function, or of a function passed as an argument.
     let mut words =
         body.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
     calls > 0 && words.any(|word| word != name && asserts(text, word, calls - 1))

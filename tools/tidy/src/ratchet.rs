@@ -1,8 +1,8 @@
 //! Ratchets: committed tables of counts that may only fall.
 //!
-//! A count above its row is a fault. A count below its row is one too, so that the table falls together with the code;
-//! `make ratchets` writes the lower counts. It never writes a higher one: a count rises by an edit of the table by hand,
-//! which a reviewer sees.
+//! A count above its row is a fault. A count below its row is a fault, too, so that the table is updated together with
+//! the code. `make ratchets` writes lower counts, but never higher ones. To raise a count, edit the table by hand,
+//! visible to the reviewer.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use crate::BrokenRule;
 
-/// The counts by row. The key holds the other columns of the row, joined with tabs.
+/// The counts by row. The key is the other columns of the row, joined with tabs.
 pub type Counts = BTreeMap<String, usize>;
 
 /// A table of counts that may only fall.
@@ -31,7 +31,7 @@ impl Ratchet {
     /// the row's key, the count found and the count in the table.
     ///
     /// # Panics
-    /// When the table cannot be read: without it every count would look new.
+    /// When the table cannot be read.
     pub fn faults(
         &self,
         root: &Path,
@@ -108,7 +108,7 @@ impl Ratchet {
     }
 }
 
-/// The rows of a table; the error names the line that is not a row, or repeats one.
+/// Parses the rows of a table. The error contains the invalid or repeated line.
 fn rows(text: &str) -> Result<Counts, String> {
     let mut rows = Counts::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {

@@ -1,4 +1,4 @@
-//! The README's list of unimplemented words: generated from the rows, compared by a test, updated by `make readme`.
+//! The README's list of unimplemented keywords, generated from the rows. A test compares it, `make readme` updates it.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::{BrokenRule, Workspace};
 const BEGIN: &str = "<!-- rows: begin -->\n";
 const END: &str = "<!-- rows: end -->";
 
-/// The fault of a README with a generated part that differs from the rows.
+/// A fault if the generated part of the README differs from the rows.
 pub fn stale(workspace: &Workspace) -> Vec<BrokenRule> {
     let text = read(&workspace.root);
     let fresh = text == replaced(&text, &generated());
@@ -36,7 +36,7 @@ fn replaced(text: &str, part: &str) -> String {
     format!("{head}{BEGIN}{part}{END}{tail}")
 }
 
-/// One paragraph for each kind of word with missing ones.
+/// One paragraph for each kind of keyword with unimplemented ones.
 fn generated() -> String {
     let words = words();
     let mut text = String::new();

@@ -1,6 +1,6 @@
 //! The requirements (R1 to R196) that tests name: `cargo run -p weir-tidy -- requirements` prints the table.
 //!
-//! A report, not a rule: an issue that completes a part of the list turns that part into a rule of its own.
+//! A report, not a rule. Completed parts of the list have rules of their own ([`crate::proofs`]).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,11 +11,11 @@ use crate::Workspace;
 /// The last requirement's number.
 pub const LAST: u32 = 196;
 
-/// For each requirement that is named, the files that name it: Rust sources, VTC scripts and the Python checks.
+/// The files that name each requirement: Rust sources, VTC scripts and Python checks.
 pub fn named(workspace: &Workspace) -> BTreeMap<u32, Vec<String>> {
     let mut named: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for source in workspace.sources.iter().filter(|source| !source.path.starts_with("tools/")) {
-        // Only test modules and test files count: a requirement in other comments is not proven by them.
+        // Only test modules and test files count. A comment elsewhere does not prove a requirement.
         let tests = match source.text.find("#[cfg(test)]").or_else(|| source.text.find("#[cfg(all(test")) {
             Some(at) => &source.text[at..],
             None if source.path.contains("/tests/") || source.path.ends_with("tests.rs") => {
@@ -50,7 +50,7 @@ fn note(named: &mut BTreeMap<u32, Vec<String>>, path: &str, text: &str) {
     }
 }
 
-/// The requirement numbers that a text names, as `R12` or `r12_...` in a test's name.
+/// The requirement numbers in a text, as `R12` or as `r12_...` in a test's name.
 fn numbers(text: &str) -> Vec<u32> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();

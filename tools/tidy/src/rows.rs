@@ -1,4 +1,4 @@
-//! Every word of weir's language, from the rows of every crate, implemented or not.
+//! Every keyword of weir's language, implemented or not, from the rows of all crates.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use weir_stats::{fields, info};
 
 use crate::{BrokenRule, Workspace};
 
-/// One word.
+/// A keyword, fetch, converter, command or counter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LanguageWord {
     /// The kind of word.
     pub kind: WordKind,
     /// The word.
     pub name: String,
-    /// Its help text, one line; may be empty for a word that is not implemented.
+    /// One-line help text. May be empty for an unimplemented word.
     pub help: String,
     /// Whether it is implemented.
     pub ready: bool,

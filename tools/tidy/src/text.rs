@@ -2,33 +2,32 @@
 
 use crate::{BrokenRule, SourceFile, Workspace};
 
-/// The limit of lines: a longer file should be split, or be a table in a file of its own.
+/// Maximum number of lines per file. Split a longer file, or move its tables to separate files.
 pub const MAX_FILE_LINES: usize = 1500;
-/// The least lines of a crate's opening page: its purpose, the things it must not know, where to begin.
+/// Minimum number of lines of a crate's opening page: its purpose, the things it must not know, the item to read first.
 pub const MIN_PAGE_LINES: usize = 6;
-/// Names without information about their contents.
+/// Uninformative names.
 const EMPTY_NAMES: &[&str] = &["util", "utils", "common", "misc", "helper", "helpers", "manager", "managers"];
 /// Names of the standard library that begin with `get_`.
 const STANDARD_GETTERS: &[&str] = &["get_mut", "get_or_insert_with", "get_or_init"];
-/// The folder with functions named after commands, such as `get weight`.
+/// The folder with functions named after commands such as `get weight`, exempt from the rule on `get_`.
 const COMMANDS: &str = "control/cli/src/commands";
 /// The folders that may contain unsafe code.
 const UNSAFE_FLOORS: &[&str] = &["foundation/", "sched/"];
-/// The folders that may open connections; checks may do so like clients and servers.
+/// The files and folders that may open connections.
 const CONNECTS: &[&str] = &["data/net/src/connect.rs", "sched/"];
 const CONNECTING: &str = "Descriptor::connect(";
-/// The folders that reach files through `weir_syntax::Files` only, and the exceptions: unix sockets have their names in one, the
-/// files of rings are written in the other. They may only become fewer.
+/// The folders that must access files through `weir_syntax::Files`, and the exceptions: paths of UNIX sockets, and ring files.
+/// The exceptions may only become fewer.
 const WITHOUT_FILE_SYSTEM: &[&str] = &["proto/", "language/", "data/"];
 const WRITES_FILES: [&str; 2] = ["data/net/src/endpoint.rs", "data/assemble/src/events.rs"];
-/// The folders that take their atomics from a place where tests count the expensive operations, that place, and the statistics of locks,
-/// which would count themselves.
+/// The folders that must use the counted atomics, the module with them, and the exempt lock statistics, which would count themselves.
 const COUNTED_ATOMICS: &[&str] = &["foundation/sync/src/", "sched/src/"];
 const ATOMICS: &str = "foundation/sync/src/atomic.rs";
 const UNCOUNTED: &str = "foundation/sync/src/lock_label.rs";
-/// Thread-local values of workers with destructors that are used at set-up.
+/// Thread-local values of workers with destructors, first used during worker setup.
 const USED_AT_SET_UP: &[&str] = &["DESK", "IDLE_POOLS", "LOGGER", "RING", "WAITERS"];
-/// This crate's own sources contain the searched texts.
+/// This crate is exempt, because its sources contain the searched texts.
 const SELF: &str = "tools/tidy/";
 
 /// Crates with a root file that does not open with a page of prose.
@@ -37,7 +36,7 @@ pub fn opening_pages(workspace: &Workspace) -> Vec<BrokenRule> {
     for root in workspace.crates.iter().flat_map(|member| &member.roots) {
         let Some(source) = workspace.source(root) else { continue };
         let page = source.text.lines().take_while(|line| line.starts_with("//!")).count();
-        // A folder without modules yet cannot open with a page.
+        // Skip an empty root file.
         let empty = source
             .text
             .lines()
@@ -52,7 +51,7 @@ pub fn opening_pages(workspace: &Workspace) -> Vec<BrokenRule> {
     faults
 }
 
-/// Files beside a crate's root that no module declares: they are not compiled, and mislead readers.
+/// Files next to a crate's root that no module declares. They are not compiled and mislead readers.
 pub fn orphans(workspace: &Workspace) -> Vec<BrokenRule> {
     let folders: Vec<&str> = workspace
         .crates
@@ -89,7 +88,7 @@ pub fn orphans(workspace: &Workspace) -> Vec<BrokenRule> {
     workspace.sources.iter().filter_map(fault).collect()
 }
 
-/// Public types and functions without documentation. Fields and variants need none: a name that explains itself has enough.
+/// Public types and functions without documentation. Fields and variants may rely on their names.
 pub fn undocumented(workspace: &Workspace) -> Vec<BrokenRule> {
     let mut faults = Vec::new();
     for source in &workspace.sources {
@@ -109,13 +108,13 @@ pub fn undocumented(workspace: &Workspace) -> Vec<BrokenRule> {
     faults
 }
 
-/// The numbers of the lines that declare such an item, and the beginning of the item.
+/// Line numbers of undocumented items, each with the beginning of the item.
 fn undocumented_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut documented = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
         let line = line.trim();
         let before = documented;
-        // Attributes stand between the documentation and the item.
+        // Attributes may separate the documentation from the item.
         documented = line.starts_with("///")
             || line.starts_with("#[doc")
             || line.starts_with("$(#[")
@@ -165,7 +164,7 @@ pub fn unsafe_code(workspace: &Workspace) -> Vec<BrokenRule> {
     faults
 }
 
-/// Connections that are opened elsewhere.
+/// Connections opened outside of the permitted files and folders.
 pub fn own_connections(workspace: &Workspace) -> Vec<BrokenRule> {
     by_line(workspace, |path, line| {
         let allowed = path.contains("/tests/") || CONNECTS.iter().any(|place| path.starts_with(place));
@@ -174,7 +173,7 @@ pub fn own_connections(workspace: &Workspace) -> Vec<BrokenRule> {
     })
 }
 
-/// Uses of the file system where it is an argument, outside of tests.
+/// Direct uses of the file system in folders that receive it as an argument, outside of tests.
 pub fn own_files(workspace: &Workspace) -> Vec<BrokenRule> {
     let concerned = |source: &&SourceFile| {
         let path = &source.path;
@@ -199,7 +198,7 @@ pub fn own_files(workspace: &Workspace) -> Vec<BrokenRule> {
     faults
 }
 
-/// Atomics of the scheduler that no test would count: a read-modify-write of one on the way of every wake-up would pass all of them.
+/// Uncounted atomics in the scheduler. Tests would not detect an additional read-modify-write in every wake-up.
 pub fn uncounted_atomics(workspace: &Workspace) -> Vec<BrokenRule> {
     by_line(workspace, |path, line| {
         let counted = COUNTED_ATOMICS.iter().any(|folder| path.starts_with(folder))
@@ -209,9 +208,9 @@ pub fn uncounted_atomics(workspace: &Workspace) -> Vec<BrokenRule> {
     })
 }
 
-/// Thread-local values with destructors that are first used at any time: the C library records them on the heap at
-/// their first use, and ends the process when memory runs out there. Workers end with the process, so their values need
-/// not be dropped; others must be used when a worker is set up.
+/// Thread-local values with destructors and an arbitrary time of first use. At the first use the C library allocates
+/// memory to register the destructor, and aborts the process if that fails. Workers end with the process, so their
+/// values need not be dropped. Other values must be used during worker setup.
 pub fn dropped_by_threads(workspace: &Workspace) -> Vec<BrokenRule> {
     by_line(workspace, |path, line| {
         let (name, kind) = line.strip_prefix("    static ")?.split_once(": ")?;
@@ -224,14 +223,14 @@ pub fn dropped_by_threads(workspace: &Workspace) -> Vec<BrokenRule> {
 }
 
 fn has_unsafe(line: &str) -> bool {
-    // Most lines lack the word itself.
+    // Fast path: most lines do not contain the word.
     line.contains("unsafe")
         && ["unsafe {", "unsafe fn", "unsafe impl", "unsafe trait", "unsafe extern", "#[unsafe("]
             .iter()
             .any(|w| line.contains(w))
 }
 
-/// Notes about later work that name no issue.
+/// Notes about later work without an issue number.
 pub fn loose_ends(workspace: &Workspace) -> Vec<BrokenRule> {
     by_line(workspace, |_, line| {
         let loose = ["TODO", "FIXME"].iter().any(|word| {
@@ -272,7 +271,7 @@ pub fn empty_names(workspace: &Workspace) -> Vec<BrokenRule> {
     faults
 }
 
-/// The name that a line declares, when it declares a module, a type, a trait or a function.
+/// The name declared in a line: a module, a type, a trait or a function.
 fn declared(line: &str) -> Option<&str> {
     let mut words =
         line.trim_start().split([' ', '(', '<', '{', ';', ':', '=']).filter(|word| !word.is_empty());

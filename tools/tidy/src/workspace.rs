@@ -1,4 +1,4 @@
-//! The input of the rules: the crates as cargo sees them, and the sources as text.
+//! The input of the rules: the crates from `cargo metadata`, and the sources as text.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -34,7 +34,7 @@ pub struct Crate {
     pub folder: String,
     /// The names of all its dependencies, including dev and build dependencies.
     pub dependencies: Vec<String>,
-    /// Those that are only dev dependencies.
+    /// The names of pure dev dependencies.
     pub of_tests: Vec<String>,
     /// The root source files (`lib.rs`, `main.rs`) relative to the project's root.
     pub roots: Vec<String>,
@@ -47,7 +47,7 @@ pub struct Package {
     pub name: String,
     /// The version.
     pub version: String,
-    /// The licence expression, empty when it declares none.
+    /// The licence expression. Empty if it is not declared.
     pub licence: String,
     /// Its source, empty for our own packages.
     pub source: String,
@@ -130,8 +130,7 @@ fn metadata(root: &Path) -> Value {
     serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
 }
 
-/// The packages that are built for some target. Cargo lists more, such as those that a feature would configure if another
-/// feature enabled them (`dep?/feature`).
+/// The packages built for any target. Cargo lists more, such as optional packages only mentioned in a weak feature (`dep?/feature`).
 fn built<'m>(metadata: &'m Value, members: &[&'m str]) -> HashSet<&'m str> {
     let by_id = |list: &'m Value| -> HashMap<&'m str, &'m Value> {
         let entries = list.as_array().into_iter().flatten();

@@ -7,7 +7,7 @@ struct Live {
     ring: Arc<Ring>,
     path: std::path::PathBuf,
     follower: FileFollower,
-    /// Whether the file has HAProxy's layout, without counters.
+    /// Whether the file has HAProxy's layout, which lacks counters.
     plain: bool,
     _folder: tempfile::TempDir,
 }
@@ -32,7 +32,7 @@ impl Live {
         bytes
     }
 
-    /// The new messages, with remarks in angle brackets.
+    /// Reads the new messages, with remarks in angle brackets.
     fn look(&mut self) -> Vec<String> {
         let bytes = self.bytes();
         look(&mut self.follower, &bytes, LookMode::Again)
@@ -79,8 +79,8 @@ fn each_look_reports_the_new_messages() {
     }
 }
 
-/// Areas and lengths that divide one another, or by one less or more: after some number of messages the writer is at the
-/// follower's position, or next to it, after any number of laps. Every message is seen or counted as lost.
+/// Lengths of areas and messages that divide one another, exactly or off by one. After some number of messages the writer is at or
+/// next to the follower's position, after any number of laps. Every message is read or counted as lost.
 #[test]
 fn reports_every_loss_however_often_the_writer_laps() {
     for (area, length) in
@@ -105,7 +105,7 @@ fn reports_every_loss_however_often_the_writer_laps() {
                 let remark = reports.first().filter(|text| text.starts_with('<')).map(String::as_str);
                 match (lost, plain) {
                     (0, false) => assert_eq!(remark, None),
-                    // If all bytes of the previous look are overwritten, a loss cannot be detected.
+                    // If all bytes of the previous read are overwritten, a loss cannot be detected.
                     (0, true) => assert!(remark.is_none() || seen.len() == holds, "{area} {length} {batch}"),
                     (_, true) => assert!(remark.is_some(), "{area} {length} {batch}"),
                     (_, false) => assert_eq!(remark, Some(&*format!("<lost {lost}>"))),
@@ -117,7 +117,7 @@ fn reports_every_loss_however_often_the_writer_laps() {
     }
 }
 
-/// A file that changes between two reads of it.
+/// A file that changes between two reads.
 struct Changing<F: Fn()> {
     live: Live,
     reads: RefCell<u32>,
@@ -139,7 +139,7 @@ impl<F: Fn()> RingSource for Changing<F> {
     }
 }
 
-/// A writer that laps the follower during a read: the bytes read are discarded, the rest is used.
+/// The writer laps the follower during a read. The bytes of that read are discarded, the others are used.
 #[test]
 fn messages_overwritten_during_a_read_are_reported_as_lost() {
     for batch in [1, 3, 20, 39, 40, 41, 80, 1000] {
@@ -148,7 +148,7 @@ fn messages_overwritten_during_a_read_are_reported_as_lost() {
         let ring = Arc::clone(&live.ring);
         let next = RefCell::new(100..100 + batch);
         let change = move || {
-            // Only once, so that the look ends.
+            // Write only once, so that the read terminates.
             for number in next.borrow_mut().by_ref() {
                 assert!(ring.write(0, &[format!("{number:08}").as_bytes()]));
             }
@@ -189,7 +189,7 @@ fn waits_for_an_unfinished_message_for_a_limited_time() {
     assert_eq!(look(&mut live.follower, &bytes, LookMode::Again), [""; 0]);
     bytes[HEADER + 5] = 0;
     assert_eq!(look(&mut live.follower, &bytes, LookMode::Again), ["two"]);
-    // A message of a writer that was killed does not block readers for ever, and a single look does not wait.
+    // A message of a killed writer must not block readers forever, and a single read does not wait for it.
     bytes[HEADER + 5] = 255;
     let mut follower = FileFollower::default();
     let reports: Vec<_> = (0..30).flat_map(|_| look(&mut follower, &bytes, LookMode::Again)).collect();
@@ -211,7 +211,7 @@ fn reports_a_file_that_was_replaced_by_a_new_ring() {
     }
 }
 
-/// An area that holds as many bytes as a part, or one more or less; messages longer than one.
+/// Areas of one part, of one byte more, and of several parts. Some messages are as long as a part, or longer.
 #[test]
 fn reads_long_and_many_messages_in_parts() {
     let part = PART as usize;
@@ -236,8 +236,7 @@ fn reads_long_and_many_messages_in_parts() {
 }
 
 proptest::proptest! {
-    /// A file of any layout, damaged anywhere: nothing panics, every message with intact bytes and tags is reported,
-    /// and so is the damage.
+    /// A file of any layout, damaged anywhere. Nothing panics. Every message with intact bytes and tags is reported, and so is the damage.
     #[test]
     fn reports_every_intact_message_of_a_damaged_file(
         lengths in proptest::collection::vec(0usize..60, 1..60),
@@ -248,7 +247,7 @@ proptest::proptest! {
     ) {
         let live = Live::new(area, plain);
         for (number, length) in lengths.iter().enumerate() {
-            // Text of its own, so that no two are the same.
+            // Give each message a unique text.
             let text: String = format!("{number}:").chars().chain(('a'..='z').cycle().take(*length)).collect();
             live.ring.write(0, &[text.as_bytes()]);
         }
@@ -277,7 +276,7 @@ proptest::proptest! {
                 proptest::prop_assert!(reports.contains(text), "{text} is missing in {reports:?}");
             }
         }
-        // A changed length leads to another place, or to another number of messages.
+        // A changed length leads to a wrong offset or to a wrong number of messages.
         let changed = messages.iter().filter(|(_, places)| touched(places[1])).count();
         if changed == 1 && !plain && changes.len() == 1 {
             proptest::prop_assert!(reports.iter().any(|text| text.starts_with("<")), "{reports:?}");
@@ -300,7 +299,7 @@ proptest::proptest! {
         }
     }
 
-    /// Any bytes: repairing ends, and only messages of the file are reported.
+    /// For any bytes, a repair terminates and reports only messages of the file.
     #[test]
     fn repairs_or_refuses_any_file(
         mut bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..600),

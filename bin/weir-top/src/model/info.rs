@@ -1,17 +1,17 @@
-//! The process, from `show info`.
+//! The process, as reported by `show info`.
 
 use std::collections::HashMap;
 
 use crate::text::clean;
 
-/// `show info` unchanged: names and values. Lines that a version lacks are absent, never an error.
+/// The lines of `show info`: names and values, unchanged. A line missing in a version is absent, not an error.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Info {
     values: HashMap<String, String>,
 }
 
 impl Info {
-    /// `None` if the text is not an answer of `show info`: neither its process nor its uptime is in it.
+    /// Parses `show info`. `None` if the text contains neither a process number nor an uptime.
     pub(crate) fn read(text: &str) -> Option<Info> {
         let pairs = text.lines().take(MOST_LINES).filter_map(|line| line.split_once(':'));
         let values: HashMap<String, String> =
@@ -31,7 +31,7 @@ impl Info {
         self.number(name).unwrap_or(0)
     }
 
-    /// The name of the program. weir answers with the version of HAProxy that it implements, and adds its own.
+    /// The name and version of the program. weir reports the HAProxy version that it implements, followed by its own.
     pub(crate) fn program(&self) -> String {
         match self.text("Version").split_once("-weir") {
             Some((_, own)) => format!("weir {own}"),
@@ -43,14 +43,14 @@ impl Info {
         self.count("Stopping") != 0
     }
 
-    /// Memory of pools in use, and memory taken from the system for them, in bytes.
+    /// Bytes in use in the pools, and bytes allocated for them from the system.
     pub(crate) fn memory(&self) -> (u64, u64) {
         let bytes =
             |exact, rough| self.number(exact).unwrap_or_else(|| self.count(rough).saturating_mul(1 << 20));
         (bytes("PoolUsed_bytes", "PoolUsed_MB"), bytes("PoolAlloc_bytes", "PoolAlloc_MB"))
     }
 
-    /// Whether `later` comes from the same process, some time after this.
+    /// Whether `later` is a later report of the same process.
     pub(crate) fn is_continued_by(&self, later: &Info) -> bool {
         self.text("Pid") == later.text("Pid") && self.count("Uptime_sec") <= later.count("Uptime_sec")
     }

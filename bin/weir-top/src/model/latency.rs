@@ -1,14 +1,14 @@
-//! Percentiles from `show latency`, which only weir has.
+//! Percentiles from `show latency`, a command that only weir has.
 
 use std::collections::HashMap;
 
 use super::table::{PrintedRow, PrintedTable};
 use crate::text::clean;
 
-/// The phases of an exchange, in the order that the arrays have them.
+/// The phases of an exchange, in array order.
 pub(crate) const PHASES: [&str; 4] = ["queue", "connect", "response", "total"];
 
-/// Of one phase, in microseconds.
+/// The percentiles of one phase, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Percentiles {
     pub count: u64,
@@ -19,10 +19,10 @@ pub(crate) struct Percentiles {
     pub most: u64,
 }
 
-/// Of one row, by phase.
+/// The percentiles of one row, by phase.
 pub(crate) type Latencies = [Option<Percentiles>; 4];
 
-/// By proxy and name, as `show stat` calls them.
+/// Parses `show latency`. The keys are proxy and name, as in `show stat`.
 pub(crate) fn read_all(text: &str, most: usize) -> Option<HashMap<(String, String), Latencies>> {
     let table = PrintedTable::read(text)?;
     let mut found: HashMap<(String, String), Latencies> = HashMap::new();

@@ -1,10 +1,10 @@
-//! Rates: the growth of counters from one picture to the next, and their history.
+//! Rates: the growth of counters between two polls, and their history.
 
 use std::collections::VecDeque;
 
-/// The growth between two readings. `None` if it is unknown: the counter was reset, or its process is another one.
+/// The growth between two polls. `None` if unknown, because the counter was reset or the process was replaced.
 ///
-/// Some counters of older versions have 32 bits: one that falls from its upper half to its lower half has wrapped.
+/// Some counters of older versions have 32 bits. A drop from the upper half of this range to the lower half is a wraparound.
 pub(crate) fn growth(before: u64, now: u64, continued: bool) -> Option<u64> {
     const WRAP: u64 = 1 << 32;
     if !continued {
@@ -17,7 +17,7 @@ pub(crate) fn growth(before: u64, now: u64, continued: bool) -> Option<u64> {
     }
 }
 
-/// The counters that have their rates shown.
+/// The counters with displayed rates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RowCounters {
     pub work: u64,
@@ -26,7 +26,7 @@ pub(crate) struct RowCounters {
     pub errors: u64,
 }
 
-/// How fast each of them grows, a second.
+/// The growth of each counter per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct RowRates {
     pub work: Option<f64>,
@@ -35,7 +35,7 @@ pub(crate) struct RowRates {
     pub errors: Option<f64>,
 }
 
-/// One row's last counters, its rates, and the history of its rate of work.
+/// A row's last counters, its rates, and the history of its work rate.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RowTrack {
     last: Option<RowCounters>,
@@ -44,7 +44,7 @@ pub(crate) struct RowTrack {
 }
 
 impl RowTrack {
-    /// `seconds` have passed since the last call; `continued`: the same process counts.
+    /// Adds a poll, `seconds` after the last one. `continued`: the counters are from the same process.
     pub(crate) fn add(&mut self, now: RowCounters, seconds: f64, continued: bool) {
         let Some(before) = self.last.replace(now).filter(|_| seconds > 0.0) else { return };
         let rate = |before, now| growth(before, now, continued).map(|grown| grown as f64 / seconds);
@@ -81,7 +81,7 @@ impl History {
     }
 }
 
-/// As many values as a wide terminal shows: three minutes and more at one a second.
+/// Maximum number of values: as many as a wide terminal shows. More than three minutes at one per second.
 const LONGEST: usize = 200;
 
 #[cfg(test)]

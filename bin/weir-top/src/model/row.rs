@@ -3,7 +3,7 @@
 use super::table::{PrintedRow, PrintedTable};
 use crate::text::clean;
 
-/// Which row: names are unique together with their kind, a backend and a frontend may share a name.
+/// The identity of a row. Names are unique only per kind: a backend and a frontend may share a name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RowKey {
     pub kind: RowKind,
@@ -19,11 +19,11 @@ pub(crate) enum RowKind {
     Listener,
 }
 
-/// One row. A counter that the row lacks is 0, or `None` where that matters.
+/// One row. A missing counter is 0, or `None` where the difference matters.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectRow {
     pub key: RowKey,
-    /// Whether the names can be written in a command: they consist of characters that a configuration allows in names.
+    /// Whether the names are safe in a command: they contain only characters that a configuration allows in names.
     pub can_be_named: bool,
     pub status: String,
     pub mode: String,
@@ -40,17 +40,17 @@ pub(crate) struct ObjectRow {
     pub requests_total: Option<u64>,
     pub bytes_in: u64,
     pub bytes_out: u64,
-    /// Responses by class: 1xx to 5xx, then others. `None` for TCP.
+    /// Number of responses by class: 1xx to 5xx, then others. `None` for TCP.
     pub codes: Option<[u64; 6]>,
     pub errors: Errors,
     pub check: RowCheck,
     pub since_change: Option<u64>,
     pub downtime: Option<u64>,
     pub last_session: Option<u64>,
-    /// Means of the last 1024: queue, connect, response, total; milliseconds.
+    /// Means over the last 1024 streams, in milliseconds: queue, connect, response, total.
     pub means_ms: [Option<u64>; 4],
     pub worst_ms: [Option<u64>; 4],
-    /// Per second, as the process counts them itself.
+    /// Rate per second, as reported by the process.
     pub reported_rate: u64,
     pub throttle: Option<u64>,
     pub connections_used: Option<u64>,
@@ -78,7 +78,7 @@ pub(crate) struct Errors {
 }
 
 impl Errors {
-    /// All failures, without deliberate denials and retries.
+    /// All failures, without denied requests and retries.
     pub(crate) fn sum(&self) -> u64 {
         self.requests.saturating_add(self.connects).saturating_add(self.responses)
     }
@@ -99,19 +99,19 @@ pub(crate) struct RowCheck {
     pub agent: String,
 }
 
-/// How a row's state is to be taken.
+/// The assessment of a row's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowState {
     Good,
-    /// On its way up or down, or without checks and unknown.
+    /// Going up or down, or unknown because of missing checks.
     Changing,
-    /// Out of service by decision of an operator.
+    /// Taken out of service by an operator.
     Wanted,
     Down,
 }
 
 impl ObjectRow {
-    /// The rows of an answer to `show stat`, at most `most` of them, and whether there were more.
+    /// Parses at most `most` rows of `show stat`. Also returns whether there were more.
     pub(crate) fn read_all(text: &str, most: usize) -> Option<(Vec<ObjectRow>, bool)> {
         let table = PrintedTable::read(text)?;
         let mut rows: Vec<ObjectRow> =
@@ -185,7 +185,7 @@ impl ObjectRow {
         })
     }
 
-    /// The counter behind the rate: requests where they are counted, sessions elsewhere.
+    /// The counter of work: requests if they are counted, otherwise sessions.
     pub(crate) fn work(&self) -> u64 {
         self.requests_total.unwrap_or(self.sessions_total)
     }
@@ -204,7 +204,7 @@ impl ObjectRow {
         }
     }
 
-    /// As it is written in commands, and shown.
+    /// The name in commands and on the screen.
     pub(crate) fn path(&self) -> String {
         match self.key.kind {
             RowKind::Server | RowKind::Listener => format!("{}/{}", self.key.proxy, self.key.name),
@@ -213,13 +213,13 @@ impl ObjectRow {
     }
 }
 
-/// Whether HAProxy's manual allows the name. Other texts must not become part of a command.
+/// Whether HAProxy's manual allows this name. Other texts must not become part of a command.
 fn is_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
     (1..=LONGEST_TEXT).contains(&text.len()) && text.chars().all(allowed)
 }
 
-/// Longer texts are cut.
+/// Maximum length of texts. Longer ones are cut.
 const LONGEST_TEXT: usize = 256;
 
 #[cfg(test)]

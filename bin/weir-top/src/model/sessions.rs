@@ -1,4 +1,4 @@
-//! Streams, from `show sess`.
+//! The streams in the output of `show sess`.
 
 use crate::text::clean;
 
@@ -15,7 +15,7 @@ pub(crate) struct StreamRow {
     pub rate: u64,
 }
 
-/// Streams of an answer, and their total number.
+/// The listed streams, and their total number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct StreamRows {
     pub listed: Vec<StreamRow>,
@@ -23,7 +23,7 @@ pub(crate) struct StreamRows {
 }
 
 impl StreamRows {
-    /// Keeps at most `most` of them. `None` if the answer is not a list of streams.
+    /// Parses `show sess` and keeps at most `most` streams. `None` if the text is not a list of streams.
     pub(crate) fn read(text: &str, most: usize) -> Option<StreamRows> {
         let mut found = StreamRows::default();
         for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
@@ -35,7 +35,7 @@ impl StreamRows {
                     }
                 }
                 None if found.total == 0 => return None,
-                // Lines below a stream belong to it.
+                // The following lines belong to the same stream.
                 None => {}
             }
         }
@@ -61,7 +61,7 @@ impl StreamRow {
                 "age" => stream.age = text(),
                 "calls" => stream.calls = value.parse().unwrap_or(0),
                 "rate" => stream.rate = value.parse().unwrap_or(0),
-                // The buffers begin here, with names that may be the same.
+                // From here on, the fields describe buffers and may repeat earlier names.
                 name if name.starts_with("rq[") => break,
                 _ => {}
             }
@@ -70,7 +70,7 @@ impl StreamRow {
     }
 }
 
-/// `1h2m`, `3m4s` or `5s` in seconds, for sorting; 0 for other texts.
+/// Parses `1h2m`, `3m4s` or `5s` as seconds, for sorting. 0 for other texts.
 pub(crate) fn seconds(age: &str) -> u64 {
     let (mut sum, mut number) = (0_u64, 0_u64);
     for c in age.chars() {

@@ -1,23 +1,23 @@
-//! Tables as the runtime API prints them: a line that names the columns, then one line a row, values between commas.
+//! Tables printed by the runtime API: a header line with the column names, then one line per row with comma-separated values.
 //!
-//! Columns are found by name, because each version has more of them. A value may be quoted, and quotes in it are doubled.
+//! Columns are looked up by name, because newer versions add columns. A value may be quoted, with quotes doubled inside.
 
 use std::collections::HashMap;
 
-/// The columns of a table and its rows, not yet read.
+/// A table: its column names and its unparsed rows.
 pub(crate) struct PrintedTable<'t> {
     columns: HashMap<&'t str, usize>,
     rest: &'t str,
 }
 
-/// One row: values by the name of their column.
+/// One row. Values are looked up by column name.
 pub(crate) struct PrintedRow<'l> {
     columns: &'l HashMap<&'l str, usize>,
     values: Vec<String>,
 }
 
 impl<'t> PrintedTable<'t> {
-    /// `None` when the text does not begin with the names of columns: an error message, for example.
+    /// Parses the header line. `None` if the text does not begin with one, for example an error message.
     pub(crate) fn read(text: &'t str) -> Option<PrintedTable<'t>> {
         let (head, rest) = text.split_once('\n')?;
         let names = head.trim_start().strip_prefix("# ")?;
@@ -39,12 +39,12 @@ impl<'t> PrintedTable<'t> {
 }
 
 impl PrintedRow<'_> {
-    /// The value of a column; empty without such a column.
+    /// The value of a column. Empty if the column is missing.
     pub(crate) fn text(&self, column: &str) -> &str {
         self.columns.get(column).and_then(|&at| self.values.get(at)).map_or("", String::as_str)
     }
 
-    /// `None` if the column is empty, missing or not a number.
+    /// The value as a number. `None` if the column is empty, missing or not a number.
     pub(crate) fn number(&self, column: &str) -> Option<u64> {
         self.text(column).parse().ok()
     }
@@ -74,7 +74,7 @@ fn split(line: &str) -> Vec<String> {
     values
 }
 
-/// More columns than any version has; the rest is left out.
+/// Maximum number of columns: more than in any version. Others are dropped.
 const MOST_COLUMNS: usize = 1000;
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub(super) fn draw(
     frame.render_widget(Paragraph::new(lines).block(block).scroll((scroll.min(last), 0)), area);
 }
 
-/// In as many columns as fit.
+/// The facts about a row, in as many columns as fit.
 fn facts(shown: &DisplayedRow<'_>, theme: Theme, width: usize) -> Vec<Line<'static>> {
     let row = shown.row;
     let mut facts: Vec<(&str, String, Tone)> = Vec::new();
@@ -128,7 +128,7 @@ fn history(shown: &DisplayedRow<'_>, theme: Theme, width: usize) -> Vec<Line<'st
     vec![Line::raw(""), Line::from(spans)]
 }
 
-/// Percentiles if the process reports them; means and maxima always.
+/// Percentiles if the process reports them, and always means and maxima.
 fn times(shown: &DisplayedRow<'_>, theme: Theme) -> Vec<Line<'static>> {
     let mut lines = vec![Line::raw("")];
     if let Some(latencies) = shown.latencies {

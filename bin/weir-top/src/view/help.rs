@@ -10,7 +10,7 @@ use super::theme::Theme;
 use crate::app::App;
 use crate::columns::Tone;
 
-/// Keys with their effects; a row without a key begins a part.
+/// Keys and their effects. A row without a key starts a new part.
 const KEYS: &[(&str, &str)] = &[
     ("", "Views"),
     ("1 to 6", "overview, frontends, backends, servers, errors, sessions"),

@@ -1,4 +1,4 @@
-//! Lists: as many columns as fit, the selected row, the sort key.
+//! Draws lists: as many columns as fit, the selected row, the sort key.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -56,7 +56,7 @@ fn draw<R>(
     list.titles = shown.iter().map(|(column, _)| column.title).collect();
     list.height = usize::from(area.height.saturating_sub(1));
     list.settle(ids);
-    // The selected row is always on the screen, if rows fit at all.
+    // The selected row is always visible, if any row fits.
     list.offset = list.offset.max((list.index + 1).saturating_sub(list.height)).min(list.index);
     list.offset = list.offset.min(ids.len().saturating_sub(list.height));
     let line = |y| Rect { y: area.y + y, height: 1, ..area };
@@ -85,7 +85,7 @@ fn draw<R>(
     }
 }
 
-/// The columns that fit into a width, with the width of each: the first takes the remaining space.
+/// The columns that fit, each with its width. The first column gets the remaining space.
 fn fitting<R>(columns: &[Column<R>], width: u16) -> Vec<(&Column<R>, u16)> {
     let mut by_rank: Vec<usize> = (0..columns.len()).collect();
     by_rank.sort_by_key(|&index| (columns[index].rank, index));
@@ -93,7 +93,7 @@ fn fitting<R>(columns: &[Column<R>], width: u16) -> Vec<(&Column<R>, u16)> {
     let mut used = 0;
     for index in by_rank {
         let column = &columns[index];
-        // A column that does not fit ends it: one of less worth never takes its place.
+        // Stop at the first column that does not fit, so that a less important one never takes its place.
         if used + column.width > width && !chosen.is_empty() {
             break;
         }
@@ -119,7 +119,7 @@ fn head<R>(shown: &[(&Column<R>, u16)], sort: Option<&SortOrder>, theme: Theme) 
             Some(sign) => (format!("{}{sign}", column.title), style.add_modifier(Modifier::UNDERLINED)),
             None => (column.title.to_owned(), style),
         };
-        // The sign may have the blank that follows.
+        // The sort sign may occupy the gap after the title.
         let wide = *width + u16::from(sign.is_some() && title.chars().count() > usize::from(*width));
         let gap = if wide > *width { "" } else { " " };
         [Span::styled(fit(&title, wide, column.is_left()), style), Span::raw(gap)]
@@ -127,7 +127,7 @@ fn head<R>(shown: &[(&Column<R>, u16)], sort: Option<&SortOrder>, theme: Theme) 
     titles.collect()
 }
 
-/// A text of exactly this width.
+/// Pads or cuts a text to exactly this width.
 pub(crate) fn fit(text: &str, width: u16, left: bool) -> String {
     let width = usize::from(width);
     let size = |text: &str| Span::raw(text).width();
@@ -142,7 +142,7 @@ pub(crate) fn fit(text: &str, width: u16, left: bool) -> String {
     if left { format!("{text}{blank}") } else { format!("{blank}{text}") }
 }
 
-/// A name that is too long loses its middle: its end distinguishes it from its neighbours.
+/// Shortens a long name in the middle, because its end distinguishes it from its neighbours.
 pub(crate) fn shortened(name: &str, width: u16) -> String {
     let characters: Vec<char> = name.chars().collect();
     let width = usize::from(width);
@@ -154,7 +154,7 @@ pub(crate) fn shortened(name: &str, width: u16) -> String {
     characters[..head].iter().chain(&['…']).chain(&characters[characters.len() - tail..]).collect()
 }
 
-/// On a wide terminal numbers are not pushed far away from their names.
+/// Maximum width of names, so that on a wide terminal the numbers are not too far from the names.
 const LONGEST_NAME: u16 = 40;
 
 #[cfg(test)]

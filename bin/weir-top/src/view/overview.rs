@@ -25,7 +25,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     let wide = area.width >= WIDE;
     let [top, bottom] = match wide {
         true => Layout::vertical([Constraint::Length(upper), Constraint::Fill(1)]).areas(area),
-        // One below the other: the process in its shortest form.
+        // One below the other, with the process in its shortest form.
         false => {
             Layout::vertical([Constraint::Length(area.height.div_ceil(2)), Constraint::Fill(1)]).areas(area)
         }
@@ -44,7 +44,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     draw_busy(frame, busy, &app.model, theme);
 }
 
-/// Without frames, where they would cost more than they show.
+/// Draws the page without frames, on a low screen.
 fn draw_low(frame: &mut Frame<'_>, area: Rect, model: &Model, facts: &[Fact], theme: Theme) {
     let [top, bottom] =
         Layout::vertical([Constraint::Length(5.min(area.height)), Constraint::Fill(1)]).areas(area);
@@ -58,14 +58,14 @@ fn draw_low(frame: &mut Frame<'_>, area: Rect, model: &Model, facts: &[Fact], th
     );
 }
 
-/// A name, its value, and how full it is.
+/// A name, its value, and the used part of a limit.
 pub(crate) struct Fact {
     pub name: &'static str,
     pub value: String,
     part: Option<(u64, u64)>,
 }
 
-/// The most important first: those that do not fit are left out.
+/// Facts about the process, the most important first. Those that do not fit are omitted.
 pub(crate) fn facts(info: &Info, model: &Model) -> Vec<Fact> {
     let plain = |name, value| Fact { name, value, part: None };
     let (used, allocated) = info.memory();
@@ -111,7 +111,7 @@ pub(crate) fn facts(info: &Info, model: &Model) -> Vec<Fact> {
     facts
 }
 
-/// How many servers are in which state. A draining server still serves sessions, so it is not in maintenance.
+/// The number of servers in each state. A draining server still serves sessions, so it does not count as in maintenance.
 fn tally(model: &Model) -> String {
     let words: Vec<&str> = model.rows(RowKind::Server).map(word).collect();
     let of = |word: &str| words.iter().filter(|&&found| found == word).count();
@@ -165,7 +165,7 @@ fn draw_traffic(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) 
     frame.render_widget(Paragraph::new(lines).block(framed(theme, " Traffic ")), area);
 }
 
-/// A title, the series below it, and its unit.
+/// A title, its series of values, and its formatter.
 type SeriesShape<'m> = (&'static str, &'m Series, fn(f64) -> String);
 
 fn traffic_lines(model: &Model, width: u16, theme: Theme) -> Vec<Line<'static>> {
@@ -220,7 +220,7 @@ fn trouble_lines(model: &Model, width: u16, room: usize, theme: Theme) -> Vec<Li
     }
 }
 
-/// Proxies and servers by their work per second.
+/// The busiest proxies and servers, by work per second.
 fn draw_busy(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
     let kinds = [RowKind::Frontend, RowKind::Backend, RowKind::Server];
     let mut rows: Vec<DisplayedRow<'_>> =
@@ -245,9 +245,9 @@ fn draw_busy(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(framed(theme, " Busiest ")), area);
 }
 
-/// Narrower terminals have one block below the other.
+/// Minimum width for blocks side by side. Narrower screens have them one below the other.
 const WIDE: u16 = 76;
-/// Lower screens are drawn without frames.
+/// Minimum height for frames.
 const LOW: u16 = 14;
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ struct Screen {
 }
 
 impl Screen {
-    /// Two pictures a second apart, ten requests between them.
+    /// A screen after two polls, one second apart, with ten requests between them.
     fn new() -> Screen {
         let mut screen = Screen {
             app: App::new("here".to_owned()),
@@ -54,7 +54,7 @@ impl Screen {
         (0..buffer.area.height).map(|y| line(y).trim_end().to_owned() + "\n").collect()
     }
 
-    /// Types words as a person would.
+    /// Types these keys one after another.
     fn keys(&mut self, keys: &str) -> Vec<PollerOrder> {
         keys.chars().flat_map(|c| self.key(KeyCode::Char(c))).collect()
     }

@@ -1,4 +1,4 @@
-//! Colours and signs: the sixteen colours that every terminal has, attributes without colours, ASCII without UTF-8.
+//! Colours and symbols: 16 terminal colours, or only attributes without colour support. ASCII symbols without UTF-8.
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
@@ -37,7 +37,7 @@ impl Theme {
         self.style(Tone::Accent).add_modifier(Modifier::BOLD)
     }
 
-    /// Of the selected row, and of the page that is open.
+    /// The style of the selected row and of the tab of the open page.
     pub(crate) fn selected(self) -> Style {
         match self.color {
             true => Style::new().fg(Color::White).bg(Color::Blue).add_modifier(Modifier::BOLD),
@@ -45,7 +45,7 @@ impl Theme {
         }
     }
 
-    /// Replaces characters that a terminal without UTF-8 would garble, after everything is drawn.
+    /// Replaces all characters that a terminal without UTF-8 cannot show. Call it after drawing.
     pub(crate) fn finish(self, buffer: &mut Buffer) {
         if !self.unicode {
             for cell in &mut buffer.content {

@@ -1,4 +1,4 @@
-//! Examples and differences for the pages, from the tables that the tests run.
+//! Examples and differences for the reference pages, from the tables used by the tests.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::EntryKind;
 use crate::explain::lines::{self, ConfigLine, ExpressionExamples};
 use crate::explain::{Explanation, parts};
 
-/// Examples for the entries of tables: expressions with their values, commands with their answers, configuration lines.
+/// Examples for the reference: expressions with values, commands with their output, configuration lines.
 pub(super) struct Examples {
     fetches: BTreeMap<String, (String, String)>,
     converters: BTreeMap<String, (String, String)>,
@@ -17,7 +17,7 @@ pub(super) struct Examples {
 }
 
 impl Examples {
-    /// The first row of a table of the tests that shows each: a fetch alone, a converter behind one fetch.
+    /// Reads the first suitable row of the test tables for each entry: a fetch alone, or a converter after one fetch.
     pub(super) fn read() -> Self {
         let mut examples = Examples {
             fetches: BTreeMap::new(),
@@ -33,7 +33,7 @@ impl Examples {
                 examples.fetches.entry(name(fetch).to_owned()).or_insert(example);
             }
         }
-        // Conversions to an empty value show less than others.
+        // Conversions to an empty value are poor examples.
         let dull =
             |row: &Vec<&str>| ["int(0)", "str()", "bool("].iter().any(|begin| row[0].starts_with(begin));
         let (last, first): (Vec<_>, Vec<_>) = rows(CONVERTERS).partition(dull);
@@ -68,7 +68,7 @@ impl Examples {
         }
     }
 
-    /// The configuration line that shows an entry, for entries without a value in the tests.
+    /// The configuration line that shows an entry, for entries without a value in the test tables.
     fn line(&self, entry: &Explanation) -> Option<ConfigLine> {
         match EntryKind::of(entry) {
             EntryKind::Fetch if !self.fetches.contains_key(entry.name) => self.lines.of_fetch(entry.name),
@@ -82,12 +82,12 @@ impl Examples {
         .cloned()
     }
 
-    /// The differing results of HAProxy 3.2, one line for each reason.
+    /// The results that differ in HAProxy 3.2, one line per reason.
     pub(super) fn differences(&self, entry: &Explanation) -> Vec<String> {
         let of_expressions = |table, at: usize, calls: fn(&str, &str) -> bool| {
             let rows = rows(table).filter(move |row| calls(row[at], entry.name));
             let known = rows.filter_map(move |row| {
-                // In rows of converters the reference's value comes before ours.
+                // In converter rows the value of HAProxy precedes ours.
                 let (ours, theirs, why) = match (at, &row[1..]) {
                     (0, [theirs, ours, why, ..]) => (*ours, *theirs, *why),
                     (_, [_, _, _, ours, theirs, why, ..]) => (*ours, *theirs, *why),
@@ -98,7 +98,7 @@ impl Examples {
             known.collect::<Vec<_>>()
         };
         let found = match EntryKind::of(entry) {
-            // Alone, or as a condition has it.
+            // A fetch alone, or its form in a condition.
             EntryKind::Fetch | EntryKind::AclKeyword => of_expressions(FETCHES, 3, |row, wanted| {
                 matches!(parts(row)[..], [fetch] if name(fetch) == wanted)
                     || row.strip_prefix("{ ").is_some_and(|test| begins_with(test, wanted))
@@ -117,7 +117,7 @@ impl Examples {
         sentences(&found).iter().map(|each| format!("Differs from HAProxy: {each}")).collect()
     }
 
-    /// The same about log formats as a whole.
+    /// The results of log formats that differ in HAProxy 3.2, one line per reason.
     pub(super) fn differences_of_formats() -> Vec<String> {
         let found: Vec<_> = rows(FORMATS)
             .filter_map(|row| match row[..] {
@@ -129,8 +129,7 @@ impl Examples {
     }
 }
 
-/// Lists the rows that differ: expression, our result, the result of HAProxy 3.2, and the reason. One line for each
-/// reason.
+/// Lists the differing rows, one line per reason: expression, our result, the result of HAProxy 3.2, and the reason.
 fn sentences(found: &[(&str, &str, &str, &str)]) -> Vec<String> {
     let mut reasons = Vec::new();
     let mut sentences = Vec::new();
@@ -139,7 +138,7 @@ fn sentences(found: &[(&str, &str, &str, &str)]) -> Vec<String> {
             continue;
         }
         reasons.push(why);
-        // A long expression is not readable; its reason is still useful.
+        // Omit a long expression, because it is not readable. Its reason is still useful.
         let is_short = [expression, ours, theirs].iter().all(|text| text.len() <= LONGEST);
         let shown = match is_short {
             true => format!(": `{expression}` {}; HAProxy 3.2: {}", result(ours), result(theirs)),
@@ -150,7 +149,7 @@ fn sentences(found: &[(&str, &str, &str, &str)]) -> Vec<String> {
     sentences
 }
 
-/// The rows of a table, without its comments.
+/// The rows of a table, without comment lines.
 fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     table
         .lines()
@@ -158,7 +157,7 @@ fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
         .map(|row| row.split('\t').collect())
 }
 
-/// The result of an expression, in a sentence.
+/// The result of an expression, as a sentence.
 fn result(value: &str) -> String {
     match value {
         "error" => "is refused".to_owned(),
@@ -169,7 +168,7 @@ fn result(value: &str) -> String {
     }
 }
 
-/// Rows of the walk through the commands, those of one line.
+/// The test rows of a command with a one-line input.
 fn commands(name: &str) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     rows(COMMANDS).filter_map(move |row| {
         let [_, _, line, answer, difference, ..] = row[..] else { return None };
@@ -178,14 +177,14 @@ fn commands(name: &str) -> impl Iterator<Item = (&'static str, &'static str, &'s
     })
 }
 
-/// A line with that command, and its answer if that is one short line.
+/// An example line of a command, with its output if that is one short line.
 fn command(name: &str) -> Option<String> {
     if let Some((_, line)) = OTHER_COMMANDS.iter().find(|(known, _)| *known == name) {
         return Some(format!("`{line}`"));
     }
     let is_answered = |answer: &str| !REFUSALS.iter().any(|part| answer.contains(part));
     let mut known: Vec<_> = commands(name).collect();
-    // Refusals show little, and calls with arguments show more than calls without.
+    // Prefer successful commands, and calls with arguments.
     known.sort_by_key(|(line, answer, _)| (!is_answered(answer), *line == name));
     let (line, answer, _) = known.first().copied()?;
     let (line, answer) = (line.replace("@folder@", "/etc/weir"), answer.trim_end_matches("\\n"));
@@ -197,7 +196,7 @@ fn command(name: &str) -> Option<String> {
     Some(if is_shown { format!("`{line}` answers `{answer}`.") } else { format!("`{line}`") })
 }
 
-/// Words in the answer to a refused command.
+/// Words in the output of refused commands.
 const REFUSALS: [&str; 28] = [
     "Require",
     "require",
@@ -242,7 +241,7 @@ fn differing_answers(name: &str) -> Vec<String> {
     sentences
 }
 
-/// Where a statistic is found.
+/// Where to find a statistic.
 fn statistic(entry: &Explanation) -> String {
     let column = weir_stats::fields::FIELDS.iter().position(|row| row.name == entry.name);
     let place = match column.filter(|_| entry.sort.contains("show stat")) {
@@ -258,8 +257,8 @@ fn statistic(entry: &Explanation) -> String {
     }
 }
 
-/// Whether a page can show it. Backquotes and pipes are Markdown; ports belong to one run, variables and
-/// maps to the tests.
+/// Whether an example is suitable for a page. Backquotes and pipes have a meaning in Markdown. Ports differ in each run. Variables and
+/// maps exist only in the tests.
 fn is_fit(expression: &str, value: &str) -> bool {
     let none = ["error", "(empty)", "-", "~", "PORT", "SERVERPORT", ""].contains(&value);
     let foreign = ["var(", "txn.", ".map", ".lst"].iter().any(|part| expression.contains(part));
@@ -269,12 +268,12 @@ fn is_fit(expression: &str, value: &str) -> bool {
         && ![expression, value].iter().any(|text| text.contains(['`', '|']))
 }
 
-/// The name in front of the arguments.
+/// The name before the arguments.
 fn name(call: &str) -> &str {
     call.split('(').next().unwrap_or_default()
 }
 
-/// The differing results of HAProxy 3.2 for lines with a word: one line for each reason.
+/// The results of lines with a word that differ in HAProxy 3.2, one line per reason.
 pub(super) fn differences(word: &ConfigWord) -> Vec<String> {
     let mut reasons = Vec::new();
     let mut found = Vec::new();
@@ -293,7 +292,7 @@ pub(super) fn differences(word: &ConfigWord) -> Vec<String> {
     found
 }
 
-/// Whether a line is of a word: options and actions have others before them.
+/// Whether a line belongs to a word. Options and actions follow other words.
 fn is_of(word: &ConfigWord, line: &str) -> bool {
     let before: &[&str] = match word.place {
         WordPlace::Option => &["option ", "no option "],
@@ -303,7 +302,7 @@ fn is_of(word: &ConfigWord, line: &str) -> bool {
     before.iter().any(|before| line.strip_prefix(before).is_some_and(|rest| begins_with(rest, word.name)))
 }
 
-/// The words in front of actions.
+/// The words before actions.
 const ACTIONS_FOLLOW: [&str; 8] = [
     "http-request ",
     "http-response ",
@@ -349,7 +348,7 @@ fn of_theirs(verdict: &str) -> &str {
     }
 }
 
-/// Reasons that do not concern a word, but the experiment or a version.
+/// Reasons that concern the test setup or a version, but not the word.
 const NOT_SHOWN: [&str; 6] = [
     "the reference names no line in this warning",
     "no experiment here",
@@ -359,7 +358,7 @@ const NOT_SHOWN: [&str; 6] = [
     "what has no effect here is warned of, not read",
 ];
 
-/// Reasons in other words, for readers of the pages who do not know the table.
+/// Clearer wordings of reasons, for readers without the test table.
 const PLAIN: [(&str, &str); 4] = [
     (
         "what is no number, or too much, is refused",
@@ -370,7 +369,7 @@ const PLAIN: [(&str, &str); 4] = [
     ("an empty condition is warned of", "a condition that can never hold is warned of"),
 ];
 
-/// Columns of `show stat` and lines of `show info` that HAProxy 3.2 does not have, as it answers.
+/// Columns of `show stat` and lines of `show info` that are missing in the output of HAProxy 3.2.
 const NOT_IN_REFERENCE: [&str; 13] = [
     "PatternsAdded",
     "PatternsFreed",
@@ -387,7 +386,7 @@ const NOT_IN_REFERENCE: [&str; 13] = [
     "ejections",
 ];
 
-/// Longer expressions are not readable.
+/// Maximum length of an expression on a page, for readability.
 const LONGEST: usize = 70;
 
 const FETCHES: &str = include_str!("../../../../tests/fetches/fetches.tsv");
@@ -396,8 +395,8 @@ const COMMANDS: &str = include_str!("../../../../tests/cli/commands.tsv");
 const CONVERTERS: &str = include_str!("../../../../language/expr/tests/data/manual.tsv");
 const LINES: &str = include_str!("../../tests/manual.tsv");
 
-/// Commands that the walk only refuses, for want of certificates, keys, entries and masters, and those that it shows
-/// only with mistakes.
+/// Examples for commands that the test only refuses, for lack of certificates, keys, entries and masters, or shows only with
+/// mistakes.
 const OTHER_COMMANDS: &[(&str, &str)] = &[
     ("@!<pid>", "@!1234 show info"),
     ("@<relative pid>", "@1 show info"),
@@ -451,7 +450,7 @@ const OTHER_COMMANDS: &[(&str, &str)] = &[
     ("show ssl sni", "show ssl sni -f web"),
 ];
 
-/// Every example of the rows is a line that `-c` accepts, in the place that the page names.
+/// `-c` accepts the example of every row, in the section named on the page.
 #[test]
 fn examples_of_rows_are_accepted() {
     let mut refused = Vec::new();
@@ -465,7 +464,7 @@ fn examples_of_rows_are_accepted() {
             .map_or("", |(.., before)| before);
         let (verdict, said) = crate::manual::read(&lines::configuration(&line, before));
         tried += 1;
-        // Files of the example are on no machine; all else of it has to be right.
+        // The files in the example do not exist on any machine. Everything else must be valid.
         let complaints = said.lines().filter(|line| {
             line.starts_with("[ALERT]") && !line.contains("Fatal errors") && !line.contains("Error(s) found")
         });
@@ -483,7 +482,7 @@ fn examples_of_rows_are_accepted() {
     assert!(refused.is_empty(), "{}", refused.join("\n"));
 }
 
-/// A command of the list is there, with a level, and its line begins with it, after what switches it on.
+/// Each command in the list exists and has a level. Its line begins with it, after the commands that enable it.
 #[test]
 fn commands_that_are_written_exist() {
     let entries = crate::explain::entries();
@@ -498,7 +497,7 @@ fn commands_that_are_written_exist() {
     }
 }
 
-/// Every fetch, converter, keyword of ACLs, alias, command and statistic has an example, and those that are lines are accepted.
+/// Every fetch, converter, ACL keyword, alias, command and statistic has an example. `-c` accepts those that are lines.
 #[test]
 fn examples_of_tables_are_accepted() {
     let examples = Examples::read();
@@ -527,7 +526,7 @@ fn examples_of_tables_are_accepted() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Every value that a list names is a line that `-c` takes.
+/// `-c` accepts every value named in a list.
 #[test]
 fn values_of_words_are_accepted() {
     let mut refused = Vec::new();
@@ -556,7 +555,7 @@ fn values_of_words_are_accepted() {
     assert!(refused.is_empty(), "{}", refused.join("\n"));
 }
 
-/// Placeholders of values, and an example of each.
+/// Placeholders of values, with an example of each.
 const PLACEHOLDERS: [(&str, &str); 16] = [
     ("<draws>", "3"),
     ("<name>", "name"),
@@ -576,7 +575,7 @@ const PLACEHOLDERS: [(&str, &str); 16] = [
     ("<key>", "src"),
 ];
 
-/// A default written as arguments equals the omitted word, in one of the sections where the word is valid.
+/// A default written as arguments equals an omitted word, in one of the sections where the word is valid.
 #[test]
 fn written_defaults_do_not_change_the_configuration() {
     use weir_config::vocabulary::DefaultValue;
@@ -603,7 +602,7 @@ fn written_defaults_do_not_change_the_configuration() {
             let line = ConfigLine { place, text: text.to_owned() };
             crate::manual::understood(&lines::configuration(&line, ""))
         };
-        // A refused word does not change the result either.
+        // If the word is rejected, it does not change the result either.
         let is_same = |place: &&'static str| {
             let with = comes_of(place, &line);
             with.is_some() && with == comes_of(place, without)
@@ -621,7 +620,7 @@ fn written_defaults_do_not_change_the_configuration() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Options that `no` may not precede.
+/// Options that cannot follow `no`.
 const CANNOT_BE_TAKEN_BACK: [&str; 16] = [
     "external-check",
     "forwardfor",
@@ -641,7 +640,7 @@ const CANNOT_BE_TAKEN_BACK: [&str; 16] = [
     "tcplog",
 ];
 
-/// Words with an example that names a file.
+/// Words with a file name in their example.
 const FILES_NEEDED: [&str; 20] = [
     "alias",
     "ca-file",

@@ -87,7 +87,7 @@ fn section(text: &mut String, level: &str, word: &ConfigWord) {
     text.push('\n');
 }
 
-/// A word as a line has it.
+/// A word as written in a configuration line.
 fn written(word: &ConfigWord, arguments: &str) -> String {
     let option = if word.place == WordPlace::Option { "option " } else { "" };
     format!("{option}{}", syntax(word.name, arguments))
@@ -110,7 +110,7 @@ fn table_page(
     let (missing, there): (Vec<&&Explanation>, Vec<&&Explanation>) =
         entries.iter().partition(|entry| entry.sort.ends_with(NOT_YET));
     for entry in there {
-        // Angle brackets are tags in a page.
+        // On a page, angle brackets would be HTML tags.
         let quote = if entry.name.contains('<') { "`" } else { "" };
         let syntax = syntax(entry.name, &entry.arguments);
         let _ = writeln!(text, "## {quote}{}{quote}\n\n```text\n{syntax}\n```\n", entry.name);
@@ -200,7 +200,7 @@ fn problem_codes() -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-/// File, title, introduction, and the places of the page's words.
+/// File name, title and introduction of each page, and the places of its words.
 static PLACES: &[(&str, &str, &str, &[WordPlace])] = &[
     (
         "sections",
@@ -263,7 +263,7 @@ static PLACES: &[(&str, &str, &str, &[WordPlace])] = &[
     ),
 ];
 
-/// File, title, introduction, and the kind of the page's entries.
+/// File name, title and introduction of each page, and the kind of its entries.
 static TABLES: &[(&str, &str, &str, EntryKind)] = &[
     (
         "fetches",

@@ -1,4 +1,4 @@
-//! Man pages, and completions of shells.
+//! Man pages and shell completions.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -105,7 +105,7 @@ fn configuration() -> String {
     text
 }
 
-/// A man page from the usage text of the program.
+/// A man page from a program's usage text.
 fn of_usage(name: &str, about: &str, source: &str) -> String {
     let mut text = head(name, 1, about);
     let _ = writeln!(text, ".SH SYNOPSIS\n.B {}", roff(name));
@@ -133,12 +133,12 @@ fn of_usage(name: &str, about: &str, source: &str) -> String {
     text
 }
 
-/// The text of the constant `USAGE` of a program's source.
+/// The text of the constant `USAGE` in a program's source.
 fn usage(source: &str) -> &str {
     source.split("\"\\\n").nth(1).and_then(|rest| rest.split("\n\";").next()).expect("a usage")
 }
 
-/// The options of weir-top: the spellings of each, the name of its value, its help.
+/// The options of weir-top: spellings, value placeholder, and help.
 fn top_options() -> Vec<(Vec<&'static str>, &'static str, &'static str)> {
     let lines = usage(TOP).lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  "));
     let option = |(option, help): (&'static str, &'static str)| {
@@ -206,7 +206,7 @@ fn top_fish() -> String {
     text
 }
 
-/// All single words that `weir explain` accepts.
+/// All single words accepted by `weir explain`.
 fn explained() -> String {
     let entries = entries();
     let words: BTreeSet<&str> =
@@ -220,7 +220,7 @@ fn options() -> Vec<&'static str> {
     FLAGS.iter().map(|flag| flag.name).collect()
 }
 
-/// The value of an option of weir.
+/// The kind of value that an option of weir takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OptionValue {
     Nothing,
@@ -241,7 +241,7 @@ impl OptionValue {
         }
     }
 
-    /// The options that take it, as a pattern of the shell.
+    /// The options with this kind of value, as a shell pattern.
     fn pattern(self) -> String {
         let flags = FLAGS.iter().filter(|flag| OptionValue::of(flag) == self);
         flags.map(|flag| flag.name).collect::<Vec<_>>().join("|")
@@ -298,7 +298,7 @@ fn zsh() -> String {
     text
 }
 
-/// Options of one letter are `-s`, others with one dash `-o`, with two `-l`.
+/// Completions for fish. `-s` is for one-letter options, `-o` for others with one dash, `-l` for two dashes.
 fn fish() -> String {
     let mut text = String::from(
         "# Generated from the rows of the program: make reference.\n\

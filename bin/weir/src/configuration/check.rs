@@ -1,4 +1,4 @@
-//! A configuration that is looked at and not served: `-c --format json`, `weir lint`, `weir explain -f`.
+//! Checks a configuration without serving it: `-c --format json`, `weir lint`, `weir explain -f`.
 
 use weir_config::ConfigOutcome;
 use weir_config::files::load_sources;
@@ -10,10 +10,10 @@ use super::{Disk, environment, listens, looked_up, parse, with_arguments};
 use crate::arguments::Arguments;
 use crate::findings::{self, Finding};
 
-/// A configuration that was looked at and is not going to be served.
+/// A configuration that was checked but is not served.
 pub(crate) struct CheckedConfiguration {
     pub sources: SourceMap,
-    /// The configuration, as far as it could be read.
+    /// The readable part of the configuration.
     pub config: Config,
     /// Errors, warnings and notices.
     pub findings: Vec<Finding>,
@@ -48,7 +48,7 @@ pub(crate) fn check(arguments: &Arguments) -> CheckedConfiguration {
 }
 
 impl CheckedConfiguration {
-    /// Whether the configuration can be served; `-dW` makes warnings count.
+    /// Whether the configuration can be served. With `-dW`, warnings are errors.
     pub(crate) fn is_valid(&self) -> bool {
         let worst = if self.config.global.zero_warning {
             DiagnosticSeverity::Warning
@@ -59,7 +59,7 @@ impl CheckedConfiguration {
     }
 }
 
-/// `-c --format json`: the exit status is the same as without.
+/// `-c --format json`. Returns the same exit status as `-c` alone.
 pub(crate) fn check_as_json(arguments: &Arguments) -> u8 {
     let checked = check(arguments);
     let valid = checked.is_valid();

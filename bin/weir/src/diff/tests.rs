@@ -28,7 +28,7 @@ fn same(old: &str, new: &str) {
     assert_eq!(printed(old, new), "", "{old}\n{new}");
 }
 
-/// A configuration with one of most objects, in pieces that may stand in any order.
+/// A configuration with most kinds of objects, in sections that may be in any order.
 const SECTIONS: [&str; 9] = [
     "frontend web\n bind :80\n bind :81 name other\n acl api path_beg /api\n acl from src 10.0.0.0/8 192.0.2.1\n \
      http-request set-var(txn.a) src\n http-request set-var(txn.b) var(txn.a)\n http-request deny if from !api\n \
@@ -54,7 +54,7 @@ fn configuration(order: impl IntoIterator<Item = usize>) -> String {
     format!("global\n log stdout local0\n maxconn 1000\n{DEFAULTS}{sections}")
 }
 
-/// Positions of proxies, tables, lists of users and variables are all different then.
+/// In another order, all indexes of proxies, tables, user lists and variables are different.
 #[test]
 fn ignores_the_order_of_sections() {
     let straight = configuration(0..SECTIONS.len());
@@ -93,7 +93,7 @@ fn ignores_the_spelling_of_values() {
             " nameserver b 192.0.2.54:53\n nameserver a 192.0.2.53:53\n",
         ),
         ("track files/file1", "track files/file1 weight 1"),
-        // A setting may be inherited or written.
+        // A setting is inherited or set directly.
         ("backend files\n", "backend files\n timeout server 1m\n"),
     ];
     for (from, to) in rewritten {
@@ -161,7 +161,7 @@ fn prints_kind_name_place_and_parts() {
     );
 }
 
-/// The content of files counts where they are used, and not by their names; a map counts with its values.
+/// Files are compared by content where they are used, not by name. For maps, the values count.
 #[test]
 fn contents_of_files_count() {
     let folder = std::env::temp_dir().join(format!("weir-diff-{}", std::process::id()));
@@ -200,7 +200,7 @@ fn contents_of_files_count() {
     fs::remove_dir_all(&folder).expect("the folder");
 }
 
-/// What lives beside its users is named by them.
+/// Objects shared by several users are identified by name.
 #[test]
 fn objects_that_are_named_are_known() {
     let all = objects(&configuration(0..SECTIONS.len())).expect("it is valid");
@@ -217,7 +217,7 @@ fn objects_that_are_named_are_known() {
     assert_eq!(references("backend shared"), "table shared");
 }
 
-/// The same text is the same configuration: all files of the tree that are one.
+/// Equal texts have equal fingerprints, for every configuration file in the source tree.
 #[test]
 fn equal_texts_have_equal_fingerprints() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -234,7 +234,7 @@ fn equal_texts_have_equal_fingerprints() {
             let (Some(one), Some(two)) = (objects(&text), objects(&text)) else { continue };
             valid += 1;
             assert_eq!(differences(&one, &two), [], "{}", entry.display());
-            // A comment moves each line.
+            // The comment changes the number of each line.
             let moved = objects(&format!("# a comment\n\n{text}")).expect("it is valid, too");
             assert_eq!(differences(&one, &moved), [], "{}", entry.display());
         }
@@ -251,7 +251,7 @@ const CONFIGURATIONS: [&str; 5] = [
     "tools/fuzz/corpus/configuration",
 ];
 
-/// The line of a word, and what differs when it is written.
+/// The example line of a word, and the differences that it makes.
 struct Example {
     word: ConfigWord,
     line: ConfigLine,
@@ -294,7 +294,7 @@ impl Example {
         self.with(word)
     }
 
-    /// Whether a change concerns the object of the line: a line of `server` or `bind` is an object itself.
+    /// Whether a change concerns the object of the line. A `server` or `bind` line is itself an object.
     fn is_owner(&self, change: &ObjectChange) -> bool {
         let kind = change.object.kind.word();
         match self.word.place {
@@ -310,12 +310,12 @@ impl Example {
     }
 }
 
-/// Settings of the global section that proxies take.
+/// Whether a change concerns a global setting that proxies inherit.
 fn is_every(change: &ObjectChange) -> bool {
     matches!(change.kind, ChangeKind::Changed(_))
 }
 
-/// Every word with an example changes its object: those that do not have a reason, and the list is exact.
+/// Every word with an example changes its object. The list of exceptions, each with a reason, is exact.
 #[test]
 fn changing_any_word_changes_its_object() {
     let (mut tried, mut same, mut foreign) = (0, BTreeSet::new(), Vec::new());
@@ -327,7 +327,7 @@ fn changing_any_word_changes_its_object() {
             continue;
         };
         tried += 1;
-        // An example that is the default makes no difference, but another argument does.
+        // If the example equals the default it makes no difference, but another argument does.
         let others = variations(&example)
             .into_iter()
             .chain([format!("no {}", example.line.text)])
@@ -349,7 +349,7 @@ fn changing_any_word_changes_its_object() {
     assert!(foreign.is_empty(), "{}", foreign.join("\n"));
 }
 
-/// Words that make no difference where the example stands, and why.
+/// Words that make no difference in their example, with the reason.
 const WITHOUT_MEANING: &[(&str, &str)] = &[
     ("Global max-threads-per-group", "no effect, or only a warning"),
     ("Global noevports", "no effect, or only a warning"),
@@ -411,7 +411,7 @@ const WITHOUT_MEANING: &[(&str, &str)] = &[
     ("Server stick", "the default, which takes nothing else back here"),
 ];
 
-/// Another argument is another configuration: each word of the examples that can be varied. Both lists are exact.
+/// Another argument changes the fingerprint, for each word with an example that can be varied. Both lists of exceptions are exact.
 #[test]
 fn changing_any_argument_changes_a_fingerprint() {
     let (mut varied, mut same, mut unvaried) = (0, BTreeMap::new(), BTreeSet::new());
@@ -446,7 +446,7 @@ fn changing_any_argument_changes_a_fingerprint() {
     assert_eq!(unvaried, excepted, "words that no variation is accepted of");
 }
 
-/// The line with one word changed: another number, a letter more, an element less, another one of a list.
+/// The line with one word changed: another number, one more letter, one element less, or another value of a list.
 fn variations(example: &Example) -> Vec<String> {
     let words: Vec<&str> = example.line.text.split(' ').collect();
     let first = match example.word.place {
@@ -465,7 +465,7 @@ fn variations(example: &Example) -> Vec<String> {
             let other = if digit == '1' { '2' } else { '1' };
             format!("{}{other}{}", &word[..index], &word[index + 1..])
         });
-        // The parser ignores letters behind the unit of a number.
+        // The parser ignores letters after the unit of a number.
         let is_name = !word.starts_with(|c: char| c.is_ascii_digit());
         let longer = [format!("{word}x"), format!("x{word}")].into_iter().filter(|_| is_name);
         let inside = [word.replace(')', "x)"), word.replace("src", "dst"), word.replace("dst", "src")];
@@ -486,7 +486,7 @@ fn variations(example: &Example) -> Vec<String> {
     all
 }
 
-/// Words with a variation that means the same as the example, and why.
+/// Words with a variation that has the same meaning as the example, with the reason.
 const SAME_ARGUMENTS: &[(&str, &str)] = &[
     ("Bind npn", "not supported, and ignored with a warning"),
     ("Server npn", "not supported, and ignored with a warning"),
@@ -499,7 +499,7 @@ const SAME_ARGUMENTS: &[(&str, &str)] = &[
     ("Proxy outlier-ejection", "a keyword is written twice then, and the last one counts"),
 ];
 
-/// Words without an accepted variation, and why. Their presence counts, and the table of the manual has more lines with them.
+/// Words without a valid variation, with the reason. Their presence changes the fingerprint. The manual's table has more such lines.
 const NOT_VARIED: &[(&str, &str)] = &[
     ("Action do-log", "there is one argument, or none"),
     ("Action expect-proxy", "there is one argument, or none"),
@@ -532,8 +532,8 @@ const NOT_VARIED: &[(&str, &str)] = &[
     ("Proxy errorfile", "the example names a file that is missing"),
 ];
 
-/// Lines of the table of the manual with different meanings have different fingerprints. The debug form of a configuration, which has
-/// every field, decides whether two lines mean the same.
+/// Lines of the manual's table with different meanings have different fingerprints. Two lines have the same meaning if the debug forms of
+/// their configurations, which contain every field, are equal.
 #[test]
 fn separates_lines_of_the_manual_with_different_meanings() {
     let mut forms: BTreeMap<(&str, &str), FingerprintForms<'_>> = BTreeMap::new();
@@ -565,10 +565,10 @@ fn separates_lines_of_the_manual_with_different_meanings() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// The debug form and the line of each fingerprint.
+/// The debug form and the line, by fingerprint.
 type FingerprintForms<'l> = BTreeMap<u128, (String, &'l str)>;
 
-/// Lines with the same meaning that are understood differently, and why.
+/// Lines with the same meaning but different parsed forms, with the reason.
 const SAME_MEANING: &[(&str, &str, &str)] =
     &[("default-server weight 5", "default-server", "no server follows in the section")];
 
@@ -576,7 +576,7 @@ fn name_hash(name: &str) -> u128 {
     name.bytes().fold(7, |hash, byte| hash.wrapping_mul(0x0100_0000_01b3).wrapping_add(u128::from(byte)))
 }
 
-/// A debug form without the lines of files and the identifiers of patterns, which each run numbers anew.
+/// A debug form without line positions and pattern identifiers, which differ in each run.
 fn without_places(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;

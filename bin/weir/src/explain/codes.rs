@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// The meaning of a code of two or four letters; `None` if it is not a code.
+/// The meaning of a termination code with two or four letters. `None` for another text.
 pub(crate) fn explain(code: &str) -> Option<String> {
     let letters: Vec<char> = code.chars().collect();
     let (by, during) = match letters[..] {
@@ -28,7 +28,7 @@ fn meaning(table: &[(char, &'static str)], letter: char) -> Option<&'static str>
     table.iter().find(|(known, _)| *known == letter).map(|(_, meaning)| *meaning)
 }
 
-/// The meanings of each letter, with a heading.
+/// The meanings of each letter by position, with a heading.
 #[cfg(test)]
 pub(crate) fn letters() -> [(&'static str, &'static [(char, &'static str)]); 4] {
     [
@@ -61,7 +61,7 @@ static BY: [(char, &str); 12] = [
     ),
 ];
 
-/// The second letter: in which phase.
+/// The second letter: the phase in which the stream ended.
 static DURING: [(char, &str); 8] = [
     ('-', "after everything was transferred"),
     ('R', "while the request was awaited or received"),
@@ -96,7 +96,7 @@ static RESPONSE_COOKIE: [(char, &str); 7] = [
     ('D', "the server's cookie was removed"),
 ];
 
-/// Advice for the pairs that occur in practice.
+/// Advice for common pairs of letters.
 pub(crate) const ADVICE: [(&str, &str); 28] = [
     ("--", "Nothing to look at."),
     (
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Every possible ending of a stream is explained.
+    /// All termination codes of the log are explained.
     #[test]
     fn letters_are_those_of_the_log() {
         use weir_stream::ending::{By, During, Ending};

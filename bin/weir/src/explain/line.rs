@@ -1,4 +1,4 @@
-//! `weir explain -f FILE LINE`: the effect of a line with its `defaults`, and the lines that it inherits or replaces.
+//! `weir explain -f FILE LINE`: the effect of a line together with its `defaults`, and the lines that it inherits or replaces.
 
 mod expressions;
 
@@ -12,7 +12,7 @@ use super::{Explanation, entries};
 use crate::arguments::Arguments;
 use crate::{configuration, reports};
 
-/// The text about line `number` of the last file of the command line.
+/// The explanation of line `number` of the last file on the command line.
 ///
 /// # Errors
 /// A text for standard error if the line does not exist or the files cannot be used.
@@ -38,7 +38,7 @@ pub(super) fn explain(arguments: &Arguments, number: u32) -> Result<String, Stri
     Ok(text)
 }
 
-/// The reason why a line cannot be explained.
+/// Why a line cannot be explained.
 fn nothing(sources: &SourceMap, file: &str, number: u32) -> String {
     let Some((_, source)) = sources.iter().find(|(_, source)| source.name() == file) else {
         return format!("{file} cannot be read.");
@@ -74,7 +74,7 @@ impl<'l> ConfigSection<'l> {
         ["defaults", "frontend", "listen", "backend"].contains(&self.kind())
     }
 
-    /// The `defaults` section that it names.
+    /// The name of its `defaults` section, after `from`.
     fn from(&self) -> Option<&'l str> {
         let words = self.header.words();
         words.windows(2).find(|pair| pair[0].is("from")).map(|pair| pair[1].text())
@@ -88,7 +88,7 @@ fn sections(lines: &[Line]) -> Vec<ConfigSection<'_>> {
     parts.filter(|(header, _)| begins(header)).map(|(header, body)| ConfigSection { header, body }).collect()
 }
 
-/// The lines of the configuration, by section.
+/// The lines of the configuration, grouped by section.
 struct Book<'l> {
     sources: &'l SourceMap,
     sections: &'l [ConfigSection<'l>],
@@ -114,13 +114,13 @@ impl<'l> Book<'l> {
         text
     }
 
-    /// `a.cfg:12: timeout client 5s`.
+    /// A line with its position: `a.cfg:12: timeout client 5s`.
     fn shown(&self, line: &Line) -> String {
         let span = line.span();
         format!("{}:{}: {}", self.sources.name(span.file), span.line, reports::words(line).trim_end())
     }
 
-    /// The `defaults` sections that a section takes its settings from, the nearest first.
+    /// The `defaults` sections from which a section inherits, nearest first.
     fn ancestors(&self, at: usize) -> Vec<usize> {
         let mut ancestors = Vec::new();
         let mut current = at;
@@ -140,13 +140,13 @@ impl<'l> Book<'l> {
         };
         match (section.is_proxy(), section.from()) {
             (true, Some(name)) => earlier(Some(name)),
-            // A `defaults` section begins empty unless it has `from`.
+            // Without `from`, a `defaults` section starts empty.
             (true, None) if section.kind() != "defaults" => earlier(None),
             _ => None,
         }
     }
 
-    /// The lines in force in the section, and their origins.
+    /// Writes the effective lines of the section, with their origins.
     fn whole_section(&self, text: &mut String, at: usize) {
         let section = &self.sections[at];
         let own: Vec<&Line> = section.body.iter().filter(|line| self.is_in_force(section, line)).collect();
@@ -169,7 +169,7 @@ impl<'l> Book<'l> {
         });
     }
 
-    /// The lines of a `defaults` section in force in `section`, which sets `taken` itself.
+    /// Writes the effective lines that `section` inherits from a `defaults` section. `taken` contains the settings made closer to it.
     fn inherited_lines(
         &self,
         section: &ConfigSection<'l>,
@@ -187,7 +187,7 @@ impl<'l> Book<'l> {
         source.body.iter().filter(holds).collect()
     }
 
-    /// Whether no later line of the section replaces this one.
+    /// Whether the line is effective: no later line of the section replaces it.
     fn is_in_force(&self, section: &ConfigSection<'l>, line: &Line) -> bool {
         let Some(setting) = self.setting(line) else { return true };
         let last = section.body.iter().rev().find(|other| self.setting(other).as_ref() == Some(&setting));
@@ -225,7 +225,7 @@ impl<'l> Book<'l> {
         }
     }
 
-    /// The `default-server` lines that a server begins with.
+    /// Writes the `default-server` lines that apply to a server.
     fn write_default_servers(&self, text: &mut String, at: usize, line: &Line) {
         let inherited =
             self.ancestors(at).into_iter().rev().flat_map(|ancestor| self.sections[ancestor].body);
@@ -235,7 +235,7 @@ impl<'l> Book<'l> {
         }
     }
 
-    /// The inherited lines that a line adds to.
+    /// Writes the inherited lines to which this line adds.
     fn write_added(&self, text: &mut String, at: usize, line: &Line) {
         for ancestor in self.ancestors(at) {
             let alike =
@@ -246,7 +246,7 @@ impl<'l> Book<'l> {
         }
     }
 
-    /// The sections that inherit a line of a `defaults` section, and the lines that replace it.
+    /// Writes the sections that inherit a line of a `defaults` section, and the lines that replace it.
     fn heirs(&self, text: &mut String, at: usize, line: &Line, setting: &String) {
         for (index, section) in self.sections.iter().enumerate() {
             if !self.ancestors(index).contains(&at) || !self.is_valid_in(line, section.kind()) {
@@ -255,7 +255,7 @@ impl<'l> Book<'l> {
             let says = |section: &ConfigSection<'l>| {
                 section.body.iter().rev().find(|other| self.setting(other).as_ref() == Some(setting))
             };
-            // The nearest section with the setting is the one that counts.
+            // The nearest section with the setting wins.
             let nearest = std::iter::once(index)
                 .chain(self.ancestors(index))
                 .find_map(|known| Some((known, says(&self.sections[known])?)));
@@ -276,7 +276,7 @@ impl<'l> Book<'l> {
         }
     }
 
-    /// The setting of a line, if a later line for the same setting replaces it. `None` for a line that adds to others.
+    /// The setting of a line that a later line for the same setting would replace. `None` for a line that adds to others.
     fn setting(&self, line: &Line) -> Option<String> {
         let negated = ["no", "default"].contains(&line.text(0));
         let from = usize::from(negated);
@@ -297,7 +297,7 @@ impl<'l> Book<'l> {
         (!ADDED.contains(&first)).then(|| word.name.to_owned())
     }
 
-    /// Whether a `defaults` section may have a line that begins so.
+    /// Whether a line like this is allowed in a `defaults` section.
     fn is_inherited(&self, line: &Line) -> bool {
         self.is_valid_in(line, "defaults") || RULES.contains(&line.text(0))
     }
@@ -311,7 +311,7 @@ impl<'l> Book<'l> {
         word.is_some_and(|word| vocabulary::written_in(&KEYWORDS, word).contains(&section))
     }
 
-    /// The row with the most words that match the line from a position on.
+    /// The vocabulary row that matches the most words of the line, starting at word `from`.
     fn word(&self, place: WordPlace, line: &Line, from: usize) -> Option<&ConfigWord> {
         let matches = |word: &&ConfigWord| {
             word.place == place
@@ -324,7 +324,7 @@ impl<'l> Book<'l> {
         self.words.iter().filter(matches).max_by_key(|word| word.name.len())
     }
 
-    /// The meaning of the line's words.
+    /// Writes the meaning of the line's words.
     fn vocabulary(&self, text: &mut String, section: &str, line: &Line, known: &[Explanation]) {
         let from = usize::from(["no", "default"].contains(&line.text(0)));
         let place = if ["defaults", "frontend", "listen", "backend"].contains(&section) {
@@ -358,20 +358,20 @@ impl<'l> Book<'l> {
     }
 }
 
-/// Words that answer an error: the last line about a status is the one that counts.
+/// Keywords that define error pages. The last line for a status wins.
 const ERROR_PAGES: [&str; 5] = ["errorfile", "errorloc", "errorloc302", "errorloc303", "http-error"];
 
-/// Options that choose the format of log lines: the last one counts.
+/// Options that set the format of log lines. The last one wins.
 const LOG_LINES: [&str; 3] = ["httplog", "tcplog", "httpslog"];
 
-/// Rules: those of a `defaults` section run before a proxy's own.
+/// Rules. Those of a `defaults` section run before the proxy's own rules.
 const RULES: [&str; 5] =
     ["http-request", "http-response", "http-after-response", "tcp-request", "tcp-response"];
 
 /// Lines that declare servers.
 const SERVERS: [&str; 2] = ["server", "server-template"];
 
-/// The first words of lines that add to those before them.
+/// First words of lines that add to earlier lines instead of replacing them.
 const ADDED: [&str; 29] = [
     "acl",
     "bind",

@@ -1,4 +1,4 @@
-//! The example of each entry as a line of a configuration, and the configurations that the tests put these lines into.
+//! The example of each entry as a configuration line, and the configurations in which tests put these lines.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use weir_expr::{EvaluationPoint, EvaluationPoints, FetchDecl, Registry, SampleTy
 use weir_stream::KEYWORDS;
 use weir_vocabulary::fetch::FETCHES;
 
-/// A line, and the section that contains it.
+/// A configuration line, and its section.
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigLine {
     #[cfg_attr(not(test), expect(dead_code, reason = "tests put the line there"))]
-    /// The first word of the section, `tcp` for a `listen` section in TCP mode; empty for a line that begins a section.
+    /// The keyword of the section, or `tcp` for a `listen` section in TCP mode. Empty for a line that starts a section.
     pub place: &'static str,
     /// The text of the line.
     pub text: String,
 }
 
-/// The example of a word of the configuration.
+/// The example of a configuration word.
 pub(crate) fn of_word(word: &ConfigWord) -> ConfigLine {
     let space = if word.example.is_empty() || word.arguments.starts_with('(') { "" } else { " " };
     let written = format!("{}{space}{}", word.name, word.example);
@@ -50,7 +50,7 @@ pub(crate) fn of_word(word: &ConfigWord) -> ConfigLine {
     ConfigLine { place, text }
 }
 
-/// Examples of the names that expressions use: of fetches and converters by their names.
+/// Examples for fetches and converters, by name.
 pub(crate) struct ExpressionExamples {
     fetches: BTreeMap<&'static str, ConfigLine>,
     converters: BTreeMap<&'static str, ConfigLine>,
@@ -96,7 +96,7 @@ impl ExpressionExamples {
     }
 }
 
-/// The example of an alias.
+/// The example of a log alias.
 pub(crate) fn of_alias(name: &str) -> ConfigLine {
     ConfigLine { place: "frontend", text: format!("log-format \"%{name}\"") }
 }
@@ -109,12 +109,12 @@ fn of_fetch(row: &FetchDecl) -> Option<ConfigLine> {
     }
 }
 
-/// A call with the arguments that it must have; those of `special` where not everything will do.
+/// A call with its required arguments. `special` contains arguments for names where the type alone is not sufficient.
 fn call(name: &str, spec: ArgSpec, special: &[(&str, &str)]) -> String {
     if let Some((_, arguments)) = special.iter().find(|(row, _)| *row == name) {
         return format!("{name}{arguments}");
     }
-    // The name is optional there, but without one the example would mean little.
+    // The name is optional for these fetches, but an example without it would not be helpful.
     let named = NAMED
         .iter()
         .find(|(begin, _)| name.trim_start_matches("req.").trim_start_matches("res.").starts_with(begin));
@@ -123,11 +123,11 @@ fn call(name: &str, spec: ArgSpec, special: &[(&str, &str)]) -> String {
     {
         return format!("{name}({argument})");
     }
-    // A virtual name: these converters need no file then.
+    // A virtual name, so that these converters do not need a file.
     if name.starts_with("map") {
         return format!("{name}(virt@names)");
     }
-    // The proxy's own table is another one in each place.
+    // The default is the proxy's own table, which differs from place to place.
     let named = spec.kinds.iter().skip(spec.required).take_while(|kind| **kind == ArgKind::Table).count();
     let kinds = spec.kinds.iter().take(spec.required + named);
     let values: Vec<&str> = kinds.map(|kind| argument(*kind)).collect();
@@ -154,7 +154,7 @@ fn argument(kind: ArgKind) -> &'static str {
     }
 }
 
-/// A pattern for a method, fit for an ACL keyword of that name.
+/// A pattern for a match method, suitable for an ACL keyword of that name.
 fn pattern(name: &str, method: MatchMethod) -> &'static str {
     match method {
         MatchMethod::Found | MatchMethod::Bool => "",
@@ -172,19 +172,19 @@ fn pattern(name: &str, method: MatchMethod) -> &'static str {
     }
 }
 
-/// A rule with a condition, in the first rules where the condition is valid.
+/// A rule with this condition, in the first ruleset where the condition is valid.
 fn condition(valid: EvaluationPoints, condition: &str) -> Option<ConfigLine> {
     let (place, rule, action) = rule(valid)?;
     let action = if rule.starts_with("tcp-re") { "reject" } else { action };
     Some(match rule {
         "http-check" | "log" => return assignment(valid, condition),
-        // An ACL shows the test without a consequence.
+        // An `acl` line shows the test without an action.
         "http-request" => ConfigLine { place, text: format!("acl example {condition}") },
         _ => ConfigLine { place, text: format!("{rule} {action} if {{ {condition} }}") },
     })
 }
 
-/// A line that stores the value, in the first rules where the expression is valid.
+/// A line that stores the value of an expression, in the first ruleset where the expression is valid.
 fn assignment(valid: EvaluationPoints, expression: &str) -> Option<ConfigLine> {
     let (place, rule, _) = rule(valid)?;
     Some(ConfigLine {
@@ -197,7 +197,7 @@ fn assignment(valid: EvaluationPoints, expression: &str) -> Option<ConfigLine> {
     })
 }
 
-/// The section, the rules and an action with a condition.
+/// The section, ruleset and action for an example.
 fn rule(valid: EvaluationPoints) -> Option<(&'static str, &'static str, &'static str)> {
     let rules = [
         (EvaluationPoint::FrontendRequestHeader, ("frontend", "http-request", "deny")),
@@ -212,7 +212,7 @@ fn rule(valid: EvaluationPoints) -> Option<(&'static str, &'static str, &'static
     rules.into_iter().find(|(point, _)| valid.contains(*point)).map(|(_, rule)| rule)
 }
 
-/// A complete, valid configuration with the line. `before` is the text of its section in front of the line.
+/// A complete, valid configuration with the line. `before` precedes the line in its section.
 #[cfg(test)]
 pub(crate) fn configuration(line: &ConfigLine, before: &str) -> String {
     let written = format!("{before}    {}\n", line.text);
@@ -227,7 +227,7 @@ pub(crate) fn configuration(line: &ConfigLine, before: &str) -> String {
         at("frontend"),
         at("backend")
     );
-    // The line may name the server itself.
+    // The line may define the server itself.
     if !line.text.starts_with("server app1 ") || line.place == "log" {
         text.push_str("    server app1 127.0.0.1:2\n");
     }
@@ -242,7 +242,7 @@ pub(crate) fn configuration(line: &ConfigLine, before: &str) -> String {
     text + &header + &written
 }
 
-/// The sections in front of the proxies.
+/// The sections before the proxies.
 #[cfg(test)]
 const AROUND: &str = "\
 global
@@ -264,12 +264,12 @@ healthcheck web
     type tcp-check
 ";
 
-/// Words that need an example of a special form.
+/// Words that need a special example.
 const SPECIAL: &[(WordPlace, &str, &str, &str)] = &[
     (WordPlace::Global, "numa-cpu-mapping", "global", "no numa-cpu-mapping"),
     (WordPlace::Bind, "ssl", "frontend", "bind :8443 ssl crt site.pem"),
     (WordPlace::Server, "ssl", "backend", "server app1 192.0.2.10:8443 ssl verify none"),
-    // It only follows another word.
+    // This word can only follow another word.
     (WordPlace::Server, "usesrc", "backend", "server app1 192.0.2.10:8080 source 0.0.0.0 usesrc clientip"),
     (WordPlace::Server, "log-bufsize", "log", "server app1 192.0.2.10:514 log-bufsize 64k"),
     (WordPlace::Load, "crt", "crt-store", "load crt site.pem"),
@@ -282,7 +282,7 @@ const SPECIAL: &[(WordPlace, &str, &str, &str)] = &[
     (WordPlace::Action, "set-var", "listen", "http-request set-var(txn.name) req.hdr(x-name)"),
 ];
 
-/// Lines that the section of an example needs in front of it.
+/// Lines that must precede an example in its section.
 #[cfg(test)]
 pub(crate) const BEFORE: &[(WordPlace, &str, &str)] = &[
     (
@@ -336,7 +336,7 @@ pub(crate) const BEFORE: &[(WordPlace, &str, &str)] = &[
     ),
 ];
 
-/// A value of each type that converters take.
+/// A value of each input type of converters.
 const INPUTS: [(SampleType, &str); 9] = [
     (SampleType::Any, "src"),
     (SampleType::Same, "src"),
@@ -349,7 +349,7 @@ const INPUTS: [(SampleType, &str); 9] = [
     (SampleType::Bin, "path"),
 ];
 
-/// How fetches begin that take the name of a field, and a name that is usual.
+/// Prefixes of fetches that take a field name, each with a common name.
 const NAMED: [(&str, &str); 7] = [
     ("hdr_ip", "x-forwarded-for"),
     ("hdr", "host"),
@@ -360,7 +360,7 @@ const NAMED: [(&str, &str); 7] = [
     ("urlp", "id"),
 ];
 
-/// Arguments of fetches where those of the kinds do not do.
+/// Arguments of fetches for which arguments derived from the types are unsuitable.
 const OF_FETCHES: &[(&str, &str)] = &[
     ("acl", "(METH_GET,!HTTP_1.0)"),
     ("bin", "(0a0d)"),
@@ -369,7 +369,7 @@ const OF_FETCHES: &[(&str, &str)] = &[
     ("var", "(txn.name)"),
 ];
 
-/// Arguments of converters for which those of the kinds are invalid, or not a good example.
+/// Arguments of converters for which arguments derived from the types are invalid or poor examples.
 const OF_CONVERTERS: &[(&str, &str)] = &[
     ("add", "(1)"),
     ("add_item", "(\",\",txn.name)"),

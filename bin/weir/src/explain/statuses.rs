@@ -1,4 +1,4 @@
-//! Statuses of weir's own responses: the reason, and the next place to look.
+//! Status codes of weir's own responses, with the reason and where to look next.
 
 /// The meaning of a status.
 pub(crate) fn explain(status: &str) -> Option<String> {
@@ -13,7 +13,7 @@ pub(crate) fn explain(status: &str) -> Option<String> {
     ))
 }
 
-/// Status, reason, next place to look.
+/// Status code, reason, and where to look next.
 pub(crate) static STATUSES: [(u16, &str, &str); 11] = [
     (
         400,

@@ -1,22 +1,22 @@
-//! Words of everyday speech that the language does not have: a sentence, lines of a configuration, related entries.
+//! Everyday words that are not keywords: a sentence, configuration lines, and related entries.
 
 use std::fmt::Write;
 
-/// The explanation of a word of everyday speech.
+/// The explanation of an everyday word.
 pub(super) struct Topic {
-    /// Its everyday names, in lower case.
+    /// The everyday words, in lower case.
     names: &'static [&'static str],
     text: &'static str,
-    /// Lines that do it; a section's first word where the lines are not of a frontend.
+    /// Example lines. The first word of a section precedes lines outside of a frontend.
     lines: &'static [&'static str],
     /// Related entries of `weir explain`.
     see: &'static [&'static str],
-    /// A word that is not implemented yet, where that is the answer.
+    /// A keyword that is not implemented, if the topic needs one. Otherwise empty.
     #[cfg_attr(not(test), expect(dead_code, reason = "a test looks whether it is still missing"))]
     missing: &'static str,
 }
 
-/// The text for an everyday name.
+/// The text for an everyday word.
 pub(super) fn explain(wanted: &str) -> Option<String> {
     let wanted = wanted.to_ascii_lowercase();
     let topic = TOPICS.iter().find(|topic| topic.names.contains(&wanted.as_str()))?;
@@ -40,7 +40,7 @@ const fn topic(
     Topic { names, text, lines, see, missing: "" }
 }
 
-/// A topic for a missing feature: `word` is refused.
+/// A topic for a missing feature. The parser rejects `word`.
 const fn missing(
     names: &'static [&'static str],
     word: &'static str,
@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    /// Once it is implemented, its topic must describe its use.
+    /// Fails when a keyword becomes implemented: its topic must then describe its use.
     #[test]
     fn missing_words_are_not_implemented_yet() {
         for topic in TOPICS.iter().filter(|topic| !topic.missing.is_empty()) {
@@ -276,7 +276,7 @@ mod tests {
             let verdicts = ["listen", "backend", "frontend"].map(|place| {
                 let line = ConfigLine { place, text: (*text).to_owned() };
                 let (verdict, said) = crate::manual::read(&configuration(&line, ""));
-                // Files of the lines are on no machine; all else has to be right.
+                // The files in these lines do not exist on any machine. Everything else must be valid.
                 let faults: Vec<&str> = said
                     .lines()
                     .filter(|said| said.starts_with("[ALERT]"))

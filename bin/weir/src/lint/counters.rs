@@ -1,4 +1,4 @@
-//! Counters of stick-tables that are read and never kept: each reads as 0, so a limit on it never applies.
+//! Stick-table counters that are read but never stored. Each reads as 0, so a limit on it never applies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use weir_model::StickTable;
 use super::{LintSubject, with_sections};
 use crate::findings::Finding;
 
-/// Fetches and converters of data that their tables do not store.
+/// Fetches and converters that read data not stored in their tables.
 pub(super) fn not_kept(subject: &LintSubject<'_>) -> Vec<Finding> {
     let tracked = tracked(subject);
     let mut found = Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn not_kept(subject: &LintSubject<'_>) -> Vec<Finding> {
     found
 }
 
-/// Whether a table stores this; `None` for an unknown table.
+/// Whether a table stores this data. `None` for an unknown table.
 fn stores(subject: &LintSubject<'_>, name: &str, data: DataType) -> Option<bool> {
     let is_it = |table: &&StickTable| *table.declaration.name == *name;
     let table = subject.config.tables.iter().find(is_it)?;
@@ -65,7 +65,7 @@ fn stores(subject: &LintSubject<'_>, name: &str, data: DataType) -> Option<bool>
     Some(table.declaration.stored.iter().any(|stored| stored.data == data || stored.data == array))
 }
 
-/// The tables that each counter tracks in.
+/// The tables in which each counter is tracked.
 fn tracked(subject: &LintSubject<'_>) -> BTreeMap<String, Vec<String>> {
     let mut tables = BTreeMap::<String, Vec<String>>::new();
     for (section, line) in with_sections(subject.lines) {
@@ -78,19 +78,19 @@ fn tracked(subject: &LintSubject<'_>) -> BTreeMap<String, Vec<String>> {
     tables
 }
 
-/// One fetch or converter of data.
+/// One fetch or converter that reads stick-table data.
 #[derive(Debug, PartialEq)]
 struct CounterReading<'w> {
-    /// The name as written.
+    /// The name in the configuration.
     fetch: &'w str,
     data: DataType,
-    /// The tracked counter; `None` for fetches and converters that look up a key.
+    /// The tracked counter. `None` for fetches and converters that look up a key.
     counter: Option<&'w str>,
-    /// The table, if it is written.
+    /// The table, if given as an argument.
     table: Option<&'w str>,
 }
 
-/// All readings of a word: it may be an expression or a format.
+/// All stick-table fetches and converters in a word, which may be an expression or a log format.
 fn readings(word: &str) -> Vec<CounterReading<'_>> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let mut found = Vec::new();

@@ -1,11 +1,11 @@
-//! Conditions that never hold: operators that are taken for patterns, and paths without their slash.
+//! Conditions that never match: operators mistaken for patterns, and paths without a leading slash.
 
 use weir_syntax::{Line, Word};
 
 use super::LintSubject;
 use crate::findings::Finding;
 
-/// Patterns that a text of traffic cannot match.
+/// Patterns that can never match.
 pub(super) fn unmatched(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for line in subject.lines {
@@ -17,14 +17,14 @@ pub(super) fn unmatched(subject: &LintSubject<'_>) -> Vec<Finding> {
     found
 }
 
-/// A fetch with its flags and patterns, as an `acl` line or a condition has them.
+/// A fetch with its flags and patterns, from an `acl` line or a condition.
 struct AclTest<'l> {
     /// The fetch with its arguments, without converters.
     fetch: &'l str,
     converters: Vec<&'l str>,
-    /// The method of `-m`.
+    /// The match method after `-m`.
     method: Option<&'l str>,
-    /// The patterns of the line, not those of files, with their positions.
+    /// The inline patterns, with their positions. Patterns of files are not included.
     patterns: Vec<(usize, &'l Word)>,
 }
 
@@ -52,7 +52,7 @@ impl<'l> AclTest<'l> {
     }
 }
 
-/// The criteria of a line: that of an `acl` line, or those in braces.
+/// The tests of a line: of an `acl` line, or those in braces.
 fn criteria(line: &Line) -> Vec<AclTest<'_>> {
     let words = line.words();
     if line.keyword().is("acl") {
@@ -73,7 +73,7 @@ fn criteria(line: &Line) -> Vec<AclTest<'_>> {
     found
 }
 
-/// The parts of `fetch(args),converter(args)`.
+/// Splits `fetch(args),converter(args)` at the commas outside parentheses.
 fn split_converters(expression: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0_u32, 0);
     for (at, byte) in expression.bytes().enumerate() {
@@ -91,12 +91,12 @@ fn split_converters(expression: &str) -> Vec<&str> {
     parts
 }
 
-/// A name without its arguments.
+/// The name of a fetch or converter, without arguments.
 fn name(part: &str) -> &str {
     part.split('(').next().unwrap_or_default()
 }
 
-/// `hdr(host) = x`, `path == /x`: operators are for numbers.
+/// `hdr(host) = x`, `path == /x`: operators apply only to numbers.
 fn operator(subject: &LintSubject<'_>, line: &Line, criterion: &AclTest<'_>) -> Option<Finding> {
     let is_text = TEXTS.contains(&name(criterion.fetch))
         && criterion.converters.is_empty()
@@ -137,11 +137,11 @@ fn paths(subject: &LintSubject<'_>, line: &Line, criterion: &AclTest<'_>) -> Vec
         .collect()
 }
 
-/// Operators of other languages, and of samples that are numbers.
+/// Operator signs, of numbers and of other languages, that are mistaken for patterns.
 const SIGNS: [&str; 10] = ["=", "==", "===", "!=", "~", "=~", "!~", "~=", "<", ">"];
-/// Operators of samples that are numbers.
+/// Comparison operators for numbers.
 const WORDS: [&str; 8] = ["eq", "ne", "gt", "ge", "lt", "le", "is", "equals"];
-/// Fetches of text.
+/// Fetches that return text.
 const TEXTS: [&str; 16] = [
     "hdr",
     "req.hdr",
@@ -160,7 +160,7 @@ const TEXTS: [&str; 16] = [
     "req.ssl_sni",
     "req.body",
 ];
-/// Converters that leave a slash at the beginning.
+/// Converters that keep a leading slash.
 const KEEP_FIRST: [&str; 3] = ["lower", "upper", "url_dec"];
 
 const OPERATOR: &str = "C707";

@@ -1,4 +1,4 @@
-//! Unreachable parts: rules behind one that always ends their list, and backends that are never chosen.
+//! Unreachable parts: rules after one that always ends the list, and backends that are never selected.
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,13 +28,13 @@ pub(super) fn unreached_rules(subject: &LintSubject<'_>) -> Vec<Finding> {
         found.extend(unreached(subject, rules, "use_backend"));
         found.extend(unreached_default(subject, proxy));
     }
-    // A `defaults` section gives its rules to several proxies.
+    // Several proxies may inherit a rule from the same `defaults` section. Report it once.
     let mut reported = HashSet::new();
     found.retain(|finding| reported.insert(finding.line_of().map(|(file, line)| (file.to_owned(), line))));
     found
 }
 
-/// The properties of a rule that decide whether later ones are reached.
+/// The properties of a rule that decide whether later rules are reachable.
 struct FlowRule<'r> {
     at: &'r Location,
     conditional: bool,
@@ -48,7 +48,7 @@ fn unreached<'r>(
 ) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut over: Option<&Location> = None;
-    // The conditions of the rules that end the list, since the last rule that could change the values tested.
+    // Conditions of terminating rules since the last rule that could change the tested values.
     let mut tested: HashMap<String, &Location> = HashMap::new();
     for rule in rules {
         let condition = condition(subject, rule.at).filter(|_| rule.conditional);
@@ -75,7 +75,7 @@ fn unreached<'r>(
     found
 }
 
-/// The words of a rule's condition, unless it may hold at one time and not at the next.
+/// The condition of a rule. `None` if its result may change between two evaluations.
 fn condition(subject: &LintSubject<'_>, at: &Location) -> Option<String> {
     let line = subject.line(at)?;
     let begins = |word: &Word| !word.is_quoted() && (word.is("if") || word.is("unless"));
@@ -84,8 +84,8 @@ fn condition(subject: &LintSubject<'_>, at: &Location) -> Option<String> {
     (!text.contains("rand")).then_some(text)
 }
 
-/// Whether a `use_backend` rule that applies always ends the search: unpublished backends are skipped, and so are names
-/// from a format without a backend of that name.
+/// Whether a matching `use_backend` rule always ends the search. Unpublished backends are skipped, and so are unknown names from a
+/// log-format expression.
 fn is_certain(subject: &LintSubject<'_>, target: &BackendTarget) -> bool {
     match target {
         BackendTarget::Static(index) => {
@@ -96,7 +96,7 @@ fn is_certain(subject: &LintSubject<'_>, target: &BackendTarget) -> bool {
     }
 }
 
-/// `default_backend` behind a `use_backend` that always applies.
+/// A `default_backend` after an unconditional `use_backend`.
 fn unreached_default(subject: &LintSubject<'_>, proxy: &Proxy) -> Option<Finding> {
     proxy.default_backend?;
     let certain = proxy
@@ -108,7 +108,7 @@ fn unreached_default(subject: &LintSubject<'_>, proxy: &Proxy) -> Option<Finding
     Some(finding_at(UNREACHED, &certain.at, message))
 }
 
-/// Backends with servers that neither rules nor log targets name. Empty if a format may name any of them.
+/// Backends with servers that neither rules nor log targets refer to. Empty if a log-format expression may select any of them.
 pub(super) fn unchosen_backends(subject: &LintSubject<'_>) -> Vec<Finding> {
     let proxies = &subject.config.proxies;
     let mut chosen = HashSet::new();
@@ -137,7 +137,7 @@ pub(super) fn unchosen_backends(subject: &LintSubject<'_>) -> Vec<Finding> {
     .collect()
 }
 
-/// The code of rules that are never reached.
+/// The code of unreachable rules.
 pub(super) const UNREACHED: &str = "C701";
-/// The code of backends that are never chosen.
+/// The code of unused backends.
 const UNCHOSEN: &str = "C703";

@@ -1,11 +1,11 @@
-//! ACLs that are declared and never used.
+//! ACLs that are declared but never used.
 
 use weir_syntax::Line;
 
 use super::LintSubject;
 use crate::findings::Finding;
 
-/// ACLs with a name that no other line of their section uses. ACLs of the same name count as one.
+/// ACLs with a name not used on any other line of their section. ACLs with the same name count as one.
 pub(super) fn unused_acls(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let is_section = |line: &Line| weir_config::is_section(line.keyword().text());
@@ -23,7 +23,7 @@ pub(super) fn unused_acls(subject: &LintSubject<'_>) -> Vec<Finding> {
     found
 }
 
-/// Whether a line tests an ACL: as a word of its condition, or in the arguments of the fetch 'acl'.
+/// Whether a line tests an ACL, in its condition or in the arguments of the fetch `acl`.
 fn uses(line: &Line, name: &str) -> bool {
     let declares = line.keyword().is("acl");
     line.words().iter().skip(if declares { 2 } else { 1 }).any(|word| {

@@ -1,11 +1,11 @@
-//! Names of ALPN that clients and servers of HTTP do not use: the connection then uses HTTP/1, or no name is chosen.
+//! ALPN names that HTTP clients and servers do not use. The connection then uses HTTP/1, or negotiates no protocol.
 
 use weir_model::Mode;
 
 use super::{LintSubject, with_sections};
 use crate::findings::Finding;
 
-/// Unknown names of `alpn` and `check-alpn` in proxies of HTTP.
+/// Unknown names in `alpn` and `check-alpn` of HTTP proxies.
 pub(super) fn unknown(subject: &LintSubject<'_>) -> Vec<Finding> {
     let is_http = |name: &str| {
         subject.config.proxies.iter().any(|proxy| *proxy.name == *name && proxy.mode() == Mode::Http)
@@ -37,7 +37,7 @@ pub(super) fn unknown(subject: &LintSubject<'_>) -> Vec<Finding> {
     found
 }
 
-/// Identifiers of ALPN (RFC 7301, 6) that a proxy of HTTP may meet.
+/// ALPN protocol identifiers (RFC 7301, 6) that an HTTP proxy may encounter.
 const KNOWN: [&str; 5] = ["h2", "http/1.1", "http/1.0", "h3", "acme-tls/1"];
 
 const UNKNOWN: &str = "C718";

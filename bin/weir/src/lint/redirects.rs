@@ -1,4 +1,4 @@
-//! Redirections to HTTPS that a client on HTTPS gets again.
+//! Endless redirections: rules that redirect to HTTPS even on HTTPS connections.
 
 use weir_model::{Proxy, RulesetKind};
 use weir_syntax::{Line, Word};
@@ -6,7 +6,7 @@ use weir_syntax::{Line, Word};
 use super::{LintSubject, finding_at};
 use crate::findings::Finding;
 
-/// Rules that redirect to HTTPS on connections that have it already.
+/// Rules that redirect to HTTPS even if the connection already uses HTTPS.
 pub(super) fn endless(subject: &LintSubject<'_>) -> Vec<Finding> {
     let frontends =
         subject.config.proxies.iter().filter(|proxy| proxy.is_frontend() && !proxy.settings.disabled);
@@ -28,7 +28,7 @@ pub(super) fn endless(subject: &LintSubject<'_>) -> Vec<Finding> {
                     "no listener of this configuration speaks TLS. If TLS ends before it, the redirection is endless: ask for \
                                    a header of the other end, such as 'unless { hdr(x-forwarded-proto) https }'."
                 }
-                // The usual pair: one frontend for port 80, another for 443.
+                // The usual pair: one frontend for port 80, another for port 443.
                 (false, true) => continue,
             };
             found.push(finding_at(CODE, at, format!("'{}' redirects to https: {why}", proxy.name)));
@@ -50,7 +50,7 @@ fn speaks_tls(proxy: &Proxy) -> bool {
     proxy.binds.iter().any(|bind| bind.options.tls.is_some())
 }
 
-/// Whether the condition of a rule, or an ACL of it, tests anything that differs between the two.
+/// Whether the condition of a rule, directly or through an ACL, distinguishes HTTPS from HTTP.
 fn tests_tls(subject: &LintSubject<'_>, line: &Line) -> bool {
     let words = line.words();
     let begins = |word: &Word| !word.is_quoted() && (word.is("if") || word.is("unless"));
@@ -61,18 +61,18 @@ fn tests_tls(subject: &LintSubject<'_>, line: &Line) -> bool {
     })
 }
 
-/// Whether an ACL of this name tests it.
+/// Whether an ACL with this name distinguishes HTTPS from HTTP.
 fn is_acl(subject: &LintSubject<'_>, name: &str) -> bool {
     let acls = subject.lines.iter().filter(|line| line.keyword().is("acl") && line.text(1) == name);
     acls.flat_map(|line| line.words().iter().skip(2)).any(|word| separates(word.text()))
 }
 
-/// Whether a word of a condition separates HTTPS from HTTP.
+/// Whether a word of a condition distinguishes HTTPS from HTTP.
 fn separates(text: &str) -> bool {
     SEPARATING.iter().any(|known| text.contains(known))
 }
 
-/// Parts of fetches that differ between the two: the connection's TLS, its port and listener, headers of an earlier proxy, variables.
+/// Parts of fetches that distinguish HTTPS from HTTP: TLS, port or listener of the connection, headers of a previous proxy, variables.
 const SEPARATING: [&str; 9] =
     ["ssl", "dst_port", "proto", "scheme", "so_id", "so_name", "fc_pp_", "https", "var("];
 

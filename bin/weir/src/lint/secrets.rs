@@ -1,4 +1,4 @@
-//! Secrets that every user of the machine can read, and command sockets that every user can write to.
+//! Secrets readable by every user of the machine, and runtime API sockets writable by every user.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use weir_sys::file;
 use super::{LintSubject, finding_at};
 use crate::findings::Finding;
 
-/// Configuration files with passwords, files with private keys, sockets of the runtime API.
+/// Exposed configuration files with passwords, private key files and runtime API sockets.
 pub(super) fn exposed(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut found = configuration_files(subject);
     found.extend(key_files(subject));
@@ -37,7 +37,7 @@ fn configuration_files(subject: &LintSubject<'_>) -> Vec<Finding> {
     found
 }
 
-/// The word that a line has a secret after.
+/// The keyword of a line that is followed by a secret. `None` without one.
 fn secret(line: &Line) -> Option<&'static str> {
     let words = || line.words().iter();
     if line.keyword().is("user") {
@@ -51,7 +51,7 @@ fn secret(line: &Line) -> Option<&'static str> {
     line.keyword().is("dynamic-cookie-key").then_some("dynamic-cookie-key")
 }
 
-/// Files that words like `crt` name and that hold a private key; of a folder, its files.
+/// Files with a private key, named after words like `crt`. For a directory, its files.
 fn key_files(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
@@ -78,7 +78,7 @@ fn files(path: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(&stem).into_iter().flatten();
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).take(MAX_FILES).collect();
     files.sort();
-    // A certificate's key may be in a file next to it.
+    // The private key of a certificate may be in a separate file.
     files.extend([PathBuf::from(format!("{path}.key")), stem]);
     files.retain(|path| path.is_file());
     files
@@ -93,7 +93,7 @@ fn sockets(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for socket in &subject.config.global.sockets {
         let open = socket.options.ownership.mode.is_some_and(|mode| mode & WRITE != 0);
-        // Without a level it is an operator's.
+        // The default level is operator.
         let harmless = socket.options.level == Some(Level::User);
         let inet = socket.addresses.iter().any(|address| matches!(address, ListenAddress::Inet { .. }));
         if open && !inet && !harmless {
@@ -104,7 +104,7 @@ fn sockets(subject: &LintSubject<'_>) -> Vec<Finding> {
     found
 }
 
-/// Whether others than owner and group have a permission on a file.
+/// Whether users other than owner and group have this permission on a file.
 fn is_open(path: &Path, permission: u32) -> bool {
     std::fs::metadata(path).is_ok_and(|known| known.is_file() && known.permissions().mode() & permission != 0)
 }
@@ -112,9 +112,9 @@ fn is_open(path: &Path, permission: u32) -> bool {
 const CODE: &str = "C705";
 const READ: u32 = 0o004;
 const WRITE: u32 = 0o002;
-/// The words that the path of a key follows.
+/// The words before the path of a key.
 const KEY_WORDS: [&str; 4] = ["crt", "key", "tls-ticket-keys", "default-crt"];
-/// A folder with more certificates is looked at in part.
+/// Maximum number of files to check in a directory.
 const MAX_FILES: usize = 10_000;
-/// A longer file is not a certificate with its key.
+/// Maximum size of a file with certificate and key, in bytes. Longer files are skipped.
 const MAX_KEY_FILE: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! Servers that traffic does not reach as configured: without any server, the process itself, cookies that never stick.
+//! Servers that traffic cannot reach: missing servers, loops to a listener of this process, cookies that never stick.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use weir_model::{
 use super::{LintSubject, finding_at};
 use crate::findings::Finding;
 
-/// The faults of the servers of each backend.
+/// The findings about the servers of each backend.
 pub(super) fn misused(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let chosen = chosen(subject);
@@ -27,13 +27,13 @@ pub(super) fn misused(subject: &LintSubject<'_>) -> Vec<Finding> {
     found
 }
 
-/// The positions of backends that a frontend names.
+/// The indexes of all backends named by frontends.
 fn chosen(subject: &LintSubject<'_>) -> HashSet<usize> {
     let proxies = &subject.config.proxies;
     proxies.iter().filter(|proxy| proxy.is_frontend()).flat_map(targets).collect()
 }
 
-/// The positions of the backends that a frontend names.
+/// The indexes of the backends named by a frontend.
 fn targets(proxy: &Proxy) -> Vec<usize> {
     let rules = proxy.use_backend.iter().filter_map(|rule| match &rule.target {
         BackendTarget::Static(index) => Some(index.get()),
@@ -42,26 +42,26 @@ fn targets(proxy: &Proxy) -> Vec<usize> {
     rules.chain(proxy.default_backend.map(|index| index.get())).collect()
 }
 
-/// Whether a rule is an answer, or ends all requests. A conditional refusal leaves the others without an answer.
+/// Whether a rule sends a response, or rejects all requests. After a conditional rejection, other requests lack a response.
 fn answers_or_ends(rule: &Rule) -> bool {
     let facts = rule.action.facts();
     facts.answers || (facts.is_final && rule.condition.is_none())
 }
 
-/// Whether a frontend chooses backends by a format.
+/// Whether a frontend selects backends with a log-format expression.
 fn names_by_format(proxy: &Proxy) -> bool {
     proxy.use_backend.iter().any(|rule| matches!(rule.target, BackendTarget::Dynamic(_)))
 }
 
-/// A backend that gets traffic and can only answer 503.
+/// A backend that receives traffic but can only respond with 503.
 fn without_servers(proxy: &Proxy, is_chosen: bool) -> Option<Finding> {
     let settings = &proxy.settings;
     let answers = settings.stats.is_some()
-        // A file in place of the 503 is a page without a server.
+        // A file for status 503 is a static page.
         || settings.errors.get(503).is_some()
         || RulesetKind::ALL.into_iter().any(|kind| proxy.rules(kind).any(answers_or_ends))
         || !proxy.redirects.is_empty();
-    // A backend may only hold a stick-table.
+    // A backend may exist only for its stick-table.
     let serves = match proxy.is_frontend() {
         true => targets(proxy).is_empty() && !names_by_format(proxy),
         false => is_chosen || proxy.table.is_none(),
@@ -76,7 +76,7 @@ fn without_servers(proxy: &Proxy, is_chosen: bool) -> Option<Finding> {
     Some(finding_at(NO_SERVER, &proxy.at, message))
 }
 
-/// `cookie` of a backend without `cookie` of its servers.
+/// A backend with `cookie`, but without `cookie` on its servers.
 fn without_cookies(proxy: &Proxy) -> Vec<Finding> {
     let Some(cookie) = &proxy.settings.cookie else { return Vec::new() };
     let has_value = |server: &Server| server.settings.cookie.is_some();
@@ -98,7 +98,7 @@ fn without_cookies(proxy: &Proxy) -> Vec<Finding> {
         .collect()
 }
 
-/// A server with the address of a listener that leads to it.
+/// A server with the address of a listener that routes to the same server.
 fn loops(subject: &LintSubject<'_>, index: usize, proxy: &Proxy) -> Vec<Finding> {
     let proxies = subject.config.proxies.iter().enumerate();
     let leads_here = |(position, frontend): &(usize, &Proxy)| {
@@ -122,7 +122,7 @@ fn loops(subject: &LintSubject<'_>, index: usize, proxy: &Proxy) -> Vec<Finding>
         .collect()
 }
 
-/// Whether connections to a server arrive at a listener.
+/// Whether connections to a server arrive at this listener.
 fn reaches(server: &Server, listener: &ListenAddress) -> bool {
     let ServerAddress::Inet { host: Host::Ip(to), port } = &server.address else { return false };
     let ListenAddress::Inet { host: Host::Ip(own), first_port, last_port, .. } = listener else {
@@ -132,20 +132,20 @@ fn reaches(server: &Server, listener: &ListenAddress) -> bool {
         ServerPort::Fixed(port) => (*first_port..=*last_port).contains(port),
         ServerPort::Mapped(offset) => *offset == 0,
     };
-    // An unspecified address of a server is the client's own destination.
+    // The unspecified address of a server means the client's destination address.
     let address_is_own =
         to == own || (own.is_unspecified() && to.is_loopback() && (to.is_ipv4() || own.is_ipv6()));
     port_is_own && address_is_own && !to.is_unspecified()
 }
 
-/// UNIX sockets of servers with a new root directory, which the paths are relative to.
+/// UNIX sockets of servers that are outside the new root directory. Their paths are relative to it.
 fn outside_root(subject: &LintSubject<'_>, proxy: &Proxy) -> Vec<Finding> {
     let inside = |path: &std::path::Path| match &subject.config.global.chroot {
         None => true,
         Some(Chroot::Auto) => false,
         Some(Chroot::Folder(folder)) => path.strip_prefix("/").is_ok_and(|path| folder.join(path).exists()),
     };
-    // Log backends reach their sockets from outside.
+    // Log backends reach their sockets outside the root directory.
     let streams = proxy.servers.iter().filter(|server| !server.datagrams);
     let lost = streams.filter_map(|server| match &server.address {
         ServerAddress::Unix(path) if !inside(path) => Some((server, path)),
@@ -162,7 +162,7 @@ fn outside_root(subject: &LintSubject<'_>, proxy: &Proxy) -> Vec<Finding> {
     .collect()
 }
 
-/// Addresses that two `bind` lines of different proxies have: the kernel shares their clients out at random.
+/// Addresses shared by `bind` lines of different proxies. The kernel distributes the connections at random.
 fn shared_ports(subject: &LintSubject<'_>) -> Vec<Finding> {
     let mut seen: Vec<(&ListenAddress, &Bind, &Proxy)> = Vec::new();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Timeouts that make each other pointless. `data/stream`'s table of deadlines documents when each of them runs.
+//! Timeouts that make each other ineffective. The deadline table of `data/stream` documents when each timeout applies.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -65,7 +65,7 @@ fn own(proxy: &Proxy) -> Vec<String> {
 #[derive(Clone, Copy)]
 struct NamedTimeout(&'static str, Option<Duration>);
 
-/// TCP: the longer of the two timeouts never fires, as the shorter one ends both sides.
+/// TCP: the longer of the two timeouts never expires, because the shorter one closes both sides first.
 fn between(frontend: &Proxy, backend: &Proxy) -> Option<Finding> {
     let (front, back) = (&frontend.settings.timeouts, &backend.settings.timeouts);
     let tunnel = front.tunnel.or(back.tunnel);
@@ -83,7 +83,7 @@ fn between(frontend: &Proxy, backend: &Proxy) -> Option<Finding> {
     Some(finding_at(CODE, &frontend.at, message))
 }
 
-/// The backends that a frontend names; itself for a `listen` section with servers.
+/// The backends named by a frontend. For a `listen` section with servers, the section itself.
 fn backends<'c>(config: &'c Config, proxy: &'c Proxy) -> Vec<&'c Proxy> {
     if !proxy.is_frontend() {
         return Vec::new();
@@ -98,7 +98,7 @@ fn backends<'c>(config: &'c Config, proxy: &'c Proxy) -> Vec<&'c Proxy> {
     named.chain((proxy.is_backend() && !proxy.servers.is_empty()).then_some(proxy)).collect()
 }
 
-/// As a configuration writes it.
+/// A duration in configuration syntax.
 fn shown(time: Duration) -> String {
     let milliseconds = time.as_millis();
     match milliseconds % 1000 {

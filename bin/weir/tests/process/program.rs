@@ -1,4 +1,4 @@
-//! The real binary, started for one test on sockets that the test made, and ended with the test.
+//! Runs the real binary for one test, on sockets created by the test. The process ends with the test.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use weir_sys::signal::{self, Signal};
 
-/// How long anything may take before a test fails: far more than needed on the slowest machine.
+/// The time limit for any step of a test, far more than needed on the slowest machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One test's folder, sockets and process.
 pub(crate) struct Weir {
     child: Child,
     said: BufReader<ChildStderr>,
-    /// Removed when the test ends.
+    /// The test's folder. Removed when the test ends.
     _folder: tempfile::TempDir,
 }
 
@@ -29,11 +29,11 @@ pub(crate) struct Setup {
     arguments: Vec<String>,
 }
 
-/// Only one process is started at a time: its inheritable descriptors would also be inherited by another one.
+/// Only one process is started at a time. Otherwise a process could inherit the descriptors meant for another.
 static STARTING: Mutex<()> = Mutex::new(());
 
 impl Setup {
-    /// An empty folder and no sockets.
+    /// A setup with an empty folder and without sockets.
     pub(crate) fn new() -> Self {
         Setup { folder: tempfile::tempdir().expect("a folder"), listeners: Vec::new(), arguments: Vec::new() }
     }
@@ -43,7 +43,7 @@ impl Setup {
         self.folder.path().join(name)
     }
 
-    /// A listening socket for the process: `fd@N` for the configuration, and the address for clients.
+    /// Creates a listening socket for the process. Returns `fd@N` for the configuration, and the address for clients.
     pub(crate) fn listener(&mut self) -> (String, Address) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("any port is free");
         let port = listener.local_addr().expect("bound").port();
@@ -52,7 +52,7 @@ impl Setup {
         (name, Address::Tcp(port))
     }
 
-    /// One more word of the command line.
+    /// Adds a word to the command line.
     pub(crate) fn argument(mut self, word: impl Into<String>) -> Self {
         self.arguments.push(word.into());
         self
@@ -79,7 +79,7 @@ impl Setup {
         inherit(true);
         let mut child = command.spawn().expect("the binary was built");
         inherit(false);
-        // From now on only the process listens.
+        // From now on, only the process listens.
         let said = BufReader::new(child.stderr.take().expect("it is piped"));
         Weir { child, said, _folder: self.folder }
     }
@@ -92,27 +92,27 @@ impl Setup {
 }
 
 impl Weir {
-    /// The number of the process.
+    /// The process number.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     pub(crate) fn signal(&self, signal: Signal) {
         assert_eq!(signal::send(self.id(), signal), Ok(true), "the process is there");
     }
 
-    /// Waits for its end.
+    /// Waits until the process exits.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         until("the process ends", || self.child.try_wait().expect("it is our child"))
     }
 
-    /// Whether it ended.
+    /// Whether the process has exited.
     pub(crate) fn ended(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_some()
     }
 
-    /// Waits until it prints these words to standard error.
+    /// Waits until the process prints these words to standard error.
     pub(crate) fn says(&mut self, words: &str) {
         let mut line = String::new();
         while !line.contains(words) {
@@ -125,7 +125,7 @@ impl Weir {
 
 impl Drop for Weir {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -134,18 +134,18 @@ impl Drop for Weir {
 /// An address for clients.
 #[derive(Clone, Debug)]
 pub(crate) enum Address {
-    /// A port of this machine.
+    /// A port on the loopback address.
     Tcp(u16),
     Unix(PathBuf),
 }
 
 impl Address {
-    /// A UNIX socket that the process will make.
+    /// A UNIX socket that the process will create.
     pub(crate) fn unix(path: impl AsRef<Path>) -> Self {
         Address::Unix(path.as_ref().to_owned())
     }
 
-    /// Connects; `None` without a listener.
+    /// Connects. `None` without a listener.
     pub(crate) fn try_connect(&self) -> Option<Client> {
         let stream: Box<dyn Duplex> = match self {
             Address::Tcp(port) => Box::new(TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).ok()?),
@@ -155,7 +155,7 @@ impl Address {
         Some(Client(BufReader::new(stream)))
     }
 
-    /// Connects as soon as there is a listener.
+    /// Connects, after waiting for a listener.
     pub(crate) fn connect(&self) -> Client {
         until("somebody listens", || self.try_connect())
     }
@@ -164,9 +164,9 @@ impl Address {
 /// A connection to the process.
 pub(crate) struct Client(BufReader<Box<dyn Duplex>>);
 
-/// A stream of either kind.
+/// A TCP or UNIX stream.
 pub(crate) trait Duplex: Read + Write {
-    /// Limits how long a read waits.
+    /// Sets the read timeout.
     fn set_patience(&self, patience: Option<Duration>);
 }
 
@@ -182,10 +182,10 @@ impl Duplex for UnixStream {
     }
 }
 
-/// The parts of a response that tests use.
+/// The parts of a response used by tests.
 #[derive(Debug)]
 pub(crate) struct Response {
-    /// The first line and the fields, as received.
+    /// The status line and header fields, as received.
     pub head: String,
     /// The body, by its `content-length`.
     pub body: String,
@@ -225,15 +225,15 @@ impl Client {
         Response { head, body: String::from_utf8(body).expect("text") }
     }
 
-    /// Receives until the process closes.
+    /// Receives all bytes until the process closes the connection.
     pub(crate) fn rest(&mut self) -> String {
         let mut text = String::new();
-        // A reset is an end too.
+        // A reset also ends the connection.
         let _ = self.0.read_to_string(&mut text);
         text
     }
 
-    /// Whether no bytes are received for a moment.
+    /// Whether no bytes arrive for a short time.
     pub(crate) fn is_silent(&mut self) -> bool {
         self.0.get_ref().set_patience(Some(Duration::from_millis(100)));
         let silent = self.0.fill_buf().is_err();
@@ -254,7 +254,7 @@ pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// An origin on a thread of its own that answers every request with `body`.
+/// Starts an origin server on its own thread, which answers every request with `body`. Returns its port.
 pub(crate) fn origin(body: &'static str) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("any port is free");
     let port = listener.local_addr().expect("bound").port();
@@ -280,7 +280,7 @@ fn answer_all(stream: TcpStream, body: &str) {
     }
 }
 
-/// The beginning of every configuration of these tests.
+/// The first lines of every configuration in these tests.
 pub(crate) const DEFAULTS: &str = "
 defaults
     mode http

@@ -1,4 +1,4 @@
-//! The real binary serves traffic, enforces its limits, and stops on request.
+//! Tests of the real binary: it serves traffic, enforces its limits, and stops on request.
 
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
@@ -75,7 +75,7 @@ fn listens_on_every_kind_of_address() {
     assert_eq!(socket::connect(&socket, &padded), Ok(true));
 }
 
-/// `abns@`: the name is padded to the whole field of the kernel's address.
+/// A name as for `abns@`: padded to the full length of the kernel's address field.
 fn weir_net_padded(name: &[u8]) -> Box<[u8]> {
     let mut padded = name.to_vec();
     padded.resize(107, 0);
@@ -165,7 +165,7 @@ fn a_paused_process_resumes() {
     assert_eq!(address.connect().get("/").body, "hello");
     weir.signal(signal::SIGTTOU);
     weir.says("Paused frontend front.");
-    // A paused listener on a path keeps its socket: connections wait.
+    // A paused listener on a path keeps its socket, so connections wait in the backlog.
     let mut client = address.connect();
     client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
     assert!(client.is_silent());
@@ -181,7 +181,7 @@ fn a_process_resumes_even_if_both_signals_are_pending() {
     let weir = setup.start(&answering(&bind, ""));
     assert_eq!(address.connect().get("/").body, "hello");
     for _ in 0..20 {
-        // Usually both signals are pending when they are read. A connection to the paused process waits until it resumes.
+        // Usually both signals are pending when they are read. A connection made during the pause waits for the end of the pause.
         weir.signal(signal::SIGTTOU);
         weir.signal(signal::SIGTTIN);
         assert_eq!(address.connect().get("/").body, "hello");

@@ -98,7 +98,7 @@ fn refuses_to_start_if_a_server_name_does_not_resolve() {
     assert!(err.contains("could not resolve address 'no-such-name.invalid'"), "{err}");
 }
 
-/// R156, R157: the fork comes before all else, and the pid file names the background process.
+/// R156, R157: the process forks before all other steps, and the pid file contains the number of the background process.
 #[test]
 fn the_background_process_is_ready_when_the_foreground_one_ends() {
     let setup = Setup::new().argument("-D");

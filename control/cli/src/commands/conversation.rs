@@ -1,4 +1,4 @@
-//! Commands about the session itself: help, prompt, levels, waiting.
+//! Commands on the session itself: help, prompt, levels, `wait`.
 
 use crate::command::{Command, CommandArguments, CommandContext, HIDDEN, MASTER, SERVING, WORKER};
 use crate::commands::{answer, server};
@@ -115,7 +115,7 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-/// Silent with `-`: a master uses this to lower the level before it forwards a command.
+/// Lowers the level. With `-` without output: a master does this before it forwards a command.
 fn lower(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>, level: Level) -> CommandOutcome {
     if level > context.modes.level {
         return CommandOutcome::denied();
@@ -126,7 +126,7 @@ fn lower(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>, lev
     if arguments.word(0) == "-" { CommandOutcome::Silence } else { CommandOutcome::Nothing }
 }
 
-/// Silent with `-`, as for levels.
+/// Switches a mode. With `-` without output, like [`lower`].
 fn obey(name: &str, state: &mut bool, arguments: &CommandArguments<'_>) -> CommandOutcome {
     match switch(name, state, arguments.word(0)) {
         Some(text) => CommandOutcome::info(text),
@@ -135,12 +135,12 @@ fn obey(name: &str, state: &mut bool, arguments: &CommandArguments<'_>) -> Comma
     }
 }
 
-/// Switches a mode on or off by a word. Without a word it returns the state as the answer.
+/// Switches a mode on or off. Without a word, returns the state as text.
 pub fn switch(name: &str, state: &mut bool, word: &str) -> Option<String> {
     match word {
         "" => return Some(format!("{name} is {}\n", if *state { "ON" } else { "OFF" })),
         "on" => *state = true,
-        // Any other word switches it off, so that a mode is never on by mistake.
+        // Any other word switches the mode off, so that it is never on by mistake.
         _ => *state = false,
     }
     None
@@ -149,13 +149,13 @@ pub fn switch(name: &str, state: &mut bool, word: &str) -> Option<String> {
 fn set_severity_output(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> CommandOutcome {
     match choose_severity_output(context.modes, arguments.word(0)) {
         Err(text) => CommandOutcome::error(text),
-        // As for levels.
+        // No output, like the level commands.
         Ok(()) if arguments.word(1) == "-" => CommandOutcome::Silence,
         Ok(()) => CommandOutcome::Nothing,
     }
 }
 
-/// Chooses by its keyword whether messages begin with their severity; the error is the answer.
+/// Sets how messages show their severity. The error is the command's output.
 pub fn choose_severity_output(modes: &mut SessionModes, word: &str) -> Result<(), &'static str> {
     let choice = SeverityOutput::from_name(word);
     modes.severity_output = choice.ok_or("one of 'none', 'number', 'string' is a required argument\n")?;
@@ -169,7 +169,7 @@ fn set_timeout(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_
     }
 }
 
-/// Chooses how much silence closes a connection, by `cli` and a delay in seconds; the error is the answer.
+/// Sets the idle timeout, from the words `cli` and a delay in seconds. The error is the command's output.
 pub fn choose_timeout(modes: &mut SessionModes, words: [&str; 2]) -> Result<(), &'static str> {
     let [side, delay] = words;
     if side != "cli" {
@@ -183,10 +183,10 @@ pub fn choose_timeout(modes: &mut SessionModes, words: [&str; 2]) -> Result<(), 
     Ok(())
 }
 
-/// The longest timeout, as for any setting: milliseconds must fit into 32 bits.
+/// Maximum timeout, as for any setting: the milliseconds must fit into 32 bits.
 const LONGEST_TIMEOUT_MS: u64 = u32::MAX as u64;
 
-/// The answer to `prompt help`.
+/// The output of `prompt help`.
 pub const PROMPT_HELP: &str = "\
 Usage: prompt [help | n | i | p | timed]*
 Changes the default prompt and interactive mode. Available options:
@@ -255,7 +255,7 @@ fn wait(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> C
     })
 }
 
-/// Parses `10`, `10ms`, `2s`, ... into milliseconds, rounded up; a bare number is in `default_unit_ms`.
+/// Parses `10`, `10ms`, `2s`, ... as milliseconds, rounded up. A number without a unit is in `default_unit_ms`.
 pub(super) fn duration_ms(text: &str, default_unit_ms: u64) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let number: u64 = text[..digits].parse().ok()?;

@@ -17,8 +17,7 @@ pub(super) static COMMANDS: &[Command] = &[Command {
     run: Some(show),
 }];
 
-/// The letters of the manual, and the roles they select. Workers do not register pipes, so their letter selects
-/// nothing.
+/// The letters in the manual, and the roles selected by each. Workers do not register pipes, so the letter for pipes selects nothing.
 const LETTERS: [(char, &[DescriptorRole]); 6] = [
     ('p', &[]),
     ('l', &[DescriptorRole::Listener]),
@@ -39,7 +38,7 @@ fn show(_: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> Command
 /// A listing in progress.
 #[derive(Default)]
 struct ShowDescriptors {
-    /// Only these, if anything was selected.
+    /// The selected roles. `None` for all.
     selected: Option<Vec<DescriptorRole>>,
     excluded: Vec<DescriptorRole>,
     number: Option<i32>,
@@ -48,7 +47,7 @@ struct ShowDescriptors {
 }
 
 impl ShowDescriptors {
-    /// The listing that these words select.
+    /// The listing selected by these words.
     fn of<'w>(words: impl Iterator<Item = &'w str>) -> Result<Self, CommandOutcome> {
         let mut listing = ShowDescriptors::default();
         for word in words.filter(|word| !word.is_empty()) {
@@ -111,10 +110,10 @@ impl AnswerStream for ShowDescriptors {
     }
 }
 
-/// How many descriptors, listed or not, are visited before other tasks run.
+/// Maximum number of descriptors visited, listed or not, before other tasks run.
 const LOOKED_AT: usize = 64;
 
-/// States are letters, in upper case where they hold: readable, writable, far end closed, hung up, error.
+/// Writes one line. States are letters, in upper case if true: readable, writable, closed by the peer, hung up, error.
 fn line(view: &DescriptorView) -> String {
     let states = [
         ('r', view.is_readable),

@@ -1,4 +1,4 @@
-//! `show errors`: refused messages, with the offending byte.
+//! `show errors`: rejected messages, with the offending byte.
 
 use std::fmt::Write;
 
@@ -101,10 +101,10 @@ fn named(proxy: &Option<(String, u32)>) -> String {
     }
 }
 
-/// How many columns of a dumped line follow its offset, so that it fits a terminal.
+/// Width of dumped lines after the offset, in columns, to fit a terminal.
 const WIDTH: usize = 70;
 
-/// Dumps the bytes, one input line per output line, with offsets; long lines continue after a `+`.
+/// Dumps the bytes with offsets, one output line per input line. Long lines continue after a `+`.
 fn dump(bytes: &[u8], text: &mut String) {
     let mut at = 0;
     let mut continued = ' ';

@@ -21,7 +21,7 @@ fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> C
     if name.is_empty() {
         return CommandOutcome::Text(list(context.target));
     }
-    // Events contain addresses and requests of clients.
+    // Events contain client addresses and requests.
     if context.modes.level < Level::Operator {
         return CommandOutcome::denied();
     }
@@ -85,7 +85,7 @@ impl EventsFlags {
     }
 }
 
-/// The contents of the ring, and with `-w` new events.
+/// Writes the contents of the ring. With `-w`, then waits for new events.
 struct ShowEvents {
     reader: RingReader,
     flags: EventsFlags,

@@ -57,7 +57,7 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-/// The answers to refused changes.
+/// The messages for refused changes.
 struct Refusals {
     already: &'static str,
     gone: &'static str,

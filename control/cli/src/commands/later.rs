@@ -1,6 +1,6 @@
-//! Commands of HAProxy that weir does not implement yet: they answer so, instead of being unknown.
+//! HAProxy commands that weir does not implement yet. Their output says this, instead of "unknown command".
 //!
-//! A command leaves this table when it gets a function; the README lists the remaining ones.
+//! Remove a command from this table when it is implemented. The README lists the remaining ones.
 
 use crate::command::{Command, EXPERT, WORKER};
 use crate::level::Level;

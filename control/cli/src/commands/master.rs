@@ -1,4 +1,4 @@
-//! Commands of the master. It executes them itself; their rows are here, so that they are listed with the others.
+//! Commands of the master CLI. The master executes them itself. Their rows are here so that `help` lists them with the others.
 
 use crate::command::{Command, HIDDEN, MASTER};
 use crate::level::Level;
@@ -12,7 +12,7 @@ macro_rules! of_the_master {
             level: Level::$level,
             flags: $flags,
             help: $help,
-            // Sessions on workers do not find these rows.
+            // A session on a worker does not find these rows.
             run: Some(|_, _| CommandOutcome::error("This command is the master's.\n")),
         },)*)*]
     };

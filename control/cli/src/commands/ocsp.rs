@@ -1,4 +1,4 @@
-//! OCSP responses: listing, showing and replacing them.
+//! OCSP responses: lists, shows and replaces them.
 
 use std::fmt::Write;
 
@@ -100,7 +100,7 @@ fn show_updates(context: &mut CommandContext<'_>, _: &CommandArguments<'_>) -> C
     CommandOutcome::Stream(Box::new(LongText::of(text)))
 }
 
-/// A time in the format of logs, without a zone.
+/// A time in log format, without a time zone.
 fn date(seconds: u64) -> String {
     let at = CivilTime::at(i64::try_from(seconds).unwrap_or(i64::MAX), 0);
     let CivilTime { year, day, hour, minute, second, .. } = at;
@@ -131,7 +131,7 @@ fn request(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -
     }
 }
 
-/// An answer that another task prepares.
+/// A result that another task prepares.
 struct PendingAnswer(Box<dyn Later>);
 
 impl AnswerStream for PendingAnswer {

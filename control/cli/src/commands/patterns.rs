@@ -1,4 +1,4 @@
-//! Maps and ACLs: one implementation of each verb for both.
+//! Maps and ACLs, with one implementation of each verb for both.
 
 use crate::command::{Command, CommandArguments, CommandContext, WORKER};
 use crate::commands::{answer, complaint};
@@ -14,7 +14,7 @@ macro_rules! row {
         Command {
             name: $name,
             syntax: $syntax,
-            // Patterns decide about access, and their contents may name users.
+            // Patterns control access, and may contain names of users.
             level: Level::Admin,
             flags: WORKER,
             help: $help,
@@ -74,7 +74,7 @@ pub(super) static COMMANDS: &[Command] = &[
     ),
 ];
 
-/// The version in `@<ver>` if the first word is one, and the number of words used.
+/// Parses the version if the first word is `@<ver>`. Also returns the number of words used.
 fn version(arguments: &CommandArguments<'_>) -> Result<(Option<u32>, usize), CommandOutcome> {
     match arguments.word(0).strip_prefix('@') {
         None => Ok((None, 0)),
@@ -106,7 +106,7 @@ fn missing(kind: PatternKind, what: &str) -> CommandOutcome {
     CommandOutcome::error(format!("Missing {} {what}.\n", kind.noun()))
 }
 
-/// `#<ref>` names one entry by its number; anything else names all entries with that key.
+/// The selected entries: `#<ref>` selects one entry by its number, other words select all entries with this key.
 fn which(word: &str) -> Which<'_> {
     let number = word.strip_prefix('#').and_then(|rest| {
         let digits = rest.strip_prefix("0x").unwrap_or(rest);
@@ -180,7 +180,7 @@ impl AnswerStream for ListPatterns {
             if !target.visit_patterns(self.set, self.version, &mut self.place, &mut write) {
                 return AnswerStep::Done;
             }
-            // Nothing is written of a stretch of deleted entries.
+            // No output may mean a long run of deleted entries. Yield after it, too.
             if out.len() >= enough || out.len() == before {
                 return AnswerStep::More;
             }
@@ -188,7 +188,7 @@ impl AnswerStream for ListPatterns {
     }
 }
 
-/// `0x<number> <key>[ <value>]`, the number with at least twelve digits. A list may have millions, so without the formatting machinery.
+/// Writes `0x<number> <key>[ <value>]`, with at least twelve digits. Avoids the slow formatting machinery: lists may have millions of entries.
 fn write_pattern(pattern: Pattern<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"0x");
     let digits = (16 - pattern.number.leading_zeros() / 4).max(12);
@@ -235,7 +235,7 @@ fn lookup_line(kind: PatternKind, lookup: &Lookup) -> String {
     }
 }
 
-/// The version to add to: the active one, or a prepared one.
+/// The version to which entries are added: the active one or a prepared one.
 fn version_to_fill(view: &PatternSet, wanted: Option<u32>, kind: PatternKind) -> Result<u32, CommandOutcome> {
     let version = wanted.unwrap_or(view.current_version);
     if version.wrapping_sub(view.current_version) > view.next_version.wrapping_sub(view.current_version) {
@@ -267,7 +267,7 @@ fn add_map(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -
     })
 }
 
-/// One entry per line: the key, blanks, and the rest as its value.
+/// Adds one entry per line: the key, spaces, and the rest as the value.
 fn add_lines(
     context: &mut CommandContext<'_>,
     set: SetKey,
@@ -311,7 +311,7 @@ fn add_acl(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -
                 "'add acl' expects two parameters: ACL identifier and pattern.\n",
             ));
         }
-        // A file that is used as a map is not an ACL: this gives a clear message.
+        // If the file is used as a map and not as an ACL, this gives a clear message.
         let named = find(context, Acl, &words[0])
             .or_else(|unknown| find(context, Map, &words[0]).map_err(|_| unknown));
         let (set, view) = named?;

@@ -1,8 +1,7 @@
-//! `show peers` (management manual, 9.3): the instances that share stick-tables with this one, and the state of each session.
+//! `show peers` (management manual, 9.3): the peers that share stick-tables, with the state of each session.
 //!
-//! Words and order are HAProxy's, which lists the last lines first. Numbers stand for its pointers, and for names of its
-//! internals the closest values are shown: `st0` is 7 once messages are exchanged and 6 before, `flags` are the bits of
-//! [`flags`].
+//! Words and order are HAProxy's, which lists the last `peer` lines first. Numbers replace its pointers. Internal values are mapped
+//! to the closest ones: `st0` is 7 after the handshake and 6 before, `flags` are the bits of [`flags`].
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -37,12 +36,12 @@ fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> C
     CommandOutcome::Stream(Box::new(ListPeers { sections, section: 0, line: 0, with_names }))
 }
 
-/// All peers of some sections, one at a time.
+/// Lists the peers of some sections, one peer at a time.
 struct ListPeers {
     sections: Vec<Arc<PeersSection>>,
-    /// The section that is being listed.
+    /// The index of the current section.
     section: usize,
-    /// 0 for the section itself, then its peers.
+    /// 0 for the section itself, then the number of the peer.
     line: usize,
     with_names: bool,
 }
@@ -85,7 +84,7 @@ enum PeerChoice<'s> {
     Local,
 }
 
-/// The peer that is listed after `after` others: the last lines come first.
+/// The peer listed after `after` others. The last `peer` line comes first. `None` at the end.
 fn listed(section: &PeersSection, after: usize) -> Option<PeerChoice<'_>> {
     let place = section.peers.len().checked_sub(after)?;
     let position = match place.cmp(&section.local_position) {
@@ -109,7 +108,7 @@ fn section_line(section: &PeersSection, now: u64, all: &[Arc<PeersSection>], dat
     );
 }
 
-/// The lines of this instance, which does not have a session.
+/// Writes the lines of this instance, which does not have a session.
 fn local_lines(section: &PeersSection, with_names: bool, text: &mut String) {
     let address = section.own_link.as_ref().map_or("-".to_owned(), |link| link.address.to_string());
     let _ = writeln!(
@@ -211,7 +210,7 @@ impl PeerView<'_> {
     }
 }
 
-/// 1: a session is established; 2: a full resync was requested from this peer.
+/// The sum of 1, if a session is established, and 2, if a full resync was requested from this peer.
 fn flags(state: LinkState, learning: LearnState) -> u32 {
     u32::from(state == LinkState::Established) | u32::from(learning != LearnState::NotAssigned) << 1
 }
@@ -226,7 +225,7 @@ fn status(state: LinkState) -> String {
     }
 }
 
-/// The tables of a section, with the state of one peer.
+/// Writes the tables of a section, with the state of one peer.
 fn tables(section: &PeersSection, session: Option<&SessionView>, with_names: bool, text: &mut String) {
     if section.tables.is_empty() {
         return;
@@ -257,7 +256,7 @@ fn tables(section: &PeersSection, session: Option<&SessionView>, with_names: boo
     }
 }
 
-/// Names by number, four per line.
+/// Writes dictionary entries, four per line.
 fn names(direction: &str, names: &[(u64, String)], text: &mut String) {
     let _ = write!(text, "        {direction} dictionary cache:");
     for (place, (number, name)) in names.iter().enumerate() {
@@ -266,7 +265,7 @@ fn names(direction: &str, names: &[(u64, String)], text: &mut String) {
     text.push('\n');
 }
 
-/// The time left until then.
+/// The remaining time, as text.
 fn left(until: Option<u64>, now: u64) -> String {
     match until {
         None => "<NEVER>".to_owned(),

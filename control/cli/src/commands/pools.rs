@@ -1,4 +1,4 @@
-//! `show pools`: the workers' memory pools (management guide, 9.3).
+//! `show pools`: the workers' memory pools (management manual, 9.3).
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -23,24 +23,24 @@ struct View<'a> {
     order: PoolOrder,
     detailed: bool,
     prefix: &'a str,
-    /// The limit of listed pools; 0 for all.
+    /// Maximum number of pools to list. 0 for all.
     most: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum PoolOrder {
-    /// In their internal order.
+    /// In internal order.
     #[default]
     None,
     Name,
-    /// The largest objects first.
+    /// By object size, largest first.
     Size,
-    /// By used memory, without unused pools.
+    /// By used memory, largest first, without unused pools.
     Usage,
 }
 
 impl<'a> View<'a> {
-    /// Parses the options; `None` on an unknown word.
+    /// Parses the options. `None` for an unknown word.
     fn parse(words: &'a [String]) -> Option<Self> {
         let mut view = View::default();
         let mut words = words.iter();
@@ -104,7 +104,7 @@ fn text(mut pools: Vec<PoolView>, view: &View<'_>) -> String {
     text
 }
 
-/// The difference between allocated and used memory is in the workers' free lists.
+/// Writes one line. The difference between allocated and used memory is in the workers' free lists.
 fn line(part: &PoolUse, size: u64) -> String {
     let PoolUse { allocated, used, needed, failures } = part;
     let (bytes, kept) = (allocated.saturating_mul(size), allocated.saturating_sub(*used));
@@ -158,7 +158,7 @@ mod tests {
         for wrong in ["foo", "match", "-1", "byname x", "1x"] {
             assert_eq!(shown(wrong), None, "{wrong}");
         }
-        // The total is of all matching pools, not only of those shown.
+        // The total covers all matching pools, not only those shown.
         let first = View { most: 1, ..View::default() };
         let text = text(vec![pool("a", 1, 1), pool("b", 1, 1)], &first);
         assert!(text.starts_with(

@@ -1,4 +1,4 @@
-//! `set profiling`, `show profiling`: the cost of work, and the callers that allocate memory (R74, R77, R178).
+//! `set profiling`, `show profiling`: the cost of tasks, and memory allocations by caller (R74, R77, R178).
 
 mod human;
 mod memory;
@@ -58,9 +58,9 @@ struct View {
     tasks: bool,
     memory: bool,
     order: ProfileOrder,
-    /// One line per function, for all callers.
+    /// Whether to combine all callers of a function in one line.
     aggregate: bool,
-    /// The limit of lines of each part.
+    /// Maximum number of lines per table.
     lines: usize,
 }
 
@@ -68,14 +68,14 @@ struct View {
 enum ProfileOrder {
     /// By number of calls.
     Usage,
-    /// By address, which gives the same order in two answers.
+    /// By address. The order is the same in every output.
     Address,
     Time,
     Caller,
 }
 
 impl View {
-    /// Parses the options; `None` on an unknown word.
+    /// Parses the options. `None` for an unknown word.
     fn parse(words: &[String]) -> Option<Self> {
         let mut view = Self {
             status: true,
@@ -115,7 +115,7 @@ fn show_profiling(_: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) 
     CommandOutcome::Stream(Box::new(ShowProfiling(view)))
 }
 
-/// The measurements, taken at one moment, after the names of allocating callers were resolved.
+/// Shows all measurements of the same moment, after the symbol names of allocating callers are resolved.
 struct ShowProfiling(View);
 
 impl AnswerStream for ShowProfiling {

@@ -40,7 +40,7 @@ fn show_resolvers(context: &mut CommandContext<'_>, arguments: &CommandArguments
     CommandOutcome::Text(text)
 }
 
-/// The statistics of all name servers.
+/// Writes the statistics of all name servers.
 pub(super) fn statistics(
     context: &mut CommandContext<'_>,
     format: Format,
@@ -83,7 +83,7 @@ pub(super) fn statistics(
                 out.push(b']');
                 separator = ",";
             }
-            // Without a name server the list is empty.
+            // Without any name server the JSON list is empty.
             out.extend_from_slice(if separator == "[" { b"[]\n" } else { b"]\n" });
         }
     }
@@ -98,7 +98,7 @@ struct CounterItem<'s> {
     value: FieldValue<'s>,
 }
 
-/// The statistics of a name server.
+/// The statistics of one name server.
 fn items<'s>(section: &'s str, server: &'s NameServerView) -> impl Iterator<Item = CounterItem<'s>> {
     let text = |name, description, value| CounterItem {
         name,

@@ -360,7 +360,7 @@ fn redirect_address(
     arguments: &CommandArguments<'_>,
 ) -> Result<CommandOutcome, CommandOutcome> {
     let text = arguments.word(2);
-    // Without checks the arguments are not examined.
+    // Without checks, the arguments are not validated.
     redirect(context, key, kind, CheckRedirection::default(), refusal_of(kind))?;
     let Ok(address) = text.parse::<IpAddr>() else {
         return Err(CommandOutcome::error(format!("invalid addr '{text}'\n")));
@@ -408,7 +408,7 @@ fn set_health(
     Ok(CommandOutcome::Nothing)
 }
 
-/// `enable` or `disable` for checks: enabling missing checks is an error, disabling them is not.
+/// Enables or disables checks. Enabling checks that are not configured is an error. Disabling them is not.
 fn switch_checks(
     context: &mut CommandContext<'_>,
     arguments: &CommandArguments<'_>,
@@ -437,7 +437,7 @@ fn switch_dynamic_cookies(
     })
 }
 
-/// The backend of the first word; the error is the answer.
+/// Looks up the backend named by the first word. The error is the command's output.
 fn expected_backend(
     context: &CommandContext<'_>,
     arguments: &CommandArguments<'_>,
@@ -494,7 +494,7 @@ fn set_address(
     let Ok(address) = text.parse::<IpAddr>() else {
         return Err(CommandOutcome::warning(format!("Invalid addr '{text}'\n")));
     };
-    // Everything is checked before anything is changed.
+    // Validate everything before any change.
     let mut change = AddressChange { address: None, port: None };
     let mut changes = Vec::new();
     if view.address != Some(address) {
@@ -522,7 +522,7 @@ fn set_address(
     Ok(CommandOutcome::warning(format!("{} by 'stats socket command'\n", changes.join(", "))))
 }
 
-/// Parses `80`, or `+5` or `-5` relative to the port that the client connected to.
+/// Parses a port: `80`, or `+5` or `-5` relative to the client's destination port.
 fn port(word: &str) -> Option<PortSetting> {
     let digits = word.trim_start_matches(['+', '-']);
     let number: u16 = digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
@@ -579,7 +579,7 @@ fn delete(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) ->
     })
 }
 
-/// Whether a server could be deleted now: it is unused, and does not accept traffic.
+/// Whether a server can be deleted now: it is unused and does not accept traffic.
 pub(super) fn is_removable(target: &dyn CommandTarget, key: ServerKey) -> bool {
     let Some(view) = target.server_view(key) else { return true };
     let mut now = ServerConnections::default();
@@ -610,7 +610,7 @@ fn list(
 
 struct ListServers {
     listing: ServerListing,
-    /// The connections of the current server.
+    /// The current server's connections.
     now: ServerConnections,
     backend: Option<BackendKey>,
     begun: bool,
@@ -656,8 +656,8 @@ impl AnswerStream for ListServers {
     }
 }
 
-/// The words of a line, each with the byte that follows it. Thousands of lines are written without the formatting machinery, which costs
-/// more than their counters.
+/// Writes the words of a line, each followed by a given byte. Avoids the formatting machinery, which would cost more than the
+/// counters of thousands of lines.
 struct WordWriter<'o>(&'o mut Vec<u8>);
 
 impl WordWriter<'_> {
@@ -671,14 +671,14 @@ impl WordWriter<'_> {
         self
     }
 
-    /// An address, or a dash without one.
+    /// Writes an address, or a dash for `None`.
     fn address(&mut self, address: Option<IpAddr>) -> &mut Self {
         let Some(IpAddr::V4(address)) = address else { return self.or_dash(address) };
         let [first, second, third, fourth] = address.octets();
         self.number(first, b'.').number(second, b'.').number(third, b'.').number(fourth, b' ')
     }
 
-    /// A value, or a dash without one.
+    /// Writes a value, or a dash for `None`.
     fn or_dash(&mut self, value: Option<impl fmt::Display>) -> &mut Self {
         match value {
             // Writing to memory does not fail.
@@ -700,7 +700,7 @@ fn write_state(view: &ServerView, out: &mut Vec<u8>) {
     words.number(view.agent_state, b' ');
     words.number(u8::from(view.backend_id_forced), b' ').number(u8::from(view.id_forced), b' ');
     words.or_dash(view.fqdn.as_deref());
-    // A number, with a sign for a mapping that is not configured.
+    // With a sign if the port mapping is not the configured one.
     match view.port_is_configured {
         true => words.number(view.port.number(), b' '),
         false => words.or_dash(Some(view.port)),

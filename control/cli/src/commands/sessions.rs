@@ -103,7 +103,7 @@ fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> C
             }
         }
         if suspicious {
-            // weir ends faulty sessions when it detects them, so the list is always empty.
+            // weir closes faulty sessions immediately, so the list is always empty.
             return Ok(CommandOutcome::Nothing);
         }
         filter.with_streams = detail;
@@ -152,8 +152,8 @@ fn expiry(view: &SessionView) -> String {
     }
 }
 
-/// The state of the server's side, by HAProxy's numbers: 0 before a server is needed, 2 in a queue, 3 while no attempt runs,
-/// 5 while it connects, 8 from then on.
+/// The state of the server side in HAProxy's numbers: 0 before a server is needed, 2 in a queue, 3 between connection attempts,
+/// 5 while connecting, 8 afterwards.
 fn server_state(view: &SessionView) -> u8 {
     match view.phase {
         "idle" | "request" | "tarpit" => 0,
@@ -164,7 +164,7 @@ fn server_state(view: &SessionView) -> u8 {
     }
 }
 
-/// The request line, with characters that could end its quotes or its line in hexadecimal.
+/// The request line. Characters that could end its quotes or the line are in hexadecimal.
 fn uri(view: &SessionView) -> String {
     let Some(line) = &view.request_line else { return String::new() };
     let mut text = String::from(" uri=\"");
@@ -180,8 +180,8 @@ fn uri(view: &SessionView) -> String {
     text
 }
 
-/// HAProxy's fields in its order; fields without a counterpart in weir are zero. As there, a stream that no client began has
-/// no source and destination here: they are in the details.
+/// HAProxy's fields in its order. Fields without a counterpart in weir are zero. As in HAProxy, the line of an internal stream lacks
+/// source and destination. The details contain them.
 fn line(view: &SessionView) -> String {
     let way = view.source.as_ref().map_or_else(String::new, |source| {
         format!(
@@ -191,9 +191,9 @@ fn line(view: &SessionView) -> String {
             view.server.as_deref().unwrap_or("<none>"),
         )
     });
-    // There is only one thread group.
+    // weir has only one thread group.
     let descriptor = |fd: Option<i32>| format!("fd=1/{}", fd.unwrap_or(-1));
-    // The side of the nearest timeout, where it is one of the two.
+    // Show the expiry on the side that the nearest timeout belongs to.
     let if_in = |phases: &[&str]| if phases.contains(&view.phase) { expiry(view) } else { String::new() };
     let (from_client, from_server) = (if_in(&["command", "idle", "request"]), if_in(&["headers"]));
     let (waits, connects) = (if_in(&["tarpit"]), if_in(&["queue", "connect", "pause"]));
@@ -263,7 +263,7 @@ fn shutdown(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) 
     }
 }
 
-/// Ends a session, which may be on another worker.
+/// Kills a session, which may be on another worker.
 struct ShutdownSession {
     id: u64,
     marks: SeverityOutput,

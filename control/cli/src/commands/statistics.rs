@@ -70,7 +70,7 @@ fn show_stat(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>)
         let proxy = &words[0];
         let proxy_id = proxy.parse::<i64>().ok().or_else(|| context.target.proxy_id(proxy).map(i64::from));
         let Some(proxy_id) = proxy_id else { return CommandOutcome::error("No such proxy.\n") };
-        // -1 means all, as does any negative number.
+        // -1, like any negative number, means all.
         selection.proxy_id = u32::try_from(proxy_id).ok();
         selection.kinds = kinds as u32;
         selection.object_id = u32::try_from(object).ok();
@@ -79,7 +79,7 @@ fn show_stat(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>)
     let options = DumpOptions::parse(words);
     selection.only_up = options.only_up;
     selection.no_maintenance = options.no_maintenance;
-    // Details of the internal network are not for level user.
+    // Level user must not see details of the internal network.
     let legends = context.modes.level >= Level::Operator;
     let dump = StatsDump::new(options.format, options.descriptions, legends, selection);
     CommandOutcome::Stream(Box::new(ShowStat { dump, row: StatsRow::default() }))
@@ -104,12 +104,12 @@ fn show_latency(context: &mut CommandContext<'_>, arguments: &CommandArguments<'
     CommandOutcome::Stream(Box::new(ShowLatency { dump, row: StatsRow::default() }))
 }
 
-/// The numbers of `<proxy> <type> <sid>`, if the words begin with them.
+/// Parses the numbers in `<proxy> <type> <sid>`. `None` if the words begin differently.
 fn kinds_and_object(words: &[String]) -> Option<(i32, i32)> {
     Some((words.get(1)?.parse().ok()?, words.get(2)?.parse().ok()?))
 }
 
-/// Options in any order; unknown words are ignored, as in HAProxy.
+/// Options in any order. Unknown words are ignored, as in HAProxy.
 #[derive(Default)]
 struct DumpOptions {
     format: Format,

@@ -1,6 +1,6 @@
-//! `show table`, `set table`, `clear table` (manual, 9.3 of the management manual).
+//! `show table`, `set table`, `clear table` (management manual, 9.3).
 //!
-//! Long answers and long operations handle a few entries at a time: a table is never locked as a whole.
+//! Long answers and long operations process a few entries at a time. A table is never locked as a whole.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-/// The operation of a command.
+/// The operation on a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Show,
@@ -50,7 +50,7 @@ enum Verb {
 }
 
 impl Verb {
-    /// The answer to a command without its required arguments.
+    /// The message for a command without its required arguments.
     fn usage(self) -> CommandOutcome {
         CommandOutcome::error(match self {
             Verb::Show => {
@@ -91,7 +91,7 @@ fn run(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>, verb:
         let table = tables.find(|table| *table.declaration().name == *name);
         let table = table.ok_or_else(|| CommandOutcome::error("No such table\n"))?;
         let now = context.target.table_clock_ms();
-        // Keys are clients' addresses, their cookies and tokens.
+        // Keys are client addresses, cookies and tokens.
         let may_see = context.modes.level >= Level::Operator;
         match arguments.word(1) {
             "key" | "ptr" if !may_see => Err(CommandOutcome::denied()),
@@ -115,7 +115,7 @@ fn run(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>, verb:
     })
 }
 
-/// The answer of `show table` to those who may not see the entries.
+/// The output of `show table` for a level without access to the entries.
 fn concealed(table: &Table) -> CommandOutcome {
     let mut text = Vec::new();
     head(table, &mut text);
@@ -254,7 +254,7 @@ fn apply(changes: &[EntryChange], row: &mut LockedEntry<'_>) {
     }
 }
 
-/// A data type that the table stores, and its array index.
+/// Parses a data type stored by the table, with its array index.
 fn data_of(table: &Table, name: &str) -> Result<(DataType, u16), &'static str> {
     let (name, element) = match name.split_once('[') {
         None => (name, Some(0)),
@@ -270,7 +270,7 @@ fn data_of(table: &Table, name: &str) -> Result<(DataType, u16), &'static str> {
     }
 }
 
-/// A condition that entries must meet.
+/// A condition on an entry's data.
 struct EntryFilter {
     data: DataType,
     element: u16,
@@ -278,7 +278,7 @@ struct EntryFilter {
     value: i64,
 }
 
-/// How many filters a command may have.
+/// Maximum number of filters per command.
 const MAX_FILTERS: usize = 4;
 
 fn filters(table: &Table, arguments: &CommandArguments<'_>) -> Result<Vec<EntryFilter>, CommandOutcome> {
@@ -318,9 +318,9 @@ impl EntryFilter {
     }
 }
 
-/// The list of all tables.
+/// Lists all tables.
 struct ListTables {
-    /// How many tables are still to be listed: the last one comes first, as in HAProxy.
+    /// Number of tables still to list. The last table comes first, as in HAProxy.
     next: usize,
 }
 
@@ -341,21 +341,21 @@ impl AnswerStream for ListTables {
 struct TableWalk {
     table: Arc<Table>,
     filters: Vec<EntryFilter>,
-    /// The next position; `None` at the end.
+    /// The next position. `None` at the end.
     cursor: Option<TableCursor>,
     begun: bool,
     found: Vec<EntryKey>,
 }
 
-/// How many entries are visited while their shard is locked.
+/// Maximum number of entries visited under one shard lock.
 const AT_ONCE: u32 = 32;
-/// So many entries that no filter lets pass are looked at before others get their turn.
+/// Maximum number of visited entries without a match before other tasks run.
 const IN_A_ROW: u32 = 1024;
-/// How many entries are removed before other tasks run: a removal takes as long as several visits.
+/// Maximum number of removed entries before other tasks run. A removal takes as long as several visits.
 const REMOVED_IN_A_ROW: usize = 256;
 
 impl TableWalk {
-    /// Calls `then` with a few matching entries; false at the end.
+    /// Calls `then` with the matching entries of one step. False at the end.
     fn go_on(&mut self, now: u64, mut then: impl FnMut(EntryKey, &mut LockedEntry<'_>)) -> bool {
         let Some(cursor) = self.cursor else { return false };
         let filters = &self.filters;
@@ -375,7 +375,7 @@ impl AnswerStream for ListEntries {
     fn advance(&mut self, target: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         let (now, table) = (target.table_clock_ms(), Arc::clone(&self.0.table));
         if !self.0.begun {
-            // Expired entries are neither shown nor counted.
+            // Remove expired entries first, so they are neither shown nor counted.
             if table.expire(now, IN_A_ROW) {
                 return AnswerStep::More;
             }
@@ -406,7 +406,7 @@ impl AnswerStream for ClearEntries {
             let more = self.0.go_on(now, |entry, _| found.push(entry));
             removed += found.len();
             for entry in found.drain(..) {
-                // Tracked entries stay (management manual, "clear table").
+                // Tracked entries are not removed (management manual, "clear table").
                 self.0.table.remove_entry(entry);
             }
             self.0.found = found;
@@ -462,7 +462,7 @@ fn write_key(key: &Value<'_>, out: &mut Vec<u8>) {
         Value::Str(bytes) => {
             for byte in bytes.iter() {
                 match byte {
-                    // Characters that would end the word or the line, or that are not printable.
+                    // Escape separators and non-printable characters.
                     b' ' | b'=' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
                     0x21..=0x7e => out.push(*byte),
                     _ => _ = write!(out, "\\x{byte:02X}"),

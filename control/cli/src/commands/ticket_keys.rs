@@ -1,4 +1,4 @@
-//! The keys of session tickets: listing their files, and adding a key.
+//! TLS ticket keys: lists their files, and adds keys.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "set ssl tls-key",
         syntax: "set ssl tls-key [id|file] <key>",
-        // With a chosen key, sessions can be decrypted.
+        // A chosen key can decrypt sessions.
         level: Level::Admin,
         flags: WORKER,
         help: "choose the next key for session tickets",
@@ -20,7 +20,7 @@ pub(super) static COMMANDS: &[Command] = &[
     Command {
         name: "show tls-keys",
         syntax: "show tls-keys [id|*]",
-        // With a key, sessions can be decrypted.
+        // A key can decrypt sessions.
         level: Level::Admin,
         flags: WORKER,
         help: "list the keys for session tickets",
@@ -28,7 +28,7 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-/// The number of the file that a word names, by `#<id>` or by its path.
+/// The number of the file given by `#<id>` or by its path.
 fn number_of(target: &dyn CommandTarget, word: &str) -> Option<usize> {
     let files = target.ticket_keys();
     match word.strip_prefix('#') {

@@ -1,4 +1,4 @@
-//! `show timeline`: the last streams that ended badly or slowly, with the time of each phase.
+//! `show timeline`: recent failed or slow streams, with the time of each phase.
 
 use std::fmt::Write;
 
@@ -29,7 +29,7 @@ fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> C
     };
     let mut entries = Vec::new();
     for ring in context.target.timelines() {
-        // A dump detaches at once, so there are at most as many readers as operators.
+        // A dump detaches immediately, so the number of operators bounds the number of readers.
         let Ok(mut reader) = ring.attach(Seek::Oldest, ReaderWait::No) else { continue };
         reader.read(|message| {
             let mut bytes = Vec::with_capacity(message.len());
@@ -49,17 +49,17 @@ fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> C
     }))
 }
 
-/// The options: which entries, and the format.
+/// The options: a filter for entries, and the format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct TimelineFilter {
-    /// The lowest and the highest status.
+    /// Lowest and highest status.
     status: Option<(u32, u32)>,
     slower_ms: u32,
-    /// The beginning of the termination code; a dot matches any letter.
+    /// Prefix of the termination code. A dot matches any character.
     code: Option<String>,
     /// The name of a frontend or a backend.
     proxy: Option<String>,
-    /// The limit of entries, the newest ones.
+    /// Maximum number of entries. The newest ones are kept.
     last: Option<usize>,
     json: bool,
 }
@@ -115,7 +115,7 @@ impl TimelineFilter {
     }
 }
 
-/// `503`, `5xx`, `400-499`.
+/// Parses `503`, `5xx` or `400-499`.
 fn statuses(text: &str) -> Option<(u32, u32)> {
     if let Some(class) = text.strip_suffix("xx") {
         let class: u32 = class.parse().ok().filter(|class| (1..=9).contains(class))?;
@@ -160,7 +160,7 @@ impl AnswerStream for ShowTimeline {
     }
 }
 
-/// The sentence for a moment, and its name in JSON.
+/// The text for each moment, and its name in JSON.
 const MOMENTS: [(StreamMoment, &str, &str); StreamMoment::COUNT] = [
     (StreamMoment::FirstByte, "first byte of the request", "first_byte"),
     (StreamMoment::Request, "request complete", "request"),
@@ -225,12 +225,12 @@ fn write_text(entry: &StreamRecord, date: &str, text: &mut String) {
                     queued(entry.queued)
                 )
             }
-            // The end of the wait in the queue, or in a tarpit.
+            // The end of the wait in a queue or tarpit.
             StreamMoment::Assigned => {
                 what.clear();
                 format!("no server assigned{}", queued(entry.queued))
             }
-            // A local answer does not have a server connection.
+            // A local response does not involve a server connection.
             StreamMoment::Connected | StreamMoment::Response if !has_server => continue,
             StreamMoment::Connected if entry.retries > 0 => format!(" after {}", retries(entry)),
             StreamMoment::End => {
@@ -252,7 +252,7 @@ fn write_text(entry: &StreamRecord, date: &str, text: &mut String) {
     }
 }
 
-/// How many streams were served before one in queues.
+/// The number of streams served before this one in queues, as text.
 fn queued(count: u32) -> String {
     match count {
         0 => String::new(),
@@ -296,7 +296,7 @@ fn write_json(entry: &StreamRecord, text: &mut String) {
     text.push_str("}}");
 }
 
-/// JSON strings of streams.
+/// The JSON string escaping for streams.
 const JSON: Escaping = Escaping { short: "\n", is_uppercase: false, beyond: Beyond::Stay };
 
 #[cfg(test)]

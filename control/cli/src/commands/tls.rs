@@ -1,5 +1,4 @@
-//! Certificates, authorities and revocation lists: one implementation of each verb for all three; certificate lists and the
-//! names that they serve.
+//! Certificates, CA files and CRL files: one implementation of each verb for all three. Also certificate lists and their server names.
 
 use std::fmt::Write;
 
@@ -178,11 +177,11 @@ pub(super) static COMMANDS: &[Command] = &[
     ),
 ];
 
-/// The words for a kind of file in commands and answers.
+/// The words for a kind of file in commands and messages.
 struct FileWords {
     keyword: &'static str,
     noun: &'static str,
-    /// At the beginning of a message.
+    /// The name at the start of a message.
     title: &'static str,
     payload: &'static str,
     begun: &'static str,
@@ -216,7 +215,7 @@ impl FileWords {
     }
 }
 
-/// The answer of each verb to a refusal.
+/// The message of a verb for a refusal.
 fn because(refusal: TlsRefusal, name: &str, verb: &str) -> String {
     match refusal {
         TlsRefusal::Other(other) => {
@@ -333,7 +332,7 @@ fn delete(
     }
 }
 
-/// The file name of a word: after a star the file with a pending change, after `\` a name that begins with a star.
+/// The file name in a word, and whether it means the pending content: `*name` does. `\*name` is a name that begins with a star.
 fn named(word: &str) -> (&str, bool) {
     match (word.strip_prefix('*'), word.strip_prefix("\\*")) {
         (Some(name), _) => (name, true),
@@ -351,13 +350,13 @@ fn show(
     if word.is_empty() {
         return CommandOutcome::Stream(Box::new(LongText::of(files(context.target, kind))));
     }
-    // For files with several items, one can be selected.
+    // If a file has several items, an index can select one.
     let (path, index) = match word.rsplit_once(':') {
         Some((path, index)) if kind != Certificate => (path, index.parse::<usize>().ok()),
         _ => (word, None),
     };
     let (name, pending) = named(path);
-    // Files next to a certificate are also shown by their own names.
+    // Files next to a certificate can also be shown by their own names.
     if let (Certificate, Some(certificate)) = (kind, name.strip_suffix(".ocsp"))
         && let Some(response) = context.target.ocsp_response(certificate, pending)
     {
@@ -416,7 +415,7 @@ fn files(target: &mut dyn CommandTarget, kind: TlsFileKind) -> String {
     text
 }
 
-/// A text of any length, written a piece at a time.
+/// A long text, written in pieces.
 pub(super) struct LongText {
     text: String,
     said: usize,
@@ -432,7 +431,7 @@ impl AnswerStream for LongText {
     fn advance(&mut self, _: &mut dyn CommandTarget, enough: usize, out: &mut Vec<u8>) -> AnswerStep {
         let rest = &self.text.as_bytes()[self.said..];
         let room = enough.saturating_sub(out.len()).min(rest.len());
-        // Up to the end of a line.
+        // Extend the piece to the end of a line.
         let length =
             rest[room..].iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| room + at + 1);
         out.extend_from_slice(&rest[..length]);
@@ -596,7 +595,7 @@ fn show_names(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>
     CommandOutcome::Stream(Box::new(LongText::of(text)))
 }
 
-/// A number of seconds, or of another unit after the number.
+/// A duration in seconds. Other units follow the number.
 fn seconds(word: &str) -> Option<i64> {
     let digits = word.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = match &word[digits.len()..] {

@@ -50,7 +50,7 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-/// An answer composed of all workers' answers: pending until each has answered.
+/// An answer composed of the replies of all workers. Pending until all have replied or the time limit has passed.
 struct CensusAnswer(CensusQuery);
 
 type CensusQuery = fn(&mut dyn CommandTarget) -> Option<String>;

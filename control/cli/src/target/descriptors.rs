@@ -1,15 +1,15 @@
-//! Descriptors that workers have registered: their owners and their states.
+//! Descriptors registered by workers, with owner and state.
 
 use super::ListPosition;
 
 /// Operations on descriptors.
 pub trait DescriptorTarget {
-    /// The next descriptor, and the place behind it: worker by worker, in arbitrary order. It may need other workers:
-    /// [`NextDescriptor::Pending`], and the target wakes the session's task once it knows.
+    /// The next descriptor: worker by worker, in arbitrary order. Advances `place`. May need data from other workers: then returns
+    /// [`NextDescriptor::Pending`] and wakes the session's task when it is ready.
     fn next_descriptor(&mut self, place: &mut ListPosition) -> NextDescriptor;
 }
 
-/// An answer of [`DescriptorTarget::next_descriptor`].
+/// The result of [`DescriptorTarget::next_descriptor`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextDescriptor {
     Descriptor(Box<DescriptorView>),
@@ -21,49 +21,49 @@ pub enum NextDescriptor {
 /// The purpose of a descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DescriptorRole {
-    /// Connections are accepted from it.
+    /// A listening socket.
     Listener,
-    /// A connection with a client.
+    /// A client connection.
     Client,
-    /// A connection to a server, in use or idle.
+    /// A server connection, in use or idle.
     Server,
-    /// Everything else: operators, logs, checks, name servers, peers.
+    /// Any other descriptor: runtime API, logs, checks, name servers, peers.
     #[default]
     Other,
 }
 
-/// One descriptor, as much of it as the listing shows.
+/// One descriptor, with the data for the listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DescriptorView {
-    /// Its number in the process.
+    /// The descriptor number.
     pub number: i32,
-    /// Its worker, from 1.
+    /// The number of its worker, from 1.
     pub worker: u32,
     pub role: DescriptorRole,
-    /// The identifier of the task that its events wake; 0 without one.
+    /// Identifier of the task woken by the descriptor's events. 0 without one.
     pub owner: u64,
-    /// The kind of that task; `None` if it has ended.
+    /// The kind of the owner task. `None` if the task has ended.
     pub kind: Option<&'static str>,
     /// Whether a receive may succeed.
     pub is_readable: bool,
     /// Whether a send may succeed.
     pub is_writable: bool,
-    /// Whether the far end has closed its direction.
+    /// Whether the peer has half-closed the connection.
     pub peer_closed: bool,
     /// Whether both directions are closed.
     pub is_hung_up: bool,
-    /// Whether an error waits.
+    /// Whether an error is pending.
     pub has_error: bool,
-    /// The frontend of a listener or a connection.
+    /// The frontend of a listener or connection.
     pub frontend: Option<String>,
-    /// The backend of a connection to a server.
+    /// The backend of a server connection.
     pub backend: Option<String>,
-    /// The server of a connection.
+    /// The server of a server connection.
     pub server: Option<String>,
-    /// How many streams it carries now, if it is a connection with a client or to a server.
+    /// Current number of streams. `None` unless it is a client or server connection.
     pub streams: Option<u32>,
-    /// The address of this end, if it is a socket.
+    /// The local address. `None` unless it is a socket.
     pub local: Option<String>,
-    /// The address of the far end, if it is connected.
+    /// The peer's address. `None` unless it is connected.
     pub peer: Option<String>,
 }

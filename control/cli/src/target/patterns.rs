@@ -1,12 +1,12 @@
-//! Maps and ACL files: versioned sets of patterns that can change while they are matched.
+//! Maps and ACL files: versioned pattern sets that can change while traffic is matched against them.
 
 use super::ListPosition;
 
-/// A set that was looked up.
+/// Key of a pattern set, from a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetKey(pub u64);
 
-/// Whether a command means maps or ACLs. A file may be both.
+/// Whether a command operates on maps or ACLs. One file may be used as both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternKind {
     Map,
@@ -14,7 +14,7 @@ pub enum PatternKind {
 }
 
 impl PatternKind {
-    /// The word in commands.
+    /// The keyword in commands.
     pub fn word(self) -> &'static str {
         match self {
             PatternKind::Map => "map",
@@ -22,7 +22,7 @@ impl PatternKind {
         }
     }
 
-    /// The word in messages.
+    /// The name in messages.
     pub fn noun(self) -> &'static str {
         match self {
             PatternKind::Map => "map",
@@ -33,17 +33,17 @@ impl PatternKind {
 
 /// Operations on maps and ACLs.
 pub trait PatternTarget {
-    /// The set of this kind with this file name, or with the number in `#<id>`.
+    /// The set of this kind with this file name, or with this id (`#<id>`).
     fn pattern_set(&self, kind: PatternKind, name: &str) -> Option<SetKey>;
 
-    /// The next set of this kind, and the place behind it.
+    /// The next set of this kind. Advances `place`. `None` at the end of the list.
     fn next_pattern_set(&self, kind: PatternKind, place: &mut ListPosition) -> Option<PatternSet>;
 
     /// The current state of a set.
     fn pattern_set_view(&self, set: SetKey) -> Option<PatternSet>;
 
-    /// Passes the next patterns of a version to `each`, in the order of insertion, until it returns false; a bounded
-    /// number in one call. Moves the place behind the last one. False after the end.
+    /// Calls `each` with the next patterns of a version, in insertion order, until `each` returns false. Visits a bounded number per
+    /// call and advances `place` past the last one. False at the end.
     fn visit_patterns(
         &self,
         set: SetKey,
@@ -52,10 +52,10 @@ pub trait PatternTarget {
         each: &mut dyn FnMut(Pattern<'_>) -> bool,
     ) -> bool;
 
-    /// The entries that match a value: one answer per matching method of the set.
+    /// The entries that match a value: one result per match method of the set.
     fn look_up(&self, set: SetKey, kind: PatternKind, value: &str) -> Vec<Lookup>;
 
-    /// Adds a pattern to a version that exists. The error is a text for the operator, without newline.
+    /// Adds a pattern to an existing version. The error is a text for the operator, without newline.
     fn add_pattern(
         &mut self,
         set: SetKey,
@@ -64,7 +64,7 @@ pub trait PatternTarget {
         value: Option<&str>,
     ) -> Result<(), String>;
 
-    /// Gives the entries with this key, or the entry with this number, a new value. False if no entry matches.
+    /// Changes the value of the entries with this key, or of the entry with this number. False if no entry matches.
     fn set_pattern(&mut self, set: SetKey, which: Which<'_>, value: &str) -> bool;
 
     /// Deletes the entries with this key, or the entry with this number. False if no entry matches.
@@ -73,48 +73,48 @@ pub trait PatternTarget {
     /// Deletes all patterns of a version.
     fn clear_patterns(&mut self, set: SetKey, version: u32);
 
-    /// Makes a new version to be filled, and returns its number.
+    /// Creates a new, empty version. Returns its number.
     fn prepare_version(&mut self, set: SetKey) -> u32;
 
-    /// Makes a prepared version the one that is matched, and deletes all others.
+    /// Activates a prepared version and deletes all others.
     fn commit_version(&mut self, set: SetKey, version: u32) -> Result<(), VersionError>;
 }
 
-/// Which entries of a set a command means.
+/// The entries selected by a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which<'a> {
-    /// All with this key.
+    /// All entries with this key.
     Key(&'a str),
-    /// The one with this number.
+    /// The entry with this number.
     Number(u64),
 }
 
-/// A version that cannot be had.
+/// Why a version cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionError {
-    /// Not prepared, or committed already.
+    /// The version was never prepared, or is already committed.
     OutOfRange,
 }
 
-/// A set, as listings show it.
+/// A pattern set in listings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternSet {
     pub id: u32,
-    /// Its file; `None` for patterns in the configuration.
+    /// The set's file. `None` for inline patterns of the configuration.
     pub file: Option<String>,
-    /// Its users and their positions.
+    /// The uses of the set, with their positions in the configuration.
     pub description: String,
-    /// The version that is matched.
+    /// The active version.
     pub current_version: u32,
-    /// The newest version that was prepared.
+    /// The newest prepared version.
     pub next_version: u32,
-    /// The number of entries, over all versions.
+    /// Number of entries in all versions.
     pub entries: u64,
-    /// Whether entries have values: it is (also) a map.
+    /// Whether entries have values. The set is then (also) used as a map.
     pub has_values: bool,
 }
 
-/// One entry.
+/// One entry of a pattern set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern<'a> {
     /// The entry's identifier: unique in its set. Printed in hexadecimal.
@@ -124,23 +124,23 @@ pub struct Pattern<'a> {
     pub value: Option<&'a str>,
 }
 
-/// How a value fared with one way of matching.
+/// The result of a lookup with one match method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// The way: `str`, `ip`, `beg`, ...
+    /// The match method: `str`, `ip`, `beg`, ...
     pub method: &'static str,
-    /// Whether letter case counts.
+    /// Whether the match is case-sensitive.
     pub case_sensitive: bool,
-    /// The entry that matched.
+    /// The matching entry. `None` without a match.
     pub found: Option<Found>,
 }
 
-/// An entry that matched.
+/// A matching entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// How it was found: `tree` or `list`.
+    /// The index that contained the entry: `tree` or `list`.
     pub index: &'static str,
     pub pattern: String,
-    /// Its value and the value's type, in a map.
+    /// Value and type of a map entry. `None` for an ACL.
     pub value: Option<(String, &'static str)>,
 }

@@ -1,4 +1,4 @@
-//! The process: its counters, limits, environment, variables, workers.
+//! Process-wide state: counters, limits, environment, variables, workers.
 
 use std::sync::Arc;
 
@@ -14,53 +14,53 @@ use crate::level::Level;
 
 /// Process-wide operations of the runtime API.
 pub trait ProcessTarget {
-    /// Where `show stat` and `show info` read.
+    /// The source of `show stat` and `show info`.
     fn stats(&self) -> &dyn StatsSource;
 
-    /// The version, as `show version` prints it.
+    /// The output of `show version`.
     fn version(&self) -> String;
 
-    /// How many seconds the process has been running.
+    /// Seconds since the start of the process.
     fn uptime_s(&self) -> u64;
 
-    /// The wall clock now.
+    /// The current time of the wall clock.
     fn wall_time(&self) -> WallTime;
 
-    /// A time as a local date.
+    /// Converts a time to the local date.
     fn local_date(&self, time: WallTime) -> CivilTime;
 
-    /// The sockets that the runtime API listens on.
+    /// The sockets of the runtime API.
     fn cli_sockets(&self) -> Vec<CliSocket>;
 
-    /// The environment, `NAME=value` each, sorted or not.
+    /// The environment as `NAME=value`, in any order.
     fn environment(&self) -> Vec<String>;
 
-    /// The log messages of the start.
+    /// The messages logged during the start.
     fn startup_logs(&self) -> String;
 
-    /// Where events end.
+    /// The event sinks.
     fn sinks(&self) -> &Sinks;
 
     /// The trace sources.
     fn traces(&self) -> Traces<'_>;
 
-    /// The timelines of the workers: streams that ended badly or slowly.
+    /// The workers' timelines of failed or slow streams.
     fn timelines(&self) -> &[Arc<Ring>];
 
-    /// The waker of the session's task.
+    /// Wakes the session's task on new events.
     fn waker(&self) -> WakeReader;
 
-    /// The `resolvers` sections, each with its name servers, in the order of the configuration.
+    /// The `resolvers` sections with their name servers, in configuration order.
     fn resolvers(&self) -> Vec<(String, Vec<NameServerView>)>;
 
-    /// Changes a limit of the process. `Maxconn` 0 restores the configured one; false when it is above the configured
-    /// one, which sized the process.
+    /// Changes a process limit. `Maxconn` 0 restores the configured value. False if the value exceeds the configured one, for which
+    /// the process was dimensioned.
     fn set_limit(&mut self, limit: Limit, value: u32) -> bool;
 
-    /// `clear counters`: the maxima, or everything with `all`.
+    /// `clear counters`: resets the maxima, or all counters with `all`.
     fn clear_counters(&mut self, all: bool);
 
-    /// Type and value of a variable of scope `proc`, as text: `("sint", "5")`. `None` when it does not exist.
+    /// Type and value of a variable of scope `proc`, as text: `("sint", "5")`. `None` if it does not exist.
     fn variable(&self, name: &str) -> Option<(String, String)>;
 
     /// Sets a variable of scope `proc`. The error is a text for the operator, without newline.
@@ -71,7 +71,7 @@ pub trait ProcessTarget {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameServerView {
     pub name: String,
-    /// Their values, in the order of [`COUNTERS`].
+    /// The counter values, in the order of [`COUNTERS`].
     pub counters: [u64; COUNTERS.len()],
 }
 
@@ -80,20 +80,20 @@ pub struct NameServerView {
 pub struct CliSocket {
     /// `unix@/path`, `ipv4@127.0.0.1:9999`, ...
     pub address: String,
-    /// The level of its sessions.
+    /// The access level of the socket.
     pub level: Level,
 }
 
-/// A limit of the process that can change while it runs.
+/// A process limit that can change at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Connections at a time.
+    /// Concurrent connections.
     Maxconn,
-    /// Connections a second; 0 for no limit.
+    /// Connections per second. 0 for no limit.
     ConnectionRate,
-    /// Sessions a second; 0 for no limit.
+    /// Sessions per second. 0 for no limit.
     SessionRate,
-    /// TLS connections of clients per second; 0 for no limit.
+    /// Client TLS connections per second. 0 for no limit.
     TlsRate,
 }
 

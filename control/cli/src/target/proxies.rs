@@ -1,4 +1,4 @@
-//! Frontends, backends, servers, and the messages that they rejected.
+//! Frontends, backends, servers, and captured protocol errors.
 
 use std::net::IpAddr;
 
@@ -6,25 +6,25 @@ use weir_events::WallTime;
 
 use super::ListPosition;
 
-/// A frontend that was looked up.
+/// Key of a frontend, from a lookup by name or id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrontendKey(pub u64);
 
-/// A backend that was looked up.
+/// Key of a backend, from a lookup by name or id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackendKey(pub u64);
 
-/// A server that was looked up.
+/// Key of a server, from a lookup by name or id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerKey {
     pub backend: BackendKey,
-    /// The server in it.
+    /// Key of the server within `backend`.
     pub server: u64,
 }
 
 /// Operations on proxies. Names are as configured, or `#<id>`.
 pub trait ProxyTarget {
-    /// The `id` of a proxy of either side.
+    /// The `id` of a frontend or backend.
     fn proxy_id(&self, name: &str) -> Option<u32>;
 
     /// A frontend by name or `#<id>`.
@@ -36,69 +36,69 @@ pub trait ProxyTarget {
     /// A server of a backend by name or `#<id>`.
     fn server(&self, backend: BackendKey, name: &str) -> Option<ServerKey>;
 
-    /// The name of the next backend, and the place behind it.
+    /// Name of the next backend. Advances `place`. `None` at the end of the list.
     fn next_backend(&self, place: &mut ListPosition) -> Option<String>;
 
-    /// The next server, of one backend or of all, and the place behind it.
+    /// The next server, of one backend or of all. Advances `place`. `None` at the end of the list.
     fn next_server(&self, backend: Option<BackendKey>, place: &mut ListPosition) -> Option<ServerKey>;
 
-    /// How a server is. `None` when it is gone.
+    /// State of a server. `None` if the server was deleted.
     fn server_view(&self, server: ServerKey) -> Option<ServerView>;
 
-    /// Fills `view` with a server's connections; false when it is gone. Thousands of servers are listed with the memory
-    /// of one view.
+    /// Fills `view` with the connection counts of a server. False if the server was deleted. The caller reuses one view for
+    /// thousands of servers.
     fn server_connections(&self, server: ServerKey, view: &mut ServerConnections) -> bool;
 
-    /// How many workers keep idle connections: the length of [`ServerConnections::idle_per_worker`].
+    /// The number of workers: the length of [`ServerConnections::idle_per_worker`].
     fn workers(&self) -> usize;
 
-    /// Sets the weight, already checked to be 0 to 256, and 0 or the initial one where
-    /// [`ServerView::static_balance`] allows only those.
+    /// Sets the weight. The caller has checked the range, 0 to 256. With [`ServerView::static_balance`] it passes only 0 or
+    /// the initial weight.
     fn set_server_weight(&mut self, server: ServerKey, weight: u32) -> Result<(), ServerRefusal>;
 
     /// Sets the administrative state.
     fn set_server_state(&mut self, server: ServerKey, state: ServerState) -> Result<(), ServerRefusal>;
 
-    /// Changes address and port, for new connections.
+    /// Changes address and port. Existing connections are kept.
     fn set_server_address(&mut self, server: ServerKey, change: AddressChange) -> Result<(), ServerRefusal>;
 
-    /// Changes the name that the name servers resolve for a server. Returns the former name.
+    /// Changes the server's FQDN, which the `resolvers` section resolves. Returns the former name.
     fn set_server_name(&mut self, server: ServerKey, name: &str) -> Result<Option<String>, ServerRefusal>;
 
-    /// Sets the number of connections at a time; 0 for no limit.
+    /// Sets the maximum of concurrent connections. 0 for no limit.
     fn set_server_maxconn(&mut self, server: ServerKey, maxconn: u32) -> Result<(), ServerRefusal>;
 
-    /// Ends all sessions on a server. False when it is gone.
+    /// Shuts down all sessions on a server. False if the server was deleted.
     fn shutdown_server_sessions(&mut self, server: ServerKey) -> bool;
 
-    /// Sets the counters of a server to zero. False when it is gone.
+    /// Resets the counters of a server. False if the server was deleted.
     fn clear_server_counters(&mut self, server: ServerKey) -> bool;
 
-    /// Starts or stops a server's checks of a kind; false if it does not have any.
+    /// Starts or stops health or agent checks of a server. False if checks of this kind are not configured.
     fn enable_checks(&mut self, server: ServerKey, kind: CheckKind, enabled: bool) -> bool;
 
-    /// Has the traffic of a server's new connections go over TLS, or in clear; false when its line lacks TLS settings.
+    /// Enables or disables TLS for new connections to a server. False if its `server` line lacks TLS settings.
     fn set_server_tls(&mut self, server: ServerKey, on: bool) -> bool;
 
-    /// Forces the result of the agent check; false without an agent.
+    /// Forces the result of the agent check. False if no agent check is configured.
     fn set_server_agent(&mut self, server: ServerKey, up: bool) -> bool;
 
-    /// Redirects a server's checks of a kind, or changes the string sent to the agent; false without such checks.
+    /// Redirects checks of a kind, or changes the agent's send string. False if checks of this kind are not configured.
     fn redirect_checks(&mut self, server: ServerKey, kind: CheckKind, to: CheckRedirection) -> bool;
 
     /// Forces the result of health checks. The error is a text for the operator, without newline.
     fn set_server_health(&mut self, server: ServerKey, health: ServerHealth) -> Result<(), ServerRefusal>;
 
-    /// Lets frontends send to a backend, or keeps them away from it. False when it is `disabled`: no frontend sends to it.
+    /// Publishes or unpublishes a backend for frontends. False if the backend is `disabled`, which excludes all traffic.
     fn publish_backend(&mut self, backend: BackendKey, published: bool) -> bool;
 
-    /// Switches the dynamic cookies of a backend on or off. False when it is gone.
+    /// Enables or disables the dynamic cookies of a backend. False if the backend was deleted.
     fn enable_dynamic_cookies(&mut self, backend: BackendKey, enabled: bool) -> bool;
 
-    /// Sets the key of a backend's dynamic cookies. False when the backend is gone.
+    /// Sets the key of a backend's dynamic cookies. False if the backend was deleted.
     fn set_dynamic_cookie_key(&mut self, backend: BackendKey, key: &str) -> bool;
 
-    /// The words that `add server` takes after name and address.
+    /// The keywords that `add server` accepts after name and address.
     fn added_server_words(&self) -> Vec<&'static str>;
 
     /// Adds a server. `words` follow the name on a `server` line. The error is a text for the operator, without
@@ -108,40 +108,40 @@ pub trait ProxyTarget {
     /// Removes a server that is neither referenced nor in use. The error is a text for the operator, without newline.
     fn delete_server(&mut self, server: ServerKey) -> Result<(), String>;
 
-    /// Sets the number of connections at a time.
+    /// Sets the maximum of concurrent connections.
     fn set_frontend_maxconn(&mut self, frontend: FrontendKey, maxconn: u32) -> Result<(), FrontendRefusal>;
 
-    /// Stops accepting; the sockets stay.
+    /// Stops accepting connections. The sockets stay open.
     fn disable_frontend(&mut self, frontend: FrontendKey) -> Result<(), FrontendRefusal>;
 
-    /// Accepts again.
+    /// Resumes accepting connections.
     fn enable_frontend(&mut self, frontend: FrontendKey) -> Result<(), FrontendRefusal>;
 
-    /// Closes the sockets for good.
+    /// Closes the listening sockets for good.
     fn shutdown_frontend(&mut self, frontend: FrontendKey) -> Result<(), FrontendRefusal>;
 
-    /// How many protocol errors were captured since the start.
+    /// Number of protocol errors captured since the start of the process.
     fn captured_errors(&self) -> u32;
 
-    /// The next captured error that matches the filter, and the place behind it.
+    /// The next captured error that matches the filter. Advances `place`. `None` at the end of the list.
     fn next_captured_error(&self, filter: &ErrorFilter, place: &mut ListPosition) -> Option<CapturedError>;
 }
 
 /// The bits of `srv_check_state` and `srv_agent_state` (management manual, "show servers state").
 pub mod check_state {
-    /// A check runs.
+    /// A check is in progress.
     pub const RUNNING: u32 = 1;
     /// The configuration has a check.
     pub const CONFIGURED: u32 = 2;
-    /// An operator has not disabled it.
+    /// The check is enabled: no operator has disabled it.
     pub const ENABLED: u32 = 4;
-    /// It waits for the end of maintenance.
+    /// The check is paused during maintenance.
     pub const PAUSED: u32 = 8;
-    /// It is an agent check.
+    /// The bits describe an agent check.
     pub const AGENT: u32 = 16;
 }
 
-/// The state of a server: `show servers state` prints it, and other commands use it.
+/// State of a server, for `show servers state` and other commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerView {
     /// The backend's `id`.
@@ -150,21 +150,21 @@ pub struct ServerView {
     /// The server's `id`.
     pub id: u32,
     pub name: String,
-    /// Its address; `None` for a unix socket or a name that did not resolve.
+    /// The server's address. `None` for a UNIX socket or an unresolved name.
     pub address: Option<IpAddr>,
-    /// Its port; 0 on a unix socket.
+    /// The server's port. 0 for a UNIX socket.
     pub port: PortSetting,
-    /// Whether its port is the one of the configuration.
+    /// Whether the port is still the configured one.
     pub port_is_configured: bool,
     /// 0 stopped, 1 starting, 2 running, 3 stopping.
     pub operational_state: u8,
     /// The sum of the management manual's `srv_admin_state` bits.
     pub administrative_state: u8,
-    /// The weight that was set last.
+    /// The current weight, as last set by an operator or the configuration.
     pub user_weight: u32,
-    /// The weight of the configuration.
+    /// The configured weight.
     pub initial_weight: u32,
-    /// Whether its backend balances by a table that cannot take new weights.
+    /// Whether the backend uses a static balancing algorithm, which cannot apply new weights.
     pub static_balance: bool,
     /// Seconds since the operational state changed.
     pub last_change_s: u64,
@@ -175,22 +175,22 @@ pub struct ServerView {
     pub backend_id_forced: bool,
     /// Whether the server's `id` is configured.
     pub id_forced: bool,
-    /// The name that its address is resolved from.
+    /// The FQDN from which the address is resolved.
     pub fqdn: Option<String>,
-    /// The SRV record that it was made from.
+    /// The SRV record that created the server.
     pub srv_record: Option<String>,
-    /// Whether its connections use TLS; `None` where `no-ssl` removed the setting and no command has set it since.
+    /// Whether connections to the server use TLS. `None` if `no-ssl` removed the setting and no command has set it since.
     pub uses_ssl: Option<bool>,
-    /// The check's port; 0 without one.
+    /// The port of health checks. 0 without a separate port.
     pub check_port: u16,
     pub check_address: Option<IpAddr>,
     pub agent_address: Option<IpAddr>,
-    /// The agent's port; 0 without one.
+    /// The port of agent checks. 0 without one.
     pub agent_port: u16,
 }
 
 impl ServerView {
-    /// A running, unchecked server with these names and default settings.
+    /// A running server without checks, with these ids and names and default settings.
     pub fn new(backend: (u32, &str), server: (u32, &str)) -> Self {
         Self {
             backend_id: backend.0,
@@ -230,30 +230,30 @@ pub struct ServerConnections {
     /// The server's `id`.
     pub id: u32,
     pub name: String,
-    /// Its address; `None` for a unix socket or a name that did not resolve.
+    /// The server's address. `None` for a UNIX socket or an unresolved name.
     pub address: Option<IpAddr>,
-    /// Its port, or how far it is from the client's; 0 on a unix socket.
+    /// The server's port, or its offset from the client's destination port. 0 for a UNIX socket.
     pub port: i32,
     /// `pool-purge-delay`, in milliseconds.
     pub purge_delay_ms: u64,
-    /// Requests that it serves.
+    /// Requests in progress.
     pub served: u32,
     pub used_now: u32,
-    /// The most of them since the last purge.
+    /// Maximum of used connections since the last purge.
     pub used_max: u32,
-    /// How many are expected to be needed.
+    /// Estimate of the connections needed.
     pub needed: u32,
-    /// Idle connections that sessions keep for themselves.
+    /// Idle connections reserved for one session each.
     pub idle_in_sessions: u32,
-    /// Idle connections that may not take a first request.
+    /// Idle connections that must not carry the first request of a session.
     pub unsafe_idle: u32,
-    /// Idle connections that may.
+    /// Idle connections that may carry the first request of a session.
     pub safe_idle: u32,
-    /// `pool-max-conn`; -1 for no limit.
+    /// `pool-max-conn`. -1 for no limit.
     pub idle_limit: i64,
-    /// Idle connections in all.
+    /// Total number of idle connections.
     pub idle_now: u32,
-    /// The same by worker.
+    /// Idle connections by worker.
     pub idle_per_worker: Vec<u32>,
 }
 
@@ -261,12 +261,12 @@ pub struct ServerConnections {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerState {
     Ready,
-    /// No new traffic but that of persistence.
+    /// Accepts only persistent traffic.
     Drain,
     Maintenance,
 }
 
-/// Which of a server's checks.
+/// The kind of a server's checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckKind {
     /// `check`.
@@ -275,12 +275,12 @@ pub enum CheckKind {
     Agent,
 }
 
-/// A new destination of checks: fields that are `None` stay unchanged.
+/// A new destination of checks. Fields with `None` stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckRedirection {
     pub address: Option<IpAddr>,
     pub port: Option<u16>,
-    /// The string sent to an agent first.
+    /// The agent's send string.
     pub send: Option<Vec<u8>>,
 }
 
@@ -288,31 +288,31 @@ pub struct CheckRedirection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerHealth {
     Up,
-    /// It answers, but does not want new visitors.
+    /// Up, but accepts no new sessions.
     Stopping,
-    /// It does not answer.
+    /// Down.
     Down,
 }
 
-/// A new address for a server.
+/// A change of a server's address and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressChange {
-    /// The address; unchanged if `None`.
+    /// The address. Unchanged if `None`.
     pub address: Option<IpAddr>,
-    /// The port; unchanged if `None`.
+    /// The port. Unchanged if `None`.
     pub port: Option<PortSetting>,
 }
 
-/// A server's port: its own, or relative to the client's destination port.
+/// A server's port: fixed, or relative to the client's destination port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortSetting {
     Fixed(u16),
-    /// The port that the client connected to, plus this (may be negative).
+    /// Offset from the client's destination port. May be negative.
     Offset(i32),
 }
 
 impl PortSetting {
-    /// The port, or the offset.
+    /// The port number or the offset.
     #[must_use]
     pub fn number(self) -> i32 {
         match self {
@@ -322,7 +322,7 @@ impl PortSetting {
     }
 }
 
-/// As in commands: `80`, `+1`, `-1`.
+/// The syntax of commands: `80`, `+1`, `-1`.
 impl std::fmt::Display for PortSetting {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -332,64 +332,64 @@ impl std::fmt::Display for PortSetting {
     }
 }
 
-/// The reason why a change was refused.
+/// Why a change of a server was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerRefusal {
-    /// It went away since it was looked up.
+    /// The server was deleted after the lookup.
     Gone,
-    /// A text for the operator, without newline.
+    /// The reason, as a text for the operator without newline.
     Because(String),
 }
 
-/// The reason why a change was refused.
+/// Why a change of a frontend was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrontendRefusal {
-    /// It went away, or was shut down before.
+    /// The frontend was deleted, or was already shut down.
     Gone,
-    /// It is in that state already.
+    /// The frontend is already in the requested state.
     Already,
-    /// A text for the operator, without newline.
+    /// The reason, as a text for the operator without newline.
     Because(String),
 }
 
 /// A filter for captured errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorFilter {
-    /// Only those about this proxy.
+    /// Only errors of this proxy.
     pub proxy_id: Option<u32>,
-    /// Only requests, or only responses.
+    /// Only requests or only responses. `None` for both.
     pub only: Option<Direction>,
 }
 
-/// One of the two halves of an exchange.
+/// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Request,
     Response,
 }
 
-/// A message that was refused, kept for `show errors`.
+/// A rejected message, kept for `show errors`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedError {
     pub time: WallTime,
     pub direction: Direction,
-    /// Name and `id` of the proxy that refused it: the frontend for a request, the backend for a response.
+    /// Name and `id` of the proxy that rejected the message: the frontend for a request, the backend for a response.
     pub proxy: (String, u32),
-    /// Name and `id` of the proxy on the other side, once it is known.
+    /// Name and `id` of the proxy on the other side, if known.
     pub other_side: Option<(String, u32)>,
-    /// Name and `id` of the server, once it is known.
+    /// Name and `id` of the server, if known.
     pub server: Option<(String, u32)>,
     pub number: u32,
-    /// Where the client is: `127.0.0.1:52856`.
+    /// The client's address and port: `127.0.0.1:52856`.
     pub source: String,
-    /// How much of the buffer was free.
+    /// Free bytes in the buffer.
     pub buffer_free: usize,
-    /// How large the buffer is.
+    /// Size of the buffer, in bytes.
     pub buffer_size: usize,
-    /// The byte that made the message invalid.
+    /// Offset of the byte that made the message invalid.
     pub position: usize,
     /// Further details of the protocol engine, one per line.
     pub details: Vec<String>,
-    /// The part of the message that was received.
+    /// The bytes of the message received so far.
     pub bytes: Vec<u8>,
 }

@@ -4,17 +4,16 @@ use super::ListPosition;
 
 /// Operations on sessions.
 pub trait SessionTarget {
-    /// The next session that the filter wants, and the place behind it. Sessions born after the listing began are left
-    /// out. It may need other workers: [`NextSession::Pending`], and the target wakes the session's task once it
-    /// knows.
+    /// The next session that matches the filter. Advances `place`. Omits sessions created after the listing began. May need data from
+    /// other workers: then returns [`NextSession::Pending`] and wakes the session's task when it is ready.
     fn next_session(&mut self, filter: &SessionFilter, place: &mut ListPosition) -> NextSession;
 
-    /// Ends one session. It may need another worker: then this is called again with the same identifier, after
-    /// the target woke the session's task.
+    /// Kills one session. If another worker owns the session, returns [`Shutdown::Pending`] and wakes the caller's task. Then call
+    /// it again with the same identifier.
     fn shutdown_session(&mut self, id: u64) -> Shutdown;
 }
 
-/// An answer of [`SessionTarget::shutdown_session`].
+/// The result of [`SessionTarget::shutdown_session`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
     Done,
@@ -23,7 +22,7 @@ pub enum Shutdown {
     Pending,
 }
 
-/// An answer of [`SessionTarget::next_session`].
+/// The result of [`SessionTarget::next_session`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextSession {
     Session(Box<SessionView>),
@@ -36,58 +35,58 @@ pub enum NextSession {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionFilter {
     pub id: Option<u64>,
-    /// Only those at least so old, in milliseconds.
+    /// Only sessions with at least this age, in milliseconds.
     pub older_ms: Option<u64>,
-    /// Only those of this frontend.
+    /// Only sessions of this frontend.
     pub frontend: Option<String>,
-    /// Only those of this backend.
+    /// Only sessions of this backend.
     pub backend: Option<String>,
-    /// Only those on this server, `<backend>/<server>`.
+    /// Only sessions on this server, `<backend>/<server>`.
     pub server: Option<String>,
     /// Whether to include the request lines.
     pub with_request_line: bool,
-    /// Whether to include the state of the streams in multiplexed connections.
+    /// Whether to include the state of the streams on multiplexed connections.
     pub with_streams: bool,
 }
 
-/// One session, as much of it as the listing shows.
+/// One session, with the data for the listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionView {
-    /// The session's identifier: unique among the living. Printed in hexadecimal.
+    /// Identifier, unique among the current sessions. Printed in hexadecimal.
     pub id: u64,
     pub number: u64,
-    /// `tcpv4`, `tcpv6`, `unix_stream`; `?` without a client.
+    /// `tcpv4`, `tcpv6`, `unix_stream`. `?` without a client.
     pub protocol: &'static str,
-    /// The address of the client; `None` for streams of the process itself, such as forwarding a ring.
+    /// The client's address. `None` for internal streams, such as ring forwarding.
     pub source: Option<String>,
     pub frontend: String,
-    /// Its backend, once chosen.
+    /// The backend. `None` before one is chosen.
     pub backend: Option<String>,
-    /// Its server, once chosen.
+    /// The server. `None` before one is chosen.
     pub server: Option<String>,
-    /// Its worker, from 1.
+    /// Number of the session's worker, from 1.
     pub worker: u32,
-    /// Milliseconds since it began.
+    /// Age, in milliseconds.
     pub age_ms: u64,
-    /// How often its task ran.
+    /// Number of runs of the session's task.
     pub calls: u64,
-    /// The file descriptor on the client's side.
+    /// File descriptor of the client connection.
     pub client_fd: Option<i32>,
-    /// The file descriptor on the server's side.
+    /// File descriptor of the server connection.
     pub server_fd: Option<i32>,
-    /// Bytes that wait to go to the server.
+    /// Bytes queued for the server.
     pub request_waiting: u64,
-    /// Bytes that wait to go to the client.
+    /// Bytes queued for the client.
     pub response_waiting: u64,
-    /// Milliseconds until its nearest timeout.
+    /// Time until the next timeout, in milliseconds.
     pub expires_ms: Option<u64>,
-    /// Attempts that were repeated.
+    /// Number of retries.
     pub retries: u32,
-    /// The request line, if it was kept and requested.
+    /// The request line, if captured and requested.
     pub request_line: Option<String>,
-    /// Its side to the client and its side to the server on connections of several streams, in `name=value` pairs; requested by
+    /// The streams on multiplexed connections to the client and to the server, as `name=value` pairs. Present with
     /// [`SessionFilter::with_streams`].
     pub streams: [Option<String>; 2],
-    /// Which part of a stream it is in, in a word.
+    /// The current phase of the stream, in one word.
     pub phase: &'static str,
 }

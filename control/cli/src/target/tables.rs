@@ -1,18 +1,18 @@
-//! Stick-tables, as commands see them.
+//! Stick-tables, as commands access them.
 
 use std::sync::Arc;
 
 use weir_peers::PeersSection;
 use weir_tables::Table;
 
-/// Operations on stick-tables. Tables live as long as the process.
+/// Operations on stick-tables. The tables exist as long as the process.
 pub trait TableTarget {
-    /// All of them, in the order of the configuration.
+    /// All stick-tables, in configuration order.
     fn tables(&self) -> &[Arc<Table>];
 
-    /// The `peers` sections that share something, in the order of the configuration.
+    /// The `peers` sections with shared stick-tables, in configuration order.
     fn peers(&self) -> &[Arc<PeersSection>];
 
-    /// The clock of tables, in milliseconds.
+    /// The current time of the tables' clock, in milliseconds.
     fn table_clock_ms(&self) -> u64;
 }

@@ -1,4 +1,4 @@
-//! TLS files, OCSP responses and ticket keys, as commands see and change them.
+//! TLS files, OCSP responses and ticket keys, as the commands read and change them.
 
 pub use weir_tls::views::{
     ListLine, ListRefusal, OcspEntry, OcspRefusal, OcspView, ServedName, TicketKeyFile, TicketKeyRefusal,
@@ -8,9 +8,9 @@ pub use weir_tls::views::{
 /// An OCSP response that is renewed automatically.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OcspUpdate {
-    /// The key of the response, which commands use as its name.
+    /// The key of the response, used as its name in commands.
     pub key: String,
-    /// The first certificate that shows it.
+    /// Path of the first certificate with this response.
     pub path: String,
     /// When its next update is due, in seconds since 1970.
     pub due: u64,
@@ -20,37 +20,37 @@ pub struct OcspUpdate {
     pub successes: u64,
     /// How often an update failed.
     pub failures: u64,
-    /// The result of the last update: the manual's number.
+    /// Numeric result of the last update (management manual).
     pub code: u8,
-    /// The same in words.
+    /// The result of the last update in words.
     pub text: String,
 }
 
-/// An answer that another task prepares. The session's task is woken once it is there.
+/// A result that another task prepares. It wakes the session's task when the result is ready.
 pub trait Later {
-    /// The answer, once.
+    /// The result. `None` before it is ready, and after it was taken.
     fn take(&mut self) -> Option<String>;
 }
 
-/// Operations on TLS files. A file is changed in two steps: `set` gives the new content, `commit` puts it into use, on
-/// all workers at once; one file of each kind at a time.
+/// Operations on TLS files. A change takes two steps: `set` stores the new content, `commit` activates it on all workers at
+/// once. One change per kind of file at a time.
 pub trait TlsTarget {
-    /// The files of a kind: the one that is being changed, and all by name.
+    /// The files of a kind: the one with a pending change, and all files by name.
     fn tls_files(&self, kind: TlsFileKind) -> (Option<TlsFileName>, Vec<TlsFileName>);
 
-    /// The content of a file, or its pending content.
+    /// The active or the pending content of a file.
     fn tls_file(&self, kind: TlsFileKind, name: &str, pending: bool) -> Option<TlsFileView>;
 
-    /// A certificate's key, itself and its chain, as PEM.
+    /// A certificate with its key and chain, as PEM.
     fn certificate_pem(&self, name: &str, pending: bool) -> Option<String>;
 
-    /// Makes an empty file.
+    /// Creates an empty file.
     ///
     /// # Errors
     /// If the file exists already.
     fn new_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal>;
 
-    /// Sets the new content of a file, or adds to its content (`add`). Returns whether that began a change.
+    /// Replaces the pending content of a file, or appends to it (`add`). Returns whether this started a new change.
     ///
     /// # Errors
     /// If the content is not acceptable.
@@ -62,10 +62,10 @@ pub trait TlsTarget {
         add: bool,
     ) -> Result<bool, TlsRefusal>;
 
-    /// Puts the pending content into use. Returns the number of places that use it.
+    /// Activates the pending content. Returns the number of places that use the file.
     ///
     /// # Errors
-    /// If it cannot be used: nothing has changed then.
+    /// If the content cannot be used. Nothing has changed then.
     fn commit_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<usize, TlsRefusal>;
 
     /// Discards the pending content.
@@ -74,7 +74,7 @@ pub trait TlsTarget {
     /// Without pending content.
     fn abort_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal>;
 
-    /// Forgets a file.
+    /// Removes a file from memory.
     ///
     /// # Errors
     /// If it is used or unknown.
@@ -86,16 +86,16 @@ pub trait TlsTarget {
     /// The lines of a list.
     fn certificate_list(&self, name: &str) -> Option<Vec<ListLine>>;
 
-    /// Adds a line to a list, as files have them; the certificate that it names.
+    /// Adds a line in `crt-list` syntax to a list. Returns the name of its certificate.
     ///
     /// # Errors
     /// If the line is invalid.
     fn add_list_line(&mut self, list: &str, line: &str) -> Result<String, ListRefusal>;
 
-    /// Deletes a line of a list: the only one of a certificate, or that of this number.
+    /// Deletes a line of a list: the only line of a certificate, or the line with this number.
     ///
     /// # Errors
-    /// If no line matches, or several do, or a `bind` line has the certificate as its default.
+    /// If no line matches, several lines match, or a `bind` line uses the certificate as its default.
     fn delete_list_line(
         &mut self,
         list: &str,
@@ -106,40 +106,40 @@ pub trait TlsTarget {
     /// The OCSP responses, by key.
     fn ocsp_responses(&self) -> Vec<OcspEntry>;
 
-    /// One of them, by its key or by the path of a certificate; with `pending` that of the certificate that is being changed.
+    /// The OCSP response with this key or certificate path. `pending` selects the response of the certificate with a pending change.
     fn ocsp_response(&self, name: &str, pending: bool) -> Option<OcspView>;
 
-    /// Has a new one, in base64, shown by the certificates that it is about.
+    /// Installs an OCSP response, in base64, for all certificates that it covers.
     ///
     /// # Errors
-    /// If it is damaged, too old, or does not concern any certificate.
+    /// If the response is malformed, outdated, or does not match any certificate.
     fn set_ocsp_response(&mut self, text: &str) -> Result<(), OcspRefusal>;
 
-    /// The OCSP responses that are renewed automatically, in the order of their next updates.
+    /// The OCSP responses with automatic updates, ordered by the next update.
     fn ocsp_updates(&self) -> Vec<OcspUpdate>;
 
-    /// Renews the OCSP response of a certificate now; returns the new response's text, or the reason for a failure.
+    /// Updates the OCSP response of a certificate now. Returns the new response as text, or the reason for the failure.
     ///
     /// # Errors
-    /// The reason why no responder can be queried, without newline.
+    /// If no responder can be queried: the reason, without newline.
     fn update_ocsp(&mut self, certificate: &str) -> Result<Box<dyn Later>, String>;
 
-    /// Sends an HTTP request of the process itself; returns the response verbatim.
+    /// Sends an HTTP request from the process itself. Returns the response verbatim.
     ///
     /// # Errors
-    /// Why it cannot be sent, without newline.
+    /// If the request cannot be sent: the reason, without newline.
     fn request(&mut self, method: &str, url: &str) -> Result<Box<dyn Later>, String>;
 
-    /// The files of keys for tickets: their places in this list are their numbers.
+    /// The files of ticket keys. A file's number is its index in this list.
     fn ticket_keys(&self) -> Vec<TicketKeyFile>;
 
-    /// Puts a key, in base64, behind those of a file, and forgets the oldest.
+    /// Appends a ticket key, in base64, to those of a file, and drops the oldest key.
     ///
     /// # Errors
-    /// If the file is unknown, or the key is of another kind.
+    /// If the file is unknown, or the key has a different length from the others.
     fn push_ticket_key(&mut self, file: &str, key: &str) -> Result<(), TicketKeyRefusal>;
 
-    /// The names that certificates are chosen by, of a frontend or of all: those that end before a moment, in seconds since 1970, if
-    /// one is given. `None` for an unknown frontend.
+    /// The server names that select certificates, of one frontend or of all. With `ending_before`, only those with a certificate
+    /// that expires before this time, in seconds since 1970. `None` for an unknown frontend.
     fn served_names(&self, frontend: Option<&str>, ending_before: Option<i64>) -> Option<Vec<ServedName>>;
 }

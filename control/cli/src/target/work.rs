@@ -1,39 +1,39 @@
-//! The work of the workers, and its cost.
+//! Scheduling, memory and profiling statistics of the workers.
 
 /// Operations on the workers.
 pub trait WorkTarget {
     /// Counters of the workers.
     fn activity(&self) -> Activity;
 
-    /// The tasks in the run queues. `None` while workers have not answered: call again when the session is woken.
+    /// The tasks in the run queues. `None` until all workers have replied: call again when the session's task is woken.
     fn tasks(&mut self) -> Option<Tasks>;
 
-    /// One view per worker. `None` while workers have not answered: call again when the session is woken.
+    /// One view per worker. `None` until all workers have replied: call again when the session's task is woken.
     fn threads(&mut self) -> Option<Vec<ThreadView>>;
 
-    /// The current measurements.
+    /// The current profiling settings.
     fn profiling(&self) -> ProfilingState;
 
-    /// Measures something from now on, or no longer.
+    /// Starts or stops a kind of profiling.
     fn set_profiling(&mut self, change: ProfilingChange);
 
-    /// The cost of the work.
+    /// The CPU and waiting time by kind of task.
     fn task_profile(&self) -> TaskProfile;
 
-    /// Memory by caller. `None` while it is computed: the target wakes the session's task once it is there.
+    /// Memory use by caller. `None` while it is computed. The target wakes the session's task when it is ready.
     fn memory_profile(&mut self) -> Option<MemoryProfile>;
 
     /// The contents of the workers' pools.
     fn pools(&self) -> Vec<PoolView>;
 
-    /// Keeps the worker that answers busy for so long, without yielding.
+    /// Blocks the current worker for this time, without yielding.
     fn keep_busy(&mut self, milliseconds: u64);
 }
 
 /// Counters of the workers, for `show activity`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// The number of the worker that answers, from 1.
+    /// The number of the worker that runs the command, from 1.
     pub thread: u32,
     /// The number of workers.
     pub threads: u32,
@@ -42,100 +42,100 @@ pub struct Activity {
     pub rows: Vec<ActivityRow>,
 }
 
-/// One counter of all workers.
+/// One counter, over all workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActivityRow {
     pub name: &'static str,
-    /// Its sum, or its average if a sum makes no sense.
+    /// The sum over all workers, or the average where a sum is meaningless.
     pub total: u64,
-    /// Its value on each worker.
+    /// The value on each worker.
     pub values: Vec<u64>,
 }
 
 /// The tasks in the run queues, for `show tasks`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tasks {
-    /// Units of work in all run queues.
+    /// Tasks in all run queues.
     pub running: u64,
     /// The number of workers.
     pub threads: u32,
-    /// By kind of work.
+    /// The tasks by kind.
     pub rows: Vec<TaskRow>,
 }
 
-/// One kind of work in the run queues.
+/// The queued tasks of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskRow {
     pub kind: String,
-    /// How many units of it wait.
+    /// Number of queued tasks.
     pub places: u64,
-    /// Their total waiting time, where it is measured.
+    /// Total queueing delay of the measured tasks, in nanoseconds.
     pub latency_ns: u64,
-    /// The number of units with a measured waiting time.
+    /// Number of tasks with a measured queueing delay.
     pub latencies: u64,
-    /// How often these units ran while that was measured.
+    /// How often these tasks ran while profiling was on.
     pub calls: u64,
 }
 
 /// One worker, for `show threads`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadView {
-    /// Its number, from 1.
+    /// The worker's number, from 1.
     pub number: u32,
-    /// Whether it is the one that answers.
+    /// Whether this worker runs the command.
     pub answering: bool,
-    /// Whether it did not answer in time: the counts are the last that it published.
+    /// Whether the worker did not reply in time. The counts are then those last published.
     pub silent: bool,
-    /// Whether it is running something.
+    /// Whether the worker is running a task.
     pub active: bool,
-    /// Tasks in its run queues, exactly: urgent, normal, bulk, heavy (R4).
+    /// Exact lengths of the run queues: urgent, normal, bulk, heavy (R4).
     pub queued: [u64; 4],
-    /// Timers in its wait queue.
+    /// Timers in the worker's wait queue.
     pub wait_queue: u64,
-    /// Tasks that live on it.
+    /// Tasks that belong to the worker.
     pub tasks: u64,
-    /// Turns of its loop.
+    /// Iterations of the worker's event loop.
     pub loops: u64,
-    /// Units of work that it ran.
+    /// Task runs on the worker.
     pub context_switches: u64,
-    /// Whether its work is measured.
+    /// Whether task profiling is active on the worker.
     pub profiled: bool,
     /// CPU time used, in nanoseconds.
     pub cpu_ns: u64,
-    /// Its current work, with the position: `name@file:line`.
+    /// The running task with its source position: `name@file:line`.
     pub current: Option<String>,
 }
 
-/// A memory pool, for `show pools`. Each worker has one of its own.
+/// A memory pool, for `show pools`. Each worker has its own instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolView {
     pub name: &'static str,
-    /// The bytes of an object.
+    /// Size of one object, in bytes.
     pub size: u64,
-    /// Its use on each worker.
+    /// The pool's use on each worker.
     pub threads: Vec<PoolUse>,
 }
 
-/// A pool's use on one worker, as of the last second.
+/// A pool's use on one worker, at most one second old.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolUse {
-    /// Objects that it has, lent or kept.
+    /// Allocated objects: in use or cached.
     pub allocated: u64,
-    /// Objects that are lent.
+    /// Objects in use.
     pub used: u64,
-    /// The average of these.
+    /// Moving average of the objects in use.
     pub needed: u64,
-    /// How often it could not provide an object.
+    /// Number of failed allocations.
     pub failures: u64,
 }
 
-/// Whether work is measured.
+/// When tasks are profiled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measuring {
     /// Never.
     #[default]
     Off,
-    /// Where and while it is slow.
+    /// On each worker, only while that worker is slow.
     Auto,
     On,
 }
@@ -144,34 +144,34 @@ pub enum Measuring {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProfilingState {
     pub tasks: Measuring,
-    /// Whether the worker that answers measures.
+    /// Whether profiling is active on the current worker.
     pub running: bool,
-    /// Whether memory is counted.
+    /// Whether memory profiling is on.
     pub memory: bool,
 }
 
-/// A change of the measurements.
+/// A change of the profiling settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProfilingChange {
-    /// The work; turning it on discards earlier measurements.
+    /// Task profiling. Turning it on discards earlier results.
     Tasks(Measuring),
-    /// The time that work spends on locks, too.
+    /// Whether to measure the time that tasks spend on locks.
     Locks(bool),
-    /// The time that work spends on memory, too.
+    /// Whether to measure the time that tasks spend on memory allocation.
     MemoryTime(bool),
     Memory(bool),
 }
 
-/// From when to when something was measured.
+/// The period of a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// For how many milliseconds.
+    /// Length, in milliseconds.
     pub over_ms: u64,
-    /// How many milliseconds ago that ended.
+    /// Time since its end, in milliseconds.
     pub ago_ms: u64,
 }
 
-/// The cost of the work, for `show profiling tasks`.
+/// CPU and waiting time by kind of task, for `show profiling tasks`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskProfile {
     /// The period of the measurement.
@@ -179,31 +179,31 @@ pub struct TaskProfile {
     pub lines: Vec<TaskLine>,
 }
 
-/// One kind of work, woken from one place.
+/// The runs of one kind of task with the same waker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskLine {
     pub function: String,
-    /// Its address, to sort by.
+    /// The function's address, as a sort key.
     pub address: usize,
     /// The waker: `place@file:line task_wakeup`.
     pub caller: Option<String>,
-    /// How often it ran.
+    /// Number of runs.
     pub calls: u64,
-    /// How long it ran.
+    /// CPU time of the runs, in nanoseconds.
     pub cpu_ns: u64,
-    /// Its waiting time, where it is measured.
+    /// Measured queueing delay, in nanoseconds.
     pub latency_ns: u64,
-    /// The number of runs with a measured waiting time.
+    /// Number of runs with a measured queueing delay.
     pub latencies: u64,
-    /// How long it waited for locks.
+    /// Time spent waiting for locks, in nanoseconds.
     pub lock_wait_ns: u64,
-    /// How long it held locks.
+    /// Time during which locks were held, in nanoseconds.
     pub lock_held_ns: u64,
-    /// How long it was occupied with memory.
+    /// Time spent on memory allocation, in nanoseconds.
     pub memory_ns: u64,
 }
 
-/// Memory by caller, for `show profiling memory`.
+/// Memory use by caller, for `show profiling memory`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryProfile {
     /// The period of the measurement.
@@ -211,23 +211,23 @@ pub struct MemoryProfile {
     pub lines: Vec<MemoryLine>,
 }
 
-/// One caller that allocates or frees memory, with one method.
+/// One caller of one allocation or free method.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryLine {
     /// `function@file:line`, or `[other]`.
     pub caller: String,
-    /// Its address, to sort by; 0 for callers without one.
+    /// The caller's address, as a sort key. 0 if unknown.
     pub address: usize,
-    /// The kind of work that contained the call.
+    /// The kind of task in which the call was made.
     pub context: Option<String>,
     /// The method: `malloc`, `realloc`, ...
     pub method: &'static str,
-    /// How often it was given memory.
+    /// Number of allocations.
     pub allocations: u64,
-    /// How often it gave some back.
+    /// Number of frees.
     pub frees: u64,
-    /// Bytes that it was given.
+    /// Bytes allocated.
     pub allocated_bytes: u64,
-    /// Bytes that it gave back.
+    /// Bytes freed.
     pub freed_bytes: u64,
 }

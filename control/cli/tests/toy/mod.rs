@@ -1,4 +1,4 @@
-//! A process of plain vectors that implements the target traits: one frontend, two backends, a map and an ACL.
+//! A fake process that implements the target traits with plain vectors: one frontend, two backends, a map and an ACL.
 
 mod tls;
 
@@ -13,7 +13,7 @@ use weir_stats::{
     InfoField, InfoRow, ProxyHead, RowCursor, RowSelection, StatsField, StatsObject, StatsRow, StatsSource,
 };
 
-/// The trace source of a toy.
+/// The trace source of the fake process.
 static TOY_SOURCE: weir_events::trace::TraceSource = weir_events::trace::TraceSource::new(
     "toy",
     "a toy",
@@ -30,18 +30,18 @@ pub(crate) struct Toy {
     pub frontend_enabled: bool,
     pub frontend_maxconn: u32,
     pub cleared: Option<bool>,
-    /// How often the next listing of sessions is pending.
+    /// Number of times that the next session listing is pending.
     pub pending: u32,
     pub served: u32,
     pub sinks: weir_events::Sinks,
     pub timelines: Vec<std::sync::Arc<weir_sync::Ring>>,
-    /// How often readers of rings were woken.
+    /// Number of times that readers of rings were woken.
     pub woken: std::sync::Arc<std::sync::atomic::AtomicUsize>,
     pub profiling: ProfilingState,
     pub tls: tls::ToyTls,
     pub tables: Vec<std::sync::Arc<weir_tables::Table>>,
     pub peers: Vec<std::sync::Arc<weir_peers::PeersSection>>,
-    /// How often patterns were visited.
+    /// Number of pattern visits.
     pub visits: std::cell::Cell<usize>,
 }
 
@@ -694,7 +694,7 @@ impl SessionTarget for Toy {
     }
 }
 
-/// Sends all of `input` in pieces of `piece` bytes, then ends the input; returns the whole output.
+/// Sends all of `input` in pieces of `piece` bytes, then half-closes. Returns the whole output.
 pub(crate) fn converse(
     toy: &mut Toy,
     settings: SessionSettings,

@@ -1,4 +1,4 @@
-//! TLS files that only hold their text, and one certificate list.
+//! Fake TLS files that hold only their text, and one certificate list.
 
 use weir_cli::target::*;
 
@@ -6,7 +6,7 @@ use super::Toy;
 
 /// A toy's TLS state.
 pub(crate) struct ToyTls {
-    /// Kind, name, text, whether it is used.
+    /// Kind, name, text, and whether it is in use.
     files: Vec<(TlsFileKind, String, String, bool)>,
     pending: Option<(TlsFileKind, String, String)>,
     lines: Vec<ListLine>,
@@ -173,7 +173,7 @@ impl TlsTarget for Toy {
             Some(number) if found.contains(&number) => number,
             Some(_) => return Err(ListRefusal::WrongLine(found)),
         };
-        // Two `bind` lines begin with the list.
+        // The list is the first on two `bind` lines.
         if self.tls.lines.len() == 1 {
             return Err(ListRefusal::Default(vec!["a.cfg:3".to_owned(), "a.cfg:9".to_owned()]));
         }
@@ -266,7 +266,7 @@ impl TlsTarget for Toy {
     }
 }
 
-/// An answer that is available at once.
+/// A result that is available immediately.
 struct Soon(Option<String>);
 
 impl Later for Soon {

@@ -1,4 +1,4 @@
-//! Passing commands to workers, and their answers back.
+//! Forwards commands to workers, and their output to the client.
 
 use std::os::fd::OwnedFd;
 
@@ -9,7 +9,7 @@ use weir_sched::{Descriptor, Tick, wait};
 
 use super::{CommandPayload, SessionFlow, Talk, patience};
 
-/// Passes one command on, with its payload if any, and its answer back. `None` when the client is gone.
+/// Forwards one command with its payload, then the output. `None` if the client disconnected.
 pub(super) async fn command(
     talk: &mut Talk,
     pid: u32,
@@ -33,7 +33,7 @@ pub(super) async fn command(
     answer(talk, &mut worker).await
 }
 
-/// Passes everything on, both ways, until one side closes.
+/// Forwards all bytes in both directions, until one side closes.
 pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option<SessionFlow> {
     let Some(mut worker) = reach(talk, pid) else {
         talk.say(Severity::Error, "The process cannot be reached.\n").await?;
@@ -55,7 +55,7 @@ pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option
                 talk.leave().await;
                 return Some(SessionFlow::Over);
             }
-            // The client has closed its side: the worker answers the commands received, then closes.
+            // The client has half-closed. The worker answers the commands received, then closes.
             (CopyResult::Over, _) => {
                 worker.shut_write();
                 answer(talk, &mut worker).await?;
@@ -70,7 +70,7 @@ pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option
     }
 }
 
-/// Passes the worker's answer on, up to its end.
+/// Forwards the worker's output up to its end.
 async fn answer(talk: &mut Talk, worker: &mut Connection) -> Option<()> {
     loop {
         match from_worker(talk, worker).await? {
@@ -95,7 +95,7 @@ enum CopyResult {
     Over,
 }
 
-/// Moves available bytes, and reports their number to `moved`. `None` when the receiver is gone.
+/// Moves the available bytes and passes their number to `moved`. `None` if the receiver disconnected.
 async fn shovel(from: &mut Connection, to: &mut Connection, moved: impl FnOnce(usize)) -> Option<CopyResult> {
     let what = match from.receive(usize::MAX) {
         ReceiveOutcome::Bytes(_) | ReceiveOutcome::Full => CopyResult::Some,
@@ -111,7 +111,7 @@ async fn shovel(from: &mut Connection, to: &mut Connection, moved: impl FnOnce(u
     Some(what)
 }
 
-/// The commands sent before a command, so that the worker uses the client's modes, and its level at most.
+/// Commands that precede a forwarded command, so that the worker uses the client's modes and at most its level.
 fn prepared(talk: &Talk) -> Vec<u8> {
     let modes = &talk.modes;
     let mut text = String::new();
@@ -130,7 +130,7 @@ fn prepared(talk: &Talk) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// A connection to a worker.
+/// Opens a connection to a worker.
 fn reach(talk: &Talk, pid: u32) -> Option<Connection> {
     let processes = talk.master.processes.borrow();
     let near = knock(processes.find(pid)?.channel.as_ref()?).ok()?;

@@ -1,4 +1,4 @@
-//! The sockets of the master's command line (`-S`).
+//! The sockets of the master CLI (`-S`).
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -21,29 +21,29 @@ use weir_sys::{Address, Errno, process};
 use super::{CliClient, LONGEST_LINE, SILENCE_MS};
 use crate::master::Master;
 
-/// All of them.
+/// All sockets of the master CLI.
 #[derive(Default)]
 pub struct MasterSockets {
     list: Vec<MasterSocket>,
-    /// UNIX sockets with temporary paths, because another master has their paths now.
+    /// UNIX sockets at temporary paths, because another master still owns the final paths.
     waiting: RefCell<Vec<Placement>>,
-    /// The paths that were taken before the first worker serves.
+    /// The paths taken before the first worker serves.
     placed: RefCell<Vec<PlacedSocket>>,
     /// Keeps inherited sockets (`fd@`) open for the next execution.
     _opener: Option<Opener>,
 }
 
-/// One socket.
+/// One socket of the master CLI.
 pub struct MasterSocket {
     opened: ListeningSocket,
     client: CliClient,
 }
 
 impl MasterSockets {
-    /// Opens the sockets of `-S`, or uses those of the former execution in a reload. `None` when one cannot be opened, which was
-    /// printed.
+    /// Opens the sockets of `-S`. In a reload, uses those of the former execution. `None` if one cannot be opened. The error has been
+    /// logged.
     ///
-    /// A path without a listener is taken at once; one of another master waits for [`MasterSockets::put_in_place`].
+    /// A path without a listener is taken immediately. A path of another master is taken by [`MasterSockets::put_in_place`].
     pub fn open(binds: &[Bind], carried: Option<Vec<OwnedFd>>, messages: &Messages) -> Option<Self> {
         let first = carried.is_none();
         let carried = carried.unwrap_or_default();
@@ -87,7 +87,7 @@ impl MasterSockets {
         Some(sockets)
     }
 
-    /// The first worker serves: takes the paths of another master, and keeps all of them. The error is a text.
+    /// The first worker serves: takes the paths from another master and keeps all paths. The error is a text.
     pub fn put_in_place(&self) -> Result<(), String> {
         let placed = self.place(self.waiting.take());
         if placed.is_ok() {
@@ -96,13 +96,13 @@ impl MasterSockets {
         placed
     }
 
-    /// The first worker failed: removes the paths of this start.
+    /// The first worker failed: removes the paths created by this start.
     pub fn withdraw(&self) {
         self.waiting.take();
         self.placed.take().into_iter().for_each(PlacedSocket::withdraw);
     }
 
-    /// Called in a worker: the paths belong to the master.
+    /// In a worker: forgets the paths without removing them, because they belong to the master.
     pub(crate) fn leave_to_the_master(&mut self) {
         self.waiting.take().into_iter().for_each(std::mem::forget);
         self.placed.take();
@@ -118,12 +118,12 @@ impl MasterSockets {
         Ok(())
     }
 
-    /// Each socket.
+    /// The list of sockets.
     pub fn list(&self) -> &[MasterSocket] {
         &self.list
     }
 
-    /// The sockets in the configuration's syntax (`HAPROXY_MASTER_CLI`).
+    /// The addresses of the sockets in configuration syntax (`HAPROXY_MASTER_CLI`).
     pub fn spelling(&self) -> String {
         let all: Vec<&str> = self.list.iter().map(MasterSocket::spelling).collect();
         all.join(";")
@@ -137,17 +137,17 @@ impl Drop for MasterSockets {
 }
 
 impl MasterSocket {
-    /// The socket in the configuration's syntax.
+    /// The address of the socket in configuration syntax.
     pub fn spelling(&self) -> &str {
         &self.client.address
     }
 
-    /// The level of its clients.
+    /// The access level of the socket.
     pub fn level(&self) -> Level {
         self.client.level
     }
 
-    /// The socket as one of the runtime API.
+    /// The socket as shown by commands of the runtime API.
     pub(crate) fn as_operators_see_it(&self) -> CliSocket {
         CliSocket::from(CliSettings {
             address: self.client.address.clone(),
@@ -161,12 +161,12 @@ impl MasterSocket {
         })
     }
 
-    /// The socket, if the next execution needs it: an inherited one keeps its number instead.
+    /// A duplicate for the next execution. `None` for an inherited socket, which keeps its descriptor number.
     pub(crate) fn to_keep(&self) -> Option<OwnedFd> {
         (!self.opened.inherited).then(|| process::duplicate(&self.opened.socket).ok())?
     }
 
-    /// Starts to accept.
+    /// Starts accepting clients.
     pub(crate) fn open(&self, master: &Rc<Master>, position: usize) -> weir_sys::Result<()> {
         let descriptor = process::duplicate(&self.opened.socket).and_then(Descriptor::register)?;
         let acceptor = MasterAcceptor { master: master.clone(), position, gate: Arc::default() };
@@ -209,12 +209,12 @@ impl Acceptor for MasterAcceptor {
         self.master.clone().hear(client, socket, Some(place));
     }
 
-    /// Clients wait in the kernel's queue until descriptors are free again.
+    /// Clients wait in the backlog until descriptors are free again.
     fn exhausted(&self, _: Errno) {}
 }
 
 static ACCEPT: WorkKind = WorkKind::new("master cli accept");
-/// How many are accepted in one turn.
+/// Maximum number of clients accepted per round.
 const BATCH: u32 = 4;
-/// How many clients one socket may have at once.
+/// Maximum number of concurrent clients per socket.
 const MOST_CLIENTS: u32 = 1000;

@@ -1,8 +1,8 @@
-//! Splits lines before they are parsed: into commands, and their targets.
+//! Splits a line into commands and their targets, before the commands are parsed.
 
 use std::borrow::Cow;
 
-/// The commands of a line, unchanged: they are separated by each `;` without a `\` before it.
+/// Splits a line at each `;` without a preceding `\`. The commands are otherwise unchanged.
 pub(super) fn commands(line: &[u8]) -> Vec<&[u8]> {
     let mut commands = Vec::new();
     let (mut start, mut escaped) = (0, false);
@@ -21,7 +21,7 @@ pub(super) fn commands(line: &[u8]) -> Vec<&[u8]> {
     commands.iter().map(|command| command.trim_ascii()).collect()
 }
 
-/// A command to be sent alone. Only the last one of a line can have a payload: in the others, a payload mark is escaped as a word.
+/// A command for a line of its own. Only the last command of the original line can have a payload. In others, a payload mark is escaped.
 pub(super) fn alone(command: &[u8], last: bool) -> Cow<'_, [u8]> {
     let start = command.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);
     if last || !command[start..].starts_with(b"<<") {
@@ -30,7 +30,7 @@ pub(super) fn alone(command: &[u8], last: bool) -> Cow<'_, [u8]> {
     [&command[..start], b"\\", &command[start..]].concat().into()
 }
 
-/// The text after the `@` of a command's first word, if it has one, and the rest of the command.
+/// Splits a command into the text after its leading `@`, if any, and the rest.
 pub(super) fn prefix(command: &[u8]) -> (Option<&str>, &[u8]) {
     let Some(named) = command.strip_prefix(b"@") else { return (None, command) };
     let end = named.iter().position(u8::is_ascii_whitespace).unwrap_or(named.len());

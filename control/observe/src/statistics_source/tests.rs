@@ -90,7 +90,7 @@ fn counters_appear_under_their_names() {
     });
 }
 
-/// A backend's distribution is its own and those of its servers, also of those that were cleared.
+/// A backend's latency histogram includes those of its servers, even after a server's counters were cleared.
 #[test]
 fn percentiles_add_up() {
     with_live(|live| {
@@ -131,7 +131,7 @@ fn percentiles_add_up() {
     });
 }
 
-/// Dozens of metrics times thousands of servers are shown at once.
+/// Dozens of metrics for thousands of servers are read at once.
 #[test]
 fn rows_of_servers_are_filled_without_allocations() {
     with_backend(300, |live| {

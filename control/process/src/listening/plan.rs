@@ -1,10 +1,10 @@
-//! The sockets of a configuration: each address with its options, shards and workers.
+//! Plans the sockets of a configuration: each address with its options, shards and workers.
 
 use super::*;
 use std::collections::HashMap;
 use weir_model::{Shards, SocketOwnership, ThreadRange, ThreadSet};
 
-/// Every socket of the instance and of the runtime API. `None` for an impossible setting, which was printed.
+/// All sockets of the instance and of the runtime API. `None` for an impossible setting. The error has been logged.
 pub(super) fn wanted<'w>(
     instance: &'w Instance,
     relays: &'w RelayListeners,
@@ -89,7 +89,7 @@ pub(super) fn wanted<'w>(
     faults.is_empty().then_some(wanted)
 }
 
-/// The kind of a proxy in messages.
+/// The proxy type in messages.
 fn type_name(config: &ProxyConfig) -> &'static str {
     match (config.is_frontend(), config.is_backend()) {
         (true, false) => "frontend",
@@ -98,7 +98,7 @@ fn type_name(config: &ProxyConfig) -> &'static str {
     }
 }
 
-/// The backlog: as configured, or the frontend's connection limit (manual, "backlog").
+/// The backlog: configured, or the frontend's connection limit (manual, "backlog").
 pub(super) fn backlog(bind: &Bind, config: &ProxyConfig, proxy: &Proxy) -> u32 {
     let written = bind.options.backlog.or(config.settings.backlog).or(bind.options.maxconn);
     written.unwrap_or_else(|| proxy.connections_limit.load(std::sync::atomic::Ordering::Relaxed))
@@ -140,13 +140,13 @@ pub(super) fn options(
     })
 }
 
-/// The options of datagram sockets for `log-forward`: buffer sizes for connections do not apply.
+/// The options of `log-forward` datagram sockets. Buffer sizes for connections do not apply.
 fn for_datagrams(options: SocketOptions, context: &ListenContext<'_>) -> SocketOptions {
     let receive_buffer = context.global.tuning.datagram_receive_buffer.map(|bytes| bytes as usize);
     SocketOptions { datagrams: true, receive_buffer, send_buffer: None, unsent_low_mark: None, ..options }
 }
 
-/// One endpoint for each port of an address.
+/// The endpoints of an address, one per port.
 pub(super) fn endpoints(
     address: &ListenAddress,
     context: &ListenContext<'_>,
@@ -162,7 +162,7 @@ pub(super) fn endpoints(
         ListenAddress::Unix(path) => {
             let prefix = context.global.unix_bind.prefix.as_deref();
             let path = match prefix.filter(|_| !path.as_os_str().is_empty()) {
-                // A prefix is prepended as text: it need not be a folder (manual, "unix-bind").
+                // The prefix is prepended as plain text and need not be a directory (manual, "unix-bind").
                 Some(prefix) => {
                     let mut prefixed = prefix.as_os_str().to_owned();
                     prefixed.push(path);
@@ -193,12 +193,12 @@ fn shards(bind: &Bind, context: &ListenContext<'_>, workers: usize) -> usize {
         _ if !context.reuse_port || !shareable => 1,
         Shards::Count(count) => usize::try_from(count).unwrap_or(1).clamp(1, workers.max(1)),
         Shards::ByThread => workers.max(1),
-        // There is one group.
+        // weir has only one thread group.
         Shards::ByGroup => 1,
     }
 }
 
-/// The existing workers in a `thread` setting; all workers if none of those exists.
+/// The existing workers in a `thread` setting. All workers if none of them exists.
 pub fn workers_of(threads: Option<&ThreadSet>, workers: usize) -> Arc<[usize]> {
     let named = |worker: &usize| {
         let number = worker + 1;
@@ -217,7 +217,7 @@ pub fn workers_of(threads: Option<&ThreadSet>, workers: usize) -> Arc<[usize]> {
 }
 
 fn contains(range: &ThreadRange, number: usize) -> bool {
-    // There is one group; threads of others do not exist.
+    // weir has only one thread group, so the threads of other groups do not exist.
     range.group.is_none_or(|group| group == 1)
         && (usize::from(range.first)..=usize::from(range.last)).contains(&number)
 }
@@ -233,9 +233,9 @@ pub(crate) fn described(instance: &Instance, global: &Global, workers: usize) ->
     wanted.iter().map(|socket| format!("{:?} {}\n", socket.options, socket.shards)).collect()
 }
 
-/// The backlog of peers' listeners.
+/// The backlog of `peers` listeners.
 const PEERS_BACKLOG: u32 = 128;
-/// How long the kernel holds a connection without data back (`defer-accept`), in seconds.
+/// How long the kernel holds a connection before its first data (`defer-accept`), in seconds.
 const DEFER_ACCEPT_SECONDS: u32 = 1;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Sockets: opened before any change to another process, then put in place.
+//! Opens all sockets before any change to another process, then takes over paths and addresses.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::listening::{ListenContext, ListeningSockets, Predecessor, SocketOwner
 use crate::process::PidFile;
 use crate::worker::WorkerLink;
 
-/// A process with open sockets. Up to here a failing start has not changed anything of another process.
+/// A process with open sockets. A start that fails up to here has not changed anything of another process.
 pub(super) struct BoundProcess {
     start: Startup,
     parts: ProcessParts,
@@ -30,7 +30,7 @@ pub(super) struct BoundProcess {
     outside: Outside,
 }
 
-/// A process that has its addresses and its files; the former ones leave.
+/// A process that owns its addresses and files. The former processes are stopping.
 pub(super) struct SettledProcess {
     pub start: Startup,
     pub parts: ProcessParts,
@@ -40,7 +40,7 @@ pub(super) struct SettledProcess {
 }
 
 impl BuiltProcess {
-    /// Opens the listening sockets, or takes those of a former process.
+    /// Opens the listening sockets, or fetches them from a former process.
     pub(super) fn bind(self) -> Result<BoundProcess, StartFault> {
         let BuiltProcess { mut start, mut parts, peers, ring_files, outside } = self;
         let pid_file = start.pid_file()?;
@@ -71,7 +71,7 @@ impl BuiltProcess {
 }
 
 impl BoundProcess {
-    /// Takes paths and addresses from other processes. Steps that can fail come first.
+    /// Takes over paths and addresses from other processes. Steps that can fail come first.
     pub(super) fn settle(self) -> Result<SettledProcess, StartFault> {
         // The takeover is dropped last: a former process listens again only after this one closed its sockets.
         let BoundProcess { takeover, start, parts, peers, pid_file, mut listening, ring_files, outside } =
@@ -85,14 +85,14 @@ impl BoundProcess {
 }
 
 impl Startup {
-    /// The pid file, if this process writes one: a master writes its own number.
+    /// The pid file. `None` if this process does not write one: in master mode, the master writes its own number.
     fn pid_file(&self) -> Result<Option<PidFile>, StartFault> {
         let path = self.invocation.pid_file.as_ref().or(self.global.pidfile.as_ref());
         let path = path.filter(|_| self.link.is_none());
         path.map(|path| PidFile::check(path)).transpose().map_err(Some)
     }
 
-    /// Whether anything listens, and the memory suffices.
+    /// Checks that there is a listener, and that the memory suffices.
     fn check(&self, listening: &ListeningSockets) -> Result<(), StartFault> {
         if listening.all_sockets().is_empty() {
             return Err(Some(
@@ -108,8 +108,8 @@ impl Startup {
     }
 }
 
-/// Listening sockets passed to this process. A former process that passes none does not prevent the start: its addresses
-/// can be shared, or it releases them on request.
+/// The listening sockets passed to this process. If a former process passes none, the start continues: its addresses can be shared,
+/// or it releases them on request.
 fn handed_over(
     invocation: &mut ProcessOptions,
     link: Option<&WorkerLink>,
@@ -144,11 +144,10 @@ fn cli_sockets(listening: &ListeningSockets, global: &Global, tls: Option<&LiveT
     of_operators.collect()
 }
 
-/// The processes that this one replaces, while it starts. If the start fails, those that released their addresses may take
-/// them back.
+/// The processes to replace, during the start. If the start fails, those that released their addresses get the signal to resume.
 struct Takeover {
     former: Former,
-    /// Whether they were requested to release their addresses.
+    /// Whether they were asked to release their addresses.
     released: Cell<bool>,
 }
 
@@ -157,7 +156,7 @@ impl Takeover {
         Takeover { former, released: Cell::new(false) }
     }
 
-    /// Signals the former processes to end: this process has the addresses now.
+    /// Signals the former processes to stop. This process has the addresses now.
     fn finish(self) {
         self.released.set(false);
         self.former.send_signal(if self.former.at_once { signal::SIGTERM } else { signal::SIGUSR1 });

@@ -1,4 +1,4 @@
-//! Live objects made from the configuration, before anything is bound.
+//! Creates the live objects from the configuration, before any socket is bound.
 
 use weir_assemble::{
     BuiltInstance, CheckMeans, ClientPlan, NameServersPlan, PeersPlan, ProcessValues, RelayListeners,
@@ -16,12 +16,12 @@ use super::{Outside, ProcessConfiguration, ProcessOptions, StartFault, Startup, 
 use crate::limits::Capacity;
 use crate::process;
 
-/// A process with all objects that it will serve; none of them is reachable yet.
+/// A process with all objects that it will serve. None of them is reachable yet.
 pub(super) struct BuiltProcess {
     pub start: Startup,
     pub parts: ProcessParts,
     pub peers: PeersPlan,
-    /// Dropping them removes files without their paths.
+    /// Files of rings, still at temporary paths. Dropping this removes them.
     pub ring_files: RingFiles,
     pub outside: Outside,
 }
@@ -35,7 +35,7 @@ pub(super) struct ProcessParts {
     pub client: ClientPlan,
 }
 
-/// The resolution of names while the process serves.
+/// The name resolution at run time.
 pub(super) struct Resolution {
     pub sections: Vec<Resolvers>,
     pub name_servers: NameServersPlan,
@@ -43,7 +43,7 @@ pub(super) struct Resolution {
 }
 
 impl DetachedProcess {
-    /// Builds the live objects. Names are resolved, rings and log targets opened here.
+    /// Builds the live objects. Resolves names, and opens rings and log targets.
     pub(super) fn build(self) -> Result<BuiltProcess, StartFault> {
         let DetachedProcess { start, prepared, outside } = self;
         let ProcessConfiguration {
@@ -63,7 +63,7 @@ impl DetachedProcess {
         let fault = |faults: Vec<_>| refused(&faults, start.messages);
         let mut peers = weir_assemble::peers(&config, resolver).map_err(fault)?;
         let mut name_servers = weir_assemble::name_servers(&config, resolver).map_err(fault)?;
-        // Values are computed while the instance is built: variables of the process.
+        // Set this first: building the instance already evaluates variables of scope `proc`.
         weir_expr::bound::set(config.global.tuning.buffer_size as usize);
         let warn = |warning: weir_assemble::Warning| match warning.is_borne && start.global.zero_warning {
             true => start.messages.announce(format!("config : {}", warning.text)),
@@ -86,12 +86,12 @@ impl DetachedProcess {
 }
 
 impl Startup {
-    /// The system's resolver, with the options of the command line.
+    /// The system's resolver, with the command line options.
     pub(super) fn resolver(&self) -> SystemResolver {
         SystemResolver { ipv4_only: self.invocation.ipv4_only }
     }
 
-    /// The record of the process, without the objects that expressions refer to; the plan of its client, and the files of its rings.
+    /// The process record without the objects used by expressions, the plan of its HTTP client, and the files of its rings.
     fn record(
         &self,
         config: &Config,
@@ -122,7 +122,7 @@ impl Startup {
         Ok((record, client, ring_files))
     }
 
-    /// The options for building the instance, without functions for warnings and notices.
+    /// The options for building the instance, without callbacks for warnings and notices.
     fn options<'o>(
         &self,
         record: &'o ProcessRecord,

@@ -1,4 +1,4 @@
-//! The process with its final identity: it cannot open further privileged resources, and becomes live.
+//! The process with its final identity. It cannot open privileged resources any more.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ pub(super) struct ConfinedProcess {
 }
 
 impl SettledProcess {
-    /// Takes the identity.
+    /// Changes the root directory and drops privileges.
     pub(super) fn confine(self) -> Result<ConfinedProcess, StartFault> {
         let SettledProcess { start, parts, peers, listening, outside } = self;
         let (global, messages) = (&start.global, start.messages);
-        // The built-in configuration is only for trying weir, so it needs no advice.
+        // The built-in configuration is only for a trial, so it needs no advice.
         if start.greeting.is_none() {
             start.identity.advise(global, messages);
         }
@@ -75,7 +75,7 @@ impl ConfinedProcess {
 }
 
 impl Startup {
-    /// The configured families of addresses.
+    /// The address families to accept from name resolution.
     fn families(&self) -> AcceptedFamilies {
         match self.invocation.ipv4_only {
             true => AcceptedFamilies { ipv4: true, ipv6: false, ipv6_if_routed: false },
@@ -85,8 +85,8 @@ impl Startup {
 }
 
 impl ProcessParts {
-    /// Creates the checks, the name resolution and the OCSP updates, without starting them, and makes all of it live. The record owns
-    /// them, so they report to a weak reference to it.
+    /// Creates checks, name resolution and OCSP updates, and the live process. Starts none of them. The record owns them, so they hold
+    /// only weak references to it.
     pub(super) fn live(
         self,
         peers: LivePeers,
@@ -145,13 +145,13 @@ impl ProcessParts {
     }
 }
 
-/// Reports changes of servers to the process.
+/// A callback that reports server changes to the process.
 fn news_reporter(live: &WeakLive) -> Box<dyn Fn(BackendNews) + Send + Sync> {
     let live = live.clone();
     Box::new(move |news| live.report(news))
 }
 
-/// The open log targets of proxies, `log-forward` and `peers` sections; one may come several times.
+/// The open log targets of proxies, `log-forward` and `peers` sections. May contain duplicates.
 pub(super) fn all_log_sinks<'s>(
     instance: &'s Instance,
     of_relays: &'s [Arc<LogSink>],

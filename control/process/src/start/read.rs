@@ -1,4 +1,4 @@
-//! The first steps: limits and identity are checked, then the process leaves the shell.
+//! The first steps: checks limits and identity, then detaches from the shell.
 
 use weir_model::{Config, Global, ListenAddress, LogForward, MAX_THREADS, Proxy as ProxyConfig};
 use weir_observe::messages::{Messages, Verbosity};
@@ -11,13 +11,13 @@ use crate::limits::{self, Bounds, Capacity, FixedDescriptors};
 use crate::process::{self, Background, ProcessIdentity};
 use crate::{log_connector, privileges};
 
-/// A configuration that was read, and an identity that the process will be able to take.
+/// A configuration that was read, with an identity that the process is able to take.
 pub(super) struct ReadProcess {
     start: Startup,
     prepared: ProcessConfiguration,
 }
 
-/// A process apart from the shell, with one thread. All later threads block its signals and cannot gain privileges.
+/// A process detached from the shell, with one thread. Later threads inherit its signal mask and cannot gain privileges.
 pub(super) struct DetachedProcess {
     pub start: Startup,
     pub prepared: ProcessConfiguration,
@@ -25,7 +25,7 @@ pub(super) struct DetachedProcess {
 }
 
 impl ReadProcess {
-    /// Applies the process-wide settings, and looks its identity up.
+    /// Applies the process-wide settings and looks up the identity.
     pub(super) fn new(
         mut prepared: ProcessConfiguration,
         mut invocation: ProcessOptions,
@@ -56,7 +56,7 @@ impl ReadProcess {
         Ok(ReadProcess { start, prepared })
     }
 
-    /// Goes to the background if configured, and starts the parts that need a process with one thread.
+    /// Goes to the background if configured. Starts the parts that require a single-threaded process.
     pub(super) fn detach(self) -> Result<DetachedProcess, StartFault> {
         let ReadProcess { start, prepared } = self;
         let Startup { global, invocation, messages, .. } = &start;
@@ -64,19 +64,19 @@ impl ReadProcess {
             (invocation.daemon || global.daemon) && !invocation.foreground && start.link.is_none();
         let background = background.then(Background::enter).transpose();
         let background = background.map_err(said("[weir.main()] Cannot fork"))?;
-        // There is only the main thread yet: all later threads block the same signals.
+        // Only the main thread exists so far. Later threads inherit its signal mask.
         let signals = SignalReader::new(&SIGNALS).map_err(said("Cannot receive signals"))?;
         log_connector::start(&prepared.config, &start.identity, messages)
             .map_err(said("[weir.main()] Cannot fork"))?;
         let messages = start.messages;
         weir_events::report_outages(|text| messages.warning(text));
-        // Writers of logs are the first threads.
+        // Log writers are the first threads, so set this before them.
         process::forbid_privileges(global, messages);
         Ok(DetachedProcess { start, prepared, outside: Outside { background, signals } })
     }
 }
 
-/// Warns of servers with `mptcp@` that are reached by TCP, because the kernel lacks MPTCP.
+/// Warns of servers with `mptcp@` that are reached over TCP, because the kernel lacks MPTCP.
 fn warn_of_tcp_servers(config: &Config, messages: &Messages) {
     let mut servers =
         config.proxies.iter().flat_map(|proxy| proxy.servers.iter().map(move |server| (proxy, server)));
@@ -91,7 +91,7 @@ fn warn_of_tcp_servers(config: &Config, messages: &Messages) {
     }
 }
 
-/// `nbthread`, or one worker for each processor that the process may use.
+/// The number of workers: `nbthread`, or one per processor available to the process.
 pub fn worker_count(global: &Global) -> usize {
     let most = usize::from(MAX_THREADS);
     let usable = || system::processors().map_or(1, |processors| processors.len());

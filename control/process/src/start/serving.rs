@@ -1,4 +1,4 @@
-//! The serving process, until it ends.
+//! The serving process, until it stops.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct ServingProcess {
 }
 
 impl ServingProcess {
-    /// Reports to the master, to the shell and to the operator that the process serves.
+    /// Reports to master, shell and operator that the process is ready.
     pub(super) fn ready(mut self) -> Result<ServingProcess, StartFault> {
         if let Some(mut link) = self.start.link.take() {
             if let Some(null) = link.background.take() {
@@ -33,7 +33,7 @@ impl ServingProcess {
         }
         self.start.messages.finish_startup();
         if let Some(greeting) = &self.start.greeting {
-            // If standard output is closed, a failure cannot be reported anywhere.
+            // If standard output is closed, the failure cannot be reported anywhere.
             let _ = writeln!(std::io::stdout(), "{greeting}");
         }
         if let Some(background) = self.background.take() {
@@ -42,7 +42,7 @@ impl ServingProcess {
         Ok(self)
     }
 
-    /// Waits for the end.
+    /// Waits for the end of the process.
     pub(super) fn join(self) -> Result<ProcessEnd, StartFault> {
         let ServingProcess { start, live, lifecycle, runtime, watchdog, .. } = self;
         let ended = runtime.join();
@@ -51,7 +51,7 @@ impl ServingProcess {
             say_what_locks_cost(start.workers, live.record.started_ms);
         }
         flush_logs(lifecycle.parts(), &live);
-        // The process ends: the kernel frees its memory faster than destructors do.
+        // The kernel frees the memory of the exiting process faster than destructors.
         std::mem::forget(live);
         match (lifecycle.ended_by(), ended) {
             (0, Ok(())) => Ok(ProcessEnd::Done),
@@ -66,12 +66,12 @@ fn say_what_locks_cost(workers: usize, started_ms: u64) {
     let elapsed_ns = weir_sched::now().as_ms().saturating_sub(started_ms).saturating_mul(1_000_000);
     for counters in weir_sync::lock_counters() {
         let share = counters.share_of_run_time(workers, elapsed_ns);
-        // If standard error is closed, a failure cannot be reported anywhere.
+        // If standard error is closed, the failure cannot be reported anywhere.
         let _ = writeln!(std::io::stderr(), "{counters}\tshare of run time: {share:.3} %");
     }
 }
 
-/// Waits for a limited time until pending log lines and traces are written.
+/// Waits a limited time for pending log messages and traces to be written.
 fn flush_logs(served: &ServedParts, live: &LiveProcess) {
     for sink in all_log_sinks(&served.instance, &served.relays.sinks, &served.peers.sinks) {
         sink.flush(LAST_LOGS);
@@ -81,5 +81,5 @@ fn flush_logs(served: &ServedParts, live: &LiveProcess) {
     }
 }
 
-/// How long the end of the process waits for a slow reader of its logs.
+/// How long an exiting process waits for a slow reader of its logs.
 const LAST_LOGS: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The workers: each sets its thread up, and starts its tasks.
+//! The workers: each sets up its thread and starts its tasks.
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -64,7 +64,7 @@ pub(super) fn start_workers(
     })
 }
 
-/// Sets the limits of regular expressions, the handling of those that exceed them, and how many results are kept.
+/// Sets the limits of regular expressions, the action at a limit, and the size of the result cache.
 fn bound_regular_expressions(tuning: &Tuning) {
     weir_expr::pattern::set_cache_size(tuning.pattern_cache_size as usize);
     limit::set_on_limit(tuning.regex_on_limit);
@@ -74,8 +74,8 @@ fn bound_regular_expressions(tuning: &Tuning) {
     budget::set_budget(most, context);
 }
 
-/// From this budget on, the coarse clock measures it: most searches end within its tick of 1 to 10 ms, and on the whole as much time is
-/// counted as passes. It takes a fifth of the time of the exact clock: two readings of that one cost as much as a short search.
+/// From this budget on, the coarse clock measures it. Most searches end within its tick of 1 to 10 ms, and on average it counts the
+/// right time. It takes a fifth of the time of the exact clock: two readings of that clock cost as much as a short search.
 const COARSE_BUDGET_NS: u64 = 100_000_000;
 
 /// The settings of each worker.
@@ -84,7 +84,7 @@ struct Station {
     lifecycle: Arc<Lifecycle>,
     log_identity: Arc<LogIdentity>,
     tuning: WorkerTuning,
-    /// The size limit of a sent TLS record.
+    /// Maximum size of TLS records to send.
     largest_record: Option<usize>,
 }
 
@@ -109,16 +109,16 @@ impl Station {
         }
     }
 
-    /// Sets the current thread up to serve.
+    /// Prepares the current thread for serving.
     ///
-    /// Every thread-local value with a destructor is used here for the first time: the C library records it on the heap, and
-    /// ends the process when memory for that runs out.
+    /// Uses every thread-local value with a destructor for the first time: the C library registers the destructor on the heap, and
+    /// aborts the process if that allocation fails.
     fn set_up(&self, worker: usize) {
         let instance = local(&self.live.instance);
         if self.live.record.tls().is_some_and(LiveTls::speaks) {
             weir_tls::library::prepare_thread();
         }
-        // Readers of published values have a thread-local slot.
+        // Readers of published values need a thread-local slot. Create it here.
         drop(weir_sync::VersionCell::new(()).load());
         self.tuning.buffers.set_up(instance.process_counters.len());
         weir_containers::keep_recycled(self.tuning.hot_bytes);
@@ -192,7 +192,7 @@ impl Station {
         }
     }
 
-    /// Starts to accept connections of peers.
+    /// Starts accepting connections from peers.
     fn accept_peers(&self) {
         for listener_sockets in self.lifecycle.listening.all_sockets() {
             let SocketOwner::Peers(listener) = &listener_sockets.owner else { continue };
@@ -208,7 +208,7 @@ impl Station {
         }
     }
 
-    /// Starts to receive messages for `log-forward` sections.
+    /// Starts receiving messages for `log-forward` sections.
     fn accept_messages(&self) {
         let relays = &self.lifecycle.parts().relays.shared;
         for listener_sockets in self.lifecycle.listening.all_sockets() {

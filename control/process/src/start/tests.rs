@@ -1,4 +1,4 @@
-//! The objects of a process own each other without a cycle.
+//! The objects of a process do not own each other in a cycle.
 
 use weir_assemble::{ClientPlan, SystemResolver};
 use weir_observe::ProcessRecord;

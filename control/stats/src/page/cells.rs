@@ -7,11 +7,11 @@ use crate::fields::{StatsField, StatsObject};
 use crate::latency::{PERCENTILES, PHASES};
 use crate::row::{FieldValue, Health, StatsRow};
 
-/// The script of the check box that checks all others; [`super::POLICY`] has its hash.
+/// The script of the check box that selects all others. [`super::POLICY`] contains its hash.
 pub(super) const CHECK_ALL: &str =
     "for(const c of this.form.querySelectorAll('input[name=s]'))c.checked=this.checked";
 
-/// The two header lines. With `form`, the first column has check boxes, with `modules` the last one their counters.
+/// Writes the two header lines. `form`: a first column with check boxes. `modules`: a last column with protocol counters.
 pub(super) fn header(form: bool, modules: bool, out: &mut String) {
     let check = if form {
         format!(
@@ -35,7 +35,7 @@ pub(super) fn header(form: bool, modules: bool, out: &mut String) {
     );
 }
 
-/// One object as a line of the table.
+/// Writes one object as a table row.
 pub(super) fn write(row: &StatsRow, settings: &PageSettings, form: bool, out: &mut String) {
     out.push_str("<tr class=\"");
     out.push_str(class(row));
@@ -97,7 +97,7 @@ const MODULE_H1: &[StatsField] = &[
     StatsField::H1SplicedBytesOut,
 ];
 
-/// The style class, which sets the colour.
+/// The CSS class, which sets the colour.
 fn class(row: &StatsRow) -> &'static str {
     match row.kind() {
         StatsObject::Frontend => return "frontend",
@@ -156,7 +156,7 @@ fn name(row: &StatsRow, settings: &PageSettings, out: &mut String) {
     out.push_str("</a></td>");
 }
 
-/// A tooltip with address, algorithm, cookie and number, if present.
+/// A tooltip with address, algorithm, cookie and id, if present.
 fn legend(row: &StatsRow, out: &mut String) {
     let texts = [
         ("address: ", StatsField::Addr),
@@ -180,7 +180,7 @@ fn legend(row: &StatsRow, out: &mut String) {
     out.push_str(if separator == ", " { "\"" } else { "" });
 }
 
-/// A line in progress. Everything is appended to the page at once: a page may have hundreds of thousands of cells.
+/// A table row in progress. Appends directly to the page, which may have hundreds of thousands of cells.
 struct PageLine<'a> {
     row: &'a StatsRow,
     out: &'a mut String,
@@ -206,7 +206,7 @@ impl PageLine<'_> {
         self.out.push_str("</td>");
     }
 
-    /// The counters of a module, if this kind of object has any.
+    /// The counters of a module. Empty if this kind of object lacks them.
     fn module(&mut self, name: &str, fields: &[StatsField]) {
         let row = self.row;
         let mut known =
@@ -225,7 +225,7 @@ impl PageLine<'_> {
         self.cell_with_details(details, |line| line.out.push_str(name));
     }
 
-    /// The value with separated thousands; empty where it does not apply.
+    /// A number with separated thousands. Empty if the field does not apply.
     fn value(&mut self, field: StatsField) {
         if self.row.value(field) != FieldValue::Empty {
             push_grouped(self.row.number(field), self.out);
@@ -238,7 +238,7 @@ impl PageLine<'_> {
         }
     }
 
-    /// A limit that may be missing, on objects that can have one.
+    /// A limit. Shows a dash if the limit is not set but applies to objects of this kind.
     fn limit(&mut self, field: StatsField) {
         if self.row.value(field) == FieldValue::Empty && field.applies_to(self.row.kind()) {
             self.text_cell("-");
@@ -247,7 +247,7 @@ impl PageLine<'_> {
         }
     }
 
-    /// A value with others as its details.
+    /// A value with other values as a tooltip.
     fn value_with_listing(&mut self, field: StatsField, rows: &[(&str, StatsField)]) {
         self.cell_with_details(|line| line.listing(rows), |line| line.value(field));
     }
@@ -298,7 +298,7 @@ impl PageLine<'_> {
         });
     }
 
-    /// Percentiles next to the maximum; empty before the first stream has ended.
+    /// Percentiles next to the maximum. Empty before the end of the first stream.
     fn total_times(&mut self) {
         let latencies = self.row.latencies();
         let total = latencies.and_then(|latencies| latencies.last()).filter(|reading| !reading.is_empty());
@@ -312,7 +312,7 @@ impl PageLine<'_> {
         }
     }
 
-    /// The percentiles of each phase that occurred, in milliseconds, one line per phase; nothing without any.
+    /// The percentiles of each phase with values, in milliseconds, one line per phase.
     fn percentiles(&mut self) {
         for (phase, reading) in PHASES.into_iter().zip(self.row.latencies().into_iter().flatten()) {
             if reading.is_empty() {
@@ -375,7 +375,7 @@ impl PageLine<'_> {
         });
     }
 
-    /// The last result of the health check.
+    /// The result of the last health check.
     fn check(&mut self) {
         let row = self.row;
         let check = row.text(StatsField::CheckStatus);
@@ -406,7 +406,7 @@ impl PageLine<'_> {
     }
 }
 
-/// The details of a server's current sessions.
+/// The tooltip of a server's current sessions.
 const CONNECTIONS: &[(&str, StatsField)] = &[
     ("used connections", StatsField::UsedConnCur),
     ("idle connections, safe", StatsField::SafeConnCur),
@@ -416,7 +416,7 @@ const CONNECTIONS: &[(&str, StatsField)] = &[
     ("limit of idle connections", StatsField::SrcIlim),
 ];
 
-/// The details of all sessions.
+/// The tooltip of total sessions.
 const TOTALS: &[(&str, StatsField)] = &[
     ("connections", StatsField::ConnTot),
     ("sessions", StatsField::Stot),
@@ -442,7 +442,7 @@ const TOTALS: &[(&str, StatsField)] = &[
     ("total time, most ms", StatsField::TtimeMax),
 ];
 
-/// `1234567` as `1 234 567`, with non-breaking blanks.
+/// A number such as `1 234 567`, with non-breaking spaces.
 fn push_grouped(number: u64, out: &mut String) {
     if number < 10 {
         return out.push(digit(number));
@@ -465,7 +465,7 @@ fn digit(number: u64) -> char {
     char::from(b'0' + (number % 10) as u8)
 }
 
-/// A duration as its two largest units: `3s`, `2m5s`, `1h3m`, `4d2h`.
+/// A duration in its two largest units: `3s`, `2m5s`, `1h3m`, `4d2h`.
 fn push_duration(seconds: u64, out: &mut String) {
     // Writing to a string does not fail.
     let _ = match seconds {
@@ -512,7 +512,7 @@ mod tests {
     fn browsers_may_run_the_script_of_the_check_box() {
         let hash = BASE64_STANDARD.encode(Sha256::digest(CHECK_ALL));
         assert!(POLICY.contains(&format!("'sha256-{hash}'")), "{hash}");
-        // Others would have to be escaped in the attribute.
+        // These characters would have to be escaped in the attribute.
         assert!(!CHECK_ALL.contains(['"', '&', '<']));
     }
 }

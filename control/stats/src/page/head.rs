@@ -1,4 +1,4 @@
-//! The top of the page: facts about the process, the legend, links to other views, and the result of the last form.
+//! The head of the page: facts about the process, the legend, links to other views, and the result of the last form.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::uri::{FormStatus, StatsRequest, What};
 
 const STYLE: &str = include_str!("style.css");
 
-/// From the document type to the first proxy.
+/// Writes the page from the document type up to the first proxy.
 pub(super) fn write(settings: &PageSettings, request: &StatsRequest, info: &InfoRow, out: &mut String) {
     let on_node = settings.node.as_deref().map_or(String::new(), |node| format!(" on {}", escape(node)));
     let name = escape(info.text(InfoField::Name));
@@ -49,7 +49,7 @@ fn process(info: &InfoRow, out: &mut String) {
         0 => "unlimited".to_owned(),
         limit => format!("{limit} MB"),
     };
-    // Bits of the previous second: bytes times eight.
+    // Bits sent in the last second: bytes times eight.
     let bits = number(InfoField::BytesOutRate).saturating_mul(8);
     let _ = writeln!(
         out,

@@ -1,4 +1,4 @@
-//! Consecutive metrics of a scope that share one pass over the objects.
+//! Consecutive metrics of one scope, read in a single pass over the objects.
 
 use super::MetricsSource;
 use super::memory::MemoryShare;
@@ -8,7 +8,7 @@ use crate::dump::{DumpProgress, visit_rows};
 use crate::row::StatsRow;
 use crate::source::{RowCursor, RowSelection};
 
-/// Metrics, and their samples in [`Sheet`]s.
+/// Several metrics, with their samples in [`Sheet`]s.
 ///
 /// ```text
 ///  ┌──────────────────────────── some objects are left, and one metric
@@ -20,15 +20,15 @@ use crate::source::{RowCursor, RowSelection};
 pub(super) struct MetricBatch {
     selection: RowSelection,
     metrics: Vec<Samples>,
-    /// At least one. The share counts all but the last.
+    /// At least one sheet. The memory share covers all but the last.
     sheets: Vec<Sheet>,
-    /// Whether all objects were read.
+    /// Whether all objects have been read.
     is_complete: bool,
-    /// The next sample to write; `None` in the reading phase.
+    /// The next sample to write. `None` in the reading phase.
     writing: Option<NextSample>,
 }
 
-/// The samples of one object and metric.
+/// The position of a sample: its metric and its object.
 #[derive(Debug, Default)]
 struct NextSample {
     metric: usize,
@@ -36,14 +36,14 @@ struct NextSample {
     object: usize,
 }
 
-/// The state of the scrape that a batch uses.
+/// The parts of the scrape's state used by a batch.
 pub(super) struct Means<'m> {
     pub source: &'m dyn MetricsSource,
     pub cursor: &'m mut RowCursor,
     pub row: &'m mut StatsRow,
     pub share: &'m mut MemoryShare,
     pub title: &'m mut Title,
-    /// How many objects may be visited before the piece ends.
+    /// Number of objects that may still be visited in this piece.
     pub left: &'m mut usize,
 }
 
@@ -54,12 +54,12 @@ impl MetricBatch {
         Self { selection, metrics, sheets, is_complete: false, writing: None }
     }
 
-    /// Its metrics: all at first, fewer if their samples do not fit.
+    /// The metrics of the batch. Fewer than at the start if their samples did not fit.
     pub(super) fn metrics(&self) -> &[Samples] {
         &self.metrics
     }
 
-    /// Reads or writes until `out` holds `enough` bytes, or enough objects were visited.
+    /// Reads or writes until `out` holds `enough` bytes or the object budget is used up.
     pub(super) fn advance(
         &mut self,
         means: &mut Means<'_>,
@@ -101,7 +101,7 @@ impl MetricBatch {
         }
     }
 
-    /// Adds a sheet. Without memory it drops the last half of the metrics and tries again; false with a single metric.
+    /// Adds a sheet. If memory is short, drops the last half of the metrics and retries. False with a single metric.
     fn extend(&mut self, share: &mut MemoryShare) -> bool {
         while self.metrics.len() > 1 {
             if self.sheets.last().is_some_and(|full| share.grow(full.bytes())) {
@@ -116,7 +116,7 @@ impl MetricBatch {
         false
     }
 
-    /// Writes the samples that are kept; true once all are written.
+    /// Writes the stored samples. True once all are written.
     fn write(&mut self, means: &mut Means<'_>, enough: usize, out: &mut Vec<u8>) -> bool {
         let Self { metrics, sheets, writing: Some(place), .. } = self else { return true };
         while let Some(metric) = metrics.get_mut(place.metric) {
@@ -138,5 +138,5 @@ impl MetricBatch {
     }
 }
 
-/// Reading this many fields takes about as long as one visit of an object.
+/// Reading this number of fields takes about as long as visiting one object.
 const METRICS_PER_VISIT: usize = 8;

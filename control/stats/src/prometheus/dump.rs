@@ -1,4 +1,4 @@
-//! A complete scrape, a bounded piece at a time.
+//! A complete scrape, written in bounded pieces.
 
 use super::MetricsSource;
 use super::batch::{Means, MetricBatch};
@@ -21,15 +21,15 @@ use crate::source::{RowCursor, RowSelection};
 ///      ▲    └────► objects ──► lines ──► objects ... ────────────┤
 ///      └─────────────────────────────────────────────────────────┘──► end
 /// ```
-/// All samples of a metric are adjacent. To read each object once and not once for each of 60 metrics, the samples of consecutive
-/// metrics are kept in [`Sheet`](super::sheet::Sheet)s, as far as there is memory.
+/// All samples of a metric are adjacent. To read each object once instead of once for each of 60 metrics, the samples of consecutive
+/// metrics are stored in [`Sheet`](super::sheet::Sheet)s, as memory permits.
 #[derive(Debug)]
 pub struct MetricsDump {
     request: MetricsRequest,
     info: Option<Box<InfoRow>>,
     row: StatsRow,
     position: MetricPosition,
-    /// The most metrics of a batch: fewer once their samples did not fit.
+    /// Maximum number of metrics per batch. Reduced when the samples of a batch did not fit.
     most_metrics: usize,
     share: MemoryShare,
     current: Option<Work>,
@@ -37,7 +37,7 @@ pub struct MetricsDump {
     title: Title,
 }
 
-/// A metric, by the index of its scope and its own in that.
+/// The position of a metric: index of its scope, and index within the scope.
 #[derive(Clone, Copy, Debug, Default)]
 struct MetricPosition {
     scope: usize,
@@ -53,13 +53,13 @@ impl MetricPosition {
 /// The current step of a scrape.
 #[derive(Debug)]
 enum Work {
-    /// One metric: each object is read and written at once.
+    /// One metric. Each object is read and written immediately.
     Metric(CurrentMetric),
-    /// Several metrics with one pass over the objects.
+    /// Several metrics in one pass over the objects.
     Batch(MetricBatch),
 }
 
-/// The metric that is being written, and the objects that may have it.
+/// The metric in progress, and the objects that may have it.
 #[derive(Debug)]
 struct CurrentMetric {
     samples: Samples,
@@ -67,7 +67,7 @@ struct CurrentMetric {
 }
 
 impl MetricsDump {
-    /// A new scrape. It borrows from `memory` for the samples of a batch.
+    /// A new scrape. Borrows memory for batches from `memory`.
     pub fn new(request: MetricsRequest, memory: &'static ScrapeMemory) -> Self {
         Self {
             request,
@@ -82,8 +82,8 @@ impl MetricsDump {
         }
     }
 
-    /// Appends lines until `out` holds at least `enough` bytes, and at most those of one object and metric more, some
-    /// 3 kB. A piece visits a bounded number of objects, matching or not: fewer if it reads many fields of each.
+    /// Appends lines until `out` holds at least `enough` bytes, plus at most those of one object and metric (about 3 kB). One call visits
+    /// a bounded number of objects, matching or not. The bound is lower if many fields of each are read.
     pub fn advance(&mut self, source: &dyn MetricsSource, enough: usize, out: &mut Vec<u8>) -> DumpProgress {
         let mut left = OBJECTS_PER_PIECE;
         while out.len() < enough && left > 0 {
@@ -107,7 +107,7 @@ impl MetricsDump {
         DumpProgress::More
     }
 
-    /// Begins the next selected metric, with those after it that can be read together; `None` after the last one.
+    /// Starts the next selected metric, together with following ones that can share a pass. `None` after the last metric.
     fn begin(&mut self) -> Option<Work> {
         let mut samples = self.metric_at(self.position)?;
         self.position = MetricPosition::after(&samples);
@@ -132,7 +132,7 @@ impl MetricsDump {
         Some(Work::Batch(MetricBatch::new(selection, metrics)))
     }
 
-    /// The first selected metric from a position on.
+    /// The first selected metric at or after a position.
     fn metric_at(&self, from: MetricPosition) -> Option<Samples> {
         for (at, scope) in MetricScope::ALL.into_iter().enumerate().skip(from.scope) {
             if !self.request.wants_scope(scope) {
@@ -242,7 +242,7 @@ impl MetricsDump {
         label: &'static str,
         out: &mut Vec<u8>,
     ) {
-        // The label is the description already.
+        // The label already contains the description.
         let descriptions = self.request.descriptions && label != DESCRIPTION;
         let info = self.info(source);
         if info.text(field).is_empty() {
@@ -252,7 +252,7 @@ impl MetricsDump {
         describe(line, descriptions, Some(info.text(InfoField::Description))).number(FieldValue::U32(1));
     }
 
-    /// The fields of the process, which stay the same for the whole scrape.
+    /// The fields of `show info`, read once per scrape.
     fn info(&mut self, source: &dyn MetricsSource) -> &InfoRow {
         self.info.get_or_insert_with(|| {
             let mut info = Box::new(InfoRow::new());
@@ -268,7 +268,7 @@ impl MetricsDump {
             MetricScope::Server => StatsObject::Server,
             _ => StatsObject::Backend,
         };
-        // A backend's servers come before it.
+        // A backend is counted after its servers: they precede it.
         let counts_servers =
             matches!(metric.values, MetricValues::ServersByStatus | MetricValues::ServersByCheckStatus);
         let kinds = kind.mask() | if counts_servers { StatsObject::Server.mask() } else { 0 };
@@ -278,7 +278,7 @@ impl MetricsDump {
     }
 }
 
-/// The fields that the lines of some metrics need, so that sources compute no others for each of thousands of servers.
+/// The fields needed for some metrics. Sources skip all other fields, for each of thousands of servers.
 fn fields_of(metrics: impl IntoIterator<Item = &'static Metric>, no_maintenance: bool) -> FieldSet {
     let mut fields = FieldSet::default();
     for metric in metrics {
@@ -296,6 +296,6 @@ fn fields_of(metrics: impl IntoIterator<Item = &'static Metric>, no_maintenance:
             MetricPresence::Http => fields.with(StatsField::Mode),
         };
     }
-    // The health of servers in maintenance comes with their status.
+    // The health of a server, which shows maintenance, is filled together with its status.
     if no_maintenance { fields.with(StatsField::Status) } else { fields }
 }

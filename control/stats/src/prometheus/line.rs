@@ -1,4 +1,4 @@
-//! One sample: a line of text, `haproxy_server_status{proxy="be",server="s1",state="UP"} 1`, or a message of Protocol Buffers.
+//! One sample: a text line, `haproxy_server_status{proxy="be",server="s1",state="UP"} 1`, or a Protocol Buffers message.
 
 use std::io::Write;
 
@@ -10,35 +10,35 @@ use super::request::{AnswerForm, MetricScope};
 use crate::render::{write_float, write_number};
 use crate::row::FieldValue;
 
-/// A sample in progress. Its value ends it.
+/// A sample in progress. Writing its value completes it.
 pub(super) struct SampleLine<'o> {
     out: &'o mut Vec<u8>,
     form: SampleProgress,
 }
 
-/// How far the sample is.
+/// The parts of the sample so far.
 enum SampleProgress {
-    /// The name is written, and labels, if any.
+    /// The name, and possibly labels, have been written.
     Text { labelled: bool },
-    /// The family, and the labels of the sample.
+    /// The metric family, and the encoded labels.
     Protobuf { family: protobuf::MetricFamily, labels: Vec<u8> },
 }
 
 impl<'o> SampleLine<'o> {
-    /// Begins the line of a metric with this complete name.
+    /// Starts the text line of a metric with this complete name.
     #[inline]
     pub(super) fn named(name: &[u8], out: &'o mut Vec<u8>) -> Self {
         out.extend_from_slice(name);
         SampleLine { out, form: SampleProgress::Text { labelled: false } }
     }
 
-    /// Begins the message of a metric.
+    /// Starts the message of a metric.
     pub(super) fn of_family(scope: MetricScope, metric: &'static Metric, out: &'o mut Vec<u8>) -> Self {
         let family = protobuf::MetricFamily { scope, metric };
         SampleLine { out, form: SampleProgress::Protobuf { family, labels: Vec::new() } }
     }
 
-    /// Adds labels that [`write_label`] encoded for the same form. The first of a sample come before all others.
+    /// Adds labels encoded by [`write_label`] for the same format. Labels encoded as the first must precede all others.
     #[inline]
     pub(super) fn encoded(mut self, encoded: &[u8]) -> Self {
         match &mut self.form {
@@ -63,13 +63,13 @@ impl<'o> SampleLine<'o> {
         self
     }
 
-    /// Ends the sample with a number; an unknown one is `NaN`.
+    /// Completes the sample with a number. An unknown value is `NaN`.
     #[inline]
     pub(super) fn number(self, value: FieldValue<'_>) {
         if let FieldValue::U64(digit @ 0..=9) = value
             && let SampleProgress::Text { labelled: true } = self.form
         {
-            // Most of a scrape.
+            // A fast path: most samples of a scrape are single digits.
             return self.out.extend_from_slice(&[b'}', b' ', b'0' + digit as u8, b'\n']);
         }
         self.write(
@@ -82,7 +82,7 @@ impl<'o> SampleLine<'o> {
         );
     }
 
-    /// Ends the sample with a time in seconds, given in milliseconds.
+    /// Completes the sample with a time in milliseconds, written in seconds.
     #[inline]
     pub(super) fn seconds(self, value: FieldValue<'_>) {
         let milliseconds = match value {
@@ -100,7 +100,7 @@ impl<'o> SampleLine<'o> {
         );
     }
 
-    /// Ends the sample with a time in seconds, given in microseconds.
+    /// Completes the sample with a time in microseconds, written in seconds.
     pub(super) fn microseconds(self, microseconds: u64) {
         self.write(
             || microseconds as f64 / 1e6,
@@ -111,15 +111,14 @@ impl<'o> SampleLine<'o> {
         );
     }
 
-    /// Ends the sample with a distribution of times in microseconds. Without effect for text, where that is several
-    /// samples.
+    /// Completes the sample with a histogram in microseconds. No effect in the text format, where a histogram is several samples.
     pub(super) fn distribution(self, reading: &HistogramReading) {
         if let SampleProgress::Protobuf { family, labels } = self.form {
             family.distribution(&labels, reading, self.out);
         }
     }
 
-    /// Ends the sample with a value, in the way of its form.
+    /// Completes the sample with a value, encoded for the format.
     #[inline]
     fn write(self, value: impl FnOnce() -> f64, write_text: impl FnOnce(&mut Vec<u8>)) {
         match self.form {
@@ -157,7 +156,7 @@ pub(super) fn write_label(form: AnswerForm, is_first: bool, name: &str, value: &
     }
 }
 
-/// The two lines before the first value of a metric.
+/// The `# HELP` and `# TYPE` lines before the first value of a metric.
 pub(super) fn write_title(name: &[u8], help: &str, type_: &str, out: &mut Vec<u8>) {
     for part in [b"# HELP ", name, b" ", help.as_bytes(), b"\n# TYPE ", name, b" ", type_.as_bytes(), b"\n"] {
         out.extend_from_slice(part);
@@ -171,8 +170,7 @@ pub(super) fn write_name(scope: MetricScope, name: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// A label's value: backslash, quote and newline are escaped. HAProxy writes them unescaped, which no scraper can
-/// parse.
+/// Writes a label value with backslash, quote and newline escaped. HAProxy leaves them unescaped, which scrapers cannot parse.
 fn write_escaped(text: &str, out: &mut Vec<u8>) {
     if !text.bytes().any(|byte| matches!(byte, b'\\' | b'"' | b'\n')) {
         return out.extend_from_slice(text.as_bytes());

@@ -1,10 +1,10 @@
-//! The memory that all scrapes share.
+//! The memory shared by all scrapes.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bounds the memory of all scrapes in progress. A client may request a scrape and never read it, so the bound is for all together.
+/// Bounds the total memory of all scrapes in progress. A single bound, because clients may start scrapes and never read them.
 ///
-/// A scrape without memory is correct but slow: it reads all objects again for each metric.
+/// A scrape that gets no memory is correct but slow: it reads all objects again for each metric.
 #[derive(Debug)]
 pub struct ScrapeMemory {
     left: AtomicUsize,
@@ -18,7 +18,7 @@ impl ScrapeMemory {
     }
 }
 
-/// The bytes borrowed by one scrape; returned on drop.
+/// The bytes borrowed by one scrape. Returned on drop.
 #[derive(Debug)]
 pub(super) struct MemoryShare {
     memory: &'static ScrapeMemory,
@@ -26,12 +26,12 @@ pub(super) struct MemoryShare {
 }
 
 impl MemoryShare {
-    /// Nothing yet.
+    /// An empty share.
     pub(super) fn new(memory: &'static ScrapeMemory) -> Self {
         Self { memory, bytes: 0 }
     }
 
-    /// Borrows `bytes` more bytes; false if fewer are left.
+    /// Borrows more bytes. False if fewer than `bytes` are left.
     pub(super) fn grow(&mut self, bytes: usize) -> bool {
         let take = |left: usize| left.checked_sub(bytes);
         let taken =
@@ -40,7 +40,7 @@ impl MemoryShare {
         taken
     }
 
-    /// Gives back all but `bytes` bytes.
+    /// Returns all but `bytes` bytes.
     pub(super) fn shrink(&mut self, bytes: usize) {
         let surplus = self.bytes.saturating_sub(bytes);
         self.memory.left.fetch_add(surplus, Relaxed);

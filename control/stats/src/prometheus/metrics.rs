@@ -1,8 +1,7 @@
 //! The dictionary of metrics: the field, name and scopes of each.
 //!
-//! Fields that are never set do not have a row here. They are zero in `show stat`, where columns must keep their
-//! positions; as a
-//! metric it would be a false measurement.
+//! Fields that are never set do not have a row here. `show stat` prints them as zero, because its columns must keep their
+//! positions. As a metric, that zero would be a false measurement.
 
 use super::request::MetricScope;
 use crate::fields::StatsField;
@@ -12,59 +11,59 @@ use crate::name_server::{COUNTERS, NameServerCounter};
 /// One metric.
 #[derive(Debug)]
 pub(super) struct Metric {
-    /// Its name after `haproxy_<scope>_`. Consecutive metrics with the same name differ in their label.
+    /// The name after `haproxy_<scope>_`. Consecutive metrics with the same name differ by label.
     pub name: &'static str,
-    /// A sum of [`MetricScope::mask`].
+    /// The scopes with this metric, as a sum of [`MetricScope::mask`].
     pub scopes: u8,
-    /// The source of its values.
+    /// The source of the values.
     pub values: MetricValues,
-    /// Which objects have it.
+    /// The objects with this metric.
     pub presence: MetricPresence,
-    /// A label of its own: name and value.
+    /// An additional label: name and value.
     pub label: (&'static str, &'static str),
-    /// Its description, if that differs from the field's.
+    /// The help text, if it differs from the field's description.
     help: &'static str,
 }
 
 /// The source of a metric's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MetricValues {
-    /// A field of the process.
+    /// A field of `show info`.
     Process(InfoField),
-    /// A text of the process: it becomes a label of this name, and the value is 1.
+    /// A text field of `show info`. The text becomes the value of this label. The sample is 1.
     ProcessText(InfoField, &'static str),
-    /// A field of an object.
+    /// A field of `show stat`.
     Number(StatsField),
-    /// A time in milliseconds, written in seconds.
+    /// A field in milliseconds, converted to seconds.
     Seconds(StatsField),
-    /// `status`: one value for each state, 1 for the current one.
+    /// `status`: one sample per state. The current state has the value 1.
     Status,
-    /// `check_status`: the same for the result of the last check.
+    /// `check_status`: one sample per check result. The last result has the value 1.
     CheckStatus,
-    /// How many servers of a backend are in each state.
+    /// Number of servers of a backend in each state.
     ServersByStatus,
-    /// How many servers of a backend have each result of the last check.
+    /// Number of servers of a backend with each check result.
     ServersByCheckStatus,
-    /// The limit of a stick-table's entries.
+    /// Maximum number of entries of a stick-table.
     TableSize,
-    /// The number of its entries.
+    /// Number of entries of a stick-table.
     TableUsed,
-    /// Its entries that others took the place of.
+    /// Number of stick-table entries evicted to make room for others.
     TableEvicted,
-    /// Entries that were refused for lack of room.
+    /// Number of stick-table entries refused because the table was full.
     TableRefused,
-    /// A counter of a name server, by its index.
+    /// A counter of a name server, by its index in the dictionary of name server counters.
     NameServer(usize),
-    /// The distribution of a phase's durations, by its index in [`crate::latency::PHASES`].
+    /// The latency histogram of a phase, by its index in [`crate::latency::PHASES`].
     Latency(usize),
 }
 
-/// Which objects have a metric.
+/// The objects with a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MetricPresence {
-    /// All; an unknown value is `NaN`.
+    /// All objects. An unknown value is `NaN`.
     Always,
-    /// Servers that are checked.
+    /// Servers with checks.
     Checked,
     /// Objects in `mode http`.
     Http,
@@ -87,7 +86,7 @@ impl Metric {
         Metric { help, ..self }
     }
 
-    /// The metrics of a scope, in the order in which they are written.
+    /// The metrics of a scope, in output order.
     pub(super) fn of(scope: MetricScope) -> impl Iterator<Item = &'static Metric> {
         [METRICS, EXTRA, HISTOGRAMS]
             .into_iter()
@@ -95,7 +94,7 @@ impl Metric {
             .filter(move |metric| metric.scopes & scope.mask() != 0)
     }
 
-    /// Whether a [`MetricSample`](super::samples::MetricSample) holds its value for an object.
+    /// Whether the metric's value for one object is a [`MetricSample`](super::samples::MetricSample).
     pub(super) fn has_samples(&self) -> bool {
         matches!(
             self.values,
@@ -106,7 +105,7 @@ impl Metric {
         )
     }
 
-    /// Its description.
+    /// The help text.
     pub(super) fn description(&self) -> &'static str {
         match self.values {
             _ if !self.help.is_empty() => self.help,
@@ -124,7 +123,7 @@ impl Metric {
         }
     }
 
-    /// The name of its field in `show stat` or `show info`.
+    /// The name of the metric's field in `show stat` or `show info`.
     pub(super) fn field(&self) -> Option<&'static str> {
         match self.values {
             MetricValues::Process(field) | MetricValues::ProcessText(field, _) => Some(field.decl().name),
@@ -142,7 +141,7 @@ impl Metric {
         }
     }
 
-    /// The type: `counter` for fields that only grow, as their name says, and as in HAProxy for all counters of protocol engines.
+    /// The metric type: `counter` for fields that their name marks as totals and, as in HAProxy, for all protocol counters.
     pub(super) fn type_word(&self) -> &'static str {
         if matches!(self.values, MetricValues::Latency(_)) {
             return "histogram";
@@ -151,25 +150,25 @@ impl Metric {
         if by_name || self.is_extra() { "counter" } else { "gauge" }
     }
 
-    /// Whether it is only shown with `extra-counters`.
+    /// Whether the metric requires `extra-counters`.
     pub(super) fn is_extra(&self) -> bool {
         self.label.0 == MODULE
     }
 }
 
-/// The label of counters of protocol engines.
+/// The label name of protocol counters.
 const MODULE: &str = "mod";
 
-/// The states in which frontends and backends can be.
+/// The possible states of frontends and backends.
 pub(super) const PROXY_STATES: &[&str] = &["DOWN", "UP"];
 
-/// The states in which listeners can be.
+/// The possible states of listeners.
 pub(super) const LISTENER_STATES: &[&str] = &["WAITING", "OPEN", "FULL"];
 
-/// The states in which servers can be.
+/// The possible states of servers.
 pub(super) const SERVER_STATES: &[&str] = &["DOWN", "UP", "MAINT", "DRAIN", "NOLB"];
 
-/// The results of a check (management manual, `check_status`).
+/// The possible check results (management manual, `check_status`).
 pub(super) const CHECK_STATES: &[&str] = &[
     "HANA", "SOCKERR", "L4OK", "L4TOUT", "L4CON", "L6OK", "L6TOUT", "L6RSP", "L7TOUT", "L7RSP", "L7OK",
     "L7OKC", "L7STS", "PROCERR", "PROCTOUT", "PROCOK",
@@ -383,7 +382,7 @@ const METRICS: &[Metric] = &[
     Metric::new("agg_check_status", B, MetricValues::ServersByCheckStatus),
     Metric::new("size", T, MetricValues::TableSize).help("How many entries the stick-table may have"),
     Metric::new("used", T, MetricValues::TableUsed).help("How many entries the stick-table has"),
-    // Of ours.
+    // Not in HAProxy.
     Metric::new("evicted_total", T, MetricValues::TableEvicted)
         .help("Entries of the stick-table replaced by others"),
     Metric::new("refused_total", T, MetricValues::TableRefused)
@@ -405,7 +404,7 @@ const METRICS: &[Metric] = &[
     name_server(14),
 ];
 
-/// Counters of protocol engines.
+/// Protocol counters.
 const EXTRA: &[Metric] = &[
     tls("ssl_sess", StatsField::SslSess),
     tls("ssl_reused_sess", StatsField::SslReusedSess),
@@ -435,7 +434,7 @@ const EXTRA: &[Metric] = &[
     http1("h1_spliced_bytes_out", F | B, StatsField::H1SplicedBytesOut),
 ];
 
-/// Distributions of durations of ended streams: HAProxy has averages only.
+/// Latency histograms of ended streams. HAProxy only has averages.
 const HISTOGRAMS: &[Metric] = &[
     Metric::new("queue_duration_seconds", F | B | S, MetricValues::Latency(0)).help("Time spent in queues"),
     Metric::new("connect_duration_seconds", F | B | S, MetricValues::Latency(1))
@@ -446,7 +445,7 @@ const HISTOGRAMS: &[Metric] = &[
         .help("Time from the first byte of the request, or from the connection in TCP mode, to the end"),
 ];
 
-/// The label with a section's `description`.
+/// The name of the label for a section's `description`.
 pub(super) const DESCRIPTION: &str = "desc";
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Samples as Protocol Buffers: delimited messages `io.prometheus.client.MetricFamily` (prometheus/client_model, `metrics.proto`).
 //!
-//! Only this form has native histograms. Each sample is a family of its own, so that none has to be held until all its
-//! objects are known: a reader that merges the messages in order, as Prometheus does, gets the same from both.
+//! Only this format has native histograms. Each sample is a family of its own, so that no sample is held back until all objects are
+//! read. A reader that merges the messages in order, as Prometheus does, gets the same result.
 
 use weir_events::HistogramReading;
 
@@ -9,14 +9,14 @@ use super::line::write_name;
 use super::metrics::Metric;
 use super::request::MetricScope;
 
-/// The metric of a sample.
+/// The metric family of a sample.
 pub(super) struct MetricFamily {
     pub scope: MetricScope,
     pub metric: &'static Metric,
 }
 
 impl MetricFamily {
-    /// Writes a sample with its labels and a number.
+    /// Writes a sample with these labels and a number.
     pub(super) fn number(&self, labels: &[u8], value: f64, out: &mut Vec<u8>) {
         let (field, kind) = match self.metric.type_word() {
             "counter" => (METRIC_COUNTER, TYPE_COUNTER),
@@ -27,7 +27,7 @@ impl MetricFamily {
         self.write(kind, labels, field, &number, out);
     }
 
-    /// Writes a sample with its labels and a distribution of times in microseconds, as a native histogram in seconds.
+    /// Writes a sample with these labels and a histogram in microseconds, as a native histogram in seconds.
     pub(super) fn distribution(&self, labels: &[u8], reading: &HistogramReading, out: &mut Vec<u8>) {
         self.write(TYPE_HISTOGRAM, labels, METRIC_HISTOGRAM, &native(reading), out);
     }
@@ -47,7 +47,7 @@ impl MetricFamily {
     }
 }
 
-/// Appends a label of a metric.
+/// Appends a label in its encoding.
 pub(super) fn label(name: &str, value: &str, out: &mut Vec<u8>) {
     let mut pair = Vec::new();
     bytes(1, name.as_bytes(), &mut pair);
@@ -55,8 +55,8 @@ pub(super) fn label(name: &str, value: &str, out: &mut Vec<u8>) {
     bytes(METRIC_LABEL, &pair, out);
 }
 
-/// A native histogram: buckets of [`SCHEMA`], each with the values of our buckets that have their middle in it. Both
-/// are narrow: the error of a value is a tenth at most.
+/// A native histogram with buckets of [`SCHEMA`]. Each counts the values of our buckets with their middle in it. Both kinds are
+/// narrow, so the error of a value is a tenth at most.
 fn native(reading: &HistogramReading) -> Vec<u8> {
     let mut zeros = 0;
     let mut buckets: Vec<(i64, u64)> = Vec::new();
@@ -78,7 +78,7 @@ fn native(reading: &HistogramReading) -> Vec<u8> {
     number(HISTOGRAM_SCHEMA, zigzag(SCHEMA.into()), &mut out);
     double(HISTOGRAM_ZERO_THRESHOLD, ZERO_THRESHOLD, &mut out);
     number(HISTOGRAM_ZERO_COUNT, zeros, &mut out);
-    // A span is a run of buckets without a gap: how far after the one before it begins, and its length.
+    // A span is a run of adjacent buckets: its distance from the end of the previous span, and its length.
     let mut end = 0;
     for span in buckets.chunk_by(|(left, _), (right, _)| left + 1 == *right) {
         let mut message = Vec::new();
@@ -87,7 +87,7 @@ fn native(reading: &HistogramReading) -> Vec<u8> {
         bytes(HISTOGRAM_POSITIVE_SPAN, &message, &mut out);
         end = span[0].0 + span.len() as i64;
     }
-    // An empty one is a native histogram all the same, but without a span it would not be one.
+    // Without any span, readers would not recognize an empty histogram as native.
     if buckets.is_empty() {
         bytes(HISTOGRAM_POSITIVE_SPAN, &[], &mut out);
     }
@@ -128,9 +128,9 @@ fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63).cast_unsigned()
 }
 
-/// Eight buckets in each power of two: 9 per cent wide, like our own.
+/// Eight buckets per power of two. Each is 9 per cent wide, like our own.
 const SCHEMA: u8 = 3;
-/// Values up to this count as zero. The least of ours that are not zero are a thousand times as much.
+/// Values up to this count as zero, in seconds. Our smallest non-zero value is a thousand times larger.
 const ZERO_THRESHOLD: f64 = 1e-9;
 
 const FAMILY_NAME: u32 = 1;
@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// A native histogram of these values in microseconds: fields with their numbers, those of messages as bytes.
+    /// A native histogram of these values in microseconds, as encoded fields.
     fn histogram(values: &[u64]) -> Vec<u8> {
         let histogram = Histogram::default();
         values.iter().for_each(|value| histogram.record(*value));
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn runs_of_buckets_are_spans_and_counts_are_differences() {
-        // 1 s is the upper border of the bucket 0, 4 s that of the bucket 16; 0.9 s is in the bucket -1.
+        // 1 s is the upper boundary of bucket 0, 4 s that of bucket 16. 0.9 s is in bucket -1.
         let found = histogram(&[0, 0, 900_000, 910_000, 1_000_000, 4_000_000]);
         let mut wanted = Vec::new();
         number(HISTOGRAM_COUNT, 6, &mut wanted);
@@ -180,7 +180,7 @@ mod tests {
         number(HISTOGRAM_SCHEMA, 6, &mut wanted);
         double(HISTOGRAM_ZERO_THRESHOLD, ZERO_THRESHOLD, &mut wanted);
         number(HISTOGRAM_ZERO_COUNT, 2, &mut wanted);
-        // From the bucket -1 on, two of them; then the bucket 16, 15 after them.
+        // Two buckets starting at -1, then bucket 16, after a gap of 15.
         bytes(HISTOGRAM_POSITIVE_SPAN, &[8, 1, 16, 2], &mut wanted);
         bytes(HISTOGRAM_POSITIVE_SPAN, &[8, zigzag(15) as u8, 16, 1], &mut wanted);
         for delta in [2, -1, 0] {

@@ -1,8 +1,8 @@
-//! The parameters of a scrape's query: `scope=`, `metrics=`, `no-maint`, `desc-labels`, `extra-counters`, `histograms`.
+//! The query parameters of a scrape: `scope=`, `metrics=`, `no-maint`, `desc-labels`, `extra-counters`, `histograms`.
 
 use weir_http::percent;
 
-/// The object of a metric: a part of its name.
+/// The scope of a metric: the kind of object, and a part of the metric's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricScope {
     Global,
@@ -16,7 +16,7 @@ pub enum MetricScope {
 }
 
 impl MetricScope {
-    /// All of them, in the order of the output.
+    /// All scopes, in output order.
     pub const ALL: [MetricScope; 7] = [
         MetricScope::Global,
         MetricScope::Frontend,
@@ -27,12 +27,12 @@ impl MetricScope {
         MetricScope::Resolver,
     ];
 
-    /// Its word in `scope=`.
+    /// The word for `scope=`.
     pub fn word(self) -> &'static str {
         ["global", "frontend", "listener", "backend", "server", "sticktable", "resolver"][self as usize]
     }
 
-    /// The prefix of its metrics' names, after `haproxy_`.
+    /// The prefix of metric names in this scope, after `haproxy_`.
     pub(super) fn prefix(self) -> &'static str {
         if self == MetricScope::Global { "process" } else { self.word() }
     }
@@ -42,13 +42,13 @@ impl MetricScope {
     }
 }
 
-/// How an answer is written.
+/// The format of the response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AnswerForm {
-    /// Text, version 0.0.4.
+    /// Text exposition format, version 0.0.4.
     #[default]
     Text,
-    /// Delimited messages of Protocol Buffers, for clients that request native histograms.
+    /// Delimited Protocol Buffers messages, for clients that request native histograms.
     Protobuf,
 }
 
@@ -63,8 +63,8 @@ impl AnswerForm {
         }
     }
 
-    /// The form that an `Accept` field prefers (RFC 9110, 12.5.1): messages only if it names them, and text no more
-    /// than them.
+    /// The preferred format of an `Accept` field (RFC 9110, 12.5.1). Protocol Buffers only if listed explicitly, with at least the
+    /// weight of text.
     fn preferred(accept: &[u8]) -> AnswerForm {
         let Ok(accept) = std::str::from_utf8(accept) else { return AnswerForm::Text };
         let (mut messages, mut text) = (0.0, 0.0);
@@ -93,37 +93,37 @@ impl AnswerForm {
     }
 }
 
-/// How many ranges of an `Accept` field are looked at.
+/// Maximum number of media ranges to parse in an `Accept` field.
 const MOST_RANGES: usize = 32;
 
 /// A parsed scrape request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricsRequest {
-    /// The requested scopes: a sum of masks. None means all.
+    /// The requested scopes, as a sum of masks. `None` for all.
     scopes: Option<u8>,
-    /// Metrics that were named, and whether they are included. The last mention of a metric counts.
+    /// The metrics in `metrics=`, and whether each is included. The last mention of a metric wins.
     named: Vec<(Box<str>, bool)>,
-    /// Whether any metric was named as included: then all others are excluded.
+    /// Whether any metric is included by name. All metrics not listed are then excluded.
     only_named: bool,
-    /// `no-maint`: leave out servers in maintenance.
+    /// `no-maint`: omit servers in maintenance.
     pub no_maintenance: bool,
-    /// `desc-labels`: descriptions of sections are labels.
+    /// `desc-labels`: write descriptions of sections as labels.
     pub descriptions: bool,
-    /// `extra-counters`: the counters of protocol engines, too.
+    /// `extra-counters`: include protocol counters.
     pub extra_counters: bool,
-    /// `histograms`: the distributions of durations, too. HAProxy lacks them, and they are most of a scrape.
+    /// `histograms`: include latency histograms. HAProxy lacks them, and they make up most of a scrape.
     pub histograms: bool,
-    /// How the answer is written.
+    /// The format of the response.
     pub form: AnswerForm,
 }
 
 const EVERY_SCOPE: u8 = (1 << MetricScope::ALL.len()) - 1;
 
-/// The limit of names: more than the number of metrics.
+/// Maximum number of names in `metrics=`: more than the number of metrics.
 const MOST_NAMES: usize = 1024;
 
 impl MetricsRequest {
-    /// Parses a query. `None` for an invalid parameter or an unknown scope; other parameters are ignored.
+    /// Parses a query. `None` for an invalid parameter or unknown scope. Unknown parameters are ignored.
     pub fn parse(query: &[u8]) -> Option<Self> {
         let mut request = Self::default();
         for parameter in query.split(|&byte| byte == b'&').filter(|parameter| !parameter.is_empty()) {
@@ -141,7 +141,7 @@ impl MetricsRequest {
         Some(request)
     }
 
-    /// The same for a client with this `Accept` field. Without `histograms` the form is always text.
+    /// Sets the response format from the `Accept` field. Without `histograms`, the format is always text.
     #[must_use]
     pub fn accepting(mut self, accept: &[u8]) -> Self {
         self.form = if self.histograms { AnswerForm::preferred(accept) } else { AnswerForm::Text };
@@ -182,12 +182,12 @@ impl MetricsRequest {
         (self.named.len() <= MOST_NAMES).then_some(())
     }
 
-    /// Whether metrics of this scope are included.
+    /// Whether the request includes this scope.
     pub fn wants_scope(&self, scope: MetricScope) -> bool {
         self.scopes.unwrap_or(EVERY_SCOPE) & scope.mask() != 0
     }
 
-    /// Whether this metric is included, by its complete name.
+    /// Whether the request includes this metric, by its complete name.
     pub fn wants_metric(&self, name: &str) -> bool {
         let named = self.named.iter().rev().find(|named| *named.0 == *name);
         named.map_or(!self.only_named, |named| named.1)

@@ -1,4 +1,4 @@
-//! The samples of one metric, object by object.
+//! The samples of one metric, one object at a time.
 
 use weir_events::HistogramReading;
 
@@ -12,52 +12,52 @@ use super::{NameServerMetrics, TableMetrics};
 use crate::fields::{StatsField, StatsObject};
 use crate::row::{FieldValue, Health, StatsRow};
 
-/// A metric that is being written, and all that its samples have in common.
+/// A metric in progress, with the properties that all its samples share.
 #[derive(Debug)]
 pub(super) struct Samples {
     pub scope: MetricScope,
     pub metric: &'static Metric,
-    /// Its index among the metrics of its scope.
+    /// The metric's index within its scope.
     pub index: usize,
     name: Vec<u8>,
     form: AnswerForm,
-    /// Whether descriptions are labels.
+    /// Whether to write descriptions as labels.
     descriptions: bool,
-    /// Whether its title was written.
+    /// Whether the `# HELP` and `# TYPE` lines were written.
     titled: bool,
-    /// The encoded label of each state. Other metrics have one entry: their own label, or an empty text.
+    /// The encoded label of each state. Metrics without states have one entry: their own label or an empty text.
     variants: Vec<Vec<u8>>,
     /// Servers of the current backend, by state.
     servers: StateTally,
 }
 
-/// The metric with the last title in the output: consecutive metrics with the same name share a title.
+/// The metric of the last `# HELP` and `# TYPE` lines. Consecutive metrics with the same name share these lines.
 #[derive(Debug, Default)]
 pub(super) struct Title(Option<(MetricScope, &'static str)>);
 
 /// The value of one metric for one object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum MetricSample {
-    /// The object does not have the metric: no line.
+    /// The object does not have the metric. No line is written.
     Absent,
-    /// A number; empty if it is unknown.
+    /// A number. Empty if unknown.
     Number(FieldValue<'static>),
-    /// The index of the current state; `None` for an unknown state.
+    /// The index of the current state. `None` if unknown.
     State(Option<u8>),
 }
 
-/// The number of servers in each of several states.
+/// Number of servers by state.
 #[derive(Debug, Default)]
 struct StateTally {
     by_state: [u32; CHECK_STATES.len()],
     servers: u32,
 }
 
-/// The borders of a distribution's buckets, as powers of two in microseconds: from 64 us to 67 s.
+/// Bucket boundaries of histograms, as powers of two in microseconds: from 64 us to 67 s.
 const BORDERS: std::ops::RangeInclusive<u32> = 6..=26;
 
 impl Samples {
-    /// No samples yet of a metric with this complete name.
+    /// A metric with this complete name, without samples.
     pub(super) fn new(
         scope: MetricScope,
         metric: &'static Metric,
@@ -71,19 +71,19 @@ impl Samples {
         Samples { scope, metric, index, name, form, descriptions, titled, variants, servers }
     }
 
-    /// Begins after the metric with this title.
+    /// Continues after the metric with this title.
     pub(super) fn follow(&mut self, title: &Title) {
         self.titled |= title.0 == Some((self.scope, self.metric.name));
     }
 
-    /// Ends before the metric that follows this title.
+    /// Passes the title on to the next metric.
     pub(super) fn lead(&self, title: &mut Title) {
         if self.titled {
             title.0 = Some((self.scope, self.metric.name));
         }
     }
 
-    /// Begins a sample, after the title if it is the first.
+    /// Starts a sample. Writes the title first if it is still missing.
     pub(super) fn next<'o>(&mut self, out: &'o mut Vec<u8>) -> SampleLine<'o> {
         self.title(out);
         match self.form {
@@ -92,7 +92,7 @@ impl Samples {
         }
     }
 
-    /// Reads the value for an object, if the metric [has samples](Metric::has_samples).
+    /// Reads the value of an object. The metric must [have samples](Metric::has_samples).
     pub(super) fn read(&self, row: &StatsRow) -> MetricSample {
         if !self.is_present(row) {
             return MetricSample::Absent;
@@ -113,7 +113,7 @@ impl Samples {
         }
     }
 
-    /// Writes a value for an object with these labels ([`Samples::write_labels`]).
+    /// Writes the value of an object with these encoded labels ([`Samples::write_labels`]).
     #[inline]
     pub(super) fn write(&mut self, sample: MetricSample, labels: &[u8], out: &mut Vec<u8>) {
         match sample {
@@ -129,7 +129,7 @@ impl Samples {
         }
     }
 
-    /// Appends the labels of an object: those of its proxy, and its own name.
+    /// Appends the labels of an object: its proxy and its own name.
     pub(super) fn write_labels(&self, row: &StatsRow, out: &mut Vec<u8>) {
         write_label(self.form, true, "proxy", row.text(StatsField::Pxname), out);
         if let Some(text) = row.description().filter(|text| self.descriptions && !text.is_empty()) {
@@ -140,7 +140,7 @@ impl Samples {
         }
     }
 
-    /// Reads and writes an object for metrics without a [`MetricSample`]: distributions, and counts of servers.
+    /// Reads and writes an object for metrics without a [`MetricSample`]: histograms and server counts.
     pub(super) fn row(&mut self, row: &StatsRow, out: &mut Vec<u8>) {
         if !self.is_present(row) {
             return;
@@ -167,7 +167,7 @@ impl Samples {
         }
     }
 
-    /// Counts a server, or writes the counts when its backend comes.
+    /// Counts a server. At the row of its backend, writes the counts.
     fn tally(&mut self, row: &StatsRow, state: impl Fn(&StatsRow) -> Option<usize>, out: &mut Vec<u8>) {
         if row.kind() == StatsObject::Server {
             self.servers.servers += 1;
@@ -188,8 +188,7 @@ impl Samples {
         }
     }
 
-    /// A distribution: as text in the classic form, with powers of two in microseconds as borders, where the counts are
-    /// exact.
+    /// Writes a histogram. The text format has powers of two in microseconds as bucket boundaries, where the counts are exact.
     fn histogram(&mut self, row: &StatsRow, reading: &HistogramReading, out: &mut Vec<u8>) {
         let labels = self.labels(row);
         if self.form == AnswerForm::Protobuf {
@@ -209,7 +208,7 @@ impl Samples {
         SampleLine::named(&named(b"_count"), out).encoded(&labels).number(count);
     }
 
-    /// The line of an object with these labels, up to its value.
+    /// Starts the line of an object with these labels, up to its value.
     #[inline]
     fn line<'o>(&mut self, labels: &[u8], variant: usize, out: &'o mut Vec<u8>) -> SampleLine<'o> {
         self.title(out);
@@ -228,10 +227,10 @@ impl Samples {
         labels
     }
 
-    /// Writes the title before the first value: metrics without values lack one.
+    /// Writes the title before the first value. A metric without values does not get a title.
     #[inline]
     fn title(&mut self, out: &mut Vec<u8>) {
-        // Every message of the other form has its own.
+        // In the other format, every message contains its own title.
         if !self.titled && self.form == AnswerForm::Text {
             self.titled = true;
             write_title(&self.name, self.metric.description(), self.metric.type_word(), out);
@@ -259,7 +258,7 @@ fn variants(scope: MetricScope, metric: &Metric, form: AnswerForm) -> Vec<Vec<u8
     states.iter().map(|state| encoded("state", state)).collect()
 }
 
-/// A number; empty for a text.
+/// The value if it is a number. Empty for a text.
 fn number(value: FieldValue<'_>) -> FieldValue<'static> {
     match value {
         FieldValue::Empty | FieldValue::Text(_) => FieldValue::Empty,
@@ -270,7 +269,7 @@ fn number(value: FieldValue<'_>) -> FieldValue<'static> {
     }
 }
 
-/// The label with the name of an object of this kind, if it has one.
+/// The label name for an object of this kind. `None` for frontends and backends.
 fn object_label(kind: StatsObject) -> Option<&'static str> {
     match kind {
         StatsObject::Server => Some("server"),
@@ -302,7 +301,7 @@ pub(super) fn write_name_server(line: SampleLine<'_>, counter: usize, server: Na
         .number(FieldValue::U64(server.counters[counter]));
 }
 
-/// The possible states of an object of this kind, and its current one.
+/// The possible states of an object, and its current state.
 fn status(row: &StatsRow) -> (&'static [&'static str], &'static str) {
     let text = row.text(StatsField::Status);
     match row.kind() {
@@ -325,7 +324,7 @@ fn status(row: &StatsRow) -> (&'static [&'static str], &'static str) {
     }
 }
 
-/// The result of a server's last check, by index; `None` before the first check has ended, or without checks.
+/// Index of the last check's result. `None` before the end of the first check, or without checks.
 fn checked(row: &StatsRow) -> Option<usize> {
     position(CHECK_STATES, row.text(StatsField::CheckStatus).trim_start_matches("* "))
 }

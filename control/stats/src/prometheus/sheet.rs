@@ -3,23 +3,23 @@
 use super::samples::{MetricSample, Samples};
 use crate::row::{FieldValue, StatsRow};
 
-/// The samples of a few objects: their labels, and a column for each metric.
+/// The samples of a few objects, with their labels and one column per metric.
 ///
 /// A sample takes 9 bytes: 6 MB for the 60 metrics of 10,000 servers. [`ScrapeMemory`] bounds the sum of all scrapes.
 ///
 /// [`ScrapeMemory`]: super::ScrapeMemory
 #[derive(Debug)]
 pub(super) struct Sheet {
-    /// The encoded labels of the objects, one after the other.
+    /// The concatenated encoded labels of the objects.
     labels: Vec<u8>,
-    /// Where those of each object end.
+    /// End offset of each object's labels.
     ends: Vec<u32>,
-    /// The samples, metric by metric, with places for [`OBJECTS_PER_SHEET`] objects each.
+    /// The samples, metric by metric, with [`OBJECTS_PER_SHEET`] slots per metric.
     tags: Vec<Tag>,
     values: Vec<u64>,
 }
 
-/// The kind of a sample; its value is kept separately.
+/// The kind of a sample. The value is stored separately.
 #[derive(Clone, Copy, Debug)]
 enum Tag {
     Absent,
@@ -31,11 +31,11 @@ enum Tag {
     NoState,
 }
 
-/// The most objects of a sheet. Reading them, with all fields of a server, takes about as long as writing a piece.
+/// Maximum number of objects per sheet. Reading them, with all fields of a server, takes about as long as writing one piece.
 pub(super) const OBJECTS_PER_SHEET: usize = 32;
 
 impl Sheet {
-    /// An empty sheet for a number of metrics.
+    /// An empty sheet for this number of metrics.
     pub(super) fn new(metrics: usize) -> Self {
         let samples = metrics * OBJECTS_PER_SHEET;
         Self {
@@ -46,17 +46,17 @@ impl Sheet {
         }
     }
 
-    /// How many objects it has.
+    /// Number of objects in the sheet.
     pub(super) fn objects(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether no further object has a place.
+    /// Whether the sheet is full.
     pub(super) fn is_full(&self) -> bool {
         self.objects() == OBJECTS_PER_SHEET
     }
 
-    /// The memory that it takes.
+    /// Memory use, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.labels.capacity()
             + size_of::<u32>() * OBJECTS_PER_SHEET
@@ -75,7 +75,7 @@ impl Sheet {
         }
     }
 
-    /// Writes the samples of the metric `at` for the objects from `next` on, until `out` holds `enough` bytes.
+    /// Writes the samples of metric `at`, for the objects from `next` on, until `out` holds `enough` bytes.
     pub(super) fn write(
         &self,
         metric: &mut Samples,
@@ -94,7 +94,7 @@ impl Sheet {
         }
     }
 
-    /// Drops all but the first `metrics` metrics.
+    /// Keeps only the first `metrics` metrics.
     pub(super) fn truncate(&mut self, metrics: usize) {
         let samples = metrics * OBJECTS_PER_SHEET;
         self.tags.truncate(samples);
@@ -110,7 +110,7 @@ impl Sheet {
     }
 }
 
-/// `{proxy="backend",server="server"` and some more.
+/// Usual length of the labels: `{proxy="backend",server="server"`, with some reserve.
 const USUAL_LABELS: usize = 48;
 
 fn packed(sample: MetricSample) -> (Tag, u64) {
@@ -126,7 +126,7 @@ fn packed(sample: MetricSample) -> (Tag, u64) {
     }
 }
 
-/// The sample, but for the width of an unsigned number.
+/// The original sample, except that an unsigned number may have another width.
 #[inline]
 fn unpacked(tag: Tag, value: u64) -> MetricSample {
     match tag {

@@ -1,4 +1,4 @@
-//! Trusted authorities: their files, and revocation lists.
+//! Files of trusted authorities and of revocation lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,34 +12,34 @@ use weir_tls::{describe, pem};
 
 use super::Warning;
 
-/// Files of authorities and revocation lists, as read or as changed by the runtime API.
+/// Authority and revocation files, as read or as changed by the runtime API.
 #[derive(Default)]
 pub(super) struct AuthorityFiles {
     files: SharedFiles,
     pub certificates: BTreeMap<Box<str>, Vec<CertificateDer<'static>>>,
     pub lists: BTreeMap<Box<str>, Vec<CertificateRevocationListDer<'static>>>,
     used: BTreeSet<Box<str>>,
-    /// Files with a checked validity.
+    /// Files with validity already checked.
     dated: BTreeSet<Box<str>>,
 }
 
 impl AuthorityFiles {
-    /// None read yet.
+    /// Creates an empty set. Files are read on first use.
     pub(super) fn new(files: SharedFiles) -> AuthorityFiles {
         AuthorityFiles { files, ..AuthorityFiles::default() }
     }
 
-    /// Starts to record which files are used.
+    /// Restarts the record of used files.
     pub(super) fn forget_used(&mut self) {
         self.used.clear();
     }
 
-    /// The files used since then.
+    /// The files used since [`AuthorityFiles::forget_used`].
     pub(super) fn used(&self) -> BTreeSet<Box<str>> {
         self.used.clone()
     }
 
-    /// The authorities of these files, with these revocation lists.
+    /// Builds the authorities from these files and revocation lists.
     pub(super) fn make(&mut self, files: &[String], lists: &[String]) -> Result<Authorities, String> {
         let (mut certificates, mut revoked) = (Vec::new(), Vec::new());
         for file in files {
@@ -55,7 +55,8 @@ impl AuthorityFiles {
             .map_err(|fault| format!("'ca-file' : '{}' {fault}.", files.join("', '")))
     }
 
-    /// Warnings about files with an authority that is not valid now, once for each file. Bundles of the system have some as a rule.
+    /// Warns about files with an authority that is not valid now, once per file. The system's bundle is exempt, since it often has
+    /// some.
     pub(super) fn remarks(&mut self, files: &[String], subject: &str, at: &Location) -> Vec<Warning> {
         let now = CertificateClock.current_time().and_then(|now| i64::try_from(now.as_secs()).ok());
         let Some(now) = now else { return Vec::new() };
@@ -75,12 +76,12 @@ impl AuthorityFiles {
         remarks
     }
 
-    /// Whether a file was read.
+    /// Whether a file of this name was read.
     pub(super) fn knows(&self, file: &str) -> bool {
         self.certificates.contains_key(file) || self.lists.contains_key(file)
     }
 
-    /// The first file that was never read, and the keyword that names it.
+    /// The first file that was never read, and the keyword that refers to it.
     pub(super) fn unknown(&self, file: &str, lists: &[String]) -> Option<(&'static str, String)> {
         if !self.certificates.contains_key(file) {
             return Some(("ca-file", file.to_owned()));
@@ -117,7 +118,7 @@ impl AuthorityFiles {
     }
 }
 
-/// The files of a value: a file, those of a folder, or those of the system.
+/// The files that a value stands for: the file itself, those of a folder, or the system's bundle.
 fn expand(files: &SharedFiles, file: &str) -> Result<Vec<String>, String> {
     if file == "@system-ca" {
         let found = SYSTEM.iter().find(|path| files.kind(path).is_ok());
@@ -143,8 +144,8 @@ fn read(files: &SharedFiles, path: &str, word: &str) -> Result<Vec<u8>, String> 
     files.read_all(path).map_err(|error| format!("'{word}' : {}", weir_tls::cannot_open(path, &error)))
 }
 
-/// Which files of a folder are read (manual, "ca-file").
+/// The extensions of the files that are read from a folder (manual, "ca-file").
 const ENDINGS: [&str; 4] = [".pem", ".crt", ".cer", ".crl"];
-/// The systems' default files of authorities.
+/// The default authority bundles of distributions, in the order of preference.
 const SYSTEM: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];

@@ -1,4 +1,4 @@
-//! TLS defaults of the global section: paths, options of lines, and the program that knows passphrases.
+//! TLS defaults of the global section: base paths, options of lines, and the passphrase program.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use weir_tls::passphrase::Passphrases;
 
 use crate::BuildError;
 
-/// The defaults of the current line: those before it in the configuration.
+/// The defaults in effect at the current line: those that precede it in the configuration.
 #[derive(Debug)]
 pub(super) struct OrderedDefaults {
     /// The settings of the global section.
     pub global: GlobalTls,
     files: Vec<Arc<str>>,
-    /// The number of the global section's defaults before the current line.
+    /// The number of the global section's defaults that precede the current line.
     count: usize,
 }
 
 impl OrderedDefaults {
-    /// Those at the end of the configuration.
+    /// The defaults in effect at the end of the configuration.
     pub(super) fn of(global: &Global) -> OrderedDefaults {
         let (tls, files) = (global.tls.clone(), global.files.clone());
         OrderedDefaults { count: tls.line_defaults.len(), global: tls, files }
     }
 
-    /// Goes to a line. A line of the runtime API comes after all files.
+    /// Selects the defaults in effect at a line. A line of the runtime API follows all files.
     pub(super) fn enter(&mut self, line: &Location, loader: &mut CertificateLoader) {
         let count = self.global.count_of_defaults_above(&self.files, line);
         if count != self.count {
@@ -50,7 +50,7 @@ impl Deref for OrderedDefaults {
     }
 }
 
-/// The chains of the folders that `issuers-chain-path` names.
+/// The chains in the folders of `issuers-chain-path`.
 pub(super) fn issuer_chains(
     global: &Global,
     files: &SharedFiles,
@@ -68,7 +68,7 @@ pub(super) fn issuer_chains(
     chains
 }
 
-/// Decrypts keys with passphrases from the program of `ssl-passphrase-cmd`, which runs while keys are read.
+/// Passphrases from the program of `ssl-passphrase-cmd`, which runs while keys are read.
 pub(super) fn passphrases(global: &Global) -> Passphrases {
     let Some(PassphraseProgram { words, at }) = global.tls.passphrase_program.clone() else {
         return Passphrases::default();
@@ -81,7 +81,7 @@ pub(super) fn passphrases(global: &Global) -> Passphrases {
     }))
 }
 
-/// The program's output for the key in this file. Its first argument is the path, before those of the configuration.
+/// Runs the program for the key file at `path` and returns its output. The path is its first argument, before the configured ones.
 fn printed(words: &[Box<str>], path: &str) -> Result<Vec<u8>, String> {
     let bytes = |word: &str| word.as_bytes().to_vec();
     let (program, arguments) = words.split_first().map_or(("", words), |(first, rest)| (first, rest));
@@ -100,7 +100,7 @@ fn printed(words: &[Box<str>], path: &str) -> Result<Vec<u8>, String> {
         OutputError::Failed(Exit::Code(code)) => format!("exited with status {code}."),
         OutputError::Failed(exit @ Exit::Signal(_)) => format!("was ended: {exit}."),
     })?;
-    // `echo` ends its line, and a typed passphrase cannot contain a line break.
+    // Drops a trailing line break, because `echo` appends one and a typed passphrase cannot contain one.
     let text = printed.trim_ascii_end().len();
     let ends = printed[text..].iter().position(|byte| matches!(byte, b'\r' | b'\n'));
     printed.truncate(ends.map_or(printed.len(), |at| text + at));
@@ -110,7 +110,7 @@ fn printed(words: &[Box<str>], path: &str) -> Result<Vec<u8>, String> {
     Ok(printed)
 }
 
-/// The size limit of a passphrase in bytes: OpenSSL reads 1024.
+/// The size limit of a passphrase, in bytes, as in OpenSSL.
 const MOST_PRINTED: usize = 1024;
-/// How long the program may take for one key.
+/// The timeout of the program, per key.
 const MOST_TIME: Duration = Duration::from_secs(10);

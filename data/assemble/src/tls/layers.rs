@@ -1,18 +1,18 @@
-//! The sources of an option: a line of a certificate list, its `bind` line or a `server` line, or the global section.
+//! The layers of TLS options: a line of a certificate list, its `bind` line or a `server` line, and the global section.
 
 use weir_model::{LineDefaults, Location, TlsDefaults, TlsOptions, TlsVersion};
 
 /// A line that uses TLS, with the layers of its options.
 #[derive(Clone, Copy)]
 pub(super) struct Layers<'l> {
-    /// Its name in messages.
+    /// The line's name in messages.
     pub subject: &'l str,
-    /// The position of the `bind` or `server` line.
+    /// The location of the `bind` or `server` line.
     pub at: &'l Location,
     pub line: &'l TlsOptions,
-    /// A line of a certificate list with options: its position, and its options over those of the `bind` line.
+    /// The location and the options of a certificate list's line with options. They override those of the `bind` line.
     pub listed: Option<(&'l Location, &'l TlsOptions)>,
-    /// The side with the defaults under these options.
+    /// The side, which selects the defaults of the global section.
     pub side: LineSide,
 }
 
@@ -24,12 +24,12 @@ pub(super) enum LineSide {
 }
 
 impl Layers<'_> {
-    /// The position for faults of the options as a whole.
+    /// The location for faults of the options as a whole.
     pub(super) fn here(&self) -> &Location {
         self.listed.map_or(self.at, |(at, _)| at)
     }
 
-    /// The effective options. A line of a list may change either end of the version range of its `bind` line.
+    /// The effective options. A list's line may change either limit of the version range of its `bind` line.
     pub(super) fn options(&self, defaults: &TlsDefaults) -> TlsOptions {
         let below = self.defaults(defaults);
         let (lowest, highest) = range(&below.under(self.line));
@@ -42,7 +42,7 @@ impl Layers<'_> {
         }
     }
 
-    /// The line that refuses versions beside a range, if one does: only the range takes effect.
+    /// The line with `no-tlsv1x` options that a version range overrides, if any.
     pub(super) fn ignored_versions(&self, defaults: &TlsDefaults) -> Option<OptionLocation> {
         let options = self.defaults(defaults).under(self.line);
         let is_ignored = has_range(&options) && !options.refused_versions.is_empty();
@@ -60,8 +60,8 @@ impl Layers<'_> {
         }
     }
 
-    /// The place that sets these options: `keyword` completes `ssl-default-bind-<keyword>`, and `of` returns the value
-    /// of a line, or the default if the line lacks the option.
+    /// The location that sets an option. `keyword` completes `ssl-default-bind-<keyword>`. `of` returns the option's value in a
+    /// line, or the default value without it.
     pub(super) fn place<T: Default + PartialEq>(
         &self,
         defaults: &TlsDefaults,
@@ -82,7 +82,7 @@ fn has_range(options: &TlsOptions) -> bool {
     options.min_version.is_some() || options.max_version.is_some()
 }
 
-/// The lowest and the highest version of a line: its range, or the versions that it does not refuse.
+/// The lowest and highest version of a line: its range, or the versions that it does not disable.
 fn range(options: &TlsOptions) -> (Option<TlsVersion>, Option<TlsVersion>) {
     if has_range(options) {
         return (options.min_version, options.max_version);
@@ -96,10 +96,10 @@ fn range(options: &TlsOptions) -> (Option<TlsVersion>, Option<TlsVersion>) {
     }
 }
 
-/// The position of an option, and the line's name in messages.
+/// The location of an option, and the name of its line in messages.
 pub(super) type OptionLocation = (Location, String);
 
-/// Names of parameters that are never negotiated, by line.
+/// Parameter names that are never negotiated, by line.
 #[derive(Default)]
 pub(super) struct Never(Vec<(OptionLocation, Vec<String>)>);
 

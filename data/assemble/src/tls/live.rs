@@ -5,7 +5,8 @@
 //!                 └──abort──► nothing       └──── a fault: nothing changes
 //! ```
 //!
-//! A handshake uses the objects published when it began; workers take no lock. Changes are made under the one lock here.
+//! A handshake uses the version that was current when it began. Workers take no lock. All changes are made under the lock in
+//! [`LiveTls`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -33,25 +34,25 @@ pub(super) struct LiveBind {
     pub frontend: Box<str>,
     pub bind: Bind,
     pub live: Arc<LiveListener>,
-    /// The files of authorities and revocations that it uses.
+    /// The files of authorities and revocation lists that it uses.
     pub files: BTreeSet<Box<str>>,
 }
 
 /// A server with TLS.
 pub(super) struct LiveServer {
-    /// Its name in messages.
+    /// The server's name in messages.
     pub subject: String,
     pub tls: Arc<ServerTls>,
     pub at: Location,
     pub live: Arc<LiveUpstream>,
-    /// The files of authorities and revocations that it uses.
+    /// The files of authorities and revocation lists that it uses.
     pub files: BTreeSet<Box<str>>,
 }
 
-/// Everything of TLS that can change.
+/// All TLS objects that can change at run time.
 pub struct LiveTls {
     state: Mutex<TlsState>,
-    /// Called after certificates changed. Set once.
+    /// Called after certificates, lists or OCSP responses changed. Set once.
     on_change: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -76,10 +77,11 @@ impl LiveTls {
         self.state().builder.speaks()
     }
 
-    /// The TLS settings of a server that is added; none where neither its traffic nor its checks use TLS. No file is read for it.
+    /// Builds the TLS settings of a server added at run time, without reading files. `None` if neither its traffic nor its checks
+    /// use TLS.
     ///
     /// # Errors
-    /// A text for the operator, without newline.
+    /// A message for the operator, without newline.
     pub fn add_server(&self, proxy: &Proxy, server: &Server) -> Result<Option<Arc<LiveUpstream>>, String> {
         let mut state = self.state();
         let builder = &mut state.builder;
@@ -92,7 +94,7 @@ impl LiveTls {
         self.state().builder.servers.retain(|server| !Arc::ptr_eq(&server.live, upstream));
     }
 
-    /// The TLS settings of a `bind` line; none without TLS.
+    /// The listener of a `bind` line. `None` without TLS.
     pub fn listener(&self, bind: &Bind) -> Option<Arc<LiveListener>> {
         let state = self.state();
         let found = state.builder.binds.iter().find(|known| known.bind.at == bind.at);
@@ -103,7 +105,7 @@ impl LiveTls {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has `wake` called after each change of certificates, of lists and of OCSP responses.
+    /// Sets the callback for changes of certificates, lists and OCSP responses.
     pub fn watch(&self, wake: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_change.set(Box::new(wake));
     }
@@ -114,7 +116,7 @@ impl LiveTls {
         }
     }
 
-    /// The files of a kind: the one with a pending change, and all.
+    /// The file with a pending change, and all files of a kind.
     pub fn files(&self, kind: TlsFileKind) -> (Option<TlsFileName>, Vec<TlsFileName>) {
         let state = self.state();
         let named = |name: &str, count| TlsFileName { name: name.to_owned(), count };
@@ -136,7 +138,7 @@ impl LiveTls {
         }
     }
 
-    /// The contents of a file, or of its pending change.
+    /// The contents of a file, or those of its pending change. `None` if it does not exist.
     pub fn file(&self, kind: TlsFileKind, name: &str, pending: bool) -> Option<TlsFileView> {
         let state = self.state();
         let used = state.is_used(kind, name);
@@ -175,7 +177,7 @@ impl LiveTls {
         Some(TlsFileView { used, parts, ..TlsFileView::default() })
     }
 
-    /// A certificate's key, itself and its chain, as PEM.
+    /// A certificate's key, leaf and chain, as PEM. `None` if it does not exist or is empty.
     pub fn pem(&self, name: &str, pending: bool) -> Option<String> {
         Some(self.state().parts(name, pending)??.to_pem())
     }
@@ -197,7 +199,7 @@ impl LiveTls {
         Ok(())
     }
 
-    /// Sets the new contents of a file, or adds to them; returns whether that began a change.
+    /// Replaces or extends the pending contents of a file. True if this call began the change.
     pub fn set(&self, kind: TlsFileKind, name: &str, text: &str, add: bool) -> Result<bool, TlsRefusal> {
         let mut state = self.state();
         match kind {
@@ -215,7 +217,7 @@ impl LiveTls {
         }
     }
 
-    /// Puts a pending change into use; returns how many places use it.
+    /// Commits a pending change. Returns the number of uses: certificate entries of listeners, and servers.
     pub fn commit(&self, kind: TlsFileKind, name: &str) -> Result<usize, TlsRefusal> {
         let places = self.commit_change(kind, name)?;
         self.note_change();
@@ -235,7 +237,7 @@ impl LiveTls {
         }
     }
 
-    /// Drops a pending change.
+    /// Discards a pending change.
     pub fn abort(&self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
         let mut state = self.state();
         state.expect_change(kind, name)?;
@@ -270,7 +272,7 @@ impl LiveTls {
         Ok(())
     }
 
-    /// The OCSP responses, each with the first certificate by name.
+    /// The OCSP responses, each with the first certificate by name that it is about.
     pub fn responses(&self) -> Vec<OcspEntry> {
         let state = self.state();
         let mut first: BTreeMap<&CertId, &str> = BTreeMap::new();
@@ -289,7 +291,7 @@ impl LiveTls {
         entries
     }
 
-    /// An OCSP response: by a certificate's path, with its pending change, or by its key.
+    /// The OCSP response of a certificate's path, or of its pending change, or with this OCSP identifier.
     pub fn response(&self, name: &str, pending: bool) -> Option<OcspView> {
         let state = self.state();
         let view = |response: &OcspResponse| OcspView {
@@ -309,7 +311,7 @@ impl LiveTls {
         by_path.or_else(by_key)?.response().map(|response| view(response))
     }
 
-    /// Sets an OCSP response for all certificates that it is about, until it expires.
+    /// Sets an OCSP response. All certificates that it is about staple it until it expires.
     pub fn set_response(&self, text: &str) -> Result<(), OcspRefusal> {
         let der = pem::decode_base64(text).ok_or(OcspRefusal::NotBase64)?;
         let unfit = |why: &str| OcspRefusal::Unfit(why.to_owned());
@@ -319,7 +321,7 @@ impl LiveTls {
         self.use_response(&response).map_err(OcspRefusal::Unfit)
     }
 
-    /// Has a response shown by the certificates that it is about.
+    /// Staples a response to the certificates that it is about.
     pub(super) fn use_response(&self, response: &OcspResponse) -> Result<(), String> {
         self.state().use_response(response)?;
         self.note_change();
@@ -371,7 +373,7 @@ impl LiveTls {
         Some(shown.collect())
     }
 
-    /// Adds a line to a list; returns its certificate.
+    /// Adds a line to a list. Returns the path of its certificate.
     pub fn add_line(&self, list: &str, line: &str) -> Result<String, ListRefusal> {
         let mut state = self.state();
         let list = state.list_name(list);
@@ -393,7 +395,7 @@ impl LiveTls {
         state.delete_line(&list, certificate, number)
     }
 
-    /// The names by which certificates are selected.
+    /// The server names that select certificates.
     pub fn names(&self, frontend: Option<&str>, ending_before: Option<i64>) -> Vec<ServedName> {
         let state = self.state();
         let binds = state.builder.binds.iter();
@@ -402,12 +404,12 @@ impl LiveTls {
     }
 }
 
-/// The pending change, if it is of this name.
+/// The pending change, if it is for the file `name`.
 fn of<'c, T>(change: &'c Option<(Box<str>, Vec<T>)>, name: &str) -> Option<&'c Vec<T>> {
     change.as_ref().filter(|(of, _)| **of == *name).map(|(_, new)| new)
 }
 
-/// The new contents of a file with a pending change.
+/// The pending change: the name of a file, and its new contents.
 type PendingChange<T> = Option<(Box<str>, Vec<T>)>;
 
 /// The contents of files, by name.
@@ -467,7 +469,7 @@ impl TlsState {
         }
     }
 
-    /// The files of a certificate and its settings, one a line.
+    /// The files and settings of a certificate, one per line.
     fn origin(&self, name: &str, parts: &CertificateParts) -> String {
         let mut text = String::new();
         if let Some(files) = &parts.files {
@@ -480,11 +482,11 @@ impl TlsState {
             lines.for_each(|(what, path)| text += &format!("{what} filename: {path}\n"));
         }
         let updates = if self.builder.renewals.wants(name) { "on" } else { "off" };
-        // Certificates serve TLS alone: none is for tokens.
+        // Certificates are used only for TLS, never for JWT.
         text + &format!("Option: ocsp-update {updates}\nOption: jwt off\n")
     }
 
-    /// The parts of a certificate, or of its pending change; the inner none for an empty one.
+    /// The parts of a certificate, or of its pending change. The inner `None` means an empty certificate.
     fn parts(&self, name: &str, pending: bool) -> Option<Option<CertificateParts>> {
         if pending {
             let (_, parts) = self.certificate.as_ref().filter(|(changed, _)| **changed == *name)?;
@@ -495,10 +497,10 @@ impl TlsState {
     }
 
     fn set_certificate(&mut self, path: &str, text: &str) -> Result<bool, TlsRefusal> {
-        // A file beside a certificate changes that certificate.
+        // An additional file (`.key` and similar) changes the certificate that it belongs to.
         let beside = BESIDE.iter().find_map(|end| Some((path.strip_suffix(end)?, *end)));
         let known = |name: &str| self.builder.certificates.contains_key(name);
-        // If extensions are replaced, the certificate's is `.crt`.
+        // If additional files replace the extension, the certificate ends in `.crt`.
         let replaced =
             |stem: &str| Some(format!("{stem}.crt")).filter(|_| self.builder.loader.replaces_extension);
         let beside = beside.and_then(|(stem, end)| match known(stem) {
@@ -581,9 +583,9 @@ impl TlsState {
         }
     }
 
-    /// Publishes everything that uses this certificate; returns the number of places.
+    /// Publishes all users of this certificate. Returns their number: certificate entries of listeners, and servers.
     fn use_certificate(&mut self, name: &str, made: &Arc<Certificate>) -> Result<usize, TlsRefusal> {
-        // Operations that may fail come first.
+        // Operations that may fail come first, so that a failure changes nothing.
         let servers = self.builder.remade_servers(|builder, server| builder.shows(server, name))?;
         let mut places = servers.len();
         for bind in &self.builder.binds {
@@ -602,8 +604,8 @@ impl TlsState {
         Ok(places)
     }
 
-    /// Puts the pending contents of a file with several items into use. On failure nothing changes, and the change is
-    /// pending again.
+    /// Commits the pending contents of an authority or revocation file. On failure nothing changes, and the change is pending
+    /// again.
     fn commit_several<T>(
         &mut self,
         name: &str,
@@ -622,8 +624,8 @@ impl TlsState {
         made
     }
 
-    /// Rebuilds everything that uses a file of authorities or revocations, and publishes it unless there is a fault;
-    /// returns the number of places.
+    /// Rebuilds all users of an authority or revocation file, and publishes them unless there is a fault. Returns the number of
+    /// certificate entries and servers.
     fn remake(&mut self, file: &str) -> Result<usize, TlsRefusal> {
         let servers = self.builder.remade_servers(|_, server| server.files.contains(file))?;
         let mut binds = std::mem::take(&mut self.builder.binds);
@@ -743,7 +745,7 @@ impl TlsState {
         Ok(())
     }
 
-    /// The name of a list as configured: a folder may be given with or without slashes at its end.
+    /// The configured name of a list. Trailing slashes of a folder are ignored.
     fn list_name(&self, name: &str) -> Box<str> {
         let bare = |name: &str| name.trim_end_matches('/').len();
         let mut known = self.builder.lists.keys();
@@ -751,16 +753,16 @@ impl TlsState {
         found.cloned().unwrap_or_else(|| name.into())
     }
 
-    /// After lines were removed: files of authorities and revocations that only these lines named can be deleted now.
+    /// Call after lines were removed. Authority and revocation files that only these lines used can then be deleted.
     fn forget_files<'l>(&mut self, mut lines: impl Iterator<Item = &'l ListedLine>) {
-        // Most lines name none, and rebuilding a listener with thousands of certificates takes long.
+        // Most lines use no such file, and rebuilding a listener with thousands of certificates takes long.
         if !lines.any(|line| line.text.contains("ca-") || line.text.contains("crl-")) {
             return;
         }
         let mut binds = std::mem::take(&mut self.builder.binds);
         for bind in &mut binds {
             self.builder.authorities.forget_used();
-            // The listener does not change: it is only rebuilt to record which files it uses.
+            // The listener does not change. It is rebuilt only to record which files it uses.
             if self.builder.make_listener(&bind.bind).is_some() {
                 bind.files = self.builder.authorities.used();
             }
@@ -779,7 +781,7 @@ impl TlsBuilder {
             || self.paths.get(&based).and_then(|names| names.first()).is_some_and(|first| **first == *name)
     }
 
-    /// The rebuilt TLS settings of some servers.
+    /// Rebuilds the TLS settings of the servers that `wanted` selects.
     fn remade_servers(
         &mut self,
         wanted: impl Fn(&TlsBuilder, &LiveServer) -> bool,
@@ -796,7 +798,7 @@ impl TlsBuilder {
         self.take_fault().map_or(Ok(made), |fault| Err(TlsRefusal::Unfit(fault)))
     }
 
-    /// Takes all faults since the last call, joined by newlines.
+    /// Removes all recorded faults and returns them, joined by newlines. `None` without any.
     fn take_fault(&mut self) -> Option<String> {
         self.warnings.clear();
         let faults: Vec<String> = self.errors.drain(..).map(|error| error.message).collect();
@@ -818,7 +820,7 @@ fn has_list(bind: &Bind, list: &str, base: Option<&str>) -> bool {
     })
 }
 
-/// The names of a line: exact names, the default, wildcards.
+/// The server names of a `bind` line: exact names, the default, wildcards.
 fn names_of(bind: &LiveBind, ending_before: Option<i64>) -> Vec<ServedName> {
     let now = bind.live.now();
     let served = |entry: &ListenerCertificate, name: &str| {
@@ -857,5 +859,5 @@ fn names_of(bind: &LiveBind, ending_before: Option<i64>) -> Vec<ServedName> {
     plain.into_iter().chain(defaults).chain(wild).collect()
 }
 
-/// The extensions of files beside a certificate.
+/// The extensions of additional files of a certificate.
 const BESIDE: [&str; 4] = [".key", ".issuer", ".ocsp", ".sctl"];

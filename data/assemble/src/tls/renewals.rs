@@ -1,4 +1,4 @@
-//! Renewals of OCSP responses while the process runs (manual, "ocsp-update"): the certificates and the client.
+//! Automatic updates of OCSP responses (manual, "ocsp-update"): the certificates and the HTTP client.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use weir_tls::{Certificate, LiveUpstream};
 use super::live::{LiveServer, LiveTls};
 use super::{TlsBuilder, Warning};
 
-/// The certificates with responses to renew.
+/// The certificates with OCSP responses to update.
 pub(super) struct Renewals {
     /// `ocsp-update.mode`.
     of_all: bool,
     /// `ocsp-update.disable`.
     disabled: bool,
-    /// By the names of certificates.
+    /// By certificate name.
     known: BTreeMap<Box<str>, Renewal>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Renewals {
 #[derive(Clone, Copy)]
 struct Renewal {
     wanted: bool,
-    /// A `crt-store` sets it: lines that use the certificate need not repeat it.
+    /// Set by a `crt-store`, so that lines with the certificate need not repeat it.
     by_store: bool,
 }
 
@@ -37,28 +37,28 @@ impl Renewals {
         Renewals { of_all: said.of_all, disabled: said.disabled, known: BTreeMap::new() }
     }
 
-    /// Whether weir renews the OCSP response of a certificate.
+    /// Whether the OCSP response of a certificate is updated automatically.
     pub(super) fn wants(&self, name: &str) -> bool {
         !self.disabled && self.known.get(name).map_or(self.of_all, |said| said.wanted)
     }
 }
 
-/// A certificate with a status to request by OCSP.
+/// A certificate that OCSP requests can be sent about.
 #[derive(Clone, Debug)]
 pub struct RenewalSubject {
     /// The key of its response in the runtime API.
     pub key: String,
-    /// The first certificate that shows it.
+    /// The path of the first certificate that staples the response.
     pub path: Box<str>,
-    /// The certificate's identifier in OCSP.
+    /// The OCSP identifier of the certificate.
     pub id: CertId,
-    /// The certificate of its issuer.
+    /// The issuer's certificate.
     pub issuer: CertificateDer<'static>,
-    /// The URL of the responder, if the certificate names one.
+    /// The URI of the OCSP responder, if the certificate has one.
     pub responder: Option<String>,
     /// The expiry of the current response, in seconds since 1970.
     pub good_until: Option<u64>,
-    /// It is renewed automatically.
+    /// The response is updated automatically.
     pub is_renewed: bool,
 }
 
@@ -87,7 +87,7 @@ impl TlsBuilder {
         }
     }
 
-    /// Records the `ocsp-update` option of a line that uses a certificate. Lines with different options are a fault.
+    /// Records the `ocsp-update` option of a line that uses a certificate. Conflicting options are a fault.
     pub(super) fn note_renewal(
         &mut self,
         certificate: &Certificate,
@@ -115,7 +115,7 @@ impl TlsBuilder {
         }
     }
 
-    /// Forgets a deleted certificate: the next one with its name sets the option anew.
+    /// Forgets a deleted certificate. A later certificate with the same name sets the option again.
     pub(super) fn forget_renewal(&mut self, name: &str) {
         self.renewals.known.remove(name);
     }
@@ -133,8 +133,8 @@ impl TlsBuilder {
         self.warnings.push(Warning::new(text));
     }
 
-    /// Builds the TLS settings of the process's own HTTP client, if it may send requests. If default authorities cannot
-    /// be loaded, the client lacks TLS; with explicit options, that is a fault.
+    /// Builds the TLS settings of the internal HTTP client, if it may send requests. If the default authorities cannot be loaded,
+    /// the client works without TLS. With explicit TLS options, that is a fault.
     pub fn prepare_client(&mut self, global: &weir_model::Global) {
         let said = &global.client;
         let is_wanted = said.tls_at.is_some() || self.renewals.known.values().any(|renewal| renewal.wanted);
@@ -174,12 +174,12 @@ impl TlsBuilder {
 }
 
 impl LiveTls {
-    /// The TLS settings of the process's own HTTP client, if it can use TLS.
+    /// The TLS settings of the internal HTTP client. `None` if it cannot use TLS.
     pub fn client(&self) -> Option<Arc<LiveUpstream>> {
         self.state().builder.client.clone()
     }
 
-    /// The certificates with responses to renew, each response once.
+    /// The certificates with OCSP responses to update, one per response.
     pub fn renewed(&self) -> Vec<RenewalSubject> {
         let state = self.state();
         let Renewals { disabled, known, .. } = &state.builder.renewals;
@@ -190,10 +190,10 @@ impl LiveTls {
         subjects.filter(|subject| subject.responder.is_some() && keys.insert(subject.key.clone())).collect()
     }
 
-    /// The certificate of this name, if OCSP can be queried about it.
+    /// The certificate with this path, if OCSP requests can be sent about it.
     ///
     /// # Errors
-    /// The reason it cannot, without newline.
+    /// The reason against it, without newline.
     pub fn subject(&self, path: &str) -> Result<RenewalSubject, &'static str> {
         let state = self.state();
         let held = state.builder.certificates.get(path).and_then(Option::as_ref);
@@ -204,10 +204,10 @@ impl LiveTls {
         if subject.responder.is_none() { Err("it names no responder of HTTP") } else { Ok(subject) }
     }
 
-    /// Verifies a response from the network, and staples it to all certificates that it is about.
+    /// Verifies a response from the network and staples it to all certificates that it is about.
     ///
     /// # Errors
-    /// Why it is not valid, or cannot be stapled.
+    /// The reason why the response is invalid or cannot be stapled.
     pub fn renew(&self, subject: &RenewalSubject, der: &[u8]) -> Result<OcspResponse, RenewalFault> {
         let response = OcspResponse::parse(der).map_err(RenewalFault::NotBelieved)?;
         let now =
@@ -223,11 +223,11 @@ impl LiveTls {
     }
 }
 
-/// Why a response is not stapled.
+/// Why a response is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RenewalFault {
-    /// It is damaged, not signed by the authority, or not valid at this time.
+    /// The response is damaged, not signed by the authority, or not valid now.
     NotBelieved(&'static str),
-    /// The certificate cannot use it.
+    /// The response cannot be stapled to the certificate.
     NotShown(String),
 }

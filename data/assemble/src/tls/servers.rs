@@ -1,4 +1,4 @@
-//! TLS for connections to servers: of proxies, of their health checks, and of log servers.
+//! TLS for connections to servers: traffic, health checks, and log servers.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use super::settings::{SignatureList, groups_of};
 use super::{TlsBuilder, based};
 
 impl TlsBuilder {
-    /// The TLS settings of a proxy's servers; empty where none uses TLS.
+    /// The TLS settings of a proxy's servers, in their order. Empty if none uses TLS.
     pub fn servers(&mut self, proxy: &weir_model::Proxy) -> Vec<Option<Arc<LiveUpstream>>> {
         let upstreams: Vec<_> = proxy.servers.iter().map(|server| self.server(proxy, server)).collect();
         if upstreams.iter().all(Option::is_none) { Vec::new() } else { upstreams }
     }
 
-    /// The TLS settings of a server; none where neither its traffic nor its checks use TLS, or for a fault, which is recorded.
+    /// The TLS settings of a server. `None` if neither traffic nor checks use TLS, or after a recorded fault.
     pub(super) fn server(
         &mut self,
         proxy: &weir_model::Proxy,
@@ -43,7 +43,7 @@ impl TlsBuilder {
         let before = self.errors.len();
         let upstream = self.upstream(&subject, &tls, &server.at);
         if upstream.is_none() && !carries_traffic && !self.checks_need_tls(proxy, server) {
-            // With `no-ssl` the settings are not needed, so their faults do not count.
+            // With `no-ssl` the settings are unused, so their faults are dropped.
             self.errors.truncate(before);
         }
         let live = Arc::new(LiveUpstream::new(upstream?, carries_traffic));
@@ -53,7 +53,7 @@ impl TlsBuilder {
         Some(live)
     }
 
-    /// The TLS settings of a log server; none without TLS, or for a fault, which is recorded.
+    /// The TLS settings of a log server. `None` without TLS, or after a recorded fault.
     pub fn log_server(
         &mut self,
         subject: String,
@@ -86,7 +86,7 @@ impl TlsBuilder {
         Some(LinkTls { upstream: live, server_name })
     }
 
-    /// Whether health checks of a server use TLS at some point, by the server's line or by a rule.
+    /// Whether any health check of a server uses TLS, by the server's line or by a rule.
     fn checks_need_tls(&self, proxy: &weir_model::Proxy, server: &weir_model::Server) -> bool {
         let said = &server.settings.check;
         let by_rule = match &said.section {
@@ -114,7 +114,7 @@ impl TlsBuilder {
             },
             &layers,
         )?;
-        // A server signs with the schemes offered to it, and our key with those for clients.
+        // `sigalgs` limits the server's signatures. `client-sigalgs` limits those of our key.
         let schemes = settings.signatures.take();
         let mut never = Never::default();
         settings.signatures = match options.client_signatures.as_deref() {
@@ -144,7 +144,7 @@ impl TlsBuilder {
             };
             client_config(&settings, Arc::new(verifier), certificate.as_deref(), sends_name, reuse)
         };
-        // A server's certificate must have the SNI; without an SNI, `verifyhost` gives the name.
+        // The server's certificate must match the SNI. Without an SNI, it must match `verifyhost`.
         let named = config(NameCheck::Sni, true);
         let nameless = config(tls.verify_host.clone().map(NameCheck::This).unwrap_or_default(), false);
         match (named, nameless) {
@@ -159,7 +159,7 @@ impl TlsBuilder {
         }
     }
 
-    /// The trusted authorities for a server, none for every certificate; the outer none for a fault, which is recorded.
+    /// The trusted authorities for a server. The inner `None` accepts every certificate. The outer one means a recorded fault.
     fn authorities_of_server(
         &mut self,
         options: &TlsOptions,

@@ -12,7 +12,7 @@ use super::layers::{Layers, Never};
 use super::{TlsBuilder, Warning, based};
 
 impl TlsBuilder {
-    /// The settings of a line with these options; `None` when no parameter is left, which is recorded.
+    /// The settings of a line with these options. `None` after a recorded fault: no parameter is left.
     pub(super) fn settings(&mut self, options: &TlsOptions, layers: &Layers<'_>) -> Option<TlsSettings> {
         let (subject, at) = (layers.subject, layers.here());
         let mut settings = TlsSettings::new(Arc::new(CertificateClock));
@@ -40,7 +40,7 @@ impl TlsBuilder {
         Some(settings)
     }
 
-    /// Whether a line uses TLS 1.2 and TLS 1.3; `None` when it uses neither, which is recorded.
+    /// Whether a line enables TLS 1.2 and TLS 1.3. `None` after a recorded fault: it enables neither.
     fn versions(&mut self, options: &TlsOptions, layers: &Layers<'_>) -> Option<(bool, bool)> {
         let (lowest, highest) = (options.min_version, options.max_version);
         if let Some((at, subject)) = layers.ignored_versions(&self.defaults) {
@@ -61,7 +61,7 @@ impl TlsBuilder {
             self.refuse(layers.here(), message);
             return None;
         }
-        // A line with an old minimum version may expect that version to work.
+        // An operator who sets an old minimum version may expect it to work.
         if let Some(lowest) = lowest.filter(|lowest| *lowest < TlsVersion::Tls12) {
             let (at, subject) = layers.place(&self.defaults, "options", |options| options.min_version);
             let allowed =
@@ -72,7 +72,7 @@ impl TlsBuilder {
         Some(spoken)
     }
 
-    /// The ciphers of a line, for its versions. A list without any supported cipher is recorded as a fault.
+    /// The ciphers of a line for its versions. A list without a supported cipher is recorded as a fault.
     fn ciphers(
         &mut self,
         options: &TlsOptions,
@@ -106,8 +106,8 @@ impl TlsBuilder {
         Some(chosen)
     }
 
-    /// Warns about unsupported names in lists that also have supported ones. Lists are written for several programs, so
-    /// the process still starts.
+    /// Warns about unsupported names in lists that also have supported ones. Lists are shared between programs, so this does not
+    /// prevent the start.
     pub(super) fn warn_of_never(&mut self, never: Never) {
         for ((at, subject), names) in never {
             let text = format!("[{at}] : {subject} : never negotiated, not supported: {}.", names.join(" "));
@@ -120,14 +120,14 @@ impl TlsBuilder {
         self.record(Warning { text: format!("[{at}] : {text}"), is_borne: false });
     }
 
-    /// Records a warning once: settings are made again while certificates change.
+    /// Records a warning once, because settings are rebuilt when certificates change.
     pub(super) fn record(&mut self, warning: Warning) {
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
     }
 
-    /// The signature schemes of a list, the inner none for a line without one; the outer none when none is left, which is recorded.
+    /// The signature schemes of a list. The inner `None` means no list. The outer one is a recorded fault: no scheme is left.
     pub(super) fn schemes(
         &mut self,
         list: Option<&str>,
@@ -157,7 +157,7 @@ impl TlsBuilder {
         Some(Some(selection.chosen.into()))
     }
 
-    /// Whether the files of authorities and revocations can be read, even if they are not used: a missing file is a mistake. Faults are
+    /// Whether the files of authorities and revocation lists can be read, even if unused: a missing file is a mistake. Faults are
     /// recorded.
     pub(super) fn check_files(&mut self, options: &TlsOptions, subject: &str, at: &Location) -> bool {
         let base = self.defaults.global.authority_base.clone();
@@ -181,7 +181,7 @@ impl TlsBuilder {
         true
     }
 
-    /// The verifier of the peer's certificate; the outer none for a fault, which is recorded.
+    /// The verifier of the peer's certificate. The outer `None` means a recorded fault.
     fn verifier(
         &mut self,
         options: &TlsOptions,
@@ -241,7 +241,7 @@ impl TlsBuilder {
     }
 }
 
-/// The curves of peers' keys in TLS 1.2: where a line has `curves`, those.
+/// The groups allowed for the keys of peers in TLS 1.2, if the line has `curves`.
 pub(super) fn groups_of(options: &TlsOptions) -> Option<Arc<[NamedGroup]>> {
     let chosen = ciphers::select_groups(options.curves.as_deref()?).chosen;
     Some(chosen.iter().map(|group| group.name()).collect())
@@ -251,7 +251,7 @@ pub(super) fn ignored(errors: &IgnoredErrors) -> IgnoredFaults {
     IgnoredFaults { all: errors.all, codes: errors.codes.iter().copied().collect() }
 }
 
-/// The list of signature algorithms, by its owner.
+/// The list of signature algorithms to use.
 #[derive(Clone, Copy)]
 pub(super) enum SignatureList {
     /// `sigalgs`.

@@ -1,4 +1,4 @@
-//! Certificates with individually named files: in `crt-store` sections, lines of lists, and `ssl-f-use`.
+//! Certificates with individually named files, from `crt-store` sections, certificate lists, and `ssl-f-use`.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl TlsBuilder {
         }
     }
 
-    /// The `ssl-f-use` lines of a proxy form the list of its name.
+    /// Declares the `ssl-f-use` lines of a proxy as a certificate list with the proxy's name.
     pub fn declare_certificates(&mut self, proxy: &Proxy) {
         let lines = proxy.certificates.iter().enumerate();
         let lines: Vec<ListedLine> = lines
@@ -40,7 +40,7 @@ impl TlsBuilder {
         }
     }
 
-    /// The certificates of a list's line; none for a fault, which is recorded.
+    /// Loads the certificates of a list's line. `None` after a recorded fault.
     pub(super) fn load_listed(
         &mut self,
         line: &CrtListLine,
@@ -57,7 +57,7 @@ impl TlsBuilder {
         }
     }
 
-    /// Reads a certificate from its files, unless it was read from the same files before.
+    /// Loads a certificate from its files, unless it was loaded from the same files before.
     fn load_files(
         &mut self,
         name: &str,
@@ -88,7 +88,7 @@ impl TlsBuilder {
     }
 }
 
-/// The paths of files: certificates and keys below their base folders, the others as written. None without a certificate.
+/// The paths of a certificate's files. Certificates and keys are relative to their base folders. `None` without a certificate.
 fn files_of(
     files: &CertificateFiles,
     path: Option<&str>,

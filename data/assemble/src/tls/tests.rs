@@ -3,7 +3,7 @@
 use weir_config::vocabulary::{DefaultValue, WordPlace, words};
 use weir_stream::KEYWORDS;
 
-/// Covers the defaults with numbers.
+/// Covers the numeric defaults.
 #[test]
 fn defaults_match_the_manual() {
     let updates = weir_model::OcspUpdates::default();

@@ -1,4 +1,4 @@
-//! Files named by `bind` lines without `ssl`: they are not used, but their faults are still reported.
+//! Files that `bind` lines without `ssl` name. They are unused, but their faults are reported.
 
 use weir_model::{Bind, BindTls, CertificateSource, Location, TlsOptions};
 
@@ -28,14 +28,14 @@ impl TlsBuilder {
         }
     }
 
-    /// Reads each line of a list, and the files that it names.
+    /// Reads each line of a list and the files that it names.
     fn check_list(&mut self, bind: &Bind, path: &str) {
         if let Err(fault) = self.read_list(path) {
             return self.refuse(&bind.at, format!("'bind {}' : 'crt-list' : {fault}", bind.spelling));
         }
         let subject = format!("'bind {}'", bind.spelling);
         for line in self.lists.get(path).cloned().unwrap_or_default() {
-            // The options of the `bind` line itself are checked once, above.
+            // The options of the `bind` line itself are checked once, by the caller.
             match self.parse_line(path, &line, &TlsOptions::default()) {
                 Ok(parsed) => {
                     let at = Location::new(path.into(), line.number as u32);

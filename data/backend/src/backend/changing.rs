@@ -1,5 +1,5 @@
-//! Changes of a server: by operators, checks, agents and name servers, and their consequences. Changes because of traffic go through
-//! `ejecting.rs`, with the same consequences.
+//! Changes of a server by operators, checks, agents and name resolution, and their consequences. Ejections because of
+//! traffic are in `ejecting.rs`, with the same consequences.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -24,15 +24,15 @@ impl Backend {
     /// Changes a server.
     ///
     /// # Errors
-    /// When the server does not exist or the change is not possible.
+    /// If the server does not exist or the change is not possible.
     pub fn change(&self, key: ServerKey, change: ServerChange, now_ms: u64) -> Result<(), ChangeError> {
         self.change_for(key, change, Reason::Operator, now_ms).map(drop)
     }
 
-    /// The same with a reason; returns the news for the logs. Servers that follow this one change with it.
+    /// Changes a server for a reason and returns the news for the logs. Servers that track this one change with it.
     ///
     /// # Errors
-    /// When the server does not exist or the change is not possible.
+    /// If the server does not exist or the change is not possible.
     pub fn change_for(
         &self,
         key: ServerKey,
@@ -47,14 +47,14 @@ impl Backend {
         Ok(news)
     }
 
-    /// Reports a check's finding: the server changes its state, and so do the servers that follow it.
+    /// Applies a check's finding to the state of the server and of the servers that track it.
     pub fn report(&self, key: ServerKey, kind: CheckKind, finding: CheckFinding, now_ms: u64) -> BackendNews {
         let mut news = BackendNews::default();
         let Some(server) = self.server(key) else { return news };
         let Some(check) = server.check(kind) else { return news };
         let step = check.learn(finding.clone());
         let says_all = self.settings().log_health_checks;
-        // HAProxy logs the changes of an agent, but not an answer without a word about the server's health.
+        // HAProxy logs the changes of an agent, but not a response without a health keyword.
         if says_all && step.is_news && finding.status != CheckStatus::Checked {
             news.notices.push(BackendNotice {
                 proxy: self.settings().place,
@@ -76,7 +76,7 @@ impl Backend {
         news
     }
 
-    /// Records an observation of traffic (`observe`, `outlier-ejection`, `balance latency`); returns news only if something changed.
+    /// Records an observation of traffic (`observe`, `outlier-ejection`, `balance latency`). `None` if nothing changed.
     #[inline]
     pub fn observe(&self, server: &Server, seen: TrafficSample, now_ms: u64) -> Option<BackendNews> {
         let observation = seen.observation;
@@ -91,7 +91,7 @@ impl Backend {
         }
     }
 
-    /// The consequence of too many errors in a row.
+    /// Applies `on-error` after too many consecutive errors.
     #[cold]
     fn conclude(&self, server: &Server, observation: Observation, now_ms: u64) -> BackendNews {
         let (Some(check), Some(rules)) = (server.health(), server.settings().observe) else {
@@ -116,7 +116,7 @@ impl Backend {
         self.report(server.key(), CheckKind::Health, finding, now_ms)
     }
 
-    /// Changes a server under the lock. True if its followers must follow the change ([`Backend::lead`]).
+    /// Changes a server under the lock. True if the servers that track it must be updated ([`Backend::lead`]).
     pub(super) fn alter(
         &self,
         key: ServerKey,
@@ -135,7 +135,7 @@ impl Backend {
         self.follow_cookie(&mut lb_state, &server, cookie);
         let returns = before.admin.is_maintenance() && !server.admin_state().is_maintenance();
         if let Some(leader) = leader.filter(|_| returns) {
-            // A follower does not run checks of its own.
+            // A server that tracks another runs no checks.
             apply_lead(&server, &leader, now_ms);
         }
         let is_another =
@@ -149,8 +149,8 @@ impl Backend {
         Ok(is_another)
     }
 
-    /// The consequences of a server's change: members are recomputed, waiters get free slots, and log lines are made. Returns the waiters
-    /// to wake after the lock is released.
+    /// Applies the consequences of a server's change: recomputes members, hands free slots to waiters and makes log lines.
+    /// Returns the waiters to wake after the lock is released.
     pub(super) fn follow_up(
         &self,
         lb_state: &mut LbState,
@@ -191,10 +191,10 @@ impl Backend {
         woken
     }
 
-    /// Restores the state that a server had in a former process. The server has not been used yet.
+    /// Restores a server's state from a previous process. The server must be unused.
     ///
     /// # Errors
-    /// When the server does not exist.
+    /// If the server does not exist.
     pub fn restore(&self, key: ServerKey, former: FormerState, now_ms: u64) -> Result<(), ChangeError> {
         let mut lb_state = self.lb_state.lock();
         let server = Arc::clone(lb_state.server(key).ok_or(ChangeError::NoSuchServer)?);
@@ -243,7 +243,7 @@ impl Backend {
         Ok(())
     }
 
-    /// After a change: requests find the server by its new cookie, if that is another one.
+    /// Updates the cookie index if the change gave the server another cookie.
     fn follow_cookie(&self, lb_state: &mut LbState, server: &Server, former: Option<Arc<String>>) {
         if server.cookie() != former {
             lb_state.servers.change_cookie(server, former);
@@ -261,7 +261,7 @@ impl Backend {
     }
 }
 
-/// A dynamic cookie follows the address.
+/// Sets the address and recomputes the dynamic cookie, which depends on it.
 fn apply_address(server: &Server, ip: Option<Option<IpAddr>>, port: Option<ServerPort>) {
     server.store_address(ip, port);
     server.refresh_cookie();
@@ -279,7 +279,7 @@ pub(super) fn apply_admin(server: &Server, admin: AdminState, now_ms: u64) {
     }
 }
 
-/// The server starts in its initial state, until checks report.
+/// Sets the server's initial state, which holds until checks report.
 fn leave_maintenance(server: &Server, now_ms: u64) {
     for check in [server.health(), server.agent()].into_iter().flatten() {
         check.set_level(check.rules().first_level());

@@ -1,4 +1,4 @@
-//! Ejecting servers that stand out, and taking them back.
+//! Ejecting outliers and ending their ejections.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::sync::Ordering;
 use crate::traffic::{ServerTraffic, TrafficSample};
 
 impl Backend {
-    /// Records an observation of traffic, where something depends on it.
+    /// Records an observation of traffic, if the server has traffic statistics.
     pub(super) fn weigh(
         &self,
         server: &Server,
@@ -20,7 +20,7 @@ impl Backend {
         seen: TrafficSample,
         now_ms: u64,
     ) -> Option<BackendNews> {
-        // Where responses are observed, a connection alone is not a success.
+        // If responses are observed, a connection alone is not a success.
         if self.settings().judges_responses && !seen.observation.is_layer7() && seen.observation.is_well() {
             return None;
         }
@@ -37,7 +37,7 @@ impl Backend {
         (!news.notices.is_empty()).then_some(news)
     }
 
-    /// Whether the interval is over: true for only one of the workers that see its end.
+    /// Whether the interval is over. True for only one of the workers that see its end.
     fn interval_ends(&self, rules: &OutlierRules, now_ms: u64) -> bool {
         let end = &self.shared.compares_at_ms;
         let due_ms = end.load(Ordering::Relaxed);
@@ -46,7 +46,7 @@ impl Backend {
             && end.compare_exchange(due_ms, next_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Ejects the servers that stand out.
+    /// Ejects the outliers.
     #[cold]
     fn compare(&self, rules: &OutlierRules, now_ms: u64, news: &mut BackendNews) {
         let servers = self.servers();
@@ -58,7 +58,7 @@ impl Backend {
         }
     }
 
-    /// Ejects a server, unless it is ejected already or too many servers would be.
+    /// Ejects a server, unless it is already ejected or too many servers would be ejected.
     #[cold]
     fn eject(
         &self,
@@ -91,7 +91,7 @@ impl Backend {
         let mut news = BackendNews::default();
         for server in self.servers().iter() {
             let Some(traffic) = server.traffic() else { continue };
-            // Servers that stay ejected for longer have their own entry in the news of their ejection.
+            // Servers with a later end of ejection have their own entry in the news.
             let is_over = || traffic.is_ejected() && traffic.ejected_until_ms() <= now_ms;
             if !is_over() {
                 continue;
@@ -108,7 +108,7 @@ impl Backend {
         news
     }
 
-    /// Changes whether a server takes part, with all consequences.
+    /// Ejects a server or ends its ejection, with all consequences.
     fn pass(
         &self,
         mut lb_state: weir_sync::LockGuard<'_, LbState>,

@@ -1,10 +1,10 @@
-//! Servers that follow the state of another one, in this backend or in others (`track`).
+//! Followers: servers that track the state of another server, their leader, in this or another backend (`track`).
 //!
 //! A change of a server is applied to its followers in portions of [`PORTION`]: the first portion with the change, the
-//! others when the caller continues ([`BackendNews::later`]). A follower takes its leader's current state, read under the
-//! follower's lock, not the state that the change made. So changes of the leader, portions, and changes of the follower
-//! may come in any order: each change starts another pass over all followers, and the last update of each follower
-//! applies the last state.
+//! others when the caller continues ([`BackendNews::later`]). A follower copies its leader's current state, read under the
+//! follower's lock, and not the state at the time of the change. So changes of the leader, portions and changes of the
+//! follower may come in any order. Each change starts another pass over all followers, and the last update of each
+//! follower applies the latest state.
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -20,8 +20,8 @@ use crate::server::state::{AdminState, OperationalState};
 use crate::server_key::ServerKey;
 
 impl Backend {
-    /// Makes a server of some backend follow the state of a server of this backend; it takes that state by
-    /// [`Backend::catch_up`]. False if this backend does not have the leader.
+    /// Makes a server of any backend follow a server of this backend. [`Backend::catch_up`] then copies the state. False if
+    /// this backend does not have the leader.
     #[must_use]
     pub fn add_follower(&self, leader: ServerKey, follower: TrackMember) -> bool {
         {
@@ -36,14 +36,14 @@ impl Backend {
             let itself = TrackMember { backend: Weak::clone(&self.itself), server: leader };
             backend.tracking.lock().set_leader(follower.server, itself);
             if backend.server(follower.server).is_none() {
-                // It was removed meanwhile.
+                // The follower was removed meanwhile.
                 backend.forget_leader(follower.server);
             }
         }
         true
     }
 
-    /// Applies the leader's state to a follower. Logs nothing: the news contain only later work.
+    /// Applies the leader's state to a follower. Makes no log lines. The news contain only later work.
     #[must_use]
     pub fn catch_up(&self, key: ServerKey, now_ms: u64) -> BackendNews {
         let mut news = BackendNews::default();
@@ -59,13 +59,13 @@ impl Backend {
         BackendNews { batches: news.batches, later: news.later, ..BackendNews::default() }
     }
 
-    /// The server that one of this backend follows, if any.
+    /// The leader of a server of this backend, if any.
     pub(super) fn leader_of(&self, key: ServerKey) -> Option<Arc<Server>> {
         let leader = self.tracking.lock().leader(key).cloned()?;
         leader.backend.upgrade()?.server(leader.server)
     }
 
-    /// The length of the chain of servers that a server of this backend follows.
+    /// The length of the chain of leaders of a server of this backend.
     #[must_use]
     pub fn leaders_of(&self, key: ServerKey) -> usize {
         let next = |backend: &Backend, key: ServerKey| backend.tracking.lock().leader(key).cloned();
@@ -78,7 +78,7 @@ impl Backend {
         count
     }
 
-    /// After a server was removed: it follows no server any more.
+    /// Removes the link from a removed server to its leader.
     pub(super) fn forget_leader(&self, key: ServerKey) {
         let leader = self.tracking.lock().take_leader(key);
         let Some(leader) = leader else { return };
@@ -98,8 +98,7 @@ impl Backend {
         }
     }
 
-    /// Updates followers until the portion is used up, depth first: a follower's own followers come before the next
-    /// follower.
+    /// Updates followers until the portion is used up. Depth first: a follower's own followers come before the next follower.
     fn notify_followers(&self, leader: ServerKey, portion: &mut Portion, news: &mut BackendNews) {
         // A leader cannot be removed.
         let Some(server) = self.server(leader) else { return };
@@ -129,7 +128,7 @@ impl Backend {
             apply_lead(server, leader, now_ms);
             Ok(())
         };
-        // A follower that was removed has nothing to follow with.
+        // A removed follower needs no update.
         if let Ok(true) = self.alter(key, reason, now_ms, news, apply) {
             self.lead_some(key, portion, news);
         }
@@ -144,10 +143,10 @@ impl Leader for Backend {
     }
 }
 
-/// Followers that are updated before other tasks run.
+/// The budget of followers to update before other tasks run.
 struct Portion {
     now_ms: u64,
-    /// How many more may be updated.
+    /// The remaining number of followers.
     left: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Thousands of servers that go down and come back all the time.
+//! Tests with thousands of servers that keep going down and coming up.
 
 use std::sync::Arc;
 use weir_model::InitialState;
@@ -59,8 +59,8 @@ const ALGORITHMS: [BalanceAlgorithm; 5] = [
     BalanceAlgorithm::new("source"),
 ];
 
-/// 5,000 servers go down and come up in a second, but for the first one, while a request arrives each millisecond. Returns how often all
-/// were looked at.
+/// All of 5,000 servers but the first go down and come up within a second, with a request each millisecond. Returns the
+/// number of visits to servers in loops over all servers.
 fn storm(backend: &Backend, mut request: impl FnMut(Choice)) -> u64 {
     let before = backend.lb_state.lock().visits();
     let mut batches = Vec::new();
@@ -73,7 +73,7 @@ fn storm(backend: &Backend, mut request: impl FnMut(Choice)) -> u64 {
                 batches.extend(news.batches.iter().map(|end| end.at_ms));
             }
         }
-        // The calls that checks make during a server's slow start, and the process at the end of a batch.
+        // The calls of checks during a server's slow start, and of the process at the end of a batch.
         backend.tick(now_ms);
         if batches.extract_if(.., |at_ms| *at_ms <= now_ms).count() > 0 {
             backend.settle();
@@ -98,7 +98,7 @@ fn a_storm_of_changes_computes_members_in_batches() {
     }
 }
 
-/// A round for each four milliseconds to compute members, and one for slow starts; a few where other servers take over.
+/// One pass per four milliseconds to compute members, one for slow starts, and a few when other servers take over.
 const MOST_ROUNDS: u64 = 510;
 
 /// Changes in these backends do not each cost a pass over all servers.
@@ -121,11 +121,11 @@ fn single_changes_do_not_scan_all_servers() {
     check("a backup beside others", settings(), |server| server.backup = server.id > 2_500, MOST_ROUNDS);
     let all_backups = BackendSettings { all_backups: true, ..settings() };
     check("backups", all_backups, |server| server.backup = true, MOST_ROUNDS);
-    // Each request may find that the backup in use is gone.
+    // Each request may find that the backup in use is down.
     check("one backup at a time", settings(), |server| server.backup = true, 1_000 + MOST_ROUNDS);
 }
 
-/// Servers that come and go one by one are not a reason to look at all others, even if a request arrives after each change.
+/// Adding and removing servers one by one does not visit all others, even with a request after each change.
 #[test]
 fn adding_and_removing_servers_does_not_scan_the_others() {
     let backend = test_backend(BalanceAlgorithm::new("roundrobin"), 5_000, 0);
@@ -142,7 +142,7 @@ fn adding_and_removing_servers_does_not_scan_the_others() {
     assert!(rounds <= 2, "all were looked at {rounds} times in a millisecond");
 }
 
-/// The same where all servers are full, and requests wait: each server that comes up, or is left by a request, serves one of them.
+/// Changes while all servers are full and requests wait. Each server that comes up or finishes a request serves a waiter.
 #[test]
 fn waiting_requests_do_not_make_changes_expensive() {
     for algorithm in [BalanceAlgorithm::new("roundrobin"), BalanceAlgorithm::new("leastconn")] {
@@ -155,7 +155,7 @@ fn waiting_requests_do_not_make_changes_expensive() {
                 if waiting.len() < 20 {
                     return;
                 }
-                // A request of a server that is up ends: its slot is for the one that has waited longest.
+                // A request of a server that is up ends. The slot goes to the longest waiter.
                 let of_one_up = leases.iter().rposition(|lease: &Lease| lease.server().is_up());
                 drop(leases.swap_remove(of_one_up.expect("the first stays up")));
                 let served = waiting.iter_mut().position(|waiting| {
@@ -196,7 +196,7 @@ fn a_watcher_sees_each_batch_when_it_is_settled() {
     assert!((200..=260).contains(&times) && usable > 4_900, "{times} {usable}");
 }
 
-/// The requests of a server that went down end one after the other: it does not become the least loaded one by that.
+/// The requests of a downed server end one by one. The server must not be chosen as the least loaded one.
 #[test]
 fn does_not_choose_a_downed_server_as_the_least_loaded() {
     let backend = test_backend(BalanceAlgorithm::new("leastconn"), 300, 0);
@@ -213,8 +213,8 @@ fn does_not_choose_a_downed_server_as_the_least_loaded() {
     drop(others);
 }
 
-/// Turns are not given ahead while a large backend keeps changing: the next change would take them back. Thereafter workers choose without
-/// the lock again.
+/// A large backend that keeps changing gives no turns in advance, because the next change would take them back. Afterwards
+/// workers choose without the lock again.
 #[test]
 fn workers_choose_under_the_lock_while_the_backend_keeps_changing() {
     let backend = test_backend(BalanceAlgorithm::new("roundrobin"), 5_000, 0);
@@ -227,7 +227,7 @@ fn workers_choose_under_the_lock_while_the_backend_keeps_changing() {
     }
 }
 
-/// Numbers in logs and statistics are right at each moment, and the change of the last server is applied at once.
+/// Numbers in logs and statistics are always up to date, and the change of the last server is applied at once.
 #[test]
 fn counts_include_postponed_changes_at_once() {
     let count = LARGE_BACKEND as u32 + 10;
@@ -244,7 +244,7 @@ fn counts_include_postponed_changes_at_once() {
     assert_eq!((status.up, status.active, status.downs), (true, 1, 1));
 }
 
-/// A server that comes up while all others are full is used at once, and so is one that a request already waits for.
+/// A server that comes up while all others are full is used at once. So is a server with a queued request.
 #[test]
 fn requests_do_not_wait_for_postponed_changes() {
     let count = LARGE_BACKEND as u32 + 1;

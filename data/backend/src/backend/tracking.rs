@@ -1,4 +1,4 @@
-//! Which servers follow which (`track`), and which followers have yet to be updated.
+//! Which servers follow which (`track`), and which followers are not updated yet.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -7,7 +7,7 @@ use super::Backend;
 use crate::notice::Followers;
 use crate::server_key::ServerKey;
 
-/// A server that follows another one's state (`track`), or is followed.
+/// A server that tracks another one's state (`track`) or is tracked.
 #[derive(Clone, Debug)]
 pub struct TrackMember {
     pub backend: Weak<Backend>,
@@ -15,7 +15,7 @@ pub struct TrackMember {
 }
 
 impl TrackMember {
-    /// Whether this is that server of that backend.
+    /// Whether this is the given server of the given backend.
     fn is(&self, backend: &Weak<Backend>, server: ServerKey) -> bool {
         self.server == server && Weak::ptr_eq(&self.backend, backend)
     }
@@ -24,9 +24,9 @@ impl TrackMember {
 /// The servers that follow others, and their leaders.
 #[derive(Default)]
 pub(super) struct ServerTracking {
-    /// By the server of this backend that they follow.
+    /// Followers by their leader, a server of this backend.
     followers: HashMap<ServerKey, ServerFollowers>,
-    /// The servers that this backend's own servers follow.
+    /// Leaders by their follower, a server of this backend.
     leaders: HashMap<ServerKey, TrackMember>,
 }
 
@@ -59,7 +59,7 @@ impl ServerTracking {
         }
     }
 
-    /// The leader changed: starts a pass over all of its followers. False without followers.
+    /// Starts a pass over all followers after a change of the leader. False without followers.
     pub(super) fn begin(&mut self, leader: ServerKey) -> bool {
         self.followers.get_mut(&leader).map(ServerFollowers::begin).is_some()
     }
@@ -69,7 +69,7 @@ impl ServerTracking {
         self.followers.get_mut(&leader)?.next()
     }
 
-    /// The followers that have yet to be updated; `None` when the pass is complete or another task continues it.
+    /// The remaining followers of the pass. `None` if the pass is complete or another task continues it.
     pub(super) fn rest(&mut self, leader: ServerKey, backend: &Weak<Backend>) -> Option<Followers> {
         let held = self.followers.get_mut(&leader)?.rest()?;
         Some(Followers::new(Weak::clone(backend) as _, leader, held))
@@ -77,22 +77,22 @@ impl ServerTracking {
 }
 
 /// The followers of one server. A change updates all, the last one first, as HAProxy does. If the server changes again
-/// during the pass, the pass goes on from its position until all were updated once more, so frequent changes do not
-/// starve any follower.
+/// during the pass, the pass continues from its position until all were updated again, so frequent changes starve no
+/// follower.
 #[derive(Default)]
 struct ServerFollowers {
-    /// In the order in which they were added.
+    /// The followers, in the order in which they were added.
     list: Vec<TrackMember>,
-    /// The index of the follower that was updated last; the followers below it come next.
+    /// The index of the follower that was updated last. The followers below it come next.
     next: usize,
-    /// How many have yet to be updated: from `next` down, then from the end of the list down.
+    /// How many followers remain: from `next` down, then from the end of the list down.
     left: usize,
     /// Held by the task that continues the pass.
     held: Weak<()>,
 }
 
 impl ServerFollowers {
-    /// A new follower knows its leader's state, or is updated with the others.
+    /// Adds a follower. It already has its leader's state or is updated in the current pass.
     fn add(&mut self, follower: TrackMember) {
         if self.left > self.next {
             self.left += 1;
@@ -103,7 +103,7 @@ impl ServerFollowers {
     fn remove(&mut self, is: impl Fn(&TrackMember) -> bool) {
         let Some(place) = self.list.iter().position(is) else { return };
         let count = self.list.len();
-        // How many turns after the next one its own is.
+        // How many updates come before the update of this follower.
         let turn = (self.next + count - 1 - place) % count;
         self.left -= usize::from(turn < self.left);
         self.next -= usize::from(place < self.next);
@@ -128,7 +128,7 @@ impl ServerFollowers {
 
     fn rest(&mut self) -> Option<Arc<()>> {
         if self.left == 0 {
-            // The former holder is done, even if it did not drop `held` yet.
+            // The previous holder is done, even if it did not drop `held` yet.
             self.held = Weak::new();
             return None;
         }

@@ -1,6 +1,6 @@
-//! Algorithms that choose by a key of the request, hashed: `source`, `uri`, `hdr` and their kind.
+//! Algorithms that choose by the hash of a request's key: `source`, `uri`, `hdr` and similar.
 //!
-//! The stream hashes the key. A request without one takes a turn.
+//! The stream hashes the key. A request without a key takes a turn.
 
 use super::map::WeightMap;
 use super::ring::HashRing;
@@ -98,8 +98,8 @@ impl Structure for RingHash {
     }
 }
 
-/// The first designated member, or the first of the following ones that makes the request wait less, as far
-/// as `hash-preserve-affinity` allows.
+/// The first designated member, or, as far as `hash-preserve-affinity` allows, the first of the following
+/// members with a shorter wait.
 fn settle(
     servers: &UsableServers<'_>,
     affinity: PreserveAffinity,

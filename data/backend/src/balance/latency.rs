@@ -1,7 +1,7 @@
 //! `balance latency`: of two servers drawn by weight, the one with the shorter expected wait.
 //!
-//! The expected wait is the recent average time of answers, times the number of current requests plus the new one. The
-//! average is each worker's own; errors count as slow answers (`traffic.rs`).
+//! The expected wait is the recent average response time times the number of current requests, including the new one. Each
+//! worker has its own average. Errors count as slow responses (`traffic.rs`).
 
 use super::random::WeightSums;
 use super::{AlgorithmRow, BalanceRequest, Member, Pick, Structure, UsableServers, around, same_kind};
@@ -12,13 +12,13 @@ pub(super) static ROW: AlgorithmRow = AlgorithmRow {
     build: |_| Box::new(Latency::new()),
 };
 
-/// Draws two.
+/// The structure of `balance latency`, which draws two members.
 #[derive(Clone)]
 struct Latency {
     random: WeightSums,
 }
 
-/// How often the second draw is repeated while it gives the first member again.
+/// How often the second draw is repeated while it returns the first member again.
 const REDRAWS: usize = 4;
 
 impl Latency {
@@ -58,7 +58,7 @@ impl Structure for Latency {
     }
 }
 
-/// Whether the expected wait is shorter at `left`. If one average is unknown, only the numbers of requests are compared.
+/// Whether the expected wait is shorter at `left`. If an average is unknown, compares only the numbers of requests.
 fn is_better(servers: &UsableServers<'_>, worker: usize, left: usize, right: usize) -> bool {
     let pace = |member: usize| servers.members[member].server.pace(worker, servers.now_ms);
     let (left_pace, right_pace) = match (pace(left), pace(right)) {
@@ -73,7 +73,7 @@ fn is_better(servers: &UsableServers<'_>, worker: usize, left: usize, right: usi
     expected(left, left_pace, right) < expected(right, right_pace, left)
 }
 
-/// Times have a resolution of a millisecond: smaller averages count as one. In 1/1024 ms.
+/// Smallest average, in 1/1024 ms. Times have a resolution of one millisecond.
 const LEAST: u64 = 1024;
 
 #[cfg(test)]
@@ -102,7 +102,7 @@ mod tests {
         };
         assert!(picks(None).iter().all(|count| (800..1200).contains(count)), "{:?}", picks(None));
         let without = picks(Some(1));
-        // All draws may have given the server to avoid: then its neighbour is used.
+        // All draws may return the server to avoid. Then its neighbour is used.
         assert!(without[1] == 0 && without[0] > 1000 && without[2] > 1000, "{without:?}");
     }
 

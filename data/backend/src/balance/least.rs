@@ -1,11 +1,11 @@
-//! `balance leastconn`: the server with the least load for its weight, in turn among equals.
+//! `balance leastconn`: the server with the least load relative to its weight. Equal servers take turns.
 
 use std::collections::BTreeSet;
 
 use super::{AlgorithmRow, BalanceRequest, Member, Pick, Structure, UsableServers, load};
 use crate::algorithm::AlgorithmDecl;
 
-// The leader alone orders servers, by the load of all: there is nothing to follow.
+// Only the leader orders servers, by the load of all workers. A follower copies nothing.
 pub(super) static ROW: AlgorithmRow = AlgorithmRow {
     decl: AlgorithmDecl::new(&["leastconn"]).orders_by_load().compares_load(|_| true),
     build: |_| Box::new(LeastLoaded::default()),
@@ -14,9 +14,9 @@ pub(super) static ROW: AlgorithmRow = AlgorithmRow {
 /// The members by load.
 #[derive(Default)]
 struct LeastLoaded {
-    /// Load for the weight, turn, member; ascending.
+    /// Relative load, turn and member, ascending.
     order: BTreeSet<(u64, u64, usize)>,
-    /// The same by member.
+    /// The relative load and turn of each member.
     places: Vec<(u64, u64)>,
     turn: u64,
 }
@@ -27,13 +27,13 @@ impl Structure for LeastLoaded {
         self.order = (0..).zip(&self.places).map(|(member, (load, turn))| (*load, *turn, member)).collect();
     }
 
-    /// A member takes no more visitors. It is not chosen until its load or the backend changes.
+    /// Removes a member that takes no more visitors until its load or the backend changes.
     fn leave(&mut self, member: usize) {
         let (load, turn) = self.places[member];
         self.order.remove(&(load, turn, member));
     }
 
-    /// Moves a member to the position of its load, behind its equals.
+    /// Moves a member to the position of its load, after members of equal load.
     fn load_changed(&mut self, member: usize, members: &[Member]) {
         let (load, turn) = self.places[member];
         let now = relative_load(&members[member]);
@@ -46,7 +46,7 @@ impl Structure for LeastLoaded {
         self.order.insert((now, self.turn, member));
     }
 
-    /// Only the leader knows the loads of all workers: workers choose under the lock.
+    /// Copies nothing: only the leader knows the loads of all workers, so workers choose under the lock.
     fn follow(&mut self, _leader: &dyn Structure) {}
 
     fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick {
@@ -66,11 +66,11 @@ fn accepts_waiter(servers: &UsableServers<'_>, member: usize) -> bool {
     servers.members[member].server.settings().maximum_queue > 0 && !servers.queue_is_full(member)
 }
 
-/// Load per weight in a common unit. Idle servers are all equal, whatever their weight.
+/// Load per weight in a common unit. Idle servers are equal regardless of weight.
 fn relative_load(member: &Member) -> u64 {
     let load = u64::from(load(&member.server));
     if load == 0 { 0 } else { (load + 1) * SCALE / u64::from(member.weight) }
 }
 
-/// Larger than any weight squared, so that different ratios stay different.
+/// Larger than any weight squared, so different ratios stay different.
 const SCALE: u64 = 1 << 32;

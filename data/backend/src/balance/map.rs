@@ -1,8 +1,8 @@
-//! The static map: each server as often as its weight, evenly mixed.
+//! The static map: each server appears as often as its weight, evenly spread.
 //!
-//! `static-rr` walks over it; map-based hashing indexes it with the hash modulo its length. Its
+//! `static-rr` iterates over the map. Map-based hashing indexes it with the hash modulo its length. Its
 //! order equals HAProxy's, determined by observation: for each position every server earns its weight, then
-//! the server that can pay the total weight most often wins (the first one among equals) and pays it.
+//! the server that can pay the total weight most often (the first among equals) gets the position and pays.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -55,7 +55,7 @@ impl Structure for WeightMap {
         }
     }
 
-    /// The coming turns: the map, repeated for ever.
+    /// The next turns: the map, repeated endlessly.
     fn give_ahead(&mut self) -> Option<Sequence> {
         Some(Sequence { members: Arc::clone(&self.slots), first: self.next, repeats_from: Some(0) })
     }
@@ -65,10 +65,10 @@ impl Structure for WeightMap {
         self.next = slot;
     }
 
-    /// Workers draw the turns that the leader gives ahead.
+    /// Copies nothing: workers draw the turns that the leader gives in advance.
     fn follow(&mut self, _leader: &dyn Structure) {}
 
-    /// The next in turn that has room.
+    /// The next member in turn with a free slot.
     fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick {
         let mut fallback = None;
         for position in around(self.slots.len(), self.next, None) {
@@ -88,8 +88,8 @@ impl Structure for WeightMap {
 
 /// Positions for each weight, spread as evenly as possible.
 ///
-/// A server with `credit` can pay `credit / total` times, rounded down. That rises by one when the earnings pass a multiple of the total,
-/// which happens as often as there are positions: so one step need not compare all servers.
+/// A server with `credit` can pay `credit / total` times, rounded down. That number rises by one when its earnings pass a
+/// multiple of the total, which happens once per position overall. So one step need not compare all servers.
 fn interleave(weights: &[u32]) -> Vec<u32> {
     let divisor = weights.iter().copied().fold(0, greatest_common_divisor).max(1);
     let weights: Vec<u64> = weights.iter().map(|weight| u64::from(weight / divisor)).collect();
@@ -99,7 +99,7 @@ fn interleave(weights: &[u32]) -> Vec<u32> {
     }
     let rises_at = |member: usize, times: u64| (times * total).div_ceil(weights[member]);
     let earning = || (0..weights.len()).filter(|member| weights[*member] > 0);
-    // When each server can pay once more, and how often it could then have paid in all.
+    // The position at which each server can pay once more, and its total number of possible payments then.
     let mut rises: BinaryHeap<_> =
         earning().map(|member| Reverse((rises_at(member, 1), member, 1))).collect();
     let mut payments = vec![0_i64; weights.len()];
@@ -156,7 +156,7 @@ mod tests {
         check(&[], "");
     }
 
-    /// The algorithm as observed: it compares all servers for each position.
+    /// The algorithm as observed, which compares all servers for each position.
     fn interleave_slowly(weights: &[u32]) -> Vec<u32> {
         let total: i64 = weights.iter().map(|weight| i64::from(*weight)).sum();
         let mut credits = vec![0_i64; weights.len()];
@@ -184,7 +184,7 @@ mod tests {
                     random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (random >> 33) % bound
             };
-            // The last weight is 1, so that the weights do not have a common divisor.
+            // The last weight is 1, so the weights share no divisor.
             let count = draw(20);
             let weights: Vec<u32> = (0..count).map(|_| draw(256) as u32 + 1).chain([1]).collect();
             assert_eq!(interleave(&weights), interleave_slowly(&weights), "{weights:?}");

@@ -24,7 +24,7 @@ pub(super) struct WeightSums {
     sums: Arc<[u64]>,
 }
 
-/// More draws find no better server.
+/// The limit of draws. More draws do not improve the choice.
 const DRAWS_LIMIT: u32 = 1_024;
 
 impl WeightSums {
@@ -32,10 +32,10 @@ impl WeightSums {
         Self { draws: draws.clamp(1, DRAWS_LIMIT), factor, sums: Arc::default() }
     }
 
-    /// One of the members, by weight; `None` without members.
+    /// Draws a member by weight. `None` without members.
     pub(super) fn draw(&self, entropy: &mut u64) -> Option<usize> {
         let total = *self.sums.last()?;
-        // Maps 64 random bits to 0..total without a division; the bias is below 2^-40.
+        // Maps 64 random bits to 0..total without a division. The bias is below 2^-40.
         let point = (u128::from(split_mix(entropy)) * u128::from(total)) >> 64;
         Some(self.sums.partition_point(|sum| u128::from(*sum) <= point))
     }
@@ -73,7 +73,7 @@ impl Structure for WeightSums {
     }
 }
 
-/// Whether `left` has less load for its weight than `right`.
+/// Whether `left` has less load relative to its weight than `right`.
 fn less_loaded(servers: &UsableServers<'_>, left: usize, right: usize) -> bool {
     let weighted = |load: usize, weight: usize| {
         u64::from(servers.in_flight(load)) * u64::from(servers.members[weight].weight)

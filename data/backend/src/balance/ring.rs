@@ -1,7 +1,7 @@
-//! Consistent hashing: many points of each server on a ring of 2^32, the closest one wins.
+//! Consistent hashing: each server has many points on a ring of 2^32, and the closest point to a hash wins.
 //!
-//! A server has sixteen points for each unit of weight, at places that depend only on its identifier (or
-//! address): a change of the backend moves as few keys as possible, and several balancers agree.
+//! A server has sixteen points for each unit of weight, at positions that depend only on its identifier (or
+//! address). So a change of the backend moves as few keys as possible, and several balancers agree.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ pub(super) struct HashRing {
     factor: u32,
 }
 
-/// The points of two neighbouring identifiers are this far apart before they are mixed: more than
-/// the largest weight has.
+/// Distance between the points of consecutive identifiers before mixing: the number of points of the
+/// largest weight.
 const POINTS_LIMIT: u32 = 256 * 16;
 
 impl HashRing {
@@ -32,7 +32,7 @@ impl HashRing {
         Self { points: Arc::default(), owners: Vec::new(), factor }
     }
 
-    /// Unchanged members keep their points: only those of the others are computed, sorted and merged in. Sorting the
+    /// Unchanged members keep their points. Only the points of other members are computed, sorted and merged. Sorting the
     /// points of thousands of members would take longer than a request may wait.
     pub(super) fn rebuild(&mut self, members: &[Member]) {
         let owners: Vec<_> = members.iter().map(PointOwner::of).collect();
@@ -67,7 +67,7 @@ impl HashRing {
         self.points = Arc::clone(&leader.points);
     }
 
-    /// The closest member, then the following ones around the ring; members above their share of the load
+    /// The closest member, then the following ones around the ring. Members above their share of the load
     /// come last.
     pub(super) fn designated(
         &self,
@@ -120,7 +120,7 @@ impl PointOwner {
     }
 }
 
-/// Where a server's points begin before they are mixed.
+/// Start of a server's points before mixing.
 fn place(server: &Server) -> u32 {
     let address = match (server.settings().hash_key, &*server.address()) {
         (HashKey::Address, ServerAddress::Inet { ip: Some(ip), .. }) => Some(sdbm(&octets(*ip))),
@@ -141,10 +141,9 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// `hash-balance-factor`: how many requests each member may have at the current load. Waiting requests do not count.
+/// `hash-balance-factor`: the limit of requests per member at the current load. Queued requests do not count.
 pub(super) struct LoadBound {
-    /// Hundredths of the load that all would have after one more request, times the factor; `None` is
-    /// no bound.
+    /// The factor in per cent times the total load after one more request. `None` is unlimited.
     allowed: Option<u128>,
     weight: u128,
 }
@@ -179,7 +178,7 @@ mod tests {
 
     use crate::sync::Ordering;
 
-    /// Equal servers of two lists have equal places if their `hash-key` values are equal.
+    /// Servers of two lists have the same positions if their `hash-key` values are equal.
     #[test]
     fn the_hash_key_decides_a_servers_place() {
         let place = |id: u32, hash_key: HashKey, address: &str| {
@@ -297,7 +296,7 @@ mod tests {
         assert!(most <= 38, "150% of 25 is 37.5, not {most}");
     }
 
-    /// Waiting requests were not sent to a server yet: they count neither as its load nor in the average (manual, "hash-balance-factor").
+    /// Queued requests count neither as a server's load nor in the average (manual, "hash-balance-factor").
     #[test]
     fn waiting_requests_do_not_count_as_load() {
         let members = members(&[1, 1, 1, 1]);

@@ -1,7 +1,7 @@
 //! `balance sticky`: always the same server, until it cannot serve.
 //!
-//! Members form a line. A server that leaves loses its place; one that comes back joins at the end, so that it takes
-//! nothing away from the server that replaced it (manual, "balance").
+//! Members form a line. A server that leaves loses its position. A server that comes back joins at the end, so it does not
+//! take over from the server that replaced it (manual, "balance").
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::server_key::ServerKey;
 pub(super) static ROW: AlgorithmRow =
     AlgorithmRow { decl: AlgorithmDecl::new(&["sticky"]), build: |_| Box::new(Sticky::default()) };
 
-/// The line.
+/// The line of servers, and its order.
 #[derive(Default)]
 struct Sticky {
     line: Vec<ServerKey>,
-    /// The same as positions among the members.
+    /// The line as positions among the members.
     order: Arc<[usize]>,
 }
 
@@ -31,14 +31,14 @@ impl Structure for Sticky {
         self.order = self.line.iter().filter_map(|key| positions.get(key).copied()).collect();
     }
 
-    /// Copies the line of `leader`, which knows when servers left and came back.
+    /// Copies the order of `leader`, which knows when servers left and came back.
     fn follow(&mut self, leader: &dyn Structure) {
         if let Some(leader) = same_kind::<Self>(leader) {
             self.order = Arc::clone(&leader.order);
         }
     }
 
-    /// The first member, even if it is full. Another one is only used when the first is to be avoided.
+    /// The first member, even if it is full. Another one is only used if the request must avoid the first.
     fn pick(&mut self, servers: &UsableServers<'_>, request: &BalanceRequest) -> Pick {
         let avoid = request.avoid;
         let others = self.order.iter().copied().filter(|member| Some(*member) != avoid);

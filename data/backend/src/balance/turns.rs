@@ -1,9 +1,9 @@
 //! `balance roundrobin`: each server in turn, by weight, as evenly as possible.
 //!
-//! A clock counts the turns given out. A server that got one is due again after total weight / own weight
-//! turns. A turn goes to the server that is due, the earliest first and the heaviest among those; else to a
-//! server without a rank, the heaviest first; else to the server that is due next. So new servers fill the
-//! gaps that they cause, and the servers of a whole backend spread over its first round. Weights may change
+//! A clock counts the turns given. A server with a turn is due again after total weight / own weight
+//! turns. A turn goes to a server that is due, the earliest first and the heaviest among equals. Otherwise it
+//! goes to a server without a rank, the heaviest first, or else to the server that is due next. So new servers
+//! fill the gaps they cause, and the servers of a new backend spread over its first round. Weights may change
 //! between any two turns (slow start). The sequences equal those observed on HAProxy.
 
 use std::cmp::Reverse;
@@ -30,7 +30,7 @@ pub(super) struct TurnSchedule {
     total: u64,
     clock: u64,
     arrivals: u64,
-    /// Turns given ahead, which may not have been taken: how to undo each.
+    /// Turns given in advance, with the state to undo each if no request took it.
     ahead: Vec<GrantedTurn>,
 }
 
@@ -38,11 +38,11 @@ struct TurnMember {
     key: ServerKey,
     since: u64,
     weight: u32,
-    /// When it is due, and its rank, if it has one.
+    /// The moment when the member is due, and its rank. `None` for a newcomer.
     due: Option<(TurnMoment, Rank)>,
 }
 
-/// A moment of the clock: whole turns, and a remainder in units of 1/weight, so that errors do not add up.
+/// A moment of the clock: whole turns, and a remainder in units of 1/weight, so rounding errors do not add up.
 #[derive(Clone, Copy)]
 struct TurnMoment {
     turn: u64,
@@ -56,7 +56,7 @@ impl TurnMoment {
         Rank { turn: self.turn, credit: Reverse(credit), arrival, member }
     }
 
-    /// A stride of `total / weight` turns later.
+    /// The moment `total / weight` turns later.
     fn after(self, total: u64, weight: u32) -> Self {
         let weight = u64::from(weight);
         let rest = self.rest + total % weight;
@@ -64,7 +64,7 @@ impl TurnMoment {
     }
 }
 
-/// A place in the order of turns.
+/// A position in the order of turns.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     turn: u64,
@@ -73,7 +73,7 @@ struct Rank {
     member: usize,
 }
 
-/// A turn that was given, and the former state of the member.
+/// A turn that was given, and the previous state of the member.
 struct GrantedTurn {
     member: usize,
     before: Before,
@@ -81,18 +81,18 @@ struct GrantedTurn {
 
 enum Before {
     Ranked(TurnMoment, Rank),
-    /// Its index among the newcomers.
+    /// The member's index among the newcomers.
     Newcomer(usize),
 }
 
-/// How many turns are computed ahead at most: a round of most backends, and a short time under the lock.
+/// Most turns computed in advance: a round of most backends, in a short time under the lock.
 const AHEAD_LIMIT: usize = 1_024;
 
 impl Structure for TurnSchedule {
     fn rebuild(&mut self, members: &[Member]) {
         self.ahead.clear();
         if self.entries.len() == 1 && self.ranked.is_empty() {
-            // A single member takes its turns without requesting them.
+            // Requests choose a single member without taking turns, so its turn is given here.
             self.give(0);
         }
         let mut before = std::mem::take(&mut self.entries);
@@ -102,10 +102,10 @@ impl Structure for TurnSchedule {
         let mut ranks = Vec::with_capacity(members.len());
         for (position, member) in members.iter().enumerate() {
             let (key, weight) = (member.server.key(), member.weight);
-            // A member that was away in between is a newcomer, even if no request came meanwhile.
+            // A member that left and returned is a newcomer, even if no request arrived meanwhile.
             let known = before.binary_search_by_key(&key, |entry| entry.key).ok();
             let known = known.filter(|entry| before[*entry].since == member.since);
-            // It keeps its place, but with a larger weight than before it need not wait for the rest of its long stride.
+            // The member keeps its position. If its weight increased, it is due after at most one stride of the new weight.
             let latest = TurnMoment { turn: self.clock, rest: 0 }.after(self.total, weight);
             let due = known
                 .and_then(|entry| before[entry].due)
@@ -120,7 +120,7 @@ impl Structure for TurnSchedule {
             }
             self.entries.push(TurnMember { key, since: member.since, weight, due });
         }
-        // Thousands at once: much faster than one by one.
+        // Built in bulk: with thousands of members much faster than single insertions.
         self.ranked = ranks.into_iter().collect();
         self.newcomers.make_contiguous().sort_by_key(|position| Reverse(self.entries[*position].weight));
     }
@@ -132,7 +132,7 @@ impl Structure for TurnSchedule {
         let Some(member) = self.next(|member| servers.has_room(member), request.avoid) else {
             return Pick::Saturated;
         };
-        // A single member takes its turns without requesting them, with and without the lock.
+        // A single member takes no turns, with and without the lock.
         if self.entries.len() == 1 {
             return Pick::Free(member);
         }
@@ -141,16 +141,15 @@ impl Structure for TurnSchedule {
             && due.turn > self.clock
             && self.ranked.first().is_some_and(is_passed_over)
         {
-            // Others take the turns of a member without room before they are due. The clock advances with them: else
-            // they would not be chosen, once there is room again, until those turns are made up for.
+            // Others take the turns of a full member before they are due themselves. The clock advances with them. Otherwise, once
+            // the full member has a free slot, they would not be chosen until it has caught up on these turns.
             self.clock = due.turn;
         }
         self.give(member);
         Pick::Free(member)
     }
 
-    /// Gives the next turns ahead: until they repeat, as those of most backends do after a round or two, or up to the
-    /// limit.
+    /// Computes the next turns in advance until they repeat, in most backends after a round or two, or up to the limit.
     fn give_ahead(&mut self) -> Option<Sequence> {
         let divisor =
             self.entries.iter().map(|entry| u64::from(entry.weight)).fold(0, greatest_common_divisor);
@@ -170,7 +169,7 @@ impl Structure for TurnSchedule {
         Some(Sequence { members, first: 0, repeats_from })
     }
 
-    /// Takes back the turns given ahead, from this one on.
+    /// Undoes the turns given in advance, from index `from` on.
     fn take_back(&mut self, from: usize) {
         while self.ahead.len() > from {
             let Some(GrantedTurn { member, before }) = self.ahead.pop() else { return };
@@ -199,7 +198,7 @@ impl TurnSchedule {
         }
     }
 
-    /// The state that determines all coming turns, whatever the clock; `None` while there are newcomers.
+    /// The state that determines all following turns, relative to the clock. `None` while there are newcomers.
     fn standing(&self) -> Option<Vec<(u64, u64, usize)>> {
         let relative = |rank: &Rank| {
             let rest = self.entries[rank.member].due.map_or(0, |(due, _)| due.rest);
@@ -229,7 +228,7 @@ impl TurnSchedule {
         let (now, before) = match due {
             Some((due, rank)) => {
                 self.ranked.remove(&rank);
-                // A member that was passed over for lack of room does not save up turns.
+                // A member that was skipped because it was full does not accumulate turns.
                 let earliest = self.clock.saturating_sub(self.total / u64::from(weight));
                 let now = if due.turn < earliest { TurnMoment { turn: earliest, rest: 0 } } else { due };
                 (now, Before::Ranked(due, rank))
@@ -281,7 +280,7 @@ mod tests {
     }
 
     proptest! {
-        /// Turns given ahead equal those given one by one; a turn that no request took is given again.
+        /// Turns given in advance equal those given one by one. A turn that no request took is given again.
         #[test]
         fn turns_ahead_are_the_turns_to_come(
             weights in prop::collection::vec(1u32..40, 2..6),
@@ -329,7 +328,7 @@ mod tests {
         assert_eq!(picks(&mut turns, &members, 1), [2], "the fourth follows the third");
     }
 
-    /// A remainder is in units of the weight that left it, so a new weight discards it.
+    /// A remainder is in units of 1/weight, so a new weight discards it.
     #[test]
     fn a_new_weight_discards_the_remainder() {
         let mut members = members(&[1, 1]);

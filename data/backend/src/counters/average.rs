@@ -1,4 +1,4 @@
-//! Average durations of the phases of an exchange: one writer per worker, combined when read.
+//! Average durations of the phases of an exchange. Each worker writes its own averages, and a read combines them.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, raise};
 
@@ -23,18 +23,18 @@ impl Phase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases(pub [u32; Phase::COUNT]);
 
-/// The number of exchanges that the averages cover (manual of statistics, `qtime` and the others).
+/// The number of exchanges that the averages cover (management manual, `qtime` and others).
 const WINDOW: u64 = 1 << WINDOW_BITS;
 const WINDOW_BITS: u32 = 10;
 
-/// Sliding averages of all phases: once the window is full, each new value replaces an average one.
+/// Sliding averages of all phases. After the window is full, each new value replaces an average one.
 #[derive(Default)]
 pub(super) struct Averages {
     samples: AtomicU32,
     phases: [Average; Phase::COUNT],
 }
 
-/// That of one phase.
+/// The sliding average of one phase.
 #[derive(Default)]
 struct Average {
     total: AtomicU64,
@@ -42,7 +42,7 @@ struct Average {
 }
 
 impl Averages {
-    /// Only for the worker that owns them.
+    /// Records the durations of an exchange. Called only by the owning worker.
     #[inline]
     pub(super) fn record(&self, phases: Phases) {
         let samples = self.samples.load(Ordering::Relaxed);
@@ -74,11 +74,11 @@ impl Average {
     #[inline]
     fn record(&self, milliseconds: u32, full: bool) {
         let total = self.total.load(Ordering::Relaxed);
-        // Most phases take less than a millisecond, most of the time.
+        // Fast path: most phases take less than a millisecond.
         if total == 0 && milliseconds == 0 {
             return;
         }
-        // Rounded up, so that a total of less than the window fades too.
+        // Rounded up, so a total below the window size also decays.
         let kept = if full { total - ((total + (WINDOW - 1)) >> WINDOW_BITS) } else { total };
         self.total.store(kept + u64::from(milliseconds), Ordering::Relaxed);
         raise(&self.longest, milliseconds);

@@ -1,4 +1,4 @@
-//! How long the phases of exchanges took, as distributions: one writer per worker, merged when read.
+//! Histograms of the durations of the phases of exchanges. Each worker writes its own, and a read merges them.
 
 use weir_events::{Histogram, HistogramPlace, HistogramReading};
 use weir_sync::Counter;
@@ -10,10 +10,10 @@ use super::average::{Phase, Phases};
 pub struct PhaseDurations(pub [u64; Phase::COUNT]);
 
 impl PhaseDurations {
-    /// Stands for the duration of a phase that was not reached.
+    /// The duration of a phase that was not reached.
     pub const ABSENT: u64 = u64::MAX;
 
-    /// The same in milliseconds, for averages; an absent phase counts as zero.
+    /// The durations in milliseconds, for averages. An absent phase counts as zero.
     #[inline]
     #[must_use]
     pub fn phases(&self) -> Phases {
@@ -22,7 +22,7 @@ impl PhaseDurations {
     }
 }
 
-/// Whole milliseconds; 0 for most durations.
+/// Whole milliseconds. 0 for most durations.
 #[inline]
 fn milliseconds(us: u64) -> u32 {
     match us {
@@ -33,19 +33,19 @@ fn milliseconds(us: u64) -> u32 {
 
 /// One worker's measurements of one object.
 ///
-/// Each exchange has a total. Of the other phases most take no time that the clock shows, so those are not written: they are
-/// the exchanges that are counted neither in the phase's distribution nor as not having reached it.
+/// Each exchange has a total. Most other phases last 0 microseconds by the clock, and these are not recorded. Their number
+/// is the number of exchanges that are neither in the phase's histogram nor counted as absent.
 #[derive(Debug, Default)]
 pub struct LatencyHistograms {
     totals: Histogram,
-    /// Exchanges that no backend had a part in.
+    /// Exchanges without a backend.
     local: Counter,
     absent: [Counter; Phase::Total as usize],
     phases: [Histogram; Phase::Total as usize],
 }
 
 impl LatencyHistograms {
-    /// Records the durations of one exchange in two objects with one bucket search; only for the worker that owns them.
+    /// Records the durations of one exchange in two objects with one bucket search. Call it only on the worker that owns both.
     #[inline]
     pub fn record_in_both(first: &Self, second: &Self, latencies: &PhaseDurations) {
         for (phase, &us) in latencies.0[..Phase::Total as usize].iter().enumerate() {
@@ -67,7 +67,7 @@ impl LatencyHistograms {
         second.totals.record_place(total, place);
     }
 
-    /// Records an exchange that no backend had a part in; only for the worker that owns it.
+    /// Records an exchange without a backend. Call it only on the owning worker.
     #[inline]
     pub fn record_local(&self, total_us: u64) {
         self.local.increment();
@@ -90,18 +90,18 @@ impl LatencyHistograms {
             let before = reading.count();
             histogram.read_into(reading);
             let others = reading.count().saturating_sub(before).saturating_add(absent.value());
-            // The counts are read one after the other.
+            // The counts are not read atomically, so the difference is clamped at 0.
             reading.add_zeros(exchanges.saturating_sub(others));
         }
     }
 }
 
-/// The distributions of the phases of an object, in microseconds.
+/// The histograms of the phases of an object, in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LatencyReading([HistogramReading; Phase::COUNT]);
 
 impl LatencyReading {
-    /// The distribution of one phase.
+    /// The histogram of one phase.
     #[must_use]
     pub fn of(&self, phase: Phase) -> &HistogramReading {
         &self.0[phase as usize]
@@ -114,7 +114,7 @@ impl LatencyReading {
         }
     }
 
-    /// The distributions, by [`Phase`].
+    /// The histograms, by [`Phase`].
     #[must_use]
     pub fn into_phases(self) -> [HistogramReading; Phase::COUNT] {
         self.0

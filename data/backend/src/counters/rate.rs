@@ -1,25 +1,25 @@
 //! Events per second over several workers, and the highest number in one second.
 //!
 //! `weir_events::Rate` measures one writer. Here the sum over workers needs an exact maximum, although no
-//! thread sees the sum grow. So all workers count by the same seconds of the clock and keep the counts of the
-//! last two of them, each packed with its second into one word, so that a reader never sees half a change. A
-//! worker that overwrites an old count has folded that second's sum before.
+//! thread observes each increment of the sum. So all workers count by the same clock seconds and keep the
+//! counts of the last two seconds, each packed with its second into one word for atomic reads. Before a
+//! worker overwrites an old count, that second's sum was applied to the maximum.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// The counts of the last two seconds in which anything happened, by the second's parity.
+/// The counts of the last two seconds with events, indexed by the second's parity.
 #[derive(Default)]
 pub(super) struct SecondCounts([AtomicU64; 2]);
 
 impl SecondCounts {
-    /// The second that the next event at `now_ms` will overwrite, if that one is over.
+    /// The ended second that the next event at `now_ms` will overwrite, if any.
     pub(super) fn ended_second(&self, now_ms: u64) -> Option<u32> {
         let second = second_of(now_ms);
         let (counted, count) = unpack(self.slot(second).load(Ordering::Relaxed));
         (counted != second && count > 0).then_some(counted)
     }
 
-    /// Only for the worker that owns it.
+    /// Counts an event. Call it only on the owning worker.
     pub(super) fn add(&self, now_ms: u64) {
         let second = second_of(now_ms);
         let count = self.of_second(second).saturating_add(1);
@@ -45,15 +45,15 @@ impl SecondCounts {
     }
 }
 
-/// The events of all workers in the second that ends now: those of the current clock second, and of the one
-/// before the share that still falls into it.
+/// The events of all workers in the second that ends now: those of the current clock second, plus the share of
+/// the previous one that still falls into it.
 pub(super) fn read<'a>(workers: impl Iterator<Item = &'a SecondCounts>, now_ms: u64) -> u32 {
     let second = second_of(now_ms);
     let (current, previous) = workers.fold((0u64, 0u64), |(current, previous), counts| {
         let before = counts.of_second(second.wrapping_sub(1));
         (current + u64::from(counts.of_second(second)), previous + u64::from(before))
     });
-    // A single event would alternate between 1 and 0: it counts in full for its two seconds.
+    // A single event counts in full for two seconds. Otherwise the rate would alternate between 1 and 0.
     if current == 0 && previous <= 1 {
         return previous as u32;
     }

@@ -2,10 +2,10 @@
 
 /// An enumeration of counters.
 pub trait CounterSet: Copy + 'static {
-    /// All of them, by position.
+    /// All counters, by position.
     const ALL: &'static [Self];
 
-    /// Its position in a worker's block.
+    /// The counter's position in a worker's block.
     fn position(self) -> usize;
 }
 
@@ -16,7 +16,7 @@ macro_rules! counters {
         pub enum $set { $(#[doc = $help] $variant,)* }
 
         impl $set {
-            /// How many there are.
+            /// The number of counters.
             pub const COUNT: usize = <Self as CounterSet>::ALL.len();
         }
 
@@ -213,7 +213,7 @@ counters! {
 macro_rules! by_status {
     ($($set:ident)*) => {$(
         impl $set {
-            /// The counter of a response status; 0 and values above 599 count as other.
+            /// The counter of a response status. Values outside of 100 to 599 count as other.
             #[must_use]
             pub fn of_status(status: u16) -> Self {
                 match status / 100 {
@@ -231,7 +231,7 @@ macro_rules! by_status {
 
 by_status!(FrontendCounter BackendCounter ServerCounter);
 
-/// The rates of a frontend. Everything else has one rate, of sessions, at position 0.
+/// The rates of a frontend. Other objects have only the session rate, at position 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrontendRate {
     /// Sessions: `rate`.
@@ -264,7 +264,7 @@ pub enum ProcessRate {
 }
 
 impl ProcessRate {
-    /// How many there are.
+    /// The number of counters.
     pub const COUNT: usize = Self::TlsServerKeys as usize + 1;
 }
 

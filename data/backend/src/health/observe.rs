@@ -14,7 +14,7 @@ pub enum Observation {
     /// A response with a bad status.
     WrongStatus,
     WrongResponse,
-    /// No response in time.
+    /// No response before the timeout.
     NoResponse,
     /// The connection broke before the response was complete.
     BrokenConnection,
@@ -30,13 +30,13 @@ impl Observation {
         }
     }
 
-    /// Whether only `observe layer7` looks at it.
+    /// Whether only `observe layer7` uses this observation.
     #[must_use]
     pub fn is_layer7(self) -> bool {
         !matches!(self, Observation::Connected | Observation::NotConnected)
     }
 
-    /// Whether it is a success.
+    /// Whether the observation is a success.
     #[must_use]
     pub fn is_well(self) -> bool {
         matches!(self, Observation::Connected | Observation::Responded)

@@ -1,4 +1,4 @@
-//! The outcomes of checks: the manual's words for them, and the result for the server.
+//! The outcomes of checks: the manual's keywords and the result for the server.
 
 /// The outcome of a check, with the numbers that `show servers state` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,9 +6,9 @@
 pub enum CheckStatus {
     /// The server does not have a check.
     Unknown = 0,
-    /// No check ended yet.
+    /// No check has completed yet.
     Initializing = 1,
-    /// An agent answered without a word about the server's state.
+    /// An agent responded without a keyword for the server's state.
     Checked = 3,
     /// An observation of traffic (`observe`).
     Observed = 4,
@@ -31,13 +31,13 @@ pub enum CheckStatus {
     L7Response = 13,
     /// Layer 5 to 7: passed.
     L7Ok = 15,
-    /// Layer 5 to 7: passed, but the server wants no new visitors.
+    /// Layer 5 to 7: passed, but the server takes no new visitors.
     L7OkConditional = 16,
     /// Layer 5 to 7: the response reports an error.
     L7Status = 17,
     /// An external program reported a failure, or was killed.
     ProcessError = 18,
-    /// An external program did not end in time.
+    /// An external program exceeded its timeout.
     ProcessTimeout = 19,
     /// An external program reported success.
     ProcessOk = 20,
@@ -52,7 +52,7 @@ pub enum CheckResult {
     Failed = 2,
     /// The server is up.
     Passed = 3,
-    /// The server is up, and wants no new visitors.
+    /// The server is up but takes no new visitors.
     ConditionallyPassed = 4,
 }
 
@@ -80,13 +80,13 @@ impl CheckStatus {
         Self::ProcessOk,
     ];
 
-    /// From its number.
+    /// The outcome from its number.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|status| *status as u32 == number)
     }
 
-    /// The word of the statistics (management manual, "check_status").
+    /// The keyword in the statistics (management manual, "check_status").
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -112,7 +112,7 @@ impl CheckStatus {
         }
     }
 
-    /// The text for logs; log processors look for it.
+    /// The text for logs. Log processors match it.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
@@ -150,7 +150,7 @@ impl CheckStatus {
         }
     }
 
-    /// Whether it comes from an answer of layer 5 to 7, which may carry a code.
+    /// Whether the outcome comes from a layer 5 to 7 response, which may have a status code.
     #[must_use]
     pub fn has_code(self) -> bool {
         self as u8 > Self::L7Response as u8
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(CheckStatus::from_number(14), None);
     }
 
-    /// An answer that was late or empty does not have a code (manual, 9.1, "check_code").
+    /// A late or empty response lacks a status code (manual, 9.1, "check_code").
     #[test]
     fn only_answers_have_codes() {
         for status in CheckStatus::ALL {

@@ -1,6 +1,6 @@
-//! How many idle connections are worth keeping.
+//! The estimate of how many idle connections to keep.
 
-/// Connections in use and idle connections.
+/// Numbers of used and idle connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Idle connections that have not been reused yet (`unsafe_nb`, `idle_conn_cur`).
@@ -11,12 +11,12 @@ pub struct Usage {
     pub used: u32,
     /// The most in use since the last purge (`used_max`).
     pub used_maximum: u32,
-    /// How many are estimated to be needed at once (`need_est`).
+    /// Estimated number needed at once (`need_est`).
     pub estimate: u32,
 }
 
 impl Usage {
-    /// All idle ones.
+    /// All idle connections.
     #[must_use]
     pub fn idle(self) -> u32 {
         self.unproven.saturating_add(self.safe)
@@ -38,12 +38,12 @@ impl Usage {
 /// The result of a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PurgePlan {
-    /// How many idle connections are closed.
+    /// Number of idle connections to close.
     pub close: u32,
     pub estimate: u32,
 }
 
-/// The plan of one period: the estimate rises with the use at once and falls half way to it each period; half
+/// The plan of one period. The estimate follows a higher use at once and falls half way to a lower use each period. Half
 /// of the connections above the estimate are closed.
 #[must_use]
 pub fn purge_plan(usage: Usage) -> PurgePlan {

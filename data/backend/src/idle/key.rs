@@ -1,33 +1,32 @@
-//! The properties that an idle connection must share with a request to serve it.
+//! The properties of an idle connection that must match a request.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::SocketAddr;
 
-/// The differences between connections to one server, as far as the configuration makes them depend on
-/// the request.
+/// The properties of a connection that depend on the request. Connections to one server differ only in these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ConnectionParts<'a> {
-    /// The source address that it is bound to (`source ... usesrc`).
+    /// The source address of the connection (`source ... usesrc`).
     pub source: Option<SocketAddr>,
-    /// The destination, where the request decides it (`set-dst`, address `0.0.0.0`).
+    /// The destination, if it depends on the request (`set-dst`, address `0.0.0.0`).
     pub destination: Option<SocketAddr>,
-    /// The PROXY protocol header that the connection begins with.
+    /// The PROXY protocol header at the start of the connection.
     pub announced: Option<&'a [u8]>,
-    /// The server name indicated in TLS.
+    /// The server name in TLS (SNI).
     pub server_name: Option<&'a [u8]>,
     /// `pool-conn-name`.
     pub name: Option<&'a [u8]>,
-    /// Marks and type-of-service set on the socket.
+    /// The mark and the type of service set on the socket.
     pub marks: Option<(Option<u32>, Option<u8>)>,
 }
 
-/// Makes keys. The hash has a random seed, so that an attacker cannot choose a server name that shares the
-/// connections of another.
+/// Makes connection keys. The hash has a random seed, so an attacker cannot choose a server name that collides
+/// with another one and shares its connections.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionKeys(RandomState);
 
 impl ConnectionKeys {
-    /// The key for these parts; 0 when nothing depends on the request.
+    /// The key for these parts. 0 if no property depends on the request.
     #[must_use]
     pub fn key(&self, parts: &ConnectionParts<'_>) -> u64 {
         if *parts == ConnectionParts::default() { 0 } else { self.0.hash_one(parts).max(1) }

@@ -1,9 +1,9 @@
 //! One worker's idle connections to one server.
 //!
-//! There are two kinds. A connection of the first kind is lent whole: while a request has it, it is not here
-//! ([`Idle`]). One of the second kind carries several streams at once: it stays with its multiplexer, and the pool
-//! knows how many streams it has and may have ([`shared`]). Both count alike for `pool-max-conn`, `pool-low-conn`,
-//! `pool-purge-delay` and `max-reuse`, and when another worker requests one:
+//! There are two kinds. A connection of the first kind is lent whole: it leaves the pool while a request uses it
+//! ([`Idle`]). A connection of the second kind has several concurrent streams. It stays with its multiplexer, and the
+//! pool knows its number and limit of streams ([`shared`]). Both kinds count for `pool-max-conn`, `pool-low-conn`,
+//! `pool-purge-delay` and `max-reuse`, and can be handed to another worker:
 //!
 //! ```text
 //!            lent whole               shared
@@ -11,7 +11,7 @@
 //!   idle     in the pool              without streams
 //! ```
 //!
-//! Connections that leave the pool are returned, so that the caller can close them gradually.
+//! Methods return removed connections, so the caller can close them gradually.
 
 mod shared;
 
@@ -29,24 +29,24 @@ use super::{IdlePools, ReuseScope};
 use crate::server_key::ServerKey;
 use crate::settings::PoolSettings;
 
-/// The operations on a connection that the pool needs.
+/// The operations that the pool needs from a connection.
 pub trait PooledConnection {
-    /// Whether the server neither closed it nor sent unexpected data. The check may consume protocol messages that concern
-    /// no request, such as TLS session tickets.
+    /// Whether the server neither closed the connection nor sent unexpected data. The check may consume protocol messages
+    /// that belong to no request, such as TLS session tickets.
     fn is_fresh(&mut self) -> bool;
 
-    /// Whether one more stream would get its share of a shared connection.
+    /// Whether a shared connection has capacity for one more stream.
     fn takes_more(&self) -> bool {
         true
     }
 
-    /// Whether another worker may have it.
+    /// Whether the connection may be handed to another worker.
     fn can_move(&self) -> bool {
         true
     }
 }
 
-/// The shared kind for callers without one: all connections are lent whole.
+/// The shared kind for callers without shared connections. All connections are lent whole.
 #[derive(Debug)]
 pub enum NeverShared {}
 
@@ -60,14 +60,14 @@ impl PooledConnection for NeverShared {
 #[derive(Debug)]
 pub struct Idle<C> {
     pub connection: C,
-    /// How many requests it served.
+    /// Number of requests that the connection served.
     pub requests: u32,
-    /// The parts in which it differs from others to this server ([`super::ConnectionKeys`]).
+    /// The key of the connection's request-dependent properties ([`super::ConnectionKeys`]).
     pub key: u64,
 }
 
 impl<C: PooledConnection> Idle<C> {
-    /// Whether the server is known to keep it open, because it was reused before.
+    /// Whether the connection was reused before, so the server is known to keep it open.
     #[must_use]
     pub fn is_safe(&self) -> bool {
         self.requests > 1
@@ -78,35 +78,35 @@ impl<C: PooledConnection> Idle<C> {
     }
 }
 
-/// A connection that left the pool, of either kind.
+/// A connection of either kind that was removed from the pool.
 #[derive(Debug)]
 pub enum RemovedConnection<C, S = NeverShared> {
-    /// One that is lent whole.
+    /// A connection that is lent whole.
     Whole(Idle<C>),
-    /// A shared one without streams.
+    /// A shared connection without streams.
     Shared(Idle<S>),
 }
 
-/// The decision about one more idle connection.
+/// Whether to keep one more idle connection.
 #[derive(Debug)]
 pub enum IdleAdmission<C, S = NeverShared> {
     Free,
-    /// It replaces this one.
+    /// Keep it. It replaces this connection.
     InPlaceOf(RemovedConnection<C, S>),
-    /// It is not worth keeping.
+    /// Close it.
     Refused,
 }
 
-/// The connections to one server that this worker keeps.
+/// This worker's idle and shared connections to one server.
 #[derive(Debug)]
 pub struct IdlePool<C, S = NeverShared> {
-    /// The server of this pool, once there was a connection to keep.
+    /// The server of this pool. `None` before the first connection.
     owner: Option<(ServerKey, LocalArc<IdlePools>)>,
-    /// Connections that are lent whole, the youngest last.
+    /// Idle connections that are lent whole, the youngest last.
     idle: Vec<Idle<C>>,
     /// How many of `idle` were reused before.
     safe: usize,
-    /// Boxed, because most servers do not need it.
+    /// The shared connections. Boxed, because they are rare.
     shared: Option<Box<SharedConnections<S>>>,
     /// The time of the next purge, on the caller's clock.
     pub purge_at_ms: u64,
@@ -119,8 +119,8 @@ impl<C, S> Default for IdlePool<C, S> {
 }
 
 impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
-    /// Assigns the pool to a server. Connections of a former server at the same place are dropped. False when the
-    /// pool already belongs to a later server.
+    /// Assigns the pool to a server. Drops connections of a previous server in the same slot. False if the pool already
+    /// belongs to a later server.
     #[inline]
     pub fn claim(&mut self, key: ServerKey, pools: &Arc<IdlePools>) -> bool {
         self.belongs_to(key) || self.claim_anew(key, pools)
@@ -140,7 +140,7 @@ impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
         }
     }
 
-    /// Whether it is the pool of that server.
+    /// Whether this is the pool of the server.
     #[inline]
     #[must_use]
     pub fn belongs_to(&self, key: ServerKey) -> bool {
@@ -153,7 +153,7 @@ impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
         self.owner.as_ref().map(|(owner, pools)| (*owner, pools))
     }
 
-    /// The connection counts of all workers; `None` without a server.
+    /// The connection counts of all workers. `None` if the pool has not been assigned to a server.
     #[inline]
     #[must_use]
     pub fn server_pools(&self) -> Option<&LocalArc<IdlePools>> {
@@ -166,7 +166,7 @@ impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
         self.idle.len() + self.shared.as_ref().map_or(0, |shared| shared.idle())
     }
 
-    /// Publishes the counts to the other workers.
+    /// Publishes the pool's counts to the other workers.
     #[inline]
     pub fn publish_counts(&self, worker: usize) {
         let Some(pools) = self.server_pools() else { return };
@@ -178,9 +178,9 @@ impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
         pools.note(worker, idle - safe, safe);
     }
 
-    /// Whether one more with this key is worth keeping (`pool-max-conn`, `pool-low-conn`, `pool-purge-delay 0`, the estimated
-    /// need), and which one it replaces. The need is estimated for all keys together, so the first one of a key is kept beside
-    /// the others while the pool is small.
+    /// Whether to keep one more connection with this key (`pool-max-conn`, `pool-low-conn`, `pool-purge-delay 0`, the estimated
+    /// need), and which one it replaces. The estimate covers all keys together, so the first connection of a key is kept in
+    /// addition while the pool is small.
     #[inline]
     pub fn admit(&mut self, worker: usize, key: u64, settings: &PoolSettings) -> IdleAdmission<C, S> {
         let Some(pools) = self.server_pools() else { return IdleAdmission::Refused };
@@ -193,20 +193,20 @@ impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
         }
     }
 
-    /// Whether there are others, but none with this key.
+    /// Whether the pool is small, not empty, and without a connection of this key.
     fn is_first_of(&self, key: u64) -> bool {
         let has_others = (1..LOOK).contains(&self.idle.len());
         has_others && self.idle.iter().all(|idle| idle.key != key)
     }
 
-    /// Keeps a connection that was admitted.
+    /// Adds an admitted connection.
     #[inline]
     pub fn put(&mut self, idle: Idle<C>) {
         self.safe += usize::from(idle.is_safe());
         self.idle.push(idle);
     }
 
-    /// The youngest that fits: its memory is in the cache, and its server is least likely to have closed it.
+    /// Takes the youngest matching connection. Its memory is in the cache, and the server is least likely to have closed it.
     pub fn take(&mut self, key: u64, scope: ReuseScope) -> Option<Idle<C>> {
         let mut at = self.idle.len();
         let last = at.saturating_sub(LOOK);
@@ -223,8 +223,8 @@ impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
         None
     }
 
-    /// The oldest that fits, for another worker: this worker's own requests use the youngest. A shared one is only handed over
-    /// without streams.
+    /// Removes the oldest matching connection for another worker, because this worker's requests use the youngest. A shared
+    /// connection is only handed over without streams.
     pub fn lend(&mut self, key: u64, scope: ReuseScope) -> Option<RemovedConnection<C, S>> {
         let fits = |idle: &mut Idle<C>| {
             idle.fits(key, scope) && idle.connection.can_move() && idle.connection.is_fresh()
@@ -235,7 +235,7 @@ impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
         }
     }
 
-    /// The oldest idle connection.
+    /// Removes the oldest idle connection.
     pub fn remove_oldest(&mut self) -> Option<RemovedConnection<C, S>> {
         if self.idle.is_empty() {
             return self.shared.as_mut()?.remove_oldest().map(RemovedConnection::Shared);
@@ -243,7 +243,7 @@ impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
         Some(RemovedConnection::Whole(self.remove(0)))
     }
 
-    /// The oldest that its server closed or that was never reused, to make room for one that its session may use next.
+    /// Removes the oldest connection that was closed by the server or never reused, to make room for a new one.
     fn give_up_one(&mut self) -> Option<RemovedConnection<C, S>> {
         let goes = |idle: &mut Idle<C>| !idle.is_safe() || !idle.connection.is_fresh();
         match self.idle.iter_mut().take(LOOK).position(goes) {
@@ -252,8 +252,8 @@ impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
         }
     }
 
-    /// Removes connections that servers closed, then the `surplus` oldest, those that are lent whole first. Closing one takes as
-    /// long as a small request, so a caller with many closes them gradually.
+    /// Removes connections closed by the server, then the `surplus` oldest, starting with those lent whole. A close takes as
+    /// long as a small request, so a caller with many connections closes them gradually.
     pub fn sweep(&mut self, surplus: usize, away: &mut Vec<RemovedConnection<C, S>>) {
         away.extend(
             self.idle.extract_if(.., |idle| !idle.connection.is_fresh()).map(RemovedConnection::Whole),
@@ -272,13 +272,13 @@ impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
         idle
     }
 
-    /// Adds a shared connection that was opened for a stream. It may have `limit` streams at once (at least one).
+    /// Adds a shared connection that was opened for a stream. `limit` is its maximum of concurrent streams, at least one.
     pub fn open_shared(&mut self, worker: usize, connection: S, key: u64, limit: u32) -> Option<SharedId> {
         self.server_pools()?.begin_use(worker);
         Some(self.shared.get_or_insert_default().open(connection, key, limit))
     }
 
-    /// Lends a stream of a shared connection that fits and has one free. The caller gives it back with [`IdlePool::end_stream`].
+    /// Begins a stream on a matching shared connection with a free stream. The caller ends it with [`IdlePool::end_stream`].
     pub fn begin_stream(
         &mut self,
         worker: usize,
@@ -294,7 +294,7 @@ impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
         Some(connection)
     }
 
-    /// A stream of a shared connection ended. With its last stream the connection becomes idle, or is removed.
+    /// Ends a stream of a shared connection. After its last stream the connection becomes idle or is removed.
     pub fn end_stream(
         &mut self,
         worker: usize,
@@ -305,7 +305,7 @@ impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
         if !self.shared.as_mut()?.end_stream(id)? {
             return None;
         }
-        // A connection counts as used or as idle, never as both.
+        // A connection never counts as both used and idle.
         self.server_pools()?.end_use(worker);
         let may_be_kept = self.shared.as_mut()?.may_be_kept(id, settings);
         let admission = match self.shared.as_mut()?.key(id) {
@@ -321,19 +321,19 @@ impl<C: PooledConnection, S: PooledConnection> IdlePool<C, S> {
         place_of
     }
 
-    /// Sets the server's limit of streams on a shared connection.
+    /// Sets the server's limit of concurrent streams on a shared connection.
     pub fn limit_streams(&mut self, id: SharedId, limit: u32) {
         if let Some(shared) = &mut self.shared {
             shared.limit(id, limit);
         }
     }
 
-    /// A shared connection takes no more streams (GOAWAY, a broken transport). It is returned now if it is without
-    /// streams, else with its last one.
+    /// Stops new streams on a shared connection (GOAWAY, a broken transport). Returns the connection if it has zero streams.
+    /// Otherwise the end of its last stream returns it.
     pub fn retire(&mut self, id: SharedId) -> Option<RemovedConnection<C, S>> {
         self.shared.as_mut()?.retire(id).map(RemovedConnection::Shared)
     }
 }
 
-/// How many connections are looked at for one that fits: the search stays short on large pools.
+/// Most connections examined in a search for a match. Keeps searches short in large pools.
 const LOOK: usize = 32;

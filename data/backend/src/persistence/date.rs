@@ -1,16 +1,16 @@
-//! The dates that inserted cookies carry: seconds in steps of four, as five digits of base 64.
+//! The dates in inserted cookies: seconds in steps of four, as five base 64 digits.
 
-/// A date; never the zero that stands for none.
+/// A date. Never zero, which means no date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CookieDate(u32);
 
 impl CookieDate {
     pub(super) fn of(wall_seconds: u64) -> Self {
-        // 30 bits of 4 seconds reach until 2106.
+        // 30 bits of 4 seconds last until 2106.
         Self(((wall_seconds >> STEP_BITS) & DIGITS_MASK) as u32)
     }
 
-    /// Reads five digits.
+    /// Decodes five digits.
     pub(super) fn decode(text: &[u8]) -> Option<Self> {
         let text: &[u8; DIGITS] = text.try_into().ok()?;
         let date =
@@ -23,7 +23,7 @@ impl CookieDate {
         text.extend(digits.map(char::from));
     }
 
-    /// Whether it is more than `seconds` in the past, or more than a day in the future: clocks do not differ by more.
+    /// Whether the date is more than `seconds` in the past, or more than a day in the future, which exceeds clock skew.
     pub(super) fn is_out(self, now: Self, seconds: u32) -> bool {
         let age = (i64::from(now.0) - i64::from(self.0)) << STEP_BITS;
         age > i64::from(seconds) || age < -AHEAD_LIMIT_SECONDS

@@ -1,8 +1,8 @@
 //! Reading and editing `Cookie` and `Set-Cookie` headers.
 //!
 //! `Cookie` is a list of `name=value` separated by semicolons (formerly also commas), with quoted values.
-//! Edits touch only the cookie that they concern and the gap around it. Requests may carry hundreds of cookies, so text is skipped by
-//! `memchr`, not byte by byte.
+//! Edits change only the cookie in question and the gap around it. Requests may contain hundreds of cookies, so text is
+//! searched with `memchr`, not byte by byte.
 
 use memchr::{memchr, memchr2, memchr3, memmem, memrchr2};
 
@@ -16,33 +16,33 @@ pub enum CookieEdit {
     Replace(Vec<u8>),
 }
 
-/// The values of the cookies of that name, in order.
+/// The values of the cookies with this name, in order.
 pub(super) fn values<'a>(header: &'a [u8], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
     pieces(from_first(header, name)).filter_map(|piece| value_of(piece.text, name))
 }
 
-/// The header from the first element on that may have the name.
+/// The rest of the header from the first element that may have the name.
 fn from_first<'a>(header: &'a [u8], name: &str) -> &'a [u8] {
     let Some(at) = memmem::find(header, name.as_bytes()) else { return &[] };
     let before = &header[..at];
     if memchr(b'"', before).is_some() {
-        // Delimiters before it may be quoted.
+        // A delimiter before the name may be inside quotes.
         return header;
     }
     &header[memrchr2(b';', b',', before).map_or(0, |delimiter| delimiter + 1)..]
 }
 
-/// The header without the cookies of that name.
+/// The header without the cookies of this name.
 pub(super) fn without(header: &[u8], name: &str) -> CookieEdit {
     if memmem::find(header, name.as_bytes()).is_none() {
         return CookieEdit::Keep;
     }
-    // Until an element is dropped, the kept ones are the bytes between these places.
+    // Before the first dropped element, the kept elements are the bytes from `start` to `end`.
     let (mut start, mut end) = (0, None);
     let mut edited = None::<Vec<u8>>;
     let (mut dropping, mut substantial) = (false, false);
     for piece in pieces(header) {
-        // Attributes follow the cookie that they describe.
+        // Attributes follow the cookie they belong to.
         let attribute = piece.text.starts_with(b"$");
         dropping = value_of(piece.text, name).is_some() || (dropping && attribute);
         if dropping {
@@ -72,14 +72,14 @@ pub(super) fn without(header: &[u8], name: &str) -> CookieEdit {
     }
 }
 
-/// The beginning of an edited header, with room for as many bytes as it had.
+/// Starts an edited header with `kept`, with the capacity of the original.
 fn copy(header: &[u8], kept: &[u8]) -> Vec<u8> {
     let mut copy = Vec::with_capacity(header.len());
     copy.extend(kept);
     copy
 }
 
-/// The header with the part up to `end` taken from the values of that name.
+/// The header without the prefix up to `end` in the values of this name.
 pub(super) fn without_prefix(header: &[u8], name: &str, end: u8) -> CookieEdit {
     let (mut edited, mut copied) = (Vec::new(), 0);
     for piece in pieces(header) {
@@ -96,7 +96,7 @@ pub(super) fn without_prefix(header: &[u8], name: &str, end: u8) -> CookieEdit {
     CookieEdit::Replace(edited)
 }
 
-/// The unquoted value of a `Set-Cookie` header for that name, and where its written form ends.
+/// The unquoted value of a `Set-Cookie` header with this name, and the end offset of its raw form.
 pub(super) fn set_cookie_value<'a>(header: &'a [u8], name: &str) -> Option<(&'a [u8], usize)> {
     let end = delimiter(header, b';', b';').unwrap_or(header.len());
     let text = header[..end].trim_ascii_end();
@@ -105,7 +105,7 @@ pub(super) fn set_cookie_value<'a>(header: &'a [u8], name: &str) -> Option<(&'a 
     Some((unquoted.unwrap_or(value), text.len()))
 }
 
-/// The part before a byte, if the byte occurs.
+/// The part before a byte. `None` if the byte does not occur.
 pub(super) fn before(text: &[u8], end: u8) -> Option<&[u8]> {
     memchr(end, text).map(|at| &text[..at])
 }
@@ -114,7 +114,7 @@ pub(super) fn before(text: &[u8], end: u8) -> Option<&[u8]> {
 struct ListElement<'a> {
     text: &'a [u8],
     start: usize,
-    /// Where the text of the previous element ended.
+    /// End offset of the previous element's text.
     previous_end: usize,
 }
 
@@ -134,7 +134,7 @@ fn pieces(header: &[u8]) -> impl Iterator<Item = ListElement<'_>> {
     })
 }
 
-/// The first of two delimiters outside of quotes.
+/// The offset of the first of two delimiters outside of quotes.
 fn delimiter(text: &[u8], one: u8, other: u8) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -146,7 +146,7 @@ fn delimiter(text: &[u8], one: u8, other: u8) -> Option<usize> {
     }
 }
 
-/// The place behind the end of a quoted text that goes on at `at`.
+/// The offset after the end of a quoted text that continues at `at`.
 fn behind_quoted(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += memchr2(b'"', b'\\', text.get(at..)?)?;
@@ -158,7 +158,7 @@ fn behind_quoted(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// The value of an element, if it has that name.
+/// The value of an element, if it has this name.
 fn value_of<'a>(piece: &'a [u8], name: &str) -> Option<&'a [u8]> {
     if !piece.starts_with(name.as_bytes()) {
         return None;
@@ -260,7 +260,7 @@ mod tests {
             prop_assert_eq!(delimiter(text, b';', b';'), scanned_delimiter(text, b";"));
         }
 
-        /// The walk may begin at the first occurrence of the name.
+        /// Starting at the first occurrence of the name finds the same values.
         #[test]
         fn finds_each_value(header in "[S=A~;, \"\\\\$x1]{0,40}") {
             let header = header.as_bytes();
@@ -268,7 +268,7 @@ mod tests {
             prop_assert_eq!(values(header, "S").collect::<Vec<_>>(), all);
         }
 
-        /// For any client input: no panic, nothing of weir's own cookie remains, other cookies stay.
+        /// For any client input: no panic, weir's own cookie is removed completely, other cookies stay.
         #[test]
         fn any_header_can_be_edited(header in "[S=A~;, \"\\\\$x1]{0,40}") {
             let header = header.as_bytes();

@@ -1,4 +1,4 @@
-//! What HAProxy 2.6 did with the same requests and responses.
+//! Results of HAProxy 2.6 for the same requests and responses.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const NOW: u64 = 1_795_182_572; // awBP7
 
-/// Servers a and b have the cookies A and B; d has D and is down; n is without a cookie.
+/// Servers a and b have the cookies A and B. d has D and is down. n is without a cookie.
 fn find(value: &str) -> Option<(ServerKey, bool)> {
     match value {
         "A" => Some((ServerKey::configured(0), true)),
@@ -27,7 +27,7 @@ fn cookie(mode: CookieMode) -> CookiePersistence {
 
 struct Passage<'a> {
     cookie: &'a str,
-    /// The server that answers when the cookie designates none: its cookie.
+    /// The cookie of the server that responds if the request's cookie designates none.
     balanced_to: Option<&'a str>,
     provided: Option<&'a str>,
     post: bool,

@@ -1,8 +1,7 @@
 //! The administrative and the operational state of a server.
 //!
-//! Two words that `show servers state` prints as numbers: the administrative state is a mask that
-//! only administrators (and tracking, and resolution) touch, the operational state follows from it
-//! and from health checks.
+//! `show servers state` prints both as numbers. The administrative state is a mask that only operators,
+//! tracking and name resolution change. The operational state follows from it and from health checks.
 //!
 //! ```text
 //!              leave maintenance, no slowstart
@@ -19,29 +18,29 @@ pub struct AdminState(u8);
 impl AdminState {
     /// No bit set.
     pub const READY: Self = Self(0);
-    /// An operator put it in maintenance.
+    /// An operator put the server in maintenance.
     pub const FORCED_MAINTENANCE: Self = Self(0x01);
     /// Maintenance inherited from the tracked server.
     pub const INHERITED_MAINTENANCE: Self = Self(0x02);
-    /// The configuration put it in maintenance at start (with the forced bit). Informational only: the bit
-    /// stays when an operator makes the server ready, and does not keep it out of service.
+    /// The configuration put the server in maintenance at start (with the forced bit). Informational only: the bit
+    /// stays when an operator makes the server ready, and does not keep the server out of service.
     pub const CONFIGURED_MAINTENANCE: Self = Self(0x04);
-    /// An operator put it in drain mode.
+    /// An operator put the server in drain mode.
     pub const FORCED_DRAIN: Self = Self(0x08);
     /// Drain mode inherited from the tracked server.
     pub const INHERITED_DRAIN: Self = Self(0x10);
-    /// Maintenance because its name does not resolve.
+    /// Maintenance because the server's name does not resolve.
     pub const RESOLUTION_MAINTENANCE: Self = Self(0x20);
-    /// Its name differs from the configuration's. Says nothing about maintenance (R164 to R166).
+    /// The server's name (FQDN) differs from the configured one. Independent of maintenance (R164 to R166).
     pub const FQDN_CHANGED: Self = Self(0x40);
 
-    /// From a number, as the state file has it.
+    /// The mask from its number in the state file.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits & 0x7f)
     }
 
-    /// The number.
+    /// The mask as a number.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
@@ -65,13 +64,13 @@ impl AdminState {
         self.0 & other.0 == other.0
     }
 
-    /// In maintenance for any reason. The changed-name bit is not one (R166).
+    /// Whether the server is in maintenance for any reason. The changed-name bit does not count (R166).
     #[must_use]
     pub const fn is_maintenance(self) -> bool {
         self.0 & (0x01 | 0x02 | 0x20) != 0
     }
 
-    /// Serves only what persistence sends to it.
+    /// Whether the server drains: it only serves requests of persistence.
     #[must_use]
     pub const fn is_drain(self) -> bool {
         self.0 & (0x08 | 0x10) != 0
@@ -83,15 +82,15 @@ impl AdminState {
 #[repr(u8)]
 pub enum OperationalState {
     Stopped = 0,
-    /// Up, its share still growing.
+    /// Up, in slow start.
     Starting = 1,
     Running = 2,
-    /// Up, but wants no new visitors.
+    /// Up, but takes no new visitors.
     Stopping = 3,
 }
 
 impl OperationalState {
-    /// From its number.
+    /// The state from its number.
     #[must_use]
     pub const fn from_number(number: u8) -> Option<Self> {
         Some(match number {

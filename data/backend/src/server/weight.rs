@@ -1,4 +1,4 @@
-//! Weights and slot limits that follow time and load.
+//! Weights and slot limits that depend on time and load.
 //!
 //! A server has an initial weight (configuration), a user weight (runtime API) and an effective
 //! one, which slow start scales. Effective weights count in sixteenths so that a ramp has steps
@@ -9,12 +9,12 @@ use crate::settings::MAXIMUM_WEIGHT;
 /// Sixteenths in one unit of weight.
 pub const WEIGHT_SCALE: u32 = 16;
 
-/// How far a slow start has come at some moment.
+/// The progress of a slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ramp {
     /// Milliseconds since the server came up.
     pub elapsed_ms: u64,
-    /// Milliseconds that the whole ramp takes; 0 disables it.
+    /// Milliseconds that the whole ramp takes. 0 disables it.
     pub duration_ms: u64,
 }
 
@@ -22,7 +22,7 @@ impl Ramp {
     /// No slow start, or one that is over.
     pub const OVER: Self = Self { elapsed_ms: 0, duration_ms: 0 };
 
-    /// Whether full speed is reached.
+    /// Whether the slow start is over.
     #[must_use]
     pub const fn is_over(self) -> bool {
         self.elapsed_ms >= self.duration_ms
@@ -35,7 +35,7 @@ impl Ramp {
             return full;
         }
         let share = u128::from(full) * u128::from(self.elapsed_ms) / u128::from(self.duration_ms);
-        // The share is less than `full`, because the ramp is not over; so it fits.
+        // The share is less than `full`, because the ramp is not over. So it fits.
         u32::try_from(share).unwrap_or(full).max(1)
     }
 
@@ -58,12 +58,12 @@ pub const fn displayed(effective: u32) -> u32 {
     effective.div_ceil(WEIGHT_SCALE)
 }
 
-/// A new weight, as the runtime API and agents give it.
+/// A new weight from the runtime API or an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightChange {
     /// In units, 0 to 256.
     Absolute(u32),
-    /// In per cent of the configured weight; the result is capped at 256.
+    /// In per cent of the configured weight. The result is capped at 256.
     Percentage(u32),
 }
 
@@ -71,7 +71,7 @@ impl WeightChange {
     /// Parses `<weight>` or `<weight>%`, with or without a sign.
     ///
     /// # Errors
-    /// HAProxy's sentence.
+    /// HAProxy's error text.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         const EMPTY: &str = "Empty weight string empty or preceded by garbage";
         const RELATIVE: &str = "Relative weight must be positive.";
@@ -84,7 +84,7 @@ impl WeightChange {
         if digits.is_empty() {
             return Err(EMPTY);
         }
-        // A number that does not fit is out of every range.
+        // A number that overflows is out of every range.
         let number = digits.parse().unwrap_or(u32::MAX);
         let is_negative = text.starts_with('-') && number > 0;
         match rest {
@@ -97,7 +97,7 @@ impl WeightChange {
         }
     }
 
-    /// The user weight that results.
+    /// The resulting user weight.
     #[must_use]
     pub fn apply(self, initial: u32) -> u32 {
         match self {
@@ -110,11 +110,11 @@ impl WeightChange {
     }
 }
 
-/// How many slots a server has right now; [`u32::MAX`] is unlimited.
+/// The current number of slots of a server. [`u32::MAX`] is unlimited.
 ///
 /// Between `minconn` and `maxconn` the limit follows the backend's load, as a share of `fullconn`
-/// (manual, "fullconn"); a slow start scales the result. Never 0, so that a server without requests
-/// always takes one: the queue's progress relies on it.
+/// (manual, "fullconn"). A slow start scales the result. The limit is never 0, so a server without
+/// requests always accepts one. The queue's progress relies on that.
 #[must_use]
 pub fn slot_limit(minimum: u32, maximum: u32, backend_load: u32, full: u32, ramp: Ramp) -> u32 {
     let maximum = maximum.max(minimum);
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(WeightChange::Absolute(300).apply(1), 256);
     }
 
-    /// As HAProxy 3.2 answers them, for operators and agents.
+    /// The results of HAProxy 3.2, for operators and agents.
     #[test]
     fn weights_are_absolute_or_relative() {
         use WeightChange::{Absolute, Percentage};

@@ -1,4 +1,4 @@
-//! Clocks that jump: no server is down by it, no checks come in a burst, no time is negative.
+//! Clock jumps: they cause no server to go down, no burst of checks and no negative durations.
 
 use std::net::SocketAddr;
 
@@ -12,11 +12,11 @@ use crate::fixture::{PLACE, TestBackend, count_connections, pass};
 
 const HOUR_MS: u64 = 3_600_000;
 const SERVERS: u32 = 200;
-/// The most checks that begin in a tenth of a second in normal operation: twice their share.
+/// Most checks that begin in a tenth of a second in normal operation: twice the average.
 const USUAL: u32 = SERVERS / 5;
 
-/// Checks servers each second, at random phases; `jump` happens a few times, at random, too. After it, at most
-/// `most_at_once` checks begin in any tenth of a second, and no check takes longer than the network and `most_ms`.
+/// Checks servers each second at random phases, with a few calls of `jump` at random times. After a jump, at most
+/// `most_at_once` checks begin in any tenth of a second, and no check takes longer than the network latency plus `most_ms`.
 #[track_caller]
 fn check(what: &str, (most_at_once, most_ms): (u32, u64), jump: fn(&SimulatedNetwork)) {
     for seed in 0..3 {
@@ -31,7 +31,7 @@ fn check(what: &str, (most_at_once, most_ms): (u32, u64), jump: fn(&SimulatedNet
                 pass(network.random(1_000)).await;
                 jump(&network);
                 yield_now().await;
-                // Running checks end; the others are spread over the tenths of a second.
+                // Running checks end. The others are spread over the tenths of a second.
                 let mut most = 0;
                 for _ in 0..30 {
                     let before = count.get();
@@ -74,7 +74,7 @@ fn checks_ignore_jumps_of_the_wall_clock() {
     check("to 1970", (USUAL, 0), |network| network.shift_wall_clock(i64::MIN / 2_000_000));
 }
 
-/// If the clock continues while the machine is suspended, all checks are due afterwards, and running ones time out.
+/// If the clock continues during a suspend, all checks are due afterwards and running ones time out.
 #[test]
 fn checks_stay_spread_after_an_hour_of_suspend() {
     check("an hour", (USUAL, HOUR_MS), |network| network.stand_still(HOUR_MS));
@@ -84,8 +84,8 @@ fn checks_stay_spread_after_an_hour_of_suspend() {
     check("some milliseconds", (USUAL, 7), |network| network.stand_still(7));
 }
 
-/// If the monotonic clock stops while the machine is suspended, only the wall clock jumps, and peers had an hour to
-/// answer.
+/// If the monotonic clock stops during a suspend, only the wall clock jumps, and servers had an hour to
+/// respond.
 #[test]
 fn detects_a_dead_server_after_a_suspend() {
     let conditions = Conditions { limit_ms: 10 * HOUR_MS, ..Conditions::CALM };
@@ -105,7 +105,7 @@ fn detects_a_dead_server_after_a_suspend() {
     assert_eq!(run.expect("a worker").outcome, Ok(()));
 }
 
-/// A worker that is always late checks its servers all the same.
+/// A worker that is always late still checks its servers.
 #[test]
 fn a_worker_that_is_always_late_still_checks() {
     let run = network::run(1, Conditions::CALM, |network| async move {

@@ -20,12 +20,12 @@ use weir_sys::Address;
 use weir_tables::Table;
 use weir_vocabulary::{Objects, ViewedProxy};
 
-/// Reports to the process.
+/// Recorded reports to the process.
 #[derive(Default)]
 pub(crate) struct Heard {
-    /// The lines for the logs.
+    /// The log lines.
     pub(crate) lines: Mutex<Vec<String>>,
-    /// Receiving the next notice panics.
+    /// Whether receiving the next notice panics.
     pub(crate) fails_once: AtomicBool,
 }
 
@@ -122,11 +122,11 @@ impl ProcessView for Listener {
 pub(crate) struct TestBackend {
     pub(crate) backend: Arc<Backend>,
     pub(crate) heard: Arc<Heard>,
-    /// The plan of their checks.
+    /// The plan of the servers' checks.
     pub(crate) plan: CheckPlan,
 }
 
-/// The address of servers of the simulated network, unless a test needs several.
+/// The address of the servers in the simulated network, unless a test needs several addresses.
 pub(crate) const PLACE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 80);
 
 impl TestBackend {
@@ -166,7 +166,7 @@ impl TestBackend {
         CheckPlan { server: ServerKey::configured(rank), ..self.plan.clone() }
     }
 
-    /// Checks of all servers, which begin at the same time.
+    /// The checks of all servers, which begin at the same time.
     pub(crate) fn checks(&self, load: CheckLoad) -> Arc<Checks> {
         let count = self.backend.servers().len() as u32;
         self.checks_of((0..count).map(|rank| self.plan_of(rank)).collect(), load)
@@ -196,7 +196,7 @@ impl TestBackend {
     }
 }
 
-/// Lets time pass.
+/// Sleeps in simulated time.
 pub(crate) async fn pass(milliseconds: u64) {
     sleep_until(now().after(milliseconds)).await;
 }

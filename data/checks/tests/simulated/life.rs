@@ -32,7 +32,7 @@ fn a_check_continues_after_a_panic_in_one_run() {
         backend.heard.fails_once.store(true, Relaxed);
         let checks = backend.checks(CheckLoad::new(1, 1));
         checks.start();
-        // Nothing listens, and the process panics at the report.
+        // No listener exists, and the process panics at the report.
         pass(500).await;
         assert_eq!(activity(0, |activity| activity.panics.value()), Some(1));
         assert_eq!(backend.last(0), (CheckStatus::SocketError, "the check itself failed".to_owned()));
@@ -61,7 +61,7 @@ fn a_thousand_checks_time_out_together() {
         assert_eq!(backend.last(999), (CheckStatus::L4Timeout, String::new()));
         let durations = (0..1000)
             .map(|rank| backend.server(rank).health().expect("it is checked").record().last.duration_ms);
-        // The tick in which it began may have been nearly over, and does not count.
+        // The tick in which the check began may have been nearly over and does not count.
         assert!(durations.clone().all(|duration| (300..=301).contains(&duration)), "{:?}", durations.max());
         service.answer(true);
         pass(1000).await;
@@ -90,7 +90,7 @@ fn processes_simultaneous_answers_one_by_one() {
         pass(10).await;
         let running = || checks.load.of(0).expect("a worker").running.load(Relaxed);
         assert_eq!(running(), 20);
-        // No time passes while somebody yields.
+        // No time passes while a task yields.
         network.change(|conditions| conditions.latency_us = 0);
         for connection in &connections {
             connection.send(b"HTTP/1.0 200 OK\r\n\r\n").await.expect("it stands");
@@ -134,7 +134,7 @@ fn skips_missed_checks() {
         let silent = network.listen(&place()).expect("a free address");
         silent.answer(false);
         let count = count_connections(&network, elsewhere);
-        // The worker may run one check at a time, and the first takes a minute.
+        // The worker may run one check at a time, and the first check takes a minute.
         let mut blocks = slow.plan_of(0);
         let rare = 1_000_000;
         blocks.intervals = Intervals { usual_ms: rare, fast_ms: rare, down_ms: rare, ..blocks.intervals };
@@ -143,7 +143,7 @@ fn skips_missed_checks() {
         usual.checks_of(plans, CheckLoad::new(1, 1)).start();
         pass(59_900).await;
         assert_eq!(count.get(), 0);
-        // One immediately, then one a second.
+        // One connection immediately, then one per second.
         pass(200).await;
         assert_eq!(count.get(), 1);
         pass(10_000).await;

@@ -1,4 +1,4 @@
-//! Checks with nothing real around them: servers are scripts of a simulated network, time is virtual.
+//! Checks in a simulation: servers are scripts of a simulated network, and time is virtual.
 
 mod clocks;
 mod fixture;

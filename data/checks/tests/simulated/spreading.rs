@@ -1,6 +1,6 @@
-//! Checks on several workers: where they run.
+//! Checks on several workers, and their distribution.
 //!
-//! They connect to a socket of this process with a full accept queue, so each check lasts until it times out.
+//! Checks connect to a socket of this process with a full accept queue, so each check lasts until it times out.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +15,7 @@ fn world(seed: u64, workers: usize) -> SimulatedWorld {
     SimulatedWorld::new(seed, workers, SchedulerTuning::default(), Faults::default()).expect("a world")
 }
 
-/// An address that never answers.
+/// An address that never accepts connections.
 fn nowhere() -> (TcpListener, Vec<TcpStream>, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it has one");
@@ -25,7 +25,7 @@ fn nowhere() -> (TcpListener, Vec<TcpStream>, SocketAddr) {
     (listener, waiting, address)
 }
 
-/// Lets that much time pass.
+/// Advances the simulated time.
 fn pass(world: &mut SimulatedWorld, milliseconds: u64) {
     // A sleeping worker does not read the clock, so read it here.
     let time_ns = |world: &SimulatedWorld| world.look(0, precise_ns);
@@ -43,7 +43,7 @@ fn started(checks: &Checks, worker: usize) -> u64 {
     checks.load.of(worker).expect("a worker").started.load(Relaxed)
 }
 
-/// R89: the worker that gets a check runs it, even if another one has still less load.
+/// R89: the worker that a check moves to runs it, even if another worker has less load.
 #[test]
 fn a_check_moves_once_a_wake_up_r89() {
     let (_listener, _waiting, address) = nowhere();
@@ -56,7 +56,7 @@ fn a_check_moves_once_a_wake_up_r89() {
             checks.load.of(worker).expect("a worker").active.store(others, Relaxed);
         }
         world.on(0, || checks.add(backend.plan_of(0)));
-        // The first interval at most.
+        // Waits for at most the first interval.
         pass(&mut world, 1001);
         let moves: Vec<u64> = (0..3).map(|worker| adopted(&checks, worker)).collect();
         let runs: Vec<u64> = (0..3).map(|worker| started(&checks, worker)).collect();
@@ -67,8 +67,8 @@ fn a_check_moves_once_a_wake_up_r89() {
     assert_eq!((places[0], places[1] > 0, places[2] > 0), (0, true, true), "{places:?}");
 }
 
-/// R90: a check looks at another worker at every wake-up. Of two workers, the check's own always has more to do, so that it moves once
-/// an interval.
+/// R90: a check compares workers at every wake-up. Of two workers, the check's own always has more checks, so it moves once
+/// per interval.
 #[test]
 fn a_check_looks_at_another_worker_at_every_wake_up_r90() {
     let (_listener, _waiting, address) = nowhere();
@@ -82,7 +82,7 @@ fn a_check_looks_at_another_worker_at_every_wake_up_r90() {
         world.on(0, || checks.add(backend.plan_of(0)));
         let mut own = 0;
         for interval in 1..=12 {
-            // The check takes its own part away when its run ends.
+            // The check is not counted any more after its run ends.
             while checks.load.of(own).expect("a worker").running.load(Relaxed) > 0 {
                 assert!(world.step(), "it times out");
             }
@@ -103,7 +103,7 @@ fn a_check_looks_at_another_worker_at_every_wake_up_r90() {
     }
 }
 
-/// R90: as many checks as workers, all on one of them. After two intervals less than one check a seed runs beside another.
+/// R90: as many checks as workers, all on one of them. After two intervals, less than one check per seed shares a worker.
 #[test]
 fn two_intervals_spread_checks_r90() {
     const WORKERS: usize = 8;
@@ -121,12 +121,12 @@ fn two_intervals_spread_checks_r90() {
         let active = |worker| checks.load.of(worker).expect("a worker").active.load(Relaxed);
         met.push((0..WORKERS).map(|worker| active(worker).saturating_sub(1)).sum::<u32>());
     }
-    // Each check draws twice, so some meet: 25 in 32 seeds. If it looked at the first wake-up only, 60 would.
+    // Each check draws twice, so some share a worker: 25 in 32 seeds. With a draw only at the first wake-up, 60 would.
     assert!(met.iter().sum::<u32>() <= 40, "{met:?}");
 }
 
-/// R53, R87, R91: a check sleeps on its worker and wakes no other. No shared work lives, messages are those of checks that move, and
-/// eight workers sleep as often for the same checks as one.
+/// R53, R87, R91: a check sleeps on its worker and wakes no other. No shared work exists, the only messages are those of
+/// moving checks, and eight workers sleep about as often for the same checks as one.
 #[test]
 fn checks_wake_their_own_worker_only_r53_r91() {
     let (_listener, _waiting, address) = nowhere();
@@ -134,7 +134,7 @@ fn checks_wake_their_own_worker_only_r53_r91() {
         let mut world = world(1, workers);
         let backend = TestBackend::new(address, 24);
         let checks = backend.checks_of(Vec::new(), CheckLoad::new(workers, 0));
-        // At any moment of their interval, so that few are due together.
+        // Started at random times within their interval, so few are due together.
         world.on(0, || (0..24).for_each(|rank| checks.add(backend.plan_of(rank))));
         let total = |world: &SimulatedWorld, count: fn(&Activity) -> u64| -> u64 {
             let of = |worker| world.look(0, || activity(worker, count)).expect("a worker");
@@ -149,12 +149,12 @@ fn checks_wake_their_own_worker_only_r53_r91() {
         assert_eq!(total(&world, |activity| activity.messages.value()), moved);
         total(&world, |activity| activity.loops.value() - activity.busy_polls.value())
     });
-    // Two sleeps a check (until it begins, and until it ends), fewer where some of one worker are due together; a move is one more.
+    // Two sleeps per check (until it begins and until it ends), fewer if checks of a worker are due together, one more per move.
     let [one, eight] = sleeps;
     assert!(one <= 2 * 24 * 20 && eight * 10 <= one * 13, "{sleeps:?}");
 }
 
-/// R90, R94: checks of servers that were added, all on one worker, run on one worker each after some intervals.
+/// R90, R94: checks of added servers, all on one worker, run on one worker each after some intervals.
 #[test]
 fn checks_of_added_servers_drift_apart_r94() {
     let (_listener, _waiting, address) = nowhere();
@@ -177,7 +177,7 @@ fn checks_of_added_servers_drift_apart_r94() {
     }
 }
 
-/// Requests that arrive while many checks are due wait for one of them: other tasks run, and the poller is looked at, between any two.
+/// Requests that arrive while many checks are due wait for only one of them: other tasks and the poller run between any two.
 #[test]
 fn checks_that_are_due_together_begin_one_by_one() {
     let (_listener, _waiting, address) = nowhere();
@@ -197,7 +197,7 @@ fn checks_that_are_due_together_begin_one_by_one() {
     }
 }
 
-/// Where a loop takes milliseconds, one check in each would be too few: those that waited long enough begin together.
+/// If a loop takes milliseconds, one check per loop is too few. Checks that waited long enough begin together.
 #[test]
 fn checks_begin_soon_however_long_a_loop_takes() {
     let (_listener, _waiting, address) = nowhere();

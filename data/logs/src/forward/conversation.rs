@@ -1,4 +1,4 @@
-//! The state of a ring's connection to a server: `show sess` lists it, `shutdown session` ends it.
+//! The state of a forward's connection to a server: `show sess` lists it, `shutdown session` closes it.
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::atomic::Ordering::Relaxed;
@@ -6,48 +6,48 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 
 use weir_sched::{Descriptor, TaskKey};
 
-/// A connection to a log server, the attempt to open one, or the pause before the next. Only the worker that forwards writes
-/// it, and any worker may read it, so that a listing needs no messages.
+/// A connection to a log server, including the connection attempt and the pause after it. Only the forwarding worker writes it. Any
+/// worker may read it, so a listing needs no messages between workers.
 #[derive(Debug, Default)]
 pub struct LogConversation {
-    /// When it began, in milliseconds of the workers' clock; 0 before the first one.
+    /// The start, in milliseconds of the workers' clock. 0 before the first connection attempt.
     since_ms: AtomicU64,
     task: AtomicU64,
     worker: AtomicU32,
-    /// The connection's descriptor plus one while it is established.
+    /// The descriptor plus one while the connection is established. 0 otherwise.
     descriptor: AtomicI32,
-    /// Whether it is over, and the next one has not begun.
+    /// Whether the pause after a closed connection or failed attempt is in progress.
     paused: AtomicBool,
-    /// How often its task ran.
+    /// How often the task has run for this connection.
     calls: AtomicU64,
-    /// Consecutive connections that failed or ended since a message was sent.
+    /// Consecutive connections that failed or closed since a message was sent.
     failures: AtomicU32,
-    /// Whether an operator ended it.
+    /// Whether an operator closed it.
     ended: AtomicBool,
 }
 
-/// The visible state of a conversation.
+/// A snapshot of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConversationState {
-    /// When it began, in milliseconds of the workers' clock.
+    /// The start, in milliseconds of the workers' clock.
     pub since_ms: u64,
-    /// The worker that forwards, from 0.
+    /// The index of the forwarding worker.
     pub worker: u32,
-    /// The connection's descriptor, while it is established.
+    /// The descriptor, while the connection is established.
     pub descriptor: Option<i32>,
-    /// Whether it is over, and the next one has not begun.
+    /// Whether the pause after a closed connection or failed attempt is in progress.
     pub paused: bool,
-    /// How often its task ran.
+    /// How often the task has run for this connection.
     pub calls: u64,
-    /// How many connections failed or ended before this one, since a message was sent.
+    /// Consecutive connections that failed or closed since a message was sent.
     pub failures: u32,
 }
 
-/// A conversation in progress.
+/// A connection or connection attempt in progress. Dropping it begins the pause.
 pub struct Lasting<'c>(&'c LogConversation);
 
 impl LogConversation {
-    /// Begins it, in the current task.
+    /// Begins a connection attempt in the current task.
     pub fn begin(&self) -> Lasting<'_> {
         self.task.store(weir_sched::current().to_bits(), Relaxed);
         self.worker.store(weir_sched::worker_index() as u32, Relaxed);
@@ -59,24 +59,24 @@ impl LogConversation {
         Lasting(self)
     }
 
-    /// The connection is established.
+    /// Records that the connection is established.
     pub(super) fn stands(&self, connection: &Descriptor) {
         self.descriptor.store(connection.as_fd().as_raw_fd() + 1, Relaxed);
     }
 
-    /// Counts a run of its task; false when an operator ended it.
+    /// Counts a run of the task. False if an operator closed the connection.
     pub fn goes_on(&self) -> bool {
-        // There is only one writer.
+        // Only one task writes, so the update need not be atomic.
         self.calls.store(self.calls.load(Relaxed) + 1, Relaxed);
         !self.ended.load(Relaxed)
     }
 
-    /// A message was sent.
+    /// Records that bytes were sent.
     pub(super) fn succeeded(&self) {
         self.failures.store(0, Relaxed);
     }
 
-    /// The visible state; none before the first connection.
+    /// A snapshot of the state. `None` before the first connection attempt.
     pub fn seen(&self) -> Option<ConversationState> {
         let since_ms = self.since_ms.load(Relaxed);
         let descriptor = self.descriptor.load(Relaxed);
@@ -90,7 +90,7 @@ impl LogConversation {
         })
     }
 
-    /// Ends it; the ring's next connection to the server is opened after the usual pause. False before the first.
+    /// Closes the connection. The forward reconnects after the usual pause. False before the first connection attempt.
     pub fn end(&self) -> bool {
         if self.since_ms.load(Relaxed) == 0 {
             return false;

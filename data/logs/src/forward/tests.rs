@@ -36,7 +36,7 @@ fn resends_a_message_that_was_sent_in_part() {
     assert_eq!(sent(14), "");
 }
 
-/// These settings, and the timeouts of all tests.
+/// These settings with the timeouts of all tests.
 fn line(line: ForwardLine) -> ForwardLine {
     let (connect_timeout, server_timeout) = (Some(Duration::from_secs(5)), Some(Duration::from_secs(5)));
     ForwardLine { connect_timeout, server_timeout, ..line }
@@ -49,8 +49,7 @@ fn forward(address: SocketAddr, size: usize) -> (Arc<Ring>, Arc<Forward>) {
     (ring, Arc::new(Forward::new(Arc::new(sink), "s".into(), address, line(ForwardLine::default()))))
 }
 
-/// Messages written before, while and after the server is up arrive in order; after a disconnect the server is
-/// connected to again.
+/// Messages written before, while and after the server is up arrive in order. After a disconnect the forward reconnects.
 #[test]
 fn delivers_each_message_once_across_reconnects() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -60,7 +59,8 @@ fn delivers_each_message_once_across_reconnects() {
         let (first, _) = listener.accept().expect("a connection");
         let mut lines = BufReader::new(&first).lines();
         let mut heard = vec![lines.next().expect("a line").expect("text")];
-        // It disconnects after the first message; more is written once the other end is gone: TCP loses messages that cross a close.
+        // The server disconnects after the first message. More is written only after the forward has closed too, because TCP loses
+        // data that crosses a close.
         first.shutdown(std::net::Shutdown::Write).expect("it is connected");
         assert!(lines.next().is_none(), "nothing else was written");
         ring.write(0, &[b"between"]);
@@ -82,7 +82,7 @@ fn delivers_each_message_once_across_reconnects() {
     assert_eq!(server.join().expect("the server does not panic"), ["before", "between", "after"]);
 }
 
-/// `show sess` lists a connection as long as it lasts, `shutdown session` ends it; another one is opened.
+/// `show sess` lists a connection while it exists. `shutdown session` closes it, and the forward reconnects.
 #[test]
 fn sessions_are_listed_and_can_be_shut_down() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -117,7 +117,7 @@ fn weir_sched_stop(_: &Ring) {
     STOP.store(true, std::sync::atomic::Ordering::SeqCst);
 }
 
-/// The bytes sent on one connection, and its source address, with these settings of the server's line.
+/// The bytes sent on one connection and its source address, with these settings of the server's line.
 fn said_with(settings: ForwardLine) -> (std::net::IpAddr, Vec<u8>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (ring, forward) = forward(listener.local_addr().expect("an address"), 65_536);
@@ -147,7 +147,7 @@ fn said_with(settings: ForwardLine) -> (std::net::IpAddr, Vec<u8>) {
     server.join().expect("the server does not panic")
 }
 
-/// The same server with these settings.
+/// The same forward with these settings.
 fn with_line(forward: &Forward, settings: ForwardLine) -> Arc<Forward> {
     let (sink, server) = (Arc::clone(&forward.sink), Arc::clone(&forward.server));
     Arc::new(Forward::new(sink, server, forward.address().as_ref().clone(), line(settings)))
@@ -164,7 +164,7 @@ fn connections_use_the_header_and_source_of_the_server_line() {
     assert_eq!(said, b"7 message");
 }
 
-/// The proxy gets a request for the server's address, and the messages after it granted that.
+/// The proxy receives a request for the server's address, and the messages once it has granted the request.
 #[test]
 fn messages_reach_a_server_through_a_proxy() {
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -199,7 +199,7 @@ fn messages_reach_a_server_through_a_proxy() {
     assert_eq!(&said, b"PROXY UNKNOWN\r\nmessage\n");
 }
 
-/// A server that accepts the connection and then neither reads nor closes: writers lose messages, but are not delayed.
+/// A server that accepts the connection and then neither reads nor closes it. Messages are lost, but writers are not delayed.
 #[test]
 fn a_stalled_server_loses_messages_but_delays_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -208,7 +208,7 @@ fn a_stalled_server_loses_messages_but_delays_nothing() {
     let slowest = weir_sched::run(async move {
         weir_sched::spawn(&FORWARD, Class::Bulk, run(forward));
         let mut slowest = Duration::ZERO;
-        // Until the sockets' buffers and the ring are full, whatever the sizes of the kernel's buffers.
+        // Fills the ring and the socket buffers, whatever their sizes.
         for _ in 0..1_000_000 {
             let begin = std::time::Instant::now();
             theirs.write(0, &[&[b'x'; 1000]]);

@@ -1,4 +1,4 @@
-//! Messages over datagram sockets, one each.
+//! Messages over datagram sockets, one per datagram.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use weir_sys::{Errno, socket};
 use super::delivery::Sender;
 use super::{Relay, Relays};
 
-/// Receives from `descriptor` until the process stops, including datagrams that have arrived by then. One task reads a
-/// socket, so messages of one sender keep their order.
+/// Receives from `descriptor` until the process stops, including datagrams received before then. A socket has a single reading
+/// task, so messages of one sender keep their order.
 pub async fn receive_datagrams(relays: Arc<Relays>, relay: Arc<Relay>, descriptor: Descriptor) {
     descriptor.set_owner(weir_sched::current());
     loop {
         let halt = receive_some(&relays, &relay, &descriptor);
         if relays.state() == AcceptorState::Stopped && halt != ReceiveHalt::Batch {
-            // The next process has the socket too: it stays open there when it is closed here, and so would its
-            // registration in this poller.
+            // The next process shares the socket. Closing it here would not remove it from this poller, so it is unregistered
+            // first.
             drop(descriptor.into_fd());
             return;
         }
@@ -41,7 +41,7 @@ enum ReceiveHalt {
 }
 
 fn receive_some(relays: &Relays, relay: &Relay, descriptor: &Descriptor) -> ReceiveHalt {
-    // The buffer is held for this turn only: no datagram is kept longer.
+    // The buffer is held only until this function returns.
     let Ok(mut buffer) = Buffer::take() else { return ReceiveHalt::Trouble };
     for _ in 0..BATCH {
         match socket::receive_from(descriptor, buffer.space()) {
@@ -62,7 +62,7 @@ fn receive_some(relays: &Relays, relay: &Relay, descriptor: &Descriptor) -> Rece
     ReceiveHalt::Batch
 }
 
-/// How many datagrams are received in one turn.
+/// The limit of datagrams received before other tasks run.
 const BATCH: usize = 64;
-/// How long to wait after an error.
+/// The pause after an error, in milliseconds.
 const RETRY_MS: u64 = 10;

@@ -11,10 +11,10 @@ use weir_syslog::{HeaderShape, Stamp, SyslogMessage};
 
 use super::{Relay, Relays};
 
-/// A worker's state for delivering.
+/// Per-worker state for delivery.
 struct Desk {
     logger: Logger,
-    /// While a message is written: the sender's address, preceded by the message's host if both are wanted.
+    /// The text of the host field while a message is written: the sender's address, after the message's host if both are wanted.
     host: Vec<u8>,
 }
 
@@ -22,12 +22,12 @@ thread_local! {
     static DESK: RefCell<Option<Desk>> = const { RefCell::new(None) };
 }
 
-/// Gives the worker its logger.
+/// Sets the worker's logger.
 pub fn install(logger: Logger) {
     DESK.set(Some(Desk { logger, host: Vec::new() }));
 }
 
-/// The sender of a message: its address, if it has one.
+/// The sender's IP address. `None` for a UNIX socket.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sender(Option<IpAddr>);
 
@@ -43,7 +43,7 @@ impl Sender {
 }
 
 impl Relay {
-    /// Sends a message to every target, at once or not at all.
+    /// Sends a message to every target. A target that cannot accept it now drops it.
     pub(crate) fn deliver(&self, relays: &Relays, bytes: &[u8], sender: Sender) {
         relays.count();
         let message =
@@ -53,14 +53,14 @@ impl Relay {
             let Some(Desk { logger, host }) = desk else { return };
             let relayed = relayed(&message, self.host, sender.0, host);
             for sink in &self.sinks {
-                // The target counts messages that it could not send.
+                // The target counts dropped messages.
                 logger.relay(sink, time, &relayed);
             }
         });
     }
 }
 
-/// The host name that targets get (manual, "option host"). `space` is a buffer for composing one.
+/// The host field for targets (manual, "option host"). `space` is a buffer for composing it.
 fn chosen_host<'a>(
     strategy: HostStrategy,
     own: Option<&'a [u8]>,
@@ -82,7 +82,7 @@ fn chosen_host<'a>(
     Some(space)
 }
 
-/// A message for the targets, with its sender and the strategy for its host. `space` is a buffer for composing the host.
+/// A message for the targets, with its host field. `space` is a buffer for composing the host.
 pub fn relayed<'a>(
     message: &SyslogMessage<'a>,
     strategy: HostStrategy,
@@ -93,7 +93,7 @@ pub fn relayed<'a>(
     let has_room = matches!(message.shape, HeaderShape::Rfc3164 | HeaderShape::Rfc5424);
     let new_host = host.filter(|host| has_room && message.host != Some(*host)).map(|name| NewHost {
         at: message.host_at,
-        // A dash means an unknown host.
+        // An unknown host is written as a dash.
         length: message.host.map_or(1, <[u8]>::len),
         name,
     });

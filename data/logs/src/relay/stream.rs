@@ -7,7 +7,7 @@
 //!                ended, idle timeout, process stops ▼            ▼
 //!                                                 closed ◄───────┘
 //! ```
-//! A message that is incomplete when its connection ends is dropped.
+//! An incomplete message is dropped when its connection closes.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -33,7 +33,7 @@ pub struct StreamAcceptor {
     pub listener: Arc<ForwardListener>,
 }
 
-/// The limits that a connection counts for.
+/// The connection limits that a connection counts towards.
 #[derive(Debug)]
 pub struct Permits {
     process: Permit,
@@ -86,7 +86,7 @@ impl Acceptor for StreamAcceptor {
         });
     }
 
-    /// Senders wait in the kernel's queue until there are descriptors again; the listeners of frontends report the shortage.
+    /// Senders stay in the listen queue until descriptors are available again. The listeners of frontends report the shortage.
     fn exhausted(&self, _: Errno) {}
 }
 
@@ -113,7 +113,7 @@ impl StreamAcceptor {
         }
     }
 
-    /// Delivers every complete message in the input.
+    /// Delivers every complete message in the receive buffer.
     fn cut(
         &self,
         framer: &mut Framer,
@@ -144,24 +144,24 @@ impl StreamAcceptor {
         Some(())
     }
 
-    /// Until when a sender may be silent.
+    /// The idle deadline of a sender.
     fn deadline(&self) -> Tick {
         let timeout = self.listener.relay.client_timeout;
         let timeout = timeout.and_then(|timeout| u64::try_from(timeout.as_millis()).ok());
         timeout.map_or(Tick::NEVER, |timeout| weir_sched::now().after(timeout))
     }
 
-    /// Waits for more bytes. None when no more will come: the sender closed or is silent, or the process leaves.
+    /// Waits for more bytes. `None` at EOF, at the idle timeout, or when the process stops.
     async fn listen(&self, connection: &mut Connection) -> Option<()> {
         let deadline = self.deadline();
         loop {
             match connection.receive(usize::MAX) {
                 ReceiveOutcome::Bytes(_) => {
-                    // Other tasks run first, because a flood of messages is bulk work.
+                    // Yields, because a flood of messages is bulk work.
                     yield_now().await;
                     return Some(());
                 }
-                // The rest never becomes a complete message: the framer has checked lengths before.
+                // The remaining bytes are not a complete message: the framer has already checked lengths.
                 ReceiveOutcome::End | ReceiveOutcome::Full | ReceiveOutcome::Failed(_) => return None,
                 ReceiveOutcome::Nothing => {}
             }
@@ -173,7 +173,7 @@ impl StreamAcceptor {
         }
     }
 
-    /// Reads the PROXY header, which names the sender (`accept-proxy`), unless a proxy sends for itself.
+    /// Reads the PROXY header, which contains the sender's address (`accept-proxy`). A LOCAL header does not change the sender.
     async fn read_proxy_header(&self, connection: &mut Connection, sender: &mut Sender) -> Option<()> {
         loop {
             if let Some(header) = weir_proxy_protocol::parse(connection.input()).ok()? {
@@ -189,29 +189,29 @@ impl StreamAcceptor {
     }
 }
 
-/// Whether no bytes of the sender wait. Received bytes may not have been reported yet.
+/// Whether neither buffer nor socket holds bytes of the sender. The poller may not yet have reported bytes in the socket.
 fn has_nothing(connection: &Connection) -> bool {
     let arrived = connection.descriptor().peek(&mut [0]);
     connection.input().is_empty() && !matches!(arrived, Ok(weir_sched::ReceiveResult::Bytes(_)))
 }
 
-/// The longest message: a buffer must hold it with its frame.
+/// The longest accepted message, in bytes: a buffer must hold it with its frame.
 fn longest_message() -> usize {
     let frame = Framer::most_held(0);
     BufferPool::buffer_size().saturating_sub(frame).max(1)
 }
 
 thread_local! {
-    /// The connections of this worker.
+    /// The tasks of this worker's connections.
     static SESSIONS: RefCell<ManuallyDrop<Vec<TaskKey>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// Wakes idle connections of this worker, so that they see that the process leaves.
+/// Wakes the connections of this worker, so that idle ones notice that the process stops.
 pub fn wake_sessions() {
     SESSIONS.with_borrow(|sessions| sessions.iter().for_each(|task| weir_sched::wake(*task)));
 }
 
-/// Lists the current task as one of the connections.
+/// Registers the current task in `SESSIONS` until dropped.
 struct ListedTask(TaskKey);
 
 impl ListedTask {
@@ -224,7 +224,7 @@ impl ListedTask {
 
 impl Drop for ListedTask {
     fn drop(&mut self) {
-        // A worker that ends drops its tasks after its thread-local variables.
+        // At the end of a worker, tasks are dropped after thread-local variables.
         let _ = SESSIONS.try_with(|sessions| sessions.borrow_mut().retain(|task| *task != self.0));
     }
 }

@@ -1,4 +1,4 @@
-//! Whole sections: sockets as input, a ring as the target.
+//! Whole `log-forward` sections: sockets as input, a ring as the target.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -16,7 +16,7 @@ use super::*;
 
 static KIND: WorkKind = WorkKind::new("test");
 
-/// A section that sends to a ring, which keeps message formats.
+/// A section that sends to a ring and keeps message formats.
 struct RelayFixture {
     relays: Arc<Relays>,
     relay: Arc<Relay>,
@@ -25,7 +25,7 @@ struct RelayFixture {
 }
 
 impl RelayFixture {
-    /// Creates the world on the current worker.
+    /// Creates the section on the current worker.
     fn new(change: impl FnOnce(&mut Relay)) -> Self {
         let ring = Ring::in_memory(1 << 20, 1);
         let mut sinks = Sinks::built_in(1);
@@ -99,7 +99,7 @@ impl RelayFixture {
     }
 }
 
-/// Bounded, so that a defect fails the test instead of hanging it.
+/// Waits for a condition, with a limit, so that a defect fails the test instead of hanging it.
 async fn until(mut what: impl FnMut() -> bool) {
     for _ in 0..1_000_000 {
         if what() {
@@ -152,7 +152,7 @@ fn closes_connections_with_invalid_framing_and_serves_others() {
         let port = world.listen();
         for nonsense in [&b"garbage\n<6>x\n"[..], b"99999999 <6>x", b"5x<6>x\n", &[b'<'; 100_000]] {
             let mut client = connect(port);
-            // The connection is closed before everything was sent.
+            // The connection is closed before all bytes are sent.
             let _ = client.write_all(nonsense);
             until(|| world.relay.connections.maximum() > 0 && world.relay.connections.inside() == 0).await;
             world.relay.connections.clear_maximum();
@@ -162,7 +162,7 @@ fn closes_connections_with_invalid_framing_and_serves_others() {
     });
 }
 
-/// An endless line holds one buffer until it is refused, a slow one as long as its connection is open.
+/// An endless line holds one buffer until it is rejected. A slow line holds one as long as its connection is open.
 #[test]
 fn a_sender_holds_one_buffer_at_most() {
     run(async {
@@ -189,7 +189,7 @@ fn a_sender_holds_one_buffer_at_most() {
     });
 }
 
-/// How many buffers this worker has lent out.
+/// The number of buffers that this worker has in use.
 fn buffers() -> usize {
     weir_containers::BufferPool::statistics().used
 }
@@ -305,7 +305,7 @@ fn takes_the_sender_from_a_proxy_header() {
         let mut client = connect(port);
         client.write_all(b"PROXY TCP4 192.0.2.7 192.0.2.8 1 2\r\n<6>1 - h p 1 - - x\n").expect("room");
         world.hear(&["<6>1 - 192.0.2.7 p 1 - - x"]).await;
-        // LOCAL: whatever addresses the header has, the proxy itself sends (proxy protocol 2.2).
+        // LOCAL: the proxy itself is the sender, whatever addresses the header contains (PROXY protocol, 2.2).
         let own =
             b"\r\n\r\n\0\r\nQUIT\n\x20\x11\0\x0c\xc0\0\x02\x07\xc0\0\x02\x08\0\x01\0\x02<6>1 - h p 1 - - y\n";
         let mut proxy = connect(port);

@@ -1,4 +1,4 @@
-//! The ways of bodies, on connections of a simulated network.
+//! The framing of forwarded bodies, on connections of a simulated network.
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -56,7 +56,7 @@ fn a_retry_may_choose_another_way_than_wire() {
         flow.aim(&server, &head, false);
         assert!(flow.inspect(&mut client));
         assert_eq!((flow.ready.way, flow.is_complete()), (BodyWay::Wire, true));
-        // The first attempt failed before anything left. The next one goes to a sink that frames by itself.
+        // The first attempt failed before any byte was sent. The next sink does its own framing.
         flow.rewind();
         flow.aim(&StreamConnector::CLOSED, &head, false);
         assert!(flow.inspect(&mut client));
@@ -66,14 +66,14 @@ fn a_retry_may_choose_another_way_than_wire() {
         );
         let kept = KeptBody::of(&flow, &client);
         assert_eq!((kept.payload(), &kept.trailers[..]), (&b"abcde"[..], &b""[..]));
-        // Payload stays payload.
+        // A body that was decoded to payload stays payload.
         flow.rewind();
         flow.aim(&server, &head, false);
         assert_eq!(flow.ready.way, BodyWay::Chunks(Chunks::Between));
     });
 }
 
-/// Makes this many pieces of this many bytes.
+/// Produces this many pieces of this many bytes.
 struct Pieces(usize, usize);
 
 impl BodyProducer for Pieces {
@@ -84,7 +84,7 @@ impl BodyProducer for Pieces {
     }
 }
 
-/// Everything that arrives until the end.
+/// All bytes received until EOF.
 pub(crate) async fn arrived(far: &SimulatedPeer) -> String {
     let mut seen = Vec::new();
     loop {
@@ -95,7 +95,7 @@ pub(crate) async fn arrived(far: &SimulatedPeer) -> String {
     }
 }
 
-/// Checks a service's body at a client of HTTP/1: in chunks, or up to the end of the connection.
+/// Checks a service's body at an HTTP/1 client: in chunks, or delimited by EOF.
 #[track_caller]
 fn check_made(pieces: Pieces, chunked: bool, want: &'static str) {
     run(move |network| async move {
@@ -142,7 +142,7 @@ fn sends_kept_bodies_in_the_framing_of_their_head() {
     });
 }
 
-/// A filter may change the length of a body that was announced with one: the body is then sent in chunks.
+/// A filter may change the length of a body with an announced length. The body is then sent in chunks.
 #[test]
 fn sends_a_body_in_another_framing_than_received() {
     run(|network| async move {
@@ -182,7 +182,7 @@ impl BodyProducer for Datagrams {
     }
 }
 
-/// A megabyte in pieces of a datagram's size leaves in as many sends as in pieces of 16 kB, with a length and in chunks. The service is at
+/// A megabyte in pieces of a datagram's size takes as many sends as in pieces of 16 kB, with a length and in chunks. The service is at
 /// most one send ahead of the client.
 #[test]
 fn small_pieces_leave_in_few_sends() {
@@ -217,7 +217,7 @@ fn small_pieces_leave_in_few_sends() {
             let mut made = service();
             while flow.advance(&mut made, &mut client) == FlowState::Yield {}
             let sends = network.sends() - before;
-            // The last chunk has its end with it.
+            // The last data chunk is sent together with the end of the body.
             assert_eq!(sends, COUNT as u64 / 12, "lends: {lends}, in chunks: {chunked}");
             client.shut_write();
             let framing = if chunked { COUNT / 12 * "3cf0\r\n\r\n".len() + "0\r\n\r\n".len() } else { 0 };

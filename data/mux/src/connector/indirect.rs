@@ -1,6 +1,6 @@
 //! Connectors that are not a connection of their own.
 //!
-//! They have the same operations as the connector. They are not inlined there, which keeps the code of HTTP/1 and TCP short.
+//! They have the same operations as the connector. None is inlined there, which keeps the code for HTTP/1 and TCP short.
 
 use weir_net::{ConnectionFault, ReceiveOutcome, SendOutcome};
 

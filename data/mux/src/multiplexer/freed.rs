@@ -1,7 +1,7 @@
-//! How much memory of waiting payload was freed because its streams are quiet.
+//! Counts memory of queued payload that was freed because its streams are quiet.
 //!
-//! The allocator returns free memory to the system while memory comes and goes. Streams that are quiet together free theirs at
-//! once, and nothing comes and goes after that.
+//! The allocator returns free memory to the system only during later allocations and frees. Streams that become quiet
+//! together free their memory at once, and no such activity follows.
 
 use std::cell::Cell;
 
@@ -14,7 +14,7 @@ pub(super) fn note(bytes: usize) {
     FREED.set(FREED.get().saturating_add(bytes));
 }
 
-/// The bytes that were freed on this worker since the last call.
+/// Bytes freed on this worker since the last call.
 pub fn take() -> usize {
     FREED.take()
 }

@@ -1,6 +1,6 @@
-//! The input of a connection of several streams: its frames, distributed to the streams.
+//! Input of a multiplexed connection: distributes received frames to the streams.
 //!
-//! A turn receives a few times. It processes a limited number of frames in place, and wakes each stream that gets data.
+//! A scheduling round receives a few times. It processes a limited number of frames in place, and wakes each stream that gets data.
 
 use weir_h2::{ConnectionEvent, ErrorCode, ReceivedHead};
 use weir_net::{ConnectionFault, ReceiveOutcome, shortage};
@@ -11,13 +11,13 @@ use super::slot::{SendEvent, StreamSlot};
 use super::trace::Passing;
 use super::{MAX_OUTPUT, MultiplexerState, Pace, ROUNDS, rooms};
 
-/// How many streams a peer begins in one turn. A stream costs microseconds, also one that is reset at once, and a client may reset a thousand
-/// before it is hung up on.
+/// Maximum streams that a peer opens in one scheduling round. A stream costs microseconds, even one that is reset at once, and a client may
+/// reset a thousand before its connection is closed.
 const STREAMS: usize = 64;
 
 impl MultiplexerState {
-    /// Receives, and gives the data to the streams; true if there may be more. The stream that got data last may run next: they are still
-    /// in the processor's cache (R188).
+    /// Receives, and passes the data to the streams. True if there may be more. The stream that got data last may run next, while the
+    /// data are still in the processor's cache (R188).
     pub(super) fn receive(&mut self, now_ms: u64) -> bool {
         let mut last = TaskKey::NONE;
         let more = self.take_in(now_ms, &mut last);
@@ -38,7 +38,7 @@ impl MultiplexerState {
             if self.fault.is_some() || self.engine.failure().is_some() {
                 return false;
             }
-            // A peer that does not read the output gets no further input processed.
+            // While the peer does not read the output, no further input is processed.
             if self.engine.output().len() > MAX_OUTPUT {
                 self.withheld = true;
                 return false;
@@ -53,7 +53,7 @@ impl MultiplexerState {
                     self.ended = true;
                     self.wake_all();
                     if self.sends_requests {
-                        // No more responses: an HTTP/2 connection cannot be half closed.
+                        // No response can arrive any more. HTTP/2 connections cannot be half-closed.
                         self.fail(ConnectionFault::Io(Errno::CONNRESET));
                     }
                     return false;
@@ -65,7 +65,7 @@ impl MultiplexerState {
         true
     }
 
-    /// Distributes received frames; false if this turn, which began at `frames` frames, must end.
+    /// Distributes received frames. False if this round, which began at `frames` frames, must end.
     fn demultiplex(&mut self, now_ms: u64, frames: u64, last: &mut TaskKey) -> bool {
         loop {
             let awaited = self.awaited_by_trace();
@@ -95,7 +95,7 @@ impl MultiplexerState {
                 let head = self.take_head();
                 self.trace_head(Passing::RequestReceived, stream, &head.head, &head.bytes);
                 if shortage::is_short() {
-                    // The request may be sent again, and the memory for it is allocated already (RFC 9113, 8.7).
+                    // The client may retry a refused stream (RFC 9113, 8.7). The head's memory is already allocated.
                     shortage::count_refusal();
                     rooms::give(head);
                     return self.engine.reset(stream, ErrorCode::RefusedStream);
@@ -143,7 +143,7 @@ impl MultiplexerState {
                     return self.slots[at].wake();
                 }
                 let slot = &mut self.slots[at];
-                // A stream that was woken for bytes and did not take them waits for something else, and will look here afterwards.
+                // A stream that was woken and did not take its bytes waits for something else, and will check for bytes afterwards.
                 let is_news = end || slot.is_drained();
                 slot.add_payload(bytes);
                 if end {
@@ -201,7 +201,7 @@ impl MultiplexerState {
     }
 }
 
-/// Wakes the task of a stream that got data: behind the others, unless it stays the last one of this turn.
+/// Stores `task` as the last one that got data, and wakes the previous one.
 fn feed(task: TaskKey, last: &mut TaskKey) {
     let before = std::mem::replace(last, task);
     if !before.is_none() && before != task {
@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    /// R188: of the streams that one turn feeds, the last one is not queued: the connection lets it run next.
+    /// R188: the last stream that gets data in a round is not queued. The connection lets it run next.
     #[test]
     fn the_last_stream_with_data_is_not_queued() {
         static KIND: WorkKind = WorkKind::new("test");

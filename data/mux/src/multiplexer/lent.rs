@@ -1,5 +1,5 @@
-//! The growth of the windows of bodies over their initial size, in all connections of a worker. Peers may fill all of
-//! it, so it has a bound.
+//! Growth of receive windows beyond their initial size, over all connections of a worker. Bounded, because peers may
+//! fill all of it.
 
 use std::cell::Cell;
 
@@ -7,12 +7,12 @@ thread_local! {
     static TOTAL: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many bytes are left for windows to grow by.
+/// Bytes by which the windows of this worker may still grow.
 pub(super) fn left() -> u32 {
     MOST.saturating_sub(u32::try_from(TOTAL.get()).unwrap_or(u32::MAX))
 }
 
-/// The part of one connection.
+/// The window growth of one connection.
 #[derive(Debug, Default)]
 pub(super) struct LentWindow(u32);
 
@@ -32,7 +32,7 @@ impl Drop for LentWindow {
     }
 }
 
-/// The bound, for each worker: 45 windows of the default width, or thousands of narrower ones.
+/// Limit per worker, in bytes. 45 windows of the default size, or thousands of smaller ones.
 const MOST: u32 = 64 << 20;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Memory for heads between the connection that decodes them and their streams.
+//! Free list of head buffers, which pass from the connection that decodes heads to their streams.
 //!
-//! It belongs to the worker: many requests may come at once on one connection, and none on a thousand others.
+//! One list per worker, because many requests may arrive at once on one connection, and none on a thousand others.
 
 #![allow(clippy::vec_box, reason = "the boxes are what is used again: a head is large to move")]
 
@@ -13,12 +13,12 @@ thread_local! {
     static ROOMS: RefCell<ManuallyDrop<Vec<Box<ReceivedHead>>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// Takes memory for the next head, if any is kept.
+/// Takes a free head buffer, if any.
 pub(super) fn take() -> Option<Box<ReceivedHead>> {
     ROOMS.with_borrow_mut(|rooms| rooms.pop())
 }
 
-/// Gives back the memory of a head, which is kept unless it is large.
+/// Returns a head buffer to the list. Buffers above [`LARGE`] bytes, or beyond [`KEPT`], are freed.
 pub(super) fn give(mut room: Box<ReceivedHead>) {
     if room.head.capacity() + room.bytes.capacity() > LARGE {
         return;
@@ -31,14 +31,14 @@ pub(super) fn give(mut room: Box<ReceivedHead>) {
     });
 }
 
-/// Frees the memory that the worker keeps.
+/// Frees all head buffers of the list.
 pub(super) fn trim() {
     ROOMS.with_borrow_mut(|rooms| **rooms = Vec::new());
 }
 
 /// The number of streams that a connection usually starts at once.
 const KEPT: usize = 128;
-/// The limit for memory that is kept; most heads are smaller.
+/// Maximum size of a kept buffer, in bytes. Most heads are smaller.
 const LARGE: usize = 8 * 1024;
 
 #[cfg(test)]

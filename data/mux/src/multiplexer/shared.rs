@@ -1,7 +1,7 @@
-//! One stream of a connection that carries several: a request of HTTP/2 and its response, on the client's side or on the server's.
+//! One HTTP/2 stream, a request and its response, on a connection to a client or to a server.
 //!
-//! Data from the peer waits here until the stream takes it; only then may the peer send more. The stream sends heads,
-//! payload and trailers; this end's engine frames them:
+//! Received data is queued until the stream takes it. Only then does the window open again. The stream sends heads,
+//! payload and trailers, which the engine frames:
 //!
 //! ```text
 //!   AwaitingHead ──head──► Open ──the last byte or trailers──► Ended
@@ -9,8 +9,8 @@
 //!       └────┘
 //! ```
 //!
-//! A stream to a server gets its identifier when the head of its request is sent: the server does not notice a stream
-//! that was lent and not used.
+//! A stream to a server gets its identifier when its request head is sent. The server does not see a stream that was
+//! never used.
 
 use std::any::Any;
 use std::rc::{Rc, Weak};
@@ -31,8 +31,7 @@ pub struct SharedStream {
     method: Method,
     /// Whether the peer's last byte was received.
     ended: bool,
-    /// Whether a head or bytes were taken over since the memory was shrunk: these and later ones may hold spare
-    /// capacity.
+    /// Whether a head or bytes were taken since the memory was last shrunk. Buffers may have spare capacity since then.
     is_wide: bool,
     outgoing: OutgoingMessage,
     /// Absent for a request without a body that waits for its response.
@@ -45,23 +44,23 @@ pub struct SharedStream {
 // It is part of each connector, and must not make it larger than a connection does.
 const _: () = assert!(size_of::<SharedStream>() <= 56);
 
-/// Bytes on their way, and a place. Boxed, because hundreds of streams of a connection may wait and have neither.
+/// Buffered bytes and a lease. Boxed, because hundreds of waiting streams of a connection may have neither.
 #[derive(Debug, Default)]
 struct StreamExtras {
-    /// Received bytes that were not consumed: from `start` on.
+    /// Received bytes. Those before `start` were consumed.
     input: Vec<u8>,
     start: u32,
-    /// How many of them are trailers, at their end.
+    /// How many bytes at the end of `input` are trailers.
     trailers: u32,
-    /// Payload among them for which the peer's window was not opened again yet.
+    /// Payload bytes that were not returned to the peer's window yet (WINDOW_UPDATE).
     unreturned: u32,
-    /// Payload that the flow control windows did not admit, from `sent_of_pending` on.
+    /// Payload that flow control blocked. Bytes before `sent_of_pending` were sent.
     pending: Vec<u8>,
     sent_of_pending: u32,
     /// Whether `pending` ends the stream, with these trailers.
     pending_ends: bool,
     pending_trailers: Vec<u8>,
-    /// Dropped when the stream is over: its place on the connection.
+    /// The stream's slot on the connection. Dropped with the stream.
     lease: Option<Box<dyn Any>>,
 }
 
@@ -70,7 +69,7 @@ struct StreamExtras {
 enum StreamRole {
     /// The peer is a client: requests are received, responses sent.
     Answers,
-    /// The same, but a stream without a response ends with an error that lets the client retry.
+    /// As `Answers`, but a stream without a response ends with REFUSED_STREAM, so that the client may retry.
     Refuses,
     /// The peer is a server.
     Requests,
@@ -107,7 +106,7 @@ impl SharedStream {
         stream
     }
 
-    /// If the stream ends without a response, sends an error that lets the client retry.
+    /// If the stream ends without a response, resets it with REFUSED_STREAM, so that the client may retry.
     pub(crate) fn refuse(&mut self) {
         if self.role == StreamRole::Answers {
             self.role = StreamRole::Refuses;
@@ -124,22 +123,22 @@ impl SharedStream {
         SharedStream::unopened(Rc::clone(&self.multiplexer))
     }
 
-    /// The connection that carries it.
+    /// The connection that carries this stream.
     pub fn multiplexer(&self) -> &Multiplexer {
         &self.multiplexer
     }
 
-    /// A reference to the connection that does not keep it.
+    /// A weak reference to the connection.
     pub fn connection(&self) -> Weak<Multiplexer> {
         Rc::downgrade(&self.multiplexer)
     }
 
-    /// Its stream identifier.
+    /// The HTTP/2 stream identifier. 0 before the stream is opened.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// The error code with which the peer reset it, if it did.
+    /// The error code of the peer's RST_STREAM. `None` if the peer did not reset the stream.
     pub fn abort_code(&self) -> Option<u32> {
         self.multiplexer.abort_code(self.id)
     }
@@ -163,7 +162,7 @@ impl SharedStream {
         }
     }
 
-    /// Takes the request's head, once. A complete request counts, even if its client gave it up at once.
+    /// Takes the request head, once. A complete request is processed even if the client has already reset it.
     pub(crate) fn take_request(&mut self, head: &mut Head, bytes: &mut Vec<u8>) -> Result<(), NoHead> {
         let Some(request) = self.multiplexer.take_head(self.id) else { return Err(NoHead::Gone) };
         let taken = self.take_over(request, head, bytes);
@@ -171,11 +170,11 @@ impl SharedStream {
         taken
     }
 
-    /// Takes the next head of a response; false if none has arrived yet.
+    /// Takes the next response head. `Ok(false)` if none has arrived yet.
     pub(crate) fn take_response(&mut self, head: &mut Head, bytes: &mut Vec<u8>) -> Result<bool, NoHead> {
         match self.multiplexer.take_head(self.id) {
             Some(response) => self.take_over(response, head, bytes).map(|()| true),
-            // A response that was received completely counts, whatever happened afterwards.
+            // A complete response head takes precedence over a later fault.
             None => self.fault().map_or(Ok(false), |fault| Err(NoHead::Failed(fault))),
         }
     }
@@ -192,7 +191,7 @@ impl SharedStream {
         let fault = *fault;
         rooms::give(received);
         self.received += bytes.len() as u64;
-        // The memory of a head is that of an earlier one, which may have been larger.
+        // The head's memory is reused from an earlier head, which may have been larger.
         self.is_wide = true;
         match fault {
             None => {}
@@ -205,7 +204,7 @@ impl SharedStream {
         Ok(())
     }
 
-    /// Whether it goes to a server.
+    /// Whether the peer is a server.
     pub(crate) fn sends_requests(&self) -> bool {
         self.role == StreamRole::Requests
     }
@@ -226,7 +225,7 @@ impl SharedStream {
         self.beside.as_ref().map_or(0, |beside| beside.trailers as usize)
     }
 
-    /// Takes received bytes over, unless `limit` bytes are held.
+    /// Takes received bytes from the connection. [`ReceiveOutcome::Full`] if the input holds `limit` bytes.
     pub(crate) fn receive(&mut self, limit: usize) -> ReceiveOutcome {
         if self.input().len() >= limit {
             return ReceiveOutcome::Full;
@@ -255,7 +254,7 @@ impl SharedStream {
         }
     }
 
-    /// Whether the peer's last byte was taken over.
+    /// Whether all bytes up to the peer's end of stream were taken.
     pub(crate) fn ended(&self) -> bool {
         self.ended
     }
@@ -265,17 +264,17 @@ impl SharedStream {
         self.multiplexer.peer_closed()
     }
 
-    /// The fault that ended it early.
+    /// The fault that ended the stream early.
     pub(crate) fn fault(&self) -> Option<ConnectionFault> {
         self.multiplexer.fault(self.id)
     }
 
-    /// Whether there is neither a head that was not taken nor a fault.
+    /// Whether the stream has neither an untaken head nor a fault.
     pub(crate) fn is_quiet(&self) -> bool {
         !self.multiplexer.has_head(self.id) && self.fault().is_none()
     }
 
-    /// Whether it may keep memory that it does not need, here or with its connection.
+    /// Whether the stream's buffers, here or in the connection, may have spare capacity.
     pub(crate) fn has_slack(&self) -> bool {
         self.is_wide
     }
@@ -294,17 +293,17 @@ impl SharedStream {
         !beside.pending().is_empty() || (beside.pending_ends && !self.shut())
     }
 
-    /// Whether it accepts nothing now, or no payload; then its task is woken when it does.
+    /// Whether the stream cannot send now, or cannot send payload if `payload` is set. If so, its task is woken when it can.
     pub(crate) fn is_full(&self, payload: bool) -> bool {
         self.multiplexer.is_full(self.id, payload)
     }
 
-    /// Whether it waits for its peer, and not for this process.
+    /// Whether the peer, not this process, blocks sending.
     pub(crate) fn is_slow(&self) -> bool {
         self.multiplexer.is_slow(self.id)
     }
 
-    /// Whether the end of the stream was given to the connection.
+    /// Whether the end of the message was passed to the connection.
     pub(crate) fn shut(&self) -> bool {
         matches!(self.outgoing, OutgoingMessage::Ended)
     }
@@ -334,10 +333,10 @@ impl SharedStream {
 
     fn answer(&mut self, head: &Head, raw: &[u8]) -> SendOutcome {
         let status = head.status();
-        // It accepts an extended CONNECT (RFC 8441).
+        // A 101 is final here: it accepts an extended CONNECT (RFC 8441).
         let interim = (100..200).contains(&status) && status != 101;
         let size = BodySize::of_response(head, self.method);
-        // A response without a body is one frame: gRPC distinguishes trailers by that.
+        // A response without a body is a single HEADERS frame. gRPC recognizes trailers-only responses by that.
         let later = head.flags().contains(HeadFlags::ENDS_LATER);
         let ends = !interim && !later && (size == BodySize::None || head.flags().contains(HeadFlags::ENDED));
         let Some(count) = self.multiplexer.send_head(self.id, head, raw, ends) else { return self.failed() };
@@ -348,7 +347,7 @@ impl SharedStream {
         SendOutcome::All
     }
 
-    /// Sends the rest of a message. The windows may keep some of it pending.
+    /// Sends the rest of a message. Bytes that the windows do not admit are queued.
     pub(crate) fn send_rest(&mut self, payload: &[u8], trailers: &[u8]) -> SendOutcome {
         match self.send_pending(payload, trailers.is_empty()) {
             failed @ SendOutcome::Failed(_) => failed,
@@ -357,7 +356,7 @@ impl SharedStream {
         }
     }
 
-    /// Takes all of this payload, and sends it. The windows may keep some of it pending.
+    /// Takes all of this payload. Sends as much as the windows admit and queues the rest.
     pub(crate) fn send_pending(&mut self, payload: &[u8], ends: bool) -> SendOutcome {
         match self.outgoing {
             OutgoingMessage::AwaitingHead => return self.failed(),
@@ -371,7 +370,7 @@ impl SharedStream {
         }
     }
 
-    /// Sends payload, as much as the windows admit at once; the last of the message if `ends`.
+    /// Sends as much payload as the windows admit now. `ends` marks the last payload of the message.
     pub(crate) fn send(&mut self, payload: &[u8], ends: bool) -> SendOutcome {
         match self.flush() {
             SendOutcome::All => {}
@@ -397,7 +396,7 @@ impl SharedStream {
         SendOutcome::All
     }
 
-    /// Sends payload, and keeps the bytes that the windows do not admit.
+    /// Sends payload and queues the bytes that the windows do not admit.
     fn put(&mut self, payload: &[u8], ends: bool) {
         let mut taken = 0;
         if self.beside.as_ref().is_none_or(|beside| beside.pending().is_empty()) {
@@ -411,7 +410,7 @@ impl SharedStream {
         }
     }
 
-    /// Sends as much as possible and returns the amount; if that was everything and `ends`, the message has ended with these trailers.
+    /// Sends as much as the windows admit and returns the byte count. If that is all and `ends` is set, ends the message with these trailers.
     fn send_now(&mut self, payload: &[u8], ends: bool, trailers: &[u8]) -> usize {
         let sent = self.multiplexer.send_data(self.id, payload, ends && trailers.is_empty());
         self.sent += sent as u64;
@@ -452,7 +451,7 @@ impl SharedStream {
         SendOutcome::Part(sent)
     }
 
-    /// All payload was sent: ends the message, once, with these trailers.
+    /// Ends the message with these trailers, after all payload. Later calls only flush.
     pub(crate) fn finish(&mut self, trailers: &[u8]) -> SendOutcome {
         let is_ending = self.beside.as_ref().is_some_and(|beside| beside.pending_ends);
         if self.outgoing == OutgoingMessage::Open && !is_ending {
@@ -489,7 +488,7 @@ impl Drop for SharedStream {
 }
 
 impl StreamExtras {
-    // Positions have 32 bits, because there are many streams. Windows bound waiting bytes to half of that.
+    // Offsets have 32 bits, because there are many streams. Flow control limits buffered bytes to half of that range.
     #[inline]
     fn start(&self) -> usize {
         self.start as usize
@@ -503,7 +502,7 @@ impl StreamExtras {
         &self.pending[self.sent_of_pending as usize..]
     }
 
-    /// Whether it holds nothing, and nothing depends on it.
+    /// Whether it holds no bytes, no unreturned payload and no lease.
     fn is_empty(&self) -> bool {
         let is_still = self.input.is_empty() && self.pending.is_empty() && !self.pending_ends;
         is_still && self.unreturned == 0 && self.lease.is_none()
@@ -524,7 +523,7 @@ impl StreamExtras {
         returned
     }
 
-    /// The input, without bytes that were consumed.
+    /// Removes consumed bytes from the input and returns it.
     fn compact(&mut self) -> &mut Vec<u8> {
         if self.start > 0 {
             self.input.drain(..self.start as usize);
@@ -533,7 +532,7 @@ impl StreamExtras {
         &mut self.input
     }
 
-    /// Shrinks the input to the waiting bytes; returns how much was freed.
+    /// Shrinks the input's memory to its content. Returns the number of bytes freed.
     fn shrink(&mut self) -> usize {
         let input = self.compact();
         let before = input.capacity();
@@ -545,15 +544,15 @@ impl StreamExtras {
 /// Why no head is available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoHead {
-    /// Its start line is invalid.
+    /// The start line is invalid.
     Invalid,
-    /// Nothing comes any more.
+    /// The stream or its connection failed.
     Failed(ConnectionFault),
     /// The stream does not exist any more.
     Gone,
-    /// It does not fit the buffer.
+    /// The head does not fit the buffer.
     TooLarge,
 }
 
-/// No stream has this identifier: it is the connection's.
+/// The identifier of an unopened stream. HTTP/2 reserves 0 for the connection.
 pub(super) const UNOPENED: u32 = 0;

@@ -14,20 +14,20 @@ pub(super) struct StreamSlot {
     pub task: TaskKey,
     /// A head that was not taken yet.
     head: Option<Box<ReceivedHead>>,
-    /// Other waiting data. Boxed, because hundreds of streams of a connection may wait for a response without any.
+    /// Other untaken data. Boxed, because hundreds of streams of a connection may wait for a response without any.
     waiting: Option<Box<UntakenData>>,
-    /// Whether its bytes get little more memory than they need, because the stream is not expected to take them soon.
+    /// Whether the byte queue grows by little, because the stream is not expected to take the bytes soon.
     is_frugal: bool,
-    /// Bytes of payload that wait.
+    /// Untaken bytes of payload.
     pub payload: u32,
     pub ended: bool,
-    /// The fault that ended it early.
+    /// The fault that ended the stream early.
     pub fault: Option<ConnectionFault>,
-    /// The error code with which the peer reset it.
+    /// The error code of the peer's RST_STREAM.
     pub abort: Option<u32>,
-    /// The event before which it cannot send.
+    /// The event that the stream needs before it can send.
     pub awaits: SendEvent,
-    /// The number of its stream in traces; 0 for none.
+    /// The number of the stream in traces. 0 for none.
     pub serial: u64,
 }
 
@@ -39,7 +39,7 @@ const _: () = assert!(size_of::<StreamSlot>() <= 56 || size_of::<Errno>() > 2);
 struct UntakenData {
     /// Payload, then trailers as lines.
     bytes: Vec<u8>,
-    /// How many bytes of it are trailers.
+    /// How many bytes at the end of `bytes` are trailers.
     trailers: u32,
     /// Heads after the first one: a server may send several.
     #[allow(clippy::vec_box, reason = "a head is large to move, and taken in its box")]
@@ -50,7 +50,7 @@ struct UntakenData {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SendEvent {
     Nothing,
-    /// Its window, or the connection's, to open.
+    /// The stream's window, or the connection's, opens.
     Window,
     Room,
 }
@@ -77,7 +77,7 @@ impl StreamSlot {
         self.waiting.as_ref().map_or(&[], |waiting| &waiting.bytes)
     }
 
-    /// The same, to add some.
+    /// The untaken bytes, mutable.
     fn arrived_mut(&mut self) -> &mut Vec<u8> {
         &mut self.waiting.get_or_insert_default().bytes
     }
@@ -109,8 +109,8 @@ impl StreamSlot {
         arrived.extend_from_slice(bytes);
     }
 
-    /// Shrinks the memory to the waiting bytes, and returns how much was freed. It grows by little until the stream
-    /// takes data.
+    /// Shrinks the memory to the untaken bytes, and returns the number of bytes freed. Memory then grows by little until
+    /// the stream takes data.
     pub(super) fn shrink(&mut self) -> usize {
         self.is_frugal = true;
         let Some(waiting) = &mut self.waiting else { return 0 };
@@ -133,7 +133,7 @@ impl StreamSlot {
         }
     }
 
-    /// Adds a head; false if too many wait already. A head that is not kept goes back to the free list.
+    /// Adds a head. False if [`HEADS`] already wait. The head then goes back to the free list.
     pub(super) fn add_head(&mut self, head: Box<ReceivedHead>) -> bool {
         if self.head.is_none() {
             self.head = Some(head);
@@ -162,8 +162,8 @@ impl StreamSlot {
         self.head.is_some()
     }
 
-    /// Appends the received bytes to those of the stream. If the stream's memory is empty, they swap it instead of
-    /// copying.
+    /// Appends the received bytes to those of the stream. If the stream holds none, the buffers are swapped instead of
+    /// copied.
     pub(super) fn take_arrived(&mut self, into: &mut Vec<u8>) -> TakeResult {
         let (mut bytes, mut trailers) = (0, 0);
         if let Some(UntakenData { bytes: arrived, trailers: behind, .. }) = self.waiting.as_deref_mut() {
@@ -180,27 +180,27 @@ impl StreamSlot {
     }
 }
 
-/// Makes room for `count` bytes, and a part of the waiting bytes: many small pieces must not be copied each time.
+/// Reserves `count` bytes, or a `part`-th of the untaken bytes if that is more, so that small pieces do not copy all each time.
 fn make_room(arrived: &mut Vec<u8>, count: usize, part: usize) {
     if arrived.capacity() - arrived.len() < count {
         arrived.reserve_exact(count.max(arrived.len() / part));
     }
 }
 
-/// From this number of bytes on, payload does not double its memory: only wide windows let that much wait.
+/// From this number of bytes on, memory does not double. Only large windows let that much queue up.
 const LARGE: usize = 128 * 1024;
 
 /// The result of taking received bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TakeResult {
     pub bytes: usize,
-    /// How many of the bytes are trailers, at their end.
+    /// How many bytes at the end are trailers.
     pub trailers: u32,
     pub payload: u32,
     pub ended: bool,
 }
 
-/// How many heads wait for one stream at most, all but the last one interim responses: a server that sends more is misbehaving.
+/// Maximum untaken heads of one stream. All but the last are interim responses, and a server that sends more is misbehaving.
 const HEADS: usize = 64;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Turns of a connection: how much one takes in, and which runs of its task a send or a frame causes.
+//! Scheduling rounds of a connection: how much one receives, and which runs of its task a send or a frame causes.
 
 use std::net::Ipv4Addr;
 
@@ -24,7 +24,7 @@ fn data(payload: &[u8]) -> Vec<u8> {
     frame(0, 0, 1, payload)
 }
 
-/// A client's connection, a body of its first request on its way, and the settings of both sides exchanged.
+/// A client's connection with a request that is still sending its body. Both sides have exchanged SETTINGS.
 async fn connected(network: &SimulatedNetwork) -> (Rc<Multiplexer>, SimulatedPeer) {
     let place = |port| Address::from((Ipv4Addr::LOCALHOST, port));
     let listener = Descriptor::register(network.listener(&place(80)).expect("a free port")).expect("room");
@@ -64,7 +64,7 @@ fn run<F: Future<Output = ()> + 'static>(main: impl FnOnce(SimulatedNetwork) -> 
     run.outcome.expect("it ends");
 }
 
-/// Has a task own the connection, as in the product, and counts its runs.
+/// Lets a task own the connection, as in production, and counts its runs.
 async fn carried(multiplexer: &Rc<Multiplexer>) -> Rc<Cell<u32>> {
     let (runs, multiplexer) = (Rc::new(Cell::new(0)), Rc::clone(multiplexer));
     let counted = Rc::clone(&runs);
@@ -91,7 +91,7 @@ fn a_turn_receives_twelve_times_at_most() {
         let (multiplexer, client) = connected(&network).await;
         // A frame of 16 bytes: whole frames fill a buffer of any size that is a multiple of it.
         let small = data(&[0; 7]);
-        // Takes all that waits: the receives of each turn, and the bytes of all of them.
+        // Receives all available bytes. Returns the receives of each round, and the total bytes.
         let turns = || {
             let (mut receives, bytes) = (Vec::new(), multiplexer.look(|connection| connection.received));
             loop {
@@ -107,7 +107,7 @@ fn a_turn_receives_twelve_times_at_most() {
         client.send(&small.repeat(1_000)).await.expect("it stands");
         pass().await;
         assert_eq!(turns(), (vec![1], 16_000));
-        // A piece of an endless stream shows how large a buffer is.
+        // A receive from a long stream reveals the buffer size.
         client.send(&small.repeat(100_000)).await.expect("it stands");
         pass().await;
         let (receives, bytes) = turns();
@@ -174,7 +174,7 @@ impl BodyProducer for Datagrams {
     }
 }
 
-/// A megabyte in pieces of a datagram leaves in DATA frames of a dozen pieces each, as many of them in a send as wait for one.
+/// A megabyte in pieces of a datagram's size is sent in DATA frames of a dozen pieces each. One send takes all queued frames.
 #[test]
 fn small_pieces_leave_in_few_frames() {
     const COUNT: usize = 768;

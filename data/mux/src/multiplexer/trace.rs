@@ -1,9 +1,9 @@
 //! Traces of HTTP/2 connections (`trace h2`): frames received and sent, heads, streams, and waits.
 //!
-//! The engine keeps no frames, and outgoing frames are only bytes in the output. So a trace walks over the input that was used,
-//! and over the output that is about to be sent: each frame's header follows the frame before it. For input the engine knows that
-//! position, even if tracing begins in the middle of a frame. For output it is unknown while bytes wait that were not walked over:
-//! then nothing is shown until they have left.
+//! The engine keeps no frames, and outgoing frames are only bytes in the output. So a trace parses the input that was consumed
+//! and the output that is about to be sent, frame by frame. For input the engine knows the offset of the next frame header, even
+//! if tracing begins in the middle of a frame. For output it is unknown while untraced bytes are queued. Nothing is shown until
+//! they were sent.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::{MultiplexerState, UNKNOWN};
 pub struct ConnectionIdentity {
     /// The numbers by which traces can be filtered.
     pub about: About,
-    /// Its frontend, or its backend.
+    /// The connection's frontend, or its backend.
     pub proxy: Arc<str>,
 }
 
@@ -82,9 +82,9 @@ events! {
 /// The state before input is parsed.
 #[derive(Clone, Copy)]
 pub(super) struct InputState {
-    /// Bytes of the preface still to come.
+    /// Bytes of the preface not received yet.
     preface: usize,
-    /// Bytes still to come of the frame after its traced header.
+    /// Bytes not received yet of the frame with a traced header.
     frame: usize,
     /// The stream of that frame.
     stream: u32,
@@ -118,9 +118,9 @@ const COMPLETE: u8 = 5;
 /// How many bytes of a payload are shown.
 const DUMPED: usize = 256;
 
-/// The trace points: each costs one branch while nothing is traced.
+/// The trace points. Each costs one branch while tracing is off.
 impl MultiplexerState {
-    /// The connection begins, is woken, ends.
+    /// Traces that the connection begins, is woken, or ends.
     #[inline(always)]
     pub(super) fn trace_connection(&self, event: TraceEvent) {
         if H2.is_active() {
@@ -153,7 +153,7 @@ impl MultiplexerState {
         H2.is_active()
     }
 
-    /// Output is about to leave. Whether it is traced: [`MultiplexerState::note_traced`].
+    /// Traces output that is about to be sent. Returns whether tracing is on, for [`MultiplexerState::note_traced`].
     #[inline(always)]
     pub(super) fn trace_output(&mut self) -> bool {
         let active = H2.is_active();
@@ -170,7 +170,7 @@ impl MultiplexerState {
         }
     }
 
-    /// A stream was reset: by the peer with an error code, or by this process because of an error of the peer.
+    /// Traces a stream reset, by the peer with a `received` error code, or by this process because of an error of the peer.
     #[inline(always)]
     pub(super) fn trace_reset(&self, stream: u32, code: ErrorCode, received: Option<u32>) {
         if H2.is_active() {
@@ -187,7 +187,7 @@ impl MultiplexerState {
         }
     }
 
-    /// The connection broke. Without streams that is a normal end.
+    /// Traces that the connection broke. Without streams that is a normal end.
     #[inline(always)]
     pub(super) fn trace_fault(&self, fault: ConnectionFault) {
         if H2.is_active() && !self.slots.is_empty() {
@@ -301,7 +301,7 @@ impl MultiplexerState {
         InputState { preface, frame, stream, errors: self.engine.tally().stream_errors }
     }
 
-    /// Bytes of the input were parsed, with this event as the result.
+    /// Traces parsed input, with the resulting event.
     #[cold]
     pub(super) fn emit_input(&self, awaited: InputState, used: usize, event: &ConnectionEvent) {
         let InputState { preface, frame, stream, errors } = awaited;
@@ -331,7 +331,7 @@ impl MultiplexerState {
         }
     }
 
-    /// Output is about to leave.
+    /// Traces output that is about to be sent.
     #[cold]
     fn emit_output(&mut self) {
         let output = self.engine.output();
@@ -371,7 +371,7 @@ impl MultiplexerState {
         self.emit_text(event, TraceLevel::Data, 0, format_args!("sent bytes={sent} of {waiting}"));
     }
 
-    /// A stream was reset: by the peer with an error code, or by this process because of an error of the peer.
+    /// Traces a stream reset, by the peer with a `received` error code, or by this process because of an error of the peer.
     #[cold]
     fn emit_reset(&self, stream: u32, code: ErrorCode, received: Option<u32>) {
         let (event, level) = match received {
@@ -466,7 +466,7 @@ fn write_frame(verb: &str, header: &FrameHeader, payload: &[u8], verbosity: u8, 
     }
 }
 
-/// Whether nothing of the stream follows.
+/// Whether this is the last frame of its direction of the stream.
 fn ends(header: &FrameHeader) -> bool {
     match header.kind {
         FrameKind::Data | FrameKind::Headers => header.has(frame::END_STREAM),

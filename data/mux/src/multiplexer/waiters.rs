@@ -1,17 +1,17 @@
-//! Selects which of the streams that could not send are woken: only those that can continue (R185).
+//! Selects the blocked streams to wake: only those that can send again (R185).
 
 use super::slot::SendEvent;
 use super::{MultiplexerState, PIECE, max_output};
 
 impl MultiplexerState {
-    /// Whether streams wait for room in the output, and there is some.
+    /// Whether streams wait for output room that is now available.
     pub(super) fn has_room_for_others(&self) -> bool {
         self.crowded && self.engine.output().len() < max_output() / 2
     }
 
-    /// Wakes as many streams as a window that has opened admits, in turn (R185). The next ones get the part that these
-    /// do not use, so the owner must call this again as long as streams wait and the connection's window is open. A
-    /// peer may open that by one byte at a time, and a hundred streams may wait for it.
+    /// Wakes as many streams as the open connection window admits, round-robin (R185). Streams may not use their share, so
+    /// the owner must call this again as long as streams wait and the window is open. A peer may open the window by one
+    /// byte at a time while a hundred streams wait.
     pub(super) fn wake_admitted(&mut self) {
         let (mut open, count) = (self.engine.open_window(), self.slots.len());
         let begin = self.slots.partition_point(|slot| slot.id <= self.woken_last);
@@ -33,13 +33,13 @@ impl MultiplexerState {
         self.starved = false;
     }
 
-    /// Whether streams wait for the connection's window, and it is open.
+    /// Whether streams wait for the connection window, and it is open.
     pub(super) fn has_window_for_others(&self) -> bool {
         self.starved && self.engine.open_window() > 0
     }
 
-    /// Wakes as many streams as the output has room for, in turn (R185). Room that they do not use is for the next ones,
-    /// so the owner must call this again as long as streams wait.
+    /// Wakes as many streams as the output has room for, round-robin (R185). Streams may not use their share, so the owner
+    /// must call this again as long as streams wait.
     pub(super) fn wake_fitting(&mut self) {
         let (mut room, count) = (self.output_room(), self.slots.len());
         let begin = self.slots.partition_point(|slot| slot.id <= self.woken_last);
@@ -60,5 +60,5 @@ impl MultiplexerState {
     }
 }
 
-/// How much a stream that waited for room is expected to add: it had time to receive.
+/// Bytes that a woken stream is expected to send. It had time to receive that much.
 const SHARE: usize = 2 * PIECE;

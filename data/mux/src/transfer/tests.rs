@@ -1,4 +1,4 @@
-//! Filters on payload: order, holding back, replacing, framing, whatever pieces the bytes come in.
+//! Filters on payload: order, holding back, replacing, framing, for any split of the bytes.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -66,7 +66,7 @@ fn scripted<F: FnMut(&[u8], More, Tick, &mut FilterOutput<'_>) -> Passed + 'stat
     Box::new(ScriptedFilter { name, journal: Rc::clone(journal), script, at_end: b"" })
 }
 
-/// A transfer without connectors: the filters.
+/// The filters of a transfer, without connectors.
 struct Bench {
     filtered: FilteredBytes,
     journal: Journal,
@@ -108,7 +108,7 @@ impl Bench {
             let now = Tick::from_ms(self.now);
             let last = there == payload.len();
             taken += self.filtered.feed(&payload[taken..there], last, now).expect("no filter fails");
-            // A stray wake-up changes nothing.
+            // A spurious wake-up changes nothing.
             taken += self.filtered.feed(&payload[taken..there], last, now).expect("no filter fails");
             if last && taken == there {
                 self.filtered.finish(now).expect("no filter fails");
@@ -137,7 +137,7 @@ fn all(bytes: &[u8], _: More, _: Tick, _: &mut FilterOutput<'_>) -> Passed {
     Passed::all(bytes)
 }
 
-/// At most `most` bytes, then a wait.
+/// Passes at most `most` bytes, then waits.
 fn slowly(most: usize, wait_ms: u64) -> impl FnMut(&[u8], More, Tick, &mut FilterOutput<'_>) -> Passed {
     let mut next = Tick::from_ms(0);
     move |bytes, _, now, _| {
@@ -150,7 +150,7 @@ fn slowly(most: usize, wait_ms: u64) -> impl FnMut(&[u8], More, Tick, &mut Filte
     }
 }
 
-/// Only whole groups of `size` bytes, while more may come.
+/// Passes only whole groups of `size` bytes, while more may arrive.
 fn grouped(size: usize) -> impl FnMut(&[u8], More, Tick, &mut FilterOutput<'_>) -> Passed {
     move |bytes, more, _, _| {
         let count = if more == More::Never { bytes.len() } else { bytes.len() / size * size };
@@ -158,7 +158,7 @@ fn grouped(size: usize) -> impl FnMut(&[u8], More, Tick, &mut FilterOutput<'_>) 
     }
 }
 
-/// Each letter twice, in capitals.
+/// Outputs each letter twice, in capitals.
 fn doubled(bytes: &[u8], _: More, _: Tick, out: &mut FilterOutput<'_>) -> Passed {
     let count = bytes.len().min(out.room() / 2);
     let twice = bytes[..count].iter().flat_map(|byte| [byte.to_ascii_uppercase(); 2]);
@@ -169,7 +169,7 @@ fn doubled(bytes: &[u8], _: More, _: Tick, out: &mut FilterOutput<'_>) -> Passed
 
 const PAYLOAD: &str = "abcdefghijklmnopqrstuvwxyz0123456789";
 
-/// Runs the same filters over the payload, cut at every place and into pieces of every size.
+/// Runs the same filters over the payload, split at every position and into pieces of every size.
 #[track_caller]
 fn check(filters: impl Fn(Bench) -> Bench, want: &str) {
     let cuts = (1..=PAYLOAD.len()).map(|cut| vec![cut, PAYLOAD.len()]);
@@ -192,7 +192,7 @@ fn filters_that_only_delay_keep_the_payload_unchanged() {
     check(|bench| bench.with("a", grouped(5)), PAYLOAD);
     check(|bench| bench.with("a", grouped(5)).with("b", grouped(7)).with("c", slowly(4, 1)), PAYLOAD);
     check(|bench| bench.with("a", slowly(4, 1)).with("b", grouped(9)), PAYLOAD);
-    // A group larger than the limit of kept bytes passes ungrouped.
+    // A group above the limit of held bytes passes ungrouped.
     check(|bench| bench.with("a", grouped(LIMIT + 1)), PAYLOAD);
 }
 
@@ -286,7 +286,7 @@ fn filters_restart_with_another_body() {
     assert!(bench.filtered.is_done(), "there is nothing to pass");
 }
 
-/// Puts out `total` bytes in all at each call that is named, as many at once as there is room for.
+/// Outputs `left` bytes during the calls named `at`, as many per call as fit.
 struct Eager {
     journal: Journal,
     left: usize,
@@ -343,7 +343,7 @@ fn bounds_the_output_of_filters_in_each_call() {
         let journal = Rc::clone(&bench.journal);
         bench.filtered.chain.push(Box::new(Eager { journal, left: 100 * LIMIT, at, kept: Vec::new() }));
         let mut bench = bench.with("slow", slowly(1, 1)).with("last", all);
-        // Another body in the same size after it: nothing of the first is left.
+        // Another body follows. No state of the first one remains.
         bench.run(b"abc", &[1]);
         assert_eq!((bench.sent.len(), bench.payload().trim_matches('+')), (100 * LIMIT + 3, "abc"), "{at}");
         let calls = bench.journal.borrow().iter().filter(|line| line.starts_with(at)).count();
@@ -353,7 +353,7 @@ fn bounds_the_output_of_filters_in_each_call() {
 
 #[test]
 fn a_filter_that_neither_outputs_nor_ends_fails() {
-    /// Promises more for ever.
+    /// Announces more output forever, without any.
     struct Empty;
     impl Filter for Empty {
         fn idle(&mut self, _: Tick, _: &mut FilterOutput<'_>) -> Result<bool, Failed> {
@@ -454,7 +454,7 @@ async fn filtered_pair(
     (transfer, [source, sink], [from, far])
 }
 
-/// Has a place in the order, and no interest in payload.
+/// Has a position in the order, and ignores payload.
 struct Slow;
 impl Filter for Slow {}
 

@@ -1,4 +1,4 @@
-//! Connections over sockets that the worker keeps: for exchanges that are short, come again and again, and end with a reset.
+//! Connections on sockets that the worker reuses, for short and frequent exchanges that end with a reset.
 
 use weir_sched::Descriptor;
 use weir_sys::{Address, AddressFamily, option};
@@ -8,9 +8,8 @@ use crate::connection::Connection;
 use crate::fault::ConnectionFault;
 
 impl ConnectPlan<'_> {
-    /// [`begin_now`](Self::begin_now) over the socket of a former connection, where the plan does not need more than
-    /// such a socket does ([`kept_family`](Self::kept_family)). The user of the connection gives its socket back to
-    /// [`keep`] at the end.
+    /// [`begin_now`](Self::begin_now) on the socket of a former connection, if its options suit the plan
+    /// ([`kept_family`](Self::kept_family)). The user of the connection gives the socket back with [`keep`].
     ///
     /// # Errors
     /// As for [`begin_now`](Self::begin_now).
@@ -33,14 +32,13 @@ impl ConnectPlan<'_> {
         Ok(Connecting { connection: Connection::privileged(descriptor), awaits })
     }
 
-    /// The family of the sockets that are kept and that its connections may be made over; `None` where each needs its
-    /// own.
+    /// The address family of the kept sockets that the plan can use. `None` if each connection needs its own socket.
     pub fn kept_family(&self) -> Option<AddressFamily> {
         self.plain_peer().filter(|_| self.options.keep_alive.is_none()).map(Address::family)
     }
 
-    /// Its destination, if it can use a socket with no other options than an abortive close and a delayed
-    /// acknowledgement; probes of idle connections aside.
+    /// The destination, if the plan needs no socket options but an abortive close and a delayed acknowledgement. Keep-alive
+    /// probes are not considered.
     pub(super) fn plain_peer(&self) -> Option<&Address> {
         let ConnectTarget::Address(peer @ Address::Inet(_)) = &self.target else { return None };
         let plain = ConnectOptions {
@@ -56,10 +54,10 @@ impl ConnectPlan<'_> {
         is_plain.then_some(peer)
     }
 
-    /// A socket that resets and delays its acknowledgement, whatever connection it is used for.
+    /// A socket with an abortive close and a delayed handshake acknowledgement, for any connection.
     pub(super) fn open_plain(family: AddressFamily) -> Result<std::os::fd::OwnedFd, ConnectionFault> {
         let socket = Descriptor::stream_socket(family)?;
-        // A refusal of the kernel only costs a packet.
+        // If the kernel refuses an option, that only costs a packet.
         let _ = option::set_no_linger(&socket);
         // Delays the handshake's last packet, as `TCP_QUICKACK` does, but for each connection that the socket has.
         let _ = option::set_defer_accept(&socket, 1);
@@ -67,8 +65,8 @@ impl ConnectPlan<'_> {
     }
 }
 
-/// Ends a connection that [`begin_kept`](ConnectPlan::begin_kept) made by a plan [of this family](ConnectPlan::kept_family). Another one
-/// may have its socket next.
+/// Ends a connection of [`begin_kept`](ConnectPlan::begin_kept) for a plan [of this family](ConnectPlan::kept_family). Its socket is
+/// kept for another connection.
 pub fn keep(connection: Connection, family: AddressFamily) {
     if connection.fault().is_none() {
         connection.into_parts().0.keep(family);

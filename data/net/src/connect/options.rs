@@ -9,13 +9,13 @@ use weir_sys::option::{self, KeepAlive};
 /// used. Small packets are always sent at once (`TCP_NODELAY`), because the caller combines data that belong together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectOptions {
-    /// Probes while it is idle (`option srvtcpka`); `None` disables them.
+    /// Keep-alive probes on an idle connection (`option srvtcpka`). `None` disables them.
     pub keep_alive: Option<KeepAlive>,
     /// How long sent data may stay unacknowledged (`tcp-ut`).
     pub user_timeout: Option<Duration>,
     /// The first data travels in the first packet (`tfo`).
     pub fast_open: bool,
-    /// Closing resets it (`option nolinger`).
+    /// Closing resets the connection (`option nolinger`).
     pub no_linger: bool,
     /// The last packet of the handshake waits for data (`option tcp-smart-connect`).
     pub delays_acknowledgement: bool,
@@ -25,7 +25,7 @@ pub struct ConnectOptions {
     pub sizes: SocketSizes,
 }
 
-/// Sizes of the kernel's buffers for a connection; none keeps the kernel's choice.
+/// Sizes of the kernel's buffers for a connection. `None` keeps the kernel's choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketSizes {
     /// `tune.rcvbuf.*`, in bytes.

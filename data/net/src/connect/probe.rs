@@ -53,7 +53,7 @@ impl ConnectPlan<'_> {
                 Connecting::of(begun, GreetingEvent::Peer(None)).map(Probe::Awaited)
             }
             Err(errno) => {
-                // The connection was refused, so it need not be closed.
+                // A refused connection need not be closed, so the socket can be reused.
                 if errno == Errno::CONNREFUSED {
                     spare(family, |place| place.set(Some(socket)));
                 }
@@ -101,7 +101,7 @@ mod tests {
         matches!(plan(nowhere.clone()).probe(), Err(ConnectionFault::Io(Errno::CONNREFUSED)))
     }
 
-    /// The number of the spare socket, which stays spare.
+    /// The descriptor number of the spare socket, which is put back.
     fn spare_number(family: AddressFamily) -> Option<RawFd> {
         spare(family, |place| {
             let socket = place.take();

@@ -1,11 +1,11 @@
-//! SOCKS4, as a client that wants a connection: one request, one answer (Ying-Da Lee, "SOCKS: A protocol for TCP proxy across
+//! A SOCKS4 client that requests a connection: one request, one answer (Ying-Da Lee, "SOCKS: A protocol for TCP proxy across
 //! firewalls", CONNECT).
 //!
 //! ```text
 //! request:  4  1  port, 2 bytes  IPv4 address, 4 bytes  user  0
 //! answer:   0  code  6 bytes that mean nothing here
 //! ```
-//! No byte after the answer is received: it belongs to the server.
+//! Nothing is read beyond the answer, because later bytes come from the server.
 
 use std::net::SocketAddrV4;
 
@@ -30,7 +30,7 @@ impl Handshake {
         Handshake { target, sent: 0, answer: [0; ANSWER], came: 0 }
     }
 
-    /// Continues as far as possible; true once the proxy granted the request.
+    /// Continues as far as possible without blocking. True once the proxy granted the request.
     pub(super) fn advance(&mut self, proxy: &Descriptor) -> Result<bool, ConnectionFault> {
         let request = request(self.target);
         while usize::from(self.sent) < REQUEST {
@@ -70,7 +70,7 @@ const CONNECT: u8 = 1;
 const GRANTED: u8 = 90;
 /// The user name. A proxy's rules may contain it, so it equals HAProxy's.
 const USER: &[u8; 7] = b"HAProxy";
-/// The user name is followed by a zero byte.
+/// The size of the request in bytes. A zero byte follows the user name.
 const REQUEST: usize = 8 + USER.len() + 1;
 const ANSWER: usize = 8;
 

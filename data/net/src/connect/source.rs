@@ -8,7 +8,7 @@ use weir_sys::{Address, AddressFamily, Errno, option, socket};
 /// The source of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionSource<'p> {
-    /// The network interface of its packets, whatever the routes say.
+    /// The network interface for its packets, regardless of routes.
     pub interface: Option<&'p str>,
     pub address: SourceAddress,
 }
@@ -16,7 +16,7 @@ pub struct ConnectionSource<'p> {
 /// A [`ConnectionSource`] that owns its data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnedSource {
-    /// The network interface of its packets, whatever the routes say.
+    /// The network interface for its packets, regardless of routes.
     pub interface: Option<Box<str>>,
     pub address: SourceAddress,
 }
@@ -45,16 +45,16 @@ pub enum SourceAddress {
     Ip(IpAddr),
     /// A local address, with a port of a range.
     Ports {
-        /// The address; may be the unspecified one.
+        /// The address. May be the unspecified one.
         ip: IpAddr,
         /// The first port, not 0.
         first: u16,
         /// The last port, at least the first.
         last: u16,
-        /// Which of them is tried first, wrapping around; a different value each time makes collisions rare.
+        /// Selects the port to try first, modulo the range. A different value each time makes collisions rare.
         turn: u32,
     },
-    /// A foreign address with packets that are routed to this machine (`usesrc`); port 0 for any.
+    /// A foreign address with packets that are routed to this machine (`usesrc`). Port 0 for any.
     Foreign(SocketAddr),
 }
 
@@ -62,7 +62,7 @@ impl ConnectionSource<'_> {
     /// Binds a socket of that family.
     ///
     /// # Errors
-    /// [`Errno::ADDRINUSE`] when no port is free; the kernel's error for the interface or the address.
+    /// [`Errno::ADDRINUSE`] when no port is free, otherwise the kernel's error for the interface or the address.
     pub fn bind(&self, socket: &OwnedFd, family: AddressFamily) -> Result<(), Errno> {
         if let Some(interface) = self.interface {
             option::set_device(socket, interface)?;

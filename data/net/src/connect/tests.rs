@@ -44,7 +44,7 @@ async fn stand(connecting: &mut Connecting, greeting: &[u8]) -> Result<(), Conne
     connecting.stand(Greeting { bytes: greeting, more: false }, soon(), || Ok(())).await
 }
 
-/// Everything received until the peer's end.
+/// All bytes received until EOF.
 fn heard(listener: &TcpListener) -> String {
     let mut text = String::new();
     listener.accept().expect("a connection").0.read_to_string(&mut text).expect("all of it");
@@ -75,7 +75,7 @@ fn fails_when_the_peer_refuses() {
     assert_eq!(outcome, Err(ConnectError::Failed(ConnectionFault::Io(Errno::CONNREFUSED))));
 }
 
-/// A listener with a full queue: the kernel does not answer further clients.
+/// A listener with a full accept queue. The kernel does not answer further clients.
 fn full_listener() -> (TcpListener, Address, Vec<OwnedFd>) {
     let socket = socket::stream(AddressFamily::Inet).expect("a socket");
     socket::bind(&socket, &Address::Inet((Ipv4Addr::LOCALHOST, 0).into())).expect("a port");
@@ -198,7 +198,7 @@ fn connections_come_from_the_source() {
     assert_eq!(come_from(nowhere), Err(ConnectionFault::Io(Errno::NODEV)));
 }
 
-/// A port that is in use is skipped; when all are in use, that is a fault.
+/// A port in use is skipped. If all are in use, the result is a fault.
 #[test]
 fn finds_a_free_source_port() {
     let ip = IpAddr::from([127, 0, 0, 4]);
@@ -227,8 +227,8 @@ fn passes_connections_to_the_other_end_of_a_pair() {
     assert_eq!(said, "hello");
 }
 
-/// A SOCKS4 proxy that sends this answer and then acts as the server: returns the request, and the client's later data.
-/// The request is known to have sixteen bytes.
+/// A SOCKS4 proxy that sends this answer and then acts as the server. Returns the request (16 bytes), and the client's
+/// later data.
 fn proxy(answer: &'static [u8]) -> (SocketAddr, std::thread::JoinHandle<(Vec<u8>, String)>) {
     let (listener, address) = listen();
     let talk = move || {
@@ -246,7 +246,7 @@ fn proxy(answer: &'static [u8]) -> (SocketAddr, std::thread::JoinHandle<(Vec<u8>
     (address.inet().expect("an address"), std::thread::spawn(talk))
 }
 
-/// Connects to 192.0.2.1 through a proxy: returns the first bytes of the server, and the bytes that the proxy received.
+/// Connects to 192.0.2.1 through a proxy. Returns the first bytes of the server, and the bytes that the proxy received.
 fn by_proxy(answer: &'static [u8]) -> (Result<Vec<u8>, ConnectError>, (Vec<u8>, String)) {
     let (socks4, proxy) = proxy(answer);
     let outcome = on_worker(async move {
@@ -296,7 +296,7 @@ fn a_proxy_that_refuses_or_leaves_fails_the_connection() {
     assert_eq!(server, Err(ConnectError::Failed(ConnectionFault::SocksAborted)));
 }
 
-/// SOCKS4 has IPv4 addresses only. For any other target the attempt fails without a connection to the proxy.
+/// SOCKS4 supports only IPv4 addresses. For any other target the attempt fails without a connection to the proxy.
 #[test]
 fn rejects_targets_that_socks4_cannot_express() {
     let (listener, address) = listen();

@@ -9,24 +9,24 @@ static NOW: AtomicU32 = AtomicU32::new(0);
 static TOTAL: AtomicU64 = AtomicU64::new(0);
 static MOST: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// The place of a session among those that `maxsslconn` bounds, until this is dropped.
+/// A session's slot within `maxsslconn`. Dropping it frees the slot.
 #[derive(Debug)]
 pub struct SessionPlace(());
 
 impl SessionPlace {
-    /// The place of a session that begins; the flag says whether the limit admits it.
+    /// The slot of a new session, and whether the limit admits it.
     pub(super) fn of_session() -> (SessionPlace, bool) {
         TOTAL.fetch_add(1, Relaxed);
         SessionPlace::take()
     }
 
-    /// The place of a session that begins later on an accepted connection (`accept-proxy`). Returns `None` at the limit.
+    /// The slot of a session that begins later on an accepted connection (`accept-proxy`). `None` at the limit.
     pub fn in_advance() -> Option<SessionPlace> {
         let (place, fits) = SessionPlace::take();
         fits.then_some(place)
     }
 
-    /// One operation counts and compares, so that two workers do not share the last place.
+    /// Counts and compares atomically, so that two workers cannot both take the last slot.
     fn take() -> (SessionPlace, bool) {
         let before = NOW.fetch_add(1, Relaxed);
         (SessionPlace(()), before < MOST.load(Relaxed))
@@ -39,12 +39,12 @@ impl Drop for SessionPlace {
     }
 }
 
-/// Sets the limit of concurrent sessions; 0 for no limit.
+/// Sets the limit of concurrent sessions. 0 for no limit.
 pub fn limit(most: u32) {
     MOST.store(if most == 0 { u32::MAX } else { most }, Relaxed);
 }
 
-/// The limit of concurrent sessions; 0 for no limit.
+/// The limit of concurrent sessions. 0 for no limit.
 pub fn most() -> u32 {
     match MOST.load(Relaxed) {
         u32::MAX => 0,
@@ -57,7 +57,7 @@ pub fn is_full() -> bool {
     NOW.load(Relaxed) >= MOST.load(Relaxed)
 }
 
-/// The number of current sessions, and of all since the start.
+/// The number of current sessions, and of all sessions since the start.
 pub fn sessions() -> (u32, u64) {
     (NOW.load(Relaxed), TOTAL.load(Relaxed))
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A record is decrypted directly into the reader's buffer, and encrypted directly from the writer's bytes. Between two calls a
-//! connection keeps only what cannot be used yet: part of a received record, and the rest of one that did not fit the socket.
+//! connection keeps only part of a received record, and the rest of a sent record that did not fit the socket.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -29,11 +29,11 @@ pub(super) struct TlsTransport {
     session: TlsSession,
     /// Received bytes that were not decrypted yet. The memory is freed when it is empty.
     wire: Vec<u8>,
-    /// Session tickets that were not sent yet: they leave with the next data, in one packet.
+    /// Unsent session tickets. They are sent with the next data, in one packet.
     tickets: Vec<u8>,
     /// Whether anything was received.
     heard: bool,
-    /// The class of the task before it became heavy work for the next step of the handshake.
+    /// The task's scheduling class before it was set to heavy for the next handshake step.
     usual: Option<Class>,
     _place: SessionPlace,
 }
@@ -44,7 +44,7 @@ impl RareParts {
         self.tls.as_ref().is_some_and(TlsTransport::holds_input)
     }
 
-    /// The tickets that wait to be sent, which the caller sends before anything else.
+    /// Takes the unsent tickets. The caller must send them before anything else.
     pub(super) fn take_tickets(&mut self) -> Vec<u8> {
         self.tls.as_mut().map(|transport| std::mem::take(&mut transport.tickets)).unwrap_or_default()
     }
@@ -68,9 +68,9 @@ impl TlsTransport {
         self.session.is_holding() || announced(&self.wire).is_some_and(|length| self.wire.len() >= length)
     }
 
-    /// Whether the session's last message of the handshake may wait for the response. Only tickets may, and only if
-    /// [the request is here](Self::has_request): a client with Nagle's algorithm keeps its request back until the end
-    /// of its handshake is acknowledged, so without a request they leave at once.
+    /// Whether the last handshake messages may be held back for the response. Only tickets may, and only if [the request was
+    /// received](Self::has_request). A client with Nagle's algorithm holds its request back until the end of its handshake is
+    /// acknowledged, so without a request the tickets are sent at once.
     fn is_tickets(&self, answer: &[u8]) -> bool {
         !answer.is_empty() && answer.len() <= MOST_TICKETS && self.session.says_tickets_only()
     }
@@ -89,7 +89,7 @@ impl TlsTransport {
     }
 }
 
-/// The time for checking certificates: the worker's.
+/// The worker's clock, for checking certificates.
 #[derive(Debug)]
 pub struct CertificateClock;
 
@@ -114,7 +114,7 @@ impl Connection {
     /// Makes the handshake of a new session, waiting until `deadline`. Bytes received before are its first input.
     ///
     /// # Errors
-    /// Why the session could not be established. The alert was sent as far as the peer takes it.
+    /// Why the session could not be established. The alert was sent as far as the socket accepted it.
     pub async fn shake_hands(&mut self, session: TlsSession, deadline: Tick) -> Result<(), SessionFailure> {
         self.begin_tls(session);
         while !self.advance_tls()? {
@@ -126,7 +126,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Begins the handshake of a new session; bytes received before are its first input.
+    /// Begins the handshake of a new session. Bytes received before are its first input.
     pub(crate) fn begin_tls(&mut self, session: TlsSession) {
         let mut transport = TlsTransport::new(session);
         transport.wire.extend_from_slice(self.input());
@@ -136,16 +136,16 @@ impl Connection {
         self.beside.get_or_insert_default().tls = Some(transport);
     }
 
-    /// Continues the handshake as far as possible without waiting; true when it is complete. A step that computes long is left to a
-    /// later turn: the current task is woken for it, and heavy work until then, so that a turn has one such step (R44).
+    /// Continues the handshake as far as possible without blocking. True when it is complete. A long computation is deferred to a
+    /// later scheduling round, with one such step per round (R44). Until then, the current task is woken with the heavy class.
     ///
     /// # Errors
-    /// Why the session could not be established; final.
+    /// Why the session could not be established. The failure is final.
     pub(crate) fn advance_tls(&mut self) -> Result<bool, SessionFailure> {
         self.shake_once().map_err(|failure| self.give_up_tls(failure))
     }
 
-    /// The handshake is cancelled: a step that was left to a later turn is not made.
+    /// Cancels the handshake. A deferred step is not made, and the task gets its usual class back.
     pub(crate) fn end_tls(&mut self) {
         let transport = self.beside.as_mut().and_then(|beside| beside.tls.as_mut());
         if let Some(usual) = transport.and_then(|transport| transport.usual.take()) {
@@ -155,7 +155,7 @@ impl Connection {
 
     fn give_up_tls(&mut self, failure: SessionFailure) -> SessionFailure {
         self.end_tls();
-        // The socket's error is nearer to the cause.
+        // An earlier socket error is closer to the cause.
         self.broken.get_or_insert(ConnectionFault::Tls(failure));
         failure
     }
@@ -167,7 +167,7 @@ impl Connection {
             return false;
         }
         if self.is_plain() {
-            // A descriptor counts as readable until a read finds nothing: the last response may have filled its buffer exactly.
+            // A descriptor counts as readable until a read returns EAGAIN. The last response may have filled its buffer exactly.
             return !self.descriptor.is_readable() || self.descriptor.peek(&mut [0]) == Ok(Raw::Blocked);
         }
         // Session tickets may arrive at any time, and concern no request.
@@ -217,8 +217,8 @@ impl Connection {
         }
     }
 
-    /// Keeps tickets for the response if the request is here. Clients send it right behind the end of their handshake,
-    /// and the computation meanwhile takes as long: so this reads the socket, too, before the poller reports it.
+    /// Holds tickets back for the response if the request was received. Clients send it right after their handshake, so it
+    /// may arrive during the computation. So this also reads the socket, before the poller reports it.
     fn keep_tickets(&mut self, tickets: &mut Vec<u8>) {
         let is_here = |connection: &Connection| {
             connection
@@ -228,7 +228,7 @@ impl Connection {
                 .is_some_and(TlsTransport::has_request)
         };
         if !is_here(self) {
-            // An end is found again.
+            // The next receive finds an EOF again.
             self.receive_wire_now();
         }
         if is_here(self)
@@ -243,11 +243,11 @@ impl Connection {
         if answer.is_empty() || self.keep_pending(answer).is_err() {
             return;
         }
-        // The rest is sent later, and the next send or receive finds a failure.
+        // The rest is sent later. The next send or receive reports a failure.
         let _ = self.flush(more);
     }
 
-    /// Receives bytes of a handshake, after those that were kept.
+    /// Receives handshake bytes and appends them to the kept ones.
     fn receive_wire(&mut self) -> Raw {
         if self.descriptor.is_readable() { self.receive_wire_now() } else { Raw::Blocked }
     }
@@ -302,7 +302,7 @@ impl Connection {
         received
     }
 
-    /// Sends bytes encrypted. Encrypted bytes that do not fit the socket are kept, and count as sent.
+    /// Encrypts and sends bytes. Encrypted bytes that do not fit the socket are queued and count as sent.
     pub(super) fn send_sealed(&mut self, bytes: &[u8], more: bool) -> SendOutcome {
         if let Some(fault) = self.fault() {
             return SendOutcome::Failed(fault);
@@ -325,7 +325,7 @@ impl Connection {
         SendOutcome::All
     }
 
-    /// Encrypts and sends one piece: returns its size in bytes, and whether all of it left.
+    /// Encrypts and sends one piece. Returns its unencrypted size in bytes, and whether all of it was sent.
     fn send_sealed_piece(&mut self, bytes: &[u8], more: bool) -> Result<(usize, bool), ConnectionFault> {
         let mut answer = Vec::new();
         SCRATCH.with_borrow_mut(|scratch| {
@@ -368,7 +368,7 @@ impl Connection {
         })
     }
 
-    /// Encrypts the rest of a head after its first `done` bytes were sent, and keeps it.
+    /// Encrypts the rest of a head after its first `done` bytes were sent, and queues it.
     #[cold]
     pub(super) fn seal_behind(&mut self, rest: &[u8], done: usize) -> SendOutcome {
         let mut taken = 0;
@@ -396,11 +396,11 @@ impl Connection {
         if let Some(transport) = self.beside.as_mut().and_then(|beside| beside.tls.as_mut()) {
             transport.session.close(&mut answer);
         }
-        // The end of the connection follows at once, and takes it along: one packet, with the rest of the response.
+        // The FIN follows at once, so all of it travels in one packet with the rest of the response.
         self.send_answer(&answer, true);
     }
 
-    /// Sends `close_notify` on a TLS connection; call it before the connection is dropped on purpose.
+    /// Sends `close_notify` on a TLS connection. Call it before the connection is dropped on purpose.
     #[inline]
     pub fn say_goodbye(&mut self) {
         if self.beside.is_some() && !self.shut() && self.fault().is_none() {
@@ -439,7 +439,7 @@ impl TlsTransport {
                     return received;
                 }
                 if crate::shortage::is_exhausted() {
-                    // The beginning of a record would be kept here until its end comes.
+                    // The beginning of a record would be kept in memory until its end arrives.
                     crate::shortage::count_refusal();
                     return ReceiveOutcome::Failed(ConnectionFault::Shortage);
                 }
@@ -483,7 +483,7 @@ impl TlsTransport {
         opened
     }
 
-    /// Moves the missing part of the partly kept record out of `fresh`; returns the rest.
+    /// Moves the missing part of the partly kept record out of `fresh`. Returns the rest.
     fn complete_record<'f>(&mut self, mut fresh: &'f [u8]) -> &'f [u8] {
         // The header first, because it holds the length of the record.
         for _ in 0..2 {
@@ -499,7 +499,7 @@ impl TlsTransport {
     }
 }
 
-/// The result for the reader; `None` if it has to wait.
+/// The result for the reader. `None` if more bytes are needed.
 fn outcome(opened: OpenOutcome) -> Option<ReceiveOutcome> {
     if opened.filled > 0 {
         return Some(ReceiveOutcome::Bytes(opened.filled));
@@ -529,11 +529,11 @@ pub fn set_largest_record(bytes: usize) {
     LARGEST_RECORD.set(bytes.clamp(1, MAX_CONTENT));
 }
 
-/// Two records of the largest kind: one that began before, and another.
+/// Two records of maximum size: the rest of one already begun, and another.
 const RECEIVED_AT_ONCE: usize = 2 * MAX_RECORD;
-/// How much is encrypted before it is sent: four records, more than one receive takes of forwarded bytes.
+/// Bytes encrypted before a send. Four records, more than one receive of forwarded bytes.
 const SEALED_AT_ONCE: usize = 4 * (MAX_CONTENT + MAX_OVERHEAD);
-/// The most bytes of tickets that wait to be sent with something else. Two take 440 bytes, and more with a client's certificates.
+/// Maximum bytes of tickets that are held back. Two tickets take 440 bytes, and more with client certificates.
 const MOST_TICKETS: usize = 2048;
-/// The smallest size of a receive: small records come together with handshake messages.
+/// Minimum size of a receive, in bytes. Small records arrive together with handshake messages.
 const SMALLEST: usize = 512;

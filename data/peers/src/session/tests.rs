@@ -68,7 +68,7 @@ impl Instance {
         self.table().store(key, 0, then).expect("room");
     }
 
-    /// Its answer to these bytes, which come in pieces of `piece`.
+    /// The instance's reply to these bytes, received in pieces of `piece` bytes.
     fn say(&mut self, bytes: &[u8], piece: usize, now_ms: u64) -> Result<Vec<u8>, SessionFault> {
         let mut out = Vec::new();
         for piece in bytes.chunks(piece) {
@@ -145,7 +145,7 @@ fn sends_unacknowledged_updates_again_in_the_next_session() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
     (0..700).for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, 1)));
     let lost = one.say(&[], 1000, 0).expect("nothing wrong");
-    // The other side got the first bytes, and its acknowledgement was lost.
+    // The other side received the first bytes, and its acknowledgement was lost.
     other.say(&lost[..lost.len() / 3], 1000, 0).expect("nothing wrong");
     let got = other.table().used();
     assert!(got > 100 && got < 600, "{got}");
@@ -281,7 +281,7 @@ fn repeated_updates_count_once_and_the_last_number_is_acknowledged() {
         one.set(&address(1), |row| _ = row.set(DataType::Gpc, 1, count));
         batches.push(one.say(&[], 1000, 0).expect("nothing wrong"));
     }
-    // Each update has its number, which may come again, later and not at all.
+    // Each update has a number. Updates may be repeated, reordered or lost.
     let mut answers = Vec::new();
     for number in [0, 1, 2, 2, 0, 1, 2] {
         answers.push(other.say(&batches[number], 1000, 0).expect("nothing wrong"));
@@ -291,7 +291,7 @@ fn repeated_updates_count_once_and_the_last_number_is_acknowledged() {
         assert_eq!(gpc(other.table(), &address(1), 0), Some(number as u64 + 1), "the last word counts");
     }
     assert_eq!(other.table().used(), 1);
-    // Acknowledgements that are duplicate, too early or for an unknown table change nothing.
+    // Acknowledgements that are duplicate, premature or for an unknown table change nothing.
     for answer in &answers {
         assert_eq!(one.say(answer, 1000, 0).expect("nothing wrong"), b"");
     }
@@ -307,7 +307,7 @@ fn repeated_updates_count_once_and_the_last_number_is_acknowledged() {
 #[test]
 fn tolerates_clocks_that_differ_and_jump() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
-    // One process has just started, the other one's milliseconds begin again at 0 in a second; clocks are not
+    // One process has just started. The other one's 32-bit milliseconds wrap in a second. Clocks are not
     // transmitted.
     let (here, mut there) = (5_000, (1_u64 << 32) - 1_000);
     let counted = one.table().store(&address(1), here, |row| row.add(DataType::RequestRate, 0, 8));
@@ -327,7 +327,7 @@ fn tolerates_clocks_that_differ_and_jump() {
     assert_eq!(rate(&other, there), Some(4), "half a period after it ended");
     assert_eq!(rate(&other, there + 49_000), Some(0), "a second before the entry expires");
     assert_eq!(rate(&other, there + 51_000), None);
-    // It slept for a day: the entry is gone until it is sent again.
+    // After a day of sleep the entry has expired until it is sent again.
     there += 86_400_000;
     assert_eq!(rate(&other, there), None);
     one.table().store(&address(1), here + 1, |row| row.add(DataType::RequestRate, 0, 1));
@@ -362,7 +362,7 @@ fn a_table_that_only_receives_learns_local_data_of_peers() {
     let get =
         |table: &Table, data, element| table.look(&address(1), 0, |row| row.get(data, element)).flatten();
     assert_eq!(get(&table, DataType::ConnectionsCurrent, 0), Some(3));
-    // Sums are not written to the other table ('write-to').
+    // Counts are not written to the other table ('write-to').
     assert_eq!(get(&written, DataType::Gpc, 1), Some(0));
     assert_eq!(get(&written, DataType::Gpt, 0), Some(6));
     let server = written.look(&address(1), 0, |row| row.server_key()).flatten();

@@ -1,4 +1,4 @@
-//! Several instances over a simulated network: orders of start, failures, and protocol errors.
+//! Several instances over a simulated network: start orders, failures and protocol errors.
 
 mod together;
 
@@ -24,9 +24,9 @@ fn simulate<F: Future<Output = ()> + 'static>(
     assert_eq!(run.expect("a worker").outcome, Ok(()), "seed {seed}");
 }
 
-/// Bytes arrive late and in pieces.
+/// A network with latency and fragmented data.
 const SLOW: Conditions = Conditions { cuts: 3, latency_us: 2000, ..Conditions::CALM };
-/// The same, and connections break.
+/// A network with latency, fragmented data and broken connections.
 const ROUGH: Conditions =
     Conditions { cuts: 4, short_sends: 4, spurious: 10, resets: 30, latency_us: 5000, ..Conditions::CALM };
 
@@ -58,7 +58,7 @@ struct Instance {
 }
 
 impl Instance {
-    /// An instance of that name that is not started yet.
+    /// An instance with this name that is not started yet.
     fn new(name: &str, has_predecessor: bool) -> Instance {
         Instance::of_table(name, has_predecessor, Table::shared(declaration(), NAMES.len() - 1))
     }
@@ -182,7 +182,7 @@ fn a_process_that_leaves_teaches_its_successor_before_other_peers_do() {
     simulate(1, Conditions::CALM, |network| async move {
         let old = Instance::new("A", false);
         old.section.start();
-        // By then it has given up looking for other peers to learn from.
+        // By then the instance has stopped waiting for peers to learn from.
         pass(6_000).await;
         (0..3000).for_each(|number| old.count(number, 5));
         let new = Instance::new("A", true).start(&network);
@@ -193,7 +193,7 @@ fn a_process_that_leaves_teaches_its_successor_before_other_peers_do() {
         old.section.teach_successor().await;
         assert_eq!(new.table.used(), 3000);
         assert!(now().since(before) < 1000, "it does not wait for anything");
-        // The other peers are not requested to send the same.
+        // No resync is requested from the other peers.
         let stranger = network.listen(&address("B")).expect("a free address");
         let peer = stranger.accept().await;
         let hello = peer.receive(100).await.expect("a hello");
@@ -214,7 +214,7 @@ fn a_process_that_leaves_alone_does_not_wait() {
     });
 }
 
-/// The answer of an instance to a stranger that sends these bytes, until it closes or goes silent.
+/// The reply of an instance to an unknown peer that sends these bytes, until it closes or stops sending.
 async fn answer(network: &SimulatedNetwork, said: &[u8]) -> Vec<u8> {
     let peer = network.connect(&Address::Inet(([10, 0, 0, 9], 5).into()), &address("A"));
     peer.connected().await.expect("it listens");
@@ -252,11 +252,11 @@ fn ends_sessions_of_peers_that_send_garbage_or_nothing() {
         assert_eq!(answer(&network, &with(&[10, 128, 1, 0])).await, b"200\n\x01\x00");
         assert_eq!(answer(&network, &with(&[10, 128, 255, 255, 255, 255, 127])).await, b"200\n\x01\x01");
         let before = now();
-        // A message without end.
+        // An incomplete message.
         let heard = answer(&network, &with(&[10, 128, 200, 1, 2, 3])).await;
         assert!((5000..6000).contains(&now().since(before)), "{}", now().since(before));
         assert!(heard.starts_with(b"200\n"), "{heard:?}");
-        // It sends heartbeats all the while.
+        // The instance sends heartbeats meanwhile.
         assert!(heard.ends_with(&[0, 4]), "{heard:?}");
         assert!(!a.section.peers[0].is_connected());
         let before = now();

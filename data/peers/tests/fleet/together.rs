@@ -1,4 +1,4 @@
-//! Instances that count together (`aggregate`): each reads the sum, even across failures.
+//! Instances with aggregated tables (`aggregate`): each reads the sum, even across failures.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use super::*;
 
 const PERIOD_MS: u32 = 10_000;
 
-/// An instance that counts together with the others.
+/// An instance with an aggregated table.
 fn member(name: &str, has_predecessor: bool) -> Instance {
     let mut declaration = declaration();
     let stored = |data, period_ms| Stored { data, elements: 1, period_ms };
@@ -17,7 +17,7 @@ fn member(name: &str, has_predecessor: bool) -> Instance {
 }
 
 impl Instance {
-    /// Counts one event of a key. Returns the sum of all instances, as far as this one knows it.
+    /// Counts one event of a key. Returns the sum over all instances that this one currently knows.
     fn add(self, number: u32) -> u64 {
         let added = self.table.store(&key(number), now().as_ms(), |row| {
             row.add(DataType::Gpc0Rate, 0, 1);
@@ -32,7 +32,7 @@ impl Instance {
     }
 }
 
-/// All of them read the same of some keys.
+/// Asserts that all instances read the same counts.
 #[track_caller]
 fn assert_all_read(fleet: &[Instance], counts: &[u64], what: &str) {
     for instance in fleet {
@@ -47,7 +47,7 @@ fn all_instances_read_the_same_sum() {
     for seed in 0..10 {
         simulate(seed, SLOW, |network| async move {
             let fleet = NAMES.map(|name| member(name, false).start(&network));
-            // Including the time before the instances are connected.
+            // Counting begins before the instances are connected.
             let mut counts = [0; 20];
             for step in 0..3000 {
                 let number = network.random(20) as u32;
@@ -88,7 +88,7 @@ fn failures_neither_lose_counts_nor_count_twice() {
                 let sum = fleet[who].add(number);
                 counts[number as usize] += 1;
                 own[who][number as usize] += 1;
-                // Counts of other instances may still be in transit; our own are included.
+                // Counts of other instances may still be in transit. Our own are included.
                 let all = own[who][number as usize]..=counts[number as usize];
                 assert!(all.contains(&sum), "{sum} is not in {all:?}, seed {seed}");
                 pass(network.random(80)).await;
@@ -109,7 +109,7 @@ fn a_limit_over_three_instances_holds_for_their_sum() {
             pass(10_000).await;
             let periods = 6;
             let mut passed = 0;
-            // Five times as many come as may pass.
+            // Five times as many requests arrive as the limit allows.
             for _ in 0..periods * u64::from(PERIOD_MS) / 4 {
                 let instance = fleet[network.random(3) as usize];
                 if instance.rate(1) < LIMIT {
@@ -148,7 +148,7 @@ fn a_restarted_instance_recovers_its_counts_and_continues() {
             all.borrow_mut().remove(0);
             count(50, &mut counts);
             let a = member("A", false).start(&network);
-            // It counts before it has learned anything.
+            // The instance counts before it has learned anything.
             all.borrow_mut().push(a);
             count(50, &mut counts);
             pass(20_000).await;

@@ -1,5 +1,6 @@
-//! The tasks of a section over a simulated network, against faulty name servers: answers are late, wrong, truncated, from another
-//! source, or missing, connections break, descriptors run out. Then answers become right, and so must the servers' addresses.
+//! The tasks of a section over a simulated network, against faulty name servers: responses are late, wrong, truncated, from
+//! another source or missing, connections break, descriptors run out. Once responses are correct, the servers' addresses
+//! must become correct.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,7 +21,7 @@ struct Zone {
     dice: Dice,
 }
 
-/// A query, as a name server reads it.
+/// A parsed query.
 struct Query {
     identifier: [u8; 2],
     question: Vec<u8>,
@@ -59,7 +60,7 @@ impl Query {
         Some(Query { identifier, question, name: Name::parse(&text).ok()?, kind })
     }
 
-    /// The answer with these records and additional records.
+    /// A response with these records and additional records.
     fn answer(&self, code: u8, records: &[Vec<u8>], additional: &[Vec<u8>]) -> Vec<u8> {
         let mut out = self.identifier.to_vec();
         out.extend([0x81, 0x80 | code]);
@@ -71,7 +72,7 @@ impl Query {
         out
     }
 
-    /// The answer that encodes this result.
+    /// The response that encodes this result.
     fn say(&self, found: &Result<Answer, ResolutionFailure>) -> Vec<u8> {
         let found = match found {
             Ok(found) => found,
@@ -156,7 +157,7 @@ fn alias_loop(query: &Query) -> [Vec<u8>; 2] {
     [record(query.name.wire(), 5, other.wire()), record(other.wire(), 5, query.name.wire())]
 }
 
-/// An answer with the truncation flag.
+/// Sets the truncation flag of a response.
 fn cut_off(mut answer: Vec<u8>) -> Vec<u8> {
     answer[2] |= 2;
     answer
@@ -197,13 +198,13 @@ async fn answer_one(peer: SimulatedPeer, zone: Rc<RefCell<Zone>>) {
         Deed::Vanish => return peer.vanish(),
     };
     if !bytes.is_empty() {
-        // The client may be gone.
+        // The client may have closed the connection.
         let _ = peer.send(&[&(bytes.len() as u16).to_be_bytes()[..], &bytes].concat()).await;
     }
     while peer.receive(512).await.is_ok_and(|bytes| !bytes.is_empty()) {}
 }
 
-/// Looks up names repeatedly, as rules do: each question ends in time, whatever name servers do.
+/// Looks up names repeatedly, like rules. Each look-up ends in time, regardless of the name servers.
 async fn look_up_names(resolvers: Arc<Resolvers>, mut dice: Dice) {
     loop {
         sleep_until(now().after(dice.roll(2_000))).await;
@@ -221,7 +222,7 @@ async fn look_up_names(resolvers: Arc<Resolvers>, mut dice: Dice) {
     }
 }
 
-/// Never, or once in at most `most` times: at least two, because a fault at every time would never end.
+/// Never (0), or once in 2 to `most` times. A fault every time would never end.
 fn once_in(dice: &mut Dice, most: u64) -> u32 {
     match dice.roll(3) {
         0 => 0,
@@ -245,7 +246,7 @@ async fn live(network: SimulatedNetwork, seed: u64) {
     let mut silent = None;
     for (index, place) in places.into_iter().enumerate() {
         let listen = || network.listen(&Address::Inet(place)).expect("a free address");
-        // The second server may be like the first, be silent, or not exist.
+        // The second server may behave like the first, not respond, or not exist.
         match if index == 0 { 0 } else { dice.roll(3) } {
             0 => _ = spawn(&NAME_SERVER, Class::Normal, serve(listen(), Rc::clone(&zone))),
             1 => silent.insert(listen()).answer(false),
@@ -285,10 +286,10 @@ async fn live(network: SimulatedNetwork, seed: u64) {
     check_right(seed, (&be, &of_service), &names, &zone.borrow().truth, shares);
 }
 
-/// Servers have the right addresses within the hold times after the last fault, and questions of rules are answered, whatever came before.
+/// Servers have the correct addresses within the hold times after the last fault, and look-ups of rules end.
 #[test]
 fn tasks_recover_after_any_network_faults() {
-    // Each thread has a world of its own.
+    // Each thread has its own simulation.
     std::thread::scope(|scope| {
         for first in 0..2 {
             scope.spawn(move || {

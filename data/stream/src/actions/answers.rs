@@ -1,4 +1,4 @@
-//! Actions that end a ruleset, most of them with a response of the proxy.
+//! Actions that end a ruleset, most with a local response.
 
 use weir_config::rows::DefaultValue::Described;
 use weir_config::rules::{ActionContext, action, sets};
@@ -124,7 +124,7 @@ pub(super) const ROWS: &[ActionRow] = &[
         |context, words| {
             let place = words.here();
             let redirect = context.redirect(words)?;
-            // The others are made from the request, which is gone by then (manual, "http-response redirect").
+            // Other kinds need the request, which is gone by then (manual, "http-response redirect").
             if context.kind != RulesetKind::HttpRequest && redirect.kind != RedirectKind::Location {
                 return Err(fault(place, "a response can only be redirected to a 'location'."));
             }
@@ -137,7 +137,7 @@ pub(super) const ROWS: &[ActionRow] = &[
 /// The facts of an action that ends its ruleset.
 const FINAL: ActionFacts<'static> = ActionFacts { is_final: true, ..ActionFacts::NONE };
 
-/// `accept` (tcp) or `allow` (http): no further rule of this set.
+/// `accept` (tcp) or `allow` (http): skips the rest of this ruleset.
 #[derive(Debug, Canonical)]
 struct Accept;
 
@@ -151,7 +151,7 @@ impl StreamAction for Accept {
     }
 }
 
-/// `close`: the server side of a `tcp-response content` rule.
+/// `close`: closes the server connection (`tcp-response content`).
 #[derive(Debug, Canonical)]
 struct Close;
 
@@ -165,7 +165,7 @@ impl StreamAction for Close {
     }
 }
 
-/// `reject`: close the connection without a response.
+/// `reject`: closes the connection without a response.
 #[derive(Debug, Canonical)]
 struct Reject;
 
@@ -179,7 +179,7 @@ impl StreamAction for Reject {
     }
 }
 
-/// `switch-mode http`: the connection continues in HTTP, of this version if given. Ends this ruleset.
+/// `switch-mode http`: the connection continues in HTTP, in this version if given. Ends this ruleset.
 #[derive(Debug, Canonical)]
 struct SwitchMode(Option<Protocol>);
 
@@ -225,10 +225,10 @@ impl StreamAction for SwitchMode {
     }
 }
 
-/// `silent-drop`: close without notice to the peer.
+/// `silent-drop`: closes without notifying the peer.
 #[derive(Debug, Canonical)]
 struct SilentDrop {
-    /// `rst-ttl`: send a reset with this time to live, in hops.
+    /// `rst-ttl`: sends a reset with this TTL, in hops.
     reset_ttl: Option<u8>,
 }
 
@@ -244,20 +244,20 @@ impl StreamAction for SilentDrop {
     }
 }
 
-/// Prevents the packets of closing a connection (manual, "silent-drop").
+/// Prevents FIN and RST packets at the close of a connection (manual, "silent-drop").
 fn silence(socket: &Descriptor, reset_ttl: Option<u8>) {
-    // Unacknowledged bytes (`option tcp-smart-accept`) would be sent again by the peer, and the kernel would answer them
-    // with a reset that the peer sees.
+    // The peer would retransmit unacknowledged bytes (`option tcp-smart-accept`), and the kernel would respond with a reset visible to the
+    // peer.
     let _ = option::set_quick_ack(socket, true);
     if reset_ttl.is_none() && option::set_repair(socket, true).is_ok() {
         return;
     }
-    // Without the privilege for the above: the reset expires on its way.
+    // Without the privilege for TCP repair mode, the reset gets a small TTL and expires on the way.
     let _ = option::set_ttl(socket, reset_ttl.unwrap_or(1));
     let _ = option::set_no_linger(socket);
 }
 
-/// Closes without an answer. The log shows such a request without a request time.
+/// Closes without a response. The log shows such a request without a request time.
 fn drop_request<'s>(stream: &mut Stream, rule: RuleContext<'_>) -> ActionResult<'s> {
     count_denied(stream, rule);
     if rule.kind == RulesetKind::HttpRequest {
@@ -316,7 +316,7 @@ impl StreamAction for Tarpit {
     fn run<'s>(&'s self, stream: &'s mut Stream, rule: RuleContext<'s>) -> ActionResult<'s> {
         count_denied(stream, rule);
         crate::cookie::on_refused(stream);
-        // A client may leave before the end of the wait: the rule has decided now.
+        // A client may abort before the end of the wait, so the decision of the rule is recorded now.
         stream.rules.decided_by = Some(rule.key);
         stream.rules.stop_by_rule();
         ActionResult::Await(PooledFuture::new(hold(stream, &self.0)))
@@ -370,7 +370,7 @@ impl StreamAction for Return {
     }
 }
 
-/// `use-service`: a built-in service answers.
+/// `use-service`: a built-in service responds.
 #[derive(Debug, Canonical)]
 struct UseService {
     name: &'static str,
@@ -399,10 +399,10 @@ impl StreamAction for UseService {
     }
 }
 
-/// `auth`: demand credentials.
+/// `auth`: requests credentials.
 #[derive(Debug, Canonical)]
 struct Auth {
-    /// The realm; none for the proxy's name.
+    /// The realm. `None` for the proxy's name.
     realm: Option<Box<str>>,
 }
 

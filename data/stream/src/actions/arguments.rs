@@ -1,4 +1,4 @@
-//! Arguments of several actions: numbers, delays and sizes, known now or when the rule runs.
+//! Argument types shared by several actions: numbers, delays and sizes, fixed or evaluated when the rule runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,23 +12,23 @@ use weir_model::Visit;
 
 use crate::stream::Stream;
 
-/// An argument that is known now, or that an expression gives when the rule runs.
+/// A fixed argument, or an expression evaluated when the rule runs.
 #[derive(Debug, Canonical)]
 pub(super) enum Argument<T> {
     Fixed(T),
-    /// An expression that gives an integer.
+    /// An expression with an integer value.
     Expression(Arc<Expr>),
 }
 
 /// An integer.
 pub(super) type Number = Argument<i64>;
-/// A delay; an expression gives milliseconds.
+/// A delay. An expression gives milliseconds.
 pub(super) type Delay = Argument<Duration>;
 /// A size in bytes.
 pub(super) type Size = Argument<u64>;
 
 impl<T: Copy> Argument<T> {
-    /// The known value, or the one that `made` makes of the expression's integer.
+    /// The fixed value, or the expression's integer converted by `made`. `None` if the expression fails or the integer is out of range.
     fn given(&self, stream: &mut Stream, made: fn(i64) -> Option<T>) -> Option<T> {
         match self {
             Argument::Fixed(known) => Some(*known),
@@ -44,14 +44,14 @@ impl<T: Copy> Argument<T> {
 }
 
 impl Number {
-    /// The number, if the expression gives one.
+    /// The number. `None` if the expression fails.
     pub(super) fn value(&self, stream: &mut Stream) -> Option<i64> {
         self.given(stream, Some)
     }
 }
 
 impl Delay {
-    /// Reads a delay if a digit follows, else an expression.
+    /// Parses a delay if the next word starts with a digit, else an expression.
     pub(super) fn read(
         context: &ActionContext<'_, '_>,
         words: &mut Words<'_>,
@@ -64,25 +64,25 @@ impl Delay {
         Ok(Argument::Expression(context.expression(words)?))
     }
 
-    /// The delay, if the expression gives one.
+    /// The delay. `None` if the expression fails or is negative.
     pub(super) fn value(&self, stream: &mut Stream) -> Option<Duration> {
         self.given(stream, |ms| u64::try_from(ms).ok().map(Duration::from_millis))
     }
 }
 
 impl Size {
-    /// The size, if the expression gives one.
+    /// The size in bytes. `None` if the expression fails or is negative.
     pub(super) fn value(&self, stream: &mut Stream) -> Option<u64> {
         self.given(stream, |size| u64::try_from(size).ok())
     }
 }
 
-/// Whether a number follows.
+/// Whether the next word starts with a digit.
 pub(super) fn at_digit(words: &Words<'_>) -> bool {
     words.peek_text().starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// Reads a format that is the only argument.
+/// Parses a log format that is the only argument.
 pub(super) fn only_format(context: &ActionContext<'_, '_>, words: &mut Words<'_>) -> Parsed<LogFormat> {
     let expects = "expects exactly 1 argument <format>.";
     let word = words.expect(expects)?;

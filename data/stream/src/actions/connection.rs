@@ -1,4 +1,4 @@
-//! Actions on addresses and on the connections' options.
+//! Actions on addresses and on socket options.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -110,14 +110,14 @@ pub(super) const ROWS: &[ActionRow] = &[
     ),
 ];
 
-/// The largest type of service: it is one byte of the IP header.
+/// The largest type of service, which is one byte in the IP header.
 const MAX_TOS: u32 = 255;
 
 fn endpoint(context: &ActionContext<'_, '_>, words: &mut Words<'_>, endpoint: AddressPart) -> Parsed<Action> {
     Ok(SetEndpoint { endpoint, value: context.expression(words)? }.into_action())
 }
 
-/// A number, or an expression that gives one.
+/// Parses a number up to `highest`, or an expression with an integer value.
 fn number(context: &ActionContext<'_, '_>, words: &mut Words<'_>, highest: u32) -> Parsed<Number> {
     if at_digit(words) {
         return fixed(words, highest);
@@ -145,7 +145,7 @@ enum AddressPart {
     DestinationPort,
 }
 
-/// `set-src`, `set-src-port`, `set-dst`, `set-dst-port`: for the connection, for the session, or for this stream, as the rule is.
+/// `set-src`, `set-src-port`, `set-dst`, `set-dst-port`: for the connection, the session or the stream, depending on the ruleset.
 #[derive(Debug, Canonical)]
 struct SetEndpoint {
     endpoint: AddressPart,
@@ -156,7 +156,7 @@ impl StreamAction for SetEndpoint {
     fn run<'s>(&'s self, stream: &'s mut Stream, rule: RuleContext<'s>) -> ActionResult<'s> {
         let is_port = matches!(self.endpoint, AddressPart::SourcePort | AddressPart::DestinationPort);
         let wanted = if is_port { SampleType::Int } else { SampleType::Addr };
-        // Without a value nothing changes.
+        // If the expression fails, nothing changes.
         let Some(sample) = self.value.evaluate_as(stream, wanted).into_owned().sample() else {
             return ActionResult::NEXT;
         };
@@ -185,7 +185,7 @@ impl StreamAction for SetEndpoint {
     }
 }
 
-/// The connection that an action is about.
+/// The connection that an action changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 enum ConnectionSide {
     Frontend,
@@ -251,8 +251,8 @@ impl StreamAction for SetMark {
     }
 }
 
-/// `expect-proxy layer4`: the connection begins with a PROXY protocol header. It is evaluated before the other rules of its
-/// kind: see `accept.rs`.
+/// `expect-proxy layer4`: the connection begins with a PROXY protocol header. Evaluated before the other connection rules: see
+/// `accept.rs`.
 #[derive(Debug, Canonical)]
 pub(crate) struct ExpectProxy;
 

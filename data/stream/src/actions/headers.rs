@@ -122,7 +122,7 @@ fn name_and_format<'l>(
     Ok((name, context.format(value, FormatOptions::HTTP)?))
 }
 
-/// Whether an ASCII character is invalid in a field name (RFC 9110, 5.6.2). Others cause no warning, as in HAProxy.
+/// Whether an ASCII character is invalid in a field name (RFC 9110, 5.6.2). Non-ASCII characters do not cause a warning, as in HAProxy.
 fn is_forbidden(character: char) -> bool {
     character.is_ascii() && !character.is_ascii_alphanumeric() && !"!#$%&'*+-.^_`|~".contains(character)
 }
@@ -165,20 +165,20 @@ struct HeaderEdit {
 #[derive(Debug, Canonical)]
 enum Edit {
     Add(LogFormat),
-    /// Replace all fields with the name by one.
+    /// Replaces all fields with the name by one field.
     Set(LogFormat),
-    /// Remove every field with a name that matches.
+    /// Removes every field with a matching name.
     Delete(NameMatch),
-    /// Replace in the whole value of each field.
+    /// Replaces a match in the whole value of each field.
     ReplaceField {
         pattern: Arc<Regex>,
-        /// The new value, with `\1` and so on for the groups.
+        /// The new value. `\1` and so on insert capture groups.
         replacement: LogFormat,
     },
-    /// Replace in each comma-separated value of each field.
+    /// Replaces a match in each comma-separated value of each field.
     ReplaceValue {
         pattern: Arc<Regex>,
-        /// The new value, with `\1` and so on for the groups.
+        /// The new value. `\1` and so on insert capture groups.
         replacement: LogFormat,
     },
 }
@@ -186,7 +186,7 @@ enum Edit {
 /// How `del-header` compares names (`-m`).
 #[derive(Debug, Canonical)]
 enum NameMatch {
-    /// Equal, whatever the case.
+    /// Equal, ignoring case.
     Exact,
     Prefix,
     Suffix,
@@ -258,8 +258,8 @@ fn message(stream: &mut Stream, request: bool) -> &mut Message {
     if request { &mut stream.request.message } else { &mut stream.response.message }
 }
 
-/// Replaces the host of an absolute target by the new `Host`: servers look there first (RFC 9112, 3.2.2). With
-/// `CONNECT`, the port stays if `Host` is without one. False if the new host cannot be part of a target.
+/// Replaces the host of an absolute target with the new `Host`, because servers prefer the target's host (RFC 9112, 3.2.2). With
+/// `CONNECT`, the port stays if `Host` does not contain one. Returns false if the new host is invalid in a target.
 fn follow_host(stream: &mut Stream) -> bool {
     let (head, raw) = stream.request.message.edit();
     let target = head.uri(raw);
@@ -286,7 +286,7 @@ fn follow_host(stream: &mut Stream) -> bool {
     head.splice_uri(raw, start, end, &host).is_ok()
 }
 
-/// Replaces the values of the fields with a name; false without room.
+/// Replaces the values of the fields with a name. Returns false without room.
 fn replace_fields(
     message: &mut Message,
     name: &[u8],
@@ -318,8 +318,7 @@ fn matching_name(matching: &NameMatch, name: &[u8], candidate: &[u8]) -> bool {
     }
 }
 
-/// The new value; none without a match. The replacement takes the place of the whole value (manual,
-/// "replace-header").
+/// The new value. `None` without a match. The replacement replaces the whole value (manual, "replace-header").
 fn replace_whole(value: &[u8], pattern: &Regex, groups: &mut Groups, template: &[u8]) -> Option<Vec<u8>> {
     pattern.captures(value, 0, groups)?;
     let mut replaced = Vec::new();
@@ -327,7 +326,7 @@ fn replace_whole(value: &[u8], pattern: &Regex, groups: &mut Groups, template: &
     Some(replaced)
 }
 
-/// The comma-separated values, each with its match replaced; none without any match.
+/// The comma-separated values, each with its match replaced. `None` without any match.
 fn replace_each(value: &[u8], pattern: &Regex, groups: &mut Groups, template: &[u8]) -> Option<Vec<u8>> {
     let mut replaced = Vec::new();
     let mut changed = false;
@@ -337,7 +336,7 @@ fn replace_each(value: &[u8], pattern: &Regex, groups: &mut Groups, template: &[
         if pattern.captures(item, 0, groups).is_none() {
             continue;
         }
-        // The blanks before a value are removed with it.
+        // Blanks before a replaced value are removed too.
         replaced.extend_from_slice(value[kept_to..start].trim_ascii_end());
         regex::expand(template, item, groups, &mut replaced);
         kept_to = start + item.len();
@@ -347,7 +346,7 @@ fn replace_each(value: &[u8], pattern: &Regex, groups: &mut Groups, template: &[
     changed.then_some(replaced)
 }
 
-/// `early-hint`: a header of a 103 response. Consecutive rules share one (manual, "early-hint").
+/// `early-hint`: a field of a 103 response. Consecutive rules share one response (manual, "early-hint").
 #[derive(Debug, Canonical)]
 pub(crate) struct EarlyHint {
     name: Box<str>,
@@ -359,7 +358,7 @@ impl StreamAction for EarlyHint {
         let value = stream.format(&self.value);
         let hints = stream.response.early_hints.get_or_insert_with(|| {
             let mut hints = Box::new(Message::default());
-            // An empty head has room for a line.
+            // An empty head always has room for the status line.
             let _ = hints.head.start_response(Version::HTTP_11, 103, status::reason(103).as_bytes());
             hints
         });
@@ -375,7 +374,7 @@ impl StreamAction for EarlyHint {
 #[derive(Debug, Canonical)]
 struct SetStatus {
     status: u16,
-    /// The reason; none for the usual one.
+    /// The reason phrase. `None` for the standard one.
     reason: Option<Box<str>>,
 }
 
@@ -389,11 +388,11 @@ impl StreamAction for SetStatus {
     }
 }
 
-/// `capture <sample> { len <length> | id <id> }`: keep a sample for the logs.
+/// `capture <sample> { len <length> | id <id> }`: stores a sample for the logs.
 #[derive(Debug, Canonical)]
 pub(super) struct Capture {
     pub value: Arc<Expr>,
-    /// The position in the capture list of the request or the response, as declared by the frontend.
+    /// Index in the frontend's capture slots of the request or the response.
     pub slot: u32,
 }
 
@@ -420,7 +419,7 @@ impl Capture {
         Ok(Capture { value, slot })
     }
 
-    /// Reads a length and makes a slot of it.
+    /// Parses a length and declares a slot of that length.
     fn read_length(
         context: &mut ActionContext<'_, '_>,
         words: &mut Words<'_>,

@@ -1,4 +1,4 @@
-//! `do-resolve`: a rule resolves a name, and the next rule waits for the address.
+//! `do-resolve`: resolves a name. The next rule runs when the address is known.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ pub(super) const ROWS: &[ActionRow] = &[action(
 /// `do-resolve(<var>,<resolvers>[,ipv4|ipv6]) <expr>`.
 #[derive(Debug, Canonical)]
 struct DoResolve {
-    /// The variable for the address.
+    /// The variable that receives the address.
     variable: VariableId,
-    /// The section with the name servers.
+    /// The `resolvers` section with the name servers.
     #[canonical(with = encode_section)]
     section: Arc<str>,
     /// Whether IPv4 addresses are queried first.
@@ -69,13 +69,13 @@ impl DoResolve {
     }
 }
 
-/// The section lives beside its users: its name counts.
+/// The canonical form contains only the section's name.
 fn encode_section(section: &str, out: &mut FormEncoder<'_>) {
     out.named(ObjectKind::Resolvers, section);
 }
 
 impl StreamAction for DoResolve {
-    /// Sends the question; the variable is only set when there is an address (manual, "do-resolve").
+    /// Sends the query. The variable is set only if an address is found (manual, "do-resolve").
     #[cold]
     fn run<'s>(&'s self, stream: &'s mut Stream, _: RuleContext<'s>) -> ActionResult<'s> {
         let Some(name) = stream.evaluate_string(&self.name) else { return ActionResult::NEXT };
@@ -109,7 +109,7 @@ fn set_address(stream: &mut Stream, variable: VariableId, address: IpAddr) {
         IpAddr::V4(address) => Value::Ipv4(address),
         IpAddr::V6(address) => Value::Ipv6(address),
     };
-    // A variable without room is not set.
+    // At the memory limit the variable is not set.
     stream.set_variable(variable, value, SetCondition::ALWAYS);
 }
 

@@ -1,4 +1,4 @@
-//! Actions on how the stream is handled: logs, timeouts, retries, priorities, waiting.
+//! Actions on the processing of the stream: logs, timeouts, retries, priorities, waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,7 +157,7 @@ const LOG_LEVELS: &[ValueHelp] = &[
     ("silent", "write no line"),
 ];
 
-/// `set-log-level`; none for `silent`.
+/// `set-log-level`. `None` for `silent`.
 #[derive(Debug, Canonical)]
 struct SetLogLevel(Option<Severity>);
 
@@ -311,7 +311,7 @@ impl StreamAction for SetPriorityOffset {
     }
 }
 
-/// `set-bandwidth-limit <name> [limit <size>] [period <time>]`: missing values are those of the filter's line.
+/// `set-bandwidth-limit <name> [limit <size>] [period <time>]`: missing values come from the `filter` line.
 #[derive(Debug, Canonical)]
 pub(super) struct SetBandwidthLimit {
     pub filter: Box<str>,
@@ -383,9 +383,9 @@ impl StreamAction for DisableL7Retry {
 /// `wait-for-body`.
 #[derive(Debug, Canonical)]
 struct WaitForBody {
-    /// How long at most.
+    /// The maximum wait.
     time: Duration,
-    /// `at-least`: enough bytes; 0 for the whole body or a full buffer.
+    /// `at-least`: the wait ends at this many bytes. 0 waits for the whole body or a full buffer.
     at_least: u64,
 }
 
@@ -415,7 +415,7 @@ impl WaitForBody {
 }
 
 impl StreamAction for WaitForBody {
-    /// Each wait has a block of its own size: a stream in a tarpit does not pay for the larger wait for a body.
+    /// Each kind of wait has a memory block of its own size, so a stream in a tarpit does not pay for the larger wait for a body.
     fn run<'s>(&'s self, stream: &'s mut Stream, rule: RuleContext<'s>) -> ActionResult<'s> {
         let WaitForBody { time, at_least } = *self;
         ActionResult::Await(match rule.kind {
@@ -444,7 +444,7 @@ impl StreamAction for WaitForHandshake {
     }
 }
 
-/// `pause`; an expression gives milliseconds.
+/// `pause`. An expression gives milliseconds.
 #[derive(Debug, Canonical)]
 struct Pause(Delay);
 
@@ -462,7 +462,7 @@ impl StreamAction for Pause {
     }
 }
 
-/// Waits; ends early if the client leaves.
+/// Waits for a fixed time. Ends early if the client aborts.
 pub(super) fn pause(stream: &mut Stream, time: While, during: During) -> impl Future<Output = PhaseResult> {
     stream.hold_little();
     stream.drive(
@@ -490,7 +490,7 @@ impl StreamAction for StrictMode {
     }
 }
 
-/// `do-log`: log now.
+/// `do-log`: writes a log line now.
 #[derive(Debug, Canonical)]
 struct DoLog;
 

@@ -94,12 +94,13 @@ const fn tracking(name: &'static str, help: &'static str) -> ActionRow {
     })
 }
 
-/// `(<sc-id>)`. Without a number it is the first counter: a form that the manual does not mention, but that releases accept and configurations use.
+/// `(<sc-id>)`. Without a number it is counter 0. The manual does not document this form, but HAProxy releases accept it and
+/// configurations use it.
 fn counter(context: &ActionContext<'_, '_>) -> Parsed<u8> {
     let inside = match context.parenthesized() {
         Some(inside) => inside.trim(),
         None if !context.word.text().contains('(') => "",
-        // Without the closing one.
+        // Without the closing parenthesis.
         None => "(",
     };
     if inside.is_empty() {
@@ -144,7 +145,7 @@ struct TrackEntry(Track);
 impl TrackEntry {
     fn read(context: &mut ActionContext<'_, '_>, words: &mut Words<'_>) -> Parsed<Self> {
         let counter = match context.word.text().strip_prefix("track-sc").unwrap_or_default() {
-            // The manual does not mention this form, but releases accept it.
+            // The manual does not document this form, but HAProxy releases accept it.
             "" => 0,
             number => number
                 .parse()
@@ -181,14 +182,14 @@ impl StreamAction for TrackEntry {
 struct CounterChange {
     /// The counter that tracks the entry.
     counter: u8,
-    /// The data that change.
+    /// The data type to change.
     data: DataType,
     /// The element of an array.
     element: u16,
     change: DataChange,
 }
 
-/// How data of a tracked entry change.
+/// The change to the data of a tracked entry.
 #[derive(Debug, Canonical)]
 enum DataChange {
     Add(Number),

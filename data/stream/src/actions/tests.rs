@@ -1,4 +1,4 @@
-//! The language of actions: each row is read with its example, faults have their texts, and values arrive.
+//! Tests of the actions' syntax: each row parses its example, errors have the expected texts, and values are stored.
 
 use weir_config::rows::Handler;
 use weir_model::RulesetKind;
@@ -10,8 +10,8 @@ use super::process::SetBandwidthLimit;
 use super::{ACTIONS, arguments};
 use crate::testing::{Read, read};
 
-/// Reads `lines` (separated by ` ;; `) in a section that begins with `section`, after a named `defaults` section in HTTP
-/// mode, and checks the messages: all of them, in order. A `...` at the end of an expectation leaves the rest open.
+/// Reads `lines` (separated by ` ;; `) in a section that begins with `section`, after a named `defaults` section in HTTP mode. Checks
+/// all messages, in order. A `...` at the end of an expectation matches any rest.
 #[track_caller]
 fn check(section: &str, lines: &str, expected: &[&str]) -> Read {
     let mut text = String::from(
@@ -54,7 +54,7 @@ fn check_quiet(section: &str, line: &str) {
     );
 }
 
-/// Checks the message for these lines, without its prefix; none for valid ones.
+/// Checks the message for these lines, without its prefix. `None` for valid lines.
 #[track_caller]
 fn said(lines: &[&str], expected: Option<&str>) {
     let text = format!("listen l\n bind :80\n mode http\n {}\n", lines.join("\n "));
@@ -93,15 +93,15 @@ fn every_action_is_read_with_its_example() {
             };
             let after =
                 if row.name == "do-resolve" { "\nresolvers dns\n nameserver a 192.0.2.1:53" } else { "" };
-            // Tracking without contents belongs to the session.
+            // Tracking that does not read contents belongs to session rules.
             let is_early = row.name.starts_with("track-sc") && kind == RulesetKind::TcpRequestContent;
             let condition = if is_early { " if { path / }" } else { "" };
             let line =
                 format!("{before}{} {}{space}{}{condition}{after}", kind.keyword(), row.name, row.example);
             let is_valid = match row.name {
-                // A slot of the response cannot be made by a rule.
+                // A rule cannot declare a capture slot of the response.
                 "capture" => matches!(kind, RulesetKind::HttpRequest | RulesetKind::TcpRequestContent),
-                // The only service there is speaks HTTP.
+                // The only service requires HTTP.
                 "use-service" => kind == RulesetKind::HttpRequest,
                 _ => true,
             };
@@ -121,8 +121,8 @@ fn every_action_has_a_help_text_and_one_row() {
     }
 }
 
-/// A reference that its action does not visit is never resolved, and its passwords are not verified ahead. Each word of each
-/// example is replaced by a fetch: where an unknown one is refused, a list of users in its place has to be found.
+/// An unvisited reference is never resolved, and its passwords are not verified ahead. The test replaces each word of each example by a
+/// fetch: if an unknown fetch is refused there, a userlist in its place must be found.
 #[test]
 fn actions_visit_the_references_of_their_arguments() {
     let mut visited = 0;
@@ -229,7 +229,7 @@ fn a_frontend_may_switch_to_http() {
             "A parsing [t.cfg:8] : error detected in backend 'b' while parsing 'tcp-request content switch-mode' rule : not allowed because backend 'b' has no frontend capability",
         ],
     );
-    // Options of HTTP may follow it.
+    // HTTP options may follow `switch-mode`.
     for protocol in ["", " proto h1", " proto h2"] {
         let switch = format!("tcp-request content switch-mode http{protocol} if TRUE");
         check(
@@ -255,7 +255,7 @@ fn header_names_are_tokens() {
 #[test]
 fn rejects_set_timeout_for_a_side_that_the_proxy_lacks() {
     let refused = |subject: &str, name: &str, side: &str| {
-        // A backend is without the line "bind".
+        // A backend does not have the "bind" line.
         let line = if subject == "backend" { 8 } else { 9 };
         format!(
             "A parsing [t.cfg:{line}] : error detected in {subject} '{name}' while parsing 'http-request set-timeout' rule : \
@@ -316,7 +316,7 @@ fn warns_about_invalid_field_names() {
     warned("http-response set-header x%[src] z", "x%[src]", '[');
     warned("http-after-response add-header a{}b z", "a{}b", '{');
     warned("http-request early-hint 'l k' z", "l k", ' ');
-    // No field with these names is written; those of the next line are valid.
+    // These actions do not write fields with the given names. The names in the next line are valid.
     check("listen l", "http-request del-header 'x y' ;; http-request replace-header 'x y' a b", &[]);
     check("listen l", "http-request set-header \"X-a!#%&'*+-.^_`|~9\" z ;; http-request set-header é z", &[]);
 }
@@ -427,7 +427,7 @@ fn actions_name_counters_and_elements() {
     {
         check("listen l", &format!("http-response {action}"), &[]);
     }
-    // Without a number it is the first counter's.
+    // Without a number it is the first counter.
     for action in ["sc-inc-gpc0", "sc-inc-gpc1()", "sc-set-gpt0 1"] {
         check("listen l", &format!("tcp-request connection {action}"), &[]);
     }

@@ -106,7 +106,7 @@ struct SetMethod(LogFormat);
 impl StreamAction for SetMethod {
     fn run<'s>(&'s self, stream: &'s mut Stream, _: RuleContext<'s>) -> ActionResult<'s> {
         let method = stream.format(&self.0);
-        // Whether a tunnel follows is decided by the client's request.
+        // The client's request decides whether a tunnel follows, so a rule may not change to or from CONNECT.
         let connects = [stream.request.message.head.method() == Method::Connect, method[..] == *b"CONNECT"];
         if !weir_http::is_token(&method) || connects[0] != connects[1] {
             return ActionResult::FAILED;
@@ -140,7 +140,7 @@ impl UriPart {
         put.is_ok()
     }
 
-    /// Sets `Host` to the host of a new target, so that rules need not set both.
+    /// Sets `Host` to the host of a new target, so that rules do not have to set both.
     fn follow(self, stream: &mut Stream) -> bool {
         if self != UriPart::Uri {
             return true;
@@ -180,7 +180,7 @@ struct ReplaceUri {
     /// Never [`UriPart::Query`].
     part: UriPart,
     pattern: Arc<Regex>,
-    /// The new value, with `\1` and so on for the groups.
+    /// The new value. `\1` and so on insert capture groups.
     replacement: LogFormat,
 }
 
@@ -189,7 +189,7 @@ impl StreamAction for ReplaceUri {
         let template = stream.format(&self.replacement);
         let (head, raw) = (&stream.request.message.head, stream.request.message.bytes());
         let old = match self.part {
-            // A target without a path (of a CONNECT, or `*`) does not get one: it would become another target.
+            // A target without a path (of a CONNECT, or `*`) stays unchanged: with a path it would be another target.
             UriPart::Path | UriPart::PathAndQuery if head.path(raw).is_empty() => return ActionResult::NEXT,
             UriPart::Path => head.path(raw),
             UriPart::PathAndQuery => head.path_and_query(raw),
@@ -213,7 +213,7 @@ impl StreamAction for ReplaceUri {
 #[derive(Debug, Canonical)]
 struct NormalizeUri(#[canonical(with = encode_normalizer)] Normalizer);
 
-/// Its debug form has all of it. Its crate knows no fingerprints.
+/// Encodes a normalizer by its `Debug` form, which is complete. The normalizer's crate does not implement the canonical form.
 fn encode_normalizer(normalizer: &Normalizer, out: &mut FormEncoder<'_>) {
     out.text(&format!("{normalizer:?}"));
 }

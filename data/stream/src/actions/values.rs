@@ -34,7 +34,7 @@ pub(super) const ROWS: &[ActionRow] = &[
         sets::EVERY,
         |context, words| {
             let (name, condition) = variable(context)?;
-            // An empty text is a value, too.
+            // An empty text is a valid value.
             let word = words.take().ok_or_else(|| words.fault("expects exactly 1 argument <format>."))?;
             let value = context.format(word, FormatOptions::PLAIN)?;
             Ok(SetVariableFormat { name, condition, value }.into_action())
@@ -120,7 +120,7 @@ fn patterns(context: &ActionContext<'_, '_>, key: &Word, edit: Edit) -> Parsed<A
         return Err(fault(context.word.span(), message));
     };
     let has_values = matches!(edit, Edit::DeleteMap | Edit::SetMap { .. });
-    // An entry is removed by its key, whatever kind of list it is in.
+    // An entry is removed by key, both from maps and from ACL files.
     let known = match edit {
         Edit::DeleteAcl | Edit::DeleteMap => context.known_patterns(file),
         Edit::AddAcl | Edit::SetMap { .. } => None,
@@ -143,9 +143,9 @@ struct SetVariable {
 
 impl StreamAction for SetVariable {
     fn run<'s>(&'s self, stream: &'s mut Stream, _: RuleContext<'s>) -> ActionResult<'s> {
-        // Without a value nothing is set (manual, "set-var").
+        // If the expression fails, the variable stays unchanged (manual, "set-var").
         if let FetchResult::Sample(sample) = self.value.evaluate(stream).into_owned() {
-            // A variable without room is not set; that never ends a stream (manual, "tune.vars.global-max-size").
+            // At the memory limit the variable is not set. This does not end a stream (manual, "tune.vars.global-max-size").
             stream.set_variable(self.name, sample.value, self.condition);
         }
         ActionResult::NEXT
@@ -167,7 +167,7 @@ struct SetVariableFormat {
 impl StreamAction for SetVariableFormat {
     fn run<'s>(&'s self, stream: &'s mut Stream, _: RuleContext<'s>) -> ActionResult<'s> {
         let text = stream.format(&self.value);
-        // As for `set-var`.
+        // At the memory limit the variable is not set, as with `set-var`.
         stream.set_variable(self.name, Value::Str(Cow::Borrowed(&text)), self.condition);
         ActionResult::NEXT
     }
@@ -191,7 +191,7 @@ impl StreamAction for UnsetVariable {
 /// `add-acl`, `del-acl`, `del-map`, `set-map`: a change to a set of patterns.
 #[derive(Debug, Canonical)]
 struct PatternEdit {
-    /// The set of a file.
+    /// The patterns of the file.
     set: Arc<PatternSet>,
     key: LogFormat,
     edit: Edit,

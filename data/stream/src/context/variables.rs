@@ -8,7 +8,7 @@ use crate::stream::Stream;
 use crate::variables::NONE;
 
 impl Stream {
-    /// Sets a variable of the stream if `condition` holds. False if its memory limit is reached.
+    /// Sets a variable of the stream if `condition` is met. Returns false at the memory limit.
     pub(crate) fn store_variable(
         &mut self,
         variable: VariableId,
@@ -27,7 +27,7 @@ impl Stream {
         stored
     }
 
-    /// How many more bytes the variables of a scope may take.
+    /// Bytes left for the variables of a scope.
     fn variable_room(&self, scope: VariableScope) -> usize {
         let limits = &self.frontend.instance().limits.variables;
         if weir_net::shortage::is_short() {
@@ -56,7 +56,7 @@ impl Stream {
         within[..depth].iter().fold(room, |room, (limit, used)| room.min(limit.saturating_sub(*used)))
     }
 
-    /// Updates the process's account of the variables, if it has a limit for them.
+    /// Updates the size of the variables charged to the process, if the process has a limit.
     pub(crate) fn charge_variables(&mut self) {
         if self.frontend.instance().limits.variables.counts_all() {
             let total = &self.frontend.instance().variable_bytes;

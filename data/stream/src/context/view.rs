@@ -1,4 +1,4 @@
-//! A stream as expressions see it.
+//! The stream data that expressions can read.
 
 use std::cell::Ref;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl FetchView for Stream {
     fn message(&mut self, side: MessageSide) -> Result<&Message, Absent> {
         match self.side(side) {
             MessageSide::Response => self.response_message(),
-            // A request is not available once it is answered: the configuration check warned about such rules.
+            // The request is not available to response rules. The configuration check warned about such rules.
             MessageSide::Request if self.rules.see_response() => Err(Absent::Missing),
             _ => self.request_message(),
         }
@@ -228,7 +228,7 @@ impl FetchView for Stream {
 }
 
 impl Stream {
-    /// The request, if its head is available. In TCP mode it is parsed here on demand.
+    /// The request, if its head is available. In TCP mode the request is parsed here on demand.
     fn request_message(&mut self) -> Result<&Message, Absent> {
         if !self.request.is_known() && !has_head(&self.request.message) {
             if self.speaks_http() {
@@ -239,9 +239,9 @@ impl Stream {
         Ok(&self.request.message)
     }
 
-    /// Parses an HTTP request in TCP mode. Its bytes stay in the client's input, to be relayed.
+    /// Parses an HTTP request in TCP mode. The bytes stay in the client's input, to be relayed.
     fn look_for_request(&mut self) -> Result<(), Absent> {
-        // Bytes received later are not the beginning of the connection.
+        // With a server connection, the input may not start at the client's first byte.
         if self.server.upstream.is_some() {
             return Err(Absent::Missing);
         }
@@ -269,7 +269,7 @@ impl Stream {
     }
 
     fn look_for_response(&mut self) -> Result<(), Absent> {
-        // After bytes were relayed, the input is not the beginning of the response.
+        // After bytes were relayed, the input is not the start of the response.
         if self.client.sent() > 0 {
             return Err(Absent::Missing);
         }
@@ -287,7 +287,7 @@ impl Stream {
     }
 }
 
-/// Whether a message's head was read to its end.
+/// Whether a message's head was parsed completely.
 fn has_head(message: &Message) -> bool {
     message.head.end() > 0
 }

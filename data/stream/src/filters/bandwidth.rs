@@ -1,7 +1,7 @@
 //! `filter bwlim-in` and `filter bwlim-out`: limit the bytes per period (manual, 9.7).
 //!
-//! Credit grows steadily with time. A stream that was quiet keeps at most [`GRAIN_MS`] of it, so in no period more passes
-//! than the limit and that credit. Nothing passes at once: the average holds from the first byte on.
+//! Credit grows linearly with time. A quiet stream keeps at most [`GRAIN_MS`] worth of credit, so no period passes more than the limit
+//! plus that credit. Credit starts at zero, so the average holds from the first byte on.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -49,20 +49,20 @@ pub(super) const ROWS: &[Row] = &[
 const ARGUMENTS: &str = "<name> { default-limit <size> default-period <time> | limit <size> key <key> [table <table>] } \
                          [min-size <sz>]";
 
-/// A bandwidth limit for each stream, or for all streams of one key, which `set-bandwidth-limit` enables.
+/// A bandwidth limit per stream, or shared by all streams of one key. `set-bandwidth-limit` enables it.
 #[derive(Debug, Canonical)]
 pub(super) struct BandwidthFilter {
-    /// Its name in rules.
+    /// The filter's name in rules.
     pub name: Box<str>,
-    /// Which direction it limits.
+    /// The limited direction.
     pub direction: FilterDirection,
-    /// `default-limit`, or `limit` of a shared one: bytes per period; never 0.
+    /// `default-limit`, or `limit` of a shared limit, in bytes per period. Never 0.
     pub limit: u64,
-    /// `default-period`; 0 only for a shared limit, where the table holds the period.
+    /// `default-period`. 0 only for a shared limit: there the table defines the period.
     pub period: Duration,
-    /// `min-size`: the least bytes that pass at a time, except at the end.
+    /// `min-size`: minimum bytes forwarded at a time, except at the end.
     pub min_size: u64,
-    /// `key`: the streams of one key share the limit. None for each stream alone.
+    /// `key`: the streams of one key share the limit. `None` for a limit per stream.
     pub shared: Option<Box<SharedLimit>>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct BandwidthFilter {
 pub(super) struct SharedLimit {
     /// `key`: the key of the table entry, evaluated when a rule enables the filter.
     pub key: Arc<Expr>,
-    /// `table`, or the proxy's own: its entries count the bytes.
+    /// `table`, else the proxy's own table. Its entries count the bytes.
     pub table: Reference,
 }
 
@@ -149,7 +149,7 @@ fn read(
 }
 
 impl BandwidthFilter {
-    /// The data of a table that limits this direction.
+    /// The table's data type that counts this direction's bytes.
     fn data(&self) -> DataType {
         match self.direction {
             FilterDirection::Request => DataType::BytesInRate,
@@ -201,13 +201,13 @@ impl StreamFilter for BandwidthFilter {
 enum Bound {
     /// The stream's own rate.
     Own(Limit),
-    /// The entry of the key; all its streams share the limit.
+    /// The key's table entry. All streams of the key share the limit.
     Shared(Rc<SharedEntry>),
 }
 
 impl Attachment for Bound {}
 
-/// `set-bandwidth-limit`: enables this proxy's filter of this name. Missing values come from the filter's line.
+/// `set-bandwidth-limit`: enables the proxy's filter of this name. Missing values come from the `filter` line.
 pub(crate) fn limit_bandwidth(
     stream: &mut Stream,
     proxy: &Proxy,
@@ -243,7 +243,7 @@ pub(crate) fn limit_bandwidth(
     }
 }
 
-/// A number of bytes per period; neither is 0.
+/// A number of bytes per period. Neither is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rate {
     bytes: u64,
@@ -251,7 +251,7 @@ struct Rate {
     period_ms: u64,
 }
 
-/// The rate in force, none until a rule enables the filter.
+/// The current rate. `None` until a rule enables the filter.
 type Limit = Rc<Cell<Option<Rate>>>;
 
 /// One direction's limit.
@@ -259,27 +259,27 @@ type Limit = Rc<Cell<Option<Rate>>>;
 struct Bandwidth {
     limit: Limit,
     min_size: u64,
-    /// The rate to which `credit` belongs.
+    /// The rate at which `credit` was computed.
     rate: Option<Rate>,
-    /// The credit, in bytes times the period, so that nothing is lost to rounding.
+    /// The credit, in bytes times milliseconds of the period, to avoid rounding.
     credit: u128,
     /// When `credit` was computed.
     since: Tick,
 }
 
 impl Bandwidth {
-    /// A limit that rules set. At least `min_size` bytes pass at a time, or all there are.
+    /// A limit that rules set. Forwards at least `min_size` bytes at a time, or all available bytes if fewer.
     fn new(limit: Limit, min_size: u64) -> Self {
         Bandwidth { limit, min_size, rate: None, credit: 0, since: Tick::from_ms(0) }
     }
 
-    /// The least that passes at a time, if that much is available.
+    /// Minimum bytes forwarded at a time, if available.
     fn grain(&self, rate: Rate) -> u64 {
         let grain = u128::from(rate.bytes) * u128::from(GRAIN_MS) / u128::from(rate.period_ms);
         u64::try_from(grain).unwrap_or(u64::MAX).max(self.min_size).max(1)
     }
 
-    /// Updates the credit.
+    /// Adds the credit earned up to `now`.
     fn earn(&mut self, rate: Rate, now: Tick) {
         if self.rate != Some(rate) {
             self.rate = Some(rate);
@@ -327,7 +327,7 @@ impl Bandwidth {
     }
 }
 
-/// The shortest wait before more passes, in milliseconds: twenty wake-ups a second cost little compared with the bytes moved.
+/// Minimum wait before more bytes are forwarded, in milliseconds. Twenty wake-ups a second cost little compared with the bytes moved.
 const GRAIN_MS: u64 = 50;
 
 #[cfg(test)]
@@ -339,7 +339,7 @@ mod tests {
         Bandwidth::new(Rc::new(Cell::new(rate)), min_size)
     }
 
-    /// Offers pieces of `piece` bytes until `total` passed: returns the time in ms, and the sizes that passed.
+    /// Offers pieces of `piece` bytes until `total` bytes passed. Returns the time in ms, and the sizes that passed.
     fn run(filter: &mut Bandwidth, total: usize, piece: usize) -> (u64, Vec<usize>) {
         let began = 1_000_000;
         let (mut now, mut sizes) = (Tick::from_ms(began), Vec::new());

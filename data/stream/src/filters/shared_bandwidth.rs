@@ -1,9 +1,9 @@
-//! `filter bwlim-in` and `filter bwlim-out` with a key: all streams of one key share a limit in the period of a stick-table's
-//! rate (manual, 9.7).
+//! `filter bwlim-in` and `filter bwlim-out` with a key: all streams of one key share a limit per period of a stick-table's rate
+//! (manual, 9.7).
 //!
-//! The entry of the key counts the bytes of all its streams on all workers. Bytes pass up to the limit for the period
-//! that ends now. Nothing is reserved: a stream reads the remainder and counts its bytes in one access to the entry. A
-//! stream that may not send tries again after [`GRAIN_MS`] at the latest, so that streams of one key take turns.
+//! The key's entry counts the bytes of all its streams on all workers. Bytes pass up to the limit for the period ending now. Nothing is
+//! reserved: a stream reads the remainder and counts its bytes in one access to the entry. A stream that may not send tries again
+//! within [`GRAIN_MS`], so that streams of one key alternate.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,12 +16,12 @@ use weir_tables::{Key, Table};
 
 use weir_vocabulary::tracked::{TrackedEntry, now_ms};
 
-/// The entry in force, none until a rule enables the filter. It is tracked, so it neither expires nor is purged.
+/// The tracked entry of the key. `None` until a rule enables the filter. A tracked entry does not expire and is not purged.
 #[derive(Default)]
 pub(super) struct SharedEntry(RefCell<Option<TrackedEntry>>);
 
 impl SharedEntry {
-    /// Tracks this key. All its streams share the limit. If the table is full, nothing changes.
+    /// Tracks this key. All streams of the key share the limit. If the table is full, nothing changes.
     pub(super) fn set(&self, table: &LocalArc<Table>, key: &Key) {
         if let Some((entry, ())) = table.track(key, now_ms(), |_| ()) {
             self.leave();
@@ -45,20 +45,20 @@ impl Drop for SharedEntry {
 /// One direction's limit.
 pub(super) struct SharedBandwidth {
     entry: Rc<SharedEntry>,
-    /// The rate to count: of bytes from clients, or to them.
+    /// The counted rate: bytes from clients, or bytes to clients.
     data: DataType,
-    /// Bytes in each period; never 0.
+    /// Bytes per period. Never 0.
     limit: u64,
     min_size: u64,
 }
 
 impl SharedBandwidth {
-    /// A limit that rules enable. At least `min_size` bytes pass at a time, or all there are.
+    /// A limit that rules enable. Forwards at least `min_size` bytes at a time, or all available bytes if fewer.
     pub(super) fn new(entry: Rc<SharedEntry>, data: DataType, limit: u64, min_size: u64) -> Self {
         SharedBandwidth { entry, data, limit, min_size }
     }
 
-    /// The least that passes at a time, if that much is available, to avoid sends of a few bytes.
+    /// Minimum bytes forwarded at a time, if available, to avoid tiny sends.
     fn slice(&self, period_ms: u64, streams: u64) -> u64 {
         let all = u128::from(self.limit) * u128::from(GRAIN_MS) / u128::from(period_ms);
         let slice = u64::try_from(all).unwrap_or(u64::MAX).min(self.limit) / streams;
@@ -88,29 +88,29 @@ impl SharedBandwidth {
             let streams = u64::from(row.trackers()).max(1);
             let slice = self.slice(period_ms, streams);
             let left = self.limit.saturating_sub(row.get(self.data, 0).unwrap_or_default());
-            // A least size above the limit passes once the whole limit is available.
+            // A `min-size` above the limit is satisfied once the whole limit is available.
             let is_enough = left >= slice.min(there).min(self.limit);
             let fair = (left / streams).max(slice.min(left)).max(self.min_size);
             let allowed = if is_enough { fair.min(there) } else { 0 };
             row.add(self.data, 0, allowed);
-            // A stream that just had its slice lets the others go first.
+            // A stream that just sent a slice waits until each of the others can send one.
             let turns = if allowed > 0 { streams } else { 1 };
             let missing = u128::from((there - allowed).min(slice)) * u128::from(turns);
             (allowed, missing * u128::from(period_ms) / u128::from(self.limit))
         });
-        // A tracked entry cannot be removed.
+        // A tracked entry always exists, so the fallback is not used.
         let (allowed, wait) = counted.unwrap_or((there, 0));
         if allowed == there {
             return Passed::all(bytes);
         }
         let wait = u64::try_from(wait).unwrap_or(u64::MAX).clamp(1, GRAIN_MS);
-        // At most the length of the offered bytes.
+        // The cast is exact: `allowed` is at most the length of the offered bytes.
         Passed { count: allowed as usize, replaced: false, until: now.after(wait) }
     }
 }
 
-/// At least the bytes that the limit allows one stream in this time pass at once, and no stream waits longer before the next try, in
-/// milliseconds.
+/// In milliseconds. A stream forwards at least its share of the limit for this time at once, and never waits longer before the next
+/// try.
 const GRAIN_MS: u64 = 50;
 
 #[cfg(test)]
@@ -147,7 +147,7 @@ mod tests {
         SharedBandwidth::new(entry, DataType::BytesOutRate, limit, min_size)
     }
 
-    /// Runs streams that always have `piece` more bytes; returns how many bytes each passed until `until_ms`.
+    /// Runs streams that always have `piece` more bytes. Returns how many bytes each passed until `until_ms`.
     fn run(filters: &mut [SharedBandwidth], piece: usize, until_ms: u64) -> Vec<u64> {
         let bytes = vec![0; piece];
         let mut next = vec![1_000_000; filters.len()];

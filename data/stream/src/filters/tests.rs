@@ -1,4 +1,4 @@
-//! The language of filters: each row is read with its example, faults have their texts, and values arrive.
+//! Tests of the filters' syntax: each row parses its example, errors have the expected texts, and values are stored.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -64,12 +64,12 @@ fn every_filter_has_a_help_text_and_one_row() {
     }
 }
 
-/// Arguments with expressions, of filters with an example without any.
+/// Arguments with expressions, for filters that lack one in their example.
 const FURTHER: &[(&str, &str)] =
     &[("bwlim-in", "a limit 1k key %[src] table l"), ("bwlim-out", "a limit 1k key src table l")];
 
-/// The filters with an expression that is not visited, with its argument, and the number of visited expressions. Each word of each line is
-/// replaced by a fetch: where an unknown one is refused, a list of users in its place has to be found.
+/// The filters with an unvisited expression, each with the argument, and the number of visited expressions. Each word of each line is
+/// replaced by a fetch: if an unknown fetch is refused there, a userlist in its place must be found.
 fn unvisited(keywords: &'static StreamKeywords) -> (Vec<String>, usize) {
     let (mut faults, mut visited) = (Vec::new(), 0);
     let ready = keywords.filters.rows().filter(|row| row.is_ready()).map(|row| (row.name, row.example));
@@ -106,7 +106,7 @@ fn unvisited(keywords: &'static StreamKeywords) -> (Vec<String>, usize) {
     (faults, visited)
 }
 
-/// A reference that its filter does not visit is never resolved, and its passwords are not verified ahead.
+/// An unvisited reference is never resolved, and its passwords are not verified ahead.
 #[test]
 fn filters_visit_the_references_of_their_arguments() {
     let (faults, visited) = unvisited(&crate::KEYWORDS);
@@ -225,7 +225,7 @@ fn reports_filters_that_are_not_implemented_yet() {
     }
 }
 
-/// A filter that sets variables at the end, and does not visit its format.
+/// A filter that sets variables at the end and does not visit its format.
 static LATE: FilterTable = FilterTable::new(&[&[filter(
     "LATE",
     "late",

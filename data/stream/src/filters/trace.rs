@@ -1,7 +1,7 @@
-//! `filter trace`: writes its events and data to standard error (manual, 9.1).
+//! `filter trace`: writes stream events and data to standard error (manual, 9.1).
 //!
-//! The lines equal HAProxy's as far as possible: weir lacks analysers and channel flags, so their lines are missing and
-//! their columns are zero. A blocked standard error delays no stream: lines without room are lost.
+//! The output matches HAProxy's as far as possible. Weir lacks analysers and channel flags, so their lines are missing and their
+//! columns are zero. A blocked standard error does not delay streams: lines that do not fit are dropped.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Row] = &[filter(
 /// Writes the filtered traffic to standard error.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub(super) struct TraceFilter {
-    /// Its name in its output.
+    /// The filter's name in the output.
     pub name: Box<str>,
     /// `quiet`: no output.
     pub quiet: bool,
@@ -95,7 +95,7 @@ impl StreamFilter for TraceFilter {
     }
 }
 
-/// The beginning of the lines of one filter on one stream.
+/// The data for the prefix of all lines of one filter on one stream.
 #[derive(Clone, Debug)]
 struct Label {
     configured: TraceFilter,
@@ -113,7 +113,7 @@ impl Label {
         if self.is_backend { "backend" } else { "frontend" }
     }
 
-    /// The filter was attached to the stream.
+    /// Reports that the filter was attached to the stream.
     fn attached(&self) {
         self.say(&format!("{:<25}: filter-type={}", "trace_attach", self.kind()));
         if !self.is_backend {
@@ -121,7 +121,7 @@ impl Label {
         }
     }
 
-    /// A line of this filter.
+    /// Writes a line of this filter, unless `quiet`.
     fn say(&self, what: &str) {
         if !self.configured.quiet {
             let mut text = String::new();
@@ -158,7 +158,7 @@ impl Attachment for Label {
     }
 }
 
-/// Writes without waiting for a reader of standard error.
+/// Writes to standard error without blocking.
 fn write(text: &str) {
     weir_sys::standard_error::write(text.as_bytes(), 0);
 }
@@ -179,7 +179,7 @@ impl Trace {
         Trace { label, direction, http, random, out: write }
     }
 
-    /// The beginning of an event's line.
+    /// The start of an event's line.
     fn event(&self, name: &str) -> String {
         let channel = match self.direction {
             FilterDirection::Request => "REQUEST",
@@ -189,7 +189,7 @@ impl Trace {
         format!("{name:<25}: channel={channel:<10} - mode={mode:<5} (backend)")
     }
 
-    /// A number from 1 to `most`.
+    /// A random number from 1 to `most`.
     fn up_to(&mut self, most: usize) -> usize {
         // Marsaglia's xorshift: the quality of the randomness does not matter.
         self.random ^= self.random << 13;
@@ -268,7 +268,7 @@ impl Filter for Trace {
     }
 }
 
-/// Sixteen bytes a line, as numbers and as text.
+/// Writes 16 bytes per line, in hexadecimal and as text.
 fn hexdump(bytes: &[u8], text: &mut String) {
     for (row, bytes) in bytes.chunks(16).enumerate() {
         let halves = bytes.chunks(8).map(|half| half.iter().map(|byte| format!("{byte:02x} ")).collect());
@@ -305,7 +305,7 @@ mod tests {
         trace
     }
 
-    /// The lines written since the last call, without their times.
+    /// The lines written since the last call, without timestamps.
     fn said() -> Vec<String> {
         let text = SAID.take();
         let untimed = |line: &str| match line.split_once(" [A/f                 ] ") {

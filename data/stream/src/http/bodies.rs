@@ -1,4 +1,4 @@
-//! The bodies of a request and of its response, which move at the same time.
+//! Moves the bodies of a request and its response, both at the same time.
 
 use weir_containers::PooledFuture;
 use weir_mux::{FlowSide, FlowState};
@@ -12,13 +12,13 @@ use crate::errors::MessageDirection;
 use crate::stream::phases::BodyPhase;
 use crate::stream::{PhaseResult, StreamError};
 
-/// How many bytes of a body that no client gets are read for the sake of a connection. Reading more costs more than another connection.
+/// Maximum bytes of an unwanted body to read and drop so that the connection can be reused. Beyond that, a new connection is cheaper.
 pub(super) const MAX_UNWANTED: u64 = 1024 * 1024;
 
 impl BodyPhase {
-    /// Moves both bodies to their ends. The response's may end first: the server gets the rest of the request as long as it takes it.
+    /// Moves both bodies to their ends. The response may end first. The server then still receives the rest of the request while it reads.
     pub(super) async fn exchange_bodies(&mut self) -> PhaseResult {
-        // Most bodies are complete and leave at once, without waiting.
+        // Most bodies are complete and are sent without waiting.
         let DriveStep::Wait(waits) = self.move_bodies()? else { return Ok(()) };
         PooledFuture::new(self.stream.drive_on(
             While::Bodies,
@@ -89,20 +89,20 @@ impl BodyPhase {
                     return Err(StreamError::close(By::Proxy, during));
                 }
                 FlowState::Refused => return Err(StreamError::close(By::Internal, during)),
-                // The server already answers, and does not want the rest.
+                // The server is already responding and does not read the rest.
                 FlowState::Failed(FlowSide::Sink, _) => return self.bodies_without_upload(),
                 FlowState::Done if down == FlowState::Done => return Ok(DriveStep::Done(())),
                 FlowState::Done => {}
             }
         }
-        // A server that does not have the whole request may wait for it, as we do.
+        // A server may wait for the rest of the request, as weir does. Its timeout does not run meanwhile.
         waits.server_sends = down == FlowState::AwaitSource && !waits.client_sends;
-        // A server that closed takes no more of the request.
+        // A server that has closed does not read the rest of the request.
         if down == FlowState::Done && self.stream.server.is_broken() {
             return self.bodies_without_upload();
         }
-        // A client that resets while its body is slow is noticed here; a half-closed client still receives. Once both sides
-        // are closed, there may still be bytes to read: the end is noticed after them.
+        // Detects a reset by a client with a slow body. A half-closed client still receives. If both sides are closed, unread bytes may
+        // precede the reset, which is detected after them.
         if self.stream.client.is_broken() && !self.stream.client.shut() {
             self.stream.counts().count(CountedEvent::ClientAbort);
             return Err(StreamError::close(By::Client, during));
@@ -110,15 +110,15 @@ impl BodyPhase {
         Ok(DriveStep::Wait(waits))
     }
 
-    /// Continues with the response only.
+    /// Stops the upload and continues with the response only.
     fn bodies_without_upload(&mut self) -> PhaseResult<DriveStep<()>> {
         self.refuse_upload();
         self.move_bodies()
     }
 
-    /// Moves a response without its body, which the client must not get, and reads and drops that body. On a shared
-    /// connection the response ends after it, so that the server's connection is idle when the client sees the end. On
-    /// a client's own connection the next request waits anyway, and the head may still be in front of the body.
+    /// Sends a response without its body, which must not reach the client, and reads and drops the body. On a shared client connection the
+    /// response ends after the drop, so that the server connection is idle when the client sees END_STREAM. On an HTTP/1 client connection
+    /// the next request waits anyway, and the head may precede the body in the buffer.
     #[cold]
     fn move_without_body(&mut self) -> Option<FlowState> {
         if self.stream.client.shared().is_some() {
@@ -130,11 +130,11 @@ impl BodyPhase {
         }
     }
 
-    /// Reads and drops the unwanted body; `None` once it is over. If that fails, takes too long or is too much, the
-    /// only effect is that the server's connection is not reused.
+    /// Reads and drops the unwanted body. `None` once done. If this fails, times out or exceeds [`MAX_UNWANTED`], the only effect is that
+    /// the server connection is not reused.
     #[cold]
     fn drop_unwanted_body(&mut self) -> Option<FlowState> {
-        // Without another request, the client does not wait for this.
+        // A client connection that closes after this response does not wait for the drop.
         let client_stays = self.stream.client.shared().is_some() || self.stream.reusable.client;
         if client_stays
             && self.stream.reusable.server
@@ -168,25 +168,25 @@ impl BodyPhase {
         Err(StreamError::close(by, During::Data))
     }
 
-    /// The response was sent completely, the request not yet.
+    /// The response was sent completely, but the request was not.
     fn response_left(&mut self) {
         if self.stream.phase == During::Last {
             return;
         }
         self.stream.enter(During::Last);
-        // The client knows the end of this body only by the connection's end.
+        // Only the end of the connection delimits this body for the client.
         if self.stream.response.body.ends_by_closing() {
             self.stream.client.shut_write();
         }
     }
 
-    /// The server takes no more of the request. The rest that the client sends must not be parsed as the next request.
+    /// Records that the server does not read more of the request. The rest of the body must not be parsed as the next request.
     pub(super) fn refuse_upload(&mut self) {
         self.stream.request.upload_refused = true;
         self.stream.reusable.give_up();
     }
 
-    /// Moves as much of the request's body as possible; `None` without a server.
+    /// Moves as much of the request's body as possible. `None` without a server.
     pub(super) fn move_request_body(&mut self) -> Option<FlowState> {
         let upstream = self.stream.server.upstream.as_mut()?;
         let flow = self.stream.request.body.advance(&mut self.stream.client, &mut upstream.connector);
@@ -197,7 +197,7 @@ impl BodyPhase {
         Some(flow)
     }
 
-    /// The same for the response's.
+    /// Moves as much of the response's body as possible. `None` without a server.
     fn move_response_body(&mut self) -> Option<FlowState> {
         let upstream = self.stream.server.upstream.as_mut()?;
         let flow = self.stream.response.body.advance(&mut upstream.connector, &mut self.stream.client);
@@ -209,7 +209,7 @@ impl BodyPhase {
     }
 }
 
-/// Bodies move without a server: an internal error.
+/// The internal error of a body transfer without a server.
 pub(super) fn no_server() -> StreamError {
     StreamError::close(By::Internal, During::Data)
 }

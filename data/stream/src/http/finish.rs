@@ -1,4 +1,4 @@
-//! The end of a stream: connections are kept or closed, counters updated, the log line is written.
+//! The end of a stream: keeps or closes connections, updates counters, writes the log line.
 
 use weir_containers::PooledFuture;
 use weir_net::{ReceiveOutcome, SendOutcome};
@@ -11,9 +11,9 @@ use crate::stream::StreamError;
 use crate::stream::phases::EndPhase;
 
 impl EndPhase {
-    /// Ends the stream; returns whether the client's connection can carry another one.
+    /// Ends the stream. Returns whether the client connection can carry another one.
     pub(super) async fn finish(&mut self) -> bool {
-        // The log line may contain facts about the server's connection, which another stream may use afterwards.
+        // The log line may contain facts about the server connection, so it is written before another stream can use the connection.
         self.stream.conclude();
         self.settle_server();
         self.stream.end_view();
@@ -30,7 +30,7 @@ impl EndPhase {
         false
     }
 
-    /// Makes the server's connection available to other streams, or closes it.
+    /// Returns the server connection to the pool, or closes it.
     pub(crate) fn settle_server(&mut self) {
         if let Some(upstream) = self.stream.server.upstream.take() {
             let usable = self.stream.reusable.server
@@ -45,7 +45,7 @@ impl EndPhase {
         }
     }
 
-    /// Whether the client has something to read that it may lose if its connection closes at once.
+    /// Whether the client could lose unread response bytes if its connection closed immediately.
     fn is_read_from(&mut self) -> bool {
         // A stream ended by an administrator closes at once.
         if !self.stream.response.is_leaving()
@@ -57,11 +57,11 @@ impl EndPhase {
         self.stream.client.has_pending() || !self.say_goodbye()
     }
 
-    /// Lets a client that still sends read the last bytes: closing at once would reset its connection and discard
-    /// the response (RFC 9112, 9.6).
+    /// Lingering close: lets a client that still sends read the last bytes. An immediate close would send a reset and discard the response
+    /// (RFC 9112, 9.6).
     async fn linger(&mut self) {
         let mut lingering = Lingering { said_goodbye: !self.stream.client.has_pending(), drained: 0 };
-        // The stream is over, so it cannot be killed here: lingering ends by itself or by its deadline.
+        // The stream has ended, so it cannot be killed here. Lingering ends by itself or at its deadline.
         let _ = self
             .stream
             .drive(
@@ -72,7 +72,7 @@ impl EndPhase {
             .await;
     }
 
-    /// Closing alone would discard the last bytes if the client sent something that was not read. True if it did not.
+    /// Shuts down sending. Returns true if no unread bytes of the client could turn the close into a reset.
     fn say_goodbye(&mut self) -> bool {
         self.stream.client.shut_write();
         if self.stream.request.body.is_done() && self.stream.client.input().is_empty() {
@@ -82,7 +82,7 @@ impl EndPhase {
         false
     }
 
-    /// Sends the last bytes, then reads and drops further bytes from the client.
+    /// Sends the last bytes, then reads and drops the client's bytes.
     fn linger_on(&mut self, lingering: &mut Lingering) -> DriveStep<()> {
         if !lingering.said_goodbye {
             if self.stream.client.has_pending()
@@ -108,13 +108,13 @@ impl EndPhase {
     }
 }
 
-/// The state of a connection that closes.
+/// The state of a lingering close.
 struct Lingering {
     said_goodbye: bool,
     drained: usize,
 }
 
-/// How long a closing connection is read from.
+/// Maximum duration of a lingering close.
 const LINGER: std::time::Duration = std::time::Duration::from_secs(2);
-/// How many bytes are read from a closing connection.
+/// Maximum bytes read and dropped during a lingering close.
 const LINGER_BYTES: usize = 1 << 20;

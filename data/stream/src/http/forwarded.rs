@@ -1,5 +1,5 @@
-//! The fields that a proxy adds to requests, among them `option forwarded`: the field of RFC 7239, with the facts that
-//! a direct connection would show to servers.
+//! The fields that the proxy adds to requests, among them `option forwarded`: the RFC 7239 field with the facts that servers would see
+//! on a direct connection.
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -22,7 +22,7 @@ impl ExchangePhase {
     }
 
     fn try_add_forwarding_fields(&mut self) -> Result<(), NoRoom> {
-        // At the latest here: the rules of the response and the log find an identifier that was made of the request.
+        // Generates the unique ID here at the latest: response rules and the log then see an ID derived from the request.
         if self.stream.log_line().unique_id().is_some()
             && let Some(name) = &self.stream.frontend.config.settings.unique_id_header
         {
@@ -39,13 +39,13 @@ impl ExchangePhase {
         if let Some(option) = of(backend).forward_for.as_ref().or(of(frontend).forward_for.as_ref()) {
             let name = option.header.as_bytes();
             let source = self.stream.source().ip();
-            // If only one of both has `if-none`, the field is added: a client's own could pass for ours.
+            // A client's field suppresses ours only if every configured option has `if-none`. Otherwise a client could forge it.
             let options =
                 || [backend, frontend].into_iter().filter_map(|proxy| of(proxy).forward_for.as_ref());
             let if_none = options().all(|option| option.if_none);
             let present =
                 if_none && self.stream.request.message.head.has(self.stream.request.message.bytes(), name);
-            // An address that either of both excepts is excepted: such a client sends the field itself.
+            // An address in `except` of either proxy is excepted: such a client sends the field itself.
             let excepted = |source: &IpAddr| {
                 options().any(|option| option.except.is_some_and(|network| network.contains(*source)))
             };
@@ -71,7 +71,7 @@ impl ExchangePhase {
         Ok(())
     }
 
-    /// `http-send-name-header`: needs the chosen server.
+    /// `http-send-name-header`. Runs after the choice of the server.
     pub(super) fn add_server_name(&mut self) -> Result<(), NoRoom> {
         let (Some(name), Some(lease)) =
             (&self.stream.backend.config.settings.send_name_header, &self.stream.server.lease)
@@ -114,7 +114,7 @@ impl ExchangePhase {
                 value.push(b':');
                 value.extend_from_slice(&port);
             }
-            // A token has neither colons nor brackets (RFC 7239, section 4).
+            // A token does not contain colons or brackets (RFC 7239, section 4).
             if value.iter().all(|byte| !matches!(byte, b':' | b'[')) {
                 out.extend_from_slice(&value);
             } else {
@@ -221,7 +221,7 @@ fn node_name(address: Option<IpAddr>) -> Vec<u8> {
     out
 }
 
-/// An obfuscated identifier of RFC 7239, section 6.3: letters, digits and `._-` after an underscore. None if the text has other bytes.
+/// An obfuscated identifier (RFC 7239, section 6.3): an underscore, then letters, digits and `._-`. `None` if the text has other bytes.
 fn obfuscated(text: &[u8]) -> Option<Vec<u8>> {
     let fits = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     if text.is_empty() || !text.iter().all(fits) {

@@ -1,4 +1,4 @@
-//! Guards on messages by options: header names of requests, cacheable responses that set cookies.
+//! Checks of messages by options: header names of requests, cookies in cacheable responses.
 
 use weir_http::{HeadFlags, KnownName};
 use weir_model::RestrictHeaderNames;
@@ -33,7 +33,7 @@ impl RequestPhase {
         Ok(())
     }
 
-    /// Reduces `TE` to `trailers`, the only value that concerns more than one hop (RFC 9110, 10.1.4).
+    /// Reduces `TE` to `trailers`, the only value that is not hop-by-hop (RFC 9110, 10.1.4).
     pub(super) fn narrow_te(&mut self) -> PhaseResult {
         let (head, raw) = self.stream.request.message.edit();
         if !head.index().iter().any(|field| field.known == KnownName::Te) {

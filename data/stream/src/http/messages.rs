@@ -1,4 +1,4 @@
-//! Request to the server, response to the client, and the bodies of both.
+//! Forwards the request to the server, the response to the client, and both bodies.
 
 use weir_backend::Observation;
 use weir_backend::counters::ServerCounter;
@@ -45,12 +45,11 @@ impl ExchangePhase {
         }
     }
 
-    /// The client reset its request before a server was chosen. As in HAProxy 3.2, a complete request is logged without
-    /// status.
+    /// The result when the client aborts before a server was chosen. As in HAProxy 3.2, a complete request is logged without a status.
     #[cold]
     fn given_up(&mut self) -> StreamError {
         self.stream.counts().count(CountedEvent::ClientAbort);
-        // A complete body may still be in the connection.
+        // The rest of a complete body may still be in the socket.
         self.stream.client.receive(self.stream.frontend.instance().limits.head_limit());
         match self.stream.client.ended() || self.stream.request.body.is_complete() {
             true => StreamError::close(By::Client, During::Request),
@@ -89,7 +88,7 @@ impl ExchangePhase {
         Ok(())
     }
 
-    /// Keeps a copy of a complete body, so that it can be sent again.
+    /// Keeps a copy of a complete body for a retry.
     fn keep_body(&mut self) {
         if weir_net::shortage::is_short() {
             return;
@@ -103,10 +102,10 @@ impl ExchangePhase {
             if self.stream.request.body.is_complete() {
                 break;
             }
-            // A client that sent its head in pieces may have a buffer just large enough for it: the body may still be in the socket.
+            // If the head arrived in pieces, the buffer may be just large enough for it, and the body still in the socket.
             match self.stream.client.receive(limit) {
                 ReceiveOutcome::Bytes(_) => {}
-                // The end of the body, received without further bytes.
+                // END_STREAM arrived without further bytes.
                 ReceiveOutcome::End
                     if self.stream.request.body.inspect(&mut self.stream.client)
                         && self.stream.request.body.is_complete() =>
@@ -134,7 +133,7 @@ impl ExchangePhase {
             if self.stream.response.message.head.flags().contains(HeadFlags::VIOLATION) {
                 crate::refusals::keep_tolerated_response(&self.stream);
             }
-            // The request did not allow another protocol, so the next bytes would not be a response.
+            // The request did not offer another protocol, so the bytes after this 101 are not a response.
             if self.stream.response.server_status == 101
                 && !self.stream.request.message.may_switch_protocols()
             {
@@ -157,8 +156,8 @@ impl ExchangePhase {
         }
     }
 
-    /// An HTTP/2 server may refuse any request without processing it. Such a request is retried, so a body that has
-    /// already arrived is kept if it fits a buffer.
+    /// An HTTP/2 server may refuse any request without processing it. Such a request is retried, so the received part of its body is kept
+    /// if it fits a buffer.
     #[cold]
     fn keep_body_for_refusal(&mut self) {
         let head = &self.stream.request.message.head;
@@ -191,7 +190,7 @@ impl ExchangePhase {
                 0 => self.stream.request.message.verbatim(&upstream.connector),
                 _ => 0,
             };
-            // The head is sent together with the part of the body that was received with it.
+            // The head is sent together with the received part of the body.
             match verbatim {
                 0 => self.stream.request.message.detach(&mut self.stream.client),
                 verbatim => self.stream.request.body.lead_with(verbatim),
@@ -207,7 +206,7 @@ impl ExchangePhase {
             }
         }
         let Some(upstream) = &mut self.stream.server.upstream else { return Err(UpstreamError::internal()) };
-        // `waits` is only announced if more follows at once, because the kernel then holds the bytes back.
+        // `waits` is announced only if more bytes follow immediately, because the kernel then holds the bytes back.
         let options = |proxy: &crate::instance::Proxy| proxy.config.settings.options.http_no_delay;
         let no_delay = options(&self.stream.frontend) || options(&self.stream.backend);
         let waits =
@@ -240,7 +239,7 @@ impl ExchangePhase {
         }
     }
 
-    /// Not an async function: this is where most streams wait, and it would store the future of the wait in its own.
+    /// Not an async function: most streams wait here, and it would store the future of the wait inside its own.
     fn await_response(&mut self) -> impl Future<Output = Result<(), UpstreamError>> {
         let mut interim = Interim::default();
         self.stream.drive(
@@ -260,7 +259,7 @@ impl ExchangePhase {
         if self.stream.request.flows() {
             match self.stream.body_phase().move_request_body().ok_or_else(UpstreamError::internal)? {
                 FlowState::Done => deadlines.server_begins(weir_sched::now()),
-                // The server's time begins when it has the request, or when the client waits for its consent.
+                // The server's timeout starts when it has the whole request, or when the client waits for its `100 Continue`.
                 FlowState::AwaitSource => {
                     waits.client_sends =
                         !self.stream.request.expects_continue || self.stream.request.body.payload() > 0;
@@ -271,14 +270,14 @@ impl ExchangePhase {
                 FlowState::Failed(FlowSide::Source, ConnectionFault::Shortage) => {
                     return Err(out_of_buffers().into());
                 }
-                // A client that leaves in the middle of its own request does not wait for a response.
+                // A client that aborts within its own request does not wait for a response.
                 FlowState::Truncated | FlowState::Failed(FlowSide::Source, _) => {
                     self.stream.counts().count(CountedEvent::ClientAbort);
                     return Err(StreamError::error(400, By::Client, During::Headers).into());
                 }
                 FlowState::Malformed => return Err(self.malformed_request_body().into()),
                 FlowState::Refused => return Err(UpstreamError::internal()),
-                // The server may have answered before it stopped reading: its answer decides.
+                // The server may have responded before it stopped reading. Its response decides.
                 FlowState::Failed(FlowSide::Sink, _) => self.stream.body_phase().refuse_upload(),
             }
         } else if let Some(upstream) = &mut self.stream.server.upstream
@@ -288,10 +287,10 @@ impl ExchangePhase {
             return Err(UpstreamError::Failed(AttemptFailure::Aborted(fault)));
         }
         if self.stream.client.has_pending() {
-            // An interim response that did not fit; a broken client connection is noticed below.
+            // Flushes a partly sent interim response. A broken client connection is detected below.
             let _ = self.stream.client.flush(false);
         }
-        // A client that does not read gets no more: nothing accumulates here, whatever the server sends.
+        // While the client does not read, nothing more is read from the server, so output does not accumulate.
         waits.client_takes = self.stream.client.has_pending();
         if !waits.client_takes && self.read_response()? {
             if !self.is_interim() {
@@ -300,7 +299,7 @@ impl ExchangePhase {
             if !interim.admits(self.stream.response.message.head.end()) {
                 return Err(UpstreamError::Failed(AttemptFailure::Junk));
             }
-            // The server's time continues: it is for the whole wait for a final response. Other tasks run in between.
+            // The server's timeout keeps running: it covers the whole wait for a final response. Other tasks run in between.
             self.forward_interim()?;
             waits.yields = true;
         }
@@ -322,7 +321,7 @@ impl ExchangePhase {
             .h1_options(self.stream.backend.config.settings.options.accept_unsafe_response);
         let limit = self.stream.frontend.instance().limits.head_limit();
         let Some(upstream) = &mut self.stream.server.upstream else { return Err(UpstreamError::internal()) };
-        // A stream that waits borrows no memory for a head that is not there.
+        // A waiting stream does not allocate memory for a head that has not arrived.
         if upstream.connector.is_quiet() {
             self.stream.trace().trace_wait(MessageDirection::Response);
             return Ok(false);
@@ -359,10 +358,10 @@ impl ExchangePhase {
         }
     }
 
-    /// The head of a response that switches protocols has arrived.
+    /// Handles the head of a response that switches protocols.
     #[cold]
     fn read_switch(&mut self) -> Result<bool, UpstreamError> {
-        // In HTTP/2 the server's status is the agreement, and there is nothing to prove (RFC 8441, 5).
+        // In HTTP/2 the server's status alone confirms the switch (RFC 8441, 5).
         if self.stream.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some())
         {
             self.accept_switch();
@@ -391,7 +390,7 @@ impl ExchangePhase {
         Err(StreamError::close(by, During::Headers).into())
     }
 
-    /// Whether another response follows this one.
+    /// Whether this response is interim: another one follows.
     fn is_interim(&self) -> bool {
         let status = self.stream.response.message.head.status();
         (100..200).contains(&status) && status != 101
@@ -403,18 +402,18 @@ impl ExchangePhase {
             self.stream.response.message.detach(&mut upstream.connector);
         }
         self.stream.note_head_size(true);
-        // Proxies count final responses only.
+        // Only the server counts interim responses. Proxies count final ones.
         if let Some(lease) = &self.stream.server.lease {
             lease.server().counters().increment(weir_sched::worker_index(), ServerCounter::Http1xx);
         }
-        // The server has read this request: a later failure is not the race with an idle connection's end.
+        // The server has read this request, so a later failure is not a race with the close of an idle connection.
         self.stream.attempts.on_reused_connection = false;
-        // HTTP/1.0 clients do not support them (RFC 9110, 15.2).
+        // HTTP/1.0 clients do not support interim responses (RFC 9110, 15.2).
         let sent = if self.stream.request.message.head.version() == Version::HTTP_10 {
             SendOutcome::All
         } else {
             self.stream.request.expects_continue = false;
-            // The client has seen the beginning of this response, so no other server may be tried.
+            // The client has received a part of the interim response, so no other server may be tried.
             self.stream.attempts.interim_forwarded = true;
             self.adjust_response_case();
             self.stream.response.message.send(&mut self.stream.client, &mut self.stream.scratch, false)
@@ -442,7 +441,7 @@ impl ExchangePhase {
         self.stream.note_head_size(true);
         self.stream.inspection().bound_response_head();
         if let Err(stop) = self.stream.response_phase().examine().await {
-            // The client gets another response. The server's time still counts (manual, 8.4, "Tr").
+            // The client gets another response. The server's response time still counts (manual, 8.4, "Tr").
             self.stream.response.logged.heads = 0;
             return Err(stop);
         }
@@ -473,7 +472,7 @@ impl ExchangePhase {
         }
         if !self.stream.response.body.inspect(&mut upstream.connector) {
             self.stream.trace_mut().trace_coding(MessageDirection::Response, false);
-            // Nothing of the response was sent yet: the client gets an error instead.
+            // No byte of the response was sent yet, so the client gets an error instead.
             self.stream.timers.response = None;
             self.stream.response.logged.heads = 0;
             self.stream.counts().count(CountedEvent::FailedResponse);
@@ -500,7 +499,7 @@ impl ExchangePhase {
         self.stream.body_phase().exchange_bodies().await
     }
 
-    /// Passes the request's head to its filters. They must see the body before it leaves, so it is never sent with the head.
+    /// Passes the request's head to its filters. They must see the body before it is sent, so the body is never sent with the head.
     #[cold]
     fn filter_request(&mut self) -> PhaseResult {
         self.stream.request.message.detach(&mut self.stream.client);
@@ -511,7 +510,7 @@ impl ExchangePhase {
         }
     }
 
-    /// The same for the response. Returns the size that is sent.
+    /// Passes the response's head to its filters. Returns the body size to announce.
     #[cold]
     fn filter_response(&mut self, size: BodySize) -> PhaseResult<BodySize> {
         let Some(upstream) = &mut self.stream.server.upstream else { return Err(no_server()) };
@@ -530,7 +529,7 @@ impl ExchangePhase {
                 return Err(StreamError::error(500, By::Internal, During::Headers));
             }
         }
-        // For an HTTP/1.0 client the body ends with the connection.
+        // For an HTTP/1.0 client, the end of the connection delimits the body.
         let chunks = self.stream.request.message.head.version() >= Version::HTTP_11;
         let stated = if chunks {
             self.stream.response.message.chunk()
@@ -541,16 +540,16 @@ impl ExchangePhase {
         Ok(BodySize::Unknown)
     }
 
-    /// The size of the body that the client gets: rules may have given a body to a response without one, or removed it. A
-    /// tunnel opens if the server agreed and the response still announces it; else no body follows, and nothing more is
-    /// read from a client that may believe it open.
+    /// The size of the body for the client. Rules may have added or removed a body. A tunnel opens if the server agreed and the response
+    /// still announces it. If only the response announces it, no body follows, and the connection is not read further, because the client
+    /// may believe that the tunnel is open.
     fn settle_response_body(&mut self) -> PhaseResult<BodySize> {
         let came = self.stream.response.size;
         let status = self.stream.response.message.head.status();
         let accepted = came == BodySize::Tunnel;
         let promised = self.promises_tunnel();
         if accepted && promised && (status == 101) == (self.stream.response.server_status == 101) {
-            // A tunnel does not have a length (RFC 9110, 9.3.6): the fields are ignored.
+            // A tunnel does not have a length (RFC 9110, 9.3.6). The framing fields are ignored.
             let head = &mut self.stream.response.message.head;
             if head.flags().intersects(HeadFlags::HAS_CONTENT_LENGTH | HeadFlags::HAS_TRANSFER_ENCODING) {
                 head.touch();
@@ -567,13 +566,13 @@ impl ExchangePhase {
         }
         let said = if promised { BodySize::Tunnel } else { size };
         self.restate_response(said).map_err(|_| no_room())?;
-        // If a rule changed the status to 1xx, the reply is not the last: the client waits for another one.
+        // If a rule changed the status to 1xx, the client takes the response for an interim one and waits for another.
         self.stream.reusable.client &= status >= 200 && !promised;
         Ok(size)
     }
 
-    /// The server sends a body that the client must not get, because a rule changed the method or the status. A body
-    /// that ends in time is read and dropped after the response; else the server's connection ends.
+    /// Handles a server's body that must not reach the client, because a rule changed the method or the status. A body that ends in time is
+    /// read and dropped after the response. Otherwise the server connection closes.
     #[cold]
     fn refuse_response_body(&mut self, came: BodySize) {
         let Some(upstream) = &mut self.stream.server.upstream else { return };
@@ -590,7 +589,8 @@ impl ExchangePhase {
         }
     }
 
-    /// A server of HTTP/2 may end a response without a body in a frame of its own: its stream is not reset before.
+    /// An HTTP/2 server may send END_STREAM in a separate frame after a response without a body. Waits for it, to avoid a reset of the
+    /// stream.
     #[cold]
     fn await_stream_end(&mut self) {
         let Some(upstream) = &mut self.stream.server.upstream else { return };
@@ -611,8 +611,7 @@ impl ExchangePhase {
             == BodySize::Tunnel
     }
 
-    /// Sets the framing fields for the body that the client gets. A 304, and a response to HEAD, keep the length of the body
-    /// that they do not have.
+    /// Sets the framing fields for the client's body. A 304, and a response to HEAD, keep the length of the omitted body.
     pub(crate) fn restate_response(&mut self, size: BodySize) -> Result<(), NoRoom> {
         let status = self.stream.response.message.head.status();
         if status == 304 || (self.stream.request.head_only() && !status::is_bodyless(status)) {
@@ -647,7 +646,7 @@ impl ExchangePhase {
         Ok(())
     }
 
-    /// `option h1-case-adjust-bogus-client`: the client gets field names in the case that it needs.
+    /// `option h1-case-adjust-bogus-client`: adjusts the case of field names for the client.
     pub(crate) fn adjust_response_case(&mut self) {
         let wanted = self.stream.frontend.config.settings.options.adjust_case_for_client;
         let case = self.stream.frontend.instance().header_case.as_ref().filter(|_| wanted);
@@ -659,7 +658,7 @@ impl ExchangePhase {
         mode_of(&self.stream.frontend).max(mode_of(&self.stream.backend))
     }
 
-    /// The connection mode of the client's connection: only its own side counts (manual, "option httpclose").
+    /// The connection mode of the client connection. Only the frontend's options count (manual, "option httpclose").
     pub(crate) fn client_mode(&self) -> ConnectionMode {
         mode_of(&self.stream.frontend)
     }
@@ -678,10 +677,10 @@ impl ExchangePhase {
     }
 }
 
-/// Why an exchange with a server did not give a response.
+/// Why an exchange with a server did not produce a response.
 pub(super) enum UpstreamError {
     Stop(StreamError),
-    /// The attempt failed: another may follow.
+    /// The attempt failed. A retry is possible.
     Failed(AttemptFailure),
 }
 
@@ -715,7 +714,7 @@ struct Interim {
 }
 
 impl Interim {
-    /// Whether one more, of `bytes` bytes, is within the limits.
+    /// Counts an interim response of `bytes` bytes. Returns whether it is within the limits.
     fn admits(&mut self, bytes: usize) -> bool {
         self.count += 1;
         self.bytes += bytes;
@@ -723,17 +722,17 @@ impl Interim {
     }
 }
 
-/// More interim responses to one request count as a flood, which ends like an invalid response.
+/// Maximum number of interim responses to one request. More are handled like an invalid response.
 const MAX_INTERIM_RESPONSES: u32 = 200;
-/// The same limit for the total size of their heads.
+/// Maximum total size of the interim responses' heads, in bytes.
 const MAX_INTERIM_BYTES: usize = 256 * 1024;
 
-/// `tune.buffers.limit` or `-m` is reached.
+/// The error when `tune.buffers.limit` or `-m` is reached.
 fn out_of_buffers() -> StreamError {
     StreamError::error(500, By::Resource, During::Headers)
 }
 
-/// The head exceeds its buffer with the fields that the proxy adds.
+/// The error when the fields that the proxy adds make the head exceed its buffer.
 fn no_room() -> StreamError {
     StreamError::Error(400, Ending::new(By::Proxy, During::Request))
 }

@@ -1,4 +1,4 @@
-//! Waiting for a request's head.
+//! Receives a request's head.
 
 use weir_containers::PooledFuture;
 use weir_http::{BodySize, Head, HeadFlags, Version};
@@ -18,7 +18,7 @@ use crate::stream::response::LocalName;
 use crate::stream::{PhaseResult, StreamError};
 
 impl RequestPhase {
-    /// Waits for the complete head of a request and records its facts.
+    /// Waits for the complete head of a request and records its properties.
     pub(super) async fn read_request(&mut self, waited: FirstByteWait) -> PhaseResult {
         self.stream.timers.first_byte = Some(self.stream.elapsed());
         match waited {
@@ -75,7 +75,7 @@ impl RequestPhase {
         }
         let head = &self.stream.request.message.head;
         self.stream.request.client_method = head.method();
-        // HTTP/1.0 clients expect nothing: they would not understand the confirmation (RFC 9110, 10.1.1).
+        // `Expect` of an HTTP/1.0 client is ignored: the client does not support `100 Continue` (RFC 9110, 10.1.1).
         self.stream.request.expects_continue =
             head.flags().contains(HeadFlags::EXPECT_100) && head.version() >= Version::HTTP_11;
         self.stream.request.body.begin(BodyFlow::behind(
@@ -87,14 +87,14 @@ impl RequestPhase {
         self.stream.reusable.client = true;
         self.stream.log_line().capture_request();
         self.judge_first_chunks()?;
-        // Requests for it are not logged (manual, "monitor-uri").
+        // Requests for `monitor-uri` are not logged (manual, "monitor-uri").
         if !self.is_for_monitor() {
             self.stream.log_line().log_arrival();
         }
         Ok(())
     }
 
-    /// Validates the part of a chunked body that arrived with the head: if it is invalid, no server sees the request.
+    /// Validates the part of a chunked body that arrived with the head. An invalid one never reaches a server.
     fn judge_first_chunks(&mut self) -> PhaseResult {
         if !self.stream.request.message.head.flags().contains(HeadFlags::CHUNKED) {
             return Ok(());
@@ -109,7 +109,7 @@ impl RequestPhase {
         Err(StreamError::error(400, By::Proxy, During::Request))
     }
 
-    /// Answers at once if the request is for `monitor-uri`.
+    /// Fails with the monitor response if the request is for `monitor-uri`.
     pub(super) fn check_monitor(&mut self) -> PhaseResult {
         if self.is_for_monitor() { Err(self.monitor()) } else { Ok(()) }
     }
@@ -124,7 +124,7 @@ impl RequestPhase {
             .is_some_and(|uri| self.targets(uri.as_bytes()))
     }
 
-    /// Whether the request's target is this URI, in any form; a URI with a scheme only matches the absolute form.
+    /// Whether the request's target is this URI, in origin or absolute form. A URI with a scheme matches only the absolute form.
     fn targets(&self, uri: &[u8]) -> bool {
         let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
         let target = target_as(uri, head, raw);
@@ -134,7 +134,7 @@ impl RequestPhase {
     /// The result when no request arrives.
     fn no_request(&mut self, failure: ReadHead) -> StreamError {
         self.stream.trace().trace_refusal(MessageDirection::Request, failure);
-        // Of a head that HTTP/2 refuses there may be nothing left.
+        // A head refused by HTTP/2 may have left no bytes in the input.
         let is_refused =
             matches!(failure, ReadHead::TooLarge | ReadHead::StartLineTooLarge | ReadHead::Invalid(_));
         let nothing_came =
@@ -177,7 +177,7 @@ impl RequestPhase {
         StreamError::Error(status, ending)
     }
 
-    /// Answers `monitor-uri`.
+    /// Responds to `monitor-uri`.
     fn monitor(&mut self) -> StreamError {
         let frontend = self.stream.frontend.clone();
         self.stream.log.state = LogState::Unwanted;
@@ -193,8 +193,7 @@ impl RequestPhase {
     }
 }
 
-/// A request's target in the form in which this one is written: without scheme and host if this one begins with a slash. HTTP/2
-/// always sends both.
+/// A request's target in the form of `written`: without scheme and host if `written` begins with a slash. HTTP/2 always sends both.
 pub(crate) fn target_as<'a>(written: &[u8], head: &'a Head, raw: &'a [u8]) -> &'a [u8] {
     if written.first() == Some(&b'/') { head.path_and_query(raw) } else { head.uri(raw) }
 }

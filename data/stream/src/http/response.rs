@@ -8,7 +8,7 @@ use crate::stream::phases::ResponsePhase;
 use crate::stream::{PhaseResult, ProxySide};
 
 impl ResponsePhase {
-    /// Runs the backend's rules, then the frontend's, then those for every response.
+    /// Runs the backend's response rules, then the frontend's, then `http-after-response` rules.
     pub(super) async fn examine(&mut self) -> PhaseResult {
         self.begin_response_rules();
         self.stream.log_line().capture_response();
@@ -17,7 +17,7 @@ impl ResponsePhase {
         if self.has_response_rules(RulesetKind::HttpResponse) {
             PooledFuture::new(self.response_rules(RulesetKind::HttpResponse)).await?;
         }
-        // Response rules see the server's response; the persistence cookie is only seen by after-response rules.
+        // Response rules see the server's response. Only after-response rules see the persistence cookie.
         crate::cookie::on_response(&mut self.stream);
         self.stream.request_phase().check_cacheable_cookies()?;
         if self.has_response_rules(RulesetKind::HttpAfterResponse) {
@@ -26,8 +26,8 @@ impl ResponsePhase {
         Ok(())
     }
 
-    /// Whether one of the stream's proxies has rules of a kind for responses. The future that runs them is boxed, or
-    /// each stream that waits for its server would take memory for it.
+    /// Whether one of the stream's proxies has response rules of this kind. The future that runs them is boxed: otherwise each stream that
+    /// waits for its server would hold memory for it.
     #[inline]
     pub(crate) fn has_response_rules(&self, kind: RulesetKind) -> bool {
         self.stream.backend.has_rules(kind) || self.stream.frontend.has_rules(kind)
@@ -42,7 +42,7 @@ impl ResponsePhase {
         Ok(())
     }
 
-    /// Response rules begin: the variables of the request's scope end, those of the response's begin.
+    /// Starts response rules: drops the variables of scope `req`, and scope `res` becomes valid.
     pub(crate) fn begin_response_rules(&mut self) {
         if self.stream.rules.begin_response() {
             self.stream.variables.end_request();
@@ -50,7 +50,7 @@ impl ResponsePhase {
         }
     }
 
-    /// The backend and then the frontend, or the one proxy that is both.
+    /// The backend, then the frontend. Only the backend if both are the same proxy.
     pub(crate) fn sides_backend_first(&self) -> impl Iterator<Item = ProxySide> + use<> {
         let frontend = self.stream.has_other_backend().then_some(ProxySide::Frontend);
         std::iter::once(ProxySide::Backend).chain(frontend)

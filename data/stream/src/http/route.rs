@@ -1,4 +1,4 @@
-//! The rules of the frontend and the backend, and the choice of the backend between them.
+//! Runs the rules of the frontend and the backend, and chooses the backend between them.
 
 use weir_containers::PooledFuture;
 use weir_http::Method;
@@ -34,7 +34,7 @@ impl RequestPhase {
         if !self.stream.began_in_tcp
             && let Err(stop) = self.stream.inspection().content_rules(ProxySide::Frontend).await
         {
-            // These rules see bytes: a client that they refuse has made no request, in counters and logs.
+            // Content rules see bytes. A client refused by them has not made a request, in counters and logs.
             self.stream.timers.request = None;
             return Err(stop);
         }
@@ -60,7 +60,7 @@ impl RequestPhase {
             self.stream.inspection().wait_for_body(0, time).await?;
         }
         self.stream.log_line().capture_request_cookie();
-        // The waits of rules count as part of receiving the request, not of waiting for a server.
+        // Waits of rules count as time to receive the request, not as time to reach a server.
         self.stream.timers.request = Some(self.stream.elapsed());
         Ok(())
     }
@@ -126,8 +126,8 @@ impl RequestPhase {
         }
     }
 
-    /// Whether a backend may be chosen: it is not `disabled`, and it is published or `force-be-switch` overrides that. Rules that
-    /// name another backend are skipped. A connection that went on in HTTP does not come back to TCP.
+    /// Whether a backend may be chosen: it is not `disabled`, and it is published or `force-be-switch` overrides that. Rules that name any
+    /// other backend are skipped. A connection switched to HTTP cannot return to a TCP backend.
     fn may_switch_to(&mut self, backend: &Proxy) -> bool {
         if backend.config.settings.disabled || (self.stream.session.is_upgraded() && !backend.is_http()) {
             return false;
@@ -135,7 +135,7 @@ impl RequestPhase {
         backend.is_published() || forces_switch(&mut self.stream)
     }
 
-    /// Enters the backend: its timeouts apply and it counts the stream.
+    /// Enters the backend, which counts the stream. The backend's timeouts apply from now on.
     pub(crate) fn enter_backend(&mut self, backend: ProxyRef) {
         self.stream.backend = VisitedBackend::enter(backend);
         self.stream.choice.last = None;
@@ -154,7 +154,7 @@ impl RequestPhase {
     }
 }
 
-/// `force-be-switch`.
+/// Whether a `force-be-switch` rule applies.
 #[cold]
 fn forces_switch(stream: &mut Stream) -> bool {
     let frontend = stream.frontend.clone();
@@ -175,7 +175,7 @@ fn backend_by_rules(stream: &mut Stream) -> RoutingDecision {
             BackendTarget::Dynamic(name) => {
                 let name = stream.format(name);
                 let backends = &frontend.instance().backends;
-                // A name that designates nothing falls through to the default (manual, "use_backend").
+                // An unknown name falls through to the default backend (manual, "use_backend").
                 match std::str::from_utf8(&name).ok().and_then(|name| backends.get(name)) {
                     Some(position) => *position,
                     None => break,

@@ -1,7 +1,7 @@
 //! WebSocket between an HTTP/2 client and an HTTP/1 server (RFC 8441, 5).
 //!
-//! The client's extended CONNECT does not contain a key: the proof that an HTTP/1 server understood the upgrade (RFC
-//! 6455, 4.1) is between the server and this proxy.
+//! The client's extended CONNECT does not contain a key. Weir generates one, and the server's proof that it understood the upgrade (RFC
+//! 6455, 4.1) is checked by weir.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -28,15 +28,15 @@ impl ExchangePhase {
             .map_err(|_| StreamError::Error(400, Ending::new(By::Proxy, During::Request)))
     }
 
-    /// Whether the 101 of an HTTP/1 server switches protocols: `Connection: upgrade` must confirm it (RFC 9110, 7.8), and an HTTP/2
-    /// client must have requested it. An HTTP/1 client sees the 101 itself.
+    /// Whether the 101 of an HTTP/1 server switches protocols. It must contain `Connection: upgrade` (RFC 9110, 7.8), and an HTTP/2 client
+    /// must have requested the protocol. An HTTP/1 client receives the 101 itself.
     pub(super) fn may_switch(&self) -> bool {
         self.stream.response.message.head.flags().contains(HeadFlags::CONNECTION_UPGRADE)
             && (self.stream.client.shared().is_none() || self.switch_was_requested())
     }
 
-    /// An HTTP/2 server agreed to another protocol. An HTTP/1 client wants to see its name and, for WebSocket, the proof, which does not
-    /// exist in HTTP/2. Without room for them the client refuses the response, as it must.
+    /// Handles the consent of an HTTP/2 server to another protocol. An HTTP/1 client expects the protocol's name and, for WebSocket, the
+    /// proof, which HTTP/2 lacks. If they do not fit, the client must refuse the response.
     #[cold]
     pub(super) fn accept_switch(&mut self) {
         let request = &self.stream.request.message;
@@ -48,7 +48,7 @@ impl ExchangePhase {
         }
         let Some(key) = request.head.find(request.bytes(), KEY, 1) else { return };
         let proof = proof_of(key);
-        // One that the server made up does not answer this key.
+        // Replaces a value from the server, which does not match this key.
         let (head, raw) = self.stream.response.message.edit();
         let _ = head.set(raw, b"sec-websocket-accept", proof.as_bytes());
     }
@@ -71,8 +71,8 @@ impl ExchangePhase {
     }
 }
 
-/// Whether an HTTP/1 server answered an extended CONNECT as a GET. Its success would mean to the client that the tunnel is open
-/// (RFC 8441, 4).
+/// Whether an HTTP/1 server handled an extended CONNECT as a GET. To the client, its 2xx status would mean that the tunnel is open (RFC
+/// 8441, 4).
 pub(super) fn is_upgrade_ignored(stream: &Stream) -> bool {
     (200..300).contains(&stream.response.server_status)
         && stream.request.message.head.flags().contains(HeadFlags::HAS_UPGRADE)

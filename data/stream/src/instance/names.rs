@@ -1,26 +1,26 @@
-//! Resolution of names for rules, as an interface.
+//! The interface for DNS resolution in rules.
 
 use std::net::IpAddr;
 
-/// Resolves names through name servers. Implemented by another crate, and set in [`Hooks::names`](super::Hooks::names).
+/// Resolves names through name servers. Implemented by another crate. Set in [`Hooks::names`](super::Hooks::names).
 pub trait NameResolver: Send + Sync {
-    /// Queries the name servers of a section for an address. The current task is woken once there is an answer.
+    /// Queries the name servers of a `resolvers` section for an address. The current task is woken when the result is available.
     fn look_up(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> NameLookup;
 }
 
-/// The result of a question.
+/// The result of a lookup.
 pub enum NameLookup {
-    /// The address, or none.
+    /// The address. `None` if the name does not resolve.
     Known(Option<IpAddr>),
-    /// The question was sent.
+    /// The query was sent. The result comes later.
     Later(Box<dyn PendingLookup>),
 }
 
-/// A question that waits for its answer. Dropping it cancels it.
+/// A query in progress. Dropping it cancels the query.
 pub trait PendingLookup {
-    /// The answer, once there is one: the address, or none.
+    /// The result: the address, or `Some(None)` without one. `None` while the query is in progress.
     fn poll(&self) -> Option<Option<IpAddr>>;
 
-    /// How long an answer takes at most, in milliseconds.
+    /// Maximum duration of the query, in milliseconds.
     fn limit_ms(&self) -> u64;
 }

@@ -1,7 +1,7 @@
-//! How a worker refers to an instance and to its proxies.
+//! A worker's references to an instance and its proxies.
 //!
-//! An instance is shared by all workers, and lives as long as one of them refers to it. Sharing it costs an atomic count, so a
-//! worker does that once. The references in its tasks are counted without atomics.
+//! An instance is shared by all workers and lives as long as one of them refers to it. The shared reference count is atomic, so each
+//! worker takes only one such reference. References in the worker's tasks are counted without atomics.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -18,10 +18,10 @@ use weir_tables::Table;
 
 use super::{Instance, Proxy};
 
-/// A worker's share of an instance.
+/// A worker's reference-counted handle of an instance.
 pub type LocalInstance = Rc<WorkerInstance>;
 
-/// An instance, as one worker has it.
+/// One worker's handle of an instance.
 pub struct WorkerInstance {
     shared: Arc<Instance>,
     /// [`Instance::pipes`].
@@ -30,7 +30,8 @@ pub struct WorkerInstance {
     pub(crate) variable_bytes: LocalArc<AtomicUsize>,
     /// [`Instance::tables`].
     tables: Box<[LocalArc<Table>]>,
-    /// [`ProcessLimits::header_case`](super::ProcessLimits::header_case), in a copy: messages count their references to it.
+    /// A per-worker copy of [`ProcessLimits::header_case`](super::ProcessLimits::header_case), because messages hold counted references to
+    /// it.
     pub(crate) header_case: Option<Arc<CaseMap>>,
 }
 
@@ -50,7 +51,7 @@ impl WorkerInstance {
         self.tables.get(position as usize)
     }
 
-    /// The instance of all workers.
+    /// The shared instance.
     pub fn shared(&self) -> &Arc<Instance> {
         &self.shared
     }
@@ -65,7 +66,7 @@ impl Deref for WorkerInstance {
     }
 }
 
-/// A worker's reference to a proxy, with a share of its instance.
+/// A worker's reference to a proxy. Keeps the instance alive.
 #[derive(Clone)]
 pub struct ProxyRef(RcRef<WorkerInstance, Proxy>);
 
@@ -76,7 +77,7 @@ impl ProxyRef {
         RcRef::find(instance, |instance| instance.proxies.get(position)).map(ProxyRef)
     }
 
-    /// The instance that it belongs to.
+    /// The instance of the proxy.
     #[inline]
     pub fn instance(&self) -> &LocalInstance {
         self.0.owner()
@@ -88,19 +89,19 @@ impl ProxyRef {
         ProxyRef::at(self.instance(), position)
     }
 
-    /// Whether this is that proxy.
+    /// Whether both refer to the same proxy.
     #[inline]
     pub fn is(&self, other: &Proxy) -> bool {
         self.0.is(other)
     }
 
-    /// A part of the proxy, with a share of its instance.
+    /// A reference to a part of the proxy. Keeps the instance alive.
     #[inline]
     pub fn part<T: ?Sized>(&self, find: impl for<'p> FnOnce(&'p Proxy) -> &'p T) -> RcRef<WorkerInstance, T> {
         self.0.map(find)
     }
 
-    /// The same for a part that may be missing.
+    /// A reference to an optional part of the proxy.
     pub fn find_part<T: ?Sized>(
         &self,
         find: impl for<'p> FnOnce(&'p Proxy) -> Option<&'p T>,
@@ -125,12 +126,12 @@ impl fmt::Debug for ProxyRef {
 }
 
 thread_local! {
-    /// The worker's shares of instances that are in use.
+    /// The worker's handles of the instances in use.
     static LOCAL: RefCell<ManuallyDrop<Vec<Weak<WorkerInstance>>>> =
         const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// This worker's share of an instance: the same for all callers while one of them holds it.
+/// This worker's handle of an instance. All callers share it while one of them holds it.
 pub fn local(instance: &Arc<Instance>) -> LocalInstance {
     LOCAL.with_borrow_mut(|shares| {
         let known =

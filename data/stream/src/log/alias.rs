@@ -45,8 +45,7 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         Alias::TimeQueue => out.number(stream.timers.queue_wait()),
         Alias::BytesRead => early(stream, out, stream.logged_bytes() as i64),
         Alias::BytesUploaded => out.number(stream.bytes_in() as i64),
-        // TCP streams and some HTTP streams lack a status. A connection without any stream logs 0, as the reference
-        // program does.
+        // TCP streams and some HTTP streams lack a status and log -1. A connection without a stream logs 0, as in HAProxy.
         Alias::Status if stream.response.status == 0 => {
             out.number(if stream.is_for_connection() { 0 } else { -1 })
         }
@@ -75,7 +74,7 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         }
         Alias::Retries => retries(stream, out),
         Alias::Frontend => out.text(stream.frontend.name().as_bytes()),
-        // The manual marks TLS connections.
+        // A TLS connection is marked with `~` (manual).
         Alias::FrontendTransport => match stream.client.tls() {
             None => out.text(stream.frontend.name().as_bytes()),
             Some(_) => out.text(format!("{}~", stream.frontend.name()).as_bytes()),
@@ -118,7 +117,7 @@ fn text_or_missing(text: Option<&str>, out: &mut LogWriter<'_>) {
     }
 }
 
-/// The client's address and the destination. For a UNIX socket, the listener's number replaces the port.
+/// The client's and the destination's address and port. For a UNIX socket, the listener's number replaces the port.
 fn client_side(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
     let is_client = matches!(alias, Alias::ClientIp | Alias::ClientPort);
     let address = if is_client { stream.source() } else { stream.destination() };
@@ -131,8 +130,8 @@ fn client_side(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
     }
 }
 
-/// When the line is written: at the end, or earlier when the response, or in TCP mode the server's connection, is there
-/// (`option logasap`, or all values are known by then).
+/// When the line is written: at the end, or earlier with the response or, in TCP mode, with the server connection (`option logasap`, or
+/// all values are already known).
 fn origin(stream: &Stream) -> &'static [u8] {
     match stream.log.state {
         LogState::Beginning if stream.speaks_http() => b"txn_response",
@@ -141,7 +140,7 @@ fn origin(stream: &Stream) -> &'static [u8] {
     }
 }
 
-/// A time that may not be final is marked (manual, "option logasap"), as in HAProxy whenever the option is set.
+/// Writes a time with a mark if it may not be final (manual, "option logasap"). As in HAProxy, the option alone sets the mark.
 fn time(stream: &Stream, out: &mut LogWriter<'_>, value: i64) {
     early(stream, out, value);
 }
@@ -167,8 +166,7 @@ fn headers(
     alias: Alias,
     out: &mut LogWriter<'_>,
 ) {
-    // Without declared captures nothing is written, not even the braces. For an invalid request nothing was
-    // captured, on either side.
+    // Without declared captures nothing is written, not even the braces. An invalid request does not have captures on either side.
     let is_refused = stream.request.progress == RequestProgress::Refused;
     let declared = if is_refused { 0 } else { declared };
     let values = (0..declared).map(|slot| captured.get(slot).and_then(Option::as_deref));
@@ -220,7 +218,7 @@ fn utc_date(time: WallTime, out: &mut LogWriter<'_>) {
     weir_expr::scratch::give(text);
 }
 
-/// A date of the local zone; `%N` in `format` is three digits of milliseconds.
+/// Writes a date in the local time zone. `%N` in `format` is three digits of milliseconds.
 fn date(stream: &Stream, time: WallTime, format: &'static [u8], out: &mut LogWriter<'_>) {
     let (format, millis) = match format.strip_suffix(b"%N") {
         Some(rest) => (rest, true),
@@ -252,7 +250,7 @@ fn date(stream: &Stream, time: WallTime, format: &'static [u8], out: &mut LogWri
     });
 }
 
-/// The last formatted date: most lines of a log are within one second, and formatting a date costs more than all the
+/// A cache of the last formatted date. Most lines of a log fall within one second, and formatting a date costs more than all the
 /// numbers of a line.
 struct FormattedDate {
     second: i64,
@@ -268,7 +266,7 @@ fn request_line(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
     if !stream.request.is_known() {
         return out.encoded(b"<BADREQ>");
     }
-    // If no log format uses it, no rule on responses may either: so the request itself is still available.
+    // The line is not kept if no log format uses it. Then no response rule may use it either, so the request itself is still available.
     let kept = stream.entry.request_line();
     let mut unkept = Vec::new();
     if kept.is_empty() {
@@ -287,7 +285,7 @@ fn request_line(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
     match alias {
         Alias::HttpMethod => out.encoded(method),
         Alias::HttpPath => out.encoded(path),
-        // Without a query, the query is empty, but not a missing value; a target that is not a path has an empty path.
+        // A missing query is logged as empty, not as a missing value. A target that is not a path has an empty path.
         Alias::HttpPathOnly if weir_http::uri::path(path).is_empty() => out.quoted_raw(b""),
         Alias::HttpQuery if query.is_empty() => out.quoted_raw(b""),
         Alias::HttpPathOnly => out.encoded(weir_http::uri::path(path)),

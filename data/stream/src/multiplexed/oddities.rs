@@ -1,5 +1,5 @@
-//! Glitches and refused requests of HTTP/2 clients: glitches are counted in the tables that the session tracks, and requests
-//! that were refused before they became streams are logged (`tune.h2.log-errors`).
+//! Glitches and refused requests of HTTP/2 clients. Glitches are counted in the stick-table entries tracked by the session. Requests
+//! refused before they became streams are logged (`tune.h2.log-errors`).
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::ending::{By, During, Ending};
 use crate::session::ClientSession;
 use crate::stream::Stream;
 
-/// The counts reported so far.
+/// The counts that were already reported.
 #[derive(Default)]
 pub(super) struct Oddities {
     glitches: u32,

@@ -1,4 +1,4 @@
-//! Rules on received data: `tcp-request content`, `tcp-response content`, and waiting for a body.
+//! Rules on received data: `tcp-request content`, `tcp-response content`, and waits for a body.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::stream::phases::InspectionPhase;
 use crate::stream::{PhaseResult, ProxySide, StreamError};
 
 impl InspectionPhase {
-    /// `tcp-request content` rules of one proxy: each may wait for more data, until the inspection delay is over.
+    /// Runs the `tcp-request content` rules of one proxy. Each may wait for more data until the inspection delay is over.
     pub(crate) async fn content_rules(&mut self, side: ProxySide) -> PhaseResult {
         if !self.stream.proxy(side).has_rules(RulesetKind::TcpRequestContent) {
             return Ok(());
@@ -40,7 +40,7 @@ impl InspectionPhase {
         };
         self.receive_what_came();
         self.stream.rules.is_strict = true;
-        // With more data the rules start over, as in the manual; only actions that already waited are not repeated.
+        // With more data the rules start again, as in the manual. Only actions that already waited are not repeated.
         let mut first = 0;
         'pass: loop {
             for (position, rule) in proxy.config.rules(kind).enumerate().skip(first) {
@@ -86,16 +86,16 @@ impl InspectionPhase {
         }
     }
 
-    /// Rules that do not wait evaluate the available data: data that a client sends at once must not pass them unseen.
+    /// Receives bytes already in the socket, for rules that do not wait: data sent immediately must not bypass them.
     pub(crate) fn receive_what_came(&mut self) {
         if !self.stream.request.is_known() && self.stream.client.input().is_empty() {
-            // The end or a fault of the client is handled where more data is needed.
+            // EOF or an error of the client is handled where more data is needed.
             let _ = self.stream.client.receive(self.stream.frontend.instance().limits.head_limit());
         }
     }
 
-    /// Whether waiting brings no more of the request: the delay is over, the client closed, the buffer is full, or (in
-    /// HTTP) the head is complete.
+    /// Whether a wait cannot yield more of the request: the delay is over, the client closed, the buffer is full, or (in HTTP) the head is
+    /// complete.
     fn request_is_final(&self, deadline: Tick) -> bool {
         clock::passed(deadline)
             || self.stream.request.is_known()
@@ -123,8 +123,7 @@ impl InspectionPhase {
             .await
     }
 
-    /// Waits until the whole body (or `at_least` bytes of it, or as much as the buffer holds) is available; the client
-    /// has `time` for it.
+    /// Waits until the whole body, `at_least` bytes of it, or a full buffer is available. `time` is the client's timeout.
     pub(crate) async fn wait_for_body(&mut self, at_least: u64, time: Option<Duration>) -> PhaseResult {
         match self.stream.request.body.is_complete() {
             true => Ok(()),
@@ -175,7 +174,7 @@ impl InspectionPhase {
 
     fn take_handshake(&mut self) -> PhaseResult<DriveStep<()>> {
         while self.is_early() {
-            // The end of a handshake needs no buffer space, and early data never fill the buffer.
+            // The end of a handshake does not need buffer space, and early data never fill the buffer.
             match self.stream.client.receive(usize::MAX) {
                 ReceiveOutcome::Bytes(_) => {}
                 ReceiveOutcome::Nothing => return Ok(DriveStep::Wait(Waits::ONCE)),
@@ -188,8 +187,7 @@ impl InspectionPhase {
         Ok(DriveStep::Done(()))
     }
 
-    /// A head and the held part of its body share one buffer: rules may not make the head exceed it (manual,
-    /// "tune.maxrewrite").
+    /// A head and the held part of its body share one buffer. Rules may not make the head exceed it (manual, "tune.maxrewrite").
     pub(crate) fn bound_request_head(&mut self) {
         let held = match self.stream.request.body.is_complete() {
             true => self.stream.request.body.ready(),
@@ -199,12 +197,12 @@ impl InspectionPhase {
         };
         let limits = &self.stream.frontend.instance().limits;
         let head = &mut self.stream.request.message.head;
-        // The body before this one may have brought more than a buffer with it.
+        // The previous body may have been received with more than a buffer of further bytes.
         let held = held.min(limits.body_limit(head));
         head.limit_length(limits.buffer_size.saturating_sub(held));
     }
 
-    /// The same for the response.
+    /// Limits the response's head in the same way.
     pub(crate) fn bound_response_head(&mut self) {
         let held = self.stream.server.input().len().saturating_sub(self.stream.response.message.unconsumed());
         self.stream
@@ -214,7 +212,7 @@ impl InspectionPhase {
             .limit_length(self.stream.frontend.instance().limits.buffer_size.saturating_sub(held));
     }
 
-    /// Receives the request's body; done when enough is available.
+    /// Receives the request's body until enough is available.
     fn gather_body(&mut self, at_least: u64, limit: usize) -> PhaseResult<DriveStep<()>> {
         loop {
             let right = self.stream.request.body.inspect(&mut self.stream.client);
@@ -231,7 +229,7 @@ impl InspectionPhase {
             match self.stream.client.receive(limit) {
                 ReceiveOutcome::Bytes(_) => continue,
                 ReceiveOutcome::Full => return Ok(DriveStep::Done(())),
-                // The missing rest is noticed where it is needed: rules and the choice of the backend come before.
+                // The missing rest is detected where it is needed. Rules and the choice of the backend come first.
                 ReceiveOutcome::End => {
                     self.stream.request.body.inspect(&mut self.stream.client);
                     return Ok(DriveStep::Done(()));
@@ -243,16 +241,15 @@ impl InspectionPhase {
                 ReceiveOutcome::Nothing => {}
             }
             if self.stream.client.has_pending() {
-                // The rest of the `100 Continue` for which the client waits. If that fails, receiving will too.
+                // Flushes the rest of the `100 Continue`. If this fails, the receive fails too.
                 let _ = self.stream.client.flush(false);
             }
             return Ok(DriveStep::Wait(Waits::ONCE));
         }
     }
 
-    /// Waits until the whole body of the response (or `at_least` bytes of it, or as much as the buffer holds) is
-    /// available. A tunnel does not carry a body (RFC 9110, 9.3.6), and its server may wait for the client to send
-    /// first.
+    /// Waits until the whole body of the response, `at_least` bytes of it, or a full buffer is available. A tunnel does not carry a body
+    /// (RFC 9110, 9.3.6), and its server may wait for the client to send first.
     pub(crate) async fn wait_for_response_body(&mut self, at_least: u64, time: Duration) -> PhaseResult {
         if self.stream.response.size == BodySize::Tunnel {
             return Ok(());
@@ -279,7 +276,7 @@ impl InspectionPhase {
             .await
     }
 
-    /// Receives the response's body; done when enough is available.
+    /// Receives the response's body until enough is available.
     fn gather_response_body(&mut self, at_least: u64, limit: usize) -> PhaseResult<DriveStep<()>> {
         loop {
             if !self.inspect_response_body() {
@@ -293,7 +290,7 @@ impl InspectionPhase {
             let Some(upstream) = &mut self.stream.server.upstream else { return Ok(DriveStep::Done(())) };
             match upstream.connector.receive(limit) {
                 ReceiveOutcome::Bytes(_) => continue,
-                // A body that ends with the connection is complete now; any other end is noticed when it is forwarded.
+                // A body delimited by the close is complete now. Any other EOF is detected when the body is forwarded.
                 ReceiveOutcome::Full | ReceiveOutcome::End => {
                     self.inspect_response_body();
                     return Ok(DriveStep::Done(()));
@@ -307,7 +304,7 @@ impl InspectionPhase {
         }
     }
 
-    /// Validates the received part of the response's body; false if the chunked coding is invalid.
+    /// Validates the received part of the response's body. Returns false if the chunked coding is invalid.
     fn inspect_response_body(&mut self) -> bool {
         let Some(upstream) = &mut self.stream.server.upstream else { return true };
         let right = self.stream.response.body.inspect(&mut upstream.connector);
@@ -315,12 +312,12 @@ impl InspectionPhase {
         right
     }
 
-    /// Sends `100 Continue` to a client that waits for it while this process waits for its body.
+    /// Sends `100 Continue` to a client that waits for it while rules wait for its body.
     fn send_continue(&mut self) -> PhaseResult {
         if !std::mem::take(&mut self.stream.request.expects_continue) {
             return Ok(());
         }
-        // The server need not send it again.
+        // Without `Expect`, the server does not send `100 Continue` again.
         self.stream.request.message.head.remove_known(KnownName::Expect);
         let mut interim = Message::default();
         let begun = interim.head.start_response(Version::HTTP_11, 100, b"Continue");
@@ -330,7 +327,7 @@ impl InspectionPhase {
         }
     }
 
-    /// `tcp-response content` rules of the backend: an action that decides ends the stream.
+    /// Runs the backend's `tcp-response content` rules. An action that decides ends the stream.
     pub(crate) async fn response_content_rules(&mut self) -> PhaseResult {
         if !self.stream.backend.has_rules(RulesetKind::TcpResponseContent) {
             return Ok(());
@@ -407,7 +404,7 @@ impl InspectionPhase {
             .await
     }
 
-    /// Receives the response; done when more has arrived.
+    /// Receives more of the response. Done when more has arrived.
     fn gather_response(&mut self) -> PhaseResult<DriveStep<()>> {
         let up = if self.stream.speaks_http() {
             FlowState::Done

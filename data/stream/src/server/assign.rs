@@ -18,17 +18,17 @@ use weir_vocabulary::fetch::rdp;
 
 /// A search for a server.
 struct ServerSearch {
-    /// Any other server is preferred to this one.
+    /// Any other server is preferred to this one (redispatch).
     avoid: Option<ServerKey>,
-    /// The server that a rule or persistence designates, as long as it may still be used.
+    /// The server designated by a rule or by persistence, while it may still be used.
     designated: Option<ServerKey>,
-    /// The queue of this server is the last one that was waited in.
+    /// The server of the last queue wait.
     queue: Option<ServerKey>,
-    /// The time for all queues together.
+    /// The deadline shared by all queue waits.
     during: Option<While>,
 }
 
-/// A wait for a slot; none when the choice has to be repeated.
+/// A wait for a slot. Yields `None` if the choice must be repeated.
 type WaitForSlot<'s> = PooledFuture<'s, PhaseResult<Option<Lease>>>;
 
 impl ChoicePhase {
@@ -39,7 +39,7 @@ impl ChoicePhase {
         self.assign_avoiding(avoid).await
     }
 
-    /// The same, preferring any other server to `avoid`.
+    /// Gets a slot of a server, preferring any other server to `avoid`.
     pub(super) async fn assign_avoiding(&mut self, avoid: Option<ServerKey>) -> PhaseResult {
         let designated = if avoid.is_none() { self.designated_server() } else { None };
         let mut search = ServerSearch { avoid, designated, queue: None, during: None };
@@ -54,8 +54,8 @@ impl ChoicePhase {
         }
     }
 
-    /// Takes a slot of a server; if that takes time, returns the wait for it. Not an async function: its locals must
-    /// not take memory for as long as the stream lasts.
+    /// Takes a slot of a server, or returns the wait for one. Not an async function: its locals would take memory for the lifetime of the
+    /// stream.
     fn look_for_server(&mut self, search: &mut ServerSearch) -> PhaseResult<Option<WaitForSlot<'_>>> {
         loop {
             let input = self.choose_input(search.avoid);
@@ -66,7 +66,7 @@ impl ChoicePhase {
             let backend = self.stream.backend.servers();
             let choice = match &search.designated {
                 Some(key) => {
-                    // Only these options keep a request at a server that is down (manual, "option persist", "force-persist").
+                    // Only these options let a request use a server that is down (manual, "option persist", "force-persist").
                     let designation = self.stream.choice.designation;
                     let stays = designation.is_persistent()
                         && (designation.is_forced() || backend.settings().persist);
@@ -83,12 +83,11 @@ impl ChoicePhase {
                 Choice::Wait(waiting) => {
                     search.queue = waiting.server();
                     self.stream.choice.last = search.queue;
-                    // A request in a server's queue counts for that server, one in the queue of the backend for none
-                    // yet.
+                    // A request from a server's queue counts for that server. A request in the backend's queue does not yet count for a server.
                     if let Some(server) = search.queue.and_then(|key| backend.server(key)) {
                         self.stream.counts().count_balanced(server.counters());
                     }
-                    // Whichever server takes it out of the queue, it is another choice.
+                    // A slot from the queue after a failed attempt is a redispatch, whichever server grants it.
                     self.stream.choice.redispatched |= search.avoid.is_some();
                     let timeouts = &self.stream.timeouts;
                     let during =
@@ -116,7 +115,7 @@ impl ChoicePhase {
         }
     }
 
-    /// The designated server cannot be used: the request is redispatched.
+    /// The designated server cannot be used. The request is redispatched.
     fn leave_server(&mut self, server: Option<ServerKey>) {
         self.stream.choice.choose_freely();
         self.stream.choice.last = None;
@@ -137,8 +136,8 @@ impl ChoicePhase {
         self.redirect_instead()
     }
 
-    /// `redir` on a server line: the client is redirected to the server, if it used GET or HEAD. The client's own method
-    /// counts, not one that rules set.
+    /// `redir` on a server line: redirects the client to the server after GET or HEAD. The client's own method counts, even if rules
+    /// changed it.
     fn redirect_instead(&mut self) -> PhaseResult {
         let known = self.stream.as_server_phase().known_server();
         let Some(prefix) = known.as_ref().and_then(|known| known.settings.redirect_prefix.as_ref()) else {
@@ -150,7 +149,7 @@ impl ChoicePhase {
             return Ok(());
         }
         let target = self.stream.request.message.head.path_and_query(self.stream.request.message.bytes());
-        // A target without a path does not exist under another prefix: the server gets the request.
+        // A target without a path cannot take another prefix. The server gets the request.
         if !target.starts_with(b"/") {
             return Ok(());
         }
@@ -159,9 +158,9 @@ impl ChoicePhase {
         Err(StreamError::Reply(Ending::new(By::Local, During::Connect)))
     }
 
-    /// Waits for a slot: none when the choice has to be repeated. A request that fails leaves the queue.
+    /// Waits for a slot. Yields `None` if the choice must be repeated. A failed request leaves the queue.
     ///
-    /// Not an async function, which would store its arguments twice.
+    /// Not an async function: that would store the arguments twice.
     fn wait_in_queue(
         &mut self,
         waiting: QueueEntry,
@@ -214,7 +213,7 @@ impl ChoicePhase {
         let by_rule = self.server_by_rule();
         if let Some((server, designation)) = by_rule {
             crate::cookie::overrule(&mut self.stream);
-            // Tables store the server of the rule.
+            // Called for its side effect: stick-tables store the server of the rule.
             self.stream.tracking_mut().server_by_table(false);
             self.stream.choice.designation = designation;
             return Some(server);
@@ -268,7 +267,7 @@ impl ChoicePhase {
         None
     }
 
-    /// The server of the connection's last request, if the backend prefers to stay there.
+    /// The server of the connection's previous request, with `option prefer-last-server` and `max-keep-alive-queue` not exceeded.
     fn preferred_server(&self) -> Option<ServerKey> {
         let settings = &self.stream.backend.config.settings;
         let (backend, server) = self.stream.session.last_server()?;
@@ -290,7 +289,7 @@ impl ChoicePhase {
         }
     }
 
-    /// The hash for the algorithm; `None` if it does not use a key or the request lacks it.
+    /// The hash for the balancing algorithm. `None` if the algorithm does not use a key, or the request lacks it.
     fn balance_hash(&mut self) -> Option<u32> {
         let kind = self.stream.backend.servers().settings().hash_type;
         let raw = self.stream.request.message.bytes();
@@ -325,7 +324,7 @@ impl ChoicePhase {
         }
     }
 
-    /// A parameter of a POST's form, in the available part of the body (`balance url_param ... check_post`).
+    /// A form parameter in the received part of a POST body (`balance url_param ... check_post`).
     fn parameter_in_form(&self, name: &str) -> Option<&[u8]> {
         if !self.balances_on_body() {
             return None;

@@ -1,11 +1,11 @@
-//! A pool's reference to a server connection that carries the streams of several clients.
+//! A pool's reference to a shared server connection.
 
 use std::rc::Rc;
 
 use weir_backend::PooledConnection;
 use weir_mux::Multiplexer;
 
-/// The pool's reference to a connection that several streams share (HTTP/2). The connection ends with its last reference.
+/// The pool's reference to a shared HTTP/2 connection. The connection closes when its last reference is dropped.
 pub(super) struct Carrier(pub(super) Rc<Multiplexer>);
 
 impl PooledConnection for Carrier {
@@ -17,7 +17,7 @@ impl PooledConnection for Carrier {
         !self.0.is_clogged()
     }
 
-    /// It cannot move: its streams and its owner are tasks of this worker.
+    /// A shared connection cannot move: its streams and its owner are tasks of this worker.
     fn can_move(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! A connection to the leased server: an idle one if `http-reuse` allows it, else a new one.
+//! Connects to the leased server: reuses an idle connection if `http-reuse` allows it, else opens a new one.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
@@ -28,7 +28,7 @@ use weir_vocabulary::past::PastConnection;
 /// Why a connection could not be established.
 #[derive(Debug)]
 pub enum ServerConnectError {
-    /// The attempt failed: another may follow.
+    /// The attempt failed. A retry is possible.
     Failed(AttemptFailure),
     Stop(StreamError),
 }
@@ -55,8 +55,8 @@ impl From<ConnectionFault> for ServerConnectError {
 }
 
 impl ServerPhase {
-    /// Gets a connection to the leased server: an idle one that may serve this request (the client's own, this worker's, or
-    /// another worker's), or a new one.
+    /// Gets a connection to the leased server: an idle one that may carry this request (the client's own, this worker's, or another
+    /// worker's), or a new one.
     pub(super) async fn connect(&mut self) -> Result<(), ServerConnectError> {
         self.stream.counts().count_server_session();
         let identity = self.connection_identity();
@@ -94,8 +94,8 @@ impl ServerPhase {
         self.stream.backend.is_http() && self.known_server().is_some_and(forced)
     }
 
-    /// Waits for a connection that is being established, if this request may share it, and takes a place on it. Without a
-    /// place, a connection of its own is opened.
+    /// Joins a connection that is being established, if this request may share it. If it cannot carry another stream, the request opens its
+    /// own connection.
     async fn join_connection(&mut self, key: u64, private: bool) -> Result<(), ServerConnectError> {
         let may_share = !private
             && !self.stream.attempts.fresh_connection_only
@@ -123,7 +123,7 @@ impl ServerPhase {
         Ok(())
     }
 
-    /// Takes an idle connection of this worker, if there is one. Otherwise returns the scope for other workers' connections.
+    /// Takes an idle connection of this worker. Without one, returns the scope for connections of other workers.
     fn take_idle_connection(&mut self, key: u64) -> Option<ReuseScope> {
         self.stream.server.upstream = idle::take_own(&self.stream, key);
         if self.stream.server.upstream.is_some() {
@@ -159,7 +159,7 @@ impl ServerPhase {
         special_identity(&mut self.stream, transparent, marks)
     }
 
-    /// The SNI for the server: the value of `sni`, or the request's host.
+    /// The SNI for the server: the value of `sni`, else the request's host.
     fn server_name(&mut self, tls: &ServerTls) -> Option<Scratch> {
         self.server_tls()?;
         if let Some(name) = &tls.server_name {
@@ -192,7 +192,7 @@ impl ServerPhase {
         let ConnectionTraits { key, private, header, server_name } = identity;
         let required = self.websocket_protocol();
         let _on_its_way = self.announces(required, key, private);
-        // In TCP mode the server may speak first, so the header must not wait for more bytes.
+        // In TCP mode the server may speak first, so the PROXY header must not wait for more bytes.
         let more = self.stream.backend.is_http() || !self.stream.client.input().is_empty();
         let greeting = Greeting { bytes: &header, more };
         let tls = self.server_tls();
@@ -223,7 +223,8 @@ impl ServerPhase {
                             return Ok(DriveStep::Done(()));
                         }
                     }
-                    // Most connections are established at the second check: a client that has sent everything still gets a response.
+                    // Most connections are established at the second check. A client that has sent everything and then FIN still gets a
+                    // response.
                     if !std::mem::take(&mut first) && stream.client_left() {
                         return Err(StreamError::close(By::Client, During::Connect).into());
                     }
@@ -247,9 +248,8 @@ impl ServerPhase {
         Ok(Upstream { connector, reused: false, requests: 0, counted: (0, 0), key, private, in_use })
     }
 
-    /// Whether the request may be sent before the handshake with the server is complete, where anybody may send it again (manual,
-    /// "allow-0rtt" of servers): if the client took that risk, or if it may be retried, and then only with a method that changes nothing
-    /// (RFC 8470, 4). A request with a body is never early.
+    /// Whether the request may be sent as early data, which an attacker can replay (manual, "allow-0rtt" of servers). Allowed if the
+    /// client's own request was early data, or if it may be retried and its method is safe (RFC 8470, 4). Never with a body.
     fn may_be_sent_early(&self, required: Option<Protocol>) -> bool {
         if !self.stream.request.is_known()
             || !self.stream.request.body.is_done()
@@ -266,13 +266,13 @@ impl ServerPhase {
         required.is_none() && !self.forces_http2() && (self.stream.as_inspection().is_early() || retried())
     }
 
-    /// Whether HTTP/2 is used on an established connection. `required` is the requirement of this request.
+    /// Whether an established connection uses HTTP/2. `required` is the version that this request requires.
     fn speaks_http2(&self, required: Option<Protocol>, connection: &Connection) -> bool {
         let said = || self.known_server().and_then(|known| known.settings.protocol);
         self.stream.backend.is_http() && shared::is_negotiated(required.or_else(said), connection)
     }
 
-    /// Lets other streams take places on a connection that is being established.
+    /// Lets other streams join a connection that is being established.
     fn announces(&self, required: Option<Protocol>, key: u64, private: bool) -> Option<pending::OnItsWay> {
         if private || required.is_some() || !self.forces_http2() {
             return None;
@@ -282,7 +282,7 @@ impl ServerPhase {
         Some(pending::OnItsWay::begin(self.stream.backend.index, server, key, places))
     }
 
-    /// Starts to connect, if necessary with the descriptor or the memory of an idle connection.
+    /// Starts to connect. If descriptors or memory are short, an idle connection is closed first.
     async fn begin_to_connect(&mut self) -> Result<Connecting, ServerConnectError> {
         let target = self.target().ok_or(ServerConnectError::Failed(AttemptFailure::Refused(None)))?;
         let known = self.known_server();
@@ -292,13 +292,13 @@ impl ServerPhase {
                 Err(fault) if fault.is_lack_of_room() => {}
                 begun => return Ok(begun?),
             }
-            // Another task may use the freed room first.
+            // Another task may take the freed descriptor first.
             idle::make_room().await;
         }
         Ok(plan.begin()?)
     }
 
-    /// The target of the connection: the server's address, or the inherited pair of sockets that it accepts connections from.
+    /// The target of the connection: the server's address, or an inherited socket pair on which the server accepts connections.
     fn target(&self) -> Option<ConnectTarget> {
         let pair = |address: &ServerAddress| match address {
             ServerAddress::Pair(number) => Some(*number),
@@ -310,7 +310,7 @@ impl ServerPhase {
         }
     }
 
-    /// The leased server's address for this stream: its port may depend on the client's.
+    /// The leased server's address for this stream. The port may depend on the client's.
     pub(crate) fn server_address(&self) -> Option<Address> {
         if self.stream.backend.is_transparent() {
             return Some(self.stream.destination().clone());
@@ -325,7 +325,7 @@ impl ServerPhase {
             ServerAddress::Inet { ip, port } => {
                 let ip = (*ip)?;
                 let same_as_client = destination.ip().filter(|_| ip.is_unspecified());
-                // Port 0 means the port that the client connected to, like a missing port (manual, 5.2, `server`).
+                // Port 0, like a missing port, means the client's destination port (manual, 5.2, `server`).
                 let port = port.for_client(destination.port())?;
                 Address::Inet(SocketAddr::new(same_as_client.unwrap_or(ip), port))
             }
@@ -354,7 +354,7 @@ impl ServerPhase {
     }
 }
 
-/// The same where one of these properties matters.
+/// The properties of a connection that uses at least one of them.
 fn special_identity(stream: &mut Stream, transparent: bool, marks: PacketMarks) -> ConnectionTraits {
     let backend = stream.backend.proxy().clone();
     let server = stream.server.lease.as_ref().map(|lease| lease.server().key());
@@ -379,23 +379,23 @@ fn special_identity(stream: &mut Stream, transparent: bool, marks: PacketMarks) 
         source,
         destination,
         announced: Some(&header[..]).filter(|header| !header.is_empty()),
-        // The name of `pool-conn-name` replaces the SNI.
+        // `pool-conn-name` replaces the SNI in the key.
         server_name: server_name.as_ref().filter(|_| name.is_none()).map(|name| name.as_slice()),
         name: name.as_ref().map(|name| name.as_slice()),
         marks: (marks != PacketMarks::default()).then_some((marks.mark, marks.tos)),
     };
     let key = if parts == ConnectionParts::default() { 0 } else { KEYS.key(&parts) };
-    // A connection from the client's own address serves no other client. One that announces a client serves all
-    // requests with the same announcement.
+    // A connection bound to the client's address is private to that client. A connection that announces a client (PROXY header) may carry
+    // any request with the same announcement.
     let private = transparent || follows_client;
     ConnectionTraits { key, private, header, server_name }
 }
 
-/// Makes the keys that distinguish connections by the properties that requests decide.
+/// Generates the reuse keys from the connection properties that requests determine.
 static KEYS: LazyLock<ConnectionKeys> = LazyLock::new(ConnectionKeys::default);
 
-/// The key of a server's connections that a health check may use, for the check's connection name `name`: requests set
-/// theirs by `pool-conn-name`, or else by the SNI.
+/// The reuse key of the connections that a health check may use. `name` is the check's connection name. Requests set theirs with
+/// `pool-conn-name`, else with the SNI.
 pub fn key_of_check(server: &ServerSettings, name: Option<&[u8]>) -> u64 {
     let sends_name = server.tls.as_ref().is_some_and(|tls| tls.enabled && tls.server_name.is_some())
         && server.pool_connection_name.is_none();
@@ -407,21 +407,21 @@ pub fn key_of_check(server: &ServerSettings, name: Option<&[u8]>) -> u64 {
     KEYS.key(&parts)
 }
 
-/// The name of a version of HTTP in ALPN.
+/// The ALPN identifier of an HTTP version.
 fn alpn_of(protocol: Protocol) -> &'static [u8] {
     if protocol == Protocol::H2 { b"h2" } else { b"http/1.1" }
 }
 
-/// How many times an idle connection is closed to make room for a new one.
+/// Maximum number of idle connections closed to make room for a new one.
 const ATTEMPTS: usize = 3;
 
 /// The properties that distinguish connections to one server.
 struct ConnectionTraits {
-    /// 0 when nothing depends on the request.
+    /// The reuse key. 0 if the connection does not depend on the request.
     key: u64,
-    /// Whether it may only serve this client.
+    /// Whether only this client may use the connection.
     private: bool,
-    /// The PROXY header of a new connection; empty for none.
+    /// The PROXY header for a new connection. Empty for none.
     header: Loan<Vec<u8>>,
     server_name: Option<Scratch>,
 }

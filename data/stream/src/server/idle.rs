@@ -1,8 +1,8 @@
-//! Idle connections to servers: kept by the worker that used them last, handed over to a worker without one.
+//! Idle connections to servers. The worker that used a connection last keeps it, and lends it to a worker without one on request.
 //!
-//! A worker's idle connections are in pools of its own, last in first out: no lock guards them, and their descriptors stay registered.
-//! Other workers only know how many there are ([`IdlePools`]); the pool ([`IdlePool`]) and the rules for these counts are in
-//! `weir-backend`. Dead connections are noticed because an idle descriptor's events wake the worker's keeper.
+//! Each worker keeps its idle connections in its own pools, last in first out. Pools need no lock, and the descriptors stay registered
+//! with the worker. Other workers see only the number of connections ([`IdlePools`]). The pool ([`IdlePool`]) and the rules for these
+//! counts are in `weir-backend`. An event on an idle descriptor, such as a close by the server, wakes the worker's keeper task.
 //!
 //! ```text
 //!   waiter                                    lender
@@ -13,7 +13,7 @@
 //!   gone already: on to its worker's pool ◄──┘
 //! ```
 //!
-//! A descriptor on its way belongs to the message that carries it, so any failure on the way closes it.
+//! A descriptor in transit belongs to the message that carries it, so any failure in transit closes it.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -38,7 +38,7 @@ use crate::instance::{Instance, LocalInstance, ProcessLimits, Proxy};
 use crate::stream::Stream;
 use crate::upstream::{OwnConnection, Upstream};
 
-/// A connection that one stream uses at a time (HTTP/1).
+/// An HTTP/1 connection: one stream uses it at a time.
 pub(super) struct Whole(Connection);
 
 impl PooledConnection for Whole {
@@ -46,7 +46,7 @@ impl PooledConnection for Whole {
         self.0.is_fresh()
     }
 
-    /// A TLS session stays with its worker.
+    /// TLS sessions cannot move to another worker.
     fn can_move(&self) -> bool {
         self.0.is_plain()
     }
@@ -67,21 +67,21 @@ fn upstream_of(idle: Idle<Whole>, pools: &LocalArc<IdlePools>) -> Upstream {
     }
 }
 
-/// The pool of a server. The server may be removed in the meantime.
+/// Identifies the pool of a server. The server may have been removed.
 #[derive(Clone, Copy)]
 pub(super) struct PoolKey {
-    /// The index of its proxy.
+    /// The index of the server's proxy.
     proxy: usize,
     server: ServerKey,
 }
 
 impl PoolKey {
-    /// A server of the proxy at this index.
+    /// The pool key of a server of the proxy at index `proxy`.
     pub(super) fn new(proxy: usize, server: &Server) -> PoolKey {
         PoolKey { proxy, server: server.key() }
     }
 
-    /// Its pool settings, unless it is down or removed. A caller with a reference to the server calls [`bounds`].
+    /// The server's pool settings. `None` if it is down or removed. With a reference to the server, call [`bounds`] instead.
     pub(super) fn settings(self) -> Option<PoolSettings> {
         INSTANCE.with_borrow(|instance| {
             let proxy = instance.as_ref()?.proxies.get(self.proxy)?;
@@ -89,22 +89,21 @@ impl PoolKey {
         })
     }
 
-    /// Closes an idle connection of this worker to this server: one of the pool, else one that waits for its only client. False when
-    /// there is neither.
+    /// Closes one of this worker's idle connections to this server: a pooled one, else a private one. Returns false without either.
     fn give_up_one(self) -> bool {
         let is_own = |own: &OwnConnection| own.backend == self.proxy && own.server == Some(self.server);
-        // The connection of a pool is closed outside of the borrow.
+        // A pooled connection is closed after the borrow ends.
         let pooled = with_pool(self, ServerPool::remove_oldest).flatten();
         pooled.is_some() || crate::worker::find_session(|session| session.drop_own_connection(is_own))
     }
 }
 
-/// The pool settings of a server, unless it is down.
+/// The pool settings of a server. `None` if it is down.
 fn bounds(server: &Server) -> Option<PoolSettings> {
     server.is_up().then(|| server.settings().pool)
 }
 
-/// Counts a connection to the leased server as used; none without a server.
+/// Counts a connection to the leased server as in use. `None` without a server.
 pub(super) fn begin_use(stream: &Stream) -> Option<InUse> {
     let pools = pools_of(stream)?;
     Some(InUse::of(&pools, weir_sched::worker_index()))
@@ -116,26 +115,26 @@ fn pools_of(stream: &Stream) -> Option<LocalArc<IdlePools>> {
     with_pool_of(stream.backend.index, server, |pool| pool.server_pools().cloned())?
 }
 
-/// One worker's connections to one server, of both kinds.
+/// One worker's idle connections to one server, HTTP/1 and HTTP/2.
 pub(super) type ServerPool = IdlePool<Whole, Carrier>;
 type DroppedConnection = RemovedConnection<Whole, Carrier>;
 
 thread_local! {
-    /// The instance with the servers.
+    /// The instance that contains the servers.
     static INSTANCE: RefCell<ManuallyDrop<Option<LocalInstance>>> = const { RefCell::new(ManuallyDrop::new(None)) };
-    /// Indexed by proxy, then by server.
+    /// The worker's pools, indexed by proxy, then by server.
     static IDLE_POOLS: RefCell<Vec<Vec<ServerPool>>> = const { RefCell::new(Vec::new()) };
-    /// The next proxy to close a connection of.
+    /// The proxy where the next search for a connection to close begins.
     static NEXT_TO_GIVE: Cell<usize> = const { Cell::new(0) };
     static KEEPER: Cell<TaskKey> = const { Cell::new(TaskKey::NONE) };
-    /// Whether the keeper waits for the first idle connection, and must be woken.
+    /// The keeper task waits for the first idle connection and must be woken.
     static KEEPER_SLEEPS: Cell<bool> = const { Cell::new(true) };
     /// Tasks that wait for a connection from another worker, and the connections that arrived.
     static WAITERS: RefCell<Vec<MigrationWaiter>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `then` with the pool of a server of the proxy at this index, and afterwards publishes its counts to the other workers. None
-/// when the server was removed and another one has its place.
+/// Calls `then` with the pool of a server of the proxy at this index, then publishes the pool's counts to the other workers. `None` if
+/// the server was removed and another server has taken its index.
 #[inline]
 pub(super) fn with_pool_of<R>(
     proxy: usize,
@@ -156,7 +155,7 @@ pub(super) fn with_pool_of<R>(
     })
 }
 
-/// The same for a server that may be gone. Also `None` when this worker has not had a connection to it yet.
+/// Like [`with_pool_of`], for a server that may have been removed. Also `None` if this worker has never had a connection to it.
 #[inline]
 pub(super) fn with_pool<R>(pool_key: PoolKey, then: impl FnOnce(&mut ServerPool) -> R) -> Option<R> {
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
@@ -176,7 +175,7 @@ fn leased_key(stream: &Stream) -> Option<ServerKey> {
     stream.server.lease.as_ref().map(|lease| lease.server().key())
 }
 
-/// Which idle connections this request may use, if any.
+/// The idle connections that this request may reuse. `None` if it may not reuse any.
 pub(super) fn usable(stream: &Stream) -> Option<ReuseScope> {
     let risky = stream.session.requests.get() <= 1 && !stream.as_server_phase().outlives_idle_connection();
     reuse_scope(stream.backend.servers().settings().http_reuse, risky)
@@ -197,7 +196,7 @@ struct MigrationWaiter {
     answer: Option<Option<Migration>>,
 }
 
-/// A connection on its way from one worker to another.
+/// A connection in transit from one worker to another.
 struct Migration {
     descriptor: OwnedFd,
     companion: Option<Companion>,
@@ -215,7 +214,7 @@ impl Migration {
     }
 }
 
-/// A place among the waiters until it is dropped: a task that ends while it waits leaves nothing behind.
+/// An entry in the list of waiters, removed on drop. A task that ends while it waits leaves no entry behind.
 struct WaiterRegistration(TaskKey);
 
 impl WaiterRegistration {
@@ -241,12 +240,12 @@ impl WaiterRegistration {
 
 impl Drop for WaiterRegistration {
     fn drop(&mut self) {
-        // A connection that arrived is closed outside of the borrow.
+        // A connection that arrived is closed after the borrow ends.
         drop(self.leave());
     }
 }
 
-/// Requests one of the idle connections of the worker with most of them. TLS sessions stay with their workers.
+/// Requests an idle connection from the worker that has the most. TLS connections cannot move.
 pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstream> {
     let server = stream.server.lease.as_ref()?.server();
     let pool_key = PoolKey::new(stream.backend.index, server);
@@ -259,18 +258,18 @@ pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> O
     let task = waiting.0;
     weir_sched::send_to(lender, move || {
         let migration = give_away(pool_key, key, scope);
-        // If that worker is gone or its queue is full, the connection is closed with the message.
+        // If the requesting worker is gone or its queue is full, dropping the message closes the connection.
         let _ = weir_sched::send_to(own, move || arrive(pool_key, task, migration));
     })
     .ok()?;
-    // The lender may be busy: then opening a connection is faster.
+    // If the lender is busy, opening a connection is faster.
     let deadline = clock::after(TAKEOVER);
     while !waiting.is_answered() && wait(deadline).await != Wakeup::Deadline {}
     let idle = waiting.leave()?.unpack()?;
     Some(upstream_of(idle, &pools_of(stream)?))
 }
 
-/// Takes an idle connection off this worker's pool for another worker.
+/// Takes an idle connection from this worker's pool for another worker.
 fn give_away(pool_key: PoolKey, key: u64, scope: ReuseScope) -> Option<Migration> {
     let RemovedConnection::Whole(idle) = with_pool(pool_key, |pool| pool.lend(key, scope))?? else {
         return None;
@@ -279,7 +278,7 @@ fn give_away(pool_key: PoolKey, key: u64, scope: ReuseScope) -> Option<Migration
     Some(Migration { descriptor: descriptor.into_fd(), companion, requests: idle.requests, key: idle.key })
 }
 
-/// Handles the lender's answer: for the waiter, or for the pool when the waiter is gone.
+/// Handles the lender's reply: passes the connection to the waiter, or to the pool if the waiter is gone.
 fn arrive(pool_key: PoolKey, task: TaskKey, migration: Option<Migration>) {
     let unwanted =
         WAITERS.with_borrow_mut(|waiters| match waiters.iter_mut().find(|waiter| waiter.task == task) {
@@ -301,10 +300,10 @@ fn arrive(pool_key: PoolKey, task: TaskKey, migration: Option<Migration>) {
     }
 }
 
-/// Puts a connection into this worker's pool, if there is room and it may be needed.
+/// Puts a connection into this worker's pool, within the pool's limits.
 fn keep_idle(pool_key: PoolKey, settings: &PoolSettings, idle: Idle<Whole>) {
     let worker = weir_sched::worker_index();
-    // A connection that is replaced or refused is closed outside of the borrow.
+    // A replaced or refused connection is closed after the borrow ends.
     let offered_key = idle.key;
     let mut offered = Some(idle);
     let _given_up = with_pool(pool_key, |pool| {
@@ -324,7 +323,7 @@ fn keep_idle(pool_key: PoolKey, settings: &PoolSettings, idle: Idle<Whole>) {
     }
 }
 
-/// Wakes the keeper, because there is an idle connection.
+/// Wakes the keeper task: the worker has an idle connection.
 #[inline]
 pub(super) fn kept() {
     if KEEPER_SLEEPS.replace(false) {
@@ -332,11 +331,11 @@ pub(super) fn kept() {
     }
 }
 
-/// Makes a connection available to other streams, if its properties and the limits allow.
+/// Returns a connection to the pool for other streams, if its properties and the limits allow it.
 pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
     upstream.requests = upstream.requests.saturating_add(1);
     let Some(lease) = &stream.server.lease else {
-        // Without a server (`option transparent`) a connection can only serve its own client again.
+        // Without a server (`option transparent`) only the same client may reuse the connection.
         return keep_own(stream, upstream);
     };
     if !may_reuse(&lease.server().settings().pool, upstream.requests) {
@@ -365,8 +364,8 @@ pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
     }
 }
 
-/// Takes an idle connection of this worker to a server for a health check (`check-reuse-pool`); returns it with its number of
-/// requests. None if the traffic's connections may go elsewhere: then the check opens its own.
+/// Takes an idle connection of this worker for a health check (`check-reuse-pool`). Returns it with its number of requests. `None` if
+/// the traffic's connections may go to another address: then the check opens its own.
 pub fn take_for_check(proxy: &Proxy, server: &Server, key: u64) -> Option<(Connection, u32)> {
     if server.destination_varies() {
         return None;
@@ -377,7 +376,7 @@ pub fn take_for_check(proxy: &Proxy, server: &Server, key: u64) -> Option<(Conne
     Some((connection, idle.requests))
 }
 
-/// Makes the connection of a health check available, if the limits allow. `requests` is its number of requests so far.
+/// Returns the connection of a health check to the pool, if the limits allow it. `requests` is its number of requests so far.
 pub fn keep_of_check(
     proxy: &Proxy,
     server: &Server,
@@ -397,8 +396,7 @@ pub fn keep_of_check(
     }
 }
 
-/// Counts a connection that a check opened among those of a server with `strict-maxconn`. False if the limit is
-/// reached.
+/// Counts a check's new connection towards `strict-maxconn` of the server. Returns false if the limit is reached.
 fn has_place(server: &Server, connection: &mut Connection) -> bool {
     if !server.settings().pool.strict || connection.is_accompanied() {
         return true;
@@ -411,7 +409,7 @@ fn has_place(server: &Server, connection: &mut Connection) -> bool {
     has_place
 }
 
-/// A place for one more connection to a server with `strict-maxconn`, if it has one.
+/// Reserves one more connection to a server with `strict-maxconn`. `None` at the limit.
 fn place_now(server: &Server) -> Option<Companion> {
     Some(Box::new(CountedConnection::one_of(server.pools(), server.maximum_connections())?))
 }
@@ -426,11 +424,11 @@ pub(super) fn strict_server(stream: &Stream) -> Option<(PoolKey, &Server)> {
     Some((PoolKey::new(stream.backend.index, server), server))
 }
 
-/// A place for one more connection to a server with `strict-maxconn`. When all are taken, an idle connection is closed for it: one of
-/// this worker, else of another.
+/// Reserves one more connection to a server with `strict-maxconn`. At the limit, closes an idle connection first: one of this worker,
+/// else of another.
 ///
 /// # Errors
-/// [`ConnectionFault::Shortage`] if all of them are in use.
+/// [`ConnectionFault::Shortage`] if all connections are in use.
 pub(super) async fn place((pool_key, server): (PoolKey, &Server)) -> Result<Companion, ConnectionFault> {
     let own = weir_sched::worker_index();
     for _ in 0..ROUNDS {
@@ -438,13 +436,13 @@ pub(super) async fn place((pool_key, server): (PoolKey, &Server)) -> Result<Comp
             return Ok(place);
         }
         if pool_key.give_up_one() {
-            // One that carries streams is closed by its own task.
+            // A shared connection is closed by its own task.
             yield_now().await;
             continue;
         }
         let others = (0..weir_sched::worker_count()).filter(|worker| *worker != own);
         for other in others.filter(|other| server.pools().keeps_any(*other)) {
-            // A worker with a full queue cannot help.
+            // A worker with a full queue does not get the request.
             let _ = weir_sched::send_to(other, move || _ = pool_key.give_up_one());
         }
         weir_sched::sleep_until(clock::after(TAKEOVER)).await;
@@ -457,41 +455,42 @@ fn opened_beyond(mark: u32, descriptor: impl AsFd) -> bool {
     u32::try_from(descriptor.as_fd().as_raw_fd()).is_ok_and(|number| number >= mark)
 }
 
-/// Called when a connection was opened for lack of an idle one: above the mark of descriptors, an idle connection is closed in return.
+/// Called after opening a connection for lack of an idle one. Above the high descriptor mark, closes an idle connection in return.
 pub(super) fn opened(stream: &Stream, descriptor: &Descriptor) {
     if opened_beyond(stream.frontend.instance().limits.descriptors.high, descriptor) {
         give_up_any(POOLS_AT_ONCE);
     }
 }
 
-/// No descriptor is left for a connection to a server: frees one, for which other workers may get a moment.
+/// Called without a free descriptor for a server connection. Closes an idle connection, or waits briefly for other workers to close
+/// one.
 pub(super) async fn make_room() {
     if let DescriptorRoom::Requested(wait) = request_room() {
         weir_sched::sleep_until(clock::after(wait)).await;
     }
 }
 
-/// Called when a client was accepted: where descriptors are short, an idle connection is closed in return. So checks, logs and
-/// operators find some, too.
+/// Called after accepting a client. If descriptors are short, closes an idle connection in return, so that checks, logs and operators
+/// still get descriptors.
 pub(crate) fn accepted(limits: &ProcessLimits, socket: impl AsFd) {
     if opened_beyond(limits.descriptors.short, socket) {
         give_up_any(POOLS_AT_ONCE);
     }
 }
 
-/// No descriptor is left: closes an idle connection of this worker, or has the other workers close one each.
+/// Called without a free descriptor. Closes an idle connection of this worker, else requests that each other worker closes one.
 pub fn request_room() -> DescriptorRoom {
     if give_up_one() {
         return DescriptorRoom::Made;
     }
     let own = weir_sched::worker_index();
     let others = (0..weir_sched::worker_count()).filter(|worker| *worker != own);
-    // A worker with a full queue cannot help.
+    // A worker with a full queue does not get the request.
     let requested = others.filter(|worker| weir_sched::send_to(*worker, || _ = give_up_one()).is_ok());
     if requested.count() > 0 { DescriptorRoom::Requested(TAKEOVER) } else { DescriptorRoom::Missing }
 }
 
-/// Memory is short: closes the older half of this worker's idle connections to each server.
+/// Called when memory is short. Closes the older half of this worker's idle connections to each server.
 pub fn give_up_half() {
     let mut away = Vec::new();
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
@@ -503,22 +502,21 @@ pub fn give_up_half() {
     close(away);
 }
 
-/// Closes an idle connection of this worker to free a descriptor: one of a pool, else one that waits for its only client.
-/// False when there is neither.
+/// Closes an idle connection of this worker to free a descriptor: a pooled one, else a private one. Returns false without either.
 pub(crate) fn give_up_one() -> bool {
     give_up_any(usize::MAX) || give_up_own()
 }
 
-/// Closes a connection that waits for its only client, a different client's each time. That client notices only a new
-/// connection; if its server authenticates connections (NTLM), it must authenticate again. So the ratios of
-/// `tune.pool-high-fd-ratio`, which are about pools, do not close such connections: only a lack of descriptors does.
+/// Closes an idle private connection, of a different client each time. The client's next request then needs a new connection, and must
+/// authenticate again if the server authenticates connections (NTLM). So `tune.pool-high-fd-ratio`, which is about pools, does not
+/// close private connections. Only a lack of descriptors does.
 fn give_up_own() -> bool {
     OwnConnection::are_kept()
         && crate::worker::find_session(|session| session.take_own_connection().is_some())
 }
 
-/// Closes the oldest idle connection to one of this worker's servers, a different server each time; false when none was found
-/// at `places` servers.
+/// Closes the oldest idle connection of one of this worker's pools, a different proxy first each time. Returns false if the pools of
+/// `places` servers were searched without success.
 fn give_up_any(places: usize) -> bool {
     let given_up = IDLE_POOLS.with_borrow_mut(|idle_pools| {
         let count = idle_pools.len();
@@ -538,11 +536,11 @@ fn give_up_any(places: usize) -> bool {
         }
         None
     });
-    // The connection is closed here, outside of the borrow.
+    // The connection is closed here, after the borrow ends.
     given_up.is_some()
 }
 
-/// Keeps a private connection for its client, if that stays.
+/// Keeps a private connection for its client, if the client connection persists.
 fn keep_own(stream: &Stream, upstream: Upstream) {
     if stream.reusable.client {
         let (backend, server) = (stream.backend.index, leased_key(stream));
@@ -551,7 +549,7 @@ fn keep_own(stream: &Stream, upstream: Upstream) {
     }
 }
 
-/// Ends a stream's use of a shared connection, which frees its place. A private one waits for its client's next request.
+/// Releases a stream's slot on a shared connection. A private connection is kept for its client's next request.
 #[cold]
 fn give_shared(stream: &Stream, upstream: Upstream) {
     let Some(shared) = upstream.connector.shared() else { return };
@@ -561,7 +559,7 @@ fn give_shared(stream: &Stream, upstream: Upstream) {
     }
 }
 
-/// Takes the connection kept for this client, if it still fits; one that does not fit is closed.
+/// Takes the connection kept for this client, if it fits the request. Closes it otherwise.
 pub(super) fn take_own(stream: &Stream, key: u64) -> Option<Upstream> {
     let mut own = stream.session.take_own_connection()?;
     let fits = own.backend == stream.backend.index
@@ -578,8 +576,7 @@ fn is_fresh(connector: &mut StreamConnector) -> bool {
     }
 }
 
-/// Drops the current worker's idle connections to one server, because its address changed or it may not be used any
-/// more.
+/// Closes this worker's idle connections to a server, because its address changed or it may not be used any more.
 pub fn forget(proxy: &Proxy, server: ServerKey) {
     let Some(known) = proxy.backend.as_ref().and_then(|backend| backend.server(server)) else { return };
     let mut away = Vec::new();
@@ -590,8 +587,8 @@ pub fn forget(proxy: &Proxy, server: ServerKey) {
     }
 }
 
-/// Starts the worker's keeper: it drops connections that servers closed, and half of the surplus. A thread that was a
-/// worker before begins with empty pools.
+/// Starts the worker's keeper task, which drops connections closed by servers and half of the surplus. A thread that was a worker
+/// before starts with empty pools.
 pub fn start_keeper(instance: LocalInstance) {
     drop(IDLE_POOLS.take());
     drop(WAITERS.take());
@@ -606,7 +603,7 @@ async fn keep(instance: LocalInstance) {
     loop {
         let woken = wait(next_purge).await;
         if woken == Wakeup::Event && !next_purge.is_never() {
-            // Servers tend to close many connections at once: one sweep handles all of them.
+            // Servers tend to close many connections at once. One sweep handles all of them.
             weir_sched::sleep_until(clock::after(GATHER)).await;
         }
         let purge = clock::passed(next_purge);
@@ -622,8 +619,8 @@ async fn keep(instance: LocalInstance) {
     }
 }
 
-/// Closes connections, many of them in a task of its own that yields: closing a thousand at once kept a worker from its
-/// requests for 70 ms. The keeper does not wait for that task, because it would miss wake-ups.
+/// Closes connections. Many are closed in a separate task that yields: closing a thousand at once blocked a worker's requests for 70
+/// ms. The keeper does not wait for that task, because it would miss wake-ups.
 fn close(mut away: Vec<DroppedConnection>) {
     if away.len() <= CLOSED_IN_A_TURN {
         return;
@@ -636,7 +633,7 @@ fn close(mut away: Vec<DroppedConnection>) {
     });
 }
 
-/// Sweeps all pools and removes surplus connections; returns how many are left.
+/// Sweeps all pools and moves surplus connections to `away`. Returns the number of connections left.
 fn sweep(instance: &Instance, purge: bool, away: &mut Vec<DroppedConnection>) -> usize {
     let now_ms = weir_sched::now().as_ms();
     let own = weir_sched::worker_index();
@@ -647,7 +644,7 @@ fn sweep(instance: &Instance, purge: bool, away: &mut Vec<DroppedConnection>) ->
             for pool in of_proxy {
                 let Some((key, _)) = pool.owner() else { continue };
                 let Some(server) = backend.server(key) else {
-                    // The server was removed while its connection was on its way to this worker.
+                    // The server was removed while its connection was in transit to this worker.
                     pool.sweep(usize::MAX, away);
                     pool.publish_counts(weir_sched::worker_index());
                     continue;
@@ -673,15 +670,15 @@ fn sweep(instance: &Instance, purge: bool, away: &mut Vec<DroppedConnection>) ->
 static KEEPER_KIND: WorkKind = WorkKind::new("idle connections");
 static CLOSING: WorkKind = WorkKind::new("idle connections that close");
 
-/// How many servers are searched for an idle connection to close: the search stays short with many servers.
+/// Maximum number of servers searched for an idle connection to close. Bounds the search with many servers.
 const POOLS_AT_ONCE: usize = 1024;
-/// How many are closed before other tasks run.
+/// Number of connections closed per scheduling round.
 const CLOSED_IN_A_TURN: usize = 8;
-/// How often a place for one more connection is looked for, [`TAKEOVER`] apart.
+/// Number of tries to reserve a connection, [`TAKEOVER`] apart.
 const ROUNDS: usize = 25;
-/// How long to wait for a connection from another worker.
+/// Maximum wait for a connection from another worker.
 const TAKEOVER: Duration = Duration::from_millis(2);
-/// How often to look for surplus.
+/// Interval of the check for surplus connections.
 const PURGE_STEP: Duration = Duration::from_secs(1);
-/// How long to collect closings before the pools are swept.
+/// Delay between the first close by a server and the sweep of the pools.
 const GATHER: Duration = Duration::from_millis(50);

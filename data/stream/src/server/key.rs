@@ -1,7 +1,7 @@
-//! From a request to the bytes that hash-based balancing hashes.
+//! Extracts the bytes of a request that hash-based balancing hashes.
 //!
-//! These bytes decide which server a user reaches, so they equal those that HAProxy hashes, determined with
-//! release 2.6: see the tables below.
+//! These bytes determine the server of a user, so they equal those that HAProxy hashes. They were determined with release 2.6: see the
+//! tables below.
 
 use std::net::IpAddr;
 use weir_model::HashType;
@@ -9,8 +9,7 @@ use weir_model::HashType;
 use weir_backend::hash::{avalanche, hash};
 use weir_model::UriKey;
 
-/// `balance source`: the address itself, as a number; the configured function plays no part, only
-/// the modifier. IPv6 addresses are folded.
+/// `balance source`: the address as a number. IPv6 addresses are folded. The configured hash function is not used, only its modifier.
 pub(super) fn source(kind: HashType, address: IpAddr) -> u32 {
     let folded = match address {
         IpAddr::V4(address) => u32::from(address),
@@ -22,13 +21,13 @@ pub(super) fn source(kind: HashType, address: IpAddr) -> u32 {
     if kind.avalanche { avalanche(folded) } else { folded }
 }
 
-/// `balance uri`: the part of the URI that counts, hashed.
+/// `balance uri`: the hash of the configured part of the URI.
 pub(super) fn uri(kind: HashType, arguments: UriKey, uri: &[u8]) -> u32 {
     hash(kind, uri_part(arguments, uri))
 }
 
-/// The part of a URI that `balance uri` hashes. Without a path, `path-only` hashes nothing at all,
-/// and all such requests go to the same server.
+/// The part of a URI that `balance uri` hashes. Without a path, `path-only` hashes an empty string, so all such requests go to the same
+/// server.
 pub(super) fn uri_part(arguments: UriKey, uri: &[u8]) -> &[u8] {
     let mut part = if arguments.path_only { path(uri) } else { uri };
     if !arguments.whole {
@@ -46,8 +45,8 @@ pub(super) fn uri_part(arguments: UriKey, uri: &[u8]) -> &[u8] {
     }
 }
 
-/// `balance url_param`: the value of a parameter in a query string or in the body of a form. An empty
-/// value counts, a parameter without `=` does not. Only `&` separates.
+/// `balance url_param`: the value of a parameter in a query string or a form body. An empty value is a value. A parameter without `=`
+/// is skipped. Only `&` separates parameters.
 pub(super) fn parameter<'a>(name: &str, parameters: &'a [u8]) -> Option<&'a [u8]> {
     parameters
         .split(|byte| *byte == b'&')

@@ -1,7 +1,6 @@
-//! HTTP/2 connections to servers that are being established, and the streams that wait for a place on them.
+//! HTTP/2 server connections that are being established, and the streams that wait to share them.
 //!
-//! Without this, each of a hundred simultaneous requests would open a connection, and all but one of those would be idle ever
-//! after.
+//! Without this, a hundred simultaneous requests would open a hundred connections, and all but one would then stay idle.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -15,7 +14,7 @@ struct PendingConnection {
     proxy: usize,
     server: ServerKey,
     key: u64,
-    /// How many places are left on it.
+    /// Number of further streams that the connection can take.
     places: u32,
     waiters: Vec<TaskKey>,
 }
@@ -25,11 +24,11 @@ thread_local! {
         const { RefCell::new(ManuallyDrop::new((0, Vec::new()))) };
 }
 
-/// Registers a connection as being established. Dropping it means that it is established or failed, and wakes the waiters.
+/// Registers a connection as being established. Dropped when the connection is established or has failed: this wakes the waiters.
 pub(super) struct OnItsWay(u64);
 
 impl OnItsWay {
-    /// Registers a connection with this many places besides its opener's.
+    /// Registers a connection that can take `places` streams besides its opener's.
     pub(super) fn begin(proxy: usize, server: ServerKey, key: u64, places: u32) -> OnItsWay {
         ALL.with_borrow_mut(|known| {
             let (next, all) = &mut **known;
@@ -51,8 +50,8 @@ impl Drop for OnItsWay {
     }
 }
 
-/// Joins the wait for a connection that is being established, if one has a place left; [`is_there`] returns true when
-/// that is over.
+/// Joins the waiters of a connection that is being established, if it can take another stream. Returns the connection's number for
+/// [`is_there`].
 pub(super) fn join(proxy: usize, server: ServerKey, key: u64) -> Option<u64> {
     ALL.with_borrow_mut(|known| {
         let all = &mut known.1;
@@ -66,7 +65,7 @@ pub(super) fn join(proxy: usize, server: ServerKey, key: u64) -> Option<u64> {
     })
 }
 
-/// Whether the connection is not being established any more.
+/// Whether the connection is established or has failed.
 pub(super) fn is_there(number: u64) -> bool {
     ALL.with_borrow(|known| known.1.iter().all(|pending| pending.number != number))
 }

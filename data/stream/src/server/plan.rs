@@ -1,7 +1,7 @@
 //! The plan of a connection to a server, from the configuration.
 //!
-//! The options of `server` lines mean the same in a backend, in a ring, and for log servers. So [`options`], [`source`]
-//! and [`socks4`] are for all of these; the rest of the plan is for streams.
+//! The options of `server` lines mean the same in backends, rings and log servers. [`options`], [`source`] and [`socks4`] serve all of
+//! these. The rest is for streams only.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,7 +11,7 @@ use weir_net::{ConnectOptions, ConnectPlan, ConnectTarget, ConnectionSource, Sou
 use crate::instance::KnownServer;
 use crate::stream::phases::ServerPhase;
 
-/// The socket options of a server's line and its proxy.
+/// The socket options from a `server` line and its proxy.
 pub fn options(
     server: Option<&ServerSettings>,
     keep_alive: Option<&TcpKeepAlive>,
@@ -27,8 +27,8 @@ pub fn options(
     }
 }
 
-/// The source address of connections, as far as `source` gives it without a client: names are already resolved. `turn` selects
-/// the first port of a range to try.
+/// The part of `source` that does not depend on a client. Host names must be resolved already. `turn` selects the first port to try in
+/// a port range.
 pub fn source(said: &weir_model::Source, turn: u32) -> ConnectionSource<'_> {
     let address = match (&said.transparent, &said.host) {
         (Some(TransparentSource::Address { host: Host::Ip(ip), port }), _) => {
@@ -43,7 +43,7 @@ pub fn source(said: &weir_model::Source, turn: u32) -> ConnectionSource<'_> {
     ConnectionSource { interface: said.interface.as_deref(), address }
 }
 
-/// The SOCKS4 proxy of a server's line, already resolved.
+/// The SOCKS4 proxy of a `server` line. The name must be resolved already.
 pub fn socks4(server: &ServerSettings) -> Option<SocketAddr> {
     let proxy = server.socks4.as_deref()?;
     match proxy.host {
@@ -76,7 +76,7 @@ impl ServerPhase {
         }
     }
 
-    /// The source of the connection: it may depend on the client, or on the request.
+    /// The source address of the connection, which may depend on the client or the request.
     fn source_for_server<'p>(&'p self, known: Option<&'p KnownServer<'_>>) -> ConnectionSource<'p> {
         let Some(said) = self.source_said(known) else { return ConnectionSource::default() };
         let source = source(said, self.stream.serial as u32);
@@ -86,7 +86,7 @@ impl ServerPhase {
         }
     }
 
-    /// The source address, if it depends on the request, and whether it belongs to one client only.
+    /// The source address, if it depends on the request, and whether it is specific to one client.
     pub(super) fn source_of_client(&self, known: Option<&KnownServer>) -> (Option<SocketAddr>, bool) {
         match self.source_said(known).and_then(|said| said.transparent.as_ref()) {
             None => (None, false),
@@ -96,7 +96,7 @@ impl ServerPhase {
         }
     }
 
-    /// The `source` line in force: the server's, or the backend's.
+    /// The effective `source`: the server's, else the backend's.
     pub(super) fn source_said<'p>(
         &'p self,
         known: Option<&'p KnownServer<'_>>,
@@ -157,7 +157,7 @@ mod tests {
         check(Host::Ip(ANY), (10, 20), None, range(ANY));
         let foreign = Some(TransparentSource::Address { host: Host::Ip(IP), port: 7 });
         check(Host::Ip(ANY), (0, 0), foreign, SourceAddress::Foreign(SocketAddr::new(IP, 7)));
-        // Without a client, the address is used.
+        // Without a client, the configured address is used.
         check(Host::Ip(IP), (0, 0), Some(TransparentSource::Client), SourceAddress::Ip(IP));
         check(named(), (0, 0), None, SourceAddress::Any);
     }

@@ -1,4 +1,4 @@
-//! After a failed attempt on a server: whether and where to try again.
+//! Decides after a failed attempt whether to retry, and on which server.
 
 use std::time::Duration;
 
@@ -19,19 +19,19 @@ use crate::upstream::Upstream;
 /// Why an attempt on a server failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptFailure {
-    /// The connection was refused, or cannot be opened.
+    /// The connection was refused or could not be opened.
     Refused(Option<ConnectionFault>),
     /// The connection was not established in time.
     ConnectTimeout,
-    /// The server closed it before the first byte of a response.
+    /// The server closed the connection before the first byte of a response.
     Empty,
-    /// It was already broken: nothing of the request was sent.
+    /// The connection was already broken. No byte of the request was sent.
     Unsent(ConnectionFault),
     /// The server did not process the request (RFC 9113, 8.7): it may be retried, whatever its method.
     Unprocessed,
-    /// It broke while the request was sent, before the first byte of a response.
+    /// The connection broke while the request was sent, before the first byte of a response.
     Aborted(ConnectionFault),
-    /// The server closed it in the middle of a head.
+    /// The server closed the connection in the middle of a response head.
     Cut,
     /// The response was invalid.
     Junk,
@@ -39,14 +39,14 @@ pub enum AttemptFailure {
     TooLarge,
     /// No response in time.
     TimedOut,
-    /// It was sent as early data, and the handshake failed, or the server found it too early (425).
+    /// The request was sent as early data, and the handshake failed or the server answered 425.
     TooEarly,
     /// A response with a status that `retry-on` lists.
     Status(u16),
 }
 
 impl AttemptFailure {
-    /// The corresponding observation of the server, if any.
+    /// The observation to report for the server. `None` if the failure is already observed or not the server's.
     fn observation(self) -> Option<Observation> {
         Some(match self {
             AttemptFailure::Refused(Some(fault)) if fault.is_ours() => return None,
@@ -60,12 +60,12 @@ impl AttemptFailure {
             }
             AttemptFailure::TimedOut => Observation::NoResponse,
             AttemptFailure::TooEarly => return None,
-            // Its status was observed already.
+            // The status was observed when the response arrived.
             AttemptFailure::Status(_) => return None,
         })
     }
 
-    /// Whether the connection itself failed, so that nothing of the request reached the server.
+    /// Whether the connection could not be established, so that no byte of the request reached the server.
     pub fn is_connection(self) -> bool {
         matches!(self, AttemptFailure::Refused(_) | AttemptFailure::ConnectTimeout)
     }
@@ -112,8 +112,8 @@ pub fn status_retries(stream: &Stream, status: u16) -> bool {
     retry_on.contains_status(status) && stream.as_server_phase().may_replay() && stream.attempts.are_left()
 }
 
-/// Whether a 425 is due to early data of this side, which must not reach the client (RFC 8470, 5.2): its request was
-/// not early.
+/// Whether a 425 was caused by weir's own early data. Such a 425 must not reach the client, because the client's request was not early
+/// data (RFC 8470, 5.2).
 pub fn was_too_early(stream: &Stream, status: u16) -> bool {
     let (bytes, head) = (stream.request.message.bytes(), &stream.request.message.head);
     let retry_on = stream.backend.config.settings.retry_on;
@@ -126,8 +126,7 @@ pub fn was_too_early(stream: &Stream, status: u16) -> bool {
 }
 
 impl ServerPhase {
-    /// Translates the failure of a request that was sent early: before the end of the handshake, the early data has
-    /// failed.
+    /// Maps the failure of a request sent as early data. Before the end of the handshake, it is a failure of the early data.
     pub(crate) fn failure_of_early(&mut self, failure: AttemptFailure) -> AttemptFailure {
         let is_early = |upstream: &Upstream| upstream.connector.tls().is_some_and(|facts| facts.early);
         let open = self.stream.server.upstream.as_ref().is_some_and(is_early);
@@ -147,8 +146,8 @@ impl ServerPhase {
             && !self.stream.response.is_leaving()
     }
 
-    /// Whether the request can be retried without the client's notice, however an idle connection fails: the server has just
-    /// closed it, or nothing arrives because it expired somewhere on the path.
+    /// Whether any failure of an idle connection can be retried unnoticed by the client: the server has just closed the connection, or
+    /// packets are lost because it expired on a device in the path.
     pub(super) fn outlives_idle_connection(&self) -> bool {
         const WAYS: [RetryOn; 3] =
             [RetryOn::CONNECTION_FAILURE, RetryOn::EMPTY_RESPONSE, RetryOn::RESPONSE_TIMEOUT];
@@ -158,11 +157,11 @@ impl ServerPhase {
             && WAYS.into_iter().all(|way| retry_on.contains(way))
     }
 
-    /// After a failed attempt: returns to try again, or with the ending of the stream.
+    /// Handles a failed attempt. Returns `Ok` to retry, else the ending of the stream.
     pub(crate) async fn retry_after(&mut self, failure: AttemptFailure) -> PhaseResult {
         self.stream.trace().trace_failure(failure);
-        // The server may close a reused connection just as the next request leaves. After an unsent request, the next
-        // try does not count as a retry; a sent one is retried only if it is idempotent and retries are allowed.
+        // The server may close a reused connection at the moment the next request is sent. A retry of an unsent request does not count. A sent
+        // request is retried only if it is idempotent and retries are allowed.
         let reused = std::mem::take(&mut self.stream.attempts.on_reused_connection)
             && matches!(
                 failure,
@@ -194,7 +193,7 @@ impl ServerPhase {
         let possible = failure.is_connection() || self.may_replay();
         let next = if wanted && possible { self.next_attempt(failure) } else { NextAttempt::GiveUp };
         match next {
-            // A client on a reused connection knows that it may close, and can decide to retry.
+            // A client expects that a reused connection may close, and can retry by itself.
             NextAttempt::GiveUp
                 if reused
                     && self.stream.session.requests.get() > 1
@@ -226,9 +225,8 @@ impl ServerPhase {
         Ok(())
     }
 
-    /// Whether the client is left to retry by itself, signalled only by the end of its connection. In HTTP/2 the signal
-    /// is an error code (RFC 9113, 8.7) after which clients retry any method: so it is only sent for idempotent
-    /// requests, or for those that no server processed.
+    /// Whether to leave the retry to the client, signalled only by closing the connection. In HTTP/2 the signal is an error code (RFC 9113,
+    /// 8.7) after which clients retry any method. So it is sent only for safe methods, or if no server processed the request.
     fn leaves_retry_to_client(&mut self, failure: AttemptFailure) -> bool {
         if self.stream.client.shared().is_none() {
             return true;
@@ -241,7 +239,7 @@ impl ServerPhase {
         is_harmless
     }
 
-    /// A request that is sent again because of its response counts as one retry, and its new connection as another one or as a redispatch.
+    /// Counts a retry that the response caused as one retry. The new connection counts as another retry or as a redispatch.
     fn count_retry_of_answer(&self, failure: AttemptFailure) {
         if !failure.is_connection() {
             self.stream.counts().count(CountedEvent::Retry);
@@ -251,7 +249,7 @@ impl ServerPhase {
     fn next_attempt(&self, failure: AttemptFailure) -> NextAttempt {
         let backend = self.stream.backend.servers();
         let [active, backup] = backend.usable_by_kind();
-        // A server that is down, but used because of persistence, does not count as usable, but was one to try.
+        // A server that is down but was used for persistence does not count as usable, although it was tried.
         let wanted_though_down =
             self.stream.server.lease.as_ref().is_some_and(|lease| !lease.server().is_up());
         let usable = if active > 0 { active } else { backup };
@@ -269,7 +267,7 @@ impl ServerPhase {
         )
     }
 
-    /// Waits before the same server is tried again, because it may be restarting (manual, `retries`).
+    /// Waits before a retry on the same server, because it may be restarting (manual, `retries`).
     async fn turn_around(&mut self, pause: Duration) -> PhaseResult {
         if pause.is_zero() {
             return Ok(());
@@ -278,7 +276,7 @@ impl ServerPhase {
             .drive(
                 While::pause(pause, weir_sched::now()),
                 |stream, _| match stream.client_left() {
-                    // No further attempt for a client that is gone.
+                    // No retry if the client has aborted.
                     true => Err(StreamError::close(By::Client, During::Connect)),
                     false => Ok(DriveStep::Wait(Waits::ONCE)),
                 },

@@ -1,7 +1,7 @@
-//! Server connections that carry several streams at once: HTTP/2.
+//! Shared server connections, which carry several streams at once (HTTP/2).
 //!
-//! The stream that opened one, and those that find room on it, hold a [`SharedLease`] each; the pool counts them, and keeps the connection
-//! when the last one ends ([`weir_backend::IdlePool`]). The connection has a task of its own:
+//! Each stream on a shared connection holds a [`SharedLease`]. The pool counts the leases and keeps the connection idle after the last
+//! one ends ([`weir_backend::IdlePool`]). The connection has its own task:
 //!
 //! ```text
 //!   opened ──► the task receives, sends the streams' output, and reports to the pool: the limit of streams (SETTINGS),
@@ -27,7 +27,7 @@ use crate::silence::{Rest, Silence};
 use crate::stream::Stream;
 use crate::upstream::Upstream;
 
-/// A stream's place on a connection of the pool.
+/// A stream's slot on a pooled connection.
 struct SharedLease {
     pool_key: PoolKey,
     id: SharedId,
@@ -39,14 +39,14 @@ impl Drop for SharedLease {
         let nothing = PoolSettings { purge_delay_ms: 0, ..PoolSettings::default() };
         let settings = self.pool_key.settings().unwrap_or(nothing);
         let worker = weir_sched::worker_index();
-        // A connection that leaves the pool is closed outside of the borrow.
+        // A connection removed from the pool is closed after the borrow ends.
         let gone = with_pool(self.pool_key, |pool| pool.end_stream(worker, self.id, &settings));
         drop(gone);
         idle::kept();
     }
 }
 
-/// Takes a stream on a connection of this worker that has one free.
+/// Opens a stream on one of this worker's shared connections with a free slot.
 pub(super) fn take(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstream> {
     let server = stream.server.lease.as_ref()?.server();
     let settings = server.settings().pool;
@@ -55,7 +55,7 @@ pub(super) fn take(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstr
         let lent = pool.begin_stream(worker, key, scope, &settings)?;
         Some((lent.id, lent.requests, lent.connection.0.unopened()))
     })??;
-    // The pool's count includes this request; other counts only include those before it.
+    // The pool's count includes this request. Other counts include only earlier ones.
     let requests = requests.saturating_sub(1);
     Some(upstream(
         shared,
@@ -79,7 +79,7 @@ pub(super) fn is_negotiated(protocol: Option<Protocol>, connection: &Connection)
     }
 }
 
-/// Makes a new connection a shared one, with this stream as its first. With `private` only its client may use it.
+/// Turns a new connection into a shared one, with this stream as its first. With `private`, only its client may use it.
 pub(super) fn open(
     stream: &Stream,
     connection: Connection,
@@ -105,7 +105,7 @@ pub(super) fn open(
         })??;
         Some(SharedLease { pool_key: PoolKey::new(stream.backend.index, server), id })
     });
-    // Connections in the pool are counted by the pool.
+    // The pool itself counts pooled connections.
     let in_use = in_use.filter(|_| lease.is_none());
     let place = lease.as_ref().map(|lease| (lease.pool_key, lease.id));
     let known = stream.as_server_phase().known_server();
@@ -125,19 +125,19 @@ pub(super) fn open(
 
 /// State of a connection's task.
 struct Care {
-    /// The connection's place in its pool.
+    /// The connection's pool and its ID there. `None` for a connection outside the pool.
     place: Option<(PoolKey, SharedId)>,
-    /// The limit of streams that the pool knows.
+    /// The stream limit last reported to the pool.
     limit: u32,
     /// The interval of PINGs without streams (`idle-ping`).
     ping: Option<Duration>,
-    /// How long the server may leave pending output unread.
+    /// How long the server may leave pending output unread before the connection closes.
     stuck: Option<Duration>,
     counted: ConnectionCount,
 }
 
 impl Care {
-    /// Reports the server's limit of streams, or its end, to the pool.
+    /// Reports the server's stream limit, or the end of new streams, to the pool.
     fn record(&mut self, multiplexer: &Multiplexer) {
         self.counted.record(multiplexer);
         let Some((pool_key, id)) = self.place else { return };
@@ -153,9 +153,9 @@ impl Care {
     }
 }
 
-/// Runs the connection until it ends, or is not needed any more.
+/// Runs the connection until it closes or is unused.
 async fn serve(multiplexer: Rc<Multiplexer>, mut care: Care) {
-    // Dropping this ends the streams, however the connection ends.
+    // Dropping this handle ends the streams on every exit path.
     let connection = OwnerHandle(multiplexer);
     let multiplexer = &connection.0;
     let mut silence = Silence::default();

@@ -1,6 +1,6 @@
-//! Requests for WebSocket, and for other protocols, to HTTP/2 servers (RFC 8441; manual, `ws`).
+//! Upgrade requests for WebSocket and other protocols to HTTP/2 servers (RFC 8441; manual, `ws`).
 //!
-//! An HTTP/2 server announces in its SETTINGS whether it accepts them.
+//! An HTTP/2 server announces in its SETTINGS whether it accepts extended CONNECT.
 
 use weir_http::HeadFlags;
 use weir_model::{Protocol, WebSocket};
@@ -26,7 +26,7 @@ impl ServerPhase {
         self.stream.request.is_known() && self.stream.request.message.head.flags().contains(upgrade)
     }
 
-    /// The HTTP version that WebSocket requires of this request's connection, if any.
+    /// The HTTP version that `ws` requires for this request's server connection. `None` if any will do.
     pub(super) fn websocket_protocol(&self) -> Option<Protocol> {
         if !self.upgrades_to_websocket() {
             return None;
@@ -45,7 +45,7 @@ impl ServerPhase {
         }
     }
 
-    /// Waits for the server's SETTINGS on an HTTP/2 connection, to know whether it accepts other protocols.
+    /// Waits for the server's SETTINGS on an HTTP/2 connection, to learn whether it accepts extended CONNECT.
     pub(super) async fn await_consent(&mut self) -> Result<(), ServerConnectError> {
         self.stream
             .drive(

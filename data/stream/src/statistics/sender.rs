@@ -1,21 +1,20 @@
 //! The origin of a form of the statistics page: the page itself, another site, or a script.
 //!
-//! Browsers add known credentials to forms of any site (CSRF), and send the origin of the form in fields: `Origin`
-//! (RFC 6454, 7), `Referer` (RFC 9110, 10.1.3), `Sec-Fetch-Site` (Fetch Metadata). Each field that is present must name
-//! this site.
+//! Browsers add stored credentials to forms of any site (CSRF), and send the origin of the form in fields: `Origin` (RFC 6454, 7),
+//! `Referer` (RFC 9110, 10.1.3), `Sec-Fetch-Site` (Fetch Metadata). Each of these fields, if present, must name this site.
 
 use weir_http::authority::without_implied_port;
 use weir_http::{Head, KnownName, uri};
 
 use crate::instance::service::FormSender;
 
-/// The sender of a request on a connection that is `encrypted` or in clear.
+/// The sender of a request. `encrypted` if the client connection uses TLS.
 pub(super) fn of_request(head: &Head, raw: &[u8], encrypted: bool) -> FormSender {
     let host = uri::authority(head.uri(raw)).or_else(|| head.find_known(raw, KnownName::Host));
     let host = host.unwrap_or_default();
     let mut sender = FormSender::Script;
     for site in head.lines(raw, b"sec-fetch-site") {
-        // `none` is the user: an address that was typed.
+        // `none` means a navigation by the user, such as a typed address.
         if !site.eq_ignore_ascii_case(b"same-origin") && !site.eq_ignore_ascii_case(b"none") {
             return FormSender::OtherSite;
         }
@@ -32,8 +31,8 @@ pub(super) fn of_request(head: &Head, raw: &[u8], encrypted: bool) -> FormSender
     sender
 }
 
-/// Whether an origin or a URI is of this host. A page in clear is another site than an encrypted one; not the other way round,
-/// because a proxy in front may have decrypted.
+/// Whether an origin or a URI belongs to this host. On an encrypted connection, `http` is another site. On a clear connection, `https`
+/// is accepted, because a proxy in front may have decrypted.
 fn is_from(from: &[u8], host: &[u8], encrypted: bool) -> bool {
     let (Some(scheme), Some(authority)) = (uri::scheme(from), uri::authority(from)) else { return false };
     let Some(port) = uri::default_port(scheme) else { return false };

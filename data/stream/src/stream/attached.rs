@@ -1,19 +1,19 @@
-//! The attachments of filters: their parts of a stream beside the two directions.
+//! The attachments of filters: per-stream objects that receive stream events, besides the filters of the two directions.
 
 use std::any::Any;
 
 use crate::stream::Stream;
 
-/// A filter's part of a stream that receives its events. Each does nothing unless the filter needs it.
+/// A filter's per-stream object that receives stream events. Every method is a no-op by default.
 ///
-/// While an event is delivered the stream does not hold its attachments.
+/// The attachments are taken out of the stream while an event is delivered.
 pub(crate) trait Attachment: Any {
-    /// The backend was chosen, and its filters are attached. A stream that ends before does not have this event. A filter of a backend
-    /// receives it directly after it was attached.
+    /// The backend was chosen, and its filters are attached. A backend's own filter receives the event directly after its attachment. A
+    /// stream that ends before the choice does not send the event.
     fn backend_chosen(&mut self, _: &mut Stream) {}
 
-    /// The stream ended and its log line is written next, unless it was written before (`option logasap`). Variables set here are
-    /// in the line if the filter's facts announce them.
+    /// The stream ended. Its log line is written next, unless `option logasap` wrote it earlier. The line can contain variables set here if
+    /// the filter's facts announce them.
     fn before_log(&mut self, _: &mut Stream) {}
 
     /// The stream is dropped.
@@ -26,7 +26,7 @@ pub(crate) struct Attached {
     filters: Vec<AttachedFilter>,
 }
 
-/// One attachment.
+/// One attachment, and the filter that created it.
 struct AttachedFilter {
     /// The index of the proxy that has the filter.
     proxy: usize,
@@ -41,7 +41,7 @@ impl Attached {
         self.filters.push(AttachedFilter { proxy, position, attachment });
     }
 
-    /// A proxy's attachments of one type, each with the position of its filter.
+    /// The attachments of type `A` that belong to a proxy, each with the position of its filter.
     pub(crate) fn of<A: Attachment>(&self, proxy: usize) -> impl Iterator<Item = (usize, &A)> {
         self.filters.iter().filter(move |filter| filter.proxy == proxy).filter_map(|filter| {
             let attachment: &dyn Any = &*filter.attachment;
@@ -49,7 +49,7 @@ impl Attached {
         })
     }
 
-    /// All attachments, in their order.
+    /// All attachments, in the order of attachment.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut dyn Attachment> {
         self.filters.iter_mut().map(|filter| &mut *filter.attachment)
     }

@@ -1,4 +1,4 @@
-//! The attempts on servers: failed and allowed ones, and the data for a retry.
+//! The attempts on servers: failures so far, the retry limit, and the data for a retry.
 
 use std::rc::Rc;
 
@@ -9,37 +9,37 @@ use weir_mux::KeptBody;
 pub struct Attempts {
     /// Attempts that failed so far: `%rc`.
     pub retries: u32,
-    /// How many retries are allowed, once a rule or the backend set it.
+    /// Number of allowed retries. Valid once a rule or the backend has set it.
     allowed: u32,
-    /// Whether one of both did.
+    /// Whether a rule or the backend has set `allowed`.
     is_limited: bool,
     /// The part of this request that may be sent again.
     pub replay: Replay,
-    /// The body for that, if [`Replay::Whole`]. Filters read it while it is sent.
+    /// The body to send again, with [`Replay::Whole`]. Filters read it while it is sent.
     kept: Option<Rc<KeptBody>>,
     /// The last failed attempt was on a reused connection.
     pub on_reused_connection: bool,
     /// An interim response was sent to the client, so no other attempt is possible.
     pub interim_forwarded: bool,
-    /// Idle connections are not used any more, because one just failed.
+    /// Only new connections are used, because an idle one just failed.
     pub fresh_connection_only: bool,
     /// Whether the last attempt sent the request as early data.
     pub sent_early: bool,
-    /// A server refused the request as early data: it is not sent early again.
+    /// A server refused the request as early data. Retries do not use early data.
     pub early_refused: bool,
 }
 
 /// The data for a retry when a server fails after the request was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replay {
-    /// Only bytes that are still unsent.
+    /// Only bytes that are still unsent can be sent to another server.
     #[default]
     No,
-    /// The same for any request: `disable-l7-retry`.
+    /// As `No`, because of `disable-l7-retry`.
     Forbidden,
-    /// The head alone: the request is without a body.
+    /// The head. The request does not have a body.
     Head,
-    /// The head, and the body that is kept.
+    /// The head and the kept body.
     Whole,
 }
 
@@ -52,7 +52,7 @@ impl Replay {
 }
 
 impl Attempts {
-    /// How many retries are allowed, by `set-retries`, else `retries`.
+    /// Number of allowed retries, from `set-retries`, else `retries`.
     #[inline]
     pub fn allowed(&self) -> u32 {
         self.allowed
@@ -64,18 +64,18 @@ impl Attempts {
         self.retries < self.allowed()
     }
 
-    /// Keeps a body that is to be sent again.
+    /// Keeps a body for a retry.
     pub fn keep(&mut self, body: KeptBody) {
         (self.replay, self.kept) = (Replay::Whole, Some(Rc::new(body)));
     }
 
-    /// The body that is sent again with the head.
+    /// The body to send again with the head. `None` if a retry does not need one.
     #[inline]
     pub fn kept_body(&self) -> Option<&Rc<KeptBody>> {
         self.kept.as_ref().filter(|_| self.replay == Replay::Whole)
     }
 
-    /// Sets the backend's number, unless a rule set one.
+    /// Sets the backend's `retries`, unless a rule has set a limit.
     #[inline]
     pub fn allow(&mut self, retries: u32) {
         if !self.is_limited {
@@ -83,12 +83,12 @@ impl Attempts {
         }
     }
 
-    /// Drops the number of a `listen` section's rule: the stream goes to another backend (manual, "set-retries").
+    /// Drops the limit set by a `listen` section's rule, because the stream goes to another backend (manual, "set-retries").
     pub fn leave_section(&mut self) {
         self.is_limited = false;
     }
 
-    /// Sets a rule's number, which overrides the backend's.
+    /// Sets a rule's limit, which overrides the backend's.
     pub fn allow_by_rule(&mut self, retries: u32) {
         (self.allowed, self.is_limited) = (retries, true);
     }

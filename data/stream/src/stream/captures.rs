@@ -1,4 +1,4 @@
-//! State of few streams: for the log, their unique identifier, captured headers and cookies; verified passwords.
+//! State that few streams have: the unique ID, captured headers and cookies for the log, and verified passwords.
 
 use weir_expr::context::CaptureSide;
 
@@ -19,7 +19,7 @@ struct StreamCaptures {
     passwords: PasswordVerdicts,
 }
 
-/// The captures of one message.
+/// The captures of the request or the response.
 #[derive(Debug, Default)]
 struct OneSide {
     /// In the order of the frontend's capture slots.
@@ -34,7 +34,7 @@ impl CapturedValues {
         self.side(side).map_or(&[], |kept| &kept.slots)
     }
 
-    /// The same, mutable, with as many slots as are declared.
+    /// The capture slots of one message, mutable, extended to `declared` slots.
     pub fn slots_mut(&mut self, side: CaptureSide, declared: usize) -> &mut [CapturedValue] {
         let slots = &mut self.side_mut(side).slots;
         if slots.len() < declared {
@@ -53,17 +53,17 @@ impl CapturedValues {
         self.side_mut(side).cookie = cookie;
     }
 
-    /// Verified passwords.
+    /// The stream's password verdicts. `None` before the first.
     pub(crate) fn passwords(&self) -> Option<&PasswordVerdicts> {
         self.0.as_ref().map(|captured| &captured.passwords)
     }
 
-    /// The same, mutable.
+    /// The stream's password verdicts, created on the first call.
     pub(crate) fn passwords_mut(&mut self) -> &mut PasswordVerdicts {
         &mut self.0.get_or_insert_default().passwords
     }
 
-    /// `unique-id`, once made.
+    /// `unique-id`. `None` until generated.
     pub fn unique_id(&self) -> Option<&[u8]> {
         self.0.as_ref()?.unique_id.as_deref()
     }

@@ -1,4 +1,4 @@
-//! The choice of a server: its cause, its result, and its representation in the log.
+//! The choice of a server: the cause, the result, and the representation in the log.
 
 use weir_backend::{Positions, Priority, ServerKey};
 
@@ -7,7 +7,7 @@ use weir_backend::{Positions, Priority, ServerKey};
 pub struct ServerChoice {
     /// The cause of the choice.
     pub designation: Designation,
-    /// A `use-server` rule took precedence over the cookie, whether or not its server could be used.
+    /// A `use-server` rule took precedence over the cookie, even if the rule's server was not usable.
     pub overruled: bool,
     /// Whether a server other than the first was tried: the `+` of `%rc`.
     pub redispatched: bool,
@@ -15,40 +15,40 @@ pub struct ServerChoice {
     pub cookie_letters: [u8; 2],
     /// `set-priority-class` and `set-priority-offset`.
     pub priority: Priority,
-    /// Requests served before this one while it queued: `%sq` and `%bq`.
+    /// Number of requests served before this one while it was queued: `%sq` and `%bq`.
     pub queued: Positions,
-    /// The last server that gave a slot: the log names it even after the slot was given back.
+    /// The last server that granted a slot. The log shows it even after the slot was released.
     pub last: Option<ServerKey>,
 }
 
 /// The cause of the choice of a stream's server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Designation {
-    /// Nothing: the balancing algorithm chooses.
+    /// No designation: the balancing algorithm chooses.
     #[default]
     Free,
     /// A cookie, or a token of the remote desktop protocol.
     Persistence {
-        /// `force-persist`: never another server.
+        /// `force-persist`: redispatch to another server is forbidden.
         forced: bool,
     },
     /// A `use-server` rule with a server that is up.
     Rule,
-    /// A `use-server` rule with a server that is down and still used: the request stays in its queue.
+    /// A `use-server` rule with a server that is down but still used. The request stays in that server's queue.
     RuleThoughDown {
-        /// `force-persist`: never another server.
+        /// `force-persist`: redispatch to another server is forbidden.
         forced: bool,
     },
 }
 
 impl Designation {
-    /// Whether nothing but balancing decides.
+    /// Whether only the balancing algorithm decides.
     #[inline]
     pub fn is_free(self) -> bool {
         self == Designation::Free
     }
 
-    /// Whether the stream returns to a server, by a cookie or by a rule that accepts a server that is down.
+    /// Whether the stream is persistent: a cookie designated the server, or a rule that accepts a server that is down.
     #[inline]
     pub fn is_persistent(self) -> bool {
         matches!(self, Designation::Persistence { .. } | Designation::RuleThoughDown { .. })
@@ -80,13 +80,13 @@ impl Default for ServerChoice {
 }
 
 impl ServerChoice {
-    /// Returns to the balancing algorithm.
+    /// Drops the designation: the balancing algorithm chooses.
     #[inline]
     pub fn choose_freely(&mut self) {
         self.designation = Designation::Free;
     }
 
-    /// The word for how the server was chosen, where `algorithm` is the balancing algorithm.
+    /// The name of the cause of the choice. `algorithm` is the name of the balancing algorithm.
     pub fn word(&self, algorithm: &'static str) -> &'static str {
         match self.redispatched {
             true => "redispatch",

@@ -1,4 +1,4 @@
-//! The log line of a stream: whether it is to be written, and its level.
+//! The log line of a stream: whether it is still due, and the level.
 
 use weir_events::Level;
 
@@ -7,7 +7,7 @@ use weir_events::Level;
 pub struct LogRecord {
     /// Whether the line is to be written.
     pub state: LogState,
-    /// `set-log-level`: none for silent.
+    /// `set-log-level`. `Some(None)` for `silent`.
     pub level: Option<Option<Level>>,
 }
 
@@ -17,9 +17,9 @@ pub enum LogState {
     /// At the end, or as soon as all values are known.
     #[default]
     Due,
-    /// The same, while the response or the bytes of TCP begin: a line written now counts the bytes about to be sent.
+    /// As `Due`, while the response or the first TCP bytes are about to be sent. A line written now counts these bytes.
     Beginning,
-    /// It was written (`option logasap`).
+    /// The line was written (`option logasap`).
     Written,
     Unwanted,
 }
@@ -31,7 +31,7 @@ impl LogRecord {
         matches!(self.state, LogState::Due | LogState::Beginning)
     }
 
-    /// The response begins.
+    /// Marks the start of the response, for a line written at that point.
     #[inline]
     pub fn begin(&mut self) {
         if self.state == LogState::Due {
@@ -39,7 +39,7 @@ impl LogRecord {
         }
     }
 
-    /// The response has begun: if no line was written, one will be at the end.
+    /// The response has started. A line that was not written by now is written at the end.
     #[inline]
     pub fn begun(&mut self) {
         if self.state == LogState::Beginning {

@@ -1,8 +1,8 @@
 //! The size of a response in the log: HAProxy's own measure, not the bytes on the wire.
 //!
-//! HAProxy does not log the bytes sent but the size of its internal form of a message: 21 bytes, then the parts of the start
-//! line and of each field without separators. Operators compare logs, so this size equals HAProxy's. A server's own
-//! `Connection` options do not count.
+//! HAProxy does not log the bytes sent. It logs the size of its internal form of a message: 21 bytes, then the parts of the start line
+//! and of each field without separators. Operators compare logs, so this size equals HAProxy's. A server's own `Connection` options do
+//! not count.
 
 use weir_http::{HeadFlags, Version};
 use weir_mux::Message;
@@ -17,7 +17,7 @@ pub struct LoggedSize {
 }
 
 impl LoggedSize {
-    /// Adds a head, before fields for the connection are added to it; `of_server` if a server sent it.
+    /// Adds the size of a head. Call it before connection fields are added to the head. `of_server` if a server sent the head.
     pub fn add_head(&mut self, message: &Message, of_server: bool) {
         let (head, raw) = (&message.head, message.bytes());
         let fields: usize = head.fields(raw).map(|(name, value)| size_of_field(name, value, of_server)).sum();
@@ -30,14 +30,14 @@ impl LoggedSize {
         self.heads = self.heads.saturating_add(size as u32);
     }
 
-    /// Both together.
+    /// Size of the heads and the reply together.
     #[inline]
     pub fn total(&self) -> u64 {
         u64::from(self.heads) + u64::from(self.reply)
     }
 }
 
-/// The size of a field for the log: of a server's `Connection`, only the options for other hops.
+/// The size of a field for the log. For a server's `Connection` field, only end-to-end options count.
 fn size_of_field(name: &[u8], value: &[u8], of_server: bool) -> usize {
     if !of_server || !name.eq_ignore_ascii_case(b"connection") {
         return name.len() + value.len();
@@ -49,7 +49,7 @@ fn size_of_field(name: &[u8], value: &[u8], of_server: bool) -> usize {
     if left == 0 { 0 } else { name.len() + left - SEPARATOR }
 }
 
-/// A version and a status have eleven characters; HAProxy adds 21.
+/// Version and status take 11 characters. HAProxy adds 21.
 const STATUS_LINE_SIZE: usize = 21 + 11;
 
 /// `transfer-encoding` and `chunked`, counted as a field.

@@ -1,4 +1,4 @@
-//! Passwords with a costly hash that a stream verified, and the one to verify next.
+//! The verdicts of a stream on passwords with a costly hash, and the next password to verify.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
@@ -27,7 +27,7 @@ struct PasswordVerdict {
 }
 
 impl PasswordVerdicts {
-    /// Whether `candidate` has this hash. Unknown before the verification: the question is kept for
+    /// Whether `candidate` matches this hash. `None` before the verification: the question is then stored for
     /// [`PasswordVerdicts::take_pending`] if the evaluation can be suspended.
     pub(crate) fn verdict(
         &mut self,
@@ -42,7 +42,7 @@ impl PasswordVerdicts {
         known
     }
 
-    /// The verification that is still needed.
+    /// The verification to run. `None` if the verdict is known.
     pub(crate) fn question(&self, hash: Arc<PasswordHash>, candidate: Vec<u8>) -> Option<PasswordQuestion> {
         let is_known = self.find(&hash, &candidate).is_some();
         (!is_known).then(|| PasswordQuestion { hash, candidate: candidate.into() })
@@ -56,7 +56,7 @@ impl PasswordVerdicts {
         self.pending.take()
     }
 
-    /// Keeps a verdict, in place of the oldest if there are too many.
+    /// Stores a verdict. At [`KEPT_VERDICTS`] it replaces the oldest.
     pub(crate) fn keep(&mut self, question: &PasswordQuestion, is_right: bool) {
         if self.verdicts.len() == KEPT_VERDICTS {
             self.verdicts.remove(0);
@@ -73,12 +73,12 @@ impl PasswordVerdicts {
     }
 }
 
-/// Shows no password.
+/// Does not print passwords.
 impl fmt::Debug for PasswordVerdicts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("PasswordVerdicts").finish_non_exhaustive()
     }
 }
 
-/// Verdicts per stream at most. Streams rarely need more than one.
+/// Maximum number of verdicts per stream. Streams rarely need more than one.
 pub(crate) const KEPT_VERDICTS: usize = 16;

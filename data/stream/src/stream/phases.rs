@@ -13,18 +13,18 @@
 //!           └─────────────────┴──┴─ deny, return, redirect, errors, statistics ─► ReplyPhase ─► EndPhase
 //! ```
 //!
-//! A retry is a loop in [`ExchangePhase`] around [`ServerPhase`]; nothing moves. The upload and the response flow at the same time, both in
-//! [`ExchangePhase`]. A reply of ours may follow any phase up to the head of the response.
+//! A retry is a loop in [`ExchangePhase`] around [`ServerPhase`]. The upload and the response flow at the same time, both in
+//! [`ExchangePhase`]. A local reply may follow any phase up to the head of the response.
 //!
-//! A handle is the stream itself, seen as that phase: making one is a cast, and its methods are where the phase is. It is not
-//! narrower than the stream, because each phase evaluates expressions, counts and traces, and these read all parts.
-//! Handles that only read borrow the stream shared: [`StreamTrace`], [`StreamCounts`].
+//! A handle is a reference to the stream, typed as that phase. Making one is a cast. The methods of a handle are in the file of its
+//! phase. A handle gives access to the whole stream, because each phase evaluates expressions, counts and traces, and these read all
+//! parts. Read-only handles borrow the stream shared: [`StreamTrace`], [`StreamCounts`].
 
 use ref_cast::RefCast;
 
 use crate::stream::Stream;
 
-/// Declares handles, and the methods of [`Stream`] that give them.
+/// Declares handles, and the methods of [`Stream`] that return them.
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident: $exclusive:ident $(, $shared:ident)?;)*) => {
         $(
@@ -71,7 +71,7 @@ handles! {
     ResponsePhase: response_phase, as_response_phase;
     /// Moves the bodies: `http/bodies.rs`.
     BodyPhase: body_phase;
-    /// Answers in place of a server: `answers.rs`, `statistics.rs`.
+    /// Responds in place of a server: `answers.rs`, `statistics.rs`.
     ReplyPhase: reply_phase;
     /// Relays bytes both ways: `relay.rs`.
     RelayPhase: relay_phase;
@@ -81,7 +81,7 @@ handles! {
     EndPhase: end_phase;
     /// Trace events: `trace.rs`.
     StreamTrace: trace_mut, trace;
-    /// Counters of all objects that a stream concerns: `counters.rs`.
+    /// Counters of all objects involved in a stream: `counters.rs`.
     StreamCounts: counts_mut, counts;
     /// Stick-tables of rules: `tracking.rs`, `tracking/sticking.rs`.
     StreamTables: tracking_mut, tracking;

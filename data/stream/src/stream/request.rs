@@ -9,7 +9,7 @@ use crate::recycle::Loan;
 pub struct RequestPart {
     /// The head, as changed by rules.
     pub message: Loan<Message>,
-    /// The body on its way.
+    /// The transfer of the body.
     pub body: Transfer,
     /// The progress of the request.
     pub progress: RequestProgress,
@@ -17,17 +17,17 @@ pub struct RequestPart {
     pub expects_continue: bool,
     /// The client's method, before rules changed it.
     pub client_method: Method,
-    /// The server's connection takes no more of the body.
+    /// The server connection does not accept more of the body.
     pub upload_refused: bool,
 }
 
 /// The progress of a request, in HTTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RequestProgress {
-    /// No request; in TCP mode this never changes.
+    /// No request yet. TCP mode stays in this state.
     #[default]
     Awaited,
-    /// An invalid or missing request: it was answered, and counts among the statuses.
+    /// The request was invalid or missing. It was answered with an error, and its status is counted.
     Refused,
     /// The head is complete.
     Known,
@@ -53,13 +53,13 @@ impl RequestPart {
         self.progress == RequestProgress::Known
     }
 
-    /// Whether the stream counts among the statuses.
+    /// Whether the status of the response is counted.
     #[inline]
     pub fn counts(&self) -> bool {
         self.progress != RequestProgress::Awaited
     }
 
-    /// Whether more of the body is to be sent to the server.
+    /// Whether more of the body must be sent to the server.
     #[inline]
     pub fn flows(&self) -> bool {
         !self.body.is_done() && !self.upload_refused
@@ -71,7 +71,7 @@ impl RequestPart {
         self.client_method == Method::Head
     }
 
-    /// How many bytes of the client's input belong to this request and have not left yet.
+    /// Number of bytes in the client's input that belong to this request and are still unsent.
     #[inline]
     pub fn held(&self) -> usize {
         self.message.unconsumed() + self.body.ready()

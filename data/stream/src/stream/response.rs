@@ -11,7 +11,7 @@ use crate::stream::logged_size::LoggedSize;
 pub struct ResponsePart {
     /// The head, as changed by rules.
     pub message: Loan<Message>,
-    /// The body on its way.
+    /// The transfer of the body.
     pub body: Transfer,
     /// The size of the body from the server, before rules change the response.
     pub size: BodySize,
@@ -19,25 +19,25 @@ pub struct ResponsePart {
     pub reply: Option<LocalReply>,
     /// The progress of the response.
     pub progress: ResponseProgress,
-    /// The status that the client gets; 0 before there is one.
+    /// The status sent to the client. 0 before a response.
     pub status: u16,
     /// The status that the server sent, before rules changed it.
     pub server_status: u16,
     /// Rules or filters examined the body before the response was sent.
     pub body_begun: bool,
-    /// A body that the client must not get: it is read and dropped, so that the server's connection can be reused.
+    /// A body that must not reach the client. It is read and dropped so that the server connection can be reused.
     pub unwanted: Option<Box<BodyFlow>>,
-    /// The response begins a tunnel: bytes flow both ways until a side closes.
+    /// The response opens a tunnel. Bytes flow both ways until a side closes.
     pub is_tunnel: bool,
     /// The service that made the response.
     pub service: LocalName,
-    /// Its size in the log.
+    /// The size of the response in the log.
     pub logged: LoggedSize,
-    /// A 103 response, while rules add to it.
+    /// A 103 response, while rules add fields to it.
     pub early_hints: Option<Box<Message>>,
 }
 
-/// Which service answers in place of a server.
+/// The service that responds in place of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LocalName {
     /// None: a server, or a rule.
@@ -63,12 +63,12 @@ impl LocalName {
 /// The progress of a response, in HTTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResponseProgress {
-    /// No response; in TCP mode this never changes.
+    /// No response yet. TCP mode stays in this state.
     #[default]
     Awaited,
-    /// The head of the final response is there: rules see it.
+    /// The head of the final response was received. Rules can read it.
     Known,
-    /// Its first bytes were sent to the client, or could have been: no other response can follow.
+    /// Sending to the client has begun. No other response can replace this one.
     Leaving,
 }
 
@@ -93,19 +93,19 @@ impl ResponsePart {
         }
     }
 
-    /// Whether the head is there.
+    /// Whether the head of the final response was received.
     #[inline]
     pub fn is_known(&self) -> bool {
         self.progress != ResponseProgress::Awaited
     }
 
-    /// Whether the client may have the beginning of it.
+    /// Whether the client may have received the first bytes.
     #[inline]
     pub fn is_leaving(&self) -> bool {
         self.progress == ResponseProgress::Leaving
     }
 
-    /// Begins its body, unless that was done before.
+    /// Starts the transfer of the body, unless it was started before.
     #[inline]
     pub fn begin_body(&mut self, source: &StreamConnector, size: BodySize) {
         if !std::mem::replace(&mut self.body_begun, true) {
@@ -113,7 +113,7 @@ impl ResponsePart {
         }
     }
 
-    /// The bytes of it that were sent, as the log counts; `head_only` if the request forbids a body.
+    /// Bytes of the response sent so far, counted as in the log. `head_only` if the request forbids a body.
     pub fn logged_bytes(&self, head_only: bool) -> u64 {
         // The log counts one byte for the end of a chunked coding, which HTTP/2 lacks.
         let coded = self.body.is_delimited() && self.message.head.version() < Version::HTTP_20;

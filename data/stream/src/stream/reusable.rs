@@ -8,7 +8,7 @@ pub struct ReusableConnections {
 }
 
 impl ReusableConnections {
-    /// Both connections end with the stream.
+    /// Both connections close at the end of the stream.
     #[inline]
     pub fn give_up(&mut self) {
         *self = ReusableConnections::default();

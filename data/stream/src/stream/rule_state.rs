@@ -8,7 +8,7 @@ use crate::stream::{ProxySide, Stream};
 /// The results of rules and of the options that refuse messages.
 #[derive(Debug)]
 pub struct RuleState {
-    /// The last rule that decided.
+    /// The last rule with a final action.
     pub(crate) decided_by: Option<RuleKey>,
     /// The cause that stopped the stream before its normal end.
     pub stopped_by: StoppedBy,
@@ -16,11 +16,11 @@ pub struct RuleState {
     pub denied: bool,
     /// `strict-mode` of the current ruleset.
     pub is_strict: bool,
-    /// The inspection is over: rules decide with the data received (`WAIT_END`).
+    /// The inspection delay is over. Rules decide with the data received so far (`WAIT_END`).
     pub inspection_over: bool,
-    /// Whether the condition that is evaluated may be suspended for a password.
+    /// Whether the current condition may be suspended to verify a password.
     pub may_suspend: bool,
-    /// The message that is processed: rules see it, and the variables of its scope last.
+    /// The message that rules currently process. It also determines which variable scope is valid.
     pub processed: MessageDirection,
 }
 
@@ -29,7 +29,7 @@ pub struct RuleState {
 pub(crate) struct RuleKey {
     pub(crate) side: ProxySide,
     pub(crate) list: RuleList,
-    /// Its position in the list.
+    /// The rule's position in the list.
     pub(crate) position: u32,
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum RuleList {
     Redirects,
 }
 
-/// The location of the last rule that decided.
+/// The location of the last rule with a final action.
 pub(crate) fn decided_at(stream: &Stream) -> Option<&Location> {
     let RuleKey { side, list, position } = stream.rules.decided_by?;
     let config = &stream.proxy(side).config;
@@ -55,7 +55,7 @@ pub(crate) fn decided_at(stream: &Stream) -> Option<&Location> {
 /// The cause that stopped a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoppedBy {
-    /// Neither a rule nor an option.
+    /// The stream was not stopped by a rule or an option.
     #[default]
     Nobody,
     /// A rule, or the failure to apply one.
@@ -74,7 +74,7 @@ pub enum RefusingOption {
 }
 
 impl StoppedBy {
-    /// The option as written in the configuration, if one refused.
+    /// The refusing option as written in the configuration. `None` if an option did not refuse.
     pub fn option(self) -> Option<&'static str> {
         match self {
             StoppedBy::Option(RefusingOption::HeaderNames) => Some("option http-restrict-req-hdr-names"),
@@ -85,19 +85,19 @@ impl StoppedBy {
 }
 
 impl RuleState {
-    /// Whether the response is processed.
+    /// Whether rules currently process the response.
     #[inline]
     pub fn see_response(&self) -> bool {
         self.processed == MessageDirection::Response
     }
 
-    /// Switches to the response. False if that was done before.
+    /// Switches to the response. Returns false if already switched.
     #[inline]
     pub fn begin_response(&mut self) -> bool {
         std::mem::replace(&mut self.processed, MessageDirection::Response) == MessageDirection::Request
     }
 
-    /// A rule stops the stream. A refusal by an option keeps that cause, even if rules change the answer.
+    /// Records that a rule stopped the stream. An earlier refusal by an option stays the cause, even if rules change the response.
     pub fn stop_by_rule(&mut self) {
         if self.stopped_by == StoppedBy::Nobody {
             self.stopped_by = StoppedBy::Rule;
@@ -106,7 +106,7 @@ impl RuleState {
 }
 
 impl Default for RuleState {
-    /// Rules do not wait for data unless their ruleset does.
+    /// Rules do not wait for data by default. Rulesets that wait change this.
     #[inline]
     fn default() -> Self {
         RuleState {

@@ -1,4 +1,4 @@
-//! The server's side of a stream: its slot, its connection, and facts about a closed one.
+//! The server side of a stream: the slot, the connection, and facts about a closed connection.
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
@@ -14,7 +14,7 @@ use weir_vocabulary::past::PastConnection;
 /// The server's side of a stream.
 #[derive(Default)]
 pub struct ServerSide {
-    /// The connection, while there is one.
+    /// The connection. `None` without one.
     pub upstream: Option<Upstream>,
     /// The slot of the chosen server.
     pub lease: Option<Lease>,
@@ -26,7 +26,7 @@ pub struct ServerSide {
 struct ServerAside {
     /// Facts for the log about a connection that failed or was closed.
     past: Option<PastConnection>,
-    /// The marks of a new connection's packets, where rules set any.
+    /// The packet marks for a new connection, if rules set any.
     marks: PacketMarks,
 }
 
@@ -40,12 +40,12 @@ pub struct PacketMarks {
 }
 
 impl ServerSide {
-    /// The marks of a new connection's packets.
+    /// The packet marks for a new connection.
     pub(crate) fn marks(&self) -> PacketMarks {
         self.aside.as_ref().map_or_else(PacketMarks::default, |aside| aside.marks)
     }
 
-    /// The same, for a rule to set one.
+    /// The packet marks for a new connection, mutable.
     pub(crate) fn marks_mut(&mut self) -> &mut PacketMarks {
         &mut self.aside_mut().marks
     }
@@ -72,23 +72,23 @@ impl ServerSide {
         self.upstream.as_ref().is_some_and(|upstream| upstream.connector.is_broken())
     }
 
-    /// Whether it is a stream of a shared connection.
+    /// Whether the stream uses a shared (HTTP/2) connection.
     pub(crate) fn is_shared(&self) -> bool {
         self.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some())
     }
 
-    /// Received bytes that were not consumed.
+    /// Bytes received from the server and not yet consumed.
     pub(crate) fn input(&self) -> &[u8] {
         self.upstream.as_ref().map_or(&[], |upstream| upstream.connector.input())
     }
 
-    /// Whether the input takes more memory than its bytes need.
+    /// Whether the input buffer is larger than its contents.
     #[inline]
     pub(crate) fn has_slack(&self) -> bool {
         self.upstream.as_ref().is_some_and(|upstream| upstream.connector.has_slack())
     }
 
-    /// Shrinks the input to the memory that its bytes need.
+    /// Shrinks the input buffer to its contents.
     #[cold]
     pub(crate) fn shrink_input(&mut self) {
         if let Some(upstream) = &mut self.upstream {
@@ -104,8 +104,8 @@ impl ServerSide {
         }
     }
 
-    /// The remote address of the current or the last connection, if the server may have moved since: that costs a system call. None where
-    /// the server's own address is the same.
+    /// The remote address of the current or the last connection, if the server's address can vary (reading it costs a system call). `None`
+    /// if it is always the server's configured address.
     pub(crate) fn peer_address(&self) -> Option<Address> {
         match &self.upstream {
             Some(upstream) => self.moved_peer(&upstream.connector),
@@ -118,7 +118,7 @@ impl ServerSide {
         server.destination_varies().then(|| connector.peer_address())?
     }
 
-    /// The number of the connection's descriptor; -1 without one.
+    /// The connection's descriptor number. -1 without one.
     pub(crate) fn descriptor(&self) -> i32 {
         let Some(upstream) = &self.upstream else { return -1 };
         match (upstream.connector.descriptor(), upstream.connector.shared()) {
@@ -145,9 +145,9 @@ impl ServerSide {
     }
 }
 
-/// The remote address of the connection to the server, or else the address of the chosen server.
+/// The remote address of the server connection, else the address of the chosen server.
 pub(crate) fn reached_address(stream: &Stream) -> Option<Address> {
-    // The peer of such a connection is the proxy.
+    // Over SOCKS4, the peer of the connection is the SOCKS proxy.
     let is_direct =
         || stream.as_server_phase().known_server().is_none_or(|known| known.settings.socks4.is_none());
     stream.server.peer_address().filter(|_| is_direct()).or_else(|| stream.as_server_phase().server_address())

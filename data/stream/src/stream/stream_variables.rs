@@ -8,22 +8,22 @@ use weir_expr::{VariableScope, VariableStore};
 use crate::errors::MessageDirection;
 use crate::variables::Charge;
 
-/// The variables of a stream. Most streams do not have any, and hold no memory for them.
+/// The variables of a stream. Without variables, a stream does not allocate memory for them.
 #[derive(Default)]
 pub struct StreamVariables(Option<PoolBox<Stores>>);
 
-/// Both stores; there from the first variable on.
+/// Both stores, allocated with the first variable.
 #[derive(Default)]
 struct Stores {
     /// Of scope `txn`.
     transaction: VariableStore,
     /// Of scope `req` while the request is processed, then `res`.
     message: VariableStore,
-    /// The account of both for the process.
+    /// Charges the size of both stores to the process.
     charge: Charge,
 }
 
-/// Whether variables of this scope of a stream last while this message is processed.
+/// Whether a stream variable of this scope is valid while `processed` is the current message.
 pub fn lasts(scope: VariableScope, processed: MessageDirection) -> bool {
     match scope {
         VariableScope::Transaction => true,
@@ -34,29 +34,29 @@ pub fn lasts(scope: VariableScope, processed: MessageDirection) -> bool {
 }
 
 impl StreamVariables {
-    /// The variables of a scope that lasts; none before the stream's first variable.
+    /// The store of a valid scope. `None` before the stream's first variable.
     pub fn of(&mut self, scope: VariableScope) -> Option<&mut VariableStore> {
         Some(self.0.as_deref_mut()?.of(scope))
     }
 
-    /// Memory for the variables of a scope that lasts.
+    /// The store of a valid scope, allocated if necessary.
     pub fn room_for(&mut self, scope: VariableScope) -> &mut VariableStore {
         self.0.get_or_insert_with(|| PoolBox::new(Stores::default())).of(scope)
     }
 
-    /// The variables of the request's scope end.
+    /// Drops the variables of scope `req`.
     pub fn end_request(&mut self) {
         if let Some(stores) = &mut self.0 {
             stores.message.clear();
         }
     }
 
-    /// How many bytes those of the transaction and those of the message take.
+    /// Size of the transaction's and of the message's variables, in bytes.
     pub fn used(&self) -> (usize, usize) {
         self.0.as_ref().map_or((0, 0), |stores| (stores.transaction.used(), stores.message.used()))
     }
 
-    /// Updates the process's account of them.
+    /// Updates the size charged to the process.
     pub(crate) fn charge(&mut self, total: &LocalArc<AtomicUsize>) {
         if let Some(stores) = self.0.as_deref_mut() {
             stores.charge.set(total, stores.transaction.used() + stores.message.used());

@@ -6,17 +6,17 @@ use crate::ending::{By, During, Ending};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EndedStream {
     pub ending: Ending,
-    /// The status that the client got; 0 for none.
+    /// The status sent to the client. 0 for none.
     pub status: u16,
-    /// Whether it was HTTP.
+    /// Whether the stream was in HTTP mode.
     pub http: bool,
     /// Whether the request's head was complete.
     pub has_request: bool,
-    /// Whether a rule stopped it, or could not be applied.
+    /// Whether a rule stopped the stream or failed to apply.
     pub by_rule: bool,
-    /// The option that refused it, if one did.
+    /// The option that refused the message. `None` if none did.
     pub option: Option<&'static str>,
-    /// Whether it had a backend.
+    /// Whether a backend was chosen.
     pub has_backend: bool,
     /// Whether a server was chosen.
     pub has_server: bool,
@@ -120,7 +120,7 @@ impl EndedStream {
     }
 }
 
-/// The phase, with a leading blank.
+/// The phase as text, with a leading blank.
 fn when(during: During) -> &'static str {
     match during {
         During::End => "",
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(ended.sentence(), expected, "{ended:?}");
     }
 
-    /// Every ending that the code creates, with the facts that distinguish those of one code.
+    /// Every ending that the code creates, with the facts that distinguish endings of the same code.
     #[test]
     fn sentences_name_the_cause_of_an_ending() {
         use During::*;

@@ -1,8 +1,7 @@
-//! Traces of bodies, and in TCP mode of all bytes: those received, on the receiving side, and those sent, on the other
-//! side.
+//! Traces of bodies, and of all bytes in TCP mode: received bytes on the receiving side, sent bytes on the other side.
 //!
-//! Nothing is counted for a trace: a flow knows its progress, and the part of it that was shown. So bytes that arrived
-//! before a trace point, in whatever way, are shown there.
+//! Traces do not need counters: a flow stores its progress, and how much of it was traced. So bytes that arrived before a trace point
+//! are shown there.
 
 use std::io::Write as _;
 
@@ -16,7 +15,7 @@ use super::{
 use crate::errors::MessageDirection;
 use crate::stream::phases::StreamTrace;
 
-/// A trace source for bytes that move, and its events.
+/// A trace source for transferred bytes, and its events.
 pub(crate) struct Layer {
     pub(crate) source: &'static TraceSource,
     received: usize,
@@ -27,7 +26,7 @@ pub(crate) struct Layer {
     finished: Option<usize>,
 }
 
-/// Messages, and tunnels that began as one.
+/// HTTP messages, and tunnels that began as one.
 pub(crate) static OF_H1: Layer = Layer {
     source: &H1,
     received: RX_BODY,
@@ -49,7 +48,7 @@ pub(crate) static OF_PT: Layer = Layer {
     finished: None,
 };
 
-/// One line: the event, the bytes now (none for an end), the bytes in total, and the way.
+/// One line: the event, the bytes now (`None` for an end), the total bytes, and the path.
 type BodyLine = (Option<usize>, TracedSide, Option<u64>, u64, &'static str);
 
 impl StreamTrace {
@@ -61,7 +60,7 @@ impl StreamTrace {
         }
     }
 
-    /// The same where the coding was only validated; `is_right` is the result.
+    /// Traces a validated coding. `is_right` is the result.
     #[inline]
     pub(crate) fn trace_coding(&mut self, direction: MessageDirection, is_right: bool) {
         if H1.is_active() {
@@ -69,7 +68,7 @@ impl StreamTrace {
         }
     }
 
-    /// A body sent from memory, as a whole, after its head: a local reply, or a request sent again.
+    /// Traces a body sent from memory as a whole after its head: a local reply, or a retried request.
     #[inline]
     pub(crate) fn trace_sent(&self, direction: MessageDirection, bytes: usize, ends_sink: bool) {
         if H1.is_active() {
@@ -108,7 +107,7 @@ impl StreamTrace {
         self.emit_step(layer, direction, &step, way);
     }
 
-    /// Traces the bytes moved in one direction; `way` names the path if it is unusual.
+    /// Traces the bytes moved in one direction. `way` names the path if it is unusual.
     #[cold]
     pub(crate) fn emit_step(
         &self,

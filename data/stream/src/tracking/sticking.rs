@@ -1,4 +1,4 @@
-//! Persistence by a table: `stick match`, `stick on`, `stick store-request`, `stick store-response` (manual, 4.2).
+//! Persistence by a stick-table: `stick match`, `stick on`, `stick store-request`, `stick store-response` (manual, 4.2).
 
 use weir_backend::{Server, ServerAddress, ServerKey};
 use weir_containers::LocalArc;
@@ -10,12 +10,12 @@ use crate::instance::Proxy;
 use crate::stream::phases::StreamTables;
 use weir_vocabulary::tracked::now_ms;
 
-/// How many keys a request, and a response, may store (manual, "stick store-request").
+/// Maximum number of stored keys per request and per response (manual, "stick store-request").
 const MAX_STORES: usize = 8;
 
 impl StreamTables {
-    /// The server that a table has for this request, if it can be used, and whether no other server may be used. Keys to store for the
-    /// request are kept.
+    /// The usable server that a stick-table stores for this request, and whether redispatch to other servers is forbidden. Also collects
+    /// the keys to store for the request.
     #[inline]
     pub(crate) fn server_by_table(&mut self, follows: bool) -> Option<(ServerKey, bool)> {
         if self.stream.backend.config.stick_rules.is_empty() { None } else { self.server_by_rules(follows) }
@@ -49,7 +49,7 @@ impl StreamTables {
         found
     }
 
-    /// Whether a table may get a key of this request: each table gets one.
+    /// Whether this request may still store a key in the table. Each table gets at most one.
     fn may_store(&self, table: &Table) -> bool {
         let stores = self.stream.tables.as_ref().map_or(&[][..], |tables| &tables.stores);
         stores.len() < MAX_STORES && !stores.iter().any(|(other, _)| std::ptr::eq(&**other, table))
@@ -65,7 +65,7 @@ impl StreamTables {
         if applies { self.table_key(table, &rule.key).ok() } else { None }
     }
 
-    /// The server of an entry: by its key in the table, or else by its identifier.
+    /// The server stored in an entry: by server key, else by server ID. The flag forbids redispatch to other servers.
     fn remembered_server(&mut self, table: &Table, key: &Key) -> Option<(ServerKey, bool)> {
         let (id, name) =
             table.refresh(key, now_ms(), |row| (row.get(DataType::ServerId, 0), row.server_key()))?;
@@ -81,12 +81,12 @@ impl StreamTables {
         if server.is_up() {
             return Some((server.key(), false));
         }
-        // The server is down, but the request stays in its queue.
+        // The server is down, but persistence keeps the request in its queue.
         let (key, is_forced) = (server.key(), !backend.settings().persist);
         crate::cookie::wants_servers_that_are_down(&mut self.stream).then_some((key, is_forced))
     }
 
-    /// The connection to the server is established: stores the kept keys of the request with this server.
+    /// Stores the collected keys of the request with the server, once the connection is established.
     #[inline]
     pub(crate) fn remember_server(&mut self) {
         if let Some(tables) = &mut self.stream.tables
@@ -94,7 +94,7 @@ impl StreamTables {
         {
             let stores = std::mem::take(&mut tables.stores);
             self.store_server(&stores);
-            // Another attempt may use another server.
+            // Keeps the keys: another attempt may use another server.
             self.use_tables().stores = stores;
         }
     }
@@ -147,7 +147,7 @@ impl StreamTables {
     }
 }
 
-/// The name of a server by its address; empty for one without an address.
+/// A server's address as its key in the table. Empty for a server without an address.
 fn address_of(server: &Server) -> String {
     match &*server.address() {
         ServerAddress::Unix(path) => path.display().to_string(),

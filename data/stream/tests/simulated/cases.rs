@@ -21,7 +21,7 @@ listen front
  server s1 {s1}
 ";
 
-/// Runs a proxy with these lines and a script for its clients; the servers follow the requests' paths. The checks of every run
+/// Runs a proxy with these lines and a script for its clients. The servers follow the requests' paths. The checks of every run
 /// apply here too.
 #[track_caller]
 fn case<F: Future<Output = ()> + 'static>(

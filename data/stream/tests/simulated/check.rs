@@ -56,8 +56,7 @@ fn nothing_is_held(stage: &Stage) {
     assert_eq!(stage.instance.process_counters[0].streams_now.value(), 0, "streams");
     assert_eq!(BufferPool::statistics().used, 0, "buffers");
     assert!(weir_stream::worker::sessions().is_empty(), "sessions");
-    // Left are at most the timer of the keeper of idle connections and that of this check; a deadline that was
-    // postponed may still be there.
+    // Timers may remain for the keeper of idle connections, for this check, and for a postponed deadline.
     assert!(queues().timers <= 2, "{} timers", queues().timers);
 }
 
@@ -86,7 +85,7 @@ fn counters_add_up(stage: &Stage) {
     }
 }
 
-/// Checks that the counters equal what scripts sent and received, except for bytes lost on the way.
+/// Checks that the counters equal the bytes that scripts sent and received, except for bytes lost in transit.
 fn bytes_add_up(stage: &Stage) {
     let sum = |counter| -> u64 {
         stage.instance.proxies.iter().map(|proxy| proxy.frontend_counters.sum(counter)).sum()
@@ -148,10 +147,10 @@ fn lines_are_complete(stage: &Stage) {
         let name = proxy.name();
         let own = || lines.iter().filter(|line| line.proxy == name);
         let front = |counter| proxy.frontend_counters.sum(counter);
-        // In HTTP the log counts another form of responses, as HAProxy does: see `note_head_size`.
+        // In HTTP mode the log counts another form of the response head, as HAProxy does. See `note_head_size`.
         let (up, down) = own().fold((0, 0), |sum, line| (sum.0 + line.up, sum.1 + line.down));
         let counted = front(FrontendCounter::BytesIn);
-        // A request that an HTTP/2 client retries was counted twice and has one line.
+        // A request that an HTTP/2 client retries is counted twice and logged once.
         let all_logged = !stage.multiplexed.get()
             && ledger.values().all(|entry| lines.iter().any(|line| line.is_of(entry)));
         let agrees = if all_logged { up == counted } else { up <= counted };
@@ -187,7 +186,7 @@ fn lines_are_complete(stage: &Stage) {
             assert_eq!(own[0].status, i32::from(answer.status), "{own:?} of {entry:?}");
         }
         if entry.arrived > 0 {
-            // A client that reuses a connection learns of a server's closing only by the end of its own connection.
+            // A client on a reused connection detects a server's close only by the close of its own connection.
             let unlogged = !entry.first && answer == Answer::default();
             assert!(own.len() == 1 || unlogged, "no line for {entry:?}");
         }
@@ -211,5 +210,5 @@ fn lines_are_complete(stage: &Stage) {
     }
 }
 
-/// How long a worker may take, in virtual milliseconds: longer than all timeouts.
+/// Time limit for a worker, in virtual milliseconds. Longer than all timeouts.
 const PATIENCE_MS: u64 = 600_000;

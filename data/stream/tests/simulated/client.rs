@@ -1,4 +1,4 @@
-//! A scripted HTTP client: sends its requests, and checks that each answer is the one to its request.
+//! A scripted HTTP client. Sends requests, and checks that each response belongs to its request.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use crate::stage::Stage;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub status: u16,
-    /// Whether a server sent it, not the proxy.
+    /// Whether a server, not the proxy, sent the response.
     pub from_server: bool,
     /// The complete response arrived.
     pub complete: bool,
@@ -39,9 +39,9 @@ struct Client<'s> {
     out: Vec<u8>,
     /// A body that waits for its `100 Continue`.
     withheld: Vec<u8>,
-    /// How many requests were started.
+    /// Number of requests started.
     begun: usize,
-    /// The answers received, the last perhaps in part.
+    /// The responses received. The last may be partial.
     answers: Vec<Answer>,
     complete: usize,
     reader: Reader,
@@ -49,7 +49,7 @@ struct Client<'s> {
     tunnel: bool,
     moved: usize,
     finished: bool,
-    /// The far end announced that this is the last answer.
+    /// The far end announced that this is the last response.
     last: bool,
 }
 
@@ -87,7 +87,7 @@ pub(crate) async fn visit(stage: &Stage, visit: Visit) {
 }
 
 impl Client<'_> {
-    /// True when it leaves before it is done.
+    /// Runs the visit. True if the client leaves before it is done.
     async fn run(&mut self) -> bool {
         loop {
             self.begin_more();
@@ -99,7 +99,7 @@ impl Client<'_> {
                     if self.leaves() {
                         return true;
                     }
-                    // A slow reader, now and then.
+                    // Read slowly at random.
                     match self.stage.network.random(20) {
                         0 => weir_sched::sleep_until(now().after(self.stage.network.random(200))).await,
                         _ => self.peer.wait().await,
@@ -148,7 +148,7 @@ impl Client<'_> {
         }
     }
 
-    /// True if something was sent.
+    /// Sends. True if any byte was sent.
     fn send(&mut self) -> bool {
         if self.out.is_empty() {
             return false;
@@ -159,7 +159,7 @@ impl Client<'_> {
                 self.moved += count;
                 count > 0
             }
-            // Bytes that the far end sent before may still be there.
+            // Bytes that the far end sent before may still be unread.
             Err(_) => {
                 self.out.clear();
                 self.withheld.clear();
@@ -168,7 +168,7 @@ impl Client<'_> {
         }
     }
 
-    /// True if something was received; none at the end.
+    /// Receives. True if any byte was received, `None` at EOF.
     fn receive(&mut self) -> Option<bool> {
         let most = 1 + self.stage.network.random(20_000) as usize;
         match self.peer.try_receive(most) {
@@ -232,7 +232,7 @@ impl Client<'_> {
         self.answers.push(Answer { status, from_server, complete: false });
         self.last = head.field("connection") == Some("close");
         self.body = from_server.then(|| Pattern::new(request.id, Way::Down));
-        // A final answer ends the wait for `100 Continue`: the body is sent, or the connection ends.
+        // A final response ends the wait for `100 Continue`. The body is sent, or the connection ends.
         self.out.append(&mut self.withheld);
         if status == 101 {
             assert_eq!(request.how, How::Upgrade);

@@ -9,14 +9,14 @@ pub(crate) struct Course {
     /// Whether faults may happen. Without faults, everything must work.
     pub faulty: bool,
     pub conditions: Conditions,
-    /// How many buffers the worker has.
+    /// The worker's limit of buffers.
     pub buffers: Option<usize>,
     /// The time of a soft stop.
     pub stop_after_ms: Option<u64>,
 }
 
 impl Course {
-    /// The course of a seed. Every second one is faultless, but bytes are cut and delayed in all of them.
+    /// The course of a seed. Every second one is faultless, but bytes are split and delayed in all of them.
     pub(crate) fn of(seed: u64) -> Course {
         let mut random = SeededRandom::new(!seed);
         let faulty = random.below(2) == 1;

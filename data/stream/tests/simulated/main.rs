@@ -1,4 +1,4 @@
-//! A whole worker over a simulated network: a seed decides the bytes, times and pieces that clients and servers send,
+//! A whole worker over a simulated network. A seed determines the bytes, times and pieces that clients and servers send,
 //! and the failures.
 //!
 //! A *scenario* (one file in `scenarios/`, with a list of them there) is a configuration and scripts for clients and servers. A
@@ -38,7 +38,7 @@ use scenarios::SCENARIOS;
 use stage::Stage;
 use weir_sched::simulate::network;
 
-/// Runs a seed; returns a digest of all events.
+/// Runs a seed. Returns a digest of all events.
 fn run(seed: u64, trace: bool) -> Result<u64, String> {
     let scenario = &SCENARIOS[seed as usize % SCENARIOS.len()];
     let mut course = Course::of(seed);
@@ -106,7 +106,7 @@ fn seeds(from: u64, count: u64) {
             scope.spawn(|| {
                 loop {
                     let seed = from + next.fetch_add(1, Relaxed);
-                    // A few failures are enough; more only take time.
+                    // A few failures are enough. More only take time.
                     if seed >= from + count || failed.lock().expect("pushing does not panic").len() >= 5 {
                         break;
                     }
@@ -130,7 +130,7 @@ fn from_environment(name: &str) -> Option<u64> {
 
 /// Ten thousand in optimized builds (the step `optimized`), fewer elsewhere.
 ///
-/// An instance lives as long as its process, and the memory that each seed leaves fragments the heap: so each process
+/// An instance lives as long as its process, and the memory that each seed leaks fragments the heap. So each process
 /// runs [`BATCH`] seeds. Up to that number, this process runs them itself.
 #[test]
 fn many_seeds() {

@@ -1,4 +1,4 @@
-//! Scripted HTTP/2 clients and servers: many concurrent streams, with windows of any size, resets, early ends and cut connections.
+//! Scripted HTTP/2 clients and servers: many concurrent streams, with windows of any size, resets, early ends and broken connections.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -86,7 +86,7 @@ async fn visit(stage: &Stage, mut requests: Vec<PlannedRequest>, leave: Leave, d
 }
 
 impl Client<'_> {
-    /// True when it leaves before it is done.
+    /// Runs the visit. True if the client leaves before it is done.
     async fn run(&mut self, leave: Leave) -> bool {
         loop {
             self.begin();
@@ -147,7 +147,7 @@ impl Client<'_> {
         open.map(|requested| requested.body.next_at()).min().unwrap_or(Tick::NEVER)
     }
 
-    /// Sends the next pieces of bodies; true if something left.
+    /// Sends the next pieces of bodies. True if any byte was sent.
     fn send_bodies(&mut self) -> bool {
         let mut sent = false;
         for (id, requested) in self.requested.iter_mut().filter(|(_, requested)| requested.open) {
@@ -245,16 +245,16 @@ struct Served {
     length: usize,
     head_only: bool,
     came: Pattern,
-    /// When it is answered; none before it is complete.
+    /// When the request is answered. `None` before it is complete.
     answer_at: Option<Tick>,
     delay_ms: u64,
-    /// The rest to be sent, after the head.
+    /// The rest of the body, to be sent after the head.
     body: Option<Vec<u8>>,
-    /// It breaks off there, or is never answered.
+    /// The response is truncated there, or never sent.
     breaks: bool,
 }
 
-/// Has servers of HTTP/2 follow the requests' paths.
+/// Makes HTTP/2 servers follow the requests' paths.
 pub(crate) fn host(stage: &Rc<Stage>) {
     stage.multiplexed.set(true);
     for name in ["s1", "s2"].into_iter().filter(|name| stage.has_service(name)) {
@@ -263,7 +263,7 @@ pub(crate) fn host(stage: &Rc<Stage>) {
     }
 }
 
-/// Serves a connection until it ends: the path of each request selects its handling.
+/// Serves a connection until it ends. The path of each request selects its handling.
 pub(crate) async fn serve(stage: Rc<Stage>, peer: SimulatedPeer) {
     let end = serve_streams(&stage, &peer).await;
     stage.server_ends(&peer);
@@ -289,7 +289,7 @@ async fn serve_streams(stage: &Stage, peer: &SimulatedPeer) -> End {
     let limits = ConnectionLimits { concurrent_streams, ..drawn };
     let mut wire = Wire::new(peer, Connection::server(limits));
     let mut streams: BTreeMap<u32, Served> = BTreeMap::new();
-    // A request with a body that is being sent cannot be retried: in faultless runs, servers do not leave.
+    // A request with a partly sent body cannot be retried, so servers do not leave in faultless runs.
     let leaves_after = (stage.faulty && network.random(4) == 0).then(|| 1 + network.random(6));
     let mut begun = 0;
     loop {
@@ -327,14 +327,14 @@ async fn serve_streams(stage: &Stage, peer: &SimulatedPeer) -> End {
                 Came::GoAway(_) => {}
             }
         }
-        // Streams in progress are finished, and later ones are refused: clients retry them elsewhere.
+        // Streams in progress are finished. Later ones are refused, and clients retry them elsewhere.
         if leaves_after.is_some_and(|count| begun >= count) && !wire.engine.is_leaving() {
             match network.random(2) {
                 0 => wire.engine.leave(),
                 _ => wire.engine.farewell(),
             }
         }
-        // The far end may not have read everything yet: closing while it still sends would reset the connection.
+        // The far end may have unread bytes. Closing while it still sends would reset the connection.
         if wire.ended {
             return End::Close;
         }
@@ -346,7 +346,7 @@ async fn serve_streams(stage: &Stage, peer: &SimulatedPeer) -> End {
     }
 }
 
-/// Answers the requests that are due; returns how the connection ends, if it does.
+/// Answers the requests that are due. Returns how the connection ends, if it does.
 fn answer(stage: &Stage, wire: &mut Wire<'_>, streams: &mut BTreeMap<u32, Served>) -> Option<End> {
     let network = &stage.network;
     let mut over = Vec::new();

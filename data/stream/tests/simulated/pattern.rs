@@ -1,6 +1,6 @@
-//! Bodies that identify themselves: each byte follows from the request's number, the direction and the offset, so that bytes
-//! that are lost, doubled, swapped or sent to the wrong side are detected. They look like requests, so that a body that is
-//! parsed as a head gives a request that no client sent.
+//! Bodies that identify themselves. Each byte is derived from the request's number, the direction and the offset, so that lost,
+//! duplicated, reordered or misdirected bytes are detected. Bodies look like requests, so that a body parsed as a head yields a
+//! request that no client sent.
 
 /// The direction of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

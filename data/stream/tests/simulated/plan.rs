@@ -1,4 +1,4 @@
-//! The requests that a seed gives to clients. A request's path selects the server's behaviour:
+//! The requests that a seed generates for clients. A request's path selects the server's behaviour:
 //! `/number/how/length/delay`.
 
 use weir_sched::simulate::network::SimulatedNetwork;
@@ -15,9 +15,9 @@ pub(crate) struct PlannedRequest {
     pub how: How,
     /// The length of the response's body.
     pub download: usize,
-    /// The server's delay before its answer.
+    /// The server's delay before its response.
     pub delay_ms: u64,
-    /// The body waits for a `100 Continue`.
+    /// The client sends the body only after a `100 Continue`.
     pub expects: bool,
 }
 
@@ -35,15 +35,15 @@ pub(crate) enum How {
     /// Answers with a length.
     Length,
     Chunked,
-    /// Answers and closes; the end of the connection is the end of the response.
+    /// Answers without a length and closes. EOF delimits the response.
     Close,
     /// Answers with a length and `connection: close`.
     Last,
-    /// Answers before it has read the request's body, which it reads afterwards.
+    /// Answers before it reads the request's body, and reads the body afterwards.
     Early,
-    /// Answers before it has read the request's body, and closes.
+    /// Answers before it reads the request's body, and closes.
     Rash,
-    /// Changes the protocol: from then on bytes go both ways.
+    /// Switches protocols (101). From then on, bytes pass in both directions.
     Upgrade,
     Silent,
     /// Closes in the middle of its answer.
@@ -56,12 +56,12 @@ pub(crate) enum How {
     Garbage,
     /// Disappears without closing the connection.
     Vanish,
-    /// Never gets the request: a rule answers it, by this word in the path.
+    /// Never receives the request. A rule answers it, selected by this word in the path.
     Denied,
     Returned,
     Redirected,
     Tarpitted,
-    /// A service answers it in pieces of a datagram's size.
+    /// A local service answers in pieces of a datagram's size.
     Datagrams,
 }
 
@@ -82,7 +82,7 @@ pub(crate) const WRONG: &[How] =
 #[derive(Clone, Debug)]
 pub(crate) struct Visit {
     pub requests: Vec<PlannedRequest>,
-    /// Sends everything at once.
+    /// Sends all requests at once.
     pub pipelined: bool,
     pub leave: Leave,
 }
@@ -93,9 +93,9 @@ pub(crate) struct Menu {
     pub hows: &'static [How],
     /// Additional behaviours in runs with faults.
     pub wrong: &'static [How],
-    /// Whether they may send requests before the previous answers.
+    /// Whether clients may send requests before the previous responses.
     pub pipelined: bool,
-    /// Whether they may half-close while they wait for answers.
+    /// Whether clients may half-close while they wait for responses.
     pub half_closed: bool,
     /// Whether every other body is larger than any buffer.
     pub large: bool,
@@ -115,7 +115,7 @@ impl Menu {
 }
 
 impl Visit {
-    /// A visit drawn by the seed; in faultless runs, all clients behave.
+    /// A visit drawn by the seed. In faultless runs, all clients behave.
     pub(crate) fn drawn(stage: &Stage, menu: &Menu) -> Visit {
         let network = &stage.network;
         let pipelined = menu.pipelined && network.random(2) == 0;
@@ -143,7 +143,7 @@ impl Visit {
     }
 }
 
-/// About how much a visit moves.
+/// Approximate bytes that a visit transfers.
 fn volume(requests: &[PlannedRequest]) -> usize {
     let of_one = |request: &PlannedRequest| {
         let up = match request.upload {
@@ -158,7 +158,7 @@ fn volume(requests: &[PlannedRequest]) -> usize {
 /// How a client ends its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leave {
-    /// Closes once it has its answers.
+    /// Closes after all responses.
     Politely,
     /// Half-closes after sending everything.
     HalfClosed,
@@ -256,7 +256,7 @@ pub(crate) fn chunked(network: &SimulatedNetwork, mut pattern: Pattern, length: 
     bytes
 }
 
-/// The size of a body: small ones as often as large ones.
+/// The size of a body. Small ones are as frequent as large ones.
 pub(crate) fn size(network: &SimulatedNetwork) -> usize {
     let bits = if network.random(12) == 0 { 17 } else { network.random(13) };
     network.random(1 << bits) as usize

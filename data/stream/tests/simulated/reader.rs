@@ -1,4 +1,4 @@
-//! Reads HTTP/1 messages for scripts, with a parser of its own: the engine under test does not check its own output.
+//! Reads HTTP/1 messages for scripts. The parser is independent, so that the engine under test does not check its own output.
 
 /// The head of a message.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl Reader {
         self.held.extend_from_slice(bytes);
     }
 
-    /// Sets the framing of the last head's body; a response without a length ends with the connection.
+    /// Sets the framing of the last head's body. A response without a length ends with the connection.
     pub(crate) fn body_follows(&mut self, head: &Head, is_response: bool) {
         let chunked = head.field("transfer-encoding").is_some();
         let length = head.field("content-length").map(|length| length.parse().expect("a number"));
@@ -79,7 +79,7 @@ impl Reader {
         std::mem::take(&mut self.held)
     }
 
-    /// Whether the end of the connection ends the message that is being read.
+    /// Whether the current message is delimited by EOF.
     pub(crate) fn ends_with_connection(&self) -> bool {
         self.state == State::UntilClose
     }

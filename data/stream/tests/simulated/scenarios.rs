@@ -25,7 +25,7 @@ pub(crate) struct Scenario {
     pub name: &'static str,
     /// The beginning of the text.
     pub defaults: &'static str,
-    /// In it `{name}` is the address of a server, `{closed}` of one that refuses.
+    /// The configuration. `{name}` is the address of a server, `{closed}` of one that refuses connections.
     pub text: &'static str,
     /// Starts the scripts. The run ends with the last of them.
     pub play: fn(Rc<Stage>),
@@ -69,7 +69,7 @@ const HTTP: &str = "defaults
  log-format \"%f %b/%s %ts %ST %U %B %HU\"
 ";
 
-/// The same, with paths where clients may send absolute targets.
+/// [`HTTP`], with a log format that shows only the path of absolute targets.
 const HTTP2: &str = "defaults
  mode http
  timeout client 10s

@@ -1,4 +1,4 @@
-//! The body of a request of HTTP/2 on its way: whenever it can be sent, or in datagrams that arrive at times of their own, as from QUIC.
+//! Sends the body of an HTTP/2 request, as soon as possible or in datagrams that arrive at irregular times, as from QUIC.
 
 use weir_sched::simulate::network::SimulatedNetwork;
 use weir_sched::{Tick, now};
@@ -14,7 +14,7 @@ pub(crate) struct Sending {
     /// Bytes that can be sent now.
     here: Vec<u8>,
     arrivals: Option<Arrivals>,
-    /// The end follows the last byte alone, after a while, perhaps with trailers.
+    /// How the end is sent: with the last byte, or separately after a delay, perhaps with trailers.
     end: End,
     sent: usize,
     /// The request is cancelled after this many bytes.
@@ -24,7 +24,7 @@ pub(crate) struct Sending {
 enum End {
     /// With the last byte.
     With,
-    /// Not before that time, which is known when the last byte was sent.
+    /// Not before that time, which is set once the last byte was sent.
     After(Option<Tick>, &'static str),
     Sent,
 }
@@ -58,7 +58,7 @@ impl Sending {
         }
     }
 
-    /// Sends a piece, if there is one that the windows admit; true if something left. Each datagram leaves alone.
+    /// Sends a piece, if the windows admit it. True if any byte was sent. Each datagram is sent separately.
     pub(crate) fn send(&mut self, stream: u32, wire: &mut Wire<'_>, network: &SimulatedNetwork) -> bool {
         if self.here.is_empty()
             && let Some(arrivals) = &mut self.arrivals
@@ -91,7 +91,7 @@ impl Sending {
         wire.send()
     }
 
-    /// When it can go on, if no window holds it up.
+    /// When more can be sent, if no window blocks.
     pub(crate) fn next_at(&self) -> Tick {
         match (&self.arrivals, &self.end) {
             _ if !self.here.is_empty() => Tick::NEVER,

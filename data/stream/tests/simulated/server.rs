@@ -41,7 +41,7 @@ enum Next {
     Vanish,
 }
 
-/// Answers one request; none when the connection ends then.
+/// Answers one request. `None` if the connection ends then.
 async fn answer(stage: &Stage, peer: &SimulatedPeer, reader: &mut Reader, head: &Head) -> Option<Next> {
     let path = head.first.split(' ').nth(1).unwrap_or_default();
     let (id, how, length, delay_ms) =
@@ -97,7 +97,7 @@ async fn answer(stage: &Stage, peer: &SimulatedPeer, reader: &mut Reader, head: 
     }
 }
 
-/// Sends bytes both ways, then ends.
+/// Sends bytes in both directions, then closes.
 async fn tunnel(peer: &SimulatedPeer, reader: &mut Reader, id: u64, length: usize) -> Option<Next> {
     let head = format!(
         "HTTP/1.1 101 Switching Protocols\r\nx-from: server\r\nx-id: {id}\r\nconnection: upgrade\r\nupgrade: pattern\r\n\r\n"
@@ -119,7 +119,7 @@ async fn tunnel(peer: &SimulatedPeer, reader: &mut Reader, id: u64, length: usiz
     None
 }
 
-/// The next head; none at the end. In runs with faults, a server may close while it waits.
+/// The next head, or `None` at EOF. In runs with faults, a server may close while it waits.
 async fn next_request(stage: &Stage, peer: &SimulatedPeer, reader: &mut Reader) -> Option<Head> {
     let network = &stage.network;
     let is_impatient = stage.faulty && network.random(3) == 0;
@@ -139,7 +139,7 @@ async fn next_request(stage: &Stage, peer: &SimulatedPeer, reader: &mut Reader) 
     }
 }
 
-/// The next head; none at the end.
+/// The next head, or `None` at EOF.
 async fn read_head(peer: &SimulatedPeer, reader: &mut Reader) -> Option<Head> {
     loop {
         match reader.next() {
@@ -150,7 +150,7 @@ async fn read_head(peer: &SimulatedPeer, reader: &mut Reader) -> Option<Head> {
     }
 }
 
-/// Reads a body and checks it; none when the connection ends before.
+/// Reads a body and checks it. `None` if the connection ends before the body does.
 async fn read_body(peer: &SimulatedPeer, reader: &mut Reader, id: u64) -> Option<()> {
     let mut pattern = Pattern::new(id, Way::Up);
     loop {

@@ -1,4 +1,4 @@
-//! A worker that serves a configuration over a simulated network, with operations for scripts.
+//! A worker that runs a configuration on a simulated network, with operations for scripts.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -37,13 +37,13 @@ pub(crate) struct Stage {
     pub ledger: RefCell<BTreeMap<u64, Entry>>,
     /// Bytes that clients sent and received, on connections that ended.
     pub of_clients: Cell<(u64, u64)>,
-    /// The same for servers.
+    /// Bytes that servers sent and received, on connections that ended.
     pub of_servers: Cell<(u64, u64)>,
-    /// How often a request may arrive at servers.
+    /// Maximum number of times that servers may receive one request.
     pub most_arrivals: Cell<u32>,
-    /// Whether some connections carry several streams: then scripts and counters count different bytes.
+    /// Whether some connections carry several streams. Scripts and counters then count different bytes.
     pub multiplexed: Cell<bool>,
-    /// The places that servers left, and when; none for the current ones. Empty where servers do not move.
+    /// Server addresses with the time when the server left. `None` for current ones. Empty if servers do not move.
     places: RefCell<BTreeMap<String, Option<Tick>>>,
     stopped: Cell<bool>,
     left_early: Cell<bool>,
@@ -57,19 +57,19 @@ pub(crate) struct Stage {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub request: PlannedRequest,
-    /// Whether it is the first one of its connection.
+    /// Whether the request is the first of its connection.
     pub first: bool,
-    /// How often a server got its head.
+    /// Number of times that a server received the head.
     pub arrived: u32,
     pub answer: Option<Answer>,
 }
 
-/// How long a request may be on its way to a server, in virtual milliseconds.
+/// Maximum time in transit of a request to a server, in virtual milliseconds.
 const LONGEST_WAY_MS: u64 = 400;
 
 impl Stage {
-    /// Starts the proxy on the current worker. In the text `{name}` stands for the address of a server; `{closed}` for
-    /// one that refuses.
+    /// Starts the proxy on the current worker. In the text `{name}` stands for the address of a server, `{closed}` for
+    /// one that refuses connections.
     pub(crate) fn start(network: SimulatedNetwork, text: &str, course: &Course) -> Rc<Stage> {
         let mut addresses = BTreeMap::new();
         let text = substitute(text, &mut addresses);
@@ -115,8 +115,8 @@ impl Stage {
             ledger: RefCell::default(),
             of_clients: Cell::default(),
             of_servers: Cell::default(),
-            // Without `retry-on` a request is sent again only if no server can have received it, or if it is idempotent and
-            // the connection was a reused one.
+            // Without `retry-on` a request is retried only if no server can have received it, or if it is idempotent and the
+            // connection was reused.
             most_arrivals: Cell::new(2),
             multiplexed: Cell::new(false),
             places: RefCell::default(),
@@ -159,7 +159,7 @@ impl Stage {
         }
     }
 
-    /// Closes a server: its accepted connections stay, new ones are refused.
+    /// Closes a server. Accepted connections stay, new ones are refused.
     pub(crate) fn close_service(&self, name: &str) {
         self.services.borrow_mut().remove(name);
         if let Some(host) = self.hosts.borrow_mut().remove(name) {
@@ -176,7 +176,7 @@ impl Stage {
         }
     }
 
-    /// Has all servers follow the requests' paths.
+    /// Makes all servers follow the requests' paths.
     pub(crate) fn host_all(self: &Rc<Self>) {
         let names: Vec<String> = self.services.borrow().keys().cloned().collect();
         names.iter().for_each(|name| self.host(name));
@@ -189,7 +189,7 @@ impl Stage {
         self.host_with(&name, move |peer| server::serve(Rc::clone(&stage), peer, Rc::clone(&place)));
     }
 
-    /// Makes a server run this for each of its connections, as long as it listens.
+    /// Makes a server run this function for each of its connections, as long as it listens.
     pub(crate) fn host_with<F: Future<Output = ()> + 'static>(
         self: &Rc<Self>,
         name: &str,
@@ -223,7 +223,7 @@ impl Stage {
         }
     }
 
-    /// Soft-stops the worker, as a reload does: it stops accepting, and idle connections end.
+    /// Soft-stops the worker, as a reload does. It stops accepting and closes idle connections.
     pub(crate) fn stop(&self) {
         if self.stopped.replace(true) {
             return;
@@ -243,7 +243,7 @@ impl Stage {
         self.left_early.get()
     }
 
-    /// Servers accept no more.
+    /// Closes all servers.
     pub(crate) fn close_servers(&self) {
         let names: Vec<String> = self.services.borrow().keys().cloned().collect();
         names.iter().for_each(|name| self.close_service(name));
@@ -274,7 +274,7 @@ impl Stage {
         places.extend(current.iter().map(|name| ((*name).to_owned(), None)));
     }
 
-    /// A request reached a place: a server must be there, or have been there when the request left.
+    /// Checks the address that a request reached. A server must be there, or have been there when the request was sent.
     pub(crate) fn reached(&self, place: &str) {
         let places = self.places.borrow();
         let is_right = match places.get(place) {
@@ -295,19 +295,19 @@ impl Stage {
         self.listeners[0].1.port()
     }
 
-    /// Records a client's answer.
+    /// Records the response that a client received.
     pub(crate) fn answered(&self, request: &PlannedRequest, answer: Answer) {
         if let Some(entry) = self.ledger.borrow_mut().get_mut(&request.id) {
             entry.answer = Some(answer);
         }
     }
 
-    /// A client's connection ends.
+    /// Counts the bytes of a client connection that ends.
     pub(crate) fn client_ends(&self, peer: &SimulatedPeer) {
         add(&self.of_clients, peer);
     }
 
-    /// A server's connection ends.
+    /// Counts the bytes of a server connection that ends.
     pub(crate) fn server_ends(&self, peer: &SimulatedPeer) {
         add(&self.of_servers, peer);
     }

@@ -1,4 +1,4 @@
-//! A scripted end of an HTTP/2 connection: the engine, and a peer of the simulated network that follows the script.
+//! A scripted endpoint of an HTTP/2 connection: the engine, and a peer of the simulated network that follows the script.
 
 use weir_h2::{Connection, ConnectionEvent, ErrorCode};
 use weir_http::Kind;
@@ -6,12 +6,12 @@ use weir_mux::Message;
 use weir_sched::simulate::network::SimulatedPeer;
 use weir_sched::{Tick, now};
 
-/// One end.
+/// One endpoint of a connection.
 pub(crate) struct Wire<'p> {
     pub peer: &'p SimulatedPeer,
     pub engine: Connection,
     input: Vec<u8>,
-    /// Bytes that went either way.
+    /// Bytes sent and received.
     pub moved: usize,
     /// The far end sends no more, or the connection broke.
     pub ended: bool,
@@ -36,7 +36,7 @@ impl<'p> Wire<'p> {
         Wire { peer, engine, input: Vec::new(), moved: 0, ended: false }
     }
 
-    /// Sends pending output and receives at most `most` bytes; returns the events. None if nothing moved.
+    /// Sends queued output and receives at most `most` bytes. Returns the events, or `None` if nothing was sent or received.
     pub(crate) fn step(&mut self, most: usize) -> Option<Vec<Came>> {
         let mut moves = self.send();
         match self.peer.try_receive(most) {
@@ -54,7 +54,7 @@ impl<'p> Wire<'p> {
         (moves || !came.is_empty()).then_some(came)
     }
 
-    /// Waits until something can move, or the deadline.
+    /// Waits until bytes can be sent or received, or until the deadline.
     pub(crate) async fn wait(&self, until: Tick) {
         if until.is_never() {
             self.peer.wait().await;
@@ -73,7 +73,7 @@ impl<'p> Wire<'p> {
                 self.moved += count;
                 count > 0
             }
-            // Bytes received before may still be there.
+            // Bytes received before may still be unread.
             Err(_) => {
                 let left = self.engine.output().len();
                 self.engine.flushed(left);

@@ -1,4 +1,4 @@
-//! A source like QUIC: pieces of a datagram's size, in order, at irregular times. Its receive buffer is bounded, so reading follows the sink.
+//! A QUIC-like source: pieces of a datagram's size, in order, at irregular times. Its receive buffer is bounded, so the sink paces reading.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use pattern::{Pattern, Way};
 #[path = "../simulated/pattern.rs"]
 pub(crate) mod pattern;
 
-/// A body that arrives in datagrams. Its number decides their sizes and times.
+/// A body that arrives in datagrams. Its number determines their sizes and times.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     body: Pattern,
@@ -48,7 +48,7 @@ impl Arrivals {
         self.arrived.pop_front()
     }
 
-    /// When there is a datagram to take.
+    /// When the next datagram can be taken.
     pub(crate) fn next_at(&self) -> Tick {
         if self.arrived.is_empty() { self.next_at } else { now() }
     }
@@ -59,17 +59,17 @@ impl Arrivals {
     }
 }
 
-/// The body of an answer in datagrams.
+/// A response body in datagrams.
 pub(crate) struct Datagrams {
     arrivals: Arrivals,
-    /// It lends its pieces, the current one here; otherwise it appends them.
+    /// The current piece, if the service lends its pieces. `None` if it appends them.
     lent: Option<Vec<u8>>,
     /// The end arrives after the last byte.
     ends_apart: bool,
 }
 
 impl Datagrams {
-    /// The answer to a request for `number/Datagrams/length/delay`; none for another one.
+    /// The response body for a target `number/Datagrams/length/delay`. `None` for any other target.
     pub(crate) fn of_target(target: &[u8]) -> Option<Datagrams> {
         let mut words = std::str::from_utf8(target).ok()?.split('/');
         let number = words.next()?.parse().ok()?;
@@ -83,7 +83,7 @@ impl Datagrams {
         })
     }
 
-    /// Nothing has arrived: the stream continues at a time, or is woken.
+    /// No datagram has arrived. The stream continues at a given time, or is woken.
     fn later(&mut self, at: Tick) -> ProducerStep {
         if self.arrivals.random.below(2) == 0 {
             return ProducerStep::Later(at);
@@ -121,6 +121,6 @@ impl BodyProducer for Datagrams {
     }
 }
 
-/// The receive buffer in datagrams: two sends.
+/// Size of the receive buffer in datagrams. About two sends.
 const READ_AHEAD: usize = 24;
 static DATAGRAM: WorkKind = WorkKind::new("datagram");

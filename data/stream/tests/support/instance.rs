@@ -19,7 +19,7 @@ use datagrams::Datagrams;
 #[path = "datagrams.rs"]
 pub(crate) mod datagrams;
 
-/// The instance of a text. All its proxies that log do so to `log`.
+/// The instance of a text. All proxies with a log write to `log`.
 pub(crate) fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Instance {
     let config = read(text);
     let options = ProcessValues {
@@ -71,7 +71,7 @@ impl Resolver for NoNames {
     }
 }
 
-/// A pair of sockets that preserve message boundaries: log lines sent to the first are read from the second.
+/// A pair of datagram sockets. Log lines sent to the first are read from the second.
 pub(crate) fn log_pair() -> (OwnedFd, OwnedFd) {
     let (near, far) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
     for end in [&near, &far] {

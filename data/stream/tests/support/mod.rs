@@ -1,9 +1,9 @@
-//! A proxy, its clients and its servers in one test: everything on one worker, over real loopback sockets.
+//! A proxy, its clients and its servers in one test, all on one worker, over real loopback sockets.
 //!
 //! A test is a configuration text and a script. In the text `{name}` stands for the address of an origin, a server that
-//! the script plays; `{closed}` for one that refuses; `{stuck}` for one that never accepts. The script connects
-//! clients, plays servers, and looks at the bytes, the log lines and the counters. Time is virtual
-//! ([`weir_sched::simulate`]): nothing sleeps, a timeout of a minute costs nothing.
+//! the script plays, `{closed}` for one that refuses connections, `{stuck}` for one that never accepts. The script
+//! connects clients, plays servers, and checks the bytes, the log lines and the counters. Time is virtual
+//! ([`weir_sched::simulate`]). Nothing sleeps, and a timeout of a minute takes no real time.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod instance;
@@ -27,7 +27,7 @@ pub(crate) use peer::Peer;
 
 /// A running proxy, for a script.
 pub(crate) struct World {
-    /// The instance that it serves.
+    /// The instance that the proxy runs.
     pub instance: LocalInstance,
     origins: RefCell<BTreeMap<String, Rc<Origin>>>,
     listeners: Vec<(String, Address)>,
@@ -55,7 +55,7 @@ pub(crate) fn plain(lines: &str) -> String {
     format!("{HTTP}listen front\n bind 127.0.0.1:1\n{lines}\n server s1 {{s1}}\n")
 }
 
-/// The same in TCP mode.
+/// [`plain`] in TCP mode.
 pub(crate) fn plain_tcp(lines: &str) -> String {
     format!("{TCP}listen front\n bind 127.0.0.1:1\n{lines}\n server s1 {{s1}}\n")
 }
@@ -131,7 +131,7 @@ impl World {
         }
     }
 
-    /// Whether no log line waits.
+    /// Whether no log line is unread.
     pub(crate) fn is_quiet(&self) -> bool {
         let log = self.log.as_ref().expect("only the end takes it");
         log.peek(&mut [0]) == Ok(ReceiveResult::Blocked)
@@ -176,7 +176,7 @@ impl World {
         panic!("{} requests wait, not {count}", waiting());
     }
 
-    /// Checks that hold whenever no stream is in progress.
+    /// Checks the conditions that hold whenever no stream is in progress.
     pub(crate) async fn check_idle(&self) {
         let deadline = now().after(PATIENCE_MS);
         loop {
@@ -317,7 +317,7 @@ struct OpenSocket {
     address: Address,
 }
 
-/// Opens a socket for each listener, which gets its address.
+/// Opens a socket for each listener, and stores the socket's address in the listener.
 fn open(instance: &mut Instance) -> Vec<OpenSocket> {
     let mut sockets = Vec::new();
     for (at, proxy) in instance.proxies.iter_mut().enumerate() {
@@ -331,7 +331,7 @@ fn open(instance: &mut Instance) -> Vec<OpenSocket> {
     sockets
 }
 
-/// Accepts from a socket; the name of its proxy, and its address.
+/// Accepts from a socket. Returns the name of its proxy, and its address.
 fn listen(instance: &LocalInstance, open: OpenSocket) -> (String, Address) {
     static ACCEPT: WorkKind = WorkKind::new("accept");
     let proxy = ProxyRef::at(instance, open.proxy).expect("it is there");
@@ -362,7 +362,7 @@ pub(crate) fn listening(backlog: i32) -> (OwnedFd, Address) {
     (socket, address)
 }
 
-/// A listener with a full queue: connecting to it never ends.
+/// A listener with a full accept queue. Connecting to it never completes.
 fn stuck(held: &mut Vec<OwnedFd>) -> Address {
     let (listener, address) = listening(0);
     for _ in 0..4 {
@@ -379,6 +379,6 @@ pub(crate) fn duplicate(descriptor: impl AsFd) -> OwnedFd {
     process::duplicate(descriptor).expect("a free descriptor")
 }
 
-/// How long a script waits, in virtual milliseconds: longer than any timeout that a test sets.
+/// Timeout of a script's waits, in virtual milliseconds. Longer than any timeout that a test sets.
 pub(crate) const PATIENCE_MS: u64 = 600_000;
 const SEED: u64 = 7;

@@ -9,7 +9,7 @@ use super::PATIENCE_MS;
 /// A connection, and the bytes received on it so far.
 pub(crate) struct Peer {
     connection: Connection,
-    /// How long waits last at most, in milliseconds.
+    /// Timeout of each wait, in milliseconds.
     patience_ms: u64,
 }
 
@@ -17,7 +17,7 @@ impl Peer {
     /// A peer over an open connection.
     pub(crate) fn new(descriptor: Descriptor) -> Peer {
         descriptor.set_owner(current());
-        // Otherwise the kernel may delay a small piece in real time, which virtual time does not wait for.
+        // Otherwise the kernel may delay a small piece in real time, and virtual time does not wait for that.
         option::set_no_delay(&descriptor, true).expect("a TCP socket");
         Peer { connection: Connection::new(descriptor), patience_ms: PATIENCE_MS }
     }
@@ -37,7 +37,7 @@ impl Peer {
         }
     }
 
-    /// Its own address.
+    /// The local address.
     pub(crate) fn address(&self) -> Address {
         socket::local_address(self.connection.descriptor()).expect("it is connected")
     }
@@ -53,14 +53,14 @@ impl Peer {
         option::set_send_buffer(self.connection.descriptor(), 4096).expect("a socket");
     }
 
-    /// Sends all of it.
+    /// Sends all bytes.
     #[track_caller]
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> impl Future<Output = ()> + '_ {
         let bytes = bytes.as_ref().to_vec();
         async move { assert!(self.try_send(&bytes).await, "the connection broke") }
     }
 
-    /// Sends all of it; false if the connection breaks.
+    /// Sends all bytes. False if the connection breaks.
     pub(crate) async fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.own();
         let mut done = 0;
@@ -77,12 +77,12 @@ impl Peer {
         true
     }
 
-    /// Sends what fits now; returns the number of bytes.
+    /// Sends as many bytes as fit now. Returns their number.
     pub(crate) fn send_some(&mut self, bytes: &[u8]) -> usize {
         self.try_some(bytes).expect("the connection lives")
     }
 
-    /// Sends what fits now; returns the number of bytes, none if the connection is broken.
+    /// Sends as many bytes as fit now. Returns their number, or `None` if the connection is broken.
     pub(crate) fn try_some(&mut self, bytes: &[u8]) -> Option<usize> {
         self.own();
         match self.connection.send(bytes, false) {
@@ -136,7 +136,7 @@ impl Peer {
         }
     }
 
-    /// Reads at most `most` of the bytes that are there now.
+    /// Reads at most `most` of the bytes that are available now.
     pub(crate) async fn read_now(&mut self, most: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         loop {
@@ -168,7 +168,7 @@ impl Peer {
         }
     }
 
-    /// Waits until the far end closes; it must send nothing before.
+    /// Waits until the far end closes. It must send nothing before.
     #[track_caller]
     pub(crate) fn closed(&mut self) -> impl Future<Output = ()> + '_ {
         let caller = std::panic::Location::caller();
@@ -188,7 +188,7 @@ impl Peer {
         self.connection.input().is_empty() && self.connection.receive(usize::MAX) == ReceiveOutcome::Nothing
     }
 
-    /// Signals that it sends no more.
+    /// Shuts down the sending side.
     pub(crate) fn finish(&mut self) {
         self.connection.shut_write();
     }
@@ -198,14 +198,14 @@ impl Peer {
         option::set_no_linger(self.connection.descriptor()).expect("a socket");
     }
 
-    /// Reads one request without a body and answers; false when the far end closed.
+    /// Reads one request without a body and answers it. False if the far end closed.
     pub(crate) async fn serve(&mut self, answer: &dyn Fn(&str) -> Vec<u8>) -> bool {
         self.patience_ms = u64::MAX;
         let head = self.head().await;
         !head.starts_with("[closed]") && self.try_send(&answer(&head)).await
     }
 
-    /// Receives more; false when the far end closed.
+    /// Receives more. False if the far end closed.
     async fn more(&mut self) -> bool {
         self.own();
         loop {
@@ -231,7 +231,7 @@ impl Peer {
     }
 }
 
-/// As many of the bytes as a failure message shows.
+/// The first bytes, for a failure message.
 fn beginning(bytes: &[u8]) -> String {
     match bytes.get(..SHOWN) {
         Some(part) => format!("{}... ({} bytes)", shown(part), bytes.len()),

@@ -1,4 +1,4 @@
-//! A proxy with several workers, in real time; clients and origins are plain threads with blocking sockets.
+//! A proxy with several workers, in real time. Clients and origins are plain threads with blocking sockets.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -15,19 +15,19 @@ use weir_sys::Address;
 
 use super::{duplicate, instance, listening, prepare_worker};
 
-/// A proxy that runs.
+/// A running proxy.
 pub(crate) struct Running {
-    /// The instance that it serves.
+    /// The instance that the proxy runs.
     pub instance: Arc<Instance>,
-    /// The address of its first frontend.
+    /// The address of the first frontend.
     pub address: SocketAddr,
     runtime: Option<Runtime>,
-    /// The socket that gets its log.
+    /// The socket that receives the log.
     pub log: UdpSocket,
 }
 
 impl Running {
-    /// Starts it. In the text `{name}` stands for the address of an origin that answers every request with `answer`.
+    /// Starts a proxy. In the text `{name}` stands for the address of an origin that answers every request with `answer`.
     pub(crate) fn start(text: &str, workers: usize, answer: &'static [u8]) -> Running {
         let log = UdpSocket::bind("127.0.0.1:0").expect("a free port");
         let to = Address::from(log.local_addr().expect("it is bound"));
@@ -81,7 +81,7 @@ impl Running {
         worker: usize,
         question: impl FnOnce() -> T + Send + 'static,
     ) -> T {
-        // Not a channel, because the worker must not allocate to answer.
+        // Not a channel, because the worker must not allocate to send the result.
         let place = Arc::new((Mutex::new(None), Condvar::new()));
         let answer = Arc::clone(&place);
         let handle = self.runtime.as_ref().expect("it runs").handle();
@@ -146,7 +146,7 @@ fn origin(answer: &'static [u8]) -> SocketAddr {
     counting_origin(answer).0
 }
 
-/// The same, and the most connections that it had at once.
+/// An origin, and its maximum number of concurrent connections.
 pub(crate) fn counting_origin(answer: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -188,5 +188,5 @@ fn serve(mut stream: TcpStream, answer: &[u8]) {
     }
 }
 
-/// The limit of all waits.
+/// Timeout of each wait.
 const PATIENCE: Duration = Duration::from_secs(30);

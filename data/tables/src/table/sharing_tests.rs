@@ -87,23 +87,23 @@ fn a_tracked_entry_learns_values_but_neither_expires_nor_is_removed() {
     };
     let (entry, _) = table.track(&key(1), 0, |row| row.add(DataType::Gpc0, 0, 1)).expect("room");
     assert_eq!(sent(&table, 0), [(1, 1)]);
-    // Another instance has more, and would forget it soon.
+    // Another instance has a higher count and an earlier expiry.
     table.learn(&key(1), 100, Some(50), |row| row.set(DataType::Gpc0, 0, 7)).expect("it is there");
     assert_eq!(sent(&table, 0), []);
     assert_eq!(counters(entry, 100), Some((Some(7), 1, 50)));
-    // It does not expire: the tracker keeps it alive.
+    // The entry does not expire while it is tracked.
     while table.expire(5000, 100) {}
     assert_eq!(table.remove(&key(1), 5000), Removal::InUse);
     table.at(entry, 5000, |row| row.add(DataType::Gpc0, 0, 1));
     assert_eq!(counters(entry, 5000), Some((Some(8), 1, 0)));
     assert_eq!(sent(&table, 0), [(1, 8)]);
-    // Untracking restores its whole time, and then others may clear it.
+    // Untracking restores the full lifetime. Afterwards the entry can expire.
     table.untrack(entry, 5000, |_| ());
     assert_eq!(counters(entry, 5999), Some((Some(8), 0, 1)));
     table.learn(&key(1), 5999, None, |row| row.set(DataType::Gpc0, 0, 9)).expect("it is there");
     assert_eq!(table.remove(&key(1), 6000), Removal::Gone);
     assert_eq!(counters(entry, 6000), None);
-    // It is another one then.
+    // The key then has a new entry.
     table.learn(&key(1), 6000, None, |row| row.add(DataType::Gpc0, 0, 3)).expect("room");
     assert_eq!((counters(entry, 6000), table.used()), (None, 1));
     table.check_invariants();
@@ -148,7 +148,7 @@ fn a_learned_rate_reads_the_same_as_the_original() {
     here.store(&key(1), 61_000, |row| row.add(DataType::RequestRate, 0, 3));
     let parts = here.look(&key(1), 63_000, |row| row.rate(DataType::RequestRate, 0)).flatten();
     assert_eq!(parts, Some(RateParts { age_ms: 3000, current: 3, previous: 8 }));
-    // Its clock differs.
+    // The other instance's clock differs.
     there
         .learn(&key(1), 7_000, None, |row| row.set_rate(DataType::RequestRate, 0, parts.unwrap_or_default()));
     for after in [0, 1000, 5000, 12_000, 30_000] {

@@ -91,7 +91,7 @@ fn a_tracked_entry_stays_and_lives_on_when_it_is_left() {
 
 #[test]
 fn a_clock_may_wrap_and_jump() {
-    // Entries have the low 32 bits of milliseconds, which begin again at 0 every 49 days.
+    // Entries store the low 32 bits of milliseconds, which wrap every 49 days.
     let wraps = 1_u64 << 32;
     let table = Table::new(declaration(2000, 1000));
     (0..100).for_each(|number| _ = add(&table, number, wraps - 500));
@@ -101,7 +101,7 @@ fn a_clock_may_wrap_and_jump() {
     while table.expire(wraps + 500, 10) {}
     assert_eq!(table.used(), 1, "the one that was used");
     assert_eq!(count(&table, 2, wraps + 1498), Some(2));
-    // A process that slept for three weeks: all has expired, and goes.
+    // After the process slept for three weeks, all entries have expired and are removed.
     (100..200).for_each(|number| _ = add(&table, number, wraps + 1000));
     let later = wraps + 21 * 86_400_000;
     assert_eq!(count(&table, 150, later), None);
@@ -137,7 +137,7 @@ fn expiry_is_done_in_steps() {
     table.check_invariants();
 }
 
-/// Steps until nothing is left to do, without waiting for any time.
+/// Expires entries at `now_ms` until nothing is left to do.
 fn steps(table: &Table, now_ms: u64) -> usize {
     (0..).take_while(|_| table.expire(now_ms, 100_000)).count()
 }
@@ -154,7 +154,7 @@ fn memory_is_given_back_in_steps_and_used_again() {
             assert!((ENTRIES as usize..ENTRIES as usize * 3 / 2).contains(&room), "{room}");
             (0..ENTRIES).for_each(|number| assert_eq!(table.remove(&key(number), 1), Removal::Gone));
             assert_eq!(table.room(), room, "it is given back in steps");
-            // Without steps in between, the next entries take the same memory: new entries begin empty.
+            // Without expiry steps in between, the next entries reuse the same memory and begin empty.
             (0..ENTRIES).for_each(|number| assert_eq!(add(&table, number, 1), Some(1)));
             assert_eq!(steps(&table, 1), 0, "all of it is used, round {round}");
             (0..ENTRIES).for_each(|number| assert_eq!(table.remove(&key(number), 1), Removal::Gone));
@@ -171,7 +171,7 @@ fn memory_is_given_back_in_steps_and_used_again() {
 fn memory_is_given_back_around_entries_that_stay() {
     const ENTRIES: u32 = 200_000;
     let table = Table::new(declaration(ENTRIES, 1000));
-    // The entries in constant use came before the others, or with them.
+    // The entries in constant use were added before the others or among them.
     let stays = |number: u32| number < 1000 || (50_000..51_000).contains(&number);
     (0..ENTRIES).for_each(|number| _ = add(&table, number, 0));
     let (tracked, ()) = table.track(&key(500), 0, |_| ()).expect("room");
@@ -179,7 +179,7 @@ fn memory_is_given_back_around_entries_that_stay() {
     steps(&table, 1000);
     assert_eq!(table.used(), 2000);
     table.check_invariants();
-    // Of each of 64 shards the block of the first ones and that of the others.
+    // In each of 64 shards, the block of the first entries and the block of the later ones remain.
     assert!(table.room() <= 64 * 2 * 1024, "{}", table.room());
     for number in (0..ENTRIES).filter(|number| stays(*number)) {
         assert_eq!(count(&table, number, 1000), Some(2), "{number}");
@@ -191,7 +191,7 @@ fn memory_is_given_back_around_entries_that_stay() {
         cursor = table.walk(at, HELD_ENTRIES, 1000, |_, _| walked += 1);
     }
     assert_eq!(walked, 2000);
-    // Others take the room that is there before they take more.
+    // New entries use allocated memory before they allocate more.
     let room = table.room();
     (ENTRIES..ENTRIES + 50_000).for_each(|number| assert_eq!(add(&table, number, 1000), Some(1)));
     assert_eq!(table.room(), room);
@@ -329,7 +329,7 @@ fn nothing_is_locked_before_something_can_expire() {
     );
     entry(1, 1_500);
     let locked: Vec<_> = table.shards.iter().map(|shard| shard.lock()).collect();
-    // A lock that this thread holds would not be taken again.
+    // This thread holds a shard's lock, so taking the lock here would deadlock.
     assert_eq!(table.expire_due(900 + expire_ms, &mut 10), Some(1_000 + expire_ms));
     drop(locked);
     assert_eq!(table.expire_due(1_000 + expire_ms, &mut 10), Some(1_500 + expire_ms), "the oldest one");
@@ -357,7 +357,7 @@ fn wakes_the_task_for_earlier_work() {
     assert_eq!((woken.load(Relaxed), table.due_at()), (2, 0), "memory waits");
 }
 
-/// Bounds the number of entries read while a shard stays locked. It must not depend on the size of the table.
+/// Bounds the number of entries read during one lock of a shard. The bound must not depend on the table's size.
 #[test]
 fn no_operation_holds_a_shard_for_more_than_a_few_entries() {
     const ENTRIES: u32 = 100_000;
@@ -368,7 +368,7 @@ fn no_operation_holds_a_shard_for_more_than_a_few_entries() {
         table
     };
     let holds = |table: &Table| table.longest_hold();
-    // 64 entries, each looked at a few times: its neighbours in age and in its bucket, too.
+    // 64 entries, each with a few accesses, including its neighbours by age and in its bucket.
     let limit = 64 * 12;
 
     let table = everything();

@@ -1,4 +1,4 @@
-//! Requests to an OCSP responder (RFC 6960, 4.1), and its URI.
+//! Requests to an OCSP responder (RFC 6960, 4.1), and the responder's URI.
 
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -8,8 +8,7 @@ use crate::pem;
 use weir_tls_session::verify::der::{SEQUENCE, built};
 
 impl CertId {
-    /// The request for this certificate alone, unsigned and without a nonce, so that responders may answer from a
-    /// cache.
+    /// The DER of a request for this certificate alone, unsigned and without a nonce, so that responders may answer from a cache.
     pub fn question(&self) -> Vec<u8> {
         let request = built(SEQUENCE, &[&self.to_der()]);
         let list = built(SEQUENCE, &[&request]);
@@ -17,7 +16,7 @@ impl CertId {
         built(SEQUENCE, &[&signed])
     }
 
-    /// The request as the last part of a path (RFC 6960, A.1).
+    /// The request as the last path segment of a GET request (RFC 6960, A.1).
     pub fn question_in_path(&self) -> String {
         let text = pem::encode_base64(&self.question());
         text.bytes().fold(String::new(), |mut path, byte| {
@@ -33,8 +32,8 @@ impl CertId {
     }
 }
 
-/// The URI of a certificate's OCSP responder: its first one of HTTP or HTTPS. `None` without a URI, or with bytes in it
-/// that are not valid: it becomes part of a request.
+/// The first HTTP or HTTPS URI of the certificate's OCSP responder. `None` without one, or if it contains invalid bytes: the URI
+/// becomes part of a request.
 pub fn responder(certificate: &[u8]) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let places = certificate.extensions().iter().filter_map(|extension| match extension.parsed_extension() {
@@ -52,5 +51,5 @@ pub fn responder(certificate: &[u8]) -> Option<String> {
 
 /// `id-ad-ocsp` (RFC 5280, 4.2.2.1).
 const STATUS: &str = "1.3.6.1.5.5.7.48.1";
-/// No URI of a responder is longer.
+/// The longest accepted responder URI, in bytes.
 const LONGEST_URI: usize = 1024;

@@ -1,4 +1,4 @@
-//! The signer of a response: the authority itself, or a delegate with its permission (RFC 6960, 4.2.2.2).
+//! The signer of a response: the authority itself, or a delegate that it authorized (RFC 6960, 4.2.2.2).
 
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -9,11 +9,11 @@ use weir_tls_session::verify::der::{OCTET_STRING, SignedStructure, element};
 use x509_parser::time::ASN1Time;
 
 impl OcspResponse {
-    /// Checks that `issuer`, the issuer of the certificate, vouches for this response. Required for responses from the
+    /// Verifies that `issuer`, the issuer of the certificate, or its delegate signed this response. Required for responses from the
     /// network.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the response is not trusted.
     pub fn verify(&self, issuer: &[u8], now: UnixTime) -> Result<(), &'static str> {
         let read = ResponseParts::of(&self.der)?;
         let (_, authority) = X509Certificate::from_der(issuer).map_err(|_| DAMAGED_ISSUER)?;
@@ -30,7 +30,7 @@ impl OcspResponse {
     }
 }
 
-/// Whether the authority allows this certificate to sign responses.
+/// Checks that `delegate`, in DER as `der`, is a certificate that the authority issued for signing OCSP responses.
 fn may_sign(
     der: &[u8],
     delegate: &X509Certificate<'_>,

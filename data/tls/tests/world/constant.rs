@@ -1,5 +1,5 @@
-//! Sessions without chance: the random numbers, the shared secret and the certificate are constants, so that two handshakes with the
-//! same settings have the same bytes and the same keys.
+//! Deterministic sessions: random numbers, shared secret and certificate are constants. Two handshakes with the same settings have
+//! the same bytes and the same keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use weir_tls::rustls::{
 };
 use weir_tls::{ChooseServer, SessionFailure, SessionSetup};
 
-/// Random numbers, time and the key exchange, without chance.
+/// Constant random numbers, time and key exchange.
 #[derive(Debug)]
 struct Constant;
 
@@ -60,7 +60,7 @@ impl ActiveKeyExchange for Constant {
     }
 }
 
-/// The same settings for every hello.
+/// The same settings for every ClientHello.
 #[derive(Debug)]
 pub(crate) struct Server(pub Arc<ServerConfig>);
 
@@ -109,7 +109,7 @@ impl ServerCertVerifier for Trusting {
     }
 }
 
-/// The settings of both sides, with this cipher and its version.
+/// The settings of both sides, with this cipher and its TLS version.
 pub(crate) fn configs(suite: SupportedCipherSuite) -> (ClientConfig, ServerConfig) {
     let provider = Arc::new(CryptoProvider {
         cipher_suites: vec![suite],
@@ -118,7 +118,7 @@ pub(crate) fn configs(suite: SupportedCipherSuite) -> (ClientConfig, ServerConfi
         ..default_provider()
     });
     let versions = [if suite.tls13().is_some() { &version::TLS13 } else { &version::TLS12 }];
-    // Ed25519 signs without chance.
+    // Ed25519 signatures are deterministic.
     let certificate = vec![CertificateDer::from(&include_bytes!("site.der")[..])];
     let key = PrivatePkcs8KeyDer::from(&include_bytes!("site.key.der")[..]).into();
     let mut server = ServerConfig::builder_with_details(Arc::clone(&provider), Arc::new(Constant))
@@ -133,7 +133,7 @@ pub(crate) fn configs(suite: SupportedCipherSuite) -> (ClientConfig, ServerConfi
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Trusting))
         .with_no_client_auth();
-    // Tickets are encrypted with a random number of the library.
+    // Tickets are encrypted with a random number from the library.
     server.send_tls13_tickets = 0;
     client.resumption = Resumption::disabled();
     (server.enable_secret_extraction, client.enable_secret_extraction) = (true, true);

@@ -23,7 +23,7 @@ use weir_tls::{
     ListenerCertificates, ListenerSettings, SessionFailure, TlsSession, TlsSettings, VerifyMode,
 };
 
-/// Within the validity of every certificate here.
+/// A time within the validity of every certificate here.
 pub(crate) const NOW: u64 = 1_700_000_000;
 
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(crate) fn certificate(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str
     params.extended_key_usages =
         vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     let signed = params.signed_by(&key, issuer).expect("a certificate");
-    // Each has a file of its own.
+    // Each certificate has its own file.
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let path = format!("{}/site.pem", NUMBER.fetch_add(1, Ordering::Relaxed));
     let text = format!("{}{}", key.serialize_pem(), signed.pem());
@@ -133,13 +133,13 @@ impl World {
     }
 }
 
-/// Both sides of a wire, and the bytes on it.
+/// Both ends of a connection, and the bytes in flight.
 pub(crate) struct Pair {
     pub client: TlsSession,
     pub server: TlsSession,
     pub to_server: Vec<u8>,
     pub to_client: Vec<u8>,
-    /// How often each computed long: the client, the server.
+    /// The number of expensive computations of the client and the server.
     pub computed: (u32, u32),
 }
 
@@ -155,7 +155,7 @@ impl Pair {
         }
     }
 
-    /// Runs both sides until the handshake is complete, passing at most `piece` more bytes at a time.
+    /// Runs both sides until the handshake is complete, passing at most `piece` bytes at a time.
     pub(crate) fn shake(&mut self, piece: usize) -> Result<(), (SessionFailure, Option<SessionFailure>)> {
         let (mut at_server, mut at_client) = (0, 0);
         for _ in 0..200_000 {
@@ -177,7 +177,7 @@ impl Pair {
                 (Ok(HandshakeProgress::Established), Ok(HandshakeProgress::Established)) => return Ok(()),
                 (Err(client), server) => return Err((client, server.err())),
                 (_, Err(server)) => {
-                    // The client gets an alert.
+                    // The client receives an alert.
                     let (_, client) = step(&mut self.client, &mut self.to_client, &mut Vec::new(), &mut 0);
                     return Err((client.expect_err("an alert"), Some(server)));
                 }
@@ -188,7 +188,7 @@ impl Pair {
     }
 }
 
-/// A step of a handshake, with an extra turn if it computes long.
+/// A handshake step, plus a second one if the first defers an expensive computation.
 pub(crate) fn step(
     session: &mut TlsSession,
     wire: &mut [u8],
@@ -207,7 +207,7 @@ pub(crate) fn step(
     (used, progress)
 }
 
-/// Sends all of `bytes` from one side to the other, with small buffers on both; returns the bytes that arrive.
+/// Sends all of `bytes` from one side to the other, with small buffers on both. Returns the received bytes.
 pub(crate) fn carry(
     from: &mut TlsSession,
     to: &mut TlsSession,
@@ -237,7 +237,7 @@ pub(crate) fn carry(
     }
 }
 
-/// Encrypts records of any kind in the place of one side, with AES-256-GCM.
+/// Encrypts records of any type as one side would, with AES-256-GCM.
 pub(crate) struct Forger {
     is_tls13: bool,
     key: LessSafeKey,
@@ -246,7 +246,7 @@ pub(crate) struct Forger {
 }
 
 impl Forger {
-    /// In the place of a client, after its handshake.
+    /// Replaces a client after its handshake.
     pub(crate) fn of_client(client: ClientConnection) -> Forger {
         let is_tls13 = client.protocol_version() == Some(ProtocolVersion::TLSv1_3);
         let (sequence, secrets) = client.dangerous_extract_secrets().expect("secrets").tx;
@@ -254,7 +254,7 @@ impl Forger {
         Forger { is_tls13, ..Forger::with(key.as_ref(), iv.as_ref(), sequence) }
     }
 
-    /// Of the first key that is made from this secret.
+    /// Uses the first key derived from this secret.
     pub(crate) fn of_secret(secret: &[u8]) -> Forger {
         struct Length(usize);
         impl KeyType for Length {

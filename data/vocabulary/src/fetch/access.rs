@@ -1,4 +1,4 @@
-//! Access to the objects that a fetch's arguments name, and to the counts of a stream.
+//! Access to the objects that a fetch's arguments refer to, and to the counters of a stream.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use weir_expr::{Args, FetchResult};
 
 use crate::view::{FetchView, StreamProgress, ViewedProxy, server_by_name};
 
-/// Evaluates a fetch about a stream. For a check it is missing.
+/// Evaluates a fetch about a stream. Missing for a health check.
 pub(super) fn of_stream<'c>(
     view: &dyn FetchView,
     then: impl FnOnce(StreamProgress) -> FetchResult<'c>,
@@ -15,7 +15,7 @@ pub(super) fn of_stream<'c>(
     view.progress().map_or(FetchResult::Missing, then)
 }
 
-/// The backend that an argument names, or the current one.
+/// The backend in an argument, or the current one.
 pub(super) fn backend_argument<'v>(view: &'v dyn FetchView, args: &Args) -> Option<ViewedProxy<'v>> {
     let named = args.reference(0);
     match named.and_then(|reference| reference.target()) {
@@ -27,7 +27,7 @@ pub(super) fn backend_argument<'v>(view: &'v dyn FetchView, args: &Args) -> Opti
     }
 }
 
-/// The frontend that an argument names, or the current one.
+/// The frontend in an argument, or the current one.
 pub(super) fn frontend_argument<'v>(view: &'v dyn FetchView, args: &Args) -> Option<ViewedProxy<'v>> {
     let named = args.reference(0);
     match named.and_then(|reference| reference.target()) {
@@ -39,7 +39,7 @@ pub(super) fn frontend_argument<'v>(view: &'v dyn FetchView, args: &Args) -> Opt
     }
 }
 
-/// The server that an argument names, with its backend.
+/// The server in an argument, with its backend.
 pub(super) fn server_argument<'v>(
     view: &'v dyn FetchView,
     args: &Args,
@@ -53,7 +53,7 @@ pub(super) fn server_argument<'v>(
     Some((proxy, server))
 }
 
-/// The position of the list of users that an argument names.
+/// The index of the userlist in an argument.
 pub(super) fn userlist_argument(args: &Args) -> Option<u32> {
     args.reference(0)?.target().map(|(position, _)| position)
 }

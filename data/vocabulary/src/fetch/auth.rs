@@ -1,4 +1,4 @@
-//! The credentials that a request carries (RFC 7617, RFC 6750).
+//! The credentials in a request (RFC 7617, RFC 6750).
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ pub(super) const ROWS: &[FetchRow] = &[
     ),
 ];
 
-/// Whether a client that sends this target takes the frontend for its proxy and gives it a proxy's credentials (`option
+/// Whether the client sends proxy credentials with this target, because it uses the frontend as a proxy (`option
 /// http-use-proxy-header`).
 pub fn is_for_proxy(view: &dyn FetchView, target: &[u8]) -> bool {
     acts_as_proxy(view) && is_of_proxy(target)
@@ -93,7 +93,7 @@ fn is_of_proxy(target: &[u8]) -> bool {
     !matches!(target.first(), Some(b'/' | b'*'))
 }
 
-/// The value of the credentials' field: a request to a proxy has them in a field of its own.
+/// The value of the header field with credentials. A request to a proxy uses `Proxy-Authorization`.
 fn value<'c>(view: &'c mut dyn FetchView, header: Option<&'c [u8]>) -> Result<&'c [u8], Absent> {
     let acts_as_proxy = acts_as_proxy(view);
     let (head, raw) = view.head(MessageSide::Request)?;
@@ -119,7 +119,8 @@ fn bearer<'c>(view: &'c mut dyn FetchView, header: Option<&'c [u8]>) -> FetchRes
     }
 }
 
-/// The hash that a userlist has for the request's user, and the password of the request.
+/// The costly password hash of the request's user in a userlist, and the password in the request. `None` unless both exist and the
+/// hash is costly.
 pub fn costly_password(view: &mut dyn FetchView, list: u32) -> Option<(Arc<PasswordHash>, Vec<u8>)> {
     let credentials = given(view).ok()?;
     let user = named(view.objects(), list, &credentials)?;
@@ -127,12 +128,12 @@ pub fn costly_password(view: &mut dyn FetchView, list: u32) -> Option<(Arc<Passw
     Some((hash, credentials.password))
 }
 
-/// The user of the credentials in the list at this position of the configuration.
+/// The user with these credentials in the userlist at this index of the configuration.
 fn named<'o>(objects: &'o dyn Objects, list: u32, credentials: &Credentials) -> Option<&'o User> {
     objects.userlist(list)?.user(std::str::from_utf8(&credentials.user).ok()?)
 }
 
-/// The user of valid credentials.
+/// The user, if the credentials are valid.
 fn user<'c>(view: &'c mut dyn FetchView, credentials: &Credentials, args: &Args) -> Result<&'c User, Absent> {
     let list = userlist_argument(args).ok_or(Absent::Missing)?;
     let user = named(view.objects(), list, credentials).ok_or(Absent::Missing)?;
@@ -148,7 +149,7 @@ fn user<'c>(view: &'c mut dyn FetchView, credentials: &Credentials, args: &Args)
     }
 }
 
-/// The user's name; an ACL compares its patterns with each of the user's groups instead.
+/// The user's name. An ACL instead iterates over the user's groups.
 fn group<'c>(view: &'c mut dyn FetchView, args: &'c Args, cursor: &mut FetchCursor) -> FetchResult<'c> {
     let credentials = match given(view) {
         Ok(credentials) => credentials,

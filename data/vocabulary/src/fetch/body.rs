@@ -1,4 +1,4 @@
-//! The available part of a body: the bytes that wait in the receiver's buffer, without framing.
+//! The buffered part of a body, without framing.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Fetches about TLS certificates: the client's, the one sent to it, and the server's.
+//! TLS certificates: the client's, the one sent to the client, and the server's.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::values::{copied, made_binary, number};
 use super::{FetchRow, row};
 use crate::view::FetchView;
 
-/// An entry of a name, its occurrence, and the output format.
+/// Attribute of a name, occurrence, and output format.
 const NAME: ArgSpec = ArgSpec::new(0, &[ArgKind::Str, ArgKind::Int, ArgKind::Str]);
 
 /// Rows for every certificate.
@@ -82,7 +82,7 @@ pub(super) const BY_SERVER: &[FetchRow] =
 pub(super) const ROWS: &[FetchRow] = &[
     row(client("ssl_c_chain_der", Bin, "The certificates that the client showed, in DER"), |view, _, _| {
         fact(of_client(view), |facts| {
-            // As in OpenSSL, for a server its client's own certificate is not part of the chain.
+            // As in OpenSSL, the chain of a client does not include the client's own certificate.
             let chain = facts.peer_certificates.get(1..).unwrap_or_default();
             (!chain.is_empty()).then(|| made_binary(chain.iter().flat_map(|der| der.to_vec()).collect()))
         })
@@ -137,7 +137,7 @@ fn words<'c>(
     of_certificate(certificate, |parsed, _| Some(copied(read(parsed).as_bytes())))
 }
 
-/// A name, or an entry of it: `<entry>[,<occurrence>[,rfc2253]]`.
+/// A distinguished name, or an attribute of it: `<entry>[,<occurrence>[,rfc2253]]`.
 fn name<'c>(certificate: Option<&CertificateDer<'_>>, party: Party, args: &Args) -> FetchResult<'c> {
     let entry = args.str(0).filter(|entry| !entry.is_empty());
     let occurrence = args.int(1).unwrap_or(1);
@@ -147,7 +147,7 @@ fn name<'c>(certificate: Option<&CertificateDer<'_>>, party: Party, args: &Args)
             Some(entry) => parsed.attribute(party, std::str::from_utf8(entry).ok()?, occurrence)?,
             None => parsed.distinguished_name(party, rfc2253),
         };
-        // A zero would end the text for C programs: such a name is malformed (manual).
+        // A NUL byte would end the text for C programs, so the name is malformed (manual).
         (!text.is_empty() && !text.contains('\0')).then(|| copied(text.as_bytes()))
     })
 }

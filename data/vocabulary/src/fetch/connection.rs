@@ -1,4 +1,4 @@
-//! The client's and the server's connection: addresses, PROXY header fields, kernel measurements, byte counts.
+//! The connections to client and server: addresses, PROXY header fields, kernel metrics, byte counts.
 
 use weir_expr::Needs;
 use weir_expr::SampleType::{Addr, Bool, Int, Str};
@@ -35,7 +35,7 @@ const fn choice(name: &'static str, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, Int, help).valid(valid::CHOICE).needs(Needs::L4_SERVER)
 }
 
-/// The unit of a time; `ms` by default.
+/// The unit of a time. Default: `ms`.
 const UNIT: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
 
 pub(super) const ROWS: &[FetchRow] = &[
@@ -206,7 +206,7 @@ pub(super) const ROWS: &[FetchRow] = &[
     row(
         server("bc_reused", Bool, "Whether the server's connection served other requests before"),
         |view, _, _| match if_connected(view, |reused, _| truth(reused)) {
-            // Without a connection the answer is false.
+            // False without a connection.
             FetchResult::Missing => truth(false),
             found => found,
         },
@@ -272,7 +272,7 @@ fn server_info<'c>(view: &dyn FetchView, metric: impl FnOnce(TcpInfo) -> u32) ->
     server.connector.tcp_info().map_or(FetchResult::Missing, |info| gauge(metric(info)))
 }
 
-/// Evaluates a fetch about the client's connection.
+/// Evaluates a fetch about the client's connection. Missing without one.
 fn of_client<'c>(
     view: &dyn FetchView,
     then: impl FnOnce(&StreamConnector) -> FetchResult<'c>,
@@ -280,18 +280,18 @@ fn of_client<'c>(
     view.client().map_or(FetchResult::Missing, then)
 }
 
-/// The client's connection, if it can carry several streams.
+/// The multiplexer of the client's connection, if it can carry several streams.
 fn multiplexer(client: &StreamConnector) -> Option<&Multiplexer> {
     client.shared().map(SharedStream::multiplexer)
 }
 
-/// Whether an address is one of this host.
+/// Whether an address belongs to this host.
 fn local<'c>(address: Option<Address>) -> FetchResult<'c> {
     address.map_or(FetchResult::Missing, |address| truth(is_local(&address)))
 }
 
-/// Evaluates a fetch about the server's current or last connection: whether it was reused, and the fault that broke
-/// it. A connection that a SOCKS4 proxy refused counts, too.
+/// Evaluates a fetch about the server's current or last connection. `then` receives whether it was reused, and its fault. The last
+/// connection counts only if it was established, or if a SOCKS4 proxy refused it.
 fn if_connected<'c>(
     view: &dyn FetchView,
     then: impl FnOnce(bool, Option<ConnectionFault>) -> FetchResult<'c>,
@@ -305,7 +305,7 @@ fn if_connected<'c>(
     }
 }
 
-/// Evaluates a fetch about the error of the server's current or last connection: a failed connect has an error, too.
+/// Evaluates a fetch about the error of the server's current or last connection, including a failed connect.
 fn server_error<'c>(
     view: &dyn FetchView,
     then: impl FnOnce(ConnectionError) -> FetchResult<'c>,
@@ -321,13 +321,13 @@ fn server_error<'c>(
     }
 }
 
-/// A metric of a server connection that carries several streams.
+/// A metric of the server's connection. `None` unless it can carry several streams.
 fn server_shares(view: &dyn FetchView, metric: impl FnOnce(&Multiplexer) -> u32) -> Option<u32> {
     let shared = view.server_connection()?.connector.shared()?;
     Some(metric(shared.multiplexer()))
 }
 
-/// Whether the server's connection, or the last one, spoke HTTP/2.
+/// Whether the server's current or last connection used HTTP/2.
 fn spoke_http2(view: &dyn FetchView) -> bool {
     match (view.server_connection(), view.past_connection()) {
         (Some(server), _) => server.connector.shared().is_some(),
@@ -336,14 +336,14 @@ fn spoke_http2(view: &dyn FetchView) -> bool {
     }
 }
 
-/// Evaluates a fetch about HTTP to a server that was tried, whether it answered or not.
+/// Evaluates a fetch about HTTP to a server, if a connect was tried. A response is not needed.
 fn if_spoken_to<'c>(view: &dyn FetchView, then: impl FnOnce() -> FetchResult<'c>) -> FetchResult<'c> {
     let tried = view.server_connection().is_some() || view.past_connection().is_some();
     let is_http = view.backend().is_some_and(|backend| backend.config.settings.mode == Mode::Http);
     if tried && is_http { then() } else { FetchResult::Missing }
 }
 
-/// The error of a fault; success for a live connection. The numbers are those of the manual's table (`fc_err_str`).
+/// The error of a fault. Success without one. The numbers are those of the manual (`fc_err_str`).
 const fn error_of(fault: Option<ConnectionFault>) -> ConnectionError {
     match fault {
         None => ConnectionError { id: 0, name: b"", message: b"Success" },
@@ -361,7 +361,7 @@ const fn error_of(fault: Option<ConnectionFault>) -> ConnectionError {
     }
 }
 
-/// Numbers of 3.5, one above those of 3.2.
+/// The numbers of HAProxy 3.5, one above those of 3.2.
 const fn error_of_system(errno: Errno) -> ConnectionError {
     match errno {
         Errno::CONNREFUSED => {
@@ -398,7 +398,7 @@ const fn error_of_tls(why: Why) -> ConnectionError {
     }
 }
 
-/// Numbers 30 and 31 are about clients: a server that is not trusted has the general one.
+/// Errors 30 and 31 are about client certificates, so an untrusted server has the general error.
 const fn error_of_server_tls(why: Why) -> ConnectionError {
     match why {
         Why::WrongHost => ConnectionError {
@@ -419,25 +419,25 @@ const fn error_of_server_tls(why: Why) -> ConnectionError {
 const SOCKET_ERROR: ConnectionError =
     ConnectionError { id: 6, name: b"SOCK_ERR", message: b"General socket error" };
 
-/// A row of the table in the manual (`fc_err_str`).
+/// A row of the manual's table (`fc_err_str`).
 struct ConnectionError {
     id: u32,
     name: &'static [u8],
     message: &'static [u8],
 }
 
-/// Bytes received from the client that do not wait here any more.
+/// Bytes received from the client and already forwarded: those in the receive buffer do not count.
 fn to_server(view: &dyn FetchView, from_client: u64) -> u64 {
     from_client.saturating_sub(view.client().map_or(0, |client| client.input().len()) as u64)
 }
 
-/// Bytes sent to the client, and bytes received from the server that still wait here.
+/// Bytes sent to the client, plus those received from the server and still in the receive buffer.
 fn from_server(view: &dyn FetchView, to_client: u64) -> u64 {
     let waiting = view.server_connection().map_or(0, |server| server.connector.input().len());
     to_client + waiting as u64
 }
 
-/// A field of the PROXY header: the first of its kind, or each of them for an ACL's `cursor`.
+/// A PROXY header field of this type: the first one, or each in turn for the `cursor` of an ACL.
 fn header_field<'c>(view: &dyn FetchView, kind: u8, cursor: &mut FetchCursor) -> FetchResult<'c> {
     let header = view.proxy_fields();
     let fields = header.as_ref().map_or(&[][..], |header| &header.fields);
@@ -452,7 +452,7 @@ fn header_field<'c>(view: &dyn FetchView, kind: u8, cursor: &mut FetchCursor) ->
     copied(value)
 }
 
-/// The names of fields, as in the PROXY protocol's specification after `PP2_TYPE_`. `CRC32` is the manual's.
+/// Field names: those of the PROXY protocol specification without `PP2_TYPE_`. `CRC32` is from the manual.
 const FIELD_NAMES: [(&str, u8); 13] = [
     ("ALPN", tlv::ALPN),
     ("AUTHORITY", tlv::AUTHORITY),

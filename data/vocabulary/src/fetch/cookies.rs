@@ -1,4 +1,4 @@
-//! Cookies of either message.
+//! Cookies of both messages.
 
 use weir_expr::SampleType::{Int, Str};
 use weir_expr::{
@@ -75,7 +75,7 @@ pub(super) const ROWS: &[FetchRow] = &[
     ),
 ];
 
-/// The field of cookies, with its syntax.
+/// The header field that carries cookies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum CookieField {
     Cookie,
@@ -101,7 +101,7 @@ impl CookieField {
         }
     }
 
-    /// The first cookie of a line, or of the rest of one.
+    /// The first cookie in a line or in the rest of one.
     fn first(self, line: &[u8]) -> Option<Cookie<'_>> {
         match self {
             CookieField::Cookie => RequestCookies::new(line).next(),
@@ -110,7 +110,7 @@ impl CookieField {
     }
 }
 
-/// Iterates over the cookies of a message from a position that can be saved: a field's index and an offset in it.
+/// Iterates over the cookies of a message. The position can be saved: field index, and offset in the field's value.
 struct Cookies<'a> {
     head: &'a Head,
     raw: &'a [u8],
@@ -129,7 +129,7 @@ impl<'a> Iterator for Cookies<'a> {
             let line = self.head.field_value(self.raw, index)?;
             let offset = if index == from_index { from_offset } else { 0 };
             if let Some(cookie) = self.field.first(line.get(offset..)?) {
-                // After a value come white space and a separator: an empty pair, which is skipped.
+                // After the value, white space and a separator look like an empty pair, which the parser skips.
                 self.position = [index, offset + cookie.value_start + cookie.value.len()];
                 return Some(cookie);
             }
@@ -138,7 +138,7 @@ impl<'a> Iterator for Cookies<'a> {
     }
 }
 
-/// A cookie's value. An ACL gets each one of that name; other users get the last one, or the very first if no name is given.
+/// A cookie's value. An ACL iterates over all cookies of the name. Others get the last one, or the first cookie without a name.
 fn cookie<'c>(
     view: &'c mut dyn FetchView,
     side: MessageSide,

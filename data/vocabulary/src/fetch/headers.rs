@@ -1,4 +1,4 @@
-//! Header fields of either message: their values, by name and occurrence, and lists of them.
+//! Header fields of both messages: values by name and occurrence, and lists.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -141,7 +141,7 @@ pub(super) const ROWS: &[FetchRow] = &[
     ),
 ];
 
-/// The unit of one value of a field.
+/// The part of a field that counts as one value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ValueUnit {
     /// The text between commas.
@@ -149,7 +149,7 @@ enum ValueUnit {
     Line,
 }
 
-/// One value of a field, by its occurrence; without one, an ACL gets each, other users the last.
+/// One value of a field by occurrence. Without an occurrence, an ACL iterates over all values, and others get the last one.
 fn field<'c>(
     view: &'c mut dyn FetchView,
     side: MessageSide,
@@ -168,7 +168,7 @@ fn field<'c>(
         let mut values = FieldValues { head, raw, name, known: KnownName::from_bytes(name), part };
         while let Some(value) = values.next(&mut cursor.position) {
             if let Some(value) = convert(value) {
-                // Most fields have one value: the caller need not come back.
+                // Most fields have one value. Checking for another now saves the caller a call.
                 cursor.more = values.place(&mut cursor.position).is_some();
                 return FetchResult::value(value);
             }
@@ -182,7 +182,7 @@ fn field<'c>(
     FetchResult::from(found.and_then(convert))
 }
 
-/// The values of the fields of one name.
+/// Iterates over the values of the fields of one name.
 struct FieldValues<'a> {
     head: &'a Head,
     raw: &'a [u8],
@@ -192,10 +192,10 @@ struct FieldValues<'a> {
 }
 
 impl<'a> FieldValues<'a> {
-    /// Moves `position` (the index of a field, the offset in its value) to the value there or the next one, and returns it. None at the
-    /// end of the head.
+    /// Advances `position` (field index, offset in the field's value) to the next value, unless it is at one, and returns it.
+    /// `None` at the end of the head.
     fn place(&self, position: &mut [usize; 2]) -> Option<[usize; 2]> {
-        // The name of a field with more values was compared before.
+        // A position inside a field needs no comparison of the name.
         if let [first, 0] = *position {
             let found = self.head.position_from(self.raw, self.name, self.known, first);
             *position = [found.unwrap_or(usize::MAX), 0];
@@ -204,7 +204,7 @@ impl<'a> FieldValues<'a> {
         Some(*position)
     }
 
-    /// The value at `position` or after it; advances `position`.
+    /// The value at or after `position`. Advances `position` past it.
     fn next(&mut self, position: &mut [usize; 2]) -> Option<&'a [u8]> {
         let [index, from] = self.place(position)?;
         let rest = self.head.field_value(self.raw, index)?.get(from..)?;
@@ -213,7 +213,7 @@ impl<'a> FieldValues<'a> {
             ValueUnit::Line => rest.len(),
         };
         *position = if length == rest.len() { [index + 1, 0] } else { [index, from + length + 1] };
-        // Fields that rules set may have blanks around values, which are not part of them (RFC 9110, 5.5).
+        // Fields set by rules may have white space around values, which is not part of them (RFC 9110, 5.5).
         Some(values::trim(&rest[..length]))
     }
 }
@@ -230,10 +230,10 @@ fn as_number(value: &[u8]) -> Option<Value<'_>> {
     Some(Value::Int(leading_number(value)))
 }
 
-/// Parses an address as in `Forwarded` and its predecessors (RFC 7239, 6): IPv4, IPv6, or IPv6 in brackets. A port is
-/// ignored after an IPv4 address only (manual, "req.hdr_ip"): `[::1]:80` is not an address.
+/// Parses an address in the syntax of `Forwarded` (RFC 7239, 6): IPv4, IPv6, or IPv6 in brackets. A port is ignored after IPv4 only
+/// (manual, "req.hdr_ip"), so `[::1]:80` is invalid.
 pub(super) fn parse_ip(text: &[u8]) -> Option<IpAddr> {
-    // Lists have thousands of values: most of those that are not addresses end here.
+    // Lists have thousands of values, and this rejects most that are not addresses.
     let separator = text.iter().find(|byte| matches!(byte, b'.' | b':'))?;
     if *separator == b'.' {
         return parse_ipv4(text).map(IpAddr::V4);
@@ -246,7 +246,7 @@ pub(super) fn parse_ip(text: &[u8]) -> Option<IpAddr> {
     address.parse().ok().map(IpAddr::V6)
 }
 
-/// Leading zeros are tolerated, missing numbers are not.
+/// Parses an IPv4 address. Leading zeros are accepted, missing numbers are not.
 fn parse_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     let mut rest = text;
     let mut bytes = [0; 4];
@@ -259,7 +259,7 @@ fn parse_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     (rest.is_empty() || rest.strip_prefix(b":").is_some_and(is_port)).then_some(Ipv4Addr::from(bytes))
 }
 
-/// A number of one byte at the beginning, and the text after it.
+/// The number of one byte at the beginning, and the rest of the text.
 fn leading_byte(text: &[u8]) -> Option<(u8, &[u8])> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = text.split_at(digits);
@@ -287,7 +287,7 @@ fn count<'c>(view: &mut dyn FetchView, side: MessageSide, part: ValueUnit, args:
     }
 }
 
-/// A value composed of all fields.
+/// A value built from all fields.
 fn all<'c>(
     view: &mut dyn FetchView,
     side: MessageSide,
@@ -303,7 +303,7 @@ fn all<'c>(
     }
 }
 
-/// Names in lower case, as in HTTP/2 and as HAProxy shows them for every version.
+/// Header names in lower case, as HAProxy shows them for every HTTP version.
 fn push_name(name: &[u8], out: &mut Vec<u8>) {
     out.extend(name.iter().map(u8::to_ascii_lowercase));
 }
@@ -348,7 +348,7 @@ fn write_binary(head: &Head, raw: &[u8], out: &mut Vec<u8>) {
     out.extend([0, 0]);
 }
 
-/// A SPOE variable-length integer: four bits in the first byte when it is 240 or more, then seven in each.
+/// A SPOE variable-length integer: from 240 on, four bits in the first byte and seven in each further byte.
 fn write_length(mut length: u64, out: &mut Vec<u8>) {
     if length < 240 {
         out.push(length as u8);

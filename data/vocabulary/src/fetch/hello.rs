@@ -66,7 +66,8 @@ pub(super) const ROWS: &[FetchRow] = &[
     ),
 ];
 
-/// The randoms and keys of the session with one side. The TLS client is the client there, or this proxy.
+/// Rows for randoms and keys of the TLS session on one side. "Client" in their names is the TLS client: this proxy, towards a
+/// server.
 macro_rules! keys {
     ($prefix:literal, $peer:literal, $declare:ident, $facts:ident) => {
         &[
@@ -143,14 +144,14 @@ pub(super) fn some_binary<'c>(bytes: &[u8]) -> Option<FetchResult<'c>> {
     Some(made_binary(copy))
 }
 
-/// Calls `show` with each value of a list that the arguments do not omit; the last one may be truncated.
+/// Calls `show` with each value of a list except those that the arguments exclude. The last value may be truncated.
 fn each_value(list: &[u8], args: &Args, mut show: impl FnMut(&[u8])) {
     let leaves_out = args.int(0) == Some(1);
     let is_left_out = |value: &[u8]| value.first_chunk().is_some_and(|value| is_grease(*value));
     list.chunks(2).filter(|value| !(leaves_out && is_left_out(value))).for_each(&mut show);
 }
 
-/// OpenSSL's names, separated by commas.
+/// OpenSSL's cipher names, separated by commas.
 fn cipher_names(list: &[u8], args: &Args) -> Vec<u8> {
     let mut text = scratch::take();
     each_value(list, args, |value| {
@@ -177,7 +178,7 @@ fn random<'c>(facts: Option<&Facts>, which: fn(&Facts) -> Option<[u8; 32]>) -> F
     fact(facts, |facts| some_binary(&which(facts)?))
 }
 
-/// A secret, in hexadecimal digits as in key logs.
+/// A secret in hexadecimal digits, as in key logs.
 fn secret<'c>(facts: Option<&Facts>, secret: Secret) -> FetchResult<'c> {
     fact(facts, |facts| {
         let mut text = scratch::take();

@@ -1,4 +1,4 @@
-//! Identifiers and secrets of the TLS sessions with both sides. Sessions keep them once a rule uses them.
+//! IDs and secrets of the TLS sessions with client and server. They are kept only if an expression uses them.
 
 use weir_expr::SampleType::{Bin, Str};
 use weir_expr::{Args, ExpressionScope, FetchResult};

@@ -4,10 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use weir_sys::{Address, socket};
 
-/// Whether an address is one of this host's; UNIX addresses are.
+/// Whether an address belongs to this host. UNIX addresses do.
 ///
-/// The check needs no list of interfaces: the kernel binds local addresses only. With
-/// `net.ipv4.ip_nonlocal_bind` every address can be bound, and so counts as local.
+/// Instead of listing interfaces, this tries to bind the address: the kernel binds only local ones. With
+/// `net.ipv4.ip_nonlocal_bind` it binds any address, so every address counts as local.
 pub(super) fn is_local(address: &Address) -> bool {
     let Some(ip) = address.ip() else { return true };
     let ip = match ip {
@@ -28,7 +28,7 @@ mod tests {
         assert!(is_local(&inet("127.0.0.1")));
         assert!(is_local(&inet("::ffff:127.0.0.1")));
         assert!(is_local(&Address::Unnamed));
-        // Reserved for documentation (RFC 5737): no host has it.
+        // Reserved for documentation (RFC 5737), so never local.
         assert!(!is_local(&inet("192.0.2.1")));
     }
 }

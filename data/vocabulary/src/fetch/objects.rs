@@ -118,7 +118,8 @@ fn of_server<'c>(
     gauge(metric(backend, &server))
 }
 
-/// Backups count only when no active server is left, and then only the first one, unless `option allbackups` is set.
+/// The number of usable servers. Backups count only without an active server, and then only the first unless `option allbackups` is
+/// set.
 fn usable_servers(backend: &weir_backend::Backend) -> i64 {
     let status = backend.status(now_ms());
     i64::from(match status.active {
@@ -133,13 +134,13 @@ fn queued(backend: &weir_backend::Backend) -> i64 {
     i64::from(backend.queued()) + of_servers
 }
 
-/// Without a usable server, waiting requests count twice, because they will wait longer (manual, `avg_queue`).
+/// The queued requests per usable server. Without such a server, the queue counts twice (manual, `avg_queue`).
 fn average_queue(backend: &weir_backend::Backend) -> i64 {
     let (queued, servers) = (queued(backend), usable_servers(backend));
     if servers > 0 { (queued + servers - 1) / servers } else { queued * 2 }
 }
 
-/// The free connections of a server; none without a limit.
+/// The free connections of a server. `None` without a limit.
 fn free_of(backend: &weir_backend::Backend, server: &Server) -> Option<i64> {
     if server.maximum_connections() == 0 {
         return None;
@@ -154,7 +155,7 @@ fn free_of(backend: &weir_backend::Backend, server: &Server) -> Option<i64> {
     Some(i64::from(limit.saturating_sub(server.served())))
 }
 
-/// The free connections of the servers that would get the next visitors; -1 if one of them is not limited.
+/// The free connections of the servers that would receive the next requests. -1 if one of them is unlimited.
 fn free_connections(backend: &weir_backend::Backend) -> i64 {
     let active = backend.status(now_ms()).active > 0;
     let all_backups = backend.settings().all_backups;
@@ -165,7 +166,7 @@ fn free_connections(backend: &weir_backend::Backend) -> i64 {
     chosen.take(wanted).map(|server| free_of(backend, server)).sum::<Option<i64>>().unwrap_or(-1)
 }
 
-/// The free connections and queue places of the servers that are up; -1 if one of them is not limited in either.
+/// The free connections and queue slots of the servers that are up. -1 if one of them lacks either limit.
 fn free_places(backend: &weir_backend::Backend) -> i64 {
     let servers = backend.servers();
     let places = servers.iter().filter(|server| server.is_up()).map(|server| {

@@ -1,4 +1,4 @@
-//! Parameters of the query, or of a form in the body.
+//! Parameters in the query, or in a form in the body.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,9 +13,9 @@ use super::values::{leading_number, number, text};
 use super::{FetchRow, row, valid};
 use crate::view::{AvailableBody, FetchView, MessageSide};
 
-/// A name, a delimiter, `i` to ignore case.
+/// Name, delimiter, and `i` to ignore case.
 const OF_URL: ArgSpec = ArgSpec::new(0, &[ArgKind::Str, ArgKind::Str, ArgKind::Str]);
-/// A name, `i` to ignore case.
+/// Name, and `i` to ignore case.
 const OF_BODY: ArgSpec = ArgSpec::new(0, &[ArgKind::Str, ArgKind::Str]);
 
 const fn of_url(name: &'static str, output: weir_expr::SampleType, help: &'static str) -> FetchDecl {
@@ -79,18 +79,18 @@ fn of_form<'c>(view: &'c mut dyn FetchView, args: &'c Args, cursor: &mut FetchCu
     FetchResult::Sample(Sample::new(Value::Bin(Cow::Borrowed(&bytes[place]))).with(flags))
 }
 
-/// The parameters to look for.
+/// The parameters to find.
 #[derive(Clone, Copy, Debug)]
 struct ParameterSearch<'a> {
-    /// Empty means any name.
+    /// The name. Empty for any.
     name: &'a [u8],
     any_case: bool,
-    /// A delimiter of parameters besides `&` and `;`.
+    /// A delimiter besides `&` and `;`.
     delimiter: Option<u8>,
 }
 
 impl ParameterSearch<'_> {
-    /// The range of the next value, searched from the cursor's position or else from `begin`.
+    /// The range of the next value, from the cursor's position or `begin`, whichever is later.
     fn next(self, parameters: &[u8], begin: usize, cursor: &mut FetchCursor) -> Option<Range<usize>> {
         let mut start = begin.max(cursor.position[0]);
         while start < parameters.len() {
@@ -127,7 +127,7 @@ fn check_of_body(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String>
     check_case(args, 1)
 }
 
-/// Checks the last argument, which sets how names compare: `i`, or empty.
+/// Checks the last argument, `i` to ignore case or empty.
 fn check_case(args: &mut Args, index: usize) -> Result<(), String> {
     match args.str(index) {
         None | Some(b"i") => Ok(()),

@@ -1,7 +1,6 @@
-//! Raw bytes (layer 6): their number, blocks of them, the cookie of the remote desktop protocol.
+//! Raw bytes (layer 6): their length, blocks of them, the RDP cookie.
 //!
-//! They exist in TCP mode only, until they are relayed. An HTTP proxy has messages instead: there, only the length is
-//! defined.
+//! They exist only in TCP mode, until they are forwarded. In HTTP mode only the length is defined.
 
 use weir_expr::SampleType::{Bin, Bool, Int, Str};
 use weir_expr::{
@@ -113,8 +112,8 @@ fn size_of(body: Result<AvailableBody<'_>, Absent>) -> usize {
     body.map_or(0, |body| body.bytes.len())
 }
 
-/// The length of a message's head in HAProxy's internal form: without blanks and ends of lines, and with some bytes
-/// around the start line and at the end.
+/// The length of a message's head in HAProxy's internal representation: without white space and line ends, plus a constant
+/// ([`AROUND_HEAD`]) for start line and end.
 fn measure(message: &Message) -> usize {
     let (head, raw) = (&message.head, message.bytes());
     let version = head.version().wire().len();
@@ -127,7 +126,7 @@ fn measure(message: &Message) -> usize {
 }
 
 const AROUND_HEAD: usize = 21;
-/// The part of the preface of HTTP/2 that looks like the head of a request.
+/// The part of the HTTP/2 preface that looks like a request head.
 const PREFACE_HEAD: usize = "PRI * HTTP/2.0\r\n\r\n".len();
 
 fn block<'c>(view: &'c dyn FetchView, side: MessageSide, args: &Args) -> FetchResult<'c> {
@@ -144,7 +143,7 @@ fn block<'c>(view: &'c dyn FetchView, side: MessageSide, args: &Args) -> FetchRe
         length => input.get(offset..offset + length),
     };
     let Some(bytes) = found else { return view.absent().into() };
-    // Without a length, the block grows with each received byte.
+    // Without a length, the block grows with every received byte.
     let grows = length == 0 && view.may_wait();
     let flags = if grows { SampleFlags::MAY_CHANGE } else { SampleFlags::empty() };
     FetchResult::Sample(Sample::new(Value::bin(bytes)).with(flags).with(SampleFlags::VOLATILE))
@@ -172,19 +171,19 @@ fn size_argument(args: &Args, index: usize) -> usize {
     args.int(index).and_then(|value| usize::try_from(value).ok()).unwrap_or(0)
 }
 
-/// The position of a value and of its length.
+/// The position of a value that has its length before it in the input.
 #[derive(Clone, Copy, Debug)]
 struct LengthValue {
     length_at: usize,
     length_size: usize,
-    /// The offset of the value; none if it comes directly after its length.
+    /// The offset of the value. `None` if it directly follows the length.
     value_at: Option<i64>,
     /// Whether `value_at` counts from the end of the length.
     relative: bool,
 }
 
 impl LengthValue {
-    /// The value in `input`; missing if it cannot be in the first `limit` bytes.
+    /// The value in `input`. Missing if it cannot be within the first `limit` bytes.
     fn find(self, input: &[u8], limit: usize) -> Result<&[u8], Absent> {
         let length_end = self.length_at.saturating_add(self.length_size);
         let start = match self.value_at {

@@ -1,4 +1,4 @@
-//! The first packet of the remote desktop protocol, which may carry a cookie.
+//! The first packet of the Remote Desktop Protocol (RDP), which may contain a cookie.
 //!
 //! ```text
 //!   03 00 <length, 2>  TPKT, the packet's length
@@ -6,7 +6,7 @@
 //!   Cookie: <name>=<value>\r\n
 //! ```
 //!
-//! The cookie names a user (`mstshash`), or is a token by which a client returns to a server (`msts`).
+//! The cookie identifies a user (`mstshash`), or is a token for persistence to a server (`msts`).
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -14,9 +14,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RdpCookie<'a> {
     Value(&'a [u8]),
-    /// Another protocol, no cookie, or one of another name.
+    /// Another protocol, no cookie, or a cookie with another name.
     Nothing,
-    /// The packet is not complete.
+    /// The packet is incomplete.
     TooShort,
 }
 
@@ -24,7 +24,7 @@ const TPKT: usize = 4;
 const X224: usize = 7;
 const MARK: &[u8] = b"Cookie: ";
 
-/// Finds the cookie of that name, ignoring case; of any name if it is empty. Only the first line is examined.
+/// Finds the cookie of this name, ignoring case. An empty name matches any cookie. Only the first line is examined.
 pub fn cookie<'a>(input: &'a [u8], name: &[u8]) -> RdpCookie<'a> {
     let fixed = [(0, 3), (1, 0), (TPKT + 1, 0xe0)];
     if fixed.iter().any(|(at, byte)| input.get(*at).is_some_and(|found| found != byte)) {
@@ -36,7 +36,7 @@ pub fn cookie<'a>(input: &'a [u8], name: &[u8]) -> RdpCookie<'a> {
     }
     let Some(text) = input.get(TPKT + X224 + MARK.len()..) else { return RdpCookie::TooShort };
     let Some(end) = text.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
-        // Bytes beyond the packet's length do not belong to it.
+        // Bytes after the packet's length do not belong to it.
         let length = usize::from(u16::from_be_bytes([input[2], input[3]]));
         return if input.len() < length { RdpCookie::TooShort } else { RdpCookie::Nothing };
     };
@@ -47,7 +47,7 @@ pub fn cookie<'a>(input: &'a [u8], name: &[u8]) -> RdpCookie<'a> {
     RdpCookie::Value(&text[equals + 1..end])
 }
 
-/// The server address of a token: `<address>.<port>.0000`, both as a little-endian machine reads the network bytes.
+/// The server address in a token `<address>.<port>.0000`. Both numbers are network byte order read as little-endian.
 pub fn server_of(token: &[u8]) -> Option<SocketAddrV4> {
     let mut parts = std::str::from_utf8(token).ok()?.split('.');
     let address: u32 = parts.next()?.parse().ok()?;

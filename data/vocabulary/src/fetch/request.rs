@@ -1,4 +1,4 @@
-//! The request's start line, and values derived from it and the host.
+//! The request line, and values derived from it and from the host.
 
 use weir_backend::hash;
 use weir_expr::SampleType::{Bin, Bool, Int, Ipv4, Method, Str};
@@ -85,7 +85,7 @@ pub(super) const ROWS: &[FetchRow] = &[
             of_head(view, |head, raw| {
                 let target = head.uri(raw);
                 let query = uri::query(target);
-                // An empty query goes without a question mark.
+                // The question mark is omitted with an empty query.
                 let marked = query.filter(|query| with_mark && !query.is_empty());
                 text_if(marked.map(|query| &target[target.len() - query.len() - 1..]).or(query))
             })
@@ -126,7 +126,7 @@ fn of_head<'c>(
     of_side(view, MessageSide::Request, answer)
 }
 
-/// A value of the request, also after it is answered.
+/// A value of the request, also available after the response began.
 fn of_kept_request<'c>(
     view: &'c mut dyn FetchView,
     answer: impl FnOnce(&'c Head, &'c [u8]) -> FetchResult<'c>,
@@ -145,7 +145,7 @@ fn of_side<'c>(
     }
 }
 
-/// The digits of a version; static text for versions that exist.
+/// The digits of a version. Known versions are static text.
 pub(super) fn digits<'c>(version: Version) -> FetchResult<'c> {
     match version {
         Version::HTTP_11 => text(b"1.1"),
@@ -154,7 +154,7 @@ pub(super) fn digits<'c>(version: Version) -> FetchResult<'c> {
     }
 }
 
-/// A version as on the wire.
+/// A version as in the start line.
 pub(super) fn wire<'c>(version: Version) -> FetchResult<'c> {
     match version {
         Version::HTTP_11 => text(b"HTTP/1.1"),
@@ -163,8 +163,8 @@ pub(super) fn wire<'c>(version: Version) -> FetchResult<'c> {
     }
 }
 
-/// Applies `part` to the original method and target, before any rule changed them: from the line kept for the log, or from the
-/// head when none is kept.
+/// Applies `part` to the original method and target, before rules changed them. They come from the request line kept for the log,
+/// or else from the current head.
 fn captured(
     view: &mut dyn FetchView,
     part: impl for<'l> Fn(&'l [u8], &'l [u8]) -> Option<&'l [u8]>,
@@ -178,7 +178,7 @@ fn captured(
     text_if(part(head.method_text(raw), head.uri(raw)))
 }
 
-/// The host and the port of a target in absolute form.
+/// Host and port of a target in absolute form.
 fn host_and_port(target: &[u8]) -> Option<(&[u8], u16)> {
     uri::scheme(target)?;
     let authority = uri::without_userinfo(uri::authority(target)?);
@@ -203,7 +203,7 @@ fn check_query_option(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), St
     }
 }
 
-/// The first host, then a part of the target; missing if neither exists.
+/// The first Host field followed by a part of the target. Missing if neither exists.
 fn joined<'c>(
     view: &mut dyn FetchView,
     part: impl for<'h> Fn(&'h Head, &'h [u8]) -> &'h [u8],

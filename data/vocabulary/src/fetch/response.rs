@@ -1,4 +1,4 @@
-//! The response's start line, and captured values.
+//! The status line of the response, and captured values.
 
 use weir_expr::SampleType::{Int, Str};
 use weir_expr::context::CaptureSide;

@@ -1,4 +1,4 @@
-//! Parameters of the TLS sessions with the client and with the server.
+//! Parameters of the TLS sessions with client and server.
 
 use weir_expr::SampleType::{Bool, Int, Str};
 use weir_expr::{FetchDecl, FetchResult, Needs, SampleType};
@@ -17,7 +17,7 @@ pub(super) const fn server(name: &'static str, output: SampleType, help: &'stati
     FetchDecl::new(name, output, help).valid(valid::ANSWERED).needs(Needs::L5_SERVER)
 }
 
-/// Parameters of the session with one side.
+/// Rows for both sides.
 macro_rules! agreed {
     ($prefix:literal, $peer:literal, $declare:ident, $facts:ident) => {
         &[
@@ -176,7 +176,7 @@ pub(super) fn fact<'c>(
     facts.and_then(read).unwrap_or(FetchResult::Missing)
 }
 
-/// The TLS failure of the server's current or last connection; the outer `None` without TLS.
+/// The TLS failure of the server's current or last connection. The outer `None` means no TLS.
 fn server_failure(view: &dyn FetchView) -> Option<Option<SessionFailure>> {
     let fault = match (view.server_connection(), view.past_connection()) {
         (Some(server), _) => server.connector.fault(),

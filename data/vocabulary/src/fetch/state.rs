@@ -1,4 +1,4 @@
-//! State of the stream: its number, its ending, the rule that decided, whether waiting is over.
+//! State of the stream: its number, its termination, the last final rule, whether waiting is over.
 
 use weir_expr::SampleType::{Bool, Int, Str};
 use weir_expr::{FetchDecl, FetchResult, Needs};

@@ -1,6 +1,6 @@
-//! Stream identifiers and errors of both sides' connections (`fs.*` and `bs.*`, manual section 7.3.4).
+//! Stream IDs and errors of the connections to client and server (`fs.*` and `bs.*`, manual section 7.3.4).
 //!
-//! An HTTP/2 connection numbers its streams itself. HTTP/1 has one stream after the other: they are numbered from 0.
+//! In HTTP/2 the ID is that of the protocol. In HTTP/1, which has one stream at a time, streams are numbered from 0.
 
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -22,10 +22,10 @@ const fn back(name: &'static str, output: SampleType, help: &'static str) -> Fet
     FetchDecl::new(name, output, help).valid(valid::ANSWERED).needs(Needs::L5_SERVER)
 }
 
-/// The layers to describe: a sum of their numbers, 0 for all.
+/// The layers to describe, as a sum of their numbers. 0 for all.
 const LAYERS: ArgSpec = ArgSpec::new(0, &[ArgKind::Int]);
 
-/// The rows, which are the same for both sides.
+/// The rows, identical for both sides.
 macro_rules! rows {
     ($prefix:literal, $peer:literal, $declare:ident, $with:ident) => {
         &[
@@ -79,7 +79,7 @@ fn check_layers(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> 
     }
 }
 
-/// The identifier 0 means the connection, when no stream was created.
+/// Stream ID 0 stands for the connection when no stream was created.
 fn with_client<'c>(
     view: &dyn FetchView,
     then: impl FnOnce(&StreamConnector, u32) -> FetchResult<'c>,
@@ -99,7 +99,7 @@ fn with_server<'c>(
     view.server_connection().map_or(FetchResult::Missing, |server| then(server.connector, server.requests))
 }
 
-/// The identifier of the current stream on a connection that began `begun` streams.
+/// The ID of the current stream on a connection that began `begun` streams.
 fn id_of(connector: &StreamConnector, begun: u32) -> u32 {
     connector.shared().map_or(begun.saturating_sub(1), SharedStream::id)
 }

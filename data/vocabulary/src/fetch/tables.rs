@@ -1,4 +1,4 @@
-//! Fetches of stick-tables: for tracked entries (`sc_*`), and for the client's address (`src_*`).
+//! Stick-table fetches: for tracked entries (`sc_*`) and for the client's address (`src_*`).
 
 use weir_expr::SampleType::{Any, Bool, Int};
 use weir_expr::table::{DataType as D, TableQuestion as Q};
@@ -18,7 +18,7 @@ const COUNTER_ONLY: ArgSpec = ArgSpec::new(1, &[ArgKind::Int]);
 const ELEMENT: ArgSpec = ArgSpec::new(1, &[ArgKind::Int, ArgKind::Table]);
 const ELEMENT_AND_COUNTER: ArgSpec = ArgSpec::new(2, &[ArgKind::Int, ArgKind::Int, ArgKind::Table]);
 
-/// A fetch about a counter; without a table argument, in the table that the counter tracks.
+/// A fetch about a counter's entry. Without a table argument, it reads the table that the counter tracks.
 const fn counter(name: &'static str, args: ArgSpec, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help)
         .args(args)
@@ -27,7 +27,7 @@ const fn counter(name: &'static str, args: ArgSpec, output: SampleType, help: &'
         .check(keep_named_table)
 }
 
-/// A fetch about the client's address.
+/// A fetch about the entry of the client's address.
 const fn source(name: &'static str, args: ArgSpec, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, Int, help)
         .args(args)
@@ -36,7 +36,7 @@ const fn source(name: &'static str, args: ArgSpec, help: &'static str) -> FetchD
         .check(check_numbers)
 }
 
-/// The five fetches of the same data type.
+/// The five fetches of a data type.
 macro_rules! scalars {
     ($($name:literal, $question:expr, $help:literal;)*) => {
         &[$(
@@ -59,7 +59,7 @@ macro_rules! scalars {
     };
 }
 
-/// Fetches of data types with one element.
+/// Fetches of scalar data types.
 pub(super) const SCALARS: &[FetchRow] = scalars! {
     "bytes_in_rate", Q::Data(D::BytesInRate, 0), "Bytes from clients in the period";
     "bytes_out_rate", Q::Data(D::BytesOutRate, 0), "Bytes to clients in the period";
@@ -89,7 +89,7 @@ pub(super) const SCALARS: &[FetchRow] = scalars! {
     "sess_rate", Q::Data(D::SessionRate, 0), "Sessions in the period";
 };
 
-/// Both fetches of an element of an array.
+/// Both fetches of an array's element.
 macro_rules! elements {
     ($($name:literal, $question:expr, $help:literal;)*) => {
         &[$(
@@ -109,7 +109,7 @@ macro_rules! elements {
     };
 }
 
-/// Fetches of arrays.
+/// Fetches of array data types.
 pub(super) const ELEMENTS: &[FetchRow] = elements! {
     "clr_gpc", |element| Q::Clear(D::Gpc, element), "Clears a general purpose counter and tells what it was";
     "get_gpc", |element| Q::Data(D::Gpc, element), "A general purpose counter";
@@ -181,7 +181,7 @@ pub(super) const ROWS: &[FetchRow] = &[
     ),
 ];
 
-/// Checks the limits of an array's elements and of the number of counters.
+/// Checks the indices of array elements and counters.
 fn check_numbers(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     for index in 0..args.len() {
         if matches!(args.get(index), Arg::Int(number) if !(0..100).contains(number)) {
@@ -191,7 +191,7 @@ fn check_numbers(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String>
     Ok(())
 }
 
-/// Without a table argument a counter uses its own table, not the proxy's.
+/// Keeps an absent table argument absent: a counter then uses its own table, not the proxy's.
 fn keep_named_table(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     for index in 0..args.len() {
         if args.reference(index).is_some_and(|reference| reference.name.is_none()) {
@@ -205,12 +205,12 @@ fn number(args: &Args, index: usize) -> usize {
     args.int(index).and_then(|number| usize::try_from(number).ok()).unwrap_or_default()
 }
 
-/// The position of the table that an argument names; none for the default.
+/// The index of the table in an argument. `None` for the default.
 #[derive(Clone, Copy)]
 struct TableArgument(Option<u32>);
 
 impl TableArgument {
-    /// The table, if one is named.
+    /// The table, if the argument names one.
     fn named(self, view: &dyn FetchView) -> Option<&Table> {
         view.table(Some(self.0?))
     }
@@ -220,7 +220,8 @@ fn table_argument(args: &Args, index: usize) -> TableArgument {
     TableArgument(args.reference(index).and_then(|reference| reference.target()).map(|(table, _)| table))
 }
 
-/// Answers a question about a counter's entry; with a table, about the same key there: 0 without an entry, which no question makes.
+/// A value of a counter's entry. With another table, a value of the entry with the same key there, which is not created: 0 without
+/// one.
 fn of_counter<'c>(
     view: &dyn FetchView,
     counter: usize,
@@ -231,7 +232,7 @@ fn of_counter<'c>(
     value.map_or(FetchResult::Missing, |value| gauge(amount(value)))
 }
 
-/// Whether a counter tracks, and tracks keys as that table has them.
+/// Whether the counter tracks an entry with the key type of table `other`.
 fn counter_tracks(view: &dyn FetchView, counter: usize, other: TableArgument) -> bool {
     let other = other.named(view);
     view.tracked(counter).is_some_and(|tracked| other.is_none_or(|other| tracked.has_keys_of(other)))

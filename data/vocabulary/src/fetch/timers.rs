@@ -196,7 +196,7 @@ fn timer<'c>(
     view.timers().map_or(FetchResult::Missing, |timers| then(which(&timers)))
 }
 
-/// A timeout as a proxy has it.
+/// A configured timeout of a proxy.
 fn configured<'c>(
     proxy: Option<ViewedProxy<'_>>,
     which: fn(&Timeouts) -> Option<Duration>,
@@ -204,7 +204,7 @@ fn configured<'c>(
     proxy.map_or(FetchResult::Missing, |proxy| timeout(which(&proxy.config.settings.timeouts)))
 }
 
-/// A timeout as the stream has it.
+/// A current timeout of the stream.
 fn current<'c>(view: &dyn FetchView, which: fn(&Timeouts) -> Option<Duration>) -> FetchResult<'c> {
     view.timeouts().map_or(FetchResult::Missing, |timeouts| timeout(which(&timeouts)))
 }

@@ -1,4 +1,4 @@
-//! Parsing of an unencrypted TLS hello, for routing by server name in TCP mode.
+//! Parses an unencrypted TLS ClientHello or ServerHello, for routing by SNI in TCP mode.
 
 use std::borrow::Cow;
 
@@ -87,7 +87,7 @@ fn unread<'c>(view: &dyn FetchView, unread: Unread) -> FetchResult<'c> {
     }
 }
 
-/// The raw bytes of one side; empty for HTTP.
+/// The raw bytes of one side. Empty for HTTP.
 fn input(view: &dyn FetchView, side: MessageSide) -> &[u8] {
     if view.speaks_http() { b"" } else { view.raw_input(side) }
 }
@@ -112,7 +112,7 @@ fn version<'c>(view: &dyn FetchView) -> FetchResult<'c> {
     }
 }
 
-/// A fact about the client's hello that is not one of its fields.
+/// A fact about the ClientHello that is not one of its fields.
 fn fact<'c>(
     view: &dyn FetchView,
     question: impl FnOnce(&ClientHello<'_>) -> Option<FetchResult<'c>>,
@@ -130,7 +130,7 @@ fn fact<'c>(
     }
 }
 
-/// A field of the client's hello: borrowed from the input, unless the message had to be reassembled.
+/// A field of the ClientHello. It is borrowed from the input, unless the message had to be reassembled.
 fn bytes<'c>(
     view: &'c dyn FetchView,
     kind: fn(Cow<'c, [u8]>) -> Value<'c>,

@@ -6,17 +6,17 @@ use std::net::IpAddr;
 use weir_expr::{FetchResult, Sample, SampleFlags, Value, scratch};
 use weir_sys::Address;
 
-/// A number that does not change.
+/// A constant number.
 pub(super) fn number<'c>(value: impl Into<i64>) -> FetchResult<'c> {
     FetchResult::value(Value::Int(value.into()))
 }
 
-/// A number that may differ at the next evaluation.
+/// A number that may change before the next evaluation.
 pub(super) fn gauge<'c>(value: impl Into<i64>) -> FetchResult<'c> {
     FetchResult::Sample(Sample::new(Value::Int(value.into())).with(SampleFlags::VOLATILE))
 }
 
-/// A number that is too large for the language becomes its largest one.
+/// Converts to a signed number. Larger values become `i64::MAX`.
 pub(super) fn amount(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -26,47 +26,46 @@ pub(super) fn truth<'c>(value: bool) -> FetchResult<'c> {
     FetchResult::value(Value::Bool(value))
 }
 
-/// Text that is borrowed.
+/// Borrowed text.
 pub(super) fn text(bytes: &[u8]) -> FetchResult<'_> {
     FetchResult::value(Value::str(bytes))
 }
 
-/// Text that is borrowed, if there is any.
+/// Borrowed text. Missing for `None`.
 pub(super) fn text_if(bytes: Option<&[u8]>) -> FetchResult<'_> {
     bytes.map_or(FetchResult::Missing, text)
 }
 
-/// A copy of text that cannot be borrowed.
+/// A copy of text that cannot be borrowed, in a buffer of `scratch`.
 pub(super) fn copied<'c>(bytes: &[u8]) -> FetchResult<'c> {
     let mut copy = scratch::take();
     copy.extend_from_slice(bytes);
     made(copy)
 }
 
-/// Text that was composed for the answer, in a buffer of `scratch`.
+/// Owned text, built for the result in a buffer of `scratch`.
 pub(super) fn made<'c>(bytes: Vec<u8>) -> FetchResult<'c> {
     FetchResult::value(Value::Str(Cow::Owned(bytes)))
 }
 
-/// Bytes that were composed for the answer.
+/// Owned bytes, built for the result.
 pub(super) fn made_binary<'c>(bytes: Vec<u8>) -> FetchResult<'c> {
     FetchResult::value(Value::Bin(Cow::Owned(bytes)))
 }
 
-/// The IP address of an endpoint; missing for UNIX sockets.
+/// The IP address of an endpoint. Missing for UNIX sockets.
 pub(super) fn ip<'c>(address: Option<&Address>) -> FetchResult<'c> {
     address
         .and_then(Address::ip)
         .map_or(FetchResult::Missing, |ip: IpAddr| FetchResult::value(Value::from(ip)))
 }
 
-/// The port of an endpoint; missing for UNIX sockets.
+/// The port of an endpoint. Missing for UNIX sockets.
 pub(super) fn port<'c>(address: Option<&Address>) -> FetchResult<'c> {
     address.and_then(Address::inet).map_or(FetchResult::Missing, |address| number(address.port()))
 }
 
-/// The number at the beginning of a text, with an optional minus sign; 0 without one. Values out of range become the
-/// nearest limit.
+/// The number at the beginning of a text, with an optional minus sign. 0 without one. Saturates if out of range.
 pub(super) fn leading_number(text: &[u8]) -> i64 {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),

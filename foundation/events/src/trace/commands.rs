@@ -1,4 +1,4 @@
-//! The `trace` command: words in, settings changed or lists out. Operators and `traces` sections speak it.
+//! The `trace` command of the runtime API and of `traces` sections. Changes settings or returns lists.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::{CRITERIA, TraceLevel, TraceSource, TraceState, VERBOSITIES};
 use crate::sink::Sinks;
 
-/// The sources that exist, and the sinks that they may write to.
+/// All trace sources, and the available sinks.
 #[derive(Clone, Copy, Debug)]
 pub struct Traces<'t> {
     /// The sources, in the order of listings.
@@ -15,7 +15,7 @@ pub struct Traces<'t> {
 }
 
 impl Traces<'_> {
-    /// Executes `trace <words>`: returns a list when the words request one, nothing when they changed a setting.
+    /// Executes `trace <words>`. Returns a list if the words request one, `None` if they changed a setting.
     ///
     /// # Errors
     /// A text for the operator, without newline. The words before the faulty one have taken effect.
@@ -56,7 +56,7 @@ impl Traces<'_> {
         Ok(if done { None } else { Some(COMMANDS.to_owned()) })
     }
 
-    /// `show trace`: every source and its state, or all about one.
+    /// `show trace`: all sources with their states, or the details of one.
     ///
     /// # Errors
     /// When the source does not exist.
@@ -104,7 +104,7 @@ impl Traces<'_> {
         text
     }
 
-    /// Handles one keyword and its value; without a value, returns a list.
+    /// Handles one keyword and its value. Without a value, returns a list.
     fn change(
         &self,
         source: &TraceSource,
@@ -125,7 +125,7 @@ impl Traces<'_> {
                     return Ok(None);
                 }
                 let listed = events(source, mask, value, &format!("Events {what} source {name}"))?;
-                // A start event makes the source wait for it; without one, the source does not wait.
+                // The source waits if it has start events, and stops waiting without any.
                 if keyword == "start" && listed.is_none() {
                     let waits = mask.load(Relaxed) != 0;
                     source.set_state(if waits { TraceState::Waiting } else { TraceState::Stopped });
@@ -152,7 +152,7 @@ impl Traces<'_> {
         }
     }
 
-    /// Sets the source that another one follows. No source follows itself: with `all`, the followed source is left out.
+    /// Sets the source that `source` follows. A source cannot follow itself, so `all` skips the followed source.
     fn follow(&self, source: &TraceSource, value: Option<&str>) -> Result<Option<String>, String> {
         let current = source.followed().map_or("none", |followed| followed.name);
         match value {
@@ -263,7 +263,7 @@ fn events(
     Ok(None)
 }
 
-/// Chooses one of several by name.
+/// Sets a setting to the index of a name.
 fn choose(
     setting: &std::sync::atomic::AtomicU8,
     choices: &[(&str, &str)],

@@ -1,16 +1,16 @@
-//! Reads ring files in any state: of a live process, of one that was killed, and of HAProxy.
+//! Reads ring files of a live or killed process, and of HAProxy.
 //!
 //! ```text
 //!   aligned      size, 192, then tail at 64, head at 128, the area at 192      weir's own files, with counters between
 //!   unaligned    size, 32, tail, head, the area at 32
 //!   buffer       size, an address, count of bytes in use, head, ...; the area at the end of the file
 //! ```
-//! Each number has the machine's size and order. The second number identifies the layout (R109, R110): in the newer two
-//! it is the size of the header, in the oldest it is an address, which ends like the size of the header because the
-//! file was mapped at a page. The oldest has the count of bytes in use where the others have the tail; while the head
-//! is 0 both are equal. A file that is shorter or longer than its header claims is read as far as possible.
+//! Numbers have the machine's word size and byte order. The second number identifies the layout (R109, R110). In the
+//! two newer layouts it is the header size. In the oldest it is an address, which modulo the page size equals the
+//! header size. The oldest layout has the count of bytes in use instead of the tail. A file shorter or longer than its
+//! header claims is read as far as possible.
 //!
-//! Begin with [`FileHeader::read`]; [`Area`] brings bytes from the file, [`AreaPart`] finds the messages in them.
+//! Begin with [`FileHeader::read`]. [`Area`] reads bytes of the file, [`AreaPart`] finds the messages in them.
 
 mod part;
 
@@ -26,11 +26,11 @@ use super::storage::{
 
 pub use part::{AreaPart, RingElement, WalkEnd};
 
-/// A file, or bytes in memory, to read from.
+/// A file or a byte vector to read from.
 pub trait RingSource {
-    /// How many there are.
+    /// Length in bytes.
     fn length(&self) -> io::Result<u64>;
-    /// Reads at offset `at`; fewer bytes than requested only at the end of the file.
+    /// Reads at offset `at`. Returns the number of bytes read, fewer than requested only at the end of the file.
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -66,19 +66,19 @@ impl RingSource for Vec<u8> {
     }
 }
 
-/// How a file is laid out.
+/// The layout of a ring file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileLayout {
-    /// Head and tail on cache lines of their own.
+    /// Head and tail on separate cache lines.
     Aligned,
-    /// Head and tail behind the sizes.
+    /// Head and tail directly after the sizes.
     Unaligned,
-    /// The oldest: a dump of the buffer in memory.
+    /// The oldest layout: a memory image of the buffer.
     Buffer,
 }
 
 impl FileLayout {
-    /// Its name.
+    /// Name of the layout.
     pub fn name(self) -> &'static str {
         match self {
             FileLayout::Aligned => "aligned",
@@ -88,14 +88,14 @@ impl FileLayout {
     }
 }
 
-/// Why a file is not that of a ring.
+/// The reason why a file is not a valid ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingFileError {
-    /// It is too short for any header.
+    /// Too short for any header.
     TooShort,
-    /// The sizes at its beginning are not those of a ring.
+    /// The sizes in the header are invalid.
     Size,
-    /// Head or tail are outside of the area.
+    /// Head or tail is outside of the area.
     Places,
 }
 
@@ -122,35 +122,35 @@ impl From<RingFileError> for io::Error {
 /// The header of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileHeader {
-    /// How the file is laid out.
+    /// Layout of the file.
     pub layout: FileLayout,
     pub area: Area,
-    /// Where the oldest message's tag is.
+    /// Offset of the oldest message's tag in the area.
     pub head: u64,
-    /// Behind the last tag.
+    /// Offset after the final tag in the area.
     pub tail: u64,
-    /// Whether a writer held the tail.
+    /// Whether a writer held the lock of the tail.
     pub locked: bool,
-    /// The counters, which only weir's files have.
+    /// The counters. `None` in files not written by weir.
     pub counters: Option<RingCounters>,
-    /// How many bytes the file has.
+    /// Length of the file in bytes.
     pub length: u64,
 }
 
-/// The counters of a ring since its creation. Positions are counts of bytes: modulo the area's size they are places.
+/// The counters of a ring since its creation. Positions are byte counts that never wrap. Modulo the area's size they are offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingCounters {
     /// When the ring was made, in nanoseconds since 1970.
     pub made_ns: u64,
-    /// The position of the oldest message's tag.
+    /// Position of the oldest message's tag.
     pub head: u64,
-    /// The position behind the last tag.
+    /// Position after the final tag.
     pub tail: u64,
-    /// How many messages are before the oldest.
+    /// Number of messages recycled so far.
     pub recycled: u64,
-    /// How many messages were ever reserved.
+    /// Number of messages reserved so far.
     pub reserved: u64,
-    /// Whether no writer changed them while they were read.
+    /// Whether the counters were read without a concurrent change.
     pub steady: bool,
 }
 
@@ -158,13 +158,13 @@ impl FileHeader {
     /// Reads the header of a file.
     ///
     /// # Errors
-    /// A [`RingFileError`] when the file is not that of a ring; else the error of reading it.
+    /// A [`RingFileError`] if the file is not a ring, otherwise the read error.
     pub fn read(source: &impl RingSource) -> io::Result<Self> {
         let mut header = Self::look(source)?;
         if header.head >= header.area.size || header.tail >= header.area.size {
             return Err(RingFileError::Places.into());
         }
-        // Two equal readings without a writer in between: the numbers are consistent.
+        // Two equal reads without a lock on the tail are consistent.
         for _ in 0..LOOKS {
             if !header.locked && header.counters.is_none_or(|counters| counters.steady) {
                 break;
@@ -182,7 +182,7 @@ impl FileHeader {
         Ok(header)
     }
 
-    /// Reads a header once; its head and tail may be inconsistent.
+    /// Reads a header once. Head and tail may be inconsistent with each other.
     fn look(source: &impl RingSource) -> io::Result<Self> {
         let length = source.length()?;
         let mut bytes = [0; HEADER];
@@ -196,7 +196,7 @@ impl FileHeader {
             return Err(RingFileError::TooShort.into());
         }
         let (size, second) = (number(0), number(size_of::<usize>()));
-        // An area cannot be smaller than a tag and a message.
+        // An area contains at least a tag and a message.
         if size <= 2 || size >= LOCKED as u64 {
             return Err(RingFileError::Size.into());
         }
@@ -213,7 +213,7 @@ impl FileHeader {
         if second >= PAGE {
             let begin = Some(second % PAGE).filter(|begin| *begin >= least);
             let begin = begin.or_else(|| length.checked_sub(size)).ok_or(RingFileError::Size)?;
-            // Any bytes may look like this layout, so most of the area has to be there.
+            // Arbitrary bytes may look like this layout, so at least half of the area must be present.
             if begin < least || length.saturating_sub(begin) < size / 2 || third > size {
                 return Err(RingFileError::Size.into());
             }
@@ -244,16 +244,16 @@ impl FileHeader {
         Ok(header)
     }
 
-    /// How many bytes are in use, the last tag included.
+    /// Number of bytes in use, including the final tag.
     pub fn used(&self) -> u64 {
         self.area.distance(self.head, self.tail)
     }
 
-    /// Whether counters and offsets agree, as they do unless another program wrote into the file.
+    /// Whether counters and offsets agree. False only if another program wrote into the file.
     pub fn counters_fit(&self) -> bool {
         self.counters.is_some_and(|counters| {
             let RingCounters { head, tail, .. } = counters;
-            // A writer between two of its steps is one message ahead on one side.
+            // During a write, counter and offset may differ by one message.
             let agree = self.area.place(head) == self.head && self.area.place(tail) == self.tail;
             (agree || !counters.steady)
                 && tail.checked_sub(head).is_some_and(|used| used <= self.area.size)
@@ -261,12 +261,12 @@ impl FileHeader {
         })
     }
 
-    /// The difference between the file's length and the length in its header; negative for a shorter file.
+    /// Length of the file minus the length in its header. Negative for a truncated file.
     pub fn excess(&self) -> i128 {
         i128::from(self.length) - i128::from(self.area.begin) - i128::from(self.area.size)
     }
 
-    /// Possible headers for a file with a damaged header, the likeliest first; only one if its sizes match the file's.
+    /// Possible headers for a file with a damaged header, the likeliest first. Only one if its sizes match the file length.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -278,7 +278,7 @@ impl FileHeader {
         }
         let mut second = [0; size_of::<usize>()];
         source.read_at(size_of::<usize>() as u64, &mut second)?;
-        // Without the sizes, the second number alone may still give the header's size.
+        // If the sizes are damaged, the second number may still contain the header size.
         let said = usize::from_ne_bytes(second) as u64 % PAGE;
         let mut layouts =
             vec![(FileLayout::Aligned, HEADER as u64), (FileLayout::Unaligned, 32), (FileLayout::Buffer, 72)];
@@ -300,35 +300,35 @@ impl FileHeader {
     }
 }
 
-/// Where the messages are in a file. Places are offsets that wrap at the end of the area; positions only grow.
+/// The range of messages in a file. Places are offsets that wrap at the end of the area. Positions never wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// Its offset in the file.
+    /// Offset of the area in the file.
     pub begin: u64,
     pub size: u64,
-    /// How many of its bytes are in the file.
+    /// Number of bytes of the area present in the file.
     pub present: u64,
 }
 
 impl Area {
-    /// The place of a position.
+    /// The offset of a position.
     pub fn place(&self, position: u64) -> u64 {
         position % self.size
     }
 
-    /// How many bytes there are from one place to another.
+    /// Number of bytes from one offset to another, with wraparound.
     pub fn distance(&self, first: u64, last: u64) -> u64 {
         if last >= first { last - first } else { last + self.size - first }
     }
 
-    /// Whether the file ends before this position's byte, and then how many bytes it is to the next one present.
+    /// If the file is truncated before `position`, the number of bytes to the next byte present. Otherwise `None`.
     pub fn cut_at(&self, position: u64) -> Option<u64> {
         let place = self.place(position);
         (place >= self.present).then(|| self.size - place)
     }
 
-    /// Reads `length` bytes, at most the area's size, from a position on. Where the file was cut they are zeroes, and
-    /// those ranges are returned.
+    /// Reads `length` bytes from `position`, at most the area's size. Missing bytes of a truncated file are zeroed, and
+    /// their ranges returned.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -357,10 +357,10 @@ impl Area {
     }
 }
 
-/// An address is never as small as a page, and a header never as large.
+/// Distinguishes an address (at least one page) from a header size (less than one page).
 const PAGE: u64 = 4096;
 
-/// How often a header is read to get two equal readings: writers hold the tail for some nanoseconds.
+/// Maximum number of reads for two equal ones. Writers lock the tail for nanoseconds.
 const LOOKS: u32 = 64;
 
 #[cfg(all(test, not(loom)))]

@@ -1,4 +1,4 @@
-//! Every interleaving of small cases. The area is tiny, so that writers recycle messages that readers hold.
+//! Every interleaving of small cases. The area is tiny, so that writers try to recycle messages held by readers.
 
 use super::*;
 use loom::sync::atomic::AtomicUsize as Count;
@@ -147,15 +147,14 @@ fn the_waking_writer_checks_for_later_deliveries() {
         messages.fetch_add(1, Ordering::SeqCst);
         wakeup.deliver();
         other.join().unwrap();
-        // It slept when the second message came, so it was woken for that one too.
+        // The reader slept when the second message was written, so it was woken again.
         let woken_before = usize::from(messages.load(Ordering::SeqCst) == 1);
         assert!(!asleep || woken.load(Ordering::SeqCst) > woken_before, "asleep beside a message");
         wakeup.strike(&sleeper);
     });
 }
 
-/// A reader that comes while a message is delivered has the mark for a moment: the one that sleeps is woken all the same
-/// (R100, R101).
+/// A reader that attaches during a delivery holds the mark briefly. The sleeping reader is still woken (R100, R101).
 #[test]
 fn a_reader_that_comes_keeps_no_wake() {
     model(|| {

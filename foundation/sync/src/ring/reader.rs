@@ -1,4 +1,4 @@
-//! A reader: where it is in the ring, and which messages it keeps from being recycled.
+//! A reader: its position in the ring, and the messages that it protects from recycling.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use super::wakeup::{Sleeper, WakeReader};
 use super::{MOST_READERS, Ring};
 use crate::primitives::{Ordering, spin};
 
-/// Where a reader begins.
+/// Start position of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
     /// At the oldest message.
     Oldest,
-    /// Behind the newest: it sees messages written from now on.
+    /// After the newest message. The reader receives only messages written later.
     End,
 }
 
 /// Whether a reader may wait for messages.
 pub enum ReaderWait {
-    /// It reads the available messages and ends.
+    /// It reads only the available messages.
     No,
-    /// It is woken by this function when a message arrives after [`RingReader::sleep`] returned true.
+    /// It sleeps. The function is called when a message arrives after [`RingReader::sleep`] returned true.
     Woken(WakeReader),
 }
 
-/// The ring already has the most readers allowed.
+/// The ring already has [`MOST_READERS`] readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyReaders;
 
@@ -37,11 +37,11 @@ impl std::fmt::Display for TooManyReaders {
 
 impl std::error::Error for TooManyReaders {}
 
-/// A message, in two pieces when it goes over the end of the area.
+/// A message, in two slices if it wraps around at the end of the area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingMessage<'r> {
     pub first: &'r [u8],
-    /// Its end, often empty.
+    /// The rest after the wraparound, usually empty.
     pub second: &'r [u8],
 }
 
@@ -56,42 +56,43 @@ impl RingMessage<'_> {
         self.len() == 0
     }
 
-    /// Appends it.
+    /// Appends the message to `out`.
     pub fn append_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.first);
         out.extend_from_slice(self.second);
     }
 }
 
-/// Why reading ended.
+/// The reason why [`RingReader::read`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadEnd {
-    /// There is nothing more for now.
+    /// The reader is at the end of the ring.
     End,
-    /// The next message is being written: it will be complete in a moment.
+    /// The next message is being written. Retry shortly.
     Busy,
     /// `take` returned false.
     Stopped,
 }
 
-/// One reader of a ring. Messages from its position on are kept for it: when it is slow, new ones are dropped and counted.
+/// A reader of a ring. Messages from its position on are not recycled. If it is slow and the ring is full, new messages
+/// are dropped and counted.
 pub struct RingReader {
     ring: Arc<Ring>,
-    /// The tag that counts this reader: nothing from there on is recycled.
+    /// Offset of the tag that counts this reader. Messages from there on are not recycled.
     held: usize,
-    /// The tag of the next message.
+    /// Offset of the tag of the next message.
     next: usize,
     sleeper: Option<Arc<Sleeper>>,
     watch: SpinPolicy,
 }
 
 impl Ring {
-    /// A new reader (R115: where it begins and whether it waits are decided here and nowhere else).
+    /// Attaches a reader. Start position and waiting are fixed from then on (R115).
     ///
     /// # Errors
     /// When there are [`MOST_READERS`] already (R113).
     pub fn attach(self: &Arc<Self>, seek: Seek, wait: ReaderWait) -> Result<RingReader, TooManyReaders> {
-        // The head does not move while the tail is held, and its message stays.
+        // While the tail is locked, the head does not move and its message is not recycled.
         let tail = self.lock();
         if self.readers.load(Ordering::Relaxed) >= MOST_READERS {
             self.storage.unlock(tail);
@@ -117,7 +118,7 @@ impl Ring {
         })
     }
 
-    /// Adds a reader to a tag, once the message behind it is written.
+    /// Increments the reader count of a tag. Spins while the tag's message is being written.
     fn count_in(&self, place: usize) {
         let mut tries = 0;
         while !self.try_count(place, 1) {
@@ -125,7 +126,7 @@ impl Ring {
         }
     }
 
-    /// Adds to or takes from a tag, unless the message behind it is being written.
+    /// Adds `change` to the reader count of a tag. False if the tag's message is being written.
     fn try_count(&self, place: usize, change: i8) -> bool {
         let tag = self.storage.tag(place);
         let mut readers = tag.load(Ordering::Relaxed);
@@ -146,11 +147,10 @@ impl RingReader {
         &self.ring
     }
 
-    /// Passes messages to `take`, oldest first, until it returns false (that message will come again) or the ring has
-    /// been read to its end.
+    /// Passes messages to `take`, oldest first, until `take` returns false (the next call repeats that message) or the end of the ring.
     pub fn read(&mut self, mut take: impl FnMut(RingMessage<'_>) -> bool) -> ReadEnd {
-        // Messages before the tail are either complete or have a busy tag by then. Writers have its line: it is read
-        // again only at the end of those messages.
+        // Each message before the tail is either complete or marked busy. Writers keep modifying the tail's cache line,
+        // so load the tail again only after those messages.
         let mut tail = self.ring.storage.tail(Ordering::Acquire);
         loop {
             match self.peek(tail) {
@@ -168,7 +168,7 @@ impl RingReader {
                         return ReadEnd::Stopped;
                     }
                     self.next = behind;
-                    // Releasing each message by itself would take its cache line from the writer of the next one.
+                    // Release in batches. Releasing each message would take its cache line from the writer of the next one.
                     if self.ring.storage.distance(self.held, behind) > self.ring.size() / HELD_PART {
                         self.move_hold();
                     }
@@ -177,9 +177,8 @@ impl RingReader {
         }
     }
 
-    /// Says that the reader is about to sleep; false when there is something to read by now. Only readers that were
-    /// attached with [`ReaderWait::Woken`] are woken. A reader that sleeps holds nothing that it has read. While messages come
-    /// faster than it could be woken, it stays for the next one: at most some microseconds.
+    /// Releases the messages read and prepares to sleep. False if a message is available. At a high message rate, spins for
+    /// some microseconds first. Only readers attached with [`ReaderWait::Woken`] are woken.
     pub fn sleep(&mut self) -> bool {
         self.move_hold();
         let mut watch = std::mem::take(&mut self.watch);
@@ -215,7 +214,7 @@ impl RingReader {
         Peek::Message { start, length, behind: storage.add(start, length) }
     }
 
-    /// Releases the messages read. If the next message is being written, a later call does so.
+    /// Releases the messages read. Does nothing while the next message is being written.
     fn move_hold(&mut self) {
         if self.next != self.held && self.ring.try_count(self.next, 1) {
             self.release_hold();
@@ -223,7 +222,7 @@ impl RingReader {
         }
     }
 
-    /// The tag at `held` is busy only if nothing follows it and a message is being written there.
+    /// Decrements the count at `held`. Spins while that tag is busy, which is possible only if it was the final tag.
     fn release_hold(&self) {
         let mut tries = 0;
         while !self.ring.try_count(self.held, -1) {
@@ -233,7 +232,7 @@ impl RingReader {
     }
 }
 
-/// A reader holds at most this part of the ring after reading it.
+/// A reader releases messages once they exceed this fraction (1/16) of the ring.
 const HELD_PART: usize = 16;
 
 enum Peek {

@@ -1,4 +1,4 @@
-//! Where a ring's bytes are: in memory, or in a file that survives the process.
+//! Storage of a ring: memory, or a file that survives the process.
 //!
 //! ```text
 //!     0   size of the area            (8 bytes each, in the machine's order)
@@ -13,37 +13,37 @@
 //!   144   messages ever recycled
 //!   192   the area
 //! ```
-//! Tail, head and area are on cache lines of their own (R107): writers change the tail for each message, the head only
-//! when it is in the way. Size, header, tail and head alone determine the places of messages (R111, R114). The counters
-//! stand where the reference has padding; they let a reader of the file know its own position after any number of laps.
-//! Everything else of a ring is in the process's memory.
+//! Tail, head and area are on separate cache lines (R107). Writers change the tail for each message, the head only to
+//! recycle old messages. Size, header, tail and head alone determine the offsets of messages (R111, R114). The counters
+//! are in bytes that are padding in the reference. With them, a reader of the file finds its position after any number
+//! of wraparounds. All other state of a ring is in process memory.
 //!
-//! In the area, messages follow each other and continue at the beginning after the end. Each is a tag, a length and its
-//! bytes; a last tag ends them. A tag counts its readers; [`BUSY`] marks a message that is being written.
+//! In the area, messages are contiguous and wrap around at the end. Each is a tag, a length and the bytes. A final tag
+//! follows the last message. A tag counts the readers positioned at it. [`BUSY`] marks a message that is being written.
 
 use crate::primitives::{AtomicU8, AtomicUsize, Ordering};
 
-/// The bytes before the area.
+/// Size of the header in bytes.
 pub const HEADER: usize = 192;
 
-/// The tag of a message that is being written: one value of the readers' count that no number of readers reaches (R113).
+/// Tag of a message that is being written. Above [`MOST_READERS`](super::MOST_READERS), so no count of readers collides with it (R113).
 pub const BUSY: u8 = 255;
 
 /// The bit of the tail that is the writers' lock (R105). An area is therefore smaller than half of the address space.
 pub const LOCKED: usize = 1 << (usize::BITS - 1);
 
-/// The version of the counters, and where it is.
+/// Version of the counters, and its offset in the header.
 pub(super) const VERSION: usize = 1;
 pub(super) const VERSION_AT: usize = 32;
 
-/// Where the counters are.
+/// Offsets of the counters in the header.
 pub(super) const MADE_NS: usize = 40;
 pub(super) const BYTES_RESERVED: usize = 72;
 pub(super) const MESSAGES_RESERVED: usize = 80;
 pub(super) const BYTES_RECYCLED: usize = 136;
 pub(super) const MESSAGES_RECYCLED: usize = 144;
 
-/// The bits of the tail that are the offset.
+/// The bits of the tail that contain the offset.
 const PLACE: usize = LOCKED - 1;
 
 impl Storage {
@@ -52,7 +52,7 @@ impl Storage {
         self.in_area(self.tail_cell().load(ordering) & PLACE)
     }
 
-    /// Locks the tail, if no writer holds it; returns it.
+    /// Tries to lock the tail. Returns its offset, or `None` if a writer holds it.
     #[inline]
     pub(super) fn try_lock(&self) -> Option<usize> {
         let cell = self.tail_cell();
@@ -70,54 +70,54 @@ impl Storage {
         self.tail_cell().store(tail, Ordering::Release);
     }
 
-    /// Where the oldest message is.
+    /// Offset of the oldest message.
     #[inline]
     pub(super) fn head(&self) -> usize {
         self.in_area(self.head_cell().load(Ordering::Relaxed))
     }
 
-    /// Moves the head; only for the holder of the tail.
+    /// Sets the head. Only for the holder of the tail.
     #[inline]
     pub(super) fn set_head(&self, head: usize) {
         self.head_cell().store(head, Ordering::Release);
     }
 
-    /// Counts a reserved message, its tag and length included; only for the holder of the tail. A thread that sees the
-    /// count also sees the tag and the length.
+    /// Counts a reserved message of `bytes`, including tag and length. Only for the holder of the tail. A thread that
+    /// loads the new count with Acquire also sees the tag and the length.
     #[inline]
     pub(super) fn note_reserved(&self, bytes: usize) {
         self.count(MESSAGES_RESERVED, 1, Ordering::Relaxed);
         self.count(BYTES_RESERVED, bytes, Ordering::Release);
     }
 
-    /// Counts messages that were recycled; only for the holder of the tail.
+    /// Counts recycled messages. Only for the holder of the tail.
     #[inline]
     pub(super) fn note_recycled(&self, messages: usize, bytes: usize) {
         self.count(MESSAGES_RECYCLED, messages, Ordering::Relaxed);
         self.count(BYTES_RECYCLED, bytes, Ordering::Relaxed);
     }
 
-    /// `place` plus `count`, going on at the beginning after the end.
+    /// `place` plus `count`, modulo the size.
     #[inline]
     pub(super) fn add(&self, place: usize, count: usize) -> usize {
         let sum = place + count;
         if sum < self.size() { sum } else { self.in_area(sum - self.size()) }
     }
 
-    /// How many bytes there are from `first` to `last`.
+    /// Number of bytes from `first` to `last`, with wraparound.
     #[inline]
     pub(super) fn distance(&self, first: usize, last: usize) -> usize {
         if last >= first { last - first } else { last + self.size() - first }
     }
 
-    /// Other processes can change a file: with any content, no place is outside of the area.
+    /// Replaces an offset outside the area with 0. Other processes can write any value into a file.
     #[inline]
     fn in_area(&self, place: usize) -> usize {
         if place < self.size() { place } else { 0 }
     }
 
-    /// The length of the message with its tag at `place`, and the number of bytes that encode it. Nothing else may
-    /// write there.
+    /// Length of the message with its tag at `place`, and the number of bytes that encode the length. `None` if the
+    /// length is invalid or not less than the size. No other thread may write these bytes meanwhile.
     #[inline]
     pub(super) fn length_at(&self, place: usize) -> Option<(usize, usize)> {
         let first = usize::from(self.byte(self.add(place, 1)));
@@ -145,18 +145,17 @@ mod real {
 
     /// The header and the area.
     pub(crate) struct Storage {
-        /// Where the header is, aligned to a cache line.
+        /// Start of the header, aligned to a cache line.
         start: NonNull<u8>,
-        /// The size of the area. It is in the header too, for readers of a file; other processes cannot change this
-        /// copy.
+        /// Size of the area. The header has a copy for readers of a file. Other processes cannot change this one.
         size: usize,
         kind: StorageKind,
     }
 
-    /// Where the memory comes from: a flag rather than a guess by its address (R112).
+    /// Source of the memory, as an explicit flag instead of a guess from the address (R112).
     enum StorageKind {
         Allocated(Layout),
-        /// Held until the ring goes.
+        /// Unmapped when the ring is dropped.
         Mapped(#[expect(dead_code, reason = "it is there to be dropped")] Mapping),
     }
 
@@ -171,7 +170,7 @@ mod real {
     unsafe impl Sync for Storage {}
 
     impl Storage {
-        /// Header and area of `size` bytes together, in memory; `None` if memory runs out.
+        /// A header and an area of `size` bytes in total, in memory. `None` if the allocator fails.
         pub(crate) fn allocate(size: usize) -> Option<Self> {
             let size = size.max(2 * HEADER);
             let layout = Layout::from_size_align(size, LINE).ok()?;
@@ -180,13 +179,13 @@ mod real {
             Some(Self::prepare(start, size, StorageKind::Allocated(layout)))
         }
 
-        /// Header and area of `size` bytes together, in a new file.
+        /// A header and an area of `size` bytes in total, in a new file.
         pub(crate) fn create(path: &Path, size: usize) -> io::Result<Self> {
             let mapping = Mapping::create(path, size.max(2 * HEADER))?;
             Ok(Self::prepare(mapping.start(), mapping.length(), StorageKind::Mapped(mapping)))
         }
 
-        /// An empty ring: one tag.
+        /// Initialises an empty ring, which contains one tag.
         fn prepare(start: NonNull<u8>, length: usize, kind: StorageKind) -> Self {
             let storage = Self { start, size: length - HEADER, kind };
             let numbers = start.cast::<usize>();
@@ -196,7 +195,7 @@ mod real {
             let reserved = unsafe { numbers.add(1) };
             // SAFETY: as above.
             unsafe { reserved.write(HEADER) };
-            // A file may hold the counters of a former process: they start over.
+            // A file may contain counters of a former process. Reset them.
             let made_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
             let counters = [
                 (VERSION_AT, VERSION),
@@ -215,14 +214,14 @@ mod real {
             storage
         }
 
-        /// Adds to a counter. It has one writer at a time, so no exchange is needed.
+        /// Adds to a counter. Only the holder of the tail writes, so a load and a store suffice.
         #[inline]
         pub(crate) fn count(&self, at: usize, by: usize, ordering: Ordering) {
             let counter = self.number(at);
             counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), ordering);
         }
 
-        /// Whether it is a file.
+        /// Whether the ring is in a file.
         pub(crate) fn is_file(&self) -> bool {
             matches!(self.kind, StorageKind::Mapped(_))
         }
@@ -271,14 +270,14 @@ mod real {
             unsafe { self.start.as_ptr().add(HEADER + place) }
         }
 
-        /// Writes at `place`, going on at the beginning after the end.
+        /// Writes `bytes` at `place`, with wraparound.
         ///
         /// # Safety
         /// The caller has reserved these bytes: no other thread reads or writes them.
         #[inline]
         pub(crate) unsafe fn write(&self, place: usize, bytes: &[u8]) {
             assert!(bytes.len() < self.size, "more than the area");
-            // Nearly every length is one byte: a store instead of a call.
+            // Nearly every encoded length is one byte. A store is cheaper than a call of `memcpy`.
             if let &[byte] = bytes {
                 // SAFETY: the place is in the area, and the caller has reserved it.
                 unsafe { self.at(place).write(byte) };
@@ -298,7 +297,7 @@ mod real {
             }
         }
 
-        /// Hands out the bytes at `place`, in two pieces if they go over the end.
+        /// Passes the bytes at `place` to `take`, as two slices if they wrap around.
         ///
         /// # Safety
         /// These bytes are not written until `take` has returned.
@@ -333,7 +332,7 @@ mod real {
 #[cfg(loom)]
 pub(super) use model::Storage;
 
-/// Loom watches every access to a cell, so a byte that two threads touch at a time is found.
+/// Loom checks every access to a cell, so it detects concurrent accesses to one byte.
 #[cfg(loom)]
 mod model {
     use super::*;
@@ -377,7 +376,7 @@ mod model {
             &self.head
         }
 
-        /// Counters are for readers of files; a model does without.
+        /// Counters are for readers of files. A model does not need them.
         pub(crate) fn count(&self, _at: usize, _by: usize, _ordering: Ordering) {}
 
         pub(crate) fn tag(&self, place: usize) -> &AtomicU8 {

@@ -88,8 +88,8 @@ fn messages_that_never_fit_are_dropped() {
     check_invariants(&ring);
 }
 
-/// A thread that was taken off its processor in the middle of a copy: others go once round the ring, wait a moment for it,
-/// then drop. Afterwards everything goes on, and readers see the message that was late.
+/// A thread is preempted in the middle of a copy. Other writers fill the ring, wait briefly for it, then drop messages.
+/// Afterwards writing continues, and readers see the late message.
 #[test]
 fn a_copy_that_does_not_end_costs_messages_and_nothing_else() {
     let ring = ring(400);
@@ -139,8 +139,8 @@ fn r98_r99_writers_are_spread_over_the_queues_by_their_number() {
     }
 }
 
-/// R98, R99: a writer that finds the tail taken waits in the queue of its own number, and the holder of the tail writes one
-/// whole queue: writers in other queues go on waiting.
+/// R98, R99: a writer that finds the tail locked waits in the queue of its number. The holder of the tail serves one whole
+/// queue. Writers in other queues keep waiting.
 #[test]
 fn r98_r99_writers_wait_in_the_queue_of_their_number() {
     const WRITERS: usize = 7;
@@ -273,7 +273,7 @@ fn a_taker_may_stop_and_go_on_later() {
     assert_eq!(all(&mut reader), ["2", "3", "4"]);
 }
 
-/// How many messages each writer of the stress writes.
+/// Number of messages per writer in the stress test.
 const STRESS: u64 = if cfg!(debug_assertions) { 30_000 } else { 100_000 };
 
 /// R103, R104: every reader sees the messages of each writer in order and whole, none twice, while readers come and go;
@@ -373,8 +373,8 @@ fn stress_with_sequence_numbers() {
     assert_eq!(stalls.load(Relaxed), 0, "writes that computed or slept for long");
 }
 
-/// Finds writes that stall: that sleep for [`StallWatch::LONG_NS`], or compute for half of it. Waiting for a processor on a
-/// busy machine is neither.
+/// Detects stalled writes, which sleep for [`StallWatch::LONG_NS`] or compute for half of it. Waiting for a CPU on a busy
+/// machine does not count.
 struct StallWatch {
     since: Instant,
     cpu_ns: u64,
@@ -405,7 +405,7 @@ impl StallWatch {
         result
     }
 
-    /// How many stalls there were since the last look.
+    /// Number of stalls since the last call.
     fn stalls(&mut self) -> u64 {
         let (last, long) = (std::mem::replace(self, Self::new()), Duration::from_nanos(Self::LONG_NS));
         let ran = Duration::from_nanos(self.cpu_ns - last.cpu_ns + (self.queued_ns - last.queued_ns));
@@ -414,15 +414,15 @@ impl StallWatch {
     }
 }
 
-/// How long this thread waited for a processor so far; the maximum if the kernel does not report it.
+/// Total time that this thread waited for a CPU. The maximum value if the kernel does not report it.
 fn queued_ns() -> u64 {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let now = || weir_sys::time::monotonic_ns();
     schedstat.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(now)
 }
 
-/// The stress test's watch sees a stall of 100 ms, the default of `warn-blocked-traffic-after`. The value is repeated here so
-/// that a weaker bound fails.
+/// The watch of the stress test detects a stall of 100 ms, the default of `warn-blocked-traffic-after`. The value is repeated
+/// here so that a weaker bound fails.
 #[test]
 fn r102_a_stall_is_seen() {
     #[track_caller]
@@ -433,7 +433,7 @@ fn r102_a_stall_is_seen() {
             while weir_sys::time::thread_cpu_ns() < end {}
             std::thread::park_timeout(Duration::from_millis(sleep_ms));
         });
-        // A machine that takes the processor away makes a second stall of one.
+        // Preemption may split one stall into two.
         let seen = watch.stalls();
         assert_eq!(seen > 0, is_stall, "slept {sleep_ms} ms, computed {compute_ms} ms: {seen} stalls");
     }
@@ -486,7 +486,7 @@ fn r100_one_writer_at_a_time_wakes() {
 }
 
 proptest::proptest! {
-    /// For any messages in any pieces, a ring of any size keeps the newest ones whole and in order.
+    /// For any messages in any parts, a ring of any size keeps the newest ones complete and in order.
     #[test]
     fn keeps_the_newest_messages(
         size in 400usize..2000,

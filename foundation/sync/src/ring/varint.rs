@@ -1,17 +1,16 @@
-//! The length that precedes a message: one byte up to 239, more for longer ones.
+//! The encoding of a message length: one byte up to 239, more for larger values.
 //!
 //! ```text
 //!   0 .. 239      the value
 //!   240 ..        240 + four low bits of (value - 240), then the rest of it in groups of seven bits,
 //!                 each but the last with its top bit set and one more subtracted at each step
 //! ```
-//! The encoding is that of HAProxy's ring files (and of its peers and SPOE protocols, documented by HAProxy), so that
-//! one tool reads both.
+//! The same encoding as in HAProxy's ring files (and in its peers and SPOE protocols), so that one tool reads both.
 
-/// The longest encoding of a length.
+/// Maximum size of an encoded length in bytes.
 pub(super) const LONGEST: usize = 10;
 
-/// Encodes `value`; returns how many bytes it took.
+/// Encodes `value`. Returns the number of bytes.
 pub(super) fn encode(value: usize, into: &mut [u8; LONGEST]) -> usize {
     if value < 240 {
         into[0] = value as u8;
@@ -19,7 +18,7 @@ pub(super) fn encode(value: usize, into: &mut [u8; LONGEST]) -> usize {
     }
     into[0] = 240 | (value as u8 & 15);
     let mut rest = (value - 240) >> 4;
-    // 240 has its low bits clear, so those of the value are those of the difference.
+    // The low four bits of 240 are 0, so `value` and `value - 240` have the same low bits.
     let mut length = 1;
     while rest >= 128 {
         into[length] = 128 | (rest as u8 & 127);
@@ -30,8 +29,8 @@ pub(super) fn encode(value: usize, into: &mut [u8; LONGEST]) -> usize {
     length + 1
 }
 
-/// Decodes a value from the bytes that `byte` returns by index: the value and how many bytes it took. `None` when the bytes
-/// end early or the value overflows.
+/// Decodes a value from the bytes that `byte` returns by index. Returns the value and its encoded length. `None` if bytes
+/// are missing or the value overflows.
 pub(super) fn decode(mut byte: impl FnMut(usize) -> Option<u8>) -> Option<(usize, usize)> {
     let first = byte(0)?;
     if first < 240 {

@@ -1,9 +1,9 @@
-//! Writers that wait for the tail: a stack of messages, each on its writer's stack, that the next holder of the tail
-//! takes whole and writes at once.
+//! Writers that wait for the tail. Each queue is a lock-free stack of messages, each stored in its writer's stack
+//! frame. The next holder of the tail takes a whole queue and writes it as one batch.
 //!
-//! While many wait, one lock serves many messages, and only the newest of each queue looks at the tail: the others
-//! watch a byte of their own. A waiter looks less and less often: each look takes the tail's cache line away from its
-//! holder, and a row of messages from one writer costs a fraction of the same messages from two writers in turns.
+//! Under contention, one lock serves many messages. Only the newest writer of each queue polls the tail, and the others
+//! poll a byte of their own. Polling backs off exponentially, because each poll takes the tail's cache line from its
+//! holder. Consecutive messages of one writer cost a fraction of messages that alternate between two writers.
 
 use std::cell::Cell;
 use std::ptr;
@@ -11,14 +11,14 @@ use std::ptr;
 use super::Reservation;
 use crate::primitives::{AtomicPtr, AtomicU8, Ordering, yield_now};
 
-/// A message that waits to be written.
+/// A message queued for writing.
 pub(super) struct PendingWrite {
     parts: *const [*const [u8]],
-    /// How many bytes it has in all.
+    /// Total length in bytes.
     pub(super) length: usize,
-    /// Where it goes, or why it was not written. Only for the holder of the tail that serves it.
+    /// Its reserved space, or the reason for a failure. Only for the thread that serves the batch.
     pub(super) place: Cell<Result<Reservation, Fate>>,
-    /// The one that came before it.
+    /// The previous message in the queue.
     next: Cell<*mut PendingWrite>,
     state: AtomicU8,
 }
@@ -31,16 +31,16 @@ pub(super) enum Fate {
     Waiting,
     /// It is in the ring.
     Written,
-    /// It is larger than the ring, or a reader is in the way.
+    /// Dropped: it is larger than the ring, or a reader blocks recycling.
     Dropped,
-    /// A message that is being copied is in the way: there will be room in a moment.
+    /// The oldest message is still being copied. Retry shortly.
     Blocked,
 }
 
 impl PendingWrite {
     pub(super) fn new(parts: &[&[u8]]) -> Self {
         Self {
-            // The same pointers, without their lifetime: the writer outlives the wait.
+            // The same pointers without a lifetime. The writer waits, so the slices stay valid.
             parts: ptr::from_ref(parts) as *const [*const [u8]],
             length: parts.iter().map(|part| part.len()).sum(),
             place: Cell::new(Err(Fate::Waiting)),
@@ -67,7 +67,7 @@ impl PendingWrite {
     }
 }
 
-/// Messages that one holder of the tail writes together.
+/// Messages served by one holder of the tail.
 pub(super) struct WriteBatch {
     first: *mut PendingWrite,
 }
@@ -84,7 +84,7 @@ impl WriteBatch {
         }
     }
 
-    /// Reports to all writers the fate of their messages.
+    /// Reports the result to the writer of each message.
     pub(super) fn settle(self) {
         let mut next = self.first;
         while !next.is_null() {
@@ -97,7 +97,7 @@ impl WriteBatch {
     }
 }
 
-/// Joins a queue, for the first time or again.
+/// Pushes a message onto a queue, for the first time or again.
 pub(super) fn push(queue: &AtomicPtr<PendingWrite>, pending: *mut PendingWrite) {
     // SAFETY: it is in no queue, so this thread alone knows it.
     unsafe { &(*pending).state }.store(Fate::Waiting as u8, Ordering::Relaxed);
@@ -112,12 +112,12 @@ pub(super) fn push(queue: &AtomicPtr<PendingWrite>, pending: *mut PendingWrite) 
     }
 }
 
-/// Whether it is the newest in its queue.
+/// Whether `pending` is the newest in its queue.
 pub(super) fn is_newest(queue: &AtomicPtr<PendingWrite>, pending: *const PendingWrite) -> bool {
     ptr::eq(queue.load(Ordering::Relaxed), pending)
 }
 
-/// The state of a message, as its writer sees it.
+/// The state of a message, for its writer.
 ///
 /// # Safety
 /// `pending` lives.
@@ -143,7 +143,7 @@ pub(super) unsafe fn take(queue: &AtomicPtr<PendingWrite>) -> WriteBatch {
     WriteBatch { first }
 }
 
-/// How long a writer has been waiting.
+/// Backoff of a waiting writer.
 pub(super) struct Patience {
     turns: u32,
 }
@@ -153,7 +153,7 @@ impl Patience {
         Self { turns: 0 }
     }
 
-    /// Waits: twice as long each turn, later by yielding the processor, so that a preempted thread can run.
+    /// Waits once. The pause doubles each time. Later calls yield the CPU, so that a preempted thread can run.
     pub(super) fn pass(&mut self) {
         if cfg!(loom) || self.turns >= SPINNING_TURNS {
             yield_now();
@@ -163,29 +163,29 @@ impl Patience {
         self.turns = self.turns.saturating_add(1);
     }
 
-    /// Whether to look at the tail without being the newest of the queue: the newest may have been preempted.
+    /// Whether to poll the tail without being the newest of the queue, since the newest may be preempted.
     pub(super) fn is_over_for_the_newest(&self) -> bool {
         self.turns > NEWEST_TURNS
     }
 
-    /// Whether to go on waiting for the end of a copy that is in the way.
+    /// Whether to keep waiting for the end of a copy that blocks recycling.
     pub(super) fn is_left_for_a_copy(&self) -> bool {
         self.turns < COPY_TURNS
     }
 }
 
-/// Decides whether a reader that has read everything waits a moment before it sleeps: while many messages come, sleeping and
-/// waking costs it and the writer more than the time until the next one. After a wait in vain it does so less often.
+/// Decides whether a reader at the end of the ring spins before it sleeps. At a high message rate, a sleep and a wake-up
+/// cost more than the time until the next message. After each unsuccessful spin, the reader spins less often.
 #[derive(Debug, Default)]
 pub(super) struct SpinPolicy {
-    /// How many times to sleep without waiting first.
+    /// Number of further sleeps without spinning.
     sleeps: u32,
-    /// How many times it did so since the last wait in vain.
+    /// Number of sleeps without spinning scheduled after the last unsuccessful spin.
     skipped: u32,
 }
 
 impl SpinPolicy {
-    /// Whether `came` became true.
+    /// Spins until `came` returns true. False if it did not, or if the spin was skipped.
     pub(super) fn until(&mut self, came: impl Fn() -> bool) -> bool {
         if cfg!(loom) || self.sleeps > 0 {
             self.sleeps = self.sleeps.saturating_sub(1);
@@ -204,24 +204,23 @@ impl SpinPolicy {
     }
 }
 
-/// How often a reader looks before it sleeps, and how long it waits between: some microseconds in all.
+/// Number of polls before a sleep, and spin-loop hints between polls. Some microseconds in total.
 const LOOKS: u32 = 8;
 const PAUSES_BETWEEN_LOOKS: u32 = 64;
 
-/// The most times that a reader sleeps at once before it tries again whether messages come fast.
+/// Maximum number of sleeps between two spins.
 const MOST_SKIPPED: u32 = 255;
 
-/// Turns on the processor: some microseconds in all, much longer than any hold of the tail by a thread that runs.
+/// Waits by spinning, before yielding. Some microseconds in total, much longer than a running thread locks the tail.
 const SPINNING_TURNS: u32 = 9;
 
-/// The longest turn is two to this power of pauses, some microseconds: with a quarter of it, two to eight writers got
-/// a fifth less throughput.
+/// log2 of the maximum number of spin-loop hints per wait (some microseconds). A quarter of it reduced the throughput
+/// of 2 to 8 writers by a fifth.
 const LONGEST_PAUSE: u32 = 8;
 
-/// Turns after which a writer no longer counts on the newest of its queue.
+/// Waits after which a writer no longer relies on the newest of its queue.
 const NEWEST_TURNS: u32 = 16;
 
-/// Turns for which a writer waits for the end of a copy. A thread was taken off its processor in the middle of one
-/// while others went once round the ring: it comes back within some turns, or messages are dropped and counted, like
-/// those for a slow reader.
+/// Maximum waits for the end of a copy. Another thread was preempted during a copy while other writers filled the ring.
+/// If it does not resume in time, the message is dropped and counted.
 const COPY_TURNS: u32 = if cfg!(loom) { 2 } else { 64 };

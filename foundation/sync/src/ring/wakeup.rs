@@ -1,4 +1,4 @@
-//! Waking readers: one writer at a time does it, and every sleeping reader is woken.
+//! Waking readers. One writer at a time wakes all sleeping readers.
 //!
 //! ```text
 //!   writer                                reader
@@ -11,15 +11,15 @@
 //!     drops the mark
 //!     starts over if something was delivered since, unless another has the mark by then
 //! ```
-//! Only the holder of the mark walks the list (R100): other writers count their delivery and return. The holder drops
-//! the mark before it looks at the count, so that another may take over and no writer is held for ever (R101).
+//! Only the holder of the mark walks the list (R100). Other writers count their delivery and return. The holder clears
+//! the mark before it checks the count, so that another writer can take over and none is kept busy for ever (R101).
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering, fence, spin};
 
-/// Wakes a reader. Writers call it, so it must neither wait nor write to the ring.
+/// Wakes a reader. Called by writers, so it must neither block nor write to the ring.
 pub type WakeReader = Box<dyn Fn() + Send + Sync>;
 
 /// A reader that may sleep.
@@ -32,9 +32,9 @@ pub(super) struct Sleeper {
 pub(super) struct SleepingReaders {
     /// Set while a thread walks the list or changes it.
     waking: AtomicBool,
-    /// Deliveries to readers that slept, ever.
+    /// Total number of deliveries while a reader slept.
     delivered: AtomicUsize,
-    /// How many readers sleep.
+    /// Number of sleeping readers.
     asleep: AtomicUsize,
     /// Only for the thread that has set `waking`.
     list: UnsafeCell<Vec<Arc<Sleeper>>>,
@@ -55,7 +55,7 @@ impl SleepingReaders {
         }
     }
 
-    /// A message can be read: wakes sleeping readers, or leaves that to the thread that holds the mark.
+    /// Called after a message was published. Wakes sleeping readers, or leaves that to the holder of the mark.
     pub(super) fn deliver(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) == 0 {
@@ -67,8 +67,7 @@ impl SleepingReaders {
 
     fn wake(&self) {
         while !self.waking.swap(true, Ordering::AcqRel) {
-            // Acquire: a writer with a delivery counted here will find the mark set and leave, so the sleepers that it
-            // saw have to be seen here, too.
+            // Acquire: a writer with a delivery counted here finds the mark set and returns, so this thread must see the same sleepers.
             let seen = self.delivered.load(Ordering::Acquire);
             // SAFETY: this thread has set the mark.
             let list = unsafe { &*self.list.get() };
@@ -77,7 +76,7 @@ impl SleepingReaders {
                     (sleeper.wake)();
                 }
             }
-            // An exchange, not a store: it sees the earlier writes of a writer that found the mark set.
+            // A swap, not a store, to see the earlier writes of a writer that found the mark set.
             self.waking.swap(false, Ordering::AcqRel);
             if self.delivered.load(Ordering::Relaxed) == seen {
                 return;
@@ -85,7 +84,7 @@ impl SleepingReaders {
         }
     }
 
-    /// Marks a reader as awake; whether it slept.
+    /// Marks a reader as awake. Returns whether it was asleep.
     fn rouse(&self, sleeper: &Sleeper) -> bool {
         let slept =
             sleeper.sleeping.load(Ordering::Relaxed) && sleeper.sleeping.swap(false, Ordering::AcqRel);
@@ -113,17 +112,17 @@ impl SleepingReaders {
         }
         // SAFETY: this thread has set the mark.
         change(unsafe { &mut *self.list.get() });
-        // An exchange, as in `wake`.
+        // A swap, as in `wake`.
         self.waking.swap(false, Ordering::AcqRel);
         // A writer that delivered meanwhile found the mark set and left the waking to this thread. The count does not
-        // reveal such a writer, since it is raised before. Readers rarely come and go, and one that is woken for
-        // nothing goes back to sleep.
+        // reveal this writer, since it increments the count earlier. A spurious wake-up is harmless, and readers rarely
+        // attach or detach.
         if self.asleep.load(Ordering::Relaxed) != 0 {
             self.wake();
         }
     }
 
-    /// The reader will sleep, unless there is something when it looks once more.
+    /// Marks a reader as asleep. The reader must check the ring once more before it sleeps.
     pub(super) fn mark_asleep(&self, sleeper: &Sleeper) {
         if !sleeper.sleeping.swap(true, Ordering::AcqRel) {
             self.asleep.fetch_add(1, Ordering::Relaxed);
@@ -131,7 +130,7 @@ impl SleepingReaders {
         fence(Ordering::SeqCst);
     }
 
-    /// The reader is awake.
+    /// Marks a reader as awake.
     pub(super) fn mark_awake(&self, sleeper: &Sleeper) {
         self.rouse(sleeper);
     }

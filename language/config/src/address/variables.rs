@@ -1,8 +1,8 @@
-//! Environment variables in addresses, where they are expanded without quotes too (manual, "bind", "server", "log").
+//! Environment variables in addresses, which are expanded even without quotes (manual, "bind", "server", "log").
 
 use weir_syntax::{Environment, Line, Word};
 
-/// The line, with the variables of its address replaced.
+/// The line with the variables in its address expanded.
 pub(crate) fn expanded(line: Line, environment: &Environment) -> Line {
     match position(&line).and_then(|index| Some((index, line.get(index)?))) {
         Some((index, word)) if word.text().contains('$') => {
@@ -14,7 +14,7 @@ pub(crate) fn expanded(line: Line, environment: &Environment) -> Line {
     }
 }
 
-/// Which word of a line is an address.
+/// The index of the address word of a line.
 fn position(line: &Line) -> Option<usize> {
     match line.text(0) {
         "bind" | "log" | "source" => Some(1),
@@ -25,7 +25,7 @@ fn position(line: &Line) -> Option<usize> {
     }
 }
 
-/// Replaces `$NAME` and `${NAME}` by their values; an unset variable is empty.
+/// Replaces `$NAME` and `${NAME}` by their values. An unset variable is empty.
 fn replaced(bytes: &[u8], environment: &Environment) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;

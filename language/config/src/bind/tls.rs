@@ -173,7 +173,7 @@ fn ignored_errors(words: &mut Words<'_>, keyword: &str) -> Parsed<IgnoredErrors>
     Ok(ignored)
 }
 
-/// An error of a certificate, by number or by OpenSSL's name for it.
+/// A certificate error, by number or by OpenSSL's name.
 fn error_code(name: &str, word: &Word, keyword: &str) -> Parsed<u16> {
     if let Ok(number) = name.parse() {
         return Ok(number);
@@ -190,24 +190,24 @@ fn error_code(name: &str, word: &Word, keyword: &str) -> Parsed<u16> {
 pub struct CrtListLine {
     pub number: usize,
     pub path: Box<str>,
-    /// The options of its `bind` line, overridden by those of this one.
+    /// The options of the `bind` line, overridden by those of this line.
     pub options: TlsOptions,
-    /// The files of the certificate, if the line names some besides its first word.
+    /// The files of the certificate. None of them is set if the line has only its first word.
     pub files: CertificateFiles,
     /// The options of this line as written.
     pub written: Box<str>,
-    /// SNI filters: names that it is for, and after `!` names that it is not for.
+    /// SNI filters: names for which the certificate is used, and after `!`, names for which it is not.
     pub filters: Vec<Box<str>>,
 }
 
 impl CrtListLine {
-    /// Whether it names files of the certificate one by one.
+    /// Whether the line names the files of the certificate one by one.
     pub fn names_files(&self) -> bool {
         self.files.key.is_some() || self.files.ocsp.is_some() || self.files.issuer.is_some()
     }
 }
 
-/// One line of a `crt-list` file, which is neither empty nor a comment.
+/// Parses one line of a `crt-list` file, which must not be empty or a comment.
 ///
 /// # Errors
 /// The error of the line.
@@ -292,7 +292,7 @@ const CRT_LIST_WORDS: [&str; 18] = [
     "verify",
 ];
 
-/// The words of a `load` line that it may have.
+/// The words of a `load` line that a `crt-list` line may have.
 const LOAD_WORDS: [&str; 5] = ["key", "ocsp", "issuer", "sctl", "ocsp-update"];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Whole files: the order of sections, allowed repetitions, faults with their locations; and helpers that other tests use.
+//! Whole files: order of sections, allowed repetitions, locations of faults. Also helpers for other tests.
 
 use std::io;
 
@@ -12,8 +12,8 @@ pub(crate) struct ReadResult {
     pub messages: Vec<String>,
 }
 
-/// Files for tests: `/dev/null`, `*.http` with a response that contains its name, and `text:...` with the lines in its
-/// name, separated by semicolons.
+/// Files for tests: `/dev/null`, `*.http` with a response that contains its name, and `text:...` with the lines in its name, separated
+/// by semicolons.
 struct DocumentFiles;
 
 impl Loader for DocumentFiles {}
@@ -33,7 +33,7 @@ impl weir_syntax::Files for DocumentFiles {
     }
 }
 
-/// 2.1, "ordering matters": `log global` is for the `global` sections above, at its place among the other lines.
+/// 2.1, "ordering matters": `log global` stands for the targets of the `global` sections above, at its position among the other lines.
 #[test]
 fn log_lines_keep_their_order() {
     let global = |name: &str| format!("global\n log {name} local0\n");

@@ -1,6 +1,6 @@
-//! The declaration of an action, and an action while it is read.
+//! The declaration of an action, and an action during parsing.
 //!
-//! The rows come from outside, as those of fetches do: this crate reads rules and calls a row's reader for its arguments.
+//! Other crates supply the rows, as with fetches. This crate parses rules and calls a row's reader for the arguments.
 
 use weir_expr::EvaluationPoints;
 use weir_syntax::Word;
@@ -16,10 +16,10 @@ pub type ActionTable = Table<ActionReader>;
 /// Reads the arguments of an action up to the condition or the end of the line.
 pub type ReadAction = fn(&mut ActionContext<'_, '_>, &mut Words<'_>) -> Parsed<Action>;
 
-/// Reads an action, in the rulesets where it may stand.
+/// Reads an action, in the rulesets that allow it.
 #[derive(Clone, Copy, Debug)]
 pub struct ActionReader {
-    /// Where it may stand.
+    /// The rulesets that allow the action.
     pub rulesets: RulesetSet,
     /// The function that reads it.
     pub read: ReadAction,
@@ -30,7 +30,7 @@ pub struct ActionReader {
 pub struct RulesetSet(u8);
 
 impl RulesetSet {
-    /// From the kinds.
+    /// The set of these kinds.
     pub const fn of(kinds: &[RulesetKind]) -> RulesetSet {
         let mut bits = 0;
         let mut index = 0;
@@ -47,11 +47,11 @@ impl RulesetSet {
     }
 }
 
-/// An action while it is read.
+/// An action during parsing.
 pub struct ActionContext<'a, 'c> {
     pub(crate) line: &'a mut LineContext<'c>,
     pub kind: RulesetKind,
-    /// Where its expressions stand.
+    /// The points where its expressions are evaluated.
     pub(crate) points: EvaluationPoints,
     /// The action's own word, for `set-var(...)` and similar actions.
     pub word: &'a Word,

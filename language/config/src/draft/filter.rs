@@ -1,6 +1,6 @@
-//! The declaration of a filter, and a filter while it is read.
+//! The declaration of a filter, and a filter during parsing.
 //!
-//! The rows come from outside, as those of actions do: this crate finds the row and calls its reader for the arguments.
+//! Other crates supply the rows, as with actions. This crate finds the row and calls its reader for the arguments.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub struct FilterReader {
     pub read: ReadFilter,
 }
 
-/// A filter while it is read.
+/// A filter during parsing.
 pub struct FilterContext<'a, 'c> {
     pub(crate) line: &'a mut LineContext<'c>,
     /// The filter's own word.
@@ -46,7 +46,7 @@ impl FilterContext<'_, '_> {
         self.line.name()
     }
 
-    /// The filters of the lines above, in the same section.
+    /// The filters of earlier lines in the same section.
     pub fn earlier(&self) -> &[Filter] {
         &self.line.draft.proxy.filters
     }
@@ -72,7 +72,7 @@ impl FilterContext<'_, '_> {
         variable.map_err(|message| fault(name.span(), message))
     }
 
-    /// The table of this name, or the proxy's own.
+    /// The table of this name. Without a name, the proxy's own.
     pub fn table(&mut self, name: Option<&str>, words: &Words<'_>) -> Reference {
         let table = Reference::new(ArgKind::Table, name);
         self.line.note_table(&table, words.line().span());

@@ -1,33 +1,33 @@
-//! Notes about a section that are checked at its end, because the mode (`mode log`) may come after the lines that depend on it.
+//! Notes for checks at the end of a section, because `mode log` may follow the lines that depend on it.
 
 use weir_syntax::Span;
 
 use crate::server::is_for_log_streams;
 
-/// Words of a section that depend on its mode. Each keyword is noted once, at its first use.
+/// Words of a section that depend on its mode. Only the first use of each keyword is recorded.
 #[derive(Debug, Default)]
 pub(crate) struct LogNotes {
     pub(crate) keywords: Vec<(&'static str, Span)>,
     pub(crate) options: Vec<(&'static str, Span)>,
     pub(crate) server_words: Vec<(&'static str, Span)>,
-    /// Servers that take datagrams: their names in messages, and the locations of their addresses.
+    /// Servers that take datagrams: the name in messages, and the span of the address.
     pub(crate) datagrams: Vec<(Box<str>, Span)>,
-    /// Words about connections on the lines of such servers.
+    /// Connection words on the lines of such servers.
     pub(crate) idle_words: Vec<(&'static str, Span)>,
 }
 
 impl LogNotes {
-    /// Notes the keyword of a line.
+    /// Records the keyword of a line.
     pub(crate) fn note_keyword(&mut self, name: &'static str, span: Span) {
         note(&mut self.keywords, name, span);
     }
 
-    /// Notes an option that is switched on.
+    /// Records an enabled option.
     pub(crate) fn note_option(&mut self, name: &'static str, span: Span) {
         note(&mut self.options, name, span);
     }
 
-    /// Notes the words of a server line; `datagrams` is its address, if it takes datagrams.
+    /// Records the words of a server line. `datagrams` is the span of the address if the server takes datagrams.
     pub(crate) fn note_server(
         &mut self,
         subject: &str,

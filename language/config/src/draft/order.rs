@@ -1,19 +1,19 @@
-//! Warnings about rules that run in another order than they are written.
+//! Warnings about rules that run in another order than that of their lines.
 
 use weir_syntax::{Diagnostics, Span};
 
 use weir_model::RulesetKind;
 
-/// State for warnings about rules that run earlier than they are written.
+/// State of the warnings about rules that run before rules on earlier lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RuleMemory {
-    /// A bit for each [`RuleStep`] that has rules.
+    /// A bit for each [`RuleStep`] with rules.
     steps: u8,
-    /// A bit for each [`RulesetKind`] that has a final rule without a condition.
+    /// A bit for each [`RulesetKind`] with a final rule without a condition.
     pub(crate) ended: u8,
 }
 
-/// The lists of rules that run one after the other on requests, in that order.
+/// The rule lists for requests, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum RuleStep {
@@ -25,7 +25,7 @@ pub(crate) enum RuleStep {
     Redirect,
     UseBackend,
     UseServer,
-    /// Any rule on responses; their order is not checked.
+    /// Any rule for responses. Their order is not checked.
     Response,
 }
 
@@ -53,7 +53,7 @@ impl RuleStep {
         }
     }
 
-    /// How a warning names it as the rule that came first.
+    /// The name in a warning, for the rule on the earlier line.
     fn name(self) -> &'static str {
         match self {
             RuleStep::TcpConnection => "a 'tcp-request connection'",
@@ -68,7 +68,7 @@ impl RuleStep {
         }
     }
 
-    /// How a warning names it as the rule that came late.
+    /// The name in a warning, for the rule on the later line.
     fn short_name(self) -> &'static str {
         match self {
             RuleStep::TcpConnection | RuleStep::TcpSession | RuleStep::TcpContent => "tcp-request",
@@ -82,17 +82,17 @@ impl RuleStep {
     }
 }
 
-/// A rule that is written after one that it runs before, if there is one.
+/// A rule that runs before a rule on an earlier line, if there is one.
 #[must_use]
 pub(crate) struct OrderConflict(Option<(RuleStep, RuleStep)>);
 
 impl RuleMemory {
-    /// Notes a rule of `step`.
+    /// Records a rule of `step`.
     pub(crate) fn order(&mut self, step: RuleStep) -> OrderConflict {
         if step == RuleStep::Response {
             return OrderConflict(None);
         }
-        // No warning for use_backend after use-server, which is a choice within the backend.
+        // No warning about use_backend after use-server, which selects within the backend.
         let later = RuleStep::ORDER.into_iter().skip(step as usize + 1).find(|later| {
             self.steps & (1 << *later as u8) != 0
                 && (step, *later) != (RuleStep::UseBackend, RuleStep::UseServer)

@@ -1,11 +1,11 @@
-//! The words of the configuration that the crate of the streams declares.
+//! The configuration words that the stream crate declares.
 
 use std::sync::OnceLock;
 
 use super::action::ActionTable;
 use super::filter::FilterTable;
 
-/// The rows of actions and filters. Both are in the crate that runs them.
+/// The rows of actions and filters. Both are declared in the crate that runs them.
 #[derive(Debug)]
 pub struct StreamKeywords {
     /// The actions of rules.
@@ -17,7 +17,7 @@ pub struct StreamKeywords {
 }
 
 impl StreamKeywords {
-    /// From the tables.
+    /// Combines the tables.
     pub const fn new(actions: &'static ActionTable, filters: &'static FilterTable) -> Self {
         StreamKeywords { actions, filters, filter_help: OnceLock::new() }
     }

@@ -1,4 +1,4 @@
-//! Words about requests of the process itself: the HTTP client, and the renewal of OCSP responses, which uses it.
+//! Words about requests of the process itself: the HTTP client, and OCSP updates, which use it.
 
 use super::context::{GlobalContext, GlobalReader};
 use crate::address::{refuse_multipath, server_address};
@@ -182,7 +182,7 @@ fn read_proxy(line: &mut GlobalContext<'_>, words: &mut Words<'_>) -> Parsed {
 
 /// The default port of an HTTP proxy.
 const HTTP: u16 = 80;
-/// A request is not tried more often: each try waits for its timeout.
+/// The limit of retries: each try may take its full timeout.
 const MOST_RETRIES: u32 = 100;
-/// So many seconds between two updates at most: a year.
+/// The longest time between two updates, in seconds: a year.
 const LONGEST_DELAY: u32 = 366 * 86_400;

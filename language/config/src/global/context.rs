@@ -1,4 +1,4 @@
-//! A line of the `global` section while it is read, and readers for the usual forms of arguments.
+//! A line of the `global` section during parsing, and readers for common forms of arguments.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -17,26 +17,26 @@ use weir_model::{Global, Location};
 /// Reads the arguments of one word of the `global` section.
 pub(crate) type GlobalReader = fn(&mut GlobalContext<'_>, &mut Words<'_>) -> Parsed;
 
-/// The state and the inputs of a line's reader.
+/// The state and the inputs of the reader of a line.
 pub(crate) struct GlobalContext<'c> {
     /// The settings to change.
     pub global: &'c mut Global,
-    /// The environment, and where relative paths begin.
+    /// The environment, and the base folder of relative paths.
     pub world: &'c ConfigLoader<'c>,
     /// The resources for expressions.
     pub resources: Resources<'c>,
     pub at: Location,
-    /// Whether a section other than `global` came before.
+    /// Whether a section other than `global` came earlier.
     pub late: bool,
     /// Whether the line begins with `no`.
     pub negated: bool,
     pub keyword: &'static str,
-    /// Where warnings go. Errors are returned.
+    /// Receives warnings. Errors are returned.
     pub diagnostics: &'c mut Diagnostics,
 }
 
 impl GlobalContext<'_> {
-    /// The only argument, an integer in `range`.
+    /// Reads the only argument, an integer in `range`.
     pub(crate) fn number<T>(&self, words: &mut Words<'_>, range: RangeInclusive<T>) -> Parsed<T>
     where
         T: FromStr + PartialOrd + Display + Copy,
@@ -46,7 +46,7 @@ impl GlobalContext<'_> {
         Ok(value)
     }
 
-    /// The only argument, a size in `range`.
+    /// Reads the only argument, a size in `range`.
     pub(crate) fn size(&self, words: &mut Words<'_>, range: RangeInclusive<u64>) -> Parsed<u64> {
         let word = words.expect(&format!("'{}' expects a size as argument.", self.keyword))?;
         let size = crate::numbers::size_of(word, self.keyword)?;
@@ -59,7 +59,7 @@ impl GlobalContext<'_> {
         Ok(size)
     }
 
-    /// The only argument, a delay in milliseconds unless a unit says otherwise.
+    /// Reads the only argument, a delay. Milliseconds without a unit.
     pub(crate) fn delay(&self, words: &mut Words<'_>) -> Parsed<Duration> {
         let word = words.expect(&format!("'{}' expects <time> as argument.", self.keyword))?;
         let delay = delay_of(words, word, self.keyword)?;
@@ -67,7 +67,7 @@ impl GlobalContext<'_> {
         Ok(delay)
     }
 
-    /// Refuses a word that the manual marks as experimental, unless a line before it allows such words.
+    /// Refuses a word that the manual marks as experimental, unless an earlier line allows such words.
     pub(crate) fn experimental(&self, words: &Words<'_>) -> Parsed {
         if self.global.expose_experimental {
             return Ok(());
@@ -79,13 +79,13 @@ impl GlobalContext<'_> {
         Err(fault(words.line().span(), message))
     }
 
-    /// The only argument, `on` or `off`.
+    /// Reads the only argument, `on` or `off`.
     pub(crate) fn switch(&self, words: &mut Words<'_>) -> Parsed<bool> {
         let word = self.choice(words, &["on", "off"])?;
         Ok(word == "on")
     }
 
-    /// The only argument, one of `choices`.
+    /// Reads the only argument, one of `choices`.
     pub(crate) fn choice<'l>(&self, words: &mut Words<'l>, choices: &[&'static str]) -> Parsed<&'l str> {
         let text = words.peek_text();
         if !choices.contains(&text) {
@@ -103,25 +103,25 @@ impl GlobalContext<'_> {
         Ok(text)
     }
 
-    /// The only argument, any word; `expected` is the error when it is missing.
+    /// Reads the only argument, any word. `expected` is the error if it is missing.
     pub(crate) fn word<'l>(&self, words: &mut Words<'l>, expected: &str) -> Parsed<&'l Word> {
         let word = words.expect(&format!("'{}' expects {expected}.", self.keyword))?;
         words.end(self.keyword)?;
         Ok(word)
     }
 
-    /// The only argument, a path.
+    /// Reads the only argument, a path.
     pub(crate) fn path(&self, words: &mut Words<'_>, expected: &str) -> Parsed<PathBuf> {
         Ok(PathBuf::from(self.word(words, expected)?.text()))
     }
 
-    /// No argument: whether the word stands without `no`.
+    /// Reads no argument. Returns false after `no`.
     pub(crate) fn flag(&self, words: &mut Words<'_>) -> Parsed<bool> {
         words.end(self.keyword)?;
         Ok(!self.negated)
     }
 
-    /// Whether the word may be read: if a word can be given only once, the first one counts, as in HAProxy.
+    /// Whether the word takes effect. Of a repeated single-use word, the first one counts, as in HAProxy.
     pub(crate) fn first_time(&mut self, words: &Words<'_>, given: bool) -> bool {
         if given {
             let message = format!("'{}' already specified. Continuing.", self.keyword);
@@ -130,7 +130,7 @@ impl GlobalContext<'_> {
         !given
     }
 
-    /// Refuses words about threads once proxies may have used them (R155).
+    /// Refuses thread words after the first proxy, which may have used them (R155).
     pub(crate) fn before_proxies(&self, words: &Words<'_>) -> Parsed {
         if !self.late {
             return Ok(());

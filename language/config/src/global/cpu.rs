@@ -1,4 +1,4 @@
-//! How many threads, and where they may run.
+//! The number of threads, and their CPU affinity.
 
 use std::ops::RangeInclusive;
 
@@ -9,7 +9,7 @@ use crate::words::{Parsed, fault, not_yet};
 use weir_model::{CpuMap, CpuSet, MAX_THREADS};
 use weir_syntax::Word;
 
-/// The highest number that a CPU can have here.
+/// The highest supported CPU number.
 const MAX_CPU: u16 = 1023;
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
@@ -70,9 +70,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
 
 /// The threads of a `cpu-map` line.
 struct CpuMapThreads {
-    /// Whether each thread gets the next CPU, instead of all sharing all.
+    /// Whether each thread gets the next single CPU. Otherwise all threads share all CPUs.
     automatic: bool,
-    /// Threads of the only group; empty when other groups are named.
+    /// Threads of the only group. Empty if the line names other groups.
     threads: Vec<u16>,
 }
 
@@ -111,7 +111,7 @@ fn apply(map: &mut CpuMap, selection: &CpuMapThreads, mut cpus: CpuSet, which: &
     Ok(())
 }
 
-/// `all`, `odd`, `even`, `3`, `1-4`; the error is a sentence.
+/// Parses `all`, `odd`, `even`, `3`, `1-4`. The error is a sentence.
 fn numbers(text: &str) -> Result<Vec<u16>, String> {
     let all = 1..=MAX_THREADS;
     match text {

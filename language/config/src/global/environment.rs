@@ -1,4 +1,4 @@
-//! Words about the environment. Each takes effect from the next line on.
+//! Words about the environment. Each takes effect on the next line.
 
 use weir_syntax::{Diagnostic, Layout};
 

@@ -1,4 +1,4 @@
-//! Words about how data is forwarded. There is only one way here, so each line is checked, and ignored with a warning.
+//! Words about forwarding. weir has a single method, so each line is checked, then ignored with a warning.
 
 use weir_syntax::Diagnostic;
 
@@ -7,7 +7,7 @@ use super::tls_defaults::MAX;
 use crate::rows::Row;
 use crate::words::Words;
 
-/// Bodies that need no change go from socket to socket, and nothing can be chosen about that.
+/// Bodies without changes are forwarded from socket to socket. No word selects another method.
 const ONE_WAY_OF_FORWARDING: &str =
     "accepted for compatibility, no effect: there is only one way of forwarding";
 

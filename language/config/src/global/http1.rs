@@ -1,4 +1,4 @@
-//! `h1-*`: what HTTP/1 accepts beyond the safe subset, and the case of header names for peers that require one.
+//! `h1-*`: unsafe HTTP/1 that is accepted, and the case of header names for peers that require one.
 
 use weir_syntax::{Word, error_text};
 
@@ -53,7 +53,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     ),
 ];
 
-/// Two names on each line; empty lines and those that begin with `#` are skipped.
+/// Two names per line. Empty lines and lines that begin with `#` are skipped.
 fn read_file(line: &mut GlobalContext<'_>, path: &Word) -> Parsed {
     let complain = |what: String| fault(path.span(), format!("'h1-case-adjust-file' : '{path}'{what}"));
     let bytes = line.resources.loader.read(path.text(), MAX_FILE);
@@ -91,7 +91,7 @@ fn add_name(line: &mut GlobalContext<'_>, from: &str, to: &str) -> Result<(), St
     Ok(())
 }
 
-/// The largest file in bytes: more header names than any message has.
+/// The largest file in bytes, more than enough for the header names of any message.
 const MAX_FILE: u64 = 1 << 20;
 
 /// The longest header name in bytes.

@@ -1,4 +1,4 @@
-//! Words about logs: targets that `log global` uses, and settings of all messages.
+//! Words about logs: targets of `log global`, and settings of all messages.
 
 use std::sync::Arc;
 

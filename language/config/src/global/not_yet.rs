@@ -1,4 +1,4 @@
-//! Words of the `global` section that the language has and weir does not have yet. Each is reported as "not implemented yet".
+//! Words of the `global` section that weir does not implement yet. Each is reported as "not implemented yet".
 
 use super::context::GlobalReader;
 use crate::rows::Row;

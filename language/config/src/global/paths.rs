@@ -1,4 +1,4 @@
-//! `default-path`: where relative file names begin.
+//! `default-path`: base folder of relative file names.
 
 use super::context::GlobalReader;
 use crate::rows::Row;

@@ -1,4 +1,4 @@
-//! Words about the process: identity, files, names, ending.
+//! Words about the process: identity, files, names, shutdown.
 
 use super::context::{GlobalContext, GlobalReader};
 use crate::rows::DefaultValue::{Described, Written};
@@ -365,7 +365,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::removed("stats bind-process", "there is only one process"),
 ];
 
-/// The argument of `uid` or `gid`. HAProxy warns about a name and goes on as root; here the name is looked up.
+/// The argument of `uid` or `gid`. HAProxy warns about a name and stays root. weir looks up the name.
 fn account(line: &mut GlobalContext<'_>, words: &mut Words<'_>, kind: &str) -> Parsed<Account> {
     let is_name = words.peek_text().starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     if !is_name {

@@ -1,4 +1,4 @@
-//! Words about what weir measures of itself, and when it warns about itself.
+//! Words about profiling and about the watchdog's warnings.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     .default(Written("100ms")),
 ];
 
-/// The watchdog looks once per interval, and its clock is not finer than this.
+/// The watchdog checks once per interval, and its clock has this resolution.
 const LEAST_WARNING: Duration = Duration::from_millis(1);
 /// After a second without progress the watchdog ends the process instead of warning.
 const MOST_WARNING: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Which statuses are errors and failures: `http-err-codes` and `http-fail-codes`.
+//! The statuses that count as errors and failures: `http-err-codes` and `http-fail-codes`.
 
 use weir_syntax::Word;
 

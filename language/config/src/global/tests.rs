@@ -33,7 +33,7 @@ fn refuse(line: &str, message: &str) {
     assert_eq!(messages.len(), 1, "{line}: {messages:?}");
 }
 
-/// Every row that is ready reads its own example, and has a help text.
+/// Every implemented row reads its own example, and has a help text.
 #[test]
 fn every_row_reads_its_example() {
     for row in GLOBAL_KEYWORDS.rows() {
@@ -53,7 +53,7 @@ fn every_row_reads_its_example() {
     }
 }
 
-/// The table has each word once.
+/// Each word is in the table once.
 #[test]
 fn rows_have_unique_names() {
     let mut names: Vec<&str> = GLOBAL_KEYWORDS.rows().map(|row| row.name).collect();
@@ -86,7 +86,7 @@ fn sets_haproxy_cli_to_the_addresses_of_the_runtime_api() {
                  stats socket ipv6@[::1]:98\ndescription \"$HAPROXY_CLI\"";
     let expected = "unix@/run/a.sock;ipv4@127.0.0.1:99;abns@x;ipv6@[::1]:98";
     assert_eq!(accept(lines).description.as_deref(), Some(expected));
-    // A worker has one more, which its master uses.
+    // A worker has one more socket, for its master.
     let mut environment = Environment::new();
     environment.set("HAPROXY_CLI", "sockpair@4");
     for (sockets, expected) in
@@ -318,7 +318,7 @@ fn tuning() {
         refuse(&format!("tune.h2.header-table-size {outside}"), &message);
     }
     refuse("tune.max-rules-at-once 2", "'tune.max-rules-at-once' is not implemented yet");
-    // What changes nothing here still has to be right.
+    // A setting without effect must still be valid.
     let (_, messages) = read("tune.idletimer 2sec");
     assert!(messages[0].contains("unexpected character 'e' after the timer value '2sec'"), "{messages:?}");
     assert!(
@@ -340,7 +340,7 @@ fn tuning() {
     refuse("tune.bufsize 16kB", "unexpected character 'B' in size argument '16kB' of 'tune.bufsize'");
 }
 
-/// R74: the initial state that `set profiling` changes later; words of one line add up, and so do lines.
+/// R74: the initial state, which `set profiling` changes later. Words of one line add up, and so do lines.
 #[test]
 fn reads_profiling_settings() {
     let profiling = accept("").profiling;
@@ -365,7 +365,7 @@ fn reads_profiling_settings() {
     );
 }
 
-/// Accepts the built-in behaviour, warns about laxer settings, and refuses stricter demands.
+/// Accepts the built-in behaviour, warns about weaker settings, and refuses stricter ones.
 #[test]
 fn checks_openssl_words_against_the_built_in_library() {
     accept(
@@ -479,7 +479,7 @@ fn reads_h1_case_adjust_file() {
     complains("host HOSTS", "<from> and <to> must not differ except the case at line 1.");
 }
 
-/// HAProxy 3.2 warns and goes on as root.
+/// HAProxy 3.2 warns and stays root.
 #[test]
 fn reads_a_name_after_uid_or_gid_as_an_account_name() {
     let (global, messages) = read("uid nobody\ngid nogroup");
@@ -498,7 +498,7 @@ fn reads_a_name_after_uid_or_gid_as_an_account_name() {
     refuse("uid -1", "'uid' : invalid value '-1', allowed range is 0..4294967294.");
 }
 
-/// Manual, 3.1, "cpu-map": a range without an end goes on to the last.
+/// Manual, 3.1, "cpu-map": a range without an end extends to the last number.
 #[test]
 fn ranges_of_cpus_and_threads_may_be_open() {
     let cpus = |line: &str| accept(line).cpu_map.threads;
@@ -546,7 +546,7 @@ fn rejects_excess_arguments_and_values_out_of_range() {
     accept("tune.maxpollevents 1000000");
 }
 
-/// One word stands for all that take a time, since they share a reader.
+/// One word represents all words with a time, since they share a reader.
 #[test]
 fn warns_about_spelled_out_time_units() {
     let (global, messages) = read("hard-stop-after 30sec");

@@ -1,7 +1,7 @@
-//! TLS words about OpenSSL and the kernel: some request the built-in behaviour, some a feature that only OpenSSL has.
+//! TLS words about OpenSSL and the kernel. Some request the built-in behaviour, some a feature of OpenSSL only.
 //!
-//! Settings that match the built-in behaviour are accepted. Settings that permit an unavailable feature are accepted with a
-//! warning that names it. Settings that demand one are errors that suggest a replacement.
+//! Settings that match the built-in behaviour are accepted. Settings that permit an unavailable feature cause a warning that names the
+//! feature. Settings that require one are errors that suggest a replacement.
 
 use weir_syntax::Diagnostic;
 

@@ -1,7 +1,7 @@
-//! Settings of TLS: of the process, and defaults of the lines below (`ssl-default-*`, `ssl-load-extra-*`).
+//! TLS settings: of the process, and defaults of the lines below (`ssl-default-*`, `ssl-load-extra-*`).
 //!
-//! Without a TLS listener they have nothing to act on, so accepting them is harmless, and refusing them would refuse a
-//! configuration for no reason. Files are read, and names of ciphers looked up, when a line uses them.
+//! Without a TLS listener they change nothing, so they are always accepted. Files are read, and names of ciphers looked up, when a line
+//! uses them.
 
 use weir_syntax::Word;
 
@@ -14,7 +14,7 @@ use weir_model::{
     TlsVersion,
 };
 
-/// The lines that a default is for.
+/// The lines that a default applies to.
 #[derive(Clone, Copy)]
 enum DefaultsOf {
     Listener,
@@ -22,7 +22,7 @@ enum DefaultsOf {
 }
 
 impl GlobalContext<'_> {
-    /// A folder for all lines, given once.
+    /// Reads a folder for all lines, which may be set once.
     fn tls_base(
         &mut self,
         words: &mut Words<'_>,
@@ -36,7 +36,7 @@ impl GlobalContext<'_> {
         Ok(())
     }
 
-    /// The defaults of the lines below this one, to be changed.
+    /// The defaults of the lines below this one, mutable.
     fn tls_defaults(&mut self) -> &mut TlsDefaults {
         let lines = &mut self.global.tls.line_defaults;
         if lines.last().is_none_or(|(at, _)| *at != self.at) {
@@ -46,7 +46,7 @@ impl GlobalContext<'_> {
         &mut lines.last_mut().expect("it was added above").1
     }
 
-    /// The same for one kind of lines, with the place of this keyword.
+    /// The defaults for one kind of lines, mutable. Records the location of this keyword.
     fn line_defaults(&mut self, side: DefaultsOf) -> &mut LineDefaults {
         let (keyword, at) = (self.keyword, self.at.clone());
         let defaults = self.tls_defaults();
@@ -59,7 +59,7 @@ impl GlobalContext<'_> {
         side
     }
 
-    /// The only argument, a default option.
+    /// Reads the only argument, a default option.
     fn default_text(
         &mut self,
         words: &mut Words<'_>,
@@ -136,7 +136,7 @@ fn named(word: &str, prefix: &str) -> Option<TlsVersion> {
     })
 }
 
-/// `ssl-load-extra-files`: kinds of files, or one word for none or all of them.
+/// `ssl-load-extra-files`: kinds of files, or one word for none or all kinds.
 fn extra_files(words: &mut Words<'_>) -> Parsed<ExtraFiles> {
     let keyword = "ssl-load-extra-files";
     let (mut names, mut alone) = (Vec::new(), None);

@@ -11,11 +11,11 @@ use weir_model::{ConnectionSharing, ListenerQueues, Shards};
 
 const MAX: u32 = i32::MAX as u32;
 
-/// Below this range not even our own responses fit; above, one connection could hold a whole machine's memory, and HAProxy does
-/// not accept it for HTTP either.
+/// Below this range, weir's own responses do not fit. Above it, one connection could use all memory of a machine, and HAProxy does not
+/// accept it for HTTP either.
 const BUFFER_SIZES: std::ops::RangeInclusive<u64> = 1024..=(256 << 20) - 16;
 
-/// 1 GB of default buffers.
+/// The limit of reserved buffers: 1 GB of buffers of the default size.
 const MOST_IN_RESERVE: u32 = 65_536;
 
 /// The range of setpriority(2).
@@ -189,7 +189,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "100",
         "events to take from the kernel in one turn",
         |line, words| {
-            // HAProxy's bound; the kernel refuses more than 178 million, and each event takes memory.
+            // HAProxy's limit. The kernel refuses more than 178 million, and each event takes memory.
             line.global.tuning.poll_events_max = Some(line.number(words, 1..=1_000_000)?);
             Ok(())
         },
@@ -537,7 +537,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::removed("tune.chksize", "'tune.bufsize' is used instead"),
 ];
 
-/// A size; 0 means "not set". The caller has bounded it.
+/// A size. 0 means "not set". The caller has checked the upper bound.
 fn socket_buffer(size: u64) -> Option<u32> {
     u32::try_from(size).ok().filter(|size| *size > 0)
 }

@@ -47,7 +47,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     ),
 ];
 
-/// Parses a value without ACLs and without references to proxies, since none is known yet.
+/// Parses a value without ACLs and without references to proxies, since neither is known yet.
 fn with_expressions(
     line: &mut GlobalContext<'_>,
     parse: impl FnOnce(ExpressionParser<'_>) -> Parsed<ProcessValue>,
@@ -67,10 +67,10 @@ fn with_expressions(
     }
 }
 
-/// They are evaluated while the configuration is parsed, without any stream.
+/// The values are evaluated during parsing, without a stream.
 const PLACES: EvaluationPoints = EvaluationPoints::only(EvaluationPoint::ConfigParser);
 
-/// Reads the variable's name; its scope must be the process. `what` must follow the name.
+/// Reads the variable's name, which must have process scope. `what` must follow the name.
 fn variable(line: &GlobalContext<'_>, words: &mut Words<'_>, what: &str) -> Parsed<VariableId> {
     let keyword = line.keyword;
     let name = words.take().filter(|_| !words.at_end());

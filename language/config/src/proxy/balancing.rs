@@ -1,4 +1,4 @@
-//! How a backend chooses its servers: `balance`, `hash-type`, `cookie`, `retries`, `server` and similar words.
+//! Selection of servers in a backend: `balance`, `hash-type`, `cookie`, `retries`, `server` and similar words.
 
 use std::sync::Arc;
 
@@ -302,7 +302,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     ),
 ];
 
-/// The most retries.
+/// The limit of retries.
 const MAX_RETRIES: u32 = i32::MAX as u32;
 
 /// Messages about server lines begin with their location.
@@ -311,7 +311,7 @@ fn placed(mut fault: Fault) -> Fault {
     fault
 }
 
-/// The message for an unknown algorithm. It does not list `first`, as HAProxy's does not.
+/// The message for an unknown algorithm. It omits `first`, as HAProxy's does.
 fn supported() -> String {
     let listed = ALGORITHMS.iter().filter(|algorithm| algorithm.name != "first");
     let mut forms: Vec<String> = listed
@@ -325,7 +325,7 @@ fn supported() -> String {
 }
 
 fn read_balance(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed<Balance> {
-    // Without an argument it means the default, as in HAProxy.
+    // Without an argument, `balance` means the default, as in HAProxy.
     let Some(word) = words.take() else { return Ok(Balance::default()) };
     let (name, parenthesis) =
         word.text().split_once('(').map_or((word.text(), None), |(name, rest)| (name, Some(rest)));
@@ -389,7 +389,7 @@ fn rdp_cookie_name<'w>(word: &Word, arguments: &'w str, subject: &str) -> Parsed
         .ok_or_else(|| fault(word.span(), format!("{subject} requires an rdp cookie name.")))
 }
 
-/// The cookie of the RDP protocol that Microsoft's clients send.
+/// The RDP cookie of Microsoft's clients.
 const DEFAULT_RDP_COOKIE: &str = "msts";
 
 fn read_uri_key(words: &mut Words<'_>) -> Parsed<UriKey> {
@@ -427,7 +427,7 @@ fn read_parameter_key(words: &mut Words<'_>) -> Parsed<BalanceArgument> {
     let name = words.expect("balance url_param requires an URL parameter name.")?;
     let check_post = words.take_if("check_post");
     if check_post && words.peek().is_some_and(|word| word.text().bytes().all(|byte| byte.is_ascii_digit())) {
-        // An old limit on the body's length, still accepted and without effect.
+        // An obsolete limit on the body's length, accepted without effect.
         words.take();
     }
     words.end("balance url_param")?;
@@ -448,7 +448,7 @@ fn read_hash_type(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parse
     };
     let mut function = HashFunction::Sdbm;
     match words.take() {
-        // The ring needs well spread hashes, so it mixes them unless a function is named.
+        // The ring needs well spread hashes, so it applies the avalanche unless the line names a function.
         None => avalanche |= method == HashMethod::Consistent,
         Some(word) => {
             function = match word.text() {
@@ -507,7 +507,7 @@ fn read_retry_on(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed
     Ok(())
 }
 
-/// What `retry-on` takes beside `none` and statuses.
+/// The words of `retry-on` besides `none` and statuses.
 const RETRY_REASONS: [&str; 6] = [
     "conn-failure",
     "empty-response",
@@ -659,7 +659,7 @@ fn read_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     add_server(context, server, name)
 }
 
-/// Puts the location of a server line in front of its message.
+/// Prefixes the message with the location of the server line.
 fn in_place(mut fault: Fault) -> Fault {
     fault.layout = Layout::Location;
     fault
@@ -688,10 +688,10 @@ fn add_server(context: &mut LineContext<'_>, server: Server, name: &Word) -> Par
     Ok(())
 }
 
-/// A backend has at most this many servers.
+/// The limit of servers in a backend.
 const MAX_SERVERS: usize = 1 << 20;
 
-/// A template makes at most this many servers.
+/// The limit of servers of one template.
 const MAX_TEMPLATE: u32 = 65_536;
 
 fn read_template(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
@@ -730,7 +730,7 @@ fn read_template(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed
     Ok(())
 }
 
-/// Checks that a server with a service name has `resolvers`: only name servers have SRV records.
+/// Checks that a server with a service name has `resolvers`: only DNS has SRV records.
 fn check_service(
     address: &ServerAddress,
     settings: &ServerSettings,
@@ -763,7 +763,7 @@ fn read_default_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> 
     Ok(())
 }
 
-/// A backend either connects to its clients' destinations, or balances among servers. The default `balance` counts as unset.
+/// Reports a backend that both connects to its clients' destinations and balances among servers. The default `balance` counts as unset.
 pub(super) fn check_transparent(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
     let settings = &proxy.settings;
     let chooses = !matches!(settings.balance, Balance { argument: BalanceArgument::Draws(2), .. });

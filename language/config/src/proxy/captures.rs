@@ -1,4 +1,4 @@
-//! `capture` and `declare capture`: parts of messages that are kept for the logs.
+//! `capture` and `declare capture`: parts of messages that are stored for the logs.
 
 use weir_syntax::Word;
 
@@ -20,7 +20,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         |context, words| {
             let expects = "'capture' expects 'cookie' <cookie_name> 'len' <len>.";
             let (name, length_max) = read_name_and_length(words, "cookie", expects)?;
-            // "name=" is exact, "name" is the beginning of a name.
+            // "name=" is an exact name, "name" is a prefix.
             let (name, prefix) = match name.text().strip_suffix('=') {
                 Some(exact) => (exact, false),
                 None => (name.text(), true),

@@ -1,4 +1,4 @@
-//! `http-check` and `tcp-check` rules, and the options that choose how servers are checked.
+//! `http-check` and `tcp-check` rules, and the options that select the checks.
 
 mod connect;
 mod expect;
@@ -24,7 +24,7 @@ use weir_model::{CheckAction, CheckMethod, CheckRule, CheckRuleList, CheckScript
 pub(super) use external::{KEYWORDS as EXTERNAL_KEYWORDS, settle as settle_external};
 pub(super) use own::OPTIONS;
 
-/// The kind of rules.
+/// The kind of check rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CheckRuleKind {
     /// `http-check`.
@@ -65,7 +65,7 @@ pub(super) const IN_PROXIES: &[Row<ProxyReader>] = &[
     EXPECT.default(Described("a status from 200 to 399")),
 ];
 
-/// The same words of `healthcheck` sections, where `type` has the default.
+/// The same words in `healthcheck` sections, where `type` selects the check.
 pub(super) const IN_SECTIONS: &[Row<ProxyReader>] = &[SEND, EXPECT];
 
 const SEND: Row<ProxyReader> = rule!(
@@ -259,7 +259,7 @@ fn scripts<'c>(context: &'c mut LineContext<'_>) -> &'c mut CheckScripts {
     Arc::make_mut(&mut context.settings().checks)
 }
 
-/// The section's own list of rules: its first own rule replaces those of a `defaults` section.
+/// The section's own list of rules. Its first own rule replaces those of a `defaults` section.
 fn own_rules<'c>(context: &'c mut LineContext<'_>, kind: CheckRuleKind) -> &'c mut CheckRuleList {
     let section = context.draft.proxy.at.clone();
     let list = kind.rules(scripts(context));
@@ -269,7 +269,7 @@ fn own_rules<'c>(context: &'c mut LineContext<'_>, kind: CheckRuleKind) -> &'c m
     list
 }
 
-/// Adds a rule where the order allows it.
+/// Adds a rule if the order allows it.
 fn add(context: &mut LineContext<'_>, words: &Words<'_>, kind: CheckRuleKind, mut rule: CheckRule) -> Parsed {
     let at = words.line().keyword().span();
     let pending = context.draft.pending_comment.take();
@@ -287,8 +287,8 @@ fn add(context: &mut LineContext<'_>, words: &Words<'_>, kind: CheckRuleKind, mu
     Ok(())
 }
 
-/// A request of the section's own takes nothing from an `option httpchk` of a `defaults` section, as in HAProxy: method, target, version
-/// and host belong together. With HTTP/1.1 of the one and without the host of the other, servers would refuse it.
+/// Drops the request of an inherited `option httpchk` if the section has its own request, as in HAProxy. Method, target, version and host
+/// belong together: servers would refuse one request's HTTP/1.1 without the other's host.
 fn drop_inherited_request(context: &mut LineContext<'_>) {
     let section = context.draft.proxy.at.clone();
     let scripts = scripts(context);
@@ -299,7 +299,7 @@ fn drop_inherited_request(context: &mut LineContext<'_>) {
     }
 }
 
-/// Whether a rule only handles variables.
+/// Whether a rule only changes variables.
 fn is_silent(rule: &CheckRule) -> bool {
     matches!(
         rule.action,
@@ -339,7 +339,7 @@ fn check_order(rules: &[CheckRule], rule: &CheckRule, kind: CheckRuleKind, at: S
     }
 }
 
-/// `comment` on a line of its own.
+/// `comment` as a separate line.
 fn comment_line(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: CheckRuleKind) -> Parsed {
     let comment = words.expect(&format!("'{} comment' : expects a string as argument.", kind.word()))?;
     words.end(&format!("{} comment", kind.word()))?;
@@ -348,20 +348,20 @@ fn comment_line(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Chec
     Ok(())
 }
 
-/// The string after a `comment` within a line.
+/// The string after a `comment` inside a line.
 fn comment(words: &mut Words<'_>, keyword: &str) -> Parsed<Arc<str>> {
     let word = words.expect(&format!("'{keyword}' : 'comment' expects a string as argument."))?;
     Ok(word.text().into())
 }
 
-/// The rest of a `send` line after the data.
+/// The optional comment at the end of a `send` line.
 fn trailing_comment(words: &mut Words<'_>, keyword: &str) -> Parsed<Option<Arc<str>>> {
     let found = if words.take_if("comment") { Some(comment(words, keyword)?) } else { None };
     words.end(keyword)?;
     Ok(found)
 }
 
-/// Where expressions of checks are evaluated.
+/// The point where expressions of checks are evaluated.
 const PLACES: EvaluationPoints = EvaluationPoints::only(EvaluationPoint::Check);
 
 fn expression(context: &LineContext<'_>, words: &mut Words<'_>) -> Parsed<Arc<Expr>> {
@@ -372,7 +372,7 @@ fn format(context: &LineContext<'_>, word: &Word) -> Parsed<LogFormat> {
     context.expressions().format_with(word, PLACES, FormatOptions::PLAIN)
 }
 
-/// The name and the condition in the parentheses of the word before.
+/// The name and the condition in the parentheses of the previous word.
 fn variable(
     context: &LineContext<'_>,
     words: &Words<'_>,
@@ -443,7 +443,7 @@ fn unset_variable(
     Ok(CheckRule { comment: None, step: 0, action: CheckAction::UnsetVariable(name) })
 }
 
-/// Warnings about rules that nothing uses.
+/// Warnings about unused rules.
 pub(super) fn unused(scripts: &CheckScripts, name: &str, own: &weir_model::Location) -> Vec<String> {
     let is_own = |list: &CheckRuleList| list.section.as_ref() == Some(own) && !list.rules.is_empty();
     let by = match scripts.method {

@@ -1,7 +1,7 @@
 //! Error messages of a proxy: `errorfile`, `errorfiles`, `errorloc`, `http-error`.
 //!
-//! A later line replaces an earlier one for the same status, and a line may name an `http-errors` section that comes
-//! later. So the lines are kept as steps, and run when everything was read.
+//! A later line replaces an earlier one for the same status, and may name an `http-errors` section below it. So the lines are stored as
+//! steps, and applied after the whole configuration was parsed.
 
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     ),
 ];
 
-/// The most lines about error messages of a proxy.
+/// The limit of lines about error messages in a proxy.
 const MAX_STEPS: usize = 4096;
 
 fn add(context: &mut LineContext<'_>, step: ErrorStep) {
@@ -127,8 +127,8 @@ fn read_location(
     words.end(keyword)
 }
 
-/// Runs the steps of a proxy. The error names an unknown section. `warn` receives the sections that lack a status; its
-/// former message stays.
+/// Applies the steps of a proxy. The error names an unknown section. `warn` receives the sections without a message for a status, which
+/// then keeps its previous message.
 pub(super) fn run_steps(
     steps: &[ErrorStep],
     section: &dyn Fn(&str) -> Option<Arc<ErrorReplies>>,
@@ -162,7 +162,7 @@ pub(super) fn run_steps(
     Ok(replies)
 }
 
-/// The message of a section for a status, if it is one.
+/// The message of a section for a status. None if the section has another kind of reply.
 pub(super) fn section_message(section: &ErrorReplies, status: u16) -> Option<Arc<ErrorMessage>> {
     match section.get(status)? {
         ErrorReply::Message(message) => Some(message.clone()),

@@ -1,6 +1,6 @@
 //! `filter` and `filter-sequence`: filters on the messages of a proxy's streams, and their order (manual, 4.2 and 9).
 //!
-//! The filters themselves are rows of the crate that runs them.
+//! The rows of the filters come from the crate that runs them.
 
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Word};
 
@@ -45,7 +45,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     ),
 ];
 
-/// A filter that is understood: `read` takes the words after its name. `family` is its group in `-vv` and `-dKflt`.
+/// An implemented filter. `read` takes the words after its name. `family` is its group in `-vv` and `-dKflt`.
 pub const fn filter(
     family: &'static str,
     name: &'static str,
@@ -83,10 +83,10 @@ fn read_filter(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     Ok(())
 }
 
-/// The most filters of a proxy.
+/// The limit of filters in a proxy.
 const MAX_FILTERS: usize = 64;
 
-/// Finds the filters that sequences and rules name.
+/// Resolves the filters that sequences and rules name.
 pub(super) fn settle(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     for (direction, list, span) in std::mem::take(&mut draft.pending.filter_sequences) {
         match sequence(&draft.proxy.filters, direction, &list) {
@@ -123,7 +123,7 @@ pub(super) fn settle(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// The positions of the filters of a list. A name that several filters share selects each of them in turn.
+/// The positions of the filters in a list. The nth use of a name selects the nth filter with that name.
 fn sequence(filters: &[Filter], direction: FilterDirection, list: &str) -> Result<Box<[u16]>, String> {
     let mut order: Vec<u16> = Vec::new();
     for name in list.split(',').map(str::trim) {

@@ -1,5 +1,4 @@
-//! Checks that are only possible at the end: of a section, when its ACLs are complete, and of everything, when all names
-//! are known.
+//! Checks at the end: of a section, when its ACLs are complete, and of the configuration, when all names are known.
 
 mod protocols;
 
@@ -24,13 +23,13 @@ use weir_model::{
     Protocol, Proxy, ProxyIndex, RetryOn, RulesetKind, ServerTarget, StickTable,
 };
 
-/// The objects of other sections that proxies may refer to.
+/// The objects of other sections to which proxies may refer.
 pub struct OtherSections<'s> {
     /// The position of the list of users of that name.
     pub userlist: &'s dyn Fn(&str) -> Option<u32>,
     /// The error messages of the `http-errors` section of that name.
     pub http_errors: &'s dyn Fn(&str) -> Option<Arc<ErrorReplies>>,
-    /// The tables of `peers` sections, with their whole names.
+    /// The tables of `peers` sections, with their full names.
     pub peer_tables: &'s [StickTable],
     /// Whether there is a `peers` section of that name.
     pub has_peers: &'s dyn Fn(&str) -> bool,
@@ -46,7 +45,7 @@ pub struct OtherSections<'s> {
     pub external_checks: bool,
     /// `insecure-fork-wanted`.
     pub may_create_processes: bool,
-    /// The first identifier for proxies: the runtime API's sockets take the one before.
+    /// The first identifier for proxies. The runtime API's sockets use the previous one.
     pub first_proxy_id: u32,
 }
 
@@ -63,7 +62,7 @@ pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     warn_about_checks(draft, diagnostics);
 }
 
-/// The longest chain of `track`.
+/// The limit of servers in one chain of `track`.
 const MAX_CHAIN: usize = 1024;
 
 fn warn_about_checks(draft: &Draft, diagnostics: &mut Diagnostics) {
@@ -99,7 +98,7 @@ fn warn_about_conditions(draft: &Draft, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Warns of each test on raw bytes in HTTP mode, and of each text for HTTP made of raw bytes.
+/// Warns about tests on raw bytes in HTTP mode, and about HTTP texts made of raw bytes.
 fn warn_about_bytes(draft: &Draft, diagnostics: &mut Diagnostics) {
     if draft.section.is_defaults() || draft.proxy.mode() != Mode::Http {
         return;
@@ -165,7 +164,7 @@ fn settle_listeners(proxy: &Proxy, section: DraftSection, diagnostics: &mut Diag
     }
 }
 
-/// Gives the certificates of `ssl-f-use` to all lines that speak TLS.
+/// Assigns the certificates of `ssl-f-use` to all TLS lines.
 fn assign_certificates(proxy: &mut Proxy) {
     if proxy.certificates.is_empty() {
         return;
@@ -177,8 +176,8 @@ fn assign_certificates(proxy: &mut Proxy) {
         .for_each(|tls| tls.certificates.push(CertificateSource::List(list.clone())));
 }
 
-/// Gives every server an identifier: its own, or the next free one. Its own identifier also advances the counter: this order
-/// must stay, since consistent hashing places servers by these numbers.
+/// Assigns an identifier to every server: its explicit one, or the next free one. An explicit identifier also advances the counter. Keep this
+/// order, since consistent hashing uses these numbers.
 fn settle_server_ids(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     let servers = &mut draft.proxy.servers;
     let mut used: HashMap<u32, usize> = HashMap::new();
@@ -204,9 +203,9 @@ fn settle_server_ids(draft: &mut Draft, diagnostics: &mut Diagnostics) {
 }
 
 impl ProxyParser<'_> {
-    /// Completes everything and returns the proxies, in the order of their sections.
+    /// Completes the configuration and returns the proxies in section order.
     ///
-    /// The proxies are usable if `diagnostics` is free of errors afterwards. With them come all stick-tables, their own first.
+    /// The proxies are usable only if `diagnostics` is free of alerts afterwards. Also returns all stick-tables, those of the proxies first.
     pub fn finish(
         mut self,
         context: &OtherSections<'_>,
@@ -229,7 +228,7 @@ impl ProxyParser<'_> {
         (self.finished.into_iter().map(|finished| finished.proxy).collect(), tables)
     }
 
-    /// Finds the servers that `track` names, and checks that the last server of each chain has checks.
+    /// Resolves the servers that `track` names, and checks that the last server of each chain has checks.
     fn settle_tracks(&mut self, names: &ProxyPositions, diagnostics: &mut Diagnostics) {
         let tracking: Vec<(usize, usize)> = (0..self.finished.len())
             .flat_map(|proxy| {
@@ -313,7 +312,7 @@ impl ProxyParser<'_> {
         Err(format!("a chain of more than {MAX_CHAIN} servers that track each other."))
     }
 
-    /// Runs the steps of `errorfile` and similar words; proxies with the same steps share the result.
+    /// Applies the steps of `errorfile` and similar words. Proxies with the same steps share the result.
     fn settle_errors(&mut self, context: &OtherSections<'_>, diagnostics: &mut Diagnostics) {
         let mut results: HashMap<*const Vec<ErrorStep>, Arc<ErrorReplies>> = HashMap::new();
         for finished in &mut self.finished {
@@ -409,7 +408,7 @@ impl ProxyParser<'_> {
             diagnostics.push(bare(message));
             return None;
         }
-        // A TCP frontend may have an HTTP backend, but not the other way round.
+        // A TCP frontend may use an HTTP backend, but not the reverse.
         if proxy.mode() == Mode::Http && other.mode() == Mode::Tcp {
             let message = format!(
                 "http {} '{}' ({}) tries to use incompatible tcp {} '{}' ({}) in a '{keyword}' rule (see 'mode').",
@@ -491,7 +490,7 @@ impl ProxyParser<'_> {
         }
     }
 
-    /// The log line to use in TCP mode instead of an HTTP one.
+    /// The log line in TCP mode that replaces one for HTTP.
     fn tcp_fallback(&self, index: usize, diagnostics: &mut Diagnostics) -> Option<LogLine> {
         let finished = &self.finished[index];
         let proxy = &finished.proxy;
@@ -524,7 +523,7 @@ pub(super) fn noun(proxy: &Proxy) -> &'static str {
     DraftSection::Proxy(proxy.section).noun()
 }
 
-/// A proxy's name in messages, formatted only if there is a message, which is rare.
+/// A proxy's name in messages. Formatted only for a message, which is rare.
 struct ProxySubject {
     noun: &'static str,
     name: Arc<str>,
@@ -542,7 +541,7 @@ impl fmt::Display for ProxySubject {
     }
 }
 
-/// Gives every proxy an identifier: its own, or the lowest free one.
+/// Assigns an identifier to every proxy: its explicit one, or the lowest free one.
 fn settle_proxy_ids(finished: &mut [FinishedProxy], first: u32, diagnostics: &mut Diagnostics) {
     let mut used: HashMap<u32, usize> = HashMap::new();
     for index in 0..finished.len() {
@@ -577,7 +576,7 @@ fn settle_proxy_ids(finished: &mut [FinishedProxy], first: u32, diagnostics: &mu
     }
 }
 
-/// Reports global identifiers that are used twice.
+/// Reports duplicate global identifiers.
 fn check_guids(finished: &[FinishedProxy], diagnostics: &mut Diagnostics) {
     let of_proxies = finished.iter().flat_map(|FinishedProxy { proxy, .. }| {
         let own = proxy.guid.as_deref().map(|guid| (guid, &proxy.at, ProxySubject::of(proxy).to_string()));
@@ -617,12 +616,12 @@ fn settle_replies(finished: &FinishedProxy, context: &OtherSections<'_>, diagnos
             diagnostics.push(Diagnostic::warning(*span, message).layout(Layout::Bare));
             continue;
         };
-        // A reply is resolved only once, so it cannot be set already.
+        // A reply is resolved only once, so the message is not set yet.
         let _ = section.message.set(message);
     }
 }
 
-/// Makes `minconn` and `maxconn` equal if `minconn` is alone or above `maxconn`.
+/// Makes `minconn` and `maxconn` equal if only `minconn` is set, or if it exceeds `maxconn`.
 fn normalize_servers(proxy: &mut Proxy) {
     for server in &mut proxy.servers {
         let settings = &mut server.settings;
@@ -647,7 +646,7 @@ fn check_captures(finished: &FinishedProxy, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// A frontend may make the unique identifier before a backend is chosen.
+/// Checks the log formats of the unique identifier: a frontend may create it before it selects a backend.
 fn check_unique_id(finished: &FinishedProxy, diagnostics: &mut Diagnostics) {
     let proxy = &finished.proxy;
     let format = proxy.settings.unique_id_format.as_ref().filter(|_| !proxy.is_backend());
@@ -665,7 +664,7 @@ fn check_unique_id(finished: &FinishedProxy, diagnostics: &mut Diagnostics) {
 
 fn lacks_timeouts(proxy: &Proxy) -> bool {
     if proxy.mode() == Mode::Log {
-        // Messages wait in rings, not in streams, and their forwarders have limits of their own.
+        // Messages are queued in rings, not in streams, and rings have separate limits.
         return false;
     }
     let timeouts = &proxy.settings.timeouts;
@@ -731,7 +730,7 @@ fn warn_about_http_only(proxy: &mut Proxy, who: &ProxySubject, warn: &mut dyn Fn
     }
 }
 
-/// Data sent with a SYN can be lost in ways that only these retries repair.
+/// Warns if retries are missing: data sent with a SYN can be lost in ways that only they repair.
 fn warn_about_fast_open(proxy: &Proxy, diagnostics: &mut Diagnostics) {
     let wanted = [RetryOn::CONNECTION_FAILURE, RetryOn::EMPTY_RESPONSE, RetryOn::RESPONSE_TIMEOUT];
     if wanted.into_iter().all(|retry| proxy.settings.retry_on.contains(retry)) {
@@ -750,7 +749,7 @@ fn warn_about_fast_open(proxy: &Proxy, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Only whole HTTP/1 requests are sent early.
+/// Warns about `allow-0rtt` without effect: only whole HTTP/1 requests are sent early.
 fn warn_about_early_data(proxy: &Proxy, diagnostics: &mut Diagnostics) {
     for server in &proxy.servers {
         let Some(tls) = server.settings.tls.as_deref().filter(|tls| tls.options.allow_early_data) else {

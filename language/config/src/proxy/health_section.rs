@@ -1,6 +1,6 @@
-//! `healthcheck` sections: checks that several servers share, whatever their backends say (manual, "healthcheck").
+//! `healthcheck` sections: checks that several servers share, independent of their backends (manual, "healthcheck").
 //!
-//! The lines are those of a backend: `http-check` and `tcp-check` rules, and instead of an option the word `type`.
+//! The lines are those of a backend: `http-check` and `tcp-check` rules. The word `type` replaces the options.
 
 use std::sync::Arc;
 
@@ -37,12 +37,12 @@ const TYPE: &[Row<ProxyReader>] = &[keyword(
 #[derive(Debug)]
 pub(crate) struct HealthcheckReader {
     draft: Draft,
-    /// Whether there was a `type` line.
+    /// Whether the section has a `type` line.
     has_type: bool,
 }
 
 impl HealthcheckReader {
-    /// Begins the section of a line.
+    /// Starts the section of a section line.
     pub(crate) fn begin(line: &Line, at: Location, known: &[HealthCheck]) -> Parsed<Self> {
         let mut words = Words::new(line, 1);
         let name = words.expect("missing name for healthcheck section.")?;
@@ -96,7 +96,7 @@ impl HealthcheckReader {
     }
 }
 
-/// Checks that the sections that servers name exist, and that their checks fit the servers' `check-proto`.
+/// Checks that the sections named by servers exist, and that their checks support the servers' `check-proto`.
 pub(super) fn settle(proxy: &Proxy, context: &OtherSections<'_>, diagnostics: &mut Diagnostics) {
     for server in &proxy.servers {
         let said = &server.settings.check;

@@ -7,12 +7,12 @@ use super::{
 use crate::rows::{Row, Table};
 use crate::words::{Parsed, Words};
 
-/// Reads the arguments of a keyword, in the sections where it makes sense.
+/// Reads the arguments of a keyword, in the sections that support it.
 #[derive(Clone, Copy, Debug)]
 pub struct ProxyReader {
-    /// Where the keyword makes sense.
+    /// The sections that support the keyword.
     pub sections: Sections,
-    /// Whether it is an error elsewhere, not a warning.
+    /// Whether the keyword is an error in other sections, instead of a warning.
     pub strict: bool,
     pub(crate) read: fn(&mut LineContext<'_>, &mut Words<'_>) -> Parsed,
 }
@@ -37,7 +37,7 @@ pub static PROXY_KEYWORDS: Table<ProxyReader> = Table::new(&[
     NOT_YET,
 ]);
 
-/// A keyword that is understood.
+/// An implemented keyword.
 pub(crate) const fn keyword(
     name: &'static str,
     arguments: &'static str,
@@ -49,7 +49,7 @@ pub(crate) const fn keyword(
     Row::ready(name, arguments, example, help, ProxyReader { sections, strict: false, read })
 }
 
-/// A keyword that is understood, and an error in other sections.
+/// An implemented keyword that is an error in other sections.
 pub(crate) const fn strict_keyword(
     name: &'static str,
     arguments: &'static str,
@@ -74,7 +74,7 @@ pub(crate) const RULES_OF_FRONTENDS: Sections = NAMED_DEFAULTS.or(FRONTENDS);
 /// Named `defaults`, `listen` and `backend`.
 pub(crate) const RULES_OF_BACKENDS: Sections = NAMED_DEFAULTS.or(BACKENDS);
 
-/// These words changed any line of a request's head, most often the first one.
+/// These words replaced text in any line of a request's head, most often in the first line.
 const REPLACE_IN_REQUESTS: &str = "use 'http-request replace-path' or 'http-request replace-uri' for the request line, and 'http-request \
      replace-header' for a header.";
 

@@ -1,7 +1,7 @@
-//! `mode log`: words that are valid in a backend for log messages, and words that are valid only there.
+//! `mode log`: words that are valid in a log backend, and words that are valid only there.
 //!
-//! The mode may be set after the lines that depend on it, so lines are noted on reading and checked when the
-//! section ends. Settings from `defaults` are for other proxies too, so they do not cause warnings.
+//! The mode may be set after the lines that depend on it, so lines are recorded, and checked at the end of the section. Settings from
+//! `defaults` also serve other proxies, so they cause no warnings.
 
 use weir_syntax::{Diagnostic, Diagnostics, Span};
 
@@ -13,7 +13,7 @@ use weir_model::{
     TransparentSource,
 };
 
-/// Checks a section with servers, once all of it was read.
+/// Checks a section with servers at its end.
 pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     let DraftSection::Proxy(section) = draft.section else { return };
     match (section, draft.proxy.settings.mode) {
@@ -53,8 +53,8 @@ fn check_log_backend(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// An algorithm that needs streams is an error on a line of the section itself. If it comes from `defaults`, the section uses
-/// round robin instead.
+/// Reports an algorithm that needs streams if a line of the section sets it. If it comes from `defaults`, the section uses round robin
+/// instead.
 fn settle_balance(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     let (own_balance, own_hash_type) = (draft.logs.keyword("balance"), draft.logs.keyword("hash-type"));
     let (settings, name) = (&mut draft.proxy.settings, &draft.proxy.name);
@@ -108,7 +108,7 @@ fn cannot_take_logs(server: &Server) -> Option<&'static str> {
     }
 }
 
-/// Checks that a section in another mode is free of words for logs only.
+/// Checks that a section in another mode has only words that are valid without `mode log`.
 fn check_other(draft: &Draft, diagnostics: &mut Diagnostics) {
     let logs = &draft.logs;
     for (subject, span) in &logs.datagrams {

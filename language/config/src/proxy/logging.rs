@@ -135,12 +135,12 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     .default(Described("none: the identifier is not sent to servers")),
 ];
 
-/// Options for `unique-id-format`: evaluated with the request, and written into a header.
+/// Options for `unique-id-format`, which is evaluated with the request and written into a header.
 const UNIQUE_ID_OPTIONS: FormatOptions = FormatOptions { merge_spaces: true, ..FormatOptions::HTTP };
 const UNIQUE_ID_POINTS: EvaluationPoints = EvaluationPoints::only(EvaluationPoint::FrontendRequestHeader)
     .or(EvaluationPoints::only(EvaluationPoint::BackendRequestHeader));
 
-/// A proxy logs to at most this many targets.
+/// The limit of log targets in a proxy.
 const MAX_LOG_TARGETS: usize = 256;
 
 /// Reads a log target: `<target> [options] <facility> [<level> [<minimum level>]]`, to the end of the line.
@@ -205,7 +205,7 @@ pub(crate) fn read_log_target_words(words: &mut Words<'_>) -> Parsed<LogTarget> 
     Ok(target)
 }
 
-/// Reads the arguments of a `log` line of the global section: `line`'s words from `index` on.
+/// Reads the arguments of a `log` line of the global section: the words of `line` from `index` on.
 pub fn read_log_target(line: &weir_syntax::Line, index: usize) -> Result<LogTarget, Box<Diagnostic>> {
     read_log_target_words(&mut Words::new(line, index))
 }
@@ -222,7 +222,7 @@ fn log_sampling(word: &Word) -> Parsed<LogSampling> {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for part in list.split(',') {
         let parsed = match part.split_once('-') {
-            // A range of one position must be written as a number.
+            // A range of one position must be a single number.
             Some((first, last)) => {
                 first.parse().ok().zip(last.parse().ok()).filter(|(first, last)| first < last)
             }
@@ -310,7 +310,7 @@ fn builtin(
     Ok(())
 }
 
-/// Chooses the log line; warns in a `defaults` section that chooses twice, as the reference does.
+/// Sets the log line. Warns if a `defaults` section sets it twice, as HAProxy does.
 fn set_line(context: &mut LineContext<'_>, word: &Word, keyword: &'static str, line: LogLine) {
     let previous = context.draft.extras.log_line_word.replace((keyword, word.span()));
     let in_defaults = context.draft.section.is_defaults();

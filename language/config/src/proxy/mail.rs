@@ -1,4 +1,4 @@
-//! `email-alert`: which changes of servers are reported by mail.
+//! `email-alert`: mails about changes of server states.
 
 use std::sync::Arc;
 

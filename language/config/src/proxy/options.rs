@@ -17,29 +17,29 @@ use weir_model::{
     RestrictHeaderNames, Switch,
 };
 
-/// Reads one option, in the sections where it makes sense.
+/// Reads one option, in the sections that support it.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionReader {
-    /// Where the option makes sense.
+    /// The sections that support the option.
     pub sections: Sections,
-    /// Whether it only has an effect in HTTP mode.
+    /// Whether the option only has an effect in HTTP mode.
     pub http_only: bool,
-    /// How it is switched.
+    /// The values of the option.
     pub kind: OptionKind,
 }
 
-/// How an option is switched.
+/// The values of an option.
 #[derive(Clone, Copy, Debug)]
 pub enum OptionKind {
-    /// On or off, without arguments; `no` and `default` are possible.
+    /// On or off, without arguments. Allows `no` and `default`.
     Flag(fn(&mut Options) -> &mut bool),
-    /// On or off or neither.
+    /// On, off or unset.
     Switch(fn(&mut Options) -> &mut Switch),
-    /// A way to treat connections; setting one replaces another.
+    /// A connection mode. Setting one replaces another.
     Connection(ConnectionMode),
-    /// By its own function, which gets the prefix too.
+    /// A reader function, which also gets the prefix.
     Own(#[allow(private_interfaces)] fn(&mut LineContext<'_>, &mut Words<'_>, Polarity) -> Parsed),
-    /// By its own function, without `no` and `default`.
+    /// A reader function. Refuses `no` and `default`.
     Positive(#[allow(private_interfaces)] fn(&mut LineContext<'_>, &mut Words<'_>) -> Parsed),
 }
 
@@ -464,7 +464,7 @@ pub(super) fn read_option(
     };
     let reader = match row.handler {
         Handler::Ready(reader) => reader,
-        // Switching off an option that is not implemented changes nothing.
+        // Switching off an unimplemented option changes nothing.
         Handler::NotYet if polarity != Polarity::Set => return Ok(()),
         Handler::NotYet => {
             return Err(not_yet(line.span_at(first).to(word.span()), &format!("option {name}")));

@@ -1,4 +1,4 @@
-//! `outlier-ejection`: servers with worse traffic than the others are ejected for a while. A word of weir's own.
+//! `outlier-ejection`: temporary ejection of servers with worse traffic than the others. An extension of weir.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Names of proxies, and the references of expressions.
+//! Resolution of proxy names, and of references in expressions.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::finish::{OtherSections, noun};
 use super::{FinishedProxy, ProxyParser};
 use weir_model::{ProxyIndex, StickTable};
 
-/// The positions of proxies by name. A frontend and a backend may share a name.
+/// The positions of proxies by name. A frontend and a backend may have the same name.
 pub(super) struct ProxyPositions {
     frontends: HashMap<Arc<str>, ProxyIndex>,
     backends: HashMap<Arc<str>, ProxyIndex>,
@@ -18,7 +18,7 @@ pub(super) struct ProxyPositions {
 }
 
 impl ProxyPositions {
-    /// Collects the names of the proxies; reports those that are used twice.
+    /// Collects the names of the proxies. Reports duplicates.
     pub(super) fn of(
         finished: &[FinishedProxy],
         tables: &[StickTable],
@@ -61,7 +61,7 @@ impl ProxyPositions {
                 );
                 diagnostics.push(Diagnostic::alert(this.span, message).layout(Layout::ParsingTight));
             } else if let Some(namesake) = namesake {
-                // HAProxy 3.2 warns as well; later ones refuse it.
+                // HAProxy 3.2 warns as well. Later versions refuse it.
                 let other = &finished[namesake.get()].proxy;
                 let message = format!(
                     "{} '{}' has the same name as {} '{}' declared at {}. HAProxy 3.3 and later refuse this.",
@@ -98,15 +98,15 @@ impl ProxyPositions {
     }
 }
 
-/// What kind of object is unknown, and the name that was written for it.
+/// The kind of an unknown object, and its name as written.
 type Unknown = (&'static str, Box<str>);
 
 impl ProxyParser<'_> {
     /// Resolves every named reference in an expression.
     ///
-    /// A reference is resolved to two numbers: the position of the proxy and 0, or of the server in it, or the position
-    /// of the list of users and 0. A reference without a name means the current proxy, which must be of that kind, and stays
-    /// unresolved. Returns the servers that are referred to.
+    /// A reference is resolved to two numbers: the position of the proxy and 0, or of the server in it, or the position of the list of users
+    /// and 0. A reference without a name stays unresolved: it means the current proxy, which must be of that kind. Returns the servers that
+    /// are referred to.
     pub(super) fn resolve_references(
         &self,
         names: &ProxyPositions,
@@ -171,7 +171,7 @@ impl ProxyParser<'_> {
         unknown: &mut Vec<Unknown>,
     ) {
         let Some(name) = &reference.name else {
-            // Expressions of a `defaults` section are for proxies of either kind.
+            // Expressions of a `defaults` section serve proxies of either kind.
             let Some(own) = own else { return };
             let proxy = self.finished[own.get()].proxy.name.as_ref();
             if let (ArgKind::Table, Some(table)) = (reference.kind, self.finished[own.get()].proxy.table) {
@@ -207,7 +207,7 @@ impl ProxyParser<'_> {
         }
     }
 
-    /// Whether the line of the server called `[backend/]server` was refused.
+    /// Whether the line of the server `[backend/]server` was refused.
     fn is_refused_server(&self, name: &str, own: Option<ProxyIndex>, names: &ProxyPositions) -> bool {
         let (backend, server) = match name.split_once('/') {
             Some((backend, server)) => (names.backend(backend), server),
@@ -223,7 +223,7 @@ impl ProxyParser<'_> {
         proxies.into_iter().flatten().any(|proxy| self.finished[proxy.get()].refused.table)
     }
 
-    /// The server called `[backend/]server`.
+    /// The server `[backend/]server`.
     fn server_named(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Which backend and which server a stream goes to, and the rules on the way.
+//! The choice of backend and server for a stream, and the rules that run before it.
 
 use std::sync::Arc;
 
@@ -263,7 +263,7 @@ fn read_acl(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     context.expressions().acl(words, words.position() - 1).map_err(|error| located(words, error))
 }
 
-/// Whether a name is a format, evaluated for each request: it contains a percent sign.
+/// Whether a name is a format that is evaluated for each request: it contains a percent sign.
 fn is_dynamic(word: &Word) -> bool {
     word.bytes().contains(&b'%')
 }

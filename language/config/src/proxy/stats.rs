@@ -36,7 +36,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             let realm = words.expect("'realm' needs an realm name.")?;
             stats(context).realm = Some(realm.text().into());
             if !words.at_end() {
-                // HAProxy takes the first word without a warning; the operator probably meant quotes.
+                // HAProxy takes the first word without a warning. The operator probably forgot quotes.
                 let message = "'stats realm' takes one word: quote a realm with spaces. The rest is ignored.";
                 context.warn(words.here(), message);
                 words.seek(words.line().len());
@@ -180,7 +180,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     ),
 ];
 
-/// Rules decide alone: accounts beside them would protect nothing.
+/// Refuses accounts next to rules: rules alone decide, so the accounts protect nothing.
 pub(super) fn check_rules(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
     let Some(stats) = &proxy.settings.stats else { return };
     if !stats.http_request.is_empty() && (!stats.users.is_empty() || stats.realm.is_some()) {
@@ -192,7 +192,7 @@ pub(super) fn check_rules(proxy: &Proxy, span: Span, diagnostics: &mut Diagnosti
     }
 }
 
-/// Warns of a page that shows a description that there is not.
+/// Warns about a page that shows a missing description.
 pub(super) fn check_description(
     at: Option<Span>,
     context: &OtherSections<'_>,
@@ -204,10 +204,10 @@ pub(super) fn check_description(
     }
 }
 
-/// Lists of the page's settings have at most this many entries.
+/// The limit of entries in lists of the page's settings.
 const MAX_STATS_ENTRIES: usize = 4096;
 
-/// The page's settings, to change: any `stats` line switches the page on.
+/// The page's settings, mutable. Any `stats` line enables the page.
 fn stats<'s>(context: &'s mut LineContext<'_>) -> &'s mut Stats {
     Arc::make_mut(context.settings().stats.get_or_insert_with(Arc::default))
 }

@@ -1,4 +1,4 @@
-//! Stick-tables once all sections are read: which exist, which data their entries store, and which rules may use them.
+//! Stick-tables after all sections are parsed: their positions, the stored data, and the rules that use them.
 
 use weir_expr::table::{DataType, Stored};
 use weir_expr::{Expr, Needs, Reference};
@@ -9,7 +9,7 @@ use super::{FinishedProxy, ProxyParser};
 use weir_model::{BandwidthFacts, Mode, Proxy, Rule, RulesetKind, SharedRate, StickTable, Track};
 
 impl ProxyParser<'_> {
-    /// All tables: the proxies' own, then those of `peers` sections.
+    /// Removes and returns all tables: those of proxies, then those of `peers` sections.
     pub(super) fn take_tables(&mut self, context: &OtherSections<'_>) -> Vec<StickTable> {
         let mut tables = Vec::new();
         for finished in &mut self.finished {
@@ -22,7 +22,7 @@ impl ProxyParser<'_> {
         tables
     }
 
-    /// Adds the server to tables of rules that store servers, and reports keys that do not fit their table.
+    /// Adds the server data to tables of rules that store servers. Reports keys that do not fit their table.
     pub(super) fn settle_tables(
         &self,
         mut tables: Vec<StickTable>,
@@ -62,12 +62,12 @@ impl ProxyParser<'_> {
     }
 }
 
-/// The table that a rule names, or the proxy's own.
+/// The position of the table that a rule names, or of the proxy's own.
 fn target(reference: &Reference, proxy: &Proxy) -> Option<usize> {
     reference.target().map(|(table, _)| table).or(proxy.table).map(|table| table as usize)
 }
 
-/// Adds the data that rules that remember servers need (manual, 11.1, "server_id").
+/// Adds the data for rules that store servers (manual, 11.1, "server_id").
 fn store_servers(table: &mut StickTable) {
     let stored = &mut table.declaration.stored;
     for data in [DataType::ServerId, DataType::ServerKey] {
@@ -101,7 +101,7 @@ fn check_key(
     }
 }
 
-/// Warns of a rule of a frontend that waits for contents it does not use, or uses contents it does not wait for.
+/// Warns about a frontend rule that waits for contents but does not use them, or the reverse.
 fn warn_of_contents(finished: &FinishedProxy, rule: &Rule, track: &Track, diagnostics: &mut Diagnostics) {
     let proxy = &finished.proxy;
     let is_tested = rule.condition.as_ref().is_some_and(|condition| condition.needs(CONTENTS));
@@ -121,11 +121,11 @@ fn warn_of_contents(finished: &FinishedProxy, rule: &Rule, track: &Track, diagno
     diagnostics.push(Diagnostic::warning(finished.span, message).layout(Layout::Bare));
 }
 
-/// Data that a client sends after it connected.
+/// Data that a client sends after the connection is established.
 const CONTENTS: Needs =
     Needs::L6_REQUEST.or(Needs::HTTP_REQUEST_META).or(Needs::HTTP_REQUEST).or(Needs::HTTP_REQUEST_BODY);
 
-/// Reports a table that lacks the rate that a filter limits.
+/// Reports a table that does not store the rate of a bandwidth limit.
 fn check_rate(
     finished: &FinishedProxy,
     limit: BandwidthFacts<'_>,
@@ -185,7 +185,7 @@ fn check_table(
     }
 }
 
-/// Reports rules that use more counters than there are (`tune.stick-counters`).
+/// Reports rules that use more stick counters than `tune.stick-counters` allows.
 pub(crate) fn check_counters(proxies: &[Proxy], counters: u8, diagnostics: &mut Diagnostics) {
     for proxy in proxies {
         for rule in RulesetKind::ALL.iter().flat_map(|kind| proxy.rules(*kind)) {

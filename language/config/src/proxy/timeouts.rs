@@ -138,7 +138,7 @@ fn read(
         let message = format!("'{keyword}' : unexpected extra argument '{extra}' after value '{word}'.");
         return Err(fault(extra.span(), message));
     }
-    // A timeout of zero means none: HAProxy's way to switch an inherited one off.
+    // A timeout of zero means no timeout: HAProxy's way to switch off an inherited one.
     let timeout = (delay > Duration::ZERO).then_some(delay);
     let former = std::mem::replace(field(&mut context.settings().timeouts), timeout);
     if context.overwrites(keyword, former != timeout) {
@@ -151,7 +151,7 @@ fn read(
     Ok(())
 }
 
-/// A plain number below 100 was rarely meant in milliseconds.
+/// Warns about a number below 100 without a unit: it was probably not meant in milliseconds.
 fn warn_if_probably_seconds(
     context: &mut LineContext<'_>,
     span: Span,

@@ -1,4 +1,4 @@
-//! What readers of actions may use: expressions, formats, names and facts of the section.
+//! The interface for readers of actions: expressions, formats, names and facts of the section.
 
 use std::sync::Arc;
 
@@ -61,12 +61,12 @@ impl ActionContext<'_, '_> {
         Ok(Arc::new(regex))
     }
 
-    /// Reads the reply of a refusal: without arguments, the proxy's own error message for `status`.
+    /// Reads the reply of a refusal. Without arguments, it is the proxy's error message for `status`.
     pub fn refusal(&mut self, words: &mut Words<'_>, status: u16) -> Parsed<Reply> {
         read_reply(self.line, words, &ReplyRules::deny(status, self.points))
     }
 
-    /// Reads the reply of an answer; its status is 200 unless the arguments have another.
+    /// Reads the reply of a `return`. The default status is 200.
     pub fn answer(&mut self, words: &mut Words<'_>) -> Parsed<Reply> {
         read_reply(self.line, words, &ReplyRules::answer(self.points))
     }
@@ -82,38 +82,38 @@ impl ActionContext<'_, '_> {
         variable.map_err(|message| fault(self.word.span(), message))
     }
 
-    /// The set of patterns of a file, if a line before this one uses it.
+    /// The set of patterns of a file, if an earlier line uses it.
     pub fn known_patterns(&self, file: &str) -> Option<Arc<PatternSet>> {
         self.line.resources.patterns.find(file)
     }
 
-    /// The set of patterns of a file, of an ACL (keys) or of a map (keys with values), which the action changes.
+    /// The set of patterns of a file that the action changes: of an ACL (keys) or of a map (keys with values).
     pub fn changed_patterns(&self, file: &str, has_values: bool) -> Parsed<Arc<PatternSet>> {
         let resources = self.line.resources;
         let set = resources.patterns.changed(file, has_values, resources.loader);
         set.map_err(|message| fault(self.word.span(), message))
     }
 
-    /// Makes a slot for a capture of requests; returns its position.
+    /// Creates a capture slot for requests. Returns its position.
     pub fn add_capture(&mut self, length_max: u32) -> u32 {
         let slots = &mut self.line.draft.proxy.captures.request;
         slots.push(CaptureSlot { header: None, length_max });
         (slots.len() - 1) as u32
     }
 
-    /// Notes the use of a slot, which a later line may declare.
+    /// Records the use of a slot, which a later line may declare.
     pub fn use_capture(&mut self, is_request: bool, slot: u32, span: Span) {
         self.line.draft.pending.capture_ids.push((is_request, slot, span));
     }
 
-    /// Reads `table <name>`, if it follows. Without it, the table is the proxy's.
+    /// Reads `table <name>` if it follows. Otherwise, the table is the proxy's own.
     pub fn table(&mut self, words: &mut Words<'_>) -> Parsed<Reference> {
         let table = read_table_name(words)?;
         self.line.note_table(&table, words.line().span());
         Ok(table)
     }
 
-    /// Notes the name of a bandwidth limit, which a later line may declare.
+    /// Records the name of a bandwidth limit, which a later line may declare.
     pub fn use_bandwidth_limit(&mut self, name: &Word, has_limit: bool) {
         self.line.note_bandwidth_limit(name, has_limit);
     }

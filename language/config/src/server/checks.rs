@@ -28,7 +28,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         let check = &mut server.settings.check;
         check.address = Some(host);
         check.multipath = is_multipath(word.text());
-        // `port` wins, before or after this word.
+        // `port` takes precedence, before or after this word.
         if first > 0 {
             check.port.get_or_insert(first);
         }
@@ -147,7 +147,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
     .with(NOT_ADDED),
     option("check-ssl", "", "", "health checks: TLS, whatever the traffic does", |server, _| {
         server.settings.check.tls.enabled = Some(true);
-        // TLS for the traffic may be switched on later ("set server ssl").
+        // The runtime API may switch on TLS for the traffic later ("set server ssl").
         server.settings.tls.get_or_insert_default();
         Ok(())
     }),
@@ -350,7 +350,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
     ),
 ];
 
-/// Checks that are possible once a whole line was read.
+/// Checks that need the whole line.
 pub(crate) fn settle(settings: &ServerSettings, subject: &str, at: Span) -> Parsed {
     let said = &settings.check;
     if said.enabled && said.track.is_some() {
@@ -378,7 +378,7 @@ fn agent<'s>(server: &'s mut ServerLine<'_>) -> &'s mut AgentSettings {
     Arc::make_mut(server.settings.check.agent.get_or_insert_default())
 }
 
-/// The only word that an option knows.
+/// Reads the only valid argument of an option.
 fn only(words: &mut Words<'_>, keyword: &str, known: &str) -> Parsed {
     let word = words.expect(&format!("'{keyword}' expects <action> as argument."))?;
     if word.is(known) {
@@ -398,7 +398,7 @@ fn interval(words: &mut Words<'_>, keyword: &str) -> Parsed<Duration> {
     Ok(delay)
 }
 
-/// A plain number below 100 was rarely meant in milliseconds.
+/// Warns about a number below 100 without a unit: it was probably not meant in milliseconds.
 fn warn_if_probably_seconds(words: &Words<'_>, word: &Word, keyword: &str, delay: Duration) {
     let text = word.text();
     if text.bytes().all(|byte| byte.is_ascii_digit()) && delay < Duration::from_millis(100) {
@@ -424,5 +424,5 @@ fn times(words: &mut Words<'_>, keyword: &str) -> Parsed<u32> {
     }
 }
 
-/// Successes and failures together are counted in 31 bits.
+/// The limit of checks in a row: successes and failures together are counted in 31 bits.
 const MOST_TIMES: u32 = 1 << 30;

@@ -1,4 +1,4 @@
-//! Words of servers about the PROXY header at the beginning of connections (manual, 5.2).
+//! Server words about the PROXY header at the start of connections (manual, 5.2).
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         ("cert-key", "the algorithm of the certificate's key"),
     ]),
     option("send-proxy", "", "", "begin connections with a version 1 PROXY header", |server, _| {
-        // Version 2 wins if both are set, in any order.
+        // Version 2 takes precedence, in any order.
         server.settings.send_proxy.get_or_insert(SendProxy::V1);
         Ok(())
     }),
@@ -147,7 +147,7 @@ fn read_tlv(server: &mut ServerLine<'_>, words: &mut Words<'_>) -> Parsed {
         Some(format) => {
             server.expressions.format(format, EvaluationPoints::only(EvaluationPoint::ServerSource))?
         }
-        // As the last word of its line it stands for an empty field.
+        // Without a format at the end of the line, the field is empty.
         None => server.expressions.literal(keyword, "")?,
     };
     let header = proxy_v2(server);
@@ -158,5 +158,5 @@ fn read_tlv(server: &mut ServerLine<'_>, words: &mut Words<'_>) -> Parsed {
     Ok(())
 }
 
-/// A PROXY header carries at most this many fields of ours.
+/// The limit of additional fields in a PROXY header.
 const MAX_TLVS: usize = 32;

@@ -1,4 +1,4 @@
-//! The words of a server line about the resolution of its name at run time.
+//! The words of a server line about run-time name resolution.
 
 use std::sync::Arc;
 

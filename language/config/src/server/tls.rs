@@ -69,7 +69,7 @@ pub(super) const ROWS: &[Row<ServerReader>] = &[
     })
     .with(NOT_ADDED | LOG_STREAMS),
     option("sni", "<expression>", "str(a.example)", "TLS: server name (SNI) to send", |server, words| {
-        // Rings and name servers connect on their own behalf, without a client: the name is evaluated once.
+        // Rings and name servers connect without a client, so the name is evaluated once.
         let place = match server.kind {
             ServerLineKind::Ring | ServerLineKind::NameServer => EvaluationPoint::ConfigParser,
             _ => EvaluationPoint::ServerSource,

@@ -1,4 +1,4 @@
-//! A few actions to test the code that all rules share. The rows of the language are in the crate that runs them.
+//! A few actions for tests of the code that all rules share. The real rows are in the crate that runs them.
 
 use weir_expr::{FormatOptions, LogFormat};
 use weir_fingerprint::Canonical;

@@ -1,4 +1,4 @@
-//! A few filters to test the code that all filters share. The rows of the language are in the crate that runs them.
+//! A few filters for tests of the code that all filters share. The real rows are in the crate that runs them.
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use crate::fetch::AclKeyword;
 use crate::pattern::MatchMethod::{self, Beg, Bin, Dir, Dom, End, Int, Len, Reg, Str, Sub};
 
-/// Keywords that exist with every suffix below: the keyword and its fetch.
+/// Keywords that exist with every suffix of [`SUFFIXES`]: the keyword and its fetch.
 const FAMILIES: [(&str, &str); 8] = [
     ("base", "base"),
     ("cook", "req.cook"),
@@ -15,7 +15,7 @@ const FAMILIES: [(&str, &str); 8] = [
     ("urlp", "urlp"),
 ];
 
-/// Suffixes and the methods they imply.
+/// Suffixes and the match methods that they imply.
 const SUFFIXES: [(&str, MatchMethod); 8] = [
     ("", Str),
     ("_beg", Beg),
@@ -27,7 +27,7 @@ const SUFFIXES: [(&str, MatchMethod); 8] = [
     ("_sub", Sub),
 ];
 
-/// Keywords that stand alone.
+/// Keywords without suffixes.
 const SINGLE: [(&str, &str, MatchMethod); 14] = [
     ("http_auth_group", "http_auth_group", Str),
     ("method", "method", Str),
@@ -61,7 +61,7 @@ pub(crate) fn keywords() -> impl Iterator<Item = AclKeyword> {
     families.chain(single)
 }
 
-/// ACLs that need not be declared (manual, 7.4): the name and the words of its definition.
+/// Predefined ACLs (manual, 7.4): the name and the words of the definition.
 pub(crate) const PREDEFINED: [(&str, &[&str]); 23] = [
     ("FALSE", &["always_false"]),
     ("HTTP", &["req.proto_http"]),

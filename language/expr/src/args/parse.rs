@@ -13,7 +13,7 @@ use crate::error::show;
 use crate::pattern::regex::Regex;
 use crate::scope::ExpressionScope;
 
-/// One argument as text, with where it starts in the word.
+/// One argument as text, with its offset in the word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RawArg {
     pub text: Vec<u8>,
@@ -21,16 +21,16 @@ pub(crate) struct RawArg {
     pub end: usize,
 }
 
-/// An error in arguments: the bytes of the word, and the message.
+/// An error in arguments: the byte range in the word, and the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ArgError {
     pub span: std::ops::Range<usize>,
     pub message: String,
 }
 
-/// Cuts the arguments that begin at `word[open]`, an opening parenthesis.
+/// Splits the arguments that begin at `word[open]`, an opening parenthesis.
 ///
-/// Returns them with the position just after the closing parenthesis. `()` gives no argument.
+/// Returns them with the offset just after the closing parenthesis. `()` gives no argument.
 pub(crate) fn split_args(word: &[u8], open: usize) -> Result<(Vec<RawArg>, usize), ArgError> {
     let mut args = Vec::new();
     let mut text = Vec::new();
@@ -48,7 +48,7 @@ pub(crate) fn split_args(word: &[u8], open: usize) -> Result<(Vec<RawArg>, usize
                     Some(b'r') => Some(b'\r'),
                     Some(b't') => Some(b'\t'),
                     Some(same @ (b'\\' | b'\'' | b'"' | b' ')) => Some(*same),
-                    // Not an escape sequence: the backslash stays, as regular expressions need it.
+                    // Not an escape sequence: the backslash stays, since regular expressions need it.
                     _ => None,
                 };
                 text.push(escaped.unwrap_or(b'\\'));
@@ -140,7 +140,7 @@ pub(crate) fn parse_args(
     Ok(Args::new(args))
 }
 
-/// Parses one argument by its kind. The error has a message if there is more to say than that it is invalid.
+/// Parses one argument by its kind. The error contains a message only if the generic one does not suffice.
 fn parse_arg(kind: ArgKind, text: &[u8], scope: &ExpressionScope<'_>) -> Result<Arg, Option<String>> {
     let utf8 = || std::str::from_utf8(text).map_err(|_| None);
     match kind {

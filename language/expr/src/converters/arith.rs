@@ -1,4 +1,4 @@
-//! Arithmetic on integers. Results saturate at the ends of the range instead of wrapping.
+//! Arithmetic on integers. Results saturate at the limits of the type.
 
 use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};

@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Converter] = &[
         .check(check_url_enc),
 ];
 
-/// Runs `write` on the bytes of a value and an empty buffer, which becomes the result.
+/// Calls `write` with the bytes of a value and an empty buffer. The buffer becomes the result.
 fn rewrite<'a>(
     value: Value<'_>,
     wrap: fn(Cow<'a, [u8]>) -> Value<'a>,
@@ -148,11 +148,11 @@ fn check_truncate(args: &Args) -> Result<(), String> {
     }
 }
 
-/// How bytes are divided before each part is written.
+/// The division of bytes into chunks before they are written.
 struct DigitGroups<'a> {
     separator: &'a [u8],
     size: usize,
-    /// An incomplete chunk at the end is dropped.
+    /// Drop an incomplete chunk at the end.
     whole_only: bool,
 }
 
@@ -187,8 +187,7 @@ impl<'a> DigitGroups<'a> {
     }
 }
 
-/// Without a separator the size of the chunks does not matter. None if a chunk with its separator is too long for a value,
-/// as in HAProxy.
+/// The chunk size does not matter without a separator. None if a chunk with its separator is too long for a value, as in HAProxy.
 fn be2hex<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let mut chunks = DigitGroups::new(args)?;
     if chunks.separator.is_empty() && !chunks.whole_only {
@@ -215,8 +214,8 @@ fn le2dec<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     })
 }
 
-/// More than 64 bits give the largest unsigned number, which is -1 as a signed one.
-/// Of more than sixteen digits the last ones count; no digit at all is 0.
+/// More than 64 bits give the largest unsigned number, which is -1 as a signed one. Of more than sixteen digits, the last ones count.
+/// Without digits, the result is 0.
 fn hex2i<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     let mut number: u64 = 0;
     for byte in value.bytes()? {
@@ -233,7 +232,7 @@ fn htonl<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     Some(Value::Bin(Cow::Owned(out)))
 }
 
-/// A plus is a space in a form: everywhere if the argument is non-zero, else after the question mark.
+/// A plus means a space in a form: everywhere if the argument is non-zero, else only after the question mark.
 fn url_dec<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let mut in_form = args.int(0).is_some_and(|form| form != 0);
     if !in_form && !value.bytes()?.contains(&b'%') && !value.bytes()?.contains(&b'+') {
@@ -248,7 +247,7 @@ fn url_dec<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
                     let [high, low, after @ ..] = after else { return None };
                     rest = after;
                     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
-                    // An encoded NUL is refused, since it ends strings elsewhere.
+                    // An encoded NUL is refused: other programs treat it as the end of the string.
                     match digit(*high)? << 4 | digit(*low)? {
                         0 => return None,
                         byte => byte,
@@ -276,8 +275,8 @@ fn check_url_enc(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String>
 /// A percent sign and two hexadecimal digits.
 const ESCAPE_BYTES: usize = 3;
 
-/// Unreserved characters stay (RFC 3986), all others become `%` and two hexadecimal digits. A text that is too long is cut,
-/// but not within an escape: then the converter fails.
+/// Copies unreserved characters (RFC 3986) and writes all others as `%` and two hexadecimal digits. A text that is too long is cut. If the
+/// cut would be inside an escape, the converter fails.
 fn url_enc<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
     if value.bytes()?.iter().all(plain) {

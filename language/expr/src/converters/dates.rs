@@ -50,7 +50,7 @@ const fn local(name: &'static str, run: super::WithContext, help: &'static str) 
     Converter::new(name, Int, Str, Run::Context(run), help).args(1, &[ArgKind::Str, ArgKind::Int])
 }
 
-/// The time of a number of units since 1970, shifted by an offset in the same unit.
+/// The time of a number of units since 1970, plus an offset in the same unit.
 fn moment(value: i64, offset: i64, units: i64) -> WallTime {
     let value = value.saturating_add(offset);
     let micros = value.rem_euclid(units) * (1_000_000 / units);
@@ -137,7 +137,7 @@ fn timestamp(text: &[u8]) -> Option<i64> {
         |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<i64>().ok())?;
     let month = 1 + MONTHS.iter().position(|name| name.eq_ignore_ascii_case(month))?;
     let year = match (number(year)?, year.len()) {
-        // Two digits: the century that makes it no more than 50 years from the turn of this one.
+        // Two digits: 00 to 69 mean 2000 to 2069, 70 to 99 mean 1970 to 1999.
         (short @ 0..=69, 2) => 2000 + short,
         (short, 2) => 1900 + short,
         (year, 4) => year,

@@ -44,17 +44,17 @@ const NAMES: &[(&[u8], u32)] = &[
 /// The known versions; FIXT is the transport of those after 4.4.
 const VERSIONS: &[&[u8]] = &[b"FIX.4.0", b"FIX.4.1", b"FIX.4.2", b"FIX.4.3", b"FIX.4.4", b"FIXT.1.1"];
 
-/// One field: its tag, its value, and where the next one begins.
+/// One field: tag, value, and the offset of the next field.
 struct FixField<'f> {
     tag: u32,
     value: &'f [u8],
     next: usize,
 }
 
-/// The content at an offset of the message.
+/// The field at an offset of the message.
 enum At<'f> {
     Field(FixField<'f>),
-    /// Its end has not come yet.
+    /// The end of the field has not arrived yet.
     Incomplete,
     /// No field: an empty or odd tag, an empty value, no `=`.
     Broken,
@@ -76,13 +76,13 @@ fn field_at(message: &[u8], from: usize) -> At<'_> {
     }
 }
 
-/// Digits and nothing else, few enough to be a tag or a length.
+/// Parses a text that consists only of digits, few enough for a tag or a length.
 fn number(digits: &[u8]) -> Option<u32> {
     let plain = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     plain.then(|| std::str::from_utf8(digits).ok()?.parse().ok()).flatten()
 }
 
-/// No result while more bytes may complete the message.
+/// None while more bytes may complete the message.
 fn fix_is_valid<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     validity(value.bytes()?).map(Value::Bool)
 }
@@ -144,7 +144,7 @@ fn fix_tag_value<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
 mod tests {
     use super::*;
 
-    /// A message with the right length and sum around this body.
+    /// A message with this body and the correct length and checksum.
     fn message(body: &str) -> Vec<u8> {
         let mut text = format!("8=FIX.4.4|9={}|{body}", body.len()).replace('|', "\x01").into_bytes();
         let sum = text.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));

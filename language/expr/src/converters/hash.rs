@@ -52,7 +52,7 @@ const fn hash(name: &'static str, run: super::Pure, help: &'static str) -> Conve
     Converter::new(name, Bin, Int, Run::Pure(run), help).args(0, &[ArgKind::Int])
 }
 
-/// A 32-bit hash, mixed once more if the argument is not zero.
+/// A 32-bit hash. Applies [`avalanche`] if the argument is not zero.
 fn mixed<'a>(value: Value<'a>, args: &Args, hash: fn(&[u8]) -> u32) -> Option<Value<'a>> {
     let mut result = hash(value.bytes()?);
     if args.int(0).is_some_and(|mix| mix != 0) {
@@ -162,7 +162,7 @@ pub fn avalanche(value: u32) -> u32 {
     v.wrapping_mul(0xc000_0001)
 }
 
-/// The digests there are.
+/// The available digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 enum Algorithm {
     Md5,
@@ -195,7 +195,7 @@ impl Algorithm {
     }
 }
 
-/// Names of digests that OpenSSL has and we do not.
+/// Digests of OpenSSL that weir does not have.
 const KNOWN_DIGESTS: [&str; 16] = [
     "blake2b512",
     "blake2s256",

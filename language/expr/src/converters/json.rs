@@ -30,9 +30,9 @@ enum InputCode {
     /// Every byte is a character (ISO 8859-1).
     Bytes,
     Utf8 {
-        /// Characters that are not well formed are left out instead of making the conversion fail.
+        /// Skip malformed characters instead of failing.
         skip_errors: bool,
-        /// Longer encodings than needed are accepted.
+        /// Accept overlong encodings.
         accept_overlong: bool,
     },
 }
@@ -82,7 +82,7 @@ fn escape(text: &[u8], code: InputCode, out: &mut Vec<u8>) -> Option<()> {
 const ESCAPED: Escaping =
     Escaping { short: "\u{8}\u{c}\n\r\t/", is_uppercase: false, beyond: Beyond::Escaped };
 
-/// The first character and the bytes it takes; no character if they are not well formed.
+/// The first character and its length in bytes. No character if the bytes are malformed.
 fn decode_utf8(text: &[u8], accept_overlong: bool) -> (Option<char>, usize) {
     let first = text[0];
     let (count, bits, minimum) = match first {
@@ -96,7 +96,7 @@ fn decode_utf8(text: &[u8], accept_overlong: bool) -> (Option<char>, usize) {
     for index in 1..=count {
         match text.get(index) {
             Some(byte @ 0x80..=0xbf) => character = character << 6 | u32::from(byte & 0x3f),
-            // Only the bytes that belong together are skipped: the next one may begin a character.
+            // Skip only the bytes of the malformed character: the next one may begin another character.
             _ => return (None, index),
         }
     }
@@ -117,7 +117,7 @@ struct Query {
     as_integer: bool,
 }
 
-/// How many steps a path may have, and how deep a document may nest.
+/// The limit of steps in a path, and of nesting in a document.
 const MAX_DEPTH: usize = 64;
 
 pub(super) fn check_json_query(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
@@ -135,8 +135,8 @@ pub(super) fn check_json_query(args: &mut Args, _: &ExpressionScope<'_>) -> Resu
     Ok(())
 }
 
-/// `$.key.key[3]`, where a backslash makes a dot a part of a key. A path of another form matches nothing: it becomes one
-/// impossible step, unlike the empty path, which is the document itself.
+/// Parses `$.key.key[3]`. A backslash makes a dot a part of a key. A malformed path matches nothing: it becomes one impossible step. The
+/// empty path means the whole document.
 fn parse_path(text: &[u8]) -> Option<Vec<Step>> {
     let nothing = || Some(vec![Step::Index(usize::MAX)]);
     let Some(mut rest) = text.strip_prefix(b"$") else { return nothing() };
@@ -213,7 +213,7 @@ fn interpret(json: &[u8], as_integer: bool) -> Option<Value<'static>> {
             match text.parse() {
                 Ok(number) => Some(Value::Int(number)),
                 Err(_) if as_integer => parse_int(json).map(Value::Int),
-                // A whole number in another form, as far as a float holds it exactly.
+                // An integer in another notation, if a float represents it exactly.
                 Err(_) if float.fract() == 0.0 && float.abs() < 9e15 => Some(Value::Int(float as i64)),
                 Err(_) => Some(copy(json)),
             }
@@ -270,7 +270,7 @@ fn hex4(text: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_str_radix(digits, 16).ok()?, rest))
 }
 
-/// The piece of the document at the path. Only the part before it is read, so the rest may be damaged.
+/// The part of the document at the path. The bytes after it are not parsed, so they may be malformed.
 fn find<'j>(document: &'j [u8], path: &[Step]) -> Option<&'j [u8]> {
     let mut scanner = Scanner { text: document, at: 0 };
     scanner.blanks();

@@ -1,4 +1,4 @@
-//! Maps: the value that belongs to the pattern that matches.
+//! Maps: the value of the entry with the matching pattern.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -153,7 +153,7 @@ const fn row(
     }
 }
 
-/// The output type of the value.
+/// The output type of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 enum Output {
     Text,
@@ -170,7 +170,7 @@ struct Map {
     output: Output,
 }
 
-/// Loads the map, and checks that its values and the default are of the right type.
+/// Loads the map, and checks that its values and the default have the right type.
 fn check(
     args: &mut Args,
     scope: &ExpressionScope<'_>,
@@ -236,7 +236,7 @@ fn run<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
 }
 
 impl Output {
-    /// The result for a matching entry; its text is copied, since the entry may be changed at any time.
+    /// The result for a matching entry. The text is copied, since the runtime API may change the entry at any time.
     fn take(self, found: PatternMatch<'_>, subject: &Value<'_>) -> Option<Value<'static>> {
         let copy = |bytes: &[u8]| {
             let mut out = scratch::take();

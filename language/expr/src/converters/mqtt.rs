@@ -1,8 +1,8 @@
 //! MQTT 3.1, 3.1.1 and 5.0: whether a packet is valid, and fields of the two packets that open a session.
 //!
-//! Only CONNECT (the client's first) and CONNACK (the server's answer) are read. A packet is one byte of type and flags,
-//! the length of the rest in one to four bytes of seven bits, a header of its own, and for CONNECT a payload; 5.0 adds
-//! properties, each an identifier and a value of the type that it implies (OASIS MQTT 5.0, 2.2.2.2).
+//! Only CONNECT (the client's first packet) and CONNACK (the server's response) are parsed. A packet has one byte of type and flags, the
+//! length of the rest in one to four bytes of seven bits, a header for its type, and for CONNECT a payload. 5.0 adds properties: an
+//! identifier and a value of the type that the identifier implies (OASIS MQTT 5.0, 2.2.2.2).
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ enum MqttField {
     Property(u8),
 }
 
-/// The two packets.
+/// The two packet types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 enum Packet {
     Connect,
@@ -75,7 +75,7 @@ const CONNACK_FIELDS: &[(&str, MqttField)] = &[
     ("reason_code", MqttField::ReasonCode),
 ];
 
-/// The properties of each packet, without user properties, which come many times.
+/// The properties of each packet, without user properties, which may be repeated.
 const CONNECT_PROPERTIES: &[u8] = &[1, 2, 3, 8, 9, 17, 18, 21, 22, 23, 25, 33, 34, 39];
 const CONNACK_PROPERTIES: &[u8] = &[17, 18, 19, 21, 22, 26, 28, 31, 33, 34, 36, 37, 39, 40, 41, 42];
 const USER_PROPERTY: u8 = 38;
@@ -106,12 +106,12 @@ fn mqtt_field_value<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     found.found.map(|text| Value::Str(text.into()))
 }
 
-/// No result while more bytes may complete the packet.
+/// None while more bytes may complete the packet.
 fn mqtt_is_valid<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     read(value.bytes()?, None, &mut FieldSearch { wanted: MqttField::Flags, found: None }).map(Value::Bool)
 }
 
-/// Keeps the wanted field when the parser reaches it.
+/// Stores the requested field when the parser reaches it.
 struct FieldSearch {
     wanted: MqttField,
     found: Option<Vec<u8>>,
@@ -129,7 +129,7 @@ impl FieldSearch {
     }
 }
 
-/// Whether the packet is valid; none while it is not complete. `only` refuses the other type of packet.
+/// Whether the packet is valid. None while it is incomplete. `only` refuses the other packet type.
 fn read(bytes: &[u8], only: Option<Packet>, search: &mut FieldSearch) -> Option<bool> {
     let packet = match bytes.first()? {
         0x10 => Packet::Connect,
@@ -157,10 +157,10 @@ fn read(bytes: &[u8], only: Option<Packet>, search: &mut FieldSearch) -> Option<
     Some(sound.is_ok() && rest.0.is_empty())
 }
 
-/// Why a value cannot be read.
+/// The reason why a value cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Short {
-    /// The bytes end before it does.
+    /// The bytes end before the value does.
     More,
     Bad,
 }
@@ -175,12 +175,12 @@ impl<'c> PacketBytes<'c> {
         Ok(taken)
     }
 
-    /// A number of `count` bytes, the highest first.
+    /// An integer of `count` bytes, big-endian.
     fn integer(&mut self, count: usize) -> Result<u32, Short> {
         Ok(self.take(count)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
     }
 
-    /// A number of one to four bytes of seven bits, the lowest first.
+    /// An integer of one to four bytes with seven bits each, least significant byte first.
     fn variable(&mut self) -> Result<u32, Short> {
         let mut number = 0;
         for shift in [0, 7, 14, 21] {
@@ -193,13 +193,13 @@ impl<'c> PacketBytes<'c> {
         Err(Short::Bad)
     }
 
-    /// Two bytes of length, and as many bytes.
+    /// A length of two bytes, and that number of bytes.
     fn text(&mut self) -> Result<&'c [u8], Short> {
         let length = self.integer(2)? as usize;
         self.take(length)
     }
 
-    /// The properties of 5.0; only those in `known` are allowed.
+    /// The properties of 5.0. Only those in `known` are allowed.
     fn properties(&mut self, known: &[u8], search: &mut FieldSearch) -> Result<(), Short> {
         let length = self.variable()? as usize;
         let mut properties = PacketBytes(self.take(length)?);
@@ -261,7 +261,7 @@ fn connect(rest: &mut PacketBytes<'_>, search: &mut FieldSearch) -> Result<(), S
     Ok(())
 }
 
-/// A packet with properties is of version 5.0; the two others do not differ here, and count as 3.1.1.
+/// A packet with properties has version 5.0. The other two versions are identical here, and count as 3.1.1.
 fn connack(rest: &mut PacketBytes<'_>, search: &mut FieldSearch) -> Result<(), Short> {
     let flags = rest.integer(1)?;
     if flags & !1 != 0 {

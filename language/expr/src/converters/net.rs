@@ -60,7 +60,7 @@ pub(super) const ROWS: &[Converter] = &[
     Converter::new("rfc7239_np", Any, Str, Run::Pure(rfc7239_np), "A number or a name as the port of a node"),
 ];
 
-/// Offset of the host's end: at the last colon, unless that is inside brackets.
+/// Offset of the end of the host: the last colon, unless it is inside brackets.
 fn host_end(text: &[u8]) -> usize {
     match memchr::memrchr2(b':', b']', text) {
         Some(at) if text[at] == b':' => at,
@@ -81,7 +81,7 @@ fn port_only<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     Some(Value::Int(port.unwrap_or(0i64)))
 }
 
-/// An IPv6 address that stands for an IPv4 one in any of the three ways is masked as IPv4; any other needs the second mask.
+/// An IPv6 address that represents an IPv4 one in any of the three ways is masked as IPv4. Other IPv6 addresses need the second mask.
 fn ipmask<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let Arg::Ipv4(mask4) = args.get(0) else { return None };
     match value {
@@ -95,7 +95,7 @@ fn ipmask<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     }
 }
 
-/// A node of a Forwarded header (RFC 7239, 6): its name and its port.
+/// A node of a Forwarded header (RFC 7239, 6): name and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ForwardedNode<'t> {
     name: NodeName<'t>,
@@ -163,7 +163,7 @@ fn parse_port(text: &[u8]) -> Option<u16> {
     std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
 }
 
-/// A value made from a piece of a sample.
+/// A value from a part of a sample.
 fn piece<'a>(value: Value<'a>, wrap: impl FnOnce(&[u8]) -> Value<'static>) -> Option<Value<'a>> {
     let made = wrap(value.bytes()?);
     scratch::recycle(value);
@@ -221,7 +221,7 @@ fn rfc7239_np<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     Some(Value::Str(Cow::Owned(out)))
 }
 
-/// An obfuscated identifier (RFC 7239, 6.3); none if the text cannot be one.
+/// An obfuscated identifier (RFC 7239, 6.3). None if the text cannot be one.
 fn obfuscated(value: Value<'_>, mut out: Vec<u8>) -> Option<Value<'_>> {
     let text = value.cast(Str)?;
     out.push(b'_');
@@ -256,7 +256,7 @@ struct ForwardedParameters<'t> {
 }
 
 impl<'t> ForwardedParameters<'t> {
-    /// The next pair, `None` at the end, an error if the text is not well formed.
+    /// The next pair. `None` at the end, an error if the text is malformed.
     fn next(&mut self) -> Result<Option<ForwardedParameter<'t>>, MalformedParameters> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -287,7 +287,7 @@ impl<'t> ForwardedParameters<'t> {
     }
 }
 
-/// The text of a value: without its quotes and their escapes.
+/// The text of a value without quotes and escapes.
 fn unquote(value: &[u8]) -> Cow<'_, [u8]> {
     let Some(inner) = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")) else {
         return Cow::Borrowed(value);
@@ -325,7 +325,7 @@ fn is_valid_parameter(name: &[u8], value: &[u8]) -> bool {
     }
 }
 
-/// Well formed: one element, known parameters, none of them twice.
+/// Whether the text is one element with known parameters, each at most once.
 fn rfc7239_is_valid<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     let mut parameters = ForwardedParameters { rest: value.bytes()? };
     let mut seen = [false; 4];

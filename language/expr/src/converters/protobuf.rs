@@ -1,4 +1,4 @@
-//! Protocol Buffers: extracts one field of a message; its number is a path through the messages inside.
+//! Protocol Buffers: extracts one field of a message. Its number is a path through nested messages.
 
 use std::borrow::Cow;
 
@@ -26,14 +26,14 @@ pub(super) const ROWS: &[Converter] = &[
     .check(check),
 ];
 
-/// The path of a field, and the type of its bytes.
+/// The path of a field, and the type of its value.
 #[derive(Debug, Canonical)]
 struct Field {
     path: Box<[u64]>,
     kind: Option<Kind>,
 }
 
-/// The types that are numbers, by how they are encoded.
+/// The numeric types, by their encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 enum Kind {
     Varint,
@@ -91,7 +91,7 @@ fn protobuf<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     Some(found)
 }
 
-/// A gRPC message begins with a compression flag, which is ignored, and a length of four bytes.
+/// A gRPC message begins with a compression flag, which is ignored, and a length in four bytes.
 fn ungrpc<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let [_, a, b, c, d, message @ ..] = value.bytes()? else { return None };
     let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
@@ -137,14 +137,14 @@ fn fixed(raw: &[u8], kind: Kind) -> Option<i64> {
 
 /// The content of a field.
 enum FieldContent<'m> {
-    /// A number, and the bytes that it took.
+    /// A number, and its encoded bytes.
     Varint(&'m [u8], u64),
     Bytes(&'m [u8]),
     /// Four or eight bytes.
     Fixed(&'m [u8]),
 }
 
-/// The first field of that number. None without one, or if the message is invalid before it.
+/// The first field with that number. None if the message contains none, or is invalid before it.
 fn first(mut rest: &[u8], number: u64) -> Option<FieldContent<'_>> {
     while !rest.is_empty() {
         let (key, after) = varint(rest)?;
@@ -170,7 +170,7 @@ fn first(mut rest: &[u8], number: u64) -> Option<FieldContent<'_>> {
     None
 }
 
-/// A number of seven bits a byte, the lowest first, and the rest.
+/// A number of seven bits per byte, least significant byte first, and the bytes after it.
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0_u64;
     for (index, byte) in bytes.iter().enumerate().take(MAX_VARINT) {

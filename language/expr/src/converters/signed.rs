@@ -43,7 +43,7 @@ enum Algorithm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 enum Scheme {
     Hs(Digest),
-    /// RSA, with its place among the algorithms of a key.
+    /// RSA, with its index among the algorithms of a key.
     Rsa(usize),
     Es(Curve),
 }
@@ -55,7 +55,7 @@ enum Digest {
     Sha512,
 }
 
-/// The keys of files, and the file that the second argument names.
+/// The keys by path, and the file of the second argument.
 #[derive(Debug, Canonical)]
 struct TokenKeyArg {
     #[canonical(skip = "all files; the field below has the one that counts")]
@@ -88,7 +88,7 @@ impl Algorithm {
     }
 }
 
-/// Files are read now: nothing is read while requests wait. Behind the two arguments are the keys by path.
+/// Reads the files now: no file is read while requests wait. The keys, by path, follow the two arguments.
 fn check(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     let name = args.str(0).unwrap_or_default();
     let algorithm = match variable(name, scope) {
@@ -113,7 +113,7 @@ fn check(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     {
         match scope.token_keys.read(path, scope.loader) {
             Ok(true) => file = scope.token_keys.fingerprint(path),
-            // With an algorithm that is only known later it may be a secret.
+            // If the algorithm is known only at run time, the text may be a secret.
             Ok(false) if algorithm.is_none() => {}
             Ok(false) => warn(scope, path, "it cannot be read"),
             Err(why) => warn(scope, path, &why),
@@ -142,15 +142,15 @@ fn verify<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
         None => (Some(*args.custom::<Algorithm>(0)?), false),
     };
     let text = args.str(1)?;
-    // Anybody can sign with no secret.
+    // With an empty secret, anybody can sign.
     if text.is_empty() && algorithm != Some(Algorithm::None) {
         return None;
     }
     let find = || args.custom::<TokenKeyArg>(2)?.all.find(std::str::from_utf8(text).ok()?);
     let verdict = match algorithm {
         None => UNKNOWN_ALGORITHM,
-        // Who sends a token says its algorithm: it must not choose to sign nothing, nor with the name of a file as its secret
-        // (RFC 8725, 3.1).
+        // The sender of a token chooses its algorithm. It must not choose unsigned tokens, nor the name of a file as the secret (RFC 8725,
+        // 3.1).
         Some(Algorithm::None) if is_chosen => WRONG,
         Some(Algorithm::Signs(Scheme::Hs(_))) if is_chosen && find().is_some() => WRONG,
         Some(algorithm) => judge(value.bytes()?, algorithm, text, find),
@@ -159,7 +159,7 @@ fn verify<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     Some(Value::Int(verdict))
 }
 
-/// The verdict about a token in its compact form: a header, a payload, and the signature of both.
+/// The result for a token in compact form: a header, a payload, and the signature of both.
 fn judge(
     token: &[u8],
     algorithm: Algorithm,
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
     use crate::testing::{Fixture, TestContext};
 
-    /// A token with this signature, of its first two parts.
+    /// A token with this signature of its first two parts.
     fn token(algorithm: &str, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> String {
         let header = format!(r#"{{"alg":"{algorithm}"}}"#);
         let signed = [header.as_str(), r#"{"sub":"x"}"#].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
@@ -321,7 +321,7 @@ mod tests {
                     let expected = match (wanted == name, of == name) {
                         (true, true) => "1",
                         (false, true) => "0",
-                        // The length of a signature is that of its key.
+                        // The length of a signature depends on the key.
                         (_, false) => "-3",
                     };
                     check(&fixture, &token, &format!("{wanted},{of}"), expected);

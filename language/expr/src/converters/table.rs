@@ -11,7 +11,7 @@ const TABLE: &[ArgKind] = &[ArgKind::Table];
 const INDEX: &[ArgKind] = &[ArgKind::Int, ArgKind::Table];
 const DEFAULT: &[ArgKind] = &[ArgKind::Table, ArgKind::Int];
 
-/// A converter to one element of the entry's data.
+/// A converter that returns one value of the entry's data.
 macro_rules! scalar {
     ($name:literal, $question:expr, $help:literal) => {
         Converter::new(
@@ -25,7 +25,7 @@ macro_rules! scalar {
     };
 }
 
-/// A converter to an element of an array.
+/// A converter that returns an element of an array.
 macro_rules! element {
     ($name:literal, $question:expr, $help:literal) => {
         Converter::new(
@@ -44,7 +44,7 @@ macro_rules! element {
     };
 }
 
-/// A time of the entry, with a default.
+/// A converter that returns a time of the entry, with a default.
 macro_rules! time {
     ($name:literal, $question:expr, $help:literal) => {
         Converter::new(

@@ -1,4 +1,4 @@
-//! Strings: pieces of them, and changes to them.
+//! Strings: substrings and changes.
 
 use std::borrow::Cow;
 
@@ -79,7 +79,7 @@ fn upper<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     map_bytes(value, u8::is_ascii_lowercase, <[u8]>::make_ascii_uppercase)
 }
 
-/// Changes bytes in place; a borrowed string that needs no change stays borrowed.
+/// Changes bytes in place. A borrowed string that needs no change stays borrowed.
 fn map_bytes<'a>(value: Value<'a>, touches: fn(&u8) -> bool, change: fn(&mut [u8])) -> Option<Value<'a>> {
     let Value::Str(bytes) = value else { return None };
     if !bytes.iter().any(touches) {
@@ -102,7 +102,7 @@ fn into_buffer(bytes: Cow<'_, [u8]>) -> Vec<u8> {
     }
 }
 
-/// A part of the bytes: no copy if they are borrowed, a move inside the buffer if not.
+/// A range of the bytes. Borrowed bytes are not copied, owned bytes are moved inside their buffer.
 pub(super) fn slice(bytes: Cow<'_, [u8]>, from: usize, to: usize) -> Cow<'_, [u8]> {
     match bytes {
         Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[from..to]),
@@ -151,7 +151,7 @@ fn check_field(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// How many fields to take: one by default, all of them for zero and below.
+/// The number of fields to take: one by default, all fields for zero and below.
 fn count(args: &Args) -> usize {
     match args.int(2) {
         // An empty argument means zero.
@@ -174,7 +174,7 @@ fn field<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     })
 }
 
-/// The range of `count` fields after `skip` of them; none if there are not that many.
+/// The range of `count` fields after the first `skip`. None if there are fewer.
 fn fields(
     length: usize,
     is_delimiter: impl Fn(usize) -> bool,
@@ -203,8 +203,8 @@ fn word<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     })
 }
 
-/// The range of `count` words after `skip` of them; if there are fewer, the remainder with its delimiters; none if
-/// there are not more than `skip`.
+/// The range of `count` words after the first `skip`. If there are fewer, the rest with its delimiters. None if there are at most
+/// `skip` words.
 fn words(
     length: usize,
     is_delimiter: impl Fn(usize) -> bool,
@@ -232,7 +232,7 @@ fn words(
     Some((from, to))
 }
 
-/// Offset and length may be variables, so they are parsed as text first. An offset that is not given is zero.
+/// Offset and length may be variables, so they are parsed as text first. A missing offset is zero.
 fn check_bytes(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     for index in 0..args.len() {
         let Some(text) = args.str(index) else { continue };
@@ -304,7 +304,7 @@ fn check_has_ctl(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String>
 
 /// A bit for each character from 0 to 31, and bit 32 for DEL.
 const CONTROLS: i64 = (1 << 33) - 1;
-/// Header values have it, so the default mask does not (manual, "has_ctl").
+/// Header values may contain it, so the default mask does not (manual, "has_ctl").
 const TAB: i64 = 1 << 9;
 /// NUL, LF and CR.
 const FORBIDDEN_IN_HTTP: i64 = 0x2401;
@@ -335,7 +335,7 @@ fn reverse<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     Some(Value::Str(Cow::Owned(bytes)))
 }
 
-/// A dot at the end is dropped; a name with an empty label is not a domain name.
+/// A dot at the end is dropped. A name with an empty label is not a domain name.
 fn reverse_dom<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     let Value::Str(bytes) = value else { return None };
     let name = bytes.strip_suffix(b".").unwrap_or(&bytes);
@@ -366,7 +366,7 @@ fn check_param(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Parameters are separated by one character, `&` by default; one without `=` has an empty value.
+/// Parameters are separated by one character, `&` by default. A parameter without `=` has an empty value.
 fn param<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let name = args.str(0)?;
     let delimiter = args.str(1).and_then(|text| text.first()).copied().unwrap_or(b'&');
@@ -383,7 +383,7 @@ fn param<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     })
 }
 
-/// Compiles the expression again if it ignores case, and keeps whether all matches are replaced.
+/// Compiles the expression again if it ignores case, and stores whether all matches are replaced.
 fn check_regsub(args: &mut Args, _: &ExpressionScope<'_>) -> Result<(), String> {
     let flags = args.str(2).unwrap_or_default();
     if let Some(wrong) = flags.iter().find(|flag| !b"gi".contains(flag)) {
@@ -410,7 +410,7 @@ fn regsub<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
         out.extend_from_slice(&text[copied..found.start]);
         expand(template, &text, &groups, &mut out);
         copied = found.end;
-        // After an empty match the next one begins one byte further, or it would be the same.
+        // After an empty match, the next search starts one byte further to avoid the same match.
         let next = if found.is_empty() { found.end + 1 } else { found.end };
         if !all || out.len() > bound::bytes() {
             break;
@@ -425,7 +425,7 @@ fn regsub<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     Some(Value::Str(Cow::Owned(out)))
 }
 
-/// The argument has the offered languages, separated by semicolons; the input is an Accept-Language.
+/// The argument lists the offered languages, separated by semicolons. The input is an Accept-Language header.
 fn language<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let offered = args.str(0)?;
     let mut best: Option<(u32, &'a [u8])> = None;
@@ -446,12 +446,12 @@ fn language<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
         .map(Value::str)
 }
 
-/// True if the offer is the wanted language, or its base language.
+/// True if the offer is the wanted language or its base language.
 fn speaks(wanted: &[u8], offer: &[u8]) -> bool {
     !offer.is_empty() && matches!(wanted.strip_prefix(offer), Some([] | [b'-', ..]))
 }
 
-/// A quality in thousandths; an invalid one counts as missing, so as 1.
+/// A quality in thousandths. An invalid quality counts as missing, which means 1.
 fn quality(text: &[u8]) -> u32 {
     let Some(text) = text.trim_ascii().strip_prefix(b"q=") else { return 1000 };
     let text = text.trim_ascii();

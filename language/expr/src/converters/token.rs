@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Converter] = &[
     .check(check),
 ];
 
-/// Without a path the result is the whole part.
+/// Without a path, the result is the whole part.
 fn check(args: &mut Args, scope: &ExpressionScope<'_>) -> Result<(), String> {
     match args.str(0) {
         None => Ok(()),
@@ -50,7 +50,7 @@ fn payload<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     part(value, args, 1)
 }
 
-/// One of the parts between the dots. Their number is not checked, as in HAProxy: an encrypted token has five.
+/// One of the parts between the dots. Their number is not checked, as in HAProxy: an encrypted token has five parts.
 fn part<'a>(value: Value<'a>, args: &'a Args, index: usize) -> Option<Value<'a>> {
     let token = value.bytes()?;
     let wanted = token.split(|byte| *byte == b'.').nth(index)?;

@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Converter] = &[
         .check(check_unset_var),
 ];
 
-/// Replaces the text of an argument by the variable of that name; a missing argument stays missing.
+/// Replaces the text of an argument by the variable of that name. A missing argument stays missing.
 fn intern(args: &mut Args, index: usize, scope: &ExpressionScope<'_>) -> Result<(), String> {
     let text = show(args.str(index).unwrap_or_default()).into_owned();
     let arg = match &*text {
@@ -185,7 +185,7 @@ fn concat(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Opti
     Some(Value::Str(Cow::Owned(out)))
 }
 
-/// Appends an item; the delimiter is only written between two items.
+/// Appends an item. Writes the delimiter only between two items.
 fn add_item(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Option<Value<'static>> {
     let mut out = buffer(value)?;
     let mut added = scratch::take();
@@ -202,7 +202,7 @@ fn add_item(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Op
 fn strcmp(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Option<Value<'static>> {
     let other = context.variable(args.variable(0)?)?.cast(Str)?;
     let (left, right) = (value.bytes()?, other.bytes()?);
-    // The difference of the first bytes that differ, else of the lengths.
+    // The difference of the first different bytes, else of the lengths.
     let result = match left.iter().zip(right).find(|(left, right)| left != right) {
         Some((left, right)) => i64::from(*left) - i64::from(*right),
         None => left.len().cmp(&right.len()) as i64,
@@ -213,7 +213,7 @@ fn strcmp(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Opti
 fn secure_memcmp(value: Value<'static>, args: &Args, context: &mut dyn Context) -> Option<Value<'static>> {
     let other = context.variable(args.variable(0)?)?.cast(Bin)?;
     let (left, right) = (value.bytes()?, other.bytes()?);
-    // Every byte is compared, so that the time does not depend on where they differ.
+    // Compares every byte, so that the time does not depend on the position of a difference.
     let differences = left.iter().zip(right).fold(0u8, |all, (left, right)| all | (left ^ right));
     Some(Value::Bool(left.len() == right.len() && std::hint::black_box(differences) == 0))
 }

@@ -1,4 +1,4 @@
-//! The formats of options.
+//! The log formats of options.
 
 /// `option httplog`.
 pub const HTTP: &str = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r";

@@ -11,13 +11,13 @@ use crate::sample::SampleType;
 use crate::scope::ExpressionScope;
 use crate::writer::{FormatFlags, FormatOptions};
 
-/// How many items one format may have.
+/// The limit of items in one format.
 const MAX_NODES: usize = 4096;
 
 /// The parts of a format.
 pub(super) struct FormatParts {
     pub nodes: Vec<Node>,
-    /// The flags that `%o` set last: those of the whole format.
+    /// The final flags of `%o`: those of the whole format.
     pub global: FormatFlags,
 }
 
@@ -46,11 +46,11 @@ struct FormatParser<'p, 's> {
     scope: &'p ExpressionScope<'s>,
     nodes: Vec<Node>,
     literal: Vec<u8>,
-    /// The flags that `%o` set for all later items.
+    /// The flags of the last `%o`, for all later items.
     global: FormatFlags,
 }
 
-/// The part between the percent sign and the item itself.
+/// The part between the percent sign and the item.
 struct ItemPrefix {
     start: usize,
     flags: FormatFlags,
@@ -149,7 +149,7 @@ impl<'p> FormatParser<'p, '_> {
         Ok(ItemPrefix { start, flags, name, cast })
     }
 
-    /// Words of letters, each after an optional sign; anything else separates them.
+    /// Parses flags: letters after an optional sign. Any other characters separate flags.
     fn flags(&self, mut flags: FormatFlags, inside: &[u8], start: usize) -> FormatFlags {
         let mut add = true;
         let mut rest = inside;
@@ -172,7 +172,7 @@ impl<'p> FormatParser<'p, '_> {
         flags
     }
 
-    /// The text between the bracket at the current position and its end; moves past it.
+    /// The text between the bracket at the current position and `end`. Advances past `end`.
     fn until(&mut self, end: u8, start: usize) -> Result<&'p [u8], ParseError> {
         let text = self.text;
         let begin = self.at + 1;
@@ -217,7 +217,7 @@ impl<'p> FormatParser<'p, '_> {
         Ok(())
     }
 
-    /// Offset of the bracket that closes an expression, skipping those inside arguments.
+    /// Offset of the bracket that closes an expression. Skips brackets inside arguments.
     fn end_of_expression(&self, begin: usize) -> Option<usize> {
         let mut at = begin;
         loop {

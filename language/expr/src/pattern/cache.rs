@@ -1,9 +1,9 @@
-//! Results of former lookups among regular expressions (`tune.pattern.cache-size`), of each thread.
+//! Results of previous regular expression lookups (`tune.pattern.cache-size`), one cache per thread.
 //!
-//! HAProxy compares hashes of 64 bits, so that a subject may get the result of another one. Here no result rests on a hash: a subject is
-//! compared with the kept one as a whole, once per lookup, and has a number that is never used again. A result belongs to such a number
-//! and to that of an immutable list. A change by the runtime API makes new lists, with new numbers, or marks an entry
-//! deleted, and the caller checks that. So nothing has to be searched for and removed.
+//! HAProxy compares 64-bit hashes, so that a subject may get the result of another one. Here, no result depends on a hash: each lookup
+//! compares the whole subject with the cached one, and the cached subject has a number that is never reused. The key of a result is that
+//! number and the number of an immutable list. The runtime API either creates new lists with new numbers or marks an entry as deleted,
+//! which the caller checks. So no result has to be invalidated.
 //!
 //! The other methods have indexes that do not slow down as lists grow, so they need no cache.
 
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// Sets how many results and subjects each thread keeps, 0 for none. A thread that has a cache keeps its size.
+/// Sets the number of results and subjects that each thread caches, 0 for none. An existing cache keeps its size.
 pub fn set_cache_size(entries: usize) {
     ENTRIES.store(entries.min(MAX_CACHE_SIZE), Ordering::Relaxed);
 }
@@ -34,7 +34,7 @@ impl ListId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SubjectId(u64);
 
-/// Keeps a subject. Without a cache, and for a subject beyond [`MAX_SUBJECT`], the result is `None`.
+/// Caches a subject. `None` without a cache, and for a subject longer than [`MAX_SUBJECT`].
 pub(super) fn subject(text: &[u8]) -> Option<SubjectId> {
     let entries = ENTRIES.load(Ordering::Relaxed);
     if entries == 0 || text.len() > MAX_SUBJECT {
@@ -45,12 +45,12 @@ pub(super) fn subject(text: &[u8]) -> Option<SubjectId> {
     })
 }
 
-/// The result of a former lookup: an entry of the list, or `Some(None)` if nothing matched.
+/// The cached result of a lookup: an entry of the list, or `Some(None)` if nothing matched. `None` without a cached result.
 pub(super) fn recall(list: ListId, subject: SubjectId) -> Option<Option<u32>> {
     CACHE.with_borrow_mut(|cache| cache.as_mut()?.recall(list, subject))
 }
 
-/// Keeps the result of a lookup.
+/// Caches the result of a lookup.
 pub(super) fn remember(list: ListId, subject: SubjectId, entry: Option<u32>) {
     CACHE.with_borrow_mut(|cache| {
         if let Some(cache) = cache.as_mut() {
@@ -61,13 +61,13 @@ pub(super) fn remember(list: ListId, subject: SubjectId, entry: Option<u32>) {
 
 struct LookupCache {
     subjects: Subjects,
-    /// Sets of [`WAYS`] results each, the most recently used ones first.
+    /// Sets of [`WAYS`] results each, most recently used first.
     results: Box<[[CachedLookup; WAYS]]>,
 }
 
 #[derive(Clone, Copy)]
 struct CachedLookup {
-    /// 0 in an unused place.
+    /// 0 in an unused slot.
     list: ListId,
     subject: SubjectId,
     entry: Option<u32>,
@@ -80,7 +80,7 @@ impl LookupCache {
         LookupCache { subjects: Subjects::new(entries), results: vec![[none; WAYS]; sets].into() }
     }
 
-    /// The set of a result. Neither number comes from a client, so a plain mixture spreads them.
+    /// The set for a result. Clients choose neither number, so a simple mixture spreads them.
     fn set(&mut self, list: ListId, subject: SubjectId) -> &mut [CachedLookup; WAYS] {
         let mixed = (list.0 ^ subject.0.rotate_left(32)).wrapping_mul(GOLDEN_RATIO);
         let mixed = (mixed ^ mixed >> 32).wrapping_mul(GOLDEN_RATIO);
@@ -102,7 +102,7 @@ impl LookupCache {
     }
 }
 
-/// The subjects of recent lookups. When there are too many, the next one that was not used for a turn is replaced.
+/// The subjects of recent lookups. A full cache replaces the next subject that was not used since the hand last passed it (CLOCK).
 struct Subjects {
     most: usize,
     hasher: DefaultHashBuilder,
@@ -115,7 +115,7 @@ struct Subjects {
 struct KeptSubject {
     id: SubjectId,
     text: Vec<u8>,
-    /// Used since the hand passed it.
+    /// Whether the subject was used since the hand passed it.
     is_used: bool,
 }
 
@@ -123,7 +123,7 @@ impl Subjects {
     fn new(most: usize) -> Subjects {
         Subjects {
             most,
-            // Keyed at random: clients cannot choose subjects that collide.
+            // The hash has a random key: clients cannot choose subjects that collide.
             hasher: DefaultHashBuilder::default(),
             by_text: HashTable::new(),
             kept: Vec::new(),
@@ -150,7 +150,7 @@ impl Subjects {
         id
     }
 
-    /// A place without text.
+    /// A slot without text.
     fn free_place(&mut self) -> usize {
         if self.kept.len() < self.most {
             self.kept.push(KeptSubject { id: SubjectId(0), text: Vec::new(), is_used: false });
@@ -171,13 +171,13 @@ impl Subjects {
     }
 }
 
-/// The largest size: results of a thread then take 25 MB, and subjects up to 600 MB.
+/// The largest cache. The results of a thread then take 25 MB, its subjects up to 600 MB.
 pub const MAX_CACHE_SIZE: usize = 1 << 20;
-/// Longer subjects are not kept: few are, and each place keeps its memory.
+/// The longest cached subject. Longer ones are rare, and each slot keeps its memory.
 const MAX_SUBJECT: usize = 512;
-/// How many results are compared with a wanted one.
+/// The number of slots that a result can be in.
 const WAYS: usize = 4;
-/// 2^64 divided by the golden ratio, a usual multiplier of hashes.
+/// 2^64 divided by the golden ratio, a usual hash multiplier.
 const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
 static ENTRIES: AtomicUsize = AtomicUsize::new(0);

@@ -16,13 +16,13 @@ pub(super) fn strip(method: MatchMethod, pattern: &[u8]) -> &[u8] {
     &pattern[start..end]
 }
 
-/// True if `subject[start..end]` has a delimiter or an end of the string on both sides.
+/// Whether `subject[start..end]` has a delimiter or an end of the string on both sides.
 pub(super) fn stands_alone(method: MatchMethod, subject: &[u8], start: usize, end: usize) -> bool {
     (start == 0 || is_delimiter(method, subject[start - 1]))
         && (end == subject.len() || is_delimiter(method, subject[end]))
 }
 
-/// True if the stripped pattern occurs somewhere between delimiters. A pattern made of delimiters alone never does.
+/// Whether the stripped pattern occurs between delimiters. A pattern that consists only of delimiters never does.
 pub(super) fn contains(method: MatchMethod, subject: &[u8], pattern: &[u8]) -> bool {
     if pattern.is_empty() {
         return false;
@@ -34,7 +34,7 @@ pub(super) fn contains(method: MatchMethod, subject: &[u8], pattern: &[u8]) -> b
         if stands_alone(method, subject, start, start + pattern.len()) {
             return true;
         }
-        // The next one may overlap this one, but it follows a delimiter.
+        // The next occurrence may overlap this one, but it follows a delimiter.
         let delimiter = subject[start..].iter().position(|byte| is_delimiter(method, *byte));
         let Some(delimiter) = delimiter else { return false };
         from = start + delimiter + 1;

@@ -1,7 +1,7 @@
-//! Entries that can no longer be looked up, freed a few at a time.
+//! Entries that are out of use, freed a few at a time.
 //!
-//! A list of a million entries takes some tenths of a second to free, which would delay a worker's traffic. So a large list that is cleared
-//! or replaced is put here, and the process calls [`free_some`] repeatedly.
+//! Freeing a list of a million entries takes some tenths of a second, which would delay a worker's traffic. So a large list that is
+//! cleared or replaced is queued here, and the process calls [`free_some`] repeatedly.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,24 +11,24 @@ use super::parsed::ComparablePattern;
 use super::segment::Segment;
 use super::set::PatternEntry;
 
-/// Something to free.
+/// A list to free.
 enum Garbage {
-    /// The former published list of an index; readers may still use it.
+    /// The previously published list of an index. Readers may still use it.
     Published(Arc<Vec<Arc<Segment>>>),
     Entries(Vec<Arc<PatternEntry>>),
     Parsed(Vec<ComparablePattern>),
 }
 
-/// True if there is something to free.
+/// Whether a list is left to free.
 pub fn any_discarded() -> bool {
     ANY.load(Ordering::Acquire)
 }
 
-/// Frees about `most` entries; false if none is left.
+/// Frees about `most` entries. False if none is left.
 pub fn free_some(most: usize) -> bool {
     let mut list = lock();
     let mut freed = 0;
-    // A list that a reader still holds is skipped, once.
+    // Skip once each list that a reader still uses.
     let mut turns = list.len();
     while freed < most && turns > 0 {
         let Some(next) = list.pop() else { break };
@@ -64,7 +64,7 @@ pub fn free_some(most: usize) -> bool {
     !list.is_empty()
 }
 
-/// Drops as many as the budget allows; true if some are left.
+/// Drops as many elements as the budget allows. True if some are left.
 fn truncate<T>(list: &mut Vec<T>, most: usize, freed: &mut usize) -> bool {
     let now = (most - *freed).min(list.len());
     list.truncate(list.len() - now);
@@ -72,14 +72,14 @@ fn truncate<T>(list: &mut Vec<T>, most: usize, freed: &mut usize) -> bool {
     !list.is_empty()
 }
 
-/// Puts the former published list of an index here.
+/// Queues the previously published list of an index.
 pub(super) fn discard_published(segments: Arc<Vec<Arc<Segment>>>) {
     if segments.iter().map(|segment| segment.len()).sum::<usize>() > SMALL {
         put(Garbage::Published(segments));
     }
 }
 
-/// Puts a list of entries here.
+/// Queues a list of entries.
 pub(super) fn discard_entries(entries: EntryList) {
     if entries.len() > SMALL {
         entries.into_chunks().into_iter().map(Garbage::Entries).for_each(put);
@@ -97,8 +97,8 @@ fn lock() -> MutexGuard<'static, Vec<Garbage>> {
 
 static DISCARDED: Mutex<Vec<Garbage>> = Mutex::new(Vec::new());
 static ANY: AtomicBool = AtomicBool::new(false);
-/// How many entries are freed at once, which takes less than a millisecond. Work on sets up to this size is done by the
-/// caller itself.
+/// The number of entries that are freed at once, which takes less than a millisecond. Callers do the work on sets up to this size
+/// themselves.
 pub(super) const SMALL: usize = 4096;
 
 #[cfg(test)]
@@ -119,7 +119,7 @@ mod tests {
         set.clear(None).unwrap();
         assert!(!index.matches(&Value::str(b"5")));
         assert!(any_discarded() && witness.upgrade().is_some(), "not freed by the call that cleared it");
-        // Each entry is in two lists; other tests may leave and take some as well.
+        // Each entry is in two lists. Other tests may also queue and free some.
         let mut pieces = 0;
         while free_some(SMALL) {
             pieces += 1;

@@ -1,11 +1,11 @@
-//! The entries of a set in the order of their identifiers, in chunks: deleted ones are removed chunk by chunk, so that
-//! no caller waits for a pass over all.
+//! The entries of a set, ordered by identifier, in chunks. Deleted ones are removed chunk by chunk, so that no caller waits for a pass
+//! over all entries.
 
 use std::sync::Arc;
 
 use super::set::PatternEntry;
 
-/// A list of entries; new ones are only appended.
+/// A list of entries. New entries are appended.
 #[derive(Debug, Default)]
 pub(super) struct EntryList {
     /// No chunk is empty.
@@ -31,7 +31,7 @@ impl EntryList {
         self.length += 1;
     }
 
-    /// The one with this identifier.
+    /// The entry with this identifier.
     pub(super) fn find(&self, id: u64) -> Option<&Arc<PatternEntry>> {
         self.after(id.checked_sub(1)?).next().filter(|entry| entry.id() == id)
     }
@@ -44,8 +44,7 @@ impl EntryList {
         chunks.iter().flatten().skip(within)
     }
 
-    /// Removes the deleted entries of one chunk; returns how many they were, and whether the chunk still exists. None
-    /// if the chunk does not exist.
+    /// Removes the deleted entries of one chunk. Returns their number, and whether the chunk still exists. None if the chunk does not exist.
     pub(super) fn sweep(&mut self, at: usize) -> Option<(usize, bool)> {
         let chunk = self.chunks.get_mut(at)?;
         let before = chunk.len();
@@ -59,7 +58,7 @@ impl EntryList {
         Some((before - left, stays))
     }
 
-    /// The chunks, to be freed one by one.
+    /// The chunks, for freeing one by one.
     pub(super) fn into_chunks(self) -> Vec<Vec<Arc<PatternEntry>>> {
         self.chunks
     }
@@ -75,5 +74,5 @@ impl FromIterator<Arc<PatternEntry>> for EntryList {
     }
 }
 
-/// Entries of a chunk, the unit of sweeping, which takes some hundred microseconds.
+/// Entries of a chunk. Sweeping one chunk takes some hundred microseconds.
 const CHUNK: usize = 8_192;

@@ -3,23 +3,23 @@
 /// One line of a file that is not empty and not a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileEntry<'f> {
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: usize,
     pub pattern: &'f [u8],
     /// The value, in map files.
     pub value: Option<&'f [u8]>,
 }
 
-/// The entries of a file with one pattern a line.
+/// The entries of a file with one pattern per line.
 ///
-/// Lines that begin with `#` are comments, so a pattern that begins with `#` is written after a space; leading
-/// blanks are dropped, and so is the end of the line.
+/// Lines that begin with `#` are comments, so a pattern that begins with `#` needs a space in front. Leading blanks and the line ending
+/// are removed.
 pub fn acl_entries(bytes: &[u8]) -> impl Iterator<Item = FileEntry<'_>> {
     lines(bytes).map(|(line, pattern)| FileEntry { line, pattern, value: None })
 }
 
-/// The entries of a file with a key and a value a line: the value is the text after the first
-/// word, without leading and trailing blanks. A key alone has an empty value.
+/// The entries of a file with a key and a value per line. The value is the text after the first word, without leading and trailing blanks.
+/// A key alone has an empty value.
 pub fn map_entries(bytes: &[u8]) -> impl Iterator<Item = FileEntry<'_>> {
     lines(bytes).map(|(line, text)| {
         let (pattern, rest) =

@@ -1,10 +1,9 @@
-//! One way of matching a set: segments that are published to readers without a lock.
+//! The index of a set for one match method: segments that are published to readers without a lock.
 //!
-//! The entries loaded at start are one segment. The runtime API adds one-entry segments, which are merged when they
-//! are of similar size, so that n additions cost n log n and a lookup visits few segments. A merge has a bound, since
-//! a worker makes it. Deleting marks the entry dead in place. A small set that is never changed avoids all this:
-//! its readers use the first segment until a list is published. A replaced segment of a large set is
-//! freed, so large sets have a published list from the start.
+//! The entries loaded at start are one segment. The runtime API adds segments of one entry. Segments of similar size are merged, so that
+//! n additions cost n log n and a lookup visits few segments. A merge has a bound, since a worker performs it. Deletion marks the entry
+//! as deleted. Readers of a small set use the first segment directly until a list is published. A large set publishes a list from the
+//! start, since its replaced segments are freed.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -28,12 +27,12 @@ pub struct PatternIndex {
     ignore_case: bool,
     /// The first rule that uses this method.
     at: Location,
-    /// The first segment, if it is small; used until a list is published.
+    /// The first segment of a small set. Used until a list is published.
     first: Option<Segment>,
     published: OnceLock<ArcSwap<Vec<Arc<Segment>>>>,
 }
 
-/// The set and the way of matching; the segments are a form of the entries.
+/// Encoded as the set, the method, the case and the entries. The split into segments does not count.
 impl Canonical for PatternIndex {
     fn encode(&self, out: &mut FormEncoder<'_>) {
         let PatternIndex { set, method, ignore_case, at: _, first, published } = self;
@@ -51,11 +50,11 @@ impl Canonical for PatternIndex {
     }
 }
 
-/// A matching entry.
+/// The entry that matched.
 #[derive(Debug, Clone, Copy)]
 pub struct PatternMatch<'f> {
     pub entry: &'f PatternEntry,
-    /// Its regular expression, for methods that have one.
+    /// The regular expression of the entry, for methods that have one.
     pub regex: Option<&'f Regex>,
 }
 
@@ -80,7 +79,7 @@ impl PatternIndex {
         PatternIndex::new(SetName::Words, MatchMethod::Str, false, items, Location::default())
     }
 
-    /// Parses an entry as this index compares it.
+    /// Parses an entry into the form that this index compares.
     pub(super) fn parse(&self, entry: &Arc<PatternEntry>) -> Result<SegmentItem, String> {
         SegmentItem::parse(self.method, self.ignore_case, entry.clone(), &self.at)
     }
@@ -95,12 +94,12 @@ impl PatternIndex {
         self.ignore_case
     }
 
-    /// Finds the entry that matches a value, and passes it to `then`. `None` if nothing matches.
+    /// Finds the entry that matches a value, and passes it to `then`. `None` if no entry matches.
     ///
-    /// The value is cast to the type that the method compares; one that cannot be cast matches nothing.
+    /// The value is cast to the input type of the method. A value that cannot be cast matches nothing.
     pub fn find<R>(&self, value: &Value<'_>, then: impl FnOnce(PatternMatch<'_>) -> R) -> Option<R> {
         let wants_cast = match (self.method, value) {
-            // No cast: addresses of both families are compared.
+            // No cast: IPv4 and IPv6 addresses are compared with each other.
             (MatchMethod::Ip, Value::Ipv4(_) | Value::Ipv6(_)) => false,
             _ => value.kind() != self.method.input(),
         };
@@ -128,7 +127,7 @@ impl PatternIndex {
         result
     }
 
-    /// True if some entry matches.
+    /// Whether an entry matches.
     pub fn matches(&self, value: &Value<'_>) -> bool {
         self.find(value, |_| ()).is_some()
     }
@@ -172,14 +171,14 @@ impl PatternIndex {
         self.ignore_case && !matches!(self.method, MatchMethod::Reg | MatchMethod::Bin | MatchMethod::Len)
     }
 
-    /// Appends an entry. The caller serialises writers.
+    /// Appends an entry. The caller serializes writers.
     pub(super) fn push(&self, item: SegmentItem) {
         let mut segments: Vec<Arc<Segment>> = (*self.segments()).clone();
         self.append(&mut segments, item);
         self.publish(segments);
     }
 
-    /// Appends an entry to segments that are not published yet.
+    /// Appends an entry to unpublished segments.
     pub(super) fn append(&self, segments: &mut Vec<Arc<Segment>>, item: SegmentItem) {
         let mut items = vec![item];
         let most = MERGE_MAX.max(segments.iter().map(|segment| segment.len()).sum::<usize>() / 32);
@@ -193,14 +192,14 @@ impl PatternIndex {
         segments.push(Arc::new(Segment::new(self.method, self.ignore_case, items)));
     }
 
-    /// Replaces everything. The caller serialises writers.
+    /// Replaces all segments. The caller serializes writers.
     pub(super) fn replace(&self, segments: Vec<Arc<Segment>>) {
         if let Some(former) = self.publish(segments) {
             discard_published(former);
         }
     }
 
-    /// Removes deleted entries. The caller serialises writers.
+    /// Removes deleted entries. The caller serializes writers.
     pub(super) fn sweep(&self) {
         let segments = self.segments();
         let items = segments.iter().flat_map(|segment| segment.alive_items()).collect();
@@ -218,14 +217,14 @@ impl PatternIndex {
         }
     }
 
-    /// A copy of a segment without its deleted entries; none when there are too few.
+    /// A copy of a segment without its deleted entries. None if there are too few of them.
     pub(super) fn swept(&self, segment: &Segment) -> Option<Segment> {
         let items = segment.alive_items().collect::<Vec<_>>();
         let dead = segment.len() - items.len();
         (dead * WORTH_SWEEPING > segment.len()).then(|| Segment::new(self.method, self.ignore_case, items))
     }
 
-    /// Replaces a segment by a newer one, if it is still published. The caller serialises writers.
+    /// Replaces a segment by a newer one, if it is still published. The caller serializes writers.
     pub(super) fn exchange(&self, former: &Arc<Segment>, newer: Segment) {
         let mut segments = (*self.segments()).clone();
         if let Some(place) = segments.iter_mut().find(|segment| Arc::ptr_eq(segment, former)) {
@@ -236,7 +235,7 @@ impl PatternIndex {
         }
     }
 
-    /// Publishes a list; returns the former one.
+    /// Publishes a list. Returns the previous one.
     fn publish(&self, segments: Vec<Arc<Segment>>) -> Option<Arc<Vec<Arc<Segment>>>> {
         let segments = Arc::new(segments);
         match self.published.get() {
@@ -249,9 +248,9 @@ impl PatternIndex {
     }
 }
 
-/// A first segment of up to this many entries is kept for ever, so that lookups in unchanged sets need no published list.
+/// The largest first segment that is never freed, so that lookups in unchanged sets need no published list.
 const DIRECT_MAX: usize = 1024;
-/// A segment is swept only if more than one in this many entries is dead.
+/// A segment is swept only if more than one in this many entries is deleted.
 const WORTH_SWEEPING: usize = 8;
-/// The most entries that are merged at once (or a thirty-second of all, if that is more): some ten milliseconds.
+/// The limit of entries in one merge (or a thirty-second of all entries, if that is more): some ten milliseconds.
 const MERGE_MAX: usize = 1 << 16;

@@ -1,10 +1,10 @@
-//! Networks of one family, longest prefix first: like the index for prefixes of strings, but on bits.
+//! Networks of one family, longest prefix first. Works like the index for string prefixes, but on bits.
 
 use super::duplicates::Duplicates;
 
 /// The bits of an address.
 pub(super) trait Bits: Copy + Ord {
-    /// True if the first `length` bits are the same.
+    /// Whether the first `length` bits are equal.
     fn same_start(self, other: Self, length: u8) -> bool;
 }
 
@@ -30,7 +30,7 @@ pub(super) struct NetIndex<A> {
 #[derive(Debug)]
 struct Net<A> {
     address: A,
-    /// Index of the next larger network that contains this one, or `NO_PARENT`.
+    /// Index of the smallest larger network that contains this one, or `NO_PARENT`.
     parent: u32,
     /// The first entry for this network.
     entry: u32,
@@ -46,7 +46,7 @@ impl<A> Net<A> {
 }
 
 impl<A: Bits> NetIndex<A> {
-    /// Makes the index from some of a segment's `entries` entries.
+    /// Builds the index from some of a segment's `entries` entries.
     pub(super) fn new(mut sorted: Vec<(A, u8, u32)>, entries: usize) -> Self {
         sorted.sort_unstable();
         let (mut nets, mut duplicates) = (Vec::<Net<A>>::with_capacity(sorted.len()), Duplicates::default());
@@ -75,7 +75,7 @@ impl<A: Bits> NetIndex<A> {
         self.nets.is_empty()
     }
 
-    /// The entries with a network that contains the address, and its prefix length: longest first, equal ones in their order.
+    /// The entries with a network that contains the address, with the prefix length. Longest prefix first, equal prefixes in entry order.
     pub(super) fn holding(&self, address: A) -> impl Iterator<Item = (usize, u32)> + '_ {
         let mut index = self.nets.partition_point(|net| net.address <= address).checked_sub(1);
         while let Some(at) =

@@ -15,12 +15,12 @@ use crate::location::Location;
 #[derive(Debug, Clone)]
 pub(crate) enum ComparablePattern {
     Text,
-    /// Bytes that differ from the text.
+    /// Bytes that differ from the written text.
     Bytes(Box<[u8]>),
-    /// Integers, both ends included.
+    /// A range of integers, both ends included.
     Range(i64, i64),
     Net4(Ipv4Addr, Ipv4Addr),
-    /// An IPv6 network, by its prefix length.
+    /// An IPv6 network: address and prefix length.
     Net6(Ipv6Addr, u8),
     Regex(Arc<Regex>),
 }
@@ -47,7 +47,7 @@ impl IntOperator {
         })
     }
 
-    /// The text of a range that is equivalent to the operator before `text`.
+    /// The range in text form that is equivalent to the operator before `text`.
     pub(crate) fn apply(self, text: &[u8]) -> Result<Vec<u8>, String> {
         let (low, high) = parse_range(text)?;
         let nothing = || format!("no number is beyond '{}'", show(text));
@@ -115,7 +115,7 @@ pub(crate) fn parse_range(text: &[u8]) -> Result<(i64, i64), String> {
     if low > high { Err(format!("'{shown}' is not a valid number range")) } else { Ok((low, high)) }
 }
 
-/// A range of versions, as a range of their numbers: `3:3.1` is `3:196609`.
+/// A range of versions as a range of numbers: `3:3.1` is `3:196609`.
 pub(crate) fn undot(text: &[u8]) -> Result<Vec<u8>, String> {
     let shown = show(text);
     let number = |text: &str| match text.split_once('.') {

@@ -1,10 +1,10 @@
-//! Sorted keys that find every prefix of a subject, or every suffix.
+//! Sorted keys that find every key that is a prefix, or a suffix, of a subject.
 //!
-//! Between a key that is a prefix of the subject and the subject itself, in order, everything begins with that
-//! key. So the last key not after the subject has all the prefixes of the subject among its own prefixes, and a
-//! link from each key to its longest proper prefix is all that is needed. Suffixes are prefixes read backwards.
+//! In sort order, all strings between a prefix of the subject and the subject begin with that prefix. So the last key not after the
+//! subject has all prefixes of the subject among its own prefixes, and one link from each key to its longest proper prefix is enough.
+//! Suffixes are prefixes read backwards.
 //!
-//! The keys stay where their entries are: the index holds eight bytes for each.
+//! The keys stay in their entries. The index needs eight bytes for each.
 
 use std::cmp::Ordering;
 
@@ -17,7 +17,7 @@ pub(super) enum KeyEnd {
     Back,
 }
 
-/// The keys, with the longest proper prefix of each among them.
+/// The keys, each with a link to its longest proper prefix.
 #[derive(Debug)]
 pub(super) struct PrefixIndex {
     end: KeyEnd,
@@ -42,7 +42,7 @@ impl PrefixKey {
 }
 
 impl PrefixIndex {
-    /// Makes the index of `entries` entries; `key` returns the key of an entry.
+    /// Builds the index of `entries` entries. `key` returns the key of an entry.
     pub(super) fn new<'k>(end: KeyEnd, entries: usize, key: impl Fn(u32) -> &'k [u8]) -> Self {
         let mut sorted: Vec<u32> = (0..entries as u32).collect();
         sorted.sort_unstable_by(|a, b| end.compare(key(*a), key(*b)).then(a.cmp(b)));
@@ -63,8 +63,7 @@ impl PrefixIndex {
         PrefixIndex { end, keys, duplicates }
     }
 
-    /// The entries with a key that is a prefix of the subject, and its length: longest keys first, equal keys in their
-    /// order.
+    /// The entries with a key that is a prefix of the subject, with its length. Longest keys first, equal keys in entry order.
     pub(super) fn prefixes<'i, 'k: 'i>(
         &'i self,
         subject: &[u8],

@@ -1,9 +1,8 @@
-//! Regular expressions: PCRE2, compiled to machine code where possible.
+//! Regular expressions: PCRE2, with the JIT compiler where possible.
 //!
-//! The limits on the work of one match are PCRE2's own, as in HAProxy: 10,000,000 steps and 32 kB of stack
-//! for machine code. A subject that needs more stack is tried once more without machine code, within some megabytes.
-//! A match that still exceeds a limit is undecided: [`limit`] counts it, and the operator
-//! decides how it is treated. The same applies to matches of a request that has spent its [`budget`].
+//! The limits of one match are PCRE2's, as in HAProxy: 10,000,000 steps, and 32 kB of stack for machine code. A subject that needs more
+//! stack is tried again without machine code, with some megabytes of memory. A match that still exceeds a limit is undecided: [`limit`]
+//! counts it, and the operator configures its result. The same applies to matches of a request that has spent its [`budget`].
 
 pub mod budget;
 pub mod limit;
@@ -28,16 +27,16 @@ pub struct Regex {
     required: RegexTexts,
     text: Box<str>,
     ignore_case: bool,
-    /// The rule that uses it, for reports.
+    /// The location of the rule that uses the pattern, for reports.
     #[canonical(skip = "a place in a file")]
     at: Location,
 }
 
-/// Where the groups of a match lie in the subject; group 0 is the whole match.
+/// The byte ranges of the groups of a match in the subject. Group 0 is the whole match.
 #[derive(Clone)]
 pub struct Groups {
     places: bytes::CaptureLocations,
-    /// Whether they are for a search without machine code.
+    /// Whether the groups belong to a search without machine code.
     patient: bool,
 }
 
@@ -60,12 +59,12 @@ impl Regex {
         &self.text
     }
 
-    /// The rule that uses it.
+    /// The location of the rule that uses the pattern.
     pub fn at(&self) -> &Location {
         &self.at
     }
 
-    /// The same pattern, case-sensitive or not.
+    /// The same pattern with this case sensitivity.
     ///
     /// # Errors
     /// As [`Regex::new`].
@@ -73,7 +72,7 @@ impl Regex {
         Regex::new(&self.text, ignore_case, &self.at)
     }
 
-    /// True if the pattern matches somewhere; at a limit, the setting of [`limit::on_limit`].
+    /// Whether the pattern matches somewhere. At a limit, the setting of [`limit::on_limit`].
     pub fn is_match(&self, subject: &[u8]) -> bool {
         if !self.admits(subject) {
             return false;
@@ -82,22 +81,22 @@ impl Regex {
         self.charged(search).unwrap_or_else(|_| limit::on_limit() == limit::OnLimit::Match)
     }
 
-    /// False if the pattern cannot match, which is known without a search.
+    /// False if the required texts already exclude a match, without a search.
     pub(super) fn admits(&self, subject: &[u8]) -> bool {
         self.required.admits(subject)
     }
 
-    /// A text that each match contains, in lower case if case is ignored; empty if none is known.
+    /// A text that each match contains, in lower case if case is ignored. Empty if none is known.
     pub(super) fn required_text(&self) -> &[u8] {
         self.required.longest()
     }
 
-    /// Room for the groups of this pattern.
+    /// Memory for the groups of this pattern.
     pub fn groups(&self) -> Groups {
         Groups { places: self.inner.capture_locations(), patient: false }
     }
 
-    /// Finds the first match at or after `from`; returns the whole match. None at a limit, since the groups are unknown then.
+    /// Finds the first match at or after `from`. Returns its range. None at a limit, since the groups are unknown then.
     pub fn captures(&self, subject: &[u8], from: usize, groups: &mut Groups) -> Option<Range<usize>> {
         if from > subject.len() {
             return None;
@@ -118,7 +117,7 @@ impl Regex {
         self.charged(search).unwrap_or(None)
     }
 
-    /// Runs a search if the current request has budget left; otherwise that counts as a limit.
+    /// Runs a search if the current request has budget left. Otherwise returns a limit error.
     fn charged<R>(&self, search: impl FnOnce() -> Result<R, LimitMet>) -> Result<R, LimitMet> {
         budget::charged(search).unwrap_or_else(|| {
             limit::note(self);
@@ -126,7 +125,7 @@ impl Regex {
         })
     }
 
-    /// The result of a search, or of `again` if machine code had too little stack. A limit is counted.
+    /// The result of a search. Runs `again` if the stack for machine code was too small. Counts a limit error.
     fn answer<R: Default>(
         &self,
         found: Result<R, pcre2::Error>,
@@ -147,35 +146,35 @@ impl Regex {
             limit::note(self);
             return Err(LimitMet);
         }
-        // A subject that is not UTF-8, when the expression requires it, does not match.
+        // If the expression requires UTF-8, an invalid subject does not match.
         Ok(R::default())
     }
 
-    /// The same expression without machine code. It is compiled when it is needed, since it keeps its memory.
+    /// The same expression without machine code. Compiled on demand, since it keeps its memory.
     fn patient(&self) -> Option<bytes::Regex> {
         let limited = format!("(*LIMIT_MATCH={PATIENT_STEPS})(*LIMIT_HEAP={PATIENT_HEAP_KB}){}", self.text);
         bytes::RegexBuilder::new().caseless(self.ignore_case).build(&limited).ok()
     }
 }
 
-/// A match was given up.
+/// A match was aborted at a limit.
 struct LimitMet;
 
-/// Steps without machine code take some ten times as long.
+/// The step limit without machine code, where a step takes about ten times as long.
 const PATIENT_STEPS: u32 = 1_000_000;
-/// The memory of a search without machine code, in kilobytes.
+/// The memory limit of a search without machine code, in kilobytes.
 const PATIENT_HEAP_KB: u32 = 8_192;
 
 impl Groups {
-    /// The bytes of group `index`, if it took part in the match.
+    /// The bytes of group `index`. None if it took no part in the match.
     pub fn get<'s>(&self, index: usize, subject: &'s [u8]) -> Option<&'s [u8]> {
         let (start, end) = self.places.get(index)?;
         subject.get(start..end)
     }
 }
 
-/// Appends `template` with `\0` to `\9` replaced by groups, and the escapes `\\` and `\xHH` resolved. Ends early when `out` is too long to
-/// be a value ([`bound`]).
+/// Appends `template` with `\0` to `\9` replaced by groups, and the escapes `\\` and `\xHH` resolved. Stops early when `out` is too long
+/// for a value ([`bound`]).
 pub fn expand(template: &[u8], subject: &[u8], groups: &Groups, out: &mut Vec<u8>) {
     let mut rest = template;
     while let Some(backslash) = rest.iter().position(|byte| *byte == b'\\') {
@@ -210,7 +209,7 @@ impl fmt::Debug for Regex {
     }
 }
 
-/// Why a pattern does not compile.
+/// The reason why a pattern does not compile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegexError(String);
 
@@ -242,7 +241,7 @@ mod tests {
         assert!(error.contains("'a('") && error.ends_with("erroffset=2)"), "{error}");
     }
 
-    /// Each iteration takes some bytes of the 32 kB stack of machine code: some thousand letters exceed it.
+    /// Each iteration takes some bytes of the 32 kB stack of machine code, so some thousand letters exceed it.
     #[test]
     fn matches_subjects_that_need_more_stack() {
         let regex = Regex::new("^(?:(A)|b|ab)*c$", true, &Location::new("t.cfg".into(), 2)).unwrap();

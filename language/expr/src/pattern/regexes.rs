@@ -1,6 +1,6 @@
-//! Which regular expressions of a list may match a subject, by the texts that they require.
+//! Selects the regular expressions of a list that may match a subject, by the texts that they require.
 //!
-//! One pass over the subject finds every required text in it. Only the expressions of these texts are tried, and those that require none.
+//! One pass over the subject finds every required text in it. Only the expressions of these texts and those without required text are tried.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -12,14 +12,14 @@ use super::regex::Regex;
 #[derive(Debug)]
 pub(super) struct RequiredTexts {
     automaton: AhoCorasick,
-    /// The entry of each text of the automaton.
+    /// The entry that each text of the automaton belongs to.
     owners: Box<[u32]>,
-    /// The entries that require no text, in their order.
+    /// The entries that require no text, in entry order.
     others: Box<[u32]>,
 }
 
 impl RequiredTexts {
-    /// Of the regular expressions of a list; none if a pass would exclude too few of them.
+    /// From the regular expressions of a list. None if a pass would exclude too few of them.
     pub(super) fn new<'r>(
         ignore_case: bool,
         regexes: impl Iterator<Item = (u32, &'r Regex)>,
@@ -41,7 +41,7 @@ impl RequiredTexts {
         Some(RequiredTexts { automaton: built.ok()?, owners: owners.into(), others: others.into() })
     }
 
-    /// The first entry, in the order of the list, for which `matches` holds.
+    /// The first entry in list order for which `matches` is true.
     pub(super) fn find(&self, subject: &[u8], matches: impl Fn(u32) -> bool) -> Option<u32> {
         let mut candidates = CANDIDATES.take();
         candidates.clear();
@@ -53,7 +53,7 @@ impl RequiredTexts {
         found
     }
 
-    /// Collects the entries to try in their order. False if the texts are in the subject so often that to try each entry is cheaper.
+    /// Collects the entries to try, in entry order. False if so many texts occur that trying every entry is cheaper.
     fn collect(&self, subject: &[u8], candidates: &mut Vec<u32>) -> bool {
         for found in self.automaton.find_overlapping_iter(subject) {
             if candidates.len() == self.owners.len() {
@@ -68,7 +68,7 @@ impl RequiredTexts {
     }
 }
 
-/// With fewer texts, a look for each of them is as fast.
+/// With fewer texts, a separate search for each is as fast.
 const WORTH_A_PASS: usize = 8;
 
 thread_local! {
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(texts.find(b"9z", |entry| regexes[entry as usize].is_match(b"9z")), Some(3));
     }
 
-    /// Each place of the subject ends many texts: the pass is given up, and the answer is the same.
+    /// Many texts end at each byte of the subject: the pass stops early, and the result is the same.
     #[test]
     fn bounds_the_pass() {
         let patterns = (1..60).map(|length| "a".repeat(length) + "[b]").collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! An immutable index over some consecutive entries of a set, for one way of matching.
+//! An immutable index over some consecutive entries of a set, for one match method.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::location::Location;
 use crate::sample::Value;
 use crate::sample::cast::embedded_ipv4;
 
-/// Below this many patterns comparing one by one is as fast as any index.
+/// With fewer patterns, a scan is as fast as any index.
 const SMALL: usize = 4;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Segment {
     method: MatchMethod,
     ignore_case: bool,
     entries: Vec<Arc<PatternEntry>>,
-    /// The comparable forms of entries; empty if all are compared as text, or are in the index.
+    /// The comparable forms of entries. Empty if all are compared as text, or are in the index.
     parsed: Vec<ComparablePattern>,
     index: SegmentIndex,
 }
@@ -42,7 +42,7 @@ pub(super) struct SegmentItem {
 
 #[derive(Debug)]
 enum SegmentIndex {
-    /// Compare one by one.
+    /// Compare entries one by one.
     Scan,
     /// The first entry for each key.
     Exact(Box<(DefaultHashBuilder, HashTable<u32>, Duplicates)>),
@@ -67,7 +67,7 @@ struct Nets {
 pub(super) struct Hit<'s> {
     pub entry: &'s PatternEntry,
     pub regex: Option<&'s Regex>,
-    /// How long the matching prefix or netmask is; only for methods where the longest match wins.
+    /// Length of the matching prefix or netmask. Used only by methods with longest match.
     pub fineness: usize,
 }
 
@@ -83,7 +83,7 @@ impl SegmentItem {
         Ok(SegmentItem { entry, parsed })
     }
 
-    /// An entry to be found by its exact text.
+    /// An entry for lookups by its exact text.
     pub(super) fn of_text(entry: Arc<PatternEntry>) -> SegmentItem {
         SegmentItem { entry, parsed: ComparablePattern::Text }
     }
@@ -125,13 +125,13 @@ impl Segment {
         self.entries.iter()
     }
 
-    /// The entries that were not deleted, for another segment.
+    /// The entries that are not deleted, for another segment.
     pub(super) fn alive_items(&self) -> impl Iterator<Item = SegmentItem> + '_ {
         let alive = self.entries.iter().enumerate().filter(|(_, entry)| entry.is_alive());
         alive.map(|(index, entry)| {
             let parsed = match self.parsed.get(index) {
                 Some(parsed) => parsed.clone(),
-                // It was parsed before, so it is valid.
+                // The entry was parsed before, so it is valid.
                 None if self.method == MatchMethod::Ip => {
                     parse_net(entry.pattern()).unwrap_or(ComparablePattern::Text)
                 }
@@ -165,8 +165,7 @@ impl Segment {
         self.entries[index as usize].is_alive()
     }
 
-    /// Finds the entry that matches a value already cast to the input type of the method, and, if case is
-    /// ignored, already in lower case.
+    /// Finds the entry that matches a value. The value has the input type of the method, and is in lower case if case is ignored.
     pub(super) fn find(&self, value: &Value<'_>) -> Option<Hit<'_>> {
         match value {
             Value::Int(value) => self.find_number(*value),
@@ -180,7 +179,7 @@ impl Segment {
         }
     }
 
-    /// The entries with exactly this key, of a segment for equal strings.
+    /// The entries with exactly this key, in a segment for equal strings.
     pub(super) fn equal(&self, key: &[u8], found: &mut Vec<Arc<PatternEntry>>) {
         let mut take = |index: u32| {
             if self.is_alive(index) {
@@ -246,7 +245,7 @@ impl Segment {
     fn find_regex(&self, list: ListId, texts: Option<&RequiredTexts>, subject: &[u8]) -> Option<u32> {
         let is_excluded = |index| self.regex(index).is_some_and(|regex| !regex.admits(subject));
         if self.len() == 1 && is_excluded(0) {
-            // That is faster than the cache.
+            // A scan is faster than the cache.
             return None;
         }
         let matches = |index: u32| {
@@ -301,7 +300,7 @@ impl Segment {
         }
     }
 
-    /// Looks among the networks of the same family, then of the other one if the address has a form in it.
+    /// Searches the networks of the same family. If the address has a form in the other family, searches those next.
     fn find_address(&self, address: IpAddr) -> Option<Hit<'_>> {
         let (as_v4, as_v6) = match address {
             IpAddr::V4(address) => (Some(address), Some(address.to_ipv6_mapped())),
@@ -312,7 +311,7 @@ impl Segment {
         if address.is_ipv4() { in_v4().or_else(in_v6) } else { in_v6().or_else(in_v4) }
     }
 
-    /// Networks with gaps in their masks come after all others.
+    /// Networks with gaps in their masks come last.
     fn find_v4(&self, address: Ipv4Addr) -> Option<Hit<'_>> {
         let SegmentIndex::Nets(nets) = &self.index else {
             let holds = |net: Ipv4Addr, mask: Ipv4Addr| address & mask == net;
@@ -366,7 +365,7 @@ impl Segment {
         best
     }
 
-    /// The first entry of the list that was not deleted.
+    /// The first entry of the list that is not deleted.
     fn alive(&self, mut candidates: impl Iterator<Item = (usize, u32)>) -> Option<Hit<'_>> {
         candidates.find(|(_, index)| self.is_alive(*index)).map(|(fineness, index)| self.hit(fineness, index))
     }
@@ -392,7 +391,7 @@ impl SegmentIndex {
                 let hasher = DefaultHashBuilder::default();
                 let (mut table, mut duplicates) =
                     (HashTable::<u32>::with_capacity(count), Duplicates::default());
-                // From the end, so that the first of several equal keys is in the table.
+                // In reverse, so that the first of several equal keys is in the table.
                 for index in segment.all().rev() {
                     let key = segment.key(index);
                     let hash = hasher.hash_one(key);
@@ -415,7 +414,7 @@ impl SegmentIndex {
                 SegmentIndex::Prefixes(PrefixIndex::new(KeyEnd::Back, count, |index| segment.key(index)))
             }
             MatchMethod::Sub | MatchMethod::Dir | MatchMethod::Dom => {
-                // Too large for an automaton (it has limits of its own): compared one by one.
+                // Too large for the limits of the automaton: entries are compared one by one.
                 let automaton = AhoCorasick::builder()
                     .ascii_case_insensitive(segment.ignore_case)
                     .build(segment.all().map(|index| segment.key(index)));

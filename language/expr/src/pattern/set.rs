@@ -21,22 +21,22 @@ use crate::sample::Value;
 #[derive(Debug)]
 pub struct PatternEntry {
     id: u64,
-    /// Its line in its file; 0 if it is not from a file.
+    /// The line in the file. 0 without a file.
     line: u32,
-    /// The length of the pattern, which begins the text.
+    /// The length of the pattern at the beginning of `text`.
     pattern_length: u32,
-    /// The pattern, and the value that came with it.
+    /// The pattern, followed by the initial value.
     text: Box<[u8]>,
-    /// The value that a command or a rule gave it later.
+    /// The value that a runtime API command or a rule set later.
     newer_value: ArcSwapOption<Box<[u8]>>,
     has_value: bool,
     dead: AtomicBool,
 }
 
 impl PatternEntry {
-    /// One allocation for the entry and one for its text: a list may have millions.
+    /// One allocation for the entry and one for its text: a list may have millions of entries.
     fn new(line: usize, pattern: &[u8], value: Option<&[u8]>) -> Arc<PatternEntry> {
-        // Identifiers are shown by the runtime API and never reused.
+        // The runtime API shows identifiers. They are never reused.
         Arc::new(PatternEntry {
             id: ADDED.fetch_add(1, Ordering::Relaxed) + 1,
             line: u32::try_from(line).unwrap_or(u32::MAX),
@@ -58,7 +58,7 @@ impl PatternEntry {
         &self.text[..self.pattern_length as usize]
     }
 
-    /// Passes the value to `then`; maps only.
+    /// Passes the value to `then`. None if the set is not a map.
     pub fn with_value<R>(&self, then: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let newer = self.newer_value.load();
         let first = &self.text[self.pattern_length as usize..];
@@ -85,7 +85,7 @@ impl Drop for PatternEntry {
     }
 }
 
-/// How many entries the process has made so far, and how many of them are gone.
+/// The number of entries created by the process so far, and the number of freed ones.
 pub fn counts() -> (u64, u64) {
     (ADDED.load(Ordering::Relaxed), FREED.load(Ordering::Relaxed))
 }
@@ -107,9 +107,9 @@ pub enum Selector<'s> {
 pub enum SetError {
     /// No entry is selected.
     NotFound,
-    /// The version is not being prepared.
+    /// The version is not in preparation.
     NoSuchVersion,
-    /// The set is not a map, or it is one and a value is missing.
+    /// The set is not a map, or a value is missing in a map.
     Value,
     /// The pattern or the value does not parse.
     Pattern(String),
@@ -131,13 +131,13 @@ impl fmt::Display for SetError {
 
 impl std::error::Error for SetError {}
 
-/// The result of a lookup by the runtime API, for one way of matching.
+/// The result of a lookup by the runtime API, for one match method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LookupReport {
     pub method: MatchMethod,
     /// Whether case was ignored.
     pub ignore_case: bool,
-    /// Whether HAProxy keeps such entries in a tree (else in a list), which its output shows.
+    /// Whether HAProxy stores such entries in a tree instead of a list. The output shows it.
     pub in_tree: bool,
     /// The entry, its pattern and its value.
     pub found: Option<(u64, Vec<u8>, Option<Vec<u8>>)>,
@@ -146,14 +146,14 @@ pub struct LookupReport {
 /// A check that every value of a map must pass.
 pub type ValueCheck = fn(&[u8]) -> Result<(), String>;
 
-/// How many entries one set may have.
+/// The limit of entries in one set.
 const MAX_ENTRIES: usize = 1 << 28;
 
-/// How many entries, deleted ones included, are visited while the set is locked: some tens of microseconds. A piece of
-/// the runtime API's answers has less.
+/// The number of entries, including deleted ones, that are visited under the lock: some tens of microseconds. A part of a runtime API
+/// response has fewer.
 pub(super) const VISITED_AT_ONCE: usize = 1_024;
 
-/// How many versions may be in preparation at once.
+/// The limit of versions in preparation.
 const MAX_PREPARED: usize = 64;
 
 /// A list of entries with its indexes.
@@ -168,11 +168,11 @@ pub struct PatternSet {
 /// The name of a set.
 #[derive(Clone, Debug, Canonical)]
 pub(super) enum SetName {
-    /// The name of a file, with its prefix if it has one.
+    /// The name of a file, including its prefix.
     File(Arc<str>),
-    /// The words of an ACL line with a number of its own (`-u`).
+    /// The words of an ACL line with an explicit number (`-u`).
     Number(u32),
-    /// The words of any other ACL line, under a free number.
+    /// The words of any other ACL line, with a free number.
     Words,
 }
 
@@ -186,8 +186,8 @@ impl Canonical for PatternSet {
     }
 }
 
-/// Encodes entries. Of those with values the first one that matches counts, so their order has a meaning unless the keys are
-/// compared as a whole; those without values are a set.
+/// Encodes entries. With values, the first matching entry wins, so the order is part of the form, unless keys are compared as a whole.
+/// Without values, the entries are a set.
 pub(super) fn encode_entries<'e>(
     entries: impl Iterator<Item = &'e Arc<PatternEntry>>,
     is_by_key: bool,
@@ -197,7 +197,7 @@ pub(super) fn encode_entries<'e>(
     let has_values = entries.iter().any(|entry| entry.has_value);
     if is_by_key || !has_values {
         entries.sort_by(|a, b| a.pattern().cmp(b.pattern()));
-        // Of equal keys the first one counts.
+        // Of equal keys, the first one wins.
         entries.dedup_by(|later, first| later.pattern() == first.pattern());
     }
     out.count(entries.len());
@@ -208,7 +208,7 @@ pub(super) fn encode_entries<'e>(
     }
 }
 
-/// A use of a set, and its location.
+/// A use of a set, with its location.
 #[derive(Debug)]
 struct Use {
     by: User,
@@ -241,32 +241,32 @@ struct SetState {
     in_acls: bool,
     entries: EntryList,
     dead: usize,
-    /// How often all entries were replaced.
+    /// The number of times that all entries were replaced.
     generation: u64,
-    /// Work left to [`PatternSet::tidy`].
+    /// Deferred work for [`PatternSet::tidy`].
     wants: Wants,
     version: u32,
     next_version: u32,
     prepared: BTreeMap<u32, PendingVersion>,
     indexes: Vec<Arc<PatternIndex>>,
-    /// Finds entries by their text, for changes; made when it is first needed.
+    /// Finds entries by their text, for changes. Built on demand.
     by_pattern: Option<Arc<PatternIndex>>,
     /// The checks for every value.
     outputs: Vec<ValueCheck>,
 }
 
-/// Work that takes too long for the caller that caused it.
+/// Deferred work, too long for the caller that caused it.
 #[derive(Debug, Default)]
 struct Wants {
     sweep: bool,
     by_pattern: bool,
 }
 
-/// A version in preparation, which is not used for lookups yet.
+/// A version in preparation, not yet used for lookups.
 #[derive(Debug, Default)]
 struct PendingVersion {
     entries: EntryList,
-    /// For each index of the set, in the same order, the list to publish.
+    /// The list to publish for each index of the set, in the same order.
     segments: Vec<Vec<Arc<Segment>>>,
 }
 
@@ -288,12 +288,12 @@ impl PatternSet {
         }
     }
 
-    /// The number that the runtime API knows the set by.
+    /// The number of the set in the runtime API.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// The name of the file, with its prefix if it has one; `None` for the words of an ACL line.
+    /// The name of the file, including its prefix. `None` for the words of an ACL line.
     pub fn name(&self) -> Option<&str> {
         match &self.name {
             SetName::File(name) => Some(name),
@@ -306,7 +306,7 @@ impl PatternSet {
         self.has_values
     }
 
-    /// Notes that a test of an ACL uses the set: the words of the line are its own, or it is a file.
+    /// Records a use of the set in an ACL test: its words or its file.
     pub(crate) fn used_by_acl(&self, keyword: &str, at: &Location) {
         let mut state = self.lock();
         state.in_acls = true;
@@ -318,12 +318,12 @@ impl PatternSet {
         state.note_use(by, at);
     }
 
-    /// Notes that a map converter uses the set.
+    /// Records a use of the set in a map converter.
     pub(crate) fn used_by_map(&self, at: &Location) {
         self.lock().note_use(User::Map, at);
     }
 
-    /// Whether some ACL uses the set: then `show acl` lists it.
+    /// Whether an ACL uses the set, so that `show acl` lists it.
     pub fn is_used_by_acls(&self) -> bool {
         self.lock().in_acls
     }
@@ -349,13 +349,13 @@ impl PatternSet {
         )
     }
 
-    /// The current version, and the last one handed out by [`PatternSet::prepare`].
+    /// The current version, and the last one that [`PatternSet::prepare`] returned.
     pub fn versions(&self) -> (u32, u32) {
         let state = self.lock();
         (state.version, state.next_version)
     }
 
-    /// How many entries there are, over all versions.
+    /// The number of entries in all versions.
     pub fn len(&self) -> usize {
         let state = self.lock();
         state.entries.len() - state.dead
@@ -367,7 +367,7 @@ impl PatternSet {
         self.len() == 0
     }
 
-    /// True if there is an entry with exactly this pattern.
+    /// Whether an entry has exactly this pattern.
     pub fn contains(&self, pattern: &[u8]) -> bool {
         !self.lock().select(Selector::Pattern(pattern)).is_empty()
     }
@@ -382,9 +382,9 @@ impl PatternSet {
         Ok(list.iter().filter(|entry| entry.is_alive()).cloned().collect())
     }
 
-    /// Passes entries of a version to `each` in their order, from the one that follows the identifier `after` (0 for the
-    /// first), until it returns false, and a bounded number at once. The set is locked meanwhile; between two calls entries
-    /// may come and go. Returns the identifier of the last visited entry, and none after the end.
+    /// Passes entries of a version to `each` in order, starting after the identifier `after` (0 for the first entry), until it returns false or
+    /// a bounded number was visited. The set is locked during the call. Entries may change between two calls. Returns the identifier of the
+    /// last visited entry. None after the last entry.
     pub fn visit(
         &self,
         version: u32,
@@ -404,8 +404,7 @@ impl PatternSet {
         last
     }
 
-    /// The index for a way of matching, made if it is new, for the rule at `at`. The error names an
-    /// entry that does not parse.
+    /// The index for a match method, created if necessary, for the rule at `at`. The error names an entry that does not parse.
     pub fn index(
         &self,
         method: MatchMethod,
@@ -431,7 +430,7 @@ impl PatternSet {
         Ok(index)
     }
 
-    /// Requires that values parse, now and in the future.
+    /// Requires that all values pass `check`, now and in the future.
     pub fn check_values(&self, check: ValueCheck) -> Result<(), String> {
         let mut state = self.lock();
         for entry in state.entries.iter() {
@@ -443,7 +442,7 @@ impl PatternSet {
         Ok(())
     }
 
-    /// Adds an entry at the end, to the current version or to one in preparation.
+    /// Appends an entry to the current version or to one in preparation.
     pub fn add(&self, version: Option<u32>, pattern: &[u8], value: Option<&[u8]>) -> Result<(), SetError> {
         if value.is_some() != self.has_values {
             return Err(SetError::Value);
@@ -488,7 +487,7 @@ impl PatternSet {
         Ok(())
     }
 
-    /// Gives new values to entries; returns how many.
+    /// Sets the value of entries. Returns their number.
     pub fn set(&self, selector: Selector<'_>, value: &[u8]) -> Result<usize, SetError> {
         if !self.has_values {
             return Err(SetError::Value);
@@ -502,7 +501,7 @@ impl PatternSet {
         if selected.is_empty() { Err(SetError::NotFound) } else { Ok(selected.len()) }
     }
 
-    /// Deletes entries; returns how many.
+    /// Deletes entries. Returns their number.
     pub fn delete(&self, selector: Selector<'_>) -> Result<usize, SetError> {
         let mut state = self.lock();
         let selected = state.select(selector);
@@ -513,7 +512,7 @@ impl PatternSet {
             entry.dead.store(true, Ordering::Relaxed);
         }
         state.dead += selected.len();
-        // Sweeping takes time proportional to the list, so wait until a fourth of it is dead.
+        // Sweeping takes time proportional to the list, so wait until a fourth of the entries is deleted.
         if state.dead * 4 > state.entries.len() {
             match state.entries.len() <= SMALL {
                 true => state.sweep(),
@@ -523,9 +522,9 @@ impl PatternSet {
         Ok(selected.len())
     }
 
-    /// Does the deferred work of changes to a large set: removes deleted entries from its indexes, and makes the index by
-    /// text. That takes tenths of a second for a million entries, so call it on a thread that serves no
-    /// traffic; others may read and change the set meanwhile.
+    /// Does the deferred work of changes to a large set: removes deleted entries from its indexes, and builds the index by text. That takes
+    /// tenths of a second for a million entries, so call it on a thread without traffic. Other threads may read and change the set
+    /// during the call.
     pub fn tidy(&self) {
         let wants = std::mem::take(&mut self.lock().wants);
         if wants.sweep {
@@ -563,7 +562,7 @@ impl PatternSet {
         let index = PatternIndex::by_text(items);
         let mut state = self.lock();
         if state.generation == generation {
-            // Entries added meanwhile.
+            // Entries that were added during the build.
             state.entries.after(last).for_each(|entry| index.push(SegmentItem::of_text(entry.clone())));
             state.by_pattern = Some(Arc::new(index));
         }
@@ -582,8 +581,8 @@ impl PatternSet {
         Ok(())
     }
 
-    /// Begins a new version: an empty list that [`PatternSet::add`] fills and [`PatternSet::commit`] puts in
-    /// place of the current one. The oldest preparation is dropped if there are too many.
+    /// Begins a new version: an empty list for [`PatternSet::add`]. [`PatternSet::commit`] replaces the current list by it. At the limit, the
+    /// oldest preparation is dropped.
     pub fn prepare(&self) -> u32 {
         let mut state = self.lock();
         state.next_version = state.next_version.wrapping_add(1).max(1);
@@ -597,10 +596,10 @@ impl PatternSet {
         version
     }
 
-    /// Makes a prepared version the current one, for each use of the set at once; older preparations are dropped.
+    /// Makes a prepared version current for all users of the set at once. Drops older preparations.
     pub fn commit(&self, version: u32) -> Result<(), SetError> {
         let mut state = self.lock();
-        // Every entry was parsed for every use when it was added: this only puts the version in place.
+        // Every entry was parsed for every use when it was added, so this only replaces the lists.
         let prepared = state.prepared.remove(&version).ok_or(SetError::NoSuchVersion)?;
         let newer = state.prepared.split_off(&version);
         for (_, older) in std::mem::replace(&mut state.prepared, newer) {
@@ -611,10 +610,10 @@ impl PatternSet {
         Ok(())
     }
 
-    /// Looks a text up as each use of the set would.
+    /// Looks up a text as each use of the set would.
     pub fn lookup(&self, text: &[u8]) -> Vec<LookupReport> {
         let indexes = self.lock().indexes.clone();
-        // An operator's lookup has a budget of its own.
+        // A lookup by an operator has a separate budget.
         super::regex::budget::begin_request();
         let value = Value::str(text);
         indexes
@@ -693,7 +692,7 @@ impl SetState {
         self.indexes.iter().chain(&self.by_pattern).cloned().collect()
     }
 
-    /// Up to this many entries a scan is as fast as an index.
+    /// With fewer entries, a scan is as fast as an index.
     const FEW: usize = 64;
 
     fn select(&mut self, selector: Selector<'_>) -> Vec<Arc<PatternEntry>> {
@@ -715,7 +714,7 @@ impl SetState {
                 self.by_pattern = Some(Arc::new(index));
                 return found;
             }
-            // Making an index takes ten times as long as one scan.
+            // Building an index takes ten times as long as one scan.
             (None, Self::FEW..) => self.defer(|wants| &mut wants.by_pattern),
             _ => {}
         }
@@ -724,7 +723,7 @@ impl SetState {
     }
 }
 
-/// Appends to a list that mostly has one element: a configuration may have many thousands of anonymous tests.
+/// Appends to a list that usually has one element: a configuration may have many thousands of anonymous tests.
 fn push_first<T>(list: &mut Vec<T>, element: T) {
     if list.is_empty() {
         list.reserve_exact(1);
@@ -732,7 +731,7 @@ fn push_first<T>(list: &mut Vec<T>, element: T) {
     list.push(element);
 }
 
-/// Whether changes left work to [`PatternSet::tidy`] since the last call.
+/// Whether changes deferred work to [`PatternSet::tidy`] since the last call.
 pub fn take_untidy() -> bool {
     UNTIDY.load(Ordering::Relaxed) && UNTIDY.swap(false, Ordering::Acquire)
 }

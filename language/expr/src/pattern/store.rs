@@ -11,7 +11,7 @@ use weir_syntax::{Files, MAX_NAMED_FILE, error_text};
 use super::file::{FileEntry, acl_entries, map_entries};
 use super::set::{PatternSet, SetName};
 
-/// The sets of one configuration. Files are shared by all their users.
+/// The sets of one configuration. All users of a file share its set.
 #[derive(Debug, Default)]
 pub struct PatternStore {
     state: Mutex<StoreState>,
@@ -22,7 +22,7 @@ struct StoreState {
     by_name: HashMap<String, Arc<PatternSet>>,
     by_number: BTreeMap<u32, Arc<PatternSet>>,
     next_number: u32,
-    /// Files that did not exist when an action named them: only actions may use them.
+    /// Files that did not exist when an action named them. Only actions may use them.
     missing: HashSet<String>,
 }
 
@@ -30,9 +30,9 @@ struct StoreState {
 enum EntrySource<'n> {
     /// A file that must exist.
     File(&'n str),
-    /// A file that may be missing: then the set is empty.
+    /// A file that may be missing: the set is then empty.
     Optional(&'n str),
-    /// No file: the runtime API fills it.
+    /// No file: the set begins empty, and the runtime API fills it.
     Virtual,
 }
 
@@ -42,10 +42,10 @@ impl PatternStore {
         PatternStore::default()
     }
 
-    /// The set of a file, loaded if it is new.
+    /// The set of a file, loaded at its first use.
     ///
-    /// Names may begin with `file@`, `opt@` (the file may be missing) or `virt@` (without a file).
-    /// `has_values` decides how its lines are read: a file cannot be both a map and a plain list.
+    /// Names may begin with `file@`, `opt@` (the file may be missing) or `virt@` (without a file). `has_values` selects the format of the lines:
+    /// a file cannot be both a map and a plain list.
     pub fn named(&self, name: &str, has_values: bool, files: &dyn Files) -> Result<Arc<PatternSet>, String> {
         let path = name.strip_prefix("file@").unwrap_or(name);
         if self.lock().missing.contains(path) {
@@ -54,7 +54,7 @@ impl PatternStore {
         self.load(name, has_values, files)
     }
 
-    /// The set that an action changes. A file that does not exist counts as empty, since nothing is looked up in it.
+    /// The set that an action changes. A missing file counts as empty, since the action looks up nothing in it.
     pub fn changed(
         &self,
         name: &str,
@@ -140,7 +140,7 @@ impl PatternStore {
         self.lock().by_number.get(&number).cloned()
     }
 
-    /// The set with the lowest number from this one on: for listings in pieces.
+    /// The set with the lowest number from `number` on, for listings in parts.
     pub fn next_from(&self, number: u32) -> Option<Arc<PatternSet>> {
         self.lock().by_number.range(number..).next().map(|(_, set)| set.clone())
     }

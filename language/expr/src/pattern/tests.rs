@@ -1,4 +1,4 @@
-//! Sets as the runtime API changes them, and indexes against a plain scan.
+//! Sets that the runtime API changes, and indexes compared with a plain scan.
 
 use std::io;
 
@@ -25,7 +25,7 @@ fn at() -> crate::Location {
     crate::Location::new("t.cfg".into(), 1)
 }
 
-/// The value that a lookup gives.
+/// The value that a lookup finds.
 fn value(index: &PatternIndex, subject: &str) -> Option<String> {
     index.find(&Value::str(subject.as_bytes()), |found| {
         String::from_utf8(found.entry.value().unwrap_or_default()).unwrap()
@@ -87,7 +87,7 @@ fn entries_of_an_unchanged_list_are_found_by_key() {
     assert!(!set.contains(b"key7") && !index.matches(&Value::str(b"key7")));
 }
 
-/// Changing a large set neither sweeps its indexes nor makes the one by text: that is left to `tidy`, and lookups still work.
+/// Changes of a large set leave sweeping and the index by text to `tidy`. Lookups still work.
 #[test]
 fn changing_a_large_set_defers_cleanup_to_tidy() {
     const ALL: usize = 20_000;
@@ -124,7 +124,7 @@ fn changing_a_large_set_defers_cleanup_to_tidy() {
     assert_eq!(visited(&set, 0, last), (None, Vec::new()));
 }
 
-/// Additions, deletions and replacements while a set is tidied have their usual effect.
+/// Additions, deletions and replacements during `tidy` have their usual effect.
 #[test]
 fn a_set_is_tidied_while_it_is_changed() {
     const ALL: usize = 10_000;
@@ -183,7 +183,7 @@ fn versions_replace_all_entries_at_once() {
     assert!(set.is_empty());
 }
 
-/// The patterns of one visit, and the identifier where the next one continues.
+/// The patterns of one visit, and the identifier from which to continue.
 fn visited(set: &PatternSet, version: u32, after: u64) -> (Option<u64>, Vec<String>) {
     let mut patterns = Vec::new();
     let last = set.visit(version, after, |entry| {
@@ -193,7 +193,7 @@ fn visited(set: &PatternSet, version: u32, after: u64) -> (Option<u64>, Vec<Stri
     (last, patterns)
 }
 
-/// One lock serves many entries, a bounded number. Each entry comes once, whatever changes between two visits.
+/// One lock covers a bounded number of entries. Each entry is visited once, whatever changes between two visits.
 #[test]
 fn visits_are_bounded_and_continue_after_changes() {
     const AT_ONCE: usize = set::VISITED_AT_ONCE;
@@ -203,7 +203,7 @@ fn visits_are_bounded_and_continue_after_changes() {
     let (last, first) = visited(&set, 0, 0);
     assert_eq!(first, (0..AT_ONCE).map(key).collect::<Vec<_>>());
 
-    // Deleted before and after the place, swept, and added.
+    // Deleted before and after the current position, swept, and added.
     for number in (0..AT_ONCE).chain(AT_ONCE..AT_ONCE + 10) {
         assert_eq!(set.delete(Selector::Pattern(key(number).as_bytes())), Ok(1));
     }
@@ -216,7 +216,7 @@ fn visits_are_bounded_and_continue_after_changes() {
     let expected = (AT_ONCE + 10..2 * AT_ONCE).map(key).chain(["late".to_owned()]);
     assert_eq!(rest, expected.collect::<Vec<_>>());
 
-    // A visit that its caller ends continues after the last entry.
+    // After a visit that the caller stopped, the next one continues after the last visited entry.
     let mut seen = 0;
     let place = set.visit(0, 0, |_| {
         seen += 1;
@@ -259,7 +259,7 @@ fn lookups_report_each_use() {
     assert_eq!(reports[1].found.as_ref().map(|(_, pattern, _)| pattern.as_slice()), Some(&b"AB"[..]));
 }
 
-/// `tune.pattern.cache-size`: each lookup is made twice, so that the second one may use the kept result.
+/// `tune.pattern.cache-size`: each lookup is made twice, so that the second one may use the cached result.
 #[test]
 fn cached_lookups_see_each_change() {
     set_cache_size(1_000);
@@ -271,7 +271,7 @@ fn cached_lookups_see_each_change() {
         }
     };
     check("abc", None);
-    // So many that a deleted one is not swept at once.
+    // Enough entries that a deleted one is not swept at once.
     for number in 0..8 {
         set.add(None, format!("^{number}").as_bytes(), Some(b"")).unwrap();
     }
@@ -295,7 +295,7 @@ fn cached_lookups_see_each_change() {
     check(&"c".repeat(10_000), None);
 }
 
-/// A lookup without an answer is made again by the next request: that one has a budget of its own.
+/// A lookup without a result is repeated by the next request, which has a new budget.
 #[test]
 fn lookups_beyond_a_limit_are_not_kept() {
     set_cache_size(1_000);
@@ -356,7 +356,7 @@ fn names_have_prefixes() {
     assert_eq!(store.find("file@file").unwrap().number(), by_path.number());
 }
 
-/// A file for lookups must exist; one for changes need not (HAProxy loads no file for an action).
+/// A file for lookups must exist. A file for changes may be missing (HAProxy loads no file for an action).
 #[test]
 fn actions_accept_a_missing_pattern_file() {
     let store = PatternStore::new();
@@ -389,7 +389,7 @@ fn numbers_are_unique() {
     assert_eq!(store.sets().len(), 2);
 }
 
-/// The expected result of a lookup, by a scan: the index of the entry.
+/// The index of the entry that a scan finds.
 fn scan(method: MatchMethod, ignore_case: bool, patterns: &[String], subject: &str) -> Option<usize> {
     let fold = |text: &str| if ignore_case { text.to_ascii_lowercase() } else { text.to_string() };
     let subject = fold(subject);
@@ -485,7 +485,7 @@ proptest! {
         subjects in prop::collection::vec("[abB/]{0,5}", 20),
     ) {
         set_cache_size(1_000);
-        // Longer subjects than the cache keeps.
+        // Subjects longer than the cache accepts.
         let end = "z".repeat(if cached { 0 } else { 600 });
         let regexes: Vec<_> =
             patterns.iter().map(|text| regex::Regex::new(text, ignore_case, &at()).unwrap()).collect();

@@ -9,8 +9,8 @@ use super::{SampleType, Value};
 use crate::scratch;
 
 impl SampleType {
-    /// True if values of this type can be given where `target` is expected (the value itself may still not fit:
-    /// a string that is not an address).
+    /// Whether values of this type are accepted where `target` is expected. A single value may still not fit: a string that is not an
+    /// address.
     pub const fn casts_to(self, target: SampleType) -> bool {
         use SampleType::{Addr, Any, Bin, Bool, Int, Ipv4, Ipv6, Method, Same, Str};
         match self {
@@ -28,7 +28,7 @@ impl SampleType {
 }
 
 impl<'a> Value<'a> {
-    /// The value as another type, if it can be converted.
+    /// Casts the value to another type. None if it cannot be converted.
     #[inline]
     pub fn cast(self, target: SampleType) -> Option<Value<'a>> {
         if self.kind() == target { Some(self) } else { self.convert(target) }
@@ -104,8 +104,8 @@ fn owned(bytes: &[u8]) -> Value<'static> {
     Value::Bin(Cow::Owned(buffer))
 }
 
-/// An IPv6 address as inet_ntop(3) writes it: unlike the standard library, also with dots if it is compatible with
-/// IPv4 (`::1.2.3.4`).
+/// An IPv6 address as inet_ntop(3) writes it. Unlike the standard library, it also writes IPv4-compatible addresses with dots
+/// (`::1.2.3.4`).
 pub(crate) struct Ipv6Text(pub Ipv6Addr);
 
 impl fmt::Display for Ipv6Text {
@@ -119,7 +119,7 @@ impl fmt::Display for Ipv6Text {
     }
 }
 
-/// The IPv4 address inside an IPv6 one, if it is of a form that holds one: mapped, 6to4 or compatible.
+/// The IPv4 address inside a mapped, 6to4 or compatible IPv6 address. None for other forms.
 pub(crate) fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let octets = address.octets();
     let at = |from: usize| Ipv4Addr::new(octets[from], octets[from + 1], octets[from + 2], octets[from + 3]);
@@ -131,8 +131,8 @@ pub(crate) fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// The integer at the beginning of a string: an optional sign, then digits; the rest is ignored.
-/// Saturates at the ends of the range, and is zero without a digit. `None` only for an empty string.
+/// The integer at the beginning of a string: an optional sign, then digits. The rest is ignored. Saturates at the limits, and is zero
+/// without a digit. `None` only for an empty string.
 pub(crate) fn parse_int(bytes: &[u8]) -> Option<i64> {
     let (negative, digits) = match bytes {
         [] => return None,
@@ -161,8 +161,8 @@ fn until_nul(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     }
 }
 
-/// The address that a text begins with. Any byte but a digit or a dot ends it, as in HAProxy: clients may be
-/// given with their ports (`10.1.2.3:80`), and rules about addresses must see the address.
+/// The address at the beginning of a text. Any byte but a digit or a dot ends it, as in HAProxy: clients may appear with their ports
+/// (`10.1.2.3:80`), and rules about addresses must match the address.
 fn leading_ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
     let end = bytes.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.').unwrap_or(bytes.len());
     parse_ipv4(&bytes[..end])

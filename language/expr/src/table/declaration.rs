@@ -10,15 +10,15 @@ use crate::table::DataType;
 pub struct Declaration {
     /// The name that rules and the runtime API use.
     pub name: Box<str>,
-    /// The type of its keys.
+    /// The type of the keys.
     pub key: KeyType,
-    /// How many entries fit.
+    /// The limit of entries.
     pub size: u32,
-    /// How long an entry lives after it was used last, in milliseconds; 0 for no expiry.
+    /// Lifetime of an entry after its last use, in milliseconds. 0 for no expiry.
     pub expire_ms: u32,
-    /// When it is full, new entries are refused; otherwise the oldest are removed.
+    /// Whether a full table refuses new entries. Otherwise it removes the oldest ones.
     pub no_purge: bool,
-    /// Rates of bytes count blocks of this many bytes; at least 1.
+    /// The unit of byte rates in bytes, at least 1.
     pub bytes_rate_factor: u32,
     /// How servers are named in `server_key`.
     pub server_key: ServerKeyKind,
@@ -33,19 +33,19 @@ pub enum KeyType {
     Ipv4,
     Ipv6,
     Integer,
-    /// Strings of at most this many bytes, and at most [`KeyType::MAX_STORED`]; longer ones are cut.
+    /// Strings of at most this many bytes, and at most [`KeyType::MAX_STORED`]. Longer strings are cut.
     Text(u32),
-    /// Blocks of exactly this many bytes; longer ones are cut, shorter ones padded with zeros.
+    /// Blocks of exactly this many bytes. Longer ones are cut, shorter ones padded with zeros.
     Binary(u32),
 }
 
 /// How a server is named in a table that several instances share (`srvkey`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Canonical)]
 pub enum ServerKeyKind {
-    /// By its name.
+    /// By name.
     #[default]
     Name,
-    /// By its address and port.
+    /// By address and port.
     Address,
 }
 
@@ -53,18 +53,18 @@ pub enum ServerKeyKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 pub struct Stored {
     pub data: DataType,
-    /// The number of elements; 1 except for arrays.
+    /// The number of elements. 1 except for arrays.
     pub elements: u16,
-    /// The period of a rate, in milliseconds; 0 for anything else.
+    /// The period of a rate, in milliseconds. 0 for other types.
     pub period_ms: u32,
 }
 
 impl KeyType {
-    /// So many bytes of a key are stored and compared at most, whatever is declared: samples of the reference end here, too, where its
-    /// buffers have their default size.
+    /// The limit of a key in bytes, for storage and comparison, whatever the declaration says. HAProxy's samples have the same limit with
+    /// its default buffer size.
     pub const MAX_STORED: u32 = 16_384;
 
-    /// The type that a sample is converted to before it becomes a key.
+    /// The type to which a sample is cast before it becomes a key.
     pub const fn sample_type(self) -> SampleType {
         match self {
             KeyType::Ipv4 => SampleType::Ipv4,
@@ -75,7 +75,7 @@ impl KeyType {
         }
     }
 
-    /// The word of the language, which the runtime API shows.
+    /// The name in the configuration. The runtime API shows it too.
     pub const fn name(self) -> &'static str {
         match self {
             KeyType::Ipv4 => "ip",

@@ -15,7 +15,7 @@ const MAX_WIDTH: usize = 1024;
 
 /// Appends a date in the given format.
 ///
-/// `%N` gives the fraction of the second in nine digits, `%3N` in three (ms), `%6N` in six (us).
+/// `%N` writes the fraction of the second with nine digits, `%3N` with three (ms), `%6N` with six (us).
 pub fn format(format: &[u8], time: WallTime, zone: &TimeZone, out: &mut Vec<u8>) {
     let local = zone.at(time.seconds);
     let date = date_at(time.seconds, local.offset);
@@ -25,7 +25,7 @@ pub fn format(format: &[u8], time: WallTime, zone: &TimeZone, out: &mut Vec<u8>)
 struct DateWriter<'z> {
     time: WallTime,
     zone_name: &'z str,
-    /// How far the zone is ahead of UTC, in seconds.
+    /// Offset of the zone from UTC, in seconds.
     offset: i32,
     date: CivilTime,
 }
@@ -49,7 +49,7 @@ impl DateWriter<'_> {
             let width = after[..digits]
                 .iter()
                 .fold(0, |width, digit| MAX_WIDTH.min(width * 10 + usize::from(digit - b'0')));
-            // E and O select alternative forms, which the C locale does not have.
+            // E and O select alternative forms, which the C locale lacks.
             let skip = digits + usize::from(matches!(after.get(digits), Some(b'E' | b'O')));
             let start = out.len();
             match after.get(skip) {
@@ -69,7 +69,7 @@ impl DateWriter<'_> {
         let _ = write!(out, "{:0width$}", nanos / 10u64.pow(9 - width as u32));
     }
 
-    /// Appends one conversion; false if the conversion is unknown.
+    /// Appends one conversion. False if the conversion is unknown.
     fn conversion(&self, conversion: u8, out: &mut Vec<u8>, depth: u8) -> bool {
         let c = &self.date;
         let _ = match conversion {

@@ -2,10 +2,10 @@
 
 use std::sync::LazyLock;
 
-/// The changes of the local time of a zone.
+/// The local time of a zone over time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TimeZone {
-    /// The time of each change, and the local time from then on; sorted.
+    /// The time of each change, and the local time after it, sorted.
     transitions: Vec<(i64, LocalTimeType)>,
     /// The local time before the first transition.
     first: LocalTimeType,
@@ -14,7 +14,7 @@ pub struct TimeZone {
 /// A local time type (RFC 8536): an offset and a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalTimeType {
-    /// Seconds ahead of UTC.
+    /// Offset from UTC, in seconds.
     pub offset: i32,
     /// The abbreviation of the zone (`CET`).
     pub name: Box<str>,
@@ -26,7 +26,7 @@ impl Default for LocalTimeType {
     }
 }
 
-/// How many transitions are kept at most.
+/// The limit of transitions that are kept.
 const MAX_TRANSITIONS: usize = 10_000;
 
 impl TimeZone {
@@ -43,8 +43,7 @@ impl TimeZone {
 
     /// From the bytes of a TZif file, such as `/etc/localtime`.
     ///
-    /// The rule at the end of the file, for years after its table, is not used: the
-    /// tables of usual files reach to 2037.
+    /// The rule at the end of the file, for years after its table, is not used: the tables of usual files reach 2037.
     pub fn parse(bytes: &[u8]) -> Option<TimeZone> {
         let header = ZoneHeader::parse(bytes)?;
         if header.version == 0 {
@@ -142,7 +141,7 @@ fn be32(bytes: &[u8]) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A file with one block of each width: summer time (+7200) from 100 to 200, else +3600.
+    /// A file with one block for each width: summer time (+7200) from 100 to 200, else +3600.
     fn file() -> Vec<u8> {
         let mut file = Vec::new();
         for width in [4usize, 8] {

@@ -11,9 +11,9 @@ use crate::scratch;
 /// How named values are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 pub(crate) enum Encoding {
-    /// Bytes beyond ASCII are escaped one by one, or valid UTF-8 stays.
+    /// With `utf8` valid UTF-8 stays. Otherwise every byte beyond ASCII is escaped.
     Json { utf8: bool },
-    /// As bytes, or as hexadecimal digits.
+    /// With `binary` values are bytes. Otherwise hexadecimal digits.
     Cbor { binary: bool },
 }
 
@@ -26,7 +26,7 @@ impl Encoding {
         }
     }
 
-    /// Writes a name; `first` says whether it begins the map.
+    /// Writes a name. `first` is true for the first name of the map.
     pub(crate) fn name(self, name: &str, first: bool, out: &mut Vec<u8>) {
         match self {
             Encoding::Json { utf8 } => {
@@ -56,7 +56,7 @@ impl Encoding {
         }
     }
 
-    /// Writes texts as a list; nothing for an empty list.
+    /// Writes texts as a list. Writes nothing for an empty list.
     pub(crate) fn list<'t>(self, texts: impl Iterator<Item = &'t [u8]>, out: &mut Vec<u8>) {
         let mut texts = texts.peekable();
         if texts.peek().is_none() {
@@ -81,7 +81,7 @@ impl Encoding {
         }
     }
 
-    /// Writes a value. None becomes an empty text in JSON; an empty text becomes null in CBOR.
+    /// Writes a value. None becomes an empty text in JSON. An empty text becomes null in CBOR.
     pub(crate) fn value(self, value: Option<Value<'_>>, out: &mut Vec<u8>) {
         match (self, value) {
             (Encoding::Json { .. }, Some(Value::Bool(value))) => {
@@ -122,7 +122,7 @@ impl Encoding {
         self.cbor(out, text);
     }
 
-    /// The first byte of an item and, unless it fits there, its number in the fewest bytes.
+    /// Writes the first byte of an item. If the number does not fit into it, the number follows in the fewest bytes.
     fn cbor_head(self, major: u8, number: u64, out: &mut Vec<u8>) {
         let bytes = number.to_be_bytes();
         let (short, width) = match number {
@@ -146,7 +146,7 @@ impl Encoding {
     }
 }
 
-/// A JSON string. Bytes beyond printable ASCII are escaped one by one; with `utf8` only controls and invalid UTF-8 are.
+/// Writes a JSON string. Escapes every byte beyond printable ASCII. With `utf8`, escapes only control characters and invalid UTF-8.
 fn json_string(text: &[u8], utf8: bool, out: &mut Vec<u8>) {
     out.push(b'"');
     if utf8 {

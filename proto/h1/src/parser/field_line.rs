@@ -9,8 +9,7 @@ use super::scan::{find_colon, is_token_byte};
 use super::{ParseOptions, ScanStop, wrong};
 use crate::error::HeadErrorKind;
 
-/// Reads `name: value` and puts it into the head. `line` is its range, without the line end; `folded`: it contains line
-/// breaks.
+/// Parses `name: value` and adds it to the head. `line` is its range, without the line end; `folded`: it contains line breaks.
 #[inline]
 pub(super) fn read(
     raw: &[u8],
@@ -23,7 +22,7 @@ pub(super) fn read(
     let bytes = &raw[..line.end];
     let colon = find_colon(bytes, line.start);
     let known = KnownName::from_bytes(&bytes[line.start..colon]);
-    // A known name is made of token bytes; others have to be looked at.
+    // A known name has only token bytes. Other names must be checked.
     if known == KnownName::Other || colon == line.end {
         let odd = bytes[line.start..colon].iter().position(|byte| !is_token_byte(*byte));
         if odd.is_some() || colon == line.start || colon == line.end {

@@ -93,7 +93,7 @@ fn request(meaning: &Meaning, raw: &[u8], options: &ParseOptions, head: &mut Hea
         flags.contains(HeadFlags::HAS_TRANSFER_ENCODING) || head.content_length().is_some_and(|n| n > 0);
     if has_body {
         let position = meaning.content_length_position.max(meaning.transfer_encoding_position);
-        // Some servers would take the body for the tunnel's first bytes, others not (RFC 9110, 9.3.6).
+        // Some servers would read the body as the first bytes of the tunnel (RFC 9110, 9.3.6).
         if head.method() == Method::Connect {
             return wrong(HeadErrorKind::ConnectWithContent, position);
         }
@@ -181,7 +181,7 @@ fn bodyless(head: &mut Head) {
     }
 }
 
-/// A target that is not a path: its form must fit the method, its authority the `Host` (RFC 9112, 3.2).
+/// Checks a target other than a path: its form must match the method, and its authority the `Host` (RFC 9112, 3.2).
 #[cold]
 fn target(meaning: &Meaning, raw: &[u8], options: &ParseOptions, head: &mut Head) -> Result<(), ScanStop> {
     let target = head.uri(raw);
@@ -202,8 +202,8 @@ fn target(meaning: &Meaning, raw: &[u8], options: &ParseOptions, head: &mut Head
     give_path(raw, head).or_else(|_| wrong(HeadErrorKind::TooLong, position))
 }
 
-/// An absolute target without a path means the path `/` (RFC 9110, 4.2.3), and rules see only that form. With `OPTIONS` it
-/// means the server as a whole, unless it has a query (RFC 9112, 3.2.4).
+/// An absolute target without a path means the path `/` (RFC 9110, 4.2.3), and rules see only the form with a path.
+/// With `OPTIONS`, it means the server as a whole, unless it has a query (RFC 9112, 3.2.4).
 fn give_path(raw: &[u8], head: &mut Head) -> Result<(), NoRoom> {
     let target = head.uri(raw);
     let start = uri::path_place(target).start;

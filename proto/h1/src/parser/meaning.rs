@@ -1,4 +1,4 @@
-//! The meaning of fields for the proxy, noted field by field.
+//! The meaning of fields for the proxy, recorded field by field.
 
 use weir_http::body;
 use weir_http::values::{ListMembers, trim};
@@ -20,7 +20,7 @@ pub(super) struct Meaning {
     pub content_length_position: usize,
     /// The value of the first `Host`.
     pub host: Option<MessageSpan>,
-    /// Whether a `Sec-WebSocket-Key` (`-Accept` in a response) of the right length came.
+    /// Whether a `Sec-WebSocket-Key` (`-Accept` in a response) of the right length was received.
     pub websocket_proof: bool,
 }
 
@@ -43,12 +43,12 @@ pub(super) enum FieldAction {
     Keep,
     /// It is forwarded with this part of its value.
     Narrow(MessageSpan),
-    /// It is removed: it repeats another, or does not concern the next hop.
+    /// It is removed, because it repeats another field or does not concern the next hop.
     Drop,
 }
 
 impl Meaning {
-    /// Notes a field with a known name.
+    /// Records a field with a known name.
     #[inline]
     pub(super) fn note(
         &mut self,

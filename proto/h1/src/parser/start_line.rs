@@ -156,7 +156,7 @@ fn response_version(
 ) -> Result<(), ScanStop> {
     match (Version::from_bytes(text), text) {
         (Some(version), _) => version_seen(version, start, head),
-        // RTSP servers answer like this through an HTTP proxy; persistence is as in HTTP/1.0.
+        // RTSP servers send this version through an HTTP proxy. Persistence is as in HTTP/1.0.
         (None, [b'R', b'T', b'S', b'P', b'/', major, b'.', minor])
             if major.is_ascii_digit() && minor.is_ascii_digit() =>
         {
@@ -168,7 +168,7 @@ fn response_version(
     }
 }
 
-/// A version above HTTP/1.1 is handled as HTTP/1.1 (RFC 9110, 2.5), and forwarded as HTTP/1.1, our own version.
+/// A version above HTTP/1.1 is handled and forwarded as HTTP/1.1, the version of this proxy (RFC 9110, 2.5).
 fn version_seen(version: Version, start: usize, head: &mut Head) -> Result<(), ScanStop> {
     if version > Version::HTTP_11 {
         head.set_version(Version::HTTP_11).or_else(|_| wrong(HeadErrorKind::TooLong, start))?;
@@ -177,7 +177,7 @@ fn version_seen(version: Version, start: usize, head: &mut Head) -> Result<(), S
     Ok(())
 }
 
-/// Another protocol's name, or versions of several digits: handled as HTTP/1.0 and forwarded unchanged.
+/// The name of another protocol, or a version of several digits. Handled as HTTP/1.0 and forwarded unchanged.
 fn other_protocol(text: &[u8], start: usize, head: &mut Head) -> Result<(), ScanStop> {
     let is_version = |byte: u8| byte.is_ascii_digit() || byte == b'.';
     let Some(slash) = memchr::memchr(b'/', text) else {
@@ -196,7 +196,7 @@ fn other_protocol(text: &[u8], start: usize, head: &mut Head) -> Result<(), Scan
     Ok(())
 }
 
-/// Offset of the target's end: at a blank, or at the line's end without a version.
+/// End offset of the target: the next blank, or the line end if the version is missing.
 #[inline]
 fn target_end(
     bytes: &[u8],

@@ -25,18 +25,18 @@ impl Connection {
         connection
     }
 
-    /// How many streams this end may have at a time: its own bound, and the server's.
+    /// Limit of concurrent streams: the lower of this end's and the server's.
     pub fn stream_limit(&self) -> u32 {
         let own = self.limits.concurrent_streams;
         self.peer.concurrent_streams.min(if own > 0 { own } else { u32::MAX })
     }
 
-    /// Whether the server takes a `CONNECT` that names a protocol (RFC 8441).
+    /// Whether the server accepts extended CONNECT (RFC 8441).
     pub fn takes_extended_connect(&self) -> bool {
         self.peer.extended_connect
     }
 
-    /// Whether no stream can be opened any more: the connection is over, either end leaves, or the numbers are used up.
+    /// Whether streams can no longer be opened: the connection is over, either end sent GOAWAY, or the stream IDs are used up.
     pub fn is_closing(&self) -> bool {
         self.leaving != GoAwayState::No || self.peer_leaves || self.streams.last >= STREAM_BITS - 2
     }
@@ -70,22 +70,21 @@ impl Connection {
         });
         self.end_block_of(id, at, end);
         if self.frames == 0 {
-            // SETTINGS leave with the first request.
+            // SETTINGS are sent together with the first request.
             self.distance.begin_probe(self.now_ms);
         } else if self.has_large_bodies && self.distance.is_far() {
-            // This response may be as large as an earlier one, and is not another round trip behind its window.
+            // This response may be as large as an earlier one, and should not wait a round trip for its window.
             self.give(id, 0, true);
         }
         Some(id)
     }
 
-    /// Sends PING; the answer counts as a received frame.
+    /// Sends PING. Its acknowledgement counts as a received frame.
     pub fn ping(&mut self) {
         frame::write_ping(&mut self.output, false, *b"presence");
     }
 
-    /// The state of a stream number. Frames for streams that this end has forgotten are not an error; a server opens no streams
-    /// of its own.
+    /// The state of a stream ID. Frames for a closed stream without a record are not an error. A server opens no streams.
     pub(super) fn standing(&self, stream: u32) -> StreamStanding {
         match self.streams.standing(stream) {
             _ if self.answers.is_some() && stream.is_multiple_of(2) => StreamStanding::Idle,
@@ -111,7 +110,7 @@ impl Connection {
         Some(ConnectionEvent::GoAway { last, code })
     }
 
-    /// Refuses settings that a server must not send (RFC 9113, 6.5.2).
+    /// Rejects settings that a server must not send (RFC 9113, 6.5.2).
     pub(super) fn check_entry(&self, entry: &[u8; settings::ENTRY]) -> FrameResult {
         let pushes = u16::from_be_bytes([entry[0], entry[1]]) == settings::ENABLE_PUSH;
         if self.answers.is_some() && pushes && frame::number(&entry[2..]) != 0 {
@@ -127,7 +126,7 @@ impl Connection {
         };
         let expected = answers.finish(end);
         if answers.received.fault == Some(HeadFault::Malformed) {
-            // The caller gets the fault with the event; the server gets a reset.
+            // The caller gets the fault with the event. The server gets RST_STREAM.
             self.refuse(stream, ErrorCode::Protocol).map_err(Wrong::Connection)?;
             return Ok(Some(ConnectionEvent::Response { stream, end: true }));
         }

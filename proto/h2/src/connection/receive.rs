@@ -1,4 +1,4 @@
-//! Receiving: the effect of each frame, and the errors that reject it.
+//! Receiving: the effect of each frame type, and its errors.
 
 use super::{
     BlockPurpose, Connection, ConnectionEvent, DISTANCE, ExpectedInput, FAREWELL, GoAwayState, HeaderBlock,
@@ -32,8 +32,9 @@ pub(super) const fn failed<T>(code: ErrorCode) -> FrameResult<T> {
 }
 
 impl Connection {
-    /// Processes the front of `input` (all received bytes that were not used yet) at `now_ms` of any monotonic clock. Returns how
-    /// many bytes were used, and an event. After [`ConnectionEvent::More`], call again with the rest and more bytes behind it.
+    /// Processes the front of `input` (all received bytes not used yet) at `now_ms` of any monotonic clock. Returns the
+    /// number of bytes used, and an event. After [`ConnectionEvent::More`], call again with the rest and more bytes
+    /// behind it.
     pub fn advance(&mut self, input: &[u8], now_ms: u64) -> (usize, ConnectionEvent) {
         self.now_ms = now_ms;
         let mut at = 0;
@@ -64,8 +65,8 @@ impl Connection {
         }
     }
 
-    /// Resets a stream because of an error of the peer; returns whether it was live. It counts like a reset by the peer, since a
-    /// peer can provoke it as cheaply (CVE-2025-8671).
+    /// Resets a stream because of an error of the peer. Returns whether the stream was live. Counts like a reset by the
+    /// peer, because a peer can cause it as cheaply (CVE-2025-8671).
     pub(super) fn refuse(&mut self, stream: u32, code: ErrorCode) -> Result<bool, ErrorCode> {
         // Opening too many streams is not a protocol error.
         if code != ErrorCode::RefusedStream {
@@ -83,7 +84,7 @@ impl Connection {
         Ok(was_live)
     }
 
-    /// Takes the next step; adds the bytes that it used to `used`, also on an error.
+    /// Processes the next part of the input. Adds the number of bytes used to `used`, also on an error.
     fn step(&mut self, input: &[u8], used: &mut usize) -> FrameResult<ReceiveStep> {
         match self.reading {
             ExpectedInput::Preface(matched) => {
@@ -100,7 +101,7 @@ impl Connection {
                 if matched == 0 {
                     self.resets.begin(self.now_ms);
                     self.empty_frames.begin(self.now_ms);
-                    // The SETTINGS of a server leave in the turn that takes the preface.
+                    // A server's SETTINGS are sent in the round that reads the preface.
                     self.distance.begin_probe(self.now_ms);
                 }
                 let matched = matched + length;
@@ -170,7 +171,7 @@ impl Connection {
         }
     }
 
-    /// Drops the rest of this frame.
+    /// Ignores the rest of this frame.
     fn skip(&mut self) {
         self.reading = if self.left == 0 { ExpectedInput::Header } else { ExpectedInput::Skip };
     }
@@ -228,7 +229,7 @@ impl Connection {
         matches!(self.standing(stream), StreamStanding::Idle | StreamStanding::PassedOver)
     }
 
-    /// Counts a frame without payload against its bucket.
+    /// Takes a token for a frame without payload.
     fn spend(&mut self) -> FrameResult {
         if self.empty_frames.take(limits::EMPTY_FRAMES, self.now_ms) {
             Ok(())
@@ -237,7 +238,7 @@ impl Connection {
         }
     }
 
-    /// Expects a payload of exactly this size.
+    /// Requires a payload of exactly `size` bytes.
     fn expect(&mut self, size: u32, wrong: Wrong) -> FrameResult {
         if self.frame.length != size {
             return Err(wrong);
@@ -289,7 +290,7 @@ impl Connection {
             }
             None => Some(ErrorCode::StreamClosed),
             Some(record) if !record.receives() => Some(ErrorCode::StreamClosed),
-            // A head comes first.
+            // DATA before the response head is an error.
             Some(record) if !record.answered => Some(ErrorCode::Protocol),
             Some(record) => record.receive.use_up(length).err().map(|_| ErrorCode::FlowControl),
         };
@@ -361,7 +362,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Handles the complete fields of fixed size.
+    /// Handles the complete fixed-size fields of a frame.
     fn prefix(&mut self) -> FrameResult<Option<ConnectionEvent>> {
         let stream = self.frame.stream;
         let fixed = self.fixed;
@@ -371,7 +372,7 @@ impl Connection {
         match self.frame.kind {
             FrameKind::Data => {
                 self.pad(fixed[0])?;
-                // Padding counts as consumed at once.
+                // Padding is returned to the windows at once.
                 self.consumed(stream, u32::from(fixed[0]) + 1);
                 self.reading = ExpectedInput::Body;
             }
@@ -404,7 +405,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Notes that the last `length` bytes of the payload are padding.
+    /// Records that the last `length` bytes of the payload are padding.
     fn pad(&mut self, length: u8) -> FrameResult {
         self.padding = u32::from(length);
         if self.padding > self.left { failed(ErrorCode::Protocol) } else { Ok(()) }
@@ -412,7 +413,7 @@ impl Connection {
 
     fn peer_resets(&mut self, stream: u32, number: u32) -> FrameResult<Option<ConnectionEvent>> {
         let Some(record) = self.streams.get(stream) else { return Ok(None) };
-        // The request was not answered yet: work for nothing.
+        // The response was not complete, so the work is wasted.
         if self.answers.is_none() && record.sends() && !self.resets.take(limits::RESETS, self.now_ms) {
             return failed(ErrorCode::EnhanceYourCalm);
         }
@@ -469,12 +470,12 @@ impl Connection {
         let stream = self.frame.stream;
         let end = complete && self.frame.has(END_STREAM);
         let Some(record) = self.streams.get_mut(stream) else {
-            // It was reset between two pieces of this frame.
+            // The stream was reset between two pieces of this frame.
             self.owe(count as u32);
             return Ok(ReceiveStep::Next);
         };
         if !record.count_payload(count as u32) || (end && !record.may_end()) {
-            // The padding was given back before; the rest of the payload comes and is dropped.
+            // The padding was returned before. The rest of the payload will be dropped.
             self.owe(count as u32 + self.left - self.padding);
             self.skip();
             return Err(Wrong::Stream(stream, ErrorCode::Protocol));
@@ -492,7 +493,7 @@ impl Connection {
             return Ok(ReceiveStep::Next);
         }
         if grows {
-            // A far peer receives it half a round trip later: it must not wait until something is consumed.
+            // A far peer receives the update half a round trip later, so it is sent before any payload is consumed.
             self.give(stream, 0, true);
         }
         if count == 0 && !end {
@@ -504,7 +505,7 @@ impl Connection {
     /// Handles a piece of a header block.
     fn fragment(&mut self, piece: &[u8], complete: bool) -> FrameResult<ReceiveStep> {
         let Some(block) = &mut self.block else { return failed(ErrorCode::Internal) };
-        // A piece is a part of a frame.
+        // The length fits 32 bits, because a piece is a part of a frame.
         block.bytes = block.bytes.saturating_add(piece.len() as u32);
         let max = self.limits.max_head;
         if block.bytes as usize > max * limits::BLOCK_PER_HEAD {
@@ -591,7 +592,7 @@ impl Connection {
             };
             self.reset(given_up, ErrorCode::NoError);
         }
-        // As in HAProxy, answering with 400 counts no glitch.
+        // As in HAProxy, a response with status 400 does not count as a glitch.
         if fault == Some(HeadFault::TooLarge) {
             self.tolerate();
         }

@@ -1,4 +1,4 @@
-//! Sending: heads, payload, windows, and both ways to end a connection.
+//! Sending: heads, payload, windows, and both ways to shut down a connection: gracefully, or after an error.
 
 use std::io::IoSlice;
 
@@ -42,7 +42,7 @@ impl Connection {
         }
     }
 
-    /// How many bytes of payload may be sent on this stream now. `None` if it is closed, or this end has ended it.
+    /// Payload bytes that may be sent on this stream now. `None` if the stream is closed for sending.
     #[inline]
     pub fn sendable(&self, stream: u32) -> Option<usize> {
         let record = self.streams.get(stream).filter(|record| record.sends())?;
@@ -55,8 +55,8 @@ impl Connection {
         self.send.open()
     }
 
-    /// Appends as much payload as the windows admit; returns how much that is. With `end`, the last of it ends the stream, if all of
-    /// it was taken.
+    /// Appends as much payload as the windows admit. Returns the number of bytes taken. With `end`, the last frame has
+    /// END_STREAM if all of `payload` was taken.
     pub fn send_data(&mut self, stream: u32, payload: &[u8], end: bool) -> usize {
         let Some((payload, ends)) = self.admit(stream, payload, end) else { return 0 };
         let mut rest = payload;
@@ -76,9 +76,9 @@ impl Connection {
         payload.len()
     }
 
-    /// The same, but first offers the bytes to `send` in place, without a copy: the output so far, then the payload in
-    /// its frames. `send` returns the number of bytes taken; only the rest is appended. Takes at most [`AT_ONCE`] bytes
-    /// of payload.
+    /// Like [`send_data`](Self::send_data), but first passes the queued output and the framed payload to `send`,
+    /// without a copy. `send` returns the number of bytes taken. Only the rest is appended to the output. Takes at most
+    /// [`AT_ONCE`] bytes of payload.
     pub fn send_data_through(
         &mut self,
         stream: u32,
@@ -119,8 +119,8 @@ impl Connection {
         payload.len()
     }
 
-    /// Takes as much of the payload as the windows admit, and uses them up by it. Returns that part and whether the
-    /// stream ends with it; `None` if nothing is to be sent.
+    /// Takes as much of the payload as the windows admit, and subtracts it from them. Returns that part and whether the
+    /// stream ends with it. `None` if there is nothing to send.
     fn admit<'p>(&mut self, stream: u32, payload: &'p [u8], end: bool) -> Option<(&'p [u8], bool)> {
         let count = payload.len().min(self.sendable(stream)?);
         let ends = end && count == payload.len();
@@ -128,7 +128,7 @@ impl Connection {
             return None;
         }
         let record = self.streams.get_mut(stream)?;
-        // Neither is larger than the open window.
+        // `count` exceeds neither window.
         let _ = record.send.use_up(count as u32);
         let _ = self.send.use_up(count as u32);
         Some((&payload[..count], ends))
@@ -140,8 +140,8 @@ impl Connection {
         }
     }
 
-    /// Resets a live stream. `NoError` lets the client read its complete answer first: the reset follows once the client continues with
-    /// its request (RFC 9113, 8.1).
+    /// Resets a live stream. With `NoError`, a server that sent its complete response delays the reset until the client
+    /// sends more of its request (RFC 9113, 8.1).
     pub fn reset(&mut self, stream: u32, code: ErrorCode) {
         let is_server = self.answers.is_none();
         if let Some(record) = self.streams.get_mut(stream)
@@ -164,13 +164,13 @@ impl Connection {
         }
     }
 
-    /// Gives window back to the peer for `count` bytes of payload that the caller has consumed. The last bytes of a body have an update,
-    /// too, though nothing more is sent in it: HAProxy sends it, and scripted clients wait for it.
+    /// Widens the receive windows again by `count` payload bytes that the caller has consumed. The last bytes of a body
+    /// also cause a WINDOW_UPDATE, as in HAProxy, because scripted clients wait for it.
     ///
-    /// The window of a body is as wide as its path needs. It grows when half of it was received, and again when nothing
-    /// of the body waits here, unless the peer is near; up to the stream's share of the connection's window, and as far
-    /// as [`Connection::allow_growth`] admits. It shrinks, down to its initial size, when a quarter of it waits, or the
-    /// peer turns out to be near: with a receiver that is slower than the sender, a wide window only fills memory.
+    /// The window of a body adapts to its path. Unless the peer is near, it grows when half of it was received, and
+    /// again when no payload of the body is buffered here. Limits are the stream's share of the connection's window,
+    /// and [`Connection::allow_growth`]. It shrinks, down to its initial size, when a quarter of it is buffered or the
+    /// peer turns out to be near. With a receiver that is slower than the sender, a wide window only fills memory.
     pub fn consumed(&mut self, stream: u32, count: u32) {
         let initial = self.limits.stream_window;
         if let Some(record) = self.streams.get_mut(stream) {
@@ -196,9 +196,10 @@ impl Connection {
         self.owe(count);
     }
 
-    /// Makes a stream's window wider if the peer is far, as far as its body needs it, up to its share of the connection's; finds out how
-    /// far the peer is. Returns by how much. A client knows the distance before the first body from its SETTINGS; a server knows it a
-    /// round trip later, and until then assumes that the peer is far.
+    /// Computes the growth of a stream's window in bytes; 0 if the peer is near. Limits are the rest of the body, the
+    /// stream's share of the connection's window, and [`SHARERS`]. Also starts a measurement of the distance. A client
+    /// knows the distance before the first body from its SETTINGS. A server knows it a round trip later, and until then
+    /// assumes that the peer is far.
     fn grow(&mut self, stream: u32) -> u32 {
         let Some(record) = self.streams.get(stream) else { return 0 };
         let width = self.limits.stream_window + record.lent;
@@ -266,7 +267,7 @@ impl Connection {
         }
     }
 
-    /// Gives connection window back for `count` received bytes.
+    /// Widens the connection's receive window again by `count` received bytes.
     pub(super) fn owe(&mut self, count: u32) {
         let part = (self.limits.connection_window / PARTS).max(DEFAULT_WINDOW / 2);
         if let Some(increment) = self.owed.add_shared(count, self.receive.open(), part) {
@@ -275,7 +276,7 @@ impl Connection {
         }
     }
 
-    /// Whether unread streams hold most of the connection's window, so that others would hardly get any of it.
+    /// Whether unread payload holds over three quarters of the connection's window, so that other streams hardly progress.
     pub fn is_clogged(&self) -> bool {
         self.is_wide && self.receive.open() + self.owed.bytes() < self.limits.connection_window as usize / 4
     }
@@ -294,7 +295,7 @@ impl Connection {
         }
     }
 
-    /// Sends the final GOAWAY: the peer has seen the first, or is not waited for.
+    /// Sends the final GOAWAY, after the peer has received the first one or without waiting for that.
     pub fn farewell(&mut self) {
         if matches!(self.leaving, GoAwayState::No | GoAwayState::Announced) {
             let last = self.last_of_peer();
@@ -303,7 +304,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection.
+    /// Fails the connection: sends GOAWAY with `code`.
     pub fn fail(&mut self, code: ErrorCode) {
         if !matches!(self.leaving, GoAwayState::Failed(_)) {
             self.leaving = GoAwayState::Failed(code);
@@ -325,17 +326,17 @@ fn headers_of(payload: &[u8], ends: bool, stream: u32) -> [[u8; frame::HEADER]; 
     headers
 }
 
-/// How many streams that were answered early wait for the end of their requests.
+/// Limit of streams with a complete response and an unfinished request. At the limit, the oldest of them is reset.
 const GIVEN_UP: usize = 16;
-/// A window grows by no more than this part of the allowed growth: others will need some, too.
+/// One call widens a window by at most this fraction (1/8) of the allowed growth, so that other streams get some.
 const SHARERS: u32 = 8;
-/// The connection's window is given back by this part of it. Bytes that are owed are missing in the peer's next flight, and one stream
-/// alone leaves an eighth of this window unused.
+/// The connection's WINDOW_UPDATE follows after this fraction (1/16) of its window. Bytes not returned yet are missing
+/// in the peer's next flight, and one stream alone leaves an eighth of this window unused.
 const PARTS: u32 = 16;
 /// The payload of outgoing frames never exceeds the default maximum, which every peer accepts: small frames let other
 /// streams have their turns.
 const MAX_PAYLOAD: usize = frame::DEFAULT_MAX_PAYLOAD as usize;
 /// Frames offered in place in one call: the content of a bulk buffer, and as much again.
 const FRAMES_AT_ONCE: usize = 4;
-/// Payload of those.
+/// Payload bytes in those frames.
 const AT_ONCE: usize = FRAMES_AT_ONCE * MAX_PAYLOAD;

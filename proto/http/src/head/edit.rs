@@ -1,9 +1,9 @@
-//! Editing a head: new text goes to the arena, the raw bytes stay.
+//! Editing a head. New text is appended to the edit arena. The raw bytes are not changed.
 
 use super::{Field, Head, Kind};
 use crate::{HeadFlags, KnownName, MessageSpan, Method, Version, uri};
 
-/// The edit would exceed a limit of the head, which is unchanged.
+/// The edit would exceed a limit of the head. The head is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRoom;
 
@@ -17,14 +17,14 @@ pub enum ValueEdit {
     Replace(Vec<u8>),
 }
 
-/// The most fields of a head, edits included: empty edits take no room and must be bounded too.
+/// Maximum fields of a head, edits included. Fields without text use no edit bytes, so this limit bounds them.
 const MAX_FIELDS: usize = u16::MAX as usize;
 
-/// The colon, the blank and the line's end around a name and a value.
+/// Bytes of `: ` and `\r\n` in a field line.
 const FRAMING: usize = 4;
 
 impl Head {
-    /// Makes this head a new request without raw bytes: everything is an edit. For requests of our own.
+    /// Makes this head a new request without raw bytes. All its text is edits. For requests that the proxy generates.
     pub fn start_request(&mut self, method: &[u8], target: &[u8], version: Version) -> Result<(), NoRoom> {
         self.clear();
         self.edited = true;
@@ -34,7 +34,7 @@ impl Head {
         self.set_version(version)
     }
 
-    /// Makes this head a new response without raw bytes: everything is an edit. For responses of our own.
+    /// Makes this head a new response without raw bytes. All its text is edits. For responses that the proxy generates.
     pub fn start_response(&mut self, version: Version, status: u16, reason: &[u8]) -> Result<(), NoRoom> {
         self.clear();
         self.edited = true;
@@ -44,7 +44,7 @@ impl Head {
         self.set_reason(reason)
     }
 
-    /// Marks the head to be written again although nothing in its index changed.
+    /// Marks the head as edited, so that it is written again although its index is unchanged.
     pub fn touch(&mut self) {
         self.edited = true;
     }
@@ -61,8 +61,7 @@ impl Head {
         self.set_part(Kind::Request, 1, target)
     }
 
-    /// Changes the path; scheme, authority and query stay. A target in another form comes without a path: the new one
-    /// replaces it.
+    /// Changes the path; scheme, authority and query stay. A target in another form lacks a path, and is replaced.
     pub fn set_path(&mut self, raw: &[u8], path: &[u8]) -> Result<(), NoRoom> {
         let target = self.start_line[1].of(raw, &self.edits);
         let place = if uri::has_path(target) { uri::path_place(target) } else { 0..target.len() };
@@ -76,8 +75,8 @@ impl Head {
         self.splice_path(raw, from, target.len(), text)
     }
 
-    /// Replaces the part `from..to` of the request target, a path. After an authority the text gets a leading slash, so that it
-    /// cannot become part of the host.
+    /// Replaces the path at `from..to` of the request target. After an authority, a missing leading slash is added, so
+    /// that `text` cannot become part of the host.
     fn splice_path(&mut self, raw: &[u8], from: usize, to: usize, text: &[u8]) -> Result<(), NoRoom> {
         let absolute = uri::form(self.start_line[1].of(raw, &self.edits)) == uri::TargetForm::Absolute;
         self.splice_uri(raw, from, to, text)?;
@@ -87,7 +86,7 @@ impl Head {
         Ok(())
     }
 
-    /// Changes the query string. `query` comes without `?`; with an empty one the mark stays if there is one.
+    /// Changes the query string. `query` excludes the `?`. With an empty `query`, an existing `?` stays.
     pub fn set_query(&mut self, raw: &[u8], query: &[u8]) -> Result<(), NoRoom> {
         let old = self.start_line[1];
         let target = old.of(raw, &self.edits);
@@ -113,7 +112,7 @@ impl Head {
         Ok(())
     }
 
-    /// Changes the status code; the reason stays. Codes outside 100..=999 are clamped to it.
+    /// Changes the status code; the reason stays. Codes outside 100..=999 are clamped.
     pub fn set_status(&mut self, status: u16) -> Result<(), NoRoom> {
         let status = status.clamp(100, 999);
         let digits =
@@ -128,7 +127,7 @@ impl Head {
         self.set_part(Kind::Response, 2, reason)
     }
 
-    /// Appends a field. The limit of fields is for received ones; here, the room for edits is the bound.
+    /// Appends a field. The limit `max_fields` applies to received fields only. The limit of edit bytes bounds this call.
     pub fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), NoRoom> {
         self.reserve_field(name, value, 0)?;
         self.push(name, value);
@@ -143,7 +142,7 @@ impl Head {
         self.edited = true;
     }
 
-    /// Puts a field at `position` of the index (at the end when that is beyond it).
+    /// Inserts a field at `position` of the index, or at its end if `position` is larger.
     pub fn insert(&mut self, position: usize, name: &[u8], value: &[u8]) -> Result<(), NoRoom> {
         self.add(name, value)?;
         if position < self.fields.len() {
@@ -152,7 +151,7 @@ impl Head {
         Ok(())
     }
 
-    /// Removes every field with this name, then appends one. On [`NoRoom`], nothing is removed.
+    /// Replaces all fields with this name by one field at the end. On [`NoRoom`], the head is unchanged.
     pub fn set(&mut self, raw: &[u8], name: &[u8], value: &[u8]) -> Result<(), NoRoom> {
         if self.reserve_field(name, value, 0).is_err() {
             let lines = self.lines(raw, name).map(|value| name.len() + value.len() + FRAMING).sum();
@@ -196,8 +195,7 @@ impl Head {
         }
     }
 
-    /// Edits the value of every field with this known name, in one pass over the fields. If one finds no room, those before it
-    /// are edited.
+    /// Edits the values of all fields with this known name, in one pass. On [`NoRoom`], the edits of earlier fields are kept.
     pub fn edit_values(
         &mut self,
         raw: &[u8],
@@ -207,7 +205,7 @@ impl Head {
         if !self.fields.iter().any(|field| field.known == known) {
             return Ok(());
         }
-        // The index cannot be measured while fields are being moved.
+        // Measured now, because the index is inconsistent while fields are moved.
         self.length = self.measure();
         let mut outcome = Ok(());
         let mut kept = 0;
@@ -256,7 +254,7 @@ impl Head {
         Ok(())
     }
 
-    /// Cuts the value of field number `position` to its first `length` bytes.
+    /// Truncates the value of field number `position` to its first `length` bytes.
     pub fn narrow_value(&mut self, position: usize, length: usize) {
         if let Some(field) = self.fields.get_mut(position) {
             let before = field.value;
@@ -292,7 +290,7 @@ impl Head {
         Ok(())
     }
 
-    /// Parser: puts text into the arena, each byte through `change`, for a field that is pushed next.
+    /// Parser: appends text to the edit arena, with `change` applied to each byte, for the next pushed field.
     pub fn store_with(&mut self, text: &[u8], change: impl Fn(u8) -> u8) -> Result<MessageSpan, NoRoom> {
         self.reserve(text.len(), 0)?;
         let start = self.edits.len();
@@ -301,12 +299,12 @@ impl Head {
         Ok(MessageSpan::edited(start, self.edits.len()))
     }
 
-    /// How many bytes of edits it may hold from now on.
+    /// Sets the limit of edits in bytes.
     pub fn limit_edits(&mut self, max_edits: u32) {
         self.max_edits = max_edits.min(MessageSpan::MAX as u32);
     }
 
-    /// Sets how long the head may become by edits, until it is cleared. A head that is longer already may shrink.
+    /// Sets the maximum length in bytes that edits may give the head, until it is cleared. A longer head may still shrink.
     pub fn limit_length(&mut self, max_length: usize) {
         self.max_length = u32::try_from(max_length).unwrap_or(u32::MAX);
         self.length = 0;
@@ -341,7 +339,7 @@ impl Head {
         Ok(())
     }
 
-    /// Appends part of an old span to the arena. The room was reserved.
+    /// Appends part of an old span to the arena. The caller has reserved the bytes.
     fn copy(&mut self, raw: &[u8], old: MessageSpan, from: usize, to: usize) {
         if old.is_edited() {
             self.edits.extend_from_within(old.start() + from..old.start() + to);
@@ -363,7 +361,7 @@ impl Head {
         self.edits.extend(text.iter().map(blanked));
     }
 
-    /// Whether there is room for a new field, once `freed` bytes have gone.
+    /// Checks that a new field fits after `freed` bytes are removed.
     #[inline]
     fn reserve_field(&mut self, name: &[u8], value: &[u8], freed: usize) -> Result<(), NoRoom> {
         let text = name.len() + value.len();
@@ -374,7 +372,7 @@ impl Head {
         self.reserve_length(text + FRAMING, freed)
     }
 
-    /// Whether there is room for `text` bytes in the place of `freed` bytes.
+    /// Checks that `text` bytes fit in place of `freed` bytes.
     #[inline]
     fn reserve(&mut self, text: usize, freed: usize) -> Result<(), NoRoom> {
         self.reserve_edits(text)?;
@@ -402,20 +400,20 @@ impl Head {
         if self.length as usize + more > max_length + freed { Err(NoRoom) } else { Ok(()) }
     }
 
-    /// Updates the measured length, if there is one: many edits of a long head measure it once.
+    /// Updates the measured length, if known, so that many edits of a long head measure it once.
     fn resized(&mut self, before: usize, after: usize) {
         if self.length != 0 {
             self.length = (self.length as usize + after).saturating_sub(before) as u32;
         }
     }
 
-    /// How many bytes the head has now, by a walk over its fields.
+    /// Computes the current length of the head in bytes from all its fields.
     fn measure(&self) -> u32 {
         #[cfg(test)]
         MEASURED.with(|count| count.set(count.get() + 1));
         let start_line = self.start_line.iter().map(|part| part.len() + 1).sum::<usize>();
         let fields = self.fields.iter().map(|field| field.name.len() + field.value.len() + FRAMING);
-        // Two blanks and a line's end are in the start line, and another line's end comes last.
+        // The start line has two blanks and a line end, and an empty line ends the head.
         u32::try_from(start_line + fields.sum::<usize>() + 3).unwrap_or(u32::MAX)
     }
 

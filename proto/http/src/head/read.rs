@@ -11,13 +11,13 @@ impl Head {
         self.kind
     }
 
-    /// The facts that the parser noted.
+    /// The flags that the parser set.
     #[inline]
     pub fn flags(&self) -> HeadFlags {
         self.flags
     }
 
-    /// Whether it must be written again instead of being forwarded as raw bytes.
+    /// Whether the head must be written again instead of forwarded as raw bytes.
     #[inline]
     pub fn is_edited(&self) -> bool {
         self.edited || self.flags.contains(HeadFlags::MUST_REWRITE)
@@ -29,13 +29,13 @@ impl Head {
         raw.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
-    /// Offset of the head's end in the raw bytes, which is the body's first byte. Zero while it is not complete.
+    /// Offset of the head's end in the raw bytes, which is the body's first byte. 0 while the head is incomplete.
     #[inline]
     pub fn end(&self) -> usize {
         self.end as usize
     }
 
-    /// Where the start line begins in the raw bytes (after empty lines, if there were any).
+    /// Offset of the start line in the raw bytes, after any empty lines.
     #[inline]
     pub fn start(&self) -> usize {
         self.start as usize
@@ -98,19 +98,19 @@ impl Head {
         }
     }
 
-    /// The body's announced length, if the message has one that counts.
+    /// The value of `Content-Length` in bytes. `None` without one, or if `Transfer-Encoding` overrides it.
     #[inline]
     pub fn content_length(&self) -> Option<u64> {
         self.flags.contains(HeadFlags::HAS_CONTENT_LENGTH).then_some(self.content_length)
     }
 
-    /// How many `Host` fields came.
+    /// Number of received `Host` fields.
     #[inline]
     pub fn host_count(&self) -> usize {
         usize::from(self.host_count)
     }
 
-    /// How many fields there are.
+    /// Number of fields.
     #[inline]
     pub fn len(&self) -> usize {
         self.fields.len()
@@ -172,8 +172,9 @@ impl Head {
             .filter_map(move |(position, field)| self.matches(raw, field, name, known).then_some(position))
     }
 
-    /// The first of [`Head::positions`] that is `from` or after it. The fields before are not compared, so a caller that
-    /// continues from the last result walks over the fields once. `known` is the name's kind, which such a caller determines once.
+    /// The first of [`Head::positions`] at or after `from`. Earlier fields are not compared, so a caller that continues
+    /// from the last result scans the fields once. `known` is [`KnownName::from_bytes`] of `name`, computed once by the
+    /// caller.
     #[inline]
     pub fn position_from(&self, raw: &[u8], name: &[u8], known: KnownName, from: usize) -> Option<usize> {
         let rest = self.fields.get(from..)?;
@@ -239,12 +240,12 @@ impl Head {
         (back < count).then(|| self.values(raw, name).nth(count - 1 - back)).flatten()
     }
 
-    /// How many comma-separated values the fields with this name have.
+    /// Number of comma-separated values in the fields with this name.
     pub fn count_values(&self, raw: &[u8], name: &[u8]) -> usize {
         self.values(raw, name).count()
     }
 
-    /// How many fields have this name.
+    /// Number of fields with this name.
     pub fn count_lines(&self, raw: &[u8], name: &[u8]) -> usize {
         self.lines(raw, name).count()
     }

@@ -1,4 +1,4 @@
-//! Making the bytes of a head again, in the order and the case that came.
+//! Serializes a head, in the received field order and letter case.
 
 use super::{Head, Kind};
 use crate::case::CaseMap;

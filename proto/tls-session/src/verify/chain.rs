@@ -5,9 +5,9 @@
 //!   names that authorities may certify ◄──────────────────────────────────── from the authority down to the peer ◄──┘
 //! ```
 //!
-//! Each fault is passed to `judge`, and the check continues if that ignores it: so an ignored fault hides no other
-//! (openssl-verification-options(1)). A fault that is not reported would be a security hole; therefore every step is here, and
-//! none in a library that stops at the first fault.
+//! Each fault is passed to `judge`. The check continues if `judge` ignores the fault, so an ignored fault hides no
+//! other one (openssl-verification-options(1)). A hidden fault would be a security hole. Therefore all steps are
+//! implemented here, and not in a library that stops at the first fault.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use super::{
 /// A fault of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainFault {
-    /// OpenSSL's number for it (X509_V_ERR_*).
+    /// OpenSSL's error code (X509_V_ERR_*).
     pub code: u16,
     /// The certificate's position: 0 for the peer's own, 1 for its issuer, and so on.
     pub depth: u16,
@@ -38,14 +38,14 @@ pub struct ChainFault {
 pub struct Authorities {
     trusted: Vec<Arc<CertificateDer<'static>>>,
     by_subject: HashMap<Box<[u8]>, Vec<usize>>,
-    /// Their names, which a listener sends to clients.
+    /// Subject names of the authorities, which a listener sends to clients.
     pub(super) names: Vec<DistinguishedName>,
     revoked: Vec<RevocationList>,
     checks_revocation: bool,
 }
 
 impl Authorities {
-    /// Trusts these certificates. If there are revocation lists, each certificate of a chain must be covered by one.
+    /// Trusts these certificates. With revocation lists, a list must cover each certificate of a chain.
     ///
     /// # Errors
     /// The error of one of them.
@@ -55,7 +55,7 @@ impl Authorities {
     ) -> Result<Authorities, String> {
         let mut authorities = Authorities { checks_revocation: !lists.is_empty(), ..Authorities::default() };
         for certificate in certificates {
-            // Damaged certificates are skipped: bundles of systems contain some.
+            // Malformed certificates are skipped, because system bundles contain some.
             let Some(parsed) = DecodedCertificate::of(certificate) else { continue };
             let same = authorities.by_subject.entry(parsed.subject.into()).or_default();
             if same.iter().any(|known| *authorities.trusted[*known] == *certificate) {
@@ -72,8 +72,8 @@ impl Authorities {
         Ok(authorities)
     }
 
-    /// Checks a peer's certificate with the others that it sent. Each fault is passed to `judge`, which returns whether it is ignored.
-    /// Returns the trusted certificate at the top of the chain, if it is one.
+    /// Checks a peer's certificate with the other certificates that it sent. `judge` returns whether a fault is
+    /// ignored. Returns the trusted certificate at the top of the chain; `None` if the top is not trusted.
     ///
     /// # Errors
     /// The first fault that is not ignored.
@@ -90,7 +90,7 @@ impl Authorities {
             let fault = ChainFault { code, depth: depth as u16 };
             if judge(fault) { Ok(()) } else { Err(fault) }
         };
-        // A damaged certificate cannot be checked, so this fault is never ignored.
+        // A malformed certificate cannot be checked, so this fault is never ignored.
         let Some(own) = DecodedCertificate::of(certificate) else {
             return Err(ChainFault { code: UNREADABLE, depth: 0 });
         };
@@ -116,7 +116,8 @@ impl Authorities {
         Ok(self.trusted_at(&chain.links[chain.links.len() - 1]).cloned())
     }
 
-    /// Builds the chain from the peer's certificate up to a trusted self-signed one, as far as there are issuers: trusted ones first.
+    /// Builds the chain from the peer's certificate up to a trusted self-signed one, or to the last issuer found.
+    /// Trusted issuers are preferred.
     fn build<'c>(
         &'c self,
         own: DecodedCertificate<'c>,
@@ -177,14 +178,14 @@ impl Authorities {
         self.trusted_at(certificate).is_some()
     }
 
-    /// The trusted certificate that this is.
+    /// The equal certificate among the trusted ones.
     fn trusted_at(&self, certificate: &DecodedCertificate<'_>) -> Option<&Arc<CertificateDer<'static>>> {
         let named = self.by_subject.get(&certificate.subject[..])?;
         named.iter().map(|at| &self.trusted[*at]).find(|trusted| trusted[..] == *certificate.der)
     }
 }
 
-/// The first one that is valid at this time, else the one that expires last.
+/// The first candidate that is valid at this time, else the candidate that expires last.
 fn youngest<T>(
     candidates: impl Iterator<Item = T>,
     now: i64,
@@ -271,7 +272,7 @@ fn check_signatures(
                     judge(WRONG_SIGNATURE, depth)?;
                 }
             }
-            // In an incomplete chain the last signature was not checked, which matters if it is the peer's own.
+            // The last signature of an incomplete chain cannot be checked, which is a fault if it is on the peer's own certificate.
             None if depth == 0 && !link.is_self_signed() => judge(NOT_CHECKED, depth)?,
             None => {}
         }
@@ -306,7 +307,7 @@ fn check_names(links: &[DecodedCertificate<'_>], judge: &mut Judge<'_>) -> Resul
     Ok(())
 }
 
-/// The limit of certificates above the peer's in a chain: OpenSSL's.
+/// Limit of issuers in a chain, as in OpenSSL.
 const MAX_DEPTH: usize = 100;
-/// How many of the certificates that a peer sent are used.
+/// Limit of the used certificates from a peer.
 const MAX_SENT: usize = 100;

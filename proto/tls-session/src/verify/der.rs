@@ -18,7 +18,7 @@ impl<'d> SignedStructure<'d> {
         SignedStructure { message, algorithm, signature }
     }
 
-    /// The signed message in `der`; `None` if that is damaged.
+    /// The signed structure in `der`. `None` if it is malformed.
     pub fn of(der: &'d [u8]) -> Option<SignedStructure<'d>> {
         let (outer, rest) = element(der, SEQUENCE)?;
         if !rest.is_empty() {

@@ -1,8 +1,8 @@
 //! Whether a server's certificate is for a host (manual, "verify" and "verifyhost" of servers).
 //!
 //! The candidates are the host names among its alternative names, and each common name of its subject, whether or not
-//! there are alternative names. A star in the first label stands for any characters of that label; two labels must follow
-//! it.
+//! there are alternative names. A star in the first label matches any characters of that label. At least two labels
+//! must follow.
 
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};

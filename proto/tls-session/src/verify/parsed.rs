@@ -1,4 +1,4 @@
-//! A certificate as part of a chain: issuer relations, and the uses that its extensions allow.
+//! A parsed certificate of a chain: issuer relations, and the uses that its extensions allow.
 
 use rustls::NamedGroup;
 use x509_parser::extensions::{AuthorityKeyIdentifier, GeneralName, NameConstraints, ParsedExtension};
@@ -22,14 +22,14 @@ pub(super) struct DecodedCertificate<'c> {
     /// The names in canonical form.
     pub subject: Vec<u8>,
     pub issuer: Vec<u8>,
-    /// Whether an extension is damaged or repeated.
+    /// Whether an extension is malformed or repeated.
     pub is_invalid: bool,
     /// Whether it has an unknown critical extension.
     pub has_unknown_critical: bool,
     key_usage: Option<u16>,
     extended_usage: Option<ExtendedUsage>,
     netscape: Option<Netscape>,
-    /// Whether it is an authority's, and how many authorities may follow below it (basic constraints).
+    /// Basic constraints: whether it is a CA, and the maximum number of CAs below it.
     constraints: Option<(bool, Option<u32>)>,
     key_id: Option<&'c [u8]>,
     issuer_key: Option<AuthorityKeyIdentifier<'c>>,
@@ -50,7 +50,7 @@ struct Netscape {
 }
 
 impl<'c> DecodedCertificate<'c> {
-    /// Parses a certificate; `None` if it is damaged.
+    /// Parses a certificate. `None` if it is malformed.
     pub(super) fn of(der: &'c [u8]) -> Option<DecodedCertificate<'c>> {
         let (rest, x509) = X509Certificate::from_der(der).ok()?;
         if !rest.is_empty() || x509.signature_algorithm != x509.tbs_certificate.signature {

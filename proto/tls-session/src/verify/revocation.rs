@@ -28,7 +28,7 @@ pub(super) struct RevocationList {
     serials: HashSet<Box<[u8]>>,
     scope: ListScope,
     has_unknown_critical: bool,
-    /// The key with which the signature was last checked, and the result: usually all chains have the same key.
+    /// The key of the last signature check, and its result. Usually all chains have the same key.
     checked: OnceLock<(Box<[u8]>, bool)>,
 }
 
@@ -37,9 +37,9 @@ pub(super) struct RevocationList {
 struct ListScope {
     authorities_only: bool,
     others_only: bool,
-    /// Only some reasons, attribute certificates, or certificates of other issuers: such a list is not used.
+    /// Set if the list covers only some reasons, attribute certificates, or other issuers. Such a list is not used.
     nobody: bool,
-    /// Certificates that name one of these distribution points.
+    /// Limits the list to certificates that name one of these distribution points.
     places: Option<Vec<Box<str>>>,
 }
 
@@ -143,7 +143,7 @@ fn places(point: &DistributionPointName<'_>) -> Vec<Box<str>> {
 }
 
 /// Looks a certificate up in its issuer's list, or in the list that `issuer` signed for itself when it is at the end of
-/// its chain. Each fault is passed to `judge`; an error of `judge` ends the check.
+/// its chain. Each fault is passed to `judge`. An error of `judge` ends the check.
 pub(super) fn check<E>(
     lists: &[RevocationList],
     certificate: &DecodedCertificate<'_>,

@@ -1,7 +1,7 @@
 //! The far ends of the connections of the worker under test, used by scripts.
 //!
-//! They are used from tasks of that same worker, one task for each at a time. Nothing here takes a buffer or a descriptor of
-//! the worker, so a shortage there does not affect the scripts.
+//! They are used from tasks of that worker, each by one task at a time. They use no buffers or descriptors of the
+//! worker, so a shortage there does not affect the scripts.
 
 use super::SimulatedNetwork;
 use super::wire::{SimulatedOwner, SocketId};
@@ -19,7 +19,7 @@ pub struct SimulatedPeer {
     received: Cell<u64>,
 }
 
-/// A listening socket. Dropping it closes it: connections that were not accepted are reset, and later ones refused.
+/// A listening socket. Dropping it closes it. Connections not yet accepted are reset, and later ones refused.
 #[derive(Debug)]
 pub struct SimulatedService {
     network: SimulatedNetwork,
@@ -36,7 +36,7 @@ impl SimulatedPeer {
         SimulatedPeer { network, id: Some(id), sent: Cell::new(0), received: Cell::new(0) }
     }
 
-    /// How many bytes it sent and received so far.
+    /// Numbers of bytes sent and received so far.
     pub fn bytes(&self) -> (u64, u64) {
         (self.sent.get(), self.received.get())
     }
@@ -44,7 +44,7 @@ impl SimulatedPeer {
     /// Waits until the connection is established.
     ///
     /// # Errors
-    /// When it is refused, is not answered, or is gone already.
+    /// When the connection is refused, times out, or is closed already.
     pub async fn connected(&self) -> Result<()> {
         loop {
             if self.with(|wire, id| wire.is_connected(id)) {
@@ -55,7 +55,7 @@ impl SimulatedPeer {
         }
     }
 
-    /// The next bytes, at least one and at most `most`; empty at the end.
+    /// Receives at least one and at most `most` bytes. Empty at end of file.
     ///
     /// # Errors
     /// When the connection was reset, or never stood.
@@ -68,7 +68,7 @@ impl SimulatedPeer {
         }
     }
 
-    /// Sends all bytes; waits while the window is full.
+    /// Sends all bytes. Waits while the window is full.
     ///
     /// # Errors
     /// When the connection is gone, or this end has shut down its sending direction.
@@ -114,9 +114,9 @@ impl SimulatedPeer {
         }
     }
 
-    /// Says that it sends no more.
+    /// Shuts down the sending direction.
     pub fn finish(&self) {
-        // An error means that the connection is gone already.
+        // An error means that the connection is closed already.
         let _ = self.with(|wire, id| wire.shutdown_write(id));
     }
 
@@ -127,7 +127,7 @@ impl SimulatedPeer {
         }
     }
 
-    /// Disappears silently: bytes sent to it from now on are never received, and the sender gets no error.
+    /// Disappears silently. Later bytes to this peer are lost, and the sender gets no error.
     pub fn vanish(mut self) {
         if let Some(id) = self.id.take() {
             self.network.wire(|wire| wire.vanish(id));
@@ -167,7 +167,7 @@ impl SimulatedService {
         Ok(SimulatedService { network, id })
     }
 
-    /// The next connection.
+    /// Accepts the next connection.
     pub async fn accept(&self) -> SimulatedPeer {
         loop {
             let accepted = self.network.wire(|wire| {
@@ -184,7 +184,7 @@ impl SimulatedService {
         }
     }
 
-    /// Whether connections that are begun from now on are answered at all.
+    /// Sets whether later connection attempts get an answer.
     pub fn answer(&self, answers: bool) {
         self.network.wire(|wire| wire.answer(self.id, answers));
     }

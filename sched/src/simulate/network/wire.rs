@@ -9,9 +9,9 @@
 //!                            ▼                 a reset, at any time
 //!                          failed ◄───────────────────────────
 //! ```
-//! Sent bytes are cut into pieces, each with a time of arrival not before that of the previous one. Bytes that are in
-//! transit or arrived and not received take room in a window; a sender that finds the window full is notified when
-//! there is room.
+//! Sent bytes are cut into pieces, each with a time of arrival not before that of the previous one. Bytes in transit,
+//! and arrived bytes not yet received, occupy a window. A sender that finds the window full is notified when part of it
+//! is free.
 
 mod socket;
 mod time;
@@ -30,26 +30,26 @@ use std::rc::Rc;
 use weir_sys::poll::Readiness;
 use weir_sys::{Address, Errno, Result};
 
-/// Properties and faults of the network. A chance is once in that many times, 0 for never.
+/// Properties and faults of the network. A fault happens once in the given number of times; 0 is never.
 #[derive(Debug, Clone)]
 pub struct Conditions {
-    /// Bytes of one direction that may be on their way or wait to be received.
+    /// Maximum bytes of one direction that are in transit or not received yet.
     pub window: usize,
-    /// How often a piece is cut short, at a random place.
+    /// How often a piece is cut at a random offset.
     pub cuts: u32,
-    /// How long a piece takes at most, in microseconds; now and then it takes twenty times as long.
+    /// Maximum latency of a piece in microseconds. Once in fifty times it is up to twenty times as long.
     pub latency_us: u64,
-    /// How often a send takes less than there is room for.
+    /// How often a send takes fewer bytes than fit.
     pub short_sends: u32,
-    /// How often something is reported although nothing happened.
+    /// How often a spurious event is reported.
     pub spurious: u32,
-    /// How often a connection is reset when something is sent over it.
+    /// How often a send resets the connection.
     pub resets: u32,
-    /// How often a connection is gone when it is accepted.
+    /// How often a connection is already aborted when it is accepted.
     pub aborts: u32,
-    /// How many sockets the worker under test may have open at once.
+    /// Maximum number of open sockets of the worker under test.
     pub descriptors: usize,
-    /// A run that takes longer, in virtual time, does not end.
+    /// Maximum virtual time of a run in milliseconds. A longer run counts as endless.
     pub limit_ms: u64,
     pub trace: bool,
 }
@@ -92,7 +92,7 @@ pub(super) struct SimulatedWire {
     sockets: BTreeMap<SocketId, SimulatedSocket>,
     next_id: SocketId,
     tokens: BTreeMap<u64, SocketId>,
-    /// Open descriptors that are not registered: their numbers, their names in the kernel, their sockets.
+    /// Open descriptors that are not registered: number, kernel name and socket.
     transit: Vec<(i32, Option<String>, SocketId)>,
     events: BinaryHeap<Reverse<(u64, u64, WireEvent)>>,
     sequence: u64,
@@ -162,7 +162,7 @@ impl SimulatedWire {
         Ok(id)
     }
 
-    /// Begins to connect; how it ends is an event.
+    /// Starts to connect. The outcome is an event.
     pub(super) fn connect(&mut self, from: &Address, to: &Address, owner: SimulatedOwner) -> SocketId {
         let end = self.insert(SimulatedSocket::End(ConnectionEnd::new(owner, from.clone())));
         let later = self.later_ns();
@@ -193,7 +193,7 @@ impl SimulatedWire {
         Ok(())
     }
 
-    /// A connection that waits at a listening socket of a script.
+    /// Accepts a connection from a listening socket of a script.
     pub(super) fn accept_for_script(&mut self, listener: SocketId) -> Option<SocketId> {
         match self.sockets.get_mut(&listener) {
             Some(SimulatedSocket::Listening(listening)) => listening.queue.pop_front(),
@@ -201,7 +201,7 @@ impl SimulatedWire {
         }
     }
 
-    /// Takes a connection that waits at a listening socket, and its source address.
+    /// Accepts a connection from a listening socket. Returns its source address too.
     pub(super) fn accept(&mut self, listener: SocketId) -> Result<(SocketId, Address)> {
         let end = self.accept_for_script(listener).ok_or(Errno::AGAIN)?;
         if self.random.once_in(self.conditions.aborts) {
@@ -255,7 +255,7 @@ impl SimulatedWire {
         Ok(count)
     }
 
-    /// How much a send would take at most.
+    /// Maximum bytes that a send would take.
     pub(super) fn room(&mut self, id: SocketId) -> Result<usize> {
         let Some(end) = self.end(id) else { return Err(Errno::PIPE) };
         if let Some(error) = end.error.take() {
@@ -323,7 +323,7 @@ impl SimulatedWire {
         }
         self.say(format_args!("{id} is closed{}", if resets && !done { " with a reset" } else { "" }));
         if resets && !done {
-            // It may overtake bytes in transit, which are then lost.
+            // The reset may overtake bytes in transit, which are then lost.
             let at = self.later_ns();
             if let Some(end) = self.end(id) {
                 end.reset = true;
@@ -342,7 +342,7 @@ impl SimulatedWire {
         self.bury(id);
     }
 
-    /// This end stops answering, silently.
+    /// Makes this end stop answering, without an error.
     pub(super) fn vanish(&mut self, id: SocketId) {
         self.say(format_args!("{id} vanishes"));
         if let Some(end) = self.end(id) {
@@ -351,7 +351,7 @@ impl SimulatedWire {
         }
     }
 
-    /// Whether a listening socket answers from now on.
+    /// Sets whether a listening socket answers connection attempts.
     pub(super) fn answer(&mut self, id: SocketId, answers: bool) {
         if let Some(SimulatedSocket::Listening(listening)) = self.sockets.get_mut(&id) {
             listening.answers = answers;
@@ -377,7 +377,7 @@ impl SimulatedWire {
             .count()
     }
 
-    /// A socket gets a descriptor as its placeholder.
+    /// Assigns a placeholder descriptor to a socket.
     pub(super) fn hand_out(&mut self, id: SocketId, descriptor: i32) {
         self.transit.retain(|(number, ..)| *number != descriptor);
         self.transit.push((descriptor, name_of(descriptor), id));
@@ -427,7 +427,7 @@ impl SimulatedWire {
         self.end(id).is_some_and(|end| end.connected)
     }
 
-    /// A descriptor that is not registered may be closed unnoticed: its number is then free, or another socket's.
+    /// An unregistered descriptor may be closed without notice. Its number is then free, or belongs to another socket.
     fn look_at_transit(&mut self) {
         let gone = |(number, name, _): &(i32, Option<String>, SocketId)| name_of(*number) != *name;
         while let Some(at) = self.transit.iter().position(gone) {
@@ -447,7 +447,7 @@ impl SimulatedWire {
 
     // Bytes.
 
-    /// Sends bytes on their way, in pieces.
+    /// Puts bytes in transit, in pieces.
     fn cut(&mut self, id: SocketId, bytes: &[u8]) {
         let Some(end) = self.end(id) else { return };
         end.in_flight += bytes.len();
@@ -485,7 +485,7 @@ impl SimulatedWire {
         }
     }
 
-    /// Notifies an end that waits for room when much of it is free, as a kernel does.
+    /// Notifies a sender that waits for the window once half of it is free, as a kernel does.
     fn offer_room(&mut self, id: SocketId) {
         let enough = self.free(id) * 2 >= self.conditions.window;
         if enough && self.end(id).is_some_and(|end| end.awaits_room) {
@@ -524,7 +524,7 @@ impl SimulatedWire {
         }
     }
 
-    /// Forgets a closed end once nothing can refer to it: its peer is closed too, or was notified of the end.
+    /// Removes a closed end once its peer is closed too, or was notified of the close.
     fn bury(&mut self, id: SocketId) {
         let Some(end) = self.end(id) else { return };
         let (peer, closed) = (end.peer, end.owner == SimulatedOwner::Closed);
@@ -564,7 +564,7 @@ impl SimulatedWire {
         self.events.push(Reverse((at_ns, self.sequence, event)));
     }
 
-    /// When something that begins now arrives.
+    /// A random arrival time for an event that starts now.
     fn later_ns(&mut self) -> u64 {
         let most_us = self.conditions.latency_us.max(1);
         let factor = if self.random.once_in(RARELY) { LONG } else { 1 };
@@ -594,7 +594,7 @@ fn shown(bytes: &[u8]) -> String {
 
 /// Ports of connections that the worker under test opens.
 const FIRST_PORT: u16 = 32_768;
-/// When a kernel gives up on a connection without an answer.
+/// Time after which a kernel gives up a connection attempt without an answer.
 const NO_ANSWER_NS: u64 = 127_000_000_000;
 /// How often a piece takes long, and how much longer.
 const RARELY: u32 = 50;

@@ -1,4 +1,4 @@
-//! The lexemes of Rust source text, as far as declarations need them: words and punctuation, without comments and literals.
+//! A simplified lexer of Rust for declarations: words and punctuation, without comments and literals.
 
 /// A lexeme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(super) enum Lexeme<'t> {
     Mark(char),
 }
 
-/// Iterates over the lexemes of a text that the compiler accepts.
+/// Iterates over the lexemes of a valid source text.
 #[derive(Debug, Clone)]
 pub(super) struct Lexemes<'t> {
     rest: &'t str,
@@ -74,7 +74,7 @@ impl<'t> Iterator for Lexemes<'t> {
     }
 }
 
-/// Whether a byte is part of a word. Outside of literals and comments, all other characters than ASCII's are.
+/// Whether a byte is part of a word. Outside of literals and comments, all non-ASCII characters are.
 fn is_part(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
 }
@@ -109,7 +109,7 @@ fn string(text: &str) -> usize {
     text.len()
 }
 
-/// The length of the character literal at the start of a text; of the apostrophe only, if a lifetime begins there.
+/// The length of the character literal at the start of a text. 1 for the apostrophe of a lifetime.
 fn character(text: &str) -> usize {
     let mut after = text[1..].chars();
     match (after.next(), after.next()) {

@@ -1,4 +1,4 @@
-//! The excerpts of a file that people read as English, by kind of text.
+//! The English excerpts of a file, by kind of text.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -16,7 +16,7 @@ pub(super) enum TextKind {
     InlineComment,
     /// Names of test functions in Rust.
     TestName,
-    /// Strings of at least four words in the crates that speak with operators.
+    /// Strings of at least four words in the crates with messages for operators.
     Message,
     /// Comments, first lines of docstrings, and long function names in Python.
     Python,
@@ -47,19 +47,19 @@ pub(super) struct Excerpt {
     pub kind: TextKind,
     /// The line's number, from 1.
     pub line: usize,
-    /// The text, without the mark of a comment. Names are words, separated by spaces.
+    /// The text without the comment marker. Names are split into words, separated by spaces.
     pub text: String,
 }
 
-/// The folders of the crates that speak with operators.
+/// The folders of crates with messages for operators.
 const SPEAKING: [&str; 3] = ["bin/", "control/", "language/"];
 const MANUAL: &str = "doc/manual/";
-/// The least words of a message: shorter strings are mostly words of the language.
+/// Minimum number of words of a message. Shorter strings are mostly keywords.
 const MESSAGE_WORDS: usize = 4;
-/// A function follows its `#[test]` within this many lines of further attributes.
+/// Maximum number of lines from `#[test]` to its function.
 const ATTRIBUTE_LINES: usize = 5;
 
-/// A string literal of 12 characters or more. Behind a shorter literal it may match code, which rarely has four words.
+/// A string literal of at least 12 characters. After a shorter literal it may match code, which rarely contains four words.
 static STRING: LazyLock<Regex> = LazyLock::new(|| regex(r#""((?:[^"\\]|\\.){12,})""#));
 static RUST_NAME: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*(?:async )?fn (\w+)"));
 static PYTHON_NAME: LazyLock<Regex> =

@@ -44,7 +44,7 @@ static REGEXES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let compiled = |pattern: &PhrasePattern| Regex::new(pattern.regex).expect("a regular expression");
     PATTERNS.iter().map(compiled).collect()
 });
-/// All patterns at once: most texts match none, and one search rules that out.
+/// All patterns in one search, which is fast for the usual text without a match.
 static ANY: LazyLock<RegexSet> = LazyLock::new(|| {
     RegexSet::new(PATTERNS.iter().map(|pattern| pattern.regex)).expect("regular expressions")
 });

@@ -1,4 +1,4 @@
-//! The hits that are new since the table was last written, by git's history.
+//! The hits added since the last change of the table, from git's history.
 
 use std::collections::{HashMap, HashSet};
 use std::process::Command;
@@ -7,8 +7,8 @@ use super::EnglishHit;
 use super::excerpts::excerpts;
 use crate::{SourceFile, Workspace};
 
-/// The hits in texts that their file lacked in the last commit that changed the table. All hits without such a commit, and
-/// when every text is old.
+/// The hits in texts not yet in their file at the last commit that changed the table. All hits without such a commit,
+/// or if every text is old.
 pub(super) fn new_hits<'h>(
     workspace: &Workspace,
     table: &str,
@@ -27,7 +27,7 @@ pub(super) fn new_hits<'h>(
     added(hits, &old)
 }
 
-/// The hits in texts that the old version of their file lacks; all of them when every text is old.
+/// The hits in texts missing from the old version of their file. All hits if every text is old.
 fn added<'h>(hits: Vec<&'h EnglishHit>, old: &HashMap<&str, String>) -> Vec<&'h EnglishHit> {
     let old: HashMap<&str, HashSet<String>> =
         old.iter().map(|(path, text)| (*path, texts(path, text))).collect();

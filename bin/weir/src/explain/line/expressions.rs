@@ -1,4 +1,4 @@
-//! The expressions of a line: its condition by groups, the help of each fetch and converter, the lines of named ACLs and tables.
+//! Explains a line's expressions: the condition by groups, each fetch and converter, and the lines of named ACLs and tables.
 
 use std::fmt::Write;
 
@@ -8,11 +8,11 @@ use weir_syntax::Line;
 use super::super::{Explanation, parts};
 use super::{Book, RULES};
 
-/// Entries that expressions are made of.
+/// The kinds of entries that occur in expressions.
 const PARTS: [&str; 4] = ["Sample fetch", "Keyword of ACLs", "Converter", "Alias of log"];
 
 impl<'l> Book<'l> {
-    /// Adds the meaning of a line's expressions.
+    /// Appends the meaning of a line's expressions.
     pub(super) fn expressions(&self, text: &mut String, at: usize, line: &'l Line, known: &[Explanation]) {
         let words: Vec<&str> = line.words().iter().map(|word| word.text()).collect();
         let condition = condition_of(&words);
@@ -36,7 +36,7 @@ impl<'l> Book<'l> {
         }
     }
 
-    /// The tests of a condition, group by group.
+    /// Appends the tests of a condition, group by group.
     fn condition(&self, explained: &mut ExpressionExplanation<'_, 'l>, at: usize, words: &[&str]) {
         let Some((first, words)) = words.split_first() else { return };
         let groups = groups(words);
@@ -66,7 +66,7 @@ impl<'l> Book<'l> {
         }
     }
 
-    /// The lines that declare an ACL, of the section and of those that it inherits from.
+    /// Appends the lines that declare an ACL, in the section and in its `defaults` sections.
     fn acl(&self, explained: &mut ExpressionExplanation<'_, 'l>, at: usize, name: &str) {
         let sections = std::iter::once(at).chain(self.ancestors(at));
         let lines: Vec<&Line> = sections
@@ -83,11 +83,11 @@ impl<'l> Book<'l> {
         }
     }
 
-    /// The expressions and aliases of a format.
+    /// Appends the expressions and aliases of a log format.
     fn format(&self, explained: &mut ExpressionExplanation<'_, 'l>, at: usize, word: &str) {
         for (begin, _) in word.match_indices('%') {
             let rest = &word[begin + 1..];
-            // Flags, and the name of a field.
+            // Skip flags and the name of a field.
             let rest =
                 rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).map_or(rest, |(_, rest)| rest);
             let rest =
@@ -105,13 +105,13 @@ impl<'l> Book<'l> {
         }
     }
 
-    /// The tables that an expression reads, and the rules that count for it.
+    /// Appends the tables read by an expression, and the `track-sc` rules of its counters.
     fn tables(&self, explained: &mut ExpressionExplanation<'_, 'l>, at: usize, expression: &str) {
         for (name, arguments) in calls(expression) {
             arguments.iter().for_each(|argument| self.table(explained, argument));
             let Some((family, what)) = name.split_once('_') else { continue };
             let number = match family {
-                // The counter follows the element of an array.
+                // For arrays, the counter is the second argument, after the index.
                 "sc" if arguments.len() > 1
                     && (what.contains("gpc") || what.contains("gpt"))
                     && !what.ends_with('0')
@@ -140,7 +140,7 @@ impl<'l> Book<'l> {
         }
     }
 
-    /// The line of a stick-table, by the name of its section.
+    /// Appends the line of a stick-table, given the name of its section.
     fn table(&self, explained: &mut ExpressionExplanation<'_, 'l>, name: &str) {
         let sections =
             self.sections.iter().filter(|section| !name.is_empty() && section.header.text(1) == name);
@@ -148,7 +148,7 @@ impl<'l> Book<'l> {
         lines.for_each(|line| explained.line(line));
     }
 
-    /// The sections that the line names: backends, tables.
+    /// Appends the sections named in the line: backends, tables.
     fn named(&self, explained: &mut ExpressionExplanation<'_, 'l>, words: &[&str]) {
         if let ["use_backend" | "default_backend", name, ..] = words {
             let headers = self.sections.iter().map(|section| section.header);
@@ -163,12 +163,12 @@ impl<'l> Book<'l> {
     }
 }
 
-/// The explanation of a line's expressions so far.
+/// The explanation of a line's expressions, in progress.
 struct ExpressionExplanation<'k, 'l> {
     known: &'k [Explanation],
-    /// Other lines that it names.
+    /// Other lines referred to by the line.
     lines: Vec<&'l Line>,
-    /// The names that were explained.
+    /// The names explained so far.
     names: Vec<String>,
     text: String,
 }
@@ -180,7 +180,7 @@ impl<'l> ExpressionExplanation<'_, 'l> {
         }
     }
 
-    /// The fetch and the converters of an expression.
+    /// Appends the fetch and the converters of an expression.
     fn expression(&mut self, expression: &str) {
         for (index, (name, _)) in calls(expression).into_iter().enumerate() {
             match index {
@@ -190,7 +190,7 @@ impl<'l> ExpressionExplanation<'_, 'l> {
         }
     }
 
-    /// A part of an expression, once.
+    /// Appends a part of an expression, unless it is already explained.
     fn part(&mut self, name: &str, sort: &str) {
         let entry = self.known.iter().find(|entry| entry.name == name && entry.sort.starts_with(sort));
         let Some(entry) = entry.filter(|entry| !self.names.contains(&format!("{sort} {}", entry.name)))
@@ -203,13 +203,13 @@ impl<'l> ExpressionExplanation<'_, 'l> {
     }
 }
 
-/// Where the condition of a line begins, with `if` or `unless`; the number of words without one.
+/// Index of the `if` or `unless` that starts the condition. Without a condition, the number of words.
 fn condition_of(words: &[&str]) -> usize {
     let found = words.iter().skip(1).position(|word| ["if", "unless"].contains(word));
     found.map_or(words.len(), |at| at + 1)
 }
 
-/// The expressions of a line outside of its condition and of formats.
+/// The expressions of a line outside its condition and log formats.
 fn written<'w>(words: &[&'w str], known: &[Explanation]) -> Vec<&'w str> {
     match words {
         ["acl", _, expression, ..] | ["balance", "hash", expression, ..] | ["stick", _, expression, ..] => {
@@ -220,7 +220,7 @@ fn written<'w>(words: &[&'w str], known: &[Explanation]) -> Vec<&'w str> {
                 let name = calls(word).first().map_or("", |(name, _)| *name);
                 known.iter().any(|entry| entry.name == name && entry.sort.starts_with(PARTS[0]))
             };
-            // Headers have names of fetches, too.
+            // Some headers have the name of a fetch.
             let takes_expression = |action: &&&str| {
                 let action = action.split('(').next().unwrap_or_default();
                 known.iter().any(|entry| {
@@ -246,12 +246,12 @@ fn written<'w>(words: &[&'w str], known: &[Explanation]) -> Vec<&'w str> {
 /// One test of a condition.
 struct ConditionTest<'w> {
     is_reversed: bool,
-    /// Whether it is the name of an ACL.
+    /// Whether the test is the name of an ACL.
     is_name: bool,
     words: Vec<&'w str>,
 }
 
-/// The tests of a condition, by the groups between `or`.
+/// The tests of a condition, in groups separated by `or`.
 fn groups<'w>(words: &[&'w str]) -> Vec<Vec<ConditionTest<'w>>> {
     let mut groups = vec![Vec::new()];
     let mut is_reversed = false;
@@ -281,7 +281,7 @@ fn groups<'w>(words: &[&'w str]) -> Vec<Vec<ConditionTest<'w>>> {
     groups
 }
 
-/// The calls of an expression, each with its arguments.
+/// The calls in an expression, each with its arguments.
 fn calls(expression: &str) -> Vec<(&str, Vec<&str>)> {
     parts(expression)
         .into_iter()

@@ -1,9 +1,9 @@
 //! Human-readable durations: four digits and a unit.
 
-/// `841.0ns`, `14.89us`, `4.900ms`, `2.224s`, `18.76m`, `4.736h`, `2.000d`.
+/// A duration such as `841.0ns`, `14.89us`, `4.900ms`, `2.224s`, `18.76m`, `4.736h`, `2.000d`.
 pub(super) fn time(nanoseconds: u64) -> String {
     let exact = nanoseconds as f64;
-    // A value that would be rounded up to the next unit is written in that unit.
+    // If the value would round up to the next unit, use that unit.
     let unit = UNITS.iter().find(|unit| exact < unit.most * unit.size - unit.size * HALF_A_DIGIT);
     let unit = unit.unwrap_or(&UNITS[UNITS.len() - 1]);
     let value = exact / unit.size;
@@ -15,7 +15,7 @@ pub(super) fn time(nanoseconds: u64) -> String {
     format!("{value:.decimals$}{}", unit.name)
 }
 
-/// A duration as a table cell of ten columns; `-` for a missing measurement (R79).
+/// A duration as a table cell of ten columns. `-` for a missing measurement (R79).
 pub(in super::super) fn time_cell(nanoseconds: u64) -> String {
     if nanoseconds == 0 {
         return "      -   ".to_owned();
@@ -26,7 +26,7 @@ pub(in super::super) fn time_cell(nanoseconds: u64) -> String {
 struct Unit {
     name: &'static str,
     size: f64,
-    /// How many make the next unit.
+    /// How many of this unit make the next one.
     most: f64,
 }
 
@@ -39,7 +39,7 @@ const UNITS: &[Unit] = &[
     Unit { name: "h", size: 3600e9, most: 24.0 },
     Unit { name: "d", size: 86_400e9, most: f64::INFINITY },
 ];
-/// Half of the last digit, with three digits before the point and one after it.
+/// Half of the last digit's value, with three digits before the decimal point and one after it.
 const HALF_A_DIGIT: f64 = 0.05;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The table of `show profiling memory`: one line per place and method of allocation or release.
+//! The table of `show profiling memory`: one line per caller and method of allocation or release.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -34,7 +34,7 @@ fn sorted(mut lines: Vec<MemoryLine>, order: ProfileOrder) -> Vec<MemoryLine> {
     let name = |line: &MemoryLine| (line.caller.clone(), line.method, line.context.clone());
     lines.sort_by_cached_key(name);
     match order {
-        // By number of allocations; places that only free memory come after them.
+        // Sorted by bytes, then by number of allocations.
         ProfileOrder::Usage | ProfileOrder::Time => {
             lines.sort_by_key(|line| Reverse((line.allocated_bytes.max(line.freed_bytes), line.allocations)));
         }
@@ -44,7 +44,7 @@ fn sorted(mut lines: Vec<MemoryLine>, order: ProfileOrder) -> Vec<MemoryLine> {
     lines
 }
 
-/// One line per place and method, for all kinds of work.
+/// One line per caller and method, over all kinds of work.
 fn aggregate(lines: Vec<MemoryLine>) -> Vec<MemoryLine> {
     let mut places: Vec<MemoryLine> = Vec::new();
     for line in lines {
@@ -74,7 +74,7 @@ fn write_line(line: &MemoryLine, text: &mut String) {
     let calls = line.allocations + line.frees;
     let average = (line.allocated_bytes + line.freed_bytes).checked_div(calls).unwrap_or(0);
     let _ = write!(text, " {} {}({average})", line.caller, line.method);
-    // A place that both allocates and frees shows the difference.
+    // A caller that both allocates and frees also shows the difference.
     if line.allocations > 0 && line.frees > 0 {
         let _ = write!(
             text,
@@ -129,7 +129,7 @@ mod tests {
         text
     }
 
-    /// R178: an empty table is HAProxy's answer.
+    /// R178: an empty table equals HAProxy's output.
     #[test]
     fn an_empty_table_is_the_references() {
         let expected = "Alloc/Free statistics by call place over 0.000 sec till 0.000 sec ago:
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(show("memory", Vec::new()), expected);
     }
 
-    /// R178: columns stay aligned for any size of numbers; the limit applies to the lines, not to the total.
+    /// R178: columns stay aligned for numbers of any size. The limit applies to the lines, but not to the total.
     #[test]
     fn lines_are_cut_and_the_total_is_not() {
         let lines = vec![

@@ -1,4 +1,4 @@
-//! The table of `show profiling tasks`: one line per kind of work and place that woke it.
+//! The table of `show profiling tasks`: one line per kind of work and waker.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ pub(super) fn seconds(milliseconds: u64) -> String {
 }
 
 fn sorted(mut lines: Vec<TaskLine>, order: ProfileOrder) -> Vec<TaskLine> {
-    // Ties are broken by name and caller, so that answers can be compared.
+    // Break ties by name and caller, so that outputs are comparable.
     lines.sort_by(|a, b| (&a.function, &a.caller).cmp(&(&b.function, &b.caller)));
     match order {
         ProfileOrder::Usage => lines.sort_by_key(|line| Reverse(line.calls)),
@@ -34,7 +34,7 @@ fn sorted(mut lines: Vec<TaskLine>, order: ProfileOrder) -> Vec<TaskLine> {
     lines
 }
 
-/// One line per function.
+/// Combines the lines of each function.
 fn aggregate(lines: Vec<TaskLine>) -> Vec<TaskLine> {
     let mut functions: Vec<TaskLine> = Vec::new();
     for line in lines {
@@ -46,7 +46,7 @@ fn aggregate(lines: Vec<TaskLine>) -> Vec<TaskLine> {
     functions
 }
 
-/// Sorted by address, the lines of a function are adjacent, followed by their sum.
+/// Sorts by address, so that the lines of a function are adjacent, and appends the sum of each function.
 fn with_totals(lines: Vec<TaskLine>, view: View) -> Vec<TaskLine> {
     if view.order != ProfileOrder::Address || view.aggregate {
         return lines;
@@ -75,7 +75,7 @@ fn add(sum: &mut TaskLine, line: &TaskLine) {
 
 fn write_line(line: &TaskLine, text: &mut String) {
     let average = |sum: u64, count: u64| time_cell(sum.checked_div(count).unwrap_or(0));
-    // A long name takes the space of the count instead of moving the columns.
+    // A long name takes space from the count, so that the columns stay aligned.
     let width = NAME_AND_CALLS.saturating_sub(line.function.len());
     let _ = write!(
         text,
@@ -99,7 +99,7 @@ fn write_line(line: &TaskLine, text: &mut String) {
     };
 }
 
-/// The width of name and count together, as in HAProxy.
+/// Width of name and count together, as in HAProxy.
 const NAME_AND_CALLS: usize = 35;
 const TOTAL: &str = "--total--";
 
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(body, expected.lines().collect::<Vec<_>>(), "{words:?}");
     }
 
-    /// R74: the header and the columns of HAProxy's output.
+    /// R74: header and columns equal HAProxy's output.
     #[test]
     fn the_layout_is_the_references() {
         let mut text = String::new();
@@ -165,7 +165,7 @@ mod tests {
         );
     }
 
-    /// R76: a name that is too long takes the space of the count.
+    /// R76: a long name takes space from the count.
     #[test]
     fn long_names_do_not_move_the_columns() {
         let mut text = String::new();
@@ -173,7 +173,7 @@ mod tests {
         assert!(text.starts_with("  srv_cleanup_toremove_connections751   39.70ms   52.86us"), "{text}");
     }
 
-    /// R77: the orders and the sums.
+    /// R77: the sort orders and the sums.
     #[test]
     fn sorts_and_sums_lines_by_the_options() {
         let poll = "  connection                        4   14.23us   3.557us      -         -         -      3.544us <- poll@w.rs:1 io_wakeup\n";

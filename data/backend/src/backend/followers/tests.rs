@@ -1,4 +1,4 @@
-//! Followers that are updated in portions while their leaders change and other followers are added and removed.
+//! Followers that are updated in portions while leaders change and followers are added and removed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ fn follow(leader: (&Arc<Backend>, ServerKey), follower: (&Arc<Backend>, ServerKe
     finish(follower.0.catch_up(follower.1, 0).later);
 }
 
-/// Notifies all that are left, depth first; returns the lines.
+/// Updates all remaining followers, depth first. Returns the log lines.
 fn finish(later: Vec<Followers>) -> Vec<String> {
     let (mut later, mut lines) = (later, Vec::new());
     while !later.is_empty() {
@@ -77,7 +77,7 @@ fn updates_one_portion_at_once_and_the_rest_later_newest_first() {
     assert_eq!(by.usable_servers(), 1);
 }
 
-/// A tree: the followers of a follower are updated before its leader's next one, and all of them share a portion.
+/// In a tree, the followers of a follower are updated before the leader's next follower. All share a portion.
 #[test]
 fn updates_chains_depth_first_and_in_portions() {
     let (top, middle, last) = (test_backend("a", 1), test_backend("b", 3), test_backend("c", 301));
@@ -155,14 +155,14 @@ fn rejects_followers_of_a_removed_leader() {
     by.remove(added.key(), 1).expect("it is in maintenance");
     assert!(!by.add_follower(added.key(), of(FIRST)));
     assert_eq!(by.leaders_of(FIRST), 0);
-    // A follower that is gone before it follows is not kept, and its leader can be removed.
+    // A follower that was removed before it was added is not kept, and its leader can be removed.
     let leader =
         by.add(ServerSettings { name: "l".to_owned(), ..ServerSettings::default() }, 0).expect("a name");
     assert!(by.add_follower(leader.key(), of(added.key())));
     assert!(by.remove(leader.key(), 1).is_ok());
 }
 
-/// A small world: leaders in one backend, their followers, and those of some followers, in two others.
+/// Leaders in one backend. Followers, and followers of some followers, in two others.
 struct FollowersFixture {
     backends: [Arc<Backend>; 3],
     /// Leader and follower, each as backend and key.
@@ -199,7 +199,7 @@ impl FollowersFixture {
         self.tracked.push((leader, follower));
     }
 
-    /// Anything that may happen.
+    /// A random step.
     fn step(&mut self, now_ms: u64) {
         match self.random(10) {
             0..4 if !self.later.is_empty() => {
@@ -218,7 +218,7 @@ impl FollowersFixture {
                 self.change((0, leader), change, now_ms);
             }
             7 => {
-                // A follower has wishes of its own.
+                // Changes the follower's own administrative state.
                 let state = [RequestedState::Maintenance, RequestedState::Ready, RequestedState::Drain];
                 let place = self.random(self.tracked.len());
                 let (_, follower) = self.tracked[place];
@@ -270,7 +270,7 @@ impl FollowersFixture {
     }
 }
 
-/// Portions, changes, and added or removed followers in random order: at the end all followers have their leaders'
+/// After portions, changes, and added or removed followers in random order, all followers have their leaders'
 /// states.
 #[test]
 fn followers_end_with_the_last_state_of_their_leader() {
@@ -307,7 +307,7 @@ fn updates_each_follower_however_often_the_leader_changes() {
     assert_eq!(unheard, 1, "the one that follows nobody");
 }
 
-/// The same with threads: one changes the leader, two update its followers.
+/// One thread changes the leader while two others update its followers.
 #[test]
 fn concurrent_updates_of_followers_agree() {
     for _ in 0..20 {

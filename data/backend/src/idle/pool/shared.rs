@@ -1,4 +1,4 @@
-//! Connections that carry several streams at once, to one server, on one worker.
+//! One worker's connections to one server with several concurrent streams each.
 //!
 //! ```text
 //!              open                    last stream ended, worth keeping
@@ -9,24 +9,23 @@
 //!                          gone
 //! ```
 //!
-//! There are few: as many as a worker's concurrent streams, divided by the streams of each connection. So a linear search is
-//! enough.
+//! They are few: a worker's concurrent streams divided by the streams per connection. So a linear search is enough.
 
 use super::{Idle, PooledConnection, RemovedConnection};
 use crate::idle::{ReuseScope, may_reuse};
 use crate::settings::PoolSettings;
 
-/// Names a shared connection in its pool; never used again.
+/// Identifies a shared connection in its pool. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedId(u64);
 
-/// A shared connection that lent a stream.
+/// A shared connection with a stream that was just begun.
 #[derive(Debug)]
 pub struct SharedConnection<'p, S> {
     /// The identifier for [`super::IdlePool::end_stream`].
     pub id: SharedId,
     pub connection: &'p mut S,
-    /// How many streams it has had, this one included.
+    /// Number of streams so far, including this one.
     pub requests: u32,
 }
 
@@ -39,11 +38,11 @@ pub(super) struct SharedConnections<S> {
 #[derive(Debug)]
 struct SharedRecord<S> {
     id: SharedId,
-    /// Its `requests` counts the streams so far.
+    /// The connection. `requests` counts its streams so far.
     kept: Idle<S>,
     streams: u32,
     limit: u32,
-    /// Whether it counts as idle. A connection without streams that is not idle is about to be kept or removed.
+    /// Whether the connection counts as idle. Without streams and not idle, it is about to be kept or removed.
     is_idle: bool,
     is_retired: bool,
 }
@@ -86,8 +85,8 @@ impl<S: PooledConnection> SharedConnections<S> {
         id
     }
 
-    /// The connection with most streams that has one free, so that others become idle; of the idle ones the youngest. Also
-    /// returns whether it was idle. A connection that turns out to be closed takes no more streams.
+    /// Begins a stream on the busiest connection with a free stream, so that others become idle, or else on the youngest idle
+    /// one. Also returns whether the connection was idle. A connection found closed takes no more streams.
     pub(super) fn begin_stream(
         &mut self,
         key: u64,
@@ -101,7 +100,7 @@ impl<S: PooledConnection> SharedConnections<S> {
             if self.all[at].kept.connection.is_fresh() {
                 break at;
             }
-            // An idle one is removed by the next sweep.
+            // If the connection is idle, the next sweep removes it.
             self.all[at].is_retired = true;
         };
         let shared = &mut self.all[at];
@@ -112,7 +111,7 @@ impl<S: PooledConnection> SharedConnections<S> {
         Some((was_idle, SharedConnection { id: shared.id, connection, requests: *requests }))
     }
 
-    /// Whether that was its last stream; `None` when the connection is unknown.
+    /// Ends a stream. Returns whether it was the connection's last one, `None` if the connection is unknown.
     pub(super) fn end_stream(&mut self, id: SharedId) -> Option<bool> {
         let shared = self.get(id)?;
         debug_assert!(shared.streams > 0, "what ends has begun");
@@ -129,7 +128,7 @@ impl<S: PooledConnection> SharedConnections<S> {
         })
     }
 
-    /// Counts it as idle from now on.
+    /// Counts the connection as idle from now on.
     pub(super) fn keep(&mut self, id: SharedId) {
         if let Some(shared) = self.get(id) {
             shared.is_idle = true;

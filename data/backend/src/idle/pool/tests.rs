@@ -92,7 +92,7 @@ fn a_shared_connection_counts_once_and_takes_streams_up_to_its_limit() {
     assert_eq!((pools.used(), pools.idle()), (1, 0));
 }
 
-/// A stream goes to a connection that has streams already, so that other connections become idle.
+/// A stream goes to a connection that already has streams, so other connections become idle.
 #[test]
 fn takes_the_busiest_connection_with_a_free_stream() {
     let (mut pool, _) = pool(3);
@@ -105,7 +105,7 @@ fn takes_the_busiest_connection_with_a_free_stream() {
     assert_eq!(begin(&mut pool, 0, ReuseScope::Any), Some(("a", a)));
 }
 
-/// `http-reuse aggressive`: a first request takes only connections that were reused before.
+/// With `http-reuse aggressive`, a first request takes only connections that were reused before.
 #[test]
 fn a_connection_without_reuse_is_not_safe() {
     let (mut pool, pools) = pool(2);
@@ -118,7 +118,7 @@ fn a_connection_without_reuse_is_not_safe() {
     assert_eq!(begin(&mut pool, 0, ReuseScope::Safe), Some(("a", id)));
 }
 
-/// `max-reuse` counts streams, and a connection that reached it is removed with its last stream.
+/// `max-reuse` counts streams. A connection that reached it is removed after its last stream.
 #[test]
 fn a_connection_at_max_reuse_takes_no_more_streams() {
     let (mut pool, pools) = pool(2);
@@ -175,7 +175,7 @@ fn streams_keep_a_connection() {
     assert_eq!(names(away), ["a"]);
 }
 
-/// After GOAWAY no stream begins, those alive end, and then the connection is removed.
+/// After GOAWAY no new stream begins. The connection is removed after its last stream.
 #[test]
 fn removes_a_retired_connection_with_its_last_stream() {
     let (mut pool, pools) = pool(2);
@@ -189,7 +189,7 @@ fn removes_a_retired_connection_with_its_last_stream() {
     assert_eq!((end(&mut pool, b), pools.used()), ("none", 0));
 }
 
-/// A connection that its server closed is not offered, nor kept after its last stream.
+/// A connection that the server closed is neither used for new streams nor kept after its last stream.
 #[test]
 fn does_not_offer_closed_connections() {
     let (mut pool, pools) = pool(2);
@@ -204,7 +204,7 @@ fn does_not_offer_closed_connections() {
     assert_eq!((pools.used(), pool.idle()), (0, 0));
 }
 
-/// A place belongs to its latest server.
+/// The pool of a slot belongs to the slot's latest server.
 #[test]
 fn a_newer_server_takes_over_the_pool_of_its_place() {
     let (mut pool, pools) = pool(0);

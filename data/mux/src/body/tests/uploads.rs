@@ -1,5 +1,5 @@
-//! A source like a stream of QUIC behind the seam: an engine puts its datagrams in order, bounds how many it holds, and gathers them where
-//! the flow takes them. It needs nothing beside [`BodySource`].
+//! A source like a QUIC stream: an engine orders its datagrams, bounds how many it holds, and gathers them when the flow reads them. It
+//! needs only [`BodySource`].
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use weir_net::ReceiveOutcome;
 use super::*;
 use crate::ends::BodySource;
 
-/// A stream, and the datagrams that are still to come.
+/// A stream, and the datagrams that have not arrived yet.
 struct Upload {
     /// The pieces of each arrival.
     coming: VecDeque<Vec<Vec<u8>>>,
@@ -16,7 +16,7 @@ struct Upload {
     /// The stream's trailers, which arrive with its end.
     trailers: &'static [u8],
     ended: bool,
-    /// Its peer resets it in place of its end.
+    /// The peer resets the stream instead of ending it.
     is_reset: bool,
 }
 
@@ -75,7 +75,7 @@ impl Upload {
     }
 }
 
-/// Moves an upload to an HTTP/1 server; returns the result, the received bytes, and the number of sends.
+/// Forwards an upload to an HTTP/1 server. Returns the result, the received bytes, and the number of sends.
 async fn moved(
     (network, port): (&SimulatedNetwork, u16),
     mut upload: Upload,
@@ -102,7 +102,7 @@ async fn moved(
     (over, arrived(&far).await, sends)
 }
 
-/// The payload of chunks, and the bytes behind the last of them.
+/// The payload of chunks, and the bytes after the last chunk.
 fn payload(mut body: &str) -> (String, &str) {
     let mut all = String::new();
     while let Some((size, rest)) = body.split_once("\r\n") {
@@ -116,7 +116,7 @@ fn payload(mut body: &str) -> (String, &str) {
     (all, "nothing")
 }
 
-/// Each cut of a body into two datagrams, which arrive together, one after the other, or with nothing between; with and without trailers.
+/// Each split of a body into two datagrams, which arrive together, in sequence, or with empty receives between. With and without trailers.
 #[test]
 fn uploads_cross_at_every_cut() {
     const TEXT: &[u8] = b"0123456789abcdefghij";
@@ -159,7 +159,7 @@ fn uploads_cross_at_every_cut() {
     });
 }
 
-/// A megabyte in datagrams leaves in one send for each arrival of a dozen, and is not read ahead of a slow server.
+/// A megabyte in datagrams takes one send for each arrival of a dozen, and is not read ahead of a slow server.
 #[test]
 fn uploads_leave_in_few_sends_and_follow_the_server() {
     const COUNT: usize = 768;

@@ -1,5 +1,5 @@
-//! Connections without keep-alive: one request each on the client's side, on the server's, or on both; and server connections
-//! that serve one client only.
+//! Connections without keep-alive on the client's side, on the server's, or on both, and server connections that serve
+//! one client only.
 
 use std::rc::Rc;
 

@@ -1,7 +1,7 @@
-//! Bodies that arrive in pieces of a datagram's size, as from QUIC: of services, for clients of HTTP/1 and HTTP/2, and of requests, for servers of
-//! both. They pass a filter now and then, or are examined and kept for other attempts.
+//! Bodies that arrive in pieces of a datagram's size, as from QUIC: from services to HTTP/1 and HTTP/2 clients, and in requests to servers of
+//! both. Some pass a filter, or are inspected and kept for retries.
 //!
-//! A client may have 100 kB of uploads before its next update of a window, on a link of 25 kB/s: it has a minute for that.
+//! A client may send 100 kB of uploads before its next WINDOW_UPDATE, on a link of 25 kB/s. So its timeout is a minute.
 
 use std::rc::Rc;
 
@@ -75,7 +75,7 @@ listen front
  server s2 {s2} proto h2
 ";
 
-/// Bodies that fit a buffer are sent again after failures.
+/// Bodies that fit a buffer are resent after failures.
 const KEPT: &str = "
 listen front
  bind 127.0.0.1:1 proto h2
@@ -106,7 +106,7 @@ fn to_http_2(stage: Rc<Stage>) {
 }
 
 fn kept(stage: Rc<Stage>) {
-    // The first attempt, three retries, and those that reused connections may cost.
+    // The first attempt, three retries, and further ones caused by dead reused connections.
     stage.most_arrivals.set(6);
     to_http_1(stage);
 }

@@ -1,5 +1,5 @@
 //! HTTP with keep-alive on both sides: several clients with several requests each, to two servers with idle connections. Bodies
-//! are copied, or spliced through pipes; then requests come pipelined, too, so that the next one follows the spliced
+//! are copied, or spliced through pipes. With splicing, requests are also pipelined, so that the next one follows the spliced
 //! bytes.
 
 use super::{HTTP, Scenario};
@@ -28,7 +28,7 @@ listen front
  server s2 {s2}
 ";
 
-/// No server answers by closing: requests behind such an answer would get none.
+/// No server delimits a response by closing, because pipelined requests after it would get no response.
 static PIPELINED: Menu = Menu {
     hows: &[How::Length, How::Chunked, How::Last],
     pipelined: true,

@@ -49,7 +49,7 @@ fn play(stage: Rc<Stage>) {
     });
 }
 
-/// Gives a server its place in one of the ways that there are.
+/// Sets a server's address, in one of the available ways.
 fn send(stage: &Stage, rank: usize, at: [usize; 2]) {
     let (port, home) = (stage.port_of(PLACES[at[rank]]), IpAddr::V4(Ipv4Addr::LOCALHOST));
     let mapped = ServerPort::Mapped(i32::from(port) - i32::from(stage.client_port()));

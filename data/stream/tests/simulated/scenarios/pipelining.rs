@@ -28,7 +28,7 @@ backend plain
  server s2 {s2}
 ";
 
-/// No server answers by closing: requests behind such an answer would get none.
+/// No server delimits a response by closing, because pipelined requests after it would get no response.
 const HOWS: &[How] = &[How::Length, How::Chunked, How::Last];
 static MENU: Menu = Menu { hows: HOWS, pipelined: true, half_closed: true, ..Menu::PLAIN };
 

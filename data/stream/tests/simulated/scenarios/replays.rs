@@ -1,4 +1,4 @@
-//! `retry-on`: requests are sent again after truncated, empty or invalid answers; their bodies arrive in full each time.
+//! `retry-on`: requests are retried after truncated, empty or invalid responses. Their bodies arrive in full each time.
 
 use std::rc::Rc;
 
@@ -21,7 +21,7 @@ listen front
 ";
 
 fn play(stage: Rc<Stage>) {
-    // The first attempt, three retries, and those that reused connections may cost.
+    // The first attempt, three retries, and further ones caused by dead reused connections.
     stage.most_arrivals.set(6);
     stage.host_all();
     client::some(&stage, 4, &Menu::PLAIN);

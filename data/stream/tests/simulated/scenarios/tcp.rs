@@ -1,7 +1,7 @@
-//! TCP mode: bytes both ways, and every order of half-closes. Copied, and spliced through pipes.
+//! TCP mode: bytes in both directions, copied or spliced, and every order of half-closes.
 //!
-//! A client sends a line with its number, how much it will send, and how much it wants; the server sends that after it
-//! received everything.
+//! A client sends a line with its number, its upload size, and its download size. The server sends the download after
+//! it received the whole upload.
 
 use std::rc::Rc;
 
@@ -104,7 +104,7 @@ async fn serve(peer: &SimulatedPeer) -> Option<()> {
     let mut came = Pattern::new(id, Way::Up);
     if early == 1 {
         peer.send(&Pattern::new(id, Way::Down).make(down as usize)).await.ok()?;
-        // It half-closes, and continues to receive.
+        // The server half-closes and continues to receive.
         peer.finish();
     }
     while came.done < up as usize {

@@ -1,4 +1,4 @@
-//! Messages in a part of a ring's area: found by their lengths if those lead to the end, else by searching.
+//! Finds messages in a part of a ring's area: by their lengths if these lead to the end, otherwise by a heuristic search.
 
 use std::ops::Range;
 
@@ -9,36 +9,36 @@ use super::super::varint;
 #[derive(Clone, Copy, Debug)]
 pub struct AreaPart<'a> {
     pub bytes: &'a [u8],
-    /// Ranges of them that are not in the file.
+    /// Ranges of `bytes` missing from the file.
     pub missing: &'a [Range<usize>],
     /// Whether the first byte is known to be a tag.
     pub begins: bool,
-    /// Whether the last byte is the last tag of the ring; else messages go on after the part.
+    /// Whether the last byte is the final tag of the ring. Otherwise messages continue after the part.
     pub ends: bool,
 }
 
 /// An element of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RingElement {
-    /// A message, and where its bytes are.
+    /// A message, with the range of its bytes.
     Message(Range<usize>),
-    /// A message that was being written, and where its tag is.
+    /// A message that was being written, with the offset of its tag.
     Busy(usize),
     /// Bytes that are not a message.
     Damage(Range<usize>),
 }
 
-/// How far messages went.
+/// The result of a walk or a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WalkEnd {
     /// The messages and gaps found, in order.
     pub found: Vec<RingElement>,
-    /// Where the next tag is.
+    /// Offset of the next tag.
     pub next: usize,
 }
 
 impl AreaPart<'_> {
-    /// Messages by their lengths; `None` when these do not lead to the end.
+    /// Finds messages by their lengths. `None` if the lengths do not lead to the end.
     pub fn walk(&self) -> Option<WalkEnd> {
         if !self.begins {
             return None;
@@ -60,8 +60,8 @@ impl AreaPart<'_> {
         Some(walked)
     }
 
-    /// Messages of a damaged part, and the gaps between them. A message is recognised by a tag before and behind it.
-    /// After damage the next one has to be text: without a zero or a [`BUSY`] byte.
+    /// Finds messages of a damaged part, and the gaps between them. A message must have a tag before and after it. The
+    /// first message after damage must be text, without a zero or a [`BUSY`] byte.
     pub fn search(&self) -> WalkEnd {
         let mut walked = WalkEnd::default();
         let last = self.bytes.len().saturating_sub(1);
@@ -74,7 +74,7 @@ impl AreaPart<'_> {
             match self.frame(at).filter(|frame| self.is_plausible(at, frame)) {
                 Some(frame) if frame.behind <= last => {
                     if frame.bytes.is_empty() && frame.tag != BUSY {
-                        // Zeroes that were never written look like empty messages: the next bytes decide.
+                        // Unwritten zeroes look like empty messages. Decide after the next bytes.
                         empty = if empty.is_empty() { at } else { empty.start }..frame.behind;
                         if empty.len() > MOST_EMPTY {
                             walked.damage(std::mem::take(&mut empty));
@@ -85,7 +85,7 @@ impl AreaPart<'_> {
                     }
                     at = frame.behind;
                 }
-                // The message continues behind the part.
+                // The message continues after the part.
                 Some(_) if !self.ends && at > 0 => break,
                 _ => {
                     let next = self.candidate(at + 1);
@@ -99,7 +99,7 @@ impl AreaPart<'_> {
         walked
     }
 
-    /// Whether all messages are text: no zero and no [`BUSY`] byte in them.
+    /// Whether all messages are text, without a zero or a [`BUSY`] byte.
     pub fn is_text(&self, walked: &WalkEnd) -> bool {
         walked.found.iter().all(|found| match found {
             RingElement::Message(range) => self.is_text_at(range),
@@ -107,7 +107,7 @@ impl AreaPart<'_> {
         })
     }
 
-    /// Where the next message begins that looks like one, or the last byte.
+    /// Offset of the next plausible message, or of the last byte.
     fn candidate(&self, from: usize) -> usize {
         let last = self.bytes.len() - 1;
         let starts = (from..last).filter(|at| matches!(self.bytes[*at], 0 | BUSY));
@@ -127,7 +127,7 @@ impl AreaPart<'_> {
         tags && (frame.behind >= self.bytes.len() || self.is_text_at(&frame.bytes) || !self.swallows(frame))
     }
 
-    /// A small count of readers, or a message that is being written.
+    /// Whether the byte is a plausible tag: a small reader count or [`BUSY`].
     fn is_tag(&self, at: usize) -> bool {
         self.bytes[at] <= FEW_READERS || self.bytes[at] == BUSY
     }
@@ -136,7 +136,7 @@ impl AreaPart<'_> {
         !self.bytes[range.clone()].iter().any(|byte| matches!(*byte, 0 | BUSY))
     }
 
-    /// Whether the bytes of a message contain two messages, or one that extends beyond it: its length is wrong then.
+    /// Whether the bytes of a message contain two messages, or one that extends beyond its end. Its length is wrong then.
     fn swallows(&self, outer: &Frame) -> bool {
         let mut from = outer.bytes.start;
         (0..CANDIDATES).any(|_| {
@@ -158,12 +158,11 @@ impl AreaPart<'_> {
         })
     }
 
-    /// The message with its tag at `at`; `None` if its length is missing or some of it is not in the file. It may go on
-    /// behind the part.
+    /// The message with its tag at `at`. It may continue after the part. `None` if its length or a part of it is missing.
     fn frame(&self, at: usize) -> Option<Frame> {
         let (length, bytes) = match varint::decode(|index| self.bytes.get(at + 1 + index).copied()) {
             Some(found) => found,
-            // The length itself continues behind the part.
+            // The length itself continues after the part.
             None if !self.ends && at + 1 + varint::LONGEST >= self.bytes.len() => (self.bytes.len(), 1),
             None => return None,
         };
@@ -175,7 +174,7 @@ impl AreaPart<'_> {
 }
 
 impl WalkEnd {
-    /// Keeps empty messages: a tag and a length each.
+    /// Adds the empty messages of a range. Each is a tag and a length byte.
     fn empty(&mut self, range: Range<usize>) {
         self.found.extend(range.step_by(2).map(|tag| RingElement::Message(tag + 2..tag + 2)));
     }
@@ -204,14 +203,14 @@ impl Frame {
     }
 }
 
-/// The most readers that a tag of a damaged ring may count: a larger value is more likely text.
+/// Maximum reader count of a plausible tag in a damaged ring. A larger byte is more likely text.
 const FEW_READERS: u8 = 8;
 
-/// More bytes than this of empty messages in a row are an area that was never written.
+/// Maximum bytes of consecutive empty messages. More of them are an unwritten area.
 const MOST_EMPTY: usize = 128;
 
-/// The most results of one search.
+/// Maximum number of results per search.
 const MOST_FOUND: usize = 1 << 16;
 
-/// How many messages are tried inside another.
+/// Maximum number of messages tried inside another.
 const CANDIDATES: usize = 8;

@@ -7,7 +7,7 @@ fn golden(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The content of a file, and whether its lengths lead to its end.
+/// The messages of a file, and whether their lengths lead to the end.
 fn read(bytes: &[u8]) -> (FileHeader, Vec<RingElement>, Vec<u8>, bool) {
     let source = bytes.to_vec();
     let header = FileHeader::read(&source).unwrap();
@@ -33,7 +33,7 @@ fn fault(bytes: &[u8]) -> Option<String> {
     FileHeader::read(&bytes.to_vec()).err().map(|error| error.to_string())
 }
 
-/// A file of this layout, made by hand.
+/// A handmade file of this layout.
 fn file(layout: FileLayout, head: usize, messages: &[&str], size: usize) -> Vec<u8> {
     let mut area = vec![0; size];
     let mut at = head;
@@ -135,7 +135,7 @@ fn r108_r111_the_layout_of_weirs_files() {
     assert!(bytes == expected);
 }
 
-/// Counters follow head and tail through any number of laps, for any sizes of area and message.
+/// Counters match head and tail after any number of wraparounds, for any sizes of area and message.
 #[test]
 fn counters_are_those_of_head_and_tail() {
     for (size, length) in [(300, 8), (300, 13), (301, 5), (384, 98), (1000, 240), (1024, 0), (1000, 989)] {
@@ -158,7 +158,7 @@ fn counters_are_those_of_head_and_tail() {
                 assert_eq!(counters.reserved - counters.recycled, found.len() as u64);
             }
         }
-        // The next ring in the same file begins anew.
+        // The next ring in the same file starts empty.
         drop(ring);
         let former = read(&std::fs::read(&path).unwrap()).0.counters.expect("weir counts");
         let ring = Ring::in_file(&path, size + HEADER, 1).unwrap();
@@ -254,7 +254,7 @@ fn finds_messages_behind_a_wrong_length() {
 }
 
 proptest::proptest! {
-    /// Nothing in a file makes reading fail otherwise than with an error.
+    /// Reading any content ends with a result or an error, never with a panic.
     #[test]
     fn any_file_is_read_or_refused(
         mut bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..600),

@@ -68,7 +68,7 @@ pub(super) fn read(
     Ok(CheckRule { comment: said, step: 0, action: CheckAction::Connect(connect) })
 }
 
-/// HTTP/1 or HTTP/2 for `http-check` rules; `tcp-check` rules send raw bytes anyway.
+/// HTTP/1 or HTTP/2 for `http-check` rules. Rules of `tcp-check` send raw bytes with any protocol.
 fn proto(words: &mut Words<'_>, keyword: &str, kind: CheckRuleKind) -> Parsed<Option<Protocol>> {
     let word = words.expect(&format!("'{keyword}' : 'proto' expects a MUX protocol as argument."))?;
     match (word.text(), kind) {

@@ -102,7 +102,7 @@ impl ExpectReader<'_, '_> {
             name = rest.trim_start();
         }
         if name.is_empty() && !words.at_end() {
-            // The exclamation mark is a word of its own.
+            // The exclamation mark is a separate word.
             let next = words.take().expect("not at the end");
             return self.pattern(next, words);
         }
@@ -154,7 +154,7 @@ impl ExpectReader<'_, '_> {
             }
             "binary-lf" => Expected::HexFormat(Arc::new(format(self.context, pattern)?)),
             "rstring" => Expected::Regex(self.regex(pattern, false)?),
-            // The digits to compare are in upper case, so the pattern ignores case.
+            // The digits to match are in upper case, so the pattern ignores case.
             "rbinary" => Expected::HexRegex(self.regex(pattern, true)?),
             "rstatus" => Expected::StatusRegex(self.regex(pattern, false)?),
             _ => Expected::Status(self.statuses(pattern)?),

@@ -1,4 +1,4 @@
-//! The options that choose a dialogue: `httpchk`, `tcp-check`, and those with a dialogue of their own.
+//! The options that select a dialogue: `httpchk`, `tcp-check`, and those with a built-in dialogue.
 
 use std::sync::Arc;
 
@@ -117,7 +117,7 @@ fn expecting(expect: Expect) -> CheckRule {
     CheckRule { comment: None, step: 0, action: CheckAction::Expect(Arc::new(expect)) }
 }
 
-/// Compiles a fixed regular expression, which is valid.
+/// Compiles a constant regular expression, which is valid.
 fn regex(pattern: &str) -> Arc<Regex> {
     Arc::new(
         Regex::new(pattern, true, &Location::new("option".into(), 0)).expect("a valid regular expression"),
@@ -153,7 +153,7 @@ fn read_http(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     if let Some(host) = said.get(3) {
         request.headers.push(((*b"host").into(), format(context, host)?));
     }
-    // The option describes the whole check: inherited `http-check` rules belong to another one.
+    // The option describes the whole check, so inherited `http-check` rules do not apply.
     own_rules(context, CheckRuleKind::Http);
     scripts(context).http_option = Some(context.draft.proxy.at.clone());
     scripts(context).method = CheckMethod::Http(Arc::new(request));
@@ -233,14 +233,14 @@ fn read_mysql(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     words.end("option mysql-check")?;
     let login = if old { mysql_login_old(user.bytes()) } else { mysql_login(user.bytes()) };
     let answer = expecting(Expect::plain(Expected::Own(OwnExpected::MysqlAnswer)));
-    // The login is sent at once: servers answer it after their greeting.
+    // The login is sent at once. Servers answer it after their greeting.
     own(context, vec![connect, send(&login), greeting(), answer])
 }
 
 /// The longest user name in bytes: MySQL allows 32 characters.
 const MAX_MYSQL_USER: usize = 128;
 
-/// A client authentication packet of protocol 4.1 for a user without password, and the packet that ends the session.
+/// A client authentication packet of protocol 4.1 for a user without password, and a QUIT packet.
 fn mysql_login(user: &[u8]) -> Vec<u8> {
     // Capabilities (protocol 4.1 and secure connections), the longest packet, and the character set UTF-8.
     let mut packet = Vec::new();
@@ -253,7 +253,7 @@ fn mysql_login(user: &[u8]) -> Vec<u8> {
     with_quit(&packet)
 }
 
-/// The same before protocol 4.1.
+/// The same packets before protocol 4.1.
 fn mysql_login_old(user: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x00, 0x80, 0x00, 0x00, 0x01];
     packet.extend_from_slice(user);
@@ -270,7 +270,7 @@ fn with_quit(packet: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The ClientHello of SSL 3.0 that servers of any version answer: random bytes, no session, many ciphers, no compression.
+/// An SSL 3.0 ClientHello that servers of any version answer: random bytes, no session, many ciphers, no compression.
 fn client_hello() -> Vec<u8> {
     let ciphers: Vec<u8> = (0x01_u8..=0x1b).chain(0x2f..=0x3a).flat_map(|cipher| [0, cipher]).collect();
     let mut body = vec![0x03, 0x00];
@@ -287,12 +287,12 @@ fn client_hello() -> Vec<u8> {
     hello
 }
 
-/// A HELLO frame marked as a health check, with its length: an agent answers and closes.
+/// A HELLO frame for a health check, after its length. An agent responds and closes.
 const SPOP_HELLO: &[u8] = b"\0\0\0\x4e\x01\0\0\0\x01\0\0\
     \x12supported-versions\x08\x032.0\
     \x0emax-frame-size\x03\xfc\xf0\x06\
     \x0ccapabilities\x08\0\
     \x0bhealthcheck\x11";
 
-/// `option` rows are valid in `defaults`, too.
+/// The `option` rows are valid in `defaults`, too.
 const _: () = assert!(DEFAULTS_AND_BACKENDS.contains(DEFAULTS));

@@ -52,7 +52,7 @@ pub(super) fn read_hex_format(
     Ok(CheckRule { step: 0, comment: trailing_comment(words, "tcp-check send-binary-lf")?, action })
 }
 
-/// Decodes hexadecimal digits; the error says why they are invalid.
+/// Decodes hexadecimal digits. The error is the reason why they are invalid.
 pub(super) fn hex(digits: &[u8]) -> Result<Vec<u8>, String> {
     if !digits.len().is_multiple_of(2) {
         return Err("an even number of hex digit is expected".to_owned());
@@ -97,7 +97,7 @@ pub(super) fn read_http(
                     ));
                 }
                 let lower: Arc<[u8]> = name.bytes().to_ascii_lowercase().into();
-                // The sender adds the framing fields of the body itself (manual, "http-check send").
+                // The sender adds the framing fields of the body (manual, "http-check send").
                 if !matches!(&*lower, b"content-length" | b"transfer-encoding") {
                     request.headers.push((lower, format(context, value)?));
                 }

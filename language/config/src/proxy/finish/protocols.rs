@@ -1,4 +1,4 @@
-//! Protocols of lines and servers beside the mode of their proxy.
+//! Protocols of lines and servers that conflict with the mode of their proxy.
 
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
@@ -35,7 +35,7 @@ fn refuse_protocol(proxy: &Proxy, wrong: Protocol, span: Span, diagnostics: &mut
     }
 }
 
-/// What servers say of HTTP, which the proxy does not speak.
+/// Reports HTTP settings of servers in a proxy without HTTP.
 pub(super) fn check_servers_without_http(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
     let who = ProxySubject::of(proxy);
     for server in &proxy.servers {

@@ -78,7 +78,7 @@ fn a_check_needs_a_port() {
         (" server s /run/s.sock addr 1.1.1.1\n".to_owned(), None),
         (" server s /run/s.sock check addr 1.1.1.1\n".to_owned(), Some(&local)),
         (" server s abns@s check addr 1.1.1.1\n".to_owned(), Some(&local)),
-        // Without an address there is nothing to check yet.
+        // Without an address, no check is possible yet.
         (" server s : check\n".to_owned(), None),
         (" server s 0.0.0.0 check\n".to_owned(), None),
     ];
@@ -258,7 +258,7 @@ fn rejects_default_references_to_a_proxy_of_the_wrong_kind() {
     );
 }
 
-/// Whatever has a page of its own can be replaced: the statuses that HAProxy 3.2 takes after `errorfile`.
+/// The statuses that HAProxy 3.2 accepts after `errorfile`.
 #[test]
 fn each_status_with_a_message_can_have_another() {
     for status in [
@@ -401,7 +401,7 @@ fn warns_about_show_desc_without_a_description() {
     check("listen l", "stats show-desc the shop", &[]);
 }
 
-/// The request of a section that has its own takes nothing from the option of a `defaults` section; rules that send nothing keep it.
+/// A section with its own request inherits no part of the `defaults` option's request. Rules that send nothing keep it.
 #[test]
 fn a_checks_own_request_replaces_the_inherited_one() {
     let inherited = "defaults\n timeout connect 1s\n timeout server 1s\n option httpchk GET /status HTTP/1.1\n \
@@ -428,7 +428,7 @@ fn a_checks_own_request_replaces_the_inherited_one() {
     }
 }
 
-/// Passwords are verified ahead of expressions that cannot wait for them. Conditions of rules can.
+/// Passwords are verified before expressions that cannot wait. Conditions of rules can wait.
 #[test]
 fn userlists_outside_of_conditions_are_found() {
     let (none, all) = ((false, false, false), (true, true, true));

@@ -1,4 +1,4 @@
-//! Refused lines: the message, and where the caret points.
+//! Refused lines: the message and the position of the caret.
 
 use crate::testing::{check, check_text, read};
 

@@ -1,4 +1,4 @@
-//! What proxies inherit from `defaults` sections.
+//! The settings that proxies inherit from `defaults` sections.
 
 use crate::testing::actions::Deny;
 use crate::testing::{check_text, read};
@@ -27,7 +27,7 @@ fn sections_inherit_from_defaults() {
     assert_eq!(c.settings.timeouts.client, Some(std::time::Duration::from_secs(1)));
 }
 
-/// R29: parsers only read the defaults, so a later proxy starts from them, whatever an earlier one changed.
+/// R29: parsers only read the defaults, so earlier proxies never change the defaults of later ones.
 #[test]
 fn r29_proxies_never_change_their_defaults_section() {
     let outcome = check_text(

@@ -1,4 +1,4 @@
-//! Lines that HAProxy 2.6 accepts and later versions do not, or the other way round.
+//! Lines that HAProxy 2.6 and later versions treat differently.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Each fault is reported once: all faults of a line, and none that only follows from another.
+//! Each fault is reported once: all faults of a line, without consequences of another fault.
 
 use crate::testing::{check, check_text};
 
@@ -11,7 +11,7 @@ fn all_unknown_words_of_a_line_are_named() {
         "server s 127.0.0.1:80 foo 5 bar baz weight 3 quux",
         &[&server("foo"), &server("bar"), &server("baz"), &server("quux")],
     );
-    // The arguments of words that are not implemented yet are not checked.
+    // The arguments of unimplemented words are not checked.
     check(
         "listen l",
         "server s 127.0.0.1:80 cc reno namespace blue tcp-md5sig x weight 3",

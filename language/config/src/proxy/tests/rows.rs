@@ -1,4 +1,4 @@
-//! Every keyword once: its example is read, it has a help text, and no line makes the parser panic.
+//! Every keyword: its example is read, it has a help text, and no line makes the parser panic.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn section_for(sections: Sections) -> &'static str {
 fn every_keyword_is_read_with_its_example() {
     for row in PROXY_KEYWORDS.rows() {
         let Handler::Ready(reader) = row.handler else { continue };
-        // This keyword refers to filters of the proxy.
+        // Some keywords need earlier lines.
         let before = match row.name.split(' ').next() {
             Some("filter-sequence") => "filter trace\n ",
             Some("stick") => "stick-table type ipv4 size 1\n ",
@@ -47,7 +47,7 @@ fn every_keyword_is_read_with_its_example() {
             Some("external-check") => {
                 "option external-check\n external-check path /bin\n external-check command true\n "
             }
-            // A single one of these lines is ignored.
+            // One of these lines alone is ignored.
             Some("email-alert") => "email-alert mailers staff\n email-alert from a\n email-alert to b\n ",
             _ => "",
         };
@@ -72,7 +72,7 @@ fn every_keyword_is_read_with_its_example() {
     for row in BIND_OPTIONS.rows().filter(|row| row.is_ready() && !is_without_effect(row.help)) {
         check_quiet("listen l", &format!("bind :80 {} {}", row.name, row.example));
     }
-    // One is only valid after another word; the other is for peers and causes a warning elsewhere.
+    // One word is valid only after another word. The other is for peers and causes a warning elsewhere.
     let elsewhere = ["usesrc", "shard"];
     for row in SERVER_OPTIONS.rows().filter(|row| row.is_ready() && !elsewhere.contains(&row.name)) {
         if is_without_effect(row.help) {

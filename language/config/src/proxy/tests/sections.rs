@@ -1,4 +1,4 @@
-//! The lines that begin sections, and the numbers of proxies.
+//! Section lines, and the identifiers of proxies.
 
 use crate::testing::{check, check_text, read};
 

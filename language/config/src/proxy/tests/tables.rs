@@ -2,7 +2,7 @@
 
 use crate::testing::read;
 
-/// Checks the message for these lines, without its prefix; none for valid ones.
+/// Checks the message for these lines, without its prefix. None for valid lines.
 #[track_caller]
 fn said(lines: &[&str], expected: Option<&str>) {
     let text = format!("listen l\n bind :80\n mode http\n {}\n", lines.join("\n "));
@@ -16,7 +16,7 @@ fn said(lines: &[&str], expected: Option<&str>) {
     }
 }
 
-/// Checks the message for a table's line; none for a valid one.
+/// Checks the message for a table's line. None for a valid line.
 #[track_caller]
 fn table(line: &str, expected: &[&str]) {
     let expected = expected.first().map(|message| format!("stick-table: {message}"));

@@ -1,33 +1,33 @@
-//! How long all regular expressions of one request may take together.
+//! The time budget of all regular expressions of one request.
 //!
-//! One match has a limit of its own, but a request may go through hundreds of rules, or a `regsub` through thousands of
-//! matches, and the client chooses the subject. So each request has a budget of time. Matches
-//! beyond it are not tried, and count as if they had exceeded a limit ([`limit`](super::limit)).
+//! One match has its own limit, but a request may pass hundreds of rules, or a `regsub` thousands of matches, and the client chooses the
+//! subject. So each request has a time budget. Further matches are not tried, and count as if they had exceeded a limit
+//! ([`limit`](super::limit)).
 //!
-//! The process supplies the clock and the current connection: see [`set_budget`]. Without them matches are not charged. An account
-//! is opened by the first match of a request, so requests without regular expressions cost nothing.
+//! The process supplies the clock and the current connection: see [`set_budget`]. Without them, matches are not charged. The first match
+//! of a request opens its account, so requests without regular expressions cost nothing.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Functions that the process supplies.
+/// The functions that the process supplies.
 #[derive(Debug, Clone, Copy)]
 pub struct BudgetContext {
-    /// A clock that does not go back, in nanoseconds.
+    /// A monotonic clock in nanoseconds.
     pub clock_ns: fn() -> u64,
-    /// A number that identifies the connection that is being served on this thread.
+    /// A number that identifies the connection that this thread serves now.
     pub owner: fn() -> u64,
 }
 
-/// Sets the budget of each request in nanoseconds, 0 for no limit. Only the first call's `context` is kept.
+/// Sets the budget of each request in nanoseconds, 0 for no limit. Only the `context` of the first call is kept.
 pub fn set_budget(budget_ns: u64, context: BudgetContext) {
     let _ = CONTEXT.set(context);
     BUDGET_NS.store(budget_ns, Ordering::Relaxed);
 }
 
-/// A request begins on the connection that is being served: its budget is full again.
+/// Starts a request on the current connection: its budget is full again.
 #[inline]
 pub fn begin_request() {
     ACCOUNTS.with_borrow_mut(|accounts| {
@@ -39,12 +39,12 @@ pub fn begin_request() {
     });
 }
 
-/// How many requests of the process spent their budget.
+/// The number of requests of the process that spent their budget.
 pub fn exhausted() -> u64 {
     EXHAUSTED.load(Ordering::Relaxed)
 }
 
-/// Runs `search` on the current request's budget; none if that is spent.
+/// Runs `search` on the budget of the current request. None if the budget is spent.
 pub(super) fn charged<R>(search: impl FnOnce() -> R) -> Option<R> {
     let budget_ns = BUDGET_NS.load(Ordering::Relaxed);
     let (1.., Some(context)) = (budget_ns, CONTEXT.get()) else { return Some(search()) };
@@ -64,7 +64,7 @@ pub(super) fn charged<R>(search: impl FnOnce() -> R) -> Option<R> {
 /// The budget is spent.
 #[derive(Debug, PartialEq, Eq)]
 struct Overspend {
-    /// Whether this is the first time for this request.
+    /// Whether the request exceeded its budget for the first time.
     first_time: bool,
 }
 
@@ -73,8 +73,8 @@ struct Overspend {
 struct Accounts {
     /// The account of the last request.
     last: RequestAccount,
-    /// Accounts of requests that spent much and were interrupted, for example to wait for more bytes. An account that spent
-    /// little is forgotten then.
+    /// Accounts of interrupted requests that spent much time, for example while they wait for more bytes. Accounts with little spent time
+    /// are dropped.
     others: Vec<RequestAccount>,
 }
 
@@ -132,9 +132,9 @@ impl Accounts {
     }
 }
 
-/// Accounts that spent at least this are remembered while other requests run.
+/// Accounts that spent at least this are kept while other requests run.
 const MUCH_NS: u64 = 1_000_000;
-/// The most such accounts: each request took a millisecond or more, so there are few.
+/// The limit of such accounts. Each request spent a millisecond or more, so there are few.
 const MOST_OTHERS: usize = 64;
 
 static CONTEXT: OnceLock<BudgetContext> = OnceLock::new();
@@ -161,7 +161,7 @@ mod tests {
     fn a_request_spends_its_own_budget_once() {
         let mut accounts = Accounts::new();
         assert!(accounts.is_empty());
-        // The last match may begin as long as anything is left.
+        // The last match may start while any budget is left.
         for _ in 0..3 {
             assert_eq!(spend(&mut accounts, 1, 4 * MUCH_NS), Ok(()));
         }
@@ -190,7 +190,7 @@ mod tests {
         assert!(spend(&mut accounts, 1, 0).is_ok(), "the oldest are forgotten");
     }
 
-    /// Without a clock from the process nothing is charged.
+    /// Without a clock from the process, matches are not charged.
     #[test]
     fn charges_nothing_without_a_budget() {
         assert_eq!(charged(|| 5), Some(5));

@@ -1,8 +1,7 @@
-//! Matches that exceeded a limit: their result, their number, and their rules.
+//! Matches that exceeded a limit: their result, their number, and the rules.
 //!
-//! A subject that a client chose can make a regular expression try more ways than there is time for. The match is
-//! then given up without a result. The process calls [`take_reports`] from time to time and reports them to the
-//! operator.
+//! A client can choose a subject for which a regular expression tries too many ways. The match is then aborted without a result. The
+//! process calls [`take_reports`] from time to time and reports the rules to the operator.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,22 +13,22 @@ use super::Regex;
 
 use crate::location::Location;
 
-/// The verdict on a match that met a limit.
+/// The result of a match that exceeded a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Canonical)]
 pub enum OnLimit {
-    /// It does not match, as in HAProxy.
+    /// The pattern does not match, as in HAProxy.
     #[default]
     NoMatch,
     Match,
 }
 
-/// A rule with a regular expression that met a limit since the last reports.
+/// A rule with a regular expression that exceeded a limit since the last reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitReport {
-    /// Where the rule is.
+    /// The location of the rule.
     pub at: Location,
     pub pattern: String,
-    /// How many matches were given up.
+    /// The number of aborted matches.
     pub times: u64,
 }
 
@@ -38,28 +37,28 @@ pub fn set_on_limit(on_limit: OnLimit) {
     MATCHES.store(on_limit == OnLimit::Match, Ordering::Relaxed);
 }
 
-/// The verdict on a match that met a limit.
+/// The configured result of a match that exceeded a limit.
 pub fn on_limit() -> OnLimit {
     if MATCHES.load(Ordering::Relaxed) { OnLimit::Match } else { OnLimit::NoMatch }
 }
 
-/// How many matches of the process met a limit.
+/// The number of matches of the process that exceeded a limit.
 pub fn total() -> u64 {
     TOTAL.load(Ordering::Relaxed)
 }
 
-/// The rules that met a limit since the last call, [`MAX_REPORTS`] of them at most.
+/// The rules that exceeded a limit since the last call, at most [`MAX_REPORTS`].
 pub fn take_reports() -> Vec<LimitReport> {
     std::mem::take(&mut *REPORTS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// How many matches of this thread met a limit: their results are not those of other requests.
+/// The number of matches of this thread that exceeded a limit. Their results must not be cached.
 pub(in crate::pattern) fn met_here() -> u64 {
     MET_HERE.get()
 }
 
-/// Counts a match that was given up; for rules beyond [`MAX_REPORTS`] only the total is kept. The match took
-/// milliseconds, so the cost of a lock does not matter.
+/// Counts an aborted match. For rules beyond [`MAX_REPORTS`], only the total is kept. The match took milliseconds, so the cost of a lock
+/// does not matter.
 pub(super) fn note(regex: &Regex) {
     TOTAL.fetch_add(1, Ordering::Relaxed);
     MET_HERE.set(MET_HERE.get() + 1);
@@ -72,7 +71,7 @@ pub(super) fn note(regex: &Regex) {
     }
 }
 
-/// True for PCRE2's errors that say that a match was given up; the others (a subject that is not UTF-8) are results.
+/// Whether PCRE2's error means an aborted match. Other errors (a subject that is not UTF-8) are results.
 pub(super) fn is_limit(code: i32) -> bool {
     const MATCH: i32 = -47;
     const NO_MEMORY: i32 = -48;
@@ -81,9 +80,9 @@ pub(super) fn is_limit(code: i32) -> bool {
     matches!(code, JIT_STACK | MATCH | NO_MEMORY | DEPTH | HEAP)
 }
 
-/// PCRE2's error for machine code that has too little stack.
+/// PCRE2's error for an exhausted stack of machine code.
 pub(super) const JIT_STACK: i32 = -46;
-/// How many rules are reported at once.
+/// The limit of rules in one report.
 pub const MAX_REPORTS: usize = 16;
 
 static MATCHES: AtomicBool = AtomicBool::new(false);
@@ -104,7 +103,7 @@ mod tests {
         let regex = |pattern: &str, line: u32| {
             Regex::new(pattern, false, &Location::new("limits.cfg".into(), line)).unwrap()
         };
-        // No way to divide the letters matches, so all are tried; and each iteration of the second takes stack.
+        // No division of the letters matches, so all are tried. Each iteration of the second expression takes stack.
         let steps = regex("^(a+)+$", 1);
         let stack = regex("^(a|b|ab)*c$", 2);
         let many_ways = [b"a".repeat(64), b"!".to_vec()].concat();

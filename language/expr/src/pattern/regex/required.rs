@@ -1,17 +1,17 @@
-//! The texts that each match of a regular expression contains.
+//! The texts that every match of a regular expression contains.
 //!
-//! Most expressions of a configuration have a literal part, often at the start: `^/api/v[0-9]+/`. A subject without
-//! it cannot match, and a search for plain bytes costs a tenth of a call of PCRE2. The reading of the pattern is careful, not complete: an
-//! expression with syntax beyond the common part requires nothing, and PCRE2 alone decides.
+//! Most expressions of a configuration have a literal part, often at the start: `^/api/v[0-9]+/`. A subject without it cannot match, and a
+//! search for plain bytes costs a tenth of a call of PCRE2. The analysis of the pattern is conservative: an expression with uncommon
+//! syntax requires nothing, and PCRE2 alone decides.
 
 use memchr::memmem::Finder;
 
 /// The required texts of one regular expression, in lower case if it ignores case.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RegexTexts {
-    /// The subject begins with it.
+    /// The subject must begin with this text.
     prefix: Box<[u8]>,
-    /// It is somewhere in the subject; none if the prefix is the longest text.
+    /// The subject must contain this text. None if the prefix is the longest text.
     inner: Option<Finder<'static>>,
     ignore_case: bool,
 }
@@ -25,7 +25,7 @@ impl RegexTexts {
         RegexTexts { prefix: cased(texts.prefix).into(), inner, ignore_case }
     }
 
-    /// The longest text, empty if none is known.
+    /// The longest required text. Empty if none is known.
     pub(super) fn longest(&self) -> &[u8] {
         self.inner.as_ref().map_or(&self.prefix, Finder::needle)
     }
@@ -45,14 +45,14 @@ impl RegexTexts {
     }
 }
 
-/// Whether `subject` contains `needle`, which is not empty and in lower case.
+/// Whether `subject` contains `needle`, which is in lower case and not empty.
 fn contains_ignoring_case(subject: &[u8], needle: &[u8]) -> bool {
     let Some(last) = subject.len().checked_sub(needle.len()) else { return false };
     let starts = memchr::memchr2_iter(needle[0], needle[0].to_ascii_uppercase(), &subject[..=last]);
     starts.into_iter().any(|start| subject[start..start + needle.len()].eq_ignore_ascii_case(needle))
 }
 
-/// The required texts as a pattern spells them.
+/// The required texts in the spelling of the pattern.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Texts {
     prefix: Vec<u8>,
@@ -60,7 +60,7 @@ struct Texts {
 }
 
 impl Texts {
-    /// None if the pattern has alternatives, or syntax that is not known here.
+    /// None if the pattern has alternatives or unknown syntax.
     fn read(pattern: &[u8]) -> Option<Texts> {
         let anchored = pattern.starts_with(b"^");
         let mut reader = PatternReader {
@@ -78,19 +78,19 @@ impl Texts {
     }
 }
 
-/// A pattern that is being read, outside groups.
+/// The state of reading a pattern, outside groups.
 struct PatternReader {
     texts: Texts,
-    /// Literal bytes that follow each other.
+    /// Consecutive literal bytes.
     run: Vec<u8>,
-    /// Nothing but the anchor is before the run.
+    /// Whether only the anchor precedes the run.
     at_start: bool,
-    /// The last item takes no quantifier: it is one, or the anchor.
+    /// Whether the last item cannot take a quantifier: it is a quantifier or the anchor.
     quantified: bool,
 }
 
 impl PatternReader {
-    /// Reads the item that begins with `first`; returns the bytes behind it.
+    /// Reads the item that begins with `first`. Returns the bytes after it.
     fn item<'p>(&mut self, first: u8, after: &'p [u8]) -> Option<&'p [u8]> {
         if let b'*' | b'?' | b'+' | b'{' = first {
             return self.quantifier(first, after);
@@ -102,7 +102,7 @@ impl PatternReader {
             b'[' => (None, behind_class(after)?),
             b'.' | b'$' | b'^' => (None, after),
             b'\\' => escaped(after)?,
-            // PCRE2 may know a case of letters beyond ASCII.
+            // PCRE2 may fold the case of letters beyond ASCII.
             0x80.. => (None, after),
             _ => (Some(first), after),
         };
@@ -126,7 +126,7 @@ impl PatternReader {
             _ => after,
         };
         if first != b'+' {
-            // The last item may be absent.
+            // The last item may be absent from a match.
             self.run.pop();
         }
         self.end_run();
@@ -147,7 +147,7 @@ impl PatternReader {
     }
 }
 
-/// The byte that a backslash and the bytes behind it stand for (none for a class or an assertion), and the bytes behind them.
+/// The byte of an escape sequence after its backslash (none for a class or an assertion), and the bytes after it.
 fn escaped(after: &[u8]) -> Option<(Option<u8>, &[u8])> {
     let (first, after) = after.split_first()?;
     match first {
@@ -158,7 +158,7 @@ fn escaped(after: &[u8]) -> Option<(Option<u8>, &[u8])> {
     }
 }
 
-/// The bytes behind a group, from behind its parenthesis. Its content is not required: it may have alternatives.
+/// The bytes after a group that begins after its parenthesis. Its content is not required: it may have alternatives.
 fn behind_group(mut rest: &[u8]) -> Option<&[u8]> {
     rest = behind_opening(rest)?;
     let mut depth = 1;
@@ -181,7 +181,7 @@ fn behind_group(mut rest: &[u8]) -> Option<&[u8]> {
     Some(rest)
 }
 
-/// The bytes behind the kind of a group. Groups that change the reading of the rest, or the extent of a match, are not known here.
+/// The bytes after the kind of a group. Groups that change the meaning of the rest, or the extent of a match, count as unknown syntax.
 fn behind_opening(after: &[u8]) -> Option<&[u8]> {
     match after {
         [b'*', ..] => None,
@@ -191,10 +191,10 @@ fn behind_opening(after: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The bytes behind a class of characters, from behind its bracket.
+/// The bytes after a character class that begins after its bracket.
 fn behind_class(after: &[u8]) -> Option<&[u8]> {
     let after = after.strip_prefix(b"^").unwrap_or(after);
-    // A bracket in the first place is a member.
+    // A bracket in first position is a member.
     let mut rest = after.strip_prefix(b"]").unwrap_or(after);
     loop {
         rest = match rest {
@@ -261,7 +261,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4_000))]
 
-        /// Whatever PCRE2 matches is admitted.
+        /// Every subject that PCRE2 matches is admitted.
         #[test]
         fn excludes_no_match(
             items in proptest::collection::vec(proptest::sample::select(vec![

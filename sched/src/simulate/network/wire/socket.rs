@@ -6,7 +6,7 @@ use weir_sys::{Address, Errno};
 
 use crate::key::TaskKey;
 
-/// Names an end of a connection or a listening socket; never given out again.
+/// Identifies an end of a connection or a listening socket. Never reused.
 pub(in super::super) type SocketId = u32;
 
 /// The owner of a socket, notified of its events.
@@ -14,13 +14,13 @@ pub(in super::super) type SocketId = u32;
 pub(in super::super) enum SimulatedOwner {
     /// A registered descriptor of the worker under test.
     Descriptor(u64),
-    /// A descriptor of it that is not registered.
+    /// An unregistered descriptor of the worker under test.
     Transit,
     /// A script: this task is woken.
     Script(TaskKey),
-    /// Not owned yet: it waits to be accepted.
+    /// Not owned yet: in the accept queue.
     Waiting,
-    /// Not owned any more: it was closed.
+    /// Closed by its owner.
     Closed,
 }
 
@@ -40,17 +40,17 @@ pub(super) struct ConnectionEnd {
     pub(super) inbox: VecDeque<u8>,
     /// The peer's FIN arrived.
     pub(super) ended: bool,
-    /// We sent a FIN.
+    /// This end sent a FIN.
     pub(super) shut: bool,
-    /// The connection is gone.
+    /// The connection was reset or failed.
     pub(super) reset: bool,
     pub(super) error: Option<Errno>,
-    /// Bytes that we sent and that did not arrive yet.
+    /// Bytes sent by this end and not arrived yet.
     pub(super) in_flight: usize,
     pub(super) last_arrival_ns: u64,
-    /// A send found too little room; the owner is notified when there is some.
+    /// A send found the window full. The owner is notified when part of it is free.
     pub(super) awaits_room: bool,
-    /// Nothing that is sent here arrives, silently.
+    /// Bytes sent to this end are lost without an error.
     pub(super) vanished: bool,
 }
 
