@@ -304,7 +304,13 @@ mod tests {
     fn wait(mut program: Program) -> (Exit, bool) {
         let descriptor = program.end_descriptor().expect("a descriptor");
         let mut poll = [rustix::event::PollFd::new(&descriptor, rustix::event::PollFlags::IN)];
-        let readable = rustix::event::poll(&mut poll, None).expect("a poll");
+        // A signal of another test may interrupt it.
+        let readable = loop {
+            match rustix::event::poll(&mut poll, None) {
+                Err(rustix::io::Errno::INTR) => {}
+                result => break result.expect("a poll"),
+            }
+        };
         let exit = program.exit().expect("a child");
         (exit.expect("it ended"), readable == 1)
     }

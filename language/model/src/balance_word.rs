@@ -106,12 +106,6 @@ pub const ALGORITHMS: &[&BalanceWord] = &[
             "the first server that has a free connection ('maxconn'); the others can be switched off",
         )],
     ),
-    RANDOM,
-    &BalanceWord::new(
-        "latency",
-        Plain,
-        &[("latency", "the server that answers fastest for its load; of weir, not of HAProxy")],
-    ),
     &BalanceWord::new(
         "source",
         Source,
@@ -140,14 +134,15 @@ pub const ALGORITHMS: &[&BalanceWord] = &[
         &[("hdr(<name>)", "by a hash of a header field; then 'use_domain_only' for Host")],
     ),
     &BalanceWord::new(
-        "rdp-cookie",
-        RdpCookie,
-        &[("rdp-cookie(<name>)", "by a hash of an RDP cookie, 'msts' if no name is given")],
-    ),
-    &BalanceWord::new(
         "hash",
         Expression,
         &[("hash <expr>", "by a hash of any expression, such as 'hash var(txn.user)'")],
+    ),
+    RANDOM,
+    &BalanceWord::new(
+        "rdp-cookie",
+        RdpCookie,
+        &[("rdp-cookie(<name>)", "by a hash of an RDP cookie, 'msts' if no name is given")],
     ),
     &BalanceWord::new(
         "log-hash",
@@ -157,6 +152,11 @@ pub const ALGORITHMS: &[&BalanceWord] = &[
     .logs(LogBalance::Hash),
     &BalanceWord::new("sticky", Plain, &[("sticky", "mode log: one server until it fails, then the next")])
         .logs(LogBalance::Sticky),
+    &BalanceWord::new(
+        "latency",
+        Plain,
+        &[("latency", "the server that answers fastest for its load; of weir, not of HAProxy")],
+    ),
 ];
 
 /// Each server in turn.

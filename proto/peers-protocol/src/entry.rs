@@ -158,7 +158,7 @@ mod tests {
         let fields = fields(&[(10, 1), (2, 1), (13, 1), (6, 1)]);
         let values = values(entry, &fields).expect("data");
         let shown: Vec<_> = values.iter().map(|(number, _, value)| (*number, value.as_str())).collect();
-        let rate = "Rate(Rate { age_ms: 0, current: 1, previous: 0 })";
+        let rate = "Rate(RateData { age_ms: 0, current: 1, previous: 0 })";
         assert_eq!(shown, [(2, "Count(1)"), (6, "Count(1)"), (10, rate), (13, "Count(43)")]);
     }
 

@@ -782,8 +782,8 @@ mod tests {
     fn the_message_lists_every_algorithm_but_one() {
         assert_eq!(
             supported(),
-            "balance only supports 'roundrobin', 'static-rr', 'leastconn', 'random', 'latency', 'source', 'uri', 'url_param', \
-             'hdr(name)', 'rdp-cookie(name)', 'hash', 'log-hash' and 'sticky' options."
+            "balance only supports 'roundrobin', 'static-rr', 'leastconn', 'source', 'uri', 'url_param', 'hdr(name)', 'hash', \
+             'random', 'rdp-cookie(name)', 'log-hash', 'sticky' and 'latency' options."
         );
     }
 }
