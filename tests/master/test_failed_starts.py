@@ -152,15 +152,17 @@ def test_a_pid_file_on_a_full_disk_ends_the_start(binary, folder, port):
 
 
 def test_those_that_released_their_addresses_have_them_again(binary, folder, port):
-    """The port is free once the former process releases it; the pid file cannot be written: the former process
-    continues."""
-    config = answering(folder, port, extra="noreuseport")
+    """The addresses are free once the former process releases them; the pid file cannot be written: the former process
+    continues. Many addresses, because it listens again while the new process closes them."""
+    addresses = [f"127.0.0.{number}" for number in range(1, 201)]
+    config = answering(folder, port, extra="noreuseport", bind=",".join(f"{address}:{port}" for address in addresses))
     with Program(binary, "-db", "-f", config) as former:
         former.ready(port)
         status, _, said = run(binary, "-db", "-p", "/dev/full", "-f", config, "-sf", str(former.pid))
         assert status == 1 and "/dev/full" in said, said
         assert wait_until(lambda: connects(port)) and former.status(0.2) is None
-        assert request(port).startswith(b"HTTP/1.1 200")
+        for address in (addresses[0], addresses[-1]):
+            assert request(port, host=address).startswith(b"HTTP/1.1 200")
 
 
 def test_a_master_killed_in_any_phase_leaves_no_worker_behind(binary, folder, port):
