@@ -21,6 +21,7 @@ def pytest_addoption(parser):
     parser.addoption("--bin", default=os.path.join(TARGET, "trial", "weir"), help="the program under test")
     parser.addoption("--haproxy", help="the reference program; tests of tables compare with it only where it is given")
     parser.addoption("--cargo", metavar="ARGUMENTS", help="what cargo builds for tests/units: '--workspace', '-p weir-stream --lib'")
+    parser.addoption("--cargo-path", default="", metavar="TEXT", help="only tests of Rust with this text in their path; each program needs one")
 
 
 def pytest_configure(config):

@@ -5,8 +5,8 @@
 
 debootstrap makes the system below the target folder, with the README's prerequisites: Rust (this machine's toolchain,
 read-only), make, git and sudo. The checkout is a clone of this one's last commit. Needs root and the package
-debootstrap. To be run whenever packaging/setup changes: after a success fresh.sha256 has its digest, and the step
-`counting` compares that.
+debootstrap. To be run whenever packaging/setup changes: after a success fresh.sha256 has its digest, and a test of
+tests/run compares that.
 """
 import argparse
 import hashlib

@@ -57,7 +57,7 @@ DENY = "command -v cargo-deny || { echo left out: cargo-deny is not installed; e
 # The crates with shared state and the scheduler again, optimized and without debug assertions, to show bugs that only one of the two builds has
 # (R13, R27, R71). Warnings of this level alone are errors (R28). Then workers over the simulated network, and misbehaving name servers, with ten
 # times as many seeds as `units` runs of them and more. Each together with weir, so that all share one selection of features.
-OPTIMIZED = "--profile trial -p weir "
+OPTIMIZED = "--profile trial -p weir"
 
 
 @functools.cache
@@ -82,7 +82,7 @@ def loom():
     select = "--profile models " + " ".join(f"-p {name}" for name in crates)
     libraries = "--profile models " + " ".join(f"-p {name}" for name in crates if not tests[name])
     return both(rust("loom", f"{select} " + " ".join(f"--test {test}" for name in crates for test in tests[name]), env=env),
-                rust("loom-libraries", f"{libraries} --lib", "-k", "loom and not test_program_has_tests", env=env))
+                rust("loom-libraries", f"{libraries} --lib", "--cargo-path=loom", env=env))
 
 
 def steps():
@@ -95,8 +95,8 @@ def steps():
         ("compile", (), BUILD, "dev", ["python3", "-m", "pytest", "-qq", "tests/units", "--cargo=--workspace", "--collect-only", "--no-summary"]),
         ("loom", (), BUILD, None, loom()),
         ("optimized", ("build",), BUILD, "trial", both(
-            rust("optimized", f"{OPTIMIZED} -p weir-sync -p weir-containers -p weir-sched --lib {scheduler}", "-k", "not test_program_has_tests"),
-            rust("optimized-resolvers", f"{OPTIMIZED} -p weir-resolvers --lib", "-k", "recover"),
+            rust("optimized", f"{OPTIMIZED} -p weir-sync -p weir-containers -p weir-sched --lib {scheduler}"),
+            rust("optimized-resolvers", f"{OPTIMIZED} -p weir-resolvers --lib", "--cargo-path=recover"),
             rust("optimized-streams", f"{OPTIMIZED} -p weir-stream --test simulated"))),
         # Lock statistics are a build of their own (R82).
         ("statistics", (), BUILD, "dev", rust("statistics", "-p weir-sync -p weir-sched --features weir-sync/lock-statistics --lib")),

@@ -8,6 +8,7 @@ import sys
 import time
 
 import fresh
+from lib.program import own_ports
 from run import lanes, machine, verdict
 from units import cargo
 
@@ -56,6 +57,35 @@ def test_a_step_passes_when_its_failed_tests_pass_alone(folder):
     row = pytest_run(folder, "some", text)
     rows, flaky = verdict.settle([row], folder.path, ENV, folder.path)
     assert [one.result for one in rows] == ["ok"] and len(flaky) == 1
+
+
+def test_a_known_flaky_test_has_three_tries(folder, monkeypatch):
+    text = CASES.format(count=os.path.join(folder.path, "count")).replace("assert False", "assert True").replace("> 1, ", "> 3, ")
+    for title, result in (("test_cases.test_chance", "ok"), ("test_cases.another", "FAILED")):
+        monkeypatch.setattr(verdict, "FLAKY", folder.file("flaky.tsv", f"{title}\tby chance\n"))
+        folder.file("count")
+        row = pytest_run(folder, "some", text)
+        rows, _ = verdict.settle([row], folder.path, ENV, folder.path)
+        assert [one.result for one in rows] == [result], title
+
+
+def test_many_failures_are_not_tried_again(folder):
+    count = os.path.join(folder.path, "count")
+    text = "".join(f"def test_{number}():\n    open({count!r}, 'a').write('x')\n    assert False\n" for number in range(verdict.MOST_AGAIN + 1))
+    rows, flaky = verdict.settle([pytest_run(folder, "some", text)], folder.path, ENV, folder.path)
+    assert [one.result for one in rows] == ["FAILED"] and not flaky
+    assert os.path.getsize(count) == verdict.MOST_AGAIN + 1
+    found = [verdict.Case("some", str(number), "failed", 1, "why") for number in range(verdict.MOST_NAMED + 2)]
+    assert verdict.report(found, []) == verdict.MOST_NAMED + 2
+
+
+def test_workers_have_ports_of_their_own(monkeypatch):
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "4")
+    shares = []
+    for worker in range(4):
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", f"gw{worker}")
+        shares.append(set(own_ports()))
+    assert sum(map(len, shares)) == len(set().union(*shares)) == 22_000
 
 
 def test_rows_of_a_table_run_together_and_others_alone():

@@ -20,7 +20,7 @@ TRIES, TRIES_OF_FLAKY = 1, 3
 SLOWEST = 10
 # Functions with a row for each test of another suite.
 ON_THEIR_OWN = ("test_in_rust", "test_script", "test_answers_of")
-# Of a table, so many flaky rows are named.
+# So many flaky tests, and so many failed ones, are named in the report.
 MOST_NAMED = 20
 
 
@@ -90,7 +90,7 @@ def settle(rows, folder, env, root):
     flaky, settled = [], []
     for row in rows:
         failed = [(run, name) for run in runs_of(row, folder) for name in failed_tests(folder, run)]
-        tables = {run_and_function: list(rows) for run_and_function, rows in itertools.groupby(sorted(failed), key=function_of)}
+        tables = {function: list(tests) for function, tests in itertools.groupby(sorted(failed), key=function_of)}
         if row.result == "FAILED" and 0 < len(tables) <= MOST_AGAIN:
             passed = [test for (run, _), tests in tables.items() if pass_alone(folder, run, [name for _, name in tests], env, root) for test in tests]
             flaky += passed
@@ -155,12 +155,16 @@ def report(found, flaky):
         names = [case.name for case in several]
         print(f"skipped, {len(names)} for want of {why}: {', '.join(names)}")
     causes = dict(table(FLAKY, MOST_FLAKY))
-    for case in [case for case in found if (case.run, case.name) in passed_alone][:MOST_NAMED]:
+    again = [case for case in found if (case.run, case.name) in passed_alone]
+    for case in again[:MOST_NAMED]:
         print(f"flaky, passed alone: {case.run}: {case.name}: {causes.get(case.name, 'not known')}; first: {case.why[:300]}")
     wrong = [(case, case.why) for case in found if case.outcome == "failed" and (case.run, case.name) not in passed_alone]
     wrong += [(case, f"skipped ({case.why}), which tests/left-out.tsv does not permit") for case in not_permitted(found)]
     for case, why in wrong[:MOST_NAMED]:
         print(f"FAILED {case.run}: {case.name}: {' '.join(why.split())[-600:]}")
+    for kind, several in (("flaky", again), ("FAILED", wrong)):
+        if len(several) > MOST_NAMED:
+            print(f"{kind}: {len(several) - MOST_NAMED} more, in target/test")
     return len(wrong)
 
 

@@ -25,6 +25,8 @@ class Program:
     path: str
     folder: str
     tests: list
+    # Whether the program has other tests.
+    is_partial: bool = False
     outcomes: dict = dataclasses.field(default_factory=dict)
     output: str = ""
 
@@ -32,17 +34,19 @@ class Program:
         """The variables that cargo sets, and the one that permits JSON from libtest."""
         return os.environ | {"CARGO_MANIFEST_DIR": self.folder, "LD_LIBRARY_PATH": compiler_libraries(), "RUSTC_BOOTSTRAP": "1"}
 
-    def list(self):
-        """Lists the tests that are not ignored."""
-        said = subprocess.run([self.path, "--list", "--format", "terse"], cwd=self.folder, env=self.environment(), capture_output=True, text=True).stdout
-        ignored = subprocess.run([self.path, "--list", "--format", "terse", "--ignored"], cwd=self.folder, env=self.environment(), capture_output=True, text=True).stdout
-        names = re.compile(r"^(.+): test$", re.M)
-        left_out = set(names.findall(ignored))
-        self.tests = [name for name in names.findall(said) if name not in left_out]
+    def list(self, path):
+        """Lists the tests that are not ignored and contain this text in their path."""
+        def listed(*options):
+            said = subprocess.run([self.path, "--list", "--format", "terse", *options], cwd=self.folder, env=self.environment(), capture_output=True, text=True)
+            return re.findall(r"^(.+): test$", said.stdout, re.M)
+
+        ignored = set(listed("--ignored"))
+        self.tests = [name for name in listed() if name not in ignored and path in name]
+        self.is_partial = bool(path)
 
     def run(self, selected):
         """Runs these tests, in threads of one process as cargo does."""
-        exact = ["--exact", *selected] if len(selected) < len(self.tests) else []
+        exact = ["--exact", *selected] if self.is_partial or len(selected) < len(self.tests) else []
         alone = ["--test-threads", "1"] if len(selected) == 1 else []
         try:
             done = subprocess.run([self.path, "-Z", "unstable-options", "--format", "json", *alone, *exact], cwd=self.folder, env=self.environment(),
@@ -72,8 +76,8 @@ def compiler_libraries():
     return subprocess.run(["rustc", "--print", "target-libdir"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
-def build(arguments, file):
-    """Builds test programs, and writes the list of programs and tests to a file. Returns whether it succeeded. A
+def build(arguments, path, file):
+    """Builds test programs, and writes the list of programs and of tests with `path` in their path to a file. Returns whether it succeeded. A
     warning in our crates is a failure, except in builds that omit code."""
     command = ["cargo", "test", "--no-run", "--locked", "--message-format", "json", *([] if any(kind in arguments for kind in (*KINDS, "--test")) else KINDS),
                *arguments]
@@ -95,7 +99,7 @@ def build(arguments, file):
                 name = crate if "lib" in target["kind"] else f"{crate}/{target['name']}" + " (program)" * ("bin" in target["kind"])
                 programs.append(Program(name, message["executable"], os.path.dirname(message["manifest_path"]), []))
     for program in programs:
-        program.list()
+        program.list(path)
     # The largest first, so that none of them runs alone in the end.
     programs.sort(key=lambda program: -len(program.tests))
     with open(file, "w") as out:
@@ -114,14 +118,6 @@ def known():
     """The built programs."""
     with open(os.environ[BUILT]) as file:
         return [Program(**row) for row in json.load(file)]
-
-
-def is_first(session, program):
-    """Whether no test of the program ran yet in this process."""
-    ran = session.__dict__.setdefault("ran_programs", set())
-    first = program.name not in ran
-    ran.add(program.name)
-    return first
 
 
 def may_be_empty(program):

@@ -13,8 +13,12 @@ def pytest_configure(config):
     if arguments is None or cargo.BUILT in os.environ:
         return
     # The soak builds once for many runs.
-    file = os.environ.get("TESTS_BUILD_INTO") or os.path.join(tempfile.mkdtemp(prefix="weir.units."), "programs.json")
-    if not os.path.exists(file) and not cargo.build(shlex.split(arguments), file):
+    file = os.environ.get("TESTS_BUILD_INTO")
+    if file is None:
+        folder = tempfile.TemporaryDirectory(prefix="weir.units.")
+        config.add_cleanup(folder.cleanup)
+        file = os.path.join(folder.name, "programs.json")
+    if not os.path.exists(file) and not cargo.build(shlex.split(arguments), config.getoption("cargo_path"), file):
         pytest.exit("cargo does not build the tests without an error or a warning", returncode=1)
     os.environ[cargo.BUILT] = file
 
