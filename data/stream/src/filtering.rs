@@ -8,7 +8,6 @@ use weir_sched::Tick;
 
 use crate::filters::FilterParts;
 use crate::instance::Proxy;
-use crate::stream::attached::Attachment;
 use crate::stream::{ProxySide, Stream};
 
 impl Stream {
@@ -29,17 +28,9 @@ impl Stream {
 
     /// Reports the choice of the backend to the filters.
     #[inline]
-    pub(crate) fn notify_filters_of_backend(&mut self) {
-        if self.attached.is_some() {
-            notify(self, |attachment, stream| attachment.backend_chosen(stream));
-        }
-    }
-
-    /// Reports the end of the stream to the filters, before its log line.
-    #[inline]
-    pub(crate) fn notify_filters_of_end(&mut self) {
-        if self.attached.is_some() {
-            notify(self, |attachment, stream| attachment.before_log(stream));
+    pub(crate) fn notify_filters_of_backend(&self) {
+        if let Some(attached) = &self.attached {
+            attached.iter().for_each(|attachment| attachment.backend_chosen(self));
         }
     }
 }
@@ -66,12 +57,4 @@ fn attach(stream: &mut Stream, proxy: &Proxy) {
             attached.add(proxy.index, position, attachment);
         }
     }
-}
-
-/// Delivers an event to all attachments. They may change the stream, so they are taken out of it meanwhile.
-#[cold]
-fn notify(stream: &mut Stream, event: fn(&mut dyn Attachment, &mut Stream)) {
-    let Some(mut attached) = stream.attached.take() else { return };
-    attached.iter_mut().for_each(|attachment| event(attachment, stream));
-    stream.attached = Some(attached);
 }

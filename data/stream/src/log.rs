@@ -60,9 +60,9 @@ impl StreamLog {
 
     /// Writes the line at the start of the response: with `option logasap`, or because all values are already known.
     pub(crate) fn log_early(&mut self) {
-        let is_complete =
-            self.stream.frontend.log_timing.early && !self.stream.backend.log_timing.waits_for_filters;
-        if (self.stream.frontend.config.settings.options.log_asap || is_complete) && self.has_line() {
+        if (self.stream.frontend.config.settings.options.log_asap || self.stream.frontend.log_timing.early)
+            && self.has_line()
+        {
             self.write_log_line();
             self.stream.log.state = LogState::Written;
         }

@@ -13,8 +13,6 @@ pub struct LogTiming {
     pub on_arrival: bool,
     /// Rendering the line may change stick-table counters or variables. So the line is rendered even if no target accepts it.
     pub has_effects: bool,
-    /// A filter of the proxy sets variables at the end of a stream. Without `option logasap`, the line is not written earlier.
-    pub waits_for_filters: bool,
 }
 
 impl LogTiming {
@@ -22,26 +20,18 @@ impl LogTiming {
     pub fn of(config: &Proxy) -> Self {
         let (options, logging) = (&config.settings.options, &config.settings.logging);
         let structured = logging.structured_data.as_ref();
-        let waits_for_filters = config.filters.iter().any(|filter| filter.facts().sets_variables_at_end);
         let mut rare = logging.error_line.iter().chain(structured).map(|format| &**format);
         let LogLine::Format { format, .. } = &logging.line else {
             let on_arrival = !options.dont_log_normal;
-            return LogTiming {
-                on_arrival,
-                has_effects: rare.any(has_effects),
-                early: false,
-                waits_for_filters,
-            };
+            return LogTiming { on_arrival, has_effects: rare.any(has_effects), early: false };
         };
         let by_its_ending = options.dont_log_normal || options.log_separate_errors;
         LogTiming {
             on_arrival: false,
             has_effects: has_effects(format) || rare.any(has_effects),
             early: !by_its_ending
-                && !waits_for_filters
                 && is_known_early(format)
                 && structured.is_none_or(|format| is_known_early(format)),
-            waits_for_filters,
         }
     }
 }

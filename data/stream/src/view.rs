@@ -40,11 +40,10 @@ impl Stream {
     }
 
     /// Ends a stream, in HTTP and in TCP mode. Updates the counters that are known only now, releases the server's slot and leaves the
-    /// backend. Then the filters set their last variables, and the log line is written. It can still name the server and the backend.
+    /// backend. Then the log line is written. It can still name the server and the backend.
     pub(crate) fn conclude(&mut self) {
         self.timers.close = Some(self.elapsed());
         self.count_end();
-        self.notify_filters_of_end();
         self.log_line().log_end();
         self.log_line().note_on_timeline();
     }

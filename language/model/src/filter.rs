@@ -64,18 +64,16 @@ impl Filter {
     }
 }
 
-/// Properties of a filter that the checks of a configuration and the log need. Most filters set none of them.
+/// Properties of a filter that the checks of a configuration need. Most filters set none of them.
 #[derive(Clone, Copy, Debug)]
 pub struct FilterFacts<'a> {
     /// `set-bandwidth-limit` enables this limit.
     pub bandwidth: Option<BandwidthFacts<'a>>,
-    /// The filter sets variables when the stream ends. The log line may contain them, so it is written afterwards.
-    pub sets_variables_at_end: bool,
 }
 
 impl FilterFacts<'_> {
     /// None of the properties.
-    pub const NONE: Self = FilterFacts { bandwidth: None, sets_variables_at_end: false };
+    pub const NONE: Self = FilterFacts { bandwidth: None };
 }
 
 /// A bandwidth limit.

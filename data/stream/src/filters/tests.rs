@@ -1,20 +1,20 @@
 //! Tests of the filters' syntax: each row parses its example, errors have the expected texts, and values are stored.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_config::StreamKeywords;
 use weir_config::proxy::{FilterTable, filter};
-use weir_expr::{ArgKind, FormatOptions, LogFormat, VariableId};
+use weir_expr::{ArgKind, Expr};
 use weir_fingerprint::Canonical;
-use weir_model::{Filter, FilterDirection, FilterFacts};
+use weir_model::{Filter, FilterDirection};
 
 use super::bandwidth::BandwidthFilter;
 use super::trace::TraceFilter;
 use super::{FILTERS, FilterParts, StreamFilter, arguments};
 use crate::actions::ACTIONS;
 use crate::instance::Proxy;
-use crate::log::LogTiming;
 use crate::stream::Stream;
 use crate::testing::{Read, read, read_with};
 
@@ -116,8 +116,8 @@ fn filters_visit_the_references_of_their_arguments() {
 
 #[test]
 fn names_an_argument_that_is_not_visited() {
-    let (faults, _) = unvisited(&LATE_KEYWORDS);
-    assert_eq!(faults, ["late: `visit_references` does not visit the argument `%[src]`"]);
+    let (faults, _) = unvisited(&BLIND_KEYWORDS);
+    assert_eq!(faults, ["blind: `visit_references` does not visit the argument `src`"]);
 }
 
 #[test]
@@ -225,42 +225,23 @@ fn reports_filters_that_are_not_implemented_yet() {
     }
 }
 
-/// A filter that sets variables at the end and does not visit its format.
-static LATE: FilterTable = FilterTable::new(&[&[filter(
-    "LATE",
-    "late",
-    "<name> <fmt>",
-    "txn.a %[src]",
-    "set a variable at the end",
-    |context, words| {
-        let variable = context.variable(words.expect("a name is expected")?)?;
-        let format = words.expect("a format is expected")?;
-        Ok(Late(variable, context.format(format, FormatOptions::PLAIN)?).into_arguments())
-    },
+/// A filter that does not visit its expression.
+static BLIND: FilterTable = FilterTable::new(&[&[filter(
+    "BLIND",
+    "blind",
+    "<expr>",
+    "src",
+    "does not visit its expression",
+    |context, words| Ok(Blind(context.expression(words)?).into_arguments()),
 )]]);
 
-static LATE_KEYWORDS: StreamKeywords = StreamKeywords::new(&ACTIONS, &LATE);
+static BLIND_KEYWORDS: StreamKeywords = StreamKeywords::new(&ACTIONS, &BLIND);
 
 #[derive(Debug, Canonical)]
-struct Late(VariableId, LogFormat);
+struct Blind(Arc<Expr>);
 
-impl StreamFilter for Late {
+impl StreamFilter for Blind {
     fn attach(&self, _: &Stream, _: &Proxy) -> FilterParts {
         FilterParts::default()
     }
-
-    fn facts(&self) -> FilterFacts<'_> {
-        FilterFacts { sets_variables_at_end: true, ..FilterFacts::NONE }
-    }
-}
-
-#[test]
-fn a_line_waits_for_filters_that_set_variables_at_the_end() {
-    let timing = |filter: &str| {
-        let text = format!("listen l\n mode http\n log-format %ST%[var(txn.a)]\n {filter}\n");
-        let timing = LogTiming::of(&read_with(&LATE_KEYWORDS, &text).proxies[0]);
-        (timing.early, timing.waits_for_filters)
-    };
-    assert_eq!(timing(""), (true, false));
-    assert_eq!(timing("filter late txn.a x"), (false, true));
 }

@@ -146,7 +146,7 @@ impl Label {
 }
 
 impl Attachment for Label {
-    fn backend_chosen(&mut self, stream: &mut Stream) {
+    fn backend_chosen(&self, stream: &Stream) {
         self.say(&format!("{:<25}: backend={}", "trace_stream_set_backend", stream.backend.name()));
     }
 

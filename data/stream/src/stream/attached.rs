@@ -5,16 +5,10 @@ use std::any::Any;
 use crate::stream::Stream;
 
 /// A filter's per-stream object that receives stream events. Every method is a no-op by default.
-///
-/// The attachments are taken out of the stream while an event is delivered.
 pub(crate) trait Attachment: Any {
     /// The backend was chosen, and its filters are attached. A backend's own filter receives the event directly after its attachment. A
     /// stream that ends before the choice does not send the event.
-    fn backend_chosen(&mut self, _: &mut Stream) {}
-
-    /// The stream ended. Its log line is written next, unless `option logasap` wrote it earlier. The line can contain variables set here if
-    /// the filter's facts announce them.
-    fn before_log(&mut self, _: &mut Stream) {}
+    fn backend_chosen(&self, _: &Stream) {}
 
     /// The stream is dropped.
     fn detached(&mut self) {}
@@ -50,8 +44,8 @@ impl Attached {
     }
 
     /// All attachments, in the order of attachment.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut dyn Attachment> {
-        self.filters.iter_mut().map(|filter| &mut *filter.attachment)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &dyn Attachment> {
+        self.filters.iter().map(|filter| &*filter.attachment)
     }
 }
 

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use weir_expr::{ArgKind, EvaluationPoints, Expr, FormatOptions, LogFormat, Reference, VariableId};
+use weir_expr::{ArgKind, EvaluationPoints, Expr, Reference};
 use weir_syntax::{Diagnostic, Span, Word};
 
 use super::LineContext;
 use crate::rows::Table;
-use crate::words::{Parsed, Words, fault};
+use crate::words::{Parsed, Words};
 use weir_model::{Filter, FilterArguments};
 
 /// All filters, in the order in which messages list them.
@@ -59,17 +59,6 @@ impl FilterContext<'_, '_> {
     /// Reads an expression, which may be several words long.
     pub fn expression(&self, words: &mut Words<'_>) -> Parsed<Arc<Expr>> {
         self.line.expressions().expression(words, EvaluationPoints::ALL)
-    }
-
-    /// Parses a format that is a whole word.
-    pub fn format(&self, word: &Word, options: FormatOptions) -> Parsed<LogFormat> {
-        self.line.expressions().format_with(word, EvaluationPoints::ALL, options)
-    }
-
-    /// The variable of this name.
-    pub fn variable(&self, name: &Word) -> Parsed<VariableId> {
-        let variable = self.line.resources.variables.intern(name.text());
-        variable.map_err(|message| fault(name.span(), message))
     }
 
     /// The table of this name. Without a name, the proxy's own.
