@@ -151,7 +151,7 @@ def received(attacker, seconds=3.0):
     return held, False
 
 
-def test_heads_that_drip_in_end_with_408(binary, folder):
+def test_slow_request_headers_get_408_and_hold_at_most_a_buffer(binary, folder):
     """Slow heads get 408 when `timeout http-request` is over, however busy they look, and hold at most a buffer each."""
     with Scene(binary, folder) as scene:
         attackers = scene.attack(500, b"GET / HTTP/1.1\r\nHost: x\r\nX-A: ")
@@ -165,7 +165,7 @@ def test_heads_that_drip_in_end_with_408(binary, folder):
         scene.is_well()
 
 
-def test_bodies_that_drip_in_hold_little(binary, folder):
+def test_slow_request_bodies_hold_little_memory(binary, folder):
     """A body that arrives byte by byte: the head's timeout is long over, memory stays small, silence ends the
     connection."""
     with Scene(binary, folder) as scene:
@@ -179,7 +179,7 @@ def test_bodies_that_drip_in_hold_little(binary, folder):
         scene.is_well()
 
 
-def test_clients_that_do_not_read_hold_two_buffers(binary, folder):
+def test_clients_that_do_not_read_hold_at_most_two_buffers(binary, folder):
     """Unread answers stay in the kernel: weir holds at most two buffers per client."""
     with Scene(binary, folder) as scene:
         scene.liar.serve = send_without_end
@@ -192,7 +192,7 @@ def test_clients_that_do_not_read_hold_two_buffers(binary, folder):
         scene.is_well()
 
 
-def test_requests_in_one_go_are_answered_in_order(binary, folder):
+def test_10000_pipelined_requests_are_all_answered_in_bounded_memory(binary, folder):
     """10,000 pipelined requests on each of several connections: all answered, other clients do not wait, memory stays
     small."""
     with Scene(binary, folder) as scene:
@@ -219,7 +219,7 @@ def test_requests_in_one_go_are_answered_in_order(binary, folder):
         scene.is_well()
 
 
-def test_tiny_chunks_do_not_add_up(binary, folder):
+def test_tiny_chunks_and_huge_chunk_extensions_do_not_fill_memory(binary, folder):
     """A body in chunks of one byte, and one with huge chunk extensions: forwarded or refused, never hoarded."""
     with Scene(binary, folder) as scene:
         head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -235,7 +235,7 @@ def test_tiny_chunks_do_not_add_up(binary, folder):
         scene.is_well()
 
 
-def test_heads_without_end_are_refused(binary, folder):
+def test_endless_request_headers_do_not_fill_memory(binary, folder):
     """Heads larger than a buffer, of one field or of thousands: 400 or 431, closed, and no more than a buffer was held."""
     with Scene(binary, folder) as scene:
         for filler in (b"X-A: " + b"a" * 1_000_000, b"a: b\r\n" * 100_000, b"\r\n" * 3, b" folded\r\n" * 50_000):
@@ -251,7 +251,7 @@ def test_heads_without_end_are_refused(binary, folder):
         scene.is_well()
 
 
-def test_garbage_is_survived(binary, folder):
+def test_random_bytes_at_every_listener_do_not_stop_the_service(binary, folder):
     """Random bytes, and requests with a byte changed, from a seed, at every listener: it lives and serves."""
     with Scene(binary, folder) as scene:
         seed = random.Random(20261120)
@@ -272,7 +272,7 @@ def test_garbage_is_survived(binary, folder):
         scene.is_well()
 
 
-def test_resets_in_every_phase_leave_nothing(binary, folder):
+def test_clients_that_reset_at_any_byte_leave_no_memory_or_connection(binary, folder):
     """Connections that are reset before, in and after a request: nothing stays behind."""
     with Scene(binary, folder) as scene:
         for number in range(2000):
@@ -297,7 +297,7 @@ def command(scene, text):
         return held.decode("latin-1")
 
 
-def test_connections_beyond_maxconn_wait(binary, folder):
+def test_connections_beyond_maxconn_wait_in_the_backlog(binary, folder):
     """With the process's `maxconn` taken, newcomers wait in the backlog and are served when a client leaves."""
     with Scene(binary, folder, maxconn=50) as scene:
         scene.attack(50)
@@ -313,7 +313,7 @@ def test_connections_beyond_maxconn_wait(binary, folder):
         scene.is_well()
 
 
-def test_descriptors_may_run_out(binary, folder):
+def test_requests_are_served_again_after_descriptors_ran_out(binary, folder):
     """Without descriptors for more connections, those that are there are served, and newcomers once some are free again."""
     def few():
         resource.setrlimit(resource.RLIMIT_NOFILE, (80, 80))
@@ -346,7 +346,7 @@ def answers(scene):
         return False
 
 
-def test_operators_cannot_fill_memory(binary, folder):
+def test_endless_input_on_the_runtime_api_does_not_fill_memory(binary, folder):
     """Lines and payloads without end on the runtime API are refused; many at once do not hinder each other."""
     with Scene(binary, folder) as scene:
         for text in (b"a" * 1_000_000, b"show info;" * 100_000, b"add acl #0 <<\n" + b"x\n" * 500_000, bytes(range(256)) * 4000):
@@ -380,7 +380,7 @@ LIES = {
 }
 
 
-def test_servers_may_lie(binary, folder):
+def test_malformed_server_responses_do_not_reach_the_next_client(binary, folder):
     """Whatever a server sends, its client gets an answer or an end, the next client its own, and memory stays."""
     with Scene(binary, folder) as scene:
         for name, lie in LIES.items():
@@ -458,7 +458,7 @@ SENDERS = {
 }
 
 
-def test_senders_of_logs_may_lie(binary, folder):
+def test_malformed_syslog_messages_hold_at_most_a_buffer_per_sender(binary, folder):
     """Whatever senders of syslog do, each holds a buffer at most, web clients get their answers, and so do senders that behave."""
     port, count = free_port(), 40
     heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -57,7 +57,7 @@ class Page:
         return [line.split()[6] for line in ask(self.socket, "show servers state b").splitlines() if line.startswith("3 b ")]
 
 
-def test_forms_of_other_sites_change_nothing(binary, folder):
+def test_cross_site_forms_of_the_statistics_page_are_denied(binary, folder):
     page = Page(folder)
     with Program(binary, "-f", page.config) as program:
         program.ready(page.port)
@@ -92,7 +92,7 @@ def test_forms_of_other_sites_change_nothing(binary, folder):
         assert page.token() != token and page.post(f"Origin: {own}", token=token) == "DENY"
 
 
-def test_every_action_of_the_page_is_done(binary, folder):
+def test_every_action_of_the_statistics_page_works(binary, folder):
     page = Page(folder)
     with Program(binary, "-f", page.config) as program:
         program.ready(page.port)

@@ -118,7 +118,7 @@ def bytes_each(path, folder, kind):
             client.close()
 
 
-def test_a_held_stream_costs_less_than_with_haproxy(binary, folder):
+def test_a_held_stream_takes_less_memory_than_with_haproxy(binary, folder):
     """Seven ways to hold a stream: each costs less memory than HAProxy 3.5 was seen to take for it."""
     peers = {"weir": binary, "HAProxy": installed("haproxy")}
     dear = []

@@ -16,7 +16,7 @@ from lib.origin import Server
 from lib.program import wait_until
 
 
-def test_floods_of_http2_end_with_their_code(binary, folder):
+def test_http2_floods_end_with_the_expected_goaway_code(binary, folder):
     """A flooding client gets a GOAWAY and loses its connection; other clients get their answers."""
     with Scene(binary, folder) as scene:
         for name, (pieces, code) in FLOODS.items():
@@ -28,7 +28,7 @@ def test_floods_of_http2_end_with_their_code(binary, folder):
         assert scene.grown_kb() < 16_000, f"{scene.grown_kb()} kB"
 
 
-def test_others_are_answered_soon_while_floods_go_on(binary, folder):
+def test_http2_floods_add_at_most_5_ms_to_requests_of_other_clients(binary, folder):
     """Three clients flood, lose their connections, and come back at once, by each way in turn: 99 of 100 requests of a
     well-behaved client take at most 5 ms longer. Time spent waiting for a processor is subtracted, and the best of up
     to four rounds counts. Closed connections leave no memory behind."""
@@ -57,7 +57,7 @@ def test_others_are_answered_soon_while_floods_go_on(binary, folder):
         assert scene.grown_kb() < 16_000, f"{scene.grown_kb()} kB"
 
 
-def test_refused_clients_that_leave_free_their_connection_at_once(binary, folder):
+def test_a_refused_http2_connection_is_freed_as_soon_as_its_client_closes(binary, folder):
     """A connection closed for misbehaviour is drained, however many bytes are queued on it. When the client leaves, the
     connection does not linger for the time allowed for reading the code."""
     fine = frame(77, 0, 0, bytes(16_000))
@@ -86,7 +86,7 @@ def test_refused_clients_that_leave_free_their_connection_at_once(binary, folder
         scene.is_well()
 
 
-def test_bombs_of_hpack_hold_nothing(binary, folder):
+def test_hpack_bombs_get_431_and_leave_no_memory(binary, folder):
     """References to one large field, and short codes of long values: a small head that would expand to a large one is
     refused, without leaving memory behind."""
     with Scene(binary, folder) as scene:
@@ -105,7 +105,7 @@ def test_bombs_of_hpack_hold_nothing(binary, folder):
         scene.is_well()
 
 
-def test_streams_with_closed_windows_hold_at_most_their_answers(binary, folder):
+def test_http2_streams_with_closed_windows_hold_at_most_their_responses(binary, folder):
     """Many streams request large answers and keep their windows closed: each holds at most its answer, and ends with
     the client's timeout."""
     with Scene(binary, folder, timeout="2s") as scene:
@@ -122,7 +122,7 @@ def test_streams_with_closed_windows_hold_at_most_their_answers(binary, folder):
         scene.is_well()
 
 
-def test_requests_that_never_end_wait_for_their_timeout(binary, folder):
+def test_unfinished_http2_requests_hold_little_and_do_not_block_other_streams(binary, folder):
     """Streams that are begun and not finished hold little, and the connection goes on beside them."""
     with Scene(binary, folder) as scene:
         begun = b"".join(frame(HEADERS, END_HEADERS, 2 * number + 1, SILENT) + frame(DATA, 0, 2 * number + 1, b"some") for number in range(99))
@@ -133,7 +133,7 @@ def test_requests_that_never_end_wait_for_their_timeout(binary, folder):
         scene.is_well()
 
 
-def test_heads_that_never_end_wait_for_their_timeout(binary, folder):
+def test_unfinished_http2_header_blocks_end_with_timeout_http_request(binary, folder):
     """An unfinished header block holds only the bytes received so far, and `timeout http-request` ends its connection."""
     with Scene(binary, folder) as scene:
         unfinished = frame(HEADERS, END_STREAM, 1, REQUEST) + frame(CONTINUATION, 0, 1, b"\x00\x01x\x7f\xa1\x4d" + b"y" * 5000)
@@ -148,7 +148,7 @@ def test_heads_that_never_end_wait_for_their_timeout(binary, folder):
         scene.is_well()
 
 
-def test_streams_with_windows_of_one_byte_hold_little_memory(binary, folder):
+def test_http2_streams_with_one_byte_windows_hold_little_memory(binary, folder):
     """A thousand streams that read byte by byte leave the rest of their answers in the kernel, and each gets the bytes
     that its window allows."""
     with Scene(binary, folder, timeout="60s") as scene:
@@ -173,7 +173,7 @@ def test_streams_with_windows_of_one_byte_hold_little_memory(binary, folder):
         scene.is_well()
 
 
-def test_unread_answers_stay_in_the_kernel(binary, folder):
+def test_responses_for_closed_http2_windows_stay_in_the_kernel(binary, folder):
     """Streams with closed windows leave their servers' data in the kernel."""
     with Scene(binary, folder) as scene:
         closed = frame(SETTINGS, 0, 0, b"\0\x04\0\0\0\0")
@@ -185,7 +185,7 @@ def test_unread_answers_stay_in_the_kernel(binary, folder):
         assert scene.grown_kb() < 200 * 20, f"{scene.grown_kb()} kB for 200 streams"
 
 
-def test_a_reader_that_is_always_behind_is_given_no_memory(binary, folder):
+def test_a_slow_http2_reader_does_not_make_memory_grow(binary, folder):
     """Output that never drains completely takes only the memory of the bytes still queued, however many were sent
     before."""
     with Scene(binary, folder) as scene:
@@ -203,7 +203,7 @@ def test_a_reader_that_is_always_behind_is_given_no_memory(binary, folder):
         scene.is_well()
 
 
-def test_bodies_of_one_byte_a_frame_hold_less_than_was_sent(binary, folder):
+def test_one_byte_data_frames_hold_less_memory_than_the_bytes_sent(binary, folder):
     """Each frame costs its sender ten bytes and takes less than that in memory."""
     with Scene(binary, folder) as scene:
         body = frame(DATA, 0, 1, b"x") * 50_000
@@ -215,7 +215,7 @@ def test_bodies_of_one_byte_a_frame_hold_less_than_was_sent(binary, folder):
         assert scene.grown_kb() < 20 * len(body) // 1024, f"{scene.grown_kb()} kB for 20 times {len(body)} bytes"
 
 
-def test_streams_beyond_memory_end_no_process(binary, folder):
+def test_http2_streams_that_exhaust_memory_do_not_abort_the_process(binary, folder):
     """When memory runs out for 20,000 streams with heads of 3 kB, or with unread answers, nothing aborts: some streams
     are refused, and all clients are served afterwards."""
     endless, silent = Server(send_without_end), Server(read_to_the_end)

@@ -102,7 +102,7 @@ def whole(operator):
     return b"".join(pieces)
 
 
-def test_operators_that_do_not_read_hold_little(binary, folder):
+def test_runtime_api_clients_that_do_not_read_hold_little_memory(binary, folder):
     """Answers of megabytes are generated while the operator reads: 300 operators who do not read hold one piece each,
     and get the whole answer when they read later."""
     with Scene(binary, folder) as scene:
@@ -120,7 +120,7 @@ def test_operators_that_do_not_read_hold_little(binary, folder):
         scene.is_well()
 
 
-def test_operators_beyond_the_limit_wait(binary, folder):
+def test_runtime_api_connections_beyond_stats_maxconn_wait(binary, folder):
     """3,000 connections, only `stats maxconn` of them served: each costs little, and once they are closed the next one
     is answered."""
     with Scene(binary, folder) as scene:
@@ -137,7 +137,7 @@ def test_operators_beyond_the_limit_wait(binary, folder):
         scene.is_well()
 
 
-def test_input_of_operators_is_bounded(binary, folder):
+def test_memory_for_runtime_api_input_is_bounded(binary, folder):
     """Lines, payloads, words and commands without end, zeroes and bytes of any kind, 50 of each at a time."""
     kinds = [
         b"x" * 300_000, b"show info;" * 30_000, b"a " * 100_000, b"\0" * 200_000, bytes(range(256)) * 800, b"\n" * 100_000,
@@ -162,7 +162,7 @@ def test_input_of_operators_is_bounded(binary, folder):
         assert scene.ask("show map #99").startswith("Unknown map identifier")
 
 
-def test_watchers_are_as_many_as_a_ring_has_readers(binary, folder):
+def test_ring_watchers_beyond_the_reader_limit_are_refused(binary, folder):
     """400 watchers of a ring that do not read: the last ones are refused as too many, logging continues, and once they
     leave the next watcher is served."""
     with Scene(binary, folder) as scene:
@@ -188,7 +188,7 @@ def test_watchers_are_as_many_as_a_ring_has_readers(binary, folder):
         scene.is_well()
 
 
-def test_commands_may_race(binary, folder):
+def test_racing_runtime_api_commands_get_complete_answers(binary, folder):
     """Commands that add, delete, clear and list the same objects at the same time, on both workers, while requests use
     them."""
     commands = [

@@ -11,7 +11,7 @@ from lib.origin import Origin
 from lib.program import Folder, ask, free_port, heard, request, wait_until
 
 
-def test_memory_that_ends_ends_no_process(binary, folder):
+def test_clients_that_exhaust_memory_do_not_abort_the_process(binary, folder):
     """With no memory left for the heads of 5,000 clients nothing aborts: clients wait, the runtime API responds, and
     all are served afterwards."""
     # The program and its libraries take about 30 of these.
@@ -32,7 +32,7 @@ def test_memory_that_ends_ends_no_process(binary, folder):
             scene.lives()
 
 
-def test_records_that_never_end_end_no_process(binary, folder):
+def test_unfinished_tls_records_that_exhaust_memory_do_not_abort_the_process(binary, folder):
     """With no memory left for the unfinished records of 6,000 clients of TLS nothing aborts, and others are served."""
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
                     "-subj", "/CN=x", "-keyout", f"{folder.path}/a.pem.key", "-out", f"{folder.path}/a.pem"], check=True, capture_output=True)
@@ -50,7 +50,7 @@ def test_records_that_never_end_end_no_process(binary, folder):
         assert wait_until(scene.is_fine, 20)
 
 
-def test_idle_server_connections_give_way_to_others(binary, folder):
+def test_idle_server_connections_are_closed_while_memory_is_short(binary, folder):
     """While memory is short, half of the idle server connections are closed each second."""
     count = 40
     server = Together(count)
@@ -67,7 +67,7 @@ def test_idle_server_connections_give_way_to_others(binary, folder):
         assert wait_until(lambda: held() <= 2, 8), f"{held()} are kept"
 
 
-def test_workers_register_destructors_only_at_their_start(binary, folder):
+def test_workers_register_thread_destructors_only_at_startup(binary, folder):
     """The C library aborts when it lacks memory to register a thread's destructor: a serving worker registers no new
     ones."""
     source, library, notes = folder.file("noter.c", NOTER), os.path.join(folder.path, "noter.so"), os.path.join(folder.path, "notes")
@@ -86,7 +86,7 @@ def test_workers_register_destructors_only_at_their_start(binary, folder):
         assert noted() == before, f"noted while it served: {noted()[len(before):]}"
 
 
-def test_the_limit_of_memory_is_kept(binary, folder):
+def test_the_process_stays_within_the_memory_limit_of_option_m(binary, folder):
     """`-m`: the process hardly exceeds its limit, whatever maxconn and the clients demand; waiting clients are served
     once memory is free."""
     with Scene(binary, folder, "-m", "24") as scene:
@@ -106,7 +106,7 @@ def test_the_limit_of_memory_is_kept(binary, folder):
         assert wait_until(scene.is_fine)
 
 
-def test_tables_take_no_more_than_there_is(binary, folder):
+def test_stick_tables_purge_or_refuse_entries_when_memory_runs_out(binary, folder):
     """`-m`, and no more address space: tables of a thousand million entries purge or refuse, others are served, and operators can clear them."""
     for words, options in ((["-m", "24"], {}), ([], {"preexec_fn": address_space(160)})):
         for table in ("purging", "refusing"):
@@ -138,7 +138,7 @@ def test_tables_take_no_more_than_there_is(binary, folder):
                 scene.lives()
 
 
-def test_buffers_are_a_budget(binary, folder):
+def test_streams_beyond_tune_buffers_limit_wait_or_get_500(binary, folder):
     """`tune.buffers.limit`: streams wait their turn for a buffer, on any worker; a stream that times out gets 500."""
     with Scene(binary, folder, extra="tune.buffers.limit 40\n    tune.buffers.reserve 2") as scene:
         # 40 fit, on workers that take some of them at a time. The heads are too long to be held elsewhere.
@@ -167,7 +167,7 @@ def test_buffers_are_a_budget(binary, folder):
         assert wait_until(scene.is_fine)
 
 
-def test_operators_wait_for_no_buffer(binary, folder):
+def test_the_runtime_api_responds_while_clients_hold_all_buffers(binary, folder):
     """While clients hold all buffers for as long as they like, the commands of operators are answered, the master's too."""
     modes = "timeout client 1h\n    timeout http-request 1h"
     master = os.path.join(folder.path, "master.sock")
@@ -204,7 +204,7 @@ def test_show_pools_reports_memory_in_use(binary, folder):
             assert wait_until(lambda: lent(scene, pool) < least / 4), lent(scene, pool)
 
 
-def test_idle_server_connections_give_way(binary, folder):
+def test_idle_connections_are_closed_to_free_descriptors_for_other_servers(binary, folder):
     """Without a descriptor left for a server, idle connections to other servers are closed to free one: no client gets
     503."""
     count = 30
@@ -224,7 +224,7 @@ def test_idle_server_connections_give_way(binary, folder):
             assert not failed, f"{threads} workers: {len(failed)} of {count} were refused: {failed[0]}"
 
 
-def test_idle_server_connections_give_way_to_clients(binary, folder):
+def test_idle_server_connections_are_closed_to_free_descriptors_for_clients(binary, folder):
     """Without a descriptor left for a client, idle connections to servers are closed for it, one for each: none waits for a timeout."""
     count = 30
     for threads in (1, 2):
@@ -242,7 +242,7 @@ def test_idle_server_connections_give_way_to_clients(binary, folder):
             assert took < 1, f"{threads} workers: {took:.1f} s for {len(more)} clients"
 
 
-def test_a_clients_own_server_connections_give_way(binary, folder):
+def test_private_server_connections_are_closed_to_free_descriptors(binary, folder):
     """`http-reuse never`: without a descriptor left, connections that wait for another client's next request are closed; that one gets a new one."""
     count = 30
     for threads in (1, 2):
@@ -262,7 +262,7 @@ def test_a_clients_own_server_connections_give_way(binary, folder):
             ask_all(scene.clients[:count], b"/")
 
 
-def test_few_server_connections_are_kept_where_descriptors_are_few(binary, folder):
+def test_pool_fd_ratios_limit_the_idle_server_connections(binary, folder):
     """`tune.pool-low-fd-ratio`: with more descriptors in use than that, connections are not kept; `tune.pool-high-fd-ratio`: idle ones go for new ones."""
     count = 30
     few = "tune.pool-low-fd-ratio 20\n    tune.pool-high-fd-ratio 25"

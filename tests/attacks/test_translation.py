@@ -211,7 +211,7 @@ class Client:
         return header[3], int.from_bytes(header[5:9], "big") & 0x7fffffff, header[9:]
 
 
-def test_requests_mean_the_same_to_a_server_of_http1(start, port):
+def test_http2_requests_keep_their_meaning_for_an_http1_server(start, port):
     """One connection per case, followed by a request that passes: late bytes of a refused request would show."""
     recorder = Recorder()
     start(CONFIGURATION.format(port=port, server=recorder.port), port)

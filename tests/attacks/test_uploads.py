@@ -159,7 +159,7 @@ def bytes_each(path, folder, kind):
             client.socket.close()
 
 
-def test_an_unread_upload_costs_less_than_with_haproxy(binary, folder):
+def test_an_unread_http2_upload_takes_less_memory_than_with_haproxy(binary, folder):
     """100 uploads on a connection to a server that reads nothing: each costs less memory than HAProxy was seen to take for it."""
     peers = {"weir": binary, "HAProxy": installed("haproxy")}
     dear = []
@@ -171,7 +171,7 @@ def test_an_unread_upload_costs_less_than_with_haproxy(binary, folder):
     assert not dear, "; ".join(dear)
 
 
-def test_unread_uploads_share_the_growth_of_windows(binary, folder):
+def test_unread_http2_uploads_share_a_bound_on_window_growth(binary, folder):
     """An upload of a client that never acknowledges SETTINGS, and so may be far, gets a wide window. 300 of them get no more than their bound in
     all, and each something."""
     count = 300

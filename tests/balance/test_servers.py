@@ -144,7 +144,7 @@ STICKY = """cookie S insert indirect
 DOWN = ["disable server l/s1", "set server l/s1 state maint", "set server l/s1 health down"]
 
 
-def test_a_request_leaves_the_queue_of_a_server_that_goes_down(binary, folder):
+def test_a_queued_request_is_redispatched_when_its_server_goes_down(binary, folder):
     """R168, R169: persistence alone does not keep a request waiting for a server that is down while another one is free."""
     for command in DOWN:
         for options in ("", "option redispatch", "option redispatch 1"):
@@ -164,7 +164,7 @@ def test_a_request_leaves_the_queue_of_a_server_that_goes_down(binary, folder):
                 assert figures == [("1", "0", "0"), ("0", "0", "0"), ("1", "0", "0")], figures
 
 
-def test_the_words_that_keep_a_request_at_its_server_do(binary, folder):
+def test_option_persist_and_force_persist_keep_requests_queued_at_a_down_server(binary, folder):
     """`option persist` and `force-persist` (manual, 4.2): the request waits for the server named by its cookie, even
     though it is down."""
     for options in ("option persist", "force-persist if { path_beg / }"):
@@ -182,7 +182,7 @@ def test_the_words_that_keep_a_request_at_its_server_do(binary, folder):
             world.logged(r"200 --VN 0 s1 sq=0 bq=0 /first", r"200 --VN 0 s1 sq=1 bq=0 /second")
 
 
-def test_the_queue_of_a_server_times_out(binary, folder):
+def test_a_request_queued_at_a_server_gets_503_after_timeout_queue(binary, folder):
     """`timeout queue` for a designated server: its name is in the log, the failure among its figures."""
     s1, s2 = Held("s1", at_once=False), Held("s2")
     with World(binary, folder, STICKY.format(options=""), [s1, s2], queue="100ms") as world:
@@ -195,7 +195,7 @@ def test_the_queue_of_a_server_times_out(binary, folder):
         assert [world.counters(name)["econ"] for name in ("s1", "s2", "BACKEND")] == ["1", "0", "1"]
 
 
-def test_a_full_queue_sends_on_or_refuses(binary, folder):
+def test_a_request_beyond_maxqueue_is_redispatched_or_gets_503(binary, folder):
     """`maxqueue`: with `option redispatch` the next request goes elsewhere, without it is refused."""
     lines = "cookie S insert indirect\n    {}\n    server s1 @s1@ cookie a maxconn 1 maxqueue 1\n    server s2 @s2@ cookie b maxconn 1"
     for options, third, counted in (("", r"503 SQVN 0 s1 sq=0 bq=0 /third", ("1", "0")), ("option redispatch", r"200 --DI \+0 s2 sq=0 bq=0 /third", ("0", "1"))):
@@ -228,7 +228,7 @@ REFUSED = [
 ]
 
 
-def test_refused_connections_are_retried_by_the_options(binary, folder):
+def test_refused_connections_follow_retries_and_option_redispatch(binary, folder):
     """`retries`, `option redispatch`: the server, the number of attempts, and the counters."""
     for lines, cookie, line, counted in REFUSED:
         s2 = Held("s2")
@@ -240,7 +240,7 @@ def test_refused_connections_are_retried_by_the_options(binary, folder):
             assert "".join(figures[name] for name in ("wretr", "wredis", "econ", "lbtot")) == counted, (lines, figures)
 
 
-def test_the_last_server_takes_the_queues_along(binary, folder):
+def test_queued_requests_get_503_when_the_last_server_goes_down(binary, folder):
     """R169: requests waiting for any server get an error at once when the last server goes down, without waiting for
     their timeout."""
     for cookie, line in (("", r"503 SCNN 0 <NOSRV> sq=0 bq=1 /second"), ("a", r"503 SCDN \+0 <NOSRV> sq=1 bq=0 /second")):
@@ -257,7 +257,7 @@ def test_the_last_server_takes_the_queues_along(binary, folder):
             world.logged(r"200 --", line)
 
 
-def test_no_request_waits_while_servers_come_and_go(binary, folder):
+def test_no_request_is_stuck_in_a_queue_while_servers_change_state(binary, folder):
     """Many clients, one slot a server, random commands: every request ends well before the queue's timeout, each has one line,
     no server has more than its slot, and all figures add up."""
     for threads in (1, 2):
@@ -325,7 +325,7 @@ class Broken(Server):
             end_with_reset(connection)
 
 
-def test_failing_servers_with_one_slot_do_not_block_the_queue(binary, folder):
+def test_failing_servers_with_maxconn_1_do_not_block_the_queue(binary, folder):
     """R167: one slot a server, two of three fail in every way, redispatching: requests end, none is redispatched for
     ever, figures add up."""
     for threads in (1, 2):
@@ -398,7 +398,7 @@ FIRST_REQUESTS = [
 ]
 
 
-def test_first_requests_that_are_sent_again_use_idle_connections(binary, folder):
+def test_a_first_request_uses_an_idle_connection_only_if_retry_on_covers_its_failure(binary, folder):
     """`http-reuse`: the first request of a session has a connection of its own because its client would see that an idle one
     failed. Where `retry-on` hides that from it, it does not need one."""
     for lines, counted in FIRST_REQUESTS:
@@ -410,7 +410,7 @@ def test_first_requests_that_are_sent_again_use_idle_connections(binary, folder)
             assert figures["connect"] + figures["reuse"] == counted, (lines, figures)
 
 
-def test_an_idle_connection_that_closes_fails_no_request(binary, folder):
+def test_a_request_is_retried_when_its_idle_server_connection_closes(binary, folder):
     """Connections close under the first request of a session and under its second: each is sent again once, and on none of the
     idle connections that are left."""
     s1 = Leaving("s1", at_once=False)
@@ -429,7 +429,7 @@ def test_an_idle_connection_that_closes_fails_no_request(binary, folder):
         assert (figures["connect"], figures["reuse"], figures["wretr"], s1.inside) == ("5", "2", "3", 5), figures
 
 
-def test_a_new_connection_makes_no_bulk_run(binary, folder):
+def test_connecting_to_a_server_causes_no_bulk_run_of_the_scheduler(binary, folder):
     """R38: the first connect of a request waits for its event; it does not give up its turn."""
     s1 = Held("s1")
     with World(binary, folder, "http-reuse never\n    option http-server-close\n    server s1 @s1@", [s1]) as world:
@@ -508,7 +508,7 @@ def test_servers_are_reached_through_a_socks4_proxy(binary, folder):
         assert (figures["connect"], figures["reuse"], figures["bout"]) == ("1", "2", world.counters("FRONTEND")["bout"]), figures
 
 
-def test_a_socks4_proxy_that_refuses_is_a_server_that_refuses(binary, folder):
+def test_a_request_gets_503_when_the_socks4_proxy_refuses(binary, folder):
     """503, `SC`, and the manual's error text (`fc_err_str`); silence lasts as long as `timeout connect`."""
     s1 = Held("s1")
     proxy = SocksProxy([SocksProxy.NO, b"", SocksProxy.YES[:7], None], s1)
@@ -524,7 +524,7 @@ def test_a_socks4_proxy_that_refuses_is_a_server_that_refuses(binary, folder):
     assert s1.served == 0
 
 
-def test_only_ipv4_goes_through_a_socks4_proxy(binary, folder):
+def test_an_ipv6_server_behind_a_socks4_proxy_is_not_contacted(binary, folder):
     """An IPv6 server fails without a query to the proxy, because the protocol cannot express it, and requests do not
     bypass the proxy."""
     s1 = Held("s1")
@@ -534,7 +534,7 @@ def test_only_ipv4_goes_through_a_socks4_proxy(binary, folder):
     assert not proxy.asked and s1.served == 0
 
 
-def test_frontends_in_tcp_mode_count_no_requests(binary, folder):
+def test_tcp_frontends_do_not_count_requests(binary, folder):
     """`req_tot` is zero in TCP mode, and no other protocol's requests are counted either."""
     s1 = Held("s1")
     with World(binary, folder, "mode tcp\n    server s1 @s1@", [s1]) as world:
@@ -594,7 +594,7 @@ def test_mptcp_addresses_make_mptcp_connections(binary, folder):
         assert spoken == [{"mptcp"}, {"tcp"}, {"mptcp"}], (with_it.seen, without.seen, probed.seen)
 
 
-def test_addresses_in_logs_are_those_of_the_connection(binary, folder):
+def test_logs_have_the_server_address_of_the_connection_after_the_server_moved(binary, folder):
     """`%si`, `%sp`, `bc_dst`, `bc_dst_port`: a server that moves meanwhile changes nothing; the next connection is to its new place."""
     s1, s2 = Held("s1", at_once=False), Held("s2")
     lines = ('log-format "line %si:%sp %[bc_dst]:%[bc_dst_port]"\n    http-after-response set-header to %[bc_dst_port]\n    server s @s1@')
@@ -630,14 +630,14 @@ def clf_line(binary, folder, lines):
         return world.log.lines[0]
 
 
-def test_clf_lines_have_the_format_that_log_analysers_read(binary, folder):
+def test_option_httplog_clf_and_tcplog_clf_write_common_log_format(binary, folder):
     """`option httplog clf`, `option tcplog clf`."""
     for lines, pattern in CLF.items():
         line = clf_line(binary, folder, lines)
         assert re.match(pattern, line), line
 
 
-def test_goaccess_reads_clf_lines(binary, folder):
+def test_goaccess_parses_httplog_clf_lines(binary, folder):
     """`option httplog clf` as GoAccess parses it, with and without captured headers."""
     program = installed("goaccess")
     for lines in (lines for lines in CLF if "http" in lines):
