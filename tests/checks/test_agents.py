@@ -59,7 +59,7 @@ def servers(agents):
                      for name, serve in agents.items())
 
 
-def test_invalid_answers_change_nothing(binary, folder):
+def test_invalid_agent_answers_leave_the_server_unchanged(binary, folder):
     sections = f"backend b\n    timeout check 400ms\n{servers({name: row[0] for name, row in UNHEARD.items()})}\n"
     with Scene(binary, folder, sections, "nbthread 1") as scene:
         descriptors = len(os.listdir(f"/proc/{scene.program.pid}/fd"))
@@ -73,7 +73,7 @@ def test_invalid_answers_change_nothing(binary, folder):
         assert now <= descriptors + len(UNHEARD) + 4, (descriptors, now)
 
 
-def test_long_answers_are_reported_truncated(binary, folder):
+def test_long_agent_answers_are_truncated_in_statistics(binary, folder):
     """A description fills a buffer; logs and statistics repeat its beginning. Words keep their letters, numbers find their limits."""
     agents = {"long": saying(b"stopped # " + b"y" * 10_000 + b"\n"), "huge": saying(b"99999999999999999999%\n"), "LOUD": saying(b"DOWN\n")}
     with Scene(binary, folder, f"backend b\n{servers(agents)}\n") as scene:

@@ -52,7 +52,7 @@ listen {name}
             assert not has_ended(stays, 0.3)
 
 
-def test_sessions_of_backups_end_when_a_server_returns(binary, folder):
+def test_on_marked_up_shutdown_backup_sessions_ends_sessions(binary, folder):
     backup, server, checked = Server(greet), Server(greet), Server()
     checked.close()
     port = free_port()
@@ -72,7 +72,7 @@ listen l
             assert (backup.count, server.count) == (1, 1)
 
 
-def test_a_state_outlives_a_reload_with_its_level(binary, folder):
+def test_the_state_file_preserves_server_state_and_check_health(binary, folder):
     states = os.path.join(folder.path, "states")
     sections = """
 backend b
@@ -114,7 +114,7 @@ STATES = {
 }
 
 
-def test_states_of_checks_are_those_that_parsers_know(binary, folder):
+def test_show_servers_state_has_the_check_states_of_haproxy(binary, folder):
     """In maintenance a check is paused and its health is 0; a server that was made ready is checked like any other."""
     server = Server()
     lines = "".join(f"    server {name} 127.0.0.1:{server.port} {words} {'inter 200ms rise 2 fall 3' if 'check ' in words + ' ' else ''}\n"
@@ -141,7 +141,7 @@ def say(connection):
     connection.sendall(b"x")
 
 
-def test_operators_send_checks_elsewhere(binary, folder):
+def test_set_server_changes_the_address_and_port_of_checks(binary, folder):
     first, second = Server(say), Server(say)
     talks = Server(lambda connection: connection.sendall(b"drain\n"))
     sections = f"""
@@ -164,7 +164,7 @@ backend b
         scene.expect("b", "s", status="DRAIN (agent)")
 
 
-def test_checks_move_to_workers_with_less_to_do(binary, folder):
+def test_checks_move_to_less_loaded_workers(binary, folder):
     def slow(connection):
         # A check takes nearly its whole interval.
         connection.recv(100)
@@ -185,7 +185,7 @@ def test_checks_move_to_workers_with_less_to_do(binary, folder):
         assert all(count > 0 for count in started), started
 
 
-def test_checks_begin_apart_after_a_reload(binary, folder):
+def test_first_checks_are_spread_over_their_interval(binary, folder):
     """Each of 50 servers is checked once in the first interval, and not all at once."""
     moments = []
 

@@ -4,7 +4,7 @@ from lib.origin import Server
 from lib.program import wait_until
 
 
-def test_banners_are_read_before_the_check_sends(binary, folder):
+def test_checks_read_a_server_banner_without_delay(binary, folder):
     """A server or an agent that speaks first learns at once that the connection stands: the handshake's last packet does not wait for
     anything that the check would say. Where it waited, a check took 200 ms."""
     def greet(connection):
@@ -26,7 +26,7 @@ backend agent
             assert in_time, (backend, scene.stat(backend, "s", column))
 
 
-def test_connections_that_follow_each_other_share_a_socket(binary, folder):
+def test_consecutive_http_checks_each_use_a_new_connection(binary, folder):
     """An HTTP check sends, receives and resets; the next one does so from the same socket, each on a connection of its
     own."""
     seen = []
@@ -57,7 +57,7 @@ def checksum(data):
     return value ^ 0xFFFFFFFF
 
 
-def test_headers_of_checks_carry_the_fields_of_the_server(binary, folder):
+def test_proxy_headers_of_checks_carry_the_tlvs_of_the_server_line(binary, folder):
     """The LOCAL header of PROXY version 2 has those fields of the server's line that are about no client, as in HAProxy 3.2."""
     seen = {}
     head = b"\r\n\r\n\0\r\nQUIT\n\x20\0"
@@ -96,7 +96,7 @@ def test_headers_of_checks_carry_the_fields_of_the_server(binary, folder):
 ENDS = "%[src]|%[src_port]|%[dst]|%[dst_port]|%[src_is_local]|%ci|%fp"
 
 
-def test_a_check_knows_the_ends_of_its_connection_and_no_client(binary, folder):
+def test_checks_have_the_addresses_of_their_connection_but_no_client_address(binary, folder):
     """HAProxy 2.6 and 3.2 accept fetches about a client in rules of checks, without a value there: a check does not
     have a client. bc_src, bc_dst, their ports, %bi, %bp, %si and %sp describe the server's connection."""
     seen = {}

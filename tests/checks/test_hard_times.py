@@ -12,7 +12,7 @@ from lib.origin import Server
 from lib.program import free_port, wait_until
 
 
-def test_a_machine_that_stops_for_a_while_blames_no_server(binary, folder):
+def test_servers_stay_up_after_the_machine_was_suspended(binary, folder):
     """A migrated virtual machine stops for seconds, in the middle of checks. Afterwards all their deadlines have
     passed, and the servers' answers are received but unread."""
     def answer(connection):
@@ -34,7 +34,7 @@ def test_a_machine_that_stops_for_a_while_blames_no_server(binary, folder):
     assert figures == [("UP", "0", "0")] * count, figures
 
 
-def test_a_server_that_is_gone_is_found_out_however_late(binary, folder):
+def test_a_dead_server_goes_down_after_the_machine_was_suspended(binary, folder):
     """The second attempt decides: a server without an answer then is down."""
     server = Server(lambda connection: time.sleep(30))
     sections = f"backend b\n    option httpchk\n    timeout check 2s\n    server s 127.0.0.1:{server.port} check inter 100ms fall 1\n"
@@ -56,7 +56,7 @@ def answering(tasks):
     return Server(serve)
 
 
-def test_a_storm_of_changes_keeps_no_request_waiting(binary, folder):
+def test_thousands_of_server_state_changes_do_not_delay_requests(binary, folder):
     """5,000 servers go down and come up each second, without adding 5 ms to a request that is balanced among them:
     plain servers, and servers with slow start, backup, limits and outlier ejection. Each round counts with its longest
     time, and the best of up to eight rounds has to pass: noise of the machine hits some rounds, the cost of changes
@@ -98,7 +98,7 @@ listen l
     assert min(stormy) < calm + 5, (name, calm, stormy)
 
 
-def test_a_leader_of_thousands_keeps_no_request_waiting(binary, folder):
+def test_state_changes_of_a_server_tracked_by_thousands_do_not_delay_requests(binary, folder):
     """5,000 servers track one that an operator keeps stopping and starting: they are updated in portions, with requests
     served in between. Updating all of them takes tens of milliseconds. Each round counts with its longest time, and the
     best of up to eight rounds has to pass; time spent waiting for a processor is subtracted. In the end, all of them
@@ -142,7 +142,7 @@ listen l
     assert min(stormy) < calm + 5, (calm, stormy)
 
 
-def test_a_check_that_cannot_begin_blames_no_server(binary, folder):
+def test_servers_keep_their_state_when_checks_lack_descriptors(binary, folder):
     """Without a free descriptor, checks that open connections, agent checks and programs do not start: servers keep
     their state, and the check's message gives the reason. They resume once descriptors are free."""
     port, agent_port = Server().port, Server(lambda connection: connection.sendall(b"up\n")).port

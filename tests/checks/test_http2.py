@@ -53,7 +53,7 @@ def sections(servers, option="option httpchk GET /health HTTP/1.1 test.example")
     return f"\nbackend b\n    mode http\n    timeout check 1s\n    {option}\n{lines}"
 
 
-def test_each_answer_is_found(binary, folder):
+def test_http2_checks_report_the_expected_status_for_each_answer(binary, folder):
     """Answers of servers, right and wrong: the status, the code and the message."""
     servers = [(name, scripted(answer)) for name, answer, _ in SERVERS]
     broken = [(name, scripted(answer) if answer is not None else Server().port) for name, answer in BROKEN]
@@ -82,7 +82,7 @@ frontend f
 """
 
 
-def test_the_reference_program_is_checked(binary, folder):
+def test_http2_checks_of_haproxy_succeed(binary, folder):
     """In clear and over TLS, with the protocol from ALPN, from the server line or from rules; bodies both ways."""
     reference = installed(os.environ.get("HAPROXY", "haproxy"))
     authority = Authority(folder)
@@ -108,7 +108,7 @@ def test_the_reference_program_is_checked(binary, folder):
         scene.expect("rule", "s", status="UP", check_status="L7OK", check_code="404")
 
 
-def test_large_bodies_pass_their_windows(binary, folder):
+def test_http2_checks_send_bodies_larger_than_the_window(binary, folder):
     """A request body larger than the server's window is sent as the server opens it."""
     size = 100_000
 
@@ -132,7 +132,7 @@ def test_large_bodies_pass_their_windows(binary, folder):
         scene.expect("b", "s", status="UP", check_status="L7OK", check_code="200")
 
 
-def test_nginx_is_checked(binary, folder):
+def test_http2_checks_of_nginx_succeed(binary, folder):
     """In clear, which it takes by prior knowledge."""
     nginx = installed(os.environ.get("NGINX", "nginx"))
     port = free_port()

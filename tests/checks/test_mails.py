@@ -49,7 +49,7 @@ class MailServer(Server):
             f"no mail about {pattern!r} in {self.subjects()}"
 
 
-def test_a_mail_reports_a_server_that_is_down(binary, folder):
+def test_an_email_alert_reports_a_server_that_is_down(binary, folder):
     mail, server = MailServer(), Server()
     sections = SECTIONS.format(mail=mail.port, server=server.port, level="email-alert myhostname lb1.example")
     with Scene(binary, folder, sections) as scene:
@@ -70,7 +70,7 @@ def test_a_mail_reports_a_server_that_is_down(binary, folder):
         assert not wait_until(lambda: len(mail.mails) > 1, 0.5), mail.subjects()
 
 
-def test_the_level_selects_the_mailed_changes(binary, folder):
+def test_email_alert_level_selects_the_reported_changes(binary, folder):
     mail, server = MailServer(), Server()
     sections = SECTIONS.format(mail=mail.port, server=server.port, level="email-alert level info\n    option log-health-checks")
     with Scene(binary, folder, sections) as scene:
@@ -103,7 +103,7 @@ def test_an_unreachable_mailer_is_logged_once(binary, folder):
     assert len(complaints) == 1 and "a mail was not delivered: Connection refused" in complaints[0], said
 
 
-def test_missing_settings_of_mails_are_reported(binary, folder):
+def test_missing_email_alert_settings_are_reported(binary, folder):
     def check(text, status, *expected):
         found, out, err = run(binary, "-c", "-f", folder.file("c.cfg", text))
         for line in expected:

@@ -37,7 +37,7 @@ def told(folder, server):
     return lines[0], [line for line in lines[1:] if not line.startswith(own)]
 
 
-def test_arguments_and_environment_are_those_of_the_manual(binary, folder):
+def test_external_checks_get_the_arguments_and_environment_of_the_manual(binary, folder):
     path = program(folder, "check.sh")
     port = free_port()
     sections = f"""
@@ -73,7 +73,7 @@ backend b
         scene.expect("l", "one", status="UP", check_status="PROCOK", check_code="0")
 
 
-def test_preserve_env_keeps_the_environment(binary, folder):
+def test_external_check_preserve_env_keeps_the_environment(binary, folder):
     path = program(folder, "check.sh")
     sections = f"""
 backend b
@@ -88,7 +88,7 @@ backend b
         assert len(environment) == len(set(line.split("=")[0] for line in environment if "=" in line)) + 2, environment
 
 
-def test_ends_become_states(binary, folder):
+def test_exit_statuses_of_external_checks_become_server_states(binary, folder):
     three = program(folder, "three.sh", "exit 3")
     killed = program(folder, "killed.sh", "kill -9 $$")
     plain = folder.file("plain.sh", "exit 0\n")
@@ -111,7 +111,7 @@ backend {name}
         scene.expect("plain", "s", status="UP", check_status="PROCOK")
 
 
-def test_slow_programs_are_killed_with_their_children(binary, folder):
+def test_slow_external_checks_are_killed_with_their_children(binary, folder):
     numbers = os.path.join(folder.path, "numbers")
     path = program(folder, "slow.sh", f"/bin/sleep 20 & echo $$ $! >> {numbers}; wait")
     sections = f"""
@@ -162,7 +162,7 @@ def kill_programs(processes):
             os.killpg(int(process), signal.SIGKILL)
 
 
-def test_so_many_run_at_once_and_no_more(binary, folder):
+def test_at_most_64_external_checks_run_at_a_time(binary, folder):
     path = program(folder, "slow.sh", "exec /bin/sleep 20")
     servers = "\n".join(f"    server s{number} 127.0.0.1:9 check inter 60s" for number in range(100))
     sections = f"backend b\n    option external-check\n    external-check command {path}\n{servers}\n"
@@ -179,7 +179,7 @@ def test_so_many_run_at_once_and_no_more(binary, folder):
     kill_programs(processes)
 
 
-def test_missing_settings_of_programs_are_errors(binary, folder):
+def test_missing_external_check_settings_are_reported(binary, folder):
     def check(text, *expected):
         status, out, err = run(binary, "-c", "-f", folder.file("c.cfg", text))
         for line in expected:
@@ -196,7 +196,7 @@ def test_missing_settings_of_programs_are_errors(binary, folder):
                  "the global section, 'option external-check' will likely fail") == 0
 
 
-def test_programs_that_will_not_end_hold_nothing(binary, folder):
+def test_external_checks_that_do_not_exit_are_killed_and_leak_nothing(binary, folder):
     """More programs than may run at once ignore signals, print for ever, start others, or stop themselves: they are
     killed in time, nothing piles up, and other checks are not disturbed. They start few children: the process that
     adopts orphans may reap them slowly, and when process numbers run out, a shell ends by itself with its children

@@ -28,7 +28,7 @@ def checked(option, port):
     return f"\nbackend b\n    {option}\n    timeout check 3s\n    server s 127.0.0.1:{port} check inter 300ms fall 1 rise 1\n"
 
 
-def test_redis_answers(binary, folder):
+def test_option_redis_check_with_a_redis_server(binary, folder):
     server = installed("redis-server")
     port = free_port()
     path, who = owned(folder, "redis")
@@ -44,7 +44,7 @@ def test_redis_answers(binary, folder):
         scene.expect("b", "s", status="DOWN", check_status="L7TOUT")
 
 
-def test_postgresql_answers(binary, folder):
+def test_option_pgsql_check_with_postgresql(binary, folder):
     # By its own path: the server looks for its files beside itself.
     server = os.path.realpath(installed("postgres"))
     prepare = os.path.join(os.path.dirname(server), "initdb")
@@ -63,7 +63,7 @@ def test_postgresql_answers(binary, folder):
             scene.expect("b", "s", status="DOWN", check_status="L7RSP", seconds=20)
 
 
-def test_statistics_show_why_a_check_failed(binary, folder):
+def test_last_chk_shows_why_a_check_failed(binary, folder):
     """The `last_chk` of HAProxy 2.6 and 3.2: a server's own message goes only to the logs, the reason for a failure
     goes to both."""
     def saying(text, first=False):
@@ -93,7 +93,7 @@ def test_statistics_show_why_a_check_failed(binary, folder):
         server.close()
 
 
-def test_mysql_answers(binary, folder):
+def test_option_mysql_check_with_mariadb(binary, folder):
     server, prepare = installed("mariadbd"), installed("mariadb-install-db")
     port = free_port()
     path, who = owned(folder, "mysql")
@@ -113,7 +113,7 @@ def test_mysql_answers(binary, folder):
             scene.expect("b", "s", status="DOWN", check_status="L7STS", check_code="1045", seconds=20)
 
 
-def test_slapd_answers(binary, folder):
+def test_option_ldap_check_with_slapd(binary, folder):
     server = installed("slapd")
     schema = "/etc/ldap/schema/core.schema"
     assert os.path.exists(schema), "slapd has no schema"
@@ -133,7 +133,7 @@ def test_slapd_answers(binary, folder):
             scene.expect("b", "s", status="DOWN", check_status="L7STS")
 
 
-def test_opensmtpd_answers(binary, folder):
+def test_option_smtpchk_with_opensmtpd(binary, folder):
     server = installed("smtpd")
     with socket.socket(socket.AF_UNIX) as control:
         if os.geteuid() != 0 or control.connect_ex("/var/run/smtpd.sock") == 0:

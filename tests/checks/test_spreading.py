@@ -48,7 +48,7 @@ def own_memory(pid):
         return int(re.search(r"^RssAnon:\s+(\d+)", file.read(), re.M)[1]) * 1024
 
 
-def test_a_check_that_sleeps_takes_less_than_a_kilobyte(binary, folder):
+def test_a_check_between_its_runs_takes_less_than_a_kilobyte(binary, folder):
     """5,000 servers with sleeping checks, compared with the same servers without checks."""
     server, count = Server(answer), 5000
 
@@ -65,7 +65,7 @@ def test_a_check_that_sleeps_takes_less_than_a_kilobyte(binary, folder):
     assert 100 < each < 1024, each
 
 
-def test_workers_wake_for_their_own_checks_r87_r95(binary, folder):
+def test_workers_wake_only_for_their_own_checks_r87_r95(binary, folder):
     """With 8 workers and 100 checks a second, threads sleep as often as the checks require, not once for each worker."""
     server = Server(answer)
     with Scene(binary, folder, hundred(server), "nbthread 8") as scene:
@@ -78,7 +78,7 @@ def test_workers_wake_for_their_own_checks_r87_r95(binary, folder):
     assert checks > 150 and slept < 3 * checks + 100, (checks, slept)
 
 
-def test_fast_checks_meet_no_queue_that_is_shared_r53(binary, folder):
+def test_frequent_checks_use_no_shared_wait_queue_r53(binary, folder):
     """Servers that are checked every 10 ms on two workers: the founding measurement waited for the lock of a wait queue that all threads share. Here a
     check sleeps in its worker's own; workers meet only where a check moves."""
     server = Server(answer)
@@ -92,7 +92,7 @@ def test_fast_checks_meet_no_queue_that_is_shared_r53(binary, folder):
     assert moved < started / 10, (moved, started)
 
 
-def test_many_workers_cost_no_more_r91(binary, folder):
+def test_checks_on_8_workers_cost_no_more_than_on_one_r91(binary, folder):
     """Processor time of a hundred checks a second on 8 workers, beside the same on one."""
     server = Server(answer)
 
@@ -107,7 +107,7 @@ def test_many_workers_cost_no_more_r91(binary, folder):
     assert eight < 2 * one + 0.0003, (one, eight)
 
 
-def test_servers_that_are_added_are_checked_apart_r94(binary, folder):
+def test_checks_of_added_servers_are_spread_over_their_interval_r94(binary, folder):
     """Checks of servers that are added at the same time begin at any moment of their interval, and on more than one worker after a while."""
     moments = []
 

@@ -241,7 +241,7 @@ def full_listener():
         yield "127.0.0.1:%d" % listener.getsockname()[1]
 
 
-def test_checks_are_reported_in_the_words_of_haproxy(binary, folder):
+def test_check_results_have_the_messages_of_haproxy(binary, folder):
     """`show stat`, and the line of `option log-health-checks`, which has the same words."""
     for program, others in programs(binary):
         checks = {name: row for name, row in CHECKS.items() if program == binary or name not in UNSTEADY}
@@ -262,7 +262,7 @@ def test_checks_are_reported_in_the_words_of_haproxy(binary, folder):
                 assert any(re.search(pattern, line) for line in lines), (program, name, pattern, [line for line in lines if f"server {name}/" in line])
 
 
-def test_agent_answers_are_reported_in_the_words_of_haproxy(binary, folder):
+def test_agent_answers_have_the_messages_of_haproxy(binary, folder):
     """Single words, all that the manual has, combinations and garbage."""
     server = Server(OK)
     for program, others in programs(binary):

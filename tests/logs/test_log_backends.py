@@ -89,7 +89,7 @@ def dropped(folder):
     return int(re.search(r"^DroppedLogs: (\d+)$", cli(folder, "show info"), re.M)[1])
 
 
-def test_log_servers_that_sleep_or_are_not_there_cost_lines_and_no_time(binary, folder, port):
+def test_stalled_or_absent_log_servers_lose_lines_without_delaying_requests(binary, folder, port):
     """A server that accepts connections and reads nothing, one that is not running, and a socket without a reader."""
     if has_none(binary):
         return
@@ -117,7 +117,7 @@ def test_log_servers_that_sleep_or_are_not_there_cost_lines_and_no_time(binary, 
             assert program.status(10) is not None, "it leaves all the same"
 
 
-def test_lines_wait_in_a_ring_for_their_server(binary, folder, port):
+def test_log_lines_wait_in_a_ring_for_a_server_that_is_down(binary, folder, port):
     """R97: lines written before the server starts, or while it is down, arrive; its ring has the configured size."""
     if has_none(binary):
         return
@@ -137,7 +137,7 @@ def test_lines_wait_in_a_ring_for_their_server(binary, folder, port):
             assert message.endswith(b"/%d" % number), (number, message)
 
 
-def test_operators_move_log_servers(binary, folder):
+def test_set_server_addr_moves_log_servers(binary, folder):
     """`set server ... addr` takes lines elsewhere, datagrams and connections; one without an address waits for it."""
     if has_none(binary):
         return
@@ -166,7 +166,7 @@ def test_operators_move_log_servers(binary, folder):
         assert dropped(folder) >= 1, "every client is gone"
 
 
-def test_a_paused_process_takes_no_datagrams(binary, folder, port):
+def test_a_process_paused_by_sigttou_receives_no_log_datagrams(binary, folder, port):
     """A paused process leaves datagrams to another process at the same address; afterwards it receives them again."""
     heard = datagrams()
     text = (f"global\n    stats socket {folder.path}/cli\nlog-forward f\n    dgram-bind 127.0.0.1:{port}\n    bind 127.0.0.1:{port}\n"
@@ -195,7 +195,7 @@ def test_a_paused_process_takes_no_datagrams(binary, folder, port):
         assert wait_until(lambda: said(b"afterwards"))
 
 
-def test_faults_of_log_backends_are_reported_with_their_place(binary, folder, port):
+def test_log_backend_errors_are_reported_with_file_and_line(binary, folder, port):
     if has_none(binary):
         return
 

@@ -99,7 +99,7 @@ def jails(folder):
         yield f"chroot {root}\n    uid 65534\n    gid 65534"
 
 
-def test_lines_reach_the_log_socket_from_every_root_directory(binary, folder):
+def test_log_lines_reach_the_socket_with_any_chroot(binary, folder):
     """No line is lost, neither the first one nor one after a reload, and nothing is reported."""
     path = f"{folder.path}/dev-log"
     for jail in jails(folder):
@@ -112,7 +112,7 @@ def test_lines_reach_the_log_socket_from_every_root_directory(binary, folder):
             assert (world.dropped(), world.outages()) == (0, 0), (jail, world.service.said())
 
 
-def test_a_log_daemon_may_restart_or_come_late(binary, folder):
+def test_log_lines_arrive_after_the_log_daemon_starts_or_restarts(binary, folder):
     """The first line after its socket is there arrives. Lines before are counted, and each outage is reported once."""
     path = f"{folder.path}/dev-log"
     for jail in jails(folder):
@@ -131,7 +131,7 @@ def test_a_log_daemon_may_restart_or_come_late(binary, folder):
                 assert wait_until(lambda: world.outages() == outages + 1), (jail, world.service.said())
 
 
-def test_each_kind_of_section_logs_out_of_its_root(binary, folder):
+def test_each_kind_of_section_logs_to_a_socket_outside_the_chroot(binary, folder):
     """A frontend, `log-forward`, a log backend; two targets do not disturb each other."""
     needs_root()
     paths = [f"{folder.path}/{name}" for name in ("own", "relayed", "shared", "global")]
@@ -151,7 +151,7 @@ def test_each_kind_of_section_logs_out_of_its_root(binary, folder):
         assert f"'{of_all}' cannot be reached" in world.service.said() and world.outages() == 1, world.service.said()
 
 
-def test_a_socket_inside_comes_first(binary, folder):
+def test_a_log_socket_inside_the_chroot_is_preferred(binary, folder):
     """As with HAProxy: `/dev/log` of the root directory, where there is one."""
     needs_root()
     jail, path = f"{folder.path}/jail", f"{folder.path}/dev-log"
@@ -164,7 +164,7 @@ def test_a_socket_inside_comes_first(binary, folder):
             assert inside.paths(1) == ["/a"]
 
 
-def test_the_connector_has_nothing_of_its_parent(binary, folder):
+def test_the_log_connector_process_has_no_privileges_or_listening_sockets(binary, folder):
     """It has the worker's privileges. It holds no listening socket and no way to the file system but its view, and it
     ends with the worker, however that ends. It does not exist without another root directory, or without such a log."""
     needs_root()
@@ -201,7 +201,7 @@ def is_over(process):
     return True
 
 
-def test_a_descriptor_that_takes_no_line_is_reported_once(binary, folder):
+def test_a_log_descriptor_on_a_full_disk_is_reported_once(binary, folder):
     """A full disk is the usual reason."""
     with open("/dev/full", "w") as full:
         inherited = full.fileno()
@@ -220,7 +220,7 @@ def test_a_descriptor_that_takes_no_line_is_reported_once(binary, folder):
             assert wait_until(lambda: service.said().count(wanted) == 1), service.said()
 
 
-def test_a_full_disk_leaves_no_glued_lines(binary, folder):
+def test_a_line_after_a_truncated_one_begins_on_a_new_line(binary, folder):
     """A disk that is full may take a part of a line: the next one, when there is room again, begins on a line of its own."""
     needs_root()
     disk = os.path.join(folder.path, "disk")

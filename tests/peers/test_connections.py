@@ -8,7 +8,7 @@ from lib.tls import Authority
 from peers.support import HEARTBEAT, Instance, Ring, assert_same, fill, greet, last_words, other_implementation
 
 
-def test_peers_may_speak_tls(binary, folder):
+def test_peers_share_entries_over_tls(binary, folder):
     """`default-bind ssl` and `default-server ssl`: weir and HAProxy 3.2 teach each other over TLS, and a reload goes on over it."""
     authority = Authority(folder)
     words = f"    default-bind ssl crt {authority.issue('peer.test')}\n    default-server ssl verify required ca-file {authority.certificate} verifyhost peer.test"
@@ -32,7 +32,7 @@ def test_peers_may_speak_tls(binary, folder):
         assert "app_state=RUNNING" not in here.ask("show peers")
 
 
-def test_a_certificate_that_is_not_trusted_is_refused(binary, folder):
+def test_a_peer_with_an_untrusted_certificate_is_refused(binary, folder):
     """`verify required`: an instance with a certificate of another authority receives no entries."""
     mine, other = Authority(folder, "mine"), Authority(folder, "other")
     lines = "    default-bind ssl crt {}\n    default-server ssl verify required ca-file {} verifyhost peer.test"
@@ -46,7 +46,7 @@ def test_a_certificate_that_is_not_trusted_is_refused(binary, folder):
             assert there.entries("texts") == {} and "app_state=RUNNING" not in here.ask("show peers")
 
 
-def test_peers_may_expect_proxy_headers(binary, folder):
+def test_peers_share_entries_with_accept_proxy_and_send_proxy(binary, folder):
     """`accept-proxy` at one end, `send-proxy` at the other: all entries are shared, also across a reload, as its local
     connection needs a header, too."""
     ring = Ring(folder, "a", "b", words="default-bind accept-proxy\ndefault-server send-proxy\n")
@@ -62,7 +62,7 @@ def test_peers_may_expect_proxy_headers(binary, folder):
             assert wait_until(lambda: there.everything() == before), (before, there.everything())
 
 
-def test_strangers_are_refused_as_the_reference_refuses(binary, folder):
+def test_invalid_peer_greetings_get_the_same_status_as_from_haproxy(binary, folder):
     """Other names, other versions and other protocols have the same status from both."""
     said = {}
     for program in (other_implementation("3.2"), binary):
@@ -79,7 +79,7 @@ def test_strangers_are_refused_as_the_reference_refuses(binary, folder):
     assert said["HAProxyS 2.1\na\nb 1 1\n"][0] == b"200\n" and len({status for status, _ in said.values()}) > 3, said
 
 
-def test_nonsense_ends_a_session_and_nothing_else(binary, folder):
+def test_malformed_peer_messages_end_only_their_session(binary, folder):
     """Garbage, an entry of 16 MB, a message that never ends: the session is over, the tables and the other peers are as before."""
     ring = Ring(folder, "a", "b", "c")
     with Instance(binary, ring, "a") as here, Instance(binary, ring, "c") as there:
@@ -112,7 +112,7 @@ def test_nonsense_ends_a_session_and_nothing_else(binary, folder):
         assert here.program.resident_kb() - before < 20000
 
 
-def test_a_peer_that_connects_twice_has_one_session(binary, folder):
+def test_a_second_connection_of_a_peer_replaces_the_first_one(binary, folder):
     """The connection that came last counts."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a"):
@@ -171,7 +171,7 @@ def message(kind, body):
     return bytes([10, kind]) + number_of(len(body)) + body
 
 
-def test_repeated_updates_count_once(binary, folder):
+def test_repeated_peer_updates_are_counted_once(binary, folder):
     """The same updates again, on the same connection and on another one, leave the same values; local counts since then
     are kept."""
     ring = Ring(folder, "a", "b")

@@ -13,7 +13,7 @@ def words_of(text):
     return [re.findall(r"([a-z_]+)[=:]", line) for line in lines if line.strip() and "->" not in line]
 
 
-def test_show_peers_matches_the_reference(binary, folder):
+def test_show_peers_matches_haproxy(binary, folder):
     """`show peers` has the lines and the words of HAProxy 3.2: connected peers, exchanged messages."""
     ring, shown = Ring(folder, "a", "b", "c"), {}
     with Instance(binary, ring, "a") as here, Instance(other_implementation("3.2"), ring, "b") as there:
@@ -51,7 +51,7 @@ def remote_data(text):
     return re.findall(r"remote_data=(0x[0-9a-f]*[1-9a-f][0-9a-f]*)", text)
 
 
-def test_messages_of_peers_are_traced(binary, folder):
+def test_trace_peers_shows_sessions_and_messages(binary, folder):
     """`trace peers` shows messages, sessions and malformed messages."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a") as here:
@@ -71,7 +71,7 @@ def test_messages_of_peers_are_traced(binary, folder):
         assert wait_until(lambda: all(words in here.ask("show events buf0") for words in wanted)), here.ask("show events buf0")
 
 
-def test_the_listener_logs_who_connects(binary, folder):
+def test_the_peers_listener_logs_accepted_and_refused_sessions(binary, folder):
     """`log`: accepted and refused sessions, with addresses of PROXY headers; nothing else is logged there."""
     heard = LogServer()
     ring = Ring(folder, "a", "b", words=f"log 127.0.0.1:{heard.port} local3\ndefault-bind accept-proxy\n")

@@ -6,7 +6,7 @@ from lib.program import wait_until
 from peers.support import Instance, Ring, assert_same, fill, other_implementation
 
 
-def test_a_reload_keeps_the_counters(binary, folder):
+def test_a_reload_keeps_the_counters_of_shared_tables(binary, folder):
     """The leaving process teaches its successor, alone in its section; tables that are not shared are lost."""
     ring = Ring(folder, "a")
     with Instance(binary, ring, "a") as former:
@@ -20,7 +20,7 @@ def test_a_reload_keeps_the_counters(binary, folder):
             assert following.entries("texts")["first-seen"]["gpc0"] == "4"
 
 
-def test_a_reload_in_a_ring_keeps_the_ring(binary, folder):
+def test_a_reload_keeps_an_instance_in_sync_with_its_peers(binary, folder):
     """The next process is taught, and stays in sync with the other instances."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "b") as there, Instance(binary, ring, "a") as former:
@@ -35,7 +35,7 @@ def test_a_reload_in_a_ring_keeps_the_ring(binary, folder):
             assert len(there.entries("numbers")) == 340
 
 
-def test_a_reload_with_other_tables_keeps_what_fits(binary, folder):
+def test_a_reload_with_changed_tables_keeps_the_compatible_entries(binary, folder):
     """A smaller table is full of former entries, one that stores more has them with 0 of it, one with other keys begins anew; two warnings."""
     ring = Ring(folder, "a")
     other = {"type integer size 100k": "type integer size 100", "type ipv6 size 10k": "type string len 40 size 10k",
@@ -61,7 +61,7 @@ def test_a_reload_with_other_tables_keeps_what_fits(binary, folder):
                 "has another table 'texts': it does not store what this instance does: 'glitch_cnt'; that is not shared."], warnings
 
 
-def test_the_reference_teaches_the_weir_that_replaces_it(binary, folder):
+def test_haproxy_teaches_its_tables_to_the_weir_that_replaces_it(binary, folder):
     """HAProxy 3.2 runs, weir takes its place: nothing that was counted is lost."""
     ring = Ring(folder, "a")
     with Instance(other_implementation("3.2"), ring, "a") as former:

@@ -7,7 +7,7 @@ from lib.program import request, wait_until
 from peers.support import Instance, Ring, assert_counted, other_implementation, request_of
 
 
-def test_a_limit_counts_over_two(binary, folder):
+def test_a_request_limit_applies_across_two_peers(binary, folder):
     """Ten requests of a client are served, by either instance."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a", limit=10) as a, Instance(binary, ring, "b", limit=10) as b:
@@ -21,7 +21,7 @@ def test_a_limit_counts_over_two(binary, folder):
         b.get("client", b"429")
 
 
-def test_news_does_not_wait_for_acknowledgements(binary, folder):
+def test_peer_updates_do_not_wait_for_delayed_acknowledgements(binary, folder):
     """An update right after an acknowledgement does not wait for TCP's 40 ms, whichever of the two instances connected."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a") as a, Instance(binary, ring, "b") as b:
@@ -45,7 +45,7 @@ def counted(instance, key):
     return tuple(int(entry.get(name, 0)) for name in ("http_req_cnt", "gpc0", "http_req_rate", "bytes_in_cnt"))
 
 
-def test_three_count_together(binary, folder):
+def test_aggregated_counters_of_three_peers_add_up(binary, folder):
     """`aggregate`: requests that three instances serve at the same time add up to one sum, also after one of them was
     away, was restarted or was reloaded."""
     ring = Ring(folder, "a", "b", "c")
@@ -88,7 +88,7 @@ def test_three_count_together(binary, folder):
                 all_have(43, next_a, b, c)
 
 
-def test_a_limit_over_two_that_count_together(binary, folder):
+def test_a_request_limit_applies_across_two_aggregating_peers(binary, folder):
     """When clients send to both at once, they are served up to the limit, plus the updates in flight."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a", limit=60, together="aggregate") as a, Instance(binary, ring, "b", limit=60, together="aggregate") as b:
@@ -109,7 +109,7 @@ def test_a_limit_over_two_that_count_together(binary, folder):
         assert len(served) == 200 and 60 <= served.count(b"200") <= 66, served.count(b"200")
 
 
-def test_aggregated_tables_keep_the_last_update_beside_the_reference(binary, folder):
+def test_aggregated_tables_keep_the_last_update_beside_haproxy_peers(binary, folder):
     """Beside HAProxy 2.6 and 3.2 the last word counts, as it does among those."""
     old, new = other_implementation("2.6"), other_implementation("3.2")
     ring = Ring(folder, "a", "b", "c")

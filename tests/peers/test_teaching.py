@@ -44,22 +44,22 @@ def teach_each_other(binary, other, folder):
                 assert len(again.entries("numbers")) == 610 and not again.entries("alone")
 
 
-def test_two_of_ours_teach_each_other(binary, folder):
+def test_two_weir_instances_teach_each_other(binary, folder):
     """weir beside weir."""
     teach_each_other(binary, binary, folder)
 
 
-def test_beside_an_old_release_of_the_reference(binary, folder):
+def test_weir_and_haproxy_2_6_teach_each_other(binary, folder):
     """weir beside HAProxy 2.6."""
     teach_each_other(binary, other_implementation("2.6"), folder)
 
 
-def test_beside_a_new_release_of_the_reference(binary, folder):
+def test_weir_and_haproxy_3_2_teach_each_other(binary, folder):
     """weir beside HAProxy 3.2."""
     teach_each_other(binary, other_implementation("3.2"), folder)
 
 
-def test_three_implementations_in_one_ring(binary, folder):
+def test_weir_haproxy_2_6_and_haproxy_3_2_share_entries(binary, folder):
     """weir, HAProxy 2.6 and 3.2: each pushes to the two others, and the last to start is taught."""
     old, new = other_implementation("2.6"), other_implementation("3.2")
     ring = Ring(folder, "a", "b", "c")
@@ -74,7 +74,7 @@ def test_three_implementations_in_one_ring(binary, folder):
             assert len(a.entries("numbers")) == 300
 
 
-def test_keys_of_any_bytes_reach_everybody(binary, folder):
+def test_keys_of_any_bytes_reach_all_peers(binary, folder):
     """Fifty tables in one section; keys with bytes of zero, shorter, as long as and longer than the type: all have the same in the end."""
     tables = "".join(f"table t{number} type integer size 100 expire 5m store gpc0\n" for number in range(48))
     ring = Ring(folder, "a", "b", "c", "d", words="table raw type binary len 8 size 1k expire 5m store gpc0\n"
@@ -132,7 +132,7 @@ def test_a_shard_receives_only_its_keys(binary, folder):
                     assert wait_until(lambda: third.entries("numbers") == whole), "a shard that is too high does not limit the keys"
 
 
-def test_few_updates_at_once_are_as_good(binary, folder):
+def test_max_updates_at_once_still_sends_all_entries(binary, folder):
     """`tune.peers.max-updates-at-once`: an instance that sends three entries in a turn sends all of them in the end."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a", globals="tune.peers.max-updates-at-once 3") as here:
@@ -170,7 +170,7 @@ class SilentPeer(Server):
             self.beats += 1
 
 
-def test_a_silent_teacher_is_replaced_after_five_seconds(binary, folder):
+def test_a_peer_that_ignores_a_resync_request_is_replaced_after_five_seconds(binary, folder):
     """A peer that only sends heartbeats has five seconds for a requested resync; then the next peer is tried."""
     ring = Ring(folder, "a", "b", "c")
     with Instance(binary, ring, "c") as knows:
@@ -193,7 +193,7 @@ def test_a_silent_teacher_is_replaced_after_five_seconds(binary, folder):
             silent.close()
 
 
-def test_fifty_tables_are_shared(binary, folder):
+def test_fifty_tables_of_one_peers_section_are_shared(binary, folder):
     """In one section, sent in turn on one connection: before the other one starts, and while both run."""
     ring = Ring(folder, "a", "b")
     lines = "\n".join(f"    table t{number} type string len 20 size 1k expire 5m store gpc0,gpt({number % 100 + 1})" for number in range(50))

@@ -74,7 +74,7 @@ def named(brings, **services):
     return zone
 
 
-def test_requests_reach_the_port_of_a_service(binary, folder):
+def test_requests_reach_the_port_of_an_srv_record(binary, folder):
     """Whatever port the line has; over HTTP and TCP, with checks and without; logs and statistics agree."""
     cases = [("", "", ""), ("", "check inter 100ms", ""), ("", "", "mode tcp"), (":1", "check inter 100ms", ""),
              (":+7", "", ""), (":-7", "", "http-reuse always")]
@@ -95,7 +95,7 @@ def test_requests_reach_the_port_of_a_service(binary, folder):
                     assert shown == second, shown
 
 
-def test_free_servers_of_a_service_show_the_port_of_the_line(binary, folder):
+def test_unassigned_servers_of_an_srv_template_show_the_configured_port(binary, folder):
     """`srv_port` of a server without a record; after a record is removed it is 0."""
     with Origins(ONE) as origins:
         ns = NameServer(named(True, h=[("a.test", origins.port(origins.places[0]), ONE)]))
@@ -107,7 +107,7 @@ def test_free_servers_of_a_service_show_the_port_of_the_line(binary, folder):
             assert world.is_at("-", "s1") and world.state("s1")["srv_port"] == "0", world.state("s1")
 
 
-def test_ports_of_one_host_have_a_server_each(binary, folder):
+def test_srv_records_of_one_host_with_several_ports_get_a_server_each(binary, folder):
     """In one service, in two services of a backend, beside a server of that name, and without additional records."""
     with Origins(ONE, ONE, ONE) as origins:
         ports = [origins.port(place) for place in origins.places]
@@ -129,7 +129,7 @@ def test_ports_of_one_host_have_a_server_each(binary, folder):
             assert reaches(world, origins.places[0]) and world.is_at("-", "m")
 
 
-def test_operators_change_ports_and_mappings(binary, folder):
+def test_set_server_addr_changes_ports_and_port_mappings(binary, folder):
     """`set server addr … port`, from and to mappings, on lines with and without a port."""
     with Origins(ONE, TWO, TWO) as origins:
         one, two, other = origins.places
@@ -167,7 +167,7 @@ def test_operators_change_ports_and_mappings(binary, folder):
             assert reaches(world, one) and wait_until(lambda: "UP" in world.status("t")), world.status("t")
 
 
-def test_answers_keep_the_ports_set_by_operators(binary, folder):
+def test_dns_answers_keep_the_ports_set_by_set_server_addr(binary, folder):
     """A name's new address does not undo the port of an operator; a server of a service has the port of its record again."""
     with Origins(ONE, TWO, ONE) as origins:
         one, two, of_service = origins.places
@@ -189,7 +189,7 @@ def test_answers_keep_the_ports_set_by_operators(binary, folder):
             assert reaches(world, of_service)
 
 
-def test_state_files_keep_ports_and_mappings(binary, folder):
+def test_state_files_keep_ports_and_port_mappings(binary, folder):
     """The port of an operator or of a service outlives a reload, and so does a mapping."""
     path = os.path.join(folder.path, "ports")
     with Origins(ONE, ONE, ONE) as origins:

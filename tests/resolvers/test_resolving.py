@@ -23,7 +23,7 @@ from resolvers.world import World
 SERVER = "server s a.test:80 resolvers r init-addr none"
 
 
-def test_a_server_follows_its_name(binary, folder):
+def test_a_server_follows_the_dns_answers_for_its_name(binary, folder):
     """From nowhere to an address, to another one, to nowhere, and back; the logs have the reference's lines."""
     ns = NameServer({("a.test", A): ["192.0.2.1"]})
     with World(binary, folder, [ns], SERVER) as world:
@@ -45,7 +45,7 @@ def test_a_server_follows_its_name(binary, folder):
         assert world.is_at("2001:db8::1")
 
 
-def test_each_failure_has_its_hold_and_words(binary, folder):
+def test_each_dns_failure_has_its_hold_time_and_log_message(binary, folder):
     """REFUSED, SERVFAIL, nothing in the answer, silence."""
     for failure, words in ((5, "DNS refused status"), (2, "unspecified DNS error"), ([], "unspecified DNS error"),
                            (lambda _: None, "DNS timeout status")):
@@ -62,7 +62,7 @@ def test_each_failure_has_its_hold_and_words(binary, folder):
             assert world.is_at("192.0.2.3"), words
 
 
-def test_lies_are_not_believed(binary, folder):
+def test_forged_and_malformed_dns_answers_are_rejected(binary, folder):
     """Answers to another question, with another identifier, in other letters, garbage: the true one after them counts."""
     def lie(query):
         other = query.answer(addresses("192.0.2.66"), question=b"\x05other\x04test\0" + query.question[-4:])
@@ -81,7 +81,7 @@ def test_lies_are_not_believed(binary, folder):
     assert len({query.written for query in ns.queries}) > 3, "the letters are always the same"
 
 
-def test_answers_from_other_addresses_are_ignored(binary, folder):
+def test_dns_answers_from_other_addresses_are_ignored(binary, folder):
     """Forged answers that are right except for their sender: from another port of the name server, from the same port
     of another address, and before the name server's own. They are ignored."""
     def from_strangers(query):
@@ -102,7 +102,7 @@ def test_answers_from_other_addresses_are_ignored(binary, folder):
         assert world.state()["srv_addr"] == "192.0.2.1"
 
 
-def test_looping_and_truncated_names_are_rejected(binary, folder):
+def test_looping_and_truncated_names_in_dns_answers_are_rejected(binary, folder):
     """Names that point at themselves, at each other, forward, beyond the end; names of names in a circle; counts of records that are not there. The answer
     to the next question counts."""
     here, pointer = 12, lambda at: struct.pack(">H", 0xc000 | at)
@@ -136,7 +136,7 @@ def test_looping_and_truncated_names_are_rejected(binary, folder):
             assert not any("192.0.2.66" in line for line in world.said), world.said
 
 
-def test_false_answers_over_tcp_move_on_to_the_next_name_server(binary, folder):
+def test_after_a_malformed_answer_over_tcp_the_next_name_server_is_queried(binary, folder):
     """Over TCP: lengths of zero, lengths beyond the data, one byte a while, 64 kB of garbage, an end in the middle. The
     next name server's answer counts, and no connection is left behind."""
     ways = [b"\0\0" * 1000, b"\xff\xff" + b"x" * 100, b"\xff\xff" + b"\xff" * 65535, b"\0\x0c" + b"\0" * 12, b"\0", b"", None]
@@ -165,7 +165,7 @@ def test_false_answers_over_tcp_move_on_to_the_next_name_server(binary, folder):
         assert world.count("ns1")["valid"] == 0, world.count("ns1")
 
 
-def test_name_servers_that_change_case_are_accepted(binary, folder):
+def test_dns_answers_in_lower_case_are_accepted(binary, folder):
     """A name server that answers in small letters."""
     def small(query):
         return query.answer(addresses("192.0.2.1"), question=query.question[:-4].lower() + query.question[-4:])
@@ -176,7 +176,7 @@ def test_name_servers_that_change_case_are_accepted(binary, folder):
         assert world.count()["invalid"] >= 1, world.count()
 
 
-def test_the_first_valid_answer_counts(binary, folder):
+def test_the_first_valid_dns_answer_is_used(binary, folder):
     """One name server refuses, one is silent, one answers correctly."""
     refuses = NameServer({("a.test", A): 5, ("a.test", AAAA): 5})
     silent = NameServer({("a.test", A): lambda _: None, ("a.test", AAAA): lambda _: None})
@@ -189,7 +189,7 @@ def test_the_first_valid_answer_counts(binary, folder):
         assert world.count("ns1")["refused"] > 0 and world.count("ns2")["timeout"] > 0 and world.count("ns3")["valid"] > 0
 
 
-def test_late_answers_are_answers_to_nothing(binary, folder):
+def test_late_dns_answers_do_not_answer_the_next_query(binary, folder):
     """An answer that comes after its time does not answer the next question."""
     def late(query):
         time.sleep(0.4)
@@ -204,7 +204,7 @@ def test_late_answers_are_answers_to_nothing(binary, folder):
         assert world.is_at("192.0.2.1")
 
 
-def test_truncated_answers_are_queried_over_tcp(binary, folder):
+def test_truncated_dns_answers_are_queried_again_over_tcp(binary, folder):
     """A truncated answer, and one of 64 kB over a connection; larger datagrams than were announced are refused."""
     many = [f"10.0.{at >> 8}.{at & 255}" for at in range(4000)]
 
@@ -223,7 +223,7 @@ def test_truncated_answers_are_queried_over_tcp(binary, folder):
     assert too_big.queries[-1].size == 8192
 
 
-def test_name_servers_over_connections(binary, folder):
+def test_tcp_name_servers_receive_no_datagrams(binary, folder):
     """`tcp@`: nothing is sent as a datagram."""
     ns = NameServer({("a.test", A): ["192.0.2.1"]})
     with World(binary, folder, [], SERVER, written=f"nameserver ns1 tcp@127.0.0.1:{ns.port}") as world:
@@ -239,7 +239,7 @@ class Rude:
         raise OSError("rude")
 
 
-def test_name_servers_over_tls(binary, folder):
+def test_name_servers_over_tls_are_verified(binary, folder):
     """`ssl` on the line of a name server (RFC 7858): the name that is sent, the certificate that is checked, and nothing in the clear."""
     authority, stranger = Authority(folder), Authority(folder, "stranger")
     own = authority.issue("dns.test")
@@ -270,7 +270,7 @@ def test_name_servers_over_tls(binary, folder):
     silent.close()
 
 
-def test_connections_to_a_name_server_are_bounded(binary, folder):
+def test_maxconn_limits_connections_to_a_name_server(binary, folder):
     """`maxconn`: queries wait for a free connection; without it, all are sent at once."""
     def most_at_once(words):
         here, most, lock = [0], [0], threading.Lock()
@@ -304,7 +304,7 @@ def test_an_absent_name_server_is_retried_slowly(binary, folder, port):
         assert world.is_at("192.0.2.1"), world.count()
 
 
-def test_servers_share_queries(binary, folder):
+def test_servers_of_one_name_share_dns_queries(binary, folder):
     """One question for all servers of a name, and no address twice in a backend unless allowed."""
     ns = NameServer({("a.test", A): ["192.0.2.1", "192.0.2.2"]})
     lines = "server-template s 3 a.test:80 resolvers r init-addr none resolve-prefer ipv4\n    " \
@@ -318,7 +318,7 @@ def test_servers_share_queries(binary, folder):
         assert len(ns.queries) - before < 12, "each server sends its own queries"
 
 
-def test_services_come_and_go(binary, folder):
+def test_servers_follow_changes_of_srv_records(binary, folder):
     """SRV records: hosts, ports, weights, the addresses beside them; hosts that leave and others that come."""
     ns = NameServer({("_h._tcp.test", SRV): [service("a.test", 81, 10), service("b.test", 82, 65535)],
                      ("a.test", A): ["192.0.2.1"], ("b.test", A): ["192.0.2.2"]})
@@ -339,7 +339,7 @@ def test_services_come_and_go(binary, folder):
         assert not ns.asked("c.test"), "the address came along"
 
 
-def test_an_operator_renames_a_server_r164(binary, folder):
+def test_set_server_fqdn_changes_the_resolved_name_r164(binary, folder):
     """`set server fqdn`: the server follows the other name and is up; a name that cannot be is refused."""
     ns = NameServer({("a.test", A): ["192.0.2.1"], ("b.test", A): ["192.0.2.2"]})
     lines = SERVER + "\n    server t 192.0.2.9:81 resolvers r\n    server u 192.0.2.10:82"
@@ -356,7 +356,7 @@ def test_an_operator_renames_a_server_r164(binary, folder):
         assert world.ask("set server l/u fqdn a.test") == "set server <b>/<s> fqdn failed because no resolution is configured.\n\n"
 
 
-def test_only_one_family_is_queried(binary, folder):
+def test_dns_accept_family_ipv4_queries_only_a_records(binary, folder):
     """`dns-accept-family ipv4`."""
     ns = NameServer({("a.test", A): ["192.0.2.1"], ("a.test", AAAA): ["2001:db8::1"]})
     with World(binary, folder, [ns], SERVER, globals="dns-accept-family ipv4") as world:
@@ -364,7 +364,7 @@ def test_only_one_family_is_queried(binary, folder):
     assert {query.kind for query in ns.queries} == {A}
 
 
-def test_operators_see_name_servers(binary, folder):
+def test_show_resolvers_has_the_format_of_haproxy(binary, folder):
     """`show resolvers` in the form of the reference."""
     ns = NameServer({("a.test", A): ["192.0.2.1"]})
     with World(binary, folder, [ns], SERVER) as world:
@@ -387,7 +387,7 @@ def test_operators_see_name_servers(binary, folder):
         assert items[16] == {"field": {"pos": 16, "name": "outdated"}, "tags": metric, "value": {"type": "u64", "value": 0}} and len(items) == 17, items
 
 
-def test_rules_resolve_addresses(binary, folder, origin):
+def test_do_resolve_sets_the_destination_of_a_request(binary, folder, origin):
     """`do-resolve` with `set-dst`: the client waits, answers are used again, and without an address nothing is set."""
     def slow(query):
         time.sleep(0.1)
@@ -430,7 +430,7 @@ def test_rules_resolve_addresses(binary, folder, origin):
             assert len(ns.asked("a.test")) == 3, "who waits for the same name does not share it"
 
 
-def test_a_name_that_was_given_outlives_a_reload_r165(binary, folder):
+def test_a_name_set_by_set_server_fqdn_survives_a_reload_r165(binary, folder):
     """The state file restores the name that an operator gave a server, and the host that a service gave one, with the
     mark in their administrative state; until name servers answer otherwise, they keep their addresses."""
     ns = NameServer({("a.test", A): ["192.0.2.1"], ("b.test", A): ["192.0.2.2"],
@@ -468,7 +468,7 @@ def test_a_name_that_was_given_outlives_a_reload_r165(binary, folder):
         assert found == ["-", "0", "-", "_g._tcp.test", "32"], found
 
 
-def test_a_real_name_server(binary, folder, port):
+def test_dns_answers_of_unbound_are_used(binary, folder, port):
     """`unbound`, where it is installed."""
     program = installed("unbound")
     secure = free_port()
@@ -504,7 +504,7 @@ def test_a_real_name_server(binary, folder, port):
         process.wait()
 
 
-def test_answers_of_bind_are_used(binary, folder, port):
+def test_dns_answers_of_bind_are_used(binary, folder, port):
     """`named`, where it is installed: two addresses of one name, a service, and a zone that is emptied while weir
     queries it."""
     program = installed("named")
