@@ -11,7 +11,7 @@ SECTIONS = {section: list(group) for section, group in itertools.groupby(rows(),
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_answers_of(request, binary, section):
+def test_answers_match_commands_tsv(request, binary, section):
     table, haproxy = SECTIONS[section], request.config.getoption("haproxy")
     answers = walk(binary, table)
     wrong = [f"{row.level}: {row.sent}\n    wanted   {row.answer}\n    answered {shown(answers[row.number])}, commands.tsv:{row.number}"
@@ -23,5 +23,5 @@ def test_answers_of(request, binary, section):
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_command_has_a_row(binary):
+def test_every_command_has_a_row_in_commands_tsv(binary):
     assert unwalked(binary, rows()) == []

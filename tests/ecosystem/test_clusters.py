@@ -180,7 +180,7 @@ def test_keepalived_moves_the_address_when_weir_dies(binary, folder):
             assert pair.answered_by("a"), (script, pair.said())
 
 
-def test_keepalived_detects_a_hung_weir_only_by_the_monitor_address(binary, folder):
+def test_keepalived_detects_a_hung_weir_only_by_the_monitor_uri(binary, folder):
     """A stopped process still exists for `killall -0`, as the manual notes. The monitor address detects it, and a
     backend without servers."""
     with Pair(binary, folder, "/usr/bin/killall -0 weir") as pair:
@@ -199,7 +199,7 @@ def test_keepalived_detects_a_hung_weir_only_by_the_monitor_address(binary, fold
         assert pair.answered_by("b"), pair.said()
 
 
-def test_keepalived_checkers_get_answers(binary, folder, port):
+def test_keepalived_health_checkers_get_answers(binary, folder, port):
     """By its own program for digests, which makes the request of HTTP_GET, and by a connection without data."""
     installed("genhash")
     log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -226,7 +226,7 @@ AGENT = "/usr/lib/ocf/resource.d/heartbeat/anything"
 SUCCESS, ERROR, NOT_RUNNING = 0, 1, 7
 
 
-def test_an_agent_of_pacemaker_starts_watches_and_stops(binary, folder, port):
+def test_pacemaker_agent_starts_monitors_and_stops_weir(binary, folder, port):
     """`ocf:heartbeat:anything` with the parameters of the manual, as Pacemaker calls it: words and environment, exit statuses of OCF."""
     if not os.path.exists(AGENT):
         pytest.skip(f"program {AGENT}")
@@ -300,7 +300,7 @@ class Database(Server):
             session.sendall(f"{self.name} {'written' if self.primary else 'read only'}\n".encode())
 
 
-def test_patroni_fails_over_under_traffic(binary, folder):
+def test_sessions_follow_patroni_failovers_under_traffic(binary, folder):
     """The manual's configuration, where databases change their roles while clients write: sessions with the former primary end, and
     no new one is led to a replica once weir knows."""
     databases = [Database("pg1"), Database("pg2")]

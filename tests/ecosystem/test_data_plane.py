@@ -79,7 +79,7 @@ class Plane:
         return said
 
 
-def test_a_transaction_is_checked_and_loaded(binary, folder):
+def test_a_data_plane_transaction_is_checked_and_loaded(binary, folder):
     """Under load; one with a mistake changes nothing, wherever the mistake is found."""
     with Plane(binary, folder) as plane, Clients(tcp(plane.port), 2) as clients:
         for version in (2, 3):
@@ -138,7 +138,7 @@ def exchanges(plane):
         yield (text.replace("@map@", f"{plane.folder.path}/paths.map").replace("@server@", str(plane.server)) for text in exchange)
 
 
-def test_servers_and_maps_change_at_run_time(binary, folder):
+def test_data_plane_commands_change_servers_and_maps(binary, folder):
     """By the master's socket, which does not answer the library's choice of severity, and by the worker's; then traffic follows."""
     with Plane(binary, folder) as plane:
         for command, expected in exchanges(plane):
@@ -158,7 +158,7 @@ def test_servers_and_maps_change_at_run_time(binary, folder):
             assert said == expected, (command, said)
 
 
-def test_the_answers_are_those_of_haproxy(binary, folder):
+def test_data_plane_commands_have_the_answers_of_haproxy(binary, folder):
     """The same session with the packaged one: all but the words about the address."""
     answers = []
     for program in (installed("haproxy"), binary):
@@ -172,7 +172,7 @@ def test_the_answers_are_those_of_haproxy(binary, folder):
         assert theirs == ours, (command, theirs, ours)
 
 
-def test_the_settings_of_the_manual_match_the_package(binary, folder):
+def test_data_plane_settings_of_the_manual_match_the_package(binary, folder):
     """Paths and unit of `dataplaneapi.yml`."""
     [settings] = of_the_manual("Data Plane API", "text")
     with open(os.path.join(ROOT, "packaging", "systemd", "weir.service")) as file:

@@ -14,7 +14,7 @@ GOACCESS = ["--log-format=%^]: %h:%^ [%d:%t.%^] %^ %^ %^/%^/%^/%^/%L %s %b %^ %^
             "--time-format=%H:%M:%S"]
 
 
-def test_goaccess_understands_the_log(binary, folder):
+def test_goaccess_parses_httplog_lines(binary, folder):
     """Every line of `option httplog` is one request with its status, and none is wrong."""
     installed("goaccess")
     with World(binary, folder) as world:
@@ -32,7 +32,7 @@ def test_goaccess_understands_the_log(binary, folder):
     assert hits.get("/local/a") == 2 and hits.get("/local/b") == 1, hits
 
 
-def test_lnav_knows_the_format(binary, folder):
+def test_lnav_parses_httplog_lines(binary, folder):
     """Its own definition of HAProxy's log reads the fields."""
     installed("lnav")
     with World(binary, folder) as world:
@@ -48,7 +48,7 @@ def test_lnav_knows_the_format(binary, folder):
     assert [tuple(one.values()) for one in found] == [(200, "web", "LR--", "/local/a"), (503, "app", "SC--", "/nobody")], (found, lines)
 
 
-def test_halog_counts(binary, folder):
+def test_halog_counts_httplog_lines(binary, folder):
     """The reader of logs that comes with HAProxy: statuses, servers, addresses, termination codes, errors."""
     halog = installed("halog")
     with World(binary, folder) as world:
@@ -121,7 +121,7 @@ frontend web
 """
 
 
-def test_rsyslog_writes_the_file_of_the_snippet(binary, folder, port):
+def test_rsyslog_writes_log_lines_to_the_file_of_the_packaged_snippet(binary, folder, port):
     """Over its socket and over UDP, in the two formats that it knows: the lines are in weir's file and nowhere else."""
     udp = free_port()
     with Syslog(folder, udp) as syslog:

@@ -32,7 +32,7 @@ ENVIRONMENT = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT,
                            "haproxyadmin-environment")
 
 
-def test_haproxyadmin_reads_and_changes(binary, folder):
+def test_haproxyadmin_reads_and_changes_servers_and_frontends(binary, folder):
     """The Python library: proxies, servers, figures, states and weights."""
     python = library()
     script = """
@@ -89,7 +89,7 @@ class Screen:
         subprocess.run([*self.tmux, "send-keys", *keys], check=True)
 
 
-def test_hatop_shows_the_proxies(binary, folder):
+def test_hatop_shows_frontends_and_servers(binary, folder):
     """The dashboard of the terminal: its table has the servers with their states."""
     installed("hatop")
     installed("tmux")
@@ -100,7 +100,7 @@ def test_hatop_shows_the_proxies(binary, folder):
             assert wait_until(shown, 20), screen.text()
 
 
-def test_the_older_exporter_reads_the_statistics(binary, folder):
+def test_prometheus_haproxy_exporter_reads_the_statistics(binary, folder):
     """prometheus-haproxy-exporter, over the runtime API: its figures from `show stat` and `show info`."""
     installed("prometheus-haproxy-exporter")
     with World(binary, folder) as world:
@@ -120,7 +120,7 @@ def test_the_older_exporter_reads_the_statistics(binary, folder):
         assert f"{line}\n" in said, (line, [found for found in said.splitlines() if found.startswith(line.split("{")[0])])
 
 
-def test_check_scripts_ask_the_socket(binary, folder):
+def test_shell_check_scripts_get_answers_from_the_runtime_api(binary, folder):
     """The lines of shell that keepalived, Pacemaker and monitoring run: is it alive, is a backend up, how full is it."""
     with World(binary, folder) as world:
         def shell(script):

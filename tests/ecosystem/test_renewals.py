@@ -81,7 +81,7 @@ def certificates(folder):
     return path
 
 
-def test_certbots_hook_changes_the_running_weir(binary, folder):
+def test_certbot_hook_replaces_the_certificate_of_a_running_weir(binary, folder):
     """At once, for new clients, without a reload, and for the next start."""
     place, lineage, port = certificates(folder), Lineage(folder, "one.example"), free_port()
     file = os.path.join(place, "one.example.pem")
@@ -122,7 +122,7 @@ def test_certbots_hook_changes_the_running_weir(binary, folder):
     assert sorted(os.listdir(place)) == ["one.example.pem", "two.example.pem"], os.listdir(place)
 
 
-def test_certbots_hook_keeps_the_old_certificate_when_the_new_one_is_bad(binary, folder):
+def test_certbot_hook_keeps_the_old_certificate_when_the_new_one_is_invalid(binary, folder):
     """Each time: the old certificate is shown, its file is unchanged, no transaction stays open, and the message gives
     the reason."""
     place, lineage, port = certificates(folder), Lineage(folder, "one.example"), free_port()

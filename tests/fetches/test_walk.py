@@ -21,6 +21,6 @@ def theirs(request):
 
 @pytest.mark.xdist_group("walk")
 @pytest.mark.parametrize("case", EVERY, ids=lambda case: f"{case.where} {case.place} {case.message}: {case.what}")
-def test_row(ours, theirs, case):
+def test_fetch_or_format_has_the_value_of_its_row(ours, theirs, case):
     assert ours[case.number] == case.expected
     assert theirs[case.number] == case.reference

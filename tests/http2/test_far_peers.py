@@ -3,7 +3,7 @@ from http2.far_peers import BODY, CONFIGURATION, FLIGHTS_S, FarRelay, answer, be
 from lib.program import free_port
 
 
-def test_bodies_of_http2_take_the_fewest_round_trips(folder, origin, start):
+def test_http2_bodies_take_at_most_five_extra_round_trips(folder, origin, start):
     """4 MB at 100 ms, up and down: at most five round trips more than without the delay. A window that grew step by
     step took eight; a fixed one of 64 kB would take 64."""
     door, near = free_port(), free_port()

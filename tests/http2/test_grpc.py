@@ -137,7 +137,7 @@ class World:
         return next(int(line.rsplit(":", 1)[1]) for line in text.splitlines() if f".{name}." in line)
 
 
-def test_unary(binary, folder):
+def test_grpc_unary_calls_carry_metadata_and_messages_of_any_size(binary, folder):
     """Metadata first and last, text and bytes; empty and large messages."""
     with World(binary, folder) as world:
         for size in (0, 1, 16_384, 5_000_000):
@@ -149,7 +149,7 @@ def test_unary(binary, folder):
             assert world.logged() == "200 -- /weir.Test/Echo 0 0"
 
 
-def test_failures(binary, folder):
+def test_grpc_error_statuses_arrive_in_trailers_or_headers(binary, folder):
     """An error status arrives in trailers, or in a head alone; unknown methods fail."""
     with World(binary, folder) as world:
         for name, code, words in (("Fail", grpc.StatusCode.NOT_FOUND, "no such thing: ü"),
@@ -164,7 +164,7 @@ def test_failures(binary, folder):
             assert line == f"200 -- /weir.Test/{name} 0 0", line
 
 
-def test_streams_of_answers(binary, folder):
+def test_grpc_response_streams_arrive_complete_and_in_order(binary, folder):
     """As many as were sent, in their order, whatever their size."""
     with World(binary, folder) as world:
         for count, size in ((0, 0), (1, 0), (1000, 10), (20, 300_000)):
@@ -174,7 +174,7 @@ def test_streams_of_answers(binary, folder):
             assert dict(call.trailing_metadata())["last"] == str(count)
 
 
-def test_streams_of_requests(binary, folder):
+def test_grpc_request_streams_arrive_complete(binary, folder):
     """The answer comes behind the last of them."""
     with World(binary, folder) as world:
         for count, size in ((0, 0), (1000, 10), (20, 300_000)):
@@ -182,7 +182,7 @@ def test_streams_of_requests(binary, folder):
             assert answer == str(count * size).encode(), (count, size, answer)
 
 
-def test_both_ways(binary, folder):
+def test_grpc_bidirectional_streams_are_not_held_back(binary, folder):
     """Each answer comes before the next request is sent: nothing is held back."""
     with World(binary, folder) as world:
         answered = threading.Semaphore(1)
@@ -199,7 +199,7 @@ def test_both_ways(binary, folder):
         assert at == 99 and dict(call.trailing_metadata())["last"] == "bye"
 
 
-def test_cancellation(binary, folder):
+def test_cancelled_and_expired_grpc_calls_end_at_the_server(binary, folder):
     """A call that its client cancels, or that exceeds its deadline, ends at the server, and others continue on the same
     connections."""
     with World(binary, folder) as world:
@@ -230,7 +230,7 @@ def test_cancellation(binary, folder):
         assert wait_until(lambda: world.figure("h2_backend_open_streams") == 0)
 
 
-def test_many_at_once(binary, folder):
+def test_sixty_concurrent_grpc_calls_share_one_connection(binary, folder):
     """Sixty calls of all kinds at a time on one connection."""
     with World(binary, folder) as world:
         unary_call, talk = world.method("unary_unary", "Echo"), world.method("stream_stream", "Talk")
@@ -246,7 +246,7 @@ def test_many_at_once(binary, folder):
         assert world.connections() == 1
 
 
-def test_over_tls(binary, folder):
+def test_grpc_calls_over_tls(binary, folder):
     """The client offers only `h2` by ALPN."""
     key, certificate = os.path.join(folder.path, "key"), os.path.join(folder.path, "certificate")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out",
@@ -261,7 +261,7 @@ def test_over_tls(binary, folder):
         assert len(list(world.method("unary_stream", "Many")(b"50 2000", timeout=20))) == 50
 
 
-def test_a_server_that_ends(binary, folder):
+def test_a_grpc_call_fails_when_its_server_stops(binary, folder):
     """A call fails with a status when its server goes away."""
     with World(binary, folder) as world:
         call = world.method("unary_stream", "Hang")(b"left", timeout=20)

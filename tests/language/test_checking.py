@@ -15,7 +15,7 @@ FRONTEND = "frontend f\n    bind 127.0.0.1:1\n"
 BACKEND = "backend b\n    server s 127.0.0.1:2\n"
 
 
-def test_json_names_place_code_and_suggestion(binary, folder):
+def test_json_findings_have_line_column_code_and_suggestion(binary, folder):
     """All findings of -c, including warnings after errors and faults outside the parser."""
     path = folder.file("a.cfg", HEAD + FRONTEND + "    maxcon 5\n    default_backend nobody\n" + "backend b\n    server s nowhere.invalid:1\n"
                        + "backend c\n    timeout server 0\n    server s 127.0.0.1:1\n")
@@ -34,7 +34,7 @@ def test_json_names_place_code_and_suggestion(binary, folder):
         assert status == 0 and "Kind of problem: " in text, (code, text)
 
 
-def test_json_has_the_exit_status_of_c(binary, folder):
+def test_check_with_format_json_has_the_exit_status_of_a_plain_check(binary, folder):
     cases = [(HEAD + FRONTEND + "    default_backend b\n" + BACKEND, (), True), (HEAD + BACKEND, (), False),
              (FRONTEND + "    nonsense\n", (), False), ("frontend f\n    mode http\n    bind 127.0.0.1:1\n", ("-dW",), False),
              (".alert mine\n", (), False)]
@@ -66,7 +66,7 @@ def found_by_lint(binary, path, *options):
     return status, [(each.get("line"), each["code"]) for each in json.loads(out)["diagnostics"]]
 
 
-def test_lint_finds_rules_that_are_never_reached(binary, folder):
+def test_lint_finds_unreachable_rules(binary, folder):
     rules = ["use_backend b if a", "use_backend c if a", "use_backend c if { path / }", "use_backend c", "use_backend b if { path /x }"]
     text = HEAD + FRONTEND + "    acl a path /a\n" + "".join(f"    {rule}\n" for rule in rules) + BACKEND + BACKEND.replace("b\n", "c\n")
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (1, [(10, "C701"), (13, "C701")])
@@ -98,7 +98,7 @@ def test_lint_finds_unused_acls_and_sections(binary, folder):
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (0, [])
 
 
-def test_diff_compares_meanings(binary, folder):
+def test_diff_reports_changes_of_meaning_only(binary, folder):
     """A line for each object, and the exit status: 0 for equal, 1 for different, 2 for a fault, which is reported as -c does."""
     text = HEAD + FRONTEND + "    default_backend b\n" + BACKEND
     old = folder.file("old.cfg", text)
@@ -141,7 +141,7 @@ def test_lint_finds_conditions_that_never_hold(binary, folder):
             assert lines_found(binary, folder, text) == ([(rule, code)] if code else []), (rule, lines_found(binary, folder, text))
 
 
-def test_lint_finds_counters_that_are_not_kept(binary, folder):
+def test_lint_finds_counters_that_no_stick_table_stores(binary, folder):
     """They read as 0, so a limit on them never applies."""
     tables = "backend t\n    stick-table type ip size 1k expire 1m store conn_cur,gpc(2),http_err_rate(10s)\n" \
              "backend u\n    stick-table type ip size 1k expire 1m store gpt0,http_req_rate(10s)\n"
@@ -162,7 +162,7 @@ def test_lint_finds_counters_that_are_not_kept(binary, folder):
         ("http-request set-header x %[sc_conn_cur(2)]-%[sc_conn_rate(2)]", "C709")]
 
 
-def test_lint_finds_redirections_that_do_not_end(binary, folder):
+def test_lint_finds_redirect_loops(binary, folder):
     site = Authority(folder).issue("one.example")
     os.chmod(site, 0o600)
     tls = f"    bind 127.0.0.1:3 ssl crt {site}\n"
@@ -181,7 +181,7 @@ def test_lint_finds_redirections_that_do_not_end(binary, folder):
         assert lines_found(binary, folder, text) == ([(rule, "C716")] if found else []), (frontend, rule, lines_found(binary, folder, text))
 
 
-def test_lint_finds_servers_out_of_reach(binary, folder):
+def test_lint_finds_unreachable_servers_and_backends_without_servers(binary, folder):
     """None at all, the listener itself, a socket outside of the root directory, a cookie without values, an address that two proxies have."""
     chosen = HEAD + FRONTEND + "    default_backend b\n"
     for text, found in [
@@ -219,7 +219,7 @@ def test_lint_finds_log_sockets_without_a_daemon(binary, folder):
             assert lines_found(binary, folder, text) == ([(f"log {target} local0", "C717")] if found else []), (target, lines_found(binary, folder, text))
 
 
-def test_lint_finds_unknown_protocols(binary, folder):
+def test_lint_finds_unknown_alpn_protocols(binary, folder):
     """Names of ALPN that are never negotiated: in proxies of HTTP; others may have any protocol."""
     site = Authority(folder).issue("one.example")
     os.chmod(site, 0o600)
@@ -230,7 +230,7 @@ def test_lint_finds_unknown_protocols(binary, folder):
             assert lines_found(binary, folder, text) == [(line, "C718")] * found, (value, lines_found(binary, folder, text))
 
 
-def test_lint_finds_timeouts_that_contradict(binary, folder):
+def test_lint_finds_contradictory_timeouts(binary, folder):
     for place, line, expected in [("f", "timeout client-fin 2s", 1), ("f", "timeout client-fin 1s", 0), ("d", "timeout tunnel 500ms", 2),
                                   ("d", "timeout tunnel 1h", 0), ("b", "timeout server-fin 3s", 1), ("f", "option httpclose", 1)]:
         extra = {key: f"    {line}\n" if key == place else "" for key in "dfb"}
@@ -242,7 +242,7 @@ def test_lint_finds_timeouts_that_contradict(binary, folder):
         assert len(found_by_lint(binary, folder.file("a.cfg", text))[1]) == expected, client
 
 
-def test_lint_finds_secrets_that_all_can_read(binary, folder):
+def test_lint_finds_world_readable_secrets(binary, folder):
     socket = os.path.join(folder.path, "s")
     for mode, level, expected in (("660", "admin", []), ("666", "user", []), ("666", "admin", [(2, "C706")])):
         text = f"global\n    stats socket {socket} mode {mode} level {level}\n"
@@ -333,7 +333,7 @@ def test_explain_describes_the_expressions_of_a_line(binary, folder):
         assert status == 1 and why in err, err
 
 
-def test_the_dump_is_an_equivalent_configuration(binary, folder):
+def test_the_dump_of_option_dC_is_an_equivalent_configuration(binary, folder):
     """-dC, read again, is valid and gives itself: quotes, escapes, variables, conditional blocks."""
     odd = ("global\n    setenv PORT 1\n    presetenv NAME 'a b'\n" + HEAD + "frontend f\n    bind \"127.0.0.1:${PORT}\"\n"
            "    http-request return status 200 content-type text/plain lf-string \"a\\\"b'c # %[path] \\\\ \\$x\"\n"
@@ -415,7 +415,7 @@ def test_commands_of_the_manual_are_answered(binary, folder):
     assert found > 20, found
 
 
-def test_getting_started_works_as_written(binary, folder):
+def test_the_getting_started_page_works_as_written(binary, folder):
     """Both configurations of the page: without servers, with them, over TLS, from plain HTTP, and above the limit of requests."""
     page = open(os.path.join(ROOT, "doc", "manual", "src", "getting-started.md")).read()
     first, second = [block.split("```")[0] for block in page.split("```haproxy\n")[1:]]

@@ -35,7 +35,7 @@ def get(port, path, **options):
     return request(port, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode(), **options)
 
 
-def test_defaults_of_actions(binary, folder, port, origin):
+def test_http_actions_have_the_documented_defaults(binary, folder, port, origin):
     """The status of each answer, the realm, and a return without a body."""
     told(binary, {"deny": "status 403 for a request, 502 for a response", "redirect": "code 302", "tarpit": "status 500", "return": "status 200, without a body",
                   "auth": "the realm is the name of the proxy", "timeout tarpit": "that of timeout connect"})
@@ -52,7 +52,7 @@ def test_defaults_of_actions(binary, folder, port, origin):
         assert status(get(port, "/tarpit")) == 500 and 0.35 < time.monotonic() - began < 1.5
 
 
-def test_defaults_of_the_statistics_page(binary, folder, port):
+def test_the_statistics_page_has_the_documented_defaults(binary, folder, port):
     """Its path, its realm, every proxy on it, and no refresh."""
     told(binary, {"stats uri": "/haproxy?stats", "stats realm": "HAProxy Statistics", "stats scope": "every proxy", "stats refresh": "none: the page does not reload"})
     with Program(binary, "-f", served(folder, port, "stats enable\n    stats auth a:b")) as program:
@@ -66,7 +66,7 @@ def test_defaults_of_the_statistics_page(binary, folder, port):
         assert status(page) == 200 and b">app<" in page and b">web<" in page and b'http-equiv="refresh"' not in page.lower(), page[:500]
 
 
-def test_defaults_of_timeouts(binary, folder):
+def test_timeouts_have_the_documented_defaults(binary, folder):
     """Where one is not written, another one holds: for the request, for the next one, in the queue."""
     told(binary, {"timeout http-request": "that of timeout client", "timeout queue": "that of timeout connect",
                   "timeout http-keep-alive": "that of timeout http-request, else of timeout client", "default_backend": "none: in a frontend, a request that no use_backend takes gets 503"})
@@ -101,7 +101,7 @@ def test_defaults_of_timeouts(binary, folder):
                 assert status(get(port, "/")) == 503 and 0.5 < time.monotonic() - began < 1.6
 
 
-def test_defaults_of_checks(binary, folder, port):
+def test_checks_and_servers_have_the_documented_defaults(binary, folder, port):
     """The check's request, the accepted statuses, the initial state, the agent's interval, the numbers of servers."""
     told(binary, {"http-check expect": "a status from 200 to 399", "http-check send": "what option httpchk says: OPTIONS / by HTTP/1.0", "init-state": "up",
                   "agent-inter": "2s", "addr": "the address of the server", "id": "the lowest number that is free"})
@@ -135,7 +135,7 @@ def test_defaults_of_checks(binary, folder, port):
         server.close()
 
 
-def test_defaults_of_the_process(binary, folder, port, origin):
+def test_global_settings_have_the_documented_defaults(binary, folder, port, origin):
     """Threads, names, limits, the tag of log lines, the rights of operators, underscores in names of fields."""
     told(binary, {"nbthread": "one for each processor that the process may use", "node": "the host name", "log-tag": "haproxy", "level": "operator",
                   "maxpipes": "a quarter of maxconn where a proxy splices, else none", "maxconn": "that of the process",
@@ -162,7 +162,7 @@ def test_defaults_of_the_process(binary, folder, port, origin):
     log.close()
 
 
-def test_statistics_that_only_weir_has(binary, folder):
+def test_statistics_marked_as_weir_only_are_absent_in_haproxy(binary, folder):
     """The reference page marks them; HAProxy lacks all of them. HAPROXY=... selects another program; 3.2 lacks no
     others."""
     reference = installed(os.environ.get("HAPROXY", "haproxy"))
@@ -183,7 +183,7 @@ def test_statistics_that_only_weir_has(binary, folder):
         assert ours - theirs == marked, (ours - theirs) ^ marked
 
 
-def test_statuses_that_explain_knows(binary, folder, port):
+def test_statuses_occur_for_the_reasons_given_by_explain(binary, folder, port):
     """Each of them is answered for the reason that it gives."""
     dead = free_port()
     with Origin(b"nonsense\r\n\r\n") as wrong, socket.create_server(("127.0.0.1", 0)) as silent:

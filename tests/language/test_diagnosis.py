@@ -34,7 +34,7 @@ def on_terminal(binary, path, options=("-c",), **environment):
     return text.decode(errors="replace").replace("\r\n", "\n")
 
 
-def test_a_terminal_gets_each_fault_once_with_its_line(binary, folder):
+def test_a_terminal_shows_each_configuration_error_once_with_its_line(binary, folder):
     path = folder.file("a.cfg", HEAD + "frontend f\n    bind 127.0.0.1:1\n    maxcon 5\n    default_backend nobody\n")
     plain = on_terminal(binary, path, NO_COLOR="1", TERM="xterm")
     assert plain.count("unknown keyword 'maxcon'") == 1, plain
@@ -48,7 +48,7 @@ def test_a_terminal_gets_each_fault_once_with_its_line(binary, folder):
     assert "\x1b[" in on_terminal(binary, path, NO_COLOR="", TERM="xterm")
 
 
-def test_a_terminal_gets_lines_of_faults_beyond_the_parser(binary, folder):
+def test_a_terminal_shows_the_line_of_errors_found_after_parsing(binary, folder):
     """Certificates, authorities, users and names that cannot be used: the line, a caret and the reason, of a check and of a start."""
     missing = os.path.join(folder.path, "missing.pem")
     for lines, options, number, word, reason in [
@@ -72,7 +72,7 @@ def test_a_terminal_gets_lines_of_faults_beyond_the_parser(binary, folder):
         binary, folder, HEAD + "listen l\n    bind 127.0.0.1:1\n    server s nowhere.invalid:1\n")[1]
 
 
-def test_usual_mistakes_have_advice(binary, folder):
+def test_common_mistakes_have_advice(binary, folder):
     """Words of other languages in conditions, no-break spaces, a byte order mark, a word of another section."""
     site = HEAD + "frontend f\n    bind 127.0.0.1:1\n    acl a path /\n    http-request return status 200\n"
     for text, advice in [
@@ -89,7 +89,7 @@ def test_usual_mistakes_have_advice(binary, folder):
         assert advice in shown, (text, shown)
 
 
-def test_a_pipe_gets_a_line_with_file_and_number_for_each_fault(binary, folder):
+def test_a_pipe_gets_one_line_with_file_and_line_number_per_error(binary, folder):
     status, text = said(binary, folder, HEAD + "frontend f\n    bind 127.0.0.1:1\n    default_backend nobody\n    maxcon 5\n")
     alerts = [line for line in text.split("\n") if line.startswith("[ALERT]") and "rror" not in line]
     assert status == 1 and len(alerts) == 2, text
@@ -99,7 +99,7 @@ def test_a_pipe_gets_a_line_with_file_and_number_for_each_fault(binary, folder):
     assert status == 0 and "missing timeouts for frontend 'f' (a.cfg:1)." in text, text
 
 
-def test_repeated_faults_are_reported_once_with_their_count(binary, folder):
+def test_repeated_errors_are_reported_once_with_their_count(binary, folder):
     servers = "".join(f"    server s{number} 127.0.0.1:{number} cc reno tcp-md5sig x weight 3 namespace x\n" for number in range(1, 801))
     status, text = said(binary, folder, HEAD + "backend b\n" + servers)
     alerts = [line for line in text.split("\n") if line.startswith("[ALERT]")]
@@ -114,7 +114,7 @@ def test_repeated_faults_are_reported_once_with_their_count(binary, folder):
     assert status == 1 and text.count("unknown keyword") == 200 and "4800 more messages are not shown." in text, text[-2000:]
 
 
-def test_warnings_wait_behind_errors(binary, folder):
+def test_warnings_are_hidden_while_there_are_errors(binary, folder):
     text = "frontend f\n    mode http\n    bind 127.0.0.1:1\n.warning mine\n{}"
     status, messages = said(binary, folder, text.format(""))
     assert status == 0 and "missing timeouts" in messages and "'mine'" in messages, messages
@@ -123,7 +123,7 @@ def test_warnings_wait_behind_errors(binary, folder):
     assert "1 warning is not shown before the errors are gone." in messages, messages
 
 
-def test_state_files_are_looked_at_before_the_start(binary, folder):
+def test_invalid_state_files_are_reported_by_a_check(binary, folder):
     """A missing or empty state file is normal at a first start; a file in another format is a warning, so `-dW` stops."""
     text = "global\n    server-state-file {}\n" + HEAD + "    load-server-state-from-file global\nfrontend f\n    bind 127.0.0.1:1\n    default_backend b\nbackend b\n    server s 127.0.0.1:2\n"
     for name, severity, expected in ((folder.path + "/missing", "NOTICE", "Can't open global server state file"),
@@ -138,7 +138,7 @@ def test_state_files_are_looked_at_before_the_start(binary, folder):
     assert run(binary, "-dW", "-db", "-f", config)[0] == 1
 
 
-def test_servers_that_were_down_are_named_at_the_start(binary, folder, port):
+def test_servers_down_in_the_state_file_are_reported_at_startup(binary, folder, port):
     """The messages after a reload explain the missing servers; `zero-warning` does not stop the start."""
     # Only root may change the root directory.
     jail = "    chroot /\n" if os.getuid() == 0 else ""
@@ -153,7 +153,7 @@ def test_servers_that_were_down_are_named_at_the_start(binary, folder, port):
     assert expected in messages and "b/two" not in messages, messages
 
 
-def test_unused_tls_files_are_read(binary, folder):
+def test_tls_files_of_lines_without_ssl_have_to_exist(binary, folder):
     """Files named by lines without `ssl`, or by servers without verification, have to exist all the same."""
     text = HEAD + "frontend f\n    bind 127.0.0.1:1 {}\n    default_backend b\nbackend b\n    server s 127.0.0.1:2 {}\n"
     for word in ("crt", "default-crt", "crt-list", "ca-file", "ca-verify-file", "crl-file", "tls-ticket-keys"):
@@ -166,7 +166,7 @@ def test_unused_tls_files_are_read(binary, folder):
     assert said(binary, folder, text.format("", "crt /nonexistent/x"))[0] == 0
 
 
-def test_unused_certificate_lists_are_read(binary, folder):
+def test_crt_lists_of_bind_lines_without_ssl_are_checked(binary, folder):
     """Each line of a `crt-list` on a `bind` line without `ssl`, the files that it names included, as HAProxy 3.2 does."""
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", "/CN=x",
                     "-keyout", f"{folder.path}/a.pem.key", "-out", f"{folder.path}/a.pem"], check=True, capture_output=True)
@@ -179,21 +179,21 @@ def test_unused_certificate_lists_are_read(binary, folder):
         assert status == 1 and "'bind 127.0.0.1:1' : " in messages and messages.count(fault) == 1, (line, messages)
 
 
-def test_only_files_with_errors_are_named(binary, folder):
+def test_only_configuration_files_with_errors_are_named(binary, folder):
     good, bad = folder.file("good.cfg", HEAD), folder.file("bad.cfg", "frontend f\n    bind :1\n    foo\n")
     status, _, messages = run(binary, "-c", "-f", good, "-f", bad)
     named = re.findall(r"Error\(s\) found in configuration file : (\S+)", messages)
     assert status == 1 and named == [bad], messages
 
 
-def test_names_are_looked_up_whatever_else_is_wrong(binary, folder):
+def test_unresolvable_addresses_are_reported_beside_other_errors(binary, folder):
     status, text = said(binary, folder, HEAD + "frontend f\n    bind nobody.invalid:80\n    bind 300.1.1.1:80\n    foo\n")
     assert status == 1, text
     for line in (7, 8, 9):
         assert f"[a.cfg:{line}]" in text, text
 
 
-def test_files_without_an_end_are_refused_at_once(binary, folder):
+def test_endless_files_are_refused_without_delay(binary, folder):
     """Devices, pipes, folders and files of any size, wherever the configuration names a file."""
     pipe, large = os.path.join(folder.path, "pipe"), os.path.join(folder.path, "large")
     os.mkfifo(pipe)

@@ -94,7 +94,7 @@ def leads_to(port, origin, seconds=8):
     return wait_until(comes, seconds)
 
 
-def test_a_web_site(folder, start):
+def test_example_web_site(folder, start):
     """http redirects to https; browsers are instructed to stay there; a cookie keeps the server; a failing server is
     avoided; 429."""
     one, two, plain, secure = web_server(), web_server(), free_port(), free_port()
@@ -124,7 +124,7 @@ def test_a_web_site(folder, start):
     assert statuses[0] == 301 and statuses[-1] == 429, statuses
 
 
-def test_an_api_with_limits(folder, port, start):
+def test_example_api_limits(folder, port, start):
     """Keys are counted separately, large bodies and unknown methods are refused before they reach a server."""
     one, two = web_server(), web_server()
     text = configuration(folder, "api-limits.cfg", {"bind :8080": f"bind 127.0.0.1:{port}", "192.0.2.21:9000": f"127.0.0.1:{one.port}",
@@ -142,7 +142,7 @@ def test_an_api_with_limits(folder, port, start):
     assert {body for _, _, body in answers[:20]} == {str(one.port), str(two.port)}
 
 
-def test_tcp_databases(folder, port, start):
+def test_example_tcp_databases(folder, port, start):
     """All sessions come to the first server; when it fails they end and new ones come to the second, and later back."""
     one, two = LineServer(), LineServer()
     text = configuration(folder, "tcp-databases.cfg", {"bind :3306": f"bind 127.0.0.1:{port}", "192.0.2.31:3306": f"127.0.0.1:{one.port}",
@@ -159,7 +159,7 @@ def test_tcp_databases(folder, port, start):
     assert leads_to(port, one)
 
 
-def test_postgresql_with_patroni(folder, start):
+def test_example_postgresql_patroni(folder, start):
     """Patroni's answers say where each port leads; a session with the former primary ends when the roles change."""
     databases, apis = [LineServer(), LineServer()], [web_server(), web_server()]
 
@@ -202,7 +202,7 @@ class RedisServer(Server):
             self.seen.append(word)
 
 
-def test_redis(folder, port, start):
+def test_example_redis(folder, port, start):
     """Clients reach the server that reports the role of master, also after the roles changed."""
     one, two = RedisServer("slave"), RedisServer("master")
     text = configuration(folder, "redis.cfg", {"bind :6379": f"bind 127.0.0.1:{port}", "192.0.2.51:6379": f"127.0.0.1:{one.port}",
@@ -240,7 +240,7 @@ def mqtt_connect(name):
     return bytes([0x10, len(payload)]) + payload
 
 
-def test_mqtt(folder, port, start):
+def test_example_mqtt(folder, port, start):
     """A client returns to its broker; traffic other than MQTT reaches no broker."""
     one, two = Broker(), Broker()
     text = configuration(folder, "mqtt.cfg", {"bind :1883": f"bind 127.0.0.1:{port}", "192.0.2.61:1883": f"127.0.0.1:{one.port}",
@@ -277,7 +277,7 @@ def chat_server(connection):
             connection.sendall(data)
 
 
-def test_websocket(folder, port, start):
+def test_example_websocket(folder, port, start):
     """An upgraded connection outlives 'timeout server', and pages are served beside it."""
     chats, pages = [Server(chat_server), Server(chat_server)], [web_server(), web_server()]
     replaced = {"bind :8080": f"bind 127.0.0.1:{port}", "timeout client 30s": "timeout client 1s", "timeout server 30s": "timeout server 1s"}
@@ -318,7 +318,7 @@ class GrpcPeer(FramePeer):
                 self.send(frame(HEADERS, END_HEADERS | END_STREAM, stream, field("grpc-status", "0")))
 
 
-def test_grpc(folder, start):
+def test_example_grpc(folder, start):
     """Calls are shared among the servers; trailers arrive; unknown services are answered without a server."""
     calls = [], []
     origins = [Server(lambda connection, noted=noted: GrpcPeer(connection).serve(noted)) for noted in calls]
@@ -343,7 +343,7 @@ def test_grpc(folder, start):
     assert sum(map(len, calls)) == before
 
 
-def test_kubernetes_api(folder, port, start):
+def test_example_kubernetes_api(folder, port, start):
     """TLS passes through unread; a server that is not ready gets no connections, and its existing ones end."""
     authority = Authority(folder)
     site = authority.issue("one.example")
@@ -367,7 +367,7 @@ def test_kubernetes_api(folder, port, start):
     assert any(request.head.startswith(b"GET /readyz HTTP/1.1") for request in one.requests)
 
 
-def test_a_syslog_relay(folder, port, start):
+def test_example_syslog_relay(folder, port, start):
     """Messages over UDP and TCP arrive in order over one connection, each with its length before it."""
     seen = []
 
@@ -392,7 +392,7 @@ def test_a_syslog_relay(folder, port, start):
     assert "over tcp" in ask(os.path.join(folder.path, "admin.sock"), "show events central")
 
 
-def test_the_recipe_for_certbot(binary, folder):
+def test_certbot_recipe_of_the_manual(binary, folder):
     """It starts with an empty folder, the authority reaches certbot, and clients on HTTPS are not redirected."""
     place, plain, secure = os.path.join(folder.path, "certificates"), free_port(), free_port()
     os.mkdir(place)
@@ -419,7 +419,7 @@ def test_the_recipe_for_certbot(binary, folder):
         assert get(secure, challenge, context=trusting(authority))[2] == get(plain, challenge)[2] == str(certbot.port)
 
 
-def test_every_example_is_tested_here_and_passes_lint(binary, folder):
+def test_every_example_has_a_test_and_passes_lint(binary, folder):
     """And none has a secret, a rule that is never reached or anything else that lint knows."""
     site = Authority(folder).issue("one.example")
     os.chmod(site, 0o600)

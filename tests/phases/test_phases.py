@@ -21,7 +21,7 @@ def outcomes(binary, request):
 
 @pytest.mark.xdist_group("phases")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_case(outcomes, case):
+def test_case_has_the_expected_outcome(outcomes, case):
     for outcome in (each[case.name] for each in outcomes):
         *seen, took = outcome
         expected = [case.client_sees, case.server_sees, case.logged]

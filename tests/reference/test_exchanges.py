@@ -26,6 +26,6 @@ def faults(request, binary):
 
 
 @pytest.mark.parametrize("subject, name", EXCHANGES)
-def test_exchange(faults, subject, name):
+def test_exchange_has_the_same_result_as_with_haproxy(faults, subject, name):
     fault = faults(subject)[name]
     assert not fault, fault

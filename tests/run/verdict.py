@@ -19,7 +19,7 @@ LONGEST_AGAIN_S = 900
 TRIES, TRIES_OF_FLAKY = 1, 3
 SLOWEST = 10
 # Functions with a row for each test of another suite.
-ON_THEIR_OWN = ("test_in_rust", "test_script", "test_answers_of")
+ON_THEIR_OWN = ("test_in_rust", "test_script", "test_answers_match_commands_tsv")
 # So many flaky tests, and so many failed ones, are named in the report.
 MOST_NAMED = 20
 
