@@ -26,7 +26,7 @@ def configurations(folder):
             yield root, daemon, STOCK.format(folder=folder.path, root=root, identity=identity, daemon=daemon)
 
 
-def test_a_service_serves_once_it_reports_readiness(binary, folder):
+def test_a_service_with_option_Ws_serves_once_it_reports_readiness(binary, folder):
     for root, daemon, stock in configurations(folder):
         port = free_port()
         config = answering(folder, port, extra=stock)
@@ -44,7 +44,7 @@ def test_a_service_serves_once_it_reports_readiness(binary, folder):
             assert service.heard()["STOPPING"] == "1" and service.process.wait(10) == 0
 
 
-def test_a_daemon_serves_when_its_command_returns(binary, folder):
+def test_a_daemon_serves_as_soon_as_its_command_returns(binary, folder):
     for options in (["-D"], ["-W", "-D"], ["-W", "-D", "-S", f"{folder.path}/master.sock"]):
         for root, daemon, stock in configurations(folder):
             port = free_port()
@@ -60,7 +60,7 @@ def test_a_daemon_serves_when_its_command_returns(binary, folder):
                 assert wait_until(lambda: not alive(pid)), (options, root, daemon)
 
 
-def test_in_the_foreground_the_streams_stay(binary, folder):
+def test_foreground_processes_keep_their_stderr(binary, folder):
     for options in (["-W", "-db"], ["-Ws"], ["-db", "-D"]):
         port = free_port()
         config = answering(folder, port, extra="daemon")
@@ -71,7 +71,7 @@ def test_in_the_foreground_the_streams_stay(binary, folder):
                 assert os.readlink(f"/proc/{process}/fd/2") == service.log, options
 
 
-def test_an_empty_root_is_nowhere(binary, folder, port):
+def test_chroot_auto_uses_a_deleted_empty_directory(binary, folder, port):
     """`chroot auto`: the directory is deleted at once, so nothing can be put there, and starts leave none behind."""
     needs_root()
     temporary = os.path.join(folder.path, "tmp")
@@ -129,7 +129,7 @@ def test_packaged_configurations_are_valid(binary, folder):
         assert f"target/release/{program}" in image and f"-p {program}" in image
 
 
-def test_systemd_accepts_the_units(binary, folder):
+def test_systemd_analyze_accepts_the_packaged_units(binary, folder):
     """`systemd-analyze verify` complains of neither the service nor the socket."""
     program = installed("systemd-analyze")
     for name in ("weir.service", "weir.socket"):
@@ -140,7 +140,7 @@ def test_systemd_accepts_the_units(binary, folder):
     assert not own, own
 
 
-def test_the_unit_file_starts_weir(binary, folder, port):
+def test_the_systemd_unit_starts_and_reloads_weir(binary, folder, port):
     """The lines of the unit file as the service manager runs them, with the paths of this check."""
     with open(os.path.join(PACKAGING, "systemd/weir.service")) as file:
         unit = file.read()

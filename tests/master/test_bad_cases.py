@@ -10,7 +10,7 @@ from lib.program import answering, connects, free_port, request, run, wait_until
 from master.support import IS_ROOT, Master
 
 
-def test_a_configuration_that_cannot_be_read_again_keeps_the_service(binary, folder, port):
+def test_a_reload_with_an_unreadable_configuration_keeps_the_former_worker(binary, folder, port):
     config = answering(folder, port)
 
     def directory():
@@ -45,7 +45,7 @@ def test_a_configuration_that_cannot_be_read_again_keeps_the_service(binary, fol
         master.reload()
 
 
-def test_a_port_that_is_taken_keeps_the_former_worker(binary, folder, port):
+def test_a_reload_with_a_port_in_use_keeps_the_former_worker(binary, folder, port):
     with Server() as other:
         config = answering(folder, port)
         with Master(binary, folder, config) as master:
@@ -68,7 +68,7 @@ def processes_of(uid):
     return subprocess.run(["ps", "-o", "pid=", "-u", str(uid)], capture_output=True, text=True).stdout.split()
 
 
-def test_a_full_process_table_keeps_the_former_worker(binary, folder, port):
+def test_a_reload_that_cannot_fork_keeps_the_former_worker(binary, folder, port):
     needs_root()
     config = answering(folder, port, extra="nbthread 1")
     os.chmod(folder.path, 0o777)
@@ -97,7 +97,7 @@ def test_a_full_process_table_keeps_the_former_worker(binary, folder, port):
         master.__exit__()
 
 
-def test_a_program_that_is_gone_keeps_the_service(binary, folder):
+def test_a_reload_without_the_program_file_keeps_the_former_worker(binary, folder):
     own, port = os.path.join(folder.path, "weir"), free_port()
     shutil.copy(binary, own)
     with Master(own, folder, answering(folder, port)) as master:

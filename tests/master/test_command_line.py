@@ -11,7 +11,7 @@ from lib.program import answering, free_port, wait_until
 from master.support import Master, alive, field, finished, slow_client, tcp, unix
 
 
-def test_the_command_line_speaks_for_the_master_and_passes_on(binary, folder):
+def test_the_master_cli_answers_commands_and_forwards_them_to_workers(binary, folder):
     with Master(binary, folder, answering(folder, free_port())) as master:
         worker = master.served().current()
         assert "reload" in master.ask("help") and "show stat" not in master.ask("help")
@@ -38,7 +38,7 @@ def test_the_command_line_speaks_for_the_master_and_passes_on(binary, folder):
         assert "ipc_fd" in master.ask("show proc debug")
 
 
-def test_each_line_of_a_connection_is_answered(binary, folder):
+def test_the_master_cli_answers_each_line_of_a_connection(binary, folder):
     """Without a prompt as well, as on the socket of HAProxy's master, in one piece or line by line. An empty line is answered by one."""
     with Master(binary, folder, answering(folder, free_port())) as master:
         master.served()
@@ -55,7 +55,7 @@ def test_each_line_of_a_connection_is_answered(binary, folder):
             assert client.recv(100) == b""
 
 
-def test_settings_of_the_session_hold_for_commands_of_workers(binary, folder):
+def test_master_cli_session_settings_apply_to_forwarded_commands(binary, folder):
     """Severities, as the library of the Data Plane API sets them, and timeouts. The master only answers mistakes in such commands."""
     config = answering(folder, free_port())
     with Master(binary, folder, config) as master:
@@ -82,7 +82,7 @@ def test_settings_of_the_session_hold_for_commands_of_workers(binary, folder):
         assert master.ask("set timeout cli 1;prompt i", end=False) == "" and 0.9 < time.monotonic() - began < 5
 
 
-def test_payloads_reach_the_worker_whole(binary, folder):
+def test_payloads_reach_the_worker_complete(binary, folder):
     names = folder.file("names.map", "a 1\n")
     config = answering(folder, free_port(), frontend=f"http-request set-header x %[path,map({names})]")
     with Master(binary, folder, config) as master:
@@ -95,7 +95,7 @@ def test_payloads_reach_the_worker_whole(binary, folder):
         assert len(master.ask(f"@1 show map {names}").splitlines()) == 5004
 
 
-def test_no_line_of_a_payload_that_was_refused_is_a_command(binary, folder):
+def test_lines_of_a_refused_payload_are_not_run_as_commands(binary, folder):
     own, by_port = os.path.join(folder.path, "cli"), free_port()
     config = answering(folder, free_port(), extra=f"stats socket {own} level admin\n    stats socket 127.0.0.1:{by_port} level admin")
     # Each command would print an answer if any process ran it.
@@ -132,7 +132,7 @@ def refused(connect, text):
         return read_all(client).decode()
 
 
-def test_levels_hold_on_both_sides(binary, folder):
+def test_master_cli_levels_apply_to_the_master_and_its_workers(binary, folder):
     for level, reloads in (("user", False), ("operator", True), ("admin", True)):
         config = answering(folder, free_port())
         with Master(binary, folder, config) as master:
@@ -150,7 +150,7 @@ def test_levels_hold_on_both_sides(binary, folder):
             assert master.ask("operator; @1 disable frontend f").endswith("Permission denied\n\n")
 
 
-def test_in_debug_mode_the_commands_of_workers_are_about_the_master(binary, folder):
+def test_in_mcli_debug_mode_worker_commands_describe_the_master(binary, folder):
     with Master(binary, folder, answering(folder, free_port())) as master:
         worker = master.served().current()
         assert "Unknown command" in master.ask("show info")
@@ -190,7 +190,7 @@ def test_in_debug_mode_the_commands_of_workers_are_about_the_master(binary, fold
         assert "stopping" not in master.said() and alive(worker)
 
 
-def test_debug_mode_is_for_administrators(binary, folder):
+def test_mcli_debug_mode_requires_level_admin(binary, folder):
     with Master(binary, folder, answering(folder, free_port())) as master:
         master.served()
         for level in ("user", "operator"):
@@ -200,7 +200,7 @@ def test_debug_mode_is_for_administrators(binary, folder):
             assert "Unknown command" in master.ask(f"mcli-debug-mode on; {level}; show info")
 
 
-def test_watchers_in_debug_mode_end_with_their_clients(binary, folder):
+def test_watch_commands_in_mcli_debug_mode_end_with_their_client(binary, folder):
     def clients():
         jobs = re.search(r"\nJobs: (\d+)\n.*\nListeners: (\d+)\n", master.ask("mcli-debug-mode on; show info"), re.S)
         return int(jobs[1]) - int(jobs[2])
@@ -224,7 +224,7 @@ def test_watchers_in_debug_mode_end_with_their_clients(binary, folder):
         assert field(master.pid, "Threads") == ["1"]
 
 
-def test_a_master_reports_its_end_and_watchers_leave(binary, folder, port):
+def test_a_stopping_master_reports_stopping_and_ends_watch_commands(binary, folder, port):
     with Master(binary, folder, answering(folder, port)) as master, slow_client(master, port) as (slow, _):
         assert "\nStopping: 0\n" in master.ask("mcli-debug-mode on; show info")
         with socket.socket(socket.AF_UNIX) as client:
@@ -239,7 +239,7 @@ def test_a_master_reports_its_end_and_watchers_leave(binary, folder, port):
         assert finished(slow).startswith(b"HTTP/1.1 200") and master.process.wait(10) == 0
 
 
-def test_a_reload_ends_debug_mode(binary, folder):
+def test_a_reload_ends_mcli_debug_mode(binary, folder):
     with Master(binary, folder, answering(folder, free_port())) as master:
         first = master.served().current()
         with socket.socket(socket.AF_UNIX) as client:
@@ -258,7 +258,7 @@ def test_a_reload_ends_debug_mode(binary, folder):
         master.served(3)
 
 
-def test_debug_mode_is_made_once(binary, folder):
+def test_repeated_mcli_debug_mode_takes_no_more_memory_or_descriptors(binary, folder):
     with Master(binary, folder, answering(folder, free_port())) as master:
         master.served()
         for _ in range(50):

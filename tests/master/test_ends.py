@@ -17,7 +17,7 @@ def test_signals_end_the_workers_and_then_the_master(binary, folder):
             assert f"All workers exited. Exiting... ({status})" in master.said()
 
 
-def test_workers_leave_when_their_master_is_gone(binary, folder, port):
+def test_workers_finish_their_requests_and_exit_when_the_master_is_killed(binary, folder, port):
     config = answering(folder, port)
     with Master(binary, folder, config) as master, slow_client(master, port) as (slow, worker):
         master.process.kill()

@@ -64,7 +64,7 @@ def failures(folder, taken):
             "requires full privileges"
 
 
-def test_a_failed_start_changes_nothing_of_a_running_master(binary, folder, port):
+def test_a_failed_start_leaves_files_and_sockets_of_a_running_master_unchanged(binary, folder, port):
     with Server() as other, Master(binary, folder, running(folder, port)) as master:
         master.served()
         before = state(folder)
@@ -100,7 +100,7 @@ def test_a_failed_start_changes_nothing_of_a_running_master(binary, folder, port
             os.kill(pid, TERM)
 
 
-def test_a_failed_reload_changes_no_file(binary, folder, port):
+def test_a_failed_reload_leaves_files_and_sockets_of_the_worker_unchanged(binary, folder, port):
     """The files and sockets of the worker that serves stay its own, whatever is wrong with the next one."""
     with Server() as other, Master(binary, folder, running(folder, port)) as master:
         worker = master.served().current()
@@ -121,7 +121,7 @@ def test_a_failed_reload_changes_no_file(binary, folder, port):
         assert f"Pid: {master.current()}\n" in ask(f"{folder.path}/admin.sock", "show info")
 
 
-def test_a_start_that_cannot_change_its_user_changes_nothing(binary, folder, port):
+def test_a_start_that_cannot_change_its_user_leaves_all_files_unchanged(binary, folder, port):
     """The numbers of users do not exist in this namespace, which only the kernel knows."""
     needs_root()
     with Program(binary, "-db", "-f", running(folder, port)) as program:
@@ -137,21 +137,21 @@ def test_a_start_that_cannot_change_its_user_changes_nothing(binary, folder, por
             assert state(folder) == before, words
 
 
-def test_a_first_start_that_fails_leaves_nothing(binary, folder):
+def test_a_failed_first_start_leaves_no_file(binary, folder):
     config = folder.file("b.cfg", "nonsense\n")
     for options in (["-db"], ["-W", "-S", f"{folder.path}/m.sock"], ["-W", "-D", "-S", f"{folder.path}/m.sock"]):
         assert run(binary, *options, "-p", f"{folder.path}/pid", "-f", config)[0] == 1
         assert os.listdir(folder.path) == ["b.cfg"], (options, os.listdir(folder.path))
 
 
-def test_a_pid_file_on_a_full_disk_ends_the_start(binary, folder, port):
+def test_a_pid_file_on_a_full_disk_makes_the_start_fail(binary, folder, port):
     for options in (["-db"], ["-D"], ["-W"], ["-W", "-D"]):
         status, _, said = run(binary, *options, "-p", "/dev/full", "-f", answering(folder, port))
         assert status == 1 and "Cannot create pidfile /dev/full: No space left on device" in said, (options, said)
         assert not connects(port), options
 
 
-def test_those_that_released_their_addresses_have_them_again(binary, folder, port):
+def test_a_former_process_listens_again_after_its_successor_failed(binary, folder, port):
     """The addresses are free once the former process releases them; the pid file cannot be written: the former process
     continues. Many addresses, because it listens again while the new process closes them."""
     addresses = [f"127.0.0.{number}" for number in range(1, 201)]
@@ -181,7 +181,7 @@ def test_a_master_killed_in_any_phase_leaves_no_worker_behind(binary, folder, po
         assert request(port).startswith(b"HTTP/1.1 200") and len(last.workers()) == 1
 
 
-def test_two_masters_that_start_at_once_both_serve(binary, folder):
+def test_two_masters_started_at_once_with_one_cli_path_both_serve(binary, folder):
     """With one `-S`: the path is one of theirs, and both serve."""
     ports = [free_port(), free_port()]
     configs = [answering(folder, port, name=f"{port}.cfg") for port in ports]
@@ -192,7 +192,7 @@ def test_two_masters_that_start_at_once_both_serve(binary, folder):
         assert not [name for name in os.listdir(folder.path) if name.endswith(".tmp")], os.listdir(folder.path)
 
 
-def test_threads_that_cannot_be_had_end_the_start(binary, folder, port):
+def test_a_start_without_enough_threads_fails_and_leaves_no_file(binary, folder, port):
     needs_root()
     os.chmod(folder.path, 0o777)
     config = answering(folder, port, extra=f"nbthread 16\n    pidfile {folder.path}/pid\n    stats socket {folder.path}/admin.sock")

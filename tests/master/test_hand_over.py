@@ -10,15 +10,15 @@ from lib.program import TERM, Program, answering, free_port, request, wait_until
 from master.support import USR2, Clients, Master, talk, tcp, unix
 
 
-def test_sockets_are_handed_over_with_x(binary, folder):
+def test_listening_sockets_are_handed_over_with_option_x(binary, folder):
     take_over([binary], [binary], folder)
 
 
-def test_sockets_are_taken_from_the_packaged_haproxy(binary, folder):
+def test_listening_sockets_are_taken_over_from_haproxy(binary, folder):
     take_over([installed("haproxy")], [binary], folder)
 
 
-def test_sockets_are_given_to_the_packaged_haproxy(binary, folder):
+def test_listening_sockets_are_handed_over_to_haproxy(binary, folder):
     take_over([binary], [installed("haproxy")], folder)
 
 
@@ -83,14 +83,14 @@ def test_a_running_haproxy_master_is_reloaded_into_weir(binary, folder, port):
         assert not clients.failures, clients.failures[:3]
 
 
-def test_a_socket_without_the_word_gives_nothing(binary, folder, port):
+def test_getsocks_is_refused_without_expose_fd_listeners(binary, folder, port):
     stats = os.path.join(folder.path, "stats.sock")
     with Program(binary, "-db", "-f", answering(folder, port, extra=f"stats socket {stats} level admin")) as program:
         program.ready(port)
         assert talk(stats, "_getsocks") == "Permission denied\n\n"
 
 
-def test_sockets_of_the_service_manager_are_used(binary, folder):
+def test_listening_sockets_of_socket_activation_are_used(binary, folder):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         config = answering(folder, port)
@@ -111,7 +111,7 @@ exec {binary} -W -f {config} -S {folder.path}/master.sock
             program.status()
 
 
-def test_connections_pass_over_a_pair_of_sockets(binary, folder, port):
+def test_connections_through_sockpair_addresses_survive_reloads(binary, folder, port):
     ours, theirs = socket.socketpair()
     config = folder.file("a.cfg", f"""
 defaults

@@ -31,7 +31,7 @@ TABLE = [
 ]
 
 
-def test_a_process_starts_with_the_descriptors_that_the_reference_starts_with(binary, folder):
+def test_weir_starts_under_the_same_descriptor_limits_as_haproxy(binary, folder):
     os.chmod(folder.path, 0o777)
     for number, ((soft, hard), words, sockets, starts, _) in enumerate(TABLE):
         port, cli = free_port(), os.path.join(folder.path, f"cli{number}")
@@ -63,7 +63,7 @@ SIZES = ["ring r\n    size 9223372036854775807", "ring r\n    size 1844674407370
 ASKS = re.compile(r"(?<!\.)\b((?:stats )?max\w+|ulimit-n) \d{10}")
 
 
-def test_a_size_that_cannot_be_had_is_an_error(binary, folder):
+def test_a_size_beyond_the_limits_of_the_machine_is_an_error(binary, folder):
     rings = [f"{size}\n    backing-file {folder.path}/ring" for size in SIZES[:3]]
     for text in SIZES + rings:
         config = folder.file("a.cfg", text + "\n" + ANSWERING.format(bind=f"127.0.0.1:{free_port()}", frontend="", text="x", extra=""))
@@ -74,7 +74,7 @@ def test_a_size_that_cannot_be_had_is_an_error(binary, folder):
         assert os.listdir(folder.path) == ["a.cfg"], (text, os.listdir(folder.path))
 
 
-def test_limits_out_of_reach_do_not_prevent_serving_without_strict_limits(binary, folder):
+def test_with_no_strict_limits_unreachable_limits_do_not_prevent_the_start(binary, folder):
     for words in ("maxconn 2147483647", "maxpipes 2147483647", "stats maxconn 2147483647", "ulimit-n 2147483647",
                   "maxconn 2147483647\n    maxpipes 2147483647\n    stats maxconn 2147483647", "tune.maxpollevents 1000000"):
         port = free_port()

@@ -24,7 +24,7 @@ def marked(mark):
     return found
 
 
-def test_r127_no_process_is_left_of_a_first_start_that_fails(binary, folder):
+def test_r127_a_failed_first_start_leaves_no_process(binary, folder):
     """Neither the master nor the worker nor the intermediate processes of a daemon; and the exit status comes at once."""
     bad = folder.file("bad.cfg", "frontend f\n    nonsense\n")
     for words in (["-W"], ["-W", "-D"], ["-Ws"]):
@@ -38,7 +38,7 @@ def test_r127_no_process_is_left_of_a_first_start_that_fails(binary, folder):
         assert wait_until(lambda: not marked(mark.encode())), (words, marked(mark.encode()))
 
 
-def test_r129_workers_that_are_killed_leave_nothing_in_the_poller(binary, folder, port):
+def test_r129_killed_workers_leave_no_descriptors_or_wakeups_in_the_master(binary, folder, port):
     """The master continues, without a further descriptor and without wakeups for a closed one."""
     config = answering(folder, port, frontend="option http-keep-alive")
     with Master(binary, folder, config) as master:
@@ -62,7 +62,7 @@ def test_r129_workers_that_are_killed_leave_nothing_in_the_poller(binary, folder
         assert ticks() - first <= 5, "it is awake all the time"
 
 
-def test_r140_every_thread_of_a_worker_answers_its_master(binary, folder, port):
+def test_r140_master_commands_reach_every_thread_of_a_worker(binary, folder, port):
     """One thread has the channel to the master; commands about other threads reach them through it."""
     with Master(binary, folder, answering(folder, port, extra="nbthread 3")) as master:
         master.served()
@@ -107,7 +107,7 @@ def test_r149_a_configuration_is_read_once_and_parsed_twice(binary, folder, port
     assert not writer.is_alive()
 
 
-def test_r156_the_background_begins_before_the_worker(binary, folder, port):
+def test_r156_master_and_worker_of_option_D_run_in_the_background(binary, folder, port):
     """With -D and -W both are in the background, in a session of their own, and the worker is the master's child."""
     pid_file = os.path.join(folder.path, "pid")
     started = subprocess.Popen([binary, "-W", "-D", "-p", pid_file, "-f", answering(folder, port)], stdin=subprocess.DEVNULL,
@@ -128,7 +128,7 @@ def test_r156_the_background_begins_before_the_worker(binary, folder, port):
     assert wait_until(lambda: not alive(master) and not alive(worker))
 
 
-def test_r156_ws_stays_in_the_foreground_without_the_option_d(binary, folder, port):
+def test_r156_option_Ws_stays_in_the_foreground_without_option_D(binary, folder, port):
     """`-Ws` outweighs the word `daemon` of the configurations of distributions; `-D` outweighs `-Ws`."""
     pid_file = os.path.join(folder.path, "pid")
     config = answering(folder, port, extra="daemon")
@@ -146,7 +146,7 @@ def test_r156_ws_stays_in_the_foreground_without_the_option_d(binary, folder, po
     assert wait_until(lambda: not alive(master))
 
 
-def test_r158_r160_alone_too_a_process_becomes_somebody_else(binary, folder):
+def test_r158_r160_a_process_without_a_master_changes_user_and_keeps_capabilities(binary, folder):
     """In the foreground and in the background without a master: one change of identity, with the capabilities that are kept."""
     needs_root()
     for words in (["-db"], ["-D"]):

@@ -10,7 +10,7 @@ from lib.program import TERM, Program, answering, connects, free_port, request, 
 from master.support import USR2, Clients, Master, alive, asked, finished, link, quiet_client, slow_client, tcp, unix
 
 
-def test_r119_r133_a_signal_reloads_even_without_a_command_line(binary, folder, port):
+def test_r119_r133_signals_reload_a_master_without_a_cli_socket(binary, folder, port):
     config = answering(folder, port, "one")
     with Program(binary, "-W", "-f", config) as program, contextlib.ExitStack() as stack:
         program.ready(port)
@@ -51,7 +51,7 @@ def test_r118_r128_each_reload_executes_the_program_once(binary, folder):
             assert len(set(file.readlines())) == 1, "always the same words"
 
 
-def test_r121_a_worker_that_outlives_too_many_reloads_ends(binary, folder, port):
+def test_r121_a_worker_older_than_mworker_max_reloads_is_ended(binary, folder, port):
     config = answering(folder, port, extra="mworker-max-reloads 1", frontend="option http-keep-alive")
     with Master(binary, folder, config) as master, quiet_client(master, port) as (_, first):
         master.reload()
@@ -94,7 +94,7 @@ def test_r120_r134_show_proc_separates_starting_workers_from_serving_ones(binary
         assert "[failed: 1]" in master.ask("show proc") and request(port).startswith(b"HTTP/1.1 200")
 
 
-def test_r124_r136_r147_a_reload_that_fails_changes_nothing(binary, folder, port):
+def test_r124_r136_r147_a_failed_reload_keeps_the_former_worker_and_is_reported(binary, folder, port):
     config = answering(folder, port)
     with Master(binary, folder, config) as master, contextlib.ExitStack() as stack:
         master.served()
@@ -117,7 +117,7 @@ def test_r124_r136_r147_a_reload_that_fails_changes_nothing(binary, folder, port
         assert not clients.failures, clients.failures[:3]
 
 
-def test_r125_r129_r146_r163_reloads_leave_nothing_in_the_master(binary, folder, port):
+def test_r125_r129_r146_r163_reloads_leave_no_descriptors_or_memory_in_the_master(binary, folder, port):
     config = answering(folder, port)
 
     def turn():
@@ -169,7 +169,7 @@ def test_r126_the_service_manager_is_notified_of_every_load(binary, folder, port
             assert program.status() == 0
 
 
-def test_r131_each_process_has_its_own_end_only(binary, folder):
+def test_r131_master_and_worker_each_hold_only_their_own_end_of_the_socketpair(binary, folder):
     with Master(binary, folder, answering(folder, free_port())) as master:
         master.served().reload()
         worker = master.current()
@@ -178,7 +178,7 @@ def test_r131_each_process_has_its_own_end_only(binary, folder):
         assert wait_until(lambda: not both()), both()
 
 
-def test_r130_r140_a_worker_is_reached_without_any_socket_of_its_own(binary, folder):
+def test_r130_r140_the_master_reaches_a_worker_without_a_stats_socket(binary, folder):
     with Master(binary, folder, answering(folder, free_port(), extra="nbthread 2")) as master:
         master.served()
         for _ in range(8):
@@ -189,7 +189,7 @@ def test_r130_r140_a_worker_is_reached_without_any_socket_of_its_own(binary, fol
         assert "Initializing new worker" in master.ask("@1 show startup-logs")
 
 
-def test_r137_a_new_worker_that_crashes_is_seen(binary, folder, port):
+def test_r137_a_crash_of_the_new_worker_ends_the_master(binary, folder, port):
     config = answering(folder, port)
     with Master(binary, folder, config) as master, slow_client(master, port):
         master.reload()
@@ -197,7 +197,7 @@ def test_r137_a_new_worker_that_crashes_is_seen(binary, folder, port):
         assert master.status() == 139, master.said()
 
 
-def test_r137_without_exit_on_failure_the_old_one_finishes(binary, folder, port):
+def test_r137_with_no_exit_on_failure_the_old_worker_finishes_its_requests(binary, folder, port):
     config = answering(folder, port, extra="master-worker no-exit-on-failure")
     with Master(binary, folder, config) as master, slow_client(master, port) as (slow, _):
         master.reload()
@@ -219,7 +219,7 @@ def test_r138_a_crash_of_an_old_worker_does_not_disturb_the_service(binary, fold
         assert master.process.poll() is None and alive(second) and request(port).startswith(b"HTTP/1.1 200")
 
 
-def test_a_storm_of_signals_is_a_few_reloads(binary, folder, port):
+def test_many_reload_signals_are_merged_without_failed_requests(binary, folder, port):
     with Master(binary, folder, answering(folder, port)) as master:
         master.served()
         with Clients(tcp(port)) as clients:
@@ -239,7 +239,7 @@ def test_a_hard_reload_ends_the_former_worker_at_once(binary, folder, port):
         assert wait_until(lambda: f"Former worker ({first}) exited with code 143" in master.said())
 
 
-def test_a_quiet_client_keeps_its_connection_over_a_reload(binary, folder, port):
+def test_an_idle_client_keeps_its_connection_over_a_reload(binary, folder, port):
     config = answering(folder, port, "one")
     with Master(binary, folder, config) as master, quiet_client(master, port) as (quiet, _):
         answering(folder, port, "two")
@@ -252,7 +252,7 @@ def test_a_quiet_client_keeps_its_connection_over_a_reload(binary, folder, port)
         assert wait_until(lambda: len(master.workers()) == 1)
 
 
-def test_close_spread_time_ends_quiet_connections_after_a_reload(binary, folder, port):
+def test_close_spread_time_ends_idle_connections_after_a_reload(binary, folder, port):
     config = answering(folder, port, extra="close-spread-time 300ms")
     with Master(binary, folder, config) as master, contextlib.ExitStack() as stack:
         quiet = [stack.enter_context(quiet_client(master, port)) for _ in range(8)]
@@ -262,7 +262,7 @@ def test_close_spread_time_ends_quiet_connections_after_a_reload(binary, folder,
         assert wait_until(lambda: len(master.workers()) == 1)
 
 
-def test_connections_of_all_kinds_survive_reloads(binary, folder, port):
+def test_connections_over_tcp_unix_and_abstract_sockets_survive_reloads(binary, folder, port):
     name = os.path.join(folder.path, "front.sock")
     abstract = f"weir-test-{os.getpid()}-{port}"
     config = answering(folder, port, bind=f"127.0.0.1:{port}\n    bind {name} mode 666\n    bind abns@{abstract}")

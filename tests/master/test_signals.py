@@ -7,7 +7,7 @@ from lib.program import Program, answering, connects, free_port, run, wait_until
 from master.support import USR2, Master, Service, alive, field
 
 
-def test_inherited_dispositions_and_masks_change_nothing(binary, folder):
+def test_signals_work_despite_inherited_dispositions_and_masks(binary, folder):
     """As a shell in the background, nohup, or a runner with its own handling of signals starts it."""
     everything = {signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2,
                   signal.SIGPIPE, signal.SIGTTIN, signal.SIGTTOU}
@@ -49,7 +49,7 @@ def ignored(pid):
     return {number for number in range(1, 65) if bits >> (number - 1) & 1} - {32, 33}
 
 
-def test_a_worker_that_still_reads_its_configuration_can_be_ended(binary, folder):
+def test_sigterm_ends_a_worker_that_still_reads_its_configuration(binary, folder):
     """Signals that its master waits for are not blocked in it: it ends at once, and never serves."""
     config = answering(folder, free_port())
     with open(config, "a") as file:
@@ -61,7 +61,7 @@ def test_a_worker_that_still_reads_its_configuration_can_be_ended(binary, folder
         assert master.status() == 143 and "Loading success." not in master.said(), master.said()
 
 
-def test_wrong_numbers_to_replace_do_no_harm(binary, folder, port):
+def test_wrong_process_ids_for_option_sf_do_no_harm(binary, folder, port):
     config = answering(folder, port)
     sleeper = subprocess.Popen(["sleep", "60"])
     try:

@@ -9,7 +9,7 @@ from lib.program import TERM, Program, answering, connects, free_port, request, 
 from master.support import Master, alive, field, many_patterns, talk
 
 
-def test_r117_r142_the_master_has_one_thread_and_its_memory_does_not_know_the_configuration(binary, folder):
+def test_r117_r142_the_master_has_one_thread_and_memory_independent_of_the_configuration(binary, folder):
     sizes = []
     for count in (1, 4000):
         port = free_port()
@@ -30,7 +30,7 @@ def test_r117_r142_the_master_has_one_thread_and_its_memory_does_not_know_the_co
     assert few == many and large - small < 1500, sizes
 
 
-def test_r156_r157_in_the_background_the_pid_file_has_the_master(binary, folder, port):
+def test_r156_r157_the_pid_file_of_a_daemon_has_the_pid_of_the_master(binary, folder, port):
     pid_file = os.path.join(folder.path, "pid")
     config = answering(folder, port)
     status, _, err = run(binary, "-W", "-D", "-p", pid_file, "-f", config)
@@ -48,7 +48,7 @@ def test_r156_r157_in_the_background_the_pid_file_has_the_master(binary, folder,
     assert wait_until(lambda: not alive(master))
 
 
-def test_r127_r135_a_first_start_that_fails_leaves_nothing(binary, folder):
+def test_r127_r135_a_failed_first_start_exits_with_1_and_the_error(binary, folder):
     bad = folder.file("bad.cfg", "frontend f\n    nonsense\n")
     for words in (["-W"], ["-W", "-D"], ["-Ws"]):
         status, _, err = run(binary, *words, "-f", bad)
@@ -56,7 +56,7 @@ def test_r127_r135_a_first_start_that_fails_leaves_nothing(binary, folder):
         assert "Failed to load worker" in err, err
 
 
-def test_r135_a_worker_that_crashes_takes_the_master_along(binary, folder):
+def test_r135_a_crash_of_the_worker_ends_the_master_with_its_status(binary, folder):
     for number, status in ((signal.SIGSEGV, 139), (signal.SIGKILL, 137)):
         port = free_port()
         with Master(binary, folder, answering(folder, port)) as master:
@@ -67,7 +67,7 @@ def test_r135_a_worker_that_crashes_takes_the_master_along(binary, folder):
             assert "exit-on-failure: killing every processes with SIGTERM" in master.said()
 
 
-def test_r141_a_master_s_socket_without_a_master_is_a_warning(binary, folder, port):
+def test_r141_option_S_without_a_master_is_a_warning(binary, folder, port):
     config = answering(folder, port)
     with Program(binary, "-db", "-S", os.path.join(folder.path, "m"), "-f", config) as program:
         program.ready(port)
@@ -77,7 +77,7 @@ def test_r141_a_master_s_socket_without_a_master_is_a_warning(binary, folder, po
     assert run(binary, "-dW", "-db", "-S", os.path.join(folder.path, "m"), "-f", config)[0] == 1
 
 
-def test_r143_nothing_of_the_old_ways_is_in_the_environment(binary, folder):
+def test_r143_the_environment_has_no_variables_of_the_old_wait_mode(binary, folder):
     config = answering(folder, free_port(), extra=f"setenv COLOUR blue\n    presetenv PATH none\n    stats socket {folder.path}/cli")
     with Master(binary, folder, config) as master:
         master.served().reload()
@@ -90,7 +90,7 @@ def test_r143_nothing_of_the_old_ways_is_in_the_environment(binary, folder):
         assert "HAPROXY_PROCESSES" not in master.ask("@1 show env")
 
 
-def test_a_worker_knows_how_it_is_reached(binary, folder):
+def test_haproxy_cli_in_a_worker_lists_its_runtime_api_sockets(binary, folder):
     port = free_port()
     told = 'http-request return status 200 content-type text/plain lf-string "%[env(HAPROXY_CLI)] ${HAPROXY_CLI}"'
     config = answering(folder, port, extra=f"stats socket {folder.path}/cli", frontend=told)
@@ -109,7 +109,7 @@ def test_a_worker_knows_how_it_is_reached(binary, folder):
         assert request(port).endswith(f"\r\n\r\nunix@{folder.path}/cli unix@{folder.path}/cli".encode()), request(port)
 
 
-def test_r145_r193_the_command_line_is_there_with_the_pid_file(binary, folder, port):
+def test_r145_r193_the_master_cli_answers_once_the_pid_file_exists(binary, folder, port):
     pid_file = os.path.join(folder.path, "pid")
     config = answering(folder, port)
     with Master(binary, folder, config, "-p", pid_file) as master:
@@ -121,7 +121,7 @@ def test_r145_r193_the_command_line_is_there_with_the_pid_file(binary, folder, p
         assert connects(port)
 
 
-def test_r150_notices_of_a_file_are_printed_once(binary, folder):
+def test_r150_notices_of_a_configuration_file_are_printed_once(binary, folder):
     config = answering(folder, free_port(), extra='.notice "said by the file"')
     with Master(binary, folder, config) as master:
         logs = master.served().ask("show startup-logs")
@@ -129,7 +129,7 @@ def test_r150_notices_of_a_file_are_printed_once(binary, folder):
         assert master.reload().count("said by the file") == 1
 
 
-def test_r151_r152_garbage_is_the_worker_s_to_refuse(binary, folder):
+def test_r151_r152_the_worker_refuses_invalid_lines_that_the_master_skipped(binary, folder):
     for text, place in (("global\n    daemons\n", "a.cfg:2]"), ("peer x\n    y\n", "a.cfg:1]"),
                         ("global\n    pidfile\n", "a.cfg:2]")):
         status, _, err = run(binary, "-W", "-f", folder.file("a.cfg", text))
@@ -139,7 +139,7 @@ def test_r151_r152_garbage_is_the_worker_s_to_refuse(binary, folder):
         assert err.count(place) == 1, err
 
 
-def test_r153_a_marked_word_may_be_given_twice(binary, folder):
+def test_r153_a_second_pidfile_line_is_reported_once_and_ignored(binary, folder):
     pid_file = os.path.join(folder.path, "p")
     config = answering(folder, free_port(), extra=f"pidfile {pid_file}\n    pidfile /other")
     with Master(binary, folder, config) as master:
@@ -149,7 +149,7 @@ def test_r153_a_marked_word_may_be_given_twice(binary, folder):
             assert int(file.read()) == master.pid
 
 
-def test_r155_words_about_threads_belong_first(binary, folder, port):
+def test_r155_nbthread_is_refused_after_a_non_global_section(binary, folder, port):
     with Master(binary, folder, answering(folder, port, extra="nbthread 2")) as master:
         master.served()
         assert "Nbthread: 2\n" in master.ask("@1 show info")
@@ -160,12 +160,12 @@ def test_r155_words_about_threads_belong_first(binary, folder, port):
     assert status == 1 and "'nbthread' not allowed if a non-global section was previously defined" in err, err
 
 
-def test_program_sections_point_to_the_service_manager(binary, folder):
+def test_program_sections_are_refused_in_favour_of_the_service_manager(binary, folder):
     status, _, err = run(binary, "-W", "-f", folder.file("a.cfg", "program x\n    command sleep 1\n"))
     assert status == 1 and "'program' is not supported any more; let the service manager start other programs" in err, err
 
 
-def test_r158_r161_only_the_worker_becomes_somebody_else(binary, folder, port):
+def test_r158_r161_only_the_worker_changes_its_user_and_root(binary, folder, port):
     needs_root()
     jail = os.path.join(folder.path, "jail")
     os.mkdir(jail)
@@ -185,7 +185,7 @@ def test_r158_r161_only_the_worker_becomes_somebody_else(binary, folder, port):
         assert request(port).startswith(b"HTTP/1.1 200")
 
 
-def test_r160_capabilities_are_kept_by_all_workers_and_only_there(binary, folder):
+def test_r160_setcap_capabilities_are_kept_by_all_worker_threads_only(binary, folder):
     needs_root()
     config = answering(folder, free_port(), frontend="log stdout format raw daemon",
                        extra="uid 65534\n    nbthread 2\n    setcap cap_net_admin,cap_net_bind_service")
@@ -216,7 +216,7 @@ def test_r159_privileged_settings_are_checked_after_the_change_of_identity(binar
                 assert "requires full privileges" in program.process.stdout.read()
 
 
-def test_a_priority_for_reading_the_configuration_and_one_for_serving(binary, folder, port):
+def test_tune_renice_sets_priorities_for_startup_and_for_runtime(binary, folder, port):
     needs_root()
     patterns = many_patterns(folder)
     for words, reading, serving in (("tune.renice.startup 7", 7, 0), ("tune.renice.runtime -3", 0, -3),
@@ -234,7 +234,7 @@ def test_a_priority_for_reading_the_configuration_and_one_for_serving(binary, fo
             assert niceness(master.pid) == 0, "it is about the worker"
 
 
-def test_a_forbidden_priority_is_reported(binary, folder, port):
+def test_a_forbidden_tune_renice_priority_is_reported(binary, folder, port):
     needs_root()
     config = answering(folder, port, extra="tune.renice.startup 5\n    tune.renice.runtime -5")
     with Program("setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", binary, "-db", "-f", config,
@@ -267,7 +267,7 @@ def forbidden(pid):
     return processes == ["0", "0"], gains == {"1"}
 
 
-def test_r158_only_the_worker_can_neither_create_processes_nor_gain_privileges(binary, folder):
+def test_r158_only_the_worker_is_barred_from_forking_and_gaining_privileges(binary, folder):
     identity = "uid 65534\n    gid 65534\n    " if os.geteuid() == 0 else ""
     # The log writer thread starts before the workers.
     logs = "log stdout format raw daemon"
@@ -285,7 +285,7 @@ def test_r158_only_the_worker_can_neither_create_processes_nor_gain_privileges(b
             assert request(port).startswith(b"HTTP/1.1 200")
 
 
-def test_alone_too_a_process_can_neither_create_processes_nor_gain_privileges(binary, folder):
+def test_a_process_without_a_master_is_barred_from_forking_and_gaining_privileges(binary, folder):
     for words, expected in (("", (True, True)), ("insecure-fork-wanted", (False, True)), ("insecure-setuid-wanted", (True, False))):
         port, pid_file = free_port(), os.path.join(folder.path, "pid")
         config = answering(folder, port, extra=f"nbthread 2\n    {words}")
@@ -309,7 +309,7 @@ def test_alone_too_a_process_can_neither_create_processes_nor_gain_privileges(bi
                 os.kill(daemon, TERM)
 
 
-def test_late_features_start_without_a_new_thread(binary, folder, port):
+def test_tracing_and_memory_profiling_start_without_a_new_thread(binary, folder, port):
     needs_root()
     path = os.path.join(folder.path, "cli")
     config = answering(folder, port, extra=f"uid 65534\n    nbthread 2\n    stats socket {path} level admin")

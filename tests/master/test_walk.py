@@ -15,69 +15,69 @@ from master.support import Master
 
 # Section, option, statement, proof: a function below, or the name of a check elsewhere.
 OPTIONS = [
-    ("3", "--", "files and folders follow, in their order", "test_files_follow"),
+    ("3", "--", "files and folders follow, in their order", "test_files_after_two_dashes_are_configurations"),
     ("3", "-f", "a file, or those of a folder that end in .cfg and are not hidden, in lexical order", "test_several_files_and_a_folder_are_read_in_order"),
-    ("3", "-C", "changes the folder before anything is read", "test_a_working_folder_is_changed_to_first"),
-    ("3", "-D", "detaches from the terminal, as 'daemon' does", "test_a_daemon_serves_when_its_command_returns"),
-    ("3", "-L", "the name among peers, in HAPROXY_LOCALPEER", "test_the_name_among_peers"),
-    ("3", "-N", "the default maxconn of proxies", "test_limits_of_connections"),
-    ("3", "-V", "says more, and undoes -q and 'quiet'", "test_verbose_undoes_quiet"),
-    ("3", "-W", "a master that watches a worker, in foreground or background", "test_in_the_foreground_the_streams_stay"),
-    ("3", "-Ws", "notifies the service manager", "test_a_service_serves_once_it_reports_readiness"),
-    ("3", "-4", "names have IPv4 addresses only", "test_ipv4_only"),
-    ("3", "-c", "checks, and says that all is right only with -V", "test_the_check"),
-    ("3", "-cc", "0, 1 or 2 for true, false and nonsense", "test_conditions"),
-    ("3", "-d", "the foreground, and more said", "test_debug_stays_in_the_foreground"),
-    ("3", "-dC", "prints the parsed configuration", "test_the_configuration_is_printed"),
-    ("3", "-dD", "warns of suspicious settings", "test_diagnostics"),
-    ("3", "-dF", "no forwarding past the stream, so no splicing", "test_no_splicing"),
-    ("3", "-dG", "no getaddrinfo(): no effect, with a warning", "test_without_effect"),
-    ("3", "-dI", "allows processes to be created", "test_accepted"),
-    ("3", "-dK", "lists keywords by class", "test_keywords_are_listed"),
-    ("3", "-dL", "lists loaded objects once the configuration was read, and nothing when it is wrong", "test_objects_are_listed"),
-    ("3", "-dA", "puts them into a file, or on standard output", "test_objects_are_kept"),
-    ("3", "-dM", "memory is always checked", "test_accepted"),
-    ("3", "-dR", "no address is shared", "test_addresses_are_not_shared"),
-    ("3", "-dS", "no splicing", "test_no_splicing"),
-    ("3", "-dT", "no kernel TLS", "test_accepted"),
-    ("3", "-dV", "certificates of servers are not verified", "test_accepted"),
+    ("3", "-C", "changes the folder before anything is read", "test_option_C_changes_the_working_folder_before_files_are_read"),
+    ("3", "-D", "detaches from the terminal, as 'daemon' does", "test_a_daemon_serves_as_soon_as_its_command_returns"),
+    ("3", "-L", "the name among peers, in HAPROXY_LOCALPEER", "test_option_L_sets_the_local_peer_name"),
+    ("3", "-N", "the default maxconn of proxies", "test_options_n_N_and_m_limit_connections"),
+    ("3", "-V", "says more, and undoes -q and 'quiet'", "test_option_q_prints_nothing_even_with_option_V"),
+    ("3", "-W", "a master that watches a worker, in foreground or background", "test_foreground_processes_keep_their_stderr"),
+    ("3", "-Ws", "notifies the service manager", "test_a_service_with_option_Ws_serves_once_it_reports_readiness"),
+    ("3", "-4", "names have IPv4 addresses only", "test_option_4_ignores_ipv6_addresses_of_names"),
+    ("3", "-c", "checks, and says that all is right only with -V", "test_option_c_reports_validity_by_output_and_exit_status"),
+    ("3", "-cc", "0, 1 or 2 for true, false and nonsense", "test_option_cc_exits_with_the_result_of_the_condition"),
+    ("3", "-d", "the foreground, and more said", "test_option_d_stays_in_the_foreground"),
+    ("3", "-dC", "prints the parsed configuration", "test_option_dC_prints_the_configuration"),
+    ("3", "-dD", "warns of suspicious settings", "test_option_dD_accepts_a_valid_configuration"),
+    ("3", "-dF", "no forwarding past the stream, so no splicing", "test_options_dF_dS_and_dZ_disable_splicing"),
+    ("3", "-dG", "no getaddrinfo(): no effect, with a warning", "test_options_de_and_dG_report_that_they_have_no_effect"),
+    ("3", "-dI", "allows processes to be created", "test_options_dI_dM_dT_dV_dk_dp_and_dv_are_accepted"),
+    ("3", "-dK", "lists keywords by class", "test_option_dK_lists_keywords"),
+    ("3", "-dL", "lists loaded objects once the configuration was read, and nothing when it is wrong", "test_option_dL_lists_loaded_object_files"),
+    ("3", "-dA", "puts them into a file, or on standard output", "test_option_dA_archives_loaded_object_files"),
+    ("3", "-dM", "memory is always checked", "test_options_dI_dM_dT_dV_dk_dp_and_dv_are_accepted"),
+    ("3", "-dR", "no address is shared", "test_option_dR_refuses_an_address_in_use"),
+    ("3", "-dS", "no splicing", "test_options_dF_dS_and_dZ_disable_splicing"),
+    ("3", "-dT", "no kernel TLS", "test_options_dI_dM_dT_dV_dk_dp_and_dv_are_accepted"),
+    ("3", "-dV", "certificates of servers are not verified", "test_options_dI_dM_dT_dV_dk_dp_and_dv_are_accepted"),
     ("3", "-dW", "a warning is an error", "test_warnings_are_fatal_with_dW"),
-    ("3", "-dZ", "no zero-copy forwarding, so no splicing", "test_no_splicing"),
-    ("3", "-db", "no background, whatever else says", "test_in_the_foreground_the_streams_stay"),
-    ("3", "-dc", "lists processors and threads", "test_processors_are_listed"),
-    ("3", "-de", "no epoll: no other poller exists, with a warning", "test_without_effect"),
-    ("3", "-dk", "no kqueue", "test_accepted"),
-    ("3", "-dp", "no poll()", "test_accepted"),
-    ("3", "-dr", "servers without an address do not prevent the start", "test_unresolved_names"),
-    ("3", "-dt", "traces to standard error", "test_traces"),
-    ("3", "-dv", "no event ports", "test_accepted"),
-    ("3", "-m", "bounds memory", "test_limits_of_connections"),
-    ("3", "-n", "bounds connections, before 'maxconn'", "test_limits_of_connections"),
-    ("3", "-p", "writes the number to a file, opened before the root changes and after -C", "test_the_pid_file_is_relative_to_C"),
-    ("3", "-q", "says nothing", "test_verbose_undoes_quiet"),
-    ("3", "-S", "a command line of the master; its options follow with commas", "test_levels_hold_on_both_sides"),
-    ("3", "-sf", "SIGUSR1 to former processes once it listens", "test_a_new_process_finishes_the_old_one"),
-    ("3", "-st", "SIGTERM to former processes once it listens", "test_former_processes_end_at_once"),
-    ("3", "-v", "the version", "test_versions"),
-    ("3", "-vv", "the version, and the built-in features", "test_versions"),
-    ("3", "-x", "takes listening sockets; /dev/null is for none", "test_sockets_are_handed_over_with_x"),
+    ("3", "-dZ", "no zero-copy forwarding, so no splicing", "test_options_dF_dS_and_dZ_disable_splicing"),
+    ("3", "-db", "no background, whatever else says", "test_foreground_processes_keep_their_stderr"),
+    ("3", "-dc", "lists processors and threads", "test_option_dc_lists_processors_and_threads"),
+    ("3", "-de", "no epoll: no other poller exists, with a warning", "test_options_de_and_dG_report_that_they_have_no_effect"),
+    ("3", "-dk", "no kqueue", "test_options_dI_dM_dT_dV_dk_dp_and_dv_are_accepted"),
+    ("3", "-dp", "no poll()", "test_options_dI_dM_dT_dV_dk_dp_and_dv_are_accepted"),
+    ("3", "-dr", "servers without an address do not prevent the start", "test_option_dr_tolerates_unresolved_server_names"),
+    ("3", "-dt", "traces to standard error", "test_option_dt_traces_to_standard_error"),
+    ("3", "-dv", "no event ports", "test_options_dI_dM_dT_dV_dk_dp_and_dv_are_accepted"),
+    ("3", "-m", "bounds memory", "test_options_n_N_and_m_limit_connections"),
+    ("3", "-n", "bounds connections, before 'maxconn'", "test_options_n_N_and_m_limit_connections"),
+    ("3", "-p", "writes the number to a file, opened before the root changes and after -C", "test_the_pid_file_is_relative_to_the_folder_of_option_C"),
+    ("3", "-q", "says nothing", "test_option_q_prints_nothing_even_with_option_V"),
+    ("3", "-S", "a command line of the master; its options follow with commas", "test_master_cli_levels_apply_to_the_master_and_its_workers"),
+    ("3", "-sf", "SIGUSR1 to former processes once it listens", "test_option_sf_replaces_the_old_process"),
+    ("3", "-st", "SIGTERM to former processes once it listens", "test_option_st_ends_former_processes_at_once"),
+    ("3", "-v", "the version", "test_options_v_vv_and_h_print_version_and_usage"),
+    ("3", "-vv", "the version, and the built-in features", "test_options_v_vv_and_h_print_version_and_usage"),
+    ("3", "-x", "takes listening sockets; /dev/null is for none", "test_listening_sockets_are_handed_over_with_option_x"),
 ]
 
 STATEMENTS = [
-    ("3", "without any option it shows its help: weir serves its built-in configuration instead", "test_it_serves_without_any_option"),
-    ("3", "the command line has precedence over the configuration", "test_limits_of_connections"),
-    ("3", "each file begins outside of any section", "test_every_file_begins_a_section"),
-    ("3", "-S without a master is reported as a mistake", "test_a_command_line_needs_a_master"),
-    ("3", "the list of -sf ends at the next option and may be empty", "test_an_empty_list_of_former_processes"),
-    ("4", "SIGTERM closes all connections at once", "test_sigterm_and_sigint_end_it_at_once"),
-    ("4", "SIGUSR1 unbinds, and waits for the last connection", "test_sigusr1_lets_connections_end_and_accepts_no_more"),
-    ("4", "SIGUSR2 to a master reloads", "test_r119_r133_a_signal_reloads_even_without_a_command_line"),
-    ("4", "SIGTTOU has a former process release its addresses, SIGTTIN take them again", "test_those_that_released_their_addresses_have_them_again"),
-    ("4", "a start that fails ends with an error", "test_a_failed_start_changes_nothing_of_a_running_master"),
+    ("3", "without any option it shows its help: weir serves its built-in configuration instead", "test_weir_serves_its_built_in_configuration_without_options"),
+    ("3", "the command line has precedence over the configuration", "test_options_n_N_and_m_limit_connections"),
+    ("3", "each file begins outside of any section", "test_every_file_begins_outside_of_any_section"),
+    ("3", "-S without a master is reported as a mistake", "test_option_S_without_a_master_or_with_a_bad_address_is_reported"),
+    ("3", "the list of -sf ends at the next option and may be empty", "test_option_sf_accepts_an_empty_list"),
+    ("4", "SIGTERM closes all connections at once", "test_sigterm_and_sigint_end_the_process_at_once"),
+    ("4", "SIGUSR1 unbinds, and waits for the last connection", "test_sigusr1_stops_listening_and_waits_for_open_requests"),
+    ("4", "SIGUSR2 to a master reloads", "test_r119_r133_signals_reload_a_master_without_a_cli_socket"),
+    ("4", "SIGTTOU has a former process release its addresses, SIGTTIN take them again", "test_a_former_process_listens_again_after_its_successor_failed"),
+    ("4", "a start that fails ends with an error", "test_a_failed_start_leaves_files_and_sockets_of_a_running_master_unchanged"),
 ]
 
 
-def test_every_statement_has_its_proof(binary, folder):
+def test_every_statement_of_the_guide_names_an_existing_test(binary, folder):
     """No proof is named that is not there, and no option of the usage is missing."""
     known = set()
     for path in [*glob.glob(os.path.join(ROOT, "tests", "master", "*.py")), os.path.join(ROOT, "tests", "process", "test_process.py")]:
@@ -92,7 +92,7 @@ def test_every_statement_has_its_proof(binary, folder):
     assert walked - shown == {"--"}, walked - shown
 
 
-def test_files_follow(binary, folder, port):
+def test_files_after_two_dashes_are_configurations(binary, folder, port):
     first = folder.file("1.cfg", "defaults\n    mode http\n    timeout client 1s\n    timeout connect 1s\n    timeout server 1s\n")
     last = folder.file("2.cfg", f"frontend f\n    bind 127.0.0.1:{port}\n    http-request return status 418\n")
     with Program(binary, "-db", "-f", first, "--", last) as program:
@@ -103,13 +103,13 @@ def test_files_follow(binary, folder, port):
     assert status == 1 and "-c" in said, said
 
 
-def test_every_file_begins_a_section(binary, folder):
+def test_every_file_begins_outside_of_any_section(binary, folder):
     first = folder.file("1.cfg", "global\n    maxconn 10\n")
     status, _, said = run(binary, "-c", "-f", first, "-f", folder.file("2.cfg", "    maxconn 20\n"))
     assert status == 1 and "2.cfg:1]" in said, said
 
 
-def test_the_name_among_peers(binary, folder, port):
+def test_option_L_sets_the_local_peer_name(binary, folder, port):
     told = 'http-request return status 200 content-type text/plain string "$HAPROXY_LOCALPEER"'
     with Program(binary, "-db", "-L", "me", "-f", answering(folder, port, frontend=told)) as program:
         program.ready(port)
@@ -130,7 +130,7 @@ def information(folder, binary, *options, extra="", frontend=""):
         return info
 
 
-def test_limits_of_connections(binary, folder):
+def test_options_n_N_and_m_limit_connections(binary, folder):
     assert information(folder, binary, "-n", "77", extra="maxconn 55")["Maxconn"] == "77"
     assert information(folder, binary, extra="maxconn 55")["Maxconn"] == "55"
     info = information(folder, binary, "-n", "90", "-N", "33")
@@ -144,7 +144,7 @@ def test_limits_of_connections(binary, folder):
             assert status == 1 and f"'{word}' is not a valid" in said, (option, word, said)
 
 
-def test_verbose_undoes_quiet(binary, folder):
+def test_option_q_prints_nothing_even_with_option_V(binary, folder):
     wrong = folder.file("b.cfg", "nonsense\n")
     for config, words in ((wrong, ["-q", "-c"]), (answering(folder, free_port()), ["-q", "-c", "-V"])):
         status, out, err = run(binary, *words, "-f", config)
@@ -153,7 +153,7 @@ def test_verbose_undoes_quiet(binary, folder):
     assert run(binary, "-c", "-f", quiet)[0] == 1
 
 
-def test_ipv4_only(binary, folder):
+def test_option_4_ignores_ipv6_addresses_of_names(binary, folder):
     config = answering(folder, free_port(), frontend="default_backend b")
     with open(config, "a") as file:
         file.write("backend b\n    server s ip6-localhost:80\n")
@@ -162,7 +162,7 @@ def test_ipv4_only(binary, folder):
     assert status == 1 and "ip6-localhost" in said, said
 
 
-def test_the_check(binary, folder):
+def test_option_c_reports_validity_by_output_and_exit_status(binary, folder):
     config = answering(folder, free_port())
     assert run(binary, "-c", "-f", config) == (0, "", "")
     assert run(binary, "-c", "-V", "-f", config)[:2] == (0, "Configuration file is valid\n")
@@ -183,7 +183,7 @@ def test_the_check(binary, folder):
     assert sorted(os.listdir(folder.path)) == ["a.cfg", "idle.cfg", "w.cfg"]
 
 
-def test_conditions(binary, folder):
+def test_option_cc_exits_with_the_result_of_the_condition(binary, folder):
     for text, status in (("version_atleast(2.6)", 0), ("version_atleast(v9.0)", 0), ("version_atleast(9.0)", 1), ("", 1), ("1", 0), ("0", 1),
                          ("foo(1)", 2), ("200rrr", 2)):
         assert run(binary, "-cc", text)[0] == status, text
@@ -191,13 +191,13 @@ def test_conditions(binary, folder):
     assert status == 1 and "'-cc' expects" in said, said
 
 
-def test_debug_stays_in_the_foreground(binary, folder, port):
+def test_option_d_stays_in_the_foreground(binary, folder, port):
     with Program(binary, "-d", "-D", "-f", answering(folder, port, extra="daemon")) as program:
         program.ready(port)
         assert program.status(0) is None
 
 
-def test_the_configuration_is_printed(binary, folder):
+def test_option_dC_prints_the_configuration(binary, folder):
     config = answering(folder, free_port(), text="it's $HOME", extra='maxconn   7 # not this\n    setenv WHO "a b"\n    description "$WHO"')
     status, out, _ = run(binary, "-c", "-dC", "-f", config)
     assert status == 0 and "\tmaxconn 7 \n" in out and "\tdescription 'a b' \n" in out and "not this" not in out, out
@@ -212,19 +212,19 @@ def test_the_configuration_is_printed(binary, folder):
     assert status == 1 and "'-dC' with a key is not implemented yet" in said, said
 
 
-def test_diagnostics(binary, folder):
+def test_option_dD_accepts_a_valid_configuration(binary, folder):
     config = answering(folder, free_port())
     assert run(binary, "-dD", "-c", "-f", config)[0] == 0
 
 
-def test_no_splicing(binary, folder):
+def test_options_dF_dS_and_dZ_disable_splicing(binary, folder):
     for option in ("-dF", "-dS", "-dZ"):
         info = information(folder, binary, option, extra="maxconn 40", frontend="option splice-auto")
         assert info["Maxpipes"] == "0", option
     assert information(folder, binary, extra="maxconn 40", frontend="option splice-auto")["Maxpipes"] == "10"
 
 
-def test_without_effect(binary, folder, port):
+def test_options_de_and_dG_report_that_they_have_no_effect(binary, folder, port):
     config = answering(folder, port)
     for option in ("-de", "-dG"):
         status, _, said = run(binary, option, "-dW", "-c", "-f", config)
@@ -234,7 +234,7 @@ def test_without_effect(binary, folder, port):
         program.ready(port)
 
 
-def test_refused_by_name(binary, folder):
+def test_unknown_options_and_missing_arguments_are_refused(binary, folder):
     for word in ("-foo", "--foo", "-", "-dcx", "a.cfg"):
         status, out, said = run(binary, word)
         assert status == 1 and f"'{word}'" in said and "Usage" in said and out == "", (word, said)
@@ -243,19 +243,19 @@ def test_refused_by_name(binary, folder):
         assert status == 1 and f"'{option}' expects <" in said, said
 
 
-def test_accepted(binary, folder):
+def test_options_dI_dM_dT_dV_dk_dp_and_dv_are_accepted(binary, folder):
     config = answering(folder, free_port())
     for option in ("-dI", "-dM", "-dM0", "-dMno-merge,tag", "-dT", "-dV", "-dk", "-dp", "-dv"):
         assert run(binary, option, "-c", "-f", config) == (0, "", ""), option
 
 
-def test_keywords_are_listed(binary, folder):
+def test_option_dK_lists_keywords(binary, folder):
     status, out, _ = run(binary, "-dKhelp")
     assert status == 0 and "cfg" in out
     assert "http-request return" in run(binary, "-dKcfg")[1]
 
 
-def test_objects_are_listed(binary, folder):
+def test_option_dL_lists_loaded_object_files(binary, folder):
     config = answering(folder, free_port())
     status, out, err = run(binary, "-W", "-q", "-c", "-dL", "-f", config)
     files = out.splitlines()
@@ -265,7 +265,7 @@ def test_objects_are_listed(binary, folder):
     assert run(binary, "-q", "-c", "-dL", "-f", folder.file("b.cfg", "nonsense\n"))[1] == ""
 
 
-def test_objects_are_kept(binary, folder):
+def test_option_dA_archives_loaded_object_files(binary, folder):
     config, path = answering(folder, free_port()), os.path.join(folder.path, "objects.tar")
     assert run(binary, "-q", "-c", f"-dA{path}", "-f", config)[0] == 0
     with tarfile.open(path) as archive, open(binary, "rb") as own:
@@ -280,7 +280,7 @@ def test_objects_are_kept(binary, folder):
     assert status == 1 and "'-dA'" in said, said
 
 
-def test_processors_are_listed(binary, folder):
+def test_option_dc_lists_processors_and_threads(binary, folder):
     config = answering(folder, free_port(), extra="nbthread 2\n    cpu-map 1/2 0")
     status, out, _ = run(binary, "-c", "-dc", "-f", config)
     assert status == 0 and re.search(r"^\[keep\] cpu=  0$", out, re.M), out
@@ -290,7 +290,7 @@ def test_processors_are_listed(binary, folder):
         assert re.search(r"^\[drop\] cpu=  1$", alone, re.M), alone
 
 
-def test_addresses_are_not_shared(binary, folder, port):
+def test_option_dR_refuses_an_address_in_use(binary, folder, port):
     config = answering(folder, port)
     with Program(binary, "-db", "-dR", "-f", config) as program:
         program.ready(port)
@@ -298,14 +298,14 @@ def test_addresses_are_not_shared(binary, folder, port):
         assert status == 1 and "Address already in use" in said, said
 
 
-def test_unresolved_names(binary, folder):
+def test_option_dr_tolerates_unresolved_server_names(binary, folder):
     config = answering(folder, free_port(), frontend="default_backend b")
     with open(config, "a") as file:
         file.write("backend b\n    server s nowhere.invalid:80\n")
     assert run(binary, "-c", "-f", config)[0] == 1 and run(binary, "-c", "-dr", "-f", config)[0] == 0
 
 
-def test_traces(binary, folder, port):
+def test_option_dt_traces_to_standard_error(binary, folder, port):
     with Program(binary, "-db", "-dt", "h1:data", "-f", answering(folder, port)) as program:
         program.ready(port)
         request(port)
@@ -314,7 +314,7 @@ def test_traces(binary, folder, port):
     assert run(binary, "-dt", "help")[0] == 0
 
 
-def test_the_pid_file_is_relative_to_C(binary, folder, port):
+def test_the_pid_file_is_relative_to_the_folder_of_option_C(binary, folder, port):
     answering(folder, port)
     with Program(binary, "-db", "-C", folder.path, "-p", "pid", "-f", "a.cfg") as program:
         program.ready(port)
@@ -323,7 +323,7 @@ def test_the_pid_file_is_relative_to_C(binary, folder, port):
     assert status == 1 and "Could not change to directory /nonexistent" in said, said
 
 
-def test_former_processes_end_at_once(binary, folder, port):
+def test_option_st_ends_former_processes_at_once(binary, folder, port):
     config = answering(folder, port)
     with Program(binary, "-db", "-f", config) as former:
         former.ready(port)
@@ -332,12 +332,12 @@ def test_former_processes_end_at_once(binary, folder, port):
             program.ready(port)
 
 
-def test_an_empty_list_of_former_processes(binary, folder, port):
+def test_option_sf_accepts_an_empty_list(binary, folder, port):
     with Program(binary, "-sf", "-db", "-f", answering(folder, port)) as program:
         program.ready(port)
 
 
-def test_versions(binary, folder):
+def test_options_v_vv_and_h_print_version_and_usage(binary, folder):
     short = run(binary, "-v")
     assert short[0] == 0 and "version 3.5" in short[1]
     for option in ("-version", "--version"):
@@ -347,7 +347,7 @@ def test_versions(binary, folder):
     assert (status, err) == (0, "") and "Usage" in out and run(binary, "-h") == (status, out, err)
 
 
-def test_it_serves_without_any_option(binary, folder, port):
+def test_weir_serves_its_built_in_configuration_without_options(binary, folder, port):
     with subprocess.Popen([binary], env={**os.environ, "WEIR_PORT": str(port)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             assert wait_until(lambda: connects(port)) and request(port).startswith(b"HTTP/1.1 200")
@@ -355,7 +355,7 @@ def test_it_serves_without_any_option(binary, folder, port):
             process.send_signal(USR1)
 
 
-def test_a_command_line_needs_a_master(binary, folder, port):
+def test_option_S_without_a_master_or_with_a_bad_address_is_reported(binary, folder, port):
     with Program(binary, "-db", "-S", f"{folder.path}/m.sock", "-f", answering(folder, port)) as program:
         program.ready(port)
         program.send(TERM)

@@ -98,7 +98,7 @@ def configuration(folder, port, routes=None, log=1, endless_too=ENDLESS.replace(
                                 endless_too=endless_too)
 
 
-def test_costly_passwords_are_verified_in_conditions(start, folder, port):
+def test_expensive_password_hashes_are_verified_in_conditions(start, folder, port):
     """Right and wrong ones, in several rules of one request and in rules on content."""
     start(configuration(folder, port), port)
     for path, user, password, expected in (
@@ -109,7 +109,7 @@ def test_costly_passwords_are_verified_in_conditions(start, folder, port):
         assert status(port, path, user, password) == expected, (path, user, password)
 
 
-def test_costly_passwords_are_verified_in_formats_and_choices(start, folder, port, heard):
+def test_expensive_password_hashes_are_verified_in_formats_and_backend_choices(start, folder, port, heard):
     """Rules that cannot wait for a hash find its verdict: arguments of actions, bodies, redirects, the choice of a
     backend and a server, the statistics page, unique IDs, error pages."""
     routes = free_port()
@@ -134,7 +134,7 @@ def test_costly_passwords_are_verified_in_formats_and_choices(start, folder, por
     assert request(routes, credentials("/denied", "known", "wrong"), 20).endswith(b"\r\n\r\n0")
 
 
-def test_suspended_conditions_count_once(start, folder, port):
+def test_a_condition_suspended_for_a_password_hash_runs_its_earlier_tests_once(start, folder, port):
     """A condition that waited for a password goes on behind the tests that it made before, also within a named ACL."""
     start(configuration(folder, port), port)
     for expected in (b"2", b"4"):
@@ -142,7 +142,7 @@ def test_suspended_conditions_count_once(start, folder, port):
         assert answer.startswith(b"HTTP/1.1 299") and b"count: " + expected + b"\r\n" in answer, answer
 
 
-def test_costly_passwords_do_not_delay_other_requests(start, folder, port):
+def test_expensive_password_hashes_do_not_delay_other_requests(start, folder, port):
     """One worker answers other clients while it computes hashes, and drops those of clients that are gone, whatever needs them."""
     routes = free_port()
     start(configuration(folder, port, routes), port, routes)
@@ -161,7 +161,7 @@ def test_costly_passwords_do_not_delay_other_requests(start, folder, port):
     assert wait_until(lambda: "\nCurrConns: 0\n" in ask(f"{folder.path}/stats", "show info"))
 
 
-def test_costly_passwords_end_with_their_clients(start, folder, port):
+def test_expensive_password_hashes_stop_when_their_client_closes(start, folder, port):
     """A client that closes its side has left, and `timeout client` bounds the hash of one that stays."""
     text = configuration(folder, port, endless_too=ENDLESS)
     start(text.replace("timeout client 20s", "timeout client 2s"), port)

@@ -30,7 +30,7 @@ def resident(binary, folder, keys, networks, few=0):
         return min(least)
 
 
-def test_a_large_list_holds_little(binary, folder):
+def test_map_and_acl_entries_take_little_memory(binary, folder):
     """An entry of a map takes at most 160 bytes with its text, a network of an ACL file 170 (2.6: 290 and 190)."""
     if "haproxy" in os.path.basename(binary):
         return
@@ -41,7 +41,7 @@ def test_a_large_list_holds_little(binary, folder):
         assert each <= most, f"{each:.0f} bytes for each {what}"
 
 
-def test_cleared_and_replaced_lists_return_their_memory(binary, folder):
+def test_cleared_and_replaced_maps_and_acls_return_their_memory(binary, folder):
     """A list that was cleared or replaced leaves less than 6 MB, and lookups go on."""
     rest, port, path = resident(binary, folder, 0, 0), free_port(), os.path.join(folder.path, "cli")
     file, keys, networks = with_lists(folder, port, ENTRIES, ENTRIES)
@@ -60,7 +60,7 @@ def test_cleared_and_replaced_lists_return_their_memory(binary, folder):
         assert wait_until(lambda: program.resident_kb() < rest + 6_000, 10), f"{program.resident_kb()} kB, {rest} kB at rest"
 
 
-def test_without_trimming_memory_of_cleared_lists_is_kept(binary, folder):
+def test_no_memory_trimming_keeps_the_memory_of_cleared_maps(binary, folder):
     """`no-memory-trimming`: a list that was cleared is freed, but the process keeps the memory for itself."""
     rest, port, path = resident(binary, folder, 0, 0), free_port(), os.path.join(folder.path, "cli")
     file, keys, _ = with_lists(folder, port, ENTRIES, 0, "no-memory-trimming")

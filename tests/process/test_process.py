@@ -39,7 +39,7 @@ def test_a_valid_configuration_exits_0_and_an_invalid_one_1(binary, folder):
     assert "valid" in "".join(run(binary, "-c", "-V", "-f", good)[1:])
 
 
-def test_an_absent_configuration_is_an_error(binary, folder):
+def test_an_absent_configuration_file_is_an_error(binary, folder):
     status, _, err = run(binary, "-f", os.path.join(folder.path, "absent.cfg"))
     assert status == 1 and "absent.cfg" in err, (status, err)
 
@@ -68,7 +68,7 @@ def test_output_that_cannot_be_written_does_not_change_the_status(binary, folder
                 assert done.returncode == status and b"panicked" not in (done.stdout or b"") + (done.stderr or b""), (words, done)
 
 
-def test_conditions_are_evaluated(binary, folder):
+def test_option_cc_evaluates_versions_features_and_tls_library(binary, folder):
     assert run(binary, "-cc", "version_atleast(2.6)")[0] == 0
     assert run(binary, "-cc", "!version_atleast(2.6)")[0] == 1
     assert run(binary, "-cc", "streq(a,")[0] not in (0, None)
@@ -78,7 +78,7 @@ def test_conditions_are_evaluated(binary, folder):
         assert run(binary, "-cc", holds)[0] == 0, holds
 
 
-def test_clients_without_a_server_are_not_reset(binary, folder):
+def test_clients_rejected_or_without_a_server_get_eof_instead_of_a_reset(binary, folder):
     """With `defer-accept` the client's bytes are there when its connection is accepted; they are read before it is closed."""
     port, rejecting = free_port(), free_port()
     text = ("defaults\n    mode tcp\n    timeout client 2s\n    timeout server 2s\n    timeout connect 2s\n"
@@ -106,14 +106,14 @@ def test_several_files_and_a_folder_are_read_in_order(binary, folder):
         assert request(port).startswith(b"HTTP/1.1 418"), request(port)
 
 
-def test_a_working_folder_is_changed_to_first(binary, folder):
+def test_option_C_changes_the_working_folder_before_files_are_read(binary, folder):
     port = free_port()
     answering(folder, port)
     with Program(binary, "-db", "-C", folder.path, "-f", "a.cfg") as program:
         program.ready(port)
 
 
-def test_sigterm_and_sigint_end_it_at_once(binary, folder):
+def test_sigterm_and_sigint_end_the_process_at_once(binary, folder):
     for number in (TERM, INT):
         port = free_port()
         with Program(binary, "-db", "-f", answering(folder, port)) as program:
@@ -125,7 +125,7 @@ def test_sigterm_and_sigint_end_it_at_once(binary, folder):
             held.close()
 
 
-def test_sigusr1_lets_connections_end_and_accepts_no_more(binary, folder):
+def test_sigusr1_stops_listening_and_waits_for_open_requests(binary, folder):
     port = free_port()
     with Program(binary, "-db", "-f", answering(folder, port)) as program:
         program.ready(port)
@@ -153,7 +153,7 @@ def test_hard_stop_after_limits_the_soft_stop(binary, folder):
         held.close()
 
 
-def test_sighup_does_not_end_it(binary, folder):
+def test_sighup_does_not_end_the_process(binary, folder):
     port = free_port()
     with Program(binary, "-db", "-f", answering(folder, port)) as program:
         program.ready(port)
@@ -162,7 +162,7 @@ def test_sighup_does_not_end_it(binary, folder):
         assert b"200" in request(port)
 
 
-def test_sighup_logs_the_states_of_each_proxy(binary, folder, port, heard):
+def test_sighup_logs_the_server_states_of_each_proxy(binary, folder, port, heard):
     """Each proxy's report begins with a line of its own, in its logs only, as with HAProxy 3.2."""
     config = folder.file("hup.cfg", f"defaults\n mode http\n log 127.0.0.1:{heard.getsockname()[1]} format raw local0\n timeout client 5s\n timeout server 5s\n timeout connect 5s\n"
                          f"frontend f\n bind 127.0.0.1:{port}\n default_backend b\nbackend b\n server s 127.0.0.1:1\n")
@@ -183,7 +183,7 @@ def test_sighup_logs_the_states_of_each_proxy(binary, folder, port, heard):
         assert "SIGHUP: Server b/s is UP." in said and "for proxy" not in said, said
 
 
-def test_a_daemon_writes_its_pid_and_lets_go(binary, folder):
+def test_a_daemon_writes_its_pid_file_and_leads_its_own_session(binary, folder):
     port, pidfile = free_port(), os.path.join(folder.path, "pid")
     status, _, err = run(binary, "-D", "-p", pidfile, "-f", answering(folder, port))
     assert status == 0, err
@@ -196,7 +196,7 @@ def test_a_daemon_writes_its_pid_and_lets_go(binary, folder):
     assert wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
-def test_a_new_process_finishes_the_old_one(binary, folder):
+def test_option_sf_replaces_the_old_process(binary, folder):
     port = free_port()
     old_file, new_file = answering(folder, port, "old"), answering(folder, port, "new", name="b.cfg")
     with Program(binary, "-db", "-f", old_file) as old:
@@ -210,7 +210,7 @@ def test_a_new_process_finishes_the_old_one(binary, folder):
             assert answer.endswith(b"new"), answer
 
 
-def test_a_port_in_use_is_an_error_that_names_it(binary, folder):
+def test_a_port_in_use_is_an_error_with_the_address(binary, folder):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -231,7 +231,7 @@ def segments_mb(binary):
     return max(address + length for kind, _, _, address, _, _, length in headers if kind == 1) / (1 << 20)
 
 
-def test_little_memory_is_enough_for_the_start(binary, folder):
+def test_weir_starts_under_any_memory_limit_from_60_to_400_mb(binary, folder):
     """Under no limit from 60 to 400 MB reservations leave too little for the stacks of threads. A program that was built for debugging
     takes most of 60 MB of address space itself."""
     port = free_port()
@@ -248,7 +248,7 @@ def test_little_memory_is_enough_for_the_start(binary, folder):
             assert request(port).startswith(b"HTTP/1.1 200"), (limit, megabytes)
 
 
-def test_a_start_without_memory_ends_with_its_status(binary, folder):
+def test_a_start_without_enough_memory_exits_with_status_1(binary, folder):
     """The error is the last line and the status is 1, not a signal, under each limit between the size of the program and enough memory."""
     port = free_port()
     config = answering(folder, port, extra="nbthread 2")
@@ -264,7 +264,7 @@ def test_a_start_without_memory_ends_with_its_status(binary, folder):
     assert failed and all(status == 1 for _, status, _ in failed), failed
 
 
-def test_the_runtime_api_is_there_before_the_first_listener(binary, folder):
+def test_the_runtime_api_socket_exists_before_the_first_listener(binary, folder):
     """While another process holds the port of a listener, the path of the runtime API is there; a start that fails removes it."""
     port, path = free_port(), f"{folder.path}/admin"
     config = answering(folder, port, extra=f"stats socket {path} level admin")
@@ -286,7 +286,7 @@ def test_the_runtime_api_is_there_before_the_first_listener(binary, folder):
             assert not os.path.exists(path)
 
 
-def test_an_address_that_was_lost_meanwhile_keeps_the_frontend_paused(binary, folder):
+def test_a_frontend_stays_paused_while_one_of_its_addresses_is_in_use(binary, folder):
     """Clients of its other address are refused, not left in the backlog of a paused listener; both serve once it is
     free again."""
     lost, kept = free_port(), free_port()
@@ -305,7 +305,7 @@ def test_an_address_that_was_lost_meanwhile_keeps_the_frontend_paused(binary, fo
         assert all(request(port).startswith(b"HTTP/1.1 200") for port in (lost, kept))
 
 
-def test_identity_and_root_folder_are_changed(binary, folder):
+def test_uid_gid_and_chroot_are_applied(binary, folder):
     if os.geteuid() != 0:
         return
     port = free_port()
@@ -318,7 +318,7 @@ def test_identity_and_root_folder_are_changed(binary, folder):
             assert not re.search(r"^Groups:.*\b0\b", status, re.M), "it kept root's group"
 
 
-def test_a_name_where_a_number_is_wanted_is_the_user_of_that_name(binary, folder):
+def test_uid_and_gid_accept_names_with_a_warning(binary, folder):
     """`uid` with a name warns, and weir runs as that user. The packaged haproxy continues as root."""
     if os.geteuid() != 0:
         return
@@ -356,7 +356,7 @@ def test_threads_run_on_the_processors_of_cpu_map(binary, folder):
     assert allowed("cpu-map 1/1- 1-") == [but_the_first, but_the_first, but_the_first]
 
 
-def test_unread_messages_are_dropped_and_counted(binary, folder):
+def test_messages_on_an_unread_stderr_are_dropped_and_counted(binary, folder):
     """A reader that returns to standard error learns the number of missing messages; the process never waits for a
     reader."""
     port, path = free_port(), f"{folder.path}/admin"
@@ -379,7 +379,7 @@ def test_unread_messages_are_dropped_and_counted(binary, folder):
         assert last.index("were dropped") < last.index("Paused frontend f."), last
 
 
-def test_a_core_can_contain_the_files_to_read_it(binary, folder):
+def test_set_dumpable_libs_keeps_the_program_files_in_the_core(binary, folder):
     if os.geteuid() != 0:
         return
     port = free_port()
@@ -423,7 +423,7 @@ def archive_in_memory(pid):
     return {}
 
 
-def test_maxconn_follows_the_limit_of_descriptors(binary, folder):
+def test_maxconn_follows_the_descriptor_limit(binary, folder):
     port, path = free_port(), os.path.join(folder.path, "cli")
     file = answering(folder, port, extra=f"stats socket {path} level admin")
     limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (500, 500))
@@ -434,7 +434,7 @@ def test_maxconn_follows_the_limit_of_descriptors(binary, folder):
         assert 150 <= maxconn <= 250, info
 
 
-def test_memory_in_use_is_the_total_of_the_pools(binary, folder):
+def test_show_info_has_the_memory_totals_of_show_pools(binary, folder):
     """`show info` has the totals of `show pools`, and many uploads that wait count."""
     port, path = free_port(), os.path.join(folder.path, "cli")
     frontend = "http-request wait-for-body time 30s"
@@ -457,7 +457,7 @@ def test_memory_in_use_is_the_total_of_the_pools(binary, folder):
         assert wait_until(lambda: figures()[0][1] < before + 100 * 1000, 8), (before, figures())
 
 
-def test_few_descriptors_are_reported(binary, folder):
+def test_a_low_descriptor_limit_is_reported_with_a_maxconn_that_fits(binary, folder):
     """The process starts with fewer connections and one warning. A configured number that does not fit ends the start, and the message has one that fits."""
     port = free_port()
     for extra, files, said in (("", 500, "The limit of open files (500) allows "), ("", 4000, None), ("maxconn 50", 500, None), ("ulimit-n 500", 500, None)):
@@ -482,7 +482,7 @@ def test_few_descriptors_are_reported(binary, folder):
         program.ready(port)
 
 
-def test_descriptors_that_run_out_end_connections_not_the_process(binary, folder):
+def test_running_out_of_descriptors_does_not_end_the_process(binary, folder):
     port = free_port()
     with Program(binary, "-db", "-f", answering(folder, port)) as program:
         program.ready(port)
@@ -554,7 +554,7 @@ def keep_asking(port, first, count, heard=None):
                 heard.append((time.monotonic(), number))
 
 
-def test_a_killed_process_leaves_its_messages_in_the_file(binary, folder):
+def test_a_killed_process_leaves_its_log_messages_in_the_ring_file(binary, folder):
     """R111: `kill -9` in mid-traffic loses no message that is older than a millisecond, and the next start keeps the file."""
     port, path = free_port(), os.path.join(folder.path, "ring.bin")
     config = with_ring(folder, port, f"size 4m\n    backing-file {path}")
@@ -584,7 +584,7 @@ def test_a_killed_process_leaves_its_messages_in_the_file(binary, folder):
     assert os.path.getsize(path + ".bak") == os.path.getsize(path)
 
 
-def test_events_reach_watchers_at_once(binary, folder):
+def test_log_lines_reach_ring_watchers_with_the_requested_terminator(binary, folder):
     """R97, R115: lines logged to a ring reach all watchers, each with the terminator it requested."""
     port = free_port()
     with Program(binary, "-db", "-f", with_ring(folder, port, "size 32k")) as program:
@@ -639,7 +639,7 @@ def test_log_servers_over_tcp_get_messages_without_delaying_requests(binary, fol
     lying.close()
 
 
-def test_the_last_messages_reach_a_log_server_that_reads(binary, folder):
+def test_messages_logged_before_a_soft_stop_reach_the_log_server(binary, folder):
     """Messages logged just before a soft stop are still sent, and watchers of events do not delay it."""
     port = free_port()
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -683,7 +683,7 @@ def figure(folder, name):
     return int(re.search(rf"^{name}: (\d+)$", ask(os.path.join(folder.path, "cli"), "show info"), re.M)[1])
 
 
-def test_messages_of_others_reach_every_target(binary, folder, port, heard):
+def test_relayed_syslog_messages_reach_every_target(binary, folder, port, heard):
     """Over TCP, UDP and a unix socket in; over UDP, TCP, a unix socket, a ring and standard output out; each is counted."""
     local = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     local.bind(os.path.join(folder.path, "local"))
@@ -718,7 +718,7 @@ def test_messages_of_others_reach_every_target(binary, folder, port, heard):
             assert "tcp\nudp\nunix\n" in program.process.communicate()[0]
 
 
-def test_targets_that_sleep_delay_no_sender(binary, folder, port, heard):
+def test_stalled_log_targets_do_not_delay_syslog_senders(binary, folder, port, heard):
     """A server that reads nothing, one that is down and a socket without a reader cost messages, which are counted, and
     no time."""
     dead = free_port()
@@ -740,7 +740,7 @@ def test_targets_that_sleep_delay_no_sender(binary, folder, port, heard):
             assert figure(folder, "DroppedLogs") > 5000, "the unix socket and the ring of the dead server were full"
 
 
-def test_a_reload_loses_no_message_of_a_sender_that_connects_again(binary, folder, port, heard):
+def test_a_reload_loses_no_syslog_message_of_a_reconnecting_sender(binary, folder, port, heard):
     """The next process takes the listening sockets over; the former delivers the messages received so far and ends
     while senders are connected."""
     targets = [f"127.0.0.1:{heard.getsockname()[1]} format raw local0"]
@@ -763,7 +763,7 @@ def test_a_reload_loses_no_message_of_a_sender_that_connects_again(binary, folde
             assert new.status(0) is None
 
 
-def test_a_reload_with_sockets_passed_loses_no_datagram(binary, folder, port, heard):
+def test_a_reload_with_option_x_loses_no_syslog_datagram(binary, folder, port, heard):
     """Datagrams come all the time while one process after the other takes the sockets over: each arrives, once."""
     targets = [f"127.0.0.1:{heard.getsockname()[1]} format raw local0"]
     numbers, received, over = 0, set(), threading.Event()
@@ -808,7 +808,7 @@ def test_a_reload_with_sockets_passed_loses_no_datagram(binary, folder, port, he
                 program.__exit__()
 
 
-def test_an_idle_connection_holds_little(binary, start, port, origin):
+def test_an_idle_http1_connection_takes_at_most_510_bytes(binary, start, port, origin):
     """An idle HTTP/1 connection costs at most 510 resident bytes."""
     if "haproxy" in os.path.basename(binary):
         return
@@ -840,7 +840,7 @@ def test_an_idle_connection_holds_little(binary, start, port, origin):
         connection.close()
 
 
-def test_an_idle_connection_of_http2_and_a_stream_that_waits_hold_little(binary, folder):
+def test_idle_http2_connections_and_waiting_streams_take_little_memory(binary, folder):
     """A connection of HTTP/2 in clear that has done a request holds at most 2,000 resident bytes, a stream that waits for its server 1,900 with its connection to it."""
     if "haproxy" in os.path.basename(binary):
         return
@@ -894,7 +894,7 @@ def test_an_idle_connection_of_http2_and_a_stream_that_waits_hold_little(binary,
         assert waiting <= 1900, f"{waiting:.0f} bytes each"
 
 
-def test_the_last_bytes_and_the_fin_leave_in_one_segment(binary, folder):
+def test_the_last_data_and_the_fin_leave_in_one_segment(binary, folder):
     """A response of ours, one with a length, one that ends with its connection, and TCP: data, then nothing but its end."""
     answers = {b"/length": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", b"/close": b"HTTP/1.0 200 OK\r\n\r\nok"}
     ours, http, tcp = free_port(), free_port(), free_port()
@@ -932,7 +932,7 @@ def watched(folder, port, path, words=""):
     return answering(folder, port, extra=extra)
 
 
-def test_a_worker_that_computes_without_end_is_named_and_ends_the_process(binary, folder):
+def test_the_watchdog_names_a_stuck_worker_and_ends_the_process(binary, folder):
     """The watchdog: a warning after the configured time, the end after a second, with the work and its place each time."""
     port, path = free_port(), os.path.join(folder.path, "cli")
     words = "warn-blocked-traffic-after 20ms\n    profiling.tasks on"
@@ -958,7 +958,7 @@ def test_a_worker_that_computes_without_end_is_named_and_ends_the_process(binary
     assert "Where it is stuck:" in said and "keep_busy" in said, said
 
 
-def test_profiling_shows_costs_by_waker(binary, folder):
+def test_profiling_shows_cpu_time_and_memory_by_waker(binary, folder):
     """R73, R74, R75, R77, R178: tasks and memory, measured while traffic flows."""
     port, path = free_port(), os.path.join(folder.path, "cli")
     with Program(binary, "-db", "-f", watched(folder, port, path)) as program:

@@ -26,7 +26,7 @@ def tasks(path):
     return min(int(re.search(r"^Tasks: (\d+)", ask(path, "show info"), re.M)[1]) for _ in range(20))
 
 
-def test_accepting_and_operators_are_urgent_work(served, port):
+def test_accepting_connections_and_status_queries_are_urgent_work(served, port):
     """R30: accepting connections and answering status queries come before requests already in service."""
     program, path = served("nbthread 1")
     first = figure(path, "run_urgent")
@@ -41,7 +41,7 @@ def test_accepting_and_operators_are_urgent_work(served, port):
     assert program.process.poll() is None
 
 
-def test_long_answers_are_heavy_work(served, port):
+def test_long_runtime_api_answers_are_heavy_work(served, port):
     """R31, R43, R44: an operator's long answer is generated in pieces, one per turn in the presence of other dumps;
     short answers are not heavy work."""
     backends = "".join(f"backend b{number}\n    server s 127.0.0.1:1\n" for number in range(100))
@@ -53,7 +53,7 @@ def test_long_answers_are_heavy_work(served, port):
     assert size > 500_000 and size // 50_000 <= heavy <= size // 8_000, (size, heavy)
 
 
-def test_a_soft_stop_waits_for_no_busy_worker(served, port):
+def test_a_soft_stop_does_not_wait_for_a_busy_worker(served, port):
     """R54, R58: the soft stop is shared work. `grace` ends on time though the worker that began it computes."""
     program, path = served("nbthread 2\n    grace 300ms\n    warn-blocked-traffic-after 1s")
     # An operator on the worker that receives signals.
@@ -81,7 +81,7 @@ def test_a_soft_stop_waits_for_no_busy_worker(served, port):
     assert program.status(10) == 0
 
 
-def test_the_tasks_of_show_info_are_those_of_all_threads(served, port):
+def test_show_info_counts_the_tasks_of_all_threads(served, port):
     """R6: clients that wait are a task each, wherever they are; they are counted while they are there, and not after that."""
     _, path = served("nbthread 3")
     before, rounds = None, 0
@@ -105,7 +105,7 @@ def test_the_tasks_of_show_info_are_those_of_all_threads(served, port):
     assert rounds == 3, threads
 
 
-def test_an_end_at_once_ends_a_soft_stop_that_waits(served, port):
+def test_sigterm_ends_a_soft_stop_that_waits_for_its_deadline(served, port):
     """R59, R67: shared work that waits for a deadline ends with the workers, and its deadline with it."""
     program, path = served("nbthread 2\n    grace 60s")
     before = tasks(path)

@@ -128,7 +128,7 @@ def payload_of(client, enough):
     return total
 
 
-def test_windows_behind_output_that_waits_are_seen_r179_r180(binary, folder):
+def test_window_updates_behind_blocked_output_are_received_r179_r180(binary, folder):
     """Frames that arrived while output blocked the connection are received once there is room, though the poller
     reports them only once."""
     # The fill level of the output when the connection's task runs depends on the order of events, so there are several attempts.
@@ -154,7 +154,7 @@ def windows_behind_output(binary, folder, streams):
         assert total >= 1_000_000, f"nothing came behind {total} bytes"
 
 
-def test_pings_behind_their_answers_are_answered_r179_r180(binary, folder):
+def test_pings_received_while_output_is_blocked_are_answered_r179_r180(binary, folder):
     """As many pings as there may be at once: the last ones are not received while too many answers wait, which then leave with one call."""
     count = 9_900
     with Scene(binary, folder, "tune.sndbuf.client 200000\n    tune.rcvbuf.client 1000000") as scene:
@@ -191,7 +191,7 @@ def test_the_stream_that_got_data_last_runs_next_r188(binary, folder):
             assert order == [5, 1, 3], order
 
 
-def test_the_stream_with_the_latest_payload_runs_next_r189(binary, folder):
+def test_the_stream_with_the_latest_response_data_runs_next_r189(binary, folder):
     """Bodies of three streams arrive in one turn of their server's connection: the last one leaves first, while it is
     in the cache."""
     heads = [frame(HEADERS, END_HEADERS, stream, ANSWER) for stream in (1, 3, 5)]
@@ -200,7 +200,7 @@ def test_the_stream_with_the_latest_payload_runs_next_r189(binary, folder):
     assert order == [5, 1, 3], order
 
 
-def test_the_stream_with_the_latest_answer_runs_next_r190(binary, folder):
+def test_the_stream_with_the_latest_response_runs_next_r190(binary, folder):
     """Three small answers come whole in one turn of their server's connection: the last one leaves first."""
     answers = [frame(HEADERS, END_HEADERS, stream, ANSWER) + frame(DATA, END_STREAM, stream, b"x") for stream in (1, 3, 5)]
     order = order_behind_server(binary, folder, HEADERS, b"".join(answers))
@@ -232,7 +232,7 @@ def order_behind_server(binary, folder, kind, *pieces):
                 return [next(seen) for _ in range(3)]
 
 
-def test_half_a_frame_wakes_no_stream_and_its_end_is_seen_r180(binary, folder):
+def test_half_a_frame_wakes_no_task_and_a_following_fin_closes_the_connection_r180(binary, folder):
     """Half a frame, then silence: the connection's task does not run. Its end is seen."""
     with Scene(binary, folder) as scene:
         client = scene.client(65_535)
@@ -248,7 +248,7 @@ def test_half_a_frame_wakes_no_stream_and_its_end_is_seen_r180(binary, folder):
         assert wait_until(lambda: "CurrConns: 0\n" in ask(scene.stats, "show info")), "it is over"
 
 
-def test_a_send_wakes_no_blocked_stream_r185_r186_r187(binary, folder):
+def test_sending_does_not_wake_streams_with_closed_windows_r185_r186_r187(binary, folder):
     """One stream takes 3 MB while the windows of 50 others are closed: they are not woken for it."""
     with Scene(binary, folder, "tune.sndbuf.client 16384") as scene:
         client = scene.client(0, received=16_384)
@@ -287,7 +287,7 @@ def test_a_window_of_one_byte_wakes_the_stream_that_uses_it_r185(binary, folder)
         assert len(seen) == 50, f"only {len(seen)} streams went on"
 
 
-def test_an_unused_window_is_left_to_others_r185(binary, folder):
+def test_a_window_that_one_stream_does_not_use_goes_to_another_stream_r185(binary, folder):
     """Two streams wait for the connection's window. The first one has nothing to send when it opens by one byte: the other one gets it at
     once, and not when the connection's task runs for another reason, 200 ms later."""
     port = free_port()
@@ -318,7 +318,7 @@ def seconds_until_another_uses_it(port, server):
         return time.monotonic() - began
 
 
-def test_available_data_are_read_in_few_turns_r181_r183(binary, folder):
+def test_available_upload_data_are_read_in_few_turns_r181_r183(binary, folder):
     """Uploads that wait in the kernel are demultiplexed until nothing is left, at most twelve receives a turn."""
     body, piece = 1_400_000, 16_384
     with Scene(binary, folder, "tune.h2.fe.initial-window-size 4000000") as scene:
@@ -339,7 +339,7 @@ def test_available_data_are_read_in_few_turns_r181_r183(binary, folder):
 
 
 @pytest.mark.alone
-def test_two_layers_wake_little_r182_r184_r196(binary, folder):
+def test_two_http2_layers_take_few_wakeups_per_megabyte_r182_r184_r196(binary, folder):
     """Ten streams of 1 MB each pass two layers of HTTP/2: with one receive a turn there were twice as many wake-ups."""
     with Scene(binary, folder) as scene:
         client = scene.client(1_000_000, port=scene.two)
@@ -354,7 +354,7 @@ def test_two_layers_wake_little_r182_r184_r196(binary, folder):
 
 
 @pytest.mark.alone
-def test_unread_streams_leave_others_their_share(binary, folder):
+def test_unread_http2_streams_leave_window_for_other_streams(binary, folder):
     """Data of a server's connection that a client does not read hold a part of the connection's window. Other streams
     go on with the rest of it, and on another connection when hardly any is left."""
     for unread in (5, 14, 20, 40):
