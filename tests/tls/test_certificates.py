@@ -26,7 +26,7 @@ def ticket_keys(folder, name, secrets):
     return folder.file(name, "".join(base64.b64encode(secret).decode() + "\n" for secret in secrets))
 
 
-def test_tickets_are_good_where_their_keys_are_known(binary, folder):
+def test_session_tickets_are_accepted_where_their_keys_are_known(binary, folder):
     """Two processes with the same file, one that has other keys, and keys that come by the runtime API."""
     site = Authority(folder).issue("one.example")
     for length in (48, 80):
@@ -53,7 +53,7 @@ def test_tickets_are_good_where_their_keys_are_known(binary, folder):
     assert f"'{few}' holds 2 keys for tickets, and at least 3 are needed." in refused(binary, folder, f"ssl crt {site} tls-ticket-keys {few}")
 
 
-def test_tickets_do_not_go_round_the_check_of_a_client(binary, folder):
+def test_session_tickets_do_not_bypass_client_verification(binary, folder):
     """A session from a listener that does not verify clients cannot be resumed on one that does, even with shared
     ticket keys."""
     authority = Authority(folder)
@@ -71,7 +71,7 @@ def test_tickets_do_not_go_round_the_check_of_a_client(binary, folder):
             assert ask_over(connection).endswith(b"0")
 
 
-def test_sessions_end_with_their_time(binary, folder):
+def test_sessions_expire_after_tune_ssl_lifetime(binary, folder):
     """`tune.ssl.lifetime`, for tickets and for sessions in the cache."""
     site = Authority(folder).issue("one.example")
     for word in ("", " no-tls-tickets"):
@@ -87,7 +87,7 @@ def cli_of(folder):
     return folder.path + "/cli", f"stats socket {folder.path}/cli level admin"
 
 
-def test_stores_name_certificates(binary, folder):
+def test_crt_store_certificates_are_used_by_alias_store_and_path(binary, folder):
     """`crt-store`: by alias, by name of a store, by path; used from `bind`, from a list, and by `ssl-f-use`."""
     authority = Authority(folder)
     one = authority.issue("one.example", key_apart=True)
@@ -146,7 +146,7 @@ def stapled(port):
     return next((line.split(": ")[1] for line in said.splitlines() if "Cert Status" in line), None)
 
 
-def test_responses_are_shown_beside_their_certificates(binary, folder):
+def test_ocsp_responses_are_stapled_shown_and_updated(binary, folder):
     """`.ocsp` files, and their updates by the runtime API."""
     authority = Authority(folder)
     site = authority.issue("one.example")
@@ -183,7 +183,7 @@ def test_responses_are_shown_beside_their_certificates(binary, folder):
         assert stapled(world.port) == "good"
 
 
-def test_files_can_be_deleted_once_no_line_names_them(binary, folder):
+def test_certificate_files_can_be_deleted_once_no_line_names_them(binary, folder):
     """A list is known with slashes behind its name; deleting a line releases its authorities."""
     authority, (cli, socket_line) = Authority(folder), cli_of(folder)
     one, two = authority.issue("one.example"), authority.issue("two.example")
@@ -197,7 +197,7 @@ def test_files_can_be_deleted_once_no_line_names_them(binary, folder):
         assert f"{one}" in ask(cli, "show ssl sni") and two not in ask(cli, "show ssl sni")
 
 
-def test_reports_ocsp_responses_that_cannot_be_stapled(binary, folder):
+def test_ocsp_responses_that_cannot_be_stapled_are_reported(binary, folder):
     """One that is damaged, one without an end, one about another certificate, and one of an unknown issuer."""
     authority = Authority(folder)
     site, other = authority.issue("one.example"), authority.issue("two.example")
@@ -216,7 +216,7 @@ def test_reports_ocsp_responses_that_cannot_be_stapled(binary, folder):
     assert "who issued it is not known" in refused(binary, folder, f"ssl crt {site}")
 
 
-def test_signatures_are_those_of_the_lists(binary, folder):
+def test_signature_algorithms_follow_sigalgs_and_client_sigalgs(binary, folder):
     """`sigalgs` for ours, `client-sigalgs` for those of clients, on a line and for all lines."""
     authority = Authority(folder)
     site, own = authority.issue("one.example", kind="rsa"), authority.issue("client", kind="rsa")
@@ -234,7 +234,7 @@ def test_signatures_are_those_of_the_lists(binary, folder):
             assert ask_over(connection).endswith(b"one.example")
 
 
-def test_sessions_are_limited_and_counted(binary, folder):
+def test_maxsslconn_and_maxsslrate_limit_tls_sessions(binary, folder):
     """`maxsslconn`, `maxsslrate`, and the session figures of `show info`."""
     site = Authority(folder).issue("one.example")
     cli, socket_line = cli_of(folder)
@@ -287,7 +287,7 @@ def test_sessions_are_limited_and_counted(binary, folder):
         assert (found["SslCacheLookups"], found["SslCacheMisses"]) == ("1", "0"), found
 
 
-def test_certificates_are_generated_for_unknown_names(binary, folder):
+def test_generate_certificates_signs_certificates_for_unknown_sni(binary, folder):
     """`generate-certificates`: signed by an authority, the same ones again, and within their bound."""
     for kind in ("ec", "rsa"):
         authority = Authority(folder, kind)
@@ -325,7 +325,7 @@ def test_certificates_are_generated_for_unknown_names(binary, folder):
     assert "holds no private key" in refused(binary, folder, f"ssl crt {site} generate-certificates ca-sign-file {authority.certificate}")
 
 
-def test_chains_are_completed_from_a_folder(binary, folder):
+def test_issuers_chain_path_completes_certificate_chains(binary, folder):
     """A certificate without a chain in its file gets the chain that begins with its issuer's certificate; an unwanted
     root is left out."""
     root = Authority(folder, "root")

@@ -11,7 +11,7 @@ def content(path):
     return "".join(line for line in open(path) if line.strip())
 
 
-def test_certificates_change_while_it_runs(binary, folder):
+def test_certificates_are_changed_by_the_runtime_api(binary, folder):
     """`set ssl cert`, `commit`, `abort`, new ones in a list; a session under way keeps its certificate."""
     authority = Authority(folder)
     one, two = authority.issue("one.example"), authority.issue("two.example")
@@ -66,7 +66,7 @@ def test_certificates_change_while_it_runs(binary, folder):
         assert "OK" in openssl("verify", "-CAfile", authority.certificate, kept)
 
 
-def test_a_default_certificate_stays_in_its_list(binary, folder):
+def test_del_ssl_crt_list_refuses_a_default_certificate(binary, folder):
     """`del ssl crt-list` refuses a `bind` line's default certificate, as in HAProxy 3.2; and `*` adds to that one."""
     authority = Authority(folder)
     one, two = authority.issue("one.example"), authority.issue("two.example")
@@ -91,7 +91,7 @@ def test_a_default_certificate_stays_in_its_list(binary, folder):
             assert ask_over(connection).endswith(b"one.example")
 
 
-def test_authorities_change_while_it_runs(binary, folder):
+def test_ca_files_are_changed_by_the_runtime_api(binary, folder):
     """`ca-file` and `crl-file`: trusted authorities and revoked certificates, of clients and of servers, take effect
     with one commit."""
     authority, other = Authority(folder), Authority(folder, "other")

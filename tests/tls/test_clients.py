@@ -87,13 +87,13 @@ def asks_as_others_do(binary, folder, command, seconds):
         assert done.stdout.split("\n")[:4] == expected, done.stdout
 
 
-def test_java_s_client(binary, folder):
+def test_java_clients_resume_sessions(binary, folder):
     """JSSE, which resumes sessions of its context."""
     installed("javac")
     asks_as_others_do(binary, folder, ["java", "-XX:TieredStopAtLevel=1", folder.file("Ask.java", JAVA)], 60)
 
 
-def test_go_s_client(binary, folder):
+def test_go_clients_resume_sessions_and_get_a_close_notify(binary, folder):
     """crypto/tls, which takes no end without a `close_notify`."""
     installed("go")
     environment = {**os.environ, "GOFLAGS": "-mod=mod", "GO111MODULE": "off", "CGO_ENABLED": "0"}
@@ -107,7 +107,7 @@ def test_go_s_client(binary, folder):
     asks_as_others_do(binary, folder, [program], 60)
 
 
-def test_hellos_in_records_of_16_kb(binary, folder):
+def test_a_client_hello_in_several_records_is_accepted(binary, folder):
     """40 kB in three records are one hello, up to the limit."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, frontend(f"ssl crt {site}")) as world:
@@ -125,7 +125,7 @@ def test_hellos_in_records_of_16_kb(binary, folder):
         still_serves(world)
 
 
-def test_names_of_many_labels(binary, folder):
+def test_sni_of_127_labels_is_accepted_and_of_255_refused(binary, folder):
     """A name of 127 labels is looked up like others; one of 255 labels is too long and refused at once."""
     authority = Authority(folder)
     longest = ".".join("a" * 127)
@@ -149,7 +149,7 @@ def test_names_of_many_labels(binary, folder):
         still_serves(world)
 
 
-def test_certificates_expire_while_they_are_served(binary, folder):
+def test_expired_certificates_are_still_served(binary, folder):
     """An expired certificate is still served: clients judge it. A new one takes its place without a restart."""
     authority = Authority(folder)
     site = authority.issue("one.example")

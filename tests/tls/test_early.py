@@ -95,7 +95,7 @@ def in_background(ask_):
     return wait
 
 
-def test_early_requests_are_served_and_marked(binary, folder):
+def test_early_data_requests_are_served_before_the_handshake_ends_and_marked(binary, folder):
     """A request that came early reaches the server, and is answered, before the handshake is over; it is marked."""
     site, origin = Authority(folder).issue("one.example"), Origin()
     rule = "http-request set-header x-early %[ssl_fc_has_early],%[ssl_fc_early_rcvd],%[ssl_fc_is_resumed]"
@@ -113,7 +113,7 @@ def test_early_requests_are_served_and_marked(binary, folder):
         assert world.log.line() and world.log.line().startswith("line 200")
 
 
-def test_early_requests_are_taken_once(binary, folder):
+def test_replayed_early_data_are_not_served(binary, folder):
     """Replayed early data are not served."""
     site, origin = Authority(folder).issue("one.example"), Origin()
     with World(binary, folder, FRONTEND.format(site=site, words="allow-0rtt", rule="", origin=origin.port)) as world:
@@ -135,7 +135,7 @@ def test_early_requests_are_taken_once(binary, folder):
         assert said.rstrip().endswith("ok") and len(origin.heads) == 3 and b"early-data" not in origin.heads[2], (said, origin.heads)
 
 
-def test_rules_wait_for_the_handshake(binary, folder):
+def test_wait_for_handshake_holds_early_requests(binary, folder):
     """R174: `wait-for-handshake` holds a request until its client has proven itself; one that never does is not served."""
     site, origin = Authority(folder).issue("one.example"), Origin()
     rule = ("http-request wait-for-handshake if { path /early }\n    timeout http-request 500ms\n"
@@ -165,7 +165,7 @@ def test_rules_wait_for_the_handshake(binary, folder):
         assert len(origin.heads) == before, origin.heads
 
 
-def test_early_data_are_refused_by_rules(binary, folder):
+def test_rules_answer_425_to_early_data(binary, folder):
     """A rule answers 425 while data are early, and the client may ask again."""
     site, origin = Authority(folder).issue("one.example"), Origin()
     rule = "http-request return status 425 if { ssl_fc_has_early }"
@@ -192,7 +192,7 @@ def test_retry_on_425_repeats_early_requests(binary, folder):
         assert "425" in client.early(world.port, EARLY) and len(origin.heads) == 3, origin.heads
 
 
-def test_allow_0rtt_applies_to_its_line(binary, folder):
+def test_allow_0rtt_applies_to_its_bind_or_crt_list_line(binary, folder):
     """`allow-0rtt` of a line in a list applies to its certificate; without it clients are not offered early data."""
     authority = Authority(folder)
     one, two = authority.issue("one.example"), authority.issue("two.example")
@@ -210,7 +210,7 @@ def test_allow_0rtt_applies_to_its_line(binary, folder):
         assert not os.path.exists(folder.path + "/none") and "ok" in Client(folder, world.port).connect(world.port, stdin=EARLY)
 
 
-def test_early_data_of_http2_wait_by_themselves(binary, folder):
+def test_http2_streams_in_early_data_begin_after_the_handshake(binary, folder):
     """R172: the streams of one connection are not early: they begin once the handshake is over, all of them."""
     site = Authority(folder).issue("one.example")
     rule = "http-request return status 200 content-type text/plain lf-string early=%[ssl_fc_has_early],%[ssl_fc_early_rcvd]"
@@ -276,7 +276,7 @@ def early_while_shaking(client, port, text, log, line=None):
     return answer()
 
 
-def test_requests_are_sent_early_to_servers_where_they_may_be_sent_again(binary, folder):
+def test_only_retryable_requests_are_sent_to_servers_as_early_data(binary, folder):
     """`allow-0rtt` of a server, with `retry-on 0rtt-rejected`: safe requests without a body."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, SERVER.format(site=site)) as server:
@@ -294,7 +294,7 @@ def test_requests_are_sent_early_to_servers_where_they_may_be_sent_again(binary,
                 assert said_to(world.port) == (200, expected), (words, retries)
 
 
-def test_servers_that_find_requests_too_early_get_them_again(binary, folder):
+def test_early_requests_are_sent_again_after_a_425_of_the_server(binary, folder):
     """A 425 for a request that this side sent early does not reach the client (RFC 8470, 5.2): the request is sent
     again, after the handshake."""
     site = Authority(folder).issue("one.example")
@@ -308,7 +308,7 @@ def test_servers_that_find_requests_too_early_get_them_again(binary, folder):
             assert [server.log.line().split()[1] for _ in range(2)] == ["425", "200"]
 
 
-def test_refused_early_data_are_sent_again_in_the_same_session(binary, folder):
+def test_early_data_refused_by_a_server_are_sent_again_after_the_handshake(binary, folder):
     """Early data that are refused are sent again in the same session, behind the handshake: no attempt is lost."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, SERVER.format(site=site)) as server:
@@ -324,7 +324,7 @@ def test_refused_early_data_are_sent_again_in_the_same_session(binary, folder):
             assert [world.log.line() for _ in range(3)] == ["200/0"] * 3
 
 
-def test_early_requests_of_clients_stay_early(binary, folder):
+def test_early_requests_of_clients_are_forwarded_as_early_data(binary, folder):
     """Without any `retry-on`: a client that sent early data takes the risk, and gets the server's 425."""
     site = Authority(folder).issue("one.example")
     secure = free_port()
@@ -357,7 +357,7 @@ class Refusing(Relay):
         client.sendall(b"\x15\x03\x03\0\x02\x02\x28")
 
 
-def test_handshakes_that_fail_behind_early_data_are_retried(binary, folder):
+def test_retry_on_0rtt_rejected_retries_failed_handshakes_with_early_data(binary, folder):
     """`retry-on 0rtt-rejected`; otherwise an error, because the server may have seen the request."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, SERVER.format(site=site)) as server:
@@ -380,7 +380,7 @@ def test_handshakes_that_fail_behind_early_data_are_retried(binary, folder):
             assert "HTTP/1.1 503" in said and between.refused == 2, said
 
 
-def test_refused_early_data_are_skipped_up_to_their_limit(binary, folder):
+def test_refused_early_data_of_clients_are_skipped(binary, folder):
     """RFC 8446, 4.2.10: a server that refuses early data skips all of them, however they are cut, and the session
     continues."""
     authority = Authority(folder)
@@ -416,7 +416,7 @@ def test_refused_early_data_are_skipped_up_to_their_limit(binary, folder):
         assert [world.log.line() for _ in range(2)] == ["0,0", "1,0"]
 
 
-def test_keys_of_tickets_are_not_for_early_data(binary, folder):
+def test_tls_ticket_keys_beside_allow_0rtt_is_a_warning(binary, folder):
     """A warning says that a file of keys is not used beside `allow-0rtt`."""
     site = Authority(folder).issue("one.example")
     keys = folder.file("keys", "".join(openssl("rand", "-base64", "48") for _ in range(3)))

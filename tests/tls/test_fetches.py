@@ -45,7 +45,7 @@ def hello():
     return b"\x16\x03\x01" + vector(2, b"\x01" + vector(3, body))
 
 
-def test_lists_of_hellos_are_kept_as_far_as_there_is_room(binary, folder):
+def test_client_hello_lists_are_cut_to_the_capture_buffer_size(binary, folder):
     """Each list by its fetch, as HAProxy 3.2 has them; those that do not fit are cut, and a digest is of all."""
     site = Authority(folder).issue("one.example")
     sections = frontend(f"ssl crt {site}", more=f'error-log-format "{LISTS}"')
@@ -77,7 +77,7 @@ NAMES = {
 }
 
 
-def test_names_in_certificates_have_the_format_of_haproxy(binary, folder):
+def test_certificate_names_have_the_format_of_haproxy(binary, folder):
     """Entries by position, escapes, serial numbers; a name with a NUL is empty. The client's SNI keeps its case."""
     authority = Authority(folder)
     site, own = authority.issue("one.example"), folder.path + "/own"
@@ -135,7 +135,7 @@ def test_session_secrets_are_available_with_keylog(binary, folder):
                 assert {label: said[label] for label in labels} == wanted, (switch, version, said, keys)
 
 
-def test_session_secrets_of_servers_are_available_too(binary, folder):
+def test_session_secrets_of_server_connections_are_available_with_keylog(binary, folder):
     """`ssl_bc_…`: the random numbers differ from the client's side, and the keys are those of the server's own log."""
     server = SecureServer(Authority(folder).issue("one.example"))
     server.context.keylog_filename = folder.path + "/keys"
@@ -245,7 +245,7 @@ def test_ids_and_keys_of_server_sessions_match_openssl(binary, folder):
                 assert has_tickets or ids == [hashlib.sha256(bytes.fromhex(name)).hexdigest() for name in names], (kind, names)
 
 
-def test_checks_know_their_sessions(binary, folder):
+def test_ssl_bc_fetches_work_in_health_checks(binary, folder):
     """`ssl_bc_…` in rules of checks, as in HAProxy 3.2; nothing where a check speaks in clear."""
     names = ("ssl_bc", "ssl_bc_err", "ssl_bc_err_str", "ssl_bc_alg_keysize", "ssl_bc_use_keysize", "ssl_bc_alpn", "ssl_bc_cipher", "ssl_bc_curve", "ssl_bc_protocol", "ssl_bc_sni",
              "ssl_bc_is_resumed", "ssl_bc_npn", *(f"ssl_bc_{name},hex,lower" for name in ("client_random", "server_random", "session_id", "session_key", "unique_id")))

@@ -137,7 +137,7 @@ def curl(port, authority, *arguments, seconds=20):
     return done.stdout
 
 
-def test_alpn_decides_the_version_with_nginx(binary, folder):
+def test_alpn_selects_the_http_version_with_nginx(binary, folder):
     """`alpn h2,http/1.1` is HTTP/2 with a server that has it and HTTP/1.1 with one that has not, for clients of both."""
     nginx_program = installed(NGINX)
     authority = Authority(folder)
@@ -175,7 +175,7 @@ def test_alpn_decides_the_version_with_nginx(binary, folder):
                     assert world.log.line() == f"{name} 200 ---- {number} {version[0]}", seen
 
 
-def test_websocket_crosses_tls_on_both_sides(binary, folder):
+def test_websocket_passes_through_tls_on_both_sides(binary, folder):
     """Clients of HTTP/1 and 2, servers that offer both: `ws` selects the version (manual, `ws`), and bytes go both ways
     beyond any window."""
     haproxy = installed(HAPROXY)
@@ -217,7 +217,7 @@ def test_websocket_crosses_tls_on_both_sides(binary, folder):
             assert (line := world.log.line()).startswith(f"{name} 101 ") and line.endswith(f" 2 {version[0]}"), line
 
 
-def test_a_server_over_tls_that_takes_no_websocket_is_an_error(binary, folder):
+def test_websocket_to_an_http2_server_without_extended_connect_gets_502(binary, folder):
     """nginx announces no extended CONNECT: 502, and the connection serves others."""
     nginx_program = installed(NGINX)
     authority = Authority(folder)

@@ -109,7 +109,7 @@ def log_lines(world, wanted, seconds=15):
 DELAYS = "\n    ocsp-update.mindelay 2\n    ocsp-update.maxdelay 4"
 
 
-def test_responses_are_renewed(binary, folder):
+def test_ocsp_responses_are_renewed(binary, folder):
     """From a list, from a store, by the global word; shown to clients, listed, logged; again before the next hour is over."""
     authority = Authority(folder)
     cli, socket_line = cli_of(folder)
@@ -165,7 +165,7 @@ def test_responses_are_renewed(binary, folder):
             until(lambda: int(updates(cli)["plain.example.pem"][4]) >= 2, "the second update, by the old words for delays")
 
 
-def test_false_responses_are_rejected(binary, folder):
+def test_invalid_ocsp_responses_are_rejected(binary, folder):
     """Responses of others, garbage, too large, too slow, cut, without a type: each is reported with its error, and
     never stapled; memory is bounded."""
     authority, stranger = Authority(folder), Authority(folder, "stranger")
@@ -235,7 +235,7 @@ def test_false_responses_are_rejected(binary, folder):
             liar.close()
 
 
-def test_a_response_about_another_certificate_is_rejected(binary, folder):
+def test_an_ocsp_response_for_another_certificate_is_rejected(binary, folder):
     """A response about another certificate of the same authority, replayed."""
     authority = Authority(folder)
     cli, socket_line = cli_of(folder)
@@ -258,7 +258,7 @@ def test_a_response_about_another_certificate_is_rejected(binary, folder):
     liar.close()
 
 
-def test_requests_follow_proxy_size_and_tls_settings(binary, folder):
+def test_ocsp_and_httpclient_requests_follow_proxy_size_and_tls_settings(binary, folder):
     """A proxy gets the absolute URL; a long question is posted; operators send requests; TLS servers are verified."""
     authority, stranger = Authority(folder), Authority(folder, "stranger")
     cli, socket_line = cli_of(folder)

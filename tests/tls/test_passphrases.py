@@ -38,7 +38,7 @@ def served(world, authority, name="one.example"):
     return b"1 " + name.encode() in ask_over(connect(world.port, authority, name=name))
 
 
-def test_keys_of_each_scheme_are_served(binary, folder):
+def test_encrypted_keys_of_each_scheme_are_served(binary, folder):
     """The program runs once for each passphrase, with the file first and its own arguments after it; its error output
     reaches weir's."""
     authority = Authority(folder)
@@ -56,7 +56,7 @@ def test_keys_of_each_scheme_are_served(binary, folder):
         assert open(asked).read() == f"{files[0]} a b  c\n{last} a b  c\n"
 
 
-def test_keys_apart_are_opened_too(binary, folder):
+def test_encrypted_keys_in_separate_files_are_decrypted(binary, folder):
     """`.key` files, keys of a store, and those of servers."""
     authority = Authority(folder)
     site = authority.issue("one.example")
@@ -77,7 +77,7 @@ def test_keys_apart_are_opened_too(binary, folder):
         assert said.endswith(b"one.example"), said
 
 
-def test_a_key_that_does_not_open_is_an_error(binary, folder):
+def test_a_key_that_cannot_be_decrypted_is_an_error(binary, folder):
     """Each message has the file, the setting for the program, and the remedy."""
     site = Authority(folder).issue("one.example")
     key = encrypt(folder, site, SCHEMES["aes"], "secret")
@@ -111,7 +111,7 @@ def test_a_key_that_does_not_open_is_an_error(binary, folder):
     assert "is encrypted in a way that is not supported" in said and "openssl pkcs8 -topk8 -v2 aes-256-cbc" in said, said
 
 
-def test_signers_have_passphrases(binary, folder):
+def test_ca_sign_pass_decrypts_the_key_of_ca_sign_file(binary, folder):
     """`ca-sign-pass` opens the key of `ca-sign-file`, and nothing else does when it is there."""
     authority = Authority(folder)
     site = authority.issue("one.example")
@@ -127,7 +127,7 @@ def test_signers_have_passphrases(binary, folder):
     assert "'ca-sign-pass'" in refused(binary, folder, "ssl ca-sign-pass")
 
 
-def test_the_program_runs_before_the_root_changes(binary, folder):
+def test_ssl_passphrase_cmd_runs_before_the_chroot(binary, folder):
     """It and the key are outside of the new root, and the new user may not read them."""
     if os.geteuid() != 0:
         return

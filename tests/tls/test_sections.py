@@ -6,7 +6,7 @@ from lib.program import free_port
 from lib.tls import Authority, World, ask_over, connect, frontend, refused
 
 
-def test_operators_speak_tls(binary, folder):
+def test_the_runtime_api_accepts_tls_clients(binary, folder):
     """`stats socket … ssl`: a session, a required client certificate, a PROXY header before it; clients in clear get no
     answer."""
     authority = Authority(folder)
@@ -47,7 +47,7 @@ def test_operators_speak_tls(binary, folder):
     assert "unable to read '/nowhere.pem'" in refused(binary, folder, "", extra="stats socket ipv4@127.0.0.1:1 ssl crt /nowhere.pem")
 
 
-def test_senders_of_logs_speak_tls(binary, folder, port):
+def test_log_forward_receives_messages_over_tls(binary, folder, port):
     """`log-forward` with `bind … ssl`: messages of any size and framing, behind a header too; in clear none is taken."""
     authority = Authority(folder)
     site, mine = authority.issue("one.example"), authority.issue("me.example")
@@ -85,7 +85,7 @@ def test_senders_of_logs_speak_tls(binary, folder, port):
             assert "192.0.2.7" in (said := heard()) and said.endswith("last"), said
 
 
-def test_the_statistics_page_is_seen_over_tls(binary, folder):
+def test_the_statistics_page_is_served_over_tls(binary, folder):
     """The page, its forms and the exporter for Prometheus behind `bind … ssl`."""
     authority = Authority(folder)
     sections = (f"frontend f\n    bind 127.0.0.1:@port@ ssl crt {authority.issue('one.example')}\n    stats enable\n    stats uri /stats\n"

@@ -21,7 +21,7 @@ def shown(stats):
     return {f"{row['pxname']}/{row['svname']}": tuple(int(row.get(field, -1)) for field in FIELDS) for row in found.values()}
 
 
-def test_sessions_are_counted_where_they_are(binary, folder):
+def test_tls_sessions_are_counted_by_listener_frontend_server_and_backend(binary, folder):
     """Of clients on the frontend and its listener, with servers on the server and its backend; `clear counters all` forgets them."""
     authority = Authority(folder)
     site, second, stats = authority.issue("one.example"), free_port(), os.path.join(folder.path, "stats")
@@ -75,7 +75,7 @@ def test_sessions_are_counted_where_they_are(binary, folder):
         assert shown(stats)["f/FRONTEND"] == shown(stats)["b/s"] == (0, 0, 0, 0, 0)
 
 
-def test_stapled_responses_are_counted(binary, folder):
+def test_stapled_ocsp_responses_are_counted(binary, folder):
     """One for each client that requests stapling and gets the certificate; expired responses count separately. A client
     without the request does not count."""
     authority, stats = Authority(folder), os.path.join(folder.path, "stats")

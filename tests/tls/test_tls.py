@@ -14,7 +14,7 @@ from lib.program import free_port
 from lib.tls import ANSWER, Authority, SecureServer, World, ask_over, backend, backwards, connect, frontend, get, openssl, refused
 
 
-def test_both_versions_serve_requests(binary, folder):
+def test_tls_1_2_and_1_3_serve_requests(binary, folder):
     """With the version in fetches and in the log."""
     authority = Authority(folder)
     answer = "%[ssl_fc] %[ssl_fc_protocol] %[ssl_fc_cipher] %[ssl_fc_sni] %[ssl_fc_alpn] %[ssl_fc_has_sni] %[ssl_f_s_dn(CN)]"
@@ -30,7 +30,7 @@ def test_both_versions_serve_requests(binary, folder):
         assert "one.example h2 1" in done.stdout, done
 
 
-def test_several_requests_use_one_session_and_it_ends_by_a_word(binary, folder):
+def test_several_requests_share_a_tls_session_that_ends_with_close_notify(binary, folder):
     """Keep-alive; a close without `close_notify` would be an error of Python's client."""
     authority = Authority(folder)
     with World(binary, folder, frontend(f"ssl crt {authority.issue('one.example')}")) as world:
@@ -44,7 +44,7 @@ def test_several_requests_use_one_session_and_it_ends_by_a_word(binary, folder):
             assert ask_over(connection).endswith(b"1 one.example")
 
 
-def test_certificates_go_by_name(binary, folder):
+def test_certificates_are_selected_by_sni(binary, folder):
     """Files, folders, lists with filters, a separate key; a strict listener refuses other names."""
     authority = Authority(folder)
     one, two = authority.issue("one.example"), authority.issue("two.example", key_apart=True)
@@ -79,7 +79,7 @@ def test_certificates_go_by_name(binary, folder):
             assert world.log.line().endswith("SSL handshake failure (error:0A0000EA:SSL routines::callback failed)")
 
 
-def test_a_wildcard_serves_clients_that_cannot_check_the_exact_name(binary, folder):
+def test_a_wildcard_serves_clients_without_the_key_type_of_the_exact_certificate(binary, folder):
     """The exact name has an ECDSA certificate, its wildcard one of RSA."""
     authority = Authority(folder)
     exact = authority.issue("www.one.example", "exact.pem")
@@ -102,7 +102,7 @@ def test_a_wildcard_serves_clients_that_cannot_check_the_exact_name(binary, fold
             pass
 
 
-def test_tls_defaults_hold_for_lines_below_them(binary, folder):
+def test_ssl_default_lines_apply_only_to_lines_below_them(binary, folder):
     """The global section may come several times, and its `ssl-default-*` lines change nothing above them."""
     certificate = Authority(folder).issue("one.example", kind="rsa")
     answer = ANSWER.format("%[ssl_fc_protocol] %[ssl_fc_cipher] %[ssl_fc_curve]")
@@ -147,7 +147,7 @@ listen below
             assert body.upper() == values.upper(), (port, body)
 
 
-def test_a_bundle_serves_the_certificate_that_the_client_can_verify(binary, folder):
+def test_a_bundle_serves_the_key_type_that_the_client_supports(binary, folder):
     """`NAME.rsa` and `NAME.ecdsa` for `crt NAME`."""
     authority = Authority(folder)
     authority.issue("one.example", "site.ecdsa")
@@ -174,7 +174,7 @@ def test_a_bundle_serves_the_certificate_that_the_client_can_verify(binary, fold
             assert ask_over(connection).endswith(b"rsaEncryption")
 
 
-def test_keys_of_clients_are_on_curves_that_may_be_used(binary, folder):
+def test_curves_limits_the_certificate_keys_of_the_peer_in_tls_1_2(binary, folder):
     """In TLS 1.2 `curves` limits them, too, as OpenSSL and HAProxy have it; in TLS 1.3 it does not. Servers' keys alike."""
     authority = Authority(folder)
     site, mine = authority.issue("one.example", kind="rsa"), authority.issue("me.example")
@@ -206,7 +206,7 @@ def test_keys_of_clients_are_on_curves_that_may_be_used(binary, folder):
                 assert ask_over(client).split()[1] == status, version
 
 
-def test_secp521r1_is_agreed_on(binary, folder):
+def test_secp521r1_can_be_negotiated(binary, folder):
     """Where it is the only one that either side wants, in both versions, with clients and with servers."""
     authority = Authority(folder)
     site, inner = authority.issue("one.example", kind="rsa"), free_port()
@@ -226,7 +226,7 @@ def test_secp521r1_is_agreed_on(binary, folder):
             assert said.rstrip().endswith("\nSECP521R1"), (version, said)
 
 
-def test_roots_of_clients_are_named(binary, folder):
+def test_ssl_c_r_dn_names_the_root_of_the_client_certificate(binary, folder):
     """`ssl_c_r_dn`: the authority at the top of a chain, whichever side provided the intermediates; empty if an error
     is ignored."""
     authority = Authority(folder, "summit")
@@ -257,7 +257,7 @@ def test_roots_of_clients_are_named(binary, folder):
             assert said.rstrip().endswith("<summit> " + root.decode()), (end, said)
 
 
-def test_clients_show_certificates(binary, folder):
+def test_client_certificates_are_verified(binary, folder):
     """`verify required`, `optional`, and errors that are borne."""
     authority, other = Authority(folder), Authority(folder, "other")
     site = authority.issue("one.example")
@@ -300,7 +300,7 @@ def test_clients_show_certificates(binary, folder):
             assert said.endswith(b" /O=tests/CN=me.example me.example X509_V_ERR_INVALID_CA"), said
 
 
-def test_handshakes_that_fail_are_logged(binary, folder):
+def test_failed_tls_handshakes_are_logged_with_their_reason(binary, folder):
     """Each with its reason; HTTP in clear has its own."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, frontend(f"ssl crt {site}"), defaults="timeout client-hs 300ms") as world:
@@ -323,7 +323,7 @@ def test_handshakes_that_fail_are_logged(binary, folder):
         assert world.log.line().endswith("(error:0A000102:SSL routines::unsupported protocol)")
 
 
-def test_sessions_are_resumed(binary, folder):
+def test_tls_sessions_are_resumed_with_and_without_tickets(binary, folder):
     """By tickets and without."""
     site = Authority(folder).issue("one.example")
     for word in ("", " no-tls-tickets"):
@@ -336,7 +336,7 @@ def test_sessions_are_resumed(binary, folder):
                 assert openssl(*first, "-sess_in", kept, stdin=request_).rstrip().endswith("1"), version + word
 
 
-def test_tickets_leave_with_the_response_if_the_request_is_there(binary, folder):
+def test_tickets_leave_in_the_segment_of_the_response_if_a_request_is_waiting(binary, folder):
     """In one segment; otherwise at once, because the client may wait for an acknowledgement."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, frontend(f"ssl crt {site}")) as world:
@@ -373,7 +373,7 @@ def test_tickets_leave_with_the_response_if_the_request_is_there(binary, folder)
                 assert client.session.has_ticket
 
 
-def test_records_have_the_configured_size(binary, folder):
+def test_tls_records_have_the_configured_size(binary, folder):
     """`tune.ssl.hard-maxrecord`: lengths on the wire, read beside Python's client."""
     authority = Authority(folder)
     answer = 'frontend f\n    bind 127.0.0.1:@port@ ssl crt ' + authority.issue("one.example") + '\n    http-request return status 200 content-type text/plain string "' + "x" * 4000 + '"'
@@ -406,7 +406,7 @@ def test_records_have_the_configured_size(binary, folder):
         assert max(sizes) == 517 and sizes.count(517) >= 8, sizes
 
 
-def test_servers_get_sni_and_are_verified(binary, folder):
+def test_servers_receive_the_sni_and_are_verified(binary, folder):
     """`sni`, `verifyhost`, `ca-file`: an unexpected server gets no request."""
     authority, other = Authority(folder), Authority(folder, "other")
     server = SecureServer(authority.issue("back.example"))
@@ -429,7 +429,7 @@ def test_servers_get_sni_and_are_verified(binary, folder):
         assert get(world.port)[0] == 200
 
 
-def test_servers_see_our_certificate_and_the_header_before(binary, folder):
+def test_servers_get_the_client_certificate_and_a_plaintext_proxy_header_before_tls(binary, folder):
     """`crt`; the PROXY header is in clear."""
     authority = Authority(folder)
     headers = []
@@ -452,7 +452,7 @@ def test_servers_see_our_certificate_and_the_header_before(binary, folder):
     assert headers[0].startswith(b"PROXY TCP4 127.0.0.1 "), headers
 
 
-def test_fetches_show_the_server_certificate(binary, folder):
+def test_ssl_s_fetches_show_the_server_certificate(binary, folder):
     """`ssl_s_*`: the certificate of the server that answers."""
     authority = Authority(folder)
     certificate = authority.issue("one.example")
@@ -471,7 +471,7 @@ def test_fetches_show_the_server_certificate(binary, folder):
     assert words[:4] + words[5:] == ["one.example", "/CN=authority", "id-ecPublicKey", "3", digest, str(2 * len(der))], (words, digest, len(der))
 
 
-def test_connections_to_servers_are_reused_by_name(binary, folder):
+def test_tls_server_connections_are_reused_per_sni_and_sessions_are_resumed(binary, folder):
     """And new ones resume an earlier session."""
     server = SecureServer(Authority(folder).issue("back.example"))
     with World(binary, folder, backend(f"{server.port} ssl verify none sni req.hdr(host)"), extra="nbthread 1") as world:
@@ -498,7 +498,7 @@ def test_connections_to_servers_are_reused_by_name(binary, folder):
         assert len(server.identities) == 3 and sum(is_resumed for is_resumed, *_ in server.identities) == resumed, server.identities
 
 
-def test_bodies_pass_whole_in_both_directions(binary, folder):
+def test_bodies_pass_complete_through_tls_in_both_directions(binary, folder):
     """TLS on both sides, sizes around those of records and buffers, and several at once."""
     authority = Authority(folder)
     server = SecureServer(authority.issue("back.example"))
@@ -526,7 +526,7 @@ def test_bodies_pass_whole_in_both_directions(binary, folder):
     assert not faults, faults
 
 
-def test_a_handshake_may_come_byte_by_byte(binary, folder):
+def test_a_handshake_in_segments_of_one_byte_succeeds(binary, folder):
     """The client's segments as small as they can be, through a proxy of ours."""
     authority = Authority(folder)
     with World(binary, folder, frontend(f"ssl crt {authority.issue('one.example')}")) as world:
@@ -553,7 +553,7 @@ def test_a_handshake_may_come_byte_by_byte(binary, folder):
             assert b"200 OK" in settle(lambda: client.read(10000))
 
 
-def test_resumed_sessions_are_verified_again(binary, folder):
+def test_resumed_sessions_keep_the_verification_result_of_the_client(binary, folder):
     """Verification results of a client's certificate persist in resumed sessions, and a new set of authorities applies
     to them, too."""
     authority, other = Authority(folder), Authority(folder, "other")
@@ -574,7 +574,7 @@ def test_resumed_sessions_are_verified_again(binary, folder):
             assert found == [b"21 20 0", b"21 20 1"], (version, found)
 
 
-def test_tcp_passes_through_tls_on_either_side(binary, folder):
+def test_tcp_mode_passes_data_and_fin_through_tls_on_either_side(binary, folder):
     """TCP mode: TLS ends here, or begins here, and an end is passed on."""
     authority = Authority(folder)
     second = free_port()

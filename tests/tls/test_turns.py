@@ -79,7 +79,7 @@ def served(binary, folder, extra=""):
     return World(binary, folder, SECTIONS.format(site=site, clear=clear), extra=extra), path, clear
 
 
-def test_answers_to_hellos_are_heavy_work_and_nothing_else_is(binary, folder):
+def test_only_the_answer_to_a_client_hello_is_heavy_work(binary, folder):
     """R42: a handshake is one heavy run, however its hello is cut, and resumed or not; data are not heavy work."""
     world, path, clear = served(binary, folder)
     with world:
@@ -109,7 +109,7 @@ def test_answers_to_hellos_are_heavy_work_and_nothing_else_is(binary, folder):
             assert figure(path, "run_heavy") - before == 17
 
 
-def test_servers_certificates_are_checked_as_heavy_work(binary, folder):
+def test_verifying_a_server_certificate_is_heavy_work(binary, folder):
     """R42: a new session with a server takes two heavy runs, its own and the server's; one that goes on takes the server's only."""
     world, path, clear = served(binary, folder)
     with world:
@@ -131,7 +131,7 @@ def micros(written):
     return float(number) * {"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6}[unit]
 
 
-def test_a_turn_has_one_handshake_and_others_pass_it(binary, folder):
+def test_one_handshake_runs_per_turn_and_does_not_delay_plaintext_clients(binary, folder):
     """R41, R44, R50, R51: clients that begin together are answered one per turn, resumed or not, and a client in clear
     waits for one of them, not for all: 'show profiling' has each one's delay, in both modes."""
     for extra in ("", "tune.sched.low-latency on"):

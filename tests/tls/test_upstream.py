@@ -64,7 +64,7 @@ def settled(stats, expected, seconds=8):
     assert not wrong, wrong
 
 
-def test_health_checks_speak_tls(binary, folder):
+def test_health_checks_over_tls_have_the_results_of_haproxy(binary, folder):
     """Statuses and words are those of HAProxy 3.2 for the same servers."""
     authority, other = Authority(folder), Authority(folder, "other")
     good = Checked(authority.issue("back.example"))
@@ -140,7 +140,7 @@ backend v
     assert ("auto.example", None, "GET /w HTTP/1.1") not in good.seen, good.seen
 
 
-def test_unsupported_protocols_of_checks_are_refused(binary, folder):
+def test_unsupported_check_proto_values_are_refused(binary, folder):
     """`check-proto` and `proto` that do not fit the check, and unknown protocols."""
     for option, words, message in (
             ("", "check-proto h1", "uses an incompatible MUX protocol for the selected check type"),
@@ -159,7 +159,7 @@ def test_unsupported_protocols_of_checks_are_refused(binary, folder):
         assert message in said, (option, words, said)
 
 
-def test_names_follow_the_request(binary, folder):
+def test_the_sni_to_servers_follows_the_host_header(binary, folder):
     """Without `sni`, HTTP sends and verifies the name of the host; an address does not count as a name, and
     `no-sni-auto` sends none."""
     authority = Authority(folder)
@@ -183,7 +183,7 @@ def test_names_follow_the_request(binary, folder):
         assert [name and name.lower() for name in server.names] == [asked], (words, host, server.names)
 
 
-def test_an_end_that_comes_with_the_last_bytes_is_seen(binary, folder):
+def test_close_notify_in_the_segment_of_the_last_data_ends_the_stream(binary, folder):
     """A `close_notify` in one segment with the data before it, and no FIN: it ends a body that lasts until close, and
     the client's data."""
     authority = Authority(folder)
@@ -263,7 +263,7 @@ def values_of(data):
     return found
 
 
-def test_proxy_headers_describe_tls(binary, folder):
+def test_proxy_headers_have_the_tls_tlvs_of_haproxy(binary, folder):
     """Values 0x20 to 0x25, the application protocol and the name, as HAProxy 3.2 writes them."""
     authority = Authority(folder)
     site, mine = authority.issue("one.example", kind="rsa"), authority.issue("me.example")
@@ -311,7 +311,7 @@ def test_proxy_headers_describe_tls(binary, folder):
         assert told("none") == {}
 
 
-def test_servers_that_are_added_speak_tls(binary, folder):
+def test_added_servers_support_tls(binary, folder):
     """`add server … ssl`, with files that were read at the start; `set server ssl` for new connections."""
     authority = Authority(folder)
     server = SecureServer(authority.issue("back.example"))
@@ -354,7 +354,7 @@ def test_servers_that_are_added_speak_tls(binary, folder):
         assert uses()["later"] == "0", uses()
 
 
-def test_logs_are_sent_over_tls(binary, folder):
+def test_log_lines_are_sent_to_servers_over_tls(binary, folder):
     """Servers of rings and of log backends; a server without a trusted certificate gets nothing."""
     authority = Authority(folder)
     lines = []

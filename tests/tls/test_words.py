@@ -7,7 +7,7 @@ from lib.program import run
 from lib.tls import CONFIGURATION, Authority, World, ask_over, connect, frontend, get_over, openssl, refused
 
 
-def test_faults_of_files_are_named(binary, folder):
+def test_invalid_tls_files_and_settings_are_reported_with_a_remedy(binary, folder):
     """The file, and the remedy."""
     authority = Authority(folder)
     good = authority.issue("one.example")
@@ -48,7 +48,7 @@ def test_faults_of_files_are_named(binary, folder):
     assert "no signature algorithm is left of 'RSA+SHA1'" in found, found
 
 
-def test_names_never_negotiated_are_reported_once(binary, folder):
+def test_unsupported_tls_names_are_reported_once_as_a_warning(binary, folder):
     """A configuration with unsupported names starts; settings that are always met need no warning."""
     site = Authority(folder).issue("one.example")
     timed = folder.file("timed.pem", open(site).read())
@@ -92,7 +92,7 @@ INTERMEDIATE = ("ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE
 NEVER = "never negotiated, not supported: DHE-RSA-AES128-GCM-SHA256 DHE-RSA-AES256-GCM-SHA384 DHE-RSA-CHACHA20-POLY1305."
 
 
-def test_names_in_lists_are_reported_with_their_line_and_do_not_prevent_the_start(binary, folder):
+def test_unsupported_names_in_tls_lists_are_reported_with_their_line(binary, folder):
     """One message for each line that has some, however many certificates it is for. Under `zero-warning` it is a notice, which is shown."""
     authority = Authority(folder)
     site = authority.issue("one.example")
@@ -128,7 +128,7 @@ def test_names_in_lists_are_reported_with_their_line_and_do_not_prevent_the_star
             assert status == 0 and ("Warnings were found" in out) == (bool(places) and not strict), (status, out)
 
 
-def test_faults_of_inherited_settings_are_reported_at_the_bind_line(binary, folder):
+def test_errors_in_settings_inherited_by_certificates_name_the_bind_line(binary, folder):
     """A folder and the lines of a list without options have those of the `bind` line, once."""
     authority = Authority(folder)
     sites = [authority.issue(f"{name}.example", file=f"sites/{name}.pem") for name in ("one", "two")]
@@ -139,7 +139,7 @@ def test_faults_of_inherited_settings_are_reported_at_the_bind_line(binary, fold
         assert at and all(f"[{folder.path}/refused.cfg:14] : 'bind" in line for line in at), said
 
 
-def test_versions_are_those_of_haproxy(binary, folder):
+def test_tls_version_settings_select_the_versions_of_haproxy(binary, folder):
     """Ranges count alone, and each end of the defaults by itself: the versions that HAProxy 3.2 negotiates, and its
     warnings."""
     site = Authority(folder).issue("one.example")
@@ -180,7 +180,7 @@ def test_versions_are_those_of_haproxy(binary, folder):
         assert said.count("WARNING") == said.count("are ignored") == warned, (words, said)
 
 
-def test_certificates_out_of_their_validity_are_reported(binary, folder):
+def test_expired_and_not_yet_valid_certificates_are_reported(binary, folder):
     """By a check, by lint and by the start, wherever the line has them from; weir serves them all the same, also under `zero-warning`."""
     authority = Authority(folder)
     good = authority.issue("one.example")

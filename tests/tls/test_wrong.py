@@ -12,7 +12,7 @@ def site(folder):
     return f"ssl crt {authority.issue('one.example')}", authority
 
 
-def test_malformed_hellos_are_answered_as_by_the_reference(binary, folder):
+def test_malformed_client_hellos_get_the_alerts_of_haproxy(binary, folder):
     """Alerts of HAProxy 3.2 for the same bytes."""
     with World(binary, folder, frontend(site(folder)[0])) as world:
         for said, alert in ((b"GET / HTTP/1.0\r\n\r\n", None), (b"\x99" * 20, None), (record(99, b"hello", b"\x03\x03"), 10),
@@ -24,7 +24,7 @@ def test_malformed_hellos_are_answered_as_by_the_reference(binary, folder):
         still_serves(world)
 
 
-def test_each_fault_of_a_hello_has_its_alert(binary, folder):
+def test_each_client_hello_error_has_its_alert(binary, folder):
     """RFC 8446, 4.1.2 and 6.2; RFC 5246, 7.2.2."""
     with World(binary, folder, frontend(site(folder)[0])) as world:
         def hello():
@@ -68,7 +68,7 @@ def test_unknown_alpn_protocols_are_ignored(binary, folder):
                 assert ask_over(connection).endswith(agreed), offered
 
 
-def test_certificates_of_clients_have_their_alerts(binary, folder):
+def test_missing_and_unknown_client_certificates_have_their_alerts(binary, folder):
     """A missing, an unknown and an expired certificate: in TLS 1.2, where alerts are in clear, and in 1.3 by OpenSSL's
     messages."""
     line, authority = site(folder)
@@ -92,7 +92,7 @@ def test_certificates_of_clients_have_their_alerts(binary, folder):
                 assert words in str(error), error
 
 
-def test_changed_records_end_a_session(binary, folder):
+def test_modified_records_end_a_tls_session(binary, folder):
     """In the handshake and behind it, in both versions."""
     with World(binary, folder, frontend(site(folder)[0])) as world:
         for version, alert in ((ssl.TLSVersion.TLSv1_2, 20), (ssl.TLSVersion.TLSv1_3, 20)):
@@ -121,7 +121,7 @@ def test_changed_records_end_a_session(binary, folder):
         still_serves(world)
 
 
-def test_a_handshake_may_be_cut_everywhere(binary, folder):
+def test_a_handshake_may_be_split_or_aborted_at_any_byte(binary, folder):
     """After any byte of either flight the client leaves; one byte a segment is served; so is a hello in many records."""
     with World(binary, folder, frontend(site(folder)[0])) as world:
         with Client(world.port) as client:
@@ -163,7 +163,7 @@ def test_a_handshake_may_be_cut_everywhere(binary, folder):
                     assert client.shake(in_pieces).get() == b"HTTP/1.1 200 OK", (version, size)
 
 
-def test_a_hello_may_be_long_but_not_endless(binary, folder):
+def test_a_client_hello_has_a_maximum_length(binary, folder):
     """16 kB with padding is answered by a hello; more than a client can mean is refused."""
     with World(binary, folder, frontend(site(folder)[0])) as world:
         with Client(world.port) as client:
@@ -179,7 +179,7 @@ def test_a_hello_may_be_long_but_not_endless(binary, folder):
         still_serves(world)
 
 
-def test_floods_of_hellos_cost_little(binary, folder):
+def test_unfinished_client_hellos_take_little_memory_and_time_out(binary, folder):
     """A client that stops within its hello holds little memory, and is closed after `timeout client`."""
     with World(binary, folder, frontend(site(folder)[0], more="timeout client 2s"), extra="maxconn 1000\n    nbthread 1") as world:
         still_serves(world)
@@ -206,7 +206,7 @@ def test_floods_of_hellos_cost_little(binary, folder):
         still_serves(world)
 
 
-def test_idle_connections_are_small(binary, folder):
+def test_idle_tls_connections_take_at_most_7000_bytes(binary, folder):
     """An idle connection over TLS holds at most 7,000 bytes."""
     with World(binary, folder, frontend(site(folder)[0], more="timeout client 30s\n    timeout http-keep-alive 30s"),
                extra="maxconn 2000\n    nbthread 1") as world:
@@ -231,7 +231,7 @@ def test_idle_connections_are_small(binary, folder):
             connection.close()
 
 
-def test_a_body_cut_short_is_not_complete(binary, folder):
+def test_a_body_shorter_than_its_length_is_logged_as_aborted(binary, folder):
     """A body that a cut shortens is not taken for a whole one, in either direction."""
     line, authority = site(folder)
     back = authority.issue("back.example")
