@@ -27,7 +27,7 @@ test:
 	@packaging/setup build test
 	@exec python3 tests/steps.py $(if $(ONLY),--only $(ONLY))
 
-# Tests that match (as for `pytest -k`), 50 times on a quiet machine and 50 times on a busy one: `make soak ONLY=reload_keeps_the_socket`;
+# Tests that match (as for `pytest -k`), 50 times on a quiet machine and 50 times on a busy one: `make soak ONLY=reload_keeps_the_counters`;
 # of Rust with CARGO="-p weir-stream --lib".
 soak: trial
 	@packaging/setup test

@@ -25,7 +25,7 @@ def cargo(name, *words, root=ROOT, **env):
 WAKES = ["sched/src/profile.rs", "sched/src/queues.rs", "sched/src/worker/current.rs", "sched/src/worker/run.rs", "sched/src/worker/tasks.rs"]
 
 
-def test_rare_parts_of_a_wake_are_out_of_line_r16(binary, folder):
+def test_outlined_cold_paths_make_wakes_smaller_and_cheaper_r16(binary, folder):
     """With all of it inlined, a program of tasks that wake each other is larger and executes more instructions."""
     valgrind = installed("valgrind")
     copy = os.path.join(folder.path, "copy")
@@ -56,7 +56,7 @@ def test_rare_parts_of_a_wake_are_out_of_line_r16(binary, folder):
     assert shipped[0] < inlined[0] and shipped[1] * 1.02 < inlined[1], f"{shipped} bytes and instructions, {inlined} when all is inlined"
 
 
-def test_no_compiler_or_level_warns_r28(binary, folder):
+def test_no_supported_compiler_or_optimization_level_warns_r28(binary, folder):
     """Warnings are errors: with the oldest compiler that is promised, with each other release that is installed, and at each level."""
     promised = re.search(r'^rust-version = "([\d.]+)"$', open(os.path.join(ROOT, "Cargo.toml")).read(), re.M)[1]
     listed = subprocess.run([installed("rustup"), "toolchain", "list"], capture_output=True, text=True, check=True).stdout
@@ -73,7 +73,7 @@ def test_no_compiler_or_level_warns_r28(binary, folder):
         cargo("levels", "build", "--locked", "-p", "weir-sched", "--lib", RUSTFLAGS="-D warnings", CARGO_PROFILE_DEV_OPT_LEVEL=level)
 
 
-def test_locks_are_reported_at_the_end_r82(binary, folder, port):
+def test_lock_statistics_are_printed_at_exit_r82(binary, folder, port):
     """A build that counts locks prints a block for each label when the process ends. Each lock was released, and waits add up."""
     built = cargo("locks", "build", "--locked", "-p", "weir", "--features", "lock-statistics")
     with Program(os.path.join(built, "debug", "weir"), "-db", "-f", answering(folder, port, extra="nbthread 2")) as program:

@@ -50,7 +50,7 @@ class System:
         return done.stdout + done.stderr
 
 
-def test_everything_is_where_a_distribution_has_it(binary, folder):
+def test_packaged_files_have_the_paths_and_modes_of_debian(binary, folder):
     system = System(folder)
     system.dpkg("-i", made(binary, folder, 1))
     for name, mode in (("usr/bin/weir", 0o755), ("usr/bin/weir-ring", 0o755), ("usr/bin/weir-top", 0o755), ("etc/weir/weir.cfg", 0o640), ("etc/logrotate.d/weir", 0o644),
@@ -101,7 +101,7 @@ def test_a_changed_configuration_survives_upgrades_and_removal(binary, folder):
     assert not left, left
 
 
-def test_an_upgrade_under_load_loses_nothing(binary, folder):
+def test_an_upgrade_under_load_loses_no_request(binary, folder):
     """The files are replaced under a running master, which is reloaded as the package does it; requests never fail
     meanwhile."""
     system, port = System(folder), free_port()
@@ -125,7 +125,7 @@ def test_an_upgrade_under_load_loses_nothing(binary, folder):
     assert not clients.failures, (clients.served(), clients.failures[:3])
 
 
-def test_debug_information_lies_beside_the_programs(binary, folder, port):
+def test_debug_information_is_in_separate_files_and_still_names_source_lines(binary, folder, port):
     """Where `packaging/split-debug` puts it; a profile of the program's memory names lines of the source all the same."""
     programs = [shutil.copy(os.path.join(os.path.dirname(binary), name), folder.path) for name in ("weir", "weir-ring", "weir-top")]
     for path in glob.glob(os.path.join(os.path.dirname(binary), "weir*.debug")):
@@ -148,7 +148,7 @@ def test_debug_information_lies_beside_the_programs(binary, folder, port):
         assert re.search(r"@(data|sched|foundation|proto)/\S+\.rs:\d+ ", shown), shown
 
 
-def test_lintian_finds_nothing(binary, folder):
+def test_lintian_reports_no_error_or_warning(binary, folder):
     """No error and no warning, other than those that the package itself explains."""
     installed("lintian")
     done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", made(binary, folder, 1)], capture_output=True, text=True, timeout=300)
@@ -227,11 +227,11 @@ def mirror():
     pytest.skip("no mirror of Debian is configured")
 
 
-def test_debian_12_installs_upgrades_and_removes_it(binary, folder):
+def test_debian_12_installs_upgrades_and_removes_the_package(binary, folder):
     whole_life(binary, folder, "bookworm")
 
 
-def test_debian_13_installs_upgrades_and_removes_it(binary, folder):
+def test_debian_13_installs_upgrades_and_removes_the_package(binary, folder):
     whole_life(binary, folder, "trixie")
 
 
@@ -284,7 +284,7 @@ def upgraded_under_load(system, port, package):
     assert "0.1.0-2" in system.run("dpkg", "-s", "weir")
 
 
-def test_man_pages_are_clean(binary, folder):
+def test_groff_reads_the_man_pages_without_warnings(binary, folder):
     """As groff reads them: nothing is warned of."""
     installed("groff")
     for name in ("weir.1", "weir.cfg.5", "weir-ring.1", "weir-top.1"):
@@ -292,7 +292,7 @@ def test_man_pages_are_clean(binary, folder):
         assert (done.returncode, done.stderr) == (0, ""), (name, done.stderr[:500])
 
 
-def test_shells_complete_options_and_words(binary, folder):
+def test_bash_completes_options_and_keywords(binary, folder):
     """In bash: options, commands, words after 'explain'."""
     def completed(*words):
         quoted = " ".join(f"'{word}'" for word in words)
@@ -308,7 +308,7 @@ def test_shells_complete_options_and_words(binary, folder):
     assert completed("weir-top", "-s", f"{ROOT}/packaging/deb/bui") == [f"{ROOT}/packaging/deb/build"]
 
 
-def test_fish_completes_the_same(binary, folder):
+def test_fish_completes_options_and_keywords(binary, folder):
     """As fish itself completes a line."""
     installed("fish")
 

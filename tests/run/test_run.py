@@ -35,7 +35,7 @@ def pytest_run(folder, name, text):
     return lanes.Row(name, 1, 1, "FAILED")
 
 
-def test_failed_tests_run_once_more(folder, capsys):
+def test_failed_tests_run_again_alone(folder, capsys):
     """A test that passes alone is flaky; one that fails again fails the run."""
     row = pytest_run(folder, "some", CASES.format(count=os.path.join(folder.path, "count")))
     assert sorted(name.rpartition("::")[2] for name in verdict.failed_tests(folder.path, "some")) == ["test_broken", "test_chance"]
@@ -59,7 +59,7 @@ def test_a_step_passes_when_its_failed_tests_pass_alone(folder):
     assert [one.result for one in rows] == ["ok"] and len(flaky) == 1
 
 
-def test_a_known_flaky_test_has_three_tries(folder, monkeypatch):
+def test_a_known_flaky_test_is_tried_three_times(folder, monkeypatch):
     text = CASES.format(count=os.path.join(folder.path, "count")).replace("assert False", "assert True").replace("> 1, ", "> 3, ")
     for title, result in (("test_cases.test_chance", "ok"), ("test_cases.another", "FAILED")):
         monkeypatch.setattr(verdict, "FLAKY", folder.file("flaky.tsv", f"{title}\tby chance\n"))
@@ -79,7 +79,7 @@ def test_many_failures_are_not_tried_again(folder):
     assert verdict.report(found, []) == verdict.MOST_NAMED + 2
 
 
-def test_workers_have_ports_of_their_own(monkeypatch):
+def test_pytest_workers_use_disjoint_port_ranges(monkeypatch):
     monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "4")
     shares = []
     for worker in range(4):
@@ -88,7 +88,7 @@ def test_workers_have_ports_of_their_own(monkeypatch):
     assert sum(map(len, shares)) == len(set().union(*shares)) == 22_000
 
 
-def test_rows_of_a_table_run_together_and_others_alone():
+def test_rows_of_a_table_are_run_again_together():
     rows = [("r", "tests/a.py::test_row[1]"), ("r", "tests/a.py::test_row[2]"), ("r", "tests/units/test_rust.py::test_in_rust[a b]"), ("r", "tests/a.py::test_x")]
     assert [verdict.function_of(row) for row in rows] == [("r", "tests/a.py::test_row"), ("r", "tests/a.py::test_row"), rows[2], rows[3]]
 
@@ -100,7 +100,7 @@ def test_a_step_that_fails_without_a_failed_test_stays_failed(folder):
     assert verdict.steps_table([*rows, lanes.Row("d", 0, 0, "not run: b failed"), lanes.Row("f", 1, 1, "ok")]) == ["some", "other", "d"]
 
 
-def test_names_of_workers_and_tables_agree():
+def test_titles_of_tests_agree_with_the_names_in_the_tables():
     name = "tests/units/test_rust.py::test_in_rust[weir-stream a::b]"
     assert verdict.title(name) == "units.test_rust.test_in_rust[weir-stream a::b]"
     assert verdict.title("tests/tls/test_early.py::test_x") == "tls.test_early.test_x"
@@ -108,7 +108,7 @@ def test_names_of_workers_and_tables_agree():
     assert verdict.without_group("test_row[x]@y]@walk") == "test_row[x]@y]"
 
 
-def test_skipped_tests_may_want_only_what_setup_does_not_install():
+def test_tests_are_skipped_only_for_programs_that_setup_does_not_install():
     optional = {one for _, command in machine.named("optional") for one in (command, os.path.basename(command))}
     # Only 'make shipped' needs these.
     optional |= {"cargo-deny", "rustc 1.88", "rustup", "valgrind"}
@@ -117,7 +117,7 @@ def test_skipped_tests_may_want_only_what_setup_does_not_install():
     verdict.table(verdict.FLAKY, verdict.MOST_FLAKY)
 
 
-def test_steps_wait_for_their_needs(folder, capsys):
+def test_steps_wait_for_their_prerequisites(folder, capsys):
     """A step begins after those that it needs, never beside one that builds the same profile, and not at all when one of them failed."""
     def step(name, needs=(), code="", profile=None, kind=lanes.BUILD):
         return lanes.Step(name, needs, kind, profile, [sys.executable, "-c", f"import time; {code or 'time.sleep(0.2)'}; print('{name} was here')"])
@@ -132,7 +132,7 @@ def test_steps_wait_for_their_needs(folder, capsys):
     assert "third was here" in said and "never was here" not in said, said
 
 
-def test_tests_see_an_empty_home_and_no_other_command(folder):
+def test_tests_see_an_empty_home_and_only_the_declared_commands(folder):
     """A command that packaging/setup does not name is not there, those of Debian's base and of Rust are."""
     place = os.path.join(folder.path, "elsewhere")
     os.mkdir(place)
@@ -148,14 +148,14 @@ def test_tests_see_an_empty_home_and_no_other_command(folder):
     assert subprocess.run(["cargo", "--version"], env=env, capture_output=True).returncode == 0
 
 
-def test_set_up_was_tried_on_a_fresh_machine():
+def test_packaging_setup_was_tried_on_a_fresh_machine():
     """The digest that the last success of tests/fresh.py left is that of packaging/setup."""
     with open(fresh.SEEN) as file:
         seen = file.read().strip()
     assert seen == fresh.digest(), "packaging/setup changed after the last `make fresh` that succeeded"
 
 
-def test_events_of_rust_tests_are_read():
+def test_json_events_of_rust_tests_are_parsed():
     events = [{"type": "test", "event": "started", "name": "a::b"}, {"type": "test", "name": "a::b", "event": "ok"},
               {"type": "test", "name": "a::c", "event": "failed", "stdout": "why\n"}, {"type": "suite", "event": "failed"}]
     lines = [json.dumps(event).replace("{", "{ ", 1) for event in events]

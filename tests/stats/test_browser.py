@@ -147,7 +147,7 @@ class Scene:
         return [line[17] for line in lines]
 
 
-def test_operators_log_in_and_take_servers_out_and_back(binary, folder):
+def test_operators_log_in_and_change_server_states_in_the_browser(binary, folder):
     with Scene(binary, folder) as scene:
         browser = scene.browser
         browser.go(f"http://127.0.0.1:{scene.ports['admin']}/")
@@ -170,7 +170,7 @@ def test_operators_log_in_and_take_servers_out_and_back(binary, folder):
         assert all("401" in said for said in browser.complaints()), "more than the first visit's refusal"
 
 
-def test_a_scope_hides_the_other_proxies(binary, folder):
+def test_the_scope_field_of_the_statistics_page_hides_other_proxies(binary, folder):
     with Scene(binary, folder) as scene:
         scene.watched()
         shown = "return [...document.querySelectorAll('h3')].map(h => h.id)"
@@ -181,7 +181,7 @@ def test_a_scope_hides_the_other_proxies(binary, folder):
         assert scene.browser.script("return document.querySelector('input[name=scope]').value") == "o"
 
 
-def test_the_page_is_one_file_without_complaints(binary, folder):
+def test_the_statistics_page_loads_no_other_file_and_logs_no_error(binary, folder):
     with Scene(binary, folder) as scene:
         scene.watched()
         loaded = scene.browser.script("return performance.getEntriesByType('resource').map(e => e.name)")
@@ -201,7 +201,7 @@ def test_the_page_is_one_file_without_complaints(binary, folder):
         assert 0 <= middle <= high <= most < 5000, shown
 
 
-def test_dark_rooms_and_phones_are_thought_of(binary, folder):
+def test_the_statistics_page_supports_dark_mode_and_small_screens(binary, folder):
     with Scene(binary, folder) as scene:
         browser = scene.browser
         scene.watched()
@@ -220,7 +220,7 @@ def test_dark_rooms_and_phones_are_thought_of(binary, folder):
             assert wide <= seen, f"{wide} pixels in a window of {seen}: the page moves sideways"
 
 
-def test_keyboards_and_screen_readers_find_everything(binary, folder):
+def test_every_control_has_a_label_and_is_reached_by_the_keyboard(binary, folder):
     with Scene(binary, folder) as scene:
         browser = scene.browser
         scene.admin()

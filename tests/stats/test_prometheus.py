@@ -182,20 +182,20 @@ def both(binary, folder, reference=None):
         yield theirs, ours
 
 
-def test_names_types_and_labels_are_the_same(binary, folder):
+def test_metrics_have_the_names_types_and_labels_of_haproxy(binary, folder):
     """Of everything."""
     with both(binary, folder) as worlds:
         count = same(worlds, "")
         assert count > 180, f"only {count} metrics"
 
 
-def test_descriptions_are_labels(binary, folder):
+def test_desc_labels_adds_descriptions_as_labels(binary, folder):
     """`desc-labels`, which 2.6 does not know and 3.2 does."""
     with both(binary, folder, newer_haproxy()) as worlds:
         assert same(worlds, "desc-labels&scope=frontend&scope=listener") > 40
 
 
-def test_extra_counters_are_of_engines(binary, folder):
+def test_extra_counters_adds_the_counters_of_h1_h2_and_ssl(binary, folder):
     """`extra-counters`."""
     with both(binary, folder) as worlds:
         plain, ours = worlds[1].metrics(), worlds[1].metrics("extra-counters")
@@ -220,7 +220,7 @@ QUERIES = [
 ]
 
 
-def test_filters_leave_out_the_same_series_as_the_reference(binary, folder):
+def test_metric_filters_select_the_same_series_as_haproxy(binary, folder):
     """`scope`, `metrics`, `no-maint`, and refused queries."""
     with both(binary, folder) as worlds:
         for query in QUERIES:
@@ -233,7 +233,7 @@ def test_filters_leave_out_the_same_series_as_the_reference(binary, folder):
                 same(worlds, query)
 
 
-def test_a_filter_by_name_leaves_out_the_others(binary, folder):
+def test_the_metrics_parameter_selects_series_by_name(binary, folder):
     """`metrics`, whatever the reference program is."""
     with Scraped(binary, folder, "weir") as ours:
         wanted = ["haproxy_process_nbthread", "haproxy_server_weight"]
@@ -249,7 +249,7 @@ server_current_throttle server_check_status server_check_failures_total server_a
 server_connection_errors_total sticktable_size sticktable_used""".split()
 
 
-def test_values_are_the_same_after_the_same_traffic(binary, folder):
+def test_metrics_have_the_values_of_haproxy_after_the_same_traffic(binary, folder):
     """For values that do not depend on the moment."""
     with both(binary, folder) as worlds:
         for world in worlds:
@@ -271,7 +271,7 @@ def test_values_are_the_same_after_the_same_traffic(binary, folder):
         assert ours["haproxy_frontend_requests_denied_total"][1]['{proxy="fe"}'] == "2"
 
 
-def test_distributions_are_cumulative_and_count_what_ended(binary, folder):
+def test_histograms_are_cumulative_and_count_ended_requests(binary, folder):
     """`histograms`: classic ones, of frontends, backends and servers; without the word none, as in the reference program."""
     with Scraped(binary, folder, "weir") as ours:
         assert " histogram\n" not in ours.text("extra-counters")
@@ -292,7 +292,7 @@ def test_distributions_are_cumulative_and_count_what_ended(binary, folder):
             assert values == sorted(values) and values[-1] == total, (name, proxy, mine)
 
 
-def test_every_method_is_answered(binary, folder):
+def test_the_exporter_answers_post_head_and_http_1_0(binary, folder):
     """And every version."""
     with both(binary, folder) as worlds:
         for world in worlds:
@@ -305,7 +305,7 @@ def test_every_method_is_answered(binary, folder):
         assert old.startswith(b"HTTP/1.1 200 OK\r\n") and b"transfer-encoding" not in old.lower(), old
 
 
-def test_promtool_understands_it(binary, folder):
+def test_promtool_accepts_the_metrics(binary, folder):
     """The parser of Prometheus itself."""
     tool = installed("promtool")
     with Scraped(binary, folder, "weir") as ours:

@@ -137,7 +137,7 @@ class Screen:
         assert "Overview" not in self.text(), self.text()
 
 
-def test_a_server_is_drained_by_a_question(binary, folder):
+def test_changes_of_a_server_in_weir_top_need_a_confirmation(binary, folder):
     """Confirmation, refusal, confirmation again, yes: drain, weight, ready; the server's answer is shown."""
     top = top_of(binary)
     with World(binary, folder) as world, Screen(folder, f"{top} -s {world.socket}") as screen:
@@ -170,7 +170,7 @@ def test_a_server_is_drained_by_a_question(binary, folder):
         screen.ended(0)
 
 
-def test_every_view_has_its_rows(binary, folder):
+def test_every_view_of_weir_top_has_its_rows(binary, folder):
     top = top_of(binary)
     with World(binary, folder) as world, Screen(folder, f"{top} -s 127.0.0.1:{world.stats}", 120, 40) as screen:
         request(world.port, b"GET / HTTP/1.1\r\nHo st: x\r\n\r\n")
@@ -187,7 +187,7 @@ def test_every_view_has_its_rows(binary, folder):
         assert "app/app1" not in screen.text()
 
 
-def test_top_shows_and_drains_servers_of_haproxy(binary, folder):
+def test_weir_top_shows_and_drains_servers_of_haproxy(binary, folder):
     """Figures that it lacks are left out; changes take effect there."""
     top = top_of(binary)
     with World(installed(REFERENCE), folder) as world, Screen(folder, f"{top} -s {world.socket}", 120, 40) as screen:
@@ -206,7 +206,7 @@ def test_top_shows_and_drains_servers_of_haproxy(binary, folder):
         screen.shows("GLOBAL")
 
 
-def test_a_read_only_socket_is_reported(binary, folder):
+def test_weir_top_reports_a_read_only_socket(binary, folder):
     top = top_of(binary)
     with World(binary, folder) as world, Screen(folder, f"{top} -s {folder.path}/user.sock") as screen:
         screen.keys("6")
@@ -216,7 +216,7 @@ def test_a_read_only_socket_is_reported(binary, folder):
         assert world.state("app1")[0] == "no check"
 
 
-def test_a_process_that_goes_and_comes_back(binary, folder):
+def test_weir_top_keeps_the_last_snapshot_until_the_process_is_back(binary, folder):
     """The last picture stays, with a notice; a new process is announced, and rates do not jump."""
     top = top_of(binary)
     with World(binary, folder) as world, Screen(folder, f"{top} -s {world.socket}") as screen:
@@ -232,7 +232,7 @@ def test_a_process_that_goes_and_comes_back(binary, folder):
         assert former != world.program.pid and world.state("app1")[0] == "no check"
 
 
-def test_a_reload_is_followed(binary, folder):
+def test_weir_top_follows_a_reload_to_the_new_worker(binary, folder):
     """Of a master's worker that is replaced, the successor is shown, whether by its own socket or by the master's."""
     top = top_of(binary)
     world = World(binary, folder)
@@ -251,7 +251,7 @@ def test_a_reload_is_followed(binary, folder):
                 each.shows(rf"pid {present}", r"^web +OPEN")
 
 
-def test_every_end_gives_the_terminal_back(binary, folder):
+def test_weir_top_restores_the_terminal_on_every_exit(binary, folder):
     """Keys and signals: the former screen, echo and lines are there again."""
     top = top_of(binary)
     with World(binary, folder) as world:
@@ -265,7 +265,7 @@ def test_every_end_gives_the_terminal_back(binary, folder):
                 screen.ended(0)
 
 
-def test_a_terminal_that_is_gone_ends_it(binary, folder):
+def test_weir_top_exits_when_its_terminal_is_gone(binary, folder):
     """A window that is closed, a line that breaks: no process stays behind and reads from nothing."""
     top = top_of(binary)
     with World(binary, folder) as world, Screen(folder, f"{top} -s {world.socket}") as screen:
@@ -276,7 +276,7 @@ def test_a_terminal_that_is_gone_ends_it(binary, folder):
         assert wait_until(lambda: not os.path.exists(f"/proc/{pid}"), 10), "still there"
 
 
-def test_terminals_of_every_size_and_kind(binary, folder):
+def test_weir_top_adapts_to_terminal_size_colours_and_type(binary, folder):
     top = top_of(binary)
     with World(binary, folder) as world:
         with Screen(folder, f"{top} -s {world.socket} --view servers") as screen:
@@ -298,7 +298,7 @@ def test_terminals_of_every_size_and_kind(binary, folder):
             screen.shows("TERM=dumb", "ended with 1")
 
 
-def test_one_picture_for_scripts(binary, folder):
+def test_weir_top_once_prints_one_snapshot_for_scripts(binary, folder):
     """Fields that can be counted, exit statuses, words on standard error."""
     top = top_of(binary)
     with World(binary, folder) as world:
@@ -327,7 +327,7 @@ COLOUR = re.compile("\x1b\\[(?:\\d+;)*(?:3[0-8]|9[0-7])[;m]")
 HEAD = "# pxname,svname,status,type,stot,last_chk\n"
 
 
-def test_a_hostile_end_is_bounded(binary, folder):
+def test_weir_top_survives_a_hostile_runtime_api(binary, folder):
     """Answers without end, silence, control characters: the screen goes on, and the memory stays small."""
     top = top_of(binary)
     mode, over = ["names"], threading.Event()
