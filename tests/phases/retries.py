@@ -45,20 +45,20 @@ CASES = [
     _fresh(on, method, name)
     for on in ("none", "conn-failure", "empty-response", "junk-response") for method in ("get", "delete") for name in _ENDS
 ] + [
-    case("late_again", "retries 1; retry-on response-timeout; timeout server 200ms", "head rest | head ok fin rest", "get answer rest",
+    case("late_response_retried", "retries 1; retry-on response-timeout; timeout server 200ms", "head rest | head ok fin rest", "get answer rest",
          "200 2 FIN", "GET FIN | GET FIN", "200 ---- 1 s 51", 0.2),
-    case("late_not_again", "retries 1; timeout server 200ms", "head rest | head ok fin rest", "get answer rest",
+    case("late_response_not_retried", "retries 1; timeout server 200ms", "head rest | head ok fin rest", "get answer rest",
          "504 FIN", "GET FIN", "504 sH-- 0 s 198", 0.2),
 ] + [
     # A client that received the hint sees the beginning of the response; an HTTP/1.0 client does not receive hints.
-    case(f"hinted_{method}_{name}_not_again", "retries 1; retry-on all-retryable-errors", f"head {HINT} {end} | head ok fin rest",
+    case(f"hinted_{method}_{name}_not_retried", "retries 1; retry-on all-retryable-errors", f"head {HINT} {end} | head ok fin rest",
          f"{method} answer rest", f"103 {status} FIN", method.upper(), f"{status} {code}-- 0 s {size}")
     for method in ("get", "delete")
     for name, end, status, code, size in (("closed", "close", 502, "SH", 257), ("junk", "junk close", 502, "PH", 257))
 ] + [
-    case("hinted_status_not_again", "retries 1; retry-on 503", f"head {HINT} :HTTP/1.1\\x20503\\x20No\\r\\nContent-Length:\\x202\\r\\n\\r\\nno fin rest | head ok fin rest",
+    case("hinted_status_not_retried", "retries 1; retry-on 503", f"head {HINT} :HTTP/1.1\\x20503\\x20No\\r\\nContent-Length:\\x202\\r\\n\\r\\nno fin rest | head ok fin rest",
          "delete answer rest", "103 503 FIN", "DELETE FIN", "503 ---- 0 s 99"),
-    case("hinted_version_1_0_again", "retries 1; retry-on all-retryable-errors", f"head {HINT} close | head ok fin rest",
+    case("hinted_version_1_0_retried", "retries 1; retry-on all-retryable-errors", f"head {HINT} close | head ok fin rest",
          ":GET\\x20/\\x20HTTP/1.0\\r\\n\\r\\n answer rest", "200 2 FIN", "GET | GET FIN", "200 ---- 1 s 99"),
     case("hinted_on_a_used_connection", "retries 1; http-reuse always", f"head ok head {HINT} close | head ok fin rest",
          "get answer get answer rest", "200 2 103 502 FIN", "GET GET", "200 ---- 0 s 51 / 502 SH-- 0 s 257"),

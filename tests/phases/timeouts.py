@@ -48,7 +48,7 @@ CASES = [
     case("response_over_upload_stops", _SERVER, "head bytes=3 ok rest", "post three answer rest", "200 2 FIN", "POST 3 FIN", "200 cL-- 0 s 51", 0.7),
     # Tunnels: one timeout for both, the client is blamed if both are silent; half-closed ones have their own.
     case("tunnel_silent", "timeout tunnel 250ms", "head switch rest", "upgrade answer rest", "101 FIN", "GET FIN", "101 cD-- 0 s 76", 0.25),
-    case("tunnel_silent_untold", _SERVER, "head switch rest", "upgrade answer rest", "101 FIN", "GET FIN", "101 sD-- 0 s 76", 0.3),
+    case("tunnel_silent_without_timeout_tunnel", _SERVER, "head switch rest", "upgrade answer rest", "101 FIN", "GET FIN", "101 sD-- 0 s 76", 0.3),
     case("tunnel_client_talks", "timeout tunnel 250ms", "head switch rest", "upgrade answer slow=6 rest", "101 FIN", "GET 6 FIN", "101 cD-- 0 s 76", 0.85),
     case("tunnel_server_talks", "timeout tunnel 250ms", "head switch slow=6 rest", "upgrade answer rest", "101 6 FIN", "GET FIN", "101 cD-- 0 s 82", 0.85),
     case("tunnel_client_closes", "timeout server-fin 200ms", "head switch rest pause=3000", "upgrade answer fin rest", "101 FIN", "GET FIN", "101 sD-- 0 s 76", 0.2),

@@ -77,7 +77,7 @@ get var|get var nonsense|get var proc.none|set var|set var proc.x|set var nonsen
 
 EXCHANGES = {f"answer to {command}": ("admin", [command.replace("@folder@", "%FOLDER%") + "\n", None]) for command in ANSWERS}
 for level in ("operator", "user"):
-    EXCHANGES |= {f"{level} says {command}": (level, [command + "\n", None]) for command in (
+    EXCHANGES |= {f"level {level}: {command}": (level, [command + "\n", None]) for command in (
         "show cli level", "set weight b0/s1 10", "get weight b0/s1", "set maxconn global 10", "disable frontend front", "clear counters", "clear counters all", "add map x y z", "shutdown sessions server b0/s1",
         "set server b0/s1 state ready", "show errors", "expert-mode on", "add server b0/s9 127.0.0.1:1", "operator;show cli level", "set timeout cli 10", "set rate-limit connections global 1",
         "enable server b0/s1", "show servers state b9", "show env HAPROXY_LOCALPEER", "set var proc.a int(1)")}
@@ -137,8 +137,8 @@ EMPTY = only("2.6", "since 3.2, an empty command does nothing; it was an unknown
 LAST = only("2.6", "since 3.2, an empty line ends this answer too")
 LEVELS = "since 3.5 only administrators change patterns"
 DIFFERENT = {
-    "operator says add map x y z": LEVELS,
-    "user says add map x y z": LEVELS,
+    "level operator: add map x y z": LEVELS,
+    "level user: add map x y z": LEVELS,
     "answer to set maxconn global x": STRICT,
     "answer to set rate-limit connections global x": STRICT,
     "answer to del acl nonsense a": only("2.6", "it is an ACL that is not found"),

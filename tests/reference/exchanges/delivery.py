@@ -246,14 +246,14 @@ for name in _ALGORITHMS:
                   for number, key in enumerate(("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "1"))}
 EXCHANGES |= {
     "one connection, the same uri": ("uri", get("/who/a") + get("/who/a") + get("/who/b")),
-    "retried elsewhere": ("retrying", get("/who")), "redispatched": ("redispatching", get("/who")), "redispatched post": ("redispatching", post("/who", "hello")),
+    "retried on another server": ("retrying", get("/who")), "redispatched": ("redispatching", get("/who")), "redispatched post": ("redispatching", post("/who", "hello")),
     "all disabled": ("disabled", get("/who")), "backup": ("backup", get("/who")), "weightless": ("weightless", get("/who")),
     "redirected to the server": ("redirected", get("/a/b?c")), "redirected post to the server": ("redirected", post("/a", "hello")),
-    "monitor": ("monitored", get("/alive")), "monitor fails": ("monitored", get("/alive", "X-Fail: 1")), "monitor and others": ("monitored", get("/other")), "monitor HEAD": ("monitored", get("/alive", method="HEAD")),
+    "monitor": ("monitored", get("/alive")), "monitor fails": ("monitored", get("/alive", "X-Fail: 1")), "monitor and other paths": ("monitored", get("/other")), "monitor HEAD": ("monitored", get("/alive", method="HEAD")),
     "monitor with a query": ("monitored", get("/alive?x")), "monitor keeps alive": ("monitored", get("/alive") + get("/alive")),
 }
 EXCHANGES |= {f"retry {where} {what}": (where, get(f"/{what}")) for where in ("conn", "all", "empty", "statuses") for what in ("bye", "nonsense", "cuthead", "silent", "status/503", "status/404", "status/500", "len/1")}
-EXCHANGES |= {f"retry {where} a 101 that nobody asked for": (where, get(answered("HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"))) for where in ("conn", "all", "empty", "statuses")}
+EXCHANGES |= {f"retry {where} an unrequested 101": (where, get(answered("HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"))) for where in ("conn", "all", "empty", "statuses")}
 EXCHANGES |= {f"retry a post {where}": (where, post("/bye", "hello")) for where in ("conn", "all", "empty")}
 # A head that arrives in pieces is held in a small buffer: 128 bytes fit this one plus one byte of its body.
 EXCHANGES |= {f"retry {where} a post in pieces": (where, ["POST /nonsense HTTP/1.1\r\n" + H + "X-Pad: " + "p" * (127 - 26 - len(H) - 9 - 21) + "\r\nContent-Le", "ngth: 9\r\n\r\n123456789"]) for where in ("conn", "all", "empty")}
@@ -269,7 +269,7 @@ EXCHANGES |= {f"file {path}": ("files", get(path)) for path in ("/404", "/403", 
 EXCHANGES |= {
     "captured": ("captured", get(answered("HTTP/1.1 200 OK\r\nX-C: 123456789\r\nSet-Cookie: SESS=fromserver; path=/\r\nContent-Length: 0\r\n\r\n"), "X-A: abcdef", "X-B: 123456789", "Cookie: a=b; SESS=fromclient; c=d")),
     "captured nothing": ("captured", get("/len/1")), "captured twice": ("captured", get("/len/1", "X-A: 1", "X-A: 2", "X-B: {|}")),
-    "bytes": ("tcp", "hello"), "bytes in pieces": ("tcp", ["he", "llo"]), "bytes and an end": ("tcp", ["hello", None]), "no bytes": ("tcp", [0.05, None]), "bytes to nobody": ("tcprefused", "hello"),
+    "bytes": ("tcp", "hello"), "bytes in pieces": ("tcp", ["he", "llo"]), "bytes and an end": ("tcp", ["hello", None]), "no bytes": ("tcp", [0.05, None]), "bytes without a server": ("tcprefused", "hello"),
     "bytes by content": ("tcpchosen", "bcdef"), "bytes refused by content": ("tcpchosen", "bad news"), "no bytes by content": ("tcpchosen", [0.03, None]), "few bytes by content": ("tcpchosen", ["b", 0.2]), "bytes by content in pieces": ("tcpchosen", ["bc", "def"]), "bytes by content that end": ("tcpchosen", ["b", None]),
     "bytes refused without a delay": ("tcphasty", "bad news"), "bytes accepted without a delay": ("tcphasty", "good news"),
     "bytes that choose without a delay": ("tcprouted", "bad news"), "other bytes that choose without a delay": ("tcprouted", "good news"),
@@ -293,7 +293,7 @@ DIFFERENT = {
     "message /silent": "a message with `close` announces the end of the connection",
     **dict.fromkeys(("retry conn cuthead", "retry all cuthead", "retry empty cuthead", "retry statuses cuthead", "retry all cuthead, and the client ends",
                      "retry allstaying cuthead, and the client ends"), only("2.6", "since 3.x a part of a head is a junk response, not none (manual, \"retry-on\")")),
-    "retry all a 101 that nobody asked for": only("2.6", "2.6 drops the answer and waits out its timeout; 3.2 retries and says 502, as for any junk response"),
+    "retry all an unrequested 101": only("2.6", "2.6 drops the answer and waits out its timeout; 3.2 retries and says 502, as for any junk response"),
     "content denied": "the request was read, and the log has it",
     "retry all silent, and the client ends": "since 3.3 `option abortonclose` is on in HTTP mode unless it is switched off",
     "file /status/502": "the manual says that the status counts",

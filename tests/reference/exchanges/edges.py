@@ -267,7 +267,7 @@ RESPONSES = {
     "a 100 first": answered("HTTP/1.1 100 Continue\r\n\r\n" + R + "Content-Length: 2\r\n\r\nok"),
     "a 102 first": answered("HTTP/1.1 102 Processing\r\nX-A: 1\r\n\r\n" + R + "Content-Length: 2\r\n\r\nok"),
     "three 103 first": answered("HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n" * 3 + R + "Content-Length: 2\r\n\r\nok"),
-    "a 101 that nobody asked for": answered("HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nhello", end=True),
+    "an unrequested 101": answered("HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nhello", end=True),
     "a 100 and an end": answered("HTTP/1.1 100 Continue\r\n\r\n", end=True),
     "a bad chunk": answered(R + "Transfer-Encoding: chunked\r\n\r\nxyz\r\nok\r\n0\r\n\r\n"),
     "a chunk of 53 bits": answered(R + "Transfer-Encoding: chunked\r\n\r\n10000000000000\r\nok\r\n0\r\n\r\n"),
@@ -308,7 +308,7 @@ EXCHANGES |= {f"buffered {name}": ("buffered", text) for name, text in {
     "post": post("/echo", "hello"), "chunked": get("/echo", "Transfer-Encoding: chunked", method="POST") + "5\r\nhello\r\n0\r\n\r\n", "get": get("/echo"),
     "large": post("/len/1", "x" * 20000), "chunked badly": get("/echo", "Transfer-Encoding: chunked", method="POST") + "5\r\nhello\r\nxx\r\n"}.items()}
 EXCHANGES |= {
-    "buffered for nobody": ("nowhere", post("/echo", "hello")),
+    "buffered without a server": ("nowhere", post("/echo", "hello")),
     "buffered badly, and late": ("buffered", [get("/echo", "Transfer-Encoding: chunked", method="POST") + "5\r\nhello\r\n", 0.05, "xx\r\n"]),
     "buffered with an expectation": ("buffered", [post("/echo", "hello", "Expect: 100-continue")[:-5], 0.05, "hello"]),
     "buffered with an expectation of version 1.0": ("buffered", ["POST /echo HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n", 0.05, "hello"]),
@@ -322,7 +322,7 @@ EXCHANGES |= {
     **{f"asap with tcplog, {path}": ("asaptcplog", get(path)) for path in ("/len/5", "/deny", "/close", "/bye", "/silent", "/cutbody", "/stall", "/status/204")},
     "asap with tcplog, two": ("asaptcplog", get("/len/5") + get("/len/1")), "asap with tcplog, a bad request": ("asaptcplog", "nonsense\r\n\r\n"),
     "asap with tcplog, a slow body": ("asaptcplog", [post("/echo", "hello")[:-3], 0.1, "llo"]), "asap with tcplog, half a request": ("asaptcplog", ["GET /", None]),
-    "asap of bytes": ("asapbytes", "hello"), "asap of no bytes": ("asapbytes", [0.05, None]), "asap of bytes to nobody": ("asaprefused", "hello"), "asap of bytes that are rejected": ("asaprejected", "hello"),
+    "asap of bytes": ("asapbytes", "hello"), "asap of no bytes": ("asapbytes", [0.05, None]), "asap of bytes without a server": ("asaprefused", "hello"), "asap of bytes that are rejected": ("asaprejected", "hello"),
     "abort in the request": ("abort", ["GET /silent HTTP/1.1\r\n" + H + "\r\n", 0.05, None]),
     "no abort without the option": ("plain", ["GET /len/5 HTTP/1.1\r\n" + H + "\r\n", None]),
     "late second request": ("plain", [get("/len/1"), 0.1, get("/len/2")]),

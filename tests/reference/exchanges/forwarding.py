@@ -254,7 +254,7 @@ EXCHANGES |= {
     "cookie prefix two set": ("prefix", get(answer(APP, "Set-Cookie: other=1"))),
     "cookie prefix returned": ("prefix", get("/echo", "Cookie: APP=one~abc")),
     "cookie prefix of the other": ("prefix", get("/echo", "Cookie: APP=two~abc; x=y")),
-    "cookie prefix of nobody": ("prefix", get("/echo", "Cookie: APP=three~abc")),
+    "cookie prefix of an unknown server": ("prefix", get("/echo", "Cookie: APP=three~abc")),
     "cookie prefix without": ("prefix", get("/echo", "Cookie: APP=abc")),
     "cookie postonly of a post": ("postonly", post("/echo", "hi")),
     "public answer to DELETE": ("indirect", get(answer("Cache-Control: max-age=5, public"), method="DELETE")),

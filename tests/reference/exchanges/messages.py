@@ -166,7 +166,7 @@ EXCHANGES = {
     "captures": ("rules", ["GET /len/1 HTTP/1.1\r\nHost: a-very-long-name.example.com\r\n\r\n"]),
     "monitor": ("small", ["GET /alive HTTP/1.1\r\n" + H + "\r\n"]),
     "empty answer": ("small", ["GET / HTTP/1.1\r\n" + H + "\r\n"]),
-    "body that nobody wants": ("small", ["POST / HTTP/1.1\r\n" + H + "Content-Length: 3\r\n\r\nabc", 0.05, "GET / HTTP/1.1\r\n" + H + "\r\n"]),
+    "body without a reader": ("small", ["POST / HTTP/1.1\r\n" + H + "Content-Length: 3\r\n\r\nabc", 0.05, "GET / HTTP/1.1\r\n" + H + "\r\n"]),
     "refused": ("nobody", ["GET / HTTP/1.1\r\n" + H + "\r\n"]),
     "tcp": ("raw", ["GET /len/5 HTTP/1.0\r\n\r\n"]),
     "tcp nothing": ("raw", [None]),
