@@ -1,10 +1,8 @@
 """Many hostile clients, servers and operators at a time. Other clients are served meanwhile, and memory stays bounded.
 
-
-Each attack is a function; its first line says what must hold. While it goes on, a well-behaved client asks again and
-again and must get every answer soon; the growth of the process beyond its state at rest is divided by the number of
-attackers. The bounds are for memory held by design (a buffer and its stream), not for speed: nothing here measures time
-except to notice a client that hangs.
+Each attack is a function; its docstring states the requirement. During an attack a well-behaved client keeps sending requests and must get every
+response soon; the memory gained since the process was idle is divided by the number of attackers. The bounds are for memory held by design (a
+buffer and its stream), not for speed: nothing here measures time except to notice a client that hangs.
 """
 import os
 import random
@@ -152,7 +150,7 @@ def received(attacker, seconds=3.0):
 
 
 def test_slow_request_headers_get_408_and_hold_at_most_a_buffer(binary, folder):
-    """Slow heads get 408 when `timeout http-request` is over, however busy they look, and hold at most a buffer each."""
+    """Request headers that arrive byte by byte get 408 after `timeout http-request`, although bytes keep arriving, and hold at most a buffer each."""
     with Scene(binary, folder) as scene:
         attackers = scene.attack(500, b"GET / HTTP/1.1\r\nHost: x\r\nX-A: ")
         for _ in range(16):
@@ -166,8 +164,7 @@ def test_slow_request_headers_get_408_and_hold_at_most_a_buffer(binary, folder):
 
 
 def test_slow_request_bodies_hold_little_memory(binary, folder):
-    """A body that arrives byte by byte: the head's timeout is long over, memory stays small, silence ends the
-    connection."""
+    """A request body that arrives byte by byte is not subject to `timeout http-request`. Memory stays small, and a silent client is disconnected."""
     with Scene(binary, folder) as scene:
         attackers = scene.attack(300, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
         for _ in range(10):
@@ -236,7 +233,7 @@ def test_tiny_chunks_and_huge_chunk_extensions_do_not_fill_memory(binary, folder
 
 
 def test_endless_request_headers_do_not_fill_memory(binary, folder):
-    """Heads larger than a buffer, of one field or of thousands: 400 or 431, closed, and no more than a buffer was held."""
+    """Request headers larger than a buffer, in one field or in thousands, get 400 or 431 and a close, and hold at most a buffer."""
     with Scene(binary, folder) as scene:
         for filler in (b"X-A: " + b"a" * 1_000_000, b"a: b\r\n" * 100_000, b"\r\n" * 3, b" folded\r\n" * 50_000):
             with socket.create_connection(("127.0.0.1", scene.ports["door"]), 5) as attacker:
@@ -252,7 +249,7 @@ def test_endless_request_headers_do_not_fill_memory(binary, folder):
 
 
 def test_random_bytes_at_every_listener_do_not_stop_the_service(binary, folder):
-    """Random bytes, and requests with a byte changed, from a seed, at every listener: it lives and serves."""
+    """Random bytes, and requests with a byte changed, from a seed, at every listener: weir keeps running and serving."""
     with Scene(binary, folder) as scene:
         seed = random.Random(20261120)
         whole = b"POST /a?b=c HTTP/1.1\r\nHost: x\r\nCookie: a=b; c=d\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n3\r\nabc\r\n0\r\nT: 1\r\n\r\n"
@@ -273,7 +270,7 @@ def test_random_bytes_at_every_listener_do_not_stop_the_service(binary, folder):
 
 
 def test_clients_that_reset_at_any_byte_leave_no_memory_or_connection(binary, folder):
-    """Connections that are reset before, in and after a request: nothing stays behind."""
+    """Connections reset before, in or after a request leave no memory and no open connection."""
     with Scene(binary, folder) as scene:
         for number in range(2000):
             with socket.create_connection(("127.0.0.1", scene.ports["door"]), 5) as attacker:
@@ -314,7 +311,7 @@ def test_connections_beyond_maxconn_wait_in_the_backlog(binary, folder):
 
 
 def test_requests_are_served_again_after_descriptors_ran_out(binary, folder):
-    """Without descriptors for more connections, those that are there are served, and newcomers once some are free again."""
+    """Without free descriptors, existing connections are served, and new ones as soon as descriptors are free again."""
     def few():
         resource.setrlimit(resource.RLIMIT_NOFILE, (80, 80))
 
@@ -347,7 +344,7 @@ def answers(scene):
 
 
 def test_endless_input_on_the_runtime_api_does_not_fill_memory(binary, folder):
-    """Lines and payloads without end on the runtime API are refused; many at once do not hinder each other."""
+    """Endless lines and payloads on the runtime API are refused, and other clients are served."""
     with Scene(binary, folder) as scene:
         for text in (b"a" * 1_000_000, b"show info;" * 100_000, b"add acl #0 <<\n" + b"x\n" * 500_000, bytes(range(256)) * 4000):
             with socket.socket(socket.AF_UNIX) as operator:
@@ -381,7 +378,7 @@ LIES = {
 
 
 def test_malformed_server_responses_do_not_reach_the_next_client(binary, folder):
-    """Whatever a server sends, its client gets an answer or an end, the next client its own, and memory stays."""
+    """Whatever a server sends, its client gets a response or a close, the next client gets its own response, and memory stays bounded."""
     with Scene(binary, folder) as scene:
         for name, lie in LIES.items():
             def tell(connection, lie=lie):
@@ -459,7 +456,7 @@ SENDERS = {
 
 
 def test_malformed_syslog_messages_hold_at_most_a_buffer_per_sender(binary, folder):
-    """Whatever senders of syslog do, each holds a buffer at most, web clients get their answers, and so do senders that behave."""
+    """Whatever syslog senders do, each holds at most a buffer. Web clients get their responses, and messages of correct senders are relayed."""
     port, count = free_port(), 40
     heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     heard.bind(("127.0.0.1", 0))

@@ -68,7 +68,7 @@ def test_cross_site_forms_of_the_statistics_page_are_denied(binary, folder):
                             "Sec-Fetch-Site: same-site", f"Referer: {own}.evil.test/"):
                 assert page.post(foreign, token=known) == "DENY", foreign
             assert page.post(f"Origin: {own}", "Sec-Fetch-Site: cross-site", token=known) == "DENY"
-            # In clear it is another site than encrypted, over both versions of HTTP.
+            # A plaintext origin is another site than the encrypted page, over both versions of HTTP.
             for version in ("--http2", "--http1.1"):
                 assert page.post(f"Origin: http://127.0.0.1:{page.tls}", token=known, encrypted=True, version=version) == "DENY", version
         for ours in (f"Origin: {own}", f"Referer: {own}/stats", "Sec-Fetch-Site: same-origin"):

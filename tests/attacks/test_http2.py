@@ -123,7 +123,7 @@ def test_http2_streams_with_closed_windows_hold_at_most_their_responses(binary, 
 
 
 def test_unfinished_http2_requests_hold_little_and_do_not_block_other_streams(binary, folder):
-    """Streams that are begun and not finished hold little, and the connection goes on beside them."""
+    """Streams without END_STREAM hold little memory, and other streams of the connection are served."""
     with Scene(binary, folder) as scene:
         begun = b"".join(frame(HEADERS, END_HEADERS, 2 * number + 1, SILENT) + frame(DATA, 0, 2 * number + 1, b"some") for number in range(99))
         for _ in range(5):

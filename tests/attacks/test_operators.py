@@ -138,7 +138,7 @@ def test_runtime_api_connections_beyond_stats_maxconn_wait(binary, folder):
 
 
 def test_memory_for_runtime_api_input_is_bounded(binary, folder):
-    """Lines, payloads, words and commands without end, zeroes and bytes of any kind, 50 of each at a time."""
+    """Endless lines, payloads, words and commands, zero bytes and bytes of any value, from 50 clients of each kind at a time."""
     kinds = [
         b"x" * 300_000, b"show info;" * 30_000, b"a " * 100_000, b"\0" * 200_000, bytes(range(256)) * 800, b"\n" * 100_000,
         b"prompt\n" + b";" * 16_000 + b"\n", b"prompt i\n" + b"show cli level\n" * 20_000,

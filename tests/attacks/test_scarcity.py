@@ -107,7 +107,8 @@ def test_the_process_stays_within_the_memory_limit_of_option_m(binary, folder):
 
 
 def test_stick_tables_purge_or_refuse_entries_when_memory_runs_out(binary, folder):
-    """`-m`, and no more address space: tables of a thousand million entries purge or refuse, others are served, and operators can clear them."""
+    """With `-m`, or without free address space, tables of 10^9 entries purge or refuse entries. Other clients are served, and `clear table` frees
+    the memory."""
     for words, options in ((["-m", "24"], {}), ([], {"preexec_fn": address_space(160)})):
         for table in ("purging", "refusing"):
             port = free_port()
@@ -168,7 +169,7 @@ def test_streams_beyond_tune_buffers_limit_wait_or_get_500(binary, folder):
 
 
 def test_the_runtime_api_responds_while_clients_hold_all_buffers(binary, folder):
-    """While clients hold all buffers for as long as they like, the commands of operators are answered, the master's too."""
+    """While clients hold all buffers, commands of the runtime API are answered, also through the master."""
     modes = "timeout client 1h\n    timeout http-request 1h"
     master = os.path.join(folder.path, "master.sock")
     for name, arguments in (("alone", ("-db",)), ("worker", ("-W", "-S", master))):
@@ -187,7 +188,7 @@ def test_the_runtime_api_responds_while_clients_hold_all_buffers(binary, folder)
 
 
 def test_show_pools_reports_memory_in_use(binary, folder):
-    """`show pools`: within a second or so, how many buffers clients hold, and that they came back."""
+    """`show pools` reports within about a second how many buffers clients hold, and their return."""
     def lent(scene, pool):
         """The total over all workers; checks that it is the sum of their figures."""
         lines = ask(scene.socket, f"show pools match {pool} detailed 1").split("\n")[1:4]
@@ -225,7 +226,7 @@ def test_idle_connections_are_closed_to_free_descriptors_for_other_servers(binar
 
 
 def test_idle_server_connections_are_closed_to_free_descriptors_for_clients(binary, folder):
-    """Without a descriptor left for a client, idle connections to servers are closed for it, one for each: none waits for a timeout."""
+    """Without a free descriptor for a new client, one idle server connection is closed for each: no client waits for a timeout."""
     count = 30
     for threads in (1, 2):
         first = Together(count)
@@ -243,7 +244,8 @@ def test_idle_server_connections_are_closed_to_free_descriptors_for_clients(bina
 
 
 def test_private_server_connections_are_closed_to_free_descriptors(binary, folder):
-    """`http-reuse never`: without a descriptor left, connections that wait for another client's next request are closed; that one gets a new one."""
+    """`http-reuse never`: without a free descriptor, server connections kept for the next request of another client are closed; that request gets a
+    new connection."""
     count = 30
     for threads in (1, 2):
         first, second = Origin(), Origin()
@@ -263,7 +265,7 @@ def test_private_server_connections_are_closed_to_free_descriptors(binary, folde
 
 
 def test_pool_fd_ratios_limit_the_idle_server_connections(binary, folder):
-    """`tune.pool-low-fd-ratio`: with more descriptors in use than that, connections are not kept; `tune.pool-high-fd-ratio`: idle ones go for new ones."""
+    """Above `tune.pool-low-fd-ratio` server connections are not kept after use; above `tune.pool-high-fd-ratio` idle ones are closed for new ones."""
     count = 30
     few = "tune.pool-low-fd-ratio 20\n    tune.pool-high-fd-ratio 25"
     for extra, low, high in ((few, 0, 15), ("", count, count), ("tune.pool-low-fd-ratio 0", 0, 0)):

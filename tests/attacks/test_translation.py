@@ -212,7 +212,7 @@ class Client:
 
 
 def test_http2_requests_keep_their_meaning_for_an_http1_server(start, port):
-    """One connection per case, followed by a request that passes: late bytes of a refused request would show."""
+    """Each case has its own connection, followed by a valid request, which would show late bytes of a refused one."""
     recorder = Recorder()
     start(CONFIGURATION.format(port=port, server=recorder.port), port)
     last = request(path="/last")

@@ -172,8 +172,8 @@ def test_an_unread_http2_upload_takes_less_memory_than_with_haproxy(binary, fold
 
 
 def test_unread_http2_uploads_share_a_bound_on_window_growth(binary, folder):
-    """An upload of a client that never acknowledges SETTINGS, and so may be far, gets a wide window. 300 of them get no more than their bound in
-    all, and each something."""
+    """A client that never acknowledges SETTINGS may have a long round trip, so its upload gets a wide window. 300 such uploads together stay within
+    the bound, and each gets a part."""
     count = 300
     origin, door, clients = Unread(), free_port(), []
     try:

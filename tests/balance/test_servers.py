@@ -183,7 +183,7 @@ def test_option_persist_and_force_persist_keep_requests_queued_at_a_down_server(
 
 
 def test_a_request_queued_at_a_server_gets_503_after_timeout_queue(binary, folder):
-    """`timeout queue` for a designated server: its name is in the log, the failure among its figures."""
+    """`timeout queue` for a request with persistence: the log names the server, and its counters include the failure."""
     s1, s2 = Held("s1", at_once=False), Held("s2")
     with World(binary, folder, STICKY.format(options=""), [s1, s2], queue="100ms") as world:
         first = world.begin("a", "/first")
@@ -196,7 +196,7 @@ def test_a_request_queued_at_a_server_gets_503_after_timeout_queue(binary, folde
 
 
 def test_a_request_beyond_maxqueue_is_redispatched_or_gets_503(binary, folder):
-    """`maxqueue`: with `option redispatch` the next request goes elsewhere, without it is refused."""
+    """`maxqueue`: the next request goes to another server with `option redispatch`, and gets 503 without it."""
     lines = "cookie S insert indirect\n    {}\n    server s1 @s1@ cookie a maxconn 1 maxqueue 1\n    server s2 @s2@ cookie b maxconn 1"
     for options, third, counted in (("", r"503 SQVN 0 s1 sq=0 bq=0 /third", ("1", "0")), ("option redispatch", r"200 --DI \+0 s2 sq=0 bq=0 /third", ("0", "1"))):
         s1, s2 = Held("s1", at_once=False), Held("s2")
@@ -258,8 +258,8 @@ def test_queued_requests_get_503_when_the_last_server_goes_down(binary, folder):
 
 
 def test_no_request_is_stuck_in_a_queue_while_servers_change_state(binary, folder):
-    """Many clients, one slot a server, random commands: every request ends well before the queue's timeout, each has one line,
-    no server has more than its slot, and all figures add up."""
+    """Many clients, `maxconn 1` on each server, random commands: every request ends well before `timeout queue` and has one log line, no server
+    gets two requests at a time, and all counters add up."""
     for threads in (1, 2):
         servers = [Held(f"s{number}") for number in (1, 2, 3)]
         lines = "cookie S insert indirect\n    option redispatch 1\n    retries 2\n" + "".join(
@@ -326,8 +326,8 @@ class Broken(Server):
 
 
 def test_failing_servers_with_maxconn_1_do_not_block_the_queue(binary, folder):
-    """R167: one slot a server, two of three fail in every way, redispatching: requests end, none is redispatched for
-    ever, figures add up."""
+    """R167: `maxconn 1` on each server, two of three servers fail in every way: all requests end, none is redispatched for ever, and the counters
+    add up."""
     for threads in (1, 2):
         s2, s3 = Broken("s2"), Held("s3")
         lines = f"""timeout connect 20ms
@@ -399,8 +399,8 @@ FIRST_REQUESTS = [
 
 
 def test_a_first_request_uses_an_idle_connection_only_if_retry_on_covers_its_failure(binary, folder):
-    """`http-reuse`: the first request of a session has a connection of its own because its client would see that an idle one
-    failed. Where `retry-on` hides that from it, it does not need one."""
+    """`http-reuse`: the first request of a session gets a new connection, because the client would see the failure of an idle one. Where `retry-on`
+    hides such a failure, an idle connection is used."""
     for lines, counted in FIRST_REQUESTS:
         s1 = Held("s1")
         with World(binary, folder, lines + "\n    server s1 @s1@", [s1]) as world:
@@ -411,8 +411,7 @@ def test_a_first_request_uses_an_idle_connection_only_if_retry_on_covers_its_fai
 
 
 def test_a_request_is_retried_when_its_idle_server_connection_closes(binary, folder):
-    """Connections close under the first request of a session and under its second: each is sent again once, and on none of the
-    idle connections that are left."""
+    """Idle server connections close under the first and the second request of a session: each request is retried once, on a new connection."""
     s1 = Leaving("s1", at_once=False)
     with World(binary, folder, AGAIN + "\n    retries 1\n    server s1 @s1@", [s1]) as world:
         before = [world.begin() for _ in range(3)]
@@ -595,7 +594,8 @@ def test_mptcp_addresses_make_mptcp_connections(binary, folder):
 
 
 def test_logs_have_the_server_address_of_the_connection_after_the_server_moved(binary, folder):
-    """`%si`, `%sp`, `bc_dst`, `bc_dst_port`: a server that moves meanwhile changes nothing; the next connection is to its new place."""
+    """`%si`, `%sp`, `bc_dst`, `bc_dst_port`: a change of the server's address does not affect requests in progress; the next connection goes to the
+    new address."""
     s1, s2 = Held("s1", at_once=False), Held("s2")
     lines = ('log-format "line %si:%sp %[bc_dst]:%[bc_dst_port]"\n    http-after-response set-header to %[bc_dst_port]\n    server s @s1@')
     with World(binary, folder, lines, [s1]) as world:

@@ -74,7 +74,8 @@ def test_invalid_agent_answers_leave_the_server_unchanged(binary, folder):
 
 
 def test_long_agent_answers_are_truncated_in_statistics(binary, folder):
-    """A description fills a buffer; logs and statistics repeat its beginning. Words keep their letters, numbers find their limits."""
+    """A description fills a buffer, and statistics show its beginning. Upper-case words are accepted, and a weight beyond the limit is lowered to
+    it."""
     agents = {"long": saying(b"stopped # " + b"y" * 10_000 + b"\n"), "huge": saying(b"99999999999999999999%\n"), "LOUD": saying(b"DOWN\n")}
     with Scene(binary, folder, f"backend b\n{servers(agents)}\n") as scene:
         scene.expect("b", "long", status="DOWN (agent)", agent_status="L7STS")

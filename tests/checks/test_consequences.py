@@ -115,7 +115,7 @@ STATES = {
 
 
 def test_show_servers_state_has_the_check_states_of_haproxy(binary, folder):
-    """In maintenance a check is paused and its health is 0; a server that was made ready is checked like any other."""
+    """In maintenance a check is paused and its health is 0; after `state ready` the server is checked as before."""
     server = Server()
     lines = "".join(f"    server {name} 127.0.0.1:{server.port} {words} {'inter 200ms rise 2 fall 3' if 'check ' in words + ' ' else ''}\n"
                     for name, (words, *_) in STATES.items())

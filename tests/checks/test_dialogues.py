@@ -5,8 +5,8 @@ from lib.program import wait_until
 
 
 def test_checks_read_a_server_banner_without_delay(binary, folder):
-    """A server or an agent that speaks first learns at once that the connection stands: the handshake's last packet does not wait for
-    anything that the check would say. Where it waited, a check took 200 ms."""
+    """The last ACK of the TCP handshake leaves at once, not with the first data of the check. Otherwise servers and agents that send first get it
+    late, and a check takes 200 ms."""
     def greet(connection):
         connection.sendall(b"220 up\r\n")
         connection.recv(100)
@@ -27,8 +27,7 @@ backend agent
 
 
 def test_consecutive_http_checks_each_use_a_new_connection(binary, folder):
-    """An HTTP check sends, receives and resets; the next one does so from the same socket, each on a connection of its
-    own."""
+    """An HTTP check sends, receives and resets its connection; the next check uses the same socket for a new connection."""
     seen = []
 
     def answer(connection):
@@ -58,7 +57,7 @@ def checksum(data):
 
 
 def test_proxy_headers_of_checks_carry_the_tlvs_of_the_server_line(binary, folder):
-    """The LOCAL header of PROXY version 2 has those fields of the server's line that are about no client, as in HAProxy 3.2."""
+    """The LOCAL header of PROXY version 2 has the TLVs of the server line that need no client, as in HAProxy 3.2."""
     seen = {}
     head = b"\r\n\r\n\0\r\nQUIT\n\x20\0"
 

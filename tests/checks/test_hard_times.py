@@ -35,7 +35,7 @@ def test_servers_stay_up_after_the_machine_was_suspended(binary, folder):
 
 
 def test_a_dead_server_goes_down_after_the_machine_was_suspended(binary, folder):
-    """The second attempt decides: a server without an answer then is down."""
+    """A check that expired during the suspension is repeated. A server that does not answer the second attempt is down."""
     server = Server(lambda connection: time.sleep(30))
     sections = f"backend b\n    option httpchk\n    timeout check 2s\n    server s 127.0.0.1:{server.port} check inter 100ms fall 1\n"
     with Scene(binary, folder, sections) as scene:

@@ -54,7 +54,7 @@ def sections(servers, option="option httpchk GET /health HTTP/1.1 test.example")
 
 
 def test_http2_checks_report_the_expected_status_for_each_answer(binary, folder):
-    """Answers of servers, right and wrong: the status, the code and the message."""
+    """Valid and invalid responses of servers: the status, the code and the message of the check."""
     servers = [(name, scripted(answer)) for name, answer, _ in SERVERS]
     broken = [(name, scripted(answer) if answer is not None else Server().port) for name, answer in BROKEN]
     with Scene(binary, folder, sections(servers + broken)) as scene:
@@ -83,7 +83,7 @@ frontend f
 
 
 def test_http2_checks_of_haproxy_succeed(binary, folder):
-    """In clear and over TLS, with the protocol from ALPN, from the server line or from rules; bodies both ways."""
+    """In plaintext and over TLS, with the protocol from ALPN, from the server line or from rules; bodies both ways."""
     reference = installed(os.environ.get("HAPROXY", "haproxy"))
     authority = Authority(folder)
     clear, secure = free_port(), free_port()
@@ -133,7 +133,7 @@ def test_http2_checks_send_bodies_larger_than_the_window(binary, folder):
 
 
 def test_http2_checks_of_nginx_succeed(binary, folder):
-    """In clear, which it takes by prior knowledge."""
+    """In plaintext, with prior knowledge."""
     nginx = installed(os.environ.get("NGINX", "nginx"))
     port = free_port()
     text = f"""

@@ -140,12 +140,12 @@ WELL, DOWN = ("no check", "100", "", "L7OK", "0"), ("DOWN (agent)", "100", "", "
 
 
 def told(text):
-    """The row of an answer that changes nothing, with its message."""
+    """The row of an agent's answer that changes nothing, with its message."""
     return (*NOTHING[:5], text)
 
 
 def warns(text):
-    """The same of a word that is known, and its number is not valid."""
+    """The same for a known word with an invalid number."""
     return told(f"agent warns : {text}")
 
 
@@ -263,7 +263,7 @@ def test_check_results_have_the_messages_of_haproxy(binary, folder):
 
 
 def test_agent_answers_have_the_messages_of_haproxy(binary, folder):
-    """Single words, all that the manual has, combinations and garbage."""
+    """All words of the manual, alone and combined, and garbage."""
     server = Server(OK)
     for program, others in programs(binary):
         sections = "backend b\n    timeout check 400ms\n" + "\n".join(

@@ -165,7 +165,7 @@ SCRIPT = re.search(r'script "(.*)"', of_the_manual("keepalived", "text")[0])[1]
 
 
 def test_keepalived_moves_the_address_when_weir_dies(binary, folder):
-    """With each script. A reload moves nothing, and a restarted weir gets its address back."""
+    """With each check script. A reload does not move the address, and a restarted weir gets it back."""
     for script in ("/usr/bin/killall -0 weir", "/usr/bin/pgrep -x weir", SCRIPT):
         with Pair(binary, folder, script) as pair:
             assert pair.answered_by("a"), (script, pair.said())
@@ -200,7 +200,7 @@ def test_keepalived_detects_a_hung_weir_only_by_the_monitor_uri(binary, folder):
 
 
 def test_keepalived_health_checkers_get_answers(binary, folder, port):
-    """By its own program for digests, which makes the request of HTTP_GET, and by a connection without data."""
+    """The request of an HTTP_GET checker, sent by keepalived's `genhash`, and connections without data, as of a TCP_CHECK."""
     installed("genhash")
     log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     log.bind(os.path.join(folder.path, "log"))
@@ -227,7 +227,7 @@ SUCCESS, ERROR, NOT_RUNNING = 0, 1, 7
 
 
 def test_pacemaker_agent_starts_monitors_and_stops_weir(binary, folder, port):
-    """`ocf:heartbeat:anything` with the parameters of the manual, as Pacemaker calls it: words and environment, exit statuses of OCF."""
+    """`ocf:heartbeat:anything` with the parameters of the manual, as Pacemaker calls it: arguments and environment, exit statuses of OCF."""
     if not os.path.exists(AGENT):
         pytest.skip(f"program {AGENT}")
     needs_root()
@@ -302,7 +302,7 @@ class Database(Server):
 
 def test_sessions_follow_patroni_failovers_under_traffic(binary, folder):
     """The manual's configuration, where databases change their roles while clients write: sessions with the former primary end, and
-    no new one is led to a replica once weir knows."""
+    no new one reaches a replica once weir knows the roles."""
     databases = [Database("pg1"), Database("pg2")]
     ports = [free_port(), free_port()]
     [text] = of_the_manual("Patroni", "haproxy")

@@ -80,7 +80,7 @@ class Plane:
 
 
 def test_a_data_plane_transaction_is_checked_and_loaded(binary, folder):
-    """Under load; one with a mistake changes nothing, wherever the mistake is found."""
+    """Under load. A transaction with a mistake changes nothing, whether the check or the start finds the mistake."""
     with Plane(binary, folder) as plane, Clients(tcp(plane.port), 2) as clients:
         for version in (2, 3):
             assert plane.commit(plane.text(version))[0] == 0
@@ -139,7 +139,7 @@ def exchanges(plane):
 
 
 def test_data_plane_commands_change_servers_and_maps(binary, folder):
-    """By the master's socket, which does not answer the library's choice of severity, and by the worker's; then traffic follows."""
+    """Through the master's socket, which does not answer `set severity-output`, and through the worker's. Traffic follows the changes."""
     with Plane(binary, folder) as plane:
         for command, expected in exchanges(plane):
             said = plane.say(command)
@@ -159,7 +159,7 @@ def test_data_plane_commands_change_servers_and_maps(binary, folder):
 
 
 def test_data_plane_commands_have_the_answers_of_haproxy(binary, folder):
-    """The same session with the packaged one: all but the words about the address."""
+    """The same commands to the packaged HAProxy: the same answers, except for the message about the address."""
     answers = []
     for program in (installed("haproxy"), binary):
         with contextlib.suppress(FileNotFoundError):

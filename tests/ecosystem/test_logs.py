@@ -33,7 +33,7 @@ def test_goaccess_parses_httplog_lines(binary, folder):
 
 
 def test_lnav_parses_httplog_lines(binary, folder):
-    """Its own definition of HAProxy's log reads the fields."""
+    """lnav's built-in format for HAProxy logs finds the fields."""
     installed("lnav")
     with World(binary, folder) as world:
         for path in ("/local/a", "/nobody"):
@@ -49,7 +49,7 @@ def test_lnav_parses_httplog_lines(binary, folder):
 
 
 def test_halog_counts_httplog_lines(binary, folder):
-    """The reader of logs that comes with HAProxy: statuses, servers, addresses, termination codes, errors."""
+    """The log analyser of HAProxy's package: statuses, servers, addresses, termination codes, errors."""
     halog = installed("halog")
     with World(binary, folder) as world:
         for path in ("/local/a", "/local/b", "/local/a", "/nobody"):
@@ -122,7 +122,7 @@ frontend web
 
 
 def test_rsyslog_writes_log_lines_to_the_file_of_the_packaged_snippet(binary, folder, port):
-    """Over its socket and over UDP, in the two formats that it knows: the lines are in weir's file and nowhere else."""
+    """Over its UNIX socket and over UDP, in rfc3164 and rfc5424: the lines are in weir's file and in no other."""
     udp = free_port()
     with Syslog(folder, udp) as syslog:
         for number, target in enumerate((f"log {syslog.socket} local0", f"log 127.0.0.1:{udp} local0", f"log 127.0.0.1:{udp} format rfc5424 local0",

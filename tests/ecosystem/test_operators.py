@@ -121,7 +121,7 @@ def test_prometheus_haproxy_exporter_reads_the_statistics(binary, folder):
 
 
 def test_shell_check_scripts_get_answers_from_the_runtime_api(binary, folder):
-    """The lines of shell that keepalived, Pacemaker and monitoring run: is it alive, is a backend up, how full is it."""
+    """Shell lines of keepalived, Pacemaker and monitoring: whether weir is alive, whether a backend is up, and the share of connections in use."""
     with World(binary, folder) as world:
         def shell(script):
             done = subprocess.run(["sh", "-c", script, "sh", world.socket], capture_output=True, text=True, timeout=20)

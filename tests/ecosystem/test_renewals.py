@@ -82,7 +82,7 @@ def certificates(folder):
 
 
 def test_certbot_hook_replaces_the_certificate_of_a_running_weir(binary, folder):
-    """At once, for new clients, without a reload, and for the next start."""
+    """New clients get the new certificate at once, without a reload, and also after the next start."""
     place, lineage, port = certificates(folder), Lineage(folder, "one.example"), free_port()
     file = os.path.join(place, "one.example.pem")
     # weir is not running: the file is for its start.
@@ -123,8 +123,7 @@ def test_certbot_hook_replaces_the_certificate_of_a_running_weir(binary, folder)
 
 
 def test_certbot_hook_keeps_the_old_certificate_when_the_new_one_is_invalid(binary, folder):
-    """Each time: the old certificate is shown, its file is unchanged, no transaction stays open, and the message gives
-    the reason."""
+    """In each case the old certificate is served, its file is unchanged, no transaction stays open, and the message gives the reason."""
     place, lineage, port = certificates(folder), Lineage(folder, "one.example"), free_port()
     file = os.path.join(place, "one.example.pem")
     assert hook(folder, lineage)[0] == 0

@@ -165,7 +165,7 @@ def test_grpc_error_statuses_arrive_in_trailers_or_headers(binary, folder):
 
 
 def test_grpc_response_streams_arrive_complete_and_in_order(binary, folder):
-    """As many as were sent, in their order, whatever their size."""
+    """All messages arrive, in their order, whatever their size."""
     with World(binary, folder) as world:
         for count, size in ((0, 0), (1, 0), (1000, 10), (20, 300_000)):
             call = world.method("unary_stream", "Many")(f"{count} {size}".encode(), timeout=20)
@@ -175,7 +175,7 @@ def test_grpc_response_streams_arrive_complete_and_in_order(binary, folder):
 
 
 def test_grpc_request_streams_arrive_complete(binary, folder):
-    """The answer comes behind the last of them."""
+    """The response arrives after the last message of the request."""
     with World(binary, folder) as world:
         for count, size in ((0, 0), (1000, 10), (20, 300_000)):
             answer = world.method("stream_unary", "Count")(iter([b"x" * size] * count), timeout=20)

@@ -142,7 +142,7 @@ def test_lint_finds_conditions_that_never_hold(binary, folder):
 
 
 def test_lint_finds_counters_that_no_stick_table_stores(binary, folder):
-    """They read as 0, so a limit on them never applies."""
+    """Such counters read as 0, so a limit on them never applies."""
     tables = "backend t\n    stick-table type ip size 1k expire 1m store conn_cur,gpc(2),http_err_rate(10s)\n" \
              "backend u\n    stick-table type ip size 1k expire 1m store gpt0,http_req_rate(10s)\n"
     track = "http-request track-sc0 src table t"
@@ -182,7 +182,8 @@ def test_lint_finds_redirect_loops(binary, folder):
 
 
 def test_lint_finds_unreachable_servers_and_backends_without_servers(binary, folder):
-    """None at all, the listener itself, a socket outside of the root directory, a cookie without values, an address that two proxies have."""
+    """Backends without servers, servers at the listener's own address, sockets outside of the chroot, servers without a cookie value, addresses
+    bound by two proxies."""
     chosen = HEAD + FRONTEND + "    default_backend b\n"
     for text, found in [
             (chosen + "backend b\n", [("backend b", "C711")]), (HEAD + "listen l\n    bind 127.0.0.1:1\n", [("listen l", "C711")]),
@@ -220,7 +221,7 @@ def test_lint_finds_log_sockets_without_a_daemon(binary, folder):
 
 
 def test_lint_finds_unknown_alpn_protocols(binary, folder):
-    """Names of ALPN that are never negotiated: in proxies of HTTP; others may have any protocol."""
+    """ALPN names that HTTP proxies never negotiate; TCP proxies may have any protocol."""
     site = Authority(folder).issue("one.example")
     os.chmod(site, 0o600)
     for value, mode, found in (("h2;http/1.1", "http", 1), ("h2,http1.1", "http", 1), ("h2,http/1.1", "http", 0), ("mqtt", "tcp", 0), ("mqtt,h22", "http", 2)):
@@ -306,7 +307,7 @@ def test_explain_shows_the_settings_that_a_line_inherits_and_replaces(binary, fo
 
 
 def test_explain_describes_the_expressions_of_a_line(binary, folder):
-    """Its condition, group by group; fetches and converters; the ACLs, tables, rules and backends that it names."""
+    """The condition of the line, group by group; its fetches and converters; the ACLs, tables, rules and backends that it names."""
     text = (HEAD + "frontend f\n    bind 127.0.0.1:1\n    acl api path_beg /api\n    acl api path /v1\n    http-request track-sc0 src table t\n"
             "    http-request deny if { sc_http_req_rate(0) gt 10 } !api or LOCALHOST\n    http-request set-header X-Net %[src,ipmask(24)]-%ci\n"
             "    use_backend b unless { hdr(host) -i a.example }\n    http-request set-var(txn.a) path,lower\n    http-request set-header path x\n\n# a\n"
@@ -334,7 +335,7 @@ def test_explain_describes_the_expressions_of_a_line(binary, folder):
 
 
 def test_the_dump_of_option_dC_is_an_equivalent_configuration(binary, folder):
-    """-dC, read again, is valid and gives itself: quotes, escapes, variables, conditional blocks."""
+    """The output of -dC is a valid configuration with the same output: quotes, escapes, variables, conditional blocks."""
     odd = ("global\n    setenv PORT 1\n    presetenv NAME 'a b'\n" + HEAD + "frontend f\n    bind \"127.0.0.1:${PORT}\"\n"
            "    http-request return status 200 content-type text/plain lf-string \"a\\\"b'c # %[path] \\\\ \\$x\"\n"
            "    http-request deny if { path -m reg '^/a\\.b #[\"]$' } { hdr(x) it\\'s\\ so }\n"
@@ -355,7 +356,7 @@ def test_the_dump_of_option_dC_is_an_equivalent_configuration(binary, folder):
 
 
 def test_configurations_of_the_manual_are_valid(binary, folder):
-    """Each block of the hand-written pages that is marked as a configuration; lint has nothing to say of it either."""
+    """Each block of the hand-written pages that is marked as a configuration is valid and without findings of lint."""
     site, found = Authority(folder).issue("one.example"), 0
     os.chmod(site, 0o600)
     log = os.path.join(folder.path, "dev-log")

@@ -67,7 +67,7 @@ def test_the_statistics_page_has_the_documented_defaults(binary, folder, port):
 
 
 def test_timeouts_have_the_documented_defaults(binary, folder):
-    """Where one is not written, another one holds: for the request, for the next one, in the queue."""
+    """An unset timeout has the value of another one: for the request, for the next request, in the queue."""
     told(binary, {"timeout http-request": "that of timeout client", "timeout queue": "that of timeout connect",
                   "timeout http-keep-alive": "that of timeout http-request, else of timeout client", "default_backend": "none: in a frontend, a request that no use_backend takes gets 503"})
 
@@ -136,7 +136,7 @@ def test_checks_and_servers_have_the_documented_defaults(binary, folder, port):
 
 
 def test_global_settings_have_the_documented_defaults(binary, folder, port, origin):
-    """Threads, names, limits, the tag of log lines, the rights of operators, underscores in names of fields."""
+    """Threads, names, limits, the tag of log lines, the rights of operators, underscores in header names."""
     told(binary, {"nbthread": "one for each processor that the process may use", "node": "the host name", "log-tag": "haproxy", "level": "operator",
                   "maxpipes": "a quarter of maxconn where a proxy splices, else none", "maxconn": "that of the process",
                   "http-restrict-req-hdr-names": "preserve"})
@@ -184,7 +184,7 @@ def test_statistics_marked_as_weir_only_are_absent_in_haproxy(binary, folder):
 
 
 def test_statuses_occur_for_the_reasons_given_by_explain(binary, folder, port):
-    """Each of them is answered for the reason that it gives."""
+    """Each status that `explain` lists is sent for the reason given there."""
     dead = free_port()
     with Origin(b"nonsense\r\n\r\n") as wrong, socket.create_server(("127.0.0.1", 0)) as silent:
         frontend = ("timeout http-request 400ms\n    http-request auth if { path /401 } or METH_CONNECT\n    http-request deny if { path /403 }\n    http-request tarpit if { path /500 }\n"

@@ -160,7 +160,7 @@ def test_example_tcp_databases(folder, port, start):
 
 
 def test_example_postgresql_patroni(folder, start):
-    """Patroni's answers say where each port leads; a session with the former primary ends when the roles change."""
+    """Patroni's answers select the server of each port; a session with the former primary ends when the roles change."""
     databases, apis = [LineServer(), LineServer()], [web_server(), web_server()]
 
     def roles(primary):
@@ -393,7 +393,7 @@ def test_example_syslog_relay(folder, port, start):
 
 
 def test_certbot_recipe_of_the_manual(binary, folder):
-    """It starts with an empty folder, the authority reaches certbot, and clients on HTTPS are not redirected."""
+    """weir starts with an empty certificate folder, the authority reaches certbot, and clients on HTTPS are not redirected."""
     place, plain, secure = os.path.join(folder.path, "certificates"), free_port(), free_port()
     os.mkdir(place)
     recipe = next(text for text in of_the_manual("certbot", "text") if "use_backend" in text)
@@ -420,7 +420,7 @@ def test_certbot_recipe_of_the_manual(binary, folder):
 
 
 def test_every_example_has_a_test_and_passes_lint(binary, folder):
-    """And none has a secret, a rule that is never reached or anything else that lint knows."""
+    """No example has a secret, an unreachable rule or another finding of lint."""
     site = Authority(folder).issue("one.example")
     os.chmod(site, 0o600)
     source = open(__file__).read()

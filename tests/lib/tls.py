@@ -187,7 +187,7 @@ def backend(line):
 
 
 def get(port, path="/", body=None):
-    """A request in clear; its status and its body."""
+    """The status and the body of a plaintext request."""
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     client.request("POST" if body else "GET", path, body)
     response = client.getresponse()

@@ -138,7 +138,7 @@ def test_log_lines_wait_in_a_ring_for_a_server_that_is_down(binary, folder, port
 
 
 def test_set_server_addr_moves_log_servers(binary, folder):
-    """`set server ... addr` takes lines elsewhere, datagrams and connections; one without an address waits for it."""
+    """`set server ... addr` sends log lines to another address, as datagrams and over connections; a server without an address waits for one."""
     if has_none(binary):
         return
     port, first, second = free_port(), datagrams(), datagrams()

@@ -113,7 +113,7 @@ def test_log_lines_reach_the_socket_with_any_chroot(binary, folder):
 
 
 def test_log_lines_arrive_after_the_log_daemon_starts_or_restarts(binary, folder):
-    """The first line after its socket is there arrives. Lines before are counted, and each outage is reported once."""
+    """The first line after the socket appears arrives. Lines lost before it are counted, and each outage is reported once."""
     path = f"{folder.path}/dev-log"
     for jail in jails(folder):
         with World(binary, folder, jail, f"log {path} local0") as world:
@@ -152,7 +152,7 @@ def test_each_kind_of_section_logs_to_a_socket_outside_the_chroot(binary, folder
 
 
 def test_a_log_socket_inside_the_chroot_is_preferred(binary, folder):
-    """As with HAProxy: `/dev/log` of the root directory, where there is one."""
+    """As with HAProxy, `/dev/log` inside the chroot is used where it exists."""
     needs_root()
     jail, path = f"{folder.path}/jail", f"{folder.path}/dev-log"
     inner = jail + path
@@ -164,9 +164,9 @@ def test_a_log_socket_inside_the_chroot_is_preferred(binary, folder):
             assert inside.paths(1) == ["/a"]
 
 
-def test_the_log_connector_process_has_no_privileges_or_listening_sockets(binary, folder):
-    """It has the worker's privileges. It holds no listening socket and no way to the file system but its view, and it
-    ends with the worker, however that ends. It does not exist without another root directory, or without such a log."""
+def test_the_log_connector_process_lacks_privileges_and_listening_sockets(binary, folder):
+    """The connector opens log sockets outside of the chroot for its worker. It runs as the worker's user without capabilities, holds no listening
+    socket, and ends with the worker, even after SIGKILL. It does not exist without a chroot or without a log target that is a UNIX socket."""
     needs_root()
     path = f"{folder.path}/dev-log"
     jail = "chroot auto\n    uid 65534\n    gid 65534"

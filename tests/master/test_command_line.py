@@ -39,7 +39,7 @@ def test_the_master_cli_answers_commands_and_forwards_them_to_workers(binary, fo
 
 
 def test_the_master_cli_answers_each_line_of_a_connection(binary, folder):
-    """Without a prompt as well, as on the socket of HAProxy's master, in one piece or line by line. An empty line is answered by one."""
+    """Without a prompt as well, as on the socket of HAProxy's master, in one piece or line by line. An empty line gets an empty answer."""
     with Master(binary, folder, answering(folder, free_port())) as master:
         master.served()
         for target in ("", "@1\n"):

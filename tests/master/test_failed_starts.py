@@ -122,7 +122,7 @@ def test_a_failed_reload_leaves_files_and_sockets_of_the_worker_unchanged(binary
 
 
 def test_a_start_that_cannot_change_its_user_leaves_all_files_unchanged(binary, folder, port):
-    """The numbers of users do not exist in this namespace, which only the kernel knows."""
+    """The user IDs are not mapped in this user namespace, so only the system call fails."""
     needs_root()
     with Program(binary, "-db", "-f", running(folder, port)) as program:
         program.ready(port)
@@ -182,7 +182,7 @@ def test_a_master_killed_in_any_phase_leaves_no_worker_behind(binary, folder, po
 
 
 def test_two_masters_started_at_once_with_one_cli_path_both_serve(binary, folder):
-    """With one `-S`: the path is one of theirs, and both serve."""
+    """With the same path for `-S`: it belongs to one of them, and both serve."""
     ports = [free_port(), free_port()]
     configs = [answering(folder, port, name=f"{port}.cfg") for port in ports]
     with Master(binary, folder, configs[0]) as first, Master(binary, folder, configs[1]) as second:

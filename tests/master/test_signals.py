@@ -8,7 +8,7 @@ from master.support import USR2, Master, Service, alive, field
 
 
 def test_signals_work_despite_inherited_dispositions_and_masks(binary, folder):
-    """As a shell in the background, nohup, or a runner with its own handling of signals starts it."""
+    """As started by a shell in the background, by nohup, or by a runner that handles signals itself."""
     everything = {signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2,
                   signal.SIGPIPE, signal.SIGTTIN, signal.SIGTTOU}
 

@@ -77,7 +77,7 @@ def test_r141_option_S_without_a_master_is_a_warning(binary, folder, port):
     assert run(binary, "-dW", "-db", "-S", os.path.join(folder.path, "m"), "-f", config)[0] == 1
 
 
-def test_r143_the_environment_has_no_variables_of_the_old_wait_mode(binary, folder):
+def test_r143_variables_of_the_old_wait_mode_are_absent_from_the_environment(binary, folder):
     config = answering(folder, free_port(), extra=f"setenv COLOUR blue\n    presetenv PATH none\n    stats socket {folder.path}/cli")
     with Master(binary, folder, config) as master:
         master.served().reload()

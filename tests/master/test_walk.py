@@ -31,7 +31,7 @@ OPTIONS = [
     ("3", "-dC", "prints the parsed configuration", "test_option_dC_prints_the_configuration"),
     ("3", "-dD", "warns of suspicious settings", "test_option_dD_accepts_a_valid_configuration"),
     ("3", "-dF", "no forwarding past the stream, so no splicing", "test_options_dF_dS_and_dZ_disable_splicing"),
-    ("3", "-dG", "no getaddrinfo(): no effect, with a warning", "test_options_de_and_dG_report_that_they_have_no_effect"),
+    ("3", "-dG", "no getaddrinfo(): no effect, with a warning", "test_options_de_and_dG_are_reported_as_ignored"),
     ("3", "-dI", "allows processes to be created", "test_options_dI_dM_dT_dV_dk_dp_and_dv_are_accepted"),
     ("3", "-dK", "lists keywords by class", "test_option_dK_lists_keywords"),
     ("3", "-dL", "lists loaded objects once the configuration was read, and nothing when it is wrong", "test_option_dL_lists_loaded_object_files"),
@@ -45,7 +45,7 @@ OPTIONS = [
     ("3", "-dZ", "no zero-copy forwarding, so no splicing", "test_options_dF_dS_and_dZ_disable_splicing"),
     ("3", "-db", "no background, whatever else says", "test_foreground_processes_keep_their_stderr"),
     ("3", "-dc", "lists processors and threads", "test_option_dc_lists_processors_and_threads"),
-    ("3", "-de", "no epoll: no other poller exists, with a warning", "test_options_de_and_dG_report_that_they_have_no_effect"),
+    ("3", "-de", "no epoll: no other poller exists, with a warning", "test_options_de_and_dG_are_reported_as_ignored"),
     ("3", "-dk", "no kqueue", "test_options_dI_dM_dT_dV_dk_dp_and_dv_are_accepted"),
     ("3", "-dp", "no poll()", "test_options_dI_dM_dT_dV_dk_dp_and_dv_are_accepted"),
     ("3", "-dr", "servers without an address do not prevent the start", "test_option_dr_tolerates_unresolved_server_names"),
@@ -78,7 +78,7 @@ STATEMENTS = [
 
 
 def test_every_statement_of_the_guide_names_an_existing_test(binary, folder):
-    """No proof is named that is not there, and no option of the usage is missing."""
+    """Every named test exists, and every option of the usage has a row."""
     known = set()
     for path in [*glob.glob(os.path.join(ROOT, "tests", "master", "*.py")), os.path.join(ROOT, "tests", "process", "test_process.py")]:
         with open(path) as file:
@@ -224,7 +224,7 @@ def test_options_dF_dS_and_dZ_disable_splicing(binary, folder):
     assert information(folder, binary, extra="maxconn 40", frontend="option splice-auto")["Maxpipes"] == "10"
 
 
-def test_options_de_and_dG_report_that_they_have_no_effect(binary, folder, port):
+def test_options_de_and_dG_are_reported_as_ignored(binary, folder, port):
     config = answering(folder, port)
     for option in ("-de", "-dG"):
         status, _, said = run(binary, option, "-dW", "-c", "-f", config)

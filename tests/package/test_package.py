@@ -285,7 +285,7 @@ def upgraded_under_load(system, port, package):
 
 
 def test_groff_reads_the_man_pages_without_warnings(binary, folder):
-    """As groff reads them: nothing is warned of."""
+    """groff reports no warnings."""
     installed("groff")
     for name in ("weir.1", "weir.cfg.5", "weir-ring.1", "weir-top.1"):
         done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", os.path.join(ROOT, "packaging", "man", name)], capture_output=True, text=True)

@@ -63,7 +63,7 @@ def test_peers_share_entries_with_accept_proxy_and_send_proxy(binary, folder):
 
 
 def test_invalid_peer_greetings_get_the_same_status_as_from_haproxy(binary, folder):
-    """Other names, other versions and other protocols have the same status from both."""
+    """Unknown names, other versions and other protocols get the same status from weir and HAProxy 3.2."""
     said = {}
     for program in (other_implementation("3.2"), binary):
         ring = Ring(folder, "a", "b")
@@ -80,7 +80,7 @@ def test_invalid_peer_greetings_get_the_same_status_as_from_haproxy(binary, fold
 
 
 def test_malformed_peer_messages_end_only_their_session(binary, folder):
-    """Garbage, an entry of 16 MB, a message that never ends: the session is over, the tables and the other peers are as before."""
+    """Garbage, an entry of 16 MB and an unfinished message end the session; the tables and the other peers are not affected."""
     ring = Ring(folder, "a", "b", "c")
     with Instance(binary, ring, "a") as here, Instance(binary, ring, "c") as there:
         fill(here, "first", 20)
@@ -113,7 +113,7 @@ def test_malformed_peer_messages_end_only_their_session(binary, folder):
 
 
 def test_a_second_connection_of_a_peer_replaces_the_first_one(binary, folder):
-    """The connection that came last counts."""
+    """The latest connection is kept, the former one is closed."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a"):
         first, status = greet(ring)

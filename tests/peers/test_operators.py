@@ -14,7 +14,7 @@ def words_of(text):
 
 
 def test_show_peers_matches_haproxy(binary, folder):
-    """`show peers` has the lines and the words of HAProxy 3.2: connected peers, exchanged messages."""
+    """`show peers` has the lines and field names of HAProxy 3.2: connected peers, exchanged messages."""
     ring, shown = Ring(folder, "a", "b", "c"), {}
     with Instance(binary, ring, "a") as here, Instance(other_implementation("3.2"), ring, "b") as there:
         for instance, table, key in ((here, "texts", "k"), (there, "texts", "l")):

@@ -7,7 +7,7 @@ from peers.support import Instance, Ring, assert_same, fill, other_implementatio
 
 
 def test_a_reload_keeps_the_counters_of_shared_tables(binary, folder):
-    """The leaving process teaches its successor, alone in its section; tables that are not shared are lost."""
+    """A stopping process sends its tables to its successor, also without other peers in the section; tables that are not shared are lost."""
     ring = Ring(folder, "a")
     with Instance(binary, ring, "a") as former:
         fill(former, "first", 2000)
@@ -36,7 +36,8 @@ def test_a_reload_keeps_an_instance_in_sync_with_its_peers(binary, folder):
 
 
 def test_a_reload_with_changed_tables_keeps_the_compatible_entries(binary, folder):
-    """A smaller table is full of former entries, one that stores more has them with 0 of it, one with other keys begins anew; two warnings."""
+    """A smaller table is filled with former entries, a table with one more counter has it at 0, and a table with another key type starts empty; two
+    warnings."""
     ring = Ring(folder, "a")
     other = {"type integer size 100k": "type integer size 100", "type ipv6 size 10k": "type string len 40 size 10k",
              "store gpc0,gpt0,gpc1,": "store gpc0,gpt0,glitch_cnt,gpc1,"}
@@ -62,7 +63,7 @@ def test_a_reload_with_changed_tables_keeps_the_compatible_entries(binary, folde
 
 
 def test_haproxy_teaches_its_tables_to_the_weir_that_replaces_it(binary, folder):
-    """HAProxy 3.2 runs, weir takes its place: nothing that was counted is lost."""
+    """weir replaces a running HAProxy 3.2 without losing a counter."""
     ring = Ring(folder, "a")
     with Instance(other_implementation("3.2"), ring, "a") as former:
         fill(former, "first")

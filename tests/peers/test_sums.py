@@ -8,7 +8,7 @@ from peers.support import Instance, Ring, assert_counted, other_implementation, 
 
 
 def test_a_request_limit_applies_across_two_peers(binary, folder):
-    """Ten requests of a client are served, by either instance."""
+    """Ten requests of a client are served, by either instance; further ones get 429."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a", limit=10) as a, Instance(binary, ring, "b", limit=10) as b:
         assert wait_until(lambda: b.get("warm") or "warm" in a.entries("texts")), "they do not talk"
@@ -110,7 +110,7 @@ def test_a_request_limit_applies_across_two_aggregating_peers(binary, folder):
 
 
 def test_aggregated_tables_keep_the_last_update_beside_haproxy_peers(binary, folder):
-    """Beside HAProxy 2.6 and 3.2 the last word counts, as it does among those."""
+    """Together with HAProxy 2.6 and 3.2 the last update wins, as among those."""
     old, new = other_implementation("2.6"), other_implementation("3.2")
     ring = Ring(folder, "a", "b", "c")
     with Instance(binary, ring, "a", together="aggregate") as a, Instance(old, ring, "b") as b, Instance(new, ring, "c") as c:

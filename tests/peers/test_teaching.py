@@ -75,7 +75,8 @@ def test_weir_haproxy_2_6_and_haproxy_3_2_share_entries(binary, folder):
 
 
 def test_keys_of_any_bytes_reach_all_peers(binary, folder):
-    """Fifty tables in one section; keys with bytes of zero, shorter, as long as and longer than the type: all have the same in the end."""
+    """Fifty tables in one section; keys with zero bytes, shorter, as long as and longer than the type: all instances have the same entries in the
+    end."""
     tables = "".join(f"table t{number} type integer size 100 expire 5m store gpc0\n" for number in range(48))
     ring = Ring(folder, "a", "b", "c", "d", words="table raw type binary len 8 size 1k expire 5m store gpc0\n"
                 "table long type string len 1000 size 1k expire 5m store gpc0\n" + tables)
@@ -194,7 +195,7 @@ def test_a_peer_that_ignores_a_resync_request_is_replaced_after_five_seconds(bin
 
 
 def test_fifty_tables_of_one_peers_section_are_shared(binary, folder):
-    """In one section, sent in turn on one connection: before the other one starts, and while both run."""
+    """In one section, sent in turn on one connection: before the other instance starts, and while both run."""
     ring = Ring(folder, "a", "b")
     lines = "\n".join(f"    table t{number} type string len 20 size 1k expire 5m store gpc0,gpt({number % 100 + 1})" for number in range(50))
     replaced = {"    table counts": f"{lines}\n    table counts"}

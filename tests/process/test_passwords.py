@@ -110,7 +110,7 @@ def test_expensive_password_hashes_are_verified_in_conditions(start, folder, por
 
 
 def test_expensive_password_hashes_are_verified_in_formats_and_backend_choices(start, folder, port, heard):
-    """Rules that cannot wait for a hash find its verdict: arguments of actions, bodies, redirects, the choice of a
+    """Rules that cannot wait for a hash find its result: arguments of actions, bodies, redirects, the choice of a
     backend and a server, the statistics page, unique IDs, error pages."""
     routes = free_port()
     start(configuration(folder, port, routes, heard.getsockname()[1]), port, routes)
@@ -135,7 +135,7 @@ def test_expensive_password_hashes_are_verified_in_formats_and_backend_choices(s
 
 
 def test_a_condition_suspended_for_a_password_hash_runs_its_earlier_tests_once(start, folder, port):
-    """A condition that waited for a password goes on behind the tests that it made before, also within a named ACL."""
+    """A condition resumes after its password hash without repeating the tests before it, also within a named ACL."""
     start(configuration(folder, port), port)
     for expected in (b"2", b"4"):
         answer = request(port, credentials("/once", "known", "secret"), 20)
@@ -143,7 +143,7 @@ def test_a_condition_suspended_for_a_password_hash_runs_its_earlier_tests_once(s
 
 
 def test_expensive_password_hashes_do_not_delay_other_requests(start, folder, port):
-    """One worker answers other clients while it computes hashes, and drops those of clients that are gone, whatever needs them."""
+    """One worker answers other clients while it computes hashes, and drops the hashes of disconnected clients, in every place that needs a hash."""
     routes = free_port()
     start(configuration(folder, port, routes), port, routes)
     places = [(port, target) for target in ("/", "/header", "/body", "/format", "/variable")]
@@ -162,7 +162,7 @@ def test_expensive_password_hashes_do_not_delay_other_requests(start, folder, po
 
 
 def test_expensive_password_hashes_stop_when_their_client_closes(start, folder, port):
-    """A client that closes its side has left, and `timeout client` bounds the hash of one that stays."""
+    """A hash ends when its client sends FIN, and at the latest after `timeout client`."""
     text = configuration(folder, port, endless_too=ENDLESS)
     start(text.replace("timeout client 20s", "timeout client 2s"), port)
     began = time.monotonic()

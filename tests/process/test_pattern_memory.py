@@ -31,7 +31,7 @@ def resident(binary, folder, keys, networks, few=0):
 
 
 def test_map_and_acl_entries_take_little_memory(binary, folder):
-    """An entry of a map takes at most 160 bytes with its text, a network of an ACL file 170 (2.6: 290 and 190)."""
+    """An entry of a map takes at most 160 bytes with its strings, a network of an ACL file 170 (2.6: 290 and 190)."""
     if "haproxy" in os.path.basename(binary):
         return
     rest = resident(binary, folder, 0, 0)

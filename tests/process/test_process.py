@@ -1,9 +1,8 @@
 """The program as a process: command line, exit statuses, signals, pid file, identity, hand-over, idle memory.
 
 
-Each check is a function; its first line says what must hold. All of them also hold for the packaged haproxy, which is
-how they were written, except idle memory, names for numbers, the placement of threads, lost messages and addresses, the
-last segment, the layout of ring files, the files in a core and separate measurements.
+All tests also pass with the packaged haproxy, beside which they were written, except those of idle memory, names for numbers, the placement of
+threads, lost messages and addresses, the last segment, the layout of ring files, the files in a core and separate measurements.
 """
 import fcntl
 import grp
@@ -79,7 +78,8 @@ def test_option_cc_evaluates_versions_features_and_tls_library(binary, folder):
 
 
 def test_clients_rejected_or_without_a_server_get_eof_instead_of_a_reset(binary, folder):
-    """With `defer-accept` the client's bytes are there when its connection is accepted; they are read before it is closed."""
+    """With `defer-accept` the client's data have arrived when the connection is accepted; they are read before the close, which would otherwise be
+    a reset."""
     port, rejecting = free_port(), free_port()
     text = ("defaults\n    mode tcp\n    timeout client 2s\n    timeout server 2s\n    timeout connect 2s\n"
             f"frontend nowhere\n    bind 127.0.0.1:{port} defer-accept\n"
@@ -265,7 +265,7 @@ def test_a_start_without_enough_memory_exits_with_status_1(binary, folder):
 
 
 def test_the_runtime_api_socket_exists_before_the_first_listener(binary, folder):
-    """While another process holds the port of a listener, the path of the runtime API is there; a start that fails removes it."""
+    """While another process holds the port of a listener, the socket of the runtime API already exists; a failed start removes it."""
     port, path = free_port(), f"{folder.path}/admin"
     config = answering(folder, port, extra=f"stats socket {path} level admin")
     for gets_the_port in (True, False):
@@ -357,8 +357,7 @@ def test_threads_run_on_the_processors_of_cpu_map(binary, folder):
 
 
 def test_messages_on_an_unread_stderr_are_dropped_and_counted(binary, folder):
-    """A reader that returns to standard error learns the number of missing messages; the process never waits for a
-    reader."""
+    """When standard error is read again, a message has the number of dropped ones; the process never waits for a reader."""
     port, path = free_port(), f"{folder.path}/admin"
     config = answering(folder, port, extra=f"stats socket {path} level admin")
     with Program(binary, "-db", "-f", config) as program:
@@ -435,7 +434,7 @@ def test_maxconn_follows_the_descriptor_limit(binary, folder):
 
 
 def test_show_info_has_the_memory_totals_of_show_pools(binary, folder):
-    """`show info` has the totals of `show pools`, and many uploads that wait count."""
+    """`show info` has the totals of `show pools`, which include the buffers of waiting uploads."""
     port, path = free_port(), os.path.join(folder.path, "cli")
     frontend = "http-request wait-for-body time 30s"
     with Program(binary, "-db", "-f", answering(folder, port, extra=f"stats socket {path} level admin\n    nbthread 2", frontend=frontend)) as program:
@@ -458,7 +457,8 @@ def test_show_info_has_the_memory_totals_of_show_pools(binary, folder):
 
 
 def test_a_low_descriptor_limit_is_reported_with_a_maxconn_that_fits(binary, folder):
-    """The process starts with fewer connections and one warning. A configured number that does not fit ends the start, and the message has one that fits."""
+    """The process starts with a lower maxconn and one warning. A configured maxconn that does not fit makes the start fail, and the message has one
+    that fits."""
     port = free_port()
     for extra, files, said in (("", 500, "The limit of open files (500) allows "), ("", 4000, None), ("maxconn 50", 500, None), ("ulimit-n 500", 500, None)):
         file = answering(folder, port, extra=extra or "nbthread 1")
@@ -684,7 +684,7 @@ def figure(folder, name):
 
 
 def test_relayed_syslog_messages_reach_every_target(binary, folder, port, heard):
-    """Over TCP, UDP and a unix socket in; over UDP, TCP, a unix socket, a ring and standard output out; each is counted."""
+    """Messages received over TCP, UDP and a UNIX socket are sent over UDP, TCP, a UNIX socket, to a ring and to standard output; each is counted."""
     local = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     local.bind(os.path.join(folder.path, "local"))
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -841,7 +841,8 @@ def test_an_idle_http1_connection_takes_at_most_510_bytes(binary, start, port, o
 
 
 def test_idle_http2_connections_and_waiting_streams_take_little_memory(binary, folder):
-    """A connection of HTTP/2 in clear that has done a request holds at most 2,000 resident bytes, a stream that waits for its server 1,900 with its connection to it."""
+    """A plaintext HTTP/2 connection holds at most 2,000 resident bytes after a request; a stream that waits for its server holds 1,900, including
+    the server connection."""
     if "haproxy" in os.path.basename(binary):
         return
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -895,7 +896,7 @@ def test_idle_http2_connections_and_waiting_streams_take_little_memory(binary, f
 
 
 def test_the_last_data_and_the_fin_leave_in_one_segment(binary, folder):
-    """A response of ours, one with a length, one that ends with its connection, and TCP: data, then nothing but its end."""
+    """A response of weir itself, one with a length, one that ends with its connection, and TCP data: the FIN is in the segment of the last data."""
     answers = {b"/length": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", b"/close": b"HTTP/1.0 200 OK\r\n\r\nok"}
     ours, http, tcp = free_port(), free_port(), free_port()
 
@@ -933,7 +934,7 @@ def watched(folder, port, path, words=""):
 
 
 def test_the_watchdog_names_a_stuck_worker_and_ends_the_process(binary, folder):
-    """The watchdog: a warning after the configured time, the end after a second, with the work and its place each time."""
+    """The watchdog logs a warning after the configured time and ends the process after a second; both messages name the task and its source line."""
     port, path = free_port(), os.path.join(folder.path, "cli")
     words = "warn-blocked-traffic-after 20ms\n    profiling.tasks on"
     with Program(binary, "-db", "-f", watched(folder, port, path, words)) as program:

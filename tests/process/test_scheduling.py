@@ -54,7 +54,7 @@ def test_long_runtime_api_answers_are_heavy_work(served, port):
 
 
 def test_a_soft_stop_does_not_wait_for_a_busy_worker(served, port):
-    """R54, R58: the soft stop is shared work. `grace` ends on time though the worker that began it computes."""
+    """R54, R58: the soft stop is shared work. `grace` ends on time although the worker that began it is busy."""
     program, path = served("nbthread 2\n    grace 300ms\n    warn-blocked-traffic-after 1s")
     # An operator on the worker that receives signals.
     operator = socket.socket(socket.AF_UNIX)
@@ -82,7 +82,7 @@ def test_a_soft_stop_does_not_wait_for_a_busy_worker(served, port):
 
 
 def test_show_info_counts_the_tasks_of_all_threads(served, port):
-    """R6: clients that wait are a task each, wherever they are; they are counted while they are there, and not after that."""
+    """R6: each waiting client is a task, on any thread; it is counted while it is connected, and not afterwards."""
     _, path = served("nbthread 3")
     before, rounds = None, 0
     for _ in range(100):

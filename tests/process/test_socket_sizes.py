@@ -44,7 +44,7 @@ def is_datagram(one):
 
 
 def test_socket_buffers_have_the_configured_sizes(binary, folder):
-    """Connections of clients, however their listener came to be, of servers of both families, and datagrams, received and sent."""
+    """Client connections of bound, inherited and UNIX listeners, server connections over TCP and UNIX sockets, and sockets for datagrams."""
     unix, of_server, log = (os.path.join(folder.path, name) for name in ("client", "server", "log"))
     port, messages = free_port(), free_port()
     with socket.create_server(("127.0.0.1", 0)) as inherited, socket.create_server(("127.0.0.1", 0)) as inet, \

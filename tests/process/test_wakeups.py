@@ -233,7 +233,7 @@ def order_behind_server(binary, folder, kind, *pieces):
 
 
 def test_half_a_frame_wakes_no_task_and_a_following_fin_closes_the_connection_r180(binary, folder):
-    """Half a frame, then silence: the connection's task does not run. Its end is seen."""
+    """Half a frame, then silence: the connection's task does not run. A FIN afterwards closes the connection."""
     with Scene(binary, folder) as scene:
         client = scene.client(65_535)
         client.sendall(get(1)[:-3])
@@ -264,7 +264,7 @@ def test_sending_does_not_wake_streams_with_closed_windows_r185_r186_r187(binary
 
 
 def test_a_window_of_one_byte_wakes_the_stream_that_uses_it_r185(binary, folder):
-    """50 streams wait for the connection's window, which opens a hundred times by one byte: each time one of them runs, and all get on."""
+    """50 streams wait for the connection's window, which opens a hundred times by one byte: each time one of them runs, and all make progress."""
     with Scene(binary, folder) as scene:
         client = socket.create_connection(("127.0.0.1", scene.port), 5)
         client.sendall(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 1_000_000)) + b"".join(get(2 * number + 1) for number in range(50)))

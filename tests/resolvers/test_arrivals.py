@@ -75,7 +75,7 @@ def named(brings, **services):
 
 
 def test_requests_reach_the_port_of_an_srv_record(binary, folder):
-    """Whatever port the line has; over HTTP and TCP, with checks and without; logs and statistics agree."""
+    """The port of the record outweighs that of the line, over HTTP and TCP, with checks and without; logs and statistics agree."""
     cases = [("", "", ""), ("", "check inter 100ms", ""), ("", "", "mode tcp"), (":1", "check inter 100ms", ""),
              (":+7", "", ""), (":-7", "", "http-reuse always")]
     with Origins(ONE, TWO) as origins:
@@ -168,7 +168,7 @@ def test_set_server_addr_changes_ports_and_port_mappings(binary, folder):
 
 
 def test_dns_answers_keep_the_ports_set_by_set_server_addr(binary, folder):
-    """A name's new address does not undo the port of an operator; a server of a service has the port of its record again."""
+    """A new address of a name keeps the port set by an operator; a server of an SRV record gets the port of its record again."""
     with Origins(ONE, TWO, ONE) as origins:
         one, two, of_service = origins.places
         ns = NameServer(named(True, h=[("h.test", origins.port(of_service), ONE)]) | {("a.test", A): [ONE]})

@@ -24,7 +24,7 @@ SERVER = "server s a.test:80 resolvers r init-addr none"
 
 
 def test_a_server_follows_the_dns_answers_for_its_name(binary, folder):
-    """From nowhere to an address, to another one, to nowhere, and back; the logs have the reference's lines."""
+    """From no address to one, to another one, to none and back; the log lines are those of HAProxy."""
     ns = NameServer({("a.test", A): ["192.0.2.1"]})
     with World(binary, folder, [ns], SERVER) as world:
         assert world.is_at("192.0.2.1"), world.state()
@@ -46,7 +46,7 @@ def test_a_server_follows_the_dns_answers_for_its_name(binary, folder):
 
 
 def test_each_dns_failure_has_its_hold_time_and_log_message(binary, folder):
-    """REFUSED, SERVFAIL, nothing in the answer, silence."""
+    """REFUSED, SERVFAIL, an empty answer, and no answer."""
     for failure, words in ((5, "DNS refused status"), (2, "unspecified DNS error"), ([], "unspecified DNS error"),
                            (lambda _: None, "DNS timeout status")):
         ns = NameServer({("a.test", A): ["192.0.2.1"], ("a.test", AAAA): []})
@@ -63,7 +63,7 @@ def test_each_dns_failure_has_its_hold_time_and_log_message(binary, folder):
 
 
 def test_forged_and_malformed_dns_answers_are_rejected(binary, folder):
-    """Answers to another question, with another identifier, in other letters, garbage: the true one after them counts."""
+    """Answers to another question, with another identifier or other letter case, and garbage are ignored; the valid answer after them is used."""
     def lie(query):
         other = query.answer(addresses("192.0.2.66"), question=b"\x05other\x04test\0" + query.question[-4:])
         wrong = bytes([query.identifier[0] ^ 1, query.identifier[1]])
@@ -103,8 +103,8 @@ def test_dns_answers_from_other_addresses_are_ignored(binary, folder):
 
 
 def test_looping_and_truncated_names_in_dns_answers_are_rejected(binary, folder):
-    """Names that point at themselves, at each other, forward, beyond the end; names of names in a circle; counts of records that are not there. The answer
-    to the next question counts."""
+    """Names that point at themselves, at each other, forward, beyond the end; names of names in a circle; counts of missing records. The answer to
+    the next query is used."""
     here, pointer = 12, lambda at: struct.pack(">H", 0xc000 | at)
 
     def broken(query):
@@ -166,7 +166,7 @@ def test_after_a_malformed_answer_over_tcp_the_next_name_server_is_queried(binar
 
 
 def test_dns_answers_in_lower_case_are_accepted(binary, folder):
-    """A name server that answers in small letters."""
+    """A name server that answers in lower case."""
     def small(query):
         return query.answer(addresses("192.0.2.1"), question=query.question[:-4].lower() + query.question[-4:])
 
@@ -240,7 +240,7 @@ class Rude:
 
 
 def test_name_servers_over_tls_are_verified(binary, folder):
-    """`ssl` on the line of a name server (RFC 7858): the name that is sent, the certificate that is checked, and nothing in the clear."""
+    """`ssl` on the line of a name server (RFC 7858): the SNI, the verification of the certificate, and no query in plaintext."""
     authority, stranger = Authority(folder), Authority(folder, "stranger")
     own = authority.issue("dns.test")
     ns = NameServer({("a.test", A): ["192.0.2.1"]}, certificate=own)
@@ -319,7 +319,7 @@ def test_servers_of_one_name_share_dns_queries(binary, folder):
 
 
 def test_servers_follow_changes_of_srv_records(binary, folder):
-    """SRV records: hosts, ports, weights, the addresses beside them; hosts that leave and others that come."""
+    """SRV records: hosts, ports, weights and additional addresses; hosts that are removed and added."""
     ns = NameServer({("_h._tcp.test", SRV): [service("a.test", 81, 10), service("b.test", 82, 65535)],
                      ("a.test", A): ["192.0.2.1"], ("b.test", A): ["192.0.2.2"]})
     lines = "server-template s 3 _h._tcp.test resolvers r init-addr none resolve-prefer ipv4"
@@ -340,7 +340,7 @@ def test_servers_follow_changes_of_srv_records(binary, folder):
 
 
 def test_set_server_fqdn_changes_the_resolved_name_r164(binary, folder):
-    """`set server fqdn`: the server follows the other name and is up; a name that cannot be is refused."""
+    """`set server fqdn`: the server follows the new name and is up; an invalid name is refused."""
     ns = NameServer({("a.test", A): ["192.0.2.1"], ("b.test", A): ["192.0.2.2"]})
     lines = SERVER + "\n    server t 192.0.2.9:81 resolvers r\n    server u 192.0.2.10:82"
     with World(binary, folder, [ns], lines, threads=2) as world:

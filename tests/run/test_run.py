@@ -1,4 +1,4 @@
-"""The run itself: it sees tests that fail, that are flaky and that were skipped, and tests see no more than they may."""
+"""The test run itself: its handling of failed, flaky and skipped tests, and the environment of the tests."""
 import json
 import os
 import re
@@ -133,7 +133,7 @@ def test_steps_wait_for_their_prerequisites(folder, capsys):
 
 
 def test_tests_see_an_empty_home_and_only_the_declared_commands(folder):
-    """A command that packaging/setup does not name is not there, those of Debian's base and of Rust are."""
+    """Commands that packaging/setup does not name are absent; those of Debian's base system and of Rust are present."""
     place = os.path.join(folder.path, "elsewhere")
     os.mkdir(place)
     for name in ("nginx-of-an-earlier-hand", "cargo-deny"):
@@ -149,7 +149,7 @@ def test_tests_see_an_empty_home_and_only_the_declared_commands(folder):
 
 
 def test_packaging_setup_was_tried_on_a_fresh_machine():
-    """The digest that the last success of tests/fresh.py left is that of packaging/setup."""
+    """The digest stored by the last successful run of tests/fresh.py is that of packaging/setup."""
     with open(fresh.SEEN) as file:
         seen = file.read().strip()
     assert seen == fresh.digest(), "packaging/setup changed after the last `make fresh` that succeeded"

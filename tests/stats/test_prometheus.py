@@ -250,7 +250,7 @@ server_connection_errors_total sticktable_size sticktable_used""".split()
 
 
 def test_metrics_have_the_values_of_haproxy_after_the_same_traffic(binary, folder):
-    """For values that do not depend on the moment."""
+    """For values that do not depend on time."""
     with both(binary, folder) as worlds:
         for world in worlds:
             for path in ["/deny", "/deny", "/redirect", "/", "/"]:
@@ -272,7 +272,7 @@ def test_metrics_have_the_values_of_haproxy_after_the_same_traffic(binary, folde
 
 
 def test_histograms_are_cumulative_and_count_ended_requests(binary, folder):
-    """`histograms`: classic ones, of frontends, backends and servers; without the word none, as in the reference program."""
+    """`histograms`: classic ones, of frontends, backends and servers; without the parameter none, as in the reference program."""
     with Scraped(binary, folder, "weir") as ours:
         assert " histogram\n" not in ours.text("extra-counters")
         for path in ["/deny", "/redirect", "/", "/"]:

@@ -138,7 +138,7 @@ class Screen:
 
 
 def test_changes_of_a_server_in_weir_top_need_a_confirmation(binary, folder):
-    """Confirmation, refusal, confirmation again, yes: drain, weight, ready; the server's answer is shown."""
+    """A change is sent only after a confirmation: drain, weight, ready. The answer of weir is shown."""
     top = top_of(binary)
     with World(binary, folder) as world, Screen(folder, f"{top} -s {world.socket}") as screen:
         screen.shows("weir 0", r"requests/s +[1-9]", r"app/app3 +MAINT", r"2 up, 1 maint")
@@ -188,7 +188,7 @@ def test_every_view_of_weir_top_has_its_rows(binary, folder):
 
 
 def test_weir_top_shows_and_drains_servers_of_haproxy(binary, folder):
-    """Figures that it lacks are left out; changes take effect there."""
+    """Figures that HAProxy lacks are left out; changes take effect in HAProxy."""
     top = top_of(binary)
     with World(installed(REFERENCE), folder) as world, Screen(folder, f"{top} -s {world.socket}", 120, 40) as screen:
         screen.shows(r"HAProxy \d", r"requests/s +[1-9]")
@@ -217,7 +217,7 @@ def test_weir_top_reports_a_read_only_socket(binary, folder):
 
 
 def test_weir_top_keeps_the_last_snapshot_until_the_process_is_back(binary, folder):
-    """The last picture stays, with a notice; a new process is announced, and rates do not jump."""
+    """The last snapshot stays on the screen with a notice; a new process is announced, and rates do not jump."""
     top = top_of(binary)
     with World(binary, folder) as world, Screen(folder, f"{top} -s {world.socket}") as screen:
         screen.keys("4")
@@ -233,7 +233,7 @@ def test_weir_top_keeps_the_last_snapshot_until_the_process_is_back(binary, fold
 
 
 def test_weir_top_follows_a_reload_to_the_new_worker(binary, folder):
-    """Of a master's worker that is replaced, the successor is shown, whether by its own socket or by the master's."""
+    """After a reload the new worker is shown, through its own socket and through the master's."""
     top = top_of(binary)
     world = World(binary, folder)
     master = os.path.join(folder.path, "master")
@@ -252,7 +252,7 @@ def test_weir_top_follows_a_reload_to_the_new_worker(binary, folder):
 
 
 def test_weir_top_restores_the_terminal_on_every_exit(binary, folder):
-    """Keys and signals: the former screen, echo and lines are there again."""
+    """After keys and signals that end weir-top, the former screen, echo and line mode are back."""
     top = top_of(binary)
     with World(binary, folder) as world:
         for end in ("C-c", "q", signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -266,7 +266,7 @@ def test_weir_top_restores_the_terminal_on_every_exit(binary, folder):
 
 
 def test_weir_top_exits_when_its_terminal_is_gone(binary, folder):
-    """A window that is closed, a line that breaks: no process stays behind and reads from nothing."""
+    """A closed window or a broken connection leaves no process behind."""
     top = top_of(binary)
     with World(binary, folder) as world, Screen(folder, f"{top} -s {world.socket}") as screen:
         screen.shows("Overview", "every 1 s")
@@ -299,7 +299,7 @@ def test_weir_top_adapts_to_terminal_size_colours_and_type(binary, folder):
 
 
 def test_weir_top_once_prints_one_snapshot_for_scripts(binary, folder):
-    """Fields that can be counted, exit statuses, words on standard error."""
+    """`--once`: rows with equal numbers of fields, exit statuses, messages on standard error."""
     top = top_of(binary)
     with World(binary, folder) as world:
         assert wait_until(lambda: world.state("app1") and "app,app1,0,0" in world.ask("show stat"))
@@ -328,7 +328,7 @@ HEAD = "# pxname,svname,status,type,stot,last_chk\n"
 
 
 def test_weir_top_survives_a_hostile_runtime_api(binary, folder):
-    """Answers without end, silence, control characters: the screen goes on, and the memory stays small."""
+    """Endless answers, silence, control characters: weir-top keeps responding, and its memory stays small."""
     top = top_of(binary)
     mode, over = ["names"], threading.Event()
 

@@ -27,7 +27,7 @@ def ticket_keys(folder, name, secrets):
 
 
 def test_session_tickets_are_accepted_where_their_keys_are_known(binary, folder):
-    """Two processes with the same file, one that has other keys, and keys that come by the runtime API."""
+    """Two processes with the same key file, one with other keys, and keys set by the runtime API."""
     site = Authority(folder).issue("one.example")
     for length in (48, 80):
         secrets = [random.randbytes(length) for _ in range(5)]
@@ -184,7 +184,7 @@ def test_ocsp_responses_are_stapled_shown_and_updated(binary, folder):
 
 
 def test_certificate_files_can_be_deleted_once_no_line_names_them(binary, folder):
-    """A list is known with slashes behind its name; deleting a line releases its authorities."""
+    """A list is found with trailing slashes in its name; deleting a line of it releases the line's `ca-file`."""
     authority, (cli, socket_line) = Authority(folder), cli_of(folder)
     one, two = authority.issue("one.example"), authority.issue("two.example")
     listed = folder.file("list", f"{one}\n{two} [verify optional ca-file {authority.certificate}] two.example\n")
@@ -198,7 +198,7 @@ def test_certificate_files_can_be_deleted_once_no_line_names_them(binary, folder
 
 
 def test_ocsp_responses_that_cannot_be_stapled_are_reported(binary, folder):
-    """One that is damaged, one without an end, one about another certificate, and one of an unknown issuer."""
+    """A damaged response, one without nextUpdate, one for another certificate, and one of an unknown issuer."""
     authority = Authority(folder)
     site, other = authority.issue("one.example"), authority.issue("two.example")
     shutil.copy(authority.certificate, site + ".issuer")
@@ -217,7 +217,7 @@ def test_ocsp_responses_that_cannot_be_stapled_are_reported(binary, folder):
 
 
 def test_signature_algorithms_follow_sigalgs_and_client_sigalgs(binary, folder):
-    """`sigalgs` for ours, `client-sigalgs` for those of clients, on a line and for all lines."""
+    """`sigalgs` for signatures of weir, `client-sigalgs` for those of clients, on a `bind` line and in the global section."""
     authority = Authority(folder)
     site, own = authority.issue("one.example", kind="rsa"), authority.issue("client", kind="rsa")
     key = lambda world, *more: openssl("s_client", "-connect", f"127.0.0.1:{world.port}", *more)
@@ -288,7 +288,7 @@ def test_maxsslconn_and_maxsslrate_limit_tls_sessions(binary, folder):
 
 
 def test_generate_certificates_signs_certificates_for_unknown_sni(binary, folder):
-    """`generate-certificates`: signed by an authority, the same ones again, and within their bound."""
+    """`generate-certificates`: signed by the authority of `ca-sign-file`, and kept in a cache of bounded size."""
     for kind in ("ec", "rsa"):
         authority = Authority(folder, kind)
         if kind == "rsa":

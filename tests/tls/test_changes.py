@@ -12,7 +12,7 @@ def content(path):
 
 
 def test_certificates_are_changed_by_the_runtime_api(binary, folder):
-    """`set ssl cert`, `commit`, `abort`, new ones in a list; a session under way keeps its certificate."""
+    """`set ssl cert`, `commit`, `abort`, new certificates in a list; an open session keeps its certificate."""
     authority = Authority(folder)
     one, two = authority.issue("one.example"), authority.issue("two.example")
     listed = folder.file("list", f"{one} listed.example\n")

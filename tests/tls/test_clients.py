@@ -94,7 +94,7 @@ def test_java_clients_resume_sessions(binary, folder):
 
 
 def test_go_clients_resume_sessions_and_get_a_close_notify(binary, folder):
-    """crypto/tls, which takes no end without a `close_notify`."""
+    """crypto/tls, which reports an end without `close_notify` as an error."""
     installed("go")
     environment = {**os.environ, "GOFLAGS": "-mod=mod", "GO111MODULE": "off", "CGO_ENABLED": "0"}
     program = os.path.join(folder.path, "ask")
@@ -108,7 +108,7 @@ def test_go_clients_resume_sessions_and_get_a_close_notify(binary, folder):
 
 
 def test_a_client_hello_in_several_records_is_accepted(binary, folder):
-    """40 kB in three records are one hello, up to the limit."""
+    """40 kB in three records are one ClientHello, up to the limit."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, frontend(f"ssl crt {site}")) as world:
         with Client(world.port) as client:

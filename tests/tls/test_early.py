@@ -96,7 +96,7 @@ def in_background(ask_):
 
 
 def test_early_data_requests_are_served_before_the_handshake_ends_and_marked(binary, folder):
-    """A request that came early reaches the server, and is answered, before the handshake is over; it is marked."""
+    """A request in early data reaches the server, and is answered, before the handshake ends; it has `Early-Data: 1`."""
     site, origin = Authority(folder).issue("one.example"), Origin()
     rule = "http-request set-header x-early %[ssl_fc_has_early],%[ssl_fc_early_rcvd],%[ssl_fc_is_resumed]"
     with World(binary, folder, FRONTEND.format(site=site, words="allow-0rtt", rule=rule, origin=origin.port)) as world:
@@ -136,7 +136,7 @@ def test_replayed_early_data_are_not_served(binary, folder):
 
 
 def test_wait_for_handshake_holds_early_requests(binary, folder):
-    """R174: `wait-for-handshake` holds a request until its client has proven itself; one that never does is not served."""
+    """R174: `wait-for-handshake` holds a request until the handshake ends; without that, the request is not served."""
     site, origin = Authority(folder).issue("one.example"), Origin()
     rule = ("http-request wait-for-handshake if { path /early }\n    timeout http-request 500ms\n"
             "    http-request set-header x-early %[ssl_fc_has_early],%[ssl_fc_early_rcvd]")
@@ -166,7 +166,7 @@ def test_wait_for_handshake_holds_early_requests(binary, folder):
 
 
 def test_rules_answer_425_to_early_data(binary, folder):
-    """A rule answers 425 while data are early, and the client may ask again."""
+    """A rule answers 425 to a request in early data, and the client may retry."""
     site, origin = Authority(folder).issue("one.example"), Origin()
     rule = "http-request return status 425 if { ssl_fc_has_early }"
     with World(binary, folder, FRONTEND.format(site=site, words="allow-0rtt", rule=rule, origin=origin.port)) as world:
@@ -211,7 +211,7 @@ def test_allow_0rtt_applies_to_its_bind_or_crt_list_line(binary, folder):
 
 
 def test_http2_streams_in_early_data_begin_after_the_handshake(binary, folder):
-    """R172: the streams of one connection are not early: they begin once the handshake is over, all of them."""
+    """R172: all streams of an HTTP/2 connection begin when the handshake is over, so none of them is early."""
     site = Authority(folder).issue("one.example")
     rule = "http-request return status 200 content-type text/plain lf-string early=%[ssl_fc_has_early],%[ssl_fc_early_rcvd]"
     head = b"\x82\x84\x87\x41\x01x"
@@ -254,7 +254,7 @@ frontend server
 
 
 def said_to(port, method="GET", path="/", body=""):
-    """The status of a request in clear, with the body of a 200."""
+    """The status of a plaintext request, with the body of a 200."""
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     client.request(method, path, body=body or None)
     answer = client.getresponse()
@@ -277,7 +277,7 @@ def early_while_shaking(client, port, text, log, line=None):
 
 
 def test_only_retryable_requests_are_sent_to_servers_as_early_data(binary, folder):
-    """`allow-0rtt` of a server, with `retry-on 0rtt-rejected`: safe requests without a body."""
+    """`allow-0rtt` of a server, with `retry-on 0rtt-rejected`: only safe requests without a body are sent early."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, SERVER.format(site=site)) as server:
         sections = lambda words, retries: BOTH.format(site=site, secure=free_port(), server=server.port, words=words, retries=retries)
@@ -295,7 +295,7 @@ def test_only_retryable_requests_are_sent_to_servers_as_early_data(binary, folde
 
 
 def test_early_requests_are_sent_again_after_a_425_of_the_server(binary, folder):
-    """A 425 for a request that this side sent early does not reach the client (RFC 8470, 5.2): the request is sent
+    """A 425 for a request that weir sent early does not reach the client (RFC 8470, 5.2): the request is sent
     again, after the handshake."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, SERVER.format(site=site)) as server:
@@ -417,7 +417,7 @@ def test_refused_early_data_of_clients_are_skipped(binary, folder):
 
 
 def test_tls_ticket_keys_beside_allow_0rtt_is_a_warning(binary, folder):
-    """A warning says that a file of keys is not used beside `allow-0rtt`."""
+    """A warning reports that `tls-ticket-keys` is ignored beside `allow-0rtt`."""
     site = Authority(folder).issue("one.example")
     keys = folder.file("keys", "".join(openssl("rand", "-base64", "48") for _ in range(3)))
     text = FRONTEND.format(site=site, words=f"allow-0rtt tls-ticket-keys {keys}", rule="", origin=1).replace("@port@", "1")

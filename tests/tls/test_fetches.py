@@ -1,4 +1,4 @@
-"""Fetches on a client's hello and on keys, compared with the client's own report."""
+"""Fetches on the ClientHello and on keys, compared with the client's own report."""
 import hashlib
 import http.client
 import os
@@ -46,7 +46,7 @@ def hello():
 
 
 def test_client_hello_lists_are_cut_to_the_capture_buffer_size(binary, folder):
-    """Each list by its fetch, as HAProxy 3.2 has them; those that do not fit are cut, and a digest is of all."""
+    """Each list of the ClientHello by its fetch, as in HAProxy 3.2; lists that do not fit are cut, and the digest covers all of them."""
     site = Authority(folder).issue("one.example")
     sections = frontend(f"ssl crt {site}", more=f'error-log-format "{LISTS}"')
     for room in (400, 41, 40, 33, 27, 20, 13, 1, 0):
@@ -209,7 +209,7 @@ def test_ids_and_keys_of_client_sessions_match_openssl(binary, folder):
 
 
 def test_ids_and_keys_of_server_sessions_match_openssl(binary, folder):
-    """The same of the other side. HAProxy 3.2 has the server's Finished message for the client's here, and the reverse: RFC 5929, 3, which
+    """The same for connections to servers. HAProxy 3.2 has the server's Finished message for the client's here, and the reverse: RFC 5929, 3, which
     the manual refers to, means the first one on both sides."""
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
         for has_tickets in (True, False):
@@ -246,7 +246,7 @@ def test_ids_and_keys_of_server_sessions_match_openssl(binary, folder):
 
 
 def test_ssl_bc_fetches_work_in_health_checks(binary, folder):
-    """`ssl_bc_…` in rules of checks, as in HAProxy 3.2; nothing where a check speaks in clear."""
+    """`ssl_bc_…` in rules of checks, as in HAProxy 3.2; empty for checks in plaintext."""
     names = ("ssl_bc", "ssl_bc_err", "ssl_bc_err_str", "ssl_bc_alg_keysize", "ssl_bc_use_keysize", "ssl_bc_alpn", "ssl_bc_cipher", "ssl_bc_curve", "ssl_bc_protocol", "ssl_bc_sni",
              "ssl_bc_is_resumed", "ssl_bc_npn", *(f"ssl_bc_{name},hex,lower" for name in ("client_random", "server_random", "session_id", "session_key", "unique_id")))
     said = " ".join(f"%[{name}]," for name in names)

@@ -138,7 +138,7 @@ def curl(port, authority, *arguments, seconds=20):
 
 
 def test_alpn_selects_the_http_version_with_nginx(binary, folder):
-    """`alpn h2,http/1.1` is HTTP/2 with a server that has it and HTTP/1.1 with one that has not, for clients of both."""
+    """`alpn h2,http/1.1` selects HTTP/2 with a server that offers it and HTTP/1.1 with others, for clients of both versions."""
     nginx_program = installed(NGINX)
     authority = Authority(folder)
     site = authority.issue("one.example")

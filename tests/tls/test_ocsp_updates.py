@@ -1,4 +1,4 @@
-"""OCSP responses that are renewed while the program runs: by a real responder, and by some that err (manual, "ocsp-update")."""
+"""OCSP responses that are renewed while the program runs: by a real responder, and by faulty ones (manual, "ocsp-update")."""
 import os
 import re
 import subprocess
@@ -110,7 +110,7 @@ DELAYS = "\n    ocsp-update.mindelay 2\n    ocsp-update.maxdelay 4"
 
 
 def test_ocsp_responses_are_renewed(binary, folder):
-    """From a list, from a store, by the global word; shown to clients, listed, logged; again before the next hour is over."""
+    """Enabled in a list, in a store or globally; responses are stapled, listed and logged, and renewed in time."""
     authority = Authority(folder)
     cli, socket_line = cli_of(folder)
     responder = Responder(folder, authority)

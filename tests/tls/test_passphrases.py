@@ -112,7 +112,7 @@ def test_a_key_that_cannot_be_decrypted_is_an_error(binary, folder):
 
 
 def test_ca_sign_pass_decrypts_the_key_of_ca_sign_file(binary, folder):
-    """`ca-sign-pass` opens the key of `ca-sign-file`, and nothing else does when it is there."""
+    """`ca-sign-pass` decrypts the key of `ca-sign-file`; when it is set, no other passphrase is tried."""
     authority = Authority(folder)
     site = authority.issue("one.example")
     plain = folder.file("signer.pem", open(authority.certificate).read() + open(authority.key).read())
@@ -128,7 +128,7 @@ def test_ca_sign_pass_decrypts_the_key_of_ca_sign_file(binary, folder):
 
 
 def test_ssl_passphrase_cmd_runs_before_the_chroot(binary, folder):
-    """It and the key are outside of the new root, and the new user may not read them."""
+    """The program and the key are outside of the chroot, and the new user cannot read them."""
     if os.geteuid() != 0:
         return
     authority = Authority(folder)

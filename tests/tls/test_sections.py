@@ -7,8 +7,7 @@ from lib.tls import Authority, World, ask_over, connect, frontend, refused
 
 
 def test_the_runtime_api_accepts_tls_clients(binary, folder):
-    """`stats socket … ssl`: a session, a required client certificate, a PROXY header before it; clients in clear get no
-    answer."""
+    """`stats socket … ssl`: a session, a required client certificate, a PROXY header before it; plaintext clients get no answer."""
     authority = Authority(folder)
     site, mine = authority.issue("one.example"), authority.issue("me.example")
     port, strict, headed = free_port(), free_port(), free_port()
@@ -48,7 +47,7 @@ def test_the_runtime_api_accepts_tls_clients(binary, folder):
 
 
 def test_log_forward_receives_messages_over_tls(binary, folder, port):
-    """`log-forward` with `bind … ssl`: messages of any size and framing, behind a header too; in clear none is taken."""
+    """`log-forward` with `bind … ssl`: messages of any size and framing, also after a PROXY header; plaintext messages are refused."""
     authority = Authority(folder)
     site, mine = authority.issue("one.example"), authority.issue("me.example")
     headed = free_port()

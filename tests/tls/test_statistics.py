@@ -22,7 +22,7 @@ def shown(stats):
 
 
 def test_tls_sessions_are_counted_by_listener_frontend_server_and_backend(binary, folder):
-    """Of clients on the frontend and its listener, with servers on the server and its backend; `clear counters all` forgets them."""
+    """Client sessions on the frontend and its listener, server sessions on the server and its backend; `clear counters all` resets them."""
     authority = Authority(folder)
     site, second, stats = authority.issue("one.example"), free_port(), os.path.join(folder.path, "stats")
     sections = (f"frontend f\n    bind 127.0.0.1:@port@ ssl crt {site} name l ssl-min-ver TLSv1.2\n    option socket-stats\n    default_backend b\n"

@@ -103,7 +103,7 @@ def test_a_wildcard_serves_clients_without_the_key_type_of_the_exact_certificate
 
 
 def test_ssl_default_lines_apply_only_to_lines_below_them(binary, folder):
-    """The global section may come several times, and its `ssl-default-*` lines change nothing above them."""
+    """With several global sections, `ssl-default-*` lines do not affect the lines above them."""
     certificate = Authority(folder).issue("one.example", kind="rsa")
     answer = ANSWER.format("%[ssl_fc_protocol] %[ssl_fc_cipher] %[ssl_fc_curve]")
     back, above, below = free_port(), free_port(), free_port()
@@ -175,7 +175,8 @@ def test_a_bundle_serves_the_key_type_that_the_client_supports(binary, folder):
 
 
 def test_curves_limits_the_certificate_keys_of_the_peer_in_tls_1_2(binary, folder):
-    """In TLS 1.2 `curves` limits them, too, as OpenSSL and HAProxy have it; in TLS 1.3 it does not. Servers' keys alike."""
+    """In TLS 1.2 `curves` also limits the keys of client certificates, as in OpenSSL and HAProxy; in TLS 1.3 it does not. The same holds for server
+    certificates."""
     authority = Authority(folder)
     site, mine = authority.issue("one.example", kind="rsa"), authority.issue("me.example")
     rsa = authority.issue("rsa.example", kind="rsa")
@@ -207,7 +208,7 @@ def test_curves_limits_the_certificate_keys_of_the_peer_in_tls_1_2(binary, folde
 
 
 def test_secp521r1_can_be_negotiated(binary, folder):
-    """Where it is the only one that either side wants, in both versions, with clients and with servers."""
+    """When it is the only curve of either side, in both TLS versions, with clients and servers."""
     authority = Authority(folder)
     site, inner = authority.issue("one.example", kind="rsa"), free_port()
     for word in ("curves P-521", "curves secp521r1", "ecdhe secp521r1"):
@@ -258,7 +259,7 @@ def test_ssl_c_r_dn_names_the_root_of_the_client_certificate(binary, folder):
 
 
 def test_client_certificates_are_verified(binary, folder):
-    """`verify required`, `optional`, and errors that are borne."""
+    """`verify required`, `optional`, and ignored errors."""
     authority, other = Authority(folder), Authority(folder, "other")
     site = authority.issue("one.example")
     mine, foreign = authority.issue("me.example"), other.issue("me.example", "foreign.pem")
@@ -301,7 +302,7 @@ def test_client_certificates_are_verified(binary, folder):
 
 
 def test_failed_tls_handshakes_are_logged_with_their_reason(binary, folder):
-    """Each with its reason; HTTP in clear has its own."""
+    """Each with its reason; plaintext HTTP has its own."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, frontend(f"ssl crt {site}"), defaults="timeout client-hs 300ms") as world:
         for bytes_, said in ((b"GET / HTTP/1.0\r\n\r\n", "SSL handshake failure (error:0A00009C:SSL routines::http request)"),
@@ -324,7 +325,7 @@ def test_failed_tls_handshakes_are_logged_with_their_reason(binary, folder):
 
 
 def test_tls_sessions_are_resumed_with_and_without_tickets(binary, folder):
-    """By tickets and without."""
+    """With tickets and with stored sessions."""
     site = Authority(folder).issue("one.example")
     for word in ("", " no-tls-tickets"):
         with World(binary, folder, frontend(f"ssl crt {site}{word}", "%[ssl_fc_is_resumed]")) as world:
@@ -430,7 +431,7 @@ def test_servers_receive_the_sni_and_are_verified(binary, folder):
 
 
 def test_servers_get_the_client_certificate_and_a_plaintext_proxy_header_before_tls(binary, folder):
-    """`crt`; the PROXY header is in clear."""
+    """`crt` of a server line; the PROXY header is sent in plaintext before the handshake."""
     authority = Authority(folder)
     headers = []
 
@@ -472,7 +473,7 @@ def test_ssl_s_fetches_show_the_server_certificate(binary, folder):
 
 
 def test_tls_server_connections_are_reused_per_sni_and_sessions_are_resumed(binary, folder):
-    """And new ones resume an earlier session."""
+    """Connections are reused for the same SNI or `pool-conn-name`, and new ones resume an earlier TLS session."""
     server = SecureServer(Authority(folder).issue("back.example"))
     with World(binary, folder, backend(f"{server.port} ssl verify none sni req.hdr(host)"), extra="nbthread 1") as world:
         for host in (b"a.example", b"a.example", b"b.example", b"a.example"):
@@ -527,7 +528,7 @@ def test_bodies_pass_complete_through_tls_in_both_directions(binary, folder):
 
 
 def test_a_handshake_in_segments_of_one_byte_succeeds(binary, folder):
-    """The client's segments as small as they can be, through a proxy of ours."""
+    """Each byte of the client is a segment of its own."""
     authority = Authority(folder)
     with World(binary, folder, frontend(f"ssl crt {authority.issue('one.example')}")) as world:
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -575,7 +576,7 @@ def test_resumed_sessions_keep_the_verification_result_of_the_client(binary, fol
 
 
 def test_tcp_mode_passes_data_and_fin_through_tls_on_either_side(binary, folder):
-    """TCP mode: TLS ends here, or begins here, and an end is passed on."""
+    """TCP mode with TLS towards the client or towards the server; the client's end is passed on."""
     authority = Authority(folder)
     second = free_port()
     sections = (f"listen f\n    mode tcp\n    bind 127.0.0.1:@port@ \n    server s 127.0.0.1:{second} ssl ca-file {authority.certificate} sni str(one.example)\n"

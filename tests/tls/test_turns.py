@@ -1,4 +1,4 @@
-"""TLS as heavy work, one run per turn: answers to hellos and checks of certificates, and nothing else (R41 to R51)."""
+"""TLS as heavy work, one run per turn: answers to ClientHellos and verification of certificates, and nothing else (R41 to R51)."""
 import os
 import re
 import signal
@@ -132,8 +132,8 @@ def micros(written):
 
 
 def test_one_handshake_runs_per_turn_and_does_not_delay_plaintext_clients(binary, folder):
-    """R41, R44, R50, R51: clients that begin together are answered one per turn, resumed or not, and a client in clear
-    waits for one of them, not for all: 'show profiling' has each one's delay, in both modes."""
+    """R41, R44, R50, R51: clients that begin together are answered one per turn, resumed or not, and a plaintext client waits for one of them, not
+    for all: 'show profiling' has each one's delay, in both modes."""
     for extra in ("", "tune.sched.low-latency on"):
         world, path, clear = served(binary, folder, "profiling.tasks on\n    " + extra)
         with world:

@@ -65,7 +65,7 @@ def settled(stats, expected, seconds=8):
 
 
 def test_health_checks_over_tls_have_the_results_of_haproxy(binary, folder):
-    """Statuses and words are those of HAProxy 3.2 for the same servers."""
+    """Statuses and messages are those of HAProxy 3.2 for the same servers."""
     authority, other = Authority(folder), Authority(folder, "other")
     good = Checked(authority.issue("back.example"))
     silent, resets = Server(lambda connection: time.sleep(20)), Server(reset)
@@ -160,8 +160,7 @@ def test_unsupported_check_proto_values_are_refused(binary, folder):
 
 
 def test_the_sni_to_servers_follows_the_host_header(binary, folder):
-    """Without `sni`, HTTP sends and verifies the name of the host; an address does not count as a name, and
-    `no-sni-auto` sends none."""
+    """Without `sni`, the host of the request is sent as SNI and verified; an address is not sent, and `no-sni-auto` sends no SNI."""
     authority = Authority(folder)
     server = SecureServer(authority.issue("*.back.example"))
 
@@ -264,7 +263,7 @@ def values_of(data):
 
 
 def test_proxy_headers_have_the_tls_tlvs_of_haproxy(binary, folder):
-    """Values 0x20 to 0x25, the application protocol and the name, as HAProxy 3.2 writes them."""
+    """TLVs 0x20 to 0x25, the application protocol and the authority, as HAProxy 3.2 writes them."""
     authority = Authority(folder)
     site, mine = authority.issue("one.example", kind="rsa"), authority.issue("me.example")
     headers = []
@@ -336,7 +335,7 @@ def test_added_servers_support_tls(binary, folder):
         assert get(world.port)[0] == 200
         tell("set server f/new state maint", "")
         assert wait_until(lambda: "Server deleted." in ask(stats, "del server f/new"))
-        # One that speaks no TLS takes traffic once it is in clear.
+        # A server without TLS takes traffic once TLS is off.
         tell("set server f/old state ready", "")
         assert get(world.port)[0] == 503
         tell("set server f/old ssl", "expects 'on' or 'off'")
@@ -390,7 +389,7 @@ def test_log_lines_are_sent_to_servers_over_tls(binary, folder):
 
 
 def test_tls_errors_with_servers_are_reported(binary, folder):
-    """`ssl_bc_err` and its words: nothing, a certificate that is not trusted, alerts, a server in clear; by OpenSSL's numbers, as HAProxy has them."""
+    """`ssl_bc_err` and its message: no error, an untrusted certificate, alerts, a plaintext server; with OpenSSL's numbers, as in HAProxy."""
     authority, stranger = Authority(folder), Authority(folder, "stranger")
     site = authority.issue("one.example")
     good, picky = SecureServer(site), SecureServer(site, authority)

@@ -8,7 +8,7 @@ from lib.tls import CONFIGURATION, Authority, World, ask_over, connect, frontend
 
 
 def test_invalid_tls_files_and_settings_are_reported_with_a_remedy(binary, folder):
-    """The file, and the remedy."""
+    """Messages name the file or the setting, and the remedy."""
     authority = Authority(folder)
     good = authority.issue("one.example")
     bare = folder.file("bare.pem", open(authority.certificate).read())
@@ -181,7 +181,7 @@ def test_tls_version_settings_select_the_versions_of_haproxy(binary, folder):
 
 
 def test_expired_and_not_yet_valid_certificates_are_reported(binary, folder):
-    """By a check, by lint and by the start, wherever the line has them from; weir serves them all the same, also under `zero-warning`."""
+    """By a check, by lint and by the start, for certificates of a file or a list; weir serves them all the same, also under `zero-warning`."""
     authority = Authority(folder)
     good = authority.issue("one.example")
     authority.issue("two.example")

@@ -69,7 +69,7 @@ def test_unknown_alpn_protocols_are_ignored(binary, folder):
 
 
 def test_missing_and_unknown_client_certificates_have_their_alerts(binary, folder):
-    """A missing, an unknown and an expired certificate: in TLS 1.2, where alerts are in clear, and in 1.3 by OpenSSL's
+    """A missing, an unknown and an expired certificate: in TLS 1.2, where alerts are in plaintext, and in 1.3 by OpenSSL's
     messages."""
     line, authority = site(folder)
     unknown = Authority(folder, "unknown").issue("me.example")
@@ -93,7 +93,7 @@ def test_missing_and_unknown_client_certificates_have_their_alerts(binary, folde
 
 
 def test_modified_records_end_a_tls_session(binary, folder):
-    """In the handshake and behind it, in both versions."""
+    """In the handshake and after it, in both versions."""
     with World(binary, folder, frontend(site(folder)[0])) as world:
         for version, alert in ((ssl.TLSVersion.TLSv1_2, 20), (ssl.TLSVersion.TLSv1_3, 20)):
             with Client(world.port, version) as client:
@@ -122,7 +122,8 @@ def test_modified_records_end_a_tls_session(binary, folder):
 
 
 def test_a_handshake_may_be_split_or_aborted_at_any_byte(binary, folder):
-    """After any byte of either flight the client leaves; one byte a segment is served; so is a hello in many records."""
+    """Clients that close after any byte of either flight do no harm; a handshake with one byte per segment succeeds, and so does a ClientHello in
+    many records."""
     with World(binary, folder, frontend(site(folder)[0])) as world:
         with Client(world.port) as client:
             length = len(client.hello())
@@ -164,7 +165,7 @@ def test_a_handshake_may_be_split_or_aborted_at_any_byte(binary, folder):
 
 
 def test_a_client_hello_has_a_maximum_length(binary, folder):
-    """16 kB with padding is answered by a hello; more than a client can mean is refused."""
+    """A ClientHello of 15 kB is answered; one beyond the limit is refused."""
     with World(binary, folder, frontend(site(folder)[0])) as world:
         with Client(world.port) as client:
             hello = Hello(client.hello())
@@ -232,7 +233,7 @@ def test_idle_tls_connections_take_at_most_7000_bytes(binary, folder):
 
 
 def test_a_body_shorter_than_its_length_is_logged_as_aborted(binary, folder):
-    """A body that a cut shortens is not taken for a whole one, in either direction."""
+    """A body shorter than its Content-Length is logged as aborted, in either direction."""
     line, authority = site(folder)
     back = authority.issue("back.example")
 
