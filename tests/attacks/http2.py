@@ -37,7 +37,7 @@ backend silent
 backend endless
     server s1 127.0.0.1:{endless}
 """
-# :method GET, :scheme http, and a path as text; no field that the table keeps.
+# :method GET, :scheme http, and a literal path; no field enters the dynamic table.
 REQUEST = b"\x82\x86\x04\x05/fine"
 LARGE = b"\x82\x86\x04\x06/large"
 SILENT = b"\x82\x86\x04\x07/silent"
@@ -150,27 +150,27 @@ RAPID = "streams opened and reset"
 # The flood, and the error code that ends it.
 FLOODS = {
     RAPID: (lambda: opened_and_reset(10_000), CALM),
-    "streams that this end is made to reset": (lambda: (
+    "WINDOW_UPDATE of zero, which makes weir reset streams": (lambda: (
         frame(HEADERS, END_HEADERS, 2 * number + 1, SILENT) + frame(WINDOW, 0, 2 * number + 1, bytes(4)) for number in range(5000)), CALM),
     "malformed requests": (lambda: (frame(HEADERS, 5, 2 * number + 1, b"\x82") for number in range(5000)), CALM),
     "fields without a name": (lambda: (frame(HEADERS, 5, 2 * number + 1, REQUEST + b"\0\0\0") for number in range(5000)), CALM),
-    "data behind the end": (lambda: (
+    "DATA after END_STREAM": (lambda: (
         frame(HEADERS, 5, 2 * number + 1, SILENT) + frame(DATA, 0, 2 * number + 1, b"more") for number in range(5000)), CALM),
-    "streams that depend on themselves": (lambda: [frame(PRIORITY, 0, 1, b"\0\0\0\x01\0") * 500] * 60, CALM),
-    "windows that open and close": (lambda: [b"".join(
+    "PRIORITY of streams that depend on themselves": (lambda: [frame(PRIORITY, 0, 1, b"\0\0\0\x01\0") * 500] * 60, CALM),
+    "SETTINGS that open and close windows": (lambda: [b"".join(
         frame(SETTINGS, 0, 0, b"\0\x04\0\0" + window) for window in (b"\0\0", b"\xff\xff")) * 250] * 60, CALM),
     "a frame above the accepted size": (lambda: [frame(HEADERS, 5, 1, REQUEST + bytes(20_000))], FRAME_SIZE_ERROR),
-    "pushes": (lambda: [frame(5, 4, 1, b"\0\0\0\x02" + REQUEST)], PROTOCOL_ERROR),
-    "a header block without an end": (lambda: [frame(HEADERS, 0, 1, REQUEST)] + [frame(CONTINUATION, 0, 1)] * 1000, CALM),
+    "PUSH_PROMISE of a client": (lambda: [frame(5, 4, 1, b"\0\0\0\x02" + REQUEST)], PROTOCOL_ERROR),
+    "an endless header block": (lambda: [frame(HEADERS, 0, 1, REQUEST)] + [frame(CONTINUATION, 0, 1)] * 1000, CALM),
     "a header block of megabytes": (lambda: [frame(HEADERS, 0, 1, b"\x82" * 16_000)] + [frame(CONTINUATION, 0, 1, b"\x82" * 16_000)] * 100, CALM),
-    "settings": (lambda: [frame(SETTINGS) * 500] * 60, CALM),
-    "questions": (lambda: [frame(PING, 0, 0, bytes(8)) * 500] * 30, CALM),
-    "priorities": (lambda: [frame(PRIORITY, 0, 1, b"\0\0\0\x03\0") * 500] * 60, CALM),
+    "SETTINGS frames": (lambda: [frame(SETTINGS) * 500] * 60, CALM),
+    "PING frames": (lambda: [frame(PING, 0, 0, bytes(8)) * 500] * 30, CALM),
+    "PRIORITY frames": (lambda: [frame(PRIORITY, 0, 1, b"\0\0\0\x03\0") * 500] * 60, CALM),
     "unknown frames": (lambda: [frame(77) * 500] * 60, CALM),
-    "data without payload": (lambda: [frame(HEADERS, END_HEADERS, 1, SILENT)] + [frame(DATA, 0, 1) * 500] * 60, CALM),
-    "a window that becomes too large": (lambda: [frame(WINDOW, 0, 0, b"\x7f\xff\xff\xff")], FLOW_CONTROL_ERROR),
+    "empty DATA frames": (lambda: [frame(HEADERS, END_HEADERS, 1, SILENT)] + [frame(DATA, 0, 1) * 500] * 60, CALM),
+    "a window overflow": (lambda: [frame(WINDOW, 0, 0, b"\x7f\xff\xff\xff")], FLOW_CONTROL_ERROR),
     "an invalid header block": (lambda: [frame(HEADERS, 5, 1, b"\xff\xff\xff\xff\xff\xff")], COMPRESSION_ERROR),
-    "a table above the announced size": (lambda: [frame(HEADERS, 5, 1, b"\x3f\xe1\xff\x03" + REQUEST)], COMPRESSION_ERROR),
+    "an HPACK table above the announced size": (lambda: [frame(HEADERS, 5, 1, b"\x3f\xe1\xff\x03" + REQUEST)], COMPRESSION_ERROR),
     "another protocol": (lambda: [b"GET / HTTP/1.1\r\n\r\n"], None),
 }
 

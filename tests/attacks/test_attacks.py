@@ -362,14 +362,14 @@ def test_endless_input_on_the_runtime_api_does_not_fill_memory(binary, folder):
 
 
 LIES = {
-    "a head without end": lambda c: [c.sendall(b"HTTP/1.1 200 OK\r\nX: "), *[c.sendall(b"x" * 10_000) for _ in range(100)]],
-    "fields without end": lambda c: [c.sendall(b"HTTP/1.1 200 OK\r\n"), *[c.sendall(b"A: b\r\n" * 1000) for _ in range(100)]],
-    "interim answers without end": lambda c: [c.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000) for _ in range(100)],
+    "endless response headers in one field": lambda c: [c.sendall(b"HTTP/1.1 200 OK\r\nX: "), *[c.sendall(b"x" * 10_000) for _ in range(100)]],
+    "endless response header fields": lambda c: [c.sendall(b"HTTP/1.1 200 OK\r\n"), *[c.sendall(b"A: b\r\n" * 1000) for _ in range(100)]],
+    "endless interim responses": lambda c: [c.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000) for _ in range(100)],
     "a huge chunk": lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nabc"),
-    "an extension without end": lambda c: [c.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;"), *[c.sendall(b"x" * 10_000) for _ in range(100)]],
-    "trailers without end": lambda c: [c.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"), *[c.sendall(b"T: t\r\n" * 1000) for _ in range(100)]],
-    "both lengths": lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-    "more than announced": lambda c: c.sendall(OK + b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"),
+    "an endless chunk extension": lambda c: [c.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;"), *[c.sendall(b"x" * 10_000) for _ in range(100)]],
+    "endless trailers": lambda c: [c.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"), *[c.sendall(b"T: t\r\n" * 1000) for _ in range(100)]],
+    "Content-Length and Transfer-Encoding": lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    "a second response after the first": lambda c: c.sendall(OK + b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"),
     "silence": lambda c: time.sleep(3),
     "garbage": lambda c: c.sendall(bytes(range(256)) * 100),
     "a reset": end_with_reset,
@@ -438,7 +438,7 @@ def test_smuggled_requests_do_not_reach_the_server(binary, folder):
             both = b"transfer-encoding" in head and b"content-length" in head
             assert not both, f"forwarded with two lengths: {case} as {text}"
             if b"/hidden" in text:
-                # Then it was either a body that was announced once, or a second request that stands on its own.
+                # Then it is either a body with one declared length, or a complete second request.
                 assert re.search(rb"content-length: ?" + size + rb"(\r\n|$)", head) or text.count(b"HTTP/1.1") == 2, f"{case} became {text}"
         scene.is_well()
 
@@ -446,11 +446,11 @@ def test_smuggled_requests_do_not_reach_the_server(binary, folder):
 SENDERS = {
     "an endless line": lambda n: b"<134>" + b"x" * 200_000,
     "lines that are too long": lambda n: (b"<134>" + b"x" * 17_000 + b"\n") * 10,
-    "a count that lies": lambda n: b"16000 <134>short",
-    "a count of all the world": lambda n: b"99999999999999999999 <134>",
+    "an octet count above the length of the message": lambda n: b"16000 <134>short",
+    "an octet count beyond 64 bits": lambda n: b"99999999999999999999 <134>",
     "garbage": lambda n: random.Random(n).randbytes(50_000),
-    "counts without end": lambda n: b"1" * 100_000,
-    "headers without end": lambda n: (b"<134>1 - - - - - [" + b"a=\"" * 3000 + b"\n") * 5,
+    "an endless octet count": lambda n: b"1" * 100_000,
+    "endless structured data": lambda n: (b"<134>1 - - - - - [" + b"a=\"" * 3000 + b"\n") * 5,
     "newlines": lambda n: b"\n" * 100_000,
 }
 

@@ -156,7 +156,7 @@ def test_memory_for_runtime_api_input_is_bounded(binary, folder):
             scene.is_well()
             while scene.operators:
                 scene.operators.pop().close()
-        # A payload is held until it is complete: as much as is allowed, for each that is being said.
+        # Each unfinished payload is held, up to the permitted size.
         assert scene.program.resident_kb() - scene.rest < 40_000, f"it grew by {scene.program.resident_kb() - scene.rest} kB"
         assert "Name: " in scene.ask("show info")
         assert scene.ask("show map #99").startswith("Unknown map identifier")

@@ -38,7 +38,7 @@ def test_unfinished_tls_records_that_exhaust_memory_do_not_abort_the_process(bin
                     "-subj", "/CN=x", "-keyout", f"{folder.path}/a.pem.key", "-out", f"{folder.path}/a.pem"], check=True, capture_output=True)
     secure, plain = free_port(), FINE
     modes = f"\nfrontend secure\n    bind 127.0.0.1:{secure} ssl crt {folder.path}/a.pem\n"
-    # A handshake of a kilobyte less than a record may have, all but its end.
+    # A handshake message one kilobyte below the size of a record, without its end.
     begun = b"\x16\x03\x01\x3f\xff\x01\x00\x3f\xfb\x03\x03" + b"a" * 13_000
     with Scene(binary, folder, modes=modes, maxconn=8000, preexec_fn=address_space(70)) as scene:
         scene.come(6000, begun, secure)
@@ -180,7 +180,7 @@ def test_the_runtime_api_responds_while_clients_hold_all_buffers(binary, folder)
                 assert answer in answered(scene.socket, command), f"{name}: {command}"
             if name == "worker":
                 assert "\nName: " in answered(master, "@1 show info"), "by the master"
-            # And they took no buffer from anybody.
+            # The commands took no buffer from other clients.
             assert b" 500 " in request(scene.hasty, FINE), f"{name}: somebody was served"
             scene.leave()
             assert wait_until(scene.is_fine, 20), f"{name}: no request is served afterwards"
@@ -276,5 +276,5 @@ def test_pool_fd_ratios_limit_the_idle_server_connections(binary, folder):
             assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers(scene.clients))
             time.sleep(0.1)
             kept = open_descriptors(scene.program) - base - count
-            # The client that asked first may still have been there.
+            # The first client may still have been connected.
             assert low - 2 <= kept <= high, f"'{extra}': {kept} are kept"

@@ -36,8 +36,8 @@ INITIAL_WINDOW = 4
 # took 8,600 and 21,100, HAProxy 3.2 took 12,500 and 51,700. A waiting upload holds 16 kB per stream: `tune.h2.fe.rxbuf`
 # is 1.6 MB.
 KINDS = {
-    "uploads that were passed on": (16_384, "", 8_600),
-    "uploads that wait": (1 << 20, "tune.sndbuf.server 8192", 34_000),
+    "uploads taken by the kernel": (16_384, "", 8_600),
+    "uploads held by weir": (1 << 20, "tune.sndbuf.server 8192", 34_000),
 }
 
 

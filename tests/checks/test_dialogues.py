@@ -21,7 +21,7 @@ backend agent
 """
     with Scene(binary, folder, sections) as scene:
         for backend, column in (("greeting", "check_duration"), ("agent", "agent_duration")):
-            # Once would do: the machine may be busy.
+            # One quick check is enough: the machine may be busy.
             in_time = wait_until(lambda: scene.stat(backend, "s", column)[0] not in ("", *map(str, range(100, 400))), 5)
             assert in_time, (backend, scene.stat(backend, "s", column))
 

@@ -162,7 +162,7 @@ backend programs
     server s 127.0.0.1:{port} check inter 200ms fall 1 rise 1
 """
     with Scene(binary, folder, sections, "external-check\n    insecure-fork-wanted\n    nbthread 1") as scene:
-        # `talks` is refused an answer: it is down before, and stays so.
+        # The checks of `talks` get no response: it is down before, and stays down.
         for backend, status in (("apart", "UP"), ("talks", "DOWN"), ("programs", "UP")):
             scene.expect(backend, "s", status=status)
         scene.expect("agents", "s", agent_status="L7OK")

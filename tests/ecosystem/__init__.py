@@ -1,1 +1,1 @@
-"""Programs that others wrote for HAProxy, against weir, by subject; `tests/ecosystem.py` makes the checks."""
+"""Programs that others wrote for HAProxy, against weir, by subject."""

@@ -20,7 +20,7 @@ from lib.program import Program, ask, connects, free_port, request, wait_until
 USR2, STOP, CONT, KILL = signal.SIGUSR2, signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL
 
 
-# The first process of a machine: it buries the dead, whom `killall -0` would still find, and ends after five minutes.
+# The first process of a machine: it reaps zombies, which `killall -0` would still find, and ends after five minutes.
 FIRST = """
 import os, time
 end = time.monotonic() + 300
@@ -101,7 +101,7 @@ class Pair:
             installed(name)
         needs_root()
         self.binary, self.folder, self.script, self.stack = binary, folder, script, contextlib.ExitStack()
-        # A number in a file of others would be taken for one that runs.
+        # A pid in the file of another machine would be taken for a running process.
         self.own = tempfile.mkdtemp(dir=folder.path)
 
     def __enter__(self):
@@ -128,7 +128,7 @@ class Pair:
         text = replaced(text, {"server app1 192.0.2.11:8080 check": "server app1 127.0.0.1:8001 check inter 300ms fall 2 rise 2",
                                "    server app2 192.0.2.12:8080 check\n": "",
                                "    default_backend app\n": f"    http-request return status 200 content-type text/plain string {'ab'[number]}\n    default_backend app\n"})
-        # A server that is nothing but a port which accepts.
+        # A server that only accepts connections.
         text += "listen accepts\n    mode http\n    bind 127.0.0.1:8001\n    http-request return status 200\n"
         self.machines[number].start(self.log, self.binary, "-W", "-f", self.folder.file(f"{number}.cfg", text),
                                     "-S", os.path.join(self.folder.path, f"master{number}"))
@@ -261,13 +261,13 @@ def test_pacemaker_agent_starts_monitors_and_stops_weir(binary, folder, port):
         assert agent("monitor") == SUCCESS
         before = pid()
         assert ask(master, "reload").startswith("Success=1") and pid() == before and agent("monitor") == SUCCESS
-        # The hook sees more than the process.
+        # The hook detects more than a missing process.
         ask(master, "@1 disable server b/s")
         assert agent("monitor") == ERROR
         ask(master, "@1 enable server b/s")
         assert agent("monitor") == SUCCESS
         assert agent("stop") == SUCCESS and not connects(port) and agent("monitor") == NOT_RUNNING
-        # It dies: an error, not a stop. Starting again repairs it.
+        # A killed weir is an error, not a stop. The next start repairs it.
         assert agent("start") == SUCCESS
         os.kill(pid(), KILL)
         assert wait_until(lambda: agent("monitor") == ERROR)

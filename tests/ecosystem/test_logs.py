@@ -136,7 +136,7 @@ def test_rsyslog_writes_log_lines_to_the_file_of_the_packaged_snippet(binary, fo
                 found = [line for line in syslog.lines() if f"GET /{number}/a" in line]
                 wanted = rf' weir\[{program.pid}\]:? 127\.0\.0\.1:\d+ \[[^]]+\] web web/<NOSRV> 0/-1/-1/-1/\d+ 200 \d+ - - LR-- \d+/\d+/0/0/0 0/0 "GET /{number}/a HTTP/1\.1"$'
                 assert re.search(wanted, found[0]), found
-        # A tag of another name goes by; so does a name of a host on the local socket, where rsyslog takes it for the tag.
+        # Lines with another tag go to the other file, and so do lines with a host name on the local socket, where rsyslog takes the host for the tag.
         for name, target, tag in (("tag", f"127.0.0.1:{udp}", "other"), ("host", f"{syslog.socket} format rfc3164", "weir")):
             text = LOGGING.format(targets=f"log {target} local0", extra="", port=port)
             with Program(binary, "-f", folder.file("a.cfg", text.replace("log-tag weir", f"log-tag {tag}"))) as program:

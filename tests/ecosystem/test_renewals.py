@@ -256,7 +256,7 @@ def test_certbot_renews_through_weir(binary, folder):
         assert status == 0 and said.count("weir uses it") == 2, said
         renewed = serial(f"{lineage}/fullchain.pem")
         assert shown(tls_port, "www.example.com") == renewed == serial(file), said
-        # The folder of weir is gone for a while: certbot has the hook's words in its report.
+        # weir's folder is missing for a while: certbot's report has the message of the hook.
         os.rename(place, place + ".away")
         status, said = certbot("renew", "--force-renewal", "--no-random-sleep-on-renew")
         assert f"{place} is not a folder" in said, said

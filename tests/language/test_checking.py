@@ -257,7 +257,7 @@ def test_lint_finds_world_readable_secrets(binary, folder):
     for mode, expected in ((0o644, [(7, "C705")]), (0o600, [])):
         os.chmod(site, mode)
         assert found_by_lint(binary, path)[1] == expected, oct(mode)
-    # A configuration that cannot be used is not looked at any further.
+    # An unusable configuration is not examined further.
     path = folder.file("a.cfg", HEAD + f"frontend f\n    bind 127.0.0.1:1 ssl crt {folder.file('none.pem')}\n    acl a path /\n")
     assert found_by_lint(binary, path) == (2, [(7, "C502")]), found_by_lint(binary, path)
     assert run(binary, "lint")[0] == 2
@@ -293,7 +293,7 @@ def test_explain_shows_the_settings_that_a_line_inherits_and_replaces(binary, fo
     assert "a.cfg:7: mode http" in inherited and "errorfile 503" in inherited and "timeout client" not in inherited, whole
     assert "  inherits\n    a.cfg:4: errorfile 503 /dev/null\n    a.cfg:5: log" in whole and "default-server" not in whole, whole
     assert "514" not in about(14), about(14)
-    # Of several sections that say something, the nearest counts.
+    # If several sections have a setting, the nearest one applies.
     frontend = folder.file("b.cfg", "defaults a\n    backlog 5\ndefaults b from a\n    backlog 6\nfrontend f from b\n    bind 127.0.0.1:1\n")
     whole = run(binary, "explain", "-f", frontend, "5")[1]
     assert "backlog 6" in whole and "backlog 5" not in whole, whole

@@ -108,7 +108,7 @@ def test_repeated_errors_are_reported_once_with_their_count(binary, folder):
         line = f"config : parsing [a.cfg:7] : '{word}' is not implemented yet: 800 times, first at lines 7, 8, 9, 10, 11"
         assert line in text, text[:2000]
     assert "no more" not in text and "more messages" not in text, text[:2000]
-    # Different ones have a bound.
+    # The number of different messages is bounded.
     unknown = "".join(f"    nonsense{number} x\n" for number in range(5000))
     status, text = said(binary, folder, HEAD + "backend b\n" + unknown)
     assert status == 1 and text.count("unknown keyword") == 200 and "4800 more messages are not shown." in text, text[-2000:]
@@ -140,7 +140,7 @@ def test_invalid_state_files_are_reported_by_a_check(binary, folder):
 
 def test_servers_down_in_the_state_file_are_reported_at_startup(binary, folder, port):
     """The messages after a reload explain the missing servers; `zero-warning` does not stop the start."""
-    # Only root may change the root directory.
+    # Only root may use chroot.
     jail = "    chroot /\n" if os.getuid() == 0 else ""
     states = folder.file("states", "1\n3 b 1 one 127.0.0.1 0 0 1 1 5 8 2 0 6 0 0 0 - 2 - 0 0 - - 0\n3 b 2 two 127.0.0.1 2 0 1 1 5 1 0 2 0 0 0 0 - 2 - 0 0 - - 0\n")
     text = (f"global\n    zero-warning\n{jail}    uid {os.getuid()}\n    server-state-file {states}\n" + HEAD + "    load-server-state-from-file global\n"

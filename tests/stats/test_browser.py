@@ -162,7 +162,7 @@ def test_operators_log_in_and_change_server_states_in_the_browser(binary, folder
             browser.click("input[type=submit]")
             assert wait_until(lambda: scene.states() == [state, "no check"]), (value, scene.states())
             assert "Done." in browser.text(), browser.text()[:600]
-        # One box is for all.
+        # One checkbox selects all servers.
         browser.click("input[aria-label='all servers']")
         browser.click("select[name=action] option[value=maint]")
         browser.click("input[type=submit]")
@@ -228,13 +228,13 @@ def test_every_control_has_a_label_and_is_reached_by_the_keyboard(binary, folder
             label = browser.ask(f"/element/{found}/computedlabel")
             assert label, browser.script("return arguments[0].outerHTML", {ELEMENT: found})
         assert browser.script("return document.documentElement.lang") == "en"
-        # By the keyboard alone: every control has the focus once, and it is seen.
+        # By the keyboard alone: every control gets the focus once, with a visible outline.
         reached = []
         for _ in range(60):
             browser.ask("/actions", {"actions": [{"type": "key", "id": "k", "actions": [{"type": "keyDown", "value": "\ue004"}, {"type": "keyUp", "value": "\ue004"}]}]})
             reached.append(browser.script("const a = document.activeElement; return a.name || a.type || a.tagName"))
             if reached[-1] == "BODY":
-                # Behind the last one.
+                # After the last control.
                 continue
             outline = browser.script("const s = getComputedStyle(document.activeElement); return s.outlineStyle + s.boxShadow")
             assert outline != "nonenone", f"{reached[-1]} has the focus, invisibly"

@@ -311,7 +311,7 @@ def test_promtool_accepts_the_metrics(binary, folder):
     with Scraped(binary, folder, "weir") as ours:
         text = ours.text("desc-labels&extra-counters&histograms")
     done = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=30)
-    # 3: it would have chosen other names.
+    # 3: promtool recommends other names.
     assert done.returncode in (0, 3), done.stdout + done.stderr
     broken = subprocess.run([tool, "check", "metrics"], input=text + 'x{a="b} 1\n', capture_output=True, text=True, timeout=30)
     assert broken.returncode == 1, "it takes anything"
@@ -427,7 +427,7 @@ def test_prometheus_reads_native_histograms(binary, folder):
         # The median matches the program's own within two buckets. Scrapes are few, and may take longer.
         shown = [line.split(",") for line in ask(ours.cli, "show latency").splitlines() if line.startswith("fe,FRONTEND,total,")]
         assert abs(middle / (int(shown[0][5]) / 1e6) - 1) < 0.2, (middle, shown)
-        # The form changes no other number.
+        # All other values are the same in both formats.
         assert value("haproxy_frontend_requests_denied_total") == 20
         text = ours.text("histograms")
         weights = re.findall(r'haproxy_server_weight{proxy="(\w+)",server="(\w+)"} (\d+)', text)

@@ -278,7 +278,7 @@ def test_maxsslconn_and_maxsslrate_limit_tls_sessions(binary, folder):
         assert found["SslRateLimit"] == "5" and 1 <= int(found["MaxSslRate"]) <= 7, found
         assert ask(cli, "set rate-limit ssl-sessions global 1000") == "\n"
         assert figures()["SslRateLimit"] == "1000"
-    # Sessions that are kept here are looked for.
+    # Sessions stored in weir are looked up in the cache.
     with World(binary, folder, frontend(f"ssl crt {site} no-tls-tickets", "%[ssl_fc_is_resumed]"), socket_line) as world:
         kept = folder.path + "/session"
         resumes(world, kept, "-tls1_2", save=True)

@@ -25,7 +25,7 @@ def test_the_runtime_api_accepts_tls_clients(binary, folder):
         # Descriptors cannot be passed over an encrypted connection.
         said = ask_over(connect(port, authority), b"_getsocks\nshow version\n")
         assert said, "the session goes on or ends by a word"
-        # Certificates change there as anywhere.
+        # Certificates can be listed over TLS, too.
         said = ask_over(connect(port, authority), b"show ssl sni\n")
         assert b"one.example" in said, said
         with socket.create_connection(("127.0.0.1", port), 5) as clear:

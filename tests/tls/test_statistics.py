@@ -40,7 +40,7 @@ def test_tls_sessions_are_counted_by_listener_frontend_server_and_backend(binary
             assert "HTTP/1.1 200" in openssl(*client, *more, stdin=REQUEST)
         found = shown(stats)
         assert found["f/FRONTEND"] == found["f/l"] == (1, 2, 0, 0, 0), found
-        # The first connection to a server has a key, the others go on with its session.
+        # The first connection to a server is a full handshake, the others resume its session.
         assert found["b/s"] == found["b/BACKEND"] == (1, 2, 0, 0, 0) and found["b/wrong"] == found["b/clear"] == (0, 0, 0, 0, 0), found
         assert found["g/FRONTEND"] == (1, 2, 0, 0, 0), found
         info = dict(line.split(": ", 1) for line in ask(stats, "show info").splitlines() if ": " in line)

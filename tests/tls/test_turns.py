@@ -116,7 +116,7 @@ def test_verifying_a_server_certificate_is_heavy_work(binary, folder):
         assert wait_until(lambda: connects(clear))
         ask_once = lambda: request(clear, b"GET / HTTP/1.0\r\n\r\n")
         before = figure(path, "run_heavy")
-        # Nothing in the way of a second connection: the first is closed by its client and not kept for others.
+        # The first connection does not prevent a second one: its client closes it, and it is not kept.
         assert b"200" in ask_once()
         assert figure(path, "run_heavy") - before == 2
         for _ in range(3):
@@ -144,7 +144,7 @@ def test_one_handshake_runs_per_turn_and_does_not_delay_plaintext_clients(binary
                 ask(path, "set profiling tasks on")
                 turns, heavy = figure(path, "loops"), figure(path, "run_heavy")
                 clients = [Client(world.port, ours, session) for session in sessions]
-                # It finds all of them at once, and is stopped in no run of theirs, which would seem to take as long.
+                # weir finds all hellos at once. It is stopped while it is idle, because a stopped run would seem to take that long.
                 assert wait_until(lambda: int(re.search(r"^CurrConns: (\d+)", ask(path, "show info"), re.M)[1]) >= 60)
                 time.sleep(0.05)
                 world.program.send(signal.SIGSTOP)

@@ -31,7 +31,7 @@ def test_invalid_tls_files_and_settings_are_reported_with_a_remedy(binary, folde
                        (f"ssl crt {good} force-tlsv10", "TLSv1.0 is not supported: TLSv1.2 and TLSv1.3 are"),
                        (f"ssl crt {good} ssl-max-ver TLSv1.1", "write 'ssl-min-ver TLSv1.2'"),
                        (f"ssl crt {good} force-tlsv12 ciphers AES128-SHA", "no cipher is left of 'AES128-SHA'"),
-                       # A word that OpenSSL does not know either leaves nothing; neither does one that only others select.
+                       # No cipher is left of a word that OpenSSL does not know, or of a selector for unsupported ciphers.
                        (f"ssl crt {good} ciphers ECDHE-RSA-AES128-GCM-SHA265", "no cipher is left of 'ECDHE-RSA-AES128-GCM-SHA265'"),
                        (f"ssl crt {good} ciphers PSK", "no cipher is left of 'PSK'"),
                        (f"ssl crt {good} ciphers @STRENGTH", "no cipher is left of '@STRENGTH'"),
@@ -110,7 +110,7 @@ def test_unsupported_names_in_tls_lists_are_reported_with_their_line(binary, fol
              [("a.cfg:4", "'ssl-default-bind-curves' : never negotiated, not supported: X448."),
               ("a.cfg:5", "'ssl-default-bind-client-sigalgs' : never negotiated, not supported: ECDSA+SHA1.")])):
         sections = frontend(line) + "\nbackend b\n    server s 127.0.0.1:1 ssl verify none\n    server t 127.0.0.1:1 ssl verify none\n"
-        # A process of root without a jail is a warning, too.
+        # A process of root without a chroot is a warning, too.
         quiet = "zero-warning" + "\n    chroot /\n    uid 0" * (os.geteuid() == 0)
         for strict, level in (("", "WARNING"), (quiet, "NOTICE")):
             said_first = "\n    ".join(filter(None, (extra, strict)))

@@ -42,14 +42,14 @@ def test_each_client_hello_error_has_its_alert(binary, folder):
         check("a hello without groups", hello().without(10, 51), 40, 109)
         # 109 in RFC 8446, 4.2.3; 40 where TLS 1.2 is considered first.
         check("no signatures", hello().without(13), 40, 109)
-        check("two of one kind", (lambda it: it.extensions.append((10, vector(b"\0\x1d"))) or it)(hello()), 47, 50)
+        check("a duplicate extension", (lambda it: it.extensions.append((10, vector(b"\0\x1d"))) or it)(hello()), 47, 50)
         compressed = hello()
         compressed.compressions = b"\x01"
-        check("no way without compression", compressed, 47)
-        check("versions that nobody knows", hello().having(43, vector(b"\x7f\x01", 1)), 70)
-        check("only a version of old", hello().having(43, vector(b"\x03\x02\x03\x01", 1)), 70)
-        check("a key that is none", hello().having(51, vector(b"\0\x1d" + vector(b"short"))), 47)
-        check("an extension cut short", hello().having(51, b"\0\x40\0\x1d"), 50)
+        check("only compression offered", compressed, 47)
+        check("only unknown versions", hello().having(43, vector(b"\x7f\x01", 1)), 70)
+        check("only TLS 1.0 and 1.1", hello().having(43, vector(b"\x03\x02\x03\x01", 1)), 70)
+        check("an invalid key share", hello().having(51, vector(b"\0\x1d" + vector(b"short"))), 47)
+        check("a truncated extension", hello().having(51, b"\0\x40\0\x1d"), 50)
         still_serves(world)
     with World(binary, folder, frontend(site(folder)[0] + " strict-sni")) as world:
         with Client(world.port, name="two.example") as client:
@@ -250,7 +250,7 @@ def test_a_body_shorter_than_its_length_is_logged_as_aborted(binary, folder):
             assert answer.endswith(b"\r\n\r\nshort"), (path, answer)
             logged = world.log.line()
             assert logged.split()[2].startswith(ending), (path, logged)
-        # A client that leaves in the middle of its body.
+        # A client that closes in the middle of its body.
         with Client(world.port) as client:
             client.shake()
             client.session.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nshort")
