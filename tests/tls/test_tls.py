@@ -425,7 +425,7 @@ def test_servers_receive_the_sni_and_are_verified(binary, folder):
         asked = line.split("str(")[1].split(")")[0] if "str(" in line else None
         assert server.names == [asked], (line, server.names)
     said = refused(binary, folder, "", sections=backend(f"{server.port} ssl"))
-    assert "whom to trust is not said: add 'ca-file <file>'" in said, said
+    assert "no trust anchor: add 'ca-file <file>'" in said, said
     with World(binary, folder, backend(f"{server.port} ssl"), extra="ssl-server-verify none") as world:
         assert get(world.port)[0] == 200
 

@@ -152,8 +152,8 @@ def test_unsupported_check_proto_values_are_refused(binary, folder):
             ("option tcp-check\n    tcp-check connect proto h1", "", "'proto' : invalid MUX protocol 'h1' for tcp-check."),
             ("option httpchk\n    http-check connect proto fcgi", "", "'http-check connect proto fcgi' is not implemented yet"),
             ("option httpchk\n    http-check connect alpn h3", "", "'alpn h3' is not implemented yet"),
-            ("option tcp-check\n    tcp-check connect ssl", "", "whom to trust is not said"),
-            ("", "check-ssl", "whom to trust is not said")):
+            ("option tcp-check\n    tcp-check connect ssl", "", "no trust anchor"),
+            ("", "check-ssl", "no trust anchor")):
         sections = f"backend b\n    {option}\n    server s 127.0.0.1:1 check {words}\n"
         said = refused(binary, folder, "", sections=sections)
         assert message in said, (option, words, said)
@@ -324,7 +324,7 @@ def test_added_servers_support_tls(binary, folder):
             said = ask(stats, command)
             assert expected in said, (command, said)
 
-        tell(f"add server f/new 127.0.0.1:{server.port} ssl", "whom to trust is not said")
+        tell(f"add server f/new 127.0.0.1:{server.port} ssl", "no trust anchor")
         tell(f"add server f/new 127.0.0.1:{server.port} ssl ca-file /nowhere", "'ca-file' : unable to load /nowhere.")
         tell(f"add server f/new 127.0.0.1:{server.port} ssl verify none crt /nowhere", "unable to stat SSL certificate '/nowhere'.")
         tell(f"add server f/new 127.0.0.1:{server.port} ssl ca-file {authority.certificate} sni str(back.example) check check-ssl inter 300",
@@ -383,7 +383,7 @@ def test_log_lines_are_sent_to_servers_over_tls(binary, folder):
             assert wait_until(lambda: names), target
             assert not lines, lines
     for section in ("ring r\n    server s 127.0.0.1:1 ssl", "backend l\n    mode log\n    server s 127.0.0.1:1 ssl"):
-        assert "whom to trust is not said" in refused(binary, folder, "", sections=section)
+        assert "no trust anchor" in refused(binary, folder, "", sections=section)
     asks_a_client = "backend l\n    mode log\n    server s 127.0.0.1:1 ssl verify none sni req.hdr(host)"
     assert "messages have no client to ask" in refused(binary, folder, "", sections=asks_a_client)
 

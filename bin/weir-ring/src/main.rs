@@ -179,9 +179,11 @@ impl Printer<'_> {
                 eprintln!("weir-ring: damaged: no message in {bytes} bytes at offset {place} of the area");
             }
             FileReport::Miscounted { counted, found } => {
-                eprintln!("weir-ring: damaged: {found} {} found where {counted} should be", messages(found));
+                eprintln!("weir-ring: damaged: {found} {} found, {counted} expected", messages(found));
             }
-            FileReport::Replaced => eprintln!("weir-ring: another process writes to the file now"),
+            FileReport::Replaced => eprintln!(
+                "weir-ring: the file contains another ring now: unread messages of the former one are lost"
+            ),
             FileReport::Message(_) => {}
         }
         Ok(())

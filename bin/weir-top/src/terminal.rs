@@ -1,4 +1,4 @@
-//! The terminal: set up at the start, and restored however the program ends.
+//! The terminal: set up at startup, and restored however the program ends.
 
 use std::env;
 use std::io::{self, IsTerminal, Stdout, Write};
@@ -31,12 +31,12 @@ pub(crate) fn refusal() -> Option<String> {
 
 fn unusable(term: Option<&str>, is_terminal: bool) -> Option<String> {
     let why = match term {
-        _ if !is_terminal => "standard input and output are not a terminal".to_owned(),
+        _ if !is_terminal => "standard input or output is not a terminal".to_owned(),
         None | Some("") => "the variable TERM is not set: the kind of the terminal is not known".to_owned(),
         Some("dumb") => "the terminal cannot place its cursor (TERM=dumb)".to_owned(),
         Some(_) => return None,
     };
-    Some(format!("{why}; --once prints a picture as plain text"))
+    Some(format!("{why}; --once prints a snapshot as plain text"))
 }
 
 /// Whether the terminal shows characters beyond ASCII, according to the first of these variables that is set.

@@ -137,7 +137,11 @@ impl LiveTarget {
             ));
         }
         if backend.leaders_of(leader.key()) >= LONGEST_CHAIN {
-            return Err(format!("more than {LONGEST_CHAIN} servers follow each other."));
+            return Err(format!(
+                "unable to use {}/{} for tracking as it follows a chain of {LONGEST_CHAIN} servers.",
+                backend.name(),
+                leader.name()
+            ));
         }
         Ok(Some((backend, leader.key())))
     }
@@ -193,7 +197,7 @@ fn with_variables(words: &[String], environment: &[String]) -> Vec<String> {
     words.iter().enumerate().map(word).collect()
 }
 
-/// Expands `$NAME` and `${NAME}` in a text. Unset variables are empty.
+/// Expands `$NAME` and `${NAME}`. Unset variables are empty.
 fn expanded(text: &str, environment: &[String]) -> String {
     let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let mut parts = text.split('$');

@@ -180,7 +180,7 @@ const DNS_PORT: u16 = 53;
 impl ResolversLine<'_> {
     fn add(&mut self, server: NameServer) -> Result<(), String> {
         if self.section.name_servers.len() == MOST_NAME_SERVERS {
-            return Err(format!("'nameserver' : more than {MOST_NAME_SERVERS} in one section"));
+            return Err(format!("'nameserver' : more than {MOST_NAME_SERVERS} name servers in one section"));
         }
         self.section.name_servers.push(server);
         Ok(())

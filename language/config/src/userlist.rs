@@ -191,7 +191,7 @@ fn hashed(text: &str, span: Span, diagnostics: &mut Diagnostics) -> Parsed<Passw
         Err(HashError::Unknown) => {
             let message = "'password' : this kind of hash is not supported, only '$1$' (MD5), '$5$' (SHA-256) and '$6$' (SHA-512) are";
             let mut fault = fault(span, message);
-            fault.note = Some("use 'insecure-password' for a password in clear".into());
+            fault.note = Some("use 'insecure-password' for a plaintext password".into());
             Err(fault)
         }
     }

@@ -89,10 +89,14 @@ impl BalanceWord {
 
 use BalanceSyntax::{Draws, Expression, Header, LogMessage, Plain, RdpCookie, Source, Uri, UrlParameter};
 
-/// Every algorithm.
+/// All algorithms in HAProxy's order, which messages and the manual follow. `latency`, the last one, exists only in weir.
 pub const ALGORITHMS: &[&BalanceWord] = &[
     ROUND_ROBIN,
-    &BalanceWord::new("static-rr", Plain, &[("static-rr", "as roundrobin, with the weights of the start")]),
+    &BalanceWord::new(
+        "static-rr",
+        Plain,
+        &[("static-rr", "as roundrobin, with the weights fixed at startup")],
+    ),
     &BalanceWord::new(
         "leastconn",
         Plain,
@@ -111,7 +115,7 @@ pub const ALGORITHMS: &[&BalanceWord] = &[
         Source,
         &[(
             "source",
-            "by a hash of the client's address: a client stays at its server while none comes or goes",
+            "by a hash of the client's address: a client keeps its server until a server is added or removed",
         )],
     ),
     &BalanceWord::new(
@@ -147,7 +151,7 @@ pub const ALGORITHMS: &[&BalanceWord] = &[
     &BalanceWord::new(
         "log-hash",
         LogMessage,
-        &[("log-hash <converters>", "mode log: by a hash of the message behind converters")],
+        &[("log-hash <converters>", "mode log: by a hash of the message after converters")],
     )
     .logs(LogBalance::Hash),
     &BalanceWord::new("sticky", Plain, &[("sticky", "mode log: one server until it fails, then the next")])
@@ -155,7 +159,7 @@ pub const ALGORITHMS: &[&BalanceWord] = &[
     &BalanceWord::new(
         "latency",
         Plain,
-        &[("latency", "the server that answers fastest for its load; of weir, not of HAProxy")],
+        &[("latency", "the server that answers fastest for its load; only in weir")],
     ),
 ];
 
@@ -173,7 +177,7 @@ pub(super) const RANDOM: &BalanceWord = &BalanceWord::new(
     Draws,
     &[
         ("random", "the less loaded of two servers drawn at random"),
-        ("random(<draws>)", "the least loaded of so many servers drawn at random"),
+        ("random(<draws>)", "the least loaded of this many servers drawn at random"),
     ],
 )
 .logs(LogBalance::Random);

@@ -23,7 +23,7 @@ pub(super) fn not_kept(subject: &LintSubject<'_>) -> Vec<Finding> {
                     (None, Some(counter)) => match tracked.get(counter) {
                         None => {
                             let message = format!(
-                                "'{}' never has a value: the configuration is without a 'track-sc{counter}' rule.",
+                                "'{}' never has a value: the configuration does not have a 'track-sc{counter}' rule.",
                                 reading.fetch
                             );
                             found.push(subject.finding(UNTRACKED, line.span_at(index), message));

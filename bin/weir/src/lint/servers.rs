@@ -90,7 +90,7 @@ fn without_cookies(proxy: &Proxy) -> Vec<Finding> {
         .filter(counts)
         .map(|server| {
             let message = format!(
-                "'cookie {}' does not keep clients at server '{}': its line is without a 'cookie' value.",
+                "'cookie {}' does not keep clients at server '{}': its line does not have a 'cookie' value.",
                 cookie.name, server.name
             );
             finding_at(COOKIE, &server.at, message)

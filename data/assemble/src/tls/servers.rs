@@ -114,7 +114,7 @@ impl TlsBuilder {
             },
             &layers,
         )?;
-        // `sigalgs` limits the server's signatures. `client-sigalgs` limits those of our key.
+        // `sigalgs` limits the server's signatures. `client-sigalgs` limits the signatures of our key.
         let schemes = settings.signatures.take();
         let mut never = Never::default();
         settings.signatures = match options.client_signatures.as_deref() {
@@ -172,7 +172,7 @@ impl TlsBuilder {
         }
         let Some(file) = options.ca_file.as_deref() else {
             let message = format!(
-                "{subject} : whom to trust is not said: add 'ca-file <file>' (or 'ca-file @system-ca'), or 'verify none' where the network is trusted."
+                "{subject} : no trust anchor: add 'ca-file <file>' (or 'ca-file @system-ca'), or 'verify none' if the network is trusted."
             );
             self.refuse(at, message);
             return None;
