@@ -11,9 +11,9 @@ use weir_containers::PooledFuture;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartPanic;
 
-/// Runs a part of the current task so that its panic does not end the task. The panic is counted like that of a task,
-/// the part is dropped, and the task goes on. For tasks that run as long as the process. Data that the part shares with
-/// the rest must be consistent at any time.
+/// Runs a part of the current task so that its panic does not end the task. The panic is counted like a panic of a task, the
+/// part is dropped, and the task goes on. For tasks that run as long as the process. Data that the part shares with the rest
+/// must be consistent at any time.
 ///
 /// # Errors
 /// When it panicked.

@@ -44,8 +44,9 @@ pub(crate) struct Commons {
     next_due: CachePadded<AtomicU64>,
 }
 
-// R84: the two words that every worker reads each turn (the queue's length, the first deadline) lie apart from the locks
-// that only shared work takes.
+// R84: every worker reads two words in each scheduling round, the queue's length and the first deadline. The deadline has
+// cache lines of its own, apart from the lock of the wait queue. The length shares those of the run queue's lock: each
+// insertion and removal takes the lock and writes the length, so padding between them would save little.
 const _: () = {
     use std::mem::offset_of;
     let apart = align_of::<CachePadded<u8>>();
@@ -269,7 +270,6 @@ impl Commons {
         lock(&self.free).slots.push(slot);
     }
 
-    /// The key of the task in this slot.
     pub(crate) fn key(&self, slot: u32) -> TaskKey {
         let occupant = self.task(slot).state.occupant();
         occupant.map_or(TaskKey::NONE, |generation| TaskKey::new(self.id, slot, generation))
@@ -452,7 +452,7 @@ mod tests {
         let before = weir_sync::atomic::operations();
         assert_eq!(commons.expire(Tick::from_ms(5), 1000), TASKS as u32);
         let during = weir_sync::atomic::operations() - before;
-        // For each, the wait queue's lock and that of the run queue.
+        // Two locks per task: the wait queue's and the run queue's.
         assert_eq!((during.locks, during.under_lock), (2 * TASKS, 0));
         assert_eq!(commons.waiting(), TASKS as u32, "all of them were woken");
         drop(memberships);

@@ -23,7 +23,6 @@ pub(crate) struct CurrentWork {
     identity: OnceLock<WorkerThread>,
 }
 
-/// The thread of a worker.
 #[derive(Clone, Copy)]
 struct WorkerThread {
     thread: u32,

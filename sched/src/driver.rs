@@ -28,7 +28,8 @@ pub trait Poller {
 /// A simulated network, which carries the bytes of a worker's sockets instead of the kernel.
 ///
 /// A simulated socket still has a kernel descriptor as a placeholder: unconnected, with a number and options. Results
-/// are those of the system calls of the same names. `token` is the token with which the descriptor was registered.
+/// equal the results of the system calls with the same names. `token` is the token with which the descriptor was
+/// registered.
 pub(crate) trait Network {
     /// Whether the process may open another descriptor.
     fn may_open(&self) -> Result<()>;

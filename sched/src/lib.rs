@@ -5,7 +5,7 @@
 //! has an event, [`wake`] is called with its key, or its deadline passes. Then it tries its operation again.
 //!
 //! ```text
-//!   ┌─► clock ─► timers that are due ─► inboxes ─► one turn of the run queues ─► poller ─┐
+//!   ┌─► clock ─► timers that are due ─► inboxes ─► one round of run queues ────► poller ─┐
 //!   │            (bounded)                         (policy: `turn`)              (epoll)  │
 //!   └─────────────────────────────────────────────────────────────────────────────────────┘
 //! ```

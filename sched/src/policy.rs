@@ -48,9 +48,9 @@ impl Default for SchedulerTuning {
 /// Computes the budget of a scheduling round.
 ///
 /// - If all entries fit the depth, all run, and the rest of the depth is shared among the classes for entries that are
-///   woken during the turn.
-/// - Between once and twice the depth, half of it runs now and half in the next turn (R1): better than a full turn and
-///   a small remainder.
+///   woken during the round.
+/// - Between once and twice the depth, half of it runs now and half in the next round (R1): better than a full round and a small
+///   remainder.
 /// - Beyond, classes get their shares of the depth; a class leaves its unused share to the others (R30, R32).
 /// - One heavy entry at most (R44), on top of the others, which it must not block (R31).
 pub fn turn(load: &Load, tuning: &SchedulerTuning) -> Budget {
@@ -117,7 +117,7 @@ const SHARING: usize = 3;
 
 #[cfg(test)]
 thread_local! {
-    /// How often the current thread decided a turn.
+    /// How often the current thread planned a round.
     pub(crate) static TURNS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 

@@ -90,7 +90,7 @@ impl RunQueues {
         self.deferred.push(tasks, slot, task);
     }
 
-    /// Begins a turn: tasks that woke themselves in the last one join the bulk class.
+    /// Begins a scheduling round: tasks that woke themselves in the last one join the bulk class.
     #[inline]
     pub(crate) fn begin_turn(&self, tasks: &Arena<Task>) {
         if self.mask.get() & DEFERRED != 0 {
@@ -151,7 +151,7 @@ impl RunQueues {
         Load { queued }
     }
 
-    /// How many woke themselves and wait for the next turn.
+    /// Number of tasks that woke themselves and wait for the next scheduling round.
     pub(crate) fn deferred(&self) -> u32 {
         self.deferred.length.get()
     }
@@ -219,7 +219,7 @@ impl TaskList {
 /// High enough that a negative `nice` never reaches below zero.
 const INDEX_START: u64 = 1 << 32;
 
-/// The bit of deferred tasks, beyond those of the classes.
+/// The bit of deferred tasks, after the bits of the classes.
 const DEFERRED: u32 = 1 << CLASSES;
 /// The bit of normal tasks with a `nice`; the bit of their class is set, too.
 const ORDERED: u32 = DEFERRED << 1;

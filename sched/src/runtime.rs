@@ -26,7 +26,7 @@ pub struct RuntimeSettings {
     pub most_poll_events: usize,
     /// Depth, classes and latency.
     pub tuning: SchedulerTuning,
-    /// The profiling settings at the start.
+    /// The profiling settings at startup.
     pub profiling: ProfileSettings,
 }
 

@@ -231,7 +231,7 @@ pub(crate) fn owner_of(key: TaskKey) -> Option<Guard<Option<Arc<SharedSide>>>> {
     Some(REGISTRY.get(usize::from(key.worker()))?.load()).filter(|shared| shared.is_some())
 }
 
-/// The most workers of one process, those of all runtimes together.
+/// Maximum number of workers in one process, in all its runtimes together.
 pub const MOST_WORKERS: usize = 1 << WORKER_BITS;
 /// Maximum number of queued messages of one worker.
 const INBOX_LIMIT: usize = 65_536;

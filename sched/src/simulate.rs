@@ -4,8 +4,8 @@
 //! pending, nothing can happen before the next deadline, so the clock jumps to it. A test of a one-minute timeout takes
 //! no time. Its seed determines all random numbers.
 //!
-//! [`SimulatedWorld`] goes further: several workers in one thread, with turns, clock and events decided by a seed. [`network`]
-//! goes further in another direction: one worker with simulated sockets and scripts at their other ends.
+//! [`SimulatedWorld`] goes further: several workers in one thread, with their order, the clock and the events decided by a seed.
+//! [`network`] goes further in another direction: one worker with simulated sockets and scripts at their other ends.
 
 pub mod network;
 mod random;

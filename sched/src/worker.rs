@@ -236,7 +236,7 @@ impl Worker {
     /// Runs the event loop until the worker is stopped.
     pub(crate) fn run(&self) {
         self.shared.current.introduce();
-        // Settings given at the start take effect from the first loop on.
+        // Settings given at startup take effect from the first loop on.
         self.profiler.end_loop(&self.shared.profile, self.tasks.len(), 0);
         while !self.shared.stop.load(Relaxed) {
             self.pass();

@@ -21,7 +21,7 @@ fn counter(world: &SimulatedWorld, counter: fn(&Activity) -> u64) -> u64 {
     world.look(0, || activity(0, counter)).expect("the worker lives")
 }
 
-/// Runs of all classes are counted exactly, also when tasks that a turn spawned run in the same turn.
+/// Runs of all classes are counted exactly, also when tasks that a round spawned run in the same round.
 #[test]
 fn counts_each_spawned_and_run_task_once() {
     let mut world = world(1, 100, false);
@@ -47,7 +47,7 @@ fn counts_each_spawned_and_run_task_once() {
     assert_eq!(runs, Some([125, 130, 125, 0]));
 }
 
-/// A turn is long when more waits than the depth, and empty when nothing does.
+/// A round is long when more waits than the depth, and empty when nothing does.
 #[test]
 fn turns_are_long_or_empty_or_neither() {
     for (entries, expected) in [(100, 0), (101, 1), (250, 2)] {
@@ -65,7 +65,7 @@ fn turns_are_long_or_empty_or_neither() {
     assert_eq!(counter(&world, |activity| activity.empty_turns.value()), before);
 }
 
-/// Others see the queues at the turn's begin; after its end the tasks left, including those that yielded. R4: tasks
+/// Others see the queues at the round's begin; after its end the tasks left, including those that yielded. R4: tasks
 /// with a `nice` are counted, too.
 #[test]
 fn queue_lengths_are_published_once_a_turn() {
@@ -96,7 +96,7 @@ fn queue_lengths_are_published_once_a_turn() {
     assert_eq!(counter(&world, |activity| activity.queued.value()), 4, "they gave up their turn");
 }
 
-/// Others see how many deadlines were armed when the turn began.
+/// Others see how many deadlines were armed when the round began.
 #[test]
 fn armed_deadlines_are_published_once_a_turn() {
     let mut world = world(1, 100, false);
@@ -110,7 +110,7 @@ fn armed_deadlines_are_published_once_a_turn() {
     }
 }
 
-/// Shared work gets the room that the worker's own normal tasks leave of their part of a turn.
+/// Shared work gets the room that the worker's own normal tasks leave of their part of a round.
 #[test]
 fn shared_work_gets_the_room_that_own_work_leaves() {
     for (own, expected) in [(10, 155), (0, 150), (300, 200)] {
@@ -126,7 +126,7 @@ fn shared_work_gets_the_room_that_own_work_leaves() {
     }
 }
 
-/// R39: with low latency, too, a turn runs no more of a class than its budget.
+/// R39: with low latency, too, a round runs no more of a class than its budget.
 #[test]
 fn low_latency_keeps_the_budgets() {
     for class in [Class::Bulk, Class::Normal] {
@@ -153,7 +153,7 @@ fn low_latency_keeps_the_budgets() {
     }
 }
 
-/// R39: with low latency a message of another worker ends the turn, and urgent work goes before the next shared task.
+/// R39: with low latency a message of another worker ends the round, and urgent work goes before the next shared task.
 #[test]
 fn low_latency_looks_after_each_run() {
     for (low_latency, expected) in [(true, 0), (false, 899)] {

@@ -61,7 +61,7 @@ fn the_sum_of_the_list_counts_is_the_number_of_waiting_tasks() {
     }
 }
 
-/// R9: runs are added up once, after the turn; a running task never sees the counter change. R11: a picked task leaves its queue
+/// R9: runs are added up once, after the round; a running task never sees the counter change. R11: a picked task leaves its queue
 /// once, and enters no other.
 #[test]
 fn nothing_is_counted_between_two_tasks_of_a_turn() {
@@ -82,7 +82,7 @@ fn nothing_is_counted_between_two_tasks_of_a_turn() {
     assert_eq!(runs(&world, 0)[1], 100);
 }
 
-/// R3, R14, R24, R85: a worker spawns, wakes and runs its own tasks without a read-modify-write, a fence or a lock, in whole turns with
+/// R3, R14, R24, R85: a worker spawns, wakes and runs its own tasks without a read-modify-write, a fence or a lock, in whole rounds with
 /// looks at the poller. A wake of another worker's task needs them.
 #[cfg(debug_assertions)]
 #[test]
@@ -128,7 +128,7 @@ fn every_way_of_waking_leads_to_the_task_s_own_queue() {
         world.on(0, || wake(key));
         check(&world, "woken here");
         assert!(world.settle(100));
-        // By another worker, and by a deadline: seen by a task that runs in that turn.
+        // By another worker, and by a deadline: seen by a task that runs in that round.
         let seen = Rc::new(RefCell::new(Vec::new()));
         let before_all_others = |world: &SimulatedWorld| {
             let seen = seen.clone();
@@ -202,8 +202,8 @@ fn kill_ends_a_task_that_never_ran() {
     }
 }
 
-/// R35: with both depths at 10,000, urgent work queued when a turn begins runs before 30,000 entries of bulk work;
-/// urgent work queued during the turn waits for its end, and no longer.
+/// R35: with both depths at 10,000, urgent work queued when a round begins runs before 30,000 entries of bulk work;
+/// urgent work queued during the round waits for its end, and no longer.
 #[test]
 fn urgent_work_passes_ten_thousand_entries() {
     const BULK: u32 = 30_000;
@@ -225,7 +225,7 @@ fn urgent_work_passes_ten_thousand_entries() {
         spawn(&KIND, Class::Urgent, async move { waited.borrow_mut().push(*bulk.borrow()) });
     });
     assert!(world.settle(20));
-    // The first turn has one urgent run and 9,999 others.
+    // The first round has one urgent run and 9,999 others.
     assert_eq!((waited.take(), bulk.take()), (vec![0, 9_999], BULK));
 }
 
@@ -315,7 +315,7 @@ fn runs_of_shared_work_are_counted_exactly() {
                 })
                 .sum()
         };
-        // A turn adds up its runs at its end.
+        // A round adds up its runs at its end.
         let begun = Instant::now();
         while (counted() < ran.load(Relaxed) || handle.shared_tasks() != (0, 0))
             && begun.elapsed() < Duration::from_secs(20)

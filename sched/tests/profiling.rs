@@ -98,7 +98,7 @@ fn latencies_begin_with_the_measuring() {
             })
             .collect();
         turn_on();
-        // One heavy task a turn, and none in this one: they are in the queue when the measuring begins.
+        // One heavy task a round, and none in this one: they are in the queue when the measuring begins.
         for _ in 0..6 {
             yield_now().await;
         }
@@ -141,7 +141,7 @@ fn the_queues_are_counted_by_class() {
     .expect("it ends");
 }
 
-/// R4: a task that yielded waits, too: as bulk, for the next turn.
+/// R4: a task that yielded waits, too: as bulk, for the next round.
 #[test]
 fn a_task_that_woke_itself_is_counted_while_it_waits() {
     let counted = simulate::run(1, async {
@@ -159,7 +159,7 @@ fn a_task_that_woke_itself_is_counted_while_it_waits() {
     assert_eq!(counted.expect("a worker").expect("it ends"), [0, 0, 1, 0]);
 }
 
-/// The place of a kind is that of its declaration: a watchdog names it when profiling is off.
+/// The location of a kind is where it is declared: a watchdog names it when profiling is off.
 #[test]
 fn a_kind_knows_its_place() {
     assert!(SLEEPER.place.file().ends_with("tests/profiling.rs"));

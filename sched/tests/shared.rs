@@ -138,7 +138,7 @@ fn a_panic_ends_it_only() {
     });
 }
 
-/// R2: the order of the global queue is its own: arrival, moved by `nice`, independent of the worker's turns.
+/// R2: the order of the global queue is its own: arrival, moved by `nice`, independent of the worker's rounds.
 #[test]
 fn nice_moves_it_among_the_shared_ones() {
     let order = run(async {
@@ -224,7 +224,7 @@ fn own_and_shared_work_share_the_normal_budget() {
                 shared.fetch_add(1, Relaxed);
             });
         }
-        // The rest of the turn that made them already runs some.
+        // The rest of the round that made them already runs some.
         yield_now().await;
         let before = (own.get(), shared.load(Relaxed));
         for turn in 1..=10 {

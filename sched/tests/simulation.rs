@@ -25,7 +25,6 @@ struct Observations {
     rounds: AtomicU32,
 }
 
-/// The record of one task.
 struct TaskRecord {
     number: u64,
     key: AtomicU64,
@@ -267,7 +266,7 @@ fn check(seed: u64) -> u64 {
                 })
                 .unwrap_or_default()
             });
-            // R44: one heavy entry a turn; R56: a bounded number of deadlines; R1: a bounded number of runs.
+            // R44: one heavy entry a round; R56: a bounded number of deadlines; R1: a bounded number of runs.
             assert!(now.1 - last.1 <= 1, "two heavy entries in one turn");
             assert!(now.2 - last.2 <= depth, "{} deadlines in one pass", now.2 - last.2);
             assert!(now.0 - last.0 <= depth, "{} runs in one turn", now.0 - last.0);

@@ -203,7 +203,7 @@ fn wakes_of_a_queued_task_are_one_turn() {
     });
 }
 
-/// Waits again and again; counts how often it gets a turn.
+/// Waits again and again; counts how often it runs.
 async fn endless(turns: Rc<Cell<u32>>) {
     loop {
         turns.set(turns.get() + 1);
@@ -279,7 +279,7 @@ fn classes_run_by_rank_and_self_woken_work_last() {
         let note = |name: &'static str, again: bool| {
             let order = order.clone();
             async move {
-                // All are woken together, between two turns.
+                // All are woken together, between two rounds.
                 sleep_until(start.after(1)).await;
                 order.borrow_mut().push(name);
                 if again {
@@ -319,7 +319,7 @@ fn a_storm_of_deadlines_is_taken_in_parts() {
     });
 }
 
-/// R44: ten heavy tasks take ten turns, and the others do not wait for them.
+/// R44: ten heavy tasks take ten rounds, and the others do not wait for them.
 #[test]
 fn one_heavy_task_a_turn() {
     run(async {
@@ -330,7 +330,7 @@ fn one_heavy_task_a_turn() {
         }
         for turn in 0..10 {
             yield_now().await;
-            // Bulk runs before heavy in each turn.
+            // Bulk runs before heavy in each round.
             assert_eq!(heavy.get(), turn);
         }
     });

@@ -32,7 +32,7 @@ fn runs(world: &SimulatedWorld, worker: usize) -> [u64; 4] {
     counters.expect("the worker lives")
 }
 
-/// Runs the next turn of worker 0; returns its runs by class.
+/// Runs the next round of worker 0; returns its runs by class.
 fn turn(world: &mut SimulatedWorld) -> [u64; 4] {
     let before = runs(world, 0);
     while runs(world, 0) == before {
@@ -51,7 +51,7 @@ fn check_rounds(entries: usize, expected: &[u64]) {
     assert_eq!(world.look(0, || queues().queued), [0; 4]);
 }
 
-/// R1, R9, R20: up to the depth in one turn, up to twice the depth in two halves, then by the depth.
+/// R1, R9, R20: up to the depth in one round, up to twice the depth in two halves, then by the depth.
 #[test]
 fn a_queue_that_is_a_little_too_long_is_cut_in_two_halves() {
     check_rounds(100, &[100]);
@@ -62,7 +62,7 @@ fn a_queue_that_is_a_little_too_long_is_cut_in_two_halves() {
     check_rounds(1000, &[100, 100, 100, 100, 100, 100, 100, 100, 100, 100]);
 }
 
-/// R20: a turn goes on until its depth is used up, even if the class that has work used up its share: the unused shares of the
+/// R20: a round goes on until its depth is used up, even if the class that has work used up its share: the unused shares of the
 /// others are distributed again.
 #[test]
 fn a_turn_uses_up_its_depth() {
@@ -93,7 +93,7 @@ fn a_turn_uses_up_its_depth() {
     }
 }
 
-/// R31, R43, R44, R45: ten heavy entries take ten turns, each with a look at the poller, and cost the others nothing.
+/// R31, R43, R44, R45: ten heavy entries take ten rounds, each with a look at the poller, and cost the others nothing.
 #[test]
 fn heavy_entries_run_one_a_turn_beside_all_the_others() {
     let mut world = world(1, 200, false);
@@ -123,7 +123,7 @@ fn heavy_entries_run_one_a_turn_beside_all_the_others() {
     assert_eq!(turns, 10);
 }
 
-/// R44: a turn's heavy run goes to the first task that requests it and to no other, and waiting heavy work comes first.
+/// R44: a round's heavy run goes to the first task that requests it and to no other, and waiting heavy work comes first.
 #[test]
 fn a_turn_grants_one_heavy_run() {
     let mut world = world(1, 200, false);
@@ -145,14 +145,14 @@ fn a_turn_grants_one_heavy_run() {
     assert_eq!((turn(&mut world), taken.get()), ([0, 10, 0, 1], 1));
     world.on(0, || spawn_requests(10));
     assert_eq!((turn(&mut world), taken.get()), ([0, 10, 0, 1], 2));
-    // Heavy work that comes up after the run was given away waits for the next turn.
+    // Heavy work that comes up after the run was given away waits for the next round.
     world.on(0, || {
         spawn_requests(1);
         spawn(&KIND, Class::Normal, async { spawn_many(Class::Heavy, 1) });
     });
     assert_eq!((turn(&mut world), taken.get()), ([0, 2, 0, 1], 3));
     assert_eq!(turn(&mut world), [0, 0, 0, 1]);
-    // Whom heavy work wakes is in the same turn.
+    // A task that heavy work spawns runs in the same round.
     world.on(0, || {
         let taken = taken.clone();
         let light = async move { taken.set(taken.get() + u64::from(take_heavy_run())) };
@@ -284,7 +284,7 @@ fn low_latency_leaves_the_loop_for_a_remote_wake() {
     }
 }
 
-/// R39: with low latency, new shared work ends the turn, too.
+/// R39: with low latency, new shared work ends the round, too.
 #[test]
 fn low_latency_leaves_the_loop_for_new_shared_work() {
     for (low_latency, expected) in [(true, 0), (false, 899)] {
@@ -374,8 +374,8 @@ fn a_storm_of_shared_deadlines_is_taken_in_parts_by_all() {
     assert_eq!(world.look(0, shared_tasks), (0, 0));
 }
 
-/// R67: an order to end passes the queue: a task that waits ends in the next turn, before 1,000 that were queued earlier
-/// (ten turns' worth), whichever thread gives it.
+/// R67: an order to end passes the queue: a task that waits ends in the next round, before 1,000 that were queued earlier
+/// (ten rounds' worth), whichever thread gives it.
 #[test]
 fn an_order_to_end_passes_the_queue() {
     for from_elsewhere in [false, true] {

@@ -4,8 +4,8 @@
 //!   a connection that its owner is done with ── keep: reset ──► one of a few that are kept ── connect_kept ──► a connection
 //! ```
 //!
-//! Short exchanges save the system calls to make, register and close a socket. A disconnected socket is without
-//! address, port and error, but keeps its options.
+//! Short exchanges save the system calls to make, register and close a socket. A disconnected socket keeps its options, but
+//! not its address, port and error.
 
 use std::cell::RefCell;
 

@@ -1,7 +1,7 @@
 //! Several workers in one thread: a seed determines which one runs, how much time passes and when each event arrives.
 //!
 //! ```text
-//!            work: timers, inboxes, one turn, lie down              wake up: events, or time
+//!            work: timers, inboxes, one round, lie down             wake up: events, or time
 //!   awake ────────────────────────────────────────────► in the poller ──────────────────────► awake
 //! ```
 //! Other workers take steps between these two steps of a worker, so interactions meet a worker in every state, asleep
@@ -423,7 +423,7 @@ mod tests {
     fn latency_of_a_remote_wake_counts_from_the_first_wake() {
         let (mut world, sleeper) = measured(|world| waiter(world, 1));
         let sent_at = world.look(0, || {
-            // The place is that of the caller; no closure on the way may hide it.
+            // The recorded location is the caller's; no closure on the way may hide it.
             wake(sleeper);
             line!() - 1
         });
@@ -461,7 +461,7 @@ mod tests {
             set_profiling(ProfileSettings { mode: ProfileMode::On, ..ProfileSettings::default() });
             keys.into_iter().for_each(wake);
         });
-        // A turn, in which one of them runs, and the end of the loop, when the worker begins to measure.
+        // A scheduling round, in which one of them runs, and the end of the loop, when the worker begins to measure.
         assert!(world.step() && world.step());
         world.pass_time(5);
         let (queued, is_on) = world.look(0, || (crate::queues().queued, crate::queues().profiled));

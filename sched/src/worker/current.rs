@@ -279,7 +279,7 @@ pub fn queues() -> QueueView {
     }
 }
 
-/// The queues that a worker of the current runtime last published: after a turn, or when it began to run a task.
+/// The queues that a worker of the current runtime last published: after a scheduling round, or when it began to run a task.
 pub fn published(worker: usize) -> Option<QueueView> {
     let shared = Worker::current().peers.get(worker)?;
     let activity = &shared.activity;
@@ -321,7 +321,7 @@ pub fn waiting() -> Vec<WaitingKind> {
     kinds
 }
 
-/// Stops all workers of the current runtime, each after its turn; their tasks are dropped.
+/// Stops all workers of the current runtime, each after its scheduling round; their tasks are dropped.
 pub fn stop() {
     Worker::current().peers.iter().for_each(|shared| shared.request_stop());
 }

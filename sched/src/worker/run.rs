@@ -93,8 +93,8 @@ impl Worker {
         self.poll_shared(slot);
     }
 
-    /// Runs a shared task. Meanwhile the worker's first slot stands in for it: the task's requests to the scheduler are
-    /// stored in that slot, by the same code as for other tasks.
+    /// Runs a shared task in the worker's slot [`STAND_IN`]: its wakes, its deadline and its `nice` value are stored there, by the
+    /// same code as for the worker's own tasks, and copied back after the run.
     fn poll_shared(&self, slot: u32) {
         let (commons, key) = (&*self.commons, self.commons.key(slot));
         let shared_task = commons.task(slot);

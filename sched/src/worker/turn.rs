@@ -218,7 +218,8 @@ mod tests {
 
     static KIND: WorkKind = WorkKind::new("turn");
 
-    /// R9: the policy decides a turn once, before its tasks run. R11: a run takes a task out of its queue, and only a wake puts it in.
+    /// R9: the policy plans a scheduling round once, before its tasks run. R11: a run takes a task out of its queue, and only a wake
+    /// puts it in.
     #[test]
     fn a_turn_is_decided_once_and_a_task_is_queued_once_a_wake() {
         let mut world =
@@ -237,7 +238,7 @@ mod tests {
         keys.push(world.on(0, || waiter((0, Class::Heavy))));
         assert!(world.settle(100));
         for round in 0..3 {
-            // Awake, so that the next step is a turn.
+            // Awake, so that the next step is a scheduling round.
             world.on(0, || ());
             let (turns, pushed) = (TURNS.get(), pushes());
             world.look(0, || keys.iter().copied().for_each(wake));
