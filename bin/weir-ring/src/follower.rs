@@ -278,7 +278,7 @@ impl RingPosition {
         Ok(())
     }
 
-    /// Whether the previous message is unchanged since it was read. Compares only those of its bytes within the last `kept`.
+    /// Whether the previous message is unchanged since it was read. Compares only its bytes within the last `kept` bytes.
     fn is_as_before(&self, kept: u64, source: &impl RingSource) -> io::Result<bool> {
         let length = self.before.len().min(usize::try_from(kept).unwrap_or(usize::MAX));
         let mut now = Vec::new();

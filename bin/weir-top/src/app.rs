@@ -470,5 +470,5 @@ impl ListView {
 /// How long a notice is shown.
 const NOTICE: Duration = Duration::from_secs(10);
 const LONGEST_LINE: usize = 60;
-/// Maximum scroll offset: more lines than any text has.
+/// Maximum scroll offset: more lines than any page has.
 const LONGEST_TEXT: isize = 10_000;

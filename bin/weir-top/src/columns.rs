@@ -89,7 +89,7 @@ impl Cell {
     }
 }
 
-/// The meaning of a text, shown by its colour.
+/// The meaning of a cell, shown by its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,

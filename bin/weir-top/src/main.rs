@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints a text. A reader that closes the pipe early is not an error.
+/// Prints to standard output. A reader that closes the pipe early is not an error.
 fn printed(text: &str) -> ExitCode {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,

@@ -52,7 +52,7 @@ pub(crate) enum PageAnswer<T> {
         /// Whether the answer exceeded the limit.
         cut: bool,
     },
-    /// The command was refused, with this text.
+    /// The command was refused, with this message.
     Refused(String),
 }
 

@@ -151,7 +151,7 @@ impl ApiPoller {
             picture = self.picture()?;
         }
         let mut news = vec![PollerNews::Picture(Box::new(picture))];
-        // Latency histograms change slowly, and their list is as long as that of the servers.
+        // Latency histograms change slowly, and there is one for each server.
         if self.knows_latency && self.rounds.is_multiple_of(LATENCY_ROUNDS) {
             let answer = self.request("show latency", LONGEST_STATISTICS)?;
             self.knows_latency = answer.text.trim_start().starts_with('#') || answer.text.trim().is_empty();

@@ -35,7 +35,7 @@ impl ApiAddress {
         if inet.is_some() || text.is_empty() { Err(wrong()) } else { Ok(ApiAddress::Unix(text.into())) }
     }
 
-    /// The address to use without `-s`. The error is a text.
+    /// The address to use without `-s`. The error is a message for the operator.
     pub(crate) fn default_one(variable: Option<&str>) -> Result<ApiAddress, String> {
         match variable.filter(|value| !value.is_empty()) {
             Some(value) => ApiAddress::parse(value).map_err(|why| format!("WEIR_SOCKET: {why}")),

@@ -1,7 +1,7 @@
 //! Text for a terminal: sanitizes foreign text, and formats numbers for narrow columns.
 
-/// The first `limit` characters of a text. Control characters, invisible characters and those that change the writing direction become
-/// question marks: names come from configurations, other texts from clients.
+/// The first `limit` characters of a string. Control characters, invisible characters and those that change the writing direction
+/// become question marks: names come from configurations, other strings from clients.
 pub(crate) fn clean(text: &str, limit: usize) -> String {
     text.chars().take(limit).map(|c| if is_shown(c) { c } else { '?' }).collect()
 }

@@ -12,7 +12,7 @@ pub(crate) struct Arguments {
     pub version: Option<VersionForm>,
     /// `-cc`: evaluate this condition and exit.
     pub condition: Option<String>,
-    /// `-dt`: sources to trace to standard error from the start. Empty for all.
+    /// `-dt`: sources to trace to standard error from startup on. Empty for all.
     pub traces: Option<String>,
     /// `-dK`: list these classes of keywords.
     pub keywords: Option<String>,

@@ -13,7 +13,6 @@ use std::sync::LazyLock;
 
 use super::explain::Explanation;
 
-/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EntryKind {
     Configured,

@@ -324,8 +324,8 @@ fn is_colored() -> bool {
     !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
 }
 
-/// `-cc`: 0 if the condition is true, 1 if it is false, 2 if it is invalid. The syntax is that of a file, with quotes and
-/// variables.
+/// `-cc`: 0 if the condition is true, 1 if it is false, 2 if it is invalid. The syntax is the same as in a file, with quotes
+/// and variables.
 pub(crate) fn evaluate(condition: &str, messages: &Messages) -> u8 {
     let mut sources = SourceMap::new();
     let place = sources.add("-cc", Vec::new());

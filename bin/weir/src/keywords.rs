@@ -4,7 +4,6 @@ use weir_expr::{Registry, docs};
 use weir_stream::KEYWORDS;
 use weir_vocabulary::fetch::FETCHES;
 
-/// One class of keywords.
 struct KeywordClass {
     name: &'static str,
     help: &'static str,

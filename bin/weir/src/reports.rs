@@ -1,4 +1,4 @@
-//! Output of the options that report on configuration and process before the start: `-dC`, `-dL`, `-dA`, `-dc`.
+//! Output of the options that report on configuration and process before startup: `-dC`, `-dL`, `-dA`, `-dc`.
 
 use std::fmt::Write as _;
 use std::fs::File;

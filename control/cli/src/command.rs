@@ -56,7 +56,7 @@ pub struct CommandContext<'a> {
     pub modes: &'a mut SessionModes,
 }
 
-/// The arguments of a command.
+/// The words after a command's name, and its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandArguments<'a> {
     words: &'a [String],

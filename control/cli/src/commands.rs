@@ -83,7 +83,7 @@ pub fn commands() -> impl Iterator<Item = &'static Command> {
     sorted().iter().copied()
 }
 
-/// The command that the words begin with, among those of a side ([`WORKER`], [`MASTER`]), and its number of words. The longest name wins.
+/// The command of one side ([`WORKER`], [`MASTER`]) that the words begin with, and its number of words. The longest name wins.
 pub fn find_command(words: &[String], side: u8) -> Option<(&'static Command, usize)> {
     let (mut rows, mut found) = (sorted(), None);
     for (at, word) in words.iter().enumerate() {

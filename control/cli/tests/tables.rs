@@ -1,4 +1,4 @@
-//! `show table`, `set table` and `clear table`. The output is exactly that of HAProxy 3.2.
+//! `show table`, `set table` and `clear table`. The output is exactly HAProxy 3.2's.
 
 mod toy;
 

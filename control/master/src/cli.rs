@@ -87,7 +87,6 @@ enum ClientInput {
     Nothing,
 }
 
-/// The payload of a command.
 struct CommandPayload {
     lines: Vec<u8>,
     /// The line that terminated the payload.
@@ -448,7 +447,7 @@ impl Talk {
     }
 }
 
-/// Sends a text to a client that is waiting for this answer, then closes the connection.
+/// Sends `text` to a client that is waiting for this answer, then closes the connection.
 pub(crate) fn answer(master: Rc<Master>, client: OwnedFd, text: String) {
     let Ok(descriptor) = Descriptor::register(client) else { return };
     weir_sched::spawn(&ANSWER, Class::Urgent, async move {

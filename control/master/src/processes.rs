@@ -12,7 +12,7 @@
 use std::fmt::Write;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// The state of a worker.
+/// The phase of a worker's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerState {
     /// The worker is reading its configuration (R134).
@@ -22,11 +22,10 @@ pub enum WorkerState {
     Leaving,
 }
 
-/// A worker.
+/// One worker process, as the master knows it.
 #[derive(Debug)]
 pub struct WorkerProcess {
     pub pid: u32,
-    /// The stage of the worker's life.
     pub state: WorkerState,
     /// Number of reloads since the worker started.
     pub reloads: u32,

@@ -7,7 +7,7 @@ use std::path::Path;
 use weir_syntax::{FileKind, Files, FolderEntry};
 use weir_sys::file;
 
-/// The system's files.
+/// Access to files through the file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemFiles;
 

@@ -1,8 +1,8 @@
 //! The runtime API's view of a process without traffic: a master with `mcli-debug-mode` on.
 //!
-//! A master does not have proxies, traffic listeners or a configuration. So its [`LiveProcess`] is that of an empty configuration:
-//! commands find no server to change, and show the process's own state. It is created on first use and then kept. Only the counters
-//! that need it are kept from the start.
+//! A master does not have proxies, traffic listeners or a configuration. So its [`LiveProcess`] is built from an empty
+//! configuration: commands find no server to change, and show the process's own state. It is created on first use and then kept.
+//! Only the counters that must cover the time before are kept from startup on.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct MasterView {
     clients: Arc<ConnectionLimit>,
     /// The counters. They move into the instance when it is created.
     counters: RefCell<Vec<Arc<CachePadded<ProcessCounters>>>>,
-    /// The time from the start until the process was ready.
+    /// The time from startup until the process was ready.
     boot_ms: Cell<u32>,
     live: OnceCell<LiveProcess>,
 }

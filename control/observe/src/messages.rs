@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_syntax::{DiagnosticSeverity, SourceMap, classic_line};
 use weir_sys::standard_error;
 
-/// Prints messages and keeps those of the start for `show startup-logs`.
+/// Prints messages and keeps the startup messages for `show startup-logs`.
 #[derive(Debug, Default)]
 pub struct Messages {
     state: Mutex<MessagesState>,
@@ -25,11 +25,11 @@ struct MessagesState {
     finished: bool,
     /// Number of messages dropped since the last successful write to standard error.
     dropped: u32,
-    /// The configuration lines to quote in messages, and whether to use colors. Set only on a terminal during the start.
+    /// The configuration lines to quote in messages, and whether to use colors. Set only on a terminal during startup.
     sources: Option<(SourceMap, bool)>,
 }
 
-/// The verbosity.
+/// The classes of messages that the process prints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verbosity {
     /// Warnings and errors.
@@ -139,7 +139,7 @@ impl Messages {
         self.lock().warned
     }
 
-    /// The messages of the start. With a shared file, the messages of all processes that share it.
+    /// The messages of startup. With a shared file, the messages of all processes that share it.
     pub fn startup_logs(&self) -> String {
         self.lock().logs()
     }

@@ -1,7 +1,7 @@
 //! Applies an operator's changes to servers and frontends, and logs them.
 //!
 //! The runtime API and the form of the statistics page both use these functions, so that every change is applied and logged in the
-//! same way. Log processors for HAProxy depend on these texts.
+//! same way. Log processors for HAProxy depend on this wording.
 
 use std::collections::VecDeque;
 

@@ -124,7 +124,7 @@ impl UpdateResult {
     }
 }
 
-/// The result texts of the manual, indexed by result number.
+/// The results in the manual's words, indexed by result number.
 const VERDICTS: [&str; 6] = [
     "Unknown",
     "Update successful",

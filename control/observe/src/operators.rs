@@ -15,7 +15,7 @@ use crate::CliSettings;
 
 /// A client, registered on its worker until it is dropped.
 pub struct Operator {
-    /// Identifier, from the same sequence as those of streams.
+    /// Identifier, from the same sequence as stream identifiers.
     id: u64,
     task: TaskKey,
     protocol: &'static str,

@@ -34,7 +34,6 @@ impl LiveTarget {
         self.instance().proxies.get(usize::try_from(index).ok()?)
     }
 
-    /// The proxy and the server of a key.
     pub(super) fn server_of(&self, key: ServerKey) -> Option<(&Proxy, Arc<Server>)> {
         let proxy = self.proxy_of(key.backend.0)?;
         let server = proxy.backend.as_ref()?.server(weir_backend::ServerKey::from_number(key.server))?;

@@ -33,7 +33,7 @@ pub enum Giver<'g> {
     Channel(&'g OwnedFd),
 }
 
-/// Fetches the listening sockets of a process. The error is a text for operators.
+/// Fetches the listening sockets of a process. The error is a message for operators.
 pub fn take(giver: &Giver<'_>) -> Result<Vec<HandedOver>, String> {
     try_take(giver).map_err(|error| {
         let text = weir_sys::error_text(error);

@@ -47,7 +47,7 @@ pub struct ListeningSockets {
     sockets: Vec<ListenerSockets>,
     /// UNIX sockets still at temporary paths, each with its position in the configuration.
     placements: Vec<(Placement, String)>,
-    /// UNIX sockets moved to their final paths before the start was certain to succeed.
+    /// UNIX sockets moved to their final paths before startup was certain to succeed.
     placed: Vec<PlacedSocket>,
 }
 
@@ -57,7 +57,7 @@ impl Drop for ListeningSockets {
     }
 }
 
-/// The sockets of one listener.
+/// The sockets of one listening address.
 pub struct ListenerSockets {
     /// The owner of their connections.
     pub owner: SocketOwner,

@@ -8,7 +8,7 @@ use weir_sys::capability::Capabilities;
 pub struct Need {
     /// The setting as written.
     pub what: &'static str,
-    /// The position of the setting. For `source`, that of the server or section.
+    /// The position of the setting. For `source`, the position of the server or section.
     pub at: Location,
 }
 

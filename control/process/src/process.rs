@@ -101,7 +101,7 @@ fn who_wants_descriptors(capacity: &Capacity, global: &Global) -> String {
     text
 }
 
-/// The priority (nice value) of the process before and after the start.
+/// The priority (nice value) of the process before and after startup.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Precedence {
     before: Option<i32>,
@@ -192,7 +192,7 @@ pub fn wait_for_byte(socket: &OwnedFd) -> bool {
 pub struct PidFile(PathBuf);
 
 impl PidFile {
-    /// Checks that the file is writable, without changing it. The error is a text.
+    /// Checks that the file is writable, without changing it. The error is a message for operators.
     pub fn check(path: &Path) -> std::result::Result<Self, String> {
         let existing = File::options().write(true).open(path);
         let checked = match existing {
@@ -365,7 +365,7 @@ impl ProcessIdentity {
     }
 
     /// Makes capabilities effective: those retained from root, or those of the program's file (R158, R160). Existing threads, which
-    /// write logs, have lost all capabilities. Workers start later and inherit those of this thread.
+    /// write logs, have lost all capabilities. Workers start later and inherit this thread's capabilities.
     fn take_capabilities(&self, messages: &Messages) -> std::result::Result<(), String> {
         let because = |what: &'static str| move |errno: Errno| format!("[weir.main()] {what}: {errno}");
         let held = capability::held().map_err(because("Cannot read the capabilities"))?;

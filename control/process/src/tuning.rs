@@ -7,7 +7,6 @@ use weir_stream::listener_handler::Spread;
 
 use crate::limits;
 
-/// The scheduler's settings.
 pub(crate) fn scheduler(global: &Global, workers: usize) -> RuntimeSettings {
     RuntimeSettings {
         threads: workers,
@@ -43,7 +42,6 @@ fn profiling(configured: &Profiling) -> ProfileSettings {
 /// The settings of each worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkerTuning {
-    /// The limits of buffers.
     pub buffers: BufferLimits,
     /// Maximum free memory cached by each worker, in bytes.
     pub hot_bytes: usize,

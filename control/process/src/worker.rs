@@ -47,7 +47,7 @@ impl WorkerLink {
     pub fn socket(&self, global: &Global) -> CliSocket {
         CliSocket::from(CliSettings {
             address: self.address(),
-            // The master lowers the level to that of its own client.
+            // The master lowers this to its client's level.
             level: Level::Admin,
             severity_output: SeverityOutput::None,
             timeout: global.stats_timeout.max(LEAST_TIMEOUT),

@@ -29,7 +29,6 @@ pub enum ForcedHealth {
     Up,
     /// Accepts only persistent traffic.
     Stopping,
-    /// Down.
     Down,
 }
 

@@ -147,7 +147,7 @@ impl Default for InfoRow {
 }
 
 impl InfoRow {
-    /// Zero in every number, and an empty string in every text.
+    /// Numeric fields are 0, text fields empty.
     pub fn new() -> Self {
         let mut cells = ValueCells::default();
         cells.reset(INFO_FIELDS.len());
@@ -182,7 +182,7 @@ impl InfoRow {
         }
     }
 
-    /// The value as a number. 0 for a text.
+    /// The value as a number. 0 for a text field.
     pub fn number(&self, field: InfoField) -> u64 {
         match self.value(field) {
             FieldValue::U32(number) => u64::from(number),

@@ -55,7 +55,6 @@ pub trait MetricsSource: StatsSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableMetrics<'a> {
     pub name: &'a str,
-    /// The key type.
     pub key_type: &'a str,
     /// Maximum number of entries.
     pub size: u32,

@@ -209,7 +209,7 @@ pub(crate) fn write_float(number: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(text.trim_end_matches('0').trim_end_matches('.').as_bytes());
 }
 
-/// Writes a text as in RFC 4180: quoted only if needed, with quotes doubled.
+/// Writes a string as in RFC 4180: quoted only if needed, with quotes doubled.
 pub(crate) fn write_csv_text(text: &str, out: &mut Vec<u8>) {
     if !text.bytes().any(|byte| matches!(byte, b'"' | b',' | b'\n' | b'\r')) {
         out.extend_from_slice(text.as_bytes());

@@ -67,7 +67,7 @@ impl<'a, T: Into<FieldValue<'a>>> From<Option<T>> for FieldValue<'a> {
     }
 }
 
-/// Values by index. All texts share one buffer, so a reused row does not allocate.
+/// Values by index. All strings share one buffer, so a reused row does not allocate.
 #[derive(Debug, Default)]
 pub(crate) struct ValueCells {
     cells: Vec<ValueCell>,
@@ -114,7 +114,7 @@ impl ValueCells {
         };
     }
 
-    /// Sets a text to the concatenation of two parts.
+    /// Sets a text field to the concatenation of two parts.
     fn set_joined(&mut self, position: usize, parts: [&str; 2]) {
         let start = self.text.len();
         parts.iter().for_each(|part| self.text.push_str(part));
@@ -201,7 +201,7 @@ struct Only {
     set: FieldSet,
     /// Fields of the subset that differ between the servers of a proxy.
     changing: Vec<StatsField>,
-    /// Length of the texts that are the same for all servers of a proxy, in bytes.
+    /// Length of the text fields that are the same for all servers of a proxy, in bytes.
     constant: usize,
 }
 
@@ -328,7 +328,7 @@ impl StatsRow {
         }
     }
 
-    /// Sets a text to the concatenation of two parts.
+    /// Sets a text field to the concatenation of two parts.
     pub fn set_joined(&mut self, field: StatsField, parts: [&str; 2]) {
         debug_assert!(field.applies_to(self.kind), "{field:?} does not apply to {:?}", self.kind);
         if self.wants(field) && field.applies_to(self.kind) {
@@ -384,7 +384,7 @@ impl StatsRow {
         }
     }
 
-    /// The value as a number. 0 for a text.
+    /// The value as a number. 0 for a text field.
     pub fn number(&self, field: StatsField) -> u64 {
         match self.value(field) {
             FieldValue::U32(number) => u64::from(number),

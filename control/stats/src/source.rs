@@ -42,7 +42,7 @@ pub struct RowCursor {
     pub object: usize,
 }
 
-/// A selection of rows.
+/// The rows that a dump includes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowSelection {
     /// Only this proxy, by `id`.
@@ -55,7 +55,7 @@ pub struct RowSelection {
     pub only_up: bool,
     /// Omit servers in maintenance (`no-maint`).
     pub no_maintenance: bool,
-    /// Only proxies with this text in their names (the page's `scope` field).
+    /// Only proxies with this substring in their names (the page's `scope` field).
     pub scope: Option<String>,
     /// Only proxies with these names (`stats scope`). Empty for all.
     pub proxies: Vec<String>,

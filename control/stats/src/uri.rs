@@ -17,7 +17,7 @@ pub struct StatsRequest {
     pub no_maintenance: bool,
     /// `;norefresh`: the page does not reload itself.
     pub no_refresh: bool,
-    /// `scope=`: only proxies with this text in their names.
+    /// `scope=`: only proxies with this substring in their names.
     pub scope: Option<String>,
     /// `;st=`: the result of the last form.
     pub status: Option<FormStatus>,

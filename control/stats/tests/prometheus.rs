@@ -12,7 +12,7 @@ use weir_stats::{
 };
 
 /// A frontend in each mode, and a backend with this many servers. The first server is down, the second is in maintenance, the others
-/// are without checks.
+/// are not checked.
 struct Shop {
     servers: usize,
     /// Maximum number of fields requested for one row.

@@ -304,7 +304,7 @@ const DEFAULT_WAYS: [InitialAddress; 2] = [InitialAddress::Last, InitialAddress:
 /// The default with a `resolvers` section. HAProxy 2.6 and 3.2 then start with unresolved servers in maintenance.
 const RESOLVED_WAYS: [InitialAddress; 3] = [InitialAddress::Last, InitialAddress::Libc, InitialAddress::None];
 
-/// Resolves the host names of `source` lines once, as those of servers.
+/// Resolves the host names of `source` lines once, as it does for servers.
 pub(super) fn resolve_sources(
     config: &mut weir_model::Proxy,
     resolver: &dyn Resolver,

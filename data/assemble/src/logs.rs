@@ -94,7 +94,7 @@ fn settings(
     Ok(LogTarget {
         address,
         format: match (target.header, &target.address) {
-            // The line's format, or else that of the ring.
+            // The line's format, or else the ring's.
             (None, LogAddress::Ring(name)) => {
                 options.events.sinks.find(name).map_or(SyslogFormat::Local, |sink| sink.format)
             }

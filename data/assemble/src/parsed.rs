@@ -18,7 +18,6 @@ pub struct LoadedConfiguration {
     pub patterns: Arc<PatternStore>,
     /// The loaded public keys.
     pub token_keys: TokenKeys,
-    /// The names of variables.
     pub variable_names: Arc<VariableNames>,
 }
 

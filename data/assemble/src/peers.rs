@@ -30,7 +30,7 @@ pub struct LivePeers {
     pub sinks: Vec<Arc<LogSink>>,
 }
 
-/// A listener for peers.
+/// A listening address of a `peers` section.
 #[derive(Debug)]
 pub struct PeerListener {
     /// The `bind` line with a single address.

@@ -95,7 +95,8 @@ impl RelayListeners {
     }
 }
 
-/// Connections of senders count in the totals of the process, as those of the runtime API do.
+/// Counts a sender's connection in the totals of the process, which also contain connections to the
+/// runtime API.
 fn count_connection(instance: &Instance) {
     if let Some(counters) = instance.process_counters.get(weir_sched::worker_index()) {
         counters.connections.increment();

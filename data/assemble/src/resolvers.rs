@@ -37,7 +37,7 @@ pub fn name_servers(config: &Config, resolver: &dyn Resolver) -> Result<NameServ
     let mut errors = Vec::new();
     let mut plan = |section: &weir_model::Resolvers, server: &weir_model::NameServer| {
         let mut settings = Arc::clone(&server.settings);
-        // Most lines are without options, so they share the default settings.
+        // Most lines do not set options, so they share the default settings.
         if settings.socks4.is_some() || settings.source.is_some() {
             let resolved = backends::resolve_server(Arc::make_mut(&mut settings), resolver);
             if let Err(message) = resolved {

@@ -10,7 +10,6 @@ pub(crate) fn peer(section: &weir_model::Peers, peer: &weir_model::Peer) -> Stri
     format!("peer '{}/{}'", section.name, peer.name)
 }
 
-/// A name server.
 pub(crate) fn name_server(section: &weir_model::Resolvers, server: &weir_model::NameServer) -> String {
     format!("nameserver '{}/{}'", section.name, server.name)
 }

@@ -35,7 +35,7 @@ pub fn all(sinks: &Sinks) -> Traces<'_> {
 }
 
 /// Parses `-dt`: trace sources for standard error, separated by commas, each with an optional level and verbosity after colons. An
-/// empty text or `all` selects every source. The default level is errors.
+/// empty string or `all` selects every source. The default level is errors.
 pub fn of_command_line(wanted: &str) -> Vec<TraceLine> {
     let mut lines = Vec::new();
     for wanted in wanted.split(',') {

@@ -47,7 +47,7 @@ impl std::error::Error for ChangeError {}
 /// Why a server was not added.
 #[derive(Clone, Debug)]
 pub enum AddError {
-    /// The algorithm needs to know all servers from the start.
+    /// The algorithm needs to know all servers at startup.
     StaticAlgorithm,
     /// Another server has this name.
     NameTaken,

@@ -45,7 +45,6 @@ pub struct ObjectCounters<C, const COUNTERS: usize, const RATES: usize> {
     counters: PhantomData<C>,
 }
 
-/// The block of one worker.
 struct WorkerBlock<const COUNTERS: usize, const RATES: usize> {
     counters: [Counter; COUNTERS],
     rates: [SecondCounts; RATES],
@@ -156,7 +155,8 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C,
     }
 
     /// The histograms that a worker records in. Call it only on this worker. An exchange is recorded in its server's histograms,
-    /// or in the backend's if no server was assigned. So [`ObjectCounters::latencies`] of a backend excludes those of its servers.
+    /// or in the backend's if no server was assigned. So [`ObjectCounters::latencies`] of a backend excludes its servers'
+    /// latencies.
     #[inline]
     pub fn latency_histograms(&self, worker: usize) -> &LatencyHistograms {
         self.block(worker).latencies.value()

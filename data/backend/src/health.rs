@@ -129,7 +129,7 @@ impl CheckFinding {
     }
 }
 
-/// One check of a server.
+/// The health check or the agent check of a server.
 #[derive(Debug)]
 pub struct ServerCheck {
     kind: CheckKind,

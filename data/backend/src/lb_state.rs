@@ -88,7 +88,6 @@ pub struct BackendStatus {
     pub downs: u32,
 }
 
-/// A slot for a server.
 struct ServerSlot {
     /// The server in this slot, if any.
     server: Option<Arc<Server>>,
@@ -531,7 +530,6 @@ impl LbState {
         }
     }
 
-    /// A server by its key.
     pub(crate) fn server(&self, key: ServerKey) -> Option<&Arc<Server>> {
         self.slots.get(key.index())?.server.as_ref().filter(|server| server.key() == key)
     }
@@ -681,7 +679,6 @@ impl LbState {
         self.occupy_server(Arc::clone(&self.members.list[member].server))
     }
 
-    /// The key of a member.
     pub(crate) fn member_key(&self, member: usize) -> ServerKey {
         self.members.list[member].server.key()
     }
@@ -753,7 +750,7 @@ impl LbState {
         }
     }
 
-    /// Gives the free slots of one server to its waiters or to those of the backend.
+    /// Gives the free slots of one server to the waiters in its own queue or in the backend's.
     pub(crate) fn hand_out(&mut self, key: ServerKey, woken: &mut Vec<Arc<Waiter>>) {
         let Some(server) = self.server(key).cloned() else { return };
         let is_member = self.takes_visitors(&server);

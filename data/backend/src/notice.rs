@@ -1,7 +1,8 @@
 //! Log lines about changes of servers.
 //!
 //! [`Backend::change_for`](crate::Backend::change_for) and [`Backend::report`](crate::Backend::report) return them. They are
-//! made under the backend's lock, so their numbers are consistent. Log processors for HAProxy match these texts.
+//! made under the backend's lock, so their numbers are consistent. Their wording is HAProxy's, because log processors match
+//! it.
 
 use std::sync::{Arc, Weak};
 
@@ -134,7 +135,6 @@ impl BackendNews {
 #[derive(Clone, Debug)]
 pub enum Reason {
     Operator,
-    /// A check with this finding.
     Found(CheckFinding),
     /// A check with a finding that is already logged.
     Said,

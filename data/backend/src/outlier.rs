@@ -16,7 +16,7 @@ use crate::health::Observation;
 pub struct OutlierRules {
     /// Eject after this many consecutive errors, at least 1.
     pub errors: Option<u32>,
-    /// Eject when the error rate exceeds that of all other servers by this many percentage points.
+    /// Eject when the error rate exceeds the rate of all other servers by this many percentage points.
     pub ratio: Option<u32>,
     /// Eject when the mean response time reaches this percentage of the mean of all other servers, at least 101.
     pub latency: Option<u32>,
@@ -47,7 +47,7 @@ pub(crate) enum Suspicion {
     Errors(u32, Observation),
     /// The server's errors and responses, and the error percentage of the other servers.
     Ratio { errors: u64, answers: u64, others_percent: u64 },
-    /// The server's mean response time, and that of the other servers.
+    /// The mean response times of the server and of the other servers.
     Latency { mean_ms: u64, others_ms: u64 },
 }
 

@@ -297,7 +297,7 @@ impl CookieRules {
     fn inserted(&self, facts: &ResponseFacts<'_>, first: Option<CookieDate>) -> String {
         let mut text = format!("{}=", self.name);
         match facts.server_cookie {
-            // The server is without a cookie value, so the client's cookie is deleted.
+            // The server does not have a cookie value, so the client's cookie is deleted.
             None => text.push_str("; Expires=Thu, 01-Jan-1970 00:00:01 GMT"),
             Some(cookie) => {
                 text.push_str(cookie);

@@ -443,7 +443,7 @@ impl Server {
         &self.pools
     }
 
-    /// Whether the server is without requests, queued requests and connections, used or idle.
+    /// Whether the server does not have any requests, queued requests or connections, used or idle.
     #[must_use]
     pub fn is_unused(&self) -> bool {
         let usage = self.pools.total();

@@ -52,7 +52,6 @@ impl ServerSnapshot {
         self.servers.0.insert(rank, server);
     }
 
-    /// Removes a server.
     pub(crate) fn remove(&mut self, server: &Server) {
         let Some(rank) = self.rank(server.key()) else { return };
         if self.by_id.get(&server.id()) == Some(&server.key()) {

@@ -19,7 +19,6 @@ pub struct TrafficSample {
     pub took_ms: u32,
 }
 
-/// The traffic of one server.
 #[derive(Default)]
 pub(crate) struct ServerTraffic {
     tallies: Tallies,

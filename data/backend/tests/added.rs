@@ -113,7 +113,7 @@ fn names_and_identifiers_are_unique() {
     }
 }
 
-/// Successive server lists share memory. A change copies a few references, not those of all servers.
+/// Successive server lists share memory. A change copies a few references, not the references to all servers.
 #[test]
 fn a_change_of_one_of_thousands_copies_few_references() {
     let settings = BackendSettings {

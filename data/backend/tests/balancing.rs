@@ -32,7 +32,7 @@ fn sequences_by_algorithm() {
     check(BalanceAlgorithm::new("source"), "acbcbc");
 }
 
-/// With connections that stay open, the sequences equal those of HAProxy 2.6.
+/// With connections that stay open, the sequences equal HAProxy 2.6's.
 #[test]
 fn the_least_loaded_for_its_weight() {
     #[track_caller]

@@ -103,7 +103,6 @@ struct World {
     leases: Vec<Lease>,
     waiters: Vec<QueueEntry>,
     now_ms: u64,
-    /// The keys of the servers.
     keys: Vec<ServerKey>,
     is_large: bool,
 }

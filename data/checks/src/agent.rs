@@ -122,7 +122,7 @@ impl AgentAnswer {
         changes
     }
 
-    /// The finding about the server's health, with HAProxy's texts.
+    /// The finding about the server's health, in HAProxy's wording.
     fn finding(&self, remarks: &[String]) -> CheckFinding {
         let Some(word) = &self.health else {
             let detail = match (&self.unknown, remarks.first()) {
@@ -151,13 +151,13 @@ impl AgentAnswer {
     }
 }
 
-/// Truncates a text for logs and statistics, because an agent's line may be as long as a buffer.
+/// Truncates a message for logs and statistics, because an agent's line may be as long as a buffer.
 fn shortened(text: &str) -> &str {
     let ends = text.char_indices().map(|(at, character)| at + character.len_utf8());
     &text[..ends.take_while(|end| *end <= TEXT_LIMIT).last().unwrap_or(0)]
 }
 
-/// Most bytes of an agent's text in logs and statistics.
+/// Maximum length of an agent's message in logs and statistics, in bytes.
 const TEXT_LIMIT: usize = 256;
 
 /// The first line of received bytes.
@@ -177,7 +177,6 @@ pub(crate) fn line(came: &[u8]) -> AgentLine<'_> {
     }
 }
 
-/// Parses a line.
 pub(crate) fn parse(line: &[u8]) -> AgentAnswer {
     let text = String::from_utf8_lossy(line);
     let (words, description) = match text.split_once('#') {

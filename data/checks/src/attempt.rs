@@ -107,7 +107,7 @@ impl Attempt<'_> {
         let mut connection = stand(begun.map_err(not_begun)?, deadline).await?;
         self.greet(&dial, &mut connection, deadline).await?;
         if let Some(tls) = &dial.tls {
-            // A rule with `connect` sets its own SNI (manual, "check-sni-auto").
+            // An explicit `connect` rule uses a configured name or no SNI, never the request's host (manual, "check-sni-auto").
             let host = wanted.host.filter(|_| tls.takes_host && !wanted.said.is_written);
             let name = tls.server_name.as_deref().map(str::as_bytes).or(host);
             let http2 = wanted.is_http && dial.protocol != Some(Protocol::H1);

@@ -18,7 +18,6 @@ use weir_vocabulary::{
 
 use crate::process_view::ProcessView;
 
-/// The context of one check.
 pub(crate) struct CheckContext<'c> {
     pub(crate) view: &'c dyn ProcessView,
     pub(crate) backend: &'c Backend,

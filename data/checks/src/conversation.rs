@@ -224,7 +224,6 @@ impl<'c> CheckDialogue<'c> {
         Ok(())
     }
 
-    /// Connects for the following rules.
     async fn connect(&mut self, said: &CheckConnect, following: &[CheckRule]) -> Result<(), CheckFinding> {
         self.end_connection();
         self.http2 = None;
@@ -583,7 +582,6 @@ fn connect_in_words(connect: &CheckConnect) -> String {
     }
 }
 
-/// The finding of a broken connection.
 fn broken(fault: ConnectionFault) -> CheckFinding {
     let detail = match fault {
         ConnectionFault::Io(errno) => {

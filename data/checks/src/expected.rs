@@ -157,7 +157,7 @@ impl<'m> ExpectedText<'m> {
     }
 }
 
-/// Renders a text with the current values of its expressions.
+/// Renders a string to send, with the current values of its expressions.
 pub(crate) fn render(text: &CheckText, context: &mut CheckContext<'_>) -> Vec<u8> {
     match text {
         CheckText::Fixed(bytes) => bytes.to_vec(),

@@ -1,4 +1,4 @@
-//! The encoding of check requests for a protocol: the text of HTTP/1, or a message for an HTTP/2 stream.
+//! The encoding of check requests for a protocol: HTTP/1 text, or a message for an HTTP/2 stream.
 
 /// A request for a protocol.
 pub(crate) trait RequestForm {
@@ -10,7 +10,7 @@ pub(crate) trait RequestForm {
     fn end(&mut self, body: &[u8]);
 }
 
-/// The text of HTTP/1.
+/// HTTP/1 text.
 impl RequestForm for Vec<u8> {
     fn begin(&mut self, method: &[u8], uri: &[u8], version: &[u8]) {
         self.reserve(FIRST_ROOM);

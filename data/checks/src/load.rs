@@ -37,7 +37,7 @@ impl CheckLoad {
         CheckLoad { workers: (0..workers.max(1)).map(|_| CachePadded::default()).collect(), most }
     }
 
-    /// The counts of a worker.
+    /// The counts of a worker. `None` beyond the last worker.
     pub fn of(&self, worker: usize) -> Option<&CheckCounts> {
         self.workers.get(worker).map(|counts| &**counts)
     }

@@ -86,7 +86,7 @@ fn mysql_answer(packet: &[u8]) -> Conclusion {
     }
 }
 
-/// An error packet: a two-byte code, an optional six-byte SQL state, and a text.
+/// An error packet: a two-byte code, an optional six-byte SQL state, and a message.
 fn mysql_error(packet: &[u8]) -> Conclusion {
     let code = match packet {
         [_, low, high, ..] => u16::from_le_bytes([*low, *high]),
@@ -207,7 +207,7 @@ fn spop_hello(came: &[u8], complete: bool) -> Option<Conclusion> {
     match content.len().cmp(&length) {
         Ordering::Less if !complete => None,
         Ordering::Equal => Some(match spop_agent(&content[SPOP_HEADER - 4..]) {
-            // The text of 2.6, which scripts expect. The text of 3.2 is empty.
+            // The message of HAProxy 2.6, which scripts expect. That of 3.2 is empty.
             Ok(()) => Conclusion::well(0, "SPOA server is ok"),
             Err(why) => Conclusion::invalid(why),
         }),
@@ -220,7 +220,7 @@ const INVALID_FRAME: &str = "invalid frame received";
 /// Length, type, flags, stream ID and frame ID. Both IDs are 0.
 const SPOP_HEADER: usize = 4 + 1 + 4 + 1 + 1;
 
-/// Checks the values of an agent's hello. The error is a text of SPOP, 3.5.
+/// Checks the values of an agent's hello. The error is a message from section 3.5 of the SPOP specification.
 fn spop_agent(mut rest: &[u8]) -> Result<(), &'static str> {
     let (mut version, mut size, mut capabilities) = (false, false, false);
     while !rest.is_empty() {
@@ -287,7 +287,7 @@ fn spop_value(bytes: &[u8]) -> Option<(SpopValue<'_>, &[u8])> {
             (SpopValue::Text(text), rest)
         }
         9 => (SpopValue::Other, spop_text(rest)?.1),
-        // An unassigned type is without data.
+        // An unassigned type does not have data.
         _ => (SpopValue::Other, rest),
     })
 }

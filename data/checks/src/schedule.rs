@@ -39,7 +39,7 @@ impl Intervals {
     }
 }
 
-/// The delay of the first run of check number `rank` of `count`, from the start. First runs are spread over the shortest
+/// The delay after startup of the first run of check number `rank` of `count`. First runs are spread over the shortest
 /// interval, or over `most_ms` if that is less.
 pub fn first_delay_ms(rank: usize, count: usize, shortest_ms: u64, most_ms: Option<u64>) -> u64 {
     let window = shortest_ms.min(most_ms.unwrap_or(u64::MAX));

@@ -49,7 +49,7 @@ pub struct HostResolution {
     pub prefers_ipv4: bool,
 }
 
-/// A request.
+/// An HTTP request, without its connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'r> {
     pub method: &'r str,

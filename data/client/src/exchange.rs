@@ -99,5 +99,5 @@ impl ClientStream {
 
 /// The most fields of a response.
 const MOST_FIELDS: u16 = 100;
-/// The most heads before the response fails, including that of the final response.
+/// Maximum number of heads, including the final one. With more, the exchange fails.
 const MOST_INTERIM: usize = 8;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// An absolute URL of HTTP or HTTPS, without user and fragment.
+/// An absolute HTTP or HTTPS URL, without user and fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// The scheme is `https`.

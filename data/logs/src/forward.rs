@@ -61,7 +61,6 @@ pub struct ForwardLine {
     pub header: Box<[u8]>,
     /// The framing of messages.
     pub framing: Framing,
-    /// The connect timeout.
     pub connect_timeout: Option<Duration>,
     /// The timeout while the server accepts no bytes.
     pub server_timeout: Option<Duration>,

@@ -7,7 +7,7 @@
 //! ```
 //! Relays do not queue: a complete message is sent to every target before the next one is parsed. A target drops and counts
 //! messages that it cannot accept, so a slow target delays no sender. A connection holds at most one buffer, and only while the
-//! buffer contains part of a message. A datagram socket holds none. The tasks have bulk priority, below that of traffic.
+//! buffer contains part of a message. A datagram socket holds none. The tasks have bulk priority, below traffic.
 
 mod datagrams;
 mod delivery;

@@ -72,7 +72,7 @@ impl TestBackend {
         self.logger.send(&self.sink, TIME, &message)
     }
 
-    /// The name of the server that receives each of these texts. `-` for none.
+    /// The name of the server that receives each of these messages. `-` for none.
     fn hear(&mut self, texts: &[&str]) -> String {
         texts.iter().map(|text| self.who_hears(text)).collect()
     }

@@ -15,7 +15,7 @@ use weir_net::{
 use weir_sched::{Tick, now, wait};
 use weir_sys::Address;
 
-/// A mail.
+/// A mail to one recipient, in plain text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mail {
     /// The address of the sender.
@@ -175,7 +175,7 @@ fn content(mail: &Mail) -> String {
     text
 }
 
-/// Replaces control characters such as line breaks, so that a text cannot add header fields.
+/// Replaces control characters such as line breaks, so that a value cannot add header fields.
 fn one_line(text: &str) -> String {
     text.replace(|character: char| character.is_control(), " ")
 }

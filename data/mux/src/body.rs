@@ -80,7 +80,7 @@ impl BodyRemainder {
 /// How the end of a body is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EndMark {
-    /// By the head. The message is without a body.
+    /// By the head. The message does not have a body.
     Head,
     Length,
     Chunk,
@@ -408,7 +408,7 @@ impl BodyFlow {
         self.ready.count as usize
     }
 
-    /// The progress of the body.
+    /// The byte counts of payload and trailers so far.
     pub fn progress(&self) -> BodyProgress {
         let trailers_received = u64::from(self.trailer_bytes);
         let trailers_sent = match self.ready.drops_trailers {

@@ -98,7 +98,6 @@ impl BodySource for SharedStream {
     }
 }
 
-/// The sink of a body.
 pub(crate) trait BodySink {
     /// Sends bytes of a body, framed as `way`, as many as fit now.
     fn send(&mut self, way: &mut BodyWay, bytes: &[u8], tail: Tail) -> SendOutcome;

@@ -27,7 +27,7 @@ pub struct Message {
     case: Option<Arc<CaseMap>>,
 }
 
-/// A head that is read from the input of a connection of HTTP/1.
+/// A head that is read from the input of an HTTP/1 connection.
 #[derive(Debug, Default)]
 struct HeadReading {
     parser: HeadParser,

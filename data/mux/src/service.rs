@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Lends or appends the parts of a text, with these lengths. Waits twice before each part with an odd index.
+    /// Lends or appends the parts of `text`, with the lengths of the second field. Waits twice before each part with an odd index.
     struct Lender {
         text: Vec<u8>,
         parts: Vec<usize>,

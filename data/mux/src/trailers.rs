@@ -44,7 +44,7 @@ impl Trailers {
         sound
     }
 
-    /// Removes all fields of that name.
+    /// Removes all fields with this name.
     pub fn remove(&mut self, name: &[u8]) {
         let kept = self
             .lines

@@ -1,4 +1,4 @@
-//! The framing of a forwarded body: the original one, or that of the sink.
+//! The framing of a forwarded body: the source's or the sink's.
 //!
 //! ```text
 //!   Wire      HTTP/1 on both sides, the same framing, nothing inspected: bytes leave unchanged
@@ -203,7 +203,6 @@ thread_local! {
     static GATHERED: RefCell<ManuallyDrop<Vec<u8>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// The end of a chunk, and the last chunk.
 const CHUNK_END_AND_LAST: &[u8] = b"\r\n0\r\n\r\n";
 /// Minimum payload in bytes for a vectored send. Less is copied together with its framing. Not measured.
 const WORTH_SLICES: usize = 2048;

@@ -146,7 +146,7 @@ impl ConnectPlan<'_> {
             return Ok(socket);
         }
         self.source.bind(&socket, family)?;
-        // Marks need a privilege. A warning at the start has reported it if it is missing.
+        // Marks need a capability, without which weir refuses to start (`privileges.rs` in control/process).
         if let Some(mark) = self.mark {
             let _ = option::set_mark(&socket, mark);
         }

@@ -61,7 +61,7 @@ pub struct SocketOptions {
     pub group: Option<u32>,
 }
 
-/// A listening socket.
+/// An opened listening socket, with the effects of its options.
 #[derive(Debug)]
 pub struct ListeningSocket {
     pub socket: OwnedFd,

@@ -124,7 +124,6 @@ impl Learning {
         }
     }
 
-    /// The state of learning from this peer.
     pub(crate) fn of(&self, peer: usize) -> LearnState {
         match self.state {
             LearningState::Lesson(lesson) if lesson.by == peer => match lesson.has_begun {

@@ -21,7 +21,6 @@ pub struct PeersSection {
     pub local: Box<str>,
     /// How a stopping process connects to its successor. `None` if unknown.
     pub own_link: Option<PeerLink>,
-    /// The shared tables.
     pub tables: Arc<[SharedTable]>,
     /// The other instances. A peer's index is also its audience number in the tables.
     pub peers: Vec<Peer>,

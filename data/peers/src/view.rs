@@ -92,7 +92,7 @@ pub struct TableProgress {
 /// An event that the listener of a section logs (manual, 11.2, "log").
 #[derive(Debug)]
 pub struct ListenerEvent<'e> {
-    /// The peer's address: that of the connection, or from its PROXY header.
+    /// The peer's address, from the connection or its PROXY header.
     pub source: &'e Address,
     /// Whether the event closes the connection.
     pub is_error: bool,

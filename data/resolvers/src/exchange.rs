@@ -273,7 +273,7 @@ fn random() -> u64 {
 
 /// Most invalid messages skipped per query.
 const MOST_LIES: u32 = 64;
-/// Time between the deadline of the exchanges and that of the caller, in milliseconds.
+/// Time between the deadline of the exchanges and the caller's deadline, in milliseconds.
 const GRACE_MS: u64 = 100;
 
 static EXCHANGE: TaskKind = TaskKind::new("DNS query");

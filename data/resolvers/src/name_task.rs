@@ -161,7 +161,7 @@ async fn in_turn(
     section: &Arc<ResolversSection>,
     lookup: &FollowerLookup,
 ) -> Result<(Answer, usize), ResolutionFailure> {
-    // Always `Some`, because the wait is without a deadline.
+    // Always `Some`, because the wait does not have a deadline.
     let _turn = section.turns.turn(Tick::NEVER).await;
     resolve(section, lookup).await
 }

@@ -42,7 +42,7 @@ pub struct Families {
     pub ipv6_if_routed: bool,
 }
 
-/// A name server.
+/// A name server of a section, with its counters and connection limit.
 #[derive(Debug)]
 pub struct NameServer {
     pub name: Box<str>,

@@ -76,8 +76,8 @@ pub(crate) async fn admit(client: Connection, session: Rc<ClientSession>) -> Opt
     Some(client)
 }
 
-/// Closes with a reset if the client sent anything other than a PROXY header. The sender then knows that its data was not read, and the
-/// kernel keeps no TIME_WAIT state.
+/// Sets `SO_LINGER` if input remains unread, so that the later close resets the connection. The client then knows that its data was not
+/// read, and the kernel keeps no TIME_WAIT state.
 fn reset_if_it_spoke(client: &Connection) {
     if !client.input().is_empty() {
         let _ = option::set_no_linger(client.descriptor());

@@ -20,7 +20,7 @@ use crate::instance::{Instance, Listener, Proxy, ProxyRef, WorkerInstance};
 /// Every connected client has one, so the type is small.
 pub struct Admission {
     frontend: ProxyRef,
-    /// The listener's position among those of the frontend.
+    /// The listener's position among the frontend's listeners.
     listener: u32,
     progress: CountsOwner,
 }

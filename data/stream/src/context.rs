@@ -124,7 +124,7 @@ impl Stream {
         out
     }
 
-    /// An expression's value as text. `None` without a text value.
+    /// An expression's value as a string. `None` if the value is missing or cannot become a string.
     pub(crate) fn evaluate_string(&mut self, expression: &Expr) -> Option<Scratch> {
         let sample = expression.evaluate_str(self).sample()?;
         match sample.value {

@@ -254,7 +254,7 @@ fn wall_seconds() -> u64 {
     weir_sched::wall_us() / 1_000_000
 }
 
-/// `persist rdp-cookie`: the server that an `msts` token of RDP designates.
+/// `persist rdp-cookie`: the server that an RDP `msts` token designates.
 fn designated_by_token(stream: &mut Stream) -> (Option<ServerKey>, bool) {
     let Some(wanted) = address_of_token(stream) else { return (None, false) };
     let rule = persist_rule(stream);

@@ -301,11 +301,9 @@ impl While {
 /// The events that a stream waits for, once no more bytes can be moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waits {
-    /// For the client to send.
     pub(crate) client_sends: bool,
     /// For the client to receive pending bytes.
     pub(crate) client_takes: bool,
-    /// For the server to send.
     pub(crate) server_sends: bool,
     /// For the server to receive pending bytes.
     pub(crate) server_takes: bool,

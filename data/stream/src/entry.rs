@@ -312,7 +312,6 @@ pub fn end_streams(by: By, which: impl Fn(&ListedStream) -> bool) -> usize {
     count
 }
 
-/// The entries of a worker.
 struct WorkerEntries {
     all: Vec<Weak<StreamEntry>>,
     free: Vec<Rc<StreamEntry>>,

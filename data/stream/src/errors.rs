@@ -62,7 +62,7 @@ impl RefusedMessages {
         }
     }
 
-    /// How many messages were refused since the start.
+    /// How many messages were refused since startup.
     pub fn total(&self) -> u64 {
         self.total.load(Relaxed)
     }
@@ -86,7 +86,6 @@ impl RefusedMessages {
     }
 }
 
-/// The newest message of a ring.
 fn newest(ring: &Arc<Ring>) -> Option<RefusedMessage> {
     let mut newest = Vec::new();
     // If the ring already has the maximum number of readers, this reader gets nothing.
@@ -98,7 +97,7 @@ fn newest(ring: &Arc<Ring>) -> Option<RefusedMessage> {
     RefusedMessage::decode(&newest)
 }
 
-/// The size limit of a message's header in the ring, in bytes: numbers, and texts cut to the range of their length field.
+/// The size limit of a message's header in the ring, in bytes: numbers, and strings cut to the range of their length field.
 const LARGEST_HEAD: usize = 8 * NUMBERS + TEXTS * (1 + LONGEST_TEXT) + 16;
 const NUMBERS: usize = 7;
 const TEXTS: usize = 3;

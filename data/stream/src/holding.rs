@@ -15,7 +15,7 @@ impl Stream {
             self.request.message.detach(&mut self.client);
         }
         self.scratch.reset();
-        // The excess memory of an HTTP/2 stream is that of its head. It is freed after a quiet time, because queues are often short.
+        // The excess memory of an HTTP/2 stream is in its head and is freed after a quiet time, because queues are often short.
         if self.client.shared().is_none() {
             self.client.shrink_input();
         }

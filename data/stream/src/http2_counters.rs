@@ -19,12 +19,10 @@ enum CountedProxy {
 }
 
 impl ConnectionCount {
-    /// Counts a client's connection.
     pub(crate) fn of_client(frontend: &ProxyRef) -> ConnectionCount {
         ConnectionCount::begin(CountedProxy::Clients(frontend.clone()))
     }
 
-    /// Counts a connection to a server.
     pub(crate) fn of_server(backend: &ProxyRef) -> ConnectionCount {
         ConnectionCount::begin(CountedProxy::Servers(backend.clone()))
     }

@@ -199,7 +199,7 @@ impl DescriptorMarks {
 }
 
 impl ProcessLimits {
-    /// The parser options of HTTP/1.
+    /// The HTTP/1 parser options.
     #[inline]
     pub fn h1_options(&self, accept_unsafe_violations: bool) -> weir_mux::HeadOptions {
         weir_mux::HeadOptions { accept_unsafe_violations, ..self.h1 }
@@ -245,7 +245,7 @@ pub struct Proxy {
     pub backend_counters: Arc<BackendCounters>,
     /// The settings of servers that were added at run time.
     pub added_servers: AddedServers,
-    /// TLS settings of the configured servers, in their order. Empty if all servers are without TLS.
+    /// TLS settings of the configured servers, in their order. Empty if no server uses TLS.
     pub configured_tls: Vec<Option<Arc<weir_tls::LiveUpstream>>>,
     pub listeners: Vec<Listener>,
     pub log_sinks: Vec<Arc<LogSink>>,
@@ -471,12 +471,12 @@ impl Instance {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// The proxy with a backend side of that name.
+    /// The proxy with a backend side with this name.
     pub fn backend_by_name(&self, name: &str) -> Option<&Proxy> {
         self.proxies.get(*self.backends.get(name)?)
     }
 
-    /// The proxy with a frontend side of that name.
+    /// The proxy with a frontend side with this name.
     pub fn frontend_by_name(&self, name: &str) -> Option<&Proxy> {
         self.proxies.get(*self.frontends.get(name)?)
     }

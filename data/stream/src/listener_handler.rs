@@ -21,7 +21,7 @@ use crate::server::idle;
 pub struct ListenerHandler {
     /// The proxy with the listener.
     pub frontend: ProxyRef,
-    /// The listener's position among those of the proxy.
+    /// The listener's position among the proxy's listeners.
     pub listener: u32,
     /// The workers that may serve the listener's connections.
     pub workers: Arc<[usize]>,

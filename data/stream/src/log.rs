@@ -121,7 +121,7 @@ impl StreamLog {
     }
 
     /// Logs a connection that closed before its first stream, with the error `what` of its PROXY header. The format is `error-log-format`,
-    /// else that of section 8.2.5 of the manual. `option dontlognull` skips connections that sent nothing.
+    /// else the one in section 8.2.5 of the manual. `option dontlognull` skips connections that sent nothing.
     pub(crate) fn log_refused_handshake(&mut self, what: &str) {
         let frontend = self.stream.frontend.clone();
         let sent_nothing = !self.stream.client.connection().is_some_and(weir_net::Connection::was_heard);

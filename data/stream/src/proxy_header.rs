@@ -11,7 +11,7 @@ use weir_vocabulary::ProxyFields;
 use crate::session::ClientSession;
 use crate::stream::Stream;
 
-/// Sets the session's addresses to those of the header.
+/// Sets the session's addresses to the header's.
 pub(crate) fn adopt(session: &ClientSession, header: &weir_proxy_protocol::ProxyHeader<'_>) {
     if header.command == HeaderCommand::Proxy
         && let ClientAddresses::Inet { source, destination } = header.addresses

@@ -12,7 +12,6 @@ use crate::passwords;
 use crate::stream::rule_state::{RuleKey, RuleList};
 use crate::stream::{PhaseResult, ProxySide, Stream, StreamError};
 
-/// The result of a ruleset.
 #[derive(Debug)]
 pub(crate) enum RulesetResult {
     Continue,

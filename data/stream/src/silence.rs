@@ -47,7 +47,7 @@ impl Silence {
 /// When to free the memory that only a busy connection needs: after the peer was silent for [`QUIET`], with or without waiting streams.
 /// Not immediately, because a client with sequential requests is soon busy again.
 pub(crate) struct Rest {
-    /// The number of frames received, and whether the connection was without streams.
+    /// The number of frames received, and whether the list of streams was empty.
     seen: (u64, bool),
     at: Tick,
 }

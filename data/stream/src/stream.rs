@@ -160,7 +160,6 @@ pub(crate) enum ProxySide {
 }
 
 impl Stream {
-    /// The proxy of this side.
     #[inline]
     pub(crate) fn proxy(&self, side: ProxySide) -> &ProxyRef {
         match side {

@@ -55,7 +55,6 @@ pub struct VisitedBackend {
     progress: VisitProgress,
 }
 
-/// The progress of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VisitProgress {
     Ahead,

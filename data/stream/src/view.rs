@@ -33,7 +33,6 @@ impl Stream {
         self.entry.destination(&self.session)
     }
 
-    /// Counts a retry.
     pub(crate) fn count_retry(&mut self) {
         self.attempts.retries += 1;
         self.entry.retries.set(u16::try_from(self.attempts.retries).unwrap_or(u16::MAX));

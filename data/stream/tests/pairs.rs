@@ -337,7 +337,6 @@ struct Upload {
     end: UploadEnd,
 }
 
-/// The end of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UploadEnd {
     /// With the last datagram.

@@ -141,7 +141,7 @@ fn the_inserted_cookie_is_not_seen_by_rules_on_the_servers_response() {
     );
 }
 
-/// The first packet of RDP, with a cookie.
+/// The first RDP packet, with a cookie.
 fn rdp_packet(cookie: &str) -> Vec<u8> {
     let line = format!("Cookie: {cookie}\r\n");
     let length = u8::try_from(11 + line.len()).expect("a short cookie");

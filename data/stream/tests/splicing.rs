@@ -1,5 +1,4 @@
-//! Bodies of HTTP/1 through pipes (`option splice-*`; manual, 4.2): which ones, their ends, and the messages after
-//! them.
+//! HTTP/1 bodies through pipes (`option splice-*`; manual, 4.2): which ones, their ends, and the messages after them.
 
 mod support;
 

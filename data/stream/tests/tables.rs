@@ -1,5 +1,5 @@
-//! Streams and stick-tables: counts of tracked entries, limits, stored servers. The counts are those of HAProxy 3.2 with the
-//! same configuration and requests.
+//! Streams and stick-tables: counts of tracked entries, limits, stored servers. The counts are HAProxy 3.2's with the same configuration
+//! and requests.
 
 mod support;
 

@@ -10,7 +10,7 @@ use weir_memory::Pages;
 /// The first entry of each bucket.
 #[derive(Debug, Default)]
 pub(crate) struct BucketIndex {
-    /// Two words per bucket.
+    /// The link of each bucket, as two words: entry and hash.
     blocks: Vec<Pages>,
     /// Blocks without buckets, to be reused or [freed](Self::spare).
     spare: Vec<Pages>,
@@ -65,7 +65,6 @@ const BLOCK: u32 = 1024;
 const FIRST: u32 = 16;
 
 impl BucketIndex {
-    /// The bucket of a hash.
     #[inline]
     pub(crate) fn bucket(&self, hash: u32) -> u32 {
         // Buckets below the split already belong to the next power of two.

@@ -25,7 +25,6 @@ impl NumberedNames {
         position.map_or(0, |position| position as u32 + 1)
     }
 
-    /// The name with this number.
     pub(crate) fn name(&self, number: u32) -> Option<Arc<str>> {
         let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         names.get((number as usize).checked_sub(1)?).cloned()

@@ -176,7 +176,7 @@ impl LockedEntry<'_> {
         self.names.name(self.get(DataType::ServerKey, 0)? as u32)
     }
 
-    /// Assigns the key to a server of that name.
+    /// Assigns the key to a server with this name.
     pub fn set_server_key(&mut self, name: &str) {
         if self.layout.stores(DataType::ServerKey) {
             let number = self.names.number(name);

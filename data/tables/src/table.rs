@@ -157,7 +157,7 @@ impl Table {
         })
     }
 
-    /// The number of a key's entry ([`EntryKey::number`]). 0 if the key is without an entry.
+    /// The number of a key's entry ([`EntryKey::number`]). 0 if the key does not have an entry.
     pub fn number_of(&self, key: &Key, now_ms: u64) -> u64 {
         self.with_shard(key, |table, shard, hash, rules| {
             let slot = table.found(shard, key, hash, now_ms, rules);
@@ -249,7 +249,7 @@ impl Table {
         })
     }
 
-    /// Removes the entry of a key.
+    /// Removes the entry of a key, unless a stream tracks it.
     pub fn remove(&self, key: &Key, now_ms: u64) -> Removal {
         self.with_shard(key, |table, shard, hash, rules| match table.found(shard, key, hash, now_ms, rules) {
             Some(slot) => table.remove_slot(shard, slot, rules),
@@ -257,7 +257,7 @@ impl Table {
         })
     }
 
-    /// Removes an entry.
+    /// Removes an entry, unless a stream tracks it.
     pub fn remove_entry(&self, entry: EntryKey) -> Removal {
         self.with_tracked(entry, |table, shard, slot, rules| table.remove_slot(shard, slot, rules))
             .unwrap_or(Removal::Missing)

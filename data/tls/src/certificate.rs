@@ -122,7 +122,7 @@ pub struct CertificateLoader {
     pub files: SharedFiles,
     /// Which additional files (`.key`, `.issuer`, `.ocsp`) are read.
     pub extra: ExtraFiles,
-    /// Whether the extension of an additional file replaces that of the certificate (`ssl-load-extra-del-ext`). Otherwise it is
+    /// Whether an additional file's extension replaces the certificate's (`ssl-load-extra-del-ext`). Otherwise it is
     /// appended.
     pub replaces_extension: bool,
     /// Chains for certificate files without one (`issuers-chain-path`).
@@ -378,10 +378,9 @@ pub struct CertificatePaths {
     pub issuer: Option<String>,
 }
 
-/// The parts of a certificate.
+/// The parts of a certificate, which may come from several files.
 #[derive(Default)]
 pub struct CertificateParts {
-    /// The certificate and its chain.
     pub chain: Vec<CertificateDer<'static>>,
     pub key: Option<PrivateKeyDer<'static>>,
     /// Issuer certificates from a separate file.

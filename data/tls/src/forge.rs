@@ -153,7 +153,7 @@ fn sign(
     Some(built(SEQUENCE, &[&signed, &algorithm, &built(BIT_STRING, &[&[0], &signature])]).into())
 }
 
-/// The subject: that of the authority plus the name, as in HAProxy. A common name has at most 64 characters (RFC 5280, A.1). For a
+/// The authority's subject plus the name, as in HAProxy. A common name has at most 64 characters (RFC 5280, A.1). For a
 /// longer name the subject is empty, and only the alternative names contain it.
 fn subject(authority: &[u8], name: &str) -> Option<Vec<u8>> {
     if name.len() > 64 {

@@ -104,7 +104,7 @@ impl<'c> CertificateDetails<'c> {
     pub fn key_in_short(&self) -> Option<String> {
         match self.parsed.public_key().parsed().ok()? {
             PublicKey::RSA(key) => Some(format!("RSA{}", key.key_size())),
-            // An uncompressed point: one byte and two coordinates. Those of P-521 have 66 bytes.
+            // An uncompressed point: one byte and two coordinates, which have 66 bytes each in P-521.
             PublicKey::EC(point) => match point.data().len() {
                 133 => Some("EC521".to_owned()),
                 length => Some(format!("EC{}", (length.checked_sub(1)?) * 4)),

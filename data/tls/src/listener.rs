@@ -157,7 +157,7 @@ impl ListenerCertificates {
         if self.strict { None } else { self.entries.first() }
     }
 
-    /// Whether the listener is without certificates.
+    /// Whether the list of certificates is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -163,7 +163,6 @@ impl OcspResponse {
     }
 }
 
-/// The parts of a response.
 struct ResponseParts<'d> {
     /// The signed part, including its DER header.
     signed: &'d [u8],
@@ -180,7 +179,6 @@ struct ResponseParts<'d> {
     certificates: Vec<&'d [u8]>,
 }
 
-/// The status of the certificate.
 enum CertificateStatus {
     Good,
     Revoked(ASN1Time, Option<u8>),

@@ -1,4 +1,4 @@
-//! OpenSSL's error codes and texts, which log processors and scripts expect.
+//! OpenSSL's error codes and messages, which log processors and scripts expect.
 
 use std::borrow::Cow;
 

@@ -200,7 +200,7 @@ impl EncryptedKey {
     }
 }
 
-/// The first line of a text without surrounding white space, and the rest. `None` at the end of the text. The line is empty if it
+/// The first line of `text` without surrounding white space, and the rest. `None` at the end of the text. The line is empty if it
 /// is not UTF-8.
 fn next_line(text: &[u8]) -> Option<(&str, &[u8])> {
     if text.is_empty() {

@@ -28,9 +28,8 @@ pub struct TicketKeys {
 /// Why a key was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadTicketKey {
-    /// It is not base64.
     NotBase64,
-    /// Its length differs from that of the other keys.
+    /// Its length differs from the other keys' length.
     WrongSize,
 }
 
@@ -81,7 +80,7 @@ impl TicketKeys {
     /// Appends a key and drops the oldest.
     ///
     /// # Errors
-    /// When the key is not base64, or its length differs from that of the other keys.
+    /// When the key is not base64, or its length differs from the other keys' length.
     pub fn push(&self, text: &str) -> Result<(), BadTicketKey> {
         let secret = STANDARD.decode(text).map_err(|_| BadTicketKey::NotBase64)?;
         if secret.len() != self.length {
@@ -140,7 +139,6 @@ impl TicketKey {
         &self.secret[..NAME]
     }
 
-    /// The HMAC key.
     fn signer(&self) -> hmac::Key {
         let end = if self.secret.len() == LONG { NAME + 32 } else { NAME + 16 };
         hmac::Key::new(hmac::HMAC_SHA256, &self.secret[NAME..end])
@@ -203,7 +201,6 @@ mod tests {
     }
 
     impl TicketKeys {
-        /// Keys for tests.
         pub(crate) fn for_tests() -> TicketKeys {
             keys(LONG, &[1, 2, 3])
         }

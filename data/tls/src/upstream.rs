@@ -147,8 +147,8 @@ impl LiveUpstream {
         needs.session(name, if needs.early_data { Offer::Early } else { Offer::Usual })
     }
 
-    /// Creates the session of a health check. It offers the check's protocols if set, otherwise those of the server's traffic.
-    /// HTTP/2 is offered only if `http2`: the check must support it.
+    /// Creates the session of a health check. It offers the check's protocols if set, otherwise the protocols of the server's
+    /// traffic. HTTP/2 is offered only if `http2`: the check must support it.
     ///
     /// # Errors
     /// When `name` is not a valid host name.

@@ -1,6 +1,6 @@
 //! TLS objects that operators see and change: files held in memory, and certificate lists.
 
-/// A kind of file.
+/// A kind of TLS file that the runtime API can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsFileKind {
     /// A certificate with its key.
@@ -33,7 +33,7 @@ pub struct TlsFileView {
 /// Why a file was not changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsRefusal {
-    /// A file of that name exists.
+    /// A file with this name exists.
     Exists,
     /// The file does not exist.
     Unknown,
@@ -139,6 +139,6 @@ pub enum TicketKeyRefusal {
     UnknownFile,
     /// The key is not base64.
     NotBase64,
-    /// The length of the key differs from that of the others.
+    /// The length of the key differs from the others' length.
     WrongSize,
 }

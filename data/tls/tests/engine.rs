@@ -662,7 +662,7 @@ fn updating_client() -> (ClientConnection, TlsSession) {
     connected(true)
 }
 
-/// A rustls client with an established session of TLS 1.3 or 1.2 with our server.
+/// A rustls client with an established TLS 1.3 or 1.2 session with our server.
 fn connected(tls13: bool) -> (ClientConnection, TlsSession) {
     let mut world = World::new();
     world.settings.tls13 = tls13;

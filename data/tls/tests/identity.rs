@@ -34,7 +34,7 @@ fn session(
 
 /// The only test of its process, because `keep_identities` affects the whole process.
 ///
-/// The values match HAProxy 3.2 with OpenSSL. On the client, the Finished message is that of RFC 5929.
+/// The values match HAProxy 3.2 with OpenSSL. On the client, the Finished message is the one that RFC 5929 defines.
 #[test]
 fn sessions_have_identifiers_after_keep_identities() {
     let mut world = World::new();
@@ -45,7 +45,7 @@ fn sessions_have_identifiers_after_keep_identities() {
     keep_identities();
 
     for piece in [1 << 16, 1] {
-        // A TLS 1.2 session with a new ticket lacks an identifier on the server. On the client, it has that of the ticket.
+        // A TLS 1.2 session with a new ticket lacks an identifier on the server. On the client, it has the ticket's key.
         let config = world.client(None);
         let (pair, [client, server]) = session(&listener, &config, piece, false);
         let main =

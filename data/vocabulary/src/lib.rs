@@ -4,7 +4,7 @@
 //! [`FetchView`] and share the rows, so a fetch means the same in both. Values that both sides need are also here: the timers of a
 //! stream, facts about a closed connection, the tracked entries.
 //!
-//! The crate refuses to know how a stream or check proceeds: a view is without phases, sends nothing and never waits. Rules,
+//! The crate refuses to know how a stream or check proceeds: a view does not have phases, sends nothing and never waits. Rules,
 //! actions and log lines belong to the stream. Begin with `view.rs`.
 
 pub mod fetch;

@@ -17,7 +17,7 @@ pub struct TrackedEntries {
 /// The number of counters stored without allocation: the default of `tune.stick-counters`.
 const USUAL: usize = 3;
 
-/// A tracked entry.
+/// A stick-table entry that a stream or session tracks.
 #[derive(Clone)]
 pub struct TrackedEntry {
     pub table: LocalArc<Table>,
@@ -26,7 +26,7 @@ pub struct TrackedEntry {
 }
 
 impl TrackedEntries {
-    /// The entry tracked by a counter.
+    /// The entry that stick counter `counter` tracks.
     pub fn get(&self, counter: usize) -> Option<&TrackedEntry> {
         match counter.checked_sub(USUAL) {
             None => self.first[counter].as_ref(),
@@ -34,7 +34,7 @@ impl TrackedEntries {
         }
     }
 
-    /// Tracks an entry with a counter.
+    /// Tracks `entry` with stick counter `counter`. Replaces the former entry without untracking it.
     pub fn set(&mut self, counter: usize, entry: TrackedEntry) {
         self.end = self.end.max(counter + 1);
         match counter.checked_sub(USUAL) {
@@ -68,7 +68,7 @@ impl Drop for TrackedEntries {
     }
 }
 
-/// An event: the data type of its total, that of its rate, and the amount.
+/// An event: the data types of its total and of its rate, and the amount.
 pub type TrackedEvent = (DataType, DataType, u64);
 
 impl TrackedEntry {

@@ -235,7 +235,7 @@ pub struct ViewedProxy<'p> {
     pub connections: &'p ConnectionLimit,
 }
 
-/// A listener.
+/// The listener of the stream's client, as fetches see it.
 #[derive(Clone, Copy)]
 pub struct ViewedListener<'l> {
     pub id: u32,
@@ -245,10 +245,9 @@ pub struct ViewedListener<'l> {
     pub connections: &'l ConnectionLimit,
 }
 
-/// A connection to a server.
+/// The stream's connection to its server.
 #[derive(Clone, Copy)]
 pub struct ServerConnection<'c> {
-    /// The stream's connector.
     pub connector: &'c StreamConnector,
     /// Whether it served other streams before this one.
     pub reused: bool,

@@ -84,7 +84,7 @@ impl Connector {
     /// Sends a line over the existing connection to a path.
     ///
     /// # Errors
-    /// `NOENT` for a path of another process's configuration, `NOTCONN` before the first connection, and those of the socket.
+    /// `NOENT` for a path of another process's configuration, `NOTCONN` before the first connection, and errors of the socket.
     pub(crate) fn send(&self, path: &Path, line: &[u8]) -> weir_sys::Result<()> {
         let target = self.targets.iter().find(|target| target.path == path).ok_or(Errno::NOENT)?;
         let connected = target.connected.load();

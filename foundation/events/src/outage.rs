@@ -40,7 +40,7 @@ impl Outage {
     }
 }
 
-/// Sets the callback for reports, one text per outage. Call it once, before the first line.
+/// Sets the callback for reports, one message per outage. Call it once, before the first line.
 pub fn report_outages(report: impl Fn(&str) + Send + Sync + 'static) {
     // A second call cannot happen, since the process starts once.
     let _ = REPORT.set(Box::new(report));

@@ -1,7 +1,7 @@
 //! Sinks of events: rings, and the two standard streams.
 //!
 //! Logs and traces refer to a sink by name. Operators list sinks and read rings with `show events`. [`Sinks`] contains
-//! all sinks of the process: the built-in `stdout`, `stderr` and `buf0`, and those of `ring` sections.
+//! all sinks of the process: the built-in `stdout`, `stderr` and `buf0`, and the sinks of `ring` sections.
 
 use std::io;
 use std::sync::{Arc, OnceLock};

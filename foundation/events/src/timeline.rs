@@ -23,9 +23,9 @@ pub struct StreamRecord {
     pub code: [u8; 4],
     /// Whether the stream was redispatched to another server.
     pub redispatched: bool,
-    /// Time of each [`StreamMoment`] in milliseconds since the start. `None` if it was not reached.
+    /// Time of each [`StreamMoment`] in milliseconds since the stream began. `None` if it was not reached.
     pub moments: [Option<u32>; StreamMoment::COUNT],
-    /// Texts by [`StreamText`]. Empty for none.
+    /// Strings by [`StreamText`]. Empty for none.
     pub words: [Box<str>; StreamText::COUNT],
 }
 
@@ -84,7 +84,7 @@ impl StreamRecord {
         &self.words[word as usize]
     }
 
-    /// Sets a text, truncated to 256 bytes.
+    /// Sets a string, truncated to 256 bytes.
     pub fn set_word(&mut self, word: StreamText, text: &str) {
         let mut end = text.len().min(LONGEST_WORD);
         while !text.is_char_boundary(end) {
@@ -168,7 +168,7 @@ impl RecordBytes<'_> {
     }
 }
 
-/// Maximum length of a text in bytes, so that an entry has at most about 2 kB.
+/// Maximum length of a string in bytes, so that an entry has at most about 2 kB.
 const LONGEST_WORD: usize = 256;
 
 #[cfg(test)]

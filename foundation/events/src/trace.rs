@@ -233,7 +233,6 @@ impl TraceSource {
         }
     }
 
-    /// The followed source.
     fn followed(&self) -> Option<&'static TraceSource> {
         **self.followed.get()?.load()
     }

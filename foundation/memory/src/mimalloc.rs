@@ -26,7 +26,7 @@ fn is_usual(alignment: usize, size: usize) -> bool {
 /// `MI_MAX_ALIGN_SIZE` of mimalloc/types.h.
 const ALIGNMENT: usize = 16;
 
-// SAFETY: the functions are those of the C library: they return null, or a block of that size and alignment without
+// SAFETY: the functions behave as in the C library: they return null, or a block of that size and alignment without
 // another owner; the content is moved or zeroed as the trait requires, and nothing unwinds.
 unsafe impl GlobalAlloc for Mimalloc {
     #[inline]

@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(arenas_of_threads(u64::MAX), c_int::MAX);
     }
 
-    /// The number of the option is that of this version of mimalloc.
+    /// The option's number in this version of mimalloc.
     #[test]
     fn the_option_is_the_one_for_arenas() {
         // SAFETY: mimalloc.h declares it so: it reads an option, by the same numbers, and gives sizes in bytes.

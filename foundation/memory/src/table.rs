@@ -52,9 +52,7 @@ pub struct CallSiteCounters {
     pub allocations: u64,
     /// Number of frees.
     pub frees: u64,
-    /// Bytes allocated.
     pub allocated_bytes: u64,
-    /// Bytes freed.
     pub freed_bytes: u64,
 }
 

@@ -29,7 +29,6 @@ const BATCH: u64 = 64;
 
 /// A buffer of messages that is measured.
 trait Candidate: Send + Sync {
-    /// Writes one message.
     fn write(&self, thread: usize, message: &[u8]) -> bool;
     /// A reader: each call reads for a while, sleeps when the buffer is empty, and returns how many messages it saw.
     fn reader(&self) -> Box<dyn FnMut() -> u64 + Send>;

@@ -80,7 +80,7 @@ impl Gauge {
         self.now.load(Relaxed)
     }
 
-    /// The highest value since the start or the last [`Gauge::reset_highest`].
+    /// The highest value since startup or the last [`Gauge::reset_highest`].
     pub fn highest(&self) -> u64 {
         self.highest.load(Relaxed)
     }

@@ -7,7 +7,7 @@ use crate::lazy_box::LazyBox;
 /// A value per worker on separate cache lines. Costs one pointer until the worker first uses it, because each worker uses
 /// only some of many thousand servers.
 ///
-/// Creating a value and reading those of other workers are sequentially consistent, as in [`LazyBox`].
+/// Creating a value and reading other workers' values are sequentially consistent, as in [`LazyBox`].
 #[derive(Debug)]
 pub struct LazyPerWorker<T> {
     values: Box<[LazyBox<CachePadded<T>>]>,
@@ -65,7 +65,7 @@ mod tests {
         assert!(counts.existing(0).is_none() && counts.existing(9).is_none());
     }
 
-    /// Dropping the container drops each value once, including those of other threads.
+    /// Dropping the container drops each value once, including values of other threads.
     #[test]
     fn values_end_with_it() {
         static LIVE: AtomicU32 = AtomicU32::new(0);

@@ -20,7 +20,6 @@ pub struct LockLabel {
     listed: AtomicBool,
 }
 
-/// The mode of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum LockMode {

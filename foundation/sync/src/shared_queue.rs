@@ -188,7 +188,7 @@ impl FromIterator<usize> for ThreadMask {
 const WORDS: usize = 16;
 /// Maximum number of numbers taken per acquisition of the lock.
 const BATCH: usize = 16;
-/// First insertion index. High enough that numbers moved forward stay behind those of killed tasks.
+/// First insertion index. High enough that numbers moved forward stay behind killed tasks, which have position 0.
 const INDEX_START: u64 = 1 << 32;
 
 #[cfg(all(test, not(loom)))]

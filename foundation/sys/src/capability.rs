@@ -1,8 +1,8 @@
 //! Linux capabilities: parts of root's privileges, which a process may keep after it changes its user.
 //!
-//! Capabilities belong to a thread. A new thread inherits those of its creator. When a process changes its user from
-//! root, all threads lose them, except the thread that called [`keep_over_identity_change`]. An existing thread can
-//! only lose capabilities, never gain them.
+//! Capabilities belong to a thread. A new thread inherits its creator's capabilities. When a process changes its
+//! user from root, all threads lose them, except the thread that called [`keep_over_identity_change`]. An existing
+//! thread can only lose capabilities, never gain them.
 
 use crate::Result;
 use crate::process::status;

@@ -70,7 +70,7 @@ pub fn execute(program: &[u8], words: &[Vec<u8>], environment: &[Vec<u8>]) -> Er
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// The texts as C strings. `None` if a text contains a zero byte.
+/// The strings as C strings. `None` if one contains a zero byte.
 pub(crate) fn strings(texts: &[Vec<u8>]) -> Option<Vec<CString>> {
     texts.iter().map(|text| CString::new(text.as_slice()).ok()).collect()
 }

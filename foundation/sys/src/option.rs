@@ -20,7 +20,7 @@ pub fn set_no_delay(socket: impl AsFd, on: bool) -> Result<()> {
     sockopt::set_tcp_nodelay(socket, on)
 }
 
-/// Parameters of TCP keep-alive (`clitcpka-*`, `srvtcpka-*`). `None` keeps the system's default.
+/// TCP keep-alive parameters (`clitcpka-*`, `srvtcpka-*`). `None` keeps the system's default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeepAlive {
     /// Idle time before the first probe.

@@ -18,7 +18,7 @@ pub fn user(name: &str) -> Result<Option<SystemUser>> {
     with_growing_space(|space| {
         let mut record = MaybeUninit::<libc::passwd>::uninit();
         let mut found = std::ptr::null_mut();
-        // SAFETY: all pointers are valid for the call, and the length is that of the space.
+        // SAFETY: all pointers are valid for the call, and the length is the length of `space`.
         let error = unsafe {
             libc::getpwnam_r(
                 name.as_ptr(),
@@ -43,7 +43,7 @@ pub fn group(name: &str) -> Result<Option<u32>> {
     with_growing_space(|space| {
         let mut record = MaybeUninit::<libc::group>::uninit();
         let mut found = std::ptr::null_mut();
-        // SAFETY: all pointers are valid for the call, and the length is that of the space.
+        // SAFETY: all pointers are valid for the call, and the length is the length of `space`.
         let error = unsafe {
             libc::getgrnam_r(
                 name.as_ptr(),

@@ -131,7 +131,6 @@ pub(crate) fn begin(line: &Line, at: Location) -> Parsed<CertificateStore> {
     Ok(CertificateStore { name: name.into(), at, certificate_base: None, key_base: None, loads: Vec::new() })
 }
 
-/// Reads one line.
 pub(crate) fn read_line(
     store: &mut CertificateStore,
     known: &mut HashSet<String>,

@@ -113,7 +113,6 @@ struct Document<'d> {
     refused: HashSet<(&'static str, Box<str>)>,
 }
 
-/// The current section.
 enum CurrentSection {
     /// No section: the beginning of a file.
     Outside,
@@ -666,7 +665,7 @@ fn section_name(line: &Line) -> &str {
     }
 }
 
-/// Some editors put it at the beginning of a text.
+/// Some editors put it at the beginning of a file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 #[cfg(test)]

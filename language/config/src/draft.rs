@@ -150,7 +150,7 @@ pub(crate) struct PendingReferences {
     pub(crate) filter_sequences: Vec<(FilterDirection, Box<str>, Span)>,
     /// `stick-table`.
     pub(crate) table: Option<StickTable>,
-    /// `stats show-desc` without a text, which uses the text of the global section.
+    /// `stats show-desc` without a description, which uses the one of the global section.
     pub(crate) global_description: Option<Span>,
     /// The filters named by `set-bandwidth-limit` rules: name, span, and whether the rule sets a limit (or a period).
     pub(crate) bandwidth_limits: Vec<(Box<str>, Span, bool)>,

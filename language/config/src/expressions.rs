@@ -30,7 +30,7 @@ pub(crate) struct Notes {
     /// References to other objects, resolved after all objects are known.
     pub references: Vec<WrittenReference>,
     pub warnings: Vec<Diagnostic>,
-    /// Fetches of raw bytes in texts for HTTP, with their spans. The proxy's mode is known only later.
+    /// Fetches of raw bytes in HTTP format strings, with their spans. The proxy's mode is known only later.
     pub bytes_in_text: Vec<(&'static str, Span)>,
 }
 

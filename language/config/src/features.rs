@@ -65,7 +65,7 @@ pub const FEATURES: &[(&str, bool)] = &[
     ("ZLIB", false),
 ];
 
-/// Whether weir has the feature of that name.
+/// Whether weir has the feature with this name.
 pub fn has_feature(name: &str) -> bool {
     FEATURES.iter().any(|(known, present)| *known == name && *present)
 }

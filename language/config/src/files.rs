@@ -7,7 +7,7 @@ use std::io;
 
 use weir_syntax::{Diagnostic, Diagnostics, FileKind, Files, SourceMap, error_text};
 
-/// The largest configuration file in bytes: twice that of a configuration with a million backends.
+/// The largest configuration file in bytes: twice the size of a configuration with a million backends.
 const MAX_CONFIGURATION: u64 = 256 << 20;
 
 /// Reads every file that `paths` name. In a folder, reads the files that end in `.cfg` and do not begin with a dot, by name.

@@ -38,7 +38,7 @@ pub(crate) static HTTP_ERRORS_KEYWORDS: Table<HttpErrorsKeyword> = Table::new(&[
 )]]);
 
 impl HttpErrorsSections {
-    /// The messages of the section of that name.
+    /// The messages of the section with this name.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<ErrorReplies>> {
         self.sections.get(name).map(|(_, replies)| replies.clone())
     }

@@ -45,7 +45,6 @@ pub(crate) fn begin(line: &Line, at: Location, known: &[Mailers]) -> Parsed<Mail
     Ok(Mailers { name: name.text().into(), at, mailers: Vec::new(), timeout: MAIL_TIMEOUT })
 }
 
-/// Reads one line.
 pub(crate) fn read_line(section: &mut Mailers, line: &Line, diagnostics: &mut Diagnostics) {
     let keyword = line.keyword();
     let Some((row, count)) = MAILERS_KEYWORDS.find_phrase(line, 0) else {

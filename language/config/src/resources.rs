@@ -11,7 +11,6 @@ pub struct Resources<'r> {
     pub patterns: &'r PatternStore,
     /// The public keys from files.
     pub token_keys: &'r TokenKeys,
-    /// The names of variables.
     pub variables: &'r VariableNames,
     /// The source of files.
     pub loader: &'r dyn Loader,

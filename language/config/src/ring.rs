@@ -119,7 +119,7 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
     .default(Described("none")),
 ]]);
 
-/// The longest `maxlen`: that of a `log` line.
+/// The maximum of `maxlen`, as on a `log` line.
 const LONGEST_MESSAGE: u32 = 65_535;
 /// The limit of servers of a ring. Each uses one of a bounded number of readers, and operators need the rest.
 const MOST_SERVERS: usize = 64;
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(read.config.global.logs[0].header, None);
     }
 
-    /// The messages are those of the packaged HAProxy 2.6 for the same lines.
+    /// The packaged HAProxy 2.6 reports the same messages for the same lines.
     #[test]
     fn reports_the_faults_that_haproxy_reports() {
         check("ring\n", &["parsing [test.cfg:1] : missing ring name."]);

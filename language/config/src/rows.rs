@@ -144,7 +144,7 @@ impl<F> Table<F> {
         self.parts.iter().flat_map(|part| part.iter())
     }
 
-    /// The row of that name.
+    /// The row with this name.
     pub fn find(&self, name: &str) -> Option<&'static Row<F>> {
         let index = self.index.get_or_init(|| self.rows().map(|row| (row.name, row)).collect());
         index.get(name).copied()

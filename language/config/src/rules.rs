@@ -23,7 +23,7 @@ use crate::rows::{Handler, Row};
 use crate::words::{Fault, Parsed, Words, fault, not_yet, prefixed, suggesting};
 use weir_model::{ProxySection, Rule, RulesetKind};
 
-/// The rulesets that allow an action.
+/// Sets of rulesets, for the rows of actions.
 pub mod sets {
     use super::RulesetSet;
     use weir_model::RulesetKind::*;
@@ -48,7 +48,7 @@ pub mod sets {
         HttpRequest,
         HttpResponse,
     ]);
-    /// Those of TCP, and `http-request`.
+    /// All rulesets of `tcp-request` and `tcp-response`, and `http-request`.
     pub const TCP_AND_REQUEST: RulesetSet = RulesetSet::of(&[
         TcpRequestConnection,
         TcpRequestSession,
@@ -56,7 +56,7 @@ pub mod sets {
         TcpResponseContent,
         HttpRequest,
     ]);
-    /// Those of requests, and `http-response`.
+    /// All rulesets of `tcp-request`, `http-request` and `http-response`.
     pub const TRACKING: RulesetSet = RulesetSet::of(&[
         TcpRequestConnection,
         TcpRequestSession,
@@ -64,15 +64,15 @@ pub mod sets {
         HttpRequest,
         HttpResponse,
     ]);
-    /// Those of requests.
+    /// All rulesets of `tcp-request`, and `http-request`.
     pub const REQUESTS: RulesetSet =
         RulesetSet::of(&[TcpRequestConnection, TcpRequestSession, TcpRequestContent, HttpRequest]);
-    /// Those of the contents of requests.
+    /// `tcp-request content` and `http-request`.
     pub const CONTENT_REQUESTS: RulesetSet = RulesetSet::of(&[TcpRequestContent, HttpRequest]);
-    /// Those of contents, except `http-after-response`.
+    /// `tcp-request content`, `tcp-response content`, `http-request` and `http-response`.
     pub const CONTENT: RulesetSet =
         RulesetSet::of(&[TcpRequestContent, TcpResponseContent, HttpRequest, HttpResponse]);
-    /// Those of contents.
+    /// The rulesets of [`CONTENT`], and `http-after-response`.
     pub const CONTENT_AND_AFTER: RulesetSet = RulesetSet::of(&[
         TcpRequestContent,
         TcpResponseContent,
@@ -80,10 +80,10 @@ pub mod sets {
         HttpResponse,
         HttpAfterResponse,
     ]);
-    /// Those of contents, except `tcp-response content`.
+    /// `tcp-request content` and all HTTP rulesets.
     pub const CAPTURES: RulesetSet =
         RulesetSet::of(&[TcpRequestContent, HttpRequest, HttpResponse, HttpAfterResponse]);
-    /// Those of HTTP messages.
+    /// `http-request`, `http-response` and `http-after-response`.
     pub const HTTP: RulesetSet = RulesetSet::of(&[HttpRequest, HttpResponse, HttpAfterResponse]);
     /// `http-request`.
     pub const HTTP_REQUEST: RulesetSet = RulesetSet::of(&[HttpRequest]);
@@ -105,7 +105,7 @@ pub const fn action(
     Row::ready(name, arguments, example, help, ActionReader { rulesets, read })
 }
 
-/// The points where the expressions of a ruleset are evaluated, in a section of that kind.
+/// The points where the expressions of a ruleset are evaluated, in a section of this kind.
 pub(crate) fn points_of(kind: RulesetKind, section: DraftSection) -> EvaluationPoints {
     let (frontend, backend) = match kind {
         RulesetKind::TcpRequestConnection => (EvaluationPoint::FrontendConnection, None),
@@ -229,7 +229,7 @@ fn find_action<'l>(
     if name.starts_with("lua.") {
         return Err(not_yet(word.span(), "lua actions"));
     }
-    // The number of track-sc actions is that of the process's stick counters.
+    // There is one `track-sc` action for each stick counter of the process.
     let name = if name.starts_with("track-sc") { "track-sc0" } else { name };
     match context.keywords.actions.find(name) {
         Some(row) => Ok((row, word)),

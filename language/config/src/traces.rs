@@ -1,4 +1,4 @@
-//! `traces` sections: traces that are active from the start of the process (manual, section "Traces").
+//! `traces` sections: traces that are active from startup on (manual, section "Traces").
 
 use weir_syntax::{Diagnostic, Diagnostics, Line};
 
@@ -34,7 +34,6 @@ pub(crate) static TRACES_KEYWORDS: Table<TracesKeyword> = Table::new(&[&[Row::re
 /// A limit above the number of settings of all sources.
 const MOST_LINES: usize = 1024;
 
-/// Reads one line.
 pub(crate) fn read_line(
     lines: &mut Vec<TraceLine>,
     line: &Line,

@@ -11,7 +11,7 @@ use weir_syntax::{Environment, FileKind, Files, FolderEntry};
 /// The base folder for relative file names in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DefaultPath {
-    /// The working directory at the start of weir.
+    /// weir's working directory at startup.
     #[default]
     Current,
     /// The folder of the configuration file with the name.
@@ -65,7 +65,6 @@ impl<'w> ConfigLoader<'w> {
         self.environment.borrow_mut().set(name, value);
     }
 
-    /// Changes the environment.
     pub(crate) fn change_environment(&self, change: impl FnOnce(&mut Environment)) {
         change(&mut self.environment.borrow_mut());
     }

@@ -157,7 +157,7 @@ impl AclTable {
         }
     }
 
-    /// The ACL of that name. Predefined ACLs are created at their first use. The error is about word 0.
+    /// The ACL with this name. Predefined ACLs are created at their first use. The error is about word 0.
     pub fn find(&self, name: &str, scope: &ExpressionScope<'_>) -> Result<Arc<Acl>, ParseError> {
         if let Some(acl) = self.get(name) {
             return Ok(acl);
@@ -184,7 +184,7 @@ impl AclTable {
         self.get(name).ok_or_else(|| ParseError::new(0, format!("no such ACL : '{name}'")))
     }
 
-    /// The ACL of that name, if it was declared.
+    /// The ACL with this name, if it was declared.
     pub fn get(&self, name: &str) -> Option<Arc<Acl>> {
         let state = self.lock();
         let position = *state.positions.get(name)?;

@@ -58,7 +58,7 @@ pub enum AliasKind {
 }
 
 impl Alias {
-    /// The alias of that name.
+    /// The alias with this name.
     pub fn find(name: &str) -> Option<&'static AliasRow> {
         Self::ROWS.iter().find(|row| row.name == name)
     }

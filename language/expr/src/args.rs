@@ -35,7 +35,7 @@ pub enum ArgKind {
     Frontend,
     /// The name of a backend. Empty for the current one.
     Backend,
-    /// The name of a stick-table. Empty for that of the current proxy.
+    /// The name of a stick-table. Empty for the current proxy's.
     Table,
     /// A server, `[backend/]server`.
     Server,

@@ -34,13 +34,13 @@ enum Excess {
 impl AtBound {
     /// Keep the first bytes.
     pub const CUT: AtBound = AtBound { excess: Excess::CutOff, spare: 0 };
-    /// Keep the first bytes, minus one: HAProxy terminates these texts with a zero byte.
+    /// Keep the first bytes, minus one: HAProxy terminates these strings with a zero byte.
     pub const CUT_TEXT: AtBound = AtBound { excess: Excess::CutOff, spare: 1 };
     /// Return no value.
     pub const FAIL: AtBound = AtBound { excess: Excess::NoValue, spare: 0 };
     /// As [`AtBound::FAIL`], with one byte less, for HAProxy's terminating zero byte.
     pub const FAIL_TEXT: AtBound = AtBound { excess: Excess::NoValue, spare: 1 };
-    /// As [`AtBound::FAIL_TEXT`], for a text in groups of four bytes. The last group may lack its padding.
+    /// As [`AtBound::FAIL_TEXT`], for base64 text, which is made of groups of four bytes. The last group may lack its padding.
     pub const FAIL_QUARTETS: AtBound = AtBound { excess: Excess::NoValue, spare: 4 };
 
     /// The value within the bound. None for [`AtBound::FAIL`] and its variants if the value exceeds the bound.
@@ -89,7 +89,7 @@ pub fn bytes() -> usize {
     BYTES.load(Ordering::Relaxed)
 }
 
-/// The largest size in bytes of a text that HAProxy terminates with a zero byte.
+/// The largest size in bytes of a string that HAProxy terminates with a zero byte.
 #[inline]
 pub fn text_bytes() -> usize {
     bytes() - 1

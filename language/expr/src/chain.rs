@@ -11,7 +11,7 @@ use crate::expr::{Call, MAX_CONVERTERS, apply_pure};
 use crate::sample::{Sample, SampleFlags, SampleType, Value};
 use crate::scope::ExpressionScope;
 
-/// A list of converters that need only a text, not a stream.
+/// A list of converters that need only a value, not a stream.
 #[derive(Clone, Canonical)]
 pub struct Chain {
     calls: Box<[Call]>,

@@ -175,7 +175,7 @@ impl Condition {
         }
     }
 
-    /// Calls `visit` with every reference, including those of named ACLs. Call it after the ACL table was sealed.
+    /// Calls `visit` with every reference, including references in named ACLs. Call it after the ACL table was sealed.
     pub fn visit_all_references(&self, visit: &mut dyn FnMut(&Reference)) {
         for term in self.alternatives.iter().flatten() {
             let lines = match &term.test {

@@ -81,13 +81,13 @@ impl FetchCursor {
 /// Look-ups of named objects for a few converters (`nbsrv`, `srv_queue`, `srv_is_up`, `fe_exists`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectLookup {
-    /// Number of usable servers of the backend of that name.
+    /// Number of usable servers of the backend with this name.
     UsableServers,
     /// Streams in the queue of the server `[backend/]server`.
     ServerQueue,
     /// Whether the server `[backend/]server` is up.
     ServerIsUp,
-    /// Whether a frontend of that name exists.
+    /// Whether a frontend with this name exists.
     FrontendExists,
 }
 

@@ -194,7 +194,7 @@ pub fn all() -> Vec<&'static Converter> {
     list
 }
 
-/// The converter of that name.
+/// The converter with this name.
 pub fn find(name: &str) -> Option<&'static Converter> {
     use std::sync::LazyLock;
     static BY_NAME: LazyLock<hashbrown::HashMap<&'static str, &'static Converter>> =
@@ -207,7 +207,7 @@ pub fn names() -> &'static [&'static str] {
     known::NAMES
 }
 
-/// Whether the language has a converter of that name, implemented or not.
+/// Whether the language has a converter with this name, implemented or not.
 pub(crate) fn is_known(name: &str) -> bool {
     known::NAMES.binary_search(&name).is_ok()
 }

@@ -66,7 +66,7 @@ impl Expr {
         Ok(next.0)
     }
 
-    /// Parses an expression that is a whole text: `%[...]`, CLI arguments.
+    /// Parses an expression that is a whole string: `%[...]`, CLI arguments.
     pub fn parse_text(text: &[u8], scope: &ExpressionScope<'_>) -> Result<Expr, ParseError> {
         let mut at = 0;
         Expr::parse(&[text], &mut at, scope)

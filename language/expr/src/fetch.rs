@@ -412,7 +412,7 @@ impl Registry {
         self.fetches.get(name).copied()
     }
 
-    /// The ACL keyword of that name, if its fetch exists.
+    /// The ACL keyword with this name, if its fetch exists.
     pub fn acl_keyword(&self, name: &str) -> Option<AclKeyword> {
         self.acl_keywords.get(name).copied()
     }

@@ -63,7 +63,8 @@ impl LogFormat {
         })
     }
 
-    /// Appends the format with its items evaluated, as a value: cut at the bound of texts ([`bound`]).
+    /// Appends the format with its items evaluated, as a value: cut at the bound of strings
+    /// ([`bound`]).
     pub fn render(&self, context: &mut dyn Context, out: &mut Vec<u8>) {
         self.render_within(bound::text_bytes(), context, out);
     }
@@ -198,7 +199,7 @@ impl Node {
                     &mut LogWriter::new(&mut text, FormatFlags::NONE, FormatOptions::PLAIN),
                 );
                 match alias_value(*alias, &text) {
-                    // Without captured headers, the value is null instead of an empty text.
+                    // Without captured headers, the value is null instead of an empty string.
                     None if matches!(alias, Alias::RequestHeaders | Alias::ResponseHeaders) => {
                         encoding.null(out)
                     }

@@ -6,7 +6,7 @@ use weir_syntax::{Files, MemoryFiles, NoFiles};
 
 /// The files that a configuration names (maps, ACL files), the environment, and host names.
 pub trait Loader: Files {
-    /// The value of an environment variable at the start of the process.
+    /// The value of an environment variable at startup.
     fn environment(&self, name: &str) -> Option<String> {
         let _ = name;
         None

@@ -96,7 +96,7 @@ impl MatchMethod {
         }
     }
 
-    /// The method of that name.
+    /// The method with this name.
     pub fn parse(name: &str) -> Option<MatchMethod> {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }

@@ -149,7 +149,7 @@ impl DataType {
         }
     }
 
-    /// The type of that name.
+    /// The type with this name.
     pub fn from_name(name: &str) -> Option<DataType> {
         Self::ALL.into_iter().find(|data| data.name() == name)
     }

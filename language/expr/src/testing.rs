@@ -136,7 +136,6 @@ impl Fixture {
         Condition::parse(&words, 0, &self.scope())
     }
 
-    /// Renders a format.
     pub(crate) fn render(&self, text: &str, options: FormatOptions) -> String {
         match LogFormat::parse(text.as_bytes(), options, &self.scope()) {
             Ok(format) => {

@@ -118,7 +118,7 @@ impl VariableNames {
         Ok(VariableId { scope, name: number })
     }
 
-    /// The variable of that name, if an expression mentions it.
+    /// The variable with this name, if an expression mentions it.
     pub fn find(&self, text: &str) -> Option<VariableId> {
         let (scope, name) = split_name(text).ok()?;
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
@@ -183,7 +183,7 @@ impl SetCondition {
     const GREATER: u8 = 1 << 6;
     const LESS: u8 = 1 << 7;
 
-    /// Adds the condition of that name.
+    /// Adds the condition with this name.
     pub fn with_word(self, word: &str) -> Result<SetCondition, String> {
         let known = Self::WORDS.iter().find(|(name, _)| *name == word);
         let (_, bit) = known.ok_or_else(|| format!("unknown condition \"{word}\""))?;

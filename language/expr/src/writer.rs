@@ -49,7 +49,6 @@ impl FormatFlags {
         self.0 & other.0 == other.0
     }
 
-    /// The flag of that name.
     pub(crate) fn named(name: &[u8]) -> Option<FormatFlags> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, flag)| *flag)
     }

@@ -5,7 +5,7 @@ pub fn name(code: i64) -> Option<&'static str> {
     NAMES.iter().find(|(known, _)| i64::from(*known) == code).map(|(_, name)| *name)
 }
 
-/// The number of an error of that name.
+/// The number of an error with this name.
 pub fn code(name: &str) -> Option<u16> {
     NAMES.iter().find(|(_, known)| *known == name).map(|(code, _)| *code)
 }
@@ -112,7 +112,7 @@ const NAMES: &[(u16, &str)] = &[
 mod tests {
     use super::*;
 
-    /// Some names had other numbers in older versions. Here they have those of OpenSSL 3.
+    /// Some names had other numbers in older versions. Here they have OpenSSL 3's numbers.
     #[test]
     fn each_number_has_one_name() {
         for (number, known) in NAMES {

@@ -1,4 +1,4 @@
-//! The derive of `weir_fingerprint::Canonical`: the canonical form of a type is that of its fields, in order.
+//! The derive of `weir_fingerprint::Canonical`: the canonical form of a type is made of its fields, in order.
 //!
 //! A new field of a type is part of its form by default. A field without a meaning, such as a position in a file, is left out by
 //! `#[canonical(skip = "<reason>")]`. The reason is mandatory.

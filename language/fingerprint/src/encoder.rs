@@ -181,12 +181,12 @@ impl<'r> FormEncoder<'r> {
         self.references.insert(object);
     }
 
-    /// Writes the name of a live object of that kind.
+    /// Writes the name of a live object of this kind.
     pub fn named(&mut self, kind: ObjectKind, name: &str) {
         self.object(ObjectName::new(kind, name));
     }
 
-    /// Records a reference to a live object that a text contains.
+    /// Records a reference to a live object. For an object named within a string.
     pub fn note(&mut self, kind: ObjectKind, name: &str) {
         self.references.insert(ObjectName::new(kind, name));
     }
@@ -196,7 +196,7 @@ impl<'r> FormEncoder<'r> {
         self.referents.encode(referent, self);
     }
 
-    /// Writes a text.
+    /// Writes a string.
     pub fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }

@@ -74,7 +74,7 @@ pub struct ObjectName {
 }
 
 impl ObjectName {
-    /// The object of that kind and name.
+    /// The object of this kind and name.
     pub fn new(kind: ObjectKind, name: impl Into<Box<str>>) -> Self {
         ObjectName { kind, name: name.into() }
     }
@@ -104,8 +104,8 @@ pub enum Referent<'r> {
     Table(u32),
     /// The list of users at this position, encoded by content.
     Userlist(u32),
-    /// The backend of that name, from a `backend` or a `listen` section.
+    /// The backend with this name, from a `backend` or a `listen` section.
     LogBackend(&'r str),
-    /// The `healthcheck` section of that name, encoded by content.
+    /// The `healthcheck` section with this name, encoded by content.
     HealthCheck(&'r str),
 }

@@ -72,7 +72,7 @@ pub struct ActionFacts<'a> {
     pub counter: Option<u8>,
     /// The stick-table entry that the action tracks.
     pub track: Option<&'a Track>,
-    /// The setting, as written, that needs a privilege after the start.
+    /// The setting, as written, that needs a privilege after startup.
     pub privileged: Option<&'static str>,
 }
 

@@ -87,9 +87,9 @@ impl Default for Balance {
 pub struct OutlierEjection {
     /// Eject after this many errors in a row.
     pub errors: Option<u32>,
-    /// Eject with an error rate this many percentage points above that of the other servers.
+    /// Eject with an error rate this many percentage points above the other servers' rate.
     pub ratio: Option<u32>,
-    /// Eject when response times reach this many per cent of those of the other servers.
+    /// Eject when response times reach this many per cent of the other servers' response times.
     pub latency: Option<u32>,
     /// How long rates and times are measured before they are compared.
     pub interval: Duration,

@@ -55,7 +55,7 @@ impl CheckScripts {
             ServerAddress::Unix(_) | ServerAddress::Abstract { .. } => (said.address.as_ref()?, true),
             _ => return None,
         };
-        // Only literal addresses count: a name may be that of a service, and SRV records contain the port.
+        // Only literal addresses count: a name may denote a service, and SRV records contain the port.
         let has_port = said.port.is_some_and(|port| port > 0);
         let is_program = matches!(self.method, CheckMethod::Program);
         let has_address = host.ip().is_some_and(|address| !address.is_unspecified());
@@ -96,7 +96,7 @@ pub struct HealthCheck {
     pub scripts: Arc<CheckScripts>,
 }
 
-/// Rules, and their section: a proxy's own rules replace those of a `defaults` section.
+/// Rules, and their section: a proxy's own rules replace the rules of a `defaults` section.
 #[derive(Clone, Debug, Default, Canonical)]
 pub struct CheckRuleList {
     /// The rules, in order.

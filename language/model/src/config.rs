@@ -48,7 +48,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The list of users of that name.
+    /// The list of users with this name.
     pub fn userlist(&self, name: &str) -> Option<&Userlist> {
         self.userlists.iter().find(|list| *list.name == *name)
     }

@@ -90,7 +90,7 @@ pub struct BandwidthFacts<'a> {
 pub struct SharedRate<'a> {
     /// The key of the table entry.
     pub key: &'a Expr,
-    /// The stick-table. Without a name, that of the proxy.
+    /// The stick-table. Without a name, the proxy's own table.
     pub table: &'a Reference,
     pub data: DataType,
 }

@@ -226,7 +226,7 @@ impl Default for Global {
 /// What HTTP/1 accepts from and writes to non-conforming peers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct Http1 {
-    /// `h1-accept-payload-with-any-method`: `GET`, `HEAD` and `DELETE` of HTTP/1.0 may have a body.
+    /// `h1-accept-payload-with-any-method`: HTTP/1.0 `GET`, `HEAD` and `DELETE` requests may have a body.
     pub payload_with_any_method: bool,
     /// `h1-do-not-close-on-insecure-transfer-encoding`: keep the connection open after a message with two lengths.
     pub keep_on_insecure_transfer_encoding: bool,

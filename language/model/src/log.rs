@@ -108,7 +108,7 @@ pub struct LogTarget {
     pub address: LogAddress,
     /// `len`: longer messages are cut.
     pub length_max: u32,
-    /// `format`: the header. None for that of the ring section, or [`LogHeader::Local`].
+    /// `format`: the header. None for the ring section's format, or [`LogHeader::Local`].
     pub header: Option<LogHeader>,
     /// `sample`.
     pub sampling: Option<LogSampling>,
@@ -177,7 +177,7 @@ pub enum LogHeader {
 }
 
 impl LogHeader {
-    /// The format of that name.
+    /// The format with this name.
     pub fn from_name(name: &str) -> Option<LogHeader> {
         Some(match name {
             "local" => LogHeader::Local,
@@ -239,7 +239,7 @@ impl Severity {
         Severity::Debug,
     ];
 
-    /// The severity of that name.
+    /// The severity with this name.
     pub fn from_name(name: &str) -> Option<Severity> {
         let index = Self::NAMES.iter().position(|known| *known == name)?;
         Some(Self::ALL[index])
@@ -263,7 +263,7 @@ impl Facility {
         "local6", "local7",
     ];
 
-    /// The facility of that name.
+    /// The facility with this name.
     pub fn from_name(name: &str) -> Option<Facility> {
         let index = Self::NAMES.iter().position(|known| *known == name)?;
         u8::try_from(index).ok().map(Facility)

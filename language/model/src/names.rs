@@ -10,7 +10,7 @@ use weir_fingerprint::{Canonical, FormEncoder, ObjectKind, Referent};
 
 use super::address::Host;
 
-/// A section of that kind, if one is named.
+/// A section of this kind, if one is named.
 fn named(kind: ObjectKind, name: Option<&str>, out: &mut FormEncoder<'_>) {
     name.is_some().encode(out);
     if let Some(name) = name {

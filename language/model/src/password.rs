@@ -1,4 +1,4 @@
-//! Passwords of a `userlist`: in clear, or hashed the way `crypt(3)` writes them.
+//! Passwords of a `userlist`: plaintext, or hashes as written by `crypt(3)`.
 //!
 //! The three hashes that today's C libraries share are implemented after their published descriptions: MD5 (`$1$`, as
 //! FreeBSD introduced it), SHA-256 (`$5$`) and SHA-512 (`$6$`, both after Ulrich Drepper's "Unix crypt using SHA-256
@@ -15,7 +15,7 @@ use weir_fingerprint::Canonical;
 /// A password to compare with.
 #[derive(Clone, PartialEq, Eq, Canonical)]
 pub enum Password {
-    /// `insecure-password`: in clear.
+    /// `insecure-password`: plaintext.
     Clear(Box<[u8]>),
     /// `password`: hashed.
     Hashed(Arc<PasswordHash>),

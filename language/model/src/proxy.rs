@@ -354,7 +354,7 @@ impl Proxy {
         self.rules(RulesetKind::TcpRequestContent).any(|rule| rule.action.facts().switches_to_http)
     }
 
-    /// The rules of one kind in the order in which they run: those of the `defaults` section first.
+    /// The rules of one kind in the order in which they run: the `defaults` section's first.
     pub fn rules(&self, kind: RulesetKind) -> impl Iterator<Item = &Rule> {
         let inherited = self.inherited_rules.as_deref().map_or(&[][..], |rules| rules.get(kind));
         inherited.iter().chain(self.rules.get(kind))
@@ -388,7 +388,7 @@ impl Proxy {
         order.filter(move |at| self.filters.get(*at).is_some_and(|filter| filter.sees(direction)))
     }
 
-    /// The server of that name, by a linear search.
+    /// The server with this name, by a linear search.
     pub fn server(&self, name: &str) -> Option<&Server> {
         self.servers.iter().find(|server| *server.name == *name)
     }

@@ -152,7 +152,7 @@ impl ServerSettings {
 }
 
 impl CheckScripts {
-    /// Visits the references of all rules, also those of methods that are not used.
+    /// Visits the references of all rules, also references of methods that are not used.
     pub fn visit_references(&self, visit: Visit<'_>) {
         let own: &[CheckRule] = match &self.method {
             CheckMethod::Own(rules) => rules,

@@ -254,7 +254,7 @@ pub struct ServerResolution {
     pub ignores_weight: bool,
 }
 
-/// Whether a name is that of a service, with SRV records that list hosts and ports (RFC 2782).
+/// Whether a name denotes a service, with SRV records that list hosts and ports (RFC 2782).
 pub fn is_service(host: &Host) -> bool {
     matches!(host, Host::Name { name, .. } if name.starts_with('_'))
 }

@@ -11,7 +11,7 @@ use weir_fingerprint::{Canonical, unordered};
 pub struct Stats {
     /// `uri`: the path of the page. None for `/haproxy?stats`.
     pub uri: Option<Arc<str>>,
-    /// `auth`: users and their passwords in clear. Empty for access without a password.
+    /// `auth`: users and their plaintext passwords. Empty for access without a password.
     #[canonical(with = unordered)]
     pub users: Vec<(Box<str>, Box<str>)>,
     /// `realm`. None for the default one.
@@ -54,7 +54,7 @@ impl Stats {
 pub enum StatsScope {
     /// `.`: the proxy that has the page.
     Own,
-    /// The proxy of that name.
+    /// The proxy with this name.
     Named(Box<str>),
 }
 
@@ -92,7 +92,7 @@ pub enum StatsVerdict {
     Allow,
     Deny,
     Auth {
-        /// The realm. None for that of the page.
+        /// The realm. None for the page's.
         realm: Option<Box<str>>,
     },
 }

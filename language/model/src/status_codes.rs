@@ -1,4 +1,4 @@
-//! Sets of HTTP statuses: those that count as errors of clients, and those that count as failures of servers.
+//! Sets of HTTP statuses: which ones count as client errors, and which ones as server failures.
 
 use weir_fingerprint::Canonical;
 

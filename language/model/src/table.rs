@@ -35,7 +35,7 @@ pub struct Track {
     pub counter: u8,
     /// The expression that yields the key.
     pub key: Arc<Expr>,
-    /// The table. Without a name, that of the proxy.
+    /// The table. Without a name, the proxy's own table.
     pub table: Reference,
 }
 
@@ -46,7 +46,7 @@ pub struct StickRule {
     pub kind: StickKind,
     /// The expression that yields the key.
     pub key: Arc<Expr>,
-    /// The table. Without a name, that of the proxy.
+    /// The table. Without a name, the proxy's own table.
     pub table: Reference,
     /// When the rule applies. None for always.
     pub condition: Option<Condition>,

@@ -36,7 +36,7 @@ impl TlsVersion {
         }
     }
 
-    /// The version of that name.
+    /// The version with this name.
     pub fn of(name: &str) -> Option<TlsVersion> {
         TlsVersion::ALL.into_iter().find(|version| version.name() == name)
     }
@@ -143,9 +143,9 @@ pub struct CertificateStore {
     /// Location of the section.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
-    /// `crt-base`. None for that of the global section.
+    /// `crt-base`. None for the global section's.
     pub certificate_base: Option<Box<str>>,
-    /// `key-base`. None for that of the global section.
+    /// `key-base`. None for the global section's.
     pub key_base: Option<Box<str>>,
     /// `load` lines.
     #[canonical(with = unordered)]

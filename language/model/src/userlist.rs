@@ -28,7 +28,7 @@ pub struct User {
 }
 
 impl Userlist {
-    /// The user of that name.
+    /// The user with this name.
     pub fn user(&self, name: &str) -> Option<&User> {
         self.users.get(name)
     }

@@ -56,8 +56,8 @@ impl TlsLibrary<'_> {
     }
 }
 
-/// `1.1.1k` as `OPENSSL_VERSION_NUMBER` encodes it. The status is that of a release (15) for versions before 3, which
-/// have letters, and 0 from there on, where the third number is the patch.
+/// `1.1.1k` as `OPENSSL_VERSION_NUMBER` encodes it. The status is 15 (a release) for versions before 3, which have letters. It is 0
+/// from version 3 on, where the third number is the patch.
 fn openssl_number(text: &str) -> u32 {
     let numbers = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let letter = text[numbers.len()..].chars().next().filter(char::is_ascii_lowercase);
@@ -147,7 +147,7 @@ impl<'a> ConditionParser<'a> {
         self.at += rest.len() - rest.trim_start_matches([' ', '\t']).len();
     }
 
-    /// Skips spaces and then `token`. False, without a change, if another text follows.
+    /// Skips spaces and then `token`. False, without a change, if anything else follows.
     fn accept(&mut self, token: &str) -> bool {
         let before = self.at;
         self.skip_spaces();

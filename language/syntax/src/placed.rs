@@ -3,8 +3,8 @@
 use crate::diagnostic::{Diagnostic, DiagnosticSeverity};
 use crate::source::{SourceMap, Span};
 
-/// The location that a text names: the first `FILE:LINE` of a known file. In that line, the last quoted part of the text that the line
-/// contains. The whole line if it contains none.
+/// The location that a message names: the first `FILE:LINE` of a known file. Within the line, the last quoted part of `text` that
+/// occurs in it, or else the whole line.
 pub fn place(text: &str, sources: &SourceMap) -> Option<Span> {
     sources.iter().find_map(|(file, source)| {
         let (_, rest) = text.split_once(&format!("{}:", source.name()))?;
@@ -33,13 +33,13 @@ fn quoted(text: &str, raw: &[u8]) -> Option<(usize, usize)> {
         .map(|(start, length)| (start, start + length))
 }
 
-/// The text without a location at its beginning: `[FILE:LINE] : ...`, `parsing [FILE:LINE] : ...`.
+/// The message without a location at its beginning: `[FILE:LINE] : ...`, `parsing [FILE:LINE] : ...`.
 pub fn without_place(text: &str) -> &str {
     let placed = text.strip_prefix("parsing ").unwrap_or(text).starts_with('[');
     text.split_once("] : ").filter(|_| placed).map_or(text, |(_, rest)| rest)
 }
 
-/// The pretty form of a text that names a location. None without a location.
+/// The pretty form of a message that names a location. None without a location.
 pub fn pretty(severity: DiagnosticSeverity, text: &str, sources: &SourceMap, color: bool) -> Option<String> {
     let span = place(text, sources)?;
     let text = without_place(text.strip_prefix("config : ").unwrap_or(text));

@@ -243,7 +243,7 @@ fn judge(
     environment: &Environment,
     conditions: &dyn ConditionContext,
 ) -> Result<BlockState, Box<Diagnostic>> {
-    // As in HAProxy, the words are joined by single spaces and parsed as one text.
+    // As in HAProxy, the words are joined by single spaces and parsed as one string.
     let text = line.join(1);
     match evaluate_condition(&text, environment, conditions) {
         Ok(true) => Ok(BlockState::Taking),

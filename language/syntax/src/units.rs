@@ -20,7 +20,7 @@ pub enum TimeUnit {
     Days,
 }
 
-/// Why a text is not a time.
+/// Why a string is not a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeError {
     Empty,
@@ -30,7 +30,7 @@ pub enum TimeError {
     Unexpected(char, usize),
 }
 
-/// Why a text is not a size.
+/// Why a string is not a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeError {
     Empty,

@@ -240,7 +240,7 @@ fn vector(bytes: &[u8], size: usize) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-/// The version that an SSLv2-format hello requests; clients of TLS also used to send such hellos.
+/// The version that an SSLv2-format hello requests; TLS clients also used to send such hellos.
 pub fn sslv2_version(input: &[u8]) -> Result<[u8; 2], Unread> {
     let is_sslv2 = input.first().is_none_or(|first| first & 0x80 != 0)
         && input.get(2).is_none_or(|kind| *kind == CLIENT_HELLO)

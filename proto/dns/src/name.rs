@@ -6,10 +6,10 @@ use std::hash::{Hash, Hasher};
 #[derive(Clone)]
 pub struct Name(Box<[u8]>);
 
-/// Why a text is not a domain name.
+/// Why a string is not a domain name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameError {
-    /// The text is empty, or a label is.
+    /// The name or a label is empty.
     EmptyLabel,
     /// A label has more than 63 bytes.
     LongLabel,

@@ -3,7 +3,6 @@
 /// Why a head was refused, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadError {
-    /// The kind of the error.
     pub kind: HeadErrorKind,
     /// Offset in the raw bytes at which the error was detected (`show errors`).
     pub position: usize,

@@ -7,8 +7,8 @@
 //!   EmptyLines ──► StartLine ──► Fields ──(empty line)──► complete
 //! ```
 //!
-//! The syntax of start lines is in `start_line`, that of field lines in `field_line`, the meaning of fields for the
-//! proxy in `meaning`, and the rules for a whole head in `judgment`.
+//! `start_line` has the syntax of start lines, `field_line` the syntax of field lines, `meaning` the meaning of fields for the proxy,
+//! and `judgment` the rules for a whole head.
 
 mod field_line;
 mod judgment;
@@ -282,7 +282,7 @@ impl HeadParser {
 /// Length limit in bytes of names with carriage returns, if invalid names are accepted.
 const MAX_ODD_NAME: usize = 256;
 
-/// The offset after `\r\n`, given that of `\r`.
+/// The offset after `\r\n`, given the offset of `\r`.
 #[inline]
 fn after_carriage_return(raw: &[u8], at: usize) -> Result<usize, ScanStop> {
     match raw.get(at + 1) {

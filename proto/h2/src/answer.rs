@@ -1,6 +1,6 @@
 //! Decoded fields to the head of a response (RFC 9113, 8.1 and 8.3.2), on the client side.
 //!
-//! As with requests, the head is written in the form of HTTP/1 while its block is decoded: `HTTP/2.0 200`, the fields, and an index
+//! As with requests, the head is written in HTTP/1 form while its block is decoded: `HTTP/2.0 200`, the fields, and an index
 //! over both.
 
 use weir_hpack::{DecodedField, Token};
@@ -90,7 +90,7 @@ impl Builder {
         }
         let ReceivedHead { head, bytes, .. } = &mut self.received;
         let digits = [status / 100, status / 10 % 10, status % 10].map(|digit| b'0' + digit as u8);
-        // Clients of HTTP/1 expect a reason, which HTTP/2 left out (RFC 9113, 8.3.2).
+        // HTTP/1 clients expect a reason phrase, which HTTP/2 does not have (RFC 9113, 8.3.2).
         let reason = status::reason(status).as_bytes();
         for part in [&b"HTTP/2.0 "[..], &digits, b" ", reason, b"\r\n"] {
             bytes.extend_from_slice(part);
@@ -109,7 +109,7 @@ impl Builder {
     fn regular(&mut self, known: KnownName, name: &[u8], value: &[u8]) {
         let value = values::trim(value);
         let flags = match known {
-            // Connection-specific fields of HTTP/1 (RFC 9113, 8.2.2).
+            // HTTP/1's connection-specific fields (RFC 9113, 8.2.2).
             KnownName::Connection
             | KnownName::KeepAlive
             | KnownName::ProxyConnection

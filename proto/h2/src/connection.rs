@@ -67,7 +67,7 @@ pub enum ConnectionEvent {
         /// The error code on the wire, if the peer reset it.
         received: Option<u32>,
     },
-    /// A window grew: that of this stream, or the connection's for 0.
+    /// A window grew: the stream's, or the connection's for 0.
     Window { stream: u32 },
     /// The server accepts no more streams. Those above `last` are closed; it did not process them (RFC 9113, 6.8).
     GoAway {
@@ -95,7 +95,7 @@ pub struct Connection {
     reading: ExpectedInput,
     /// Header of the frame being received.
     frame: FrameHeader,
-    /// Payload bytes of that frame not received yet, padding included.
+    /// Payload bytes of the frame not received yet, padding included.
     left: u32,
     padding: u32,
     /// Received bytes of the frame's fixed-size fields.
@@ -281,7 +281,7 @@ impl Connection {
         }
     }
 
-    /// The trailers of the last event, as lines of HTTP/1.
+    /// The trailers of the last event, as HTTP/1 field lines.
     pub fn trailers(&self) -> &[u8] {
         &self.trailers.lines
     }

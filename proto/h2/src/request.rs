@@ -1,7 +1,7 @@
 //! Decoded fields to the head of a request (RFC 9113, 8.1 to 8.3).
 //!
 //! While a header block is decoded, the head is written in HTTP/1 form and indexed. The pseudo-header fields become the
-//! start line. So the bytes for an HTTP/1 server are ready, and rules see the same bytes for every version of HTTP.
+//! start line. So the bytes for an HTTP/1 server are ready, and rules see the same bytes for every HTTP version.
 
 use std::ops::Range;
 
@@ -152,7 +152,7 @@ impl Builder {
     fn regular(&mut self, known: KnownName, name: &[u8], value: &[u8]) {
         let value = values::trim(value);
         let flags = match known {
-            // Connection-specific fields of HTTP/1 (RFC 9113, 8.2.2).
+            // HTTP/1's connection-specific fields (RFC 9113, 8.2.2).
             KnownName::Connection
             | KnownName::KeepAlive
             | KnownName::ProxyConnection

@@ -4,7 +4,7 @@ use weir_hpack::{Encoder, Indexing, Token};
 use weir_http::values::ListMembers;
 use weir_http::{Head, HeadFlags, KnownName};
 
-/// Appends the header block of a response. Connection-specific fields of HTTP/1 are omitted, and names are in lower
+/// Appends the header block of a response. HTTP/1's connection-specific fields are omitted, and names are in lower
 /// case. A 101 of an HTTP/1 server accepts the extended CONNECT (RFC 8441, 5).
 pub(crate) fn encode(head: &Head, raw: &[u8], encoder: &mut Encoder, block: &mut Vec<u8>) {
     encoder.begin_block(block);
@@ -32,7 +32,7 @@ pub(crate) fn encode(head: &Head, raw: &[u8], encoder: &mut Encoder, block: &mut
     }
 }
 
-/// A filter that omits the connection-specific fields of HTTP/1.
+/// A filter that omits HTTP/1's connection-specific fields.
 #[derive(Clone, Copy)]
 pub(crate) struct FieldFilter {
     /// Whether `Connection` names fields.
@@ -77,7 +77,7 @@ impl FieldFilter {
     }
 }
 
-/// Appends the header block of trailers, given as lines of HTTP/1.
+/// Appends the header block of trailers, given as HTTP/1 field lines.
 pub(crate) fn encode_trailers(lines: &[u8], encoder: &mut Encoder, block: &mut Vec<u8>) {
     encoder.begin_block(block);
     for line in lines.split(|byte| *byte == b'\n') {

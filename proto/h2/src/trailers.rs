@@ -3,7 +3,7 @@
 use weir_hpack::{DecodedField, Token};
 use weir_http::{KnownName, values};
 
-/// Received trailers, as lines of HTTP/1.
+/// Received trailers, as HTTP/1 field lines.
 #[derive(Debug, Default)]
 pub(crate) struct ReceivedTrailers {
     pub lines: Vec<u8>,

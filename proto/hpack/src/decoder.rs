@@ -214,7 +214,7 @@ impl WireText {
     }
 }
 
-/// The range of a text. `None` while its length is incomplete.
+/// The range of a string literal. `None` while its length is incomplete.
 fn text(bytes: &[u8]) -> Result<Option<WireText>, Error> {
     let Some((length, start)) = number(bytes, 7)? else { return Ok(None) };
     Ok(Some(WireText { start, length: length as usize, huffman: bytes[0] & 0x80 != 0 }))
@@ -230,7 +230,7 @@ fn number(bytes: &[u8], bits: u32) -> Result<Option<(u32, usize)>, Error> {
     }
 }
 
-/// Bytes of the buffer for decoded texts that are kept between blocks: most cookies fit.
+/// Bytes of the buffer for decoded strings that are kept between blocks: most cookies fit.
 const KEPT: usize = 1024;
 
 #[cfg(test)]

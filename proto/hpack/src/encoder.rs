@@ -124,13 +124,13 @@ fn literal(
     text(out, value);
 }
 
-/// Appends a text without Huffman code. The text is sent once, so coding is not worth the time.
+/// Appends a string without Huffman code. The string is sent once, so coding is not worth the time.
 fn plain(out: &mut Vec<u8>, text: &[u8]) {
     integer::write(out, 0, 7, text.len() as u32);
     out.extend_from_slice(text);
 }
 
-/// Appends a text in the Huffman code, if that is shorter.
+/// Appends a string in Huffman code, or without it if that is not longer.
 fn shortest(out: &mut Vec<u8>, text: &[u8]) {
     let length = huffman::encoded_len(text);
     if length >= text.len() {

@@ -182,7 +182,7 @@ static STEPS: [[HuffmanTransition; 16]; 256] = {
     steps
 };
 
-/// Code length of each byte in bits. The last is that of the end symbol.
+/// Code length of each byte in bits. The last is the end symbol's.
 #[rustfmt::skip]
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28,

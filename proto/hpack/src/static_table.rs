@@ -37,7 +37,7 @@ pub(crate) fn index_of_name(token: Token, name: &[u8]) -> Option<usize> {
     (index != 0).then_some(index)
 }
 
-/// The index of the row with this name and value, given that of the first row with the name.
+/// The index of the row with this value and the same name as row `first`, the first one with the name.
 #[inline]
 pub(crate) fn index_of_value(first: usize, value: &[u8]) -> Option<usize> {
     let token = row(first)?.token;

@@ -34,7 +34,6 @@ struct DynamicEntry {
     value: u32,
 }
 
-/// A field of the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableField<'t> {
     pub token: Token,

@@ -52,7 +52,6 @@ impl Token {
 /// Why a field is invalid in any message (RFC 9113, 8.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Defect {
-    /// The name is empty.
     EmptyName,
     /// The name has a letter in upper case.
     UpperCase,
@@ -87,7 +86,7 @@ impl Defect {
     }
 }
 
-/// The bytes of names: those of tokens, without letters in upper case.
+/// The bytes allowed in names: token bytes except uppercase letters.
 static NAME: [bool; 256] = {
     let mut name = [false; 256];
     let mut byte = 0;

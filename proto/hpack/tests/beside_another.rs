@@ -316,7 +316,7 @@ fn the_static_tables_are_the_same() {
         if !value.is_empty() {
             assert_eq!(encode(name, value), [0x80 | index], "{}", name.escape_ascii());
         }
-        // Of another value the name is an index: that of the first row with it.
+        // Of another value the name is an index: the index of the first row with it.
         let first = rows.iter().position(|row| row.0 == *name).map_or(0, |position| position as u8 + 1);
         let literal = encode(name, b"!");
         let named = if first < 15 { vec![first] } else { vec![15, first - 15] };

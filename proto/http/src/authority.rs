@@ -1,11 +1,11 @@
 //! Hosts and ports in request targets and `Host` (RFC 3986, 3.2; RFC 9112, 3.2; RFC 9113, 8.3.1).
 //!
-//! In every version of HTTP, servers must read the same host as the rules did.
+//! In every HTTP version, servers must read the same host as the rules did.
 
 use crate::uri;
 
 /// Offset of the first byte that is not part of a host with an optional port: a byte of a list, of user information or
-/// of another part of a target. `None` if every byte is allowed. An empty text is accepted.
+/// of another part of a target. `None` if every byte is allowed. An empty host is accepted.
 #[inline]
 pub fn host_fault(host: &[u8]) -> Option<usize> {
     let at = host.iter().position(|byte| !is_host_byte(*byte))?;

@@ -1,4 +1,4 @@
-//! The size of a message's body, for any version of HTTP (RFC 9110, 6.4 and 8.6; RFC 9112, 6.3).
+//! The size of a message's body, for any HTTP version (RFC 9110, 6.4 and 8.6; RFC 9112, 6.3).
 
 use crate::flags::HeadFlags;
 use crate::head::Head;

@@ -68,8 +68,7 @@ pub struct Field {
 pub struct TooManyFields;
 
 impl Head {
-    /// The default limit of fields: one less than that of `tune.http.maxhdr`, which counts the start
-    /// line too.
+    /// The default limit of fields: one less than the default of `tune.http.maxhdr`, which counts the start line too.
     pub const DEFAULT_MAX_FIELDS: u16 = 100;
 
     /// The default limit of edits in bytes: the size of a default buffer.

@@ -21,7 +21,7 @@ pub enum Method {
     Connect,
     /// `PATCH`
     Patch,
-    /// Any other token: its text is in the message.
+    /// Any other token: its name is in the message.
     #[default]
     Other,
 }

@@ -187,7 +187,7 @@ static PATTERNS: [NamePattern; TEXTS.len()] = {
     patterns
 };
 
-/// One text for each variant, in the order of the variants.
+/// The lowercase name of each variant, in declaration order. Empty for [`KnownName::Other`].
 const TEXTS: [&str; 46] = [
     "",
     "accept",

@@ -54,7 +54,7 @@ pub enum KeyKind {
 pub enum DataEncoding {
     Count,
     Rate,
-    /// A text, or the number of a text sent before.
+    /// A name, or the number of a name sent before.
     Name,
     Counts,
     Rates,

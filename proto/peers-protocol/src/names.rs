@@ -1,4 +1,4 @@
-//! A dictionary of names (those of servers, `server_key`) in a session: each is sent once, then referred to by a number.
+//! A dictionary of names (server names, `server_key`) in a session: each is sent once, then referred to by a number.
 //!
 //! Each side numbers the names that it sends, from 1. A number may be reused for another name, which is then sent with it.
 

@@ -20,7 +20,7 @@ pub const NOOP: u8 = 0x04;
 pub const UNIQUE_ID: u8 = 0x05;
 /// Properties of the TLS connection: see [`Ssl`].
 pub const SSL: u8 = 0x20;
-/// In [`SSL`]: the version of TLS.
+/// In [`SSL`]: the TLS version.
 pub const SSL_VERSION: u8 = 0x21;
 /// In [`SSL`]: the common name of the client's certificate.
 pub const SSL_CN: u8 = 0x22;

@@ -17,9 +17,7 @@ pub enum HeaderShape {
     /// At most a priority.
     #[default]
     Plain,
-    /// RFC 3164.
     Rfc3164,
-    /// RFC 5424.
     Rfc5424,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The list of ciphers up to TLS 1.2 is a small language (openssl-ciphers(1)): each element adds to the list, removes
 //! from it (`-`), removes for good (`!`) or moves to the end (`+`) the ciphers that have all of its properties. It is
-//! evaluated over the supported ciphers. Words that match none of them are without effect and are reported.
+//! evaluated over the supported ciphers. Words that match none of them are ignored and reported.
 
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
@@ -19,7 +19,7 @@ pub struct Selection<T> {
     pub without_effect: Vec<Box<str>>,
 }
 
-/// A cipher of TLS 1.2, and the words that select it.
+/// A TLS 1.2 cipher, and the words that select it.
 struct Cipher {
     suite: &'static SupportedCipherSuite,
     name: &'static str,
@@ -96,12 +96,12 @@ static GROUPS: [KeyGroup; 5] = [
     (&["X25519MLKEM768"], kx_group::X25519MLKEM768),
 ];
 
-/// All ciphers of TLS 1.2, in OpenSSL's order.
+/// All TLS 1.2 ciphers, in OpenSSL's order.
 pub fn all_ciphers() -> Vec<SupportedCipherSuite> {
     CIPHERS.iter().map(|cipher| *cipher.suite).collect()
 }
 
-/// All ciphers of TLS 1.3, in OpenSSL's order.
+/// All TLS 1.3 ciphers, in OpenSSL's order.
 pub fn all_suites() -> Vec<SupportedCipherSuite> {
     SUITES.iter().map(|suite| *suite.2).collect()
 }
@@ -135,7 +135,7 @@ pub fn bits_of(suite: CipherSuite) -> Option<u16> {
     name_of(suite).map(|name| if name.contains("128_GCM") || name.contains("128-GCM") { 128 } else { 256 })
 }
 
-/// The ciphers of TLS 1.2 that a list selects (`ciphers`).
+/// The TLS 1.2 ciphers that a list selects (`ciphers`).
 pub fn select_ciphers(list: &str) -> Selection<SupportedCipherSuite> {
     let mut active: Vec<&'static Cipher> = Vec::new();
     let mut banned: Vec<&'static str> = Vec::new();
@@ -186,7 +186,7 @@ impl Cipher {
     }
 }
 
-/// The ciphers of TLS 1.3 that a list names (`ciphersuites`).
+/// The TLS 1.3 ciphers that a list names (`ciphersuites`).
 pub fn select_suites(list: &str) -> Selection<SupportedCipherSuite> {
     select(list, |word| SUITES.iter().find(|suite| suite.0 == word).map(|suite| *suite.2))
 }

@@ -2,9 +2,8 @@
 //! channel binding (RFC 5929, 3).
 //!
 //! rustls does not expose these values. They are captured in the key derivation functions, which are ours or wrapped
-//! (`key_schedule.rs`), and from the server's hello and tickets on the wire. They are recorded only after
-//! [`keep_identities`], on the thread that runs the session. Their values equal those of OpenSSL, which defines the
-//! configuration's keywords.
+//! (`key_schedule.rs`), and from the server's hello and tickets on the wire. They are recorded only after [`keep_identities`],
+//! on the thread that runs the session. Their values equal OpenSSL's, which defines the configuration's keywords.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -34,7 +33,7 @@ pub struct SessionIdentity {
     ticket: BoxedBytes,
     /// The identifiers of the tickets that this client offered: for TLS 1.2, and for 1.3.
     offered: [BoxedBytes; 2],
-    /// The main secret of TLS 1.2, or the resumption key of the newest ticket of TLS 1.3.
+    /// The main secret of TLS 1.2, or the resumption key of the newest TLS 1.3 ticket.
     key: BoxedBytes,
     /// The resumption key of the ticket that was offered in TLS 1.3.
     offered_key: BoxedBytes,
@@ -170,7 +169,7 @@ impl SessionIdentity {
         messages.len() - rest.len()
     }
 
-    /// Reads a ticket of TLS 1.3 (RFC 8446, 4.6.1), and takes the key that was derived for it.
+    /// Reads a TLS 1.3 ticket (RFC 8446, 4.6.1), and takes the key that was derived for it.
     pub(crate) fn take_ticket13(&mut self, body: &[u8]) {
         self.take_noted();
         let behind_nonce = body.get(8..).and_then(|rest| rest.get(1 + vector8(rest)?.len()..));
@@ -253,7 +252,7 @@ struct NotedValues {
     key: Option<BoxedBytes>,
     offered_key: Option<BoxedBytes>,
     finished: Vec<BoxedBytes>,
-    /// Whether `key` is that of a ticket.
+    /// Whether `key` is a ticket's key.
     has_ticket: bool,
     /// The key of the newest session in the storage.
     stored: Option<BoxedBytes>,

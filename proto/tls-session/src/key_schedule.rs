@@ -1,12 +1,11 @@
-//! HKDF for the key schedule of TLS 1.3 (RFC 5869; RFC 8446, 7.1), with HMAC keys prepared once per secret, and the PRF
-//! of TLS 1.2, which is that of the library. The values of a session's identity are noted where they are derived
-//! (`identity.rs`).
+//! HKDF for the key schedule of TLS 1.3 (RFC 5869; RFC 8446, 7.1), with HMAC keys prepared once per secret, and the library's PRF for
+//! TLS 1.2. The values of a session's identity are noted where they are derived (`identity.rs`).
 //!
-//! A handshake derives about thirty values, each with one HMAC of a short message. Preparing an HMAC key hashes as much
-//! as the message. The provider of rustls prepares the key for each value, but most secrets derive two to four values.
-//! Without a PSK, the first secret of all sessions is the same and is extracted once. Keys of the data are derived
-//! twice, and hashed once (`traffic_keys.rs`). The HMACs are those of `hmac`, with prepared keys of 288 bytes; those of
-//! aws-lc-rs are eight times as large, are copied three times for a value, and hash no quicker.
+//! A handshake derives about thirty values, each with one HMAC of a short message. Preparing an HMAC key hashes as much as the
+//! message. The provider of rustls prepares the key for each value, but most secrets derive two to four values. Without a PSK, the
+//! first secret of all sessions is the same and is extracted once. Keys of the data are derived twice, and hashed once
+//! (`traffic_keys.rs`). HMACs come from the crate `hmac`, with prepared keys of 288 bytes. In aws-lc-rs, prepared keys are eight times
+//! as large, are copied three times for a value, and hash no quicker.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -218,7 +217,7 @@ fn noting(suite: &'static Tls12CipherSuite) -> Tls12CipherSuite {
     }
 }
 
-/// The PRF of TLS 1.2 (RFC 5246, 5).
+/// The TLS 1.2 PRF (RFC 5246, 5).
 struct NotingPrf(&'static dyn Prf);
 
 impl Prf for NotingPrf {
@@ -251,7 +250,7 @@ mod tests {
     use super::*;
     use rustls::crypto::aws_lc_rs::cipher_suite;
 
-    /// The derived values equal those of rustls's own provider, in any order of derivation.
+    /// The derived values equal the values of rustls's own provider, in any order of derivation.
     #[test]
     fn values_are_those_of_the_library() {
         for suite in [
@@ -293,7 +292,7 @@ mod tests {
         }
     }
 
-    /// In a step of a session, keys of traffic are those of the library when they are derived first, and hash nothing the second time.
+    /// In a step of a session, traffic keys equal the library's when they are first derived, and hash nothing the second time.
     #[test]
     fn keys_of_traffic_are_hashed_once() {
         let okm = OkmBlock::new(&[7; 48]);

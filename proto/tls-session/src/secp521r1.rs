@@ -5,7 +5,6 @@ use aws_lc_rs::rand::SystemRandom;
 use rustls::crypto::{ActiveKeyExchange, GetRandomFailed, SharedSecret, SupportedKxGroup};
 use rustls::{Error, NamedGroup, PeerMisbehaved};
 
-/// The group.
 pub(crate) static SECP521R1: &dyn SupportedKxGroup = &Secp521r1;
 
 #[derive(Debug)]

@@ -84,7 +84,6 @@ enum SessionState {
     Failed(SessionFailure),
 }
 
-/// The handshake of a server.
 struct ServerHandshake {
     connection: UnbufferedServerConnection,
     config: Arc<ServerConfig>,

@@ -238,7 +238,7 @@ impl Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        // A scheme of TLS 1.2 does not imply the curve of a key.
+        // A TLS 1.2 scheme does not imply the curve of a key.
         self.check_signature(message, certificate, signed, usize::MAX)
     }
 

@@ -213,13 +213,13 @@ impl ObjectRow {
     }
 }
 
-/// Whether HAProxy's manual allows this name. Other texts must not become part of a command.
+/// Whether HAProxy's manual allows this name. Other strings must not become part of a command.
 fn is_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
     (1..=LONGEST_TEXT).contains(&text.len()) && text.chars().all(allowed)
 }
 
-/// Maximum length of texts. Longer ones are cut.
+/// Maximum length of strings. Longer ones are cut.
 const LONGEST_TEXT: usize = 256;
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl StreamRow {
     }
 }
 
-/// Parses `1h2m`, `3m4s` or `5s` as seconds, for sorting. 0 for other texts.
+/// Parses `1h2m`, `3m4s` or `5s` as seconds, for sorting. 0 for other strings.
 pub(crate) fn seconds(age: &str) -> u64 {
     let (mut sum, mut number) = (0_u64, 0_u64);
     for c in age.chars() {

@@ -127,7 +127,7 @@ fn head<R>(shown: &[(&Column<R>, u16)], sort: Option<&SortOrder>, theme: Theme) 
     titles.collect()
 }
 
-/// Pads or cuts a text to exactly this width.
+/// Pads or cuts a string to exactly `width` columns.
 pub(crate) fn fit(text: &str, width: u16, left: bool) -> String {
     let width = usize::from(width);
     let size = |text: &str| Span::raw(text).width();

@@ -217,7 +217,7 @@ fn objects_that_are_named_are_known() {
     assert_eq!(references("backend shared"), "table shared");
 }
 
-/// Equal texts have equal fingerprints, for every configuration file in the source tree.
+/// Equal files have equal fingerprints, for every configuration file in the source tree.
 #[test]
 fn equal_texts_have_equal_fingerprints() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// The meaning of a termination code with two or four letters. `None` for another text.
+/// The meaning of a termination code with two or four letters. `None` if `code` is not a termination code.
 pub(crate) fn explain(code: &str) -> Option<String> {
     let letters: Vec<char> = code.chars().collect();
     let (by, during) = match letters[..] {

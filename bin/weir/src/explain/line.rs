@@ -364,7 +364,7 @@ const ERROR_PAGES: [&str; 5] = ["errorfile", "errorloc", "errorloc302", "errorlo
 /// Options that set the format of log lines. The last one wins.
 const LOG_LINES: [&str; 3] = ["httplog", "tcplog", "httpslog"];
 
-/// Rules. Those of a `defaults` section run before the proxy's own rules.
+/// Rules. Rules of a `defaults` section run before the proxy's own rules.
 const RULES: [&str; 5] =
     ["http-request", "http-response", "http-after-response", "tcp-request", "tcp-response"];
 

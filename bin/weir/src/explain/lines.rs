@@ -154,7 +154,7 @@ fn argument(kind: ArgKind) -> &'static str {
     }
 }
 
-/// A pattern for a match method, suitable for an ACL keyword of that name.
+/// A pattern for a match method, suitable for an ACL keyword with this name.
 fn pattern(name: &str, method: MatchMethod) -> &'static str {
     match method {
         MatchMethod::Found | MatchMethod::Bool => "",

@@ -225,7 +225,6 @@ fn removed(removed: Removal) -> Result<CommandOutcome, CommandOutcome> {
     }
 }
 
-/// A change to an entry.
 struct EntryChange {
     data: DataType,
     element: u16,

@@ -55,7 +55,7 @@ pub trait PatternTarget {
     /// The entries that match a value: one result per match method of the set.
     fn look_up(&self, set: SetKey, kind: PatternKind, value: &str) -> Vec<Lookup>;
 
-    /// Adds a pattern to an existing version. The error is a text for the operator, without newline.
+    /// Adds a pattern to an existing version. The error is a message for the operator, without a newline.
     fn add_pattern(
         &mut self,
         set: SetKey,

@@ -20,7 +20,7 @@ pub trait ProcessTarget {
     /// The output of `show version`.
     fn version(&self) -> String;
 
-    /// Seconds since the start of the process.
+    /// Seconds since the process started.
     fn uptime_s(&self) -> u64;
 
     /// The current time of the wall clock.
@@ -35,7 +35,7 @@ pub trait ProcessTarget {
     /// The environment as `NAME=value`, in any order.
     fn environment(&self) -> Vec<String>;
 
-    /// The messages logged during the start.
+    /// The messages logged during startup.
     fn startup_logs(&self) -> String;
 
     /// The event sinks.
@@ -63,7 +63,7 @@ pub trait ProcessTarget {
     /// Type and value of a variable of scope `proc`, as text: `("sint", "5")`. `None` if it does not exist.
     fn variable(&self, name: &str) -> Option<(String, String)>;
 
-    /// Sets a variable of scope `proc`. The error is a text for the operator, without newline.
+    /// Sets a variable of scope `proc`. The error is a message for the operator, without a newline.
     fn set_variable(&mut self, name: &str, source: VariableSource<'_>) -> Result<(), String>;
 }
 

@@ -86,7 +86,7 @@ pub trait ProxyTarget {
     /// Redirects checks of a kind, or changes the agent's send string. False if checks of this kind are not configured.
     fn redirect_checks(&mut self, server: ServerKey, kind: CheckKind, to: CheckRedirection) -> bool;
 
-    /// Forces the result of health checks. The error is a text for the operator, without newline.
+    /// Forces the result of health checks. The error is a message for the operator, without a newline.
     fn set_server_health(&mut self, server: ServerKey, health: ServerHealth) -> Result<(), ServerRefusal>;
 
     /// Publishes or unpublishes a backend for frontends. False if the backend is `disabled`, which excludes all traffic.
@@ -101,11 +101,11 @@ pub trait ProxyTarget {
     /// The keywords that `add server` accepts after name and address.
     fn added_server_words(&self) -> Vec<&'static str>;
 
-    /// Adds a server. `words` follow the name on a `server` line. The error is a text for the operator, without
+    /// Adds a server. `words` follow the name on a `server` line. The error is a message for the operator, without a
     /// newline.
     fn add_server(&mut self, backend: BackendKey, name: &str, words: &[String]) -> Result<(), String>;
 
-    /// Removes a server that is neither referenced nor in use. The error is a text for the operator, without newline.
+    /// Removes a server that is neither referenced nor in use. The error is a message for the operator, without a newline.
     fn delete_server(&mut self, server: ServerKey) -> Result<(), String>;
 
     /// Sets the maximum of concurrent connections.
@@ -120,7 +120,7 @@ pub trait ProxyTarget {
     /// Closes the listening sockets for good.
     fn shutdown_frontend(&mut self, frontend: FrontendKey) -> Result<(), FrontendRefusal>;
 
-    /// Number of protocol errors captured since the start of the process.
+    /// Number of protocol errors captured since the process started.
     fn captured_errors(&self) -> u32;
 
     /// The next captured error that matches the filter. Advances `place`. `None` at the end of the list.
@@ -290,7 +290,6 @@ pub enum ServerHealth {
     Up,
     /// Up, but accepts no new sessions.
     Stopping,
-    /// Down.
     Down,
 }
 
@@ -337,7 +336,7 @@ impl std::fmt::Display for PortSetting {
 pub enum ServerRefusal {
     /// The server was deleted after the lookup.
     Gone,
-    /// The reason, as a text for the operator without newline.
+    /// The reason, as a message for the operator without a newline.
     Because(String),
 }
 
@@ -348,7 +347,7 @@ pub enum FrontendRefusal {
     Gone,
     /// The frontend is already in the requested state.
     Already,
-    /// The reason, as a text for the operator without newline.
+    /// The reason, as a message for the operator without a newline.
     Because(String),
 }
 

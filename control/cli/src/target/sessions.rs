@@ -31,7 +31,7 @@ pub enum NextSession {
     None,
 }
 
-/// A filter for sessions.
+/// Which sessions `show sess` lists, and in which detail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionFilter {
     pub id: Option<u64>,

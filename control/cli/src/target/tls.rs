@@ -83,7 +83,6 @@ pub trait TlsTarget {
     /// The lists of certificates, by name.
     fn certificate_lists(&self) -> Vec<String>;
 
-    /// The lines of a list.
     fn certificate_list(&self, name: &str) -> Option<Vec<ListLine>>;
 
     /// Adds a line in `crt-list` syntax to a list. Returns the name of its certificate.
@@ -133,7 +132,7 @@ pub trait TlsTarget {
     /// The files of ticket keys. A file's number is its index in this list.
     fn ticket_keys(&self) -> Vec<TicketKeyFile>;
 
-    /// Appends a ticket key, in base64, to those of a file, and drops the oldest key.
+    /// Appends a base64 ticket key to the keys of a file, and drops the oldest key.
     ///
     /// # Errors
     /// If the file is unknown, or the key has a different length from the others.

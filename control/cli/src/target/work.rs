@@ -37,7 +37,7 @@ pub struct Activity {
     pub thread: u32,
     /// The number of workers.
     pub threads: u32,
-    /// Microseconds since the start of the process.
+    /// Microseconds since the process started.
     pub uptime_us: u64,
     pub rows: Vec<ActivityRow>,
 }
@@ -226,8 +226,6 @@ pub struct MemoryLine {
     pub allocations: u64,
     /// Number of frees.
     pub frees: u64,
-    /// Bytes allocated.
     pub allocated_bytes: u64,
-    /// Bytes freed.
     pub freed_bytes: u64,
 }

@@ -40,8 +40,8 @@ pub struct MasterSocket {
 }
 
 impl MasterSockets {
-    /// Opens the sockets of `-S`. In a reload, uses those of the former execution. `None` if one cannot be opened. The error has been
-    /// logged.
+    /// Opens the sockets of `-S`. In a reload, uses the sockets of the former execution. `None` if one cannot be opened. The error
+    /// has been logged.
     ///
     /// A path without a listener is taken immediately. A path of another master is taken by [`MasterSockets::put_in_place`].
     pub fn open(binds: &[Bind], carried: Option<Vec<OwnedFd>>, messages: &Messages) -> Option<Self> {
@@ -87,7 +87,7 @@ impl MasterSockets {
         Some(sockets)
     }
 
-    /// The first worker serves: takes the paths from another master and keeps all paths. The error is a text.
+    /// The first worker serves: takes the paths from another master and keeps all paths. The error is a message for operators.
     pub fn put_in_place(&self) -> Result<(), String> {
         let placed = self.place(self.waiting.take());
         if placed.is_ok() {

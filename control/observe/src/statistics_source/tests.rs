@@ -90,7 +90,7 @@ fn counters_appear_under_their_names() {
     });
 }
 
-/// A backend's latency histogram includes those of its servers, even after a server's counters were cleared.
+/// A backend's latency histogram includes its servers' histograms, even after a server's counters were cleared.
 #[test]
 fn percentiles_add_up() {
     with_live(|live| {

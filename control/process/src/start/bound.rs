@@ -144,7 +144,8 @@ fn cli_sockets(listening: &ListeningSockets, global: &Global, tls: Option<&LiveT
     of_operators.collect()
 }
 
-/// The processes to replace, during the start. If the start fails, those that released their addresses get the signal to resume.
+/// The processes to replace, during startup. If startup fails, the processes that released their addresses get the signal to
+/// resume.
 struct Takeover {
     former: Former,
     /// Whether they were asked to release their addresses.

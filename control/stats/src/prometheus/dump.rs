@@ -82,8 +82,8 @@ impl MetricsDump {
         }
     }
 
-    /// Appends lines until `out` holds at least `enough` bytes, plus at most those of one object and metric (about 3 kB). One call visits
-    /// a bounded number of objects, matching or not. The bound is lower if many fields of each are read.
+    /// Appends lines until `out` holds at least `enough` bytes, plus at most the bytes of one object and metric (about 3 kB). One call
+    /// visits a bounded number of objects, matching or not. The bound is lower if many fields of each are read.
     pub fn advance(&mut self, source: &dyn MetricsSource, enough: usize, out: &mut Vec<u8>) -> DumpProgress {
         let mut left = OBJECTS_PER_PIECE;
         while out.len() < enough && left > 0 {

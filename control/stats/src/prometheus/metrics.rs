@@ -8,7 +8,6 @@ use crate::fields::StatsField;
 use crate::info::InfoField;
 use crate::name_server::{COUNTERS, NameServerCounter};
 
-/// One metric.
 #[derive(Debug)]
 pub(super) struct Metric {
     /// The name after `haproxy_<scope>_`. Consecutive metrics with the same name differ by label.

@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn runs_of_buckets_are_spans_and_counts_are_differences() {
-        // 1 s is the upper boundary of bucket 0, 4 s that of bucket 16. 0.9 s is in bucket -1.
+        // 1 s is the upper boundary of bucket 0, 4 s the upper boundary of bucket 16. 0.9 s is in bucket -1.
         let found = histogram(&[0, 0, 900_000, 910_000, 1_000_000, 4_000_000]);
         let mut wanted = Vec::new();
         number(HISTOGRAM_COUNT, 6, &mut wanted);

@@ -25,7 +25,7 @@ pub(super) struct Samples {
     descriptions: bool,
     /// Whether the `# HELP` and `# TYPE` lines were written.
     titled: bool,
-    /// The encoded label of each state. Metrics without states have one entry: their own label or an empty text.
+    /// The encoded label of each state. Metrics without states have one entry: their own label or an empty string.
     variants: Vec<Vec<u8>>,
     /// Servers of the current backend, by state.
     servers: StateTally,
@@ -258,7 +258,7 @@ fn variants(scope: MetricScope, metric: &Metric, form: AnswerForm) -> Vec<Vec<u8
     states.iter().map(|state| encoded("state", state)).collect()
 }
 
-/// The value if it is a number. Empty for a text.
+/// The value if it is a number. Empty for text.
 fn number(value: FieldValue<'_>) -> FieldValue<'static> {
     match value {
         FieldValue::Empty | FieldValue::Text(_) => FieldValue::Empty,

@@ -10,7 +10,7 @@ pub(super) struct Layers<'l> {
     /// The location of the `bind` or `server` line.
     pub at: &'l Location,
     pub line: &'l TlsOptions,
-    /// The location and the options of a certificate list's line with options. They override those of the `bind` line.
+    /// The location and the options of a certificate list's line with options. They override the `bind` line's options.
     pub listed: Option<(&'l Location, &'l TlsOptions)>,
     /// The side, which selects the defaults of the global section.
     pub side: LineSide,

@@ -138,7 +138,7 @@ impl LiveTls {
         }
     }
 
-    /// The contents of a file, or those of its pending change. `None` if it does not exist.
+    /// The contents of a file, or of its pending change. `None` if it does not exist.
     pub fn file(&self, kind: TlsFileKind, name: &str, pending: bool) -> Option<TlsFileView> {
         let state = self.state();
         let used = state.is_used(kind, name);
@@ -249,7 +249,7 @@ impl LiveTls {
         Ok(())
     }
 
-    /// Deletes a file.
+    /// Deletes a file from memory, unless a line uses it.
     pub fn delete(&self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal> {
         let mut state = self.state();
         if !state.holds(kind, name) {
@@ -328,7 +328,7 @@ impl LiveTls {
         Ok(())
     }
 
-    /// The files of ticket keys.
+    /// All ticket key files, with their keys.
     pub fn ticket_keys(&self) -> Vec<TicketKeyFile> {
         let view =
             |keys: &Arc<TicketKeys>| TicketKeyFile { file: keys.file().to_owned(), secrets: keys.secrets() };
@@ -355,7 +355,7 @@ impl LiveTls {
         self.state().builder.lists.keys().map(ToString::to_string).collect()
     }
 
-    /// The lines of a list.
+    /// The lines of a certificate list, in order. `None` for an unknown list.
     pub fn list(&self, name: &str) -> Option<Vec<ListLine>> {
         let mut state = self.state();
         let name = &*state.list_name(name);

@@ -52,7 +52,6 @@ pub struct RenewalSubject {
     pub path: Box<str>,
     /// The OCSP identifier of the certificate.
     pub id: CertId,
-    /// The issuer's certificate.
     pub issuer: CertificateDer<'static>,
     /// The URI of the OCSP responder, if the certificate has one.
     pub responder: Option<String>,

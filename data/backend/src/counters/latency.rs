@@ -101,7 +101,7 @@ impl LatencyHistograms {
 pub struct LatencyReading([HistogramReading; Phase::COUNT]);
 
 impl LatencyReading {
-    /// The histogram of one phase.
+    /// The histogram of one phase, in microseconds.
     #[must_use]
     pub fn of(&self, phase: Phase) -> &HistogramReading {
         &self.0[phase as usize]

@@ -45,8 +45,8 @@ impl SecondCounts {
     }
 }
 
-/// The events of all workers in the second that ends now: those of the current clock second, plus the share of
-/// the previous one that still falls into it.
+/// The events of all workers in the second that ends now: the events of the current clock second, plus the
+/// share of the previous one that still falls into it.
 pub(super) fn read<'a>(workers: impl Iterator<Item = &'a SecondCounts>, now_ms: u64) -> u32 {
     let second = second_of(now_ms);
     let (current, previous) = workers.fold((0u64, 0u64), |(current, previous), counts| {

@@ -6,7 +6,7 @@ use super::*;
 
 const NOW: u64 = 1_795_182_572; // awBP7
 
-/// Servers a and b have the cookies A and B. d has D and is down. n is without a cookie.
+/// Servers a and b have the cookies A and B. d has D and is down. n does not have a cookie.
 fn find(value: &str) -> Option<(ServerKey, bool)> {
     match value {
         "A" => Some((ServerKey::configured(0), true)),

@@ -125,8 +125,8 @@ fn two_intervals_spread_checks_r90() {
     assert!(met.iter().sum::<u32>() <= 40, "{met:?}");
 }
 
-/// R53, R87, R91: a check sleeps on its worker and wakes no other. No shared work exists, the only messages are those of
-/// moving checks, and eight workers sleep about as often for the same checks as one.
+/// R53, R87, R91: a check sleeps on its worker and wakes no other. No shared work exists, only moving checks send messages, and
+/// eight workers sleep about as often for the same checks as one.
 #[test]
 fn checks_wake_their_own_worker_only_r53_r91() {
     let (_listener, _waiting, address) = nowhere();

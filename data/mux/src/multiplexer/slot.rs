@@ -162,7 +162,7 @@ impl StreamSlot {
         self.head.is_some()
     }
 
-    /// Appends the received bytes to those of the stream. If the stream holds none, the buffers are swapped instead of
+    /// Appends the received bytes to the stream's input. If the stream holds none, the buffers are swapped instead of
     /// copied.
     pub(super) fn take_arrived(&mut self, into: &mut Vec<u8>) -> TakeResult {
         let (mut bytes, mut trailers) = (0, 0);

@@ -28,11 +28,10 @@ pub struct ConnectionIdentity {
 
 macro_rules! events {
     ($($event:ident $name:literal $help:literal;)*) => {
-        /// The events of the trace.
         #[derive(Clone, Copy, PartialEq, Eq)]
         pub(super) enum TraceEvent { $($event,)* }
 
-        /// Connections of HTTP/2, with clients and with servers.
+        /// HTTP/2 connections, with clients and with servers.
         pub static H2: TraceSource =
             TraceSource::new("h2", "HTTP/2 multiplexer", &[$(Named { name: $name, help: $help },)*]);
     };
@@ -86,7 +85,7 @@ pub(super) struct InputState {
     preface: usize,
     /// Bytes not received yet of the frame with a traced header.
     frame: usize,
-    /// The stream of that frame.
+    /// The stream of the frame with the traced header.
     stream: u32,
     /// Stream errors so far.
     errors: u32,

@@ -57,7 +57,7 @@ pub fn is_full() -> bool {
     NOW.load(Relaxed) >= MOST.load(Relaxed)
 }
 
-/// The number of current sessions, and of all sessions since the start.
+/// The number of current sessions, and of all sessions since startup.
 pub fn sessions() -> (u32, u64) {
     (NOW.load(Relaxed), TOTAL.load(Relaxed))
 }

@@ -50,7 +50,6 @@ fn declaration() -> Declaration {
     }
 }
 
-/// One of the instances.
 #[derive(Clone, Copy)]
 struct Instance {
     section: &'static Arc<PeersSection>,

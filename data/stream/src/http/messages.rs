@@ -696,7 +696,6 @@ impl From<StreamError> for UpstreamError {
     }
 }
 
-/// The connection mode of a proxy.
 fn mode_of(proxy: &crate::instance::Proxy) -> ConnectionMode {
     use weir_model::ConnectionMode as Configured;
     match proxy.config.settings.options.connection_mode.unwrap_or_default() {

@@ -16,7 +16,6 @@ use crate::stream::phases::ChoicePhase;
 use crate::stream::{PhaseResult, Stream, StreamError};
 use weir_vocabulary::fetch::rdp;
 
-/// A search for a server.
 struct ServerSearch {
     /// Any other server is preferred to this one (redispatch).
     avoid: Option<ServerKey>,

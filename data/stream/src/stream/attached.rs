@@ -24,13 +24,13 @@ pub(crate) struct Attached {
 struct AttachedFilter {
     /// The index of the proxy that has the filter.
     proxy: usize,
-    /// The filter's position among those of the proxy.
+    /// The filter's position among the proxy's filters.
     position: usize,
     attachment: Box<dyn Attachment>,
 }
 
 impl Attached {
-    /// Adds the attachment of the filter at `position` among those of `proxy`.
+    /// Adds the attachment of `proxy`'s filter at `position`.
     pub(crate) fn add(&mut self, proxy: usize, position: usize, attachment: Box<dyn Attachment>) {
         self.filters.push(AttachedFilter { proxy, position, attachment });
     }

@@ -9,9 +9,7 @@ use crate::recycle::Loan;
 pub struct RequestPart {
     /// The head, as changed by rules.
     pub message: Loan<Message>,
-    /// The transfer of the body.
     pub body: Transfer,
-    /// The progress of the request.
     pub progress: RequestProgress,
     /// The request has `Expect: 100-continue`, and `100 Continue` was not sent yet.
     pub expects_continue: bool,

@@ -11,13 +11,11 @@ use crate::stream::logged_size::LoggedSize;
 pub struct ResponsePart {
     /// The head, as changed by rules.
     pub message: Loan<Message>,
-    /// The transfer of the body.
     pub body: Transfer,
     /// The size of the body from the server, before rules change the response.
     pub size: BodySize,
     /// The body of a local response, if there is one.
     pub reply: Option<LocalReply>,
-    /// The progress of the response.
     pub progress: ResponseProgress,
     /// The status sent to the client. 0 before a response.
     pub status: u16,

@@ -424,7 +424,7 @@ impl Served {
     }
 }
 
-/// The behaviours that requests may select of HTTP/2 servers.
+/// The behaviours of HTTP/2 servers that requests may select.
 pub(crate) const MENU: Menu = Menu {
     hows: &[How::Length, How::Length, How::Chunked, How::Close, How::Last],
     wrong: &[How::Silent, How::Truncated, How::Reset, How::Mute, How::Garbage, How::Vanish, How::Rash],

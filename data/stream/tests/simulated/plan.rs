@@ -99,7 +99,8 @@ pub(crate) struct Menu {
     pub half_closed: bool,
     /// Whether every other body is larger than any buffer.
     pub large: bool,
-    /// Whether bodies of requests arrive in pieces of a datagram's size. Only clients of HTTP/2 send so.
+    /// Whether bodies of requests arrive in pieces of a datagram's size. Only HTTP/2 clients send this
+    /// way.
     pub datagrams: bool,
 }
 
@@ -203,7 +204,6 @@ impl PlannedRequest {
         }
     }
 
-    /// Its head.
     pub(crate) fn head(&self) -> Vec<u8> {
         let PlannedRequest { id, method, how, download, delay_ms, .. } = self;
         let mut head =

@@ -8,7 +8,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// The only field of that name.
+    /// The only field with this name.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut found = self.fields.iter().filter(|(known, _)| known == name);
         let (_, value) = found.next()?;
@@ -69,7 +69,7 @@ impl Reader {
         };
     }
 
-    /// The last message is without a body.
+    /// The last message does not have a body.
     pub(crate) fn no_body_follows(&mut self) {
         self.state = State::Length(0);
     }

@@ -40,7 +40,8 @@ impl Sending {
             let here = Pattern::new(request.id, Way::Up).make(length);
             return Sending { here, arrivals: None, end: End::With, sent: 0, given_up_at: None };
         }
-        // A server of HTTP/1 may answer at the announced length, and a client that has its answer sends nothing more.
+        // An HTTP/1 server may answer once it has the announced length, and a client that has its answer sends nothing
+        // more.
         let is_announced = matches!(request.upload, Upload::Length(_));
         let end = match network.random(3) {
             _ if is_announced => End::With,

@@ -19,7 +19,7 @@ use datagrams::Datagrams;
 #[path = "datagrams.rs"]
 pub(crate) mod datagrams;
 
-/// The instance of a text. All proxies with a log write to `log`.
+/// The instance of a configuration. All proxies with a log write to `log`.
 pub(crate) fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Instance {
     let config = read(text);
     let options = ProcessValues {

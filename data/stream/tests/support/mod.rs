@@ -96,7 +96,6 @@ impl World {
         Peer::connect(&self.listeners[0].1)
     }
 
-    /// A client of that frontend.
     pub(crate) fn client_of(&self, frontend: &str) -> Peer {
         let (_, address) = self.listeners.iter().find(|(name, _)| name == frontend).expect("such a frontend");
         Peer::connect(address)
@@ -137,22 +136,18 @@ impl World {
         log.peek(&mut [0]) == Ok(ReceiveResult::Blocked)
     }
 
-    /// A proxy by its name.
     pub(crate) fn proxy(&self, name: &str) -> &Proxy {
         self.instance.proxies.iter().find(|proxy| proxy.name() == name).expect("such a proxy")
     }
 
-    /// A counter of a frontend.
     pub(crate) fn frontend(&self, name: &str, counter: FrontendCounter) -> u64 {
         self.proxy(name).frontend_counters.sum(counter)
     }
 
-    /// A counter of a backend.
     pub(crate) fn backend(&self, name: &str, counter: BackendCounter) -> u64 {
         self.proxy(name).backend_counters.sum(counter)
     }
 
-    /// A counter of a server.
     pub(crate) fn server(&self, proxy: &str, server: &str, counter: ServerCounter) -> u64 {
         let proxy = self.proxy(proxy);
         let server = proxy.servers().server_by_name(server).expect("such a server");
@@ -233,7 +228,6 @@ impl Origin {
         self.listener.take();
     }
 
-    /// Its address.
     pub(crate) fn address(&self) -> &Address {
         &self.address
     }

@@ -111,7 +111,6 @@ impl Drop for Running {
     }
 }
 
-/// A client.
 pub(crate) struct Client(pub TcpStream);
 
 impl Client {

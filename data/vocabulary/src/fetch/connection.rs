@@ -343,7 +343,7 @@ fn if_spoken_to<'c>(view: &dyn FetchView, then: impl FnOnce() -> FetchResult<'c>
     if tried && is_http { then() } else { FetchResult::Missing }
 }
 
-/// The error of a fault. Success without one. The numbers are those of the manual (`fc_err_str`).
+/// The error of a fault. Success without one. The numbers are the manual's (`fc_err_str`).
 const fn error_of(fault: Option<ConnectionFault>) -> ConnectionError {
     match fault {
         None => ConnectionError { id: 0, name: b"", message: b"Success" },
@@ -361,7 +361,7 @@ const fn error_of(fault: Option<ConnectionFault>) -> ConnectionError {
     }
 }
 
-/// The numbers of HAProxy 3.5, one above those of 3.2.
+/// The numbers of HAProxy 3.5, each one above its number in 3.2.
 const fn error_of_system(errno: Errno) -> ConnectionError {
     match errno {
         Errno::CONNREFUSED => {
@@ -452,7 +452,7 @@ fn header_field<'c>(view: &dyn FetchView, kind: u8, cursor: &mut FetchCursor) ->
     copied(value)
 }
 
-/// Field names: those of the PROXY protocol specification without `PP2_TYPE_`. `CRC32` is from the manual.
+/// Field names as in the PROXY protocol specification, without `PP2_TYPE_`. `CRC32` is from the manual.
 const FIELD_NAMES: [(&str, u8); 13] = [
     ("ALPN", tlv::ALPN),
     ("AUTHORITY", tlv::AUTHORITY),

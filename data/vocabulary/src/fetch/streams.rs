@@ -1,6 +1,7 @@
 //! Stream IDs and errors of the connections to client and server (`fs.*` and `bs.*`, manual section 7.3.4).
 //!
-//! In HTTP/2 the ID is that of the protocol. In HTTP/1, which has one stream at a time, streams are numbered from 0.
+//! In HTTP/2 the ID is the protocol's stream identifier. In HTTP/1, which has one stream at a time, streams are
+//! numbered from 0.
 
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _};

@@ -65,7 +65,8 @@ pub(super) fn port<'c>(address: Option<&Address>) -> FetchResult<'c> {
     address.and_then(Address::inet).map_or(FetchResult::Missing, |address| number(address.port()))
 }
 
-/// The number at the beginning of a text, with an optional minus sign. 0 without one. Saturates if out of range.
+/// The number at the beginning of a string, with an optional minus sign. 0 if `text` does not begin with a
+/// number. Saturates if out of range.
 pub(super) fn leading_number(text: &[u8]) -> i64 {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),

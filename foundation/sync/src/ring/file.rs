@@ -122,7 +122,6 @@ impl From<RingFileError> for io::Error {
 /// The header of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileHeader {
-    /// Layout of the file.
     pub layout: FileLayout,
     pub area: Area,
     /// Offset of the oldest message's tag in the area.

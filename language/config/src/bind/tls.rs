@@ -190,7 +190,7 @@ fn error_code(name: &str, word: &Word, keyword: &str) -> Parsed<u16> {
 pub struct CrtListLine {
     pub number: usize,
     pub path: Box<str>,
-    /// The options of the `bind` line, overridden by those of this line.
+    /// The options of the `bind` line, overridden by this line's.
     pub options: TlsOptions,
     /// The files of the certificate. None of them is set if the line has only its first word.
     pub files: CertificateFiles,

@@ -84,7 +84,7 @@ fn parse_files(files: &[(&str, &str)], environment: Environment) -> ReadResult {
     ReadResult { config, environment, messages }
 }
 
-/// Reads a text and checks that exactly these messages are reported.
+/// Reads a configuration and checks that exactly these messages are reported.
 #[track_caller]
 pub(crate) fn check(text: &str, messages: &[&str]) {
     assert_eq!(parse_text(text).messages, messages, "{text}");

@@ -1,4 +1,4 @@
-//! Warnings about rules that run in another order than that of their lines.
+//! Warnings about rules that run in another order than their lines.
 
 use weir_syntax::{Diagnostics, Span};
 

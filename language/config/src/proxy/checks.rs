@@ -24,7 +24,6 @@ use weir_model::{CheckAction, CheckMethod, CheckRule, CheckRuleList, CheckScript
 pub(super) use external::{KEYWORDS as EXTERNAL_KEYWORDS, settle as settle_external};
 pub(super) use own::OPTIONS;
 
-/// The kind of check rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CheckRuleKind {
     /// `http-check`.
@@ -259,7 +258,7 @@ fn scripts<'c>(context: &'c mut LineContext<'_>) -> &'c mut CheckScripts {
     Arc::make_mut(&mut context.settings().checks)
 }
 
-/// The section's own list of rules. Its first own rule replaces those of a `defaults` section.
+/// The section's own list of rules. Its first own rule replaces the rules of a `defaults` section.
 fn own_rules<'c>(context: &'c mut LineContext<'_>, kind: CheckRuleKind) -> &'c mut CheckRuleList {
     let section = context.draft.proxy.at.clone();
     let list = kind.rules(scripts(context));

@@ -25,19 +25,19 @@ use weir_model::{
 
 /// The objects of other sections to which proxies may refer.
 pub struct OtherSections<'s> {
-    /// The position of the list of users of that name.
+    /// The position of the list of users with this name.
     pub userlist: &'s dyn Fn(&str) -> Option<u32>,
-    /// The error messages of the `http-errors` section of that name.
+    /// The error messages of the `http-errors` section with this name.
     pub http_errors: &'s dyn Fn(&str) -> Option<Arc<ErrorReplies>>,
     /// The tables of `peers` sections, with their full names.
     pub peer_tables: &'s [StickTable],
-    /// Whether there is a `peers` section of that name.
+    /// Whether there is a `peers` section with this name.
     pub has_peers: &'s dyn Fn(&str) -> bool,
-    /// Whether there is a `healthcheck` section of that name.
+    /// Whether there is a `healthcheck` section with this name.
     pub has_health_check: &'s dyn Fn(&str) -> bool,
-    /// The checks of the `healthcheck` section of that name.
+    /// The checks of the `healthcheck` section with this name.
     pub health_scripts: &'s dyn Fn(&str) -> Option<Arc<CheckScripts>>,
-    /// Whether there is a `mailers` section of that name.
+    /// Whether there is a `mailers` section with this name.
     pub has_mailers: &'s dyn Fn(&str) -> bool,
     /// Whether the global section has a `description`.
     pub has_description: bool,
@@ -98,7 +98,7 @@ fn warn_about_conditions(draft: &Draft, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Warns about tests on raw bytes in HTTP mode, and about HTTP texts made of raw bytes.
+/// Warns about tests on raw bytes in HTTP mode, and about HTTP format strings made of raw bytes.
 fn warn_about_bytes(draft: &Draft, diagnostics: &mut Diagnostics) {
     if draft.section.is_defaults() || draft.proxy.mode() != Mode::Http {
         return;

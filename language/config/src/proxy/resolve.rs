@@ -77,17 +77,17 @@ impl ProxyPositions {
         names
     }
 
-    /// The proxy of that name that accepts connections.
+    /// The proxy with this name that accepts connections.
     pub(super) fn frontend(&self, name: &str) -> Option<ProxyIndex> {
         self.frontends.get(name).copied()
     }
 
-    /// The position of the stick-table of that name.
+    /// The position of the stick-table with this name.
     pub(super) fn table(&self, name: &str) -> Option<u32> {
         self.tables.get(name).copied()
     }
 
-    /// The proxy of that name that has servers.
+    /// The proxy with this name that has servers.
     pub(super) fn backend(&self, name: &str) -> Option<ProxyIndex> {
         self.backends.get(name).copied()
     }
@@ -105,7 +105,7 @@ impl ProxyParser<'_> {
     /// Resolves every named reference in an expression.
     ///
     /// A reference is resolved to two numbers: the position of the proxy and 0, or of the server in it, or the position of the list of users
-    /// and 0. A reference without a name stays unresolved: it means the current proxy, which must be of that kind. Returns the servers that
+    /// and 0. A reference without a name stays unresolved: it means the current proxy, which must be of this kind. Returns the servers that
     /// are referred to.
     pub(super) fn resolve_references(
         &self,

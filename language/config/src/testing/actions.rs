@@ -71,7 +71,6 @@ impl ActionArguments for SendRedirect {
     }
 }
 
-/// A format.
 #[derive(Debug, Canonical)]
 struct Text(LogFormat);
 

@@ -76,7 +76,7 @@ fn field_at(message: &[u8], from: usize) -> At<'_> {
     }
 }
 
-/// Parses a text that consists only of digits, few enough for a tag or a length.
+/// Parses a tag or a length. None unless it consists only of digits and fits 32 bits.
 fn number(digits: &[u8]) -> Option<u32> {
     let plain = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     plain.then(|| std::str::from_utf8(digits).ok()?.parse().ok()).flatten()

@@ -191,7 +191,7 @@ pub(super) fn query(document: &[u8], args: &Args) -> Option<Value<'static>> {
     interpret(find(document, &query.path)?, query.as_integer)
 }
 
-/// The value of a piece of JSON: a string, number, boolean or array.
+/// The value of a part of a JSON document: a string, number, boolean or array.
 fn interpret(json: &[u8], as_integer: bool) -> Option<Value<'static>> {
     match json {
         [b'"', inner @ .., b'"'] => {
@@ -213,7 +213,7 @@ fn interpret(json: &[u8], as_integer: bool) -> Option<Value<'static>> {
             match text.parse() {
                 Ok(number) => Some(Value::Int(number)),
                 Err(_) if as_integer => parse_int(json).map(Value::Int),
-                // An integer in another notation, if a float represents it exactly.
+                // An integer written as `1e3` or `5.0`. Below 9e15, an `f64` represents every integer exactly.
                 Err(_) if float.fract() == 0.0 && float.abs() < 9e15 => Some(Value::Int(float as i64)),
                 Err(_) => Some(copy(json)),
             }
@@ -228,7 +228,7 @@ fn copy(bytes: &[u8]) -> Value<'static> {
     Value::Str(Cow::Owned(out))
 }
 
-/// The text of a JSON string without its quotes.
+/// Appends the decoded content of a JSON string to `out`. `None` for an incomplete escape.
 fn unescape(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut rest = text;
     while let [byte, after @ ..] = rest {

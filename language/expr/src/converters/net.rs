@@ -196,7 +196,7 @@ fn rfc7239_n2np<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     piece(value, |_| made)
 }
 
-/// Writes addresses verbatim, an empty text as an unknown node, and other texts as obfuscated identifiers.
+/// Writes addresses verbatim, an empty string as an unknown node, and other strings as obfuscated identifiers.
 fn rfc7239_nn<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     let mut out = scratch::take();
     let _ = match &value {

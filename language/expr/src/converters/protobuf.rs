@@ -135,7 +135,6 @@ fn fixed(raw: &[u8], kind: Kind) -> Option<i64> {
     }
 }
 
-/// The content of a field.
 enum FieldContent<'m> {
     /// A number, and its encoded bytes.
     Varint(&'m [u8], u64),

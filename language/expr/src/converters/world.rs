@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Converter] = &[
         .check(check_unset_var),
 ];
 
-/// Replaces the text of an argument by the variable of that name. A missing argument stays missing.
+/// Replaces the text of an argument by the variable with this name. A missing argument stays missing.
 fn intern(args: &mut Args, index: usize, scope: &ExpressionScope<'_>) -> Result<(), String> {
     let text = show(args.str(index).unwrap_or_default()).into_owned();
     let arg = match &*text {

@@ -1,6 +1,6 @@
 //! The names of every fetch of the language, to distinguish one without a row from a typing mistake.
 
-/// Whether the language has a fetch of that name, implemented or not.
+/// Whether the language has a fetch with this name, implemented or not.
 pub(crate) fn is_known(name: &str) -> bool {
     NAMES.binary_search(&name).is_ok()
 }

@@ -14,10 +14,9 @@ use crate::writer::{FormatFlags, FormatOptions};
 /// The limit of items in one format.
 const MAX_NODES: usize = 4096;
 
-/// The parts of a format.
 pub(super) struct FormatParts {
     pub nodes: Vec<Node>,
-    /// The final flags of `%o`: those of the whole format.
+    /// The final flags of `%o`, which hold for the whole format.
     pub global: FormatFlags,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The entries loaded at start are one segment. The runtime API adds segments of one entry. Segments of similar size are merged, so that
 //! n additions cost n log n and a lookup visits few segments. A merge has a bound, since a worker performs it. Deletion marks the entry
-//! as deleted. Readers of a small set use the first segment directly until a list is published. A large set publishes a list from the
-//! start, since its replaced segments are freed.
+//! as deleted. Readers of a small set use the first segment directly until a list is published. A large set publishes a list at once,
+//! since its replaced segments are freed.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};

@@ -81,12 +81,12 @@ impl Regex {
         self.charged(search).unwrap_or_else(|_| limit::on_limit() == limit::OnLimit::Match)
     }
 
-    /// False if the required texts already exclude a match, without a search.
+    /// False if the required strings already exclude a match, without a search.
     pub(super) fn admits(&self, subject: &[u8]) -> bool {
         self.required.admits(subject)
     }
 
-    /// A text that each match contains, in lower case if case is ignored. Empty if none is known.
+    /// A string that each match contains, in lower case if case is ignored. Empty if none is known.
     pub(super) fn required_text(&self) -> &[u8] {
         self.required.longest()
     }

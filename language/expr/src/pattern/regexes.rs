@@ -1,6 +1,7 @@
-//! Selects the regular expressions of a list that may match a subject, by the texts that they require.
+//! Selects the regular expressions of a list that may match a subject, by the strings that they require.
 //!
-//! One pass over the subject finds every required text in it. Only the expressions of these texts and those without required text are tried.
+//! One pass over the subject finds every required string in it. Only the expressions of these strings, and expressions without a required
+//! string, are tried.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -12,9 +13,9 @@ use super::regex::Regex;
 #[derive(Debug)]
 pub(super) struct RequiredTexts {
     automaton: AhoCorasick,
-    /// The entry that each text of the automaton belongs to.
+    /// The entry that each string of the automaton belongs to.
     owners: Box<[u32]>,
-    /// The entries that require no text, in entry order.
+    /// The entries that require no string, in entry order.
     others: Box<[u32]>,
 }
 
@@ -53,7 +54,7 @@ impl RequiredTexts {
         found
     }
 
-    /// Collects the entries to try, in entry order. False if so many texts occur that trying every entry is cheaper.
+    /// Collects the entries to try, in entry order. False if so many required strings occur that trying every entry is cheaper.
     fn collect(&self, subject: &[u8], candidates: &mut Vec<u32>) -> bool {
         for found in self.automaton.find_overlapping_iter(subject) {
             if candidates.len() == self.owners.len() {
@@ -68,7 +69,7 @@ impl RequiredTexts {
     }
 }
 
-/// With fewer texts, a separate search for each is as fast.
+/// With fewer required strings, a separate search for each is as fast.
 const WORTH_A_PASS: usize = 8;
 
 thread_local! {
@@ -106,7 +107,7 @@ mod tests {
         assert_eq!(texts.find(b"9z", |entry| regexes[entry as usize].is_match(b"9z")), Some(3));
     }
 
-    /// Many texts end at each byte of the subject: the pass stops early, and the result is the same.
+    /// Many required strings end at each byte of the subject: the pass stops early, and the result is the same.
     #[test]
     fn bounds_the_pass() {
         let patterns = (1..60).map(|length| "a".repeat(length) + "[b]").collect::<Vec<_>>();

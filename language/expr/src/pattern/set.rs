@@ -165,7 +165,6 @@ pub struct PatternSet {
     state: Mutex<SetState>,
 }
 
-/// The name of a set.
 #[derive(Clone, Debug, Canonical)]
 pub(super) enum SetName {
     /// The name of a file, including its prefix.
@@ -610,7 +609,7 @@ impl PatternSet {
         Ok(())
     }
 
-    /// Looks up a text as each use of the set would.
+    /// Looks up a string as each use of the set would.
     pub fn lookup(&self, text: &[u8]) -> Vec<LookupReport> {
         let indexes = self.lock().indexes.clone();
         // A lookup by an operator has a separate budget.

@@ -129,13 +129,13 @@ impl PatternStore {
         Ok(set)
     }
 
-    /// The set of that name.
+    /// The set with this name.
     pub fn find(&self, name: &str) -> Option<Arc<PatternSet>> {
         let state = self.lock();
         state.by_name.get(name).or_else(|| state.by_name.get(name.strip_prefix("file@")?)).cloned()
     }
 
-    /// The set of that number.
+    /// The set with this number.
     pub fn find_number(&self, number: u32) -> Option<Arc<PatternSet>> {
         self.lock().by_number.get(&number).cloned()
     }

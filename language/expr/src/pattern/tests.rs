@@ -476,7 +476,7 @@ proptest! {
         }
     }
 
-    /// With or without a cache, and with enough expressions for a pass over their texts.
+    /// With or without a cache, and with enough expressions for a pass over their required strings.
     #[test]
     fn regular_expressions_match_in_their_order(
         patterns in prop::collection::vec("\\^?[aB/]{1,3}(\\[a/\\]|\\.|b\\*|\\(a\\|b\\)\\?){0,2}\\$?", 0..20),

@@ -161,8 +161,8 @@ fn until_nul(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     }
 }
 
-/// The address at the beginning of a text. Any byte but a digit or a dot ends it, as in HAProxy: clients may appear with their ports
-/// (`10.1.2.3:80`), and rules about addresses must match the address.
+/// The address at the beginning of a string. Any byte but a digit or a dot ends it, as in HAProxy: clients may appear with their
+/// ports (`10.1.2.3:80`), and rules about addresses must match the address.
 fn leading_ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
     let end = bytes.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.').unwrap_or(bytes.len());
     parse_ipv4(&bytes[..end])

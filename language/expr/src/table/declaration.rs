@@ -10,7 +10,6 @@ use crate::table::DataType;
 pub struct Declaration {
     /// The name that rules and the runtime API use.
     pub name: Box<str>,
-    /// The type of the keys.
     pub key: KeyType,
     /// The limit of entries.
     pub size: u32,
@@ -42,7 +41,6 @@ pub enum KeyType {
 /// How a server is named in a table that several instances share (`srvkey`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Canonical)]
 pub enum ServerKeyKind {
-    /// By name.
     #[default]
     Name,
     /// By address and port.

@@ -56,7 +56,7 @@ impl Encoding {
         }
     }
 
-    /// Writes texts as a list. Writes nothing for an empty list.
+    /// Writes strings as a list. An empty list becomes a null.
     pub(crate) fn list<'t>(self, texts: impl Iterator<Item = &'t [u8]>, out: &mut Vec<u8>) {
         let mut texts = texts.peekable();
         if texts.peek().is_none() {
@@ -81,7 +81,7 @@ impl Encoding {
         }
     }
 
-    /// Writes a value. None becomes an empty text in JSON. An empty text becomes null in CBOR.
+    /// Writes a value. None becomes an empty string in JSON. An empty string becomes null in CBOR.
     pub(crate) fn value(self, value: Option<Value<'_>>, out: &mut Vec<u8>) {
         match (self, value) {
             (Encoding::Json { .. }, Some(Value::Bool(value))) => {

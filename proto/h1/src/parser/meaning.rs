@@ -36,7 +36,6 @@ pub(super) enum TransferEncoding {
     Others,
 }
 
-/// The action for a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FieldAction {
     /// It is forwarded unchanged.

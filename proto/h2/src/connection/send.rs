@@ -23,7 +23,7 @@ impl Connection {
         true
     }
 
-    /// Appends trailers, given as lines of HTTP/1, which end the stream. False if the stream is closed.
+    /// Appends trailers, given as HTTP/1 field lines, which end the stream. False if the stream is closed.
     pub fn send_trailers(&mut self, stream: u32, lines: &[u8]) -> bool {
         if self.sendable(stream).is_none() {
             return false;
@@ -315,7 +315,7 @@ impl Connection {
     }
 }
 
-/// The headers of the frames that this payload makes; at most [`AT_ONCE`] bytes of it.
+/// The DATA frame headers for a payload of at most [`AT_ONCE`] bytes.
 fn headers_of(payload: &[u8], ends: bool, stream: u32) -> [[u8; frame::HEADER]; FRAMES_AT_ONCE] {
     let last = payload.len().saturating_sub(1) / MAX_PAYLOAD;
     let mut headers = [[0; frame::HEADER]; FRAMES_AT_ONCE];
@@ -334,9 +334,9 @@ const SHARERS: u32 = 8;
 /// in the peer's next flight, and one stream alone leaves an eighth of this window unused.
 const PARTS: u32 = 16;
 /// The payload of outgoing frames never exceeds the default maximum, which every peer accepts: small frames let other
-/// streams have their turns.
+/// streams send in between.
 const MAX_PAYLOAD: usize = frame::DEFAULT_MAX_PAYLOAD as usize;
 /// Frames offered in place in one call: the content of a bulk buffer, and as much again.
 const FRAMES_AT_ONCE: usize = 4;
-/// Payload bytes in those frames.
+/// Maximum payload per call of [`send_data_through`](Connection::send_data_through): [`FRAMES_AT_ONCE`] full frames.
 const AT_ONCE: usize = FRAMES_AT_ONCE * MAX_PAYLOAD;

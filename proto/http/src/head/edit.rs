@@ -24,7 +24,7 @@ const MAX_FIELDS: usize = u16::MAX as usize;
 const FRAMING: usize = 4;
 
 impl Head {
-    /// Makes this head a new request without raw bytes. All its text is edits. For requests that the proxy generates.
+    /// Makes this head a new request without raw bytes. All its text is in the edits. For requests that the proxy generates.
     pub fn start_request(&mut self, method: &[u8], target: &[u8], version: Version) -> Result<(), NoRoom> {
         self.clear();
         self.edited = true;
@@ -34,7 +34,8 @@ impl Head {
         self.set_version(version)
     }
 
-    /// Makes this head a new response without raw bytes. All its text is edits. For responses that the proxy generates.
+    /// Makes this head a new response without raw bytes. All its text is in the edits. For responses that the proxy
+    /// generates.
     pub fn start_response(&mut self, version: Version, status: u16, reason: &[u8]) -> Result<(), NoRoom> {
         self.clear();
         self.edited = true;
@@ -354,7 +355,7 @@ impl Head {
         MessageSpan::edited(start, self.edits.len())
     }
 
-    /// Appends text to the arena. CR, LF and NUL become blanks, so that no text can add a line to the head (RFC
+    /// Appends text to the arena. CR, LF and NUL become blanks, so that no value can add a line to the head (RFC
     /// 9110, 5.5).
     fn put(&mut self, text: &[u8]) {
         let blanked = |byte: &u8| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte };

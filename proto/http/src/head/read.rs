@@ -116,7 +116,7 @@ impl Head {
         self.fields.len()
     }
 
-    /// Whether the head is without fields.
+    /// Whether the list of fields is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
@@ -202,8 +202,8 @@ impl Head {
         self.lines(raw, name).flat_map(ListMembers::new)
     }
 
-    /// The protocol of a request's `Connection: upgrade`: the first of `Upgrade`, if a CONNECT of HTTP/2 can name it
-    /// (RFC 8441, 4). That leaves out `h2c`, and protocols with a version.
+    /// The protocol of a request's `Connection: upgrade`: the first of `Upgrade`, if an HTTP/2 CONNECT can name it (RFC
+    /// 8441, 4). That leaves out `h2c`, and protocols with a version.
     pub fn upgrade<'a>(&'a self, raw: &'a [u8]) -> Option<&'a [u8]> {
         if !self.flags().contains(HeadFlags::CONNECTION_UPGRADE | HeadFlags::HAS_UPGRADE) {
             return None;

@@ -280,7 +280,7 @@ fn edits_of_many_fields_walk_over_them_once() {
         let before = edit::MEASURED.get();
         work(&mut head);
         let count = edit::MEASURED.get() - before;
-        // The kept length equals that of a walk over the fields.
+        // The kept length equals the sum of a walk over the fields.
         let kept = head.length;
         assert!(kept == 0 || kept as usize == head.written_len(raw.as_bytes()), "{kept}");
         count

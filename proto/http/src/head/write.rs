@@ -34,7 +34,7 @@ impl Head {
         put(b"\r\n");
     }
 
-    /// `target` without the scheme and the authority that `Host` repeats: the target for a server of HTTP/1, and the `:path` for
+    /// `target` without the scheme and the authority that `Host` repeats: the target for an HTTP/1 server, and the `:path` for
     /// HTTP/2 (RFC 9113, 8.3.1; RFC 9112, 3.2.1).
     #[cold]
     pub fn target_for_http1<'a>(&self, target: &'a [u8]) -> &'a [u8] {

@@ -84,7 +84,6 @@ const WEAK: &[Weak] = &[
     },
 ];
 
-/// A public key.
 #[derive(Clone, Copy)]
 pub(super) struct PublicKeyInfo<'d> {
     /// The content of its AlgorithmIdentifier.
@@ -170,7 +169,7 @@ pub const OCTET_STRING: u8 = 0x04;
 pub const OBJECT: u8 = 0x06;
 /// The tag of one of several values.
 pub const ENUMERATED: u8 = 0x0a;
-/// The tag of a text in UTF-8.
+/// The tag of a UTF-8 string.
 pub const UTF8_STRING: u8 = 0x0c;
 /// The tag of a time with a year of two digits.
 pub const UTC_TIME: u8 = 0x17;

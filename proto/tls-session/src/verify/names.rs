@@ -56,7 +56,6 @@ fn plain(text: &str) -> String {
     words.join(" ").to_ascii_lowercase()
 }
 
-/// A name of a certificate.
 #[derive(Clone, Copy)]
 enum CertificateName<'n> {
     Directory(&'n [u8]),
@@ -243,7 +242,7 @@ fn address_lies_in(address: &[u8], base: &[u8]) -> Lies {
 /// The limit of comparisons between names and constraints: OpenSSL's.
 const MAX_COMPARED: usize = 1 << 20;
 
-// Tags of texts (X.680, 8.4).
+// Tags of string types (X.680, 8.4).
 const UTF8: u8 = 12;
 const PRINTABLE: u8 = 19;
 const TELETEX: u8 = 20;

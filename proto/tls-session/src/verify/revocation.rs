@@ -17,7 +17,6 @@ use super::{
     LIST_UNKNOWN_CRITICAL, NO_LIST, NO_LIST_ISSUER, REVOKED,
 };
 
-/// A revocation list.
 #[derive(Debug)]
 pub(super) struct RevocationList {
     der: Box<[u8]>,

@@ -243,7 +243,6 @@ fn written<'w>(words: &[&'w str], known: &[Explanation]) -> Vec<&'w str> {
     }
 }
 
-/// One test of a condition.
 struct ConditionTest<'w> {
     is_reversed: bool,
     /// Whether the test is the name of an ACL.

@@ -23,7 +23,7 @@ pub(super) const UP_TO_HTTP_2: Scenario =
 pub(super) const UP_KEPT: Scenario =
     Scenario { name: "kept uploads in datagrams", defaults: HTTP2, text: KEPT, play: kept };
 
-/// The configuration, with more words of `bind` and more lines before those of the answer.
+/// The configuration, with additional words on the `bind` line, and additional lines before the lines of the answer.
 macro_rules! configuration {
     ($bind:literal, $lines:literal) => {
         concat!(

@@ -71,7 +71,6 @@ struct Overspend {
 /// The accounts of the requests of this thread.
 #[derive(Debug, Default)]
 struct Accounts {
-    /// The account of the last request.
     last: RequestAccount,
     /// Accounts of interrupted requests that spent much time, for example while they wait for more bytes. Accounts with little spent time
     /// are dropped.

@@ -1,17 +1,17 @@
-//! The texts that every match of a regular expression contains.
+//! The strings that every match of a regular expression contains.
 //!
-//! Most expressions of a configuration have a literal part, often at the start: `^/api/v[0-9]+/`. A subject without it cannot match, and a
-//! search for plain bytes costs a tenth of a call of PCRE2. The analysis of the pattern is conservative: an expression with uncommon
+//! Most expressions of a configuration have a literal part, often at the beginning: `^/api/v[0-9]+/`. A subject without it cannot match,
+//! and a search for plain bytes costs a tenth of a call of PCRE2. The analysis of the pattern is conservative: an expression with uncommon
 //! syntax requires nothing, and PCRE2 alone decides.
 
 use memchr::memmem::Finder;
 
-/// The required texts of one regular expression, in lower case if it ignores case.
+/// The required strings of one regular expression, in lower case if it ignores case.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RegexTexts {
-    /// The subject must begin with this text.
+    /// The subject must begin with this string.
     prefix: Box<[u8]>,
-    /// The subject must contain this text. None if the prefix is the longest text.
+    /// The subject must contain this string. None if the prefix is the longest one.
     inner: Option<Finder<'static>>,
     ignore_case: bool,
 }
@@ -52,7 +52,7 @@ fn contains_ignoring_case(subject: &[u8], needle: &[u8]) -> bool {
     starts.into_iter().any(|start| subject[start..start + needle.len()].eq_ignore_ascii_case(needle))
 }
 
-/// The required texts in the spelling of the pattern.
+/// The required strings in the spelling of the pattern.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Texts {
     prefix: Vec<u8>,
