@@ -17,14 +17,14 @@ pub enum Class {
 /// Number of queued tasks, by [`Class`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Urgent, normal, bulk, heavy.
+    /// In the order urgent, normal, bulk, heavy.
     pub queued: [u32; CLASSES],
 }
 
 /// Number of tasks of each class that may run in this scheduling round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Budget {
-    /// Urgent, normal, bulk, heavy.
+    /// In the order urgent, normal, bulk, heavy.
     pub runs: [u32; CLASSES],
 }
 
@@ -110,7 +110,7 @@ fn total_weight(weights: &[u32; SHARING], counts: impl Fn(usize) -> bool) -> u64
     (0..SHARING).filter(|&class| counts(class)).map(|class| u64::from(weights[class])).sum()
 }
 
-/// Urgent, normal, bulk, heavy.
+/// In the order urgent, normal, bulk, heavy.
 pub(crate) const CLASSES: usize = 4;
 /// Classes that share the depth: all but heavy.
 const SHARING: usize = 3;

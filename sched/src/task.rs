@@ -51,15 +51,15 @@ pub(crate) struct Task {
     pub(crate) class: Cell<Class>,
 }
 
-/// In one of the run queues.
+/// The task is in one of the run queues.
 pub(crate) const QUEUED: u32 = 1;
-/// On the processor.
+/// The task is running.
 pub(crate) const RUNNING: u32 = 1 << 1;
-/// Woken during its run, so it runs again.
+/// The task was woken during its run, so it runs again.
 pub(crate) const WOKEN: u32 = 1 << 2;
-/// Must end without running again.
+/// The task must end without running again.
 pub(crate) const KILLED: u32 = 1 << 3;
-/// Woken by something else than its deadline.
+/// The task was woken by something other than its deadline.
 pub(crate) const EVENT: u32 = 1 << 4;
 /// The slot holds a task.
 pub(crate) const OCCUPIED: u32 = 1 << 5;

@@ -30,7 +30,7 @@ pub enum Severity {
 /// How messages show their severity (`severity-output` on the socket, `set severity-output`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SeverityOutput {
-    /// Not at all.
+    /// The severity is omitted.
     #[default]
     None,
     /// As a number: `[3]: `.

@@ -27,11 +27,12 @@ pub trait AnswerStream {
 
 /// The output of a command. An empty line follows, except after [`CommandOutcome::Quit`].
 pub enum CommandOutcome {
-    /// Only the empty line. The command succeeded.
+    /// Success without output: only the empty line follows.
     Nothing,
-    /// A message. It ends with a newline, as in HAProxy. After the few that do not, the empty line is omitted.
+    /// A message, which ends with a newline, as in HAProxy. After the few messages without one, the empty line
+    /// is omitted.
     Message(Severity, Cow<'static, str>),
-    /// A text without a severity.
+    /// Output without a severity.
     Text(String),
     Stream(Box<dyn AnswerStream>),
     Wait {

@@ -72,7 +72,7 @@ struct PendingReload {
 /// How former workers are stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerEnd {
-    /// After their last connection.
+    /// They end after their last connection.
     Soft,
     Hard,
 }

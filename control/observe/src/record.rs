@@ -105,7 +105,7 @@ pub struct RecordedLimits {
     pub memory: u64,
 }
 
-/// 128 bits as hexadecimal digits.
+/// A random 128-bit number as hexadecimal digits.
 fn random_token() -> String {
     let mut bytes = [0; 16];
     // The kernel waits for entropy. The call fails only for invalid pointers.

@@ -69,7 +69,7 @@ pub fn archive(files: &[PathBuf], messages: &Messages) -> io::Result<Box<[u8]>> 
 
 /// Space for a header, a second header for a long name, and the padding of the last block.
 const ROOM_OF_ENTRY: usize = 4 * 512;
-/// Two blocks of zeros.
+/// The two blocks of zeros that end an archive.
 const ROOM_OF_END: usize = 2 * 512;
 
 #[cfg(test)]

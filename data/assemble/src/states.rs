@@ -16,9 +16,9 @@ use weir_syntax::Files;
 /// The saved states of all files of a configuration.
 #[derive(Debug, Default)]
 pub struct SavedStates {
-    /// By the names of backend and server.
+    /// States by the names of backend and server.
     servers: HashMap<(Box<str>, Box<str>), SavedState>,
-    /// About missing or empty files, which are normal at the first start.
+    /// Notices about missing or empty files, which are normal at the first start.
     notices: Vec<String>,
     warnings: Vec<String>,
 }

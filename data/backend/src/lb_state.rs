@@ -42,7 +42,7 @@ pub(crate) struct LbState {
     now_ms: u64,
     /// Interval at which weights are recomputed during a slow start. `None` without a slow start.
     ramp_step_ms: Option<u64>,
-    /// When members were last computed.
+    /// When the members were last computed.
     ramped_at_ms: u64,
     /// Whether servers changed since the members were last computed ([`LbState::follow`]).
     stale: bool,

@@ -388,11 +388,11 @@ impl ResponsePlan {
     }
 }
 
-/// The letter if cookies are not involved.
+/// The letter of the termination state if cookies are not involved.
 pub const NOT_CONCERNED: char = '-';
 /// Separates the server's `cookie` value from the value that the server set.
 const PREFIX_END: u8 = b'~';
-/// Precedes each date.
+/// Precedes each date in a cookie value.
 const DATE_START: u8 = b'|';
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use crate::server_key::ServerKey;
 /// How many requests left the queue while this one waited, including itself: `%sq` and `%bq` in logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Positions {
-    /// From the server's queue.
+    /// Requests that left the server's queue.
     pub server: u32,
-    /// From the backend's queue.
+    /// Requests that left the backend's queue.
     pub backend: u32,
 }
 
@@ -36,7 +36,7 @@ pub enum WaitOutcome {
 #[derive(Debug)]
 pub struct GrantedSlot {
     pub lease: Lease,
-    /// How many requests left the queue before.
+    /// How many requests left the queue during the wait.
     pub positions: Positions,
 }
 

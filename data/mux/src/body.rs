@@ -86,7 +86,7 @@ enum EndMark {
     Chunk,
     /// By the end of the message, which the HTTP/2 engine or the service announces.
     Message,
-    /// By the EOF of the source.
+    /// By EOF from the source.
     Close,
 }
 

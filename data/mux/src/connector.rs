@@ -341,7 +341,7 @@ impl StreamConnector {
         self.connection().map_or_else(BufferFill::default, Connection::fill)
     }
 
-    /// Its state in words, for traces.
+    /// The connection's state in words, for traces.
     pub fn words(&self) -> impl Iterator<Item = &'static str> {
         let kind = match self {
             StreamConnector::Indirect(Indirect::Local(_)) => Some("local"),

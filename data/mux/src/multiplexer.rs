@@ -59,7 +59,7 @@ pub struct Multiplexer {
 struct MultiplexerState {
     connection: Connection,
     engine: Engine,
-    /// In the order of their stream identifiers.
+    /// The streams, ordered by stream identifier.
     slots: VecDeque<StreamSlot>,
     /// Streams opened by the peer that do not have a task yet.
     started: VecDeque<u32>,
@@ -96,7 +96,7 @@ struct MultiplexerState {
 /// Limits of one scheduling round of a connection (0 for unlimited), and how payload is sent. After a limit, other tasks run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// Frames (`tune.h2.fe.max-frames-at-once`).
+    /// Received frames to process (`tune.h2.fe.max-frames-at-once`).
     pub frames: u32,
     /// RST_STREAM frames (`tune.h2.fe.max-rst-at-once`): after these, all other tasks run first.
     pub resets: u32,
@@ -110,7 +110,7 @@ pub struct Pace {
 pub enum TurnEnd {
     /// No work is left until the next event.
     Quiet,
-    /// Work is left. Other tasks run first.
+    /// Work is left for the next scheduling round. Other tasks run first.
     More,
     /// Work is left after too many RST_STREAM frames. All other tasks run first.
     Late,
@@ -330,7 +330,7 @@ impl Multiplexer {
         }
     }
 
-    /// Streams in progress.
+    /// The number of streams in progress.
     pub fn live(&self) -> usize {
         self.inner.borrow().slots.len()
     }
@@ -340,7 +340,7 @@ impl Multiplexer {
         self.inner.borrow().engine.most_streams()
     }
 
-    /// Its state in `name=value` pairs, for debugging.
+    /// The connection's state in `name=value` pairs, for debugging.
     pub fn summary(&self) -> String {
         let inner = self.inner.borrow();
         let engine = &inner.engine;
@@ -615,7 +615,7 @@ impl Multiplexer {
         self.inner.borrow_mut().engine.ping();
     }
 
-    /// Frames received.
+    /// The number of frames received.
     pub fn frames(&self) -> u64 {
         self.inner.borrow().engine.frames()
     }

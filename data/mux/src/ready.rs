@@ -18,7 +18,7 @@ pub(crate) struct ReadyBytes {
     pub count: u32,
     /// Range of the trailers within the ready bytes.
     pub trailers: Range<u32>,
-    /// Trailers are not forwarded.
+    /// Trailers are dropped instead of forwarded.
     pub drops_trailers: bool,
     /// The caller shuts the sink down right after the last byte.
     pub ends_sink: bool,

@@ -5,7 +5,7 @@ use weir_http::is_token;
 /// Trailers: lines that were validated when they were received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trailers {
-    /// Each line with its end.
+    /// The field lines, each with its line end.
     lines: Vec<u8>,
 }
 

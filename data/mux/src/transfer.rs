@@ -55,7 +55,7 @@ enum Detour {
 }
 
 impl Transfer {
-    /// Nothing to move, no filters.
+    /// A transfer without a body and without filters.
     pub fn done() -> Self {
         Transfer { flow: BodyFlow::done(), aside: None }
     }

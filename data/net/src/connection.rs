@@ -72,7 +72,7 @@ pub struct Connection {
     write_error: Option<ConnectionFault>,
     /// Bytes received since the connection was created, or [`Connection::count_anew`] was called.
     pub received: u64,
-    /// Bytes sent since then.
+    /// Bytes sent in the same period.
     pub sent: u64,
 }
 
@@ -213,7 +213,7 @@ impl Connection {
         BufferFill { head, tail: head + buffer.len(), size: buffer.capacity(), pending }
     }
 
-    /// Its state in words, for traces.
+    /// The connection's state in words, for traces.
     pub fn words(&self) -> impl Iterator<Item = &'static str> {
         [
             ("readable", self.descriptor.is_readable()),

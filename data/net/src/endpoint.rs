@@ -1,6 +1,6 @@
 //! Opening listening sockets: every kind of address, every option of a `bind` line.
 //!
-//! Sockets are opened once, at start, in the main thread, before privileges are dropped and before any worker
+//! Sockets are opened once, at startup, in the main thread, before privileges are dropped and before any worker
 //! exists. An error names the call that failed, so that the operator need not guess.
 
 use std::collections::BTreeMap;

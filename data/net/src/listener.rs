@@ -70,7 +70,7 @@ pub enum AcceptorState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DescriptorRoom {
     Made,
-    /// Other workers were requested to free one, which takes them about this long.
+    /// Requests to free one were sent to other workers, which take about this long.
     Requested(Duration),
     /// The process holds no descriptor to free.
     Missing,
@@ -107,7 +107,7 @@ pub async fn accept<D: Acceptor>(listener: Descriptor, acceptor: D, batch: u32) 
                 // A listener that is being paused fails before its state changes. Try again soon.
                 AcceptHalt::Failed(Errno::INVAL) => after(RETRY),
                 AcceptHalt::Failed(errno) => {
-                    // Other workers are requested once to free a descriptor before the error is reported.
+                    // Before the error is reported, other workers get one request to free a descriptor.
                     let is_lack = errno == Errno::MFILE && !requested;
                     let room = if is_lack { acceptor.make_room() } else { DescriptorRoom::Missing };
                     requested = matches!(room, DescriptorRoom::Requested(_));
@@ -241,7 +241,7 @@ pub fn less_loaded(workers: &[usize]) -> usize {
     if weir_sched::load(other).saturating_add(load / WORTH_A_MOVE) < load { other } else { own }
 }
 
-/// A connection moves to another worker if that one's load is lower by more than one part in this many.
+/// A connection moves to another worker if that worker's load is lower by more than this fraction (1/8).
 const WORTH_A_MOVE: u32 = 8;
 /// Delay after the system ran out of descriptors or memory. Long enough for connections to end, too short for a client
 /// to notice.

@@ -74,9 +74,9 @@ pub(crate) struct WaiterTurn(Option<NonZeroU32>);
 /// The buffers that a waiter may get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BufferRight {
-    /// Only the common ones.
+    /// Only common buffers.
     Common,
-    /// Also the reserved ones.
+    /// Common and reserved buffers.
     Aside,
 }
 

@@ -132,7 +132,7 @@ impl Incoming {
         news
     }
 
-    /// Switches to an already defined table.
+    /// Makes an already defined table the current one.
     pub(crate) fn switch(&mut self, id: u64) {
         self.current = self.known.iter().position(|known| known.as_ref().is_some_and(|known| known.id == id));
     }

@@ -13,11 +13,11 @@ pub struct HoldTimes {
     pub valid_ms: u64,
     /// How long records are kept that later answers lack.
     pub obsolete_ms: u64,
-    /// After a response that the name does not exist.
+    /// How long the last answer is kept after a response that the name does not exist.
     pub no_such_name_ms: u64,
     pub refused_ms: u64,
     pub timeout_ms: u64,
-    /// After any other failure.
+    /// How long the last answer is kept after any other failure.
     pub other_ms: u64,
 }
 

@@ -166,7 +166,7 @@ static SECTION: LockLabel = LockLabel::new("RESOLVERS");
 /// Why a server's name was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameError {
-    /// No section resolves the server.
+    /// The server does not resolve its name through a section.
     NotResolved,
     /// The server's host comes from a service (SRV).
     FollowsService,

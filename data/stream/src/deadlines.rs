@@ -223,7 +223,7 @@ pub(crate) enum While {
     Bodies,
     /// Bytes flow both ways until a side closes.
     Tunnel,
-    /// As `Tunnel`, with `option independent-streams`.
+    /// Like `Tunnel`, with `option independent-streams`.
     IndependentTunnel,
     /// A single event on one side, with a fixed deadline. The other side cannot time out.
     Once { client: Tick, server: Tick },
@@ -302,14 +302,14 @@ impl While {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waits {
     pub(crate) client_sends: bool,
-    /// For the client to receive pending bytes.
+    /// The client receives pending bytes.
     pub(crate) client_takes: bool,
     pub(crate) server_sends: bool,
-    /// For the server to receive pending bytes.
+    /// The server receives pending bytes.
     pub(crate) server_takes: bool,
     /// A filter holds bytes back. Meanwhile neither side can time out.
     pub(crate) withheld: bool,
-    /// For other tasks to run first: more bytes can be moved immediately.
+    /// Other tasks run first, although more bytes can be moved immediately.
     pub(crate) yields: bool,
 }
 

@@ -14,9 +14,9 @@ use weir_tls_session::{SessionFailure, Why};
 /// TLS settings for connections to a server.
 #[derive(Clone, Debug)]
 pub struct UpstreamTls {
-    /// For connections with SNI.
+    /// Settings for connections with SNI.
     pub named: Arc<ClientConfig>,
-    /// For connections without SNI. They can verify only a configured name.
+    /// Settings for connections without SNI, which can verify only a configured name.
     pub nameless: Arc<ClientConfig>,
     /// Whether early data may be sent (`allow-0rtt`).
     pub early_data: bool,

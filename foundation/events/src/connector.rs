@@ -30,11 +30,11 @@ use crate::outage::Outage;
 pub struct Connector {
     channel: OwnedFd,
     targets: Box<[LogSocket]>,
-    /// Requests without a reply.
+    /// Number of requests without a reply yet.
     pending: AtomicU32,
     /// Lines that the connector failed to deliver.
     lost: AtomicU64,
-    /// Locked by the thread that reads replies.
+    /// Lets only one thread read replies at a time.
     replies: Mutex<()>,
 }
 

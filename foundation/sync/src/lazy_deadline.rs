@@ -10,7 +10,7 @@ use crate::primitives::{AtomicU64, Ordering, fence};
 /// One deadline and its entry's time.
 #[derive(Debug)]
 pub struct LazyDeadline {
-    /// [`NEVER`] without a deadline.
+    /// The deadline, or [`NEVER`] without one.
     deadline: AtomicU64,
     /// The entry's time in the queue, not later than the deadline. [`NEVER`] without an entry. Written under the queue's write lock.
     entry: AtomicU64,

@@ -187,7 +187,7 @@ impl<T> Lock<T> {
 #[derive(Debug)]
 #[must_use = "a guard that is dropped guards nothing"]
 pub struct LockGuard<'a, T> {
-    /// Some until the guard is dropped.
+    /// `Some` until the guard is dropped.
     guard: Option<MutexGuard<'a, T>>,
     label: &'static LockLabel,
 }

@@ -55,7 +55,7 @@ struct WakeLink {
 }
 
 struct StampCell {
-    /// 0 without a stamp.
+    /// The time of the wake. 0 without a stamp.
     date_ns: AtomicU64,
     place: StaticRef<Location<'static>>,
 }

@@ -340,9 +340,9 @@ pub fn activated_sockets(variable: impl Fn(&str) -> Option<String>) -> Vec<Owned
     (0..count as i32).filter_map(|at| duplicate_number(FIRST_ACTIVATED + at).ok()).collect()
 }
 
-/// After the standard streams.
+/// The first inherited descriptor: the standard streams precede it (sd_listen_fds(3)).
 const FIRST_ACTIVATED: i32 = 3;
-/// More sockets than any unit file has.
+/// Maximum number of sockets to take over. More than any unit file has.
 const MOST_ACTIVATED: u32 = 1024;
 
 /// Closes every descriptor of this process but the standard streams and `kept`. For a forked process with one task of its own, which

@@ -31,7 +31,7 @@ pub struct Invocation {
 #[derive(Debug)]
 pub struct Program {
     process: Pid,
-    /// pidfd. Readable once the process ended.
+    /// A pidfd, which is readable once the process has ended.
     end: OwnedFd,
     /// Whether the process was reaped.
     buried: bool,

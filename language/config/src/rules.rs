@@ -37,7 +37,7 @@ pub mod sets {
     pub const TCP_CONTENT: RulesetSet = RulesetSet::of(&[TcpRequestContent]);
     /// `tcp-response content`.
     pub const TCP_RESPONSE: RulesetSet = RulesetSet::of(&[TcpResponseContent]);
-    /// All.
+    /// All rulesets.
     pub const EVERY: RulesetSet = RulesetSet::of(&super::RulesetKind::ALL);
     /// All except `http-after-response`.
     pub const ALL_BUT_AFTER: RulesetSet = RulesetSet::of(&[

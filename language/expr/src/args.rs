@@ -232,7 +232,7 @@ impl Canonical for Args {
 }
 
 impl Args {
-    /// From a list.
+    /// The arguments of a list, with [`Arg::Absent`] for omitted ones.
     pub fn new(mut list: Vec<Arg>) -> Self {
         // A configuration has many thousands of lists, most of one argument.
         list.shrink_to_fit();

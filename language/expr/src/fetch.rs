@@ -197,7 +197,7 @@ impl EvaluationPoints {
     /// Every point.
     pub const ALL: EvaluationPoints = EvaluationPoints((1 << 22) - 1);
 
-    /// One point.
+    /// The set with this point only.
     pub const fn only(point: EvaluationPoint) -> EvaluationPoints {
         EvaluationPoints(1 << point as u32)
     }
@@ -218,7 +218,7 @@ impl EvaluationPoints {
         self.0 & other.0 != 0
     }
 
-    /// From a mask of 22 characters, `Y` or `.`, in the order of [`EvaluationPoint::ALL`]. Spaces are skipped.
+    /// The set of a mask of 22 characters, `Y` or `.`, in the order of [`EvaluationPoint::ALL`]. Spaces are skipped.
     pub const fn from_mask(mask: &str) -> EvaluationPoints {
         let bytes = mask.as_bytes();
         let mut set = 0;
@@ -256,7 +256,7 @@ impl std::ops::BitOr for EvaluationPoints {
 pub struct Needs(u32);
 
 impl Needs {
-    /// The process itself.
+    /// Data of the process itself.
     pub const INTERNAL: Needs = Needs(1);
     /// The listener.
     pub const LISTENER: Needs = Needs(1 << 1);

@@ -102,11 +102,11 @@ fn fields(fields: &Fields) -> Result<(TokenStream, TokenStream)> {
 
 /// How a field is encoded.
 enum Treatment {
-    /// It is a part.
+    /// The field is one part of the form.
     Part,
-    /// It is a part that this function encodes.
+    /// The field is one part, which this function encodes.
     With(Path),
-    /// Its parts are parts.
+    /// The parts of the field's own form become parts of this one.
     Flat(String),
     Skipped,
 }

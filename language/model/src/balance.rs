@@ -175,7 +175,7 @@ pub enum PreserveAffinity {
 pub struct RetryOn(u32);
 
 impl RetryOn {
-    /// Nothing.
+    /// The empty set: no retries after failures.
     pub const NONE: RetryOn = RetryOn(0);
     /// The connection failed.
     pub const CONNECTION_FAILURE: RetryOn = RetryOn(1);

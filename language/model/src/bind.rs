@@ -113,7 +113,7 @@ pub enum Shards {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Canonical)]
 pub enum Level {
     User,
-    /// Read everything, make safe changes.
+    /// May read everything and make safe changes.
     Operator,
     Admin,
 }
@@ -121,7 +121,7 @@ pub enum Level {
 /// How the runtime API marks the severity of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum SeverityOutput {
-    /// Not at all.
+    /// The severity is omitted.
     #[default]
     None,
     /// `[3]:`.

@@ -283,9 +283,9 @@ impl Facility {
 /// How messages are delimited on a connection (RFC 6587).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum Framing {
-    /// Each ends with a newline.
+    /// Each message ends with a newline.
     #[default]
     Legacy,
-    /// Each begins with its length.
+    /// Each message begins with its length.
     OctetCount,
 }

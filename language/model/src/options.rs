@@ -131,10 +131,10 @@ pub enum ConnectionMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum Reuse {
     Never,
-    /// Not for a client's first request.
+    /// Not for the first request of a client connection.
     #[default]
     Safe,
-    /// For a first request too, if the connection was reused once already.
+    /// Also for a first request, if the server connection was reused before.
     Aggressive,
     Always,
 }
@@ -156,9 +156,9 @@ pub enum Redispatch {
 pub struct Splice {
     /// Splice when it is worthwhile, in both directions.
     pub auto: bool,
-    /// From client to server.
+    /// Splice from client to server.
     pub request: bool,
-    /// From server to client.
+    /// Splice from server to client.
     pub response: bool,
 }
 

@@ -94,9 +94,9 @@ pub struct Niceness {
 /// Sizes of kernel buffers. None for the system's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct SocketBuffers {
-    /// For connections from clients.
+    /// Sizes for connections from clients.
     pub client: Option<u32>,
-    /// For connections to servers.
+    /// Sizes for connections to servers.
     pub server: Option<u32>,
 }
 

@@ -6,10 +6,10 @@ use weir_http::{BodySize, Head, HeadFlags, Kind, KnownName, Method, NoRoom, body
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BodyFraming {
     None,
-    /// That many bytes (never zero).
+    /// A body of this many bytes, at least one.
     Length(u64),
     Chunked,
-    /// Everything until the connection closes. Responses only.
+    /// The body ends when the connection closes. Responses only.
     UntilClose,
     /// The connection becomes a tunnel: bytes are forwarded unchanged in both directions.
     Tunnel,

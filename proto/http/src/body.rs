@@ -9,7 +9,7 @@ use crate::status;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BodySize {
     None,
-    /// That many bytes (never zero).
+    /// A body of this many bytes, at least one.
     Known(u64),
     /// Not announced. The framing on the wire shows the end.
     Unknown,

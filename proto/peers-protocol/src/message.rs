@@ -47,11 +47,11 @@ pub enum PeerMessage<'b> {
     Switch(u64),
     /// Updates of a table were received, up to this one.
     Acknowledgement {
-        /// Our own number of the table.
+        /// The number that this side gave the table.
         table: u64,
         update: u32,
     },
-    /// An unknown type of a later version.
+    /// A message of an unknown type, from a later version.
     Unknown,
 }
 

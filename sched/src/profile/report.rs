@@ -27,7 +27,7 @@ pub struct ProfileLine {
     pub cpu_ns: u64,
     /// Number of runs with a known latency.
     pub latencies: u64,
-    /// Total latency of those runs in nanoseconds.
+    /// Total latency of the runs with a known latency, in nanoseconds.
     pub latency_ns: u64,
     /// Nanoseconds spent in the allocator.
     pub memory_ns: u64,
@@ -46,7 +46,7 @@ pub struct ProfileReport {
     pub since_ns: u64,
     /// When the measuring ended, or the current time.
     pub until_ns: u64,
-    /// One line per kind and origin, unordered.
+    /// One line per kind and origin, in any order.
     pub lines: Vec<ProfileLine>,
 }
 

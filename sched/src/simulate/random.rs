@@ -1,16 +1,16 @@
 //! Pseudo-random numbers that depend on a seed alone.
 
-/// SplitMix64.
+/// A SplitMix64 generator.
 #[derive(Debug)]
 pub struct SeededRandom(u64);
 
 impl SeededRandom {
-    /// The numbers of this seed.
+    /// A generator with this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next one.
+    /// The next number.
     #[allow(clippy::should_implement_trait, reason = "it never ends, so it is no iterator")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -19,7 +19,7 @@ impl SeededRandom {
         mixed ^ (mixed >> 31)
     }
 
-    /// One below `bound` (at least 1).
+    /// A number below `bound`, which is at least 1.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }

@@ -29,7 +29,7 @@ struct View<'a> {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum PoolOrder {
-    /// In internal order.
+    /// In the order of the process's list.
     #[default]
     None,
     Name,

@@ -52,7 +52,7 @@ fn show(context: &mut CommandContext<'_>, arguments: &CommandArguments<'_>) -> C
 /// The options: a filter for entries, and the format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct TimelineFilter {
-    /// Lowest and highest status.
+    /// Lowest and highest response status to list.
     status: Option<(u32, u32)>,
     slower_ms: u32,
     /// Prefix of the termination code. A dot matches any character.

@@ -19,7 +19,7 @@ pub(super) struct Renewals {
     of_all: bool,
     /// `ocsp-update.disable`.
     disabled: bool,
-    /// By certificate name.
+    /// Settings by certificate name.
     known: BTreeMap<Box<str>, Renewal>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Renewals {
 #[derive(Clone, Copy)]
 struct Renewal {
     wanted: bool,
-    /// Set by a `crt-store`, so that lines with the certificate need not repeat it.
+    /// Whether a `crt-store` set it, so that lines with the certificate need not repeat it.
     by_store: bool,
 }
 

@@ -38,7 +38,7 @@ fn milliseconds(us: u64) -> u32 {
 #[derive(Debug, Default)]
 pub struct LatencyHistograms {
     totals: Histogram,
-    /// Exchanges without a backend.
+    /// Number of exchanges without a backend.
     local: Counter,
     absent: [Counter; Phase::Total as usize],
     phases: [Histogram; Phase::Total as usize],

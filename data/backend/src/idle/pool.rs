@@ -91,9 +91,9 @@ pub enum RemovedConnection<C, S = NeverShared> {
 #[derive(Debug)]
 pub enum IdleAdmission<C, S = NeverShared> {
     Free,
-    /// Keep it. It replaces this connection.
+    /// Keep the connection. It replaces this one.
     InPlaceOf(RemovedConnection<C, S>),
-    /// Close it.
+    /// Close the connection.
     Refused,
 }
 

@@ -107,7 +107,7 @@ impl OperationalState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestedState {
     Ready,
-    /// Only requests of persistence.
+    /// Only persistent requests.
     Drain,
     /// No traffic at all.
     Maintenance,

@@ -47,7 +47,7 @@ const _: () = assert!(size_of::<SharedStream>() <= 56);
 /// Buffered bytes and a lease. Boxed, because hundreds of waiting streams of a connection may have neither.
 #[derive(Debug, Default)]
 struct StreamExtras {
-    /// Received bytes. Those before `start` were consumed.
+    /// Received bytes. The bytes before `start` were consumed.
     input: Vec<u8>,
     start: u32,
     /// How many bytes at the end of `input` are trailers.
@@ -143,7 +143,7 @@ impl SharedStream {
         self.multiplexer.abort_code(self.id)
     }
 
-    /// Its state in `name=value` pairs, for debugging.
+    /// The stream's state in `name=value` pairs, for debugging.
     pub fn summary(&self) -> String {
         let windows = self.multiplexer.windows(self.id);
         let (waits, pending) =

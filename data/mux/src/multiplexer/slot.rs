@@ -18,7 +18,7 @@ pub(super) struct StreamSlot {
     waiting: Option<Box<UntakenData>>,
     /// Whether the byte queue grows by little, because the stream is not expected to take the bytes soon.
     is_frugal: bool,
-    /// Untaken bytes of payload.
+    /// Payload bytes that were not taken yet.
     pub payload: u32,
     pub ended: bool,
     /// The fault that ended the stream early.

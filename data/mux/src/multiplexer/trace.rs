@@ -106,15 +106,15 @@ impl TraceEvent {
     }
 }
 
-/// From this verbosity on, flags are shown; see [`weir_events::trace::VERBOSITIES`].
+/// Minimum verbosity that shows flags. See [`weir_events::trace::VERBOSITIES`].
 const MINIMAL: u8 = 2;
-/// From this one on, buffers and windows.
+/// Minimum verbosity that shows buffers and windows.
 const SIMPLE: u8 = 3;
-/// From this one on, header fields.
+/// Minimum verbosity that shows header fields.
 const ADVANCED: u8 = 4;
-/// From this one on, the first bytes of payloads.
+/// Minimum verbosity that shows the first bytes of payloads.
 const COMPLETE: u8 = 5;
-/// How many bytes of a payload are shown.
+/// Maximum number of payload bytes shown.
 const DUMPED: usize = 256;
 
 /// The trace points. Each costs one branch while tracing is off.

@@ -35,11 +35,11 @@ pub enum Replay {
     /// Only bytes that are still unsent can be sent to another server.
     #[default]
     No,
-    /// As `No`, because of `disable-l7-retry`.
+    /// Like `No`, because a rule used `disable-l7-retry`.
     Forbidden,
-    /// The head. The request does not have a body.
+    /// The whole request, which is a head without a body.
     Head,
-    /// The head and the kept body.
+    /// The whole request: its head and the kept body.
     Whole,
 }
 

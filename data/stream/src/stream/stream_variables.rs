@@ -15,9 +15,9 @@ pub struct StreamVariables(Option<PoolBox<Stores>>);
 /// Both stores, allocated with the first variable.
 #[derive(Default)]
 struct Stores {
-    /// Of scope `txn`.
+    /// Variables of scope `txn`.
     transaction: VariableStore,
-    /// Of scope `req` while the request is processed, then `res`.
+    /// Variables of scope `req` while the request is processed, then of scope `res`.
     message: VariableStore,
     /// Charges the size of both stores to the process.
     charge: Charge,

@@ -19,7 +19,7 @@ pub enum Seek {
 
 /// Whether a reader may wait for messages.
 pub enum ReaderWait {
-    /// It reads only the available messages.
+    /// It reads only the messages already available.
     No,
     /// It sleeps. The function is called when a message arrives after [`RingReader::sleep`] returned true.
     Woken(WakeReader),

@@ -27,9 +27,9 @@ pub(super) struct PendingWrite {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Fate {
-    /// It is in a queue.
+    /// The message is in a queue.
     Waiting,
-    /// It is in the ring.
+    /// The message is in the ring.
     Written,
     /// Dropped: it is larger than the ring, or a reader blocks recycling.
     Dropped,

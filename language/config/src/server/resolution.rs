@@ -89,5 +89,5 @@ pub(super) const READY: &[Row<ServerReader>] = &[
     .default(Described("names are resolved at the start only")),
 ];
 
-/// HAProxy's limit.
+/// Maximum number of preferred networks, as in HAProxy.
 const MOST_NETWORKS: usize = 5;

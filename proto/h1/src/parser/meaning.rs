@@ -38,11 +38,11 @@ pub(super) enum TransferEncoding {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FieldAction {
-    /// It is forwarded unchanged.
+    /// The field is forwarded unchanged.
     Keep,
-    /// It is forwarded with this part of its value.
+    /// The field is forwarded with this part of its value.
     Narrow(MessageSpan),
-    /// It is removed, because it repeats another field or does not concern the next hop.
+    /// The field is removed, because it repeats another field or does not concern the next hop.
     Drop,
 }
 

@@ -84,7 +84,7 @@ enum WireEvent {
     Spurious(SocketId),
 }
 
-/// See the top of this file.
+/// All simulated connections of one run: see the state diagram above.
 pub(super) struct SimulatedWire {
     time: Rc<Cell<u64>>,
     pub(super) random: SeededRandom,
@@ -98,7 +98,7 @@ pub(super) struct SimulatedWire {
     sequence: u64,
     /// Sockets with an owner to notify.
     ready: Vec<SocketId>,
-    /// Scripts that are to run.
+    /// Scripts to wake in the next step.
     pub(super) woken: Vec<TaskKey>,
     pub(super) unfinished: Option<UnfinishedReason>,
     began_ns: u64,
