@@ -44,9 +44,9 @@ pub(crate) struct Commons {
     next_due: CachePadded<AtomicU64>,
 }
 
-// R84: every worker reads two words in each scheduling round, the queue's length and the first deadline. The deadline has
-// cache lines of its own, apart from the lock of the wait queue. The length shares those of the run queue's lock: each
-// insertion and removal takes the lock and writes the length, so padding between them would save little.
+// R84: every worker reads two words in each scheduling round, the queue's length and the first deadline. The deadline has cache lines of
+// its own, apart from the lock of the wait queue. The length is next to the lock of the run queue: each insertion and removal takes the
+// lock and writes the length, so padding between the two would save little.
 const _: () = {
     use std::mem::offset_of;
     let apart = align_of::<CachePadded<u8>>();

@@ -122,8 +122,8 @@ impl Descriptor {
         Self::register_with(descriptor, |poller, descriptor, token| poller.watch(descriptor, token))
     }
 
-    /// Registers a listening socket that other workers have registered too: a connection is reported to one of those
-    /// that wait.
+    /// Registers a listening socket that other workers have registered too: a connection is reported to one of the workers that
+    /// wait.
     ///
     /// # Panics
     /// Outside a worker.

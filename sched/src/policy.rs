@@ -82,7 +82,7 @@ fn with_spare(queued: [u32; SHARING], spare: u32, weights: &[u32; SHARING]) -> [
 fn shares(queued: [u32; SHARING], room: u32, weights: &[u32; SHARING]) -> [u32; SHARING] {
     let mut runs = [0; SHARING];
     let mut left = room;
-    // Each round but the last satisfies at least one class.
+    // Each pass but the last satisfies at least one class.
     for _ in 0..SHARING {
         let wants: [bool; SHARING] = std::array::from_fn(|class| queued[class] > runs[class]);
         let total = total_weight(weights, |class| wants[class]);

@@ -177,7 +177,7 @@ impl TaskList {
         self.length.set(self.length.get() + 1);
     }
 
-    /// Puts a task before the first one: there is one.
+    /// Puts a task before the first one. The queue must not be empty.
     fn push_first(&self, slot: u32, task: &Task) {
         #[cfg(test)]
         count_push();

@@ -245,7 +245,7 @@ mod tests {
                 spawn(&READER, class, async move {
                     loop {
                         time.set(time.get() + HANDSHAKE_NS);
-                        // Its client's next one comes after a round trip.
+                        // The client's next handshake message arrives after a round trip.
                         crate::sleep_until(crate::now().after(1)).await;
                     }
                 });

@@ -152,7 +152,8 @@ fn title_line(app: &App, theme: Theme, width: u16, now: Instant) -> Line<'static
     spread(left, right, width)
 }
 
-/// One text on the left, one on the right. If both do not fit, the right one stays.
+/// A line with `left` at its left end and `right` at its right end. If both do not fit, `left` is
+/// cut.
 fn spread(mut left: Vec<Span<'static>>, right: Vec<Span<'static>>, width: u16) -> Line<'static> {
     let size = |spans: &[Span<'_>]| spans.iter().map(Span::width).sum::<usize>();
     let room = usize::from(width).saturating_sub(size(&right));

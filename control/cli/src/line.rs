@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// Maximum number of words per command: twice the length of the longest server line.
+/// Maximum number of words per command: twice as many as the longest `add server` command has.
 pub const MAX_WORDS: usize = 64;
 
 /// Maximum length of the pattern that ends a payload, in bytes.

@@ -287,7 +287,7 @@ impl Census {
                 continue;
             }
             let place = Arc::clone(&answers);
-            // Fails only if the worker is stopping. It will not reply then.
+            // Fails only if the worker is stopping or its inbox is full. It will not reply then.
             let _ = weir_sched::send_to(worker, move || {
                 let answer = WorkerAnswer::now();
                 lock(&place)[worker] = Some(answer);

@@ -281,7 +281,7 @@ impl Lifecycle {
         self.messages.warning("SIGQUIT received, dumping memory usage.");
         for worker in 0..weir_sched::worker_count() {
             let messages = self.messages;
-            // Fails only if the worker is stopping.
+            // Fails only if the worker is stopping or its inbox is full.
             let _ = weir_sched::send_to(worker, move || {
                 let buffers = weir_containers::BufferPool::statistics();
                 messages.warning(format!(
@@ -384,7 +384,7 @@ fn report_of(proxy: &Proxy) -> Vec<String> {
 /// Wakes idle client connections, so that they notice the stop.
 fn wake_sessions() {
     for worker in 0..weir_sched::worker_count() {
-        // Fails only if the worker is stopping.
+        // Fails only if the worker is stopping or its inbox is full.
         let _ = weir_sched::send_to(worker, || {
             weir_stream::worker::sessions().iter().for_each(|session| weir_sched::wake(session.task.get()));
             weir_logs::relay::wake_sessions();

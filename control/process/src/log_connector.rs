@@ -38,8 +38,8 @@ pub(crate) fn start(
     }
 }
 
-/// The helper. It has the workers' privileges, but the original root directory, and none of the parent's sockets. It survives signals to
-/// its process group, because the parent still logs after these, and exits with its parent.
+/// The helper. It has the workers' privileges, but the original root directory, and none of the parent's sockets. The helper survives
+/// signals to its process group, because the parent still logs after them, and exits with the parent.
 fn run(
     channel: &OwnedFd,
     paths: &[PathBuf],

@@ -20,7 +20,7 @@ use weir_observe::messages::Messages;
 /// `false` if the limit is too low and the process must not start (`strict-limits`).
 pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &Messages) -> bool {
     let current = process::descriptor_limit();
-    // A configured limit is used in full (manual, "fd-hard-limit").
+    // `fd-hard-limit` does not bound a configured `ulimit-n` (manual, "fd-hard-limit").
     let bound = match global.limits.open_files {
         Some(_) => u64::MAX,
         None => u64::from(global.limits.open_files_hard.unwrap_or(u32::MAX)),

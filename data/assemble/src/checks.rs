@@ -161,7 +161,7 @@ fn reuse(proxy: &Proxy, server: &weir_model::Server) -> Option<ReusePlan> {
         || proxy.config.settings.source.is_some();
     (said.reuses_connections && !connects_otherwise).then(|| ReusePlan {
         key: weir_stream::server::connect::key_of_check(settings, said.connection_name.as_deref()),
-        // Such checks open their own connections without TLS.
+        // Traffic reuses a check's connection only at a server without TLS.
         leaves_own: !settings.tls.as_ref().is_some_and(|tls| tls.enabled),
     })
 }

@@ -65,12 +65,12 @@ async fn converse(
         };
         match line(connection.input()) {
             AgentLine::Complete(line) => return Ok(line.to_vec()),
-            // An incomplete line is not parsed, because a cut keyword may be a different keyword.
             AgentLine::NoText => return Err(incomplete()),
             AgentLine::Incomplete if is_over && connection.input().is_empty() => {
                 let detail = "TCPCHK got an empty response at step 2".into();
                 return Err(CheckFinding { detail, ..CheckFinding::new(CheckStatus::L7Response) });
             }
+            // An incomplete line is not parsed, because a cut keyword may be a different keyword.
             AgentLine::Incomplete if is_over => return Err(incomplete()),
             AgentLine::Incomplete => {}
         }

@@ -554,7 +554,8 @@ impl BodyFlow {
                     SendOutcome::Failed(fault) => return FlowState::Failed(FlowSide::Sink, fault),
                 }
             }
-            // Nor while the sink accepts no payload, if only payload can arrive. The end of other bodies needs no window.
+            // Nothing is received either while the sink accepts no payload, if only payload can arrive. The end of other bodies needs
+            // no window.
             if sink.is_full(matches!(self.framing, BodyRemainder::Length(_))) {
                 return FlowState::AwaitSink;
             }

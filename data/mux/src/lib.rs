@@ -1,13 +1,12 @@
 //! Splits a connection into streams. Parses and serializes heads and bodies.
 //!
 //! A stream holds two [`StreamConnector`]s: a connection of its own (HTTP/1, TCP), a stream of a connection that carries several
-//! ([`SharedStream`], HTTP/2), or a service of this process. A [`Message`] reads and writes a head through one, and settles the framing of
-//! its body and the persistence of its connection; a [`BodyFlow`] moves a body from one to the other without ever holding more of it than
-//! one buffer, in its original framing or as payload (`way.rs`). They drive the pure engines of `weir-h1` and
-//! `weir-h2`, which the crates above do not use. A call never blocks: it returns the reason to wait, and the caller
-//! sleeps.
+//! ([`SharedStream`], HTTP/2), or a service of this process. A [`Message`] reads and writes a head through a connector, and settles the
+//! framing of the body and the persistence of the connection. A [`BodyFlow`] moves a body from one connector to the other, in its original
+//! framing or as payload (`way.rs`), and never holds more than one buffer of it. They drive the pure engines of `weir-h1` and `weir-h2`,
+//! which the crates above do not use. A call never blocks: it returns the reason to wait, and the caller sleeps.
 //!
-//! A [`Transfer`] is such a flow with its filters or its pipe.
+//! A [`Transfer`] is a [`BodyFlow`] with its filters or its pipe.
 //!
 //! The crate refuses to know proxies, rules, servers and timeouts. Begin with `connector.rs`, then `message.rs` and `body.rs`.
 

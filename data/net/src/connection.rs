@@ -360,7 +360,8 @@ impl Connection {
         if buffer.len() >= limit {
             return ReceiveOutcome::Full;
         }
-        // The space of consumed bytes at the front can be used too, but moving is only worth it when little is left at the end.
+        // The space of consumed bytes at the front can be used too, but moving is only worth it when no space is left at the
+        // end, or when few bytes have to be moved.
         if buffer.headroom() > 0
             && (buffer.room() == 0 || buffer.headroom() + buffer.room() >= 2 * buffer.len())
         {

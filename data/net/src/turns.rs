@@ -40,7 +40,7 @@ impl TaskTurns {
             }
             let was_notified = !self.semaphore.withdraw(task);
             if entered || deadline <= now() {
-                // The turn goes to the next waiter.
+                // The notification was not needed. It goes to the next waiter.
                 if was_notified {
                     notify(self.semaphore.next());
                 }

@@ -106,7 +106,7 @@ impl OutgoingTables {
 
     /// Continues the lesson with at most `budget` entries or empty slots. True once it is complete. `is_complete`: our
     /// counts from before the restart are known. Until then, our shares are sent only to another process of this instance,
-    /// because other peers would send them back as those from before the restart.
+    /// because other peers would send them back as the counts from before the restart.
     pub(crate) fn teach(&mut self, budget: u32, is_complete: bool, now_ms: u64, out: &mut Vec<u8>) -> bool {
         let Some(Lesson { table: position, cursor }) = self.lesson.take() else { return false };
         let tables = Arc::clone(&self.tables);

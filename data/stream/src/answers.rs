@@ -249,7 +249,7 @@ impl ReplyPhase {
         let head = &mut self.stream.response.message.head;
         head.add(b"content-length", b"0")?;
         head.add(b"location", location)?;
-        // Only these statuses are stored by caches by default and so do not get `no-cache` (RFC 9110, 15.4).
+        // Caches may store permanent redirections (RFC 9110, 15.4). All others get `no-cache`.
         if !matches!(status, 301 | 308) {
             head.add(b"cache-control", b"no-cache")?;
         }

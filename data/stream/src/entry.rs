@@ -189,7 +189,7 @@ pub enum StreamSide {
 pub(crate) struct OwnEntry(Rc<StreamEntry>);
 
 impl OwnEntry {
-    /// An unlisted entry for a stream on that connection.
+    /// An unlisted entry for a stream of `session`.
     pub(crate) fn new(session: &Rc<ClientSession>) -> Self {
         let entry = ENTRIES.with_borrow_mut(|entries| entries.take());
         entry.session.set(Some(Rc::clone(session)));

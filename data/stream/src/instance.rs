@@ -148,13 +148,13 @@ pub struct ProcessLimits {
     pub h1: weir_mux::HeadOptions,
     /// `tune.h2.*`: limits of clients' HTTP/2 connections.
     pub h2: weir_mux::ConnectionLimits,
-    /// Limits on the work of such a connection per scheduling round.
+    /// Limits on the work of a client's HTTP/2 connection per scheduling round.
     pub h2_pace: weir_mux::Pace,
     /// The errors of clients' HTTP/2 connections that are logged.
     pub h2_logged_errors: LoggedErrors,
     /// Limits of HTTP/2 connections to servers.
     pub h2_server: weir_mux::ConnectionLimits,
-    /// Limits on the work of such a connection per scheduling round.
+    /// Limits on the work of a server's HTTP/2 connection per scheduling round.
     pub h2_server_pace: weir_mux::Pace,
     /// `h1-case-adjust`: the case of field names for non-compliant peers.
     pub header_case: Option<weir_http::CaseMap>,
@@ -471,12 +471,12 @@ impl Instance {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// The proxy with a backend side with this name.
+    /// The proxy with this name and a backend side.
     pub fn backend_by_name(&self, name: &str) -> Option<&Proxy> {
         self.proxies.get(*self.backends.get(name)?)
     }
 
-    /// The proxy with a frontend side with this name.
+    /// The proxy with this name and a frontend side.
     pub fn frontend_by_name(&self, name: &str) -> Option<&Proxy> {
         self.proxies.get(*self.frontends.get(name)?)
     }

@@ -9,7 +9,7 @@
 //! Imports are acyclic, which tidy checks. A stream has a connector on each side (`weir-mux`).
 //! All waits of a stream are in one loop (`drive.rs`), with the timeouts of one table ([`deadlines`]).
 //!
-//! The crate does not depend on the syntax of the configuration, the readers of statistics, or the start of the process. It gets an
+//! The crate does not depend on the syntax of the configuration, the readers of statistics, or the startup of the process. It gets an
 //! [`instance::Instance`] and serves it. Begin with `connection_task.rs`, then `http.rs`, `stream.rs`, then the phases in `http/`.
 
 pub mod accept;

@@ -121,7 +121,7 @@ impl Acceptor for ListenerHandler {
             }
         };
         if weir_sched::send_to(worker, serve).is_err() {
-            // That worker's queue is full. Dropping the message closed the connection.
+            // The chosen worker's queue is full. Dropping the message closed the connection.
             self.frontend.frontend_counters.increment(own, weir_backend::FrontendCounter::InternalErrors);
         }
     }

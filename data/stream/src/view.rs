@@ -39,7 +39,7 @@ impl Stream {
     }
 
     /// Ends a stream, in HTTP and in TCP mode. Updates the counters that are known only now, releases the server's slot and leaves the
-    /// backend. Then the log line is written. It can still name the server and the backend.
+    /// backend. Then writes the log line, which can still name the server and the backend.
     pub(crate) fn conclude(&mut self) {
         self.timers.close = Some(self.elapsed());
         self.count_end();

@@ -271,7 +271,7 @@ impl Abilities {
     }
 
     fn of(hello: &ClientHello<'_>) -> Abilities {
-        // Without the extension, a client supports the defaults of TLS 1.2: SHA-1 with RSA or ECDSA.
+        // A client without the extension, from before TLS 1.2, counts as able to verify only RSA.
         let Some(schemes) = hello.signature_schemes() else {
             return Abilities { ecdsa_tls12: false, ecdsa_tls13: false, rsa: true };
         };

@@ -1,4 +1,4 @@
-//! Pages for optional data. They count against the limit, and leave a part of it for running work.
+//! Pages for optional data. They count against the memory limit (`-m`), and leave a quarter of it for running work.
 
 use std::ops::{Deref, DerefMut};
 

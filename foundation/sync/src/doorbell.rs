@@ -24,7 +24,7 @@ impl Doorbell {
         Self { sleeping: AtomicBool::new(false) }
     }
 
-    /// Marks the owner as asleep. It must check its inboxes once more before it sleeps.
+    /// Marks the owner as asleep. The owner must check its inboxes once more before it sleeps.
     #[inline]
     pub fn mark_asleep(&self) {
         self.sleeping.store(true, Ordering::Relaxed);

@@ -61,7 +61,7 @@ impl RunState {
         self.call(generation, if event { EVENT } else { 0 })
     }
 
-    /// Kills the task of `generation`. If true is returned, the caller queues it. Otherwise it ends when it is dequeued
+    /// Kills the task of `generation`. If true is returned, the caller queues the task. Otherwise the task ends when it is dequeued
     /// or when its current run is over (R67, R68, R70).
     #[must_use = "when it is true the caller has to queue the task"]
     pub fn kill(&self, generation: u32) -> bool {

@@ -210,7 +210,7 @@ impl ResolversLine<'_> {
         let ServerLine { settings, used, .. } = line;
         for (word, span) in used {
             match word {
-                // A truncated response leads to a query over TCP, with any prefix of the address.
+                // Limits TCP connections, which any name server may need: a truncated response leads to a query over TCP.
                 "maxconn" => {}
                 "disabled" => {
                     let message =

@@ -142,7 +142,8 @@ impl Reference {
         Reference { kind, name: name.map(Into::into), target: OnceLock::new() }
     }
 
-    /// Sets the object as two numbers: a server needs its backend and its position in it. Only the first call has an effect.
+    /// Sets the object as a pair of indexes: a server's are those of its proxy and of the server in it. Other objects have only
+    /// the first one. Only the first call has an effect.
     pub fn resolve(&self, target: (u32, u32)) {
         let _ = self.target.set(target);
     }

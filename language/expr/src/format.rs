@@ -220,7 +220,7 @@ impl Node {
     }
 }
 
-/// The value of an alias. It has the type that its row declares if the text can be parsed as that type.
+/// The value of an alias: a number if its row declares one and `text` is a number, otherwise a string.
 fn alias_value(alias: Alias, text: &[u8]) -> Option<Value<'_>> {
     let number = || std::str::from_utf8(text).ok()?.parse().ok();
     match alias.row().kind {

@@ -22,9 +22,9 @@ use super::tuning::Tuning;
 /// When client connections close in a soft stop (`close-spread-time`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum CloseSpread {
-    /// Idle ones at once, the others with their next response.
+    /// Idle connections close at once, the others with their next response.
     AtOnce,
-    /// One after the other within this time.
+    /// Connections close one after the other within this time.
     Over(Duration),
     /// Never by the soft stop: only by the peer or by timeouts.
     Never,

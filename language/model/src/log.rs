@@ -41,7 +41,7 @@ impl LogTargets {
         self.targets.push(Arc::new(target));
     }
 
-    /// `log global`. A second one has the same effect as one.
+    /// `log global`. A repeated line changes nothing.
     pub fn add_global(&mut self) {
         self.global_at.get_or_insert(self.targets.len());
     }

@@ -7,7 +7,7 @@ pub enum Integer {
     Whole(u32, usize),
     /// More bytes are needed.
     Short,
-    /// Larger than [`MAX`], or written with more bytes than that needs.
+    /// Larger than [`MAX`], or written with more bytes than [`MAX`] needs.
     TooLarge,
 }
 

@@ -110,7 +110,7 @@ impl KnownName {
         if PATTERNS[candidate as usize].matches(name) { candidate } else { KnownName::Other }
     }
 
-    /// Its text in lower case; empty for [`KnownName::Other`].
+    /// The name in lower case; empty for [`KnownName::Other`].
     #[inline]
     pub const fn as_str(self) -> &'static str {
         TEXTS[self as usize]

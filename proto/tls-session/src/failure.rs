@@ -72,7 +72,7 @@ impl SessionFailure {
         SessionFailure { why, alert: None }
     }
 
-    /// A protocol violation by the peer, reported to it with this alert.
+    /// A protocol violation by the peer, which receives this alert.
     pub const fn of(alert: Alert) -> SessionFailure {
         let why = match alert {
             Alert::BadRecordMac => Why::Corrupt,

@@ -23,8 +23,8 @@ pub fn spawn(kind: &'static WorkKind, class: Class, future: impl Future<Output =
     Worker::current().spawn(kind, class, PooledFuture::new(future))
 }
 
-/// Starts a task that any of `workers` may run, or any worker if none of those exists. Its class is always normal, and
-/// its `nice` orders it. With 65,536 live shared tasks, the future is dropped at once and the key is [`TaskKey::NONE`].
+/// Starts a task that any of `workers` may run, or any worker if none of those exists. The task's class is always normal, and its `nice`
+/// value moves it in the queue. With 65,536 live shared tasks, the future is dropped at once and the key is [`TaskKey::NONE`].
 ///
 /// # Panics
 /// Outside a worker. Use [`crate::RuntimeHandle::spawn_shared`] there.

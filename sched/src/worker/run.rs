@@ -37,7 +37,7 @@ impl Worker {
         self.profiler.end(board, measured, self.clock.monotonic_ns());
     }
 
-    // One copy for measured runs, one inlined in the loop for the others, which saves them a call.
+    // Compiled twice: for measured runs, and inlined in the loop for all others, which saves them a call.
     #[inline(always)]
     fn poll_task(&self, slot: u32, task: &Task) {
         let state = task.state.get();

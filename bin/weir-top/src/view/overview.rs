@@ -25,7 +25,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     let wide = area.width >= WIDE;
     let [top, bottom] = match wide {
         true => Layout::vertical([Constraint::Length(upper), Constraint::Fill(1)]).areas(area),
-        // One below the other, with the process in its shortest form.
+        // The panels are one below the other, with the process in its shortest form.
         false => {
             Layout::vertical([Constraint::Length(area.height.div_ceil(2)), Constraint::Fill(1)]).areas(area)
         }

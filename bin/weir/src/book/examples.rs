@@ -482,7 +482,8 @@ fn examples_of_rows_are_accepted() {
     assert!(refused.is_empty(), "{}", refused.join("\n"));
 }
 
-/// Each command in the list exists and has a level. Its line begins with it, after the commands that enable it.
+/// Each command in the list exists and has a level. The line shown for a command begins with the command, or has it after the commands
+/// that enable it.
 #[test]
 fn commands_that_are_written_exist() {
     let entries = crate::explain::entries();

@@ -311,7 +311,7 @@ impl LiveTls {
         by_path.or_else(by_key)?.response().map(|response| view(response))
     }
 
-    /// Sets an OCSP response. All certificates that it is about staple it until it expires.
+    /// Sets an OCSP response. All certificates that the response is about staple it until it expires.
     pub fn set_response(&self, text: &str) -> Result<(), OcspRefusal> {
         let der = pem::decode_base64(text).ok_or(OcspRefusal::NotBase64)?;
         let unfit = |why: &str| OcspRefusal::Unfit(why.to_owned());

@@ -201,7 +201,7 @@ impl TlsBuilder {
             return None;
         }
         let Some(file) = options.ca_file.as_deref().or(options.ca_verify_file.as_deref()) else {
-            self.refuse(at, format!("{subject} : no trust anchor for 'verify': add 'ca-file <file>'."));
+            self.refuse(at, format!("{subject} : 'verify' needs a trust anchor: add 'ca-file <file>'."));
             return None;
         };
         // The default of `client-sigalgs` is `sigalgs`.

@@ -41,7 +41,7 @@ pub struct SharedStream {
     pub(crate) sent: u64,
 }
 
-// It is part of each connector, and must not make it larger than a connection does.
+// A shared stream is part of each connector, and must not make the connector larger than a connection does.
 const _: () = assert!(size_of::<SharedStream>() <= 56);
 
 /// Buffered bytes and a lease. Boxed, because hundreds of waiting streams of a connection may have neither.
@@ -69,7 +69,7 @@ struct StreamExtras {
 enum StreamRole {
     /// The peer is a client: requests are received, responses sent.
     Answers,
-    /// As `Answers`, but a stream without a response ends with REFUSED_STREAM, so that the client may retry.
+    /// Like `Answers`, but a stream without a response ends with REFUSED_STREAM, so that the client may retry.
     Refuses,
     /// The peer is a server.
     Requests,

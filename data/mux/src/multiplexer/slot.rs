@@ -31,7 +31,7 @@ pub(super) struct StreamSlot {
     pub serial: u64,
 }
 
-// A hundred streams of a connection have one each, in one block.
+// A connection may have a hundred slots, one per stream, in one block.
 const _: () = assert!(size_of::<StreamSlot>() <= 56 || size_of::<Errno>() > 2);
 
 /// Data received for a stream and not taken yet.

@@ -425,7 +425,7 @@ impl TlsTransport {
         SCRATCH.with_borrow_mut(|scratch| {
             let scratch = &mut scratch.received[..];
             loop {
-                // As much as fits the room, but at least a whole record.
+                // Receive as much as fits the room, but at least a whole record.
                 let needed = announced(&self.wire).unwrap_or(0);
                 let missing = (room.len() + MAX_OVERHEAD).max(needed).saturating_sub(self.wire.len());
                 let length = missing.max(SMALLEST).min(scratch.len());

@@ -309,7 +309,7 @@ impl ProxyParser<'_> {
                 }
             }
         }
-        Err(format!("a chain of more than {MAX_CHAIN} servers that track each other."))
+        Err(format!("unable to track {} as its chain has more than {MAX_CHAIN} servers.", name(first)))
     }
 
     /// Applies the steps of `errorfile` and similar words. Proxies with the same steps share the result.

@@ -1,6 +1,6 @@
 //! The lines of pattern and map files.
 
-/// One line of a file that is not empty and not a comment.
+/// A line of a file, neither empty nor a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileEntry<'f> {
     /// The line number, from 1.

@@ -592,7 +592,7 @@ impl Connection {
             };
             self.reset(given_up, ErrorCode::NoError);
         }
-        // As in HAProxy, a response with status 400 does not count as a glitch.
+        // As in HAProxy, a request that is answered with status 400 does not count as a glitch.
         if fault == Some(HeadFault::TooLarge) {
             self.tolerate();
         }

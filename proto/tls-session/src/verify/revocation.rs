@@ -141,8 +141,9 @@ fn places(point: &DistributionPointName<'_>) -> Vec<Box<str>> {
     uris.collect()
 }
 
-/// Looks a certificate up in its issuer's list, or in the list that `issuer` signed for itself when it is at the end of
-/// its chain. Each fault is passed to `judge`. An error of `judge` ends the check.
+/// Looks a certificate up in the best fitting list of its issuer, the newest of equal ones. Without `issuer`, a
+/// self-issued certificate must have signed the list itself. Each fault is passed to `judge`. An error of `judge` ends
+/// the check.
 pub(super) fn check<E>(
     lists: &[RevocationList],
     certificate: &DecodedCertificate<'_>,

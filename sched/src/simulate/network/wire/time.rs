@@ -160,7 +160,7 @@ impl SimulatedWire {
                 listening.queue.push_back(id);
                 self.hears(listener);
             }
-            // It listened when the connection was begun.
+            // The listener has closed since the connection was begun.
             _ => self.close(id, true),
         }
     }
