@@ -115,7 +115,7 @@ pub const ALGORITHMS: &[&BalanceWord] = &[
         Source,
         &[(
             "source",
-            "by a hash of the client's address: a client keeps its server until a server is added or removed",
+            "by a hash of the client's address: a client keeps its server until the set of usable servers changes",
         )],
     ),
     &BalanceWord::new(
