@@ -22,7 +22,7 @@ fn text(output: &Output) -> String {
 
 /// R109 to R111: files of the packaged HAProxy are printed like the output of its `show events`.
 #[test]
-fn r110_r111_files_of_the_reference_are_printed() {
+fn r110_r111_ring_files_of_haproxy_are_printed_like_its_show_events() {
     for name in ["v1_head0", "v1_wrapped"] {
         let shown = std::fs::read_to_string(golden(&format!("{name}.txt"))).expect("the golden file");
         // The runtime API terminates its output with an empty line.
@@ -31,7 +31,7 @@ fn r110_r111_files_of_the_reference_are_printed() {
 }
 
 #[test]
-fn messages_end_with_a_newline_or_with_nul() {
+fn prints_messages_terminated_by_newline_or_nul() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ring");
     let ring = Ring::in_file(&path, 16_384, 6).expect("a file");
@@ -56,7 +56,7 @@ fn printed_with_damage(arguments: &[&str], path: &Path, said: &str) -> String {
 }
 
 #[test]
-fn reports_and_repairs_damage() {
+fn reports_and_repairs_a_damaged_ring_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ring");
     let ring = Ring::in_file(&path, 1029, 6).expect("a file");
@@ -104,7 +104,7 @@ fn text_of_description(path: &Path) -> String {
 }
 
 #[test]
-fn a_file_is_followed_into_the_next() {
+fn follow_mode_continues_in_the_file_that_replaces_the_ring() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ring");
     let first = Ring::in_file(&path, 16_384, 6).expect("a file");
@@ -131,9 +131,9 @@ fn a_file_is_followed_into_the_next() {
     child.wait().expect("it ends");
 }
 
-/// The writer process of [`keeps_every_complete_message_of_a_killed_process`]. Runs only if the environment selects it.
+/// The writer process of [`a_ring_file_keeps_every_complete_message_of_a_killed_process`]. Runs only if the environment selects it.
 #[test]
-fn writes_until_it_is_killed() {
+fn writes_to_a_ring_until_the_parent_test_kills_the_process() {
     let Some(path) = std::env::var_os("WEIR_RING_TEST_FILE") else { return };
     let ring = Ring::in_file(Path::new(&path), 16 << 20, 6).expect("a file");
     std::thread::scope(|scope| {
@@ -159,12 +159,12 @@ fn writes_until_it_is_killed() {
 /// `kill -9` during writes, several times. Every message written completely is in the file, intact and in order, whatever the other
 /// threads were doing (R105, R108).
 #[test]
-fn keeps_every_complete_message_of_a_killed_process() {
+fn a_ring_file_keeps_every_complete_message_of_a_killed_process() {
     let folder = tempfile::tempdir().expect("a folder");
     for round in 0..5 {
         let path = folder.path().join(format!("ring{round}"));
         let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "writes_until_it_is_killed", "--nocapture"])
+            .args(["--exact", "writes_to_a_ring_until_the_parent_test_kills_the_process", "--nocapture"])
             .env("WEIR_RING_TEST_FILE", &path)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

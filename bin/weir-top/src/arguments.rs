@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn names_the_wrong_argument() {
+    fn errors_name_the_invalid_argument() {
         nonsense("-s", "'-s' needs a value");
         nonsense("-i 0", "'0' is not a number of seconds from 0.1 to 3600");
         nonsense("-i NaN", "'NaN' is not a number of seconds from 0.1 to 3600");

@@ -432,7 +432,7 @@ mod tests {
     use crate::model::tests::picture;
 
     #[test]
-    fn missing_values_are_last_in_both_directions() {
+    fn missing_values_sort_last_in_ascending_and_descending_order() {
         let sorted = |descending| {
             let mut keys =
                 vec![SortKey::Number(1.0), SortKey::Nothing, SortKey::Number(3.0), SortKey::Number(2.0)];
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_are_unique_and_fit() {
+    fn column_titles_are_unique_and_fit_their_widths() {
         for page in [Page::Frontends, Page::Backends, Page::Servers, Page::Errors] {
             let columns = of_page(page, true);
             let mut titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_columns_of_percentiles_only_if_the_process_reports_them() {
+    fn percentile_columns_appear_only_if_the_process_reports_latencies() {
         let titles = |latencies| {
             of_page(Page::Servers, latencies).iter().map(|column| column.title).collect::<Vec<_>>()
         };
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_show_the_data_of_the_row() {
+    fn each_column_shows_its_value_of_the_row() {
         let mut model = Model::default();
         model.add(picture(1, 1, 10));
         model.add(picture(1, 2, 20));

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_stays_for_several_commands() {
+    fn one_connection_serves_several_commands() {
         let target = answering("\n> ", &["one {}\n> > x\n\n> ", "\n> ", "äö\n\n> "]);
         let mut connection = ApiConnection::open(&target, DEADLINE).expect("a connection");
         let mut request = |command| connection.request(command, 1000).expect("an answer").text;
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_master_passes_commands_to_its_worker() {
+    fn commands_to_a_master_get_the_prefix_of_its_worker() {
         for (prompt, answers) in [
             ("master> ", &["{}\n\nmaster> "]),
             ("\nmaster> ", &["{}\n\nmaster> "]),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_end_is_cut() {
+    fn an_endless_answer_is_cut_at_the_size_limit() {
         let target = with(|mut stream| {
             greet(&mut stream);
             while stream.write_all(b"0123456789\n").is_ok() {}
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_up_a_slow_answer_even_while_bytes_arrive() {
+    fn the_deadline_ends_an_answer_that_arrives_too_slowly() {
         let target = with(|mut stream| {
             greet(&mut stream);
             while stream.write_all(b".").is_ok() {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn distinguishes_strangers_from_closed_connections() {
+    fn distinguishes_a_foreign_protocol_from_a_closed_connection() {
         let http = with(|mut stream| {
             let _ = stream.read(&mut [0; 100]);
             let _ = stream.write_all(b"HTTP/1.0 400 Bad request\r\n\r\n");

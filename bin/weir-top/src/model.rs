@@ -245,7 +245,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn rates_follow_pictures_and_a_reload_begins_anew() {
+    fn rates_come_from_two_snapshots_and_restart_after_a_reload() {
         let mut model = Model::default();
         let server = key(RowKind::Server, "app", "s1");
         assert_eq!(model.add(picture(1, 10, 100)), None);
@@ -262,7 +262,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn forgets_the_history_of_rows_that_are_gone() {
+    fn forgets_the_history_of_removed_rows() {
         let mut model = Model::default();
         model.add(picture(1, 1, 1));
         let mut smaller = picture(1, 2, 1);
@@ -272,7 +272,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn troubles_have_the_worst_first() {
+    fn troubles_are_sorted_by_severity() {
         let mut model = Model::default();
         model.add(picture(1, 1, 1));
         model.add(picture(1, 2, 5));
@@ -283,7 +283,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn refusals_are_kept_as_words() {
+    fn a_refused_command_leaves_its_message_in_the_model() {
         let mut model = Model::default();
         model.add_errors("Permission denied\n\n", false);
         model.add_streams("\nPermission denied\n", false);

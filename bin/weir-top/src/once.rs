@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_of_a_table_has_the_same_number_of_fields() {
+    fn every_printed_line_of_a_page_has_the_same_number_of_fields() {
         let (text, refused) = print(&app(), Some(Page::Servers));
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!((lines.len(), refused), (3, None));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_reported() {
+    fn reports_a_refused_command_with_its_answer() {
         let mut app = app();
         app.model.add_streams("Permission denied\n", false);
         assert_eq!(

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_paths_or_ports() {
+    fn parses_socket_paths_and_tcp_addresses() {
         let unix = |path: &str| Ok(ApiAddress::Unix(path.into()));
         let tcp = |host: &str, port| Ok(ApiAddress::Tcp(host.to_owned(), port));
         for (text, expected) in [
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn prefers_the_variable_and_names_the_sockets_tried() {
+    fn weir_socket_variable_overrides_the_default_sockets() {
         assert_eq!(ApiAddress::default_one(Some("h:1")), Ok(ApiAddress::Tcp("h".to_owned(), 1)));
         assert!(ApiAddress::default_one(Some("h:x")).expect_err("wrong").starts_with("WEIR_SOCKET: "));
         assert_eq!(first_of(&["/nonexistent/a", "/"]), Ok(ApiAddress::Unix("/".into())));

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn restores_the_screen_and_the_cursor_at_the_end() {
+    fn leaving_restores_the_main_screen_and_the_cursor() {
         let mut out = Vec::new();
         leave(&mut out).expect("room");
         assert_eq!(String::from_utf8_lossy(&out), "\x1b[?1049l\x1b[?25h");

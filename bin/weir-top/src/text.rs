@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cleaned_text_cannot_move_the_cursor() {
+    fn replaces_control_and_bidirectional_characters() {
         assert_eq!(clean("a\x1b[2Jb\r\nc\u{9b}d\u{202e}e\u{200b}f\te", 100), "a?[2Jb??c?d?e?f?e");
         assert_eq!(clean("äöü→漢", 100), "äöü→漢");
         assert_eq!(clean("abcdef", 3), "abc");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sparkline_has_the_newest_at_its_end() {
+    fn a_sparkline_ends_with_the_newest_value() {
         assert_eq!(sparkline(&[0.0, 1.0, 4.0, 8.0], 6), "  ▁▂▅█");
         assert_eq!(sparkline(&[9.0, 0.0, 5.0], 2), "▁█");
         assert_eq!(sparkline(&[], 3), "   ");

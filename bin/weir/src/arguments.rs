@@ -640,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn each_option_sets_its_fields() {
+    fn each_command_line_option_sets_its_fields() {
         check("", |_| ());
         check("-f a.cfg -f b/ -- c.cfg -d", |a| {
             a.files = ["a.cfg", "b/", "c.cfg", "-d"].map(str::to_owned).to_vec();
@@ -675,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_the_options_of_test_suites() {
+    fn accepts_haproxy_debug_options_used_by_test_suites() {
         check("-dM -dI -dW -dr -dD -dR -dS", |a| {
             (a.zero_warning, a.ignore_unresolved, a.diagnose) = (true, true, true);
             (a.no_reuse_port, a.no_splice) = (true, true);
@@ -704,7 +704,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_invalid_arguments() {
+    fn invalid_arguments_are_rejected_with_a_message() {
         refuse("-foo", "unknown option '-foo'.");
         refuse("--foo", "unknown option '--foo'.");
         refuse("-dc1", "unknown option '-dc1'.");
@@ -742,7 +742,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usage_has_every_option() {
+    fn the_usage_describes_every_option() {
         let usage = usage("weir");
         for flag in FLAGS {
             let shown =

@@ -57,7 +57,7 @@ fn root() -> PathBuf {
 }
 
 #[test]
-fn generated_files_match_the_rows() {
+fn generated_manual_pages_match_the_keyword_rows() {
     let write = std::env::var_os("WEIR_BOOK").is_some_and(|wanted| wanted == "write");
     let mut stale = Vec::new();
     for file in generated() {
@@ -78,7 +78,7 @@ fn generated_files_match_the_rows() {
 
 /// The folder of generated pages contains no other file, and the table of contents lists every page of the manual once.
 #[test]
-fn the_contents_name_every_page() {
+fn the_table_of_contents_lists_every_manual_page_once() {
     let folder = root().join("doc/manual/src");
     let summary = fs::read_to_string(folder.join("SUMMARY.md")).expect("the contents");
     let mut pages = Vec::new();
@@ -101,7 +101,7 @@ fn the_contents_name_every_page() {
 
 /// Links inside the manual lead to existing pages, and to existing headings in them.
 #[test]
-fn links_lead_to_existing_pages_and_headings() {
+fn links_in_the_manual_lead_to_existing_pages_and_headings() {
     let folder = root().join("doc/manual/src");
     let mut wrong = Vec::new();
     for place in ["", "reference"] {

@@ -466,7 +466,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_configuration_can_be_served() {
+    fn the_built_in_configuration_is_valid_without_messages() {
         static SAID: Messages = Messages::new();
         match load(&built_in_sources(), &Arguments::default(), None, &SAID) {
             ReadOutcome::Serve(prepared) => {

@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn explains_the_kind_place_and_use_of_a_word() {
+    fn explains_the_kind_sections_and_example_of_a_keyword() {
         let text = explain(&["retries"]).expect("a word");
         assert!(text.starts_with("retries <"), "{text}");
         assert!(text.contains("Words of proxies: defaults, listen, backend."), "{text}");
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn suggests_similar_names_for_an_unknown_word() {
+    fn suggests_similar_names_for_an_unknown_keyword() {
         let error = explain(&["retrys"]).expect_err("no word");
         assert_eq!(error, "nothing is called 'retrys'. Did you mean 'retries'?");
         assert_eq!(explain(&["xqzw"]).expect_err("no word"), "nothing is called 'xqzw'.");
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn explains_every_entry() {
+    fn every_entry_is_explained_by_its_help_text() {
         let entries = entries();
         for entry in &entries {
             let text = among(&entries, entry.name).unwrap_or_default();

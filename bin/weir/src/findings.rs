@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_position_from_the_text() {
+    fn takes_the_file_and_line_of_a_finding_from_its_message() {
         let line = |text| {
             of_text(DiagnosticSeverity::Alert, text, &sources()).position.map(|position| position.line)
         };
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_findings_list_the_places_and_the_count() {
+    fn repeated_findings_are_merged_with_their_count() {
         let sources = sources();
         let file = sources.iter().next().expect("a file").0;
         let mut diagnostics = Diagnostics::new();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_escaped() {
+    fn json_strings_are_escaped() {
         let text = JSON.quoted("a\"b\\c\n\r\t\u{1}\u{7f}é/").to_string();
         assert_eq!(text, "\"a\\\"b\\\\c\\n\\u000d\\t\\u0001\u{7f}é/\"");
         assert_eq!(json(true, &[]), "{\"valid\":true,\"diagnostics\":[]}\n");

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dumps_only_the_selected_classes() {
+    fn the_keyword_dump_is_limited_to_the_selected_classes() {
         let all = dump("all");
         for class in CLASSES {
             let one = dump(class.name);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_come_from_the_rows() {
+    fn the_keyword_dump_lists_rules_converters_commands_and_filters() {
         let all = dump("all");
         for word in [
             "\thttp-request return",

@@ -81,7 +81,7 @@ fn is_message(line: &str) -> bool {
 }
 
 #[test]
-fn each_line_has_the_outcome_of_the_table() {
+fn each_manual_line_is_accepted_or_rejected_as_its_table_states() {
     let mut faults = Vec::new();
     let mut without_code = Vec::new();
     let mut rows = 0;

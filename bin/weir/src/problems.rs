@@ -646,7 +646,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_message_gets_the_code_of_its_problem() {
+    fn each_diagnostic_message_gets_its_problem_code() {
         for (message, code) in [
             ("unknown keyword 'maxcon' in 'frontend' section", "C101"),
             ("unknown keyword 'x' out of section.", "C102"),
@@ -670,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_unique_and_explained() {
+    fn problem_codes_are_unique_and_explained() {
         let mut codes: Vec<&str> = all().map(|row| row.code).collect();
         let count = codes.len();
         codes.sort_unstable();

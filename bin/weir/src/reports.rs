@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_only_words_that_need_it() {
+    fn quotes_only_words_with_special_characters() {
         for (word, expected) in [
             ("a", "a"),
             ("", "''"),

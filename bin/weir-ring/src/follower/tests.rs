@@ -65,7 +65,7 @@ fn word(report: FileReport<'_>) -> String {
 }
 
 #[test]
-fn each_look_reports_the_new_messages() {
+fn each_look_reports_only_messages_written_since_the_last_look() {
     for plain in [false, true] {
         let mut live = Live::new(800, plain);
         assert_eq!(live.look(), [""; 0]);
@@ -82,7 +82,7 @@ fn each_look_reports_the_new_messages() {
 /// Lengths of areas and messages that divide one another, exactly or off by one. After some number of messages the writer is at or
 /// next to the follower's position, after any number of laps. Every message is read or counted as lost.
 #[test]
-fn reports_every_loss_however_often_the_writer_laps() {
+fn reports_lost_messages_after_any_number_of_laps_of_the_writer() {
     for (area, length) in
         [(400, 8), (400, 6), (401, 8), (399, 8), (1024, 14), (1000, 98), (1024, 254), (960, 238)]
     {
@@ -179,7 +179,7 @@ fn messages_overwritten_during_a_read_are_reported_as_lost() {
 }
 
 #[test]
-fn waits_for_an_unfinished_message_for_a_limited_time() {
+fn reports_an_unfinished_message_after_waiting_for_a_limited_time() {
     let mut live = Live::new(400, false);
     live.write("one");
     live.write("two");
@@ -213,7 +213,7 @@ fn reports_a_file_that_was_replaced_by_a_new_ring() {
 
 /// Areas of one part, of one byte more, and of several parts. Some messages are as long as a part, or longer.
 #[test]
-fn reads_long_and_many_messages_in_parts() {
+fn reads_ring_files_larger_than_one_part() {
     let part = PART as usize;
     for (area, length, count) in [
         (part, 1021, 5000),
@@ -301,7 +301,7 @@ proptest::proptest! {
 
     /// For any bytes, a repair terminates and reports only messages of the file.
     #[test]
-    fn repairs_or_refuses_any_file(
+    fn a_repair_of_arbitrary_bytes_terminates_and_invents_no_messages(
         mut bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..600),
         size in 0usize..700, second in 0usize..300, tail in 0usize..700, head in 0usize..700,
     ) {

@@ -65,7 +65,7 @@ mod tests {
     const TEXT: &str = "Name: HAProxy\nVersion: 3.5.0-weir0.1.0\nPid: 7\nUptime: 0d 0h01m01s\nUptime_sec: 61\nPoolUsed_MB: 2\nPoolAlloc_bytes: 5\nnode: a:b\n";
 
     #[test]
-    fn absent_lines_are_empty_values() {
+    fn missing_lines_of_show_info_give_empty_values() {
         let info = Info::read(TEXT).expect("an answer");
         assert_eq!(
             (info.program().as_str(), info.text("node"), info.count("Uptime_sec")),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn detects_another_process() {
+    fn a_new_pid_or_a_lower_uptime_reveals_a_new_process() {
         let info = |pid: u32, uptime: u32| {
             Info::read(&format!("Pid: {pid}\nUptime_sec: {uptime}\n")).expect("an answer")
         };

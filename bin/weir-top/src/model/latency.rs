@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phases_of_a_row_are_gathered() {
+    fn show_latency_lines_of_one_object_are_grouped_by_phase() {
         let text = "# pxname,svname,phase,count,mean_us,p50_us,p90_us,p99_us,p99.9_us,max_us\n\
                     app,s1,queue,6,0,0,0,0,0,0\napp,s1,total,7,303,351,426,430,440,450\napp,s1,nosuch,1,1,1,1,1,1,1\n";
         let found = read_all(text, 10).expect("a table");

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_wrap_and_are_reset() {
+    fn growth_accounts_for_32_bit_wraps_and_cleared_counters() {
         assert_eq!(growth(5, 9, true), Some(4));
         assert_eq!(growth(9, 9, true), Some(0));
         assert_eq!(growth(u64::from(u32::MAX) - 1, 3, true), Some(5));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_is_bounded() {
+    fn the_history_of_a_rate_has_a_maximum_length() {
         let mut history = History::default();
         (0..10_000).for_each(|value| history.push(f64::from(value)));
         assert_eq!((history.values().len(), history.most()), (LONGEST, 9999.0));

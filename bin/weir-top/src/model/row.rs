@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_becomes_a_row() {
+    fn parses_a_line_of_show_stat_into_a_row() {
         let row = read("app,s1,UP 2/3,2,4,30,100,,50,3,7,,2,\"no, not well\"");
         assert_eq!((row.path().as_str(), row.key.kind, row.weight), ("app/s1", RowKind::Server, Some(7)));
         assert_eq!((row.sessions.now, row.sessions.limit, row.work()), (4, Some(30), 100));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_valid_cannot_be_sent_back() {
+    fn rows_with_unsafe_names_cannot_be_used_in_commands() {
         for name in ["s1; shutdown sessions", "s\u{1b}[2J", "a b", "", "a/b", "\"a,b\""] {
             let row = read(&format!("app,{name},UP,2,,,,,,,,,,"));
             assert!(!row.can_be_named && !row.key.name.contains('\u{1b}'), "{name}");

@@ -97,7 +97,7 @@ mod tests {
     const LINE: &str = "0x1b: proto=tcpv4 src=10.0.0.1:55 fe=web be=<NONE> srv=<none> ts=00 epoch=0 age=1m5s calls=3 rate=2 cpu=0 lat=0 rq[f=00h,i=0,an=00h,ax=] rp[f=00h,i=0] scf=[8,0h,fd=1/29] exp=";
 
     #[test]
-    fn streams_are_read_and_counted() {
+    fn parses_show_sess_up_to_a_limit_and_counts_all_streams() {
         let found = StreamRows::read(&format!("{LINE}\n{LINE}\n\n{LINE}\n"), 2).expect("streams");
         assert_eq!((found.listed.len(), found.total), (2, 3));
         let stream = &found.listed[0];
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn cleans_control_characters_from_clients() {
+    fn replaces_control_characters_in_client_addresses() {
         let found = StreamRows::read("0x1: src=\u{1b}]0;x\u{7} fe=a\n", 2).expect("streams");
         assert_eq!(found.listed[0].source, "?]0;x?");
         assert_eq!(seconds("99999999999999999999999999d"), u64::MAX);

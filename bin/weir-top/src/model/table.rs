@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_found_by_the_names_of_their_columns() {
+    fn looks_up_csv_values_by_column_name() {
         let table =
             PrintedTable::read("# a,b,c,\n1,\"x, \"\"y\"\"\",\n\n2,y,7,8,9\nshort\n").expect("a table");
         let lines: Vec<(String, String, Option<u64>)> = table
@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_not_a_table() {
+    fn an_error_message_is_not_parsed_as_a_table() {
         assert!(PrintedTable::read("Permission denied\n").is_none());
         assert!(PrintedTable::read("Unknown command\n# a,b\n1,2\n").is_none());
         assert!(PrintedTable::read("").is_none());
     }
 
     #[test]
-    fn a_line_of_commas_alone_is_bounded() {
+    fn a_line_is_split_into_a_limited_number_of_columns() {
         assert_eq!(split(&",".repeat(1_000_000)).len(), MOST_COLUMNS);
         assert_eq!(split("a\"b,\"c"), ["a\"b", "c"]);
     }

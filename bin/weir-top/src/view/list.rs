@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fits_texts_to_their_width() {
+    fn pads_or_truncates_cells_to_their_width() {
         assert_eq!((fit("abc", 5, true), fit("abc", 5, false)), ("abc  ".to_owned(), "  abc".to_owned()));
         assert_eq!(
             (fit("abcdef", 4, true), fit("abc", 0, true), fit("漢漢漢", 4, true)),
@@ -171,13 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_keeps_its_end() {
+    fn long_names_are_shortened_in_the_middle() {
         assert_eq!(shortened("database-primary/pg1", 12), "dat…mary/pg1");
         assert_eq!((shortened("short", 5).as_str(), shortened("longer", 3).as_str()), ("short", "longer"));
     }
 
     #[test]
-    fn keeps_the_columns_of_the_lowest_ranks() {
+    fn narrow_widths_keep_the_columns_of_the_lowest_ranks() {
         for width in 0..300 {
             let columns = columns::of_page(Page::Servers, true);
             let shown = fitting(&columns, width);

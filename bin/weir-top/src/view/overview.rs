@@ -256,7 +256,7 @@ mod tests {
     use crate::model::tests::picture;
 
     #[test]
-    fn servers_are_counted_by_the_state_that_an_operator_gave_them() {
+    fn the_overview_counts_servers_by_state() {
         for (status, expected) in [
             ("DOWN", "1 up, 1 down"),
             ("DRAIN", "1 up, 1 drain"),

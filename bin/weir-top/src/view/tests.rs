@@ -84,7 +84,7 @@ fn command(text: &str) -> Vec<PollerOrder> {
 }
 
 #[test]
-fn the_overview_shows_the_process_and_its_troubles() {
+fn the_overview_shows_the_process_totals_and_its_troubles() {
     let mut screen = Screen::new();
     screen.shows(&[
         "weir 0.1.0",
@@ -101,7 +101,7 @@ fn the_overview_shows_the_process_and_its_troubles() {
 }
 
 #[test]
-fn every_page_lists_its_own_rows() {
+fn each_page_lists_its_kind_of_object() {
     let mut screen = Screen::new();
     screen.keys("2");
     screen.shows(&["FRONTEND", "web", "OPEN"]);
@@ -126,7 +126,7 @@ fn every_page_lists_its_own_rows() {
 }
 
 #[test]
-fn a_refused_list_shows_the_reason() {
+fn a_refused_session_list_shows_the_reason() {
     let mut screen = Screen::new();
     screen.keys("6");
     screen.take(PollerNews::Streams(ApiAnswer { text: "Permission denied\n\n".to_owned(), cut: false }));
@@ -134,7 +134,7 @@ fn a_refused_list_shows_the_reason() {
 }
 
 #[test]
-fn changes_require_confirmation() {
+fn server_changes_require_confirmation() {
     let mut screen = Screen::new();
     screen.keys("4");
     assert_eq!(screen.keys("d"), []);
@@ -196,7 +196,7 @@ fn gives_the_reason_why_a_server_cannot_be_changed() {
 }
 
 #[test]
-fn a_lost_process_leaves_its_last_picture() {
+fn keeps_the_last_data_when_the_connection_is_lost() {
     let mut screen = Screen::new();
     screen.keys("4d");
     screen.take(PollerNews::Lost("the connection was closed".to_owned()));
@@ -210,7 +210,7 @@ fn a_lost_process_leaves_its_last_picture() {
 }
 
 #[test]
-fn shows_the_reason_until_the_first_picture() {
+fn shows_the_connection_error_until_the_first_answer() {
     let mut screen = Screen::new();
     screen.app = App::new("/run/x".to_owned());
     screen.shows(&["connecting to /run/x"]);
@@ -219,7 +219,7 @@ fn shows_the_reason_until_the_first_picture() {
 }
 
 #[test]
-fn lists_are_sorted_and_turned() {
+fn keys_select_the_sort_column_and_reverse_the_order() {
     let mut screen = Screen::new();
     let order = |screen: &mut Screen| {
         let text = screen.text();
@@ -244,7 +244,7 @@ fn lists_are_sorted_and_turned() {
 }
 
 #[test]
-fn the_selection_stays_on_its_row() {
+fn the_selection_follows_its_row_when_the_order_changes() {
     let mut screen = Screen::new();
     screen.keys("4j");
     let mut turned = picture(1, 63, 30);
@@ -261,7 +261,7 @@ fn the_selection_stays_on_its_row() {
 }
 
 #[test]
-fn names_are_filtered() {
+fn a_filter_hides_rows_with_other_names() {
     let mut screen = Screen::new();
     screen.keys("4/S2");
     screen.shows(&["Show names with: S2", "app/s2"]);
@@ -286,7 +286,7 @@ fn names_are_filtered() {
 }
 
 #[test]
-fn details_have_percentiles_if_the_process_reports_them() {
+fn the_details_of_a_server_show_percentiles_if_reported() {
     let mut screen = Screen::new();
     screen.height = 50;
     screen.keys("4");
@@ -301,7 +301,7 @@ fn details_have_percentiles_if_the_process_reports_them() {
 }
 
 #[test]
-fn help_names_every_action() {
+fn the_help_page_lists_the_actions() {
     let mut screen = Screen::new();
     screen.keys("?");
     screen.shows(&["drain", "maintenance", "another weight", "pause", "quit"]);
@@ -312,7 +312,7 @@ fn help_names_every_action() {
 }
 
 #[test]
-fn keys_change_the_interval_and_pause() {
+fn keys_change_the_refresh_interval_and_pause_refreshing() {
     let mut screen = Screen::new();
     assert_eq!(screen.keys("p"), [PollerOrder::Pause(true)]);
     screen.shows(&["paused"]);
@@ -363,7 +363,7 @@ fn a_narrow_terminal_keeps_the_important_columns() {
 }
 
 #[test]
-fn without_utf8_only_ascii_is_drawn() {
+fn draws_only_ascii_without_a_utf8_locale() {
     for page in "123456?".chars() {
         let mut screen = Screen::new();
         screen.theme.unicode = false;
@@ -378,7 +378,7 @@ fn without_utf8_only_ascii_is_drawn() {
 }
 
 #[test]
-fn a_theme_without_colours_draws_none() {
+fn a_theme_without_colours_draws_only_default_colours() {
     for page in "123456".chars() {
         let mut screen = Screen::new();
         screen.theme.color = false;
@@ -394,7 +394,7 @@ fn a_theme_without_colours_draws_none() {
 }
 
 #[test]
-fn control_characters_of_names_do_not_reach_the_terminal() {
+fn control_characters_in_names_do_not_reach_the_terminal() {
     let mut screen = Screen::new();
     let text = "# pxname,svname,status,type,last_chk\n\x1b[2Jevil,s\x07\u{202e}1,UP\x1b]0;x,2,\x1bc\n";
     let mut hostile = picture(1, 63, 30);

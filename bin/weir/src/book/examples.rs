@@ -452,7 +452,7 @@ const OTHER_COMMANDS: &[(&str, &str)] = &[
 
 /// `-c` accepts the example of every row, in the section named on the page.
 #[test]
-fn examples_of_rows_are_accepted() {
+fn the_example_of_each_keyword_is_a_valid_configuration() {
     let mut refused = Vec::new();
     let mut tried = 0;
     for word in weir_config::vocabulary::words(&KEYWORDS).iter().filter(|word| word.state == WordState::Ready)
@@ -485,7 +485,7 @@ fn examples_of_rows_are_accepted() {
 /// Each command in the list exists and has a level. The line shown for a command begins with the command, or has it after the commands
 /// that enable it.
 #[test]
-fn commands_that_are_written_exist() {
+fn documented_commands_exist_with_a_level() {
     let entries = crate::explain::entries();
     for (name, line) in OTHER_COMMANDS {
         let known =
@@ -500,7 +500,7 @@ fn commands_that_are_written_exist() {
 
 /// Every fetch, converter, ACL keyword, alias, command and statistic has an example. `-c` accepts those that are lines.
 #[test]
-fn examples_of_tables_are_accepted() {
+fn every_fetch_converter_acl_and_command_has_a_valid_example() {
     let examples = Examples::read();
     let entries = crate::explain::entries();
     let mut faults = Vec::new();
@@ -529,7 +529,7 @@ fn examples_of_tables_are_accepted() {
 
 /// `-c` accepts every value named in a list.
 #[test]
-fn values_of_words_are_accepted() {
+fn every_listed_keyword_value_is_a_valid_configuration() {
     let mut refused = Vec::new();
     let mut tried = 0;
     for word in weir_config::vocabulary::words(&KEYWORDS) {
@@ -578,7 +578,7 @@ const PLACEHOLDERS: [(&str, &str); 16] = [
 
 /// A default written as arguments equals an omitted word, in one of the sections where the word is valid.
 #[test]
-fn written_defaults_do_not_change_the_configuration() {
+fn writing_a_documented_default_equals_omitting_the_keyword() {
     use weir_config::vocabulary::DefaultValue;
     let mut faults = Vec::new();
     let mut tried = 0;

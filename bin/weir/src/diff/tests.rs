@@ -56,7 +56,7 @@ fn configuration(order: impl IntoIterator<Item = usize>) -> String {
 
 /// In another order, all indexes of proxies, tables, user lists and variables are different.
 #[test]
-fn ignores_the_order_of_sections() {
+fn the_diff_ignores_the_order_of_sections() {
     let straight = configuration(0..SECTIONS.len());
     for first in 0..SECTIONS.len() {
         let turned = (0..SECTIONS.len()).map(|index| (index + first) % SECTIONS.len());
@@ -69,7 +69,7 @@ fn ignores_the_order_of_sections() {
 }
 
 #[test]
-fn ignores_the_spelling_of_values() {
+fn the_diff_ignores_the_notation_of_values() {
     let before = configuration(0..SECTIONS.len());
     let rewritten = [
         ("timeout client 5s", "timeout client 5000ms # a comment"),
@@ -110,7 +110,7 @@ fn ignores_the_spelling_of_values() {
 }
 
 #[test]
-fn environment_variables_count_by_their_values() {
+fn the_diff_compares_environment_variables_by_value() {
     let with = |value: &str, word: &str| {
         format!("global\n presetenv NAME {value}\n{DEFAULTS}backend b\n server s 127.0.0.1:{word}\n")
     };
@@ -122,7 +122,7 @@ fn environment_variables_count_by_their_values() {
 }
 
 #[test]
-fn prints_kind_name_place_and_parts() {
+fn the_diff_prints_location_kind_name_and_changed_parts() {
     let before = configuration(0..SECTIONS.len());
     let check = |from: &str, to: &str, expected: &str| {
         let after = before.replacen(from, to, 1);
@@ -163,7 +163,7 @@ fn prints_kind_name_place_and_parts() {
 
 /// Files are compared by content where they are used, not by name. For maps, the values count.
 #[test]
-fn contents_of_files_count() {
+fn the_diff_compares_referenced_files_by_content() {
     let folder = std::env::temp_dir().join(format!("weir-diff-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     let path = |name: &str| folder.join(name).display().to_string();
@@ -202,7 +202,7 @@ fn contents_of_files_count() {
 
 /// Objects shared by several users are identified by name.
 #[test]
-fn objects_that_are_named_are_known() {
+fn objects_reference_shared_tables_peers_and_mailers_by_name() {
     let all = objects(&configuration(0..SECTIONS.len())).expect("it is valid");
     let references = |name: &str| -> String {
         let object = all.iter().find(|object| object.name.to_string() == name).expect("it is there");
@@ -219,7 +219,7 @@ fn objects_that_are_named_are_known() {
 
 /// Equal files have equal fingerprints, for every configuration file in the source tree.
 #[test]
-fn equal_texts_have_equal_fingerprints() {
+fn equal_configuration_files_have_equal_fingerprints() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut folders = Vec::from(CONFIGURATIONS.map(|folder| root.join(folder)));
     let (mut read, mut valid) = (0, 0);
@@ -317,7 +317,7 @@ fn is_every(change: &ObjectChange) -> bool {
 
 /// Every word with an example changes its object. The list of exceptions, each with a reason, is exact.
 #[test]
-fn changing_any_word_changes_its_object() {
+fn changing_any_keyword_changes_its_object() {
     let (mut tried, mut same, mut foreign) = (0, BTreeSet::new(), Vec::new());
     for example in Example::all() {
         let (Some(with), Some(without)) =
@@ -535,7 +535,7 @@ const NOT_VARIED: &[(&str, &str)] = &[
 /// Lines of the manual's table with different meanings have different fingerprints. Two lines have the same meaning if the debug forms of
 /// their configurations, which contain every field, are equal.
 #[test]
-fn separates_lines_of_the_manual_with_different_meanings() {
+fn manual_lines_with_different_meanings_have_different_fingerprints() {
     let mut forms: BTreeMap<(&str, &str), FingerprintForms<'_>> = BTreeMap::new();
     let (mut rows, mut faults) = (0, Vec::new());
     for row in include_str!("../../tests/manual.tsv").lines().filter(|row| !row.starts_with('#')) {

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_read_letter_by_letter() {
+    fn explains_each_letter_of_a_termination_code() {
         let text = explain("sHNN").expect("a code");
         for part in [
             "s: the server was too slow",
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_is_for_codes_that_exist() {
+    fn advice_exists_only_for_valid_termination_codes() {
         for (pair, _) in ADVICE {
             assert!(explain(pair).is_some(), "{pair}");
         }
@@ -214,7 +214,7 @@ mod tests {
 
     /// All termination codes of the log are explained.
     #[test]
-    fn letters_are_those_of_the_log() {
+    fn every_termination_code_of_the_log_is_explained() {
         use weir_stream::ending::{By, During, Ending};
         for (by, during) in By::ALL.into_iter().flat_map(|by| During::ALL.map(|during| (by, during))) {
             let letters = Ending::new(by, during).letters();

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_without_a_row_come_from_servers_and_rules() {
+    fn unlisted_statuses_are_explained_as_set_by_servers_or_rules() {
         assert!(STATUSES.is_sorted_by_key(|(status, ..)| status));
         let text = explain("503").expect("a status");
         assert!(

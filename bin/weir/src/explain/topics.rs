@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn topics_lead_to_entries() {
+    fn each_topic_refers_to_existing_entries() {
         let entries = super::super::entries();
         for topic in TOPICS {
             for name in topic.names {
@@ -260,7 +260,7 @@ mod tests {
 
     /// Fails when a keyword becomes implemented: its topic must then describe its use.
     #[test]
-    fn missing_words_are_not_implemented_yet() {
+    fn keywords_of_missing_topics_are_not_implemented_yet() {
         for topic in TOPICS.iter().filter(|topic| !topic.missing.is_empty()) {
             assert!(
                 vocabulary::not_yet(&KEYWORDS).any(|word| word.name == topic.missing),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_topics_are_accepted() {
+    fn configuration_lines_of_topics_are_valid() {
         for text in TOPICS.iter().flat_map(|topic| topic.lines) {
             let verdicts = ["listen", "backend", "frontend"].map(|place| {
                 let line = ConfigLine { place, text: (*text).to_owned() };

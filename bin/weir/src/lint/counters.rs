@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_have_their_counter_and_their_table() {
+    fn recognizes_the_counter_and_table_of_stick_counter_fetches() {
         check("sc_http_req_rate(0)", &[("http_req_rate", Some("0"), None)]);
         check("sc_http_req_rate(0,t)", &[("http_req_rate", Some("0"), Some("t"))]);
         check("sc1_get_gpc0", &[("gpc0", Some("1"), None)]);

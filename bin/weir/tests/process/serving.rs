@@ -83,7 +83,7 @@ fn weir_net_padded(name: &[u8]) -> Box<[u8]> {
 }
 
 #[test]
-fn connections_beyond_maxconn_wait() {
+fn connections_above_maxconn_wait_until_one_ends() {
     let mut setup = Setup::new();
     let (bind, address) = setup.listener();
     let _weir = setup.start(&answering(&format!("{bind} maxconn 2"), ""));
@@ -130,7 +130,7 @@ fn a_soft_stop_waits_for_the_last_response() {
 }
 
 #[test]
-fn a_soft_stop_ends_at_its_limit() {
+fn hard_stop_after_ends_a_soft_stop() {
     let setup = Setup::new();
     let path = setup.path("front.sock");
     let text =
@@ -144,7 +144,7 @@ fn a_soft_stop_ends_at_its_limit() {
 }
 
 #[test]
-fn a_hard_stop_ends_the_process_by_the_signal() {
+fn sigterm_and_sigint_end_the_process_by_that_signal() {
     for number in [signal::SIGTERM, signal::SIGINT] {
         let mut setup = Setup::new();
         let (bind, address) = setup.listener();
@@ -157,7 +157,7 @@ fn a_hard_stop_ends_the_process_by_the_signal() {
 }
 
 #[test]
-fn a_paused_process_resumes() {
+fn sigttou_pauses_and_sigttin_resumes_the_listeners() {
     let setup = Setup::new();
     let path = setup.path("front.sock");
     let mut weir = setup.start(&answering(&format!("unix@{}", path.display()), ""));
@@ -175,7 +175,7 @@ fn a_paused_process_resumes() {
 }
 
 #[test]
-fn a_process_resumes_even_if_both_signals_are_pending() {
+fn resumes_if_pause_and_resume_signals_are_pending_together() {
     let mut setup = Setup::new();
     let (bind, address) = setup.listener();
     let weir = setup.start(&answering(&bind, ""));
@@ -189,7 +189,7 @@ fn a_process_resumes_even_if_both_signals_are_pending() {
 }
 
 #[test]
-fn a_new_process_takes_over() {
+fn a_new_process_takes_over_the_listening_sockets() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("front.sock");
     let address = Address::unix(&path);
@@ -205,7 +205,7 @@ fn a_new_process_takes_over() {
 }
 
 #[test]
-fn operators_are_answered() {
+fn the_stats_socket_answers_commands() {
     let mut setup = Setup::new();
     let (bind, address) = setup.listener();
     let path = setup.path("cli");
@@ -220,7 +220,7 @@ fn operators_are_answered() {
 }
 
 #[test]
-fn requests_are_logged() {
+fn requests_are_logged_to_a_syslog_socket() {
     let mut setup = Setup::new();
     let (bind, address) = setup.listener();
     let path = setup.path("log");

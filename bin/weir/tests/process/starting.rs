@@ -29,7 +29,7 @@ fn prints_the_version_in_the_form_that_scripts_expect() {
 }
 
 #[test]
-fn conditions_decide_the_status() {
+fn option_cc_sets_the_exit_status_by_its_condition() {
     check(&["-cc", "version_atleast(3.0)"], 0, "", "");
     check(&["-cc", "version_atleast(9.0)"], 1, "", "");
     check(&["-cc", "streq(\"foo bar\",'foo bar')"], 0, "", "");
@@ -51,7 +51,7 @@ fn rejects_unknown_options_and_missing_files() {
 }
 
 #[test]
-fn a_check_reports_by_its_exit_status() {
+fn option_c_reports_validity_by_its_exit_status() {
     let valid = format!("{DEFAULTS}\nfrontend f\n    bind 127.0.0.1:1\n    http-request return status 200\n");
     let checked = |text: &str, words: &[&str]| {
         let setup = words.iter().fold(Setup::new().argument("-c"), |setup, word| setup.argument(*word));
@@ -77,7 +77,7 @@ fn a_check_reports_by_its_exit_status() {
 }
 
 #[test]
-fn an_address_that_cannot_be_bound_is_named() {
+fn a_failed_bind_is_reported_with_its_line_and_frontend() {
     let output = Setup::new().run(&format!("{DEFAULTS}\nfrontend f\n    bind unix@/no/such/folder/s\n"));
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{err}");
@@ -118,7 +118,7 @@ fn the_background_process_is_ready_when_the_foreground_one_ends() {
 }
 
 #[test]
-fn a_background_process_that_fails_fails_the_foreground_one() {
+fn a_failed_start_in_background_makes_the_foreground_process_fail() {
     let setup = Setup::new().argument("-D");
     let output = setup.run(&format!("{DEFAULTS}\nfrontend f\n    bind unix@/no/such/folder/s\n"));
     assert_eq!(output.status.code(), Some(1));

@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_are_groups_of_tests() {
+    fn parses_conditions_into_groups_of_tests() {
         let explained = |text: &str| -> Vec<String> {
             let words: Vec<&str> = text.split(' ').collect();
             let shown = |test: &ConditionTest<'_>| {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_are_calls() {
+    fn parses_expressions_into_calls_with_arguments() {
         assert_eq!(calls("src"), [("src", vec![])]);
         assert_eq!(
             calls("hdr(host,-1),lower,map(a,b)"),
