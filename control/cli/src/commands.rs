@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_found_by_their_longest_name() {
+    fn a_command_line_matches_the_longest_command_name() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let mut found = 0;
         for command in commands() {

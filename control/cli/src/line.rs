@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn splits_at_blanks_and_semicolons() {
+    fn splits_a_line_at_blanks_and_semicolons() {
         check("", &[&[]], None);
         check(" \t ", &[&[]], None);
         check("show info", &[&["show", "info"]], None);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_is_announced_by_the_last_word() {
+    fn the_last_word_of_a_line_announces_a_payload() {
         check("add map #1 <<", &[&["add", "map", "#1"]], Some(""));
         check("add map #1 <<EOF", &[&["add", "map", "#1"]], Some("EOF"));
         check("show info;add map #1 <<", &[&["show", "info"], &["add", "map", "#1"]], Some(""));
@@ -165,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn parsing_arbitrary_bytes_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = CommandLine::parse(&bytes);
         }
 

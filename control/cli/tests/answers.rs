@@ -23,7 +23,7 @@ fn check(dialogue: &[(&str, &str)]) {
 }
 
 #[test]
-fn weights() {
+fn weight_commands_answer_like_haproxy() {
     check(&[
         ("get weight", "Require 'backend/server'.\n\n"),
         ("get weight be", "Require 'backend/server'.\n\n"),
@@ -48,7 +48,7 @@ fn weights() {
 }
 
 #[test]
-fn servers() {
+fn server_commands_answer_like_haproxy() {
     check(&[
         ("set server be/s1 state", "'set server <srv> state' expects 'ready', 'drain' and 'maint'.\n\n"),
         ("set server be/s1 state drain", "\n"),
@@ -106,7 +106,7 @@ fn servers() {
 }
 
 #[test]
-fn name_servers() {
+fn show_resolvers_prints_the_counters_of_each_name_server() {
     let counts = "  sent:        7\n  snd_error:   0\n  valid:       0\n  update:      0\n  cname:       0\n  cname_error: 0\n  \
                   any_err:     0\n  nx:          0\n  timeout:     0\n  refused:     0\n  other:       0\n  invalid:     0\n  \
                   too_big:     0\n  truncated:   0\n  outdated:    9\n";
@@ -126,7 +126,7 @@ fn name_servers() {
 }
 
 #[test]
-fn listings_of_servers() {
+fn show_servers_state_and_show_backend_list_the_servers() {
     check(&[
         (
             "show servers state bs",
@@ -147,7 +147,7 @@ fn listings_of_servers() {
 }
 
 #[test]
-fn frontends_and_limits() {
+fn frontend_maxconn_and_rate_limit_commands_answer_like_haproxy() {
     check(&[
         ("disable frontend", "A frontend name is expected.\n\n"),
         ("disable frontend x", "No such frontend.\n\n"),
@@ -182,7 +182,7 @@ fn frontends_and_limits() {
 }
 
 #[test]
-fn maps() {
+fn map_commands_answer_like_haproxy() {
     check(&[
         (
             "show map",
@@ -241,7 +241,7 @@ fn maps() {
 
 /// One visit fills a whole piece of the output, so a list is locked only once for hundreds of entries.
 #[test]
-fn each_piece_of_a_map_is_one_visit() {
+fn show_map_locks_a_map_once_for_each_piece_of_output() {
     const PIECE: usize = 16_384;
     let mut toy = toy();
     let entry =
@@ -255,7 +255,7 @@ fn each_piece_of_a_map_is_one_visit() {
 }
 
 #[test]
-fn acls() {
+fn acl_commands_answer_like_haproxy() {
     check(&[
         (
             "show acl",
@@ -286,7 +286,7 @@ fn acls() {
 }
 
 #[test]
-fn variables() {
+fn variable_commands_require_a_process_wide_variable() {
     check(&[
         ("get var", "Missing process-wide variable identifier.\n\n"),
         ("get var proc.nope", "Variable not found.\n\n"),
@@ -313,7 +313,7 @@ fn variables() {
 }
 
 #[test]
-fn the_conversation_itself() {
+fn version_environment_and_wait_commands_answer_like_haproxy() {
     check(&[
         ("show version", "3.5-weir\n\n"),
         ("show cli level", "admin\n\n"),
@@ -413,7 +413,7 @@ fn the_conversation_itself() {
 
 /// R73, R74: profiling can be enabled, and its state is shown.
 #[test]
-fn profiling() {
+fn profiling_commands_change_and_show_the_profiling_state() {
     let status = |tasks: &str, memory: &str| {
         format!(
             "Per-task CPU profiling              : {tasks:<14}# set profiling tasks {{on|auto|off}}\n\
@@ -448,7 +448,7 @@ fn profiling() {
 
 /// The symbol names of allocating callers may take time to resolve. The command waits, and its output is complete.
 #[test]
-fn a_memory_profile_waits_until_its_callers_have_names() {
+fn a_memory_profile_waits_until_its_symbol_names_are_resolved() {
     let mut toy = toy();
     toy.pending = 2;
     let profile = run_command(&mut toy, "show profiling");
@@ -460,7 +460,7 @@ fn a_memory_profile_waits_until_its_callers_have_names() {
 }
 
 #[test]
-fn sessions() {
+fn show_sess_and_shutdown_session_answer_like_haproxy() {
     check(&[
         (
             "show sess",
@@ -545,7 +545,7 @@ fn sessions() {
 }
 
 #[test]
-fn statistics() {
+fn show_stat_selects_rows_and_formats() {
     let mut toy = toy();
     let names = |text: &str| -> Vec<String> {
         text.lines().skip(1).filter_map(|line| Some(line.split(',').nth(1)?.to_owned())).collect()

@@ -23,7 +23,7 @@ fn check(input: &str, expected: &str) {
 }
 
 #[test]
-fn prompts() {
+fn the_prompt_command_selects_interactive_and_timed_modes() {
     check("prompt\n", "\n> ");
     check("prompt\nshow version\n", "\n> 3.5-weir\n\n> ");
     check("prompt\r\nshow version\r\n", "\n> 3.5-weir\n\n> ");
@@ -59,7 +59,7 @@ fn prompts() {
 }
 
 #[test]
-fn payloads() {
+fn a_payload_ends_at_an_empty_line_and_runs_only_when_complete() {
     check("prompt\nadd map m.map <<\na b\n\nshow version\n", "\n> + + \n> 3.5-weir\n\n> ");
     check(
         "prompt i;show version; add map m.map <<\na b\nc d\n\nshow map m.map\n",
@@ -73,7 +73,7 @@ fn payloads() {
 }
 
 #[test]
-fn single_command_sessions_end_after_their_line() {
+fn a_session_without_prompt_ends_after_one_line() {
     let mut session = CliSession::new(admin());
     let mut out = Vec::new();
     assert_eq!(session.run(&mut toy(), 0, usize::MAX, &mut out), TransportAction::NeedInput);
@@ -84,7 +84,7 @@ fn single_command_sessions_end_after_their_line() {
 
 /// After a few of many commands sent at once, the session yields, so that other tasks run.
 #[test]
-fn yields_between_many_short_commands() {
+fn a_cli_session_yields_between_many_short_commands() {
     let mut session = CliSession::new(admin());
     session.feed(format!("prompt i\n{}", "show version\n".repeat(500)).as_bytes());
     let (mut turns, mut answered) = (0, 0);
@@ -104,7 +104,7 @@ fn yields_between_many_short_commands() {
 }
 
 #[test]
-fn the_timeout_follows_the_command() {
+fn set_timeout_cli_changes_the_idle_timeout() {
     let mut session = CliSession::new(admin());
     assert_eq!(session.timeout_ms(), Some(10_000));
     session.feed(b"prompt i; set timeout cli 60\n");
@@ -125,7 +125,7 @@ fn a_line_or_payload_above_the_limit_ends_the_session() {
 }
 
 #[test]
-fn does_not_execute_lines_of_a_refused_payload() {
+fn lines_of_a_refused_payload_are_not_executed_as_commands() {
     let settings = SessionSettings { longest_payload: 50, ..admin() };
     let announced = "prompt i\nadd map m.map <<\n";
     let lines = "show version\n".repeat(100);
@@ -140,7 +140,7 @@ fn does_not_execute_lines_of_a_refused_payload() {
 }
 
 #[test]
-fn help_lists_similar_commands() {
+fn help_with_an_unknown_command_lists_similar_ones() {
     let text = say(&mut toy(), "help show sta\n");
     assert_eq!(
         text,
@@ -183,7 +183,7 @@ fn help_lists_similar_commands() {
 }
 
 #[test]
-fn a_master_that_opens_the_commands_of_workers_lists_both() {
+fn help_of_a_master_lists_worker_commands_only_when_enabled() {
     let session = CliSession::new(admin());
     let modes = session.into_modes();
     let lists = |side: u8, command: &str| help(&[], side, &modes).contains(&format!("\n  {command}"));
@@ -202,7 +202,7 @@ fn a_master_that_opens_the_commands_of_workers_lists_both() {
 }
 
 #[test]
-fn one_command_is_answered_with_the_modes_of_another_session() {
+fn a_command_is_executed_with_the_modes_of_its_master_session() {
     let modes = CliSession::new(SessionSettings { level: Level::User, ..admin() }).into_modes();
     let mut toy = toy();
     let mut answer = |modes: SessionModes, words: &str, payload: Option<&[u8]>| {
@@ -224,7 +224,7 @@ fn one_command_is_answered_with_the_modes_of_another_session() {
 }
 
 #[test]
-fn the_keyword_dump_is_the_reference_s() {
+fn the_command_list_equals_haproxys_keyword_dump() {
     let dump = keyword_dump();
     // Remove commands that HAProxy does not have.
     let ours = |line: &&str| ["show latency ", "show timeline "].iter().any(|name| line.starts_with(name));
@@ -234,7 +234,7 @@ fn the_keyword_dump_is_the_reference_s() {
 }
 
 #[test]
-fn every_row_is_complete() {
+fn every_command_has_a_help_text_and_a_syntax() {
     for command in weir_cli::commands() {
         assert!(!command.help.is_empty() && command.syntax.starts_with(command.name), "{}", command.name);
         assert!(command.flags & 3 != 0, "{} exists nowhere", command.name);
@@ -246,7 +246,7 @@ const SCRIPT: &str = "prompt\nadd map m.map <<EOF\nk1 v 1\n\nk2 v2\nEOF\nshow ma
                       show servers state;show stat typed\nwait 5;show version\nuser;show env\nprompt n;show cli level\n";
 
 #[test]
-fn answers_do_not_depend_on_the_pieces_of_input_and_output() {
+fn answers_do_not_depend_on_how_input_and_output_are_split() {
     let whole = say(&mut toy(), SCRIPT);
     assert!(whole.contains("k2 v2\n") && whole.ends_with("[6]: user\n\n"), "{whole}");
     for piece in 1..SCRIPT.len() {
@@ -256,7 +256,7 @@ fn answers_do_not_depend_on_the_pieces_of_input_and_output() {
 }
 
 #[test]
-fn a_script_may_be_split_at_every_byte() {
+fn input_may_be_split_at_every_byte() {
     let whole = say(&mut toy(), SCRIPT);
     for at in 0..=SCRIPT.len() {
         let mut toy = toy();
@@ -353,7 +353,7 @@ const WORDS: &[&str] = &[
 
 proptest! {
     #[test]
-    fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300), piece in 1usize..50) {
+    fn arbitrary_input_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300), piece in 1usize..50) {
         converse(&mut toy(), admin(), &bytes, piece, 64);
     }
 

@@ -58,7 +58,7 @@ fn check(command: &str, expected: &str, status: TransportAction) {
 }
 
 #[test]
-fn sinks_are_listed_as_the_reference_does() {
+fn show_events_lists_sinks_like_haproxy() {
     let (mut toy, ring) = with_ring();
     ring.write(0, &[&[b'x'; 5000]]);
     toy.sinks.add(Sink::ring("a-long-name", "long", SyslogFormat::Raw, 1024, Ring::in_memory(4096, 6)));
@@ -104,7 +104,7 @@ fn r115_flags_of_waiting_and_seeking_apply_to_one_command() {
 }
 
 #[test]
-fn events_wake_a_watcher_and_any_key_stops_it() {
+fn show_events_w_prints_new_events_until_input_arrives() {
     let (toy, ring) = with_ring();
     let woken = Arc::clone(&toy.woken);
     let mut client = Client::new(toy);
@@ -134,7 +134,7 @@ fn a_slow_watcher_loses_events_and_delays_only_itself() {
 
 /// R113: a reader above the limit is refused.
 #[test]
-fn r113_too_many_readers_are_refused() {
+fn r113_a_reader_above_the_limit_of_a_ring_is_refused() {
     let (toy, ring) = with_ring();
     let readers: Vec<_> = (0..MOST_READERS).map(|_| ring.attach(Seek::End, ReaderWait::No)).collect();
     let mut client = Client::new(toy);
@@ -148,7 +148,7 @@ fn r113_too_many_readers_are_refused() {
 }
 
 #[test]
-fn refusals_are_those_of_the_reference() {
+fn show_events_refuses_unknown_sinks_and_options_like_haproxy() {
     check("show events nosuch", "No such event sink\n\n", TransportAction::Close);
     check("show events stdout", "Nothing to report for this sink\n\n", TransportAction::Close);
     check("show events r -x", "unknown option\n\n", TransportAction::Close);
@@ -156,7 +156,7 @@ fn refusals_are_those_of_the_reference() {
 }
 
 #[test]
-fn traces_are_chosen_and_shown() {
+fn the_trace_command_configures_a_trace_source() {
     let mut client = Client::new(with_ring().0);
     client.send("prompt i");
     assert!(client.send("trace").0.contains(" [.] toy        : a toy\n"));

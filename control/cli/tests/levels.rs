@@ -97,7 +97,7 @@ fn refuses(answer: &str) -> bool {
 }
 
 #[test]
-fn each_command_is_refused_below_its_level() {
+fn each_command_is_refused_below_its_access_level() {
     let mut walked = Vec::new();
     for command in commands().filter(|command| command.flags & WORKER != 0) {
         let needed = level_of(command.name);
@@ -121,7 +121,7 @@ fn each_command_is_refused_below_its_level() {
 
 /// If a command is refused without arguments, it is also refused with arguments.
 #[test]
-fn arguments_do_not_raise_the_level() {
+fn arguments_do_not_permit_a_command_below_its_access_level() {
     for words in ["x", "@1 x", "#0", "*", "#0 x", "m.map a b", "be/s1 x", "on", "0"] {
         for command in commands().filter(|command| command.flags & WORKER != 0) {
             for level in [Level::User, Level::Operator] {

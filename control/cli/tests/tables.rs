@@ -61,7 +61,7 @@ fn check(dialogue: &[(&str, &str)]) {
 }
 
 #[test]
-fn entries_are_set_and_shown() {
+fn set_table_and_clear_table_change_the_entries_of_show_table() {
     check(&[
         (
             "show table",
@@ -92,7 +92,7 @@ fn entries_are_set_and_shown() {
 }
 
 #[test]
-fn filters_choose_entries() {
+fn data_filters_select_entries_of_a_table() {
     check(&[
         ("set table a key 1.0.0.1 data.gpc0 1", "\n"),
         ("set table a key 1.0.0.2 data.gpc0 2 data.conn_rate 5", "\n"),
@@ -114,7 +114,7 @@ fn filters_choose_entries() {
 }
 
 #[test]
-fn wrong_arguments_are_answered_with_haproxys_errors() {
+fn invalid_table_arguments_give_haproxys_error_messages() {
     let usage_of_clear = "Required arguments: <table> \"data.<store_data_type>\" <operator> <value> or <table> key <key> \
                           or <table> ptr <ptr>\n\n";
     check(&[
@@ -153,7 +153,7 @@ fn wrong_arguments_are_answered_with_haproxys_errors() {
 }
 
 #[test]
-fn an_entry_is_named_by_its_number_and_stays_while_it_is_tracked() {
+fn clear_table_ptr_keeps_an_entry_while_it_is_tracked() {
     let mut toy = with_tables();
     let key = Key::of(Value::Int(1), KeyType::Ipv4).expect("a key");
     let (entry, ()) = toy.tables[0].track(&key, 1_000, |_| ()).expect("room");
@@ -171,7 +171,7 @@ fn an_entry_is_named_by_its_number_and_stays_while_it_is_tracked() {
 }
 
 #[test]
-fn sends_a_long_list_in_pieces_without_losses() {
+fn show_table_sends_a_long_list_in_pieces_without_losses() {
     let mut toy = with_tables();
     for number in 0..5_000 {
         let key = Key::of(Value::Int(number), KeyType::Ipv4).expect("a key");
@@ -188,7 +188,7 @@ fn sends_a_long_list_in_pieces_without_losses() {
 }
 
 #[test]
-fn long_commands_yield_after_a_bounded_number_of_entries() {
+fn table_commands_yield_after_a_bounded_number_of_entries() {
     let mut toy = with_tables();
     let fill = |toy: &Toy| {
         for number in 0..5_000 {
@@ -221,7 +221,7 @@ fn long_commands_yield_after_a_bounded_number_of_entries() {
 
 /// Keys are client addresses and tokens. Every form of the command hides them from `level user`.
 #[test]
-fn users_see_no_entry() {
+fn level_user_hides_the_entries_of_a_table() {
     let mut toy = with_tables();
     run_command(&mut toy, "set table a key 10.0.0.1 data.gpc0 3", usize::MAX);
     let head = "# table: a, type: ip, size:10000, used:1\n";

@@ -7,7 +7,7 @@ use weir_cli::SessionSettings;
 use weir_events::timeline::{StreamRecord, StreamText};
 
 #[test]
-fn entries_of_all_workers_are_merged() {
+fn show_timeline_merges_the_streams_of_all_workers_by_time() {
     let mut toy = toy();
     for (worker, began_us, status) in [(0, 30, 503), (1, 10, 504), (1, 20, 200)] {
         let mut entry = StreamRecord { began_us, status, number: began_us, ..StreamRecord::default() };

@@ -19,7 +19,7 @@ fn check(dialogue: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_certificate_is_changed_in_two_steps() {
+fn a_certificate_change_takes_effect_at_its_commit() {
     check(&[
         ("show ssl cert", "# filename\n*star.pem\na.pem\n\n"),
         ("show ssl cert a.pem", "Filename: a.pem\nStatus: Used\nSerial: a.pem\n\n"),
@@ -72,7 +72,7 @@ fn a_certificate_is_changed_in_two_steps() {
 }
 
 #[test]
-fn authorities_and_revocations_have_the_same_verbs() {
+fn ca_file_and_crl_file_commands_change_files_like_haproxy() {
     check(&[
         ("show ssl ca-file", "# filename\nca.pem - 1 certificate(s)\n\n"),
         (
@@ -107,7 +107,7 @@ fn authorities_and_revocations_have_the_same_verbs() {
 }
 
 #[test]
-fn lists_of_certificates_gain_and_lose_lines() {
+fn crt_list_commands_add_and_delete_lines() {
     check(&[
         ("show ssl crt-list", "sites\n\n"),
         ("show ssl crt-list x", "didn't find the specified filename\n\n"),
@@ -146,7 +146,7 @@ fn lists_of_certificates_gain_and_lose_lines() {
 }
 
 #[test]
-fn lists_names_and_filters_them_by_time() {
+fn show_ssl_sni_lists_names_and_filters_by_expiry() {
     const HEAD: &str = "# Frontend/Bind\tSNI\tNegative Filter\tType\tFilename\tNotAfter\tNotBefore\n";
     let line =
         |ending: &str| format!("{HEAD}f/a.cfg:3\t*.example\t!b.example \trsa\ta.pem\tthen\t{ending}\n\n");
@@ -168,7 +168,7 @@ fn only_administrators_change_certificates() {
 }
 
 #[test]
-fn lists_ticket_keys_and_adds_new_ones() {
+fn tls_key_commands_list_and_add_session_ticket_keys() {
     check(&[
         ("show tls-keys", "# id (file)\n0 (b.keys)\n1 (a.keys)\n\n"),
         ("show tls-keys 0", "'show tls-keys' unable to locate referenced filename\n\n"),
@@ -195,7 +195,7 @@ fn lists_ticket_keys_and_adds_new_ones() {
 }
 
 #[test]
-fn ocsp_responses_are_listed_shown_and_changed() {
+fn ocsp_response_commands_list_show_and_replace_responses() {
     check(&[
         (
             "show ssl ocsp-response",
@@ -220,7 +220,7 @@ fn ocsp_responses_are_listed_shown_and_changed() {
 }
 
 #[test]
-fn lists_and_starts_ocsp_updates() {
+fn ocsp_update_commands_list_and_start_updates() {
     check(&[
         (
             "show ssl ocsp-updates",

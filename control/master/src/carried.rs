@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn r123_state_survives_a_reexecution_and_counts_the_reload() {
+    fn r123_the_master_state_survives_a_reexecution_and_counts_the_reload() {
         let (channel, _far) = socket::stream_pair().expect("a pair");
         let waiting = socket::stream_pair().expect("a pair");
         let mut processes = Processes::new(1, 7, "v1".into());
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_s_form_is_understood() {
+    fn reads_the_process_list_in_haproxys_format() {
         let carried = taken(
             "|type=w;fd=-1;pid=26986;reloads=1;failedreloads=0;timestamp=51;id=;version=2.6.12|type=m;fd=-1;pid=26233;\
              reloads=2;failedreloads=1;timestamp=39;id=;version=(null)|type=p;pid=3",
@@ -271,7 +271,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(processes in "[|;=,a-z0-9-]{0,120}", own in "[|;=,a-z-]{0,80}") {
+        fn parsing_arbitrary_process_lists_never_panics(processes in "[|;=,a-z0-9-]{0,120}", own in "[|;=,a-z-]{0,80}") {
             // Remove the digits after `fd=`, so that no descriptor of the test process is taken.
             let processes = processes.replace("fd=", "");
             let _ = taken(&processes, &own);

@@ -175,7 +175,7 @@ mod tests {
     static KEYWORDS: StreamKeywords = StreamKeywords::new(&ACTIONS, &FILTERS);
 
     #[test]
-    fn the_default_equals_the_manuals() {
+    fn the_default_of_mworker_max_reloads_equals_the_manuals() {
         let words = words(&KEYWORDS);
         let word = words.iter().find(|word| word.name == "mworker-max-reloads").expect("a word");
         let Some(DefaultValue::Described(text)) = word.default else { panic!("{:?}", word.default) };

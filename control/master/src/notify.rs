@@ -63,7 +63,7 @@ mod tests {
     use std::os::unix::net::UnixDatagram;
 
     #[test]
-    fn reports_states_to_the_supervisor() {
+    fn sends_ready_reload_and_stop_states_to_systemd() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("notify");
         let systemd = UnixDatagram::bind(&path).expect("a new path");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn ignores_a_missing_supervisor() {
+    fn an_absent_or_invalid_notify_socket_is_ignored() {
         for name in ["", "relative", "/nonexistent/notify"] {
             Supervisor::new(Some(OsStr::new(name))).ready();
         }

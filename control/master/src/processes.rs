@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn r121_a_new_worker_stops_the_others_in_two_passes() {
+    fn r121_a_ready_worker_orders_older_workers_to_stop() {
         use WorkerState::{Init, Leaving, Ready};
         check(&[(Init, 0)], 50, false, &[]);
         check(&[(Init, 0), (Ready, 1)], 50, false, &[(11, false)]);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn r121_workers_are_ordered_to_end_at_once_only_once() {
+    fn r121_a_worker_above_max_reloads_gets_one_order_to_stop_at_once() {
         use WorkerState::{Init, Ready};
         check(&[(Init, 0), (Ready, 1)], 0, false, &[(11, true)]);
         check(&[(Init, 0), (Ready, 2)], 1, true, &[(11, true)]);
@@ -245,7 +245,7 @@ mod tests {
 
     /// R121: a worker that is slow to stop does not receive the order to stop immediately again.
     #[test]
-    fn r121_later_reloads_do_not_repeat_the_order_to_end() {
+    fn r121_later_reloads_do_not_repeat_an_order_to_stop_at_once() {
         use WorkerState::{Init, Ready};
         for (reloads_max, at_once) in [(1, false), (50, true)] {
             let mut processes = processes(&[(Init, 0), (Ready, 2), (WorkerState::Leaving, 3)]);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_the_reference_s() {
+    fn show_proc_prints_processes_in_haproxys_layout() {
         let mut processes =
             processes(&[(WorkerState::Init, 0), (WorkerState::Ready, 0), (WorkerState::Leaving, 1)]);
         processes.reloads = 2;

@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_have_variables_and_other_words_do_not() {
+    fn expands_environment_variables_only_in_addresses() {
         let environment = ["A=127.0.0.1", "PORT=80", "AB=no"].map(str::to_owned);
         for (text, expected) in [
             ("${A}:${PORT}", "127.0.0.1:80"),

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distinguishes_folders_and_files() {
+    fn reading_a_folder_or_a_large_file_fails_with_its_own_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
         std::fs::write(path("a"), "text").expect("a file");

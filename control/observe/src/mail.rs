@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_local_with_their_zone() {
+    fn mail_dates_use_the_local_time_zone() {
         let check = |seconds, offset, name: &str, expected: &str| {
             assert_eq!(date(seconds, &TimeZone::fixed(offset, name)), expected);
         };

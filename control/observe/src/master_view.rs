@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_serves_nothing_shows_its_own_state() {
+    fn the_master_answers_show_info_with_its_own_counters() {
         let done = weir_sched::run(async {
             let master_view = MasterView::begin();
             let (first, second) = (master_view.meet(), master_view.meet());

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_and_path_precede_the_first_warning() {
+    fn the_version_and_the_program_path_precede_the_first_warning() {
         let messages = Messages::new();
         messages.set_verbosity(Verbosity::Quiet);
         messages.notice("a");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn r163_processes_that_share_a_file_read_each_others_messages_and_keep_a_copy() {
+    fn r163_master_and_worker_share_startup_messages_and_keep_a_copy() {
         let file = || File::from(weir_sys::child::memory_file("logs").expect("memory"));
         let (master, worker) = (Messages::new(), Messages::new());
         for messages in [&master, &worker] {

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_appear_under_their_names() {
+    fn counters_appear_as_prometheus_metrics() {
         with_live(|live| {
             let (fe, be) = (&live.instance.proxies[0], &live.instance.proxies[1]);
             fe.frontend_counters.add(0, FrontendCounter::Requests, 5);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_selects_metrics() {
+    fn a_query_selects_metrics_by_scope_and_name() {
         with_live(|live| {
             let text = scrape(&live, "scope=server&metrics=haproxy_server_weight");
             assert!(text.starts_with("# HELP haproxy_server_weight "), "{text}");

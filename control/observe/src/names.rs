@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_shown_with_brackets_or_as_unix() {
+    fn ipv6_addresses_are_shown_in_brackets_and_paths_as_unix() {
         let check = |text: &str, expected: &str, kind: &str| {
             let address = Address::Inet(text.parse().unwrap());
             assert_eq!((of_listener(&address).as_str(), protocol(&address)), (expected, kind));

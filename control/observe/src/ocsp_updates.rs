@@ -510,7 +510,7 @@ mod tests {
     use weir_tls::ocsp::CertId;
 
     #[test]
-    fn a_response_is_renewed_before_it_ends_within_the_delays() {
+    fn an_ocsp_response_is_renewed_before_it_expires_within_the_delays() {
         let delays = Delays { least: 300, most: 3600 };
         let check =
             |good_until, expected| assert_eq!(delays.after(good_until, 10_000), expected, "{good_until:?}");
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_start_in_the_order_of_due_times_and_a_few_at_once() {
+    fn ocsp_updates_start_in_due_time_order_a_few_at_a_time() {
         let entries = (0..12).map(|number| entry(number, 100 - number as u64)).chain([entry(20, 500)]);
         let mut state = RenewalState { entries: entries.collect(), ..RenewalState::default() };
         assert_eq!(state.take_due(80).1, Some(89));
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_caller_waits_for_the_alignment() {
+    fn a_second_caller_waits_while_the_ocsp_list_is_rebuilt() {
         let (state, aligning) =
             (Mutex::new(RenewalState { is_stale: true, ..RenewalState::default() }), Mutex::new(()));
         let delays = Delays { least: 300, most: 3600 };

@@ -105,7 +105,7 @@ mod tests {
     use weir_expr::Location;
 
     #[test]
-    fn a_report_names_the_rule_and_the_result() {
+    fn a_regex_limit_report_names_the_line_and_the_match_result() {
         let mut report =
             LimitReport { at: Location::new("t.cfg".into(), 7), pattern: "^(a+)+$".into(), times: 1 };
         assert_eq!(

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_listed_as_the_reference_does() {
+    fn show_map_and_show_acl_list_the_files_like_haproxy() {
         with_live(|live| {
             check(
                 &live,
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_looked_up() {
+    fn map_and_acl_values_are_looked_up_by_get_map_and_get_acl() {
         with_live(|live| {
             check(
                 &live,
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_add_change_and_delete_entries() {
+    fn map_and_acl_commands_add_change_and_delete_entries() {
         with_live(|live| {
             check(&live, "add map m.map /k3 v3", "");
             check(&live, "set map m.map /k1 other", "");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_committed_version_replaces_all_entries() {
+    fn a_committed_map_version_replaces_all_entries() {
         with_live(|live| {
             check(&live, "prepare map m.map", "New version created: 1\n");
             check(&live, "add map @1 m.map /n new", "");

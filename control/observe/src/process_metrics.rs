@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uptimes_count_days_hours_minutes_and_seconds() {
+    fn uptime_is_shown_in_days_hours_minutes_and_seconds() {
         for (seconds, expected) in
             [(30, "0d 0h00m30s"), (3_661, "0d 1h01m01s"), (200_000, "2d 7h33m20s"), (0, "0d 0h00m00s")]
         {

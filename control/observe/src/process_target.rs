@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_is_described() {
+    fn show_info_describes_the_process() {
         with_live(|live| {
             let info = run_command(&live, "show info");
             for line in
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_cannot_exceed_those_at_start() {
+    fn set_maxconn_cannot_exceed_the_limit_of_the_start() {
         with_live(|live| {
             check(&live, "set maxconn global 100", "");
             assert!(run_command(&live, "show info").contains("\nMaxconn: 100\n"));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_the_process_are_read_and_set() {
+    fn process_wide_variables_are_read_and_set_by_commands() {
         with_live(|live| {
             check(&live, "get var proc.foo", "proc.foo: type=str value=<bar>\n");
             check(&live, "get var proc.five", "proc.five: type=sint value=<5>\n");

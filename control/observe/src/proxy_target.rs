@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn states_follow_the_operator() {
+    fn server_state_commands_change_the_administrative_state() {
         with_live(|live| {
             check(&live, "disable server be/s1", "");
             check(&live, "set server be/s2 state drain", "");
@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_limits_and_addresses_change() {
+    fn server_commands_change_weight_maxconn_and_address() {
         with_live(|live| {
             check(&live, "set weight be/s1 50%", "");
             check(&live, "get weight be/s1", "5 (initial 10)\n");
@@ -593,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_listed_for_each_worker() {
+    fn show_servers_conn_lists_idle_connections_of_each_worker() {
         with_live(|live| {
             check(
                 &live,
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_of_many_servers_are_listed_without_allocations() {
+    fn show_servers_conn_does_not_allocate_for_each_server() {
         with_backend(300, |live| {
             let count = |command: &str| {
                 let before = allocations();
@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn frontends_pause_resume_and_stop() {
+    fn frontend_commands_pause_resume_and_stop_the_listeners() {
         with_live(|live| {
             check(&live, "disable frontend fe", "");
             check(&live, "disable frontend fe", "All sockets are already disabled.\n");

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_ends_when_every_worker_has_answered() {
+    fn show_sess_ends_when_every_worker_has_answered() {
         let last = on_two_workers(|| async {
             let mut target = LiveTarget::new(&live(CONFIGURATION), weir_sched::current());
             let mut place = 0;
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn does_not_find_a_missing_session_on_any_worker() {
+    fn shutdown_session_asks_every_worker_before_it_reports_not_found() {
         let answers = on_two_workers(|| async {
             let mut target = LiveTarget::new(&live(CONFIGURATION), weir_sched::current());
             let mut answers = Vec::new();
@@ -401,7 +401,7 @@ mod tests {
 
     /// A ring's connection to its server appears as a session without a client.
     #[test]
-    fn servers_of_rings_are_listed_and_can_be_ended() {
+    fn show_sess_lists_ring_connections_and_shutdown_session_ends_them() {
         const RING: &str = "ring one\n server a 127.0.0.1:1\nring two\n server b 127.0.0.1:1\n";
         let listed = on_two_workers(|| async {
             let live = live(RING);

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_comes_in_every_form() {
+    fn the_statistics_page_is_available_in_html_csv_and_json() {
         with_live(|live| {
             let text = |target: &str| {
                 let mut body = Vec::new();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_changes_servers_and_sends_the_browser_back() {
+    fn a_posted_form_changes_servers_and_redirects_the_browser() {
         with_live(|live| {
             let post = |form: &str, admin: bool| {
                 let request = request(b"/stats", Some(form.as_bytes()), admin);

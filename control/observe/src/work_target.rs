@@ -344,7 +344,7 @@ mod tests {
 
     /// R4: the counts are current.
     #[test]
-    fn threads_report_their_exact_queues() {
+    fn show_threads_reports_current_queue_lengths() {
         with_live(|live| {
             for class in [Class::Urgent, Class::Heavy, Class::Heavy] {
                 weir_sched::spawn(&CENSUS, class, async {});
@@ -363,7 +363,7 @@ mod tests {
 
     /// R73, R77: after profiling is enabled, runs of already existing tasks are listed with their wakers.
     #[test]
-    fn measures_tasks_that_already_run() {
+    fn set_profiling_tasks_measures_tasks_that_already_run() {
         let done = weir_sched::run(async {
             let live = super::super::fixture::live(super::super::fixture::CONFIGURATION);
             assert_eq!(run_command(&live, "set profiling tasks on"), "\n");
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_counters_of_each_worker() {
+    fn show_activity_reports_counters_of_each_worker() {
         with_live(|live| {
             let activity = run_command(&live, "show activity");
             let names: Vec<&str> =

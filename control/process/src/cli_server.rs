@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_all_lines_before_the_end_of_input() {
+    fn the_cli_answers_all_lines_sent_before_eof() {
         assert_eq!(talk(b"show backend\n", settings()), "# name\nbe\nemp\nbs\ntcp1\n\n");
         assert_eq!(
             talk(b"get weight be/s1; get weight be/s2\n", settings()),
@@ -346,26 +346,26 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_many_pieces_arrives_whole() {
+    fn a_cli_answer_larger_than_one_write_arrives_complete() {
         let heard = talk(b"show stat typed\n", settings());
         assert!(heard.len() > 2 * PIECE && heard.ends_with("\n\n"), "{} bytes", heard.len());
         assert_eq!(heard.lines().filter(|line| line.contains(".pxname.")).count(), 16);
     }
 
     #[test]
-    fn excess_input_does_not_discard_the_answer() {
+    fn unread_cli_input_does_not_discard_the_answer() {
         let long = [b"show backend\n".as_slice(), &[b'x'; 100_000]].concat();
         assert!(talk(long.leak(), settings()).starts_with("# name\nbe\n"));
     }
 
     #[test]
-    fn the_level_of_the_socket_holds() {
+    fn a_cli_session_has_the_level_of_its_socket() {
         let settings = CliSettings { level: weir_cli::Level::User, ..settings() };
         assert_eq!(talk(b"disable server be/s1\n", settings), "Permission denied\n\n");
     }
 
     #[test]
-    fn clients_are_sessions_that_are_listed_and_can_be_ended() {
+    fn show_sess_lists_cli_clients_and_shutdown_session_ends_them() {
         let heard = talk(b"show sess;show sess older 9;show sess 0x1\n", settings());
         let answers: Vec<&str> = heard.split("\n\n").collect();
         let line =
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn disconnects_a_silent_client() {
+    fn the_cli_closes_a_silent_connection_after_its_timeout() {
         let (_ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         theirs.set_nonblocking(true).expect("a socket can be made so");
         let settings = CliSettings { timeout: Duration::from_millis(20), ..settings() };

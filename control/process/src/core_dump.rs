@@ -81,7 +81,7 @@ mod tests {
     static MESSAGES: Messages = Messages::new();
 
     #[test]
-    fn the_archive_contains_the_running_files() {
+    fn the_core_dump_archive_contains_the_program_and_its_libraries() {
         let files = running_files().expect("a process sees itself");
         assert!(files.iter().any(|path| path.to_string_lossy().contains("libc.so")), "{files:?}");
         let bytes = archive(&files, &MESSAGES).expect("memory takes it");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_reported_and_left_out() {
+    fn a_missing_library_is_reported_and_omitted_from_the_archive() {
         static SAID: Messages = Messages::new();
         let files = [std::env::current_exe().expect("known"), PathBuf::from("/nonexistent/lib.so")];
         let bytes = archive(&files, &SAID).expect("memory takes it");

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parses_valid_records_and_rejects_others() {
+    fn parses_socket_records_and_rejects_truncated_ones() {
         let mut bytes = &b"\0\x02lo\x05\0\0\0\x01n\0\0\0\0\0"[..];
         assert_eq!(record(&mut bytes), Some(Some("lo".into())));
         assert_eq!(record(&mut bytes), Some(None));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_sockets_gives_nothing() {
+    fn a_handover_answer_without_sockets_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("s");
         let listener = std::os::unix::net::UnixListener::bind(&path).expect("a new path");

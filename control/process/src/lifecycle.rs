@@ -421,7 +421,7 @@ mod tests {
     use signal::{SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1};
 
     #[test]
-    fn handles_signals_that_pause_before_those_that_resume() {
+    fn pending_pause_signals_are_handled_before_resume_signals() {
         for (read, obeyed) in [
             (vec![SIGTTIN, SIGTTOU], vec![SIGTTOU, SIGTTIN]),
             (vec![SIGUSR1, SIGTERM, SIGTTIN, SIGTTOU], vec![SIGUSR1, SIGTERM, SIGTTOU, SIGTTIN]),

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn configured_limits_are_used() {
+    fn configured_maxconn_open_files_and_pipes_are_used() {
         check(Bounds { maxconn: Some(100), ..bounds() }, 100, 250, 0);
         check(Bounds { maxconn: Some(100), open_files: Some(9000), ..bounds() }, 100, 9000, 0);
         check(Bounds { maxconn: Some(100), pipes: Some(7), ..bounds() }, 100, 264, 7);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_descriptors_equal_haproxys() {
+    fn the_minimum_number_of_descriptors_equals_haproxys() {
         // Measured with HAProxy: two listening sockets, two threads and ten clients of the runtime API are 28; 16 threads
         // are 70; 19 more sockets are 19 more.
         for (listening, workers, least) in [(2, 2, 28), (2, 16, 70), (21, 2, 47)] {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn default_limits_fit_the_descriptors() {
+    fn default_maxconn_fits_the_descriptor_limit() {
         check(bounds(), 9975, 20_000, 0);
         check(Bounds { open_files: Some(1050), ..bounds() }, 500, 1050, 0);
         check(Bounds { open_files_hard: Some(2050), ..bounds() }, 1000, 2050, 0);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_share_buffers() {
+    fn the_buffer_limit_has_a_minimum_for_all_workers() {
         assert_eq!(buffers_of_all(0, 4, 4), None);
         assert_eq!(buffers_of_all(100, 4, 4), Some(100));
         assert_eq!(buffers_of_all(1, 4, 4), Some(28));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn default_limits_fit_the_memory() {
+    fn default_maxconn_fits_the_memory_limit() {
         let many = Bounds { system_hard: Some(1_000_000), ..bounds() };
         for (megabytes, maxconn) in [(1024, 29_000), (384, 11_000), (256, 7300)] {
             assert_eq!(capacity(&Bounds { memory_mb: Some(megabytes), ..many }).maxconn, maxconn);

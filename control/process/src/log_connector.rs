@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn collects_the_paths_of_all_sections_with_log_targets() {
+    fn collects_the_syslog_socket_paths_of_all_sections() {
         let text = "global\n localpeer a\n log /g local0\ndefaults\n timeout client 1s\n timeout connect 1s\n timeout server 1s\n log /d local0\n\
                     frontend f\n mode http\n bind :1\n log 127.0.0.1 local0\n log /g local1\n log abns@x local0\nlog-forward r\n \
                     dgram-bind 127.0.0.1:1\n log /r local0\npeers p\n log /p local0\n peer a 127.0.0.1:1\nbackend b\n mode log\n \

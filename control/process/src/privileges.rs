@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r159_one_capability_is_enough() {
+    fn r159_any_one_of_three_capabilities_permits_set_fc_mark() {
         let need = |line| Need { what: "set-fc-mark", at: Location::new("a.cfg".into(), line) };
         assert_eq!(check(&[], Capabilities::NONE), Ok(()));
         for name in ["cap_net_admin", "cap_net_raw", "cap_sys_admin"] {

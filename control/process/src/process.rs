@@ -475,7 +475,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_users_are_looked_up_before_the_root_changes() {
+    fn user_and_group_names_are_resolved_before_chroot() {
         let global = Global {
             user: Some(Account::Name("root".into())),
             group: Some(Account::Id(7)),
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pid_file_has_one_line_once_it_is_written() {
+    fn the_pid_file_contains_one_line_with_the_process_number() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("pid");
         let own = format!("{}\n", std::process::id());

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_is_as_long_for_many_tables_as_for_one() {
+    fn a_turn_of_table_expiry_visits_a_bounded_number_of_entries() {
         let large = std::iter::once(table(200 * AT_ONCE));
         let tables: Vec<Arc<Table>> = large.chain((0..50).map(|_| table(AT_ONCE - 10))).collect();
         let used = || tables.iter().map(|table| table.used()).sum::<u32>();

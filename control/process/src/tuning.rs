@@ -137,7 +137,7 @@ mod tests {
 
     /// Every `tune.*` keyword is either implemented or an error. None is accepted and ignored.
     #[test]
-    fn every_word_about_tuning_changes_something() {
+    fn every_implemented_tune_keyword_changes_a_setting() {
         let plain = made_of("");
         let mut looked_at = 0;
         for word in words(&KEYWORDS) {
@@ -158,7 +158,7 @@ mod tests {
 
     /// For manual defaults that begin with a value: writing that value does not change the settings.
     #[test]
-    fn defaults_equal_the_manuals() {
+    fn tune_keyword_defaults_equal_the_manuals() {
         let plain = made_of("");
         let (mut looked_at, mut wrong) = (0, Vec::new());
         for word in words(&KEYWORDS).iter().filter(|word| word.place == WordPlace::Global && !is_idle(word)) {
@@ -177,7 +177,7 @@ mod tests {
 
     /// R1, R39, R40: the three scheduler keywords take effect, and low latency is off by default.
     #[test]
-    fn the_scheduler_is_set_up_as_written() {
+    fn scheduler_keywords_set_queue_depth_latency_mode_and_workers() {
         let made = |lines: &str| {
             let text = format!(
                 "global\n{lines}\ndefaults\n timeout connect 1s\n timeout client 1s\n timeout server 1s\nlisten l\n bind 127.0.0.1:1\n server s 127.0.0.1:2\n"

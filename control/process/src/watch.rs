@@ -85,7 +85,7 @@ mod tests {
 
     /// The report names the stuck kind of work and its source position.
     #[test]
-    fn a_stall_names_the_work_and_its_place() {
+    fn a_stall_report_names_the_kind_of_work_and_its_source_line() {
         let here = std::panic::Location::caller();
         let stall = Stall {
             worker: 1,

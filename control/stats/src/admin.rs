@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_have_the_result_of_haproxy() {
+    fn posted_forms_give_the_same_status_as_haproxy() {
         check(
             "s=srv1&s=srv2&action=maint&b=%233",
             FormStatus::Done,
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn each_action_of_the_page_is_done() {
+    fn each_form_action_reaches_the_server() {
         for (action, word, _) in AdminAction::ALL {
             let mut toy = Toy::default();
             post(Some(format!("s=srv1&action={word}&b=b1").as_bytes()), Trust::Script, &mut toy);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_needs_the_token_of_the_page() {
+    fn a_browser_form_needs_the_token_of_the_page() {
         let trust = Trust::Page { token: "17" };
         for (token, expected) in [
             ("", FormStatus::Denied),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_actions_without_the_right_or_the_form() {
+    fn refuses_forms_without_admin_rights_or_above_the_size_limit() {
         let mut toy = Toy::default();
         assert_eq!(post(Some(b"s=srv1&action=ready&b=b1"), Trust::Nobody, &mut toy), FormStatus::Denied);
         assert_eq!(post(None, Trust::Script, &mut toy), FormStatus::TooLarge);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_the_browser_to_its_former_view() {
+    fn the_form_redirect_keeps_the_filter_and_scope_of_the_view() {
         let request = StatsRequest::parse("/stats", "/stats;up?scope=b1").unwrap();
         assert_eq!(location("/stats", &request, FormStatus::Done), "/stats;st=DONE;up?scope=b1");
     }

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_has_its_fields_and_no_others() {
+    fn a_field_set_contains_exactly_its_fields() {
         let last = StatsField::ALL[FIELD_COUNT - 1];
         let set = FieldSet::of(&[last, StatsField::Pxname, StatsField::Ttime]).with(StatsField::Svname);
         assert_eq!(

@@ -368,7 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_complete() {
+    fn every_statistics_field_has_tags_and_a_description() {
         for row in FIELDS {
             assert_eq!(row.tags.len(), 4, "{}", row.name);
             assert!(!row.description.is_empty() && row.applies != 0, "{}", row.name);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_of_the_reference_hold() {
+    fn fields_keep_haproxys_csv_positions() {
         for (field, position) in [
             (StatsField::Type, 32),
             (StatsField::Addr, 73),

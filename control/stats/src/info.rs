@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_lines() {
+    fn show_info_prints_plain_lines() {
         let text = written(Format::Csv, false, |row| {
             row.set(InfoField::Name, "HAProxy");
             row.set(InfoField::UptimeSec, FieldValue::Float(1.520067));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn typed_lines_with_descriptions() {
+    fn show_info_typed_desc_prints_types_and_descriptions() {
         let text = written(Format::Typed, true, |row| row.set(InfoField::Nbthread, 2u32));
         assert!(text.starts_with(
             "3.Nbthread.1:CGSV:u32:2:\"Number of started threads (global.nbthread)\"\n4.Nbproc.1:"
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_one_line() {
+    fn show_info_json_is_one_line() {
         let text = written(Format::Json, false, |row| row.set(InfoField::Name, "HAProxy"));
         assert!(text.starts_with(
             "[{\"field\":{\"pos\":0,\"name\":\"Name\"},\"processNum\":1,\"tags\":{\"origin\":\"Product\",\

@@ -176,7 +176,7 @@ mod tests {
     const HEADER: &str = "# pxname,svname,phase,count,mean_us,p50_us,p90_us,p99_us,p99.9_us,max_us\n";
 
     #[test]
-    fn phases_that_occurred_have_a_line() {
+    fn show_latency_prints_only_phases_with_samples() {
         let want = format!(
             "{HEADER}\"a,\"\"b\"\"\",s1,queue,1,0,0,0,0,0,0\n\"a,\"\"b\"\"\",s1,total,1000,500,511,927,991,1000,1000\n"
         );
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_phases_as_json() {
+    fn show_latency_json_has_one_object_for_each_phase() {
         let values: serde_json::Value = serde_json::from_str(&shown(true, None)).unwrap();
         assert_eq!(values.as_array().map(Vec::len), Some(2));
         assert_eq!(values[1]["pxname"], "a,\"b\"");

@@ -79,7 +79,7 @@ pub struct NameServerMetrics<'a> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn fields_have_the_names_of_their_metrics() {
+    fn each_statistics_field_has_prometheus_metric_names() {
         assert_eq!(super::names_of("hrsp_2xx")[0], "haproxy_frontend_http_responses_total{code=\"2xx\"}");
         assert_eq!(super::names_of("CurrConns"), ["haproxy_process_current_connections"]);
         assert!(super::names_of("check_code").iter().all(|name| name.starts_with("haproxy_server_")));

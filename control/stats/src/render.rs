@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_quotes_only_fields_that_need_it() {
+    fn csv_quotes_only_fields_with_special_characters() {
         for (text, expected) in
             [("a b", "a b"), ("x\"y", "\"x\"\"y\""), ("a,b", "\"a,b\""), ("a\nb", "\"a\nb\""), ("", "")]
         {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn hides_addresses_and_cookies_without_legends() {
+    fn addresses_and_cookies_are_hidden_unless_legends_are_shown() {
         let mut row = StatsRow::default();
         row.begin(StatsObject::Server, &head(), 1, "s1");
         row.set(StatsField::Addr, "127.0.0.1:80");
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn json_escapes() {
+    fn json_escapes_control_characters_and_quotes() {
         assert_eq!(
             written(|out| JSON.write("a\"\\\n\r\t\u{1}\u{7f}é/", out)),
             "\"a\\\"\\\\\\n\\r\\t\\u0001\u{7f}é/\""
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_short() {
+    fn floats_have_their_shortest_decimal_form() {
         for (number, expected) in [(0.0, "0"), (1.5, "1.5"), (1.520067, "1.520067"), (100.0, "100")] {
             assert_eq!(written(|out| write_float(number, out)), expected);
         }

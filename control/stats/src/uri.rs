@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn options_come_in_any_order() {
+    fn parses_uri_options_in_any_order() {
         let page = StatsRequest::default;
         let csv = || StatsRequest { what: What::Statistics(Format::Csv), ..page() };
         check("/stats", page());
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn links_keep_the_view() {
+    fn links_keep_the_filter_and_scope_of_the_view() {
         let request = StatsRequest::parse("/stats", "/stats;up;st=DONE?scope=be2").unwrap();
         assert_eq!(request.link("/stats", |_| {}), "/stats;up?scope=be2");
         assert_eq!(request.link("/stats", |other| other.only_up = false), "/stats?scope=be2");

@@ -73,7 +73,7 @@ fn check(most: u64, work: impl FnOnce()) {
 }
 
 #[test]
-fn rows_are_written_without_allocations() {
+fn csv_rows_and_metrics_are_written_without_allocations() {
     let mut row = StatsRow::default();
     let mut out = Vec::with_capacity(1 << 23);
     let mut dump = StatsDump::new(Format::Csv, false, true, RowSelection::default());

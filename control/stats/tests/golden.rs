@@ -193,7 +193,7 @@ fn assert_same_lines(found: &str, expected: &str) {
 }
 
 #[test]
-fn csv_is_the_reference_s() {
+fn show_stat_csv_equals_haproxys() {
     let expected = include_str!("golden/show_stat.csv");
     for enough in [1, 1000, usize::MAX] {
         assert_same_lines(&dumped(Format::Csv, false, RowSelection::default(), enough), expected);
@@ -201,7 +201,7 @@ fn csv_is_the_reference_s() {
 }
 
 #[test]
-fn typed_lines_are_the_reference_s() {
+fn show_stat_typed_lines_equal_haproxys() {
     let expected = include_str!("golden/show_stat_typed_desc.txt");
     let kinds = StatsObject::Frontend.mask() | StatsObject::Server.mask();
     let found = dumped(Format::Typed, true, RowSelection { kinds, ..RowSelection::default() }, 1);
@@ -209,7 +209,7 @@ fn typed_lines_are_the_reference_s() {
 }
 
 #[test]
-fn info_is_the_reference_s() {
+fn show_info_equals_haproxys() {
     let mut info = InfoRow::new();
     Captured.info(false, &mut info);
     let mut plain = Vec::new();
@@ -235,7 +235,7 @@ fn info_is_the_reference_s() {
 }
 
 #[test]
-fn json_has_one_array_per_object_for_any_size_of_pieces() {
+fn show_stat_json_has_one_array_per_object_for_any_output_size() {
     let whole = dumped(Format::Json, false, RowSelection::default(), usize::MAX);
     assert_eq!(whole, dumped(Format::Json, false, RowSelection::default(), 1));
     let objects: serde_json::Value = serde_json::from_str(&whole).unwrap();
@@ -248,7 +248,7 @@ fn json_has_one_array_per_object_for_any_size_of_pieces() {
 }
 
 #[test]
-fn selections_keep_only_the_matching_rows() {
+fn row_selections_keep_only_matching_proxies_and_servers() {
     let names = |selection| -> Vec<String> {
         let text = dumped(Format::Csv, false, selection, usize::MAX);
         text.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().to_owned()).collect()
@@ -263,7 +263,7 @@ fn selections_keep_only_the_matching_rows() {
 }
 
 #[test]
-fn filters_look_at_the_health_of_servers() {
+fn up_and_no_maint_filters_select_servers_by_health() {
     let mut row = StatsRow::default();
     row.begin(StatsObject::Server, &BE, 1, "s1");
     for (health, up, no_maintenance) in [

@@ -131,7 +131,7 @@ fn assert_well_formed(page: &str) {
 }
 
 #[test]
-fn the_page_does_not_depend_on_the_size_of_pieces() {
+fn the_html_page_does_not_depend_on_the_output_size() {
     let admin = PageSettings { form_token: Some("17".to_owned()), legends: true, ..settings() };
     for settings in [settings(), admin] {
         let page = shown(&settings, "/stats", usize::MAX);
@@ -157,7 +157,7 @@ fn the_page_does_not_depend_on_the_size_of_pieces() {
 }
 
 #[test]
-fn percentiles_are_next_to_the_maximum() {
+fn latency_percentiles_are_shown_next_to_the_maximum() {
     let page = shown(&settings(), "/stats", usize::MAX);
     let row = page.split("<tr class=\"backend\">").nth(1).and_then(|rest| rest.split("</tr>").next());
     let row = row.expect("the backend");
@@ -173,7 +173,7 @@ fn percentiles_are_next_to_the_maximum() {
 }
 
 #[test]
-fn only_administrators_get_a_form() {
+fn only_administrators_get_a_form_on_the_page() {
     let page = shown(&settings(), "/stats", usize::MAX);
     assert!(!page.contains("method=\"post\"") && !page.contains("type=\"checkbox\""));
     let page = shown(&PageSettings { form_token: Some("17".to_owned()), ..settings() }, "/stats", usize::MAX);
@@ -187,7 +187,7 @@ fn only_administrators_get_a_form() {
 
 /// Each field has a name for users of screen readers, the language is declared, and a phone shows it at its own width.
 #[test]
-fn fields_have_names() {
+fn form_fields_have_accessible_names() {
     let page = shown(&PageSettings { form_token: Some("17".to_owned()), ..settings() }, "/stats", usize::MAX);
     assert!(
         page.starts_with("<!DOCTYPE html>\n<html lang=\"en\">")
@@ -208,7 +208,7 @@ fn fields_have_names() {
 
 /// A backend without visible servers does not have a form.
 #[test]
-fn a_form_needs_servers() {
+fn a_backend_without_visible_servers_has_a_table_without_a_form() {
     struct Empty {
         is_listen: bool,
     }
@@ -256,7 +256,7 @@ fn a_form_needs_servers() {
 }
 
 #[test]
-fn keeps_addresses_and_versions_hidden() {
+fn addresses_and_the_version_are_hidden_by_default() {
     let page = shown(&settings(), "/stats", usize::MAX);
     assert!(!page.contains("127.0.0.1:80"));
     assert!(!shown(&settings(), "/stats;csv", usize::MAX).contains("127.0.0.1:80"));
@@ -267,7 +267,7 @@ fn keeps_addresses_and_versions_hidden() {
 }
 
 #[test]
-fn modules_have_a_column_if_enabled() {
+fn module_counters_have_a_column_if_enabled() {
     let modules = PageSettings { modules: true, ..settings() };
     let page = shown(&modules, "/stats", usize::MAX);
     assert!(
@@ -280,7 +280,7 @@ fn modules_have_a_column_if_enabled() {
 }
 
 #[test]
-fn scopes_and_filters() {
+fn the_scope_and_proxy_settings_limit_the_shown_proxies() {
     let page = shown(&settings(), "/stats?scope=goo", usize::MAX);
     assert!(page.contains("id=\"goods\"") && !page.contains("id=\"shop\""));
     assert!(page.contains("/stats;csv;norefresh?scope=goo"));
@@ -293,7 +293,7 @@ fn scopes_and_filters() {
 }
 
 #[test]
-fn other_views() {
+fn the_uri_selects_csv_typed_and_json_output() {
     assert!(shown(&settings(), "/stats;csv", 1).starts_with("# pxname,svname,"));
     assert!(shown(&settings(), "/stats;typed", 1).starts_with("F.2.0.0.pxname.1:KNSV:str:shop\n"));
     assert!(shown(&settings(), "/stats;json", 1).starts_with("[[{\"objType\":\"Frontend\""));
@@ -307,14 +307,14 @@ fn other_views() {
 }
 
 #[test]
-fn refreshing_can_be_switched_off() {
+fn norefresh_disables_the_page_refresh() {
     let refresh = |target| settings().refresh(&StatsRequest::parse("/stats", target).unwrap());
     assert_eq!(refresh("/stats"), Some(10));
     assert_eq!(refresh("/stats;norefresh"), None);
 }
 
 #[test]
-fn the_last_form_is_reported() {
+fn the_page_reports_the_result_of_the_last_form() {
     for (code, text) in [("DONE", "Done."), ("PART", "Partly done"), ("DENY", "Denied"), ("x", "not known")] {
         let page = shown(&settings(), &format!("/stats;st={code}"), usize::MAX);
         assert!(page.contains("[X]") && page.contains(text), "{code}");

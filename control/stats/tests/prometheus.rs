@@ -157,7 +157,7 @@ fn lines(query: &str, start: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_metric_has_a_title_and_a_line_for_each_object() {
+fn a_metric_has_help_and_type_lines_and_a_line_for_each_object() {
     assert_eq!(
         scrape("metrics=haproxy_server_queue_time_average_seconds"),
         "# HELP haproxy_server_queue_time_average_seconds Time in the queue, on average of the last 1024\n\
@@ -205,7 +205,7 @@ fn fills_rows_only_with_the_fields_of_the_selected_metrics() {
 
 /// Otherwise, finding the position in the list of servers would dominate the cost of a scrape.
 #[test]
-fn a_source_fills_many_rows_each_time() {
+fn a_scrape_fills_many_rows_in_each_visit_of_the_source() {
     let shop = Shop::new(600);
     let request = b"scope=server&metrics=haproxy_server_weight,haproxy_server_sessions_total";
     let mut dump = MetricsDump::new(MetricsRequest::parse(request).expect("a valid request"), &MEMORY);
@@ -231,7 +231,7 @@ fn scrape_of_many(query: &[u8], memory: &'static ScrapeMemory) -> (Vec<u8>, usiz
 }
 
 #[test]
-fn a_scrape_reads_each_object_once_if_memory_suffices() {
+fn a_scrape_reads_each_object_once_if_its_memory_suffices() {
     static NONE: ScrapeMemory = ScrapeMemory::new(0, || false);
     static SHORT: ScrapeMemory = ScrapeMemory::new(1 << 20, || true);
     static SOME: ScrapeMemory = ScrapeMemory::new(100_000, || false);
@@ -254,7 +254,7 @@ fn a_scrape_reads_each_object_once_if_memory_suffices() {
 
 /// Clients that do not read their scrape keep its memory, so the total is bounded.
 #[test]
-fn scrapes_share_a_bound_of_memory_and_give_it_back() {
+fn scrapes_share_a_memory_limit_and_return_their_share() {
     static MEMORY: ScrapeMemory = ScrapeMemory::new(400_000, || false);
     let rows_of_another = || scrape_of_many(b"scope=server", &MEMORY).1;
     let alone = rows_of_another();
@@ -270,7 +270,7 @@ fn scrapes_share_a_bound_of_memory_and_give_it_back() {
 }
 
 #[test]
-fn shows_distributions_on_request() {
+fn histograms_are_shown_only_on_request() {
     let name = "haproxy_server_total_duration_seconds";
     assert_eq!(lines("", name), Vec::<String>::new());
     let query = format!("histograms&scope=server&metrics={name}");
@@ -293,7 +293,7 @@ fn shows_distributions_on_request() {
 }
 
 #[test]
-fn classes_of_responses_share_a_title_and_are_of_http_alone() {
+fn response_classes_share_help_lines_and_exist_only_for_http_proxies() {
     let found = lines("scope=frontend", "");
     let about: Vec<_> =
         found.iter().filter(|line| line.contains("_http_responses_total")).map(String::as_str).collect();
@@ -304,7 +304,7 @@ fn classes_of_responses_share_a_title_and_are_of_http_alone() {
 }
 
 #[test]
-fn states_are_labels() {
+fn server_states_are_state_labels() {
     let states = |metric: &str| -> Vec<String> {
         let holds = |line: &String| !line.starts_with('#') && !line.ends_with(" 0");
         let found = lines(&format!("metrics={metric}"), "").into_iter().filter(holds);
@@ -337,7 +337,7 @@ fn states_are_labels() {
 }
 
 #[test]
-fn unknown_values_are_nan_or_left_out() {
+fn unknown_metric_values_are_nan_or_omitted() {
     assert_eq!(
         lines("", "haproxy_server_limit_sessions{proxy=\"be\",server=\"s1\"}")[..],
         ["haproxy_server_limit_sessions{proxy=\"be\",server=\"s1\"} NaN"]
@@ -352,14 +352,14 @@ fn unknown_values_are_nan_or_left_out() {
 }
 
 #[test]
-fn servers_in_maintenance_are_left_out_of_lines_but_counted() {
+fn no_maint_omits_servers_in_maintenance_but_counts_them() {
     assert_eq!(lines("no-maint", "haproxy_server_weight").len(), 2);
     let counted = "haproxy_backend_agg_server_status{proxy=\"be\",state=\"MAINT\"}";
     assert_eq!(lines("no-maint", counted), [format!("{counted} 1")]);
 }
 
 #[test]
-fn shows_descriptions_as_labels_on_request() {
+fn desc_labels_shows_proxy_descriptions_as_metric_labels() {
     assert_eq!(
         lines("desc-labels", "haproxy_frontend_sessions_total"),
         [
@@ -375,14 +375,14 @@ fn shows_descriptions_as_labels_on_request() {
 }
 
 #[test]
-fn shows_extra_counters_on_request() {
+fn extra_counters_are_shown_only_on_request() {
     assert!(lines("", "haproxy_backend_h1_").is_empty());
     let found = lines("extra-counters&scope=backend", "haproxy_backend_h1_open_streams");
     assert_eq!(found, ["haproxy_backend_h1_open_streams{proxy=\"be\",mod=\"h1\"} 0"]);
 }
 
 #[test]
-fn pieces_are_small_for_any_number_of_servers() {
+fn a_scrape_is_sent_in_small_pieces_for_any_number_of_servers() {
     let shop = Shop::new(600);
     let mut dump = MetricsDump::new(MetricsRequest::parse(b"no-maint&scope=server").unwrap(), &MEMORY);
     let (mut whole, mut pieces) = (Vec::new(), 0);

@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations() {
+    fn parses_durations_with_units() {
         for (text, expected) in [
             ("10", Some(10_000)),
             ("10ms", Some(10)),

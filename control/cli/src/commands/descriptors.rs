@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_names_the_owner_of_a_descriptor() {
+    fn show_fd_prints_the_owner_of_a_descriptor() {
         let mut view = DescriptorView {
             number: 12,
             worker: 1,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_select_and_exclude() {
+    fn show_fd_letters_select_or_exclude_kinds_of_descriptors() {
         use DescriptorRole::*;
         let shown = |words: &str| {
             let listing = ShowDescriptors::of(words.split(' ')).ok()?;

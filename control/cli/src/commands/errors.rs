@@ -164,7 +164,7 @@ mod tests {
 "#;
 
     #[test]
-    fn an_error_is_shown_with_its_bytes() {
+    fn show_errors_prints_the_captured_bytes() {
         let mut bytes = b"GET / HTTP/1.1\r\nHost: a\r\nbad header: x\r\nLong-line: ".to_vec();
         bytes.extend([b'y'; 120]);
         bytes.extend(b"\r\n\x01\x1b\t\\ \"quote\r\n\r\n");

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn parses_flags_alone_and_combined() {
+    fn parses_show_events_flags_alone_and_combined() {
         check("", Some(EventsFlags::default()));
         check("-w -n -0", Some(EventsFlags { wait: true, new: true, zero: true }));
         check("-wn", Some(EventsFlags { wait: true, new: true, zero: false }));

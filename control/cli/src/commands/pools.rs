@@ -140,7 +140,7 @@ mod tests {
 
     /// Management guide, 9.3, "show pools": the orders, the prefix and the number of entries, in any order of options.
     #[test]
-    fn options_select_and_sort_pools() {
+    fn show_pools_options_select_and_sort_pools() {
         for (words, expected) in [
             ("", "c a b"),
             ("byname", "a b c"),

@@ -169,7 +169,7 @@ mod tests {
 
     /// R77: the options of `show profiling`, in any order.
     #[test]
-    fn views_are_parsed() {
+    fn parses_show_profiling_options_in_any_order() {
         let all = parse("").expect("everything");
         assert!(all.status && all.tasks && all.memory && !all.aggregate);
         assert_eq!(parse("all"), Some(all));

@@ -731,7 +731,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_fixed_or_relative() {
+    fn parses_fixed_and_relative_ports() {
         for (word, expected) in [
             ("80", Some(PortSetting::Fixed(80))),
             ("+5", Some(PortSetting::Offset(5))),

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_the_moments_of_a_stream_in_order() {
+    fn show_timeline_lists_the_phases_of_a_stream_in_order() {
         let mut text = String::new();
         write_text(&entry(), "20/Nov/2026:13:05:05.007", &mut text);
         assert_eq!(
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn omits_phases_that_a_stream_did_not_reach() {
+    fn show_timeline_omits_phases_that_a_stream_did_not_reach() {
         let text_of = |entry: &StreamRecord| {
             let mut text = String::new();
             write_text(entry, "", &mut text);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_an_object_in_json() {
+    fn show_timeline_json_prints_one_object_for_each_stream() {
         let mut text = String::new();
         write_json(&entry(), &mut text);
         assert_eq!(
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn json_escapes_controls() {
+    fn json_escapes_control_characters() {
         assert_eq!(JSON.quoted("a\"\\\n\r\t\u{1}é/").to_string(), "\"a\\\"\\\\\\n\\u000d\\u0009\\u0001é/\"");
     }
 
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_choose_by_status_duration_code_and_proxy() {
+    fn show_timeline_filters_by_status_duration_code_and_proxy() {
         check("", true);
         check("status 504", true);
         check("status 5xx json", true);

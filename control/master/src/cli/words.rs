@@ -46,7 +46,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn splits_a_line_into_commands() {
+    fn splits_a_master_command_line_at_semicolons() {
         let split = |line: &'static str| -> Vec<&str> {
             let commands = commands(line.as_bytes());
             commands.into_iter().map(|command| std::str::from_utf8(command).expect("text")).collect()
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes() {
+    fn parses_the_at_sign_prefix_that_selects_a_worker() {
         let of = |text: &'static str| {
             let (name, rest) = prefix(text.as_bytes());
             (name, std::str::from_utf8(rest).expect("text"))
@@ -88,7 +88,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn splits_any_line_without_panics_and_losses(line in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn splitting_arbitrary_command_lines_never_panics(line in prop::collection::vec(any::<u8>(), 0..64)) {
             let kept: usize = commands(&line).iter().map(|command| command.len()).sum();
             prop_assert!(kept <= line.len());
             let _ = prefix(&line);

@@ -44,12 +44,12 @@ fn field(answer: &str, object: &str, name: &str) -> String {
 }
 
 #[test]
-fn rows_are_those_of_the_reference() {
+fn show_stat_lists_the_same_rows_as_haproxy() {
     with_live(|live| assert_eq!(rows(&run_command(&live, "show stat")), ROWS));
 }
 
 #[test]
-fn rows_include_the_columns_for_operators() {
+fn show_stat_rows_include_addresses_states_and_modes() {
     with_live(|live| {
         let answer = run_command(&live, "show stat");
         let check = |object: &str, name: &str, expected: &str| {
@@ -70,7 +70,7 @@ fn rows_include_the_columns_for_operators() {
 }
 
 #[test]
-fn counters_appear_under_their_names() {
+fn show_stat_reports_counters_in_their_columns() {
     with_live(|live| {
         let (fe, be) = (&live.instance.proxies[0], &live.instance.proxies[1]);
         fe.frontend_counters.add(0, FrontendCounter::Requests, 5);
@@ -92,7 +92,7 @@ fn counters_appear_under_their_names() {
 
 /// A backend's latency histogram includes its servers' histograms, even after a server's counters were cleared.
 #[test]
-fn percentiles_add_up() {
+fn latency_percentiles_of_a_backend_include_its_servers() {
     with_live(|live| {
         let (fe, be) = (&live.instance.proxies[0], &live.instance.proxies[1]);
         let s2 = be.servers().server_by_name("s2").expect("a server of the configuration");
@@ -133,7 +133,7 @@ fn percentiles_add_up() {
 
 /// Dozens of metrics for thousands of servers are read at once.
 #[test]
-fn rows_of_servers_are_filled_without_allocations() {
+fn server_rows_are_filled_without_allocations() {
     with_backend(300, |live| {
         let count = |fields: &[StatsField]| {
             let mut row = StatsRow::default();
@@ -161,7 +161,7 @@ fn rows_of_servers_are_filled_without_allocations() {
 }
 
 #[test]
-fn rows_continue_after_the_last_piece() {
+fn a_paused_listing_resumes_after_the_last_visited_row() {
     with_backend(40, |live| {
         let (mut cursor, mut row) = (RowCursor::default(), StatsRow::default());
         let mut names = Vec::new();
@@ -182,7 +182,7 @@ fn rows_continue_after_the_last_piece() {
 }
 
 #[test]
-fn a_selection_keeps_only_its_rows() {
+fn show_stat_arguments_select_rows() {
     with_live(|live| {
         let count = |command: &str| rows(&run_command(&live, command)).lines().count();
         assert_eq!(count("show stat be -1 -1"), 6);

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_counted_from_one() {
+    fn thread_sets_of_bind_lines_map_to_worker_indexes() {
         let range = |group, first, last| ThreadSet::Ranges(vec![ThreadRange { group, first, last }]);
         check(None, 3, &[0, 1, 2]);
         check(Some(ThreadSet::Odd), 4, &[0, 2]);

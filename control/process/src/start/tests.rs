@@ -13,7 +13,7 @@ static MESSAGES: Messages = Messages::new();
 
 /// Fails if objects of the state own each other in a cycle.
 #[test]
-fn dropping_the_last_reference_frees_the_state() {
+fn dropping_the_last_reference_frees_the_process_state() {
     let text = "global\n localpeer A\n log ring@r local0\nring r\n size 32768\n server s 127.0.0.1:1\n\
                 resolvers r\n nameserver n 127.0.0.1:53\npeers p\n peer A 127.0.0.1:1\n peer B 127.0.0.1:2\n\
                 log-forward l\n bind 127.0.0.1:1\n log ring@r local0\n\

@@ -485,7 +485,7 @@ mod tests {
     use crate::page::POLICY;
 
     #[test]
-    fn numbers_and_durations_are_easy_to_read() {
+    fn formats_numbers_and_durations_for_table_cells() {
         let written = |write: fn(u64, &mut String), number| {
             let mut out = String::new();
             write(number, &mut out);
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn browsers_may_run_the_script_of_the_check_box() {
+    fn the_content_security_policy_permits_the_check_box_script() {
         let hash = BASE64_STANDARD.encode(Sha256::digest(CHECK_ALL));
         assert!(POLICY.contains(&format!("'sha256-{hash}'")), "{hash}");
         // These characters would have to be escaped in the attribute.

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn values_follow_labels() {
+    fn writes_the_metric_name_labels_and_value() {
         check(|line| line.number(FieldValue::U32(7)), "haproxy_server_x 7\n");
         check(|line| line.label("a", "b").number(FieldValue::S32(-1)), "haproxy_server_x{a=\"b\"} -1\n");
         check(
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_escaped() {
+    fn label_values_are_escaped() {
         check(
             |line| line.label("a", "q\"b\\n\nö").number(FieldValue::U64(1)),
             "haproxy_server_x{a=\"q\\\"b\\\\n\\nö\"} 1\n",
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn milliseconds_become_seconds() {
+    fn millisecond_fields_are_written_in_seconds() {
         check(|line| line.seconds(FieldValue::U32(0)), "haproxy_server_x 0.000000\n");
         check(|line| line.seconds(FieldValue::U64(12_045)), "haproxy_server_x 12.045000\n");
         check(|line| line.seconds(FieldValue::Empty), "haproxy_server_x NaN\n");

@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_have_the_fields_of_their_metrics() {
+    fn every_metric_has_a_field_that_applies_to_its_scopes() {
         for metric in METRICS.iter().chain(EXTRA).chain(HISTOGRAMS) {
             if let MetricValues::Number(field) | MetricValues::Seconds(field) = metric.values {
                 assert!(kinds(metric.scopes).count() > 0, "{}", metric.name);
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_labels_are_unique_and_equal_names_are_adjacent() {
+    fn metrics_are_unique_by_name_and_label_and_grouped_by_name() {
         for scope in MetricScope::ALL {
             let (mut rows, mut names, mut last) = (HashSet::new(), HashSet::new(), "");
             for metric in Metric::of(scope) {

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_buckets_are_spans_and_counts_are_differences() {
+    fn encodes_histogram_buckets_as_spans_and_deltas() {
         // 1 s is the upper boundary of bucket 0, 4 s the upper boundary of bucket 16. 0.9 s is in bucket -1.
         let found = histogram(&[0, 0, 900_000, 910_000, 1_000_000, 4_000_000]);
         let mut wanted = Vec::new();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_their_shortest_form() {
+    fn encodes_varints_and_zigzag_integers() {
         let mut out = Vec::new();
         [0, 127, 128, 300, u64::MAX].iter().for_each(|value| varint(*value, &mut out));
         assert_eq!(out[..6], [0, 127, 128, 1, 172, 2]);

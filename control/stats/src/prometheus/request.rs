@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_add_up_and_an_empty_one_resets_them() {
+    fn scope_parameters_accumulate_and_an_empty_scope_resets_them() {
         let all: Vec<_> = MetricScope::ALL.into_iter().map(MetricScope::word).collect();
         assert_eq!(scopes(""), Some(all.clone()));
         assert_eq!(scopes("scope=*"), Some(all.clone()));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn chooses_messages_only_for_clients_that_prefer_them_and_request_histograms() {
+    fn protobuf_requires_a_preferring_accept_header_and_histograms() {
         let form = |query: &str, accept: &str| {
             MetricsRequest::parse(query.as_bytes()).unwrap().accepting(accept.as_bytes()).form
         };
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_invalid_queries() {
+    fn rejects_invalid_metrics_queries() {
         for query in
             ["scope", "scope=SERVER", "scope=sticktables", "metrics", "a=b=c", "x=%zz", "%z", "x=%ff"]
         {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_mention_of_a_metric_counts() {
+    fn the_last_inclusion_or_exclusion_of_a_metric_applies() {
         let wants = |query: &str| {
             let request = MetricsRequest::parse(query.as_bytes()).unwrap();
             ["a", "b", "c"].map(|name| request.wants_metric(name))
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_work_with_and_without_a_value() {
+    fn query_switches_work_with_and_without_a_value() {
         let request = MetricsRequest::parse(b"no-maint&desc-labels=&extra-counters=1&histograms").unwrap();
         assert!(
             request.no_maintenance && request.descriptions && request.extra_counters && request.histograms

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_was_not_measured_is_a_dash() {
+    fn an_unmeasured_time_is_shown_as_a_dash() {
         assert_eq!(time_cell(0), "      -   ");
         assert_eq!(time_cell(1_093_000_000), "   1.093s ");
         assert_eq!(time_cell(1_410), "   1.410us");

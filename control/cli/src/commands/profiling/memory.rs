@@ -131,7 +131,7 @@ mod tests {
 
     /// R178: an empty table equals HAProxy's output.
     #[test]
-    fn an_empty_table_is_the_references() {
+    fn an_empty_memory_profile_equals_haproxys() {
         let expected = "Alloc/Free statistics by call place over 0.000 sec till 0.000 sec ago:
          Calls         |         Tot Bytes           |       Caller, method, extra info
 <- alloc -> <- free  ->|<-- alloc ---> <-- free ---->|
@@ -144,7 +144,7 @@ mod tests {
 
     /// R178: columns stay aligned for numbers of any size. The limit applies to the lines, but not to the total.
     #[test]
-    fn lines_are_cut_and_the_total_is_not() {
+    fn the_line_limit_does_not_change_the_total_of_the_memory_profile() {
         let lines = vec![
             line("parse@h1.rs:7", "connection", "malloc", [3, 0, 300, 0]),
             line("parse@h1.rs:7", "cli session", "malloc", [1, 0, 4_000_000_000, 0]),

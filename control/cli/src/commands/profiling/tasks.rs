@@ -149,7 +149,7 @@ mod tests {
 
     /// R74: header and columns equal HAProxy's output.
     #[test]
-    fn the_layout_is_the_references() {
+    fn the_task_profile_has_haproxys_columns() {
         let mut text = String::new();
         let mut reference =
             line("sc_conn_io_cb", 1, "sock_conn_iocb@src/sock.c:1149 tasklet_wakeup", 11, 14_890, 28_380);
@@ -167,7 +167,7 @@ mod tests {
 
     /// R76: a long name takes space from the count.
     #[test]
-    fn long_names_do_not_move_the_columns() {
+    fn long_task_names_do_not_shift_the_columns() {
         let mut text = String::new();
         write_line(&line("srv_cleanup_toremove_connections", 1, "x", 751, 39_700_000, 10_540_000), &mut text);
         assert!(text.starts_with("  srv_cleanup_toremove_connections751   39.70ms   52.86us"), "{text}");
@@ -175,7 +175,7 @@ mod tests {
 
     /// R77: the sort orders and the sums.
     #[test]
-    fn sorts_and_sums_lines_by_the_options() {
+    fn show_profiling_tasks_sorts_and_sums_lines_by_its_options() {
         let poll = "  connection                        4   14.23us   3.557us      -         -         -      3.544us <- poll@w.rs:1 io_wakeup\n";
         let spawn = "  connection                       11   14.89us   1.353us      -         -         -      2.580us <- spawn@d.rs:2 task_spawn\n";
         let accept = "  accept                           10   116.8us   11.68us      -         -         -      20.39us <- poll@w.rs:1 io_wakeup\n";
