@@ -429,7 +429,7 @@ mod tests {
 
     /// The parser must not accept an algorithm that the backend does not implement: the program would abort at start.
     #[test]
-    fn each_word_of_balance_is_one_of_a_row() {
+    fn balance_keywords_equal_the_implemented_algorithms() {
         let mut written: Vec<_> = ALGORITHMS.iter().map(|word| (word.name, word.hashes())).collect();
         let mut known: Vec<_> = weir_backend::algorithms().collect();
         written.sort_unstable();

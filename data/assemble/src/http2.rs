@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_side_goes_before_both_and_the_last_line_before_others() {
+    fn http2_keywords_of_one_side_override_common_ones_and_earlier_lines() {
         let made = of(&[
             ("tune.h2.max-concurrent-streams", "50"),
             ("tune.h2.fe.max-concurrent-streams", "7"),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receive_buffer_is_whole_buffers_and_one_for_each_stream() {
+    fn the_h2_receive_window_is_at_least_one_buffer_for_each_stream() {
         let buffers = |size: &str, streams: &str| {
             let lines = [("tune.h2.fe.rxbuf", size), ("tune.h2.fe.max-concurrent-streams", streams)];
             of(&lines).connection_window
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn either_keyword_makes_payload_copied() {
+    fn zero_copy_keywords_decide_whether_h2_payload_is_copied() {
         for (keyword, argument, copies) in [
             ("tune.h2.zero-copy-fwd-send", "off", true),
             ("tune.h2.zero-copy-fwd-send", "on", false),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn applies_defaults_of_the_manual() {
+    fn default_h2_limits_equal_the_manuals() {
         let limits = of(&[]);
         assert_eq!((limits.concurrent_streams, limits.max_payload), (100, 16_384));
         assert_eq!(limits.connection_window, 1_638_400);
@@ -144,7 +144,7 @@ mod tests {
 
     /// The defaults in the manual's text: a value, or the default of another keyword.
     #[test]
-    fn defaults_match_the_manual() {
+    fn defaults_of_h2_keywords_match_the_manual_text() {
         use weir_config::vocabulary::{DefaultValue, WordPlace, words};
         use weir_stream::KEYWORDS;
         let mut looked_at = 0;

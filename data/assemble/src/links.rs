@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_without_a_client_send_an_unknown_or_local_header() {
+    fn a_connection_without_a_client_sends_an_unknown_or_local_proxy_header() {
         let of = |send_proxy| header(&ServerSettings { send_proxy, ..ServerSettings::default() });
         assert!(of(None).is_empty());
         assert_eq!(*of(Some(SendProxy::V1)), *b"PROXY UNKNOWN\r\n");

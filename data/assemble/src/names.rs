@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn prefers_the_first_address_of_the_wanted_family() {
+    fn resolves_a_name_to_its_first_address_of_the_preferred_family() {
         check("both", Family::Any, Some("127.0.0.1:80"));
         check("both", Family::V6, Some("[::1]:80"));
         check("neither", Family::Any, None);

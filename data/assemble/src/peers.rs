@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_have_an_audience_for_each_other_peer() {
+    fn each_shared_table_has_an_update_list_for_each_remote_peer() {
         let config = config(
             "global\n localpeer A\npeers p\n peer A 127.0.0.1:1\n peer B 127.0.0.1:2\n peer C 127.0.0.1:3\n table t type ip size 1\nbackend b\n \
              stick-table type ip size 1 peers p\nbackend c\n stick-table type ip size 1\n",
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disabled_section_shares_no_tables() {
+    fn a_disabled_peers_section_shares_no_tables() {
         let config = config(
             "global\n localpeer A\npeers p\n disabled\n peer A 127.0.0.1:1\n peer B 127.0.0.1:2\n table t type ip size 1\n",
         );
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_process_reaches_the_new_one_at_the_local_peer() {
+    fn the_old_process_connects_to_the_address_of_the_local_peer() {
         let found = |text: &str| {
             let config =
                 config(&format!("global\n localpeer A\npeers p\n peer A {text}\n peer B 127.0.0.1:2\n"));

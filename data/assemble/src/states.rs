@@ -368,7 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_invalid_line_invalidates_its_file() {
+    fn an_invalid_line_invalidates_its_server_state_file() {
         let good = "3 be 1 a 10.0.0.1 2 0 5 10 100 1 0 2 0 0 0 0 - 81 - 0 0 - - 0";
         assert_eq!(lines(&format!("1\n# be_id\n\n{good}\nx\n")), Err(4));
         let found = lines(&format!("1\n# be_id\n\n{good}\n")).unwrap();
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn restores_names_set_at_run_time_r165() {
+    fn restores_server_names_set_at_run_time_r165() {
         let given = |line: &str, admin: &str, name: &str, service: &str| {
             let line_of_file =
                 format!("3 be 1 s 192.0.2.1 2 {admin} 1 1 0 1 0 2 0 0 0 0 {name} 81 {service} 0 0 - - 0");
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn restores_ports_and_port_mappings() {
+    fn restores_server_ports_and_port_mappings() {
         let port = |line: &str, saved: &str| {
             let line_of_file = format!("3 be 1 s 192.0.2.1 2 0 1 1 0 1 0 2 0 0 0 0 - {saved} - 0 0 - - 0");
             let fields: Vec<Box<str>> = line_of_file.split(' ').map(Box::from).collect();
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn names_the_first_invalid_field_and_its_value() {
+    fn a_state_file_error_names_the_first_invalid_field_and_its_value() {
         let check = |line: &str, expected: &str| {
             let fields: Vec<Box<str>> = line.split(' ').map(Box::from).collect();
             let (name, value) = SavedState::of(&fields).unwrap_err();

@@ -76,7 +76,7 @@ fn tries_methods_of_init_addr_in_order() {
 }
 
 #[test]
-fn a_server_that_does_not_resolve_prevents_the_start() {
+fn an_unresolvable_server_name_prevents_the_start() {
     let unknown = "'server be/s' : could not resolve address 'other.test'.";
     check(" server s other.test:80", false, Err(unknown));
     check(" server s other.test:80 init-addr libc", false, Err(unknown));
@@ -88,7 +88,7 @@ fn a_server_that_does_not_resolve_prevents_the_start() {
 }
 
 #[test]
-fn resolves_names_of_sources_at_the_start() {
+fn resolves_source_host_names_at_the_start() {
     check(
         " source known.test:1000-2000\n server s 192.0.2.3:80",
         false,
@@ -125,7 +125,7 @@ fn resolves_names_of_sources_at_the_start() {
 }
 
 #[test]
-fn resolves_names_of_socks_proxies_at_the_start() {
+fn resolves_socks4_proxy_names_at_the_start() {
     let known = |instance: &Instance| {
         let proxy = instance.proxies[0].config.servers[0].settings.socks4.as_deref();
         proxy.is_some_and(|proxy| proxy.host == Host::Ip([192, 0, 2, 1].into()) && proxy.port == 1080)
@@ -149,7 +149,7 @@ fn is_known(source: &weir_model::Source) -> bool {
 }
 
 #[test]
-fn verify_finds_unknown_names() {
+fn verify_reports_unknown_hosts_users_and_trace_sources() {
     let text = "global\n user nobody-has-this-name\n stats socket /x user nobody-has-this-name\n\
         defaults\n timeout connect 1s\n timeout server 1s\n timeout client 1s\n\
         frontend f\n bind known.test:1\n bind other.test:1\n log other.test local0\n default_backend be\n\
@@ -180,7 +180,7 @@ fn verify_finds_unknown_names() {
 
 /// HAProxy 3.2 prints a notice about such a server, with `-c` and at start.
 #[test]
-fn servers_that_start_without_an_address_cause_a_notice() {
+fn a_server_without_an_address_at_start_causes_a_notice() {
     let notices = |server: &str| {
         let text = format!(
             "defaults\n timeout connect 1s\n timeout server 1s\nresolvers r\n nameserver a 192.0.2.1:53\nbackend be\n server {server}\n"
@@ -225,7 +225,7 @@ fn targets_of(text: &str) -> Result<Vec<String>, Vec<String>> {
 }
 
 #[test]
-fn relayed_messages_keep_their_format_unless_a_line_or_ring_sets_one() {
+fn relayed_messages_keep_their_format_unless_a_log_line_or_ring_sets_it() {
     let text = "global\n log 127.0.0.1:1 local0\n log 127.0.0.1:1 format raw local0\nring said\n format rfc5424\nring silent\n\
         log-forward f\n bind :1514\n log global\n log ring@said local0\n log ring@silent local0\n log ring@silent format iso local0\n \
         log tcp@127.0.0.1:1 local0\n log tcp@127.0.0.1:1 format short local0\n log tcp@127.0.0.1:2 local0\n";
@@ -243,7 +243,7 @@ fn relayed_messages_keep_their_format_unless_a_line_or_ring_sets_one() {
 }
 
 #[test]
-fn each_sampled_line_has_its_own_counter() {
+fn each_sampled_log_line_has_its_own_counter() {
     let text = "log-forward f\n bind :1514\n log 127.0.0.1:1 local0\n log 127.0.0.1:1 local0\n log 127.0.0.1:1 sample 1:2 local0\n \
         log 127.0.0.1:1 sample 1:2 local0\n";
     let expected = ["socket kept 0", "socket kept 0", "socket kept 2", "socket kept 3"];
@@ -277,7 +277,7 @@ fn resolves_log_servers_at_the_start() {
 /// The default of `fullconn` counts frontends with a static backend name, and ignores names computed at run time (manual,
 /// "fullconn").
 #[test]
-fn full_load_counts_only_known_frontends() {
+fn the_default_of_fullconn_counts_only_frontends_with_static_backends() {
     let text = "defaults\n mode http\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n\
                 frontend one\n bind 127.0.0.1:1\n maxconn 200\n use_backend %[path]\n default_backend a\n\
                 frontend two\n bind 127.0.0.1:2\n maxconn 95\n use_backend b if TRUE\n default_backend a\n\

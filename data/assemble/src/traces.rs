@@ -96,7 +96,7 @@ mod tests {
 
     /// Names are distinct, and every event has a description.
     #[test]
-    fn every_source_and_event_is_a_row() {
+    fn every_trace_source_and_event_has_a_description() {
         let mut names: Vec<_> = SOURCES.iter().map(|source| source.name).collect();
         names.sort_unstable();
         names.dedup();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_the_command_line_equal_lines() {
+    fn the_trace_option_equals_lines_of_a_traces_section() {
         let check = |wanted: &str, expected: &[&str]| {
             let lines = of_command_line(wanted);
             let lines: Vec<_> = lines.iter().map(|line| line.words.join(" ")).collect();

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_follow_the_client_by_their_ip_or_their_port() {
+    fn server_addresses_may_take_the_ip_or_port_of_the_client() {
         let check = |ip: &str, port: ServerPort, follows: bool, own: Option<&str>| {
             let address = ServerAddress::Inet { ip: ip.parse().ok(), port };
             assert_eq!(address.follows_client(), follows, "{address:?}");

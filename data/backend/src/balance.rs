@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn around_begins_at_its_start_and_ends_with_the_one_to_avoid() {
+    fn around_begins_at_its_start_and_ends_with_the_avoided_member() {
         #[track_caller]
         fn check(count: usize, start: usize, avoid: Option<usize>, expected: &[usize]) {
             assert_eq!(around(count, start, avoid).collect::<Vec<_>>(), expected);
@@ -328,7 +328,7 @@ mod tests {
 
     /// Shared counts are expensive, so only algorithms that compare loads use them.
     #[test]
-    fn only_algorithms_that_use_loads_compare_them() {
+    fn only_load_aware_algorithms_read_shared_load_counts() {
         #[track_caller]
         fn check(algorithm: BalanceAlgorithm, hash_balance_factor: u32, expected: bool) {
             let settings = BackendSettings { algorithm, hash_balance_factor, ..Default::default() };
@@ -347,7 +347,7 @@ mod tests {
 
     /// A follower makes its leader's choice or leaves the choice to it. Before its first `follow` it must only not panic.
     #[test]
-    fn followers_choose_as_their_leader_or_leave_the_choice_to_it() {
+    fn a_follower_balancer_picks_like_its_leader_or_defers_to_it() {
         let members = fixture::members(&[1, 2, 3]);
         for word in words().map(|(word, _)| word) {
             let settings = BackendSettings { algorithm: BalanceAlgorithm::new(word), ..Default::default() };

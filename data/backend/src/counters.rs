@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_sum_what_workers_count() {
+    fn a_counter_value_is_the_sum_over_all_workers() {
         let counters = ServerCounters::new(3);
         counters.add(0, ServerCounter::BytesIn, 40);
         counters.add(2, ServerCounter::BytesIn, 2);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_their_maximum_are_of_all_workers() {
+    fn rates_and_rate_maxima_are_summed_over_all_workers() {
         let counters = FrontendCounters::new(2);
         let sessions = FrontendRate::Sessions;
         for worker in [0, 1, 1] {
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn distributions_outlive_the_servers_that_measured_them() {
+    fn backend_latencies_include_removed_servers() {
         let (frontend, backend) = (FrontendCounters::new(2), BackendCounters::new(2));
         let server = ServerCounters::new(2);
         let at = |worker| frontend.latency_histograms(worker);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_session_is_remembered() {
+    fn last_session_is_the_latest_time_of_all_workers() {
         let counters = BackendCounters::new(2);
         assert_eq!(counters.last_session_ms(), None);
         counters.session_seen(0, 0);
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_the_maximum_at_records_and_every_nth_entry() {
+    fn the_session_maximum_is_updated_at_records_and_every_nth_entry() {
         let counters = BackendCounters::new(2);
         assert!(counters.enter(0) && counters.enter(0) && counters.enter(1));
         assert_eq!(counters.inside(), 3);

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_is_a_number_is_its_last_four_bytes() {
+    fn a_hash_key_read_as_a_number_is_its_last_four_bytes() {
         for (key, expected) in
             [(&b""[..], 0), (b"a", 0x61), (b"\x01\x02", 0x0102), (b"\xff\x02\x03\x04\x05", 0x0203_0405)]
         {
@@ -79,7 +79,7 @@ mod tests {
 
     /// The results of HAProxy's converters of the same names.
     #[test]
-    fn hashes_are_those_of_haproxy() {
+    fn hash_functions_give_haproxys_results() {
         #[track_caller]
         fn check(key: &str, expected: [u32; 5]) {
             let key = key.as_bytes();

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_initial_state_decides_how_many_results_change_it() {
+    fn the_initial_state_sets_how_many_check_results_change_the_server() {
         levels(&check(2, 3, InitialState::FullyUp), "--~-", &[3, 2, 2, 0]);
         levels(&check(2, 3, InitialState::Down), "-+", &[0, 1]);
         levels(&check(3, 1, InitialState::Down), "+-", &[3, 0]);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_count_while_the_server_is_up() {
+    fn only_check_failures_while_the_server_is_up_are_counted() {
         let check = check(2, 2, InitialState::FullyUp);
         let fail = || check.learn(CheckFinding::new(CheckStatus::L4Timeout));
         assert_eq!(
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn news_is_a_new_level_or_a_new_outcome() {
+    fn a_check_result_is_reported_if_its_level_or_outcome_is_new() {
         let check = check(2, 2, InitialState::FullyUp);
         let learn = |status| check.learn(CheckFinding::new(status)).is_news;
         assert!(learn(CheckStatus::L4Ok));
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_read_as_logs_have_them() {
+    fn check_results_are_formatted_like_haproxys_log_reasons() {
         let finding = CheckFinding {
             status: CheckStatus::L7Status,
             code: Some(500),

@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reuse_modes_limit_which_connections_a_request_may_take() {
+    fn http_reuse_modes_limit_the_connections_of_a_request() {
         let expected = [
             (Reuse::Never, None, None),
             (Reuse::Safe, None, Some(ReuseScope::Any)),
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn does_not_share_below_pool_low_conn_or_when_disabled() {
+    fn idle_connections_are_not_shared_below_pool_low_conn_or_if_disabled() {
         let pools = IdlePools::new(2);
         pools.note(1, 1, 0);
         assert_eq!(pools.lender(0, &PoolSettings { shared: false, ..Default::default() }), None);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pool_rejects_connections() {
+    fn pool_max_conn_and_max_reuse_limit_idle_connections() {
         let pools = IdlePools::new(2);
         let small = PoolSettings { maximum: Some(1), ..Default::default() };
         assert!(pools.has_room(&small));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_at_most_as_many_connections_as_were_used_at_once() {
+    fn idle_connections_are_limited_by_the_peak_of_used_ones() {
         let pools = IdlePools::new(2);
         let settings = PoolSettings::default();
         assert!(!pools.needs_more(0, &settings));
@@ -353,7 +353,7 @@ mod tests {
 
     /// `strict-maxconn`.
     #[test]
-    fn never_exceeds_the_limit_of_open_connections() {
+    fn strict_maxconn_limits_the_open_connections() {
         let pools = Arc::new(IdlePools::new(2));
         let mut open: Vec<_> = (0..3).map_while(|_| CountedConnection::one_of(&pools, 2)).collect();
         assert_eq!(open.len(), 2);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_purge_closes_half_of_the_excess() {
+    fn a_purge_closes_half_of_the_excess_idle_connections() {
         let pools = IdlePools::new(1);
         (0..8).for_each(|_| pools.begin_use(0));
         (0..8).for_each(|_| pools.end_use(0));

@@ -185,20 +185,20 @@ mod tests {
     }
 
     #[test]
-    fn a_suspicion_names_the_compared_numbers() {
+    fn an_ejection_reason_names_the_compared_error_rates() {
         let rules = OutlierRules { ratio: Some(15), ..RULES };
         let found = rules.outliers(&[(79, 21, 0), (293, 7, 0)].map(window));
         assert_eq!(found[0].1.to_string(), "21 errors in 100 answers, while others had 2%");
     }
 
     #[test]
-    fn the_slowest_is_the_worst() {
+    fn outliers_are_sorted_from_the_slowest_server() {
         let rules = OutlierRules { latency: Some(300), ..RULES };
         check(rules, &[(1000, 0, 10_000), (100, 0, 20_000), (100, 0, 60_000), (1000, 0, 10_000)], &[2, 1]);
     }
 
     #[test]
-    fn errors_are_compared_with_those_of_the_others() {
+    fn a_server_is_an_outlier_if_its_error_rate_exceeds_that_of_other_servers() {
         let rules = OutlierRules { ratio: Some(20), ..RULES };
         check(rules, &[(100, 0, 0), (79, 21, 0), (100, 0, 0)], &[1]);
         check(rules, &[(100, 0, 0), (81, 19, 0), (100, 0, 0)], &[]);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_compared_with_those_of_the_others() {
+    fn a_server_is_an_outlier_if_its_response_time_exceeds_that_of_its_peers() {
         let rules = OutlierRules { latency: Some(300), ..RULES };
         check(rules, &[(100, 0, 1000), (100, 0, 3000), (100, 0, 1000)], &[1]);
         check(rules, &[(100, 0, 1000), (100, 0, 2900), (100, 0, 1000)], &[]);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn allows_at_least_one_ejection_but_never_of_the_last_server() {
+    fn the_ejection_limit_allows_one_server_but_never_the_last() {
         let rules = OutlierRules { at_most_percent: 30, ..RULES };
         let allowed = |total: u32| (0..total).take_while(|out| rules.allows_one_more(total, *out)).count();
         assert_eq!([0, 1, 2, 3, 6, 7, 10, 20].map(allowed), [0, 0, 1, 1, 1, 2, 3, 6]);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_doubles_up_to_the_longest() {
+    fn the_ejection_time_doubles_up_to_its_maximum() {
         let durations = [0, 1, 2, 3, 4, 63, 64, u32::MAX].map(|former| RULES.duration_ms(former) / 1000);
         assert_eq!(durations, [30, 60, 120, 240, 300, 300, 300, 300]);
         assert_eq!(OutlierRules { longest_ms: u64::MAX, ..RULES }.duration_ms(64), u64::MAX);

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sequence_of_attempts_is_that_of_haproxy() {
+    fn retries_and_redispatches_follow_haproxys_sequence() {
         let turns = || BalanceAlgorithm::new("roundrobin");
         check(turns(), 0, 3, false, "sss");
         check(turns(), -1, 3, false, "eee");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn only_refusals_wait_and_never_longer_than_the_connect_timeout() {
+    fn only_refused_connections_delay_the_retry_up_to_the_connect_timeout() {
         let backend = BackendSettings::default();
         let failure = FailedAttempt {
             retries_made: 0,
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_a_lone_or_forced_server() {
+    fn a_single_or_forced_server_is_retried_instead_of_redispatched() {
         let backend = BackendSettings {
             redispatch: 1,
             algorithm: BalanceAlgorithm::new("roundrobin"),

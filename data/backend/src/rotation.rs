@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_ends_or_repeats_its_last_part() {
+    fn a_turn_sequence_ends_or_repeats_from_a_position() {
         #[track_caller]
         fn check(first: usize, repeats_from: Option<usize>, expected: &str) {
             let sequence = sequence(&[0, 1, 2, 3, 4], first, repeats_from);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn tickets_are_of_one_rotation() {
+    fn a_ticket_is_valid_only_in_its_own_rotation() {
         let counter = TurnCounter::new();
         let first = counter.begin(sequence(&[7, 8, 9], 0, None));
         let tickets = [counter.draw(), counter.draw()];
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_overflow_begins_a_new_rotation() {
+    fn a_turn_counter_overflow_begins_a_new_rotation() {
         let counter = TurnCounter::new();
         let rotation = counter.begin(sequence(&[1, 2], 0, Some(0)));
         counter.0.fetch_add(u64::from(u32::MAX), Ordering::Relaxed);

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_follows_and_fades() {
+    fn the_average_response_time_follows_samples_and_decays() {
         let traffic = ServerTraffic::new(2);
         assert_eq!(pace_ms(&traffic, 0), None);
         traffic.note(seen(Observation::Responded, 100), 0);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_counts_the_traffic_since_the_previous_one() {
+    fn a_traffic_window_counts_results_since_the_previous_window() {
         let traffic = ServerTraffic::new(2);
         traffic.note(seen(Observation::Responded, 7), 0);
         traffic.note(TrafficSample { worker: 1, ..seen(Observation::NoResponse, 9) }, 0);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_in_a_row_are_those_of_all_workers() {
+    fn consecutive_errors_are_counted_over_all_workers() {
         let traffic = ServerTraffic::new(2);
         let note = |observation, worker| traffic.note(TrafficSample { worker, ..seen(observation, 0) }, 0);
         assert_eq!([0, 1, 0].map(|worker| note(Observation::NotConnected, worker)), [1, 2, 3]);

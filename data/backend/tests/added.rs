@@ -24,7 +24,7 @@ fn remove(backend: &Backend, key: ServerKey) -> Result<(), RemoveError> {
 }
 
 #[test]
-fn a_server_begins_in_maintenance_and_takes_its_turn_once_it_is_ready() {
+fn an_added_server_starts_in_maintenance_and_is_used_once_ready() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![server("a")]);
     let b = add(&backend, "b");
     assert_eq!(sequence(&backend, 2), "aa");
@@ -40,7 +40,7 @@ fn a_server_begins_in_maintenance_and_takes_its_turn_once_it_is_ready() {
 }
 
 #[test]
-fn the_key_of_a_removed_server_finds_no_server() {
+fn the_key_of_a_removed_server_never_finds_its_successor() {
     let backend = backend(BalanceAlgorithm::new("leastconn"), vec![server("a"), server("b")]);
     let a = backend.server_by_name("a").unwrap().key();
     set(&backend, a, RequestedState::Maintenance);
@@ -62,7 +62,7 @@ fn the_key_of_a_removed_server_finds_no_server() {
 
 /// No matter how often a slot is reused, the key of a previous server never finds the current one.
 #[test]
-fn servers_in_a_reused_place_have_different_keys() {
+fn servers_in_a_reused_slot_have_different_keys() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![server("a"), server("b")]);
     let a = key(&backend, "a");
     set(&backend, a, RequestedState::Maintenance);
@@ -100,7 +100,7 @@ fn refuses_to_remove_a_server_in_use() {
 }
 
 #[test]
-fn names_and_identifiers_are_unique() {
+fn rejects_added_servers_with_a_used_name_or_identifier() {
     let dynamic = backend(BalanceAlgorithm::new("random").with(Some(2)), vec![server("a"), server("b")]);
     assert!(matches!(dynamic.add(server("a"), 0), Err(AddError::NameTaken)));
     let numbered = |id| ServerSettings { id, ..server("c") };
@@ -115,7 +115,7 @@ fn names_and_identifiers_are_unique() {
 
 /// Successive server lists share memory. A change copies a few references, not the references to all servers.
 #[test]
-fn a_change_of_one_of_thousands_copies_few_references() {
+fn changing_one_of_thousands_of_servers_copies_few_references() {
     let settings = BackendSettings {
         dynamic_cookies: DynamicCookies { enabled: true, key: Some("foo".into()) },
         ..Default::default()
@@ -162,7 +162,7 @@ fn a_new_server_gets_the_lowest_free_identifier() {
 }
 
 #[test]
-fn a_ring_moves_few_keys_when_a_server_is_added_and_restores_them_when_it_is_removed() {
+fn adding_a_server_moves_few_hash_keys_and_removing_it_restores_them() {
     let settings = BackendSettings {
         algorithm: BalanceAlgorithm::new("source"),
         hash_type: HashType::consistent(),
@@ -189,7 +189,7 @@ fn a_ring_moves_few_keys_when_a_server_is_added_and_restores_them_when_it_is_rem
 
 /// Threads take slots while another thread adds and removes servers. No request is lost or gets a removed server.
 #[test]
-fn threads_choose_while_servers_come_and_go() {
+fn threads_choose_servers_while_another_thread_adds_and_removes_them() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 2)]);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

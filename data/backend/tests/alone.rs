@@ -36,7 +36,7 @@ fn locks_of(work: impl FnOnce()) -> u64 {
 
 /// Covers all steps of a request: enter, choose or take, leave. Only algorithms over the load of all workers need the lock.
 #[test]
-fn requests_take_the_lock_only_for_algorithms_over_all_workers() {
+fn only_load_aware_algorithms_lock_the_backend_for_a_request() {
     const REQUESTS: u32 = 1_000;
     let cases = [
         (BalanceAlgorithm::new("roundrobin"), 0, false),
@@ -94,7 +94,7 @@ fn a_lease_does_not_touch_the_shared_reference_count() {
 
 /// Each worker applies a change at its next choice, at the cost of one lock.
 #[test]
-fn a_change_costs_each_worker_one_lock() {
+fn a_server_change_costs_each_worker_one_lock() {
     let backend = shared_by(4, BalanceAlgorithm::new("random").with(Some(1)), weighted(&[1, 1]));
     (0..4).for_each(|worker| drop(choose_on(&backend, worker)));
     let second = key(&backend, "1");
@@ -128,7 +128,7 @@ fn all_turns() -> impl Iterator<Item = (&'static BalanceAlgorithm, HashType)> {
 
 /// The next request goes to the next server, regardless of the worker.
 #[test]
-fn workers_take_turns_with_each_other() {
+fn requests_of_all_workers_share_one_turn_sequence() {
     for kind in all_turns() {
         let backend = in_turn(3, kind, &[1; 4], 0);
         let names = |count| {
@@ -179,7 +179,7 @@ proptest! {
 
 /// A turn that a redispatched request passes over goes to the next request.
 #[test]
-fn a_server_to_avoid_keeps_its_turn() {
+fn an_avoided_server_keeps_its_turn_for_the_next_request() {
     #[track_caller]
     fn check(weights: &[u32], avoided: &[usize], limits: &[u32], expected: &str) {
         for limit in limits.iter().copied() {
@@ -206,7 +206,7 @@ fn a_server_to_avoid_keeps_its_turn() {
 
 /// The counter of turns is shared, so weights hold for any distribution of load over workers, also while they change.
 #[test]
-fn weights_change_under_load() {
+fn weights_hold_while_they_change_under_load() {
     const WORKERS: usize = 4;
     for algorithm in [BalanceAlgorithm::new("roundrobin"), BalanceAlgorithm::new("source")] {
         let settings = BackendSettings {
@@ -252,7 +252,7 @@ fn weights_change_under_load() {
 
 /// A single server has every turn: no worker locks or draws for it.
 #[test]
-fn a_single_server_needs_no_turns() {
+fn a_single_server_is_chosen_without_lock_and_turns() {
     let backend = shared_by(2, BalanceAlgorithm::new("roundrobin"), vec![server("a")]);
     drop(choose_on(&backend, 1));
     assert_eq!(locks_of(|| (0..10).for_each(|_| drop(choose_on(&backend, 1)))), 0);
@@ -264,7 +264,7 @@ fn a_single_server_needs_no_turns() {
 
 /// Eight concurrent workers are together as fair as a single worker.
 #[test]
-fn the_shares_of_eight_workers_add_up_to_the_weights() {
+fn the_requests_of_eight_workers_are_distributed_by_weight() {
     const WORKERS: usize = 8;
     const REQUESTS: u64 = 20_000;
     let weights = [1, 2, 3, 4, 10];
@@ -292,7 +292,7 @@ fn the_shares_of_eight_workers_add_up_to_the_weights() {
 
 /// Each worker has its own counts and readers sum them, for slots taken with or without the lock.
 #[test]
-fn readers_add_up_what_workers_count() {
+fn served_counts_are_summed_over_workers() {
     let backend = shared_by(3, BalanceAlgorithm::new("roundrobin"), vec![server("a")]);
     let mut held: Vec<_> = (0..6).map(|request| lease(choose_on(&backend, request % 3))).collect();
     let server = &backend.servers()[0];
@@ -320,7 +320,7 @@ fn readers_add_up_what_workers_count() {
 
 /// A server that left and returned is a newcomer, even if no request arrived meanwhile.
 #[test]
-fn a_server_that_was_away_for_a_moment_returns_as_a_new_one() {
+fn a_server_that_was_briefly_down_returns_as_a_new_one() {
     let sequence_after = |between: u64| {
         let backend = shared_by(1, BalanceAlgorithm::new("roundrobin"), weighted(&[1, 1, 1]));
         assert_eq!(sequence(&backend, 4), "0120");

@@ -17,7 +17,7 @@ fn weighted(name: &str, weight: u32) -> ServerSettings {
 }
 
 #[test]
-fn sequences_by_algorithm() {
+fn each_algorithm_gives_its_sequence_of_servers() {
     #[track_caller]
     fn check(algorithm: BalanceAlgorithm, expected: &str) {
         let servers = vec![weighted("a", 1), weighted("b", 2), weighted("c", 3)];
@@ -34,7 +34,7 @@ fn sequences_by_algorithm() {
 
 /// With connections that stay open, the sequences equal HAProxy 2.6's.
 #[test]
-fn the_least_loaded_for_its_weight() {
+fn leastconn_chooses_the_least_loaded_server_for_its_weight() {
     #[track_caller]
     fn check(weights: &[u32], expected: &str) {
         let servers = weights.iter().zip(["a", "b", "c", "d"]).map(|(weight, name)| weighted(name, *weight));
@@ -55,7 +55,7 @@ fn the_least_loaded_for_its_weight() {
 }
 
 #[test]
-fn connections_that_end_make_room_among_the_least_loaded() {
+fn leastconn_prefers_a_server_with_an_ended_connection() {
     let backend = backend(BalanceAlgorithm::new("leastconn"), vec![server("a"), server("b"), server("c")]);
     let mut held: Vec<_> = (0..3).map(|_| lease(choose(&backend))).collect();
     drop(held.remove(1));
@@ -64,7 +64,7 @@ fn connections_that_end_make_room_among_the_least_loaded() {
 }
 
 #[test]
-fn the_first_with_a_free_slot() {
+fn first_chooses_the_first_server_with_a_free_slot() {
     let backend =
         backend(BalanceAlgorithm::new("first"), vec![limited("a", 2), limited("b", 1), limited("c", 0)]);
     let held: Vec<_> = (0..5).map(|_| lease(choose(&backend))).collect();
@@ -73,7 +73,7 @@ fn the_first_with_a_free_slot() {
 }
 
 #[test]
-fn saturated_servers_are_passed_over() {
+fn servers_at_maxconn_are_skipped() {
     for algorithm in [
         BalanceAlgorithm::new("roundrobin"),
         BalanceAlgorithm::new("static-rr"),
@@ -89,7 +89,7 @@ fn saturated_servers_are_passed_over() {
 }
 
 #[test]
-fn a_server_to_avoid_is_taken_when_it_is_the_only_one() {
+fn an_avoided_server_is_chosen_if_it_is_the_only_one() {
     for algorithm in [
         BalanceAlgorithm::new("roundrobin"),
         BalanceAlgorithm::new("static-rr"),
@@ -117,7 +117,7 @@ fn a_server_to_avoid_is_taken_when_it_is_the_only_one() {
 
 /// Random draws choose the least loaded server other than the one to avoid.
 #[test]
-fn the_least_loaded_of_the_others_is_drawn() {
+fn random_draws_choose_the_least_loaded_server_other_than_the_avoided() {
     #[track_caller]
     fn check(avoid: &str, busy: &str, expected: &str) {
         let backend = backend(
@@ -141,7 +141,7 @@ fn the_least_loaded_of_the_others_is_drawn() {
 }
 
 #[test]
-fn the_last_server_is_preferred_while_it_has_room() {
+fn the_preferred_server_is_chosen_while_it_has_a_free_slot() {
     let backend =
         backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1), limited("c", 1)]);
     let prefer = Some(key(&backend, "b"));
@@ -155,7 +155,7 @@ fn the_last_server_is_preferred_while_it_has_room() {
 }
 
 #[test]
-fn backups_step_in_one_by_one_or_all_together() {
+fn backup_servers_are_used_singly_or_with_allbackups_together() {
     let servers = || {
         let backup = |name| ServerSettings { backup: true, ..server(name) };
         vec![backup("x"), server("a"), backup("y")]
@@ -179,7 +179,7 @@ fn backups_step_in_one_by_one_or_all_together() {
 }
 
 #[test]
-fn changes_of_weight_take_effect_at_once_where_the_algorithm_is_dynamic() {
+fn dynamic_algorithms_apply_a_new_weight_at_once() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![server("a"), server("b")]);
     let b = key(&backend, "b");
     assert_eq!(sequence(&backend, 4), "abab");
@@ -210,7 +210,7 @@ fn static_algorithms_accept_only_full_and_zero_weight() {
 }
 
 #[test]
-fn slow_start_ramps_the_share() {
+fn slow_start_raises_the_share_of_requests() {
     let backend = backend(
         BalanceAlgorithm::new("roundrobin"),
         vec![weighted("a", 10), ServerSettings { slow_start_ms: 10_000, ..weighted("b", 10) }],
@@ -232,7 +232,7 @@ fn slow_start_ramps_the_share() {
 }
 
 #[test]
-fn states_and_times_are_kept() {
+fn a_server_reports_its_state_downtime_and_last_change() {
     let backend =
         backend(BalanceAlgorithm::new("roundrobin"), vec![ServerSettings { disabled: true, ..server("a") }]);
     let a = key(&backend, "a");
@@ -268,7 +268,7 @@ fn states_and_times_are_kept() {
 }
 
 #[test]
-fn cookies_designate_the_first_server_that_is_up() {
+fn a_cookie_selects_the_first_usable_server_with_its_value() {
     let named = |name, cookie: &str| ServerSettings { cookie: Some(cookie.to_owned()), ..server(name) };
     let backend =
         backend(BalanceAlgorithm::new("roundrobin"), vec![named("a", "1"), named("b", "2"), named("c", "1")]);
@@ -280,7 +280,7 @@ fn cookies_designate_the_first_server_that_is_up() {
 }
 
 #[test]
-fn dynamic_cookies_follow_the_address() {
+fn a_dynamic_cookie_follows_the_address_of_the_server() {
     let address = |text: &str| text.parse::<SocketAddr>().unwrap();
     let settings = BackendSettings {
         cookie: Some(CookieRules::new(&std::sync::Arc::new(CookiePersistence {
@@ -330,7 +330,7 @@ fn test_backend(
 proptest! {
     /// In any window of one round, each server gets its weight, plus or minus one turn.
     #[test]
-    fn turns_respect_weights(weights in prop::collection::vec(1u32..40, 1..8), rounds in 1u32..4) {
+    fn roundrobin_shares_differ_from_the_weights_by_at_most_one_turn(weights in prop::collection::vec(1u32..40, 1..8), rounds in 1u32..4) {
         for algorithm in [BalanceAlgorithm::new("roundrobin"), BalanceAlgorithm::new("static-rr")] {
             let backend = test_backend(algorithm, HashType::default(), &weights);
             let total: u32 = weights.iter().sum::<u32>() * rounds;
@@ -348,7 +348,7 @@ proptest! {
 
     /// Random draws and hashing distribute roughly by weight.
     #[test]
-    fn chance_respects_weights(weights in prop::collection::vec(1u32..6, 2..5), seed in any::<u64>()) {
+    fn random_and_hash_algorithms_distribute_roughly_by_weight(weights in prop::collection::vec(1u32..6, 2..5), seed in any::<u64>()) {
         const REQUESTS: u32 = 6_000;
         let plain = HashType { avalanche: true, ..HashType::default() };
         let kinds = [

@@ -58,7 +58,7 @@ fn logs_a_server_going_down_and_coming_up() {
 
 /// Leaving a state is logged. Going down for maintenance is not an alert. The loss of the last server is logged once.
 #[test]
-fn logs_a_line_for_each_command_of_an_operator() {
+fn logs_a_line_for_each_state_command_of_an_operator() {
     use RequestedState::{Drain, Maintenance, Ready};
     let backend = backend("be", vec![checked("s", InitialState::Up)]);
     let nobody_left = "backend be has no server available!";
@@ -92,7 +92,7 @@ fn a_downed_server_enters_maintenance_without_an_alert() {
 }
 
 #[test]
-fn a_conditional_success_takes_new_visitors_away_from_a_running_server() {
+fn a_conditional_check_success_stops_new_sessions_of_a_running_server() {
     let backend = backend("be", vec![checked("s", InitialState::FullyDown)]);
     let health = |status| report(&backend, CheckKind::Health, status);
     health(CheckStatus::L7OkConditional);
@@ -107,7 +107,7 @@ fn a_conditional_success_takes_new_visitors_away_from_a_running_server() {
 }
 
 #[test]
-fn a_server_that_its_agent_took_down_needs_both_checks_to_come_up() {
+fn a_server_downed_by_its_agent_needs_both_checks_to_recover() {
     let agent = Some(CheckRules { rise: 1, fall: 1, start: InitialState::FullyUp });
     let backend = backend("be", vec![ServerSettings { agent, ..checked("s", InitialState::FullyUp) }]);
     let report_check = |kind, status| report(&backend, kind, status);
@@ -151,7 +151,7 @@ fn a_server_leaves_maintenance_in_its_initial_state() {
 }
 
 #[test]
-fn followers_follow_through_a_chain() {
+fn a_chain_of_followers_takes_the_state_of_its_leader() {
     let leader = backend("a", vec![checked("s", InitialState::Up)]);
     let plain = |name: &str| ServerSettings { name: name.to_owned(), id: 1, ..ServerSettings::default() };
     let (middle, last) = (backend("b", vec![plain("m")]), backend("c", vec![plain("l")]));
@@ -197,7 +197,7 @@ fn a_follower_that_leaves_maintenance_takes_its_leaders_state() {
 }
 
 #[test]
-fn refuses_to_remove_a_server_while_others_follow_it() {
+fn refuses_to_remove_a_server_with_followers() {
     let backend = backend("a", vec![checked("s", InitialState::Up)]);
     let add = |name: &str| {
         let settings = ServerSettings { name: name.to_owned(), ..ServerSettings::default() };
@@ -216,7 +216,7 @@ fn refuses_to_remove_a_server_while_others_follow_it() {
 }
 
 #[test]
-fn errors_in_a_row_have_consequences() {
+fn consecutive_observed_errors_trigger_the_on_error_action() {
     let observed = |consequence, layer7| {
         let observe = Some(ObserveRules { layer7, limit: 2, consequence });
         backend("be", vec![ServerSettings { observe, ..checked("s", InitialState::FullyUp) }])

@@ -57,7 +57,7 @@ fn used(backend: &Backend, now_ms: u64) -> String {
 }
 
 #[test]
-fn errors_in_a_row_eject_for_a_time_that_grows() {
+fn consecutive_errors_eject_a_server_for_a_growing_time() {
     let backend = test_backend(RULES, &["a", "b", "c"]);
     assert_eq!(used(&backend, 0), "abc");
     assert!(texts(&fail(&backend, "b", 4, 100)).is_empty());
@@ -81,7 +81,7 @@ fn errors_in_a_row_eject_for_a_time_that_grows() {
 }
 
 #[test]
-fn a_good_answer_resets_the_error_count_but_a_connection_does_not() {
+fn a_good_response_resets_the_error_count_but_a_connection_does_not() {
     let backend = test_backend(RULES, &["a", "b"]);
     for _ in 0..10 {
         fail(&backend, "a", 4, 1);
@@ -118,7 +118,7 @@ fn ejects_at_most_the_allowed_share_and_never_the_last_server() {
 }
 
 #[test]
-fn an_operator_and_persistence_see_an_ejected_server() {
+fn an_ejected_server_keeps_persistent_sessions_until_set_ready() {
     let backend = test_backend(RULES, &["a", "b"]);
     let a = key(&backend, "a");
     fail(&backend, "a", 5, 1);
@@ -131,7 +131,7 @@ fn an_operator_and_persistence_see_an_ejected_server() {
 }
 
 #[test]
-fn waiters_of_an_ejected_server_choose_again_and_it_serves_the_backend_queue_on_return() {
+fn an_ejected_server_releases_its_queue_and_rejoins_after_its_ejection() {
     let settings = BackendSettings {
         algorithm: BalanceAlgorithm::new("roundrobin"),
         outliers: Some(RULES),
@@ -232,7 +232,7 @@ fn ejecting() -> Option<OutlierRules> {
 
 /// One server of ten is twenty times as slow as the others.
 #[test]
-fn a_slow_server_is_avoided() {
+fn latency_balancing_and_ejection_avoid_a_slow_server() {
     for seed in 1..=3 {
         let turns = run(BalanceAlgorithm::new("roundrobin"), None, Illness::Slow, seed);
         let least = run(BalanceAlgorithm::new("leastconn"), None, Illness::Slow, seed);
@@ -251,7 +251,7 @@ fn a_slow_server_is_avoided() {
 
 /// One server of ten fails one request in ten, faster than a response. An algorithm that counts connections prefers it.
 #[test]
-fn a_server_that_fails_now_and_then_is_avoided() {
+fn latency_balancing_and_ejection_avoid_a_failing_server() {
     for seed in 1..=3 {
         let turns = run(BalanceAlgorithm::new("roundrobin"), None, Illness::Fails, seed);
         let least = run(BalanceAlgorithm::new("leastconn"), None, Illness::Fails, seed);

@@ -8,7 +8,7 @@ use weir_backend::*;
 use weir_model::PreserveAffinity;
 
 #[test]
-fn serves_waiters_in_order_and_counts_those_before_them() {
+fn queued_requests_are_served_in_order_and_know_their_positions() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let first = lease(choose(&backend));
     let bells = [Bell::default(), Bell::default()];
@@ -26,7 +26,7 @@ fn serves_waiters_in_order_and_counts_those_before_them() {
 }
 
 #[test]
-fn designated_requests_wait_at_their_server() {
+fn requests_for_a_designated_server_queue_at_that_server() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
     let a = key(&backend, "a");
     let held = lease(backend.take(a, false, &at(0), || Bell::default().wake()));
@@ -40,7 +40,7 @@ fn designated_requests_wait_at_their_server() {
 }
 
 #[test]
-fn hashed_requests_wait_at_their_server() {
+fn hashed_requests_queue_at_their_server() {
     let backend = backend(BalanceAlgorithm::new("source"), vec![limited("a", 1), limited("b", 1)]);
     let hashed = |hash| backend.choose(&ChooseInput { hash: Some(hash), ..at(0) }, || Bell::default().wake());
     let held = lease(hashed(0));
@@ -50,7 +50,7 @@ fn hashed_requests_wait_at_their_server() {
 }
 
 #[test]
-fn affinity_gives_way_where_the_configuration_allows_it() {
+fn hash_preserve_affinity_decides_when_a_full_server_is_left() {
     let settings = |hash_affinity| BackendSettings {
         algorithm: BalanceAlgorithm::new("source"),
         hash_affinity,
@@ -88,7 +88,7 @@ fn a_full_server_queue_rejects_the_request() {
 }
 
 #[test]
-fn least_loaded_servers_accept_waiters_up_to_their_queues_limit() {
+fn leastconn_queues_at_a_server_up_to_its_maxqueue() {
     let servers = vec![ServerSettings { maximum_queue: 1, ..limited("a", 1) }, limited("b", 1)];
     let backend = backend(BalanceAlgorithm::new("leastconn"), servers);
     let _held = [lease(choose(&backend)), lease(choose(&backend))];
@@ -98,7 +98,7 @@ fn least_loaded_servers_accept_waiters_up_to_their_queues_limit() {
 }
 
 #[test]
-fn orders_waiters_by_class_then_by_time_with_offset() {
+fn the_queue_is_ordered_by_priority_class_then_by_time_with_offset() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let mut held = Some(lease(choose(&backend)));
     let join = |class, offset, now_ms| {
@@ -127,7 +127,7 @@ fn orders_waiters_by_class_then_by_time_with_offset() {
 
 /// Manual, "set-priority-class" and "set-priority-offset": the bounds are -2047..2047 and -524287..524287.
 #[test]
-fn priorities_keep_to_their_bounds() {
+fn priority_class_and_offset_are_clamped_to_their_bounds() {
     #[track_caller]
     fn check(given: (i64, i64), expected: (i16, i32)) {
         let priority = Priority::new(given.0, given.1);
@@ -144,7 +144,7 @@ fn priorities_keep_to_their_bounds() {
 
 /// `%sq` and `%bq` count requests that left the queue before, and the request itself. Several waits are added up.
 #[test]
-fn a_request_that_gives_up_knows_its_queue_positions() {
+fn a_request_abandoned_in_a_queue_reports_its_queue_positions() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = key(&backend, "a");
     let held = lease(choose(&backend));
@@ -168,7 +168,7 @@ fn a_request_that_gives_up_knows_its_queue_positions() {
 
 /// Requests that left the queue before a request joined do not count for it, regardless of how they left.
 #[test]
-fn positions_count_from_when_a_request_joined() {
+fn queue_positions_count_only_requests_served_after_joining() {
     #[track_caller]
     fn check(leave: impl FnOnce(&Backend, QueueEntry, Lease) -> Positions) {
         let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
@@ -196,7 +196,7 @@ fn positions_count_from_when_a_request_joined() {
 }
 
 #[test]
-fn server_and_backend_queues_are_served_by_age() {
+fn a_free_slot_goes_to_the_oldest_request_of_both_queues() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = key(&backend, "a");
     let held = lease(choose(&backend));
@@ -214,7 +214,7 @@ fn server_and_backend_queues_are_served_by_age() {
 }
 
 #[test]
-fn a_request_that_gives_up_does_not_block_the_next() {
+fn an_abandoned_request_does_not_block_the_queue() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let held = lease(choose(&backend));
     let quitter = waiting(choose(&backend));
@@ -234,7 +234,7 @@ fn a_request_that_gives_up_does_not_block_the_next() {
 }
 
 #[test]
-fn newcomers_do_not_overtake_r167() {
+fn new_requests_do_not_overtake_queued_ones_r167() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let held = lease(choose(&backend));
     let mut waiter = waiting(choose(&backend));
@@ -249,7 +249,7 @@ fn newcomers_do_not_overtake_r167() {
 /// R167: with one thread, one slot and a server that always fails, redispatching requests queue while nothing
 /// is being served. They must get the slot at once instead of retrying in a loop.
 #[test]
-fn redispatch_with_nothing_being_served_makes_progress_r167() {
+fn redispatched_requests_get_the_slot_when_nothing_is_served_r167() {
     for algorithm in [
         BalanceAlgorithm::new("roundrobin"),
         BalanceAlgorithm::new("leastconn"),
@@ -276,7 +276,7 @@ fn redispatch_with_nothing_being_served_makes_progress_r167() {
 }
 
 #[test]
-fn waiters_of_a_server_that_goes_down_choose_again_r168() {
+fn requests_queued_at_a_downed_server_choose_another_server_r168() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
     let a = key(&backend, "a");
     let take = |sticky| backend.take(a, sticky, &at(0), || Bell::default().wake());
@@ -293,7 +293,7 @@ fn waiters_of_a_server_that_goes_down_choose_again_r168() {
 }
 
 #[test]
-fn the_last_server_to_go_takes_the_backends_queue_along_r169() {
+fn the_backend_queue_is_emptied_when_the_last_server_goes_down_r169() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
     let _held = [lease(choose(&backend)), lease(choose(&backend))];
     let bell = Bell::default();
@@ -308,7 +308,7 @@ fn the_last_server_to_go_takes_the_backends_queue_along_r169() {
 }
 
 #[test]
-fn a_server_that_comes_up_serves_waiters_r169() {
+fn a_recovered_server_serves_queued_requests_r169() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 2)]);
     let b = key(&backend, "b");
     backend.change(b, ServerChange::State(RequestedState::Maintenance), 0).unwrap();
@@ -321,7 +321,7 @@ fn a_server_that_comes_up_serves_waiters_r169() {
 }
 
 #[test]
-fn a_raised_limit_serves_waiters_of_the_backend() {
+fn a_raised_maxconn_serves_the_backend_queue() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = key(&backend, "a");
     let _held = lease(choose(&backend));
@@ -335,7 +335,7 @@ fn a_raised_limit_serves_waiters_of_the_backend() {
 
 /// Requests queued at a server get its new slots, even if the backend's queue is empty.
 #[test]
-fn a_raised_limit_serves_waiters_of_that_server() {
+fn a_raised_maxconn_serves_the_queue_of_that_server() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
     let a = key(&backend, "a");
     let take = || backend.take(a, false, &at(0), || Bell::default().wake());
@@ -348,7 +348,7 @@ fn a_raised_limit_serves_waiters_of_that_server() {
 }
 
 #[test]
-fn time_opens_slots_of_starting_servers() {
+fn slow_start_opens_slots_with_time() {
     let backend = backend(
         BalanceAlgorithm::new("roundrobin"),
         vec![ServerSettings { slow_start_ms: 1_000, ..limited("a", 4) }],
@@ -371,7 +371,7 @@ fn time_opens_slots_of_starting_servers() {
 }
 
 #[test]
-fn the_dynamic_limit_follows_the_backends_load() {
+fn minconn_raises_the_slot_limit_with_the_load_of_the_backend() {
     let settings = BackendSettings {
         algorithm: BalanceAlgorithm::new("roundrobin"),
         full_connections: 10,
@@ -399,7 +399,7 @@ fn lease_or_granted(choice: Choice, waiter: &mut QueueEntry) -> Lease {
 }
 
 #[test]
-fn a_forced_slot_ignores_the_limit() {
+fn a_forced_slot_ignores_maxconn() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = key(&backend, "a");
     let _held = [lease(choose(&backend)), backend.force(a).unwrap()];
@@ -408,7 +408,7 @@ fn a_forced_slot_ignores_the_limit() {
 }
 
 #[test]
-fn a_lease_that_was_given_back_still_names_its_server() {
+fn a_returned_lease_still_names_its_server() {
     let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
     let mut first = lease(choose(&backend));
     first.give_back();

@@ -30,7 +30,7 @@ fn check_idle(backend: &Backend) {
 
 /// A concurrent release and join: one of them hands the slot over.
 #[test]
-fn no_wake_up_is_lost_between_release_and_joining_r168() {
+fn a_concurrent_release_serves_a_request_joining_the_queue_r168() {
     for algorithm in [BalanceAlgorithm::new("roundrobin"), BalanceAlgorithm::new("leastconn")] {
         loom::model(move || {
             let backend = backend(algorithm, vec![limited("a", 1)]);
@@ -46,7 +46,7 @@ fn no_wake_up_is_lost_between_release_and_joining_r168() {
 
 /// A concurrent release and join of a server's own queue.
 #[test]
-fn no_wake_up_is_lost_at_a_server_r168() {
+fn a_concurrent_release_serves_a_request_joining_a_server_queue_r168() {
     loom::model(|| {
         let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
         let a = key(&backend, "a");
@@ -61,7 +61,7 @@ fn no_wake_up_is_lost_at_a_server_r168() {
 
 /// A waiter that gives up while a slot is granted to it passes the slot on.
 #[test]
-fn a_slot_granted_to_a_quitter_goes_on_r168() {
+fn a_slot_granted_to_an_abandoned_request_goes_to_the_next_r168() {
     loom::model(|| {
         let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
         let held = lease(choose(&backend));
@@ -78,7 +78,7 @@ fn a_slot_granted_to_a_quitter_goes_on_r168() {
 
 /// The last server goes down while a request joins the queue. The request must choose again and not be lost.
 #[test]
-fn requests_do_not_wait_for_a_downed_backend_r169() {
+fn a_request_joining_while_the_last_server_goes_down_is_not_lost_r169() {
     loom::model(|| {
         let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1)]);
         let a = key(&backend, "a");
@@ -101,7 +101,7 @@ fn requests_do_not_wait_for_a_downed_backend_r169() {
 
 /// A server comes up while another one's slot is released and a request joins.
 #[test]
-fn a_server_that_comes_up_and_a_release_serve_both_waiters_r169() {
+fn a_recovered_server_and_a_released_slot_serve_both_requests_r169() {
     loom::model(|| {
         let backend = backend(BalanceAlgorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
         let b = key(&backend, "b");
@@ -181,7 +181,7 @@ fn a_new_limit_counts_requests_chosen_without_the_lock() {
 
 /// A request that took its slot without the lock hands it to a request that began to wait meanwhile.
 #[test]
-fn a_slot_taken_without_the_lock_is_handed_on() {
+fn a_slot_taken_without_the_lock_is_passed_to_a_queued_request() {
     loom::model(|| {
         let (backend, a) = free();
         let held = lease(choose_on(&backend, 1));
@@ -196,7 +196,7 @@ fn a_slot_taken_without_the_lock_is_handed_on() {
 
 /// Two workers draw turns concurrently, and a third choice follows. No turn is given twice.
 #[test]
-fn a_turn_is_drawn_once() {
+fn concurrent_workers_never_draw_the_same_turn() {
     loom::model(|| {
         let settings = BackendSettings {
             workers: 2,
@@ -217,7 +217,7 @@ fn a_turn_is_drawn_once() {
 
 /// Weights change while a worker draws. The turns continue after its draws, and no server of weight 0 is chosen.
 #[test]
-fn turns_go_on_after_a_change() {
+fn turns_continue_after_a_concurrent_weight_change() {
     loom::model(|| {
         let settings = BackendSettings {
             workers: 2,

@@ -253,7 +253,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn requests_do_not_wait_while_they_could_be_served(
+    fn requests_do_not_stay_queued_while_a_slot_is_free(
         is_large in prop::bool::weighted(0.2),
         algorithm in algorithm(),
         ring in any::<bool>(),

@@ -8,7 +8,7 @@ use fixture::*;
 use weir_backend::*;
 
 #[test]
-fn a_watcher_is_shown_the_backend_at_once_and_after_each_change() {
+fn a_watcher_receives_the_servers_at_once_and_after_each_change() {
     for algorithm in [
         BalanceAlgorithm::new("roundrobin"),
         BalanceAlgorithm::new("leastconn"),
@@ -34,7 +34,7 @@ fn a_watcher_is_shown_the_backend_at_once_and_after_each_change() {
 
 /// Weights of a slow start are recomputed fifty times, not for each request.
 #[test]
-fn a_slow_start_moves_in_steps() {
+fn slow_start_weights_change_in_fifty_steps() {
     let backend = backend(
         BalanceAlgorithm::new("roundrobin"),
         vec![server("a"), ServerSettings { slow_start_ms: 10_000, ..server("b") }],
@@ -60,7 +60,7 @@ fn a_slow_start_moves_in_steps() {
 
 /// A watcher gets usable servers in the configuration's order, with `balance sticky` in its order: the server in use first.
 #[test]
-fn a_watcher_sees_servers_in_the_order_of_use() {
+fn a_watcher_receives_servers_in_the_order_of_use() {
     #[track_caller]
     fn check(algorithm: BalanceAlgorithm, expected: [&str; 3]) {
         let backend = backend(algorithm, vec![server("a"), server("b"), server("c")]);

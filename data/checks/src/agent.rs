@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_words_in_any_order() {
+    fn accepts_agent_words_in_any_order() {
         let none = AgentAnswer::default;
         check("", none());
         check(
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_unknown_words_and_invalid_weights() {
+    fn reports_unknown_agent_words_and_invalid_weights() {
         assert_eq!(parse(b"down up garbage more").unknown.as_deref(), Some("garbage"));
         assert_eq!(parse(b"fail#broken").unknown.as_deref(), Some("fail#broken"));
         let absolute = "Absolute weight can only be between 0 and 256 inclusive.";
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_ends_with_its_line() {
+    fn an_agent_answer_ends_at_the_line_end() {
         assert_eq!(line(b"up"), AgentLine::Incomplete);
         assert_eq!(line(b"up\r\nmore"), AgentLine::Complete(b"up"));
         assert_eq!(line(b"up\nmo\0re"), AgentLine::Complete(b"up"));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn truncates_long_unknown_words() {
+    fn truncates_long_unknown_agent_words() {
         let long = "\u{20ac}".repeat(1_000);
         for line in [long.clone(), format!("down # {long}")] {
             let detail = parse(line.as_bytes()).finding(&[]).detail;

@@ -343,7 +343,7 @@ mod tests {
 
     /// A timeout of one millisecond lasts a full millisecond, regardless of the start within a tick.
     #[test]
-    fn a_timeout_lasts_at_least_its_full_length() {
+    fn a_check_timeout_lasts_at_least_its_full_length() {
         let shortest = weir_sched::run(async {
             // An idle worker would sleep for a millisecond in any case.
             static OTHER: weir_sched::WorkKind = weir_sched::WorkKind::new("other work");

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_programs_like_a_shell() {
+    fn external_checks_search_path_like_a_shell() {
         assert_eq!(run("true", "/nonexistent:/etc/passwd:/usr/bin:/bin"), Ok(Exit::Code(0)));
         assert_eq!(run("true", "/nonexistent"), Err(Errno::NOENT));
         assert_eq!(run("/bin/false", ""), Ok(Exit::Code(1)));

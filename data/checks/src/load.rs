@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn chooses_any_worker_but_its_own() {
+    fn a_check_draws_any_worker_except_its_own() {
         let load = CheckLoad::new(4, 0);
         load.workers[2].active.store(3, Relaxed);
         let mut places: Vec<_> = (0..3).filter_map(|random| load.better_place(2, random)).collect();
@@ -203,7 +203,7 @@ mod tests {
 
     /// For any initial distribution, after a few wake-ups the check counts of any two workers differ by at most one (R90).
     #[test]
-    fn wake_ups_spread_checks_over_workers_r90() {
+    fn repeated_wake_ups_spread_checks_evenly_over_workers_r90() {
         for seed in 0..200_u64 {
             let workers = 8;
             let load = CheckLoad::new(workers, 0);

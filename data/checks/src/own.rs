@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_the_version_or_the_error_of_mysql() {
+    fn mysql_checks_report_the_version_or_the_error() {
         use OwnExpected::{MysqlAnswer, MysqlGreeting};
         check_whole(MysqlGreeting, b"\x09\0\0\0\x0a8.0.33\0x", (true, 0, "8.0.33"));
         check_whole(MysqlGreeting, b"\x05\0\0\0\xff\x15\x04no", (false, 1045, "no"));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn smtp_replies_may_have_several_lines() {
+    fn smtp_checks_accept_replies_of_several_lines() {
         let check_reply = |came: &[u8], expected| check(OwnExpected::SmtpReply, came, false, expected);
         check_reply(b"220 a ready\r\n", Some((true, 220, "a ready")));
         check_reply(b"250-a\r\n250-b\r\n250 c\r\n", Some((true, 250, "c")));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_postgresql_password_request_is_a_success_and_an_error_is_not() {
+    fn postgresql_checks_succeed_with_a_password_request() {
         use OwnExpected::{PostgresqlAnswer, RedisPong};
         check_whole(PostgresqlAnswer, b"R\0\0\0\x08\0\0\0\x03", (true, 0, "PostgreSQL server is ok"));
         check(PostgresqlAnswer, b"E\0\0\0\x30SFATAL\0C", false, Some((false, 0, "FATAL")));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn ldap_and_spop_have_frames() {
+    fn ldap_and_spop_checks_parse_framed_answers() {
         let bound = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00";
         check_whole(OwnExpected::LdapBind, bound, (true, 0, "Success"));
         let mut refused = *bound;

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_check_is_an_interval_after_the_start_of_the_last() {
+    fn the_next_check_starts_one_interval_after_the_start_of_the_last() {
         let next = |now| next(Tick::from_ms(1000), 100, Tick::from_ms(now)).as_ms();
         assert_eq!((next(1000), next(1099)), (1100, 1100));
         assert_eq!((next(1100), next(1150), next(1199)), (1101, 1151, 1200), "it took too long");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_do_not_drift() {
+    fn check_intervals_do_not_drift() {
         for interval in [1, 2, 3, 7, 250, 399, 400, 401, 1_000, 86_400_000] {
             let (began, mut at) = (1_000_003, 1_000_003);
             for count in 0..1_000 {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_that_were_missed_keep_their_distance() {
+    fn missed_checks_keep_their_phase() {
         let hour = 3_600_000;
         for interval in [1, 2, 3, 400, 1_000, 7_001] {
             for at in 1_000..1_000 + interval.min(50) {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_the_first_tick_at_which_the_time_has_passed() {
+    fn a_deadline_is_rounded_up_to_the_next_tick() {
         let deadline = |began_us, ms| deadline(began_us, ms).as_ms();
         assert_eq!([0, 1, 999, 1_000, 1_001].map(|began_us| deadline(began_us, 5)), [5, 6, 6, 6, 7]);
         assert_eq!([4_999, 5_000, 5_001].map(|began_us| deadline(began_us, 0)), [5, 5, 6]);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_time_is_not_passed() {
+    fn schedules_do_not_overflow_at_the_largest_times() {
         let (far, never) = (u64::MAX - 1, Tick::NEVER);
         assert!([1, 399, 400, u64::MAX].into_iter().all(|usual| beginning(never, usual).is_never()));
         assert!(beginning(Tick::from_ms(far), 1_000).is_never());
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_that_are_due_within_a_slice_begin_together() {
+    fn checks_due_within_one_time_slice_start_together() {
         let begin = |at, usual_ms| beginning(Tick::from_ms(at), usual_ms).as_ms();
         assert_eq!([2000, 2001, 2003, 2004].map(|at| begin(at, 400)), [2000, 2004, 2004, 2004]);
         assert_eq!([2001, 2003].map(|at| begin(at, 399)), [2001, 2003], "R96: short intervals are kept");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_checks_are_spread_over_the_shortest_interval() {
+    fn first_checks_are_spread_over_the_shortest_interval() {
         let delays = |count, shortest, most| -> Vec<u64> {
             (0..count).map(|rank| first_delay_ms(rank, count, shortest, most)).collect()
         };
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_stays_within_its_bounds() {
+    fn spread_checks_varies_intervals_within_its_percentage() {
         let intervals = Intervals { usual_ms: 1000, fast_ms: 1000, down_ms: 1000, spread_percent: 5 };
         let varied: Vec<u64> = (0..10_000).map(|random| intervals.vary(1000, random)).collect();
         assert_eq!((varied.iter().min(), varied.iter().max()), (Some(&950), Some(&1050)));

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn adds_implicit_rules() {
+    fn implicit_connect_send_and_expect_rules_are_added() {
         let option = HttpRequest {
             method: Some((*b"GET").into()),
             uri: Some(CheckText::Fixed((*b"/o").into())),

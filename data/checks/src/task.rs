@@ -179,7 +179,7 @@ mod tests {
 
     /// There may be thousands of checks, most of them asleep. A sleeping check must not hold the state of a running one.
     #[test]
-    fn a_check_that_sleeps_is_small() {
+    fn a_sleeping_check_uses_little_memory() {
         let (task, plan) = (size_of_future(run), size_of::<CheckPlan>());
         println!("task {task}, plan {plan}, way {}", size_of::<crate::plan::Dial>());
         assert!(task + plan <= 600, "{task} + {plan} bytes");

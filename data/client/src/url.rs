@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn joins_segments_with_one_slash() {
+    fn joins_path_segments_with_one_slash() {
         for text in ["http://a/x", "http://a/x/"] {
             assert_eq!(Url::parse(text).expect("a URL").below("y").absolute(), "http://a/x/y");
         }

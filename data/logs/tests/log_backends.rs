@@ -93,7 +93,7 @@ fn with(lines: &'static str, work: impl FnOnce(&mut TestBackend) + Send + 'stati
 }
 
 #[test]
-fn servers_take_turns_whatever_their_weights() {
+fn roundrobin_log_servers_take_turns_regardless_of_weights() {
     with(" balance roundrobin", |backend| {
         backend.change(A, ServerChange::Weight(WeightChange::Absolute(200)));
         assert_eq!(backend.hear(&["x"; 6]), "abcabc");
@@ -106,7 +106,7 @@ fn servers_take_turns_whatever_their_weights() {
 }
 
 #[test]
-fn hashes_lines_with_a_key_and_rotates_the_others() {
+fn log_hash_maps_equal_keys_to_one_server_and_rotates_lines_without_key() {
     with(" balance log-hash 'field(2,/)'", |backend| {
         let heard = backend.hear(&["/a/1", "/b/1", "/c/1", "/a/2", "/c/3", "/b/2"]);
         let of: Vec<char> = heard.chars().collect();
@@ -118,7 +118,7 @@ fn hashes_lines_with_a_key_and_rotates_the_others() {
 }
 
 #[test]
-fn leaves_a_sticky_server_only_when_it_is_unavailable() {
+fn a_sticky_log_server_is_left_only_when_it_is_unavailable() {
     with(" balance sticky", |backend| {
         assert_eq!(backend.hear(&["x"; 2]), "aa");
         backend.change(A, ServerChange::Health(OperationalState::Stopped));
@@ -131,7 +131,7 @@ fn leaves_a_sticky_server_only_when_it_is_unavailable() {
 }
 
 #[test]
-fn random_balancing_reaches_every_server() {
+fn random_log_balancing_reaches_every_server() {
     with("", |backend| {
         let heard = backend.hear(&["x"; 200]);
         assert!("abc".chars().all(|server| heard.matches(server).count() > 20), "{heard}");
@@ -139,7 +139,7 @@ fn random_balancing_reaches_every_server() {
 }
 
 #[test]
-fn counts_lines_at_the_server_that_received_them() {
+fn log_lines_are_counted_at_the_server_that_received_them() {
     with(" balance sticky", |backend| {
         backend.hear(&["12345", "12345"]);
         backend.disable(A);

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_last_line_of_a_reply() {
+    fn finds_the_last_line_of_an_smtp_reply() {
         assert_eq!(reply(b"250-a\r\n250-b\r\n250 c\r\n220"), Some((21, 14)));
         assert_eq!(reply(b"220 a\n"), Some((6, 0)));
         assert_eq!(reply(b"250-a\r\n250 b"), None);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_cannot_inject_header_lines_or_end_the_mail() {
+    fn mail_fields_cannot_inject_headers_or_end_the_message() {
         let mail = Mail {
             from: "a@b".to_owned(),
             to: "c@d\r\nBcc: e@f".to_owned(),

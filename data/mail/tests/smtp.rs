@@ -112,7 +112,7 @@ fn delivers_a_mail_with_the_smtp_dialogue() {
 }
 
 #[test]
-fn sends_mails_one_by_one_and_continues_after_a_refusal() {
+fn mails_are_sent_one_by_one_even_after_a_refusal() {
     simulate(|network, desk| async move {
         let service = listen(&network);
         desk.send("one");
@@ -154,7 +154,7 @@ fn a_silent_mail_server_times_out() {
 }
 
 #[test]
-fn drops_mails_when_the_queue_is_full() {
+fn mails_above_the_queue_limit_are_dropped() {
     simulate(|network, desk| async move {
         let service = listen(&network);
         desk.send("first");

@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shrink_moves_a_head_unchanged_to_memory_of_its_size() {
+    fn shrink_moves_a_head_to_a_smaller_allocation() {
         let text = b"GET /a?b HTTP/1.1\r\nHost: x\r\nAccept: y\r\n\r\n";
         let mut message = Message::default();
         message.bytes.reserve(500);

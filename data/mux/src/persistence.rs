@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn replaces_the_framing_of_a_head() {
+    fn chunk_and_unframe_replace_the_framing_fields_of_a_head() {
         let (length, chunked) = ("Content-Length: 5\r\n", "transfer-encoding: chunked\r\n");
         for came in [length, chunked, ""] {
             check(came, Message::chunk, chunked);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn never_reuses_a_pipe_that_holds_bytes() {
+    fn a_pipe_with_bytes_is_never_reused() {
         let pipes = Pipes::new(4096, 1);
         let mut pipe = pipes.take().expect("the first");
         pipe.fill_with(b"of somebody else").expect("room");

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_covers_the_changes_since_the_last_one() {
+    fn a_body_delta_covers_the_changes_since_the_last_report() {
         let mut reported = BodyProgress::default();
         let first = BodyProgress { received: 10, sent: 4, ..BodyProgress::default() };
         let step = BodyDelta::between(&mut reported, first);

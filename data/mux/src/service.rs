@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn small_pieces_are_gathered_and_large_ones_leave_where_they_lie() {
+    fn small_service_pieces_are_combined_and_large_ones_are_not_copied() {
         // The service waits before every second piece, so two pieces are gathered into one output.
         let small = [1300; 5];
         assert_eq!(outputs(&small, false), (vec![1300, 0, 2600, 0, 2600], vec![false; 3]));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn gathered_bytes_and_pieces_are_bounded() {
+    fn combined_service_output_is_limited_in_bytes_and_pieces() {
         let sizes = |count, size| {
             let mut service = LocalService::new(Box::new(Pieces(count, size)));
             let mut sizes = Vec::new();

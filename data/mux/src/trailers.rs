@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_adds_and_removes_fields() {
+    fn reads_adds_and_removes_trailer_fields() {
         let mut trailers = Trailers::default();
         trailers.append(b"A: 1\r\nb:");
         trailers.append(b"  2 \r\n");

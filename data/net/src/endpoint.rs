@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ephemeral_port_is_known_afterwards() {
+    fn opening_port_zero_returns_the_assigned_port() {
         let opened = open((Ipv4Addr::LOCALHOST, 0).into(), &options()).expect("any port");
         assert_ne!(opened.address.port(), 0);
         assert_eq!(socket::is_listening(&opened.socket), Ok(true));
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_set_or_reported() {
+    fn socket_options_are_set_or_reported_as_refused() {
         let all = SocketOptions {
             maximum_segment: Some(1200),
             fast_open: Some(100),
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn both_families_on_one_socket() {
+    fn an_ipv6_socket_without_v6only_accepts_ipv4_clients() {
         let both = SocketOptions { v6_only: Some(false), ..options() };
         let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
         // Without IPv6 on this machine there is nothing to test.
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_start_removes_its_own_path_only() {
+    fn a_failed_start_removes_only_its_own_unix_path() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("s");
         let place = |taken| {
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unix_socket_replaces_the_former_one() {
+    fn a_new_unix_socket_replaces_the_old_path() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("s");
         let wanted = SocketOptions { mode: Some(0o600), ..options() };
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_of_a_former_process_are_used_where_they_fit() {
+    fn sockets_of_the_old_process_are_reused_if_address_and_options_match() {
         let folder = tempfile::tempdir().expect("a folder");
         let unix = Address::Unix(folder.path().join("s"));
         let inet = open((Ipv4Addr::LOCALHOST, 0).into(), &options()).expect("any port");
@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_for_datagrams_stand_beside_those_for_connections() {
+    fn udp_and_tcp_sockets_of_one_port_are_reused_separately() {
         let datagrams = SocketOptions { datagrams: true, ..options() };
         let stream = open((Ipv4Addr::LOCALHOST, 0).into(), &options()).expect("any port");
         let socket = open(stream.address.clone(), &datagrams).expect("the same port, for datagrams");
@@ -593,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_of_mptcp_stand_beside_those_of_tcp() {
+    fn mptcp_and_tcp_sockets_of_one_port_are_reused_separately() {
         let multipath = SocketOptions { multipath: true, ..options() };
         let tcp = open((Ipv4Addr::LOCALHOST, 0).into(), &options()).expect("any port");
         let opened = match open(tcp.address.clone(), &multipath) {
@@ -628,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn derives_the_final_path_from_the_temporary_one() {
+    fn the_final_unix_path_is_derived_from_the_temporary_path() {
         let of = |path: &str| final_path(Path::new(path)).to_string_lossy().into_owned();
         assert_eq!(of("/run/a.sock.1234.tmp"), "/run/a.sock");
         assert_eq!(of("/run/a.sock"), "/run/a.sock");
@@ -637,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abstract_name_is_padded() {
+    fn an_abstract_unix_name_is_padded() {
         let name = format!("weir-net-{}", process::id());
         let address = Address::Abstract(padded_abstract_name(name.as_bytes()));
         let opened = open(address.clone(), &options()).expect("the name is ours");
@@ -647,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inherited_socket_can_be_used_by_two_lines() {
+    fn an_inherited_socket_can_be_used_by_two_bind_lines() {
         let parent = open((Ipv4Addr::LOCALHOST, 0).into(), &options()).expect("any port");
         let copy = process::duplicate(&parent.socket).expect("a descriptor");
         let number = copy.as_raw_fd();

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_over_the_limit_wait_in_the_kernels_queue() {
+    fn connections_above_the_limit_wait_in_the_kernel_backlog() {
         weir_sched::run(async {
             let (port, _) = start();
             let clients: Vec<_> = (0..3)
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_acceptor_keeps_clients_waiting_and_a_stopped_one_ends() {
+    fn a_paused_acceptor_leaves_clients_in_the_backlog_and_a_stopped_one_ends() {
         weir_sched::run(async {
             let (port, task) = start();
             STATE.set(AcceptorState::Paused);

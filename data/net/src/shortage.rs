@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn tickets_ascend_while_tasks_wait_and_then_restart() {
+    fn waiter_tickets_ascend_and_restart_when_the_queue_is_empty() {
         let mut waiting = WorkerWaiters::new();
         let enter = |waiting: &mut WorkerWaiters| waiting.enter(BufferRight::Common, TaskKey::NONE).get();
         assert_eq!([enter(&mut waiting), enter(&mut waiting)], [1, 2]);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn serves_tasks_without_a_buffer_in_turn() {
+    fn tasks_waiting_for_a_buffer_are_served_in_order() {
         static SERVED: AtomicUsize = AtomicUsize::new(0);
         let _alone = alone();
         let all = weir_sched::run(async {
@@ -333,7 +333,7 @@ mod tests {
 
     /// A waiter keeps its position when the keeper finds no buffer, and a newcomer does not overtake it.
     #[test]
-    fn a_waiter_keeps_its_turn_while_the_pool_is_empty() {
+    fn a_buffer_waiter_keeps_its_position_while_the_pool_is_empty() {
         static SERVED: AtomicUsize = AtomicUsize::new(0);
         const COUNT: usize = IN_A_PERIOD + 8;
         let _alone = alone();
@@ -361,7 +361,7 @@ mod tests {
 
     /// A waiter that is dropped does not affect the order of the others, and gives back the buffer that was handed to it.
     #[test]
-    fn a_waiter_that_leaves_gives_back_its_buffer() {
+    fn a_dropped_buffer_waiter_returns_its_buffer() {
         static SERVED: AtomicUsize = AtomicUsize::new(0);
         let _alone = alone();
         let all = weir_sched::run(async {
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn serves_an_operator_while_clients_hold_all_buffers() {
+    fn the_cli_gets_a_reserved_buffer_while_clients_hold_all_others() {
         let _alone = alone();
         let all = weir_sched::run(async {
             let held = all_held(2);
@@ -409,7 +409,7 @@ mod tests {
 
     /// A waiter that may use reserved buffers gets them before others, but common ones only in FIFO order.
     #[test]
-    fn gives_reserved_buffers_only_to_privileged_waiters() {
+    fn reserved_buffers_go_only_to_privileged_waiters() {
         let mut waiting = WorkerWaiters::new();
         let buffer = || Buffer::with_capacity(8);
         let task = |number: u64| TaskKey::from_bits(number);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_share_the_rest_of_the_budget() {
+    fn workers_take_from_the_shared_buffer_budget_until_it_is_empty() {
         let _alone = alone();
         LEFT.store(10, Relaxed);
         assert_eq!([take_from_all(4), take_from_all(4), take_from_all(4), take_from_all(4)], [4, 4, 2, 0]);

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_at_most_the_allowed_number_of_tasks() {
+    fn at_most_the_allowed_number_of_tasks_have_a_turn() {
         let turns: &'static TaskTurns = Box::leak(Box::new(TaskTurns::new(2)));
         let outcome = simulate::run(1, async move {
             let soon = now().after(100);

@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_period_may_begin_a_little_after_now() {
+    fn a_slightly_negative_rate_age_is_zero_and_an_excessive_one_drops_the_rate() {
         let age_of = |age_ms: u64| parts(RateData { age_ms, current: 7, previous: 0 });
         for (sent, learned) in
             [(0, 0), (5, 5), (0xffff_ffff, 0), (u64::MAX, 0), (i32::MAX as u64, i32::MAX as u32)]

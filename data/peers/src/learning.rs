@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn completes_after_five_seconds_without_peers() {
+    fn learning_completes_after_five_seconds_without_peers() {
         let mut learning = Learning::new(false, at(0));
         assert!(!learning.awaits_local(at(0)));
         assert!(!learning.is_complete(at(4_999)));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_a_lesson_of_one_peer_and_then_of_the_next_if_it_fails() {
+    fn the_resync_is_requested_from_the_next_peer_if_the_first_fails() {
         let mut learning = Learning::new(false, at(0));
         assert!(learning.request_lesson(3, at(100)));
         assert!(!learning.request_lesson(4, at(100)), "one is enough");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_up_a_teacher_that_sends_nothing_for_five_seconds() {
+    fn a_resync_from_a_peer_silent_for_five_seconds_is_abandoned() {
         let mut learning = Learning::new(false, at(0));
         assert!(learning.request_lesson(3, at(100)));
         learning.entries_received(3, at(4_000));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lesson_ends_after_a_minute() {
+    fn a_resync_is_abandoned_after_a_minute() {
         let mut learning = Learning::new(false, at(0));
         assert!(learning.request_lesson(3, at(0)));
         (0..60).for_each(|second| learning.entries_received(3, at(second * 1000)));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn learns_from_a_former_process_first() {
+    fn the_old_process_is_the_first_source_of_a_resync() {
         let mut learning = Learning::new(true, at(0));
         assert!(learning.awaits_local(at(4_999)));
         assert!(!learning.request_lesson(0, at(4_999)));

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queries_the_other_kind_after_an_error_and_then_another_round() {
+    fn after_an_error_the_other_record_type_is_queried_before_a_retry() {
         let mut course = Course::new(RecordKind::Aaaa, Some(RecordKind::A), 2);
         assert_eq!(course.first(), RecordKind::Aaaa);
         assert_eq!(course.failed(ResolutionFailure::NoSuchName), CourseStep::Query(RecordKind::A));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_the_same_kind_after_a_timeout() {
+    fn after_a_timeout_the_same_record_type_is_queried_again() {
         let mut course = Course::new(RecordKind::A, Some(RecordKind::Aaaa), 3);
         assert_eq!(course.failed(ResolutionFailure::Timeout), CourseStep::QueryLater(RecordKind::A));
         assert_eq!(course.failed(ResolutionFailure::Timeout), CourseStep::QueryLater(RecordKind::A));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_services_in_one_kind_only() {
+    fn srv_queries_do_not_fall_back_to_another_record_type() {
         let mut course = Course::new(RecordKind::Srv, None, 1);
         assert_eq!(course.failed(ResolutionFailure::Other), CourseStep::Fail(ResolutionFailure::Other));
     }

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_missing_addresses_until_hold_obsolete_is_over() {
+    fn addresses_missing_in_an_answer_are_kept_for_hold_obsolete() {
         let mut knowledge = Knowledge::default();
         knowledge.learn(answer(&[1, 2]), &HOLD, 0);
         knowledge.learn(answer(&[2]), &HOLD, 60);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_counts_once_the_last_valid_answer_is_old() {
+    fn a_resolution_failure_counts_after_its_hold_time() {
         for (failure, hold_ms) in [
             (ResolutionFailure::NoSuchName, 1000),
             (ResolutionFailure::Refused, 2000),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn initial_addresses_hold_from_the_first_failure_on() {
+    fn an_unanswered_name_is_held_for_the_hold_time_of_its_failure() {
         let mut never = Knowledge::default();
         for (now_ms, is_unanswered) in [(500, true), (3500, true), (3501, false), (9000, false)] {
             never.fail(ResolutionFailure::Timeout, &HOLD, now_ms);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_its_answers_when_a_query_could_not_be_sent() {
+    fn a_query_that_could_not_be_sent_keeps_the_last_answer() {
         let mut knowledge = Knowledge::default();
         knowledge.learn(answer(&[1]), &HOLD, 0);
         knowledge.fail(ResolutionFailure::NotSent, &HOLD, 1_000_000);

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn does_not_query_disabled_families() {
+    fn disabled_address_families_are_not_queried() {
         let families = |ipv4, ipv6, ipv6_if_routed| Families { ipv4, ipv6, ipv6_if_routed };
         let of = |first, families, routed: bool| kinds(first, families, || routed);
         assert_eq!(

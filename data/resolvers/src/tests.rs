@@ -159,7 +159,7 @@ fn places(backend: &Backend) -> Vec<String> {
 }
 
 #[test]
-fn a_server_follows_its_name_and_logs_each_change() {
+fn a_server_takes_the_resolved_address_and_logs_each_change() {
     let be = backend(0, &["s", "t"]);
     let mut world = ResolversFixture::new(vec![follower(&be, 0, "a.test")]);
     world.addresses("a.test", &[1], 1000);
@@ -189,7 +189,7 @@ fn a_server_follows_its_name_and_logs_each_change() {
 }
 
 #[test]
-fn logs_name_each_failure() {
+fn the_log_names_the_reason_of_each_resolution_failure() {
     for (failure, words) in [
         (ResolutionFailure::NoSuchName, "DNS NX status"),
         (ResolutionFailure::Refused, "DNS refused status"),
@@ -206,7 +206,7 @@ fn logs_name_each_failure() {
 }
 
 #[test]
-fn servers_of_a_backend_share_an_address_only_if_allowed() {
+fn servers_of_a_backend_get_distinct_addresses_unless_duplicates_allowed() {
     let (be, other) = (backend(0, &["s", "t", "u"]), backend(1, &["v"]));
     let mut followers: Vec<_> = (0..3).map(|rank| follower(&be, rank, "a.test")).collect();
     followers.push(follower(&other, 0, "a.test"));
@@ -235,7 +235,7 @@ fn servers_of_a_backend_share_an_address_only_if_allowed() {
 
 /// The two servers of each list are in one backend.
 #[test]
-fn ports_of_one_host_are_two_addresses() {
+fn two_srv_ports_of_one_host_are_distinct_addresses() {
     let check = |of: [&str; 2], addresses: &[u8], expected: [&str; 2]| {
         let be = backend(0, &["s", "t"]);
         let mut world =
@@ -259,7 +259,7 @@ fn ports_of_one_host_are_two_addresses() {
 }
 
 #[test]
-fn a_removed_record_clears_the_port() {
+fn a_removed_srv_record_clears_the_port_of_its_server() {
     let be = backend(0, &["s"]);
     let mut world = ResolversFixture::new(vec![follower(&be, 0, "_h._tcp.test")]);
     let port = || be.servers()[0].address().port();
@@ -278,7 +278,7 @@ fn a_removed_record_clears_the_port() {
 }
 
 #[test]
-fn families_and_networks_are_preferred() {
+fn resolve_prefer_and_resolve_net_select_the_address() {
     let be = backend(0, &["s"]);
     let six = IpAddr::from([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     let network = IpNetwork { address: IpAddr::from([192, 0, 2, 128]), prefix_length: 25 };
@@ -293,7 +293,7 @@ fn families_and_networks_are_preferred() {
 }
 
 #[test]
-fn servers_take_the_hosts_of_their_service() {
+fn servers_take_host_port_and_weight_from_srv_records() {
     let be = backend(0, &["s", "t", "u"]);
     let mut world = ResolversFixture::new((0..3).map(|rank| follower(&be, rank, "_h._tcp.test")).collect());
     world.services("_h._tcp.test", &[service("a.test", 81, 10, &[]), service("b.test", 82, 65535, &[])], 0);
@@ -329,7 +329,7 @@ fn servers_take_the_hosts_of_their_service() {
 }
 
 #[test]
-fn ignores_weights_of_services_if_configured() {
+fn ignore_weight_ignores_the_weights_of_srv_records() {
     let be = backend(0, &["s"]);
     let mut world = ResolversFixture::new(vec![NameFollower {
         ignores_weight: true,
@@ -340,7 +340,7 @@ fn ignores_weights_of_services_if_configured() {
 }
 
 #[test]
-fn a_server_that_gets_another_name_is_not_kept_out_r164() {
+fn a_server_with_a_changed_fqdn_is_not_kept_in_maintenance_r164() {
     let be = backend(0, &["s"]);
     let mut world = ResolversFixture::new(vec![follower(&be, 0, "a.test")]);
     world.addresses("a.test", &[1], 0);
@@ -356,7 +356,7 @@ fn a_server_that_gets_another_name_is_not_kept_out_r164() {
 }
 
 #[test]
-fn ends_the_resolution_of_a_name_when_its_last_server_is_removed() {
+fn the_resolution_of_a_name_ends_when_its_last_server_is_removed() {
     let be = backend(0, &["s", "t"]);
     let world = ResolversFixture::new(vec![follower(&be, 0, "a.test"), follower(&be, 1, "a.test")]);
     let lookup = FollowerLookup { name: name("a.test"), first: RecordKind::A };

@@ -65,7 +65,7 @@ mod tests {
 
     /// The behaviour of HAProxy 2.6.
     #[test]
-    fn a_cache_keeps_cacheable_responses_with_an_age_or_a_validator() {
+    fn a_response_is_cached_if_it_is_cacheable_with_max_age_or_validator() {
         #[track_caller]
         fn check(method: Method, status: u16, fields: &[(&str, &str)], expected: bool) {
             assert_eq!(caching(method, status, fields).keeps(), expected, "{method:?} {status} {fields:?}");
@@ -99,7 +99,7 @@ mod tests {
 
     /// The manual's list ("option checkcache"): a cookie may be stored by mistake even without a validator.
     #[test]
-    fn caches_may_keep_cookies_unless_a_directive_forbids_it() {
+    fn checkcache_detects_cookies_that_a_cache_may_store() {
         #[track_caller]
         fn check(method: Method, status: u16, directives: &str, expected: bool) {
             let caching = caching(method, status, &[("Cache-Control", directives)]);

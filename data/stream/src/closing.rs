@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn closings_are_spread_over_the_window() {
+    fn close_spread_time_spreads_connection_closes_over_its_duration() {
         check(CloseSpread::AtOnce, 0, 1000..=1000);
         check(CloseSpread::Never, 1_000_000, 0..=0);
         let window = CloseSpread::Over(Duration::from_secs(10));

@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn removed_cookies_are_still_in_the_bytes() {
+    fn removed_cookie_fields_are_still_found_in_the_received_bytes() {
         let raw = b"GET / HTTP/1.1\r\nCookie: S=A|x\r\ncookies: no\r\nCOOKIE:S=B \r\nHost: h\r\n\r\n";
         let mut message = weir_mux::Message::default();
         assert_eq!(message.read_kept(weir_http::Kind::Request, raw), Some(raw.len()));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn converts_letters_back_to_verdicts() {
+    fn converts_log_letters_back_to_cookie_states() {
         use PresentedState::{Down, Expired, Invalid, None, Old, Unused, Valid};
         for state in [None, Invalid, Down, Valid, Expired, Old, Unused] {
             assert_eq!(state_of(state.letter() as u8), state);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_fields_in_place() {
+    fn cookie_fields_are_edited_in_place() {
         let mut head = Head::new();
         head.start_request(b"GET", b"/", weir_http::Version::HTTP_11).expect("room");
         for (name, value) in [("Cookie", "S=A"), ("X", "S=A"), ("cookie", "S=B; x=1"), ("Cookie", "y=2")] {

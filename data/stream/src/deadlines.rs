@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn timeouts_for_servers_end_with_the_section_that_set_them() {
+    fn server_timeouts_of_a_frontend_do_not_apply_in_its_backend() {
         let listen =
             StreamTimeouts::of_proxy(&Configured { tunnel: ms(6), tarpit: ms(5), ..Configured::default() });
         let backend =
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_awaited_side_can_be_late() {
+    fn only_a_side_that_is_awaited_can_time_out() {
         let (client, server) = (By::ClientTimeout, By::ServerTimeout);
         for during in [While::Response, While::Bodies, TUNNEL, INDEPENDENT] {
             check(during, &timeouts(), "", "cs", Some((client, 100)));
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn moved_bytes_restart_the_timeouts_of_the_table() {
+    fn transferred_bytes_restart_the_documented_timeouts() {
         // The client's timeout, then the server's: 100 and 300 ms, restarted at 40 or not.
         for (during, moves, client, server) in [
             (While::Response, "c>", 140, 340),
@@ -610,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_has_its_own_timeout_and_blames_the_client_first() {
+    fn a_tunnel_timeout_is_attributed_to_the_client_first() {
         let timeouts = StreamTimeouts { tunnel: limit(500), ..timeouts() };
         check(TUNNEL, &timeouts, "", "cs ss", Some((By::ClientTimeout, 500)));
         check(TUNNEL, &timeouts, "", "ss", Some((By::ServerTimeout, 500)));
@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn a_half_closed_tunnel_uses_the_fin_timeouts() {
+    fn a_half_closed_tunnel_uses_client_fin_and_server_fin_timeouts() {
         let at = |ms: u64| Tick::from_ms(T0 + ms);
         for (client_fin, server_fin, want) in [
             (limit(20), limit(30), (60, 70)),
@@ -638,7 +638,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_time_begins_when_it_has_the_request() {
+    fn timeout_server_starts_when_the_request_is_sent() {
         let at = |ms: u64| Tick::from_ms(T0 + ms);
         let mut deadlines = Deadlines::new(While::Response, &timeouts(), SideBytes::default(), at(0));
         deadlines.server_begins(at(200));
@@ -646,7 +646,7 @@ mod tests {
     }
 
     #[test]
-    fn single_waits_use_the_timeouts_of_the_table() {
+    fn each_single_wait_uses_its_documented_timeout() {
         let all = Configured {
             client: ms(1),
             http_request: ms(2),

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_follow_the_manual() {
+    fn termination_letters_follow_the_manual() {
         let check = |by, during, expected: &str| {
             assert_eq!(&Ending::new(by, during).letters(), expected.as_bytes());
         };
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn local_responses_are_not_errors() {
+    fn local_responses_do_not_end_a_stream_with_an_error() {
         assert!(!Ending::new(By::Local, During::Request).is_error());
         assert!(!Ending::NORMAL.is_error());
         assert!(Ending::new(By::Client, During::Data).is_error());

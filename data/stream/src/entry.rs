@@ -355,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reuses_the_memory_of_a_short_request_line() {
+    fn the_memory_of_a_short_request_line_is_reused() {
         let entry = StreamEntry::default();
         let keep = |text: &[u8]| {
             entry.keep_request_line(|line| line.extend_from_slice(text));

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_last_message_of_each_proxy_and_direction() {
+    fn the_last_invalid_message_of_each_proxy_and_direction_is_kept() {
         let refused = RefusedMessages::new(3, 1000);
         assert!(kept(&refused).is_empty() && refused.total() == 0);
         refused.keep(1, message(MessageDirection::Request, b"first"));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_back_a_kept_message() {
+    fn a_captured_message_is_read_back_unchanged() {
         let refused = RefusedMessages::new(2, 1000);
         let sent = message(MessageDirection::Response, b"HTTP/1.1 2\x000 OK\r\n\r\n");
         refused.keep(0, sent.clone());
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn truncates_large_messages() {
+    fn large_captured_messages_are_truncated() {
         let refused = RefusedMessages::new(1, 1000);
         let mut long = message(MessageDirection::Request, &[b'y'; 10_000]);
         long.source = "s".repeat(400).into();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_truncated_records() {
+    fn truncated_capture_records_are_rejected() {
         let head = message(MessageDirection::Request, b"").head();
         for length in 0..head.len() {
             assert_eq!(RefusedMessage::decode(&head[..length]), None);

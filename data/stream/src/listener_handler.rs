@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_go_round() {
+    fn accepted_connections_are_distributed_over_workers_in_turn() {
         let chosen: Vec<usize> = (0..5).map(|_| Spread::InTurn.choose(&[3, 5])).collect();
         assert_eq!(chosen, [3, 5, 3, 5, 3]);
     }
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_as_long_as_one_event_of_the_rate() {
+    fn accepting_pauses_for_one_session_interval_of_the_rate_limit() {
         check(100, 99, None);
         check(100, 100, Some(10));
         check(5_000, 9_000, Some(1));

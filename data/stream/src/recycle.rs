@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn returned_buffers_are_empty_and_keep_their_memory() {
+    fn recycled_buffers_are_empty_and_keep_their_memory() {
         let mut first = bytes();
         first.extend_from_slice(b"something");
         let place = first.as_ptr();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_an_empty_buffer_borrows_no_memory() {
+    fn reading_an_empty_buffer_does_not_allocate() {
         let (head, text) = (message(), bytes());
         assert!(head.bytes().is_empty() && text.is_empty());
         assert!(head.0.is_none() && text.0.is_none());

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_has_its_own_room_within_that_of_all() {
+    fn check_variables_have_a_limit_within_the_process_limit() {
         let sizes = VariableSizes { check: Some(100), session: Some(300), ..VariableSizes::default() };
         let room = |sizes: &VariableSizes| {
             let limits = VariableLimits::of(sizes);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_charge_counts_as_long_as_it_lives() {
+    fn a_memory_charge_counts_until_it_is_dropped() {
         let total = LocalArc::new(Arc::new(AtomicUsize::new(0)));
         let (mut one, mut other) = (Charge::default(), Charge::default());
         one.set(&total, 10);

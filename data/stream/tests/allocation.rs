@@ -42,7 +42,7 @@ fn a_forwarded_request_allocates_nothing() {
 }
 
 #[test]
-fn a_request_to_another_backend_allocates_nothing() {
+fn a_request_switched_to_a_backend_allocates_nothing() {
     let lines = " use_backend other\nbackend other\n balance roundrobin\n server s0 {s0}";
     check_requests(lines, GET, OK);
 }
@@ -56,14 +56,14 @@ fn a_logged_and_edited_request_allocates_nothing() {
 }
 
 #[test]
-fn an_answer_without_a_server_allocates_nothing() {
+fn a_local_response_allocates_nothing() {
     let lines = " http-request return status 200 content-type text/plain string hello";
     let response = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-type: text/plain\r\n\r\nhello";
     check_requests(lines, GET, response);
 }
 
 #[test]
-fn a_request_that_tracks_and_queries_a_table_allocates_nothing() {
+fn a_request_that_uses_a_stick_table_allocates_nothing() {
     let lines = " stick-table type ip size 100 expire 10m store http_req_rate(10s),gpc0\n http-request track-sc0 src\n \
         http-request sc-inc-gpc0(0)\n acl often sc_http_req_rate(0) gt 1000000000\n http-request deny if often";
     check_requests(lines, GET, OK);

@@ -51,7 +51,7 @@ async fn stream(
 }
 
 #[test]
-fn forwards_a_request_and_its_response_with_every_single_cut() {
+fn forwards_a_request_and_response_split_at_every_byte() {
     run(plain(""), |world| async move {
         let (mut client, mut server) = (world.client(), None);
         for cut in 1..REQUEST.len() {
@@ -107,7 +107,7 @@ async fn chunks(peer: &mut Peer) -> (String, String) {
 
 /// A body that was inspected or filtered may have other chunks, but the same payload, trailers and end.
 #[test]
-fn payload_and_trailers_are_the_same_in_other_chunks() {
+fn rechunked_bodies_keep_their_payload_and_trailers() {
     for lines in [
         "option http-buffer-request",
         "http-request wait-for-body time 1s\n http-response wait-for-body time 1s",
@@ -136,7 +136,7 @@ fn payload_and_trailers_are_the_same_in_other_chunks() {
 
 /// The end of a body without payload is also sent, however the body is framed.
 #[test]
-fn an_empty_body_in_chunks_has_its_end() {
+fn an_empty_chunked_body_is_forwarded_with_its_last_chunk() {
     for lines in ["", "option http-buffer-request", "http-response wait-for-body time 1s", "filter trace"] {
         run(plain(lines), move |world| async move {
             let mut client = world.client();
@@ -157,7 +157,7 @@ fn an_empty_body_in_chunks_has_its_end() {
 
 /// More of the next request than a buffer holds may arrive with a chunked body. Rules can still edit that request.
 #[test]
-fn a_request_that_came_with_the_body_before_it_may_be_edited() {
+fn rules_can_edit_a_request_pipelined_behind_a_chunked_body() {
     run(plain("http-request set-header x-edited yes"), |world| async move {
         let mut client = world.client();
         let body = "x".repeat(40_000);
@@ -180,7 +180,7 @@ fn a_request_that_came_with_the_body_before_it_may_be_edited() {
 }
 
 #[test]
-fn forwards_edited_messages_with_every_cut() {
+fn forwards_edited_messages_split_at_every_byte() {
     let text = plain(
         "http-request set-header x-one two\n http-response set-header x-three four\n http-response del-header x-a",
     );
@@ -208,7 +208,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn forwards_a_pipeline_with_random_cuts(
+    fn forwards_pipelined_requests_split_at_random_bytes(
         cuts in proptest::collection::btree_set(1..3 * REQUEST.len(), 0..12),
         answer_cuts in proptest::collection::btree_set(1..ANSWER.len(), 0..6),
     ) {
@@ -253,7 +253,7 @@ async fn push(from: &mut Peer, to: &mut Peer, bytes: &[u8]) -> usize {
 }
 
 #[test]
-fn a_slow_client_holds_the_server_back() {
+fn a_slow_client_limits_reading_from_the_server() {
     run(plain("timeout client 1h\n timeout server 1h"), |world| async move {
         let body = body(16_000_000);
         let mut client = world.client();
@@ -270,7 +270,7 @@ fn a_slow_client_holds_the_server_back() {
 }
 
 #[test]
-fn a_slow_server_holds_the_client_back() {
+fn a_slow_server_limits_reading_from_the_client() {
     run(plain("timeout client 1h\n timeout server 1h"), |world| async move {
         let body = body(16_000_000);
         let mut client = world.client();
@@ -303,7 +303,7 @@ fn decoded(mut framed: &[u8]) -> Vec<u8> {
 
 /// The sink accepts the proxy's own chunks in any pieces, so their framing may be split too.
 #[test]
-fn a_slow_client_gets_other_chunks_whole() {
+fn a_slow_client_receives_a_valid_rechunked_body() {
     let lines = "timeout client 1h\n timeout server 1h\n http-response wait-for-body time 1s at-least 1";
     run(plain(lines), |world| async move {
         let body = body(8_000_000);
@@ -372,7 +372,7 @@ fn interim() -> String {
 /// Endless interim responses, to a client that gets them and to an HTTP/1.0 client that does not. Number and size are limited.
 /// Beyond the limit, the client gets an error and the rest is not read.
 #[test]
-fn interim_responses_have_bounds() {
+fn number_and_size_of_interim_responses_are_limited() {
     let small = "HTTP/1.1 102 Processing\r\n\r\n".to_owned();
     for (interim, version) in [(small.clone(), "1.0"), (small, "1.1"), (interim(), "1.0"), (interim(), "1.1")]
     {
@@ -395,7 +395,7 @@ fn interim_responses_have_bounds() {
 
 /// `timeout server` limits the wait for the final response, regardless of interim responses.
 #[test]
-fn interim_responses_do_not_stop_the_clock() {
+fn interim_responses_do_not_restart_timeout_server() {
     run(plain("timeout client 1m\n timeout server 400ms"), |world| async move {
         let mut client = world.client();
         client.send("GET / HTTP/1.1\r\n\r\n").await;

@@ -56,7 +56,7 @@ pub fn fuzz_configuration(data: &[u8]) {
 }
 
 #[test]
-fn the_corpus_replays() {
+fn configurations_of_the_fuzz_corpus_never_panic() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configurations/corpus");
     let mut seen = 0;
     for entry in fs::read_dir(folder).unwrap() {
@@ -140,12 +140,12 @@ fn configuration() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn words_in_any_order_never_panic(text in configuration()) {
+    fn configuration_keywords_in_any_order_never_panic(text in configuration()) {
         fuzz_configuration(text.as_bytes());
     }
 
     #[test]
-    fn bytes_never_panic(data in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_as_configuration_never_panic(data in proptest::collection::vec(any::<u8>(), 0..200)) {
         fuzz_configuration(&data);
     }
 }

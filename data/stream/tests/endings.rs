@@ -45,7 +45,7 @@ fn ignores_silent_clients_with_dontlognull_or_ignore_probes() {
 }
 
 #[test]
-fn logs_a_client_that_resets_in_its_head() {
+fn logs_a_client_that_resets_within_its_request_head() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send("GET / HT").await;
@@ -56,7 +56,7 @@ fn logs_a_client_that_resets_in_its_head() {
 }
 
 #[test]
-fn answers_400_to_a_client_that_closes_in_its_head() {
+fn answers_400_to_a_client_that_closes_within_its_request_head() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send("GET / HT").await;
@@ -82,7 +82,7 @@ fn does_not_log_a_client_that_closes_between_requests() {
 }
 
 #[test]
-fn closes_the_server_when_the_client_closes_before_the_response() {
+fn with_abortonclose_a_client_fin_closes_the_server_connection() {
     run(plain("option abortonclose"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -131,7 +131,7 @@ fn abortonclose_treats_a_half_close_as_an_abort() {
 }
 
 #[test]
-fn closes_the_server_when_the_client_resets_before_the_response() {
+fn a_client_reset_before_the_response_closes_the_server_connection() {
     run(plain("no option abortonclose"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -145,7 +145,7 @@ fn closes_the_server_when_the_client_resets_before_the_response() {
 }
 
 #[test]
-fn closes_the_server_when_the_client_closes_in_its_body() {
+fn a_client_fin_within_the_request_body_closes_the_server_connection() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(format!("{POST}abc")).await;
@@ -161,7 +161,7 @@ fn closes_the_server_when_the_client_closes_in_its_body() {
 }
 
 #[test]
-fn closes_the_server_when_the_client_resets_in_the_response() {
+fn a_client_reset_within_the_response_closes_the_server_connection() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -178,7 +178,7 @@ fn closes_the_server_when_the_client_resets_in_the_response() {
 }
 
 #[test]
-fn removes_a_client_that_closes_from_the_queue() {
+fn with_abortonclose_a_closed_client_leaves_the_queue() {
     run(limited("option abortonclose"), |world| async move {
         let mut first = world.client();
         first.send(GET).await;
@@ -201,7 +201,7 @@ fn limited(lines: &str) -> String {
 }
 
 #[test]
-fn stops_connecting_when_the_client_closes() {
+fn with_abortonclose_a_closed_client_ends_the_connect() {
     run(stuck("option abortonclose"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -213,7 +213,7 @@ fn stops_connecting_when_the_client_closes() {
 }
 
 #[test]
-fn stops_retrying_when_the_client_closes() {
+fn with_abortonclose_a_closed_client_ends_the_retries() {
     let text =
         format!("{HTTP}listen front\n bind 127.0.0.1:1\n option abortonclose\n server s1 {{closed}}\n");
     run(text, |world| async move {
@@ -265,7 +265,7 @@ fn answers_502_when_the_server_closes_before_the_response() {
 }
 
 #[test]
-fn answers_502_when_the_server_closes_in_its_head() {
+fn answers_502_when_the_server_closes_within_its_response_head() {
     for reset in [false, true] {
         run(plain(""), move |world| async move {
             let mut client = world.client();
@@ -286,7 +286,7 @@ fn answers_502_when_the_server_closes_in_its_head() {
 }
 
 #[test]
-fn closes_the_client_when_the_server_closes_in_its_body() {
+fn a_server_close_within_the_response_body_closes_the_client_connection() {
     for answer in [
         "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc",
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n9\r\nabc",
@@ -364,7 +364,7 @@ fn answers_408_to_a_client_that_never_sends() {
 }
 
 #[test]
-fn answers_408_to_a_client_that_never_ends_its_head() {
+fn answers_408_to_a_client_with_an_incomplete_request_head() {
     run(plain("timeout http-request 3s"), |world| async move {
         let began = weir_sched::now();
         let mut client = world.client();
@@ -445,7 +445,7 @@ fn answers_504_when_the_server_never_responds() {
 }
 
 #[test]
-fn closes_the_client_when_the_server_stalls_in_its_body() {
+fn timeout_server_within_the_response_body_closes_the_client_connection() {
     run(plain("timeout server 2s"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -545,7 +545,7 @@ fn a_soft_stop_closes_idle_clients_by_close_spread_time() {
 }
 
 #[test]
-fn closes_a_quiet_tunnel_after_its_timeout() {
+fn timeout_tunnel_closes_an_idle_tunnel() {
     run(plain("timeout tunnel 20s"), |world| async move {
         let mut client = world.client();
         client.send("CONNECT x:80 HTTP/1.1\r\nhost: x:80\r\n\r\n").await;
@@ -568,7 +568,7 @@ fn closes_a_quiet_tunnel_after_its_timeout() {
 }
 
 #[test]
-fn timers_measure_each_phase() {
+fn log_timers_measure_each_phase_of_a_stream() {
     let timers = "log-format %Th/%Ti/%TR/%Tq/%Tw/%Tc/%Tr/%Td/%Ta/%Tt/%Tu";
     run(plain(timers), |world| async move {
         let pause = |ms| weir_sched::sleep_until(weir_sched::now().after(ms));

@@ -32,7 +32,7 @@ fn check_download(rules: &str, length: usize, want_ms: u64) {
 
 /// Manual, 9.7 and "set-bandwidth-limit".
 #[test]
-fn a_response_takes_as_long_as_its_limit_says() {
+fn a_bandwidth_limit_sets_the_duration_of_a_response() {
     check_download("", 40_000, 0);
     check_download(" http-request set-bandwidth-limit i", 40_000, 0);
     check_download(" http-request set-bandwidth-limit o", 2000, 2000);
@@ -57,7 +57,7 @@ fn a_response_takes_as_long_as_its_limit_says() {
 }
 
 #[test]
-fn a_filter_of_the_backend_is_enabled_by_rules_of_the_backend() {
+fn a_backend_rule_enables_the_bandwidth_filter_of_its_backend() {
     let text = format!(
         "{HTTP}frontend front\n bind 127.0.0.1:1\n filter bwlim-out a default-limit 1 default-period 1s\n \
          default_backend back\nbackend back\n filter bwlim-out a default-limit 1000 default-period 1s\n \
@@ -75,7 +75,7 @@ fn a_filter_of_the_backend_is_enabled_by_rules_of_the_backend() {
 }
 
 #[test]
-fn a_request_takes_as_long_as_its_limit_says() {
+fn a_bandwidth_limit_sets_the_duration_of_a_request() {
     let rules = " http-request set-bandwidth-limit i";
     for (head, framed) in [("content-length: 20000", false), ("transfer-encoding: chunked", true)] {
         let took = run(plain(&format!("{LIMITS}{rules}")), move |world| async move {
@@ -99,7 +99,7 @@ fn a_request_takes_as_long_as_its_limit_says() {
 }
 
 #[test]
-fn tcp_streams_are_limited_in_each_direction() {
+fn bandwidth_limits_apply_to_each_direction_of_a_tcp_stream() {
     let text = plain_tcp(&format!(
         "{LIMITS} tcp-request content set-bandwidth-limit i\n tcp-request content set-bandwidth-limit o"
     ));
@@ -198,7 +198,7 @@ fn filters_that_pass_everything_leave_messages_unchanged() {
 }
 
 #[test]
-fn a_response_without_a_length_lasts_as_long_as_its_connection() {
+fn a_filtered_response_without_length_ends_with_its_connection() {
     run(plain(" filter trace quiet max-fwd 3"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -212,7 +212,7 @@ fn a_response_without_a_length_lasts_as_long_as_its_connection() {
 }
 
 #[test]
-fn a_tunnel_passes_the_filters_too() {
+fn tunnel_bytes_pass_through_filters() {
     let text = format!("{LIMITS} http-request set-bandwidth-limit o\n");
     run(plain(&text), |world| async move {
         let mut client = world.client();
@@ -232,7 +232,7 @@ fn a_tunnel_passes_the_filters_too() {
 }
 
 #[test]
-fn a_client_that_leaves_while_a_filter_holds_back_ends_the_stream() {
+fn a_client_reset_while_a_filter_delays_bytes_ends_the_stream() {
     run(plain(&format!("{LIMITS} http-request set-bandwidth-limit o")), |world| async move {
         answer_with(world.origin("s1"), |_| answer(50_000));
         let mut client = world.client();
@@ -245,7 +245,7 @@ fn a_client_that_leaves_while_a_filter_holds_back_ends_the_stream() {
 }
 
 #[test]
-fn a_client_that_takes_nothing_is_late_whatever_filters_do() {
+fn timeout_client_ends_a_client_that_does_not_read_behind_a_filter() {
     run(plain(" filter trace quiet"), |world| async move {
         answer_with(world.origin("s1"), |_| answer(20_000_000));
         let mut client = world.client();
@@ -273,7 +273,7 @@ fn rejects_invalid_chunked_coding_behind_filters() {
 }
 
 #[test]
-fn a_filtered_body_is_sent_again_with_its_request() {
+fn a_filtered_body_is_resent_with_its_retried_request() {
     let limit = " filter bwlim-in i default-limit 10 default-period 1s\n filter trace quiet max-fwd 2\n \
         http-request set-bandwidth-limit i\n retry-on 503\n retries 2";
     for request in [
@@ -304,7 +304,7 @@ fn a_filtered_body_is_sent_again_with_its_request() {
 
 /// A service may wait longer than all timeouts.
 #[test]
-fn a_service_may_wait_and_lend() {
+fn a_service_may_pause_longer_than_the_timeouts() {
     for filter in ["", " filter trace quiet\n"] {
         run(plain(&format!("{filter} stats enable\n stats uri /stats\n")), |world| async move {
             let mut client = world.client();
@@ -343,7 +343,7 @@ fn a_service_may_wait_and_lend() {
 
 /// A server that answers once it has the whole request, and a rule that waits for its answer.
 #[test]
-fn a_request_goes_on_by_its_limit_while_the_answer_is_awaited() {
+fn a_limited_request_continues_while_its_response_is_inspected() {
     let limit = format!(
         "{LIMITS} tcp-request content set-bandwidth-limit i\n tcp-response inspect-delay 10s\n \
          tcp-response content accept if {{ res.len gt 3 }}"
@@ -373,7 +373,7 @@ fn a_request_goes_on_by_its_limit_while_the_answer_is_awaited() {
 
 /// A byte in 20 s, and timeouts of 10 s.
 #[test]
-fn no_side_times_out_while_a_filter_holds_bytes_back() {
+fn timeouts_do_not_expire_while_a_filter_delays_bytes() {
     let limits = " filter bwlim-in i default-limit 1 default-period 20s\n \
         filter bwlim-out o default-limit 1 default-period 20s\n \
         tcp-request content set-bandwidth-limit i\n tcp-request content set-bandwidth-limit o\n";
@@ -407,7 +407,7 @@ fn no_side_times_out_while_a_filter_holds_bytes_back() {
 }
 
 #[test]
-fn pages_of_our_own_pass_the_filters() {
+fn the_statistics_page_passes_through_filters() {
     let text = format!("{LIMITS} stats enable\n stats uri /stats\n http-request set-bandwidth-limit o\n");
     run(plain(&text), |world| async move {
         let mut client = world.client();

@@ -47,7 +47,7 @@ fn a_request_and_its_response_pass_unchanged() {
 }
 
 #[test]
-fn a_body_with_a_length_passes() {
+fn a_body_with_content_length_is_forwarded() {
     check(Stream {
         request: "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello",
         forwarded: "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello",
@@ -58,7 +58,7 @@ fn a_body_with_a_length_passes() {
 }
 
 #[test]
-fn chunks_and_trailers_pass_both_ways_and_extensions_do_not() {
+fn chunks_and_trailers_are_forwarded_without_chunk_extensions() {
     check(Stream {
         request: "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n\
             5;a=b\r\nhello\r\n0\r\nx-t: 1\r\n\r\n",
@@ -71,7 +71,7 @@ fn chunks_and_trailers_pass_both_ways_and_extensions_do_not() {
 }
 
 #[test]
-fn a_response_that_its_end_delimits_closes_the_client() {
+fn a_response_without_length_closes_the_client_connection() {
     check(Stream {
         request: GET,
         forwarded: GET,
@@ -82,7 +82,7 @@ fn a_response_that_its_end_delimits_closes_the_client() {
 }
 
 #[test]
-fn an_old_client_is_answered_in_its_way() {
+fn an_http_1_0_client_without_keep_alive_gets_connection_close() {
     check(Stream {
         request: "GET / HTTP/1.0\r\n\r\n",
         forwarded: "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
@@ -93,7 +93,7 @@ fn an_old_client_is_answered_in_its_way() {
 }
 
 #[test]
-fn requests_follow_each_other_on_both_connections() {
+fn sequential_requests_reuse_both_connections() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send("GET /1 HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -169,7 +169,7 @@ fn forwards_bodiless_statuses_without_a_body() {
 }
 
 #[test]
-fn interim_responses_pass_and_the_body_follows() {
+fn a_100_continue_is_forwarded_before_the_request_body() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         let head = "POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n";
@@ -191,7 +191,7 @@ fn interim_responses_pass_and_the_body_follows() {
 }
 
 #[test]
-fn an_old_client_sees_no_interim_response() {
+fn an_http_1_0_client_gets_only_the_final_response() {
     check(Stream {
         request: "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
         forwarded: "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
@@ -241,7 +241,7 @@ fn tunnel(request: &'static str, answer: &'static str, status_and_head: &'static
 }
 
 #[test]
-fn a_refused_tunnel_is_a_response_like_any_other() {
+fn a_refused_connect_is_an_ordinary_response() {
     run(plain(""), |world| async move {
         let request = "CONNECT x:8080 HTTP/1.1\r\nhost: x:8080\r\n\r\n";
         let mut client = world.client();
@@ -275,7 +275,7 @@ fn a_response_may_begin_before_the_request_ends() {
 }
 
 #[test]
-fn a_whole_response_before_the_request_ends_is_delivered() {
+fn a_complete_response_before_the_request_ends_is_forwarded() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         let head = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 6\r\n\r\n";
@@ -293,7 +293,7 @@ fn a_whole_response_before_the_request_ends_is_delivered() {
 }
 
 #[test]
-fn connection_modes_decide_which_side_closes() {
+fn http_connection_options_decide_which_side_is_closed() {
     for (option, to_server, to_client) in [
         ("option httpclose", "connection: close\r\n", "connection: close\r\n"),
         ("option http-server-close", "connection: close\r\n", ""),
@@ -328,7 +328,7 @@ fn connection_modes_decide_which_side_closes() {
 }
 
 #[test]
-fn a_client_that_requests_a_close_is_closed() {
+fn a_request_with_connection_close_closes_the_client_connection() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send("GET / HTTP/1.1\r\nhost: x\r\nConnection: close\r\n\r\n").await;
@@ -344,7 +344,7 @@ fn a_client_that_requests_a_close_is_closed() {
 }
 
 #[test]
-fn a_half_closed_client_gets_its_answer() {
+fn without_abortonclose_a_half_closed_client_gets_its_response() {
     run(plain("no option abortonclose"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -359,7 +359,7 @@ fn a_half_closed_client_gets_its_answer() {
 }
 
 #[test]
-fn junk_requests_get_400_and_are_closed() {
+fn malformed_requests_get_400_and_a_close() {
     for junk in [
         "GET\r\n\r\n",
         "GET / HTTP/1.1\r\nbad header\r\n\r\n",
@@ -384,7 +384,7 @@ fn check_bad_request(world: &World) {
 }
 
 #[test]
-fn a_head_that_does_not_fit_is_refused() {
+fn an_oversized_request_head_gets_414_or_431() {
     let head = |path: usize, field: usize| {
         format!("GET /{} HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "u".repeat(path), "v".repeat(field))
     };
@@ -405,7 +405,7 @@ fn a_head_that_does_not_fit_is_refused() {
 }
 
 #[test]
-fn junk_responses_are_not_passed_on() {
+fn malformed_responses_are_replaced_by_502() {
     for junk in [
         "nonsense\r\n\r\n",
         "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
@@ -429,7 +429,7 @@ fn junk_responses_are_not_passed_on() {
 }
 
 #[test]
-fn a_broken_chunk_in_a_response_ends_it() {
+fn a_malformed_chunk_in_a_response_closes_the_client_connection() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -444,7 +444,7 @@ fn a_broken_chunk_in_a_response_ends_it() {
 }
 
 #[test]
-fn a_broken_chunk_in_a_request_ends_it() {
+fn a_malformed_chunk_in_a_request_gets_400() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n").await;
@@ -460,7 +460,7 @@ fn a_broken_chunk_in_a_request_ends_it() {
 }
 
 #[test]
-fn a_request_that_the_server_cuts_off_is_not_taken_for_the_next_one() {
+fn the_rest_of_an_aborted_request_body_is_not_parsed_as_a_request() {
     run(plain(""), |world| async move {
         let smuggled = "GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n";
         let head = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n";
@@ -482,7 +482,7 @@ fn a_request_that_the_server_cuts_off_is_not_taken_for_the_next_one() {
 }
 
 #[test]
-fn an_upload_goes_on_while_the_response_does() {
+fn an_upload_continues_during_the_response() {
     run(plain(""), |world| async move {
         let body = vec![b'b'; 3_000_000];
         let mut client = world.client();
@@ -514,7 +514,7 @@ fn an_upload_goes_on_while_the_response_does() {
 }
 
 #[test]
-fn an_edited_head_does_not_wait_for_its_body() {
+fn an_edited_head_is_sent_before_its_body_arrives() {
     run(plain("http-request set-header x-a b"), |world| async move {
         let began = weir_sched::now();
         let mut client = world.client();

@@ -37,7 +37,7 @@ fn locks_of(lines: &str) -> u64 {
 
 /// A single test, because the counts are global to the process.
 #[test]
-fn a_request_takes_no_lock_unless_it_means_all_workers() {
+fn a_request_locks_only_for_balancing_over_all_workers() {
     let designated = " balance random\n use-server s2 if TRUE";
     let logged = " balance random\n log 127.0.0.1:514 local0\n option httplog\n option forwardfor";
     let in_turn = " balance roundrobin\n server s0 {s0} weight 7";

@@ -34,7 +34,7 @@ fn check(
 const BODY_WITH_OLD_GET: &str = "GET / HTTP/1.0\r\ncontent-length: 3\r\nconnection: keep-alive\r\n\r\nabc";
 
 #[test]
-fn accepts_bodies_of_http_1_0_gets_with_the_option() {
+fn h1_accept_payload_with_any_method_accepts_http_1_0_get_bodies() {
     // Some servers expect no body there, so a tolerated message is the last on both connections.
     let last = "GET / HTTP/1.0\r\ncontent-length: 3\r\nconnection: close\r\n\r\nabc";
     let closing = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
@@ -49,7 +49,7 @@ fn accepts_bodies_of_http_1_0_gets_with_the_option() {
 }
 
 #[test]
-fn two_lengths_close_the_connection_without_the_option() {
+fn content_length_with_chunked_coding_forces_a_close_by_default() {
     let both =
         "POST / HTTP/1.1\r\ncontent-length: 9\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     let one = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
@@ -86,7 +86,7 @@ fn adjusting(options: &str) -> String {
 }
 
 #[test]
-fn names_are_written_in_the_case_that_a_bogus_server_wants() {
+fn h1_case_adjust_bogus_server_changes_request_field_names() {
     let request = "POST / HTTP/1.1\r\ncontent-length: 3\r\nx-Own: a\r\nx-other: b\r\n\r\nabc";
     let adjusted = "POST / HTTP/1.1\r\nContent-Length: 3\r\nX-OWN: a\r\nx-other: b\r\n\r\nabc";
     check(adjusting("option h1-case-adjust-bogus-server"), (request, adjusted), (OK, OK), true);
@@ -106,7 +106,7 @@ fn names_are_written_in_the_case_that_a_bogus_server_wants() {
 }
 
 #[test]
-fn names_are_written_in_the_case_that_a_bogus_client_wants() {
+fn h1_case_adjust_bogus_client_changes_response_field_names() {
     let get = ("GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\n\r\n");
     let adjusted = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     let option = "option h1-case-adjust-bogus-client";
@@ -123,7 +123,7 @@ fn names_are_written_in_the_case_that_a_bogus_client_wants() {
 }
 
 #[test]
-fn drops_trailers_with_the_options() {
+fn http_drop_trailers_options_drop_trailers() {
     let request =
         "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nx-a: 1\r\nx-b: 2\r\n\r\n";
     let without = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
@@ -143,7 +143,7 @@ fn drops_trailers_with_the_options() {
 }
 
 #[test]
-fn drops_trailers_in_pieces_of_any_size() {
+fn http_drop_request_trailers_drops_trailers_at_every_cut() {
     let head = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
     let body = "3\r\nabc\r\n0\r\nx-a: 1\r\nx-b: 2\r\n\r\n";
     for cut in 0..body.len() {

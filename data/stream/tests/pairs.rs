@@ -269,7 +269,7 @@ fn check(protocols: [Protocol; 2], mode: &'static str) {
 
 /// Payload is the same in weir's own chunks, with a length, and in DATA frames.
 #[test]
-fn every_pair_passes_whole_bodies_at_every_cut() {
+fn every_pair_of_protocols_forwards_bodies_at_every_cut() {
     for mode in ["", " filter trace quiet max-fwd 3", " option http-buffer-request"] {
         for client in [Protocol::Http1, Protocol::Http2] {
             for server in [Protocol::Http1, Protocol::Http2] {
@@ -299,7 +299,7 @@ async fn request(client: &mut End, number: u64, length: usize, version: &str) {
 
 /// Small pieces, lent and appended, at irregular times: in chunks, until the connection closes, and in DATA frames.
 #[test]
-fn bodies_of_datagrams_arrive_whole() {
+fn bodies_in_datagram_sized_pieces_arrive_complete() {
     let sinks = [(Protocol::Http1, "1.1"), (Protocol::Http1, "1.0"), (Protocol::Http2, "1.1")];
     let limit = " filter bwlim-out o default-limit 1m default-period 1s\n http-request set-bandwidth-limit o";
     for mode in ["", " filter trace quiet max-fwd 700", limit] {
@@ -490,7 +490,7 @@ const INSPECTED: &str = " option http-buffer-request\n http-request set-header x
 
 /// A QUIC-like client. Each datagram of the body arrives separately, the end with the last one, alone, or with trailers.
 #[test]
-fn uploads_in_datagrams_arrive_whole() {
+fn uploads_in_datagrams_arrive_complete() {
     let waits =
         " http-request wait-for-body time 10s at-least 3000\n http-request set-header x-size %[req.body_len]";
     for mode in ["", " filter trace quiet max-fwd 700", INSPECTED, waits] {
@@ -509,7 +509,7 @@ fn uploads_in_datagrams_arrive_whole() {
 
 /// A kept body is resent unchanged.
 #[test]
-fn uploads_in_datagrams_are_sent_again() {
+fn uploads_in_datagrams_are_resent_unchanged() {
     let mode = " option http-buffer-request\n retries 3\n retry-on all-retryable-errors";
     for server in SERVERS {
         let mut uploads = Vec::new();
@@ -525,7 +525,7 @@ fn uploads_in_datagrams_are_sent_again() {
 
 /// Wherever an upload is truncated, no server takes it for a complete one.
 #[test]
-fn uploads_break_off_at_every_datagram() {
+fn an_upload_truncated_at_any_datagram_is_never_complete_at_the_server() {
     for mode in ["", " filter trace quiet max-fwd 700", INSPECTED] {
         for server in SERVERS {
             let mut uploads = Vec::new();

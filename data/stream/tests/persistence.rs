@@ -47,7 +47,7 @@ fn check(lines: &str, cases: &'static [(&'static str, &'static str, &'static str
 }
 
 #[test]
-fn rules_come_before_cookies_and_hide_them_all_the_same() {
+fn use_server_rules_override_cookies() {
     check(
         "cookie S insert indirect\n use-server s1 if { path /one }\n use-server s2 if { path /two }",
         &[
@@ -89,7 +89,7 @@ fn persist_and_force_persist_use_servers_that_are_down() {
 }
 
 #[test]
-fn a_forced_server_is_never_given_up_for_another() {
+fn a_server_forced_by_persistence_is_never_redispatched() {
     check(
         "cookie S insert indirect\n option redispatch 1\n force-persist if { hdr(y) f }\n \
         use-server gone if { path /gone }",
@@ -108,7 +108,7 @@ fn a_forced_server_is_never_given_up_for_another() {
 }
 
 #[test]
-fn logs_the_state_of_the_cookie_for_every_ending() {
+fn the_cookie_state_is_logged_for_every_ending() {
     check(
         "cookie S insert\n http-request deny if { path /deny }\n http-request return if { path /return }\n \
         http-request auth if { path /auth }\n http-response deny if { res.hdr(content-length) 3 }",
@@ -129,7 +129,7 @@ fn logs_the_state_of_the_cookie_for_every_ending() {
 }
 
 #[test]
-fn the_inserted_cookie_is_not_seen_by_rules_on_the_servers_response() {
+fn http_response_rules_do_not_see_the_inserted_cookie() {
     check(
         "cookie S insert\n http-response set-header x %[res.fhdr(set-cookie)]\n \
         http-after-response set-header y %[res.fhdr(set-cookie)]",
@@ -149,7 +149,7 @@ fn rdp_packet(cookie: &str) -> Vec<u8> {
 }
 
 #[test]
-fn tokens_of_the_remote_desktop_protocol_lead_back_to_their_server() {
+fn persist_rdp_cookie_returns_to_the_server_of_the_token() {
     let text = format!(
         "{TCP}listen front\n bind 127.0.0.1:1\n balance roundrobin\n persist rdp-cookie\n \
         tcp-request inspect-delay 5s\n tcp-request content accept if {{ req.rdp_cookie -m found }}\n \
@@ -169,7 +169,7 @@ fn tokens_of_the_remote_desktop_protocol_lead_back_to_their_server() {
 }
 
 #[test]
-fn users_of_the_remote_desktop_protocol_are_hashed() {
+fn balance_rdp_cookie_hashes_the_user() {
     let text = format!(
         "{TCP}listen front\n bind 127.0.0.1:1\n balance rdp-cookie(mstshash)\n \
         tcp-request inspect-delay 5s\n tcp-request content accept if {{ req.rdp_cookie -m found }}\n \

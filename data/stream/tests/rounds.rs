@@ -8,7 +8,7 @@ use weir_stream::entry::streams;
 
 /// R36: received bytes are forwarded in several rounds of one run, a buffer at a time, not in a run for each buffer.
 #[test]
-fn a_body_is_forwarded_in_several_rounds_a_run() {
+fn a_body_is_forwarded_in_several_rounds_of_one_run() {
     const BODY: usize = 400_000;
     run(plain(""), |world| async move {
         let mut client = world.client();

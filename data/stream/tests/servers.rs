@@ -24,7 +24,7 @@ async fn stream(client: &mut Peer, server: &mut Peer) {
 // Slots.
 
 #[test]
-fn a_full_server_serves_the_queue_in_order() {
+fn a_server_at_maxconn_serves_its_queue_in_order() {
     run(listen(" server s1 {s1} maxconn 1"), |world| async move {
         let mut clients = Vec::new();
         for number in 0..4 {
@@ -74,7 +74,7 @@ fn counts_a_queued_request_as_balanced_to_its_server() {
 }
 
 #[test]
-fn a_slot_is_free_as_soon_as_the_response_is_there() {
+fn a_maxconn_slot_is_free_at_the_end_of_the_response() {
     run(listen(" server s1 {s1} maxconn 1"), |world| async move {
         let (mut first, mut second) = (world.client(), world.client());
         first.send(GET).await;
@@ -113,7 +113,7 @@ fn a_queued_request_gets_the_next_free_server() {
 // Retries.
 
 #[test]
-fn a_refused_attempt_goes_elsewhere() {
+fn a_refused_connection_is_redispatched_to_the_next_server() {
     run(listen(" option redispatch 1\n server s1 {closed}\n server s2 {s2}"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -130,7 +130,7 @@ fn a_refused_attempt_goes_elsewhere() {
 }
 
 #[test]
-fn a_refused_attempt_is_repeated_after_a_second() {
+fn a_refused_connection_is_retried_after_one_second() {
     run(listen(" retries 2\n server s1 {closed}"), |world| async move {
         let began = weir_sched::now();
         let mut client = world.client();
@@ -161,7 +161,7 @@ fn retries_after_an_empty_response_with_retry_on() {
 }
 
 #[test]
-fn a_body_is_sent_again_with_its_request() {
+fn a_body_is_resent_with_its_retried_request() {
     let text = plain("retry-on empty-response 503\n option http-buffer-request");
     run(text, |world| async move {
         let request = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello";
@@ -183,7 +183,7 @@ fn a_body_is_sent_again_with_its_request() {
 }
 
 #[test]
-fn a_large_body_is_sent_again_with_its_request() {
+fn a_large_body_is_resent_with_its_retried_request() {
     let text = plain("retry-on empty-response\n option http-buffer-request");
     run(text, |world| async move {
         let body = "b".repeat(12_000);
@@ -203,7 +203,7 @@ fn a_large_body_is_sent_again_with_its_request() {
 }
 
 #[test]
-fn the_last_status_is_passed_on_when_retries_are_over() {
+fn the_last_status_is_forwarded_when_retries_are_exhausted() {
     run(plain("retry-on 503\n retries 1"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -222,7 +222,7 @@ fn the_last_status_is_passed_on_when_retries_are_over() {
 // Reused connections.
 
 #[test]
-fn an_idle_connection_that_the_server_closed_is_not_used() {
+fn an_idle_connection_closed_by_the_server_is_not_reused() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -238,7 +238,7 @@ fn an_idle_connection_that_the_server_closed_is_not_used() {
 
 /// Even if the dead connection was reused before.
 #[test]
-fn a_dead_connection_does_not_displace_a_live_one() {
+fn a_closed_connection_does_not_displace_an_idle_one() {
     run(plain(""), |world| async move {
         let mut first = world.client();
         first.send(GET).await;
@@ -256,7 +256,7 @@ fn a_dead_connection_does_not_displace_a_live_one() {
 }
 
 #[test]
-fn a_reused_connection_that_dies_under_a_request_is_replaced() {
+fn a_request_on_a_reused_connection_that_closes_is_retried() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -277,7 +277,7 @@ fn a_reused_connection_that_dies_under_a_request_is_replaced() {
 }
 
 #[test]
-fn a_request_that_is_not_safe_or_not_to_be_retried_is_not_sent_twice() {
+fn unsafe_or_unretryable_requests_are_sent_only_once() {
     check_sent_once("", "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n");
     check_sent_once("", "DELETE / HTTP/1.1\r\nhost: x\r\n\r\n");
     check_sent_once("retries 0", GET);
@@ -303,7 +303,7 @@ fn check_sent_once(settings: &str, request: &'static str) {
 }
 
 #[test]
-fn bytes_after_a_response_spoil_the_connection() {
+fn excess_bytes_after_a_response_prevent_reuse_of_the_connection() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -318,7 +318,7 @@ fn bytes_after_a_response_spoil_the_connection() {
 }
 
 #[test]
-fn bytes_that_come_while_idle_spoil_the_connection() {
+fn bytes_received_on_an_idle_connection_prevent_its_reuse() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -362,7 +362,7 @@ fn http_reuse_decides_which_connections_are_shared() {
 }
 
 #[test]
-fn http_reuse_never_keeps_the_connection_for_its_own_client() {
+fn http_reuse_never_keeps_the_server_connection_for_its_client() {
     run(plain("http-reuse never"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -378,7 +378,7 @@ fn http_reuse_never_keeps_the_connection_for_its_own_client() {
 }
 
 #[test]
-fn limits_of_the_pool_hold() {
+fn pool_max_conn_and_pool_purge_delay_limit_idle_connections() {
     for (setting, kept) in [("pool-max-conn 1", 1), ("pool-max-conn 0", 0), ("pool-purge-delay 0", 0)] {
         run(listen(&format!(" server s1 {{s1}} {setting}")), move |world| async move {
             let mut clients: Vec<_> = (0..2).map(|_| world.client()).collect();
@@ -409,7 +409,7 @@ fn limits_of_the_pool_hold() {
 }
 
 #[test]
-fn single_requests_leave_at_most_the_peak_number_of_connections() {
+fn single_requests_leave_at_most_the_peak_number_of_idle_connections() {
     run(plain(""), |world| async move {
         let pools = Arc::clone(world.proxy("front").servers().servers()[0].pools());
         let mut kept: Option<Peer> = None;
@@ -478,7 +478,7 @@ fn closes_unneeded_idle_connections_gradually() {
 }
 
 #[test]
-fn a_server_in_maintenance_loses_its_idle_connections() {
+fn maintenance_closes_the_idle_connections_of_a_server() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -516,7 +516,7 @@ fn check_source(lines: &'static str, expected: [u8; 4]) {
 }
 
 #[test]
-fn connections_come_from_the_source_that_is_in_force() {
+fn server_connections_use_the_most_specific_source_setting() {
     check_source(" server s1 {s1}", [127, 0, 0, 1]);
     check_source(" source 127.0.0.2\n server s1 {s1}", [127, 0, 0, 2]);
     check_source(" source 127.0.0.2\n server s1 {s1} source 127.0.0.3", [127, 0, 0, 3]);
@@ -528,7 +528,7 @@ fn connections_come_from_the_source_that_is_in_force() {
 }
 
 #[test]
-fn a_proxy_header_of_version_1_is_sent() {
+fn send_proxy_sends_a_proxy_header_of_version_1() {
     run(listen(" server s1 {s1} send-proxy"), |world| async move {
         let mut client = world.client();
         client.connected().await;
@@ -547,7 +547,7 @@ fn a_proxy_header_of_version_1_is_sent() {
 }
 
 #[test]
-fn a_proxy_header_of_version_2_is_sent() {
+fn send_proxy_v2_sends_a_proxy_header_of_version_2() {
     run(listen(" server s1 {s1} send-proxy-v2"), |world| async move {
         let mut client = world.client();
         client.connected().await;
@@ -563,7 +563,7 @@ fn a_proxy_header_of_version_2_is_sent() {
 }
 
 #[test]
-fn uses_the_addresses_of_an_expected_proxy_header() {
+fn accept_proxy_uses_the_addresses_of_the_proxy_header() {
     let text = format!(
         "{HTTP}listen front\n bind 127.0.0.1:1 accept-proxy\n option forwardfor\n server s1 {{s1}} send-proxy\n"
     );
@@ -589,7 +589,7 @@ fn uses_the_addresses_of_an_expected_proxy_header() {
 
 /// The messages were observed in the log of HAProxy 2.6.
 #[test]
-fn a_connection_without_the_expected_header_is_closed() {
+fn accept_proxy_closes_a_connection_without_a_valid_proxy_header() {
     const TRUNCATED: &str = "Truncated PROXY protocol header received";
     for (bytes, finishes, wait_ms, said) in [
         (&b""[..], false, 10_000, "Timeout while waiting for PROXY protocol header"),
@@ -638,7 +638,7 @@ fn a_connection_without_the_expected_header_is_closed() {
 
 /// The log of HAProxy 2.6 for a server connection that failed, was closed, or became idle.
 #[test]
-fn logs_the_server_connection_even_after_it_failed() {
+fn a_failed_server_connection_is_logged_with_its_addresses() {
     let format =
         "%ST %tsc [%bi]:%bp %si:%sp %[bc_src]:%[bc_src_port] %[bc_http_major] %[bc_err] %[bc_reused]";
     let text = format!(

@@ -30,7 +30,7 @@ async fn the_stream() -> ListedStream {
 }
 
 #[test]
-fn a_stream_that_waits_for_its_server_answers_and_is_logged() {
+fn shutting_down_a_stream_waiting_for_its_server_gives_a_logged_502() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -47,7 +47,7 @@ fn a_stream_that_waits_for_its_server_answers_and_is_logged() {
 
 /// The client of a local response does not read it.
 #[test]
-fn logs_a_stream_with_a_client_that_does_not_read() {
+fn shutting_down_a_stream_with_a_client_that_does_not_read_is_logged() {
     let body = "x".repeat(6000);
     let text = plain(&format!(" http-request return status 200 content-type text/plain string {body}"));
     run(text, |world| async move {
@@ -76,7 +76,7 @@ fn logs_a_stream_with_a_client_that_does_not_read() {
 
 /// R67: the scheduler kills a stream that does not check.
 #[test]
-fn kills_a_stream_that_does_not_check_for_its_end() {
+fn a_stream_that_does_not_check_for_its_end_is_killed() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -110,7 +110,7 @@ fn kills_a_stream_that_does_not_check_for_its_end() {
 
 /// A connection may carry several streams at once, each in a task of its own.
 #[test]
-fn distinguishes_and_ends_streams_of_one_connection_separately() {
+fn streams_of_one_connection_are_listed_and_ended_separately() {
     let lines = " http-request set-src req.hdr(x-from)\n http-request set-var(txn.of) req.hdr(x-from)\n \
         http-response set-header x-of %[var(txn.of)]";
     run(plain(lines), |world| async move {

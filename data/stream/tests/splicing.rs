@@ -49,7 +49,7 @@ fn counted(world: &World) -> [u64; 4] {
 }
 
 #[test]
-fn an_upload_ends_where_its_length_says() {
+fn a_spliced_upload_ends_at_its_content_length() {
     run(plain(SPLICED), |world| async move {
         let (mut client, body) = (world.client(), body());
         let head = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {SIZE}\r\n\r\n");
@@ -76,7 +76,7 @@ fn an_upload_ends_where_its_length_says() {
 }
 
 #[test]
-fn the_next_response_follows_on_the_same_connection() {
+fn a_response_follows_a_spliced_body_on_the_same_connection() {
     run(plain(SPLICED), |world| async move {
         let (mut client, body) = (world.client(), body());
         let get = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -102,7 +102,7 @@ fn the_next_response_follows_on_the_same_connection() {
 }
 
 #[test]
-fn a_body_may_end_with_its_server() {
+fn a_spliced_body_without_length_ends_with_the_server_fin() {
     run(plain(SPLICED), |world| async move {
         let (mut client, mut server) =
             answered(&world, "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await;
@@ -115,7 +115,7 @@ fn a_body_may_end_with_its_server() {
 }
 
 #[test]
-fn a_body_that_ends_early_is_blamed_on_its_server() {
+fn a_truncated_spliced_body_is_logged_as_a_server_abort() {
     run(plain(SPLICED), |world| async move {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", SIZE + 1);
         let (mut client, mut server) = answered(&world, &head, &head).await;

@@ -41,7 +41,7 @@ async fn request(world: &World, path: &str, fields: &str) -> String {
 }
 
 #[test]
-fn a_connection_counts_once_and_its_requests_each() {
+fn a_tracked_connection_counts_once_and_each_of_its_requests() {
     let text = format!(
         "{HTTP}{}frontend front\n bind 127.0.0.1:1\n tcp-request connection track-sc0 str(c) table t\n \
          tcp-request content track-sc1 str(r) table t\n http-request return status 200\n",
@@ -65,7 +65,7 @@ fn a_connection_counts_once_and_its_requests_each() {
 }
 
 #[test]
-fn counts_errors_of_clients_and_failures_of_servers() {
+fn stick_tables_count_client_errors_and_server_failures() {
     let text = format!(
         "{HTTP}{}listen front\n bind 127.0.0.1:1\n http-request track-sc0 path table t\n \
          http-request deny if {{ path /denied }}\n http-request return status 500 if {{ path /own }}\n server s1 {{s1}}\n",
@@ -93,7 +93,7 @@ fn counts_errors_of_clients_and_failures_of_servers() {
 }
 
 #[test]
-fn which_statuses_count_is_configurable() {
+fn http_err_codes_and_http_fail_codes_select_the_counted_statuses() {
     let text = format!(
         "global\n http-err-codes 404 +418\n http-fail-codes -500\n{HTTP}{}listen front\n bind 127.0.0.1:1\n \
          http-request track-sc0 path table t\n server s1 {{s1}}\n",
@@ -115,7 +115,7 @@ fn which_statuses_count_is_configurable() {
 }
 
 #[test]
-fn a_rate_limits_each_key_for_itself() {
+fn http_req_rate_limits_each_key_separately() {
     let text = format!(
         "{HTTP}{}frontend front\n bind 127.0.0.1:1\n http-request track-sc0 req.hdr(key) table t\n \
          http-request deny status 429 if {{ sc0_http_req_rate gt 2 }}\n http-request return status 200\n",
@@ -132,7 +132,7 @@ fn a_rate_limits_each_key_for_itself() {
 }
 
 #[test]
-fn a_counter_tracks_the_first_key_that_a_rule_finds() {
+fn a_stick_counter_tracks_the_first_key_found_by_a_rule() {
     let text = format!(
         "{HTTP}{}frontend front\n bind 127.0.0.1:1\n http-request track-sc0 req.hdr(none) table t\n \
          http-request track-sc0 path table t\n http-request track-sc0 str(late) table t\n \
@@ -151,7 +151,7 @@ fn a_counter_tracks_the_first_key_that_a_rule_finds() {
 }
 
 #[test]
-fn a_counter_of_the_session_is_not_taken_by_a_stream() {
+fn a_stick_counter_of_the_session_is_not_replaced_by_a_stream_rule() {
     let text = format!(
         "{HTTP}{}frontend front\n bind 127.0.0.1:1\n tcp-request connection track-sc0 str(c) table t\n \
          tcp-request session track-sc0 str(s0) table t\n tcp-request session track-sc1 str(s) table t\n \
@@ -174,7 +174,7 @@ fn a_counter_of_the_session_is_not_taken_by_a_stream() {
 }
 
 #[test]
-fn all_that_is_tracked_counts_whatever_it_stores_and_in_which_order_it_is_tracked() {
+fn all_tracked_entries_count_regardless_of_order_and_stored_data() {
     let text = format!(
         "{HTTP}{}frontend front\n bind 127.0.0.1:1\n http-request track-sc2 str(last) table t\n \
          http-request track-sc0 str(first) table t\n http-request track-sc1 str(rates) table r\n \
@@ -197,7 +197,7 @@ fn all_that_is_tracked_counts_whatever_it_stores_and_in_which_order_it_is_tracke
 }
 
 #[test]
-fn three_counters_of_one_entry_count_three_times() {
+fn three_stick_counters_on_one_entry_count_three_times() {
     let text = format!(
         "{HTTP}{}frontend front\n bind 127.0.0.1:1\n tcp-request connection track-sc0 str(k) table t\n \
          tcp-request session track-sc1 str(k) table t\n http-request track-sc2 str(k) table t\n \
@@ -217,7 +217,7 @@ fn three_counters_of_one_entry_count_three_times() {
 }
 
 #[test]
-fn arrays_stand_in_for_the_older_single_counters() {
+fn gpc_and_gpt_arrays_serve_the_older_single_counters() {
     let text = format!(
         "{HTTP}{}frontend front\n bind 127.0.0.1:1\n http-request track-sc0 path table t\n \
          http-request sc-inc-gpc(1,0)\n http-request sc-add-gpc(0,0) int(5)\n http-request sc-inc-gpc0(0)\n \
@@ -255,7 +255,7 @@ async fn server_of(world: &World, fields: &str) -> String {
 }
 
 #[test]
-fn a_table_brings_a_client_back_to_its_server() {
+fn stick_on_returns_a_client_to_its_server() {
     run(backend_configuration(" stick on req.hdr(key)"), |world| async move {
         serve_names(&world);
         let first = server_of(&world, "key: a\r\n").await;
@@ -269,7 +269,7 @@ fn a_table_brings_a_client_back_to_its_server() {
 }
 
 #[test]
-fn a_cookie_comes_before_a_table_which_learns_from_it() {
+fn a_cookie_overrides_a_stick_table_and_updates_its_entry() {
     run(backend_configuration(" stick on req.hdr(key)"), |world| async move {
         serve_names(&world);
         assert_eq!(server_of(&world, "key: a\r\ncookie: S=c2\r\n").await, "s2");
@@ -282,7 +282,7 @@ fn a_cookie_comes_before_a_table_which_learns_from_it() {
 }
 
 #[test]
-fn a_response_may_name_its_server() {
+fn stick_store_response_stores_the_server_of_a_response() {
     let rules = " stick match req.hdr(session)\n stick store-response res.hdr(session)";
     run(backend_configuration(rules), |world| async move {
         serve_names(&world);
@@ -296,7 +296,7 @@ fn a_response_may_name_its_server() {
 }
 
 #[test]
-fn a_table_stores_the_choice_of_a_rule() {
+fn stick_on_stores_the_server_chosen_by_use_server() {
     run(
         backend_configuration(" stick on req.hdr(key)\n use-server s2 if { req.hdr(to) s2 }"),
         |world| async move {
@@ -310,7 +310,7 @@ fn a_table_stores_the_choice_of_a_rule() {
 }
 
 #[test]
-fn some_servers_are_not_remembered() {
+fn servers_with_non_stick_are_not_stored_in_the_table() {
     run(
         backend_configuration(" stick on req.hdr(key)\n use-server s3 if { req.hdr(to) s3 }"),
         |world| async move {
@@ -325,7 +325,7 @@ fn some_servers_are_not_remembered() {
 /// The manual (11.1, "bytes_in_cnt", "bytes_out_cnt") counts bytes received from clients and sent to clients, heads included. HAProxy 3.2
 /// counts them in its own form of messages: 39 for the first request here, of 28 bytes, and 76 for an answer of 69.
 #[test]
-fn bytes_are_those_of_the_wire_once_for_each_counter() {
+fn byte_counters_count_wire_bytes_once_for_each_stick_counter() {
     let track: String =
         (0..3).map(|counter| format!(" http-request track-sc{counter} str(k) table t\n")).collect();
     let text = format!(
@@ -351,7 +351,7 @@ fn bytes_are_those_of_the_wire_once_for_each_counter() {
 }
 
 #[test]
-fn a_tcp_session_tracks_a_key_in_its_bytes() {
+fn a_tcp_content_rule_tracks_a_key_of_the_payload() {
     let text = format!(
         "{TCP}{}listen front\n bind 127.0.0.1:1\n tcp-request inspect-delay 5s\n \
          tcp-request content track-sc0 req.payload(0,2) table t\n tcp-request content accept if {{ req.len gt 1 }}\n \

@@ -6,7 +6,7 @@ use support::{HTTP, TCP, plain_tcp, run};
 use weir_backend::{BackendCounter as B, FrontendCounter as F};
 
 #[test]
-fn bytes_pass_both_ways_and_half_closes_too() {
+fn tcp_mode_forwards_bytes_and_half_closes_in_both_directions() {
     run(plain_tcp(""), |world| async move {
         let mut client = world.client();
         client.send("abc").await;
@@ -26,7 +26,7 @@ fn bytes_pass_both_ways_and_half_closes_too() {
 }
 
 #[test]
-fn the_server_may_close_first() {
+fn a_server_fin_leaves_the_client_direction_open() {
     run(plain_tcp(""), |world| async move {
         let mut client = world.client();
         let mut server = world.accept("s1").await;
@@ -43,7 +43,7 @@ fn the_server_may_close_first() {
 }
 
 #[test]
-fn propagates_resets_and_logs_their_side() {
+fn resets_are_propagated_and_logged_with_their_side() {
     run(plain_tcp(""), |world| async move {
         let mut client = world.client();
         client.send("abc").await;
@@ -81,7 +81,7 @@ fn check_idle(timeouts: &str, after_ms: u64, letters: &'static str) {
 }
 
 #[test]
-fn quiet_connections_end() {
+fn idle_tcp_connections_end_at_their_timeout() {
     check_idle("timeout client 3s\n timeout server 3s", 3_000, "cD");
     check_idle("timeout client 3s\n timeout server 5s", 3_000, "cD");
     check_idle("timeout client 5s\n timeout server 3s", 3_000, "sD");
@@ -107,7 +107,7 @@ fn check_half_closed(timeouts: &str, after_ms: u64, letters: &'static str) {
 }
 
 #[test]
-fn half_closed_connections_end() {
+fn half_closed_tcp_connections_end_at_timeout_server_or_server_fin() {
     check_half_closed("timeout server 3s", 3_000, "sD");
     check_half_closed("timeout server 3s\n timeout client-fin 1s", 3_000, "sD");
     check_half_closed("timeout server 3s\n timeout server-fin 1s", 1_000, "sD");
@@ -115,7 +115,7 @@ fn half_closed_connections_end() {
 }
 
 #[test]
-fn bytes_one_way_keep_both_sides_awake() {
+fn bytes_in_one_direction_restart_both_timeouts() {
     for (option, ends_after) in [("", 8_000), ("option independent-streams", 3_000)] {
         let text = plain_tcp(&format!("timeout client 3s\n timeout server 1h\n {option}"));
         run(text, move |world| async move {
@@ -136,7 +136,7 @@ fn bytes_one_way_keep_both_sides_awake() {
 }
 
 #[test]
-fn closes_the_client_when_no_server_is_reachable() {
+fn closes_the_client_connection_when_no_server_is_reachable() {
     run(
         format!("{TCP}listen front\n bind 127.0.0.1:1\n retries 0\n server s1 {{closed}}\n"),
         |world| async move {
@@ -156,7 +156,7 @@ fn closes_the_client_when_no_server_is_reachable() {
 }
 
 #[test]
-fn notices_clients_that_leave_the_queue() {
+fn a_tcp_client_that_closes_or_times_out_leaves_the_queue() {
     let text =
         format!("{TCP}listen front\n bind 127.0.0.1:1\n timeout queue 3s\n server s1 {{s1}} maxconn 1\n");
     run(text, |world| async move {
@@ -175,7 +175,7 @@ fn notices_clients_that_leave_the_queue() {
 }
 
 #[test]
-fn a_half_close_with_bytes_waits_in_the_queue() {
+fn a_half_closed_tcp_client_with_data_waits_in_the_queue() {
     let text = format!("{TCP}listen front\n bind 127.0.0.1:1\n server s1 {{s1}} maxconn 1\n");
     run(text, |world| async move {
         let mut first = world.client();
@@ -216,7 +216,7 @@ fn logs_null_connections_without_dontlognull() {
 }
 
 #[test]
-fn spliced_bytes_arrive_whole() {
+fn spliced_tcp_bytes_arrive_complete() {
     run(plain_tcp("option splice-auto"), |world| async move {
         let mut client = world.client();
         let mut server = world.accept("s1").await;
@@ -243,7 +243,7 @@ fn spliced_bytes_arrive_whole() {
 }
 
 #[test]
-fn a_proxy_header_does_not_wait_for_the_client() {
+fn the_proxy_header_is_sent_before_any_client_bytes() {
     let text = format!("{TCP}listen front\n bind 127.0.0.1:1\n server s1 {{s1}} send-proxy\n");
     run(text, |world| async move {
         let began = weir_sched::now();
@@ -259,7 +259,7 @@ fn a_proxy_header_does_not_wait_for_the_client() {
 /// The manual, section 8.2.1: the default line "is emitted as soon as the connection is accepted", in TCP mode. The others were
 /// observed with HAProxy 3.2: a line for each request on arrival, none without a request.
 #[test]
-fn the_default_line_is_written_when_something_arrives() {
+fn the_default_log_line_is_written_at_accept_or_first_data() {
     let text = |begin: &str, options: &str| {
         let begin = begin.split(" log-format").next().unwrap_or_default();
         format!("{begin}\n{options}listen front\n bind 127.0.0.1:1\n server s1 {{s1}}\n")

@@ -30,7 +30,7 @@ fn entries(ring: &Arc<Ring>) -> Vec<StreamRecord> {
 }
 
 #[test]
-fn a_stream_that_ends_badly_is_kept_with_its_moments() {
+fn a_failed_stream_is_recorded_with_its_phase_times() {
     run(plain(""), |world| async move {
         let ring = install(1000);
         let mut client = world.client();
@@ -75,7 +75,7 @@ fn records_retries_in_the_timeline() {
 }
 
 #[test]
-fn a_stream_that_ends_well_is_kept_only_if_it_was_slow() {
+fn a_successful_stream_is_recorded_only_if_it_was_slow() {
     for (slow_ms, kept) in [(60_000, 0), (0, 1)] {
         run(plain(""), move |world| async move {
             let ring = install(slow_ms);
@@ -92,7 +92,7 @@ fn a_stream_that_ends_well_is_kept_only_if_it_was_slow() {
 }
 
 #[test]
-fn a_client_that_leaves_without_a_word_is_not_kept() {
+fn a_client_that_closes_without_a_request_is_not_recorded() {
     run(plain(""), |world| async move {
         let ring = install(1000);
         let mut client = world.client();
@@ -105,7 +105,7 @@ fn a_client_that_leaves_without_a_word_is_not_kept() {
 
 /// Endings with the same code, and their letters as in the log.
 #[test]
-fn distinguishes_endings_with_the_same_code() {
+fn the_timeline_distinguishes_endings_with_the_same_code() {
     let cases = [
         (
             "",

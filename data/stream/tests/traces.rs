@@ -37,7 +37,7 @@ fn traced_lines(ring: &Arc<Ring>) -> Vec<String> {
 }
 
 #[test]
-fn traces_a_request_from_its_session_to_its_end() {
+fn traces_a_request_from_session_start_to_stream_end() {
     let _turn = turn();
     let ring = Ring::in_memory(65_536, 1);
     let theirs = Arc::clone(&ring);
@@ -185,7 +185,7 @@ fn traces_received_and_sent_bytes_of_bodies() {
 
 /// An edited head is sent in one call with the available part of the body, the last bytes with the FIN.
 #[test]
-fn traces_whether_a_body_leaves_with_its_head_or_a_fin() {
+fn traces_whether_a_body_is_sent_with_its_head_or_a_fin() {
     let lines = traced_bodies(plain("http-response set-header a b"), |world| async move {
         let mut client = world.client();
         client.send("GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
@@ -207,7 +207,7 @@ fn traces_whether_a_body_leaves_with_its_head_or_a_fin() {
 }
 
 #[test]
-fn a_body_that_comes_later_does_not_leave_with_its_head() {
+fn a_body_received_after_its_head_is_traced_as_a_separate_send() {
     for rule in ["", "http-response set-header a b"] {
         let lines = traced_bodies(plain(rule), |world| async move {
             let mut client = world.client();
@@ -253,7 +253,7 @@ fn traces_dropped_trailers_only_as_received() {
 
 /// A local reply is sent from memory. A request is resent after its server failed.
 #[test]
-fn traces_bodies_in_memory() {
+fn traces_bodies_of_local_replies_and_resent_requests() {
     let rules = "http-request return status 200 content-type a/b string hello if { path /own }\n \
         retry-on empty-response\n retries 1\n option redispatch";
     let lines = traced_bodies(plain(rules), |world| async move {

@@ -63,7 +63,7 @@ fn load(running: &Running, threads: usize, clients: usize, requests: usize) {
 }
 
 #[test]
-fn counters_are_exact_under_load() {
+fn counters_are_exact_under_load_of_several_workers() {
     let lines = " http-reuse always\n balance roundrobin\n server s1 {s1}\n server s2 {s2} maxconn 1";
     let running = Running::start(&text(lines), 3, OK);
     load(&running, 6, 50, 5);
@@ -85,7 +85,7 @@ fn counters_are_exact_under_load() {
 }
 
 #[test]
-fn a_worker_uses_the_idle_connections_of_another() {
+fn a_worker_reuses_idle_connections_of_other_workers() {
     let running = Running::start(&text(" http-reuse always\n server s1 {s1}"), 2, OK);
     let proxy = &running.instance.proxies[0];
     let idle_of = |worker| servers(proxy)[0].pools().idle_of(worker);
@@ -108,7 +108,7 @@ fn a_worker_uses_the_idle_connections_of_another() {
 
 /// `strict-maxconn`: idle connections of all workers, and those that wait for their only client, make room for new ones.
 #[test]
-fn a_strict_bound_of_connections_holds_for_idle_ones() {
+fn strict_maxconn_includes_idle_connections_of_all_workers() {
     for reuse in ["never", "safe", "aggressive", "always"] {
         let (address, most) = counting_origin(OK);
         let lines = format!(" http-reuse {reuse}\n server s1 {address} maxconn 2 strict-maxconn");
@@ -130,7 +130,7 @@ fn a_strict_bound_of_connections_holds_for_idle_ones() {
 
 /// Servers are added, used, put into maintenance and removed under load on three workers. No request fails.
 #[test]
-fn servers_come_and_go_under_load() {
+fn servers_are_added_and_removed_under_load_without_failed_requests() {
     let lines = " http-reuse always\n balance roundrobin\n server s1 {s1}";
     let running = Running::start(&text(lines), 3, OK);
     let proxy = &running.instance.proxies[0];

@@ -82,7 +82,7 @@ mod tests {
     const GPC0: DataType = DataType::Gpc0;
 
     #[test]
-    fn incrementing_a_counter_creates_the_entry() {
+    fn incrementing_a_counter_creates_the_table_entry() {
         let table = Table::new(declaration(10, 1000));
         let key = Key::of(Value::Int(1), KeyType::Ipv4).expect("a key");
         let query = |question, now| table.query(&key, question, now);

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn sends_an_entry_once_to_each_audience_however_often_it_changes() {
+    fn a_changed_entry_is_sent_once_to_each_peer() {
         let mut changes = changes(2);
         let firsts = [3, 200, 3, 64].map(|slot| changes.mark(slot));
         assert_eq!(firsts, [true, false, false, false]);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn take_respects_the_budget() {
+    fn taking_changes_respects_the_budget() {
         let mut changes = changes(1);
         for slot in 0..100 {
             changes.mark(slot);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn sends_every_slot_again_after_give_back_all() {
+    fn give_back_all_resends_every_slot() {
         for slots in [0, 1, 63, 64, 65, 200] {
             let mut changes = changes(2);
             changes.mark(3);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn sends_a_slot_again_after_give_back() {
+    fn give_back_resends_one_slot() {
         let mut changes = changes(2);
         changes.mark(7);
         sent(&mut changes, 0, 1);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn frees_room_when_slots_are_gone() {
+    fn the_change_bitmap_shrinks_with_the_number_of_slots() {
         let mut changes = changes(1);
         for slot in [5, 700] {
             changes.mark(slot);

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_bucket_takes_from_one_other_only() {
+    fn a_new_bucket_takes_entries_from_a_single_bucket() {
         let mut index = BucketIndex::default();
         assert_eq!(index.grow(), None);
         for _ in 0..1000 {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_bucket_goes_where_its_entries_came_from() {
+    fn removing_the_last_bucket_returns_its_entries_to_their_origin() {
         let mut index = BucketIndex::default();
         index.grow();
         let divided: Vec<u32> = (0..3000).filter_map(|_| index.grow()).collect();

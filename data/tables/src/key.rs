@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_convert_back_to_their_values() {
+    fn table_keys_convert_back_to_their_values() {
         check(Value::Ipv4(Ipv4Addr::LOCALHOST), KeyType::Ipv4, Some(Value::Ipv4(Ipv4Addr::LOCALHOST)));
         let address = "2001:db8::1:2".parse().expect("an address");
         check(Value::Ipv6(address), KeyType::Ipv6, Some(Value::Ipv6(address)));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn long_keys_are_cut_and_converted_ones_are_found() {
+    fn long_keys_are_truncated_and_strings_convert_to_addresses() {
         check(Value::str(b"abcdef"), KeyType::Text(5), Some(Value::str(b"abcde")));
         check(Value::bin(b"abcdef"), KeyType::Binary(5), Some(Value::bin(b"abcde")));
         check(Value::str(b"192.0.2.1"), KeyType::Ipv4, Some(Value::Ipv4(Ipv4Addr::new(192, 0, 2, 1))));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_any_declared_length_without_reserving_memory() {
+    fn any_declared_key_length_is_accepted_without_reserving_memory() {
         let longest = KeyType::MAX_STORED as usize;
         let long = vec![b'x'; longest + 5];
         for declared in [longest as u32, longest as u32 + 1, i32::MAX as u32] {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_bytes_are_part_of_a_string() {
+    fn nul_bytes_are_part_of_a_string_key() {
         let key = |bytes| Key::of(Value::str(bytes), KeyType::Text(32));
         assert_ne!(key(b"a\0b"), key(b"a"));
         assert_ne!(key(b"a\0"), key(b"a"));

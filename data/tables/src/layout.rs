@@ -174,7 +174,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn an_entry_stores_exactly_the_declared_data() {
+    fn a_table_entry_stores_exactly_the_declared_data() {
         let mut declaration = fixture::declaration(10, 0);
         let layout = EntryLayout::of(&declaration);
         assert_eq!(layout.stride, header::WORDS + 1 + 1 + 3);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_with_one_rate_takes_forty_four_bytes() {
+    fn an_ipv4_entry_with_one_rate_takes_44_bytes() {
         let mut declaration = fixture::declaration(10, 0);
         declaration.stored.remove(0);
         assert_eq!(EntryLayout::of(&declaration).stride * size_of::<u32>(), 44);

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_keeps_its_number() {
+    fn a_server_name_keeps_its_number() {
         let names = NumberedNames::default();
         let (first, second) = (names.number("a"), names.number("b"));
         assert_eq!((first, second, names.number("a")), (1, 2, 1));

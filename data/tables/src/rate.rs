@@ -131,7 +131,7 @@ mod tests {
     const PERIOD: u32 = 10_000;
 
     #[test]
-    fn a_reading_fades_over_the_next_period() {
+    fn a_rate_decays_over_the_next_period() {
         let rate = StoredRate::default().add(PERIOD, 50_000, 8);
         let readings =
             [50_000, 59_999, 60_000, 62_500, 65_000, 69_999, 70_000].map(|now| rate.read(PERIOD, now));
@@ -139,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn a_single_event_counts_until_its_share_is_gone() {
+    fn a_single_event_counts_until_the_end_of_the_next_period() {
         let rate = StoredRate::default().add(PERIOD, 50_000, 1);
         assert_eq!([60_000, 69_999, 70_000].map(|now| rate.read(PERIOD, now)), [1, 1, 0]);
     }
 
     #[test]
-    fn events_of_both_periods_add_up() {
+    fn a_rate_sums_the_events_of_both_periods() {
         let rate = StoredRate::default().add(PERIOD, 50_000, 10).add(PERIOD, 62_000, 5);
         assert_eq!(rate.read(PERIOD, 62_000), 13);
         assert_eq!(rate.read(PERIOD, 65_000), 10);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn two_rates_read_as_one() {
+    fn a_merged_rate_reads_as_the_sum_of_two_rates() {
         let older = StoredRate::default().add(PERIOD, 50_000, 10).add(PERIOD, 61_000, 4);
         let newer = StoredRate::default().add(PERIOD, 56_000, 100).add(PERIOD, 67_000, 7);
         for now in [68_000, 69_999] {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn without_subtracts_events_of_others() {
+    fn without_subtracts_the_events_of_peers_from_a_rate() {
         let rate = StoredRate::default().add(PERIOD, 50_000, 10).add(PERIOD, 62_000, 5);
         for (events, left) in [(0, 13), (1, 12), (8, 5), (10, 3), (13, 0), (100, 0)] {
             assert_eq!(rate.without(events, PERIOD, 62_000).read(PERIOD, 62_000), left, "{events}");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_may_wrap() {
+    fn rates_survive_a_wrap_of_the_32_bit_clock() {
         let rate = StoredRate::default().add(PERIOD, u32::MAX - 4_999, 10);
         assert_eq!(rate.read(PERIOD, 4_000), 10);
         assert_eq!(rate.add(PERIOD, 5_000, 2).read(PERIOD, 10_000), 7);

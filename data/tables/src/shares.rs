@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_sum_and_reports_the_own_share() {
+    fn a_row_reads_the_sum_of_shares_and_reports_its_own() {
         with_row(|row| {
             assert_eq!(row.add(COUNT, 0, 5), Some(5));
             row.set_share(Share::Peer(0), COUNT, 0, ShareValue::Count(10));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_a_sum_whatever_the_shares_of_others() {
+    fn setting_a_sum_adjusts_the_local_share() {
         with_row(|row| {
             row.add(COUNT, 0, 5);
             row.set_share(Share::Peer(0), COUNT, 0, ShareValue::Count(10));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_from_before_a_restart_belong_to_the_own_share() {
+    fn counts_of_the_previous_process_belong_to_the_local_share() {
         with_row(|row| {
             assert!(row.is_empty_share(Share::Own) && row.is_empty_share(Share::Peer(0)));
             row.add(COUNT, 0, 5);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_without_shares_gets_the_difference() {
+    fn a_peer_without_shares_gets_the_difference_of_its_total() {
         with_row(|row| {
             row.add(COUNT, 0, 5);
             row.add(RATE, 0, 5);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_and_current_counts_are_not_sums() {
+    fn gpt_tags_and_conn_cur_are_not_split_into_shares() {
         with_row(|row| {
             row.set(DataType::Gpt0, 0, 7);
             row.add(DataType::ConnectionsCurrent, 0, 1);

@@ -267,7 +267,7 @@ mod tests {
     const STRIDE: usize = 16;
 
     #[test]
-    fn refuses_slots_beyond_the_largest_number() {
+    fn slots_beyond_the_maximum_number_are_refused() {
         let mut slots = Slots::default();
         let first = slots.take(STRIDE).expect("memory");
         // All other slot numbers belong to full blocks.
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn frees_all_memory_of_empty_blocks() {
+    fn all_memory_of_empty_slot_blocks_is_freed() {
         let mut slots = Slots::default();
         let taken: Vec<u32> = (0..50_000).filter_map(|_| slots.take(STRIDE)).collect();
         assert!(taken.len() == 50_000 && slots.blocks.len() > 40);

@@ -44,7 +44,7 @@ fn clear(table: &Table, numbers: std::ops::Range<u32>) {
 }
 
 #[test]
-fn a_limit_holds_for_tables_and_leaves_the_rest_to_others() {
+fn tables_stay_within_the_memory_limit_by_evicting_entries() {
     limit(LIMIT);
     let table = Table::shared(declaration(false), 3);
     for number in 0..400_000 {

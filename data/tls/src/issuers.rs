@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_is_found_by_the_name_and_the_key_of_its_first() {
+    fn an_issuer_chain_is_found_by_name_and_key_of_its_first_certificate() {
         let (root, by_root) = issued("root", None);
         let (middle, by_middle) = issued("middle", Some(&by_root));
         let (namesake, by_namesake) = issued("middle", Some(&by_root));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn warns_about_unusable_chains() {
+    fn duplicate_and_empty_issuer_chains_cause_warnings() {
         let (root, _) = issued("root", None);
         let (chains, warnings) = chains(&[("a", &[&root]), ("b", &[&root]), ("c", &[])]);
         assert_eq!(chains.0.len(), 1);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn large_files_are_skipped_with_a_warning() {
+    fn large_issuer_chain_files_are_skipped_with_a_warning() {
         let large = vec![0; LARGEST_CHAIN as usize + 1];
         let files = SharedFiles::new(MemoryFiles::from_iter([("d/core", large)]));
         let (mut chains, mut warnings) = (IssuerChains::default(), Vec::new());

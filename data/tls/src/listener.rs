@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_found_among_ten_thousand_with_a_few_looks() {
+    fn a_certificate_path_is_found_by_binary_search() {
         let paths: Vec<String> = (0..10_000).map(|number| format!("/certs/{:05}.pem", number / 2)).collect();
         let numbers: Vec<u32> = (0..10_000).collect();
         let looks = std::cell::Cell::new(0);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn ciphers_of_tls13_count_only_if_tls13_is_offered() {
+    fn tls13_ciphers_permit_ecdsa_only_if_tls13_is_offered() {
         let (rsa, ecdsa_too, any) = ([0xc0, 0x2f], [0xc0, 0x2b], [0x13, 1]);
         assert_eq!(ecdsa(&[rsa, any], false), (false, false));
         assert_eq!(ecdsa(&[rsa, any], true), (false, true));

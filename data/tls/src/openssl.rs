@@ -96,7 +96,7 @@ mod tests {
     use weir_tls_session::Alert;
 
     #[test]
-    fn numbers_are_those_that_openssl_prints() {
+    fn tls_failures_map_to_openssl_error_numbers() {
         let check =
             |failure: SessionFailure, expected| assert_eq!(error(failure).map(|found| found.0), expected);
         check(SessionFailure::because(Why::PlainHttp), Some(0x0a00_009c));

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_open_with_their_passphrase_and_no_other() {
+    fn encrypted_keys_open_only_with_their_passphrase() {
         use rustls::pki_types::pem::PemObject;
         let plain = PrivateKeyDer::from_pem_slice(file!("plain")).expect("a key");
         for pem in [file!("aes256"), file!("des3"), file!("scrypt")] {
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wrong_passphrase_in_256_has_a_right_padding() {
+    fn a_wrong_passphrase_with_valid_padding_is_detected() {
         let keys = [key_of(file!("aes256")), key_of(file!("traditional-des3"))];
         for number in 0..600 {
             let wrong = format!("wrong {number}");
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_unsupported_schemes_and_long_derivations() {
+    fn unsupported_key_encryption_and_slow_key_derivation_are_refused() {
         for pem in [file!("v1"), file!("md5des"), file!("traditional-camellia128")] {
             let why = why(key_of(pem).open(b"secret"));
             assert!(why.contains("not supported") && why.contains(ENCRYPT), "{why}");
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_unencrypted_blocks_in_the_file() {
+    fn unencrypted_pem_blocks_stay_when_encrypted_keys_are_taken() {
         let [before, after] =
             [&b"text\r\n\xff\n-----BEGIN X-----\nYQ==\n-----END X-----\n"[..], file!("plain")];
         let (plain, keys) =
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_a_working_passphrase_once() {
+    fn the_passphrase_command_runs_until_a_passphrase_works() {
         let calls = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&calls);
         let passphrases = Passphrases::from(Box::new(move |path| {
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_without_a_passphrase_name_the_setting() {
+    fn errors_without_a_passphrase_name_ssl_passphrase_cmd() {
         let said = open(&Passphrases::default(), file!("aes256")).expect_err("nobody has one");
         assert!(said.contains("'ssl-passphrase-cmd' in the global section"), "{said}");
         let said = open(&Passphrases::of("wrong"), file!("aes256")).expect_err("a wrong one");

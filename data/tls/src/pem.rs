@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_its_own_output() {
+    fn encoded_pem_decodes_to_the_same_bytes() {
         for length in [1, 2, 3, 47, 48, 49, 200] {
             let der: Vec<u8> = (0..length).collect();
             let text = encode("CERTIFICATE", &der);

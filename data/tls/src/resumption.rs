@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn tickets_are_good_for_their_time_and_their_scope() {
+    fn session_tickets_are_valid_within_their_lifetime_and_scope() {
         let clock = Arc::new(ManualClock::default());
         let keys = Arc::new(TicketKeys::for_tests());
         let made = |keys: Option<Arc<TicketKeys>>, scope: &str| {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn cached_sessions_expire() {
+    fn cached_tls_sessions_expire() {
         let clock = Arc::new(ManualClock::default());
         let all = Arc::new(SessionCache::new(9, 5, Arc::clone(&clock) as _));
         let cache = all.of_listener();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_bounded_and_of_one_listener() {
+    fn cached_tls_sessions_are_limited_and_belong_to_one_listener() {
         let cache = Arc::new(SessionCache::new(SHARDS, 5, Arc::<ManualClock>::default()));
         let (one, other) = (cache.of_listener(), cache.of_listener());
         assert!(one.put(vec![1, 7], vec![9]) && one.can_cache());

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn tickets_are_good_while_their_key_is_known() {
+    fn session_tickets_are_valid_while_their_key_is_known() {
         for length in [SHORT, LONG] {
             let one = keys(length, &[9, 1, 2, 3]);
             assert_eq!(one.secrets().len(), KEYS);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_that_was_changed_is_refused() {
+    fn a_modified_or_truncated_ticket_is_refused() {
         let keys = keys(LONG, &[1, 2, 3]);
         let ticket = keys.encrypt(b"a session").expect("a ticket");
         for at in 0..ticket.len() {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_be_used_are_refused() {
+    fn invalid_ticket_key_files_are_refused() {
         let refuse = |text: &str, expected: &str| {
             assert_eq!(TicketKeys::parse("keys", text).expect_err(text), expected);
         };

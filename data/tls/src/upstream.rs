@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sends_host_names_but_not_addresses() {
+    fn sni_is_sent_for_host_names_but_not_for_addresses() {
         let check = |authority: &str, expected: Option<&str>| {
             assert_eq!(host_name(authority.as_bytes()), expected.map(str::as_bytes), "{authority}");
         };

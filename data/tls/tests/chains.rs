@@ -163,7 +163,7 @@ fn found_in(line: &str) -> Option<(u16, u16)> {
 }
 
 #[test]
-fn accepts_good_chains() {
+fn valid_certificate_chains_are_accepted() {
     let chain = Chain::good();
     chain.check("three links", &[]);
     let alone = below(&chain.root, params("alone"));
@@ -176,7 +176,7 @@ fn accepts_good_chains() {
 }
 
 #[test]
-fn reports_where_an_untrusted_chain_ends() {
+fn an_untrusted_chain_is_reported_with_its_depth() {
     let chain = Chain::good();
     let other = root(authority_params("other"));
     let (peer, middle) = (chain.peer.pem(), chain.middle.pem());
@@ -200,7 +200,7 @@ fn reports_where_an_untrusted_chain_ends() {
 }
 
 #[test]
-fn a_loop_of_issuers_ends() {
+fn verification_of_a_loop_of_issuers_terminates() {
     let mut of_one = authority_params("one");
     let mut of_two = authority_params("two");
     of_one.use_authority_key_identifier_extension = false;
@@ -219,7 +219,7 @@ fn a_loop_of_issuers_ends() {
 }
 
 #[test]
-fn checks_validity_times_from_the_root_down() {
+fn validity_times_are_checked_from_the_root() {
     let expired = |params: &mut CertificateParams| params.not_after = date_time_ymd(2025, 1, 1);
     let early = |params: &mut CertificateParams| params.not_before = date_time_ymd(2800, 1, 1);
     Chain::new(|_| {}, |_| {}, expired).check("the peer's expired", &[(10, 0)]);
@@ -230,7 +230,7 @@ fn checks_validity_times_from_the_root_down() {
 }
 
 #[test]
-fn recognises_authorities_by_their_extensions() {
+fn authorities_are_recognised_by_their_extensions() {
     let nobody = |params: &mut CertificateParams| {
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages.clear();
@@ -250,7 +250,7 @@ fn recognises_authorities_by_their_extensions() {
 }
 
 #[test]
-fn purposes_hold_for_the_whole_chain() {
+fn key_usage_extensions_are_checked_for_the_whole_chain() {
     let for_servers = |params: &mut CertificateParams| {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]
     };
@@ -269,7 +269,7 @@ fn purposes_hold_for_the_whole_chain() {
 }
 
 #[test]
-fn critical_extensions_must_be_known() {
+fn unknown_critical_extensions_are_errors() {
     let critical = |params: &mut CertificateParams| {
         let mut extension = CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99999, 1], vec![5, 0]);
         extension.set_criticality(true);
@@ -366,7 +366,7 @@ fn list_of_key(issuer: &Issuer, key: KeyIdMethod, revoked: &[u64], this: i32, ne
 }
 
 #[test]
-fn revoked_certificates_are_found_in_the_lists_of_their_issuers() {
+fn revoked_certificates_are_found_in_the_crls_of_their_issuers() {
     let number = |serial: u64| {
         move |params: &mut CertificateParams| params.serial_number = Some(SerialNumber::from(serial))
     };
@@ -458,7 +458,7 @@ fn reports_weak_keys_and_old_versions_as_openssl_does() {
 
 /// A revocation list from `openssl ca`, signed with SHA-1.
 #[test]
-fn accepts_revocation_lists_signed_with_sha1() {
+fn accepts_crls_signed_with_sha1() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = root(authority_params("root"));
     let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
@@ -480,7 +480,7 @@ fn accepts_revocation_lists_signed_with_sha1() {
 }
 
 #[test]
-fn rejects_a_changed_signature() {
+fn rejects_a_certificate_with_a_modified_signature() {
     let chain = Chain::good();
     let mut der = chain.peer.der().to_vec();
     *der.last_mut().expect("a byte") ^= 1;
@@ -497,7 +497,7 @@ fn folded_pem(der: &[u8]) -> String {
 }
 
 #[test]
-fn a_tolerated_fault_does_not_hide_others() {
+fn a_tolerated_verification_error_does_not_hide_other_errors() {
     let expired = |params: &mut CertificateParams| params.not_after = date_time_ymd(2025, 1, 1);
     let chain = Chain::new(|_| {}, |_| {}, expired);
     let certificates = pem::certificates(root(authority_params("other")).pem().as_bytes());

@@ -19,7 +19,7 @@ fn versions() -> [(bool, bool, ProtocolVersion); 2] {
 }
 
 #[test]
-fn both_versions_carry_bytes_both_ways_however_the_handshake_is_cut() {
+fn tls_1_2_and_1_3_transfer_data_after_a_handshake_in_any_pieces() {
     for (tls12, tls13, version) in versions() {
         let mut world = World::new();
         world.settings.tls12 = tls12;
@@ -45,7 +45,7 @@ fn both_versions_carry_bytes_both_ways_however_the_handshake_is_cut() {
 }
 
 #[test]
-fn a_certificate_that_takes_the_place_of_another_is_found_by_its_own_names() {
+fn a_replaced_certificate_is_found_by_its_new_names() {
     let world = World::new();
     let listener = world.plain_listener(&["one.example", "two.example"], true);
     let with = |name: &str| {
@@ -89,7 +89,7 @@ fn certificates_of_a_listener_are_found_by_their_path() {
 }
 
 #[test]
-fn every_cipher_carries_bytes() {
+fn every_cipher_transfers_data() {
     let all = [weir_tls::ciphers::all_suites(), weir_tls::ciphers::all_ciphers()].concat();
     for cipher in all {
         // The certificates here have ECDSA keys.
@@ -109,7 +109,7 @@ fn every_cipher_carries_bytes() {
 }
 
 #[test]
-fn a_record_that_was_changed_ends_the_session() {
+fn a_modified_tls_record_ends_the_session() {
     for (tls12, tls13, _) in versions() {
         let mut world = World::new();
         (world.settings.tls12, world.settings.tls13) = (tls12, tls13);
@@ -137,7 +137,7 @@ fn a_record_that_was_changed_ends_the_session() {
 }
 
 #[test]
-fn reports_a_close_notify_as_the_end() {
+fn a_close_notify_is_reported_as_eof() {
     let world = World::new();
     let mut pair = Pair::new(world.listener(&["one.example"], false), world.client(None), "one.example");
     pair.shake(usize::MAX / 2).expect("a handshake");
@@ -150,7 +150,7 @@ fn reports_a_close_notify_as_the_end() {
 }
 
 #[test]
-fn holds_an_end_that_arrives_with_the_last_content() {
+fn a_close_notify_is_reported_after_the_data_before_it() {
     for breaks in [false, true] {
         let world = World::new();
         let mut pair = Pair::new(world.listener(&["one.example"], false), world.client(None), "one.example");
@@ -179,7 +179,7 @@ fn holds_an_end_that_arrives_with_the_last_content() {
 }
 
 #[test]
-fn resumes_earlier_sessions() {
+fn tls_sessions_are_resumed() {
     for (tls12, tls13, version) in versions() {
         let mut world = World::new();
         (world.settings.tls12, world.settings.tls13) = (tls12, tls13);
@@ -281,7 +281,7 @@ fn heard(client: &mut ClientConnection, mut wire: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn early_data_are_read_and_answered_before_the_handshake_is_over() {
+fn early_data_are_read_and_answered_before_the_handshake_completes() {
     let says: Vec<u8> = (0..3000u32).map(|number| number as u8).collect();
     for (piece, room) in [(usize::MAX / 2, 20_000), (1, 7), (100, 1000)] {
         let (listener, config) = early_world(4000);
@@ -317,7 +317,7 @@ fn early_data_are_read_and_answered_before_the_handshake_is_over() {
 /// A slow server receives the end of the handshake together with the early data. They still count as early, but can no longer be a
 /// replay.
 #[test]
-fn early_data_that_come_with_the_end_of_the_handshake_were_early() {
+fn early_data_received_with_the_finished_message_count_as_early() {
     let (listener, config) = early_world(4000);
     let (mut client, mut wire) = early_client(&config, b"early");
     let hello = weir_tls::announced(&wire).expect("a record");
@@ -356,7 +356,7 @@ fn discards_refused_early_data_up_to_a_limit() {
 }
 
 #[test]
-fn early_data_are_taken_once() {
+fn early_data_of_a_ticket_are_accepted_only_once() {
     let (listener, config) = early_world(4000);
     let (_, wire) = early_client(&config, b"once");
     let mut first = TlsSession::server(Arc::clone(&listener));
@@ -389,7 +389,7 @@ fn accepts_early_data_up_to_the_announced_limit() {
 }
 
 #[test]
-fn keys_are_those_that_the_client_has() {
+fn server_and_client_export_the_same_secrets() {
     for (tls12, tls13, version) in versions() {
         let mut world = World::new();
         (world.settings.tls12, world.settings.tls13) = (tls12, tls13);
@@ -410,7 +410,7 @@ fn keys_are_those_that_the_client_has() {
 }
 
 #[test]
-fn certificates_are_chosen_by_name() {
+fn certificates_are_selected_by_sni() {
     let world = World::new();
     let listener = world.listener(&["one.example", "two.example", "*.wild.example"], false);
     for (name, expected) in
@@ -432,7 +432,7 @@ fn certificates_are_chosen_by_name() {
 }
 
 #[test]
-fn the_first_certificate_is_a_default_beside_those_that_are_declared() {
+fn the_first_certificate_is_an_additional_default() {
     let world = World::new();
     let declared = |part: CertificateScope| {
         let listener = world.plain_listener(&["one.example", "two.example", "three.example"], false);
@@ -451,7 +451,7 @@ fn the_first_certificate_is_a_default_beside_those_that_are_declared() {
 }
 
 #[test]
-fn clients_show_certificates_where_they_must() {
+fn verify_required_demands_a_client_certificate() {
     let mut world = World::new();
     world.verify = VerifyMode::Required;
     let listener = world.listener(&["one.example"], false);
@@ -479,7 +479,7 @@ fn clients_show_certificates_where_they_must() {
 }
 
 #[test]
-fn distinguishes_kinds_of_bytes_that_are_not_a_hello() {
+fn distinguishes_bytes_other_than_a_client_hello() {
     let world = World::new();
     let listener = world.listener(&["one.example"], false);
     for (bytes, why, alert_code) in [
@@ -550,7 +550,7 @@ fn talk(
 }
 
 #[test]
-fn a_client_sends_early_data_once_whether_they_are_accepted_or_not() {
+fn early_data_of_a_client_arrive_once_even_if_they_are_refused() {
     let says: Vec<u8> = (0..3000u32).map(|number| number as u8).collect();
     for (limit, piece) in [(4000, usize::MAX / 2), (4000, 1), (3000, 9), (1500, 100), (1000, 50)] {
         // The server that issued the ticket accepts early data up to its limit. The rest follows after the handshake.
@@ -568,7 +568,7 @@ fn a_client_sends_early_data_once_whether_they_are_accepted_or_not() {
 }
 
 #[test]
-fn carries_data_both_ways_after_early_data() {
+fn data_are_transferred_in_both_directions_after_early_data() {
     let (listener, config) = early_world(4000);
     let (mut client, wire) = early_session(&config, b"early");
     let mut server = TlsSession::server(listener);
@@ -585,7 +585,7 @@ fn carries_data_both_ways_after_early_data() {
 
 /// The Finished message that identifies the session is the server's, sent before the early data is read.
 #[test]
-fn identifies_a_session_while_its_data_are_early() {
+fn a_session_has_its_identifiers_while_its_data_are_early() {
     weir_tls::keep_identities();
     let (listener, config) = early_world(4000);
     let (mut client, mut wire) = early_session(&config, b"early");
@@ -612,7 +612,7 @@ fn identifies_a_session_while_its_data_are_early() {
 
 /// Servers written in Go send tickets in their first flight, before the client's Finished.
 #[test]
-fn accepts_a_ticket_that_comes_before_the_clients_finished() {
+fn accepts_a_session_ticket_before_the_clients_finished_message() {
     weir_tls::keep_identities();
     let world = World::new();
     let mut pair = Pair::new(world.listener(&["one.example"], false), world.client(None), "one.example");
@@ -643,7 +643,7 @@ fn accepts_a_ticket_that_comes_before_the_clients_finished() {
 }
 
 #[test]
-fn data_stay_early_when_the_handshake_behind_them_fails() {
+fn data_stay_early_when_their_handshake_fails() {
     let (_, config) = early_world(4000);
     let (mut client, _) = early_session(&config, b"early");
     let refusal = [21, 3, 3, 0, 2, 2, 40];
@@ -681,7 +681,7 @@ fn connected(tls13: bool) -> (ClientConnection, TlsSession) {
 }
 
 #[test]
-fn accepts_any_number_of_key_updates_between_data() {
+fn key_updates_between_data_are_unlimited() {
     let (mut client, mut server) = updating_client();
     let mut sealed = vec![0; 1000];
     for number in 0..500u32 {
@@ -700,7 +700,7 @@ fn accepts_any_number_of_key_updates_between_data() {
 
 /// Messages that no server accepts fail before they are complete.
 #[test]
-fn refuses_messages_by_their_headers() {
+fn unexpected_handshake_messages_are_refused_by_their_headers() {
     for (header, alert) in [
         // A ticket, a certificate, and key updates that are too long or empty.
         ([4, 0, 16, 0], Alert::UnexpectedMessage),
@@ -717,7 +717,7 @@ fn refuses_messages_by_their_headers() {
 
 /// Answers to a peer that sends but does not read would accumulate in the output queue (RFC 8446, 4.6.3).
 #[test]
-fn answers_repeated_update_requests_once_while_idle() {
+fn repeated_key_update_requests_are_answered_once_while_idle() {
     let (mut client, mut server) = updating_client();
     let (mut sealed, mut answer) = (vec![0; 1000], Vec::new());
     for number in 0..500u32 {
@@ -736,7 +736,7 @@ fn answers_repeated_update_requests_once_while_idle() {
 
 /// Each attempt is answered by a warning, which stays queued until the peer reads it.
 #[test]
-fn other_handshakes_are_refused_a_few_times() {
+fn renegotiation_attempts_are_refused_a_limited_number_of_times() {
     let (client, mut server) = connected(false);
     let mut forger = Forger::of_client(client);
     // The beginning of a ClientHello is enough, because it is not parsed.
@@ -753,7 +753,7 @@ fn other_handshakes_are_refused_a_few_times() {
 }
 
 #[test]
-fn a_storm_of_key_updates_without_data_ends_the_session() {
+fn many_key_updates_without_data_end_the_session() {
     let (mut client, mut server) = updating_client();
     let (mut updates, mut sent) = (0, 0);
     let failure = loop {
@@ -775,7 +775,7 @@ fn a_storm_of_key_updates_without_data_ends_the_session() {
 
 /// The records of a handshake message must be consecutive (RFC 8446, 5.1).
 #[test]
-fn refuses_other_records_within_a_handshake_message() {
+fn interleaved_records_within_a_handshake_message_are_refused() {
     let (alert, message, data) = (21, 22, 23);
     let key_update = [24, 0, 0, 1, 0];
     let check = |records: &[(u8, &[u8])], read: &[u8], expected: Option<(Why, Alert)>| {

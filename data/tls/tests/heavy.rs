@@ -24,7 +24,7 @@ fn worlds() -> [World; 2] {
 }
 
 #[test]
-fn a_full_handshake_computes_once_on_each_side_and_a_resumed_one_with_the_server() {
+fn a_full_handshake_computes_on_both_sides_and_a_resumed_one_at_the_server() {
     for world in worlds() {
         let listener = world.listener(&["one.example"], false);
         let config = world.client(None);
@@ -77,7 +77,7 @@ impl ClientSessionStore for ForAll {
 }
 
 #[test]
-fn a_hello_computes_once_whether_its_session_goes_on_or_not() {
+fn a_client_hello_costs_one_heavy_turn_even_if_its_session_is_resumed() {
     for world in worlds() {
         let listener = world.listener(&["one.example", "two.example"], false);
         let mut config = ClientConfig::clone(&world.client(None));
@@ -99,7 +99,7 @@ fn a_hello_computes_once_whether_its_session_goes_on_or_not() {
 }
 
 #[test]
-fn takes_a_turn_for_each_hello_when_it_requests_another_key_share() {
+fn each_client_hello_takes_a_turn_with_a_hello_retry_request() {
     let mut world = World::new();
     let listener = {
         let mut settings = world.settings.clone();
@@ -117,7 +117,7 @@ fn takes_a_turn_for_each_hello_when_it_requests_another_key_share() {
 }
 
 #[test]
-fn clients_certificates_are_checked_in_a_turn_of_their_own() {
+fn client_certificates_are_verified_in_a_separate_heavy_turn() {
     for mut world in worlds() {
         world.verify = VerifyMode::Required;
         let listener = world.listener(&["one.example"], false);
@@ -132,7 +132,7 @@ fn clients_certificates_are_checked_in_a_turn_of_their_own() {
 }
 
 #[test]
-fn a_hello_that_comes_in_pieces_computes_once() {
+fn a_client_hello_in_pieces_costs_one_heavy_turn() {
     for world in worlds() {
         let listener = world.listener(&["one.example"], false);
         let mut pair = Pair::new(listener, world.client(None), "one.example");

@@ -36,7 +36,7 @@ fn session(
 ///
 /// The values match HAProxy 3.2 with OpenSSL. On the client, the Finished message is the one that RFC 5929 defines.
 #[test]
-fn sessions_have_identifiers_after_keep_identities() {
+fn tls_sessions_have_identifiers_after_keep_identities() {
     let mut world = World::new();
     world.settings.tls13 = false;
     let (listener, config) = (world.listener(&["one.example"], false), world.client(None));

@@ -72,7 +72,7 @@ fn in_days(days: u64) -> UnixTime {
 }
 
 #[test]
-fn a_response_holds_the_certificate_the_validity_and_the_status() {
+fn an_ocsp_response_has_certificate_validity_and_status() {
     let folder = prepared();
     let at = folder.path();
     let response = OcspResponse::parse(&answer(at, GOOD, " -ndays 2")).expect("a good response");
@@ -93,7 +93,7 @@ fn a_response_holds_the_certificate_the_validity_and_the_status() {
 
 /// Certificates are the exception: they are printed only as PEM.
 #[test]
-fn a_response_in_words_is_what_openssl_prints() {
+fn an_ocsp_response_is_printed_like_openssls_text() {
     let folder = prepared();
     for (line, more) in [(GOOD, " -ndays 2"), (REVOKED, " -ndays 2 -resp_key_id -resp_no_certs")] {
         let response = OcspResponse::parse(&answer(folder.path(), line, more)).expect("a response");
@@ -109,7 +109,7 @@ fn a_response_in_words_is_what_openssl_prints() {
 }
 
 #[test]
-fn refuses_responses_that_cannot_be_stapled() {
+fn ocsp_responses_that_cannot_be_stapled_are_refused() {
     let folder = prepared();
     let good = answer(folder.path(), GOOD, " -ndays 2");
     let endless = answer(folder.path(), GOOD, "");
@@ -127,7 +127,7 @@ fn refuses_responses_that_cannot_be_stapled() {
 }
 
 #[test]
-fn a_certificate_takes_the_response_that_is_about_it() {
+fn a_certificate_uses_an_ocsp_file_only_if_it_is_about_that_certificate() {
     let folder = prepared();
     let site = folder.path().join("site.pem");
     let path = site.to_str().expect("a path");
@@ -148,7 +148,7 @@ fn a_certificate_takes_the_response_that_is_about_it() {
 }
 
 #[test]
-fn remarks_on_timestamps_in_the_file_that_haproxy_would_read() {
+fn sct_files_that_haproxy_would_read_cause_a_remark() {
     let folder = prepared();
     let site = folder.path().join("site.pem");
     let path = site.to_str().expect("a path");
@@ -192,7 +192,7 @@ fn delegate(folder: &Path, name: &str, uses: &str, days: u32) {
 }
 
 #[test]
-fn sends_the_same_request_as_openssl() {
+fn ocsp_requests_equal_openssls() {
     let folder = prepared();
     let at = folder.path();
     let read = |name: &str| pem::certificates(&fs::read(at.join(name)).expect("a file")).remove(0);
@@ -205,7 +205,7 @@ fn sends_the_same_request_as_openssl() {
 }
 
 #[test]
-fn reads_the_responder_from_the_certificate() {
+fn the_ocsp_responder_is_read_from_the_certificate() {
     let folder = prepared();
     let at = folder.path();
     let check = |access: &str, expected: Option<&str>| {
@@ -227,7 +227,7 @@ fn reads_the_responder_from_the_certificate() {
 }
 
 #[test]
-fn accepts_responses_signed_by_the_authority_or_its_delegate() {
+fn ocsp_responses_may_be_signed_by_the_authority_or_its_delegate() {
     let folder = prepared();
     let at = folder.path();
     let authority = pem::certificates(&fs::read(at.join("ca.pem")).expect("a file")).remove(0);

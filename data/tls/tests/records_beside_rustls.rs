@@ -140,7 +140,7 @@ fn sealed(session: &mut TlsSession, bytes: &[u8], largest: usize) -> Vec<u8> {
 const LENGTHS: [usize; 10] = [1, 2, 31, 32, 33, 1000, 1001, MAX_CONTENT - 1, MAX_CONTENT, MAX_CONTENT + 1];
 
 #[test]
-fn the_same_plaintext_becomes_the_same_records_and_each_reads_the_others() {
+fn tls_records_equal_rustls_records_and_are_read_by_both() {
     for suite in suites() {
         for largest in [MAX_CONTENT, 1000, 32] {
             let nursery = Nursery::new(suite, largest);
@@ -170,7 +170,7 @@ fn the_same_plaintext_becomes_the_same_records_and_each_reads_the_others() {
 }
 
 #[test]
-fn new_keys_are_the_same_on_both_sides() {
+fn updated_traffic_keys_match_those_of_rustls() {
     for suite in suites().filter(|suite| suite.tls13().is_some()) {
         let nursery = Nursery::new(suite, MAX_CONTENT);
         let mut ours = nursery.ours();
@@ -220,7 +220,7 @@ const CHANGES: [Change; 17] = [
 ];
 
 #[test]
-fn changed_records_have_the_same_verdict() {
+fn modified_records_get_the_same_verdict_as_from_rustls() {
     const DIFFERENCES: [Difference; 5] = [
         (
             "the content type",
@@ -265,7 +265,7 @@ const HANDSHAKE: u8 = 22;
 const DATA: u8 = 23;
 
 #[test]
-fn forged_contents_have_the_same_verdict() {
+fn forged_record_contents_get_the_same_verdict_as_from_rustls() {
     const DIFFERENCES: [Difference; 6] = [
         ("an unknown kind", &[Alert::UnexpectedMessage], "RFC 8446, 5; rustls fails to decode it"),
         ("another cipher", &[Alert::UnexpectedMessage], "in TLS 1.2; rustls fails to decode it"),

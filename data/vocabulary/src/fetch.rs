@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_a_documented_word_of_the_language() {
+    fn every_fetch_is_documented_and_declared_once() {
         let mut seen = HashSet::new();
         for decl in declarations() {
             assert!(

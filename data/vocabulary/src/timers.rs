@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_add_up() {
+    fn phase_timers_are_differences_of_phase_times() {
         let timers = Timers {
             began_us: 1_000_000,
             handshake_ms: 2,
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn distributions_see_less_than_a_millisecond_and_no_idle_time() {
+    fn latency_histograms_have_microseconds_and_exclude_idle_time() {
         let us = |us| Some(ElapsedTime::from_us(us));
         let timers = Timers {
             first_byte: us(9_000_100),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_that_were_not_reached_show_minus_one() {
+    fn timers_of_unreached_phases_are_minus_one() {
         let timers = Timers { close: at(5), ..Timers::begin(0, 0) };
         assert_eq!((timers.receive(), timers.connecting(), timers.responding()), (-1, -1, -1));
         assert_eq!(timers.active(), 5);

@@ -5,7 +5,7 @@ use weir_stream::KEYWORDS;
 
 /// Covers the numeric defaults.
 #[test]
-fn defaults_match_the_manual() {
+fn tls_cache_and_ocsp_defaults_match_the_manual() {
     let updates = weir_model::OcspUpdates::default();
     let tls = weir_model::GlobalTls::default();
     let words = words(&KEYWORDS);

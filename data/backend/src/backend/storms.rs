@@ -86,7 +86,7 @@ fn storm(backend: &Backend, mut request: impl FnMut(Choice)) -> u64 {
 /// A thousand requests never reach a server that is down, and members are computed every few milliseconds, not for each
 /// change.
 #[test]
-fn a_storm_of_changes_computes_members_in_batches() {
+fn frequent_server_changes_recompute_the_members_in_batches() {
     for algorithm in ALGORITHMS {
         let backend = test_backend(algorithm, 5_000, 0);
         let rounds = storm(&backend, |choice| assert!(lease(choice).server().is_up(), "{algorithm:?}"));
@@ -103,7 +103,7 @@ const MOST_ROUNDS: u64 = 510;
 
 /// Changes in these backends do not each cost a pass over all servers.
 #[test]
-fn single_changes_do_not_scan_all_servers() {
+fn single_server_changes_do_not_scan_all_servers() {
     #[track_caller]
     fn check(what: &str, settings: BackendSettings, change: impl Fn(&mut ServerSettings), most: u64) {
         let mut servers = lines(5_000, 0);
@@ -127,7 +127,7 @@ fn single_changes_do_not_scan_all_servers() {
 
 /// Adding and removing servers one by one does not visit all others, even with a request after each change.
 #[test]
-fn adding_and_removing_servers_does_not_scan_the_others() {
+fn adding_and_removing_servers_does_not_scan_all_servers() {
     let backend = test_backend(BalanceAlgorithm::new("roundrobin"), 5_000, 0);
     let before = backend.lb_state.lock().visits();
     for number in 0..1_000 {
@@ -144,7 +144,7 @@ fn adding_and_removing_servers_does_not_scan_the_others() {
 
 /// Changes while all servers are full and requests wait. Each server that comes up or finishes a request serves a waiter.
 #[test]
-fn waiting_requests_do_not_make_changes_expensive() {
+fn server_changes_with_queued_requests_do_not_scan_all_servers() {
     for algorithm in [BalanceAlgorithm::new("roundrobin"), BalanceAlgorithm::new("leastconn")] {
         let backend = test_backend(algorithm, 5_000, 1);
         let mut leases: Vec<_> = (0..5_000).map(|random| lease(choose(&backend, random, 0))).collect();
@@ -174,7 +174,7 @@ fn waiting_requests_do_not_make_changes_expensive() {
 
 /// A watcher sees the changes at the end of each batch, even without requests.
 #[test]
-fn a_watcher_sees_each_batch_when_it_is_settled() {
+fn a_watcher_is_notified_at_the_end_of_each_batch_of_changes() {
     let backend = test_backend(BalanceAlgorithm::new("roundrobin"), 5_000, 0);
     let shown = Arc::new(std::sync::Mutex::new((0, 0)));
     let seen = Arc::clone(&shown);
@@ -216,7 +216,7 @@ fn does_not_choose_a_downed_server_as_the_least_loaded() {
 /// A large backend that keeps changing gives no turns in advance, because the next change would take them back. Afterwards
 /// workers choose without the lock again.
 #[test]
-fn workers_choose_under_the_lock_while_the_backend_keeps_changing() {
+fn workers_choose_with_the_lock_while_a_large_backend_keeps_changing() {
     let backend = test_backend(BalanceAlgorithm::new("roundrobin"), 5_000, 0);
     drop(choose(&backend, 1, 1));
     assert!(backend.version().is_free());
@@ -229,7 +229,7 @@ fn workers_choose_under_the_lock_while_the_backend_keeps_changing() {
 
 /// Numbers in logs and statistics are always up to date, and the change of the last server is applied at once.
 #[test]
-fn counts_include_postponed_changes_at_once() {
+fn server_counts_include_postponed_changes_at_once() {
     let count = LARGE_BACKEND as u32 + 10;
     let backend = test_backend(BalanceAlgorithm::new("roundrobin"), count, 0);
     for rank in 0..count {
@@ -246,7 +246,7 @@ fn counts_include_postponed_changes_at_once() {
 
 /// A server that comes up while all others are full is used at once. So is a server with a queued request.
 #[test]
-fn requests_do_not_wait_for_postponed_changes() {
+fn requests_use_a_recovered_server_before_postponed_changes_are_computed() {
     let count = LARGE_BACKEND as u32 + 1;
     let backend = test_backend(BalanceAlgorithm::new("roundrobin"), count, 1);
     drop(report(&backend, 0, false, 1));

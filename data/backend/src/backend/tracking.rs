@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_followers_added_and_removed_during_a_pass() {
+    fn followers_added_or_removed_during_a_pass_are_updated_once() {
         let gone = |rank: u32| move |other: &TrackMember| other.server == ServerKey::configured(rank);
         let check = |change: &dyn Fn(&mut ServerFollowers), expected: &[usize]| {
             let mut led = led(6);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_task_at_a_time_continues_a_pass() {
+    fn only_one_task_at_a_time_continues_a_pass_over_followers() {
         let mut led = led(3);
         led.begin();
         drop(led.next());

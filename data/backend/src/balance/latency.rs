@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn every_member_is_drawn_and_the_one_to_avoid_is_not() {
+    fn latency_draws_every_member_except_the_avoided_one() {
         let members = members(&[1, 1, 1]);
         let mut latency = Latency::new();
         latency.rebuild(&members);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn load_and_weight_decide_while_nothing_else_is_known() {
+    fn load_and_weight_decide_while_response_times_are_unknown() {
         let members = members(&[1, 4]);
         members[1].server.occupy();
         assert!(is_better(&usable(&members), 0, 1, 0), "two fourths are less than one");

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_is_that_of_haproxy() {
+    fn the_static_map_has_haproxys_order() {
         #[track_caller]
         fn check(weights: &[u32], expected: &str) {
             let order: String =
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_does_not_depend_on_how_it_is_computed() {
+    fn interleave_equals_a_slow_reference_computation() {
         let mut random = 1_u64;
         for _ in 0..500 {
             let mut draw = |bound: u64| {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn interleaves_many_members() {
+    fn interleave_handles_thousands_of_members() {
         let many = interleave(&vec![7; 100_000]);
         assert!((0..100_000).eq(many.iter().copied()));
         assert_eq!(interleave(&[vec![1; 5_000], vec![256; 5_000]].concat()).len(), 5_000 * 257);

@@ -96,7 +96,7 @@ mod tests {
 
     /// The first numbers of the author's reference program for this seed.
     #[test]
-    fn entropy_is_that_of_split_mix() {
+    fn split_mix_equals_the_authors_reference_program() {
         let mut state = 1_234_567;
         let drawn: [u64; 4] = std::array::from_fn(|_| split_mix(&mut state));
         let expected = [

@@ -180,7 +180,7 @@ mod tests {
 
     /// Servers of two lists have the same positions if their `hash-key` values are equal.
     #[test]
-    fn the_hash_key_decides_a_servers_place() {
+    fn the_hash_key_decides_a_servers_ring_positions() {
         let place = |id: u32, hash_key: HashKey, address: &str| {
             let address = ServerAddress::from(address.parse::<SocketAddr>().unwrap());
             let settings = ServerSettings { id, hash_key, address, ..Default::default() };
@@ -213,7 +213,7 @@ mod tests {
 
     /// Where HAProxy 2.6 sends `key0`, `key1` and so on.
     #[test]
-    fn keys_go_where_haproxy_sends_them() {
+    fn the_hash_ring_selects_the_same_servers_as_haproxy() {
         #[track_caller]
         fn check(function: HashFunction, avalanche: bool, weights: &[u32], expected: &str) {
             let kind = HashType { method: HashMethod::Consistent, function, avalanche };
@@ -239,7 +239,7 @@ mod tests {
 
     /// A ring that follows changes equals a ring built from the final members.
     #[test]
-    fn a_ring_does_not_depend_on_its_history() {
+    fn an_updated_hash_ring_equals_one_built_from_the_final_members() {
         let mut random = 1_u64;
         let mut draw = |bound: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_leaves_moves_only_its_own_keys() {
+    fn a_removed_server_moves_only_its_own_keys() {
         let all = members(&[1, 2, 1, 3, 1]);
         let before = choices(&all, HashType::consistent(), 2_000);
         let rest: Vec<Member> =
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_continues_with_the_next_servers_and_the_avoided_one_last() {
+    fn the_ring_lists_the_remaining_servers_with_the_avoided_one_last() {
         let members = members(&[1, 1, 1]);
         let ring = ring(&members);
         let servers = usable(&members);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_balance_factor_bounds_the_load() {
+    fn hash_balance_factor_bounds_the_load_of_a_server() {
         let members = members(&[1, 1, 1, 1]);
         let mut ring = HashRing::new(150);
         ring.rebuild(&members);
@@ -298,7 +298,7 @@ mod tests {
 
     /// Queued requests count neither as a server's load nor in the average (manual, "hash-balance-factor").
     #[test]
-    fn waiting_requests_do_not_count_as_load() {
+    fn queued_requests_do_not_count_for_hash_balance_factor() {
         let members = members(&[1, 1, 1, 1]);
         let mut ring = HashRing::new(150);
         ring.rebuild(&members);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_place_servers_whatever_their_identifiers() {
+    fn with_hash_key_addr_port_identifiers_do_not_change_ring_positions() {
         let with_ids = |ids: [u32; 2]| {
             members_with(ids.iter().zip(["10.0.0.1:80", "10.0.0.2:80"]).map(|(id, address)| ServerSettings {
                 id: *id,

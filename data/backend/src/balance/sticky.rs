@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_returning_server_joins_at_the_end() {
+    fn a_returning_server_is_last_in_the_sticky_order() {
         let mut sticky = Sticky::default();
         let mut all = members(&[1, 9, 1]);
         sticky.rebuild(&all);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn saturates_without_members() {
+    fn a_sticky_balancer_without_members_is_saturated() {
         let mut sticky = Sticky::default();
         sticky.rebuild(&[]);
         assert_eq!(sticky.pick(&usable(&[]), &request(None)), Pick::Saturated);

@@ -282,7 +282,7 @@ mod tests {
     proptest! {
         /// Turns given in advance equal those given one by one. A turn that no request took is given again.
         #[test]
-        fn turns_ahead_are_the_turns_to_come(
+        fn turns_computed_in_advance_equal_those_given_one_by_one(
             weights in prop::collection::vec(1u32..40, 2..6),
             first in 0usize..9,
             taken in 0u32..3_000,
@@ -302,7 +302,7 @@ mod tests {
 
     /// Most backends' turns soon repeat, so the next ones never have to be computed.
     #[test]
-    fn turns_repeat_themselves() {
+    fn the_turn_sequence_repeats_after_the_sum_of_weights() {
         #[track_caller]
         fn check(weights: &[u32], expected: Option<usize>) {
             let members = members(weights);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_its_place_in_the_round_when_a_server_leaves() {
+    fn the_round_continues_at_its_position_when_a_server_is_removed() {
         let mut members = members(&[1, 1, 1, 1]);
         let mut turns = turns(&members);
         assert_eq!(picks(&mut turns, &members, 3), [0, 1, 2]);
@@ -330,7 +330,7 @@ mod tests {
 
     /// A remainder is in units of 1/weight, so a new weight discards it.
     #[test]
-    fn a_new_weight_discards_the_remainder() {
+    fn a_new_weight_discards_the_remainder_of_a_turn() {
         let mut members = members(&[1, 1]);
         (members[0].weight, members[1].weight) = (5, 2);
         let mut turns = turns(&members);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_server_does_not_save_up_turns() {
+    fn a_full_server_does_not_accumulate_turns() {
         let full = ServerSettings { maximum_connections: 1, ..Default::default() };
         let members = members_with([full, ServerSettings::default()]);
         let mut turns = turns(&members);
@@ -372,7 +372,7 @@ mod tests {
 
     /// The sequence of HAProxy 2.6 for two rounds.
     #[test]
-    fn the_sequence_is_that_of_haproxy() {
+    fn roundrobin_gives_haproxys_sequence() {
         #[track_caller]
         fn check(weights: &[u32], expected: &str) {
             let members = members(weights);

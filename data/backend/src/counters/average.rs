@@ -107,21 +107,21 @@ mod tests {
     }
 
     #[test]
-    fn few_samples_give_their_plain_average() {
+    fn the_average_of_few_samples_is_their_arithmetic_mean() {
         let averages = Averages::default();
         [10, 20, 30].into_iter().for_each(|value| record(&averages, value));
         assert_eq!(shown(&averages), (30, 20));
     }
 
     #[test]
-    fn zeros_count_as_samples() {
+    fn zero_durations_count_as_samples() {
         let averages = Averages::default();
         [0, 0, 30, 10].into_iter().for_each(|value| record(&averages, value));
         assert_eq!(shown(&averages), (30, 10));
     }
 
     #[test]
-    fn averages_phases_separately() {
+    fn each_phase_has_its_own_average_and_maximum() {
         let averages = Averages::default();
         averages.record(Phases([1, 2, 3, 4]));
         let phases = [Phase::Queue, Phase::Connect, Phase::Response, Phase::Total];
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn old_samples_fade_and_small_totals_reach_zero() {
+    fn an_average_decays_to_zero_after_many_zero_samples() {
         let averages = Averages::default();
         (0..2_000).for_each(|_| record(&averages, 500));
         assert_eq!(shown(&averages), (500, 500));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn averages_restart_when_cleared() {
+    fn clearing_restarts_averages_and_maxima() {
         let averages = Averages::default();
         record(&averages, 30);
         averages.clear_longest();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_workers_weigh_more() {
+    fn worker_averages_are_combined_by_their_number_of_samples() {
         let (busy, idle) = (Averages::default(), Averages::default());
         (0..9).for_each(|_| record(&busy, 10));
         record(&idle, 110);

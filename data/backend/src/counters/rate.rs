@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_ends_when_its_slot_is_reused() {
+    fn the_maximum_rate_is_known_when_the_slot_of_a_second_is_reused() {
         let counts = SecondCounts::default();
         assert_eq!(counts.ended_second(10_500), None, "nothing was counted");
         counts.add(10_500);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_previous_second_fades() {
+    fn the_previous_second_counts_for_the_part_not_yet_elapsed() {
         let counts = SecondCounts::default();
         (0..100).for_each(|_| counts.add(10_500));
         for (now_ms, expected) in
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn one_event_counts_for_two_seconds() {
+    fn an_event_counts_until_the_end_of_the_next_second() {
         let counts = SecondCounts::default();
         counts.add(7_999);
         assert_eq!(read([&counts].into_iter(), 8_999), 1);

@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_are_those_of_the_list() {
+    fn each_counters_position_is_its_index_in_the_list() {
         #[track_caller]
         fn check<C: CounterSet>(count: usize) {
             assert!(C::ALL.iter().map(|counter| counter.position()).eq(0..count));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_have_their_counter() {
+    fn http_statuses_map_to_their_class_counters() {
         let expected = [
             (100, ServerCounter::Http1xx),
             (204, ServerCounter::Http2xx),

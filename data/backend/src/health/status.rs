@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_convert_back_to_statuses() {
+    fn check_status_numbers_convert_back_to_statuses() {
         for status in CheckStatus::ALL {
             assert_eq!(CheckStatus::from_number(status as u32), Some(status), "{status:?}");
         }
@@ -171,7 +171,7 @@ mod tests {
 
     /// A late or empty response lacks a status code (manual, 9.1, "check_code").
     #[test]
-    fn only_answers_have_codes() {
+    fn only_answered_checks_have_a_status_code() {
         for status in CheckStatus::ALL {
             let answered =
                 ["L7OK", "L7OKC", "L7STS", "PROCERR", "PROCTOUT", "PROCOK"].contains(&status.word());
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn results_match_the_words_of_their_statuses() {
+    fn check_results_match_the_names_of_their_statuses() {
         for status in CheckStatus::ALL {
             let expected = match status.word() {
                 "UNK" | "INI" => CheckResult::Unknown,

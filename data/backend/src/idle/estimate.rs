@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_the_excess_goes_each_period() {
+    fn each_period_closes_half_of_the_idle_connections_above_the_estimate() {
         #[track_caller]
         fn check(used: u32, used_maximum: u32, idle: u32, estimate: u32, expected: (u32, u32)) {
             let plan = purge_plan(Usage { unproven: idle, safe: 0, used, used_maximum, estimate });

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_distinguish_connections() {
+    fn connections_with_different_sni_or_name_have_different_keys() {
         let keys = ConnectionKeys::default();
         let plain = ConnectionParts::default();
         let named = ConnectionParts { server_name: Some(b"example.com"), ..plain };

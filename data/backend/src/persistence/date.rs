@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_survive_writing_and_reading() {
+    fn cookie_dates_survive_encoding_and_decoding() {
         for seconds in [4, 1_795_182_572, 4 * 62, 4 * 63, (1 << 32) - 4] {
             let mut text = String::new();
             CookieDate::of(seconds).encode(&mut text);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_dates_too_old_or_too_far_ahead() {
+    fn rejects_cookie_dates_too_old_or_too_far_ahead() {
         let now = CookieDate::of(1_000_000);
         for (seconds, out) in
             [(1_000_000, false), (998_200, false), (998_100, true), (1_086_400, false), (1_086_404, true)]

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn removes_the_prefix_and_keeps_the_value() {
+    fn removes_the_server_prefix_of_a_cookie_value() {
         #[track_caller]
         fn check(header: &str, expected: &str) {
             assert_eq!(shown(without_prefix(header.as_bytes(), "S", b'~')), expected);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn set_cookie_values() {
+    fn finds_the_value_of_a_set_cookie_header() {
         #[track_caller]
         fn check(header: &str, expected: Option<(&str, usize)>) {
             let found = set_cookie_value(header.as_bytes(), "S");
@@ -254,7 +254,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn skips_quoted_delimiters(text in "[a;, \"\\\\]{0,20}") {
+        fn delimiter_search_skips_quoted_delimiters(text in "[a;, \"\\\\]{0,20}") {
             let text = text.as_bytes();
             prop_assert_eq!(delimiter(text, b';', b','), scanned_delimiter(text, b";,"));
             prop_assert_eq!(delimiter(text, b';', b';'), scanned_delimiter(text, b";"));
@@ -262,7 +262,7 @@ mod tests {
 
         /// Starting at the first occurrence of the name finds the same values.
         #[test]
-        fn finds_each_value(header in "[S=A~;, \"\\\\$x1]{0,40}") {
+        fn values_equal_those_of_a_full_scan_of_the_header(header in "[S=A~;, \"\\\\$x1]{0,40}") {
             let header = header.as_bytes();
             let all = pieces(header).filter_map(|piece| value_of(piece.text, "S")).collect::<Vec<_>>();
             prop_assert_eq!(values(header, "S").collect::<Vec<_>>(), all);
@@ -270,7 +270,7 @@ mod tests {
 
         /// For any client input: no panic, weir's own cookie is removed completely, other cookies stay.
         #[test]
-        fn any_header_can_be_edited(header in "[S=A~;, \"\\\\$x1]{0,40}") {
+        fn arbitrary_cookie_headers_are_edited_without_losing_other_cookies(header in "[S=A~;, \"\\\\$x1]{0,40}") {
             let header = header.as_bytes();
             let others = |header: &[u8]| -> Vec<Vec<u8>> {
                 pieces(header).filter(|piece| piece.text.starts_with(b"x")).map(|piece| piece.text.to_vec()).collect()

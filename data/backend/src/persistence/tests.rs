@@ -94,7 +94,7 @@ fn check(settings: &CookiePersistence, cookie: &str, expected: &str) {
 }
 
 #[test]
-fn insertion() {
+fn insert_mode_sets_the_cookie_if_it_is_missing_or_invalid() {
     let settings = insert();
     check(&settings, "", "NI S=B; path=/");
     check(&settings, "S=A", "VN");
@@ -112,7 +112,7 @@ fn insertion() {
 }
 
 #[test]
-fn attributes() {
+fn an_inserted_cookie_has_the_configured_attributes() {
     let settings = CookiePersistence {
         no_cache: true,
         http_only: true,
@@ -127,7 +127,7 @@ fn attributes() {
 }
 
 #[test]
-fn dates() {
+fn maxidle_and_maxlife_expire_and_renew_the_cookie() {
     let idle = CookiePersistence { max_idle: Duration::from_secs(1_800), ..insert() };
     check(&idle, "", "NI S=B|awBP7; path=/");
     check(&idle, "S=A", "VU S=A|awBP7; path=/");
@@ -162,7 +162,7 @@ fn postonly_sets_cookies_for_posts_only() {
 }
 
 #[test]
-fn a_server_without_a_cookie_deletes_the_clients() {
+fn a_server_without_a_cookie_value_expires_the_cookie_of_the_client() {
     let balanced = |cookie| Passage { cookie, balanced_to: None, ..PASSAGE };
     let void = "S=; Expires=Thu, 01-Jan-1970 00:00:01 GMT; path=/";
     assert_eq!(run(&insert(), &balanced("")), format!("NI {void}"));
@@ -170,7 +170,7 @@ fn a_server_without_a_cookie_deletes_the_clients() {
 }
 
 #[test]
-fn the_servers_own_cookie() {
+fn a_set_cookie_of_the_server_is_kept_rewritten_or_prefixed() {
     #[track_caller]
     fn check(settings: &CookiePersistence, cookie: &str, expected: &str) {
         let passage = Passage { cookie, provided: Some("S=foo; path=/"), ..PASSAGE };
@@ -199,7 +199,7 @@ fn the_servers_own_cookie() {
 }
 
 #[test]
-fn other_designations_leave_the_cookie_alone() {
+fn no_cookie_is_set_if_another_rule_chose_the_server() {
     let ruled = |cookie| Passage { cookie, other_designation: true, ..PASSAGE };
     assert_eq!(run(&insert(), &ruled("")), "NN");
     assert_eq!(run(&insert(), &ruled("S=A")), "UN");
@@ -207,7 +207,7 @@ fn other_designations_leave_the_cookie_alone() {
 }
 
 #[test]
-fn a_redispatch_makes_the_cookie_down() {
+fn after_a_redispatch_the_cookie_names_a_downed_server() {
     let presented = rules(&insert()).examine([&b"S=A"[..]], NOW, false, find).redispatched();
     assert_eq!((presented.state, presented.server), (PresentedState::Down, None));
 }
@@ -222,7 +222,7 @@ fn removes_the_persistence_cookie_or_prefix_from_requests() {
 }
 
 #[test]
-fn dynamic_cookies_follow_from_address_and_key() {
+fn a_dynamic_cookie_is_derived_from_the_server_address_and_key() {
     let settings = DynamicCookies { enabled: true, key: Some("foo".into()) };
     let address = ServerAddress::from("127.0.0.1:56423".parse::<std::net::SocketAddr>().unwrap());
     assert_eq!(settings.of(&address).as_deref(), Some("b5a7ac530ee14e81"));

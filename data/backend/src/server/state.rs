@@ -132,13 +132,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_changed_name_is_not_maintenance_r166() {
+    fn a_changed_fqdn_is_not_maintenance_r166() {
         assert!(!AdminState::FQDN_CHANGED.is_maintenance());
         assert!(AdminState::FQDN_CHANGED.with(AdminState::RESOLUTION_MAINTENANCE).is_maintenance());
     }
 
     #[test]
-    fn a_requested_state_keeps_the_bits_of_tracking_and_resolution() {
+    fn state_commands_keep_the_bits_of_tracking_and_resolution() {
         let tracked = AdminState::INHERITED_MAINTENANCE.with(AdminState::FQDN_CHANGED);
         assert_eq!(RequestedState::Ready.apply(tracked.with(AdminState::FORCED_MAINTENANCE)), tracked);
         assert_eq!(RequestedState::Drain.apply(tracked), tracked.with(AdminState::FORCED_DRAIN));

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slow_start_grows_from_one_to_all() {
+    fn slow_start_raises_the_weight_linearly() {
         let at = |elapsed_ms| effective(10, Ramp { elapsed_ms, duration_ms: 1_000 });
         assert_eq!([at(0), at(1), at(500), at(999), at(1_000), at(9_999)], [1, 1, 80, 159, 160, 160]);
         assert_eq!(Ramp { elapsed_ms: 250, duration_ms: 1_000 }.percentage(), 25);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_follow_the_load() {
+    fn the_dynamic_maxconn_follows_the_load_of_the_backend() {
         #[track_caller]
         fn check(minimum: u32, maximum: u32, load: u32, full: u32, expected: u32) {
             assert_eq!(slot_limit(minimum, maximum, load, full, Ramp::OVER), expected);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn percentages_are_of_the_configured_weight() {
+    fn weight_percentages_apply_to_the_configured_weight() {
         assert_eq!(WeightChange::Percentage(50).apply(10), 5);
         assert_eq!(WeightChange::Percentage(0).apply(10), 0);
         assert_eq!(WeightChange::Percentage(u32::MAX).apply(256), 256);
@@ -172,7 +172,7 @@ mod tests {
 
     /// The results of HAProxy 3.2, for operators and agents.
     #[test]
-    fn weights_are_absolute_or_relative() {
+    fn parses_absolute_and_relative_weights() {
         use WeightChange::{Absolute, Percentage};
         for (text, expected) in [
             ("0", Ok(Absolute(0))),

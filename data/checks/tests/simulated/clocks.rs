@@ -107,7 +107,7 @@ fn detects_a_dead_server_after_a_suspend() {
 
 /// A worker that is always late still checks its servers.
 #[test]
-fn a_worker_that_is_always_late_still_checks() {
+fn an_always_late_worker_still_runs_its_checks() {
     let run = network::run(1, Conditions::CALM, |network| async move {
         let backend = TestBackend::new(PLACE, 1);
         let count = count_connections(&network, PLACE);

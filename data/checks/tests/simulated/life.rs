@@ -26,7 +26,7 @@ fn place() -> Address {
 }
 
 #[test]
-fn a_check_continues_after_a_panic_in_one_run() {
+fn a_check_continues_after_one_of_its_runs_panicked() {
     simulate(|network| async move {
         let backend = TestBackend::new(PLACE, 1);
         backend.heard.fails_once.store(true, Relaxed);
@@ -70,7 +70,7 @@ fn a_thousand_checks_time_out_together() {
 }
 
 #[test]
-fn processes_simultaneous_answers_one_by_one() {
+fn simultaneous_check_answers_are_processed_one_per_loop() {
     simulate(|network| async move {
         let backend = TestBackend::new(PLACE, 20);
         let scripts = CheckScripts {
@@ -108,7 +108,7 @@ fn processes_simultaneous_answers_one_by_one() {
 }
 
 #[test]
-fn a_lack_of_descriptors_is_reported_and_not_blamed_on_the_server() {
+fn a_check_without_descriptor_is_reported_without_failing_the_server() {
     simulate(|network| async move {
         let backend = TestBackend::new(PLACE, 3);
         let _service = network.listen(&place()).expect("a free address");
@@ -127,7 +127,7 @@ fn a_lack_of_descriptors_is_reported_and_not_blamed_on_the_server() {
 }
 
 #[test]
-fn skips_missed_checks() {
+fn missed_checks_are_skipped() {
     simulate(|network| async move {
         let elsewhere = SocketAddr::new(PLACE.ip(), 81);
         let (slow, usual) = (TestBackend::new(PLACE, 1), TestBackend::new(elsewhere, 1));
@@ -152,7 +152,7 @@ fn skips_missed_checks() {
 }
 
 #[test]
-fn flapping_faster_than_rise_and_fall_changes_nothing() {
+fn flapping_faster_than_rise_and_fall_keeps_the_server_state() {
     for (start, is_up) in [(InitialState::FullyUp, 1), (InitialState::FullyDown, 0)] {
         simulate(move |network| async move {
             let backend = TestBackend::with(PLACE, 1, CheckRules { rise: 2, fall: 2, start });

@@ -45,7 +45,7 @@ fn started(checks: &Checks, worker: usize) -> u64 {
 
 /// R89: the worker that a check moves to runs it, even if another worker has less load.
 #[test]
-fn a_check_moves_once_a_wake_up_r89() {
+fn a_check_moves_at_most_once_per_wake_up_r89() {
     let (_listener, _waiting, address) = nowhere();
     let mut places = [0; 3];
     for seed in 0..32 {
@@ -70,7 +70,7 @@ fn a_check_moves_once_a_wake_up_r89() {
 /// R90: a check compares workers at every wake-up. Of two workers, the check's own always has more checks, so it moves once
 /// per interval.
 #[test]
-fn a_check_looks_at_another_worker_at_every_wake_up_r90() {
+fn a_check_compares_another_workers_load_at_every_wake_up_r90() {
     let (_listener, _waiting, address) = nowhere();
     for seed in 0..4 {
         let mut world = world(seed, 2);
@@ -105,7 +105,7 @@ fn a_check_looks_at_another_worker_at_every_wake_up_r90() {
 
 /// R90: as many checks as workers, all on one of them. After two intervals, less than one check per seed shares a worker.
 #[test]
-fn two_intervals_spread_checks_r90() {
+fn checks_are_spread_over_workers_after_two_intervals_r90() {
     const WORKERS: usize = 8;
     const SEEDS: u64 = 32;
     let (_listener, _waiting, address) = nowhere();
@@ -128,7 +128,7 @@ fn two_intervals_spread_checks_r90() {
 /// R53, R87, R91: a check sleeps on its worker and wakes no other. No shared work exists, only moving checks send messages, and
 /// eight workers sleep about as often for the same checks as one.
 #[test]
-fn checks_wake_their_own_worker_only_r53_r91() {
+fn checks_wake_only_their_own_worker_r53_r91() {
     let (_listener, _waiting, address) = nowhere();
     let sleeps = [1, 8].map(|workers| {
         let mut world = world(1, workers);
@@ -156,7 +156,7 @@ fn checks_wake_their_own_worker_only_r53_r91() {
 
 /// R90, R94: checks of added servers, all on one worker, run on one worker each after some intervals.
 #[test]
-fn checks_of_added_servers_drift_apart_r94() {
+fn checks_of_added_servers_spread_over_workers_r94() {
     let (_listener, _waiting, address) = nowhere();
     for seed in 0..8 {
         let mut world = world(seed, 4);
@@ -179,7 +179,7 @@ fn checks_of_added_servers_drift_apart_r94() {
 
 /// Requests that arrive while many checks are due wait for only one of them: other tasks and the poller run between any two.
 #[test]
-fn checks_that_are_due_together_begin_one_by_one() {
+fn checks_due_at_the_same_time_start_one_per_loop() {
     let (_listener, _waiting, address) = nowhere();
     for seed in 0..8 {
         let mut world = world(seed, 1);
@@ -199,7 +199,7 @@ fn checks_that_are_due_together_begin_one_by_one() {
 
 /// If a loop takes milliseconds, one check per loop is too few. Checks that waited long enough begin together.
 #[test]
-fn checks_begin_soon_however_long_a_loop_takes() {
+fn checks_start_promptly_even_if_loops_are_slow() {
     let (_listener, _waiting, address) = nowhere();
     for seed in 0..8 {
         let slow = Faults { slow: 1, ..Faults::default() };

@@ -13,14 +13,14 @@ fn check(framing: Framing, messages: &[&str], expected: &str) {
 }
 
 #[test]
-fn frames_messages_by_rfc_6587() {
+fn frames_syslog_messages_by_rfc_6587() {
     check(Framing::Legacy, &["<6>one", "two"], "<6>one\ntwo\n");
     check(Framing::OctetCount, &["<6>one", "two\nlines"], "6 <6>one9 two\nlines");
     check(Framing::OctetCount, &[""], "0 ");
 }
 
 #[test]
-fn resends_a_message_that_was_sent_in_part() {
+fn after_a_reconnect_a_partially_sent_message_is_resent() {
     let sent = |count: usize| {
         let mut outbox = Outbox::new(Framing::Legacy);
         ["one", "two", "three"].iter().for_each(|message| outbox.push(message.as_bytes(), b""));
@@ -51,7 +51,7 @@ fn forward(address: SocketAddr, size: usize) -> (Arc<Ring>, Arc<Forward>) {
 
 /// Messages written before, while and after the server is up arrive in order. After a disconnect the forward reconnects.
 #[test]
-fn delivers_each_message_once_across_reconnects() {
+fn each_ring_message_is_delivered_once_across_reconnects() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (ring, forward) = forward(listener.local_addr().expect("an address"), 65_536);
     ring.write(0, &[b"before"]);
@@ -84,7 +84,7 @@ fn delivers_each_message_once_across_reconnects() {
 
 /// `show sess` lists a connection while it exists. `shutdown session` closes it, and the forward reconnects.
 #[test]
-fn sessions_are_listed_and_can_be_shut_down() {
+fn the_connection_of_a_forward_is_listed_and_can_be_shut_down() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (ring, forward) = forward(listener.local_addr().expect("an address"), 65_536);
     ring.write(0, &[b"first"]);
@@ -154,7 +154,7 @@ fn with_line(forward: &Forward, settings: ForwardLine) -> Arc<Forward> {
 }
 
 #[test]
-fn connections_use_the_header_and_source_of_the_server_line() {
+fn a_forward_uses_the_proxy_header_and_source_of_its_server_line() {
     let source = OwnedSource { address: SourceAddress::Ip([127, 0, 0, 2].into()), interface: None };
     let header = (*b"PROXY UNKNOWN\r\n").into();
     let (from, said) = said_with(ForwardLine { header, source, ..ForwardLine::default() });
@@ -166,7 +166,7 @@ fn connections_use_the_header_and_source_of_the_server_line() {
 
 /// The proxy receives a request for the server's address, and the messages once it has granted the request.
 #[test]
-fn messages_reach_a_server_through_a_proxy() {
+fn log_messages_reach_a_server_through_a_socks4_proxy() {
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = proxy.local_addr().expect("an address");
     let (ring, forward) = forward("192.0.2.1:514".parse().expect("an address"), 65_536);
@@ -201,7 +201,7 @@ fn messages_reach_a_server_through_a_proxy() {
 
 /// A server that accepts the connection and then neither reads nor closes it. Messages are lost, but writers are not delayed.
 #[test]
-fn a_stalled_server_loses_messages_but_delays_nothing() {
+fn a_stalled_log_server_loses_messages_without_delaying_writers() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (ring, forward) = forward(listener.local_addr().expect("an address"), 16_384);
     let theirs = Arc::clone(&ring);

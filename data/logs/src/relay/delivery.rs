@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_chosen_as_the_manual_says() {
+    fn the_host_strategy_selects_the_host_of_a_relayed_message() {
         use HostStrategy::{Append, Fill, Keep, Replace};
         let (own, sender) = (Some("host"), Some("192.0.2.1"));
         check(Replace, own, sender, sender);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn senders_of_ipv4_are_written_so() {
+    fn an_ipv4_mapped_sender_is_written_as_ipv4() {
         check(HostStrategy::Replace, None, Some("::ffff:192.0.2.1"), Some("192.0.2.1"));
         check(HostStrategy::Replace, None, Some("2001:db8::1"), Some("2001:db8::1"));
         assert!(Sender::of(&Address::Unnamed).0.is_none());

@@ -120,7 +120,7 @@ fn run(test: impl Future<Output = ()> + 'static) {
 }
 
 #[test]
-fn accepts_every_framing_on_connections() {
+fn a_connection_may_mix_newline_and_octet_count_framing() {
     run(async {
         let world = RelayFixture::new(|_| ());
         let mut client = connect(world.listen());
@@ -146,7 +146,7 @@ fn drops_an_incomplete_message_when_the_connection_ends() {
 }
 
 #[test]
-fn closes_connections_with_invalid_framing_and_serves_others() {
+fn a_connection_with_invalid_framing_is_closed_and_others_are_served() {
     run(async {
         let world = RelayFixture::new(|_| ());
         let port = world.listen();
@@ -164,7 +164,7 @@ fn closes_connections_with_invalid_framing_and_serves_others() {
 
 /// An endless line holds one buffer until it is rejected. A slow line holds one as long as its connection is open.
 #[test]
-fn a_sender_holds_one_buffer_at_most() {
+fn a_log_sender_holds_at_most_one_buffer() {
     run(async {
         let world = RelayFixture::new(|_| ());
         let port = world.listen();
@@ -195,7 +195,7 @@ fn buffers() -> usize {
 }
 
 #[test]
-fn the_longest_message_fills_a_buffer() {
+fn the_longest_log_message_fills_one_buffer() {
     run(async {
         let world = RelayFixture::new(|_| ());
         let port = world.listen();
@@ -211,7 +211,7 @@ fn the_longest_message_fills_a_buffer() {
 }
 
 #[test]
-fn limits_the_number_of_connections() {
+fn the_number_of_log_connections_is_limited() {
     run(async {
         let world = RelayFixture::new(|_| ());
         let port = world.listen();
@@ -227,7 +227,7 @@ fn limits_the_number_of_connections() {
 }
 
 #[test]
-fn closes_idle_connections() {
+fn idle_log_connections_are_closed_after_timeout_client() {
     run(async {
         let world = RelayFixture::new(|relay| relay.client_timeout = Some(Duration::from_millis(20)));
         let mut client = connect(world.listen());
@@ -243,7 +243,7 @@ fn closes_idle_connections() {
 }
 
 #[test]
-fn a_datagram_is_one_message() {
+fn each_datagram_is_one_log_message() {
     run(async {
         let world = RelayFixture::new(|relay| relay.host = HostStrategy::Append);
         let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -259,7 +259,7 @@ fn a_datagram_is_one_message() {
 }
 
 #[test]
-fn keeps_the_host_of_messages_from_unix_sockets() {
+fn messages_from_unix_sockets_keep_their_host() {
     run(async {
         let world = RelayFixture::new(|relay| relay.host = HostStrategy::Replace);
         let (ours, theirs) = UnixDatagram::pair().expect("sockets");
@@ -270,7 +270,7 @@ fn keeps_the_host_of_messages_from_unix_sockets() {
 }
 
 #[test]
-fn replaces_the_host_within_a_kept_format() {
+fn the_host_is_replaced_in_rfc3164_and_rfc5424_messages() {
     run(async {
         let world = RelayFixture::new(|relay| relay.host = HostStrategy::Replace);
         let mut client = connect(world.listen());
@@ -290,7 +290,7 @@ fn replaces_the_host_within_a_kept_format() {
 }
 
 #[test]
-fn takes_the_sender_from_a_proxy_header() {
+fn the_proxy_header_provides_the_host_of_a_message() {
     run(async {
         let world = RelayFixture::new(|relay| relay.host = HostStrategy::Replace);
         let listener = Arc::new(ForwardListener {
@@ -319,7 +319,7 @@ fn takes_the_sender_from_a_proxy_header() {
 }
 
 #[test]
-fn delivers_messages_that_arrived_before_the_stop() {
+fn messages_received_before_a_stop_are_delivered() {
     run(async {
         let world = RelayFixture::new(|_| ());
         let port = world.listen();
@@ -339,7 +339,7 @@ fn delivers_messages_that_arrived_before_the_stop() {
 }
 
 #[test]
-fn relays_text_verbatim_with_dont_parse_log() {
+fn dont_parse_log_relays_lines_verbatim() {
     run(async {
         let world = RelayFixture::new(|relay| (relay.unparsed, relay.lines_only) = (true, true));
         let mut client = connect(world.listen());

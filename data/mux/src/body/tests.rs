@@ -43,7 +43,7 @@ pub(crate) async fn pair(network: &SimulatedNetwork, port: u16) -> (StreamConnec
 }
 
 #[test]
-fn a_retry_may_choose_another_way_than_wire() {
+fn a_resent_body_may_switch_from_verbatim_to_payload_forwarding() {
     run(|network| async move {
         let mut head = Head::new();
         let _ = HeadParser::default().request(HEAD, &ParseOptions::default(), &mut head);
@@ -116,7 +116,7 @@ fn check_made(pieces: Pieces, chunked: bool, want: &'static str) {
 }
 
 #[test]
-fn pieces_of_services_become_chunks_unless_the_connection_ends_the_body() {
+fn service_pieces_become_chunks_unless_connection_close_ends_the_body() {
     check_made(Pieces(2, 3), false, "111000");
     check_made(Pieces(2, 3), true, "6\r\n111000\r\n0\r\n\r\n");
     check_made(Pieces(1, 17), true, "11\r\n00000000000000000\r\n0\r\n\r\n");
@@ -126,7 +126,7 @@ fn pieces_of_services_become_chunks_unless_the_connection_ends_the_body() {
 }
 
 #[test]
-fn sends_kept_bodies_in_the_framing_of_their_head() {
+fn a_stored_body_is_sent_in_the_framing_of_its_head() {
     run(|network| async move {
         for (port, payload, want) in
             [(80, &b"abcde"[..], "5\r\nabcde\r\n0\r\nT: 1\r\n\r\n"), (81, b"", "0\r\nT: 1\r\n\r\n")]
@@ -144,7 +144,7 @@ fn sends_kept_bodies_in_the_framing_of_their_head() {
 
 /// A filter may change the length of a body with an announced length. The body is then sent in chunks.
 #[test]
-fn sends_a_body_in_another_framing_than_received() {
+fn a_filtered_body_with_content_length_is_sent_in_chunks() {
     run(|network| async move {
         let mut head = Head::new();
         head.note(HeadFlags::CHUNKED);
@@ -185,7 +185,7 @@ impl BodyProducer for Datagrams {
 /// A megabyte in pieces of a datagram's size takes as many sends as in pieces of 16 kB, with a length and in chunks. The service is at
 /// most one send ahead of the client.
 #[test]
-fn small_pieces_leave_in_few_sends() {
+fn small_service_pieces_are_combined_into_few_sends() {
     const COUNT: usize = 768;
     const WINDOW: usize = 50_000;
     for (lends, chunked) in [(false, false), (false, true), (true, false), (true, true)] {

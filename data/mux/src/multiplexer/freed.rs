@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn take_resets_the_count() {
+    fn take_returns_and_resets_the_freed_byte_count() {
         note(3);
         note(4);
         assert_eq!((take(), take()), (7, 0));

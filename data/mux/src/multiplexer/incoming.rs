@@ -220,7 +220,7 @@ mod tests {
 
     /// R188: the last stream that gets data in a round is not queued. The connection lets it run next.
     #[test]
-    fn the_last_stream_with_data_is_not_queued() {
+    fn the_last_stream_with_received_data_is_left_for_wake_next() {
         static KIND: WorkKind = WorkKind::new("test");
         let order = simulate::run(1, async {
             let order = Rc::new(RefCell::new(Vec::new()));

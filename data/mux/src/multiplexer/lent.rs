@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_share_the_bound_of_window_growth_and_return_their_part() {
+    fn connections_share_and_return_the_limit_of_window_growth() {
         let (mut one, mut other) = (LentWindow::default(), LentWindow::default());
         one.set(1000);
         other.set(MOST - 1000);

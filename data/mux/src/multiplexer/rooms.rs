@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_kept_up_to_its_bounds() {
+    fn head_buffers_are_recycled_up_to_a_size_and_count_limit() {
         let room =
             |bytes| Box::new(ReceivedHead { bytes: Vec::with_capacity(bytes), ..ReceivedHead::default() });
         give(room(LARGE + 1));

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_heads_in_order_and_bounds_their_number() {
+    fn a_stream_keeps_a_limited_number_of_heads_in_order() {
         let mut slot = StreamSlot::new(1);
         assert!(!slot.has_head() && slot.take_head().is_none());
         for status in 100..100 + HEADS as u16 + 1 {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_fits_the_bytes_before_the_first_read_and_after_a_shrink() {
+    fn stream_memory_fits_its_payload_before_a_read_and_after_a_shrink() {
         let mut slot = StreamSlot::new(1);
         for _ in 0..64 {
             slot.add_payload(&[0; 1000]);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_much_payload_grows_by_a_quarter() {
+    fn stream_memory_of_large_payload_grows_by_a_quarter() {
         let mut slot = StreamSlot::new(1);
         slot.add_payload(b"1");
         slot.take_arrived(&mut Vec::new());
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_follow_the_payload() {
+    fn take_arrived_returns_payload_followed_by_trailers() {
         let mut slot = StreamSlot::new(1);
         slot.add_payload(b"0123456789abcdef");
         slot.add_payload(b"");

@@ -86,7 +86,7 @@ async fn carried(multiplexer: &Rc<Multiplexer>) -> Rc<Cell<u32>> {
 /// R181, R182: a turn takes twelve buffers at most, and later turns take the rest. The turns and their receives are exact for one
 /// buffer, eleven, twelve, thirteen, sixteen and a hundred.
 #[test]
-fn a_turn_receives_twelve_times_at_most() {
+fn a_connection_receives_at_most_twelve_buffers_in_a_turn() {
     run(|network| async move {
         let (multiplexer, client) = connected(&network).await;
         // A frame of 16 bytes: whole frames fill a buffer of any size that is a multiple of it.
@@ -129,7 +129,7 @@ fn a_turn_receives_twelve_times_at_most() {
 
 /// R185 to R187: each of two hundred sends causes one run of the connection's task, which sends it, and no other.
 #[test]
-fn a_send_causes_one_run() {
+fn a_stream_send_causes_one_run_of_the_connection_task() {
     run(|network| async move {
         let (multiplexer, client) = connected(&network).await;
         let runs = carried(&multiplexer).await;
@@ -150,7 +150,7 @@ fn a_send_causes_one_run() {
 
 /// R183: demultiplexing wakes streams and never the connection's own task: frames that arrive together cause one run.
 #[test]
-fn frames_that_arrive_together_cause_one_run() {
+fn frames_received_together_cause_one_run_of_the_connection_task() {
     run(|network| async move {
         let (multiplexer, client) = connected(&network).await;
         let runs = carried(&multiplexer).await;
@@ -176,7 +176,7 @@ impl BodyProducer for Datagrams {
 
 /// A megabyte in pieces of a datagram's size is sent in DATA frames of a dozen pieces each. One send takes all queued frames.
 #[test]
-fn small_pieces_leave_in_few_frames() {
+fn small_pieces_are_combined_into_few_data_frames() {
     const COUNT: usize = 768;
     run(|network| async move {
         let (multiplexer, client) = connected(&network).await;

@@ -197,7 +197,7 @@ fn filters_that_only_delay_keep_the_payload_unchanged() {
 }
 
 #[test]
-fn later_filters_and_the_sink_get_replaced_payload() {
+fn later_filters_and_the_sink_receive_replaced_payload() {
     let want: String = PAYLOAD.to_uppercase().chars().flat_map(|letter| [letter, letter]).collect();
     check(|bench| bench.with("a", doubled), &want);
     check(|bench| bench.with("a", slowly(3, 5)).with("b", doubled).with("c", grouped(4)), &want);
@@ -209,7 +209,7 @@ fn later_filters_and_the_sink_get_replaced_payload() {
 }
 
 #[test]
-fn filters_see_payload_in_order_after_the_earlier_ones_let_it_pass() {
+fn each_filter_sees_payload_passed_by_the_earlier_filters_in_order() {
     let mut bench = Bench::new().with("a", slowly(4, 10)).with("b", doubled).with("c", all);
     let took = bench.run(b"abcdef", &[100]);
     let seen = bench.journal.borrow().join(", ");
@@ -218,7 +218,7 @@ fn filters_see_payload_in_order_after_the_earlier_ones_let_it_pass() {
 }
 
 #[test]
-fn held_back_bytes_stay_at_the_source() {
+fn bytes_that_a_filter_holds_stay_at_the_source() {
     let mut bench = Bench::new().with("a", slowly(4, 10)).with("b", all);
     let (first, later) = (Tick::from_ms(1000), Tick::from_ms(1009));
     assert_eq!(bench.filtered.feed(b"abcdefgh", false, first), Ok(4));
@@ -230,7 +230,7 @@ fn held_back_bytes_stay_at_the_source() {
 }
 
 #[test]
-fn a_later_filter_that_holds_back_stops_those_before_it() {
+fn a_filter_that_holds_bytes_stops_the_earlier_filters() {
     let mut bench = Bench::new().with("a", all).with("b", slowly(1, 1000));
     assert_eq!(bench.filtered.feed(b"abc", false, Tick::from_ms(5)), Ok(3));
     for ms in [6, 7, 1004] {
@@ -242,7 +242,7 @@ fn a_later_filter_that_holds_back_stops_those_before_it() {
 }
 
 #[test]
-fn stages_at_most_one_piece() {
+fn at_most_one_piece_is_staged_for_the_sink() {
     let mut bench = Bench::new().with("a", all);
     let bytes = vec![b'x'; 100 * LIMIT];
     assert_eq!(bench.filtered.feed(&bytes, false, Tick::from_ms(5)), Ok(LIMIT));
@@ -250,7 +250,7 @@ fn stages_at_most_one_piece() {
 }
 
 #[test]
-fn bytes_added_at_the_end_pass_the_later_filters() {
+fn bytes_that_a_filter_adds_at_eof_pass_the_later_filters() {
     let mut bench = Bench::new();
     let journal = Rc::clone(&bench.journal);
     let first = ScriptedFilter { name: "a", journal, script: all, at_end: b"xyz" };
@@ -263,7 +263,7 @@ fn bytes_added_at_the_end_pass_the_later_filters() {
 }
 
 #[test]
-fn a_filter_that_waits_for_more_than_the_body_does_not_block_it() {
+fn a_filter_waiting_for_more_data_does_not_hold_the_body_at_eof() {
     let never = |bytes: &[u8], _: More, _: Tick, _: &mut FilterOutput<'_>| Passed {
         count: 0,
         replaced: false,
@@ -274,7 +274,7 @@ fn a_filter_that_waits_for_more_than_the_body_does_not_block_it() {
 }
 
 #[test]
-fn filters_restart_with_another_body() {
+fn filters_restart_with_the_next_body() {
     let mut bench = Bench::new().with("a", slowly(2, 1000));
     bench.filtered.feed(b"abcde", false, Tick::from_ms(5)).expect("it passes");
     bench.filtered.begin(&BodyFlow::tunnel());
@@ -337,7 +337,7 @@ impl Filter for Eager {
 }
 
 #[test]
-fn bounds_the_output_of_filters_in_each_call() {
+fn filter_output_is_limited_in_each_call() {
     for at in ["payload", "end"] {
         let mut bench = Bench::new();
         let journal = Rc::clone(&bench.journal);
@@ -352,7 +352,7 @@ fn bounds_the_output_of_filters_in_each_call() {
 }
 
 #[test]
-fn a_filter_that_neither_outputs_nor_ends_fails() {
+fn a_filter_that_announces_output_without_any_fails() {
     /// Announces more output forever, without any.
     struct Empty;
     impl Filter for Empty {
@@ -372,7 +372,7 @@ fn a_filter_that_neither_outputs_nor_ends_fails() {
 }
 
 #[test]
-fn a_call_without_effect_is_not_repeated_at_once() {
+fn a_filter_call_without_effect_is_repeated_only_at_the_next_tick() {
     let nothing = |_: &[u8], _: More, now: Tick, _: &mut FilterOutput<'_>| Passed {
         count: 0,
         replaced: false,
@@ -387,7 +387,7 @@ fn a_call_without_effect_is_not_repeated_at_once() {
 }
 
 #[test]
-fn notifies_filters_of_a_pause_once() {
+fn filters_are_notified_of_a_pause_once() {
     let mut bench = Bench::new().with("a", all);
     let journal = Rc::clone(&bench.journal);
     bench.filtered.chain.push(Box::new(Eager { journal, left: LIMIT + 1, at: "idle", kept: Vec::new() }));
@@ -459,7 +459,7 @@ struct Slow;
 impl Filter for Slow {}
 
 #[test]
-fn a_filter_that_fails_ends_the_stream() {
+fn a_filter_failure_ends_the_transfer() {
     run(|network| async move {
         for name in ["payload", "idle", "end"] {
             let failing = Box::new(Failing(name));
@@ -481,7 +481,7 @@ fn a_filter_that_fails_ends_the_stream() {
 }
 
 #[test]
-fn a_kept_body_passes_restarted_filters() {
+fn a_resent_body_passes_restarted_filters() {
     run(|network| async move {
         let journal = Journal::default();
         let filter = scripted("a", &journal, slowly(2, 10));

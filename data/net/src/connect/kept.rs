@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn reuses_a_kept_socket_for_the_next_connection() {
+    fn a_closed_connections_socket_is_reused_for_the_next_connect() {
         let (listener, other) = (listen(), listen());
         weir_sched::run(async move {
             let connection = || {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_with_other_options_do_not_use_kept_sockets() {
+    fn connect_plans_with_options_do_not_reuse_sockets() {
         let listener = listen();
         let kept = |change: fn(&mut ConnectPlan<'_>)| {
             let mut plan = plan(&listener);

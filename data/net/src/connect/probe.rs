@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn reuses_one_socket_for_probes_even_after_a_refusal() {
+    fn probes_reuse_one_socket_even_after_a_refusal() {
         let (listener, address) = listen(Ipv4Addr::LOCALHOST.into()).expect("a port");
         let (gone, nowhere) = listen(Ipv4Addr::LOCALHOST.into()).expect("a port");
         drop(gone);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn each_family_has_its_own_socket() {
+    fn each_address_family_has_its_own_probe_socket() {
         let Some((_listener, six)) = listen(Ipv6Addr::LOCALHOST.into()) else { return };
         let (_other, four) = listen(Ipv4Addr::LOCALHOST.into()).expect("a port");
         weir_sched::run(async move {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_with_other_options_do_not_use_the_spare_socket() {
+    fn connect_plans_with_options_do_not_use_the_probe_socket() {
         let (_listener, address) = listen(Ipv4Addr::LOCALHOST.into()).expect("a port");
         let is_plain = |change: fn(&mut ConnectPlan<'_>)| {
             let mut plan = plan(address.clone());

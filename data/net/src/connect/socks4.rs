@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_names_the_server_and_the_user() {
+    fn a_socks4_request_contains_the_server_address_and_the_user() {
         let said = request("192.0.2.1:8080".parse().expect("an address"));
         assert_eq!(said, *b"\x04\x01\x1f\x90\xc0\x00\x02\x01HAProxy\x00");
     }

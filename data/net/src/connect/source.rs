@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_tried_in_turn() {
+    fn source_ports_are_tried_in_turn() {
         check(10, 12, 0, &[10, 11, 12]);
         check(10, 12, 1, &[11, 12, 10]);
         check(10, 12, 5, &[12, 10, 11]);

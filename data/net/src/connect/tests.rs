@@ -52,7 +52,7 @@ fn heard(listener: &TcpListener) -> String {
 }
 
 #[test]
-fn sends_the_greeting_before_other_data() {
+fn the_greeting_is_sent_before_other_data() {
     let (listener, address) = listen();
     on_worker(async move {
         let mut connecting =
@@ -64,7 +64,7 @@ fn sends_the_greeting_before_other_data() {
 }
 
 #[test]
-fn fails_when_the_peer_refuses() {
+fn a_refused_connect_fails_with_econnrefused() {
     let (listener, address) = listen();
     drop(listener);
     let outcome = on_worker(async move {
@@ -92,7 +92,7 @@ fn full_listener() -> (TcpListener, Address, Vec<OwnedFd>) {
 }
 
 #[test]
-fn an_attempt_ends_at_its_deadline_or_on_an_error_of_look() {
+fn a_connect_attempt_ends_at_its_deadline_or_on_a_caller_error() {
     let (_listener, address, _fillers) = full_listener();
     on_worker(async move {
         let plan = ConnectPlan::to(ConnectTarget::Address(address.clone()));
@@ -112,7 +112,7 @@ fn an_attempt_ends_at_its_deadline_or_on_an_error_of_look() {
 }
 
 #[test]
-fn options_reach_the_socket() {
+fn connect_options_are_set_on_the_socket() {
     let address = Address::Inet((Ipv4Addr::LOCALHOST, 1).into());
     let keep_alive = KeepAlive { idle: Some(Duration::from_secs(77)), interval: None, count: Some(5) };
     let options = ConnectOptions {
@@ -145,7 +145,7 @@ fn options_reach_the_socket() {
 }
 
 #[test]
-fn connections_speak_mptcp_where_the_kernel_does() {
+fn connections_use_mptcp_if_the_kernel_supports_it() {
     let address = Address::Inet((Ipv4Addr::LOCALHOST, 1).into());
     let options = ConnectOptions { multipath: true, ..ConnectOptions::default() };
     let plan = ConnectPlan { options, ..ConnectPlan::to(ConnectTarget::Address(address.clone())) };
@@ -156,7 +156,7 @@ fn connections_speak_mptcp_where_the_kernel_does() {
 }
 
 #[test]
-fn leaves_the_kernels_defaults_without_options() {
+fn without_options_a_socket_keeps_the_kernel_defaults() {
     let address = Address::Inet((Ipv4Addr::LOCALHOST, 1).into());
     let socket = &ConnectPlan::to(ConnectTarget::Address(address.clone())).open(&address).expect("a socket");
     assert_eq!(sockopt::tcp_nodelay(socket), Ok(true));
@@ -184,7 +184,7 @@ fn from(address: SourceAddress) -> ConnectionSource<'static> {
 }
 
 #[test]
-fn connections_come_from_the_source() {
+fn connections_are_bound_to_the_source_address() {
     let ip = |last: u8| IpAddr::from([127, 0, 0, last]);
     assert_eq!(come_from(ConnectionSource::default()).map(|from| from.ip()), Ok(ip(1)));
     assert_eq!(come_from(from(SourceAddress::Ip(ip(2)))).map(|from| from.ip()), Ok(ip(2)));
@@ -200,7 +200,7 @@ fn connections_come_from_the_source() {
 
 /// A port in use is skipped. If all are in use, the result is a fault.
 #[test]
-fn finds_a_free_source_port() {
+fn a_used_source_port_is_skipped() {
     let ip = IpAddr::from([127, 0, 0, 4]);
     let taken = TcpListener::bind((ip, 0)).expect("a port");
     let port = taken.local_addr().expect("an address").port();
@@ -214,7 +214,7 @@ fn finds_a_free_source_port() {
 }
 
 #[test]
-fn passes_connections_to_the_other_end_of_a_pair() {
+fn a_connection_to_a_socketpair_is_passed_to_its_other_end() {
     let (near, far) = socket::stream_pair().expect("a pair");
     let said = on_worker(async move {
         let mut connecting = ConnectPlan::to(ConnectTarget::Pair(near.as_raw_fd())).begin().expect("a pair");
@@ -272,21 +272,21 @@ fn by_proxy(answer: &'static [u8]) -> (Result<Vec<u8>, ConnectError>, (Vec<u8>, 
 const REQUEST: &[u8] = b"\x04\x01\x1f\x90\xc0\x00\x02\x01HAProxy\x00";
 
 #[test]
-fn sends_the_proxy_request_before_the_greeting() {
+fn the_socks4_request_is_sent_before_the_greeting() {
     let (server, (request, said)) = by_proxy(b"\x00\x5a\x00\x00\x00\x00\x00\x00");
     assert_eq!(server, Ok(Vec::new()));
     assert_eq!((&*request, &*said), (REQUEST, "PROXY UNKNOWN\r\n"));
 }
 
 #[test]
-fn reads_the_servers_first_bytes_behind_the_proxys_answer() {
+fn server_bytes_after_the_socks4_answer_are_kept() {
     let (server, (_, said)) = by_proxy(b"\x00\x5aabcdef220 ready\r\n");
     assert_eq!(server, Ok(b"220 ready\r\n".to_vec()));
     assert_eq!(said, "PROXY UNKNOWN\r\n");
 }
 
 #[test]
-fn a_proxy_that_refuses_or_leaves_fails_the_connection() {
+fn a_socks4_refusal_or_close_fails_the_connection() {
     let (server, (request, said)) = by_proxy(b"\x00\x5b\x00\x00\x00\x00\x00\x00");
     assert_eq!(server, Err(ConnectError::Failed(ConnectionFault::SocksRefused(91))));
     assert_eq!((&*request, &*said), (REQUEST, ""));

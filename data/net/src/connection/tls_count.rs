@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_count_while_they_last() {
+    fn tls_sessions_are_counted_and_limited_while_they_exist() {
         let (before, total) = sessions();
         let (one, fits) = SessionPlace::of_session();
         assert!(fits);

@@ -100,7 +100,7 @@ fn pair(key: KeyType) -> (Instance, Instance) {
 }
 
 #[test]
-fn changes_of_one_instance_reach_the_other() {
+fn table_changes_of_one_peer_reach_the_other() {
     for piece in [1, 3, 1000] {
         let (mut one, mut other) = pair(KeyType::Text(20));
         one.set(&text("/first"), |row| {
@@ -130,7 +130,7 @@ fn changes_of_one_instance_reach_the_other() {
 }
 
 #[test]
-fn learned_entries_are_not_sent_back() {
+fn entries_learned_from_a_peer_are_not_sent_back() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
     (0..1000).for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, 1)));
     talk(&mut one, &mut other, 1000);
@@ -141,7 +141,7 @@ fn learned_entries_are_not_sent_back() {
 }
 
 #[test]
-fn sends_unacknowledged_updates_again_in_the_next_session() {
+fn unacknowledged_updates_are_resent_in_the_next_session() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
     (0..700).for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, 1)));
     let lost = one.say(&[], 1000, 0).expect("nothing wrong");
@@ -158,7 +158,7 @@ fn sends_unacknowledged_updates_again_in_the_next_session() {
 }
 
 #[test]
-fn limits_the_unacknowledged_updates() {
+fn the_number_of_unacknowledged_updates_is_limited() {
     let (mut one, _) = pair(KeyType::Ipv4);
     (0..20_000).for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, 1)));
     let said = one.say(&[], 1000, 0).expect("nothing wrong");
@@ -167,7 +167,7 @@ fn limits_the_unacknowledged_updates() {
 }
 
 #[test]
-fn a_lesson_contains_all_entries_with_their_remaining_time() {
+fn a_full_resync_sends_all_entries_with_their_remaining_time() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
     (0..3000)
         .for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, u64::from(number))));
@@ -184,7 +184,7 @@ fn a_lesson_contains_all_entries_with_their_remaining_time() {
 }
 
 #[test]
-fn a_lesson_of_an_instance_that_is_still_learning_ends_as_partial() {
+fn a_resync_from_a_peer_still_learning_ends_as_partial() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
     one.session.teach();
     let mut lesson = Vec::new();
@@ -194,7 +194,7 @@ fn a_lesson_of_an_instance_that_is_still_learning_ends_as_partial() {
 }
 
 #[test]
-fn skips_a_table_with_other_keys_in_the_peer() {
+fn a_table_with_another_key_type_at_the_peer_is_skipped() {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
     let mut other = Instance::new(shared(declaration(KeyType::Ipv6, 0)));
     one.set(&address(1), |row| _ = row.set(DataType::Gpc, 1, 1));
@@ -204,7 +204,7 @@ fn skips_a_table_with_other_keys_in_the_peer() {
 }
 
 #[test]
-fn skips_a_rate_over_another_period_and_reports_it_once() {
+fn a_rate_with_another_period_at_the_peer_is_skipped_and_reported_once() {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
     let mut longer = declaration(KeyType::Ipv4, 0);
     longer.stored[1].period_ms = 60_000;
@@ -240,7 +240,7 @@ fn differing(change: impl FnOnce(&mut Declaration)) -> (Vec<ControlMessage>, Opt
 }
 
 #[test]
-fn reports_data_of_only_one_side_and_shares_the_rest() {
+fn data_types_stored_by_only_one_peer_are_reported_and_skipped() {
     let reports = |mismatch| vec![ControlMessage::OtherTable { table: 0, mismatch }];
     let bit = |data: DataType| 1 << data as u32;
     assert_eq!(differing(|_| ()), (vec![], Some(5)));
@@ -274,7 +274,7 @@ fn reports_data_of_only_one_side_and_shares_the_rest() {
 }
 
 #[test]
-fn repeated_updates_count_once_and_the_last_number_is_acknowledged() {
+fn repeated_updates_count_once_and_the_last_one_is_acknowledged() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
     let mut batches = Vec::new();
     for count in 1..=3 {
@@ -305,7 +305,7 @@ fn repeated_updates_count_once_and_the_last_number_is_acknowledged() {
 }
 
 #[test]
-fn tolerates_clocks_that_differ_and_jump() {
+fn peers_with_different_or_jumping_clocks_exchange_rates() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
     // One process has just started. The other one's 32-bit milliseconds wrap in a second. Clocks are not
     // transmitted.
@@ -336,7 +336,7 @@ fn tolerates_clocks_that_differ_and_jump() {
 }
 
 #[test]
-fn ignores_a_table_of_another_name() {
+fn a_peer_table_with_an_unknown_name_is_ignored() {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
     let stranger = SharedTable::new(table_of(declaration(KeyType::Ipv4, 0)), "u", false, None);
     let mut other = Instance::new([stranger].into());
@@ -346,7 +346,7 @@ fn ignores_a_table_of_another_name() {
 }
 
 #[test]
-fn a_table_that_only_receives_learns_local_data_of_peers() {
+fn a_receive_only_table_learns_the_local_data_of_peers() {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
     let written = table_of(declaration(KeyType::Ipv4, 0));
     let table = table_of(declaration(KeyType::Ipv4, 0));
@@ -370,7 +370,7 @@ fn a_table_that_only_receives_learns_local_data_of_peers() {
 }
 
 #[test]
-fn garbage_ends_the_session_with_the_reason() {
+fn a_malformed_message_ends_the_peer_session_with_an_error_message() {
     let (mut one, _) = pair(KeyType::Ipv4);
     let mut out = Vec::new();
     one.session.hold(&[10, 128, 2, 0, 0]);
@@ -385,7 +385,7 @@ fn garbage_ends_the_session_with_the_reason() {
 }
 
 #[test]
-fn limits_the_bytes_held_of_an_endless_message() {
+fn the_bytes_held_of_an_incomplete_peer_message_are_limited() {
     let (mut one, _) = pair(KeyType::Ipv4);
     let mut out = Vec::new();
     // A length of 32,000 bytes, and then as many bytes as the session takes.

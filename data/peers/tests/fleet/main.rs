@@ -109,7 +109,7 @@ async fn pass(milliseconds: u64) {
 }
 
 #[test]
-fn counts_of_one_instance_reach_all() {
+fn counts_of_one_instance_reach_all_peers() {
     for seed in 0..10 {
         simulate(seed, SLOW, |network| async move {
             let fleet = NAMES.map(|name| Instance::new(name, false).start(&network));
@@ -126,7 +126,7 @@ fn counts_of_one_instance_reach_all() {
 }
 
 #[test]
-fn instances_that_start_together_learn_from_each_other_at_once() {
+fn instances_started_together_learn_from_each_other() {
     for seed in 0..50 {
         simulate(seed, SLOW, move |network| async move {
             let fleet = NAMES.map(|name| Instance::new(name, false));
@@ -143,7 +143,7 @@ fn instances_that_start_together_learn_from_each_other_at_once() {
 }
 
 #[test]
-fn an_instance_that_starts_later_learns_all_entries() {
+fn an_instance_started_later_learns_all_entries() {
     simulate(1, Conditions::CALM, |network| async move {
         let [a, b] = ["A", "B"].map(|name| Instance::new(name, false).start(&network));
         (0..1000).for_each(|number| a.count(number, 7));
@@ -157,7 +157,7 @@ fn an_instance_that_starts_later_learns_all_entries() {
 }
 
 #[test]
-fn all_instances_agree_after_any_number_of_breaks() {
+fn all_instances_agree_after_many_connection_failures() {
     for seed in 0..30 {
         simulate(seed, ROUGH, move |network| async move {
             let fleet = NAMES.map(|name| Instance::new(name, false).start(&network));
@@ -177,7 +177,7 @@ fn all_instances_agree_after_any_number_of_breaks() {
 }
 
 #[test]
-fn a_process_that_leaves_teaches_its_successor_before_other_peers_do() {
+fn the_old_process_sends_all_entries_to_its_successor_first() {
     simulate(1, Conditions::CALM, |network| async move {
         let old = Instance::new("A", false);
         old.section.start();
@@ -203,7 +203,7 @@ fn a_process_that_leaves_teaches_its_successor_before_other_peers_do() {
 }
 
 #[test]
-fn a_process_that_leaves_alone_does_not_wait() {
+fn a_stopping_process_without_a_successor_does_not_wait() {
     simulate(1, Conditions::CALM, |_| async move {
         let old = Instance::new("A", false);
         old.section.stop();
@@ -229,7 +229,7 @@ async fn answer(network: &SimulatedNetwork, said: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn rejects_strangers_with_the_status_of_the_protocol() {
+fn invalid_peer_hellos_get_a_status_code() {
     simulate(1, Conditions::CALM, |network| async move {
         Instance::new("A", false).start(&network);
         let status =
@@ -242,7 +242,7 @@ fn rejects_strangers_with_the_status_of_the_protocol() {
 }
 
 #[test]
-fn ends_sessions_of_peers_that_send_garbage_or_nothing() {
+fn peer_sessions_end_on_malformed_messages_or_silence() {
     simulate(1, Conditions::CALM, |network| async move {
         let a = Instance::new("A", false).start(&network);
         let hello = b"HAProxyS 2.1\nA\nB 1 1\n";
@@ -265,7 +265,7 @@ fn ends_sessions_of_peers_that_send_garbage_or_nothing() {
 }
 
 #[test]
-fn keeps_the_later_of_two_connections_of_a_peer() {
+fn the_later_of_two_connections_of_a_peer_is_kept() {
     simulate(1, Conditions::CALM, |network| async move {
         let a = Instance::new("A", false).start(&network);
         let connect = async || {

@@ -43,7 +43,7 @@ fn assert_all_read(fleet: &[Instance], counts: &[u64], what: &str) {
 }
 
 #[test]
-fn all_instances_read_the_same_sum() {
+fn all_instances_read_the_same_sum_of_counts() {
     for seed in 0..10 {
         simulate(seed, SLOW, |network| async move {
             let fleet = NAMES.map(|name| member(name, false).start(&network));
@@ -78,7 +78,7 @@ fn all_instances_read_the_same_sum() {
 }
 
 #[test]
-fn failures_neither_lose_counts_nor_count_twice() {
+fn connection_failures_neither_lose_nor_repeat_counts() {
     for seed in 0..30 {
         simulate(seed, ROUGH, move |network| async move {
             let fleet = NAMES.map(|name| member(name, false).start(&network));
@@ -101,7 +101,7 @@ fn failures_neither_lose_counts_nor_count_twice() {
 }
 
 #[test]
-fn a_limit_over_three_instances_holds_for_their_sum() {
+fn a_rate_limit_holds_for_the_sum_of_three_instances() {
     const LIMIT: u64 = 500;
     for seed in 0..5 {
         simulate(seed, SLOW, move |network| async move {
@@ -160,7 +160,7 @@ fn a_restarted_instance_recovers_its_counts_and_continues() {
 }
 
 #[test]
-fn a_process_that_leaves_hands_its_share_to_the_next_one() {
+fn a_stopping_process_passes_its_counts_to_its_successor() {
     simulate(1, Conditions::CALM, |network| async move {
         let b = member("B", false).start(&network);
         let former = member("A", false);
@@ -184,7 +184,7 @@ fn a_process_that_leaves_hands_its_share_to_the_next_one() {
 }
 
 #[test]
-fn the_last_value_counts_beside_peers_without_sums() {
+fn an_update_of_a_peer_that_does_not_sum_sets_the_total() {
     simulate(1, Conditions::CALM, |network| async move {
         let [a, b] = ["A", "B"].map(|name| member(name, false).start(&network));
         let plain = Instance::new("C", false).start(&network);

@@ -288,7 +288,7 @@ async fn live(network: SimulatedNetwork, seed: u64) {
 
 /// Servers have the correct addresses within the hold times after the last fault, and look-ups of rules end.
 #[test]
-fn tasks_recover_after_any_network_faults() {
+fn resolution_tasks_recover_after_any_network_faults() {
     // Each thread has its own simulation.
     std::thread::scope(|scope| {
         for first in 0..2 {

@@ -80,7 +80,7 @@ fn refuse(lines: &[&str], want: &str) {
 }
 
 #[test]
-fn every_action_is_read_with_its_example() {
+fn the_example_of_every_action_is_accepted() {
     for row in ACTIONS.rows() {
         let Handler::Ready(reader) = row.handler else { continue };
         for kind in RulesetKind::ALL.into_iter().filter(|kind| reader.rulesets.contains(*kind)) {
@@ -124,7 +124,7 @@ fn every_action_has_a_help_text_and_one_row() {
 /// An unvisited reference is never resolved, and its passwords are not verified ahead. The test replaces each word of each example by a
 /// fetch: if an unknown fetch is refused there, a userlist in its place must be found.
 #[test]
-fn actions_visit_the_references_of_their_arguments() {
+fn actions_visit_every_expression_of_their_arguments() {
     let mut visited = 0;
     for row in ACTIONS.rows() {
         let Handler::Ready(reader) = row.handler else { continue };
@@ -162,7 +162,7 @@ fn actions_visit_the_references_of_their_arguments() {
 }
 
 #[test]
-fn faults_have_the_words_of_the_reference() {
+fn action_errors_have_haproxys_messages() {
     let cases: &[(&str, &str)] = &[
         (
             "http-request tarpit deny_status 418 if TRUE",
@@ -195,7 +195,7 @@ fn faults_have_the_words_of_the_reference() {
 }
 
 #[test]
-fn responses_are_redirected_to_locations_only() {
+fn http_response_redirect_accepts_only_location() {
     check(
         "backend b",
         "http-response redirect location /x ;; http-response redirect prefix /x ;; http-request redirect prefix /x",
@@ -207,7 +207,7 @@ fn responses_are_redirected_to_locations_only() {
 
 /// Manual, 4.4, "switch-mode". The texts are those of HAProxy 3.2, behind its words for where they are.
 #[test]
-fn a_frontend_may_switch_to_http() {
+fn switch_mode_http_is_valid_only_in_tcp_frontends() {
     let refused = |what: &str| {
         format!(
             "A parsing [t.cfg:9] : error detected in frontend 'f' while parsing 'tcp-request content switch-mode' rule : {what}"
@@ -241,7 +241,7 @@ fn a_frontend_may_switch_to_http() {
 }
 
 #[test]
-fn header_names_are_tokens() {
+fn header_names_with_invalid_characters_cause_a_warning() {
     let warning = |name: &str, character: char| {
         format!("W parsing [t.cfg:9] : header name '{name}' contains forbidden character '{character}'.")
     };
@@ -286,7 +286,7 @@ fn rejects_set_timeout_for_a_side_that_the_proxy_lacks() {
 }
 
 #[test]
-fn entries_are_removed_from_lists_of_either_kind() {
+fn del_map_and_del_acl_accept_both_kinds_of_files() {
     let lists = "acl a src -f virt@list ;; http-request set-header a %[src,map(virt@map)]";
     check(
         "listen l",
@@ -305,7 +305,7 @@ fn entries_are_removed_from_lists_of_either_kind() {
 }
 
 #[test]
-fn warns_about_invalid_field_names() {
+fn set_header_warns_about_invalid_field_names() {
     let warned = |rule: &str, name: &str, odd: char| {
         let expected =
             format!("W parsing [t.cfg:9] : header name '{name}' contains forbidden character '{odd}'.");
@@ -322,7 +322,7 @@ fn warns_about_invalid_field_names() {
 }
 
 #[test]
-fn slots_of_defaults_come_before_those_of_the_frontend() {
+fn capture_slots_of_defaults_precede_those_of_the_frontend() {
     let outcome = check_text(
         "defaults d\n mode http\n timeout client 1s\n http-request capture src len 64\n\
          frontend f from d\n bind :1\n declare capture request len 32\n http-request capture src id 1\n",
@@ -333,7 +333,7 @@ fn slots_of_defaults_come_before_those_of_the_frontend() {
 }
 
 #[test]
-fn a_capture_finds_its_slot() {
+fn a_capture_rule_uses_its_declared_slot() {
     let outcome =
         check("listen l", "capture request header Host len 10 ;; http-request capture src len 20", &[]);
     let proxy = &outcome.proxies[1];
@@ -348,7 +348,7 @@ fn a_capture_finds_its_slot() {
 }
 
 #[test]
-fn a_rule_enables_a_filter_of_its_own_proxy() {
+fn set_bandwidth_limit_requires_a_filter_of_the_same_proxy() {
     let outcome = check(
         "listen l",
         &format!("http-request set-bandwidth-limit a limit 2k period path,mul(2) if TRUE ;; {BWLIM}"),
@@ -377,7 +377,7 @@ fn a_rule_enables_a_filter_of_its_own_proxy() {
 }
 
 #[test]
-fn a_rule_cannot_change_a_shared_limit() {
+fn set_bandwidth_limit_cannot_change_a_shared_limit() {
     let stored = "stick-table type ip size 10 store bytes_out_rate(2s)";
     let shared = "filter bwlim-out a limit 1k key src min-size 7";
     check("listen l", &format!("{stored} ;; {shared} table l ;; http-request set-bandwidth-limit a"), &[]);
@@ -388,7 +388,7 @@ fn a_rule_cannot_change_a_shared_limit() {
 }
 
 #[test]
-fn rules_need_a_table_with_fitting_keys() {
+fn rules_require_a_stick_table_with_a_compatible_key_type() {
     const TABLE: &str = "stick-table type ipv4 size 1";
     said(
         &["http-request track-sc0 src"],
@@ -421,7 +421,7 @@ fn rules_need_a_table_with_fitting_keys() {
 }
 
 #[test]
-fn actions_name_counters_and_elements() {
+fn counter_actions_accept_a_counter_number_and_an_array_index() {
     for action in
         ["sc-inc-gpc(1,2)", "sc-inc-gpc0(0)", "sc-inc-gpc1(2)", "sc-add-gpc(0,1) 5", "sc-set-gpt0(0) 1"]
     {
@@ -450,7 +450,7 @@ fn actions_name_counters_and_elements() {
 }
 
 #[test]
-fn content_rules_that_track_wait_for_the_contents_they_use() {
+fn warns_about_tcp_content_tracking_without_inspect_delay_or_contents() {
     let warned = |proxy: &str, rule: &str| {
         let text = format!(
             "{proxy}\n stick-table type string size 1\n timeout client 1s\n timeout server 1s\n timeout connect 1s\n \
@@ -484,7 +484,7 @@ fn content_rules_that_track_wait_for_the_contents_they_use() {
 }
 
 #[test]
-fn rejects_rules_with_unknown_sections() {
+fn rejects_rules_that_name_unknown_resolvers_sections() {
     let head = "defaults\n timeout client 1s\n timeout server 1s\n timeout connect 1s\n mode http\n";
     let known = "resolvers r\n nameserver a 192.0.2.1:53\n";
     let text = format!(
@@ -506,7 +506,7 @@ fn rejects_rules_with_unknown_sections() {
 
 /// Passwords are verified ahead of expressions that cannot wait for them.
 #[test]
-fn userlists_in_actions_are_found() {
+fn userlists_in_action_arguments_are_recorded() {
     for action in [
         "http-request set-var(txn.a) http_auth(users)",
         "http-request return status 200 content-type text/plain lf-string %[http_auth(users)]",
@@ -521,7 +521,7 @@ fn userlists_in_actions_are_found() {
 }
 
 #[test]
-fn a_refusal_carries_its_reply() {
+fn a_deny_rule_stores_its_reply_status() {
     let outcome = check("backend b", "http-request deny deny_status 503", &[]);
     let Deny(reply) = arguments(&outcome.proxies[1].rules.http_request[0].action).expect("deny");
     assert_eq!(reply.status, 503);

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_bytes_at_the_rate() {
+    fn the_bandwidth_filter_passes_bytes_at_its_rate() {
         // HAProxy 3.2 takes 2.94 s and 5.87 s for the first two rates.
         check_rate((102_400, 1000), 300_000, 16_384, 2930);
         check_rate((102_400, 1000), 600_000, 16_384, 5860);
@@ -379,12 +379,12 @@ mod tests {
     }
 
     #[test]
-    fn holds_nothing_back_without_a_rule() {
+    fn a_bandwidth_filter_without_a_rule_does_not_delay_bytes() {
         assert_eq!(run(&mut filter(None, 1000), 1_000_000, 1000).0, 0);
     }
 
     #[test]
-    fn a_pause_does_not_allow_a_burst() {
+    fn an_idle_period_does_not_allow_a_burst() {
         let mut limited = filter(Some((1000, 1000)), 0);
         let bytes = [0; 2000];
         let now = Tick::from_ms(5000);
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_less_than_the_minimum_only_at_the_end() {
+    fn less_than_min_size_is_passed_only_at_eof() {
         let (took, sizes) = run(&mut filter(Some((10_000, 1000)), 3000), 10_000, 16_384);
         assert_eq!(sizes, [3000, 3000, 3000, 1000]);
         assert_eq!(took, 1000);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_rate_applies_from_the_time_it_is_set() {
+    fn a_new_bandwidth_rate_applies_at_once() {
         let mut limited = filter(Some((100, 1000)), 0);
         run(&mut limited, 100, 100);
         limited.limit.set(Some(Rate { bytes: 10_000, period_ms: 1000 }));

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_of_one_key_share_the_limit() {
+    fn streams_with_one_key_share_the_bandwidth_limit() {
         let table = table(1000);
         let mut filters =
             [filter(&table, 100_000, 0), filter(&table, 100_000, 0), filter(&table, 100_000, 0)];
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn never_exceeds_the_limit_in_a_period() {
+    fn a_shared_bandwidth_limit_is_never_exceeded_in_a_period() {
         for (limit, period, piece) in [(1000, 1000, 16_384), (100_000, 10_000, 1460), (7, 100, 100)] {
             let mut filters = [filter(&table(period), limit, 0)];
             let (short, long) = (u64::from(period), u64::from(period) * 3);
@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn passes_a_minimum_above_the_limit() {
+    fn a_min_size_above_the_shared_limit_is_passed() {
         let mut filters = [filter(&table(1000), 1000, 3000)];
         let passed = run(&mut filters, 10_000, 10_000);
         assert!(passed[0] >= 3000 && passed[0].is_multiple_of(3000), "{passed:?}");
     }
 
     #[test]
-    fn holds_nothing_back_without_a_rule() {
+    fn a_shared_bandwidth_filter_without_a_rule_does_not_delay_bytes() {
         let filter = SharedBandwidth::new(Rc::default(), DataType::BytesOutRate, 1, 0);
         let passed = filter.admit(&[0; 9000], Tick::from_ms(1));
         assert_eq!(passed.count, 9000);

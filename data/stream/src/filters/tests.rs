@@ -46,7 +46,7 @@ fn refuse(lines: &[&str], want: &str) {
 }
 
 #[test]
-fn every_filter_is_read_with_its_example() {
+fn the_example_of_every_filter_is_accepted() {
     for row in FILTERS.rows().filter(|row| row.is_ready()) {
         let filters = accept(&[&format!("filter {} {}", row.name, row.example)]);
         assert_eq!(filters[0].keyword, row.name);
@@ -108,20 +108,20 @@ fn unvisited(keywords: &'static StreamKeywords) -> (Vec<String>, usize) {
 
 /// An unvisited reference is never resolved, and its passwords are not verified ahead.
 #[test]
-fn filters_visit_the_references_of_their_arguments() {
+fn filters_visit_every_expression_of_their_arguments() {
     let (faults, visited) = unvisited(&crate::KEYWORDS);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     assert!(visited >= FURTHER.len(), "{visited} expressions in the examples");
 }
 
 #[test]
-fn names_an_argument_that_is_not_visited() {
+fn an_unvisited_filter_argument_is_reported() {
     let (faults, _) = unvisited(&BLIND_KEYWORDS);
     assert_eq!(faults, ["blind: `visit_references` does not visit the argument `src`"]);
 }
 
 #[test]
-fn settings_of_a_line_arrive() {
+fn parses_the_arguments_of_filter_lines() {
     let filters =
         accept(&[A, "filter trace", B, "filter trace name x quiet random-forwarding max-fwd 7 hexdump"]);
     let limit = |name: &str, direction, limit, period_ms, min_size| BandwidthFilter {
@@ -154,7 +154,7 @@ fn settings_of_a_line_arrive() {
 }
 
 #[test]
-fn filters_see_their_directions() {
+fn each_filter_sees_only_its_directions() {
     let sees = |line: &str| {
         let filters = accept(&[line]);
         [FilterDirection::Request, FilterDirection::Response].map(|direction| filters[0].sees(direction))
@@ -165,7 +165,7 @@ fn filters_see_their_directions() {
 }
 
 #[test]
-fn wrong_filters_are_refused() {
+fn invalid_filter_lines_are_rejected_with_haproxys_messages() {
     let bwlim = |rest: &str, want: &str| {
         refuse(
             &[&format!("filter bwlim-in{rest}")],
@@ -200,7 +200,7 @@ fn wrong_filters_are_refused() {
 }
 
 #[test]
-fn streams_of_one_key_may_share_a_limit() {
+fn a_shared_bandwidth_limit_requires_a_table_with_its_rate() {
     let stored = "stick-table type ip size 10 store bytes_out_rate(2s)";
     let shared = "filter bwlim-out a limit 1k key src min-size 7";
     let filters = accept(&[stored, &format!("{shared} table l")]);

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_the_lines_of_the_reference_program() {
+    fn the_trace_filter_prints_haproxys_lines() {
         let mut trace = filter(|trace| trace.hexdump = true, true);
         assert_eq!(pass(&mut trace, b"abcdefghijklmnopqrstu"), Passed::all(&[0; 21]));
         end(&mut trace);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_field_names_in_lower_case() {
+    fn the_trace_filter_prints_field_names_in_lower_case() {
         let mut trace = filter(|_| {}, true);
         let mut message = Message::new(100);
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX-A: B:c\r\n\r\n";
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_nothing_when_quiet() {
+    fn a_quiet_trace_filter_prints_nothing() {
         let mut trace = filter(|trace| (trace.quiet, trace.hexdump) = (true, true), true);
         pass(&mut trace, b"abc");
         end(&mut trace);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_pass_at_a_time() {
+    fn max_fwd_limits_the_bytes_passed_by_one_call() {
         let mut trace = filter(|trace| (trace.quiet, trace.max_forward) = (true, Some(3)), true);
         let part = Passed { count: 3, replaced: false, until: Tick::from_ms(7) };
         assert_eq!(pass(&mut trace, b"abcdef"), part);

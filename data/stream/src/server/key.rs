@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selects_the_configured_parts_of_a_uri() {
+    fn balance_uri_selects_the_configured_parts_of_a_uri() {
         #[track_caller]
         fn check(arguments: &str, uri: &str, expected: &str) {
             let mut key = UriKey::default();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_is_hashed_as_far_as_it_counts() {
+    fn balance_uri_hashes_only_the_selected_part() {
         let (plain, path_only) = (UriKey::default(), UriKey { path_only: true, ..UriKey::default() });
         let kind = HashType::default();
         assert_eq!(uri(kind, plain, b"/index.html?x=1"), hash(kind, b"/index.html"));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_value_of_a_parameter() {
+    fn finds_the_value_of_a_url_parameter() {
         #[track_caller]
         fn check(parameters: &str, expected: Option<&str>) {
             let found = parameter("user", parameters.as_bytes());
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_main_part_of_a_domain() {
+    fn use_domain_only_selects_the_main_part_of_a_host_name() {
         #[track_caller]
         fn check(value: &str, expected: &str) {
             assert_eq!(String::from_utf8_lossy(header_part(value.as_bytes(), true)), expected);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_source_addresses() {
+    fn hashes_ipv4_and_ipv6_source_addresses() {
         let plain = HashType::default();
         assert_eq!(source(plain, "127.0.0.1".parse().unwrap()), 0x7f00_0001);
         assert_eq!(

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_share_a_pending_connection_while_it_has_places() {
+    fn streams_share_a_pending_connection_up_to_its_stream_limit() {
         let server = ServerKey::configured(3);
         let on_its_way = OnItsWay::begin(1, server, 7, 2);
         assert_eq!(join(1, server, 8), None, "another name");

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_own_addresses_port_ranges_or_foreign_addresses() {
+    fn source_lines_map_to_local_addresses_port_ranges_or_foreign_addresses() {
         let range = |ip| SourceAddress::Ports { ip, first: 10, last: 20, turn: 9 };
         check(Host::Ip(IP), (0, 0), None, SourceAddress::Ip(IP));
         check(Host::Ip(IP), (10, 20), None, range(IP));

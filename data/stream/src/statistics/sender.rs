@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_other_sites_are_known() {
+    fn origin_referer_and_sec_fetch_site_reveal_forms_of_other_sites() {
         for foreign in [
             "origin: http://evil.test",
             "origin: null",
@@ -96,13 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn a_page_in_clear_is_not_the_encrypted_one() {
+    fn an_http_origin_is_another_site_than_its_https_origin() {
         assert_eq!(sender(true, "origin: http://stats.example:8404\r\n"), FormSender::OtherSite);
         assert_eq!(sender(true, "origin: https://stats.example:8404\r\n"), FormSender::Page);
     }
 
     #[test]
-    fn ports_that_schemes_imply_may_be_written() {
+    fn default_ports_of_schemes_are_optional_in_origins() {
         for (from, host, same) in [
             ("https://a", "a:443", true),
             ("https://a:443", "a", true),

@@ -75,7 +75,7 @@ mod tests {
     impl Attachment for Silent {}
 
     #[test]
-    fn detaches_in_reverse_order() {
+    fn attachments_are_dropped_in_reverse_order() {
         let notes = Rc::default();
         let mut attached = Attached::default();
         for number in 0..3 {

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_sets_retries_before_and_after_the_backend_is_chosen() {
+    fn a_set_retries_rule_overrides_the_backend_before_and_after_its_choice() {
         let mut attempts = Attempts::default();
         assert!(!attempts.are_left());
         attempts.allow_by_rule(1);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn ignores_rules_of_another_section() {
+    fn a_set_retries_rule_of_the_frontend_does_not_apply_in_the_backend() {
         let mut attempts = Attempts::default();
         attempts.allow_by_rule(5);
         attempts.leave_section();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn uses_the_retries_of_the_backend_without_a_rule() {
+    fn without_a_rule_the_retries_of_the_backend_apply() {
         let mut attempts = Attempts::default();
         attempts.allow(3);
         assert_eq!(attempts.allowed(), 3);

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_message_has_its_own_slots_and_cookie() {
+    fn request_and_response_have_separate_capture_slots_and_cookies() {
         let mut captures = CapturedValues::default();
         assert!(captures.slots(CaptureSide::Request).is_empty());
         captures.slots_mut(CaptureSide::Request, 2)[1] = Some((*b"x").into());
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unique_identifier_is_there_once_it_is_made() {
+    fn the_unique_id_is_returned_after_it_was_stored() {
         let mut captures = CapturedValues::default();
         assert_eq!(captures.unique_id(), None);
         captures.keep_cookie(CaptureSide::Request, Some((*b"c=1").into()));

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_persistence_keeps_a_stream_at_its_server() {
+    fn designations_are_free_persistent_or_forced() {
         let of = |designation: Designation| {
             (designation.is_free(), designation.is_persistent(), designation.is_forced())
         };
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn names_the_method_of_the_last_choice() {
+    fn a_server_choice_is_named_by_its_last_method() {
         let mut choice = ServerChoice::default();
         assert_eq!(choice.word("roundrobin"), "roundrobin");
         choice.designation = Designation::Persistence { forced: false };

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_not_written_early_is_due_at_the_end() {
+    fn a_log_line_not_written_early_is_due_at_the_end() {
         let mut record = LogRecord::default();
         record.begin();
         assert!(record.is_due() && record.state == LogState::Beginning);
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_or_unwanted_line_is_never_due_again() {
+    fn a_written_or_unwanted_log_line_is_never_due() {
         for state in [LogState::Written, LogState::Unwanted] {
             let mut record = LogRecord { state, ..LogRecord::default() };
             record.begin();

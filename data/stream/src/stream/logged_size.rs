@@ -74,13 +74,13 @@ mod tests {
     }
 
     #[test]
-    fn ignores_separators_of_fields() {
+    fn the_logged_size_excludes_field_separators() {
         check("HTTP/1.1 200 OK\r\n\r\n", true, 0);
         check("HTTP/1.1 200 OK\r\nA: bc\r\nDe:f\r\n\r\n", true, 3 + 3);
     }
 
     #[test]
-    fn ignores_the_connection_options_of_servers() {
+    fn the_logged_size_excludes_connection_options_of_servers() {
         check("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", true, 0);
         check("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", false, 15);
         check("HTTP/1.1 200 OK\r\nConnection: Keep-Alive, x, yz\r\n\r\n", true, 10 + 5);

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_request_counts_but_is_not_known() {
+    fn a_refused_request_is_counted_but_not_parsed() {
         let mut request = RequestPart::new();
         let mut of = |progress| {
             request.progress = progress;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_flows_until_it_is_done_or_refused() {
+    fn a_request_body_flows_until_it_is_complete_or_refused() {
         let mut request = RequestPart::new();
         assert!(!request.flows());
         request.body.begin(BodyFlow::tunnel());

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_response_that_is_being_sent_is_known() {
+    fn a_leaving_response_is_also_known() {
         let mut response = ResponsePart::new();
         let mut of = |progress| {
             response.progress = progress;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_the_bytes_of_heads_and_local_replies() {
+    fn the_logged_bytes_include_local_replies() {
         let mut response = ResponsePart::new();
         assert_eq!(response.logged_bytes(false), 0);
         response.logged.reply = 7;

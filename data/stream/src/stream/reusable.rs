@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_begins_and_gives_up_with_connections_of_its_own() {
+    fn a_new_or_abandoned_stream_cannot_leave_reusable_connections() {
         let mut reusable = ReusableConnections::default();
         assert!(!reusable.client && !reusable.server);
         reusable = ReusableConnections { client: true, server: true };

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_response_begins_once() {
+    fn the_response_begins_only_once_for_rules() {
         let mut state = RuleState::default();
         assert!(!state.see_response());
         assert!(state.begin_response());
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_first_cause_of_a_stop() {
+    fn the_first_rule_or_option_that_stops_a_stream_is_kept() {
         let mut state = RuleState::default();
         assert_eq!((state.stopped_by, state.stopped_by.option()), (StoppedBy::Nobody, None));
         state.stop_by_rule();

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_connection_nothing_passes_and_the_last_one_is_remembered() {
+    fn a_server_side_without_connection_is_empty_but_keeps_past_facts() {
         let mut side = ServerSide::default();
         assert_eq!((side.bytes(), side.input(), side.descriptor()), ((0, 0), &b""[..], -1));
         assert!(!side.is_broken() && !side.has_slack() && side.own_address().is_none());

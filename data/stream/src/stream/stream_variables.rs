@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_lasts_as_long_as_its_message() {
+    fn variable_scopes_end_with_their_message() {
         let scopes = [
             VariableScope::Transaction,
             VariableScope::Request,
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_variables_of_the_request_when_the_response_begins() {
+    fn request_variables_are_dropped_when_the_response_begins() {
         let mut variables = StreamVariables::default();
         assert!(variables.of(VariableScope::Transaction).is_none(), "no variable, no memory");
         variables.end_request();

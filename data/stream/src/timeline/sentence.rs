@@ -157,7 +157,7 @@ mod tests {
 
     /// Every ending that the code creates, with the facts that distinguish endings of the same code.
     #[test]
-    fn sentences_name_the_cause_of_an_ending() {
+    fn the_sentence_of_an_ending_names_its_cause() {
         use During::*;
         let none = ended;
         let status = |status, of: EndedStream| EndedStream { status, ..of };
@@ -245,7 +245,7 @@ mod tests {
 
     /// Combinations that the code does not create today have a readable sentence, too.
     #[test]
-    fn every_ending_has_a_sentence() {
+    fn every_combination_of_ending_facts_has_a_sentence() {
         for by in By::ALL {
             for during in During::ALL {
                 for bits in 0..32 {

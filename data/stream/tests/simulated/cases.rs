@@ -50,7 +50,7 @@ async fn expect(peer: &SimulatedPeer, expected: &str) {
 
 /// A `100 Continue` that does not fit the client's window is sent when there is room, while the proxy waits for the body.
 #[test]
-fn a_confirmation_leaves_in_parts() {
+fn a_100_continue_is_sent_in_parts_to_a_narrow_client_window() {
     let narrow = Conditions { window: 16, ..Conditions::CALM };
     case(narrow, " option http-buffer-request", |stage| async move {
         let client = stage.client();

@@ -133,7 +133,7 @@ fn from_environment(name: &str) -> Option<u64> {
 /// An instance lives as long as its process, and the memory that each seed leaks fragments the heap. So each process
 /// runs [`BATCH`] seeds. Up to that number, this process runs them itself.
 #[test]
-fn many_seeds() {
+fn simulations_of_many_seeds_keep_the_invariants() {
     let default = if cfg!(debug_assertions) { 500 } else { 10_000 };
     let from = from_environment("FROM").unwrap_or(0);
     let count = from_environment("SEEDS").unwrap_or(default);
@@ -143,7 +143,7 @@ fn many_seeds() {
     let end = from + count;
     for first in (from..end).step_by(BATCH as usize) {
         let batch = std::process::Command::new(std::env::current_exe().expect("it runs"))
-            .args(["many_seeds", "--exact", "--nocapture"])
+            .args(["simulations_of_many_seeds_keep_the_invariants", "--exact", "--nocapture"])
             .env("FROM", first.to_string())
             .env("SEEDS", BATCH.min(end - first).to_string())
             .output()
@@ -156,7 +156,7 @@ fn many_seeds() {
 const BATCH: u64 = 250;
 
 #[test]
-fn one_seed() {
+fn a_simulation_of_one_seed_keeps_the_invariants() {
     count_panics();
     let seed = from_environment("SEED");
     let outcome = run(seed.unwrap_or(4711), seed.is_some());
@@ -165,7 +165,7 @@ fn one_seed() {
 
 /// D12: the same seed gives the same run, byte for byte.
 #[test]
-fn a_seed_decides_everything() {
+fn the_same_seed_gives_an_identical_simulation() {
     let digests = || (0..60).map(|seed| run(seed, false)).collect::<Vec<_>>();
     let first = digests();
     assert_eq!(first, digests());

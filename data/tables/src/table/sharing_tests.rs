@@ -31,7 +31,7 @@ fn add(table: &Table, number: u32) {
 }
 
 #[test]
-fn sends_a_local_change_to_each_audience_once() {
+fn a_local_change_is_sent_to_each_peer_once() {
     let table = Table::shared(declaration(100_000, 0), 2);
     (0..500).for_each(|number| add(&table, number));
     add(&table, 7);
@@ -44,7 +44,7 @@ fn sends_a_local_change_to_each_audience_once() {
 }
 
 #[test]
-fn every_use_of_an_entry_is_a_change_but_a_look_is_not() {
+fn storing_and_tracking_an_entry_are_changes_but_reading_is_not() {
     let table = Table::shared(declaration(10, 0), 1);
     let check_sent = |what: &str, expected| assert_eq!(sent(&table, 0).len(), expected, "{what}");
     add(&table, 1);
@@ -68,7 +68,7 @@ fn every_use_of_an_entry_is_a_change_but_a_look_is_not() {
 }
 
 #[test]
-fn does_not_send_learned_entries_on() {
+fn learned_entries_are_not_forwarded_to_peers() {
     let table = Table::shared(declaration(10, 1000), 1);
     table.learn(&key(1), 0, Some(300), |row| row.set(DataType::Gpc0, 0, 5)).expect("room");
     table.learn(&key(2), 0, Some(5000), |row| row.set(DataType::Gpc0, 0, 6)).expect("room");
@@ -80,7 +80,7 @@ fn does_not_send_learned_entries_on() {
 }
 
 #[test]
-fn a_tracked_entry_learns_values_but_neither_expires_nor_is_removed() {
+fn a_tracked_entry_learns_values_and_does_not_expire() {
     let table = Table::shared(declaration(10, 1000), 1);
     let counters = |entry, now_ms| {
         table.at(entry, now_ms, |row| (row.get(DataType::Gpc0, 0), row.trackers(), row.expires_in_ms()))
@@ -110,7 +110,7 @@ fn a_tracked_entry_learns_values_but_neither_expires_nor_is_removed() {
 }
 
 #[test]
-fn sends_unacknowledged_changes_again() {
+fn unacknowledged_table_changes_are_sent_again() {
     let table = Table::shared(declaration(10, 0), 1);
     add(&table, 1);
     let mut positions = Vec::new();
@@ -123,7 +123,7 @@ fn sends_unacknowledged_changes_again() {
 }
 
 #[test]
-fn a_change_is_announced_until_somebody_looks() {
+fn a_table_change_is_announced_once_until_changes_are_taken() {
     let table = Table::shared(declaration(10, 0), 1);
     let announced = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&announced);
@@ -139,7 +139,7 @@ fn a_change_is_announced_until_somebody_looks() {
 }
 
 #[test]
-fn a_learned_rate_reads_the_same_as_the_original() {
+fn a_learned_rate_decays_like_the_original() {
     let (here, there) = (Table::new(declaration(10, 0)), Table::new(declaration(10, 0)));
     let rate = |table: &Table, now_ms| {
         table.look(&key(1), now_ms, |row| row.get(DataType::RequestRate, 0)).flatten()
@@ -157,7 +157,7 @@ fn a_learned_rate_reads_the_same_as_the_original() {
 }
 
 #[test]
-fn a_table_that_was_large_keeps_no_room_for_changes() {
+fn a_shrunk_table_frees_the_memory_of_its_changes() {
     let table = Table::shared(declaration(100_000, 0), 2);
     (0..50_000).for_each(|number| add(&table, number));
     assert!(table.room_for_changes() >= 3 * 50_000);

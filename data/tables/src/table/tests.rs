@@ -22,7 +22,7 @@ fn add(table: &Table, number: u32, now_ms: u64) -> Option<u64> {
 }
 
 #[test]
-fn finds_a_stored_entry_until_it_expires() {
+fn a_table_entry_is_found_until_it_expires() {
     let table = Table::new(declaration(10, 1000));
     assert_eq!(count(&table, 1, 0), None);
     assert_eq!(add(&table, 1, 0), Some(1));
@@ -34,7 +34,7 @@ fn finds_a_stored_entry_until_it_expires() {
 }
 
 #[test]
-fn without_a_time_nothing_expires() {
+fn entries_of_a_table_without_expire_do_not_expire() {
     let table = Table::new(declaration(10, 0));
     add(&table, 1, 0);
     assert!(!table.expire(u64::from(u32::MAX), 10));
@@ -57,7 +57,7 @@ fn a_full_table_purges_its_oldest_untracked_entry() {
 }
 
 #[test]
-fn a_full_table_of_tracked_entries_refuses() {
+fn a_full_table_of_tracked_entries_refuses_new_ones() {
     let table = Table::new(declaration(1, 0));
     let (tracked, ()) = table.track(&key(1), 0, |_| ()).expect("room");
     assert_eq!(add(&table, 2, 1), None);
@@ -67,7 +67,7 @@ fn a_full_table_of_tracked_entries_refuses() {
 }
 
 #[test]
-fn nopurge_refuses_until_something_expires() {
+fn nopurge_refuses_new_entries_until_one_expires() {
     let table = Table::new(Declaration { no_purge: true, ..declaration(1, 1000) });
     add(&table, 1, 0);
     assert_eq!(add(&table, 2, 999), None);
@@ -77,7 +77,7 @@ fn nopurge_refuses_until_something_expires() {
 }
 
 #[test]
-fn a_tracked_entry_stays_and_lives_on_when_it_is_left() {
+fn a_tracked_entry_stays_and_restarts_its_expiry_when_untracked() {
     let table = Table::new(declaration(10, 1000));
     let (entry, _) = table.track(&key(1), 0, |row| row.add(DataType::Gpc0, 0, 7)).expect("room");
     assert_eq!(count(&table, 1, 5000), Some(7));
@@ -90,7 +90,7 @@ fn a_tracked_entry_stays_and_lives_on_when_it_is_left() {
 }
 
 #[test]
-fn a_clock_may_wrap_and_jump() {
+fn entries_survive_a_wrap_and_jumps_of_the_32_bit_clock() {
     // Entries store the low 32 bits of milliseconds, which wrap every 49 days.
     let wraps = 1_u64 << 32;
     let table = Table::new(declaration(2000, 1000));
@@ -112,7 +112,7 @@ fn a_clock_may_wrap_and_jump() {
 }
 
 #[test]
-fn the_key_of_a_removed_entry_finds_nothing() {
+fn the_number_of_a_removed_entry_does_not_find_its_successor() {
     let table = Table::new(declaration(10, 1000));
     let (entry, ()) = table.track(&key(1), 0, |_| ()).expect("room");
     table.untrack(entry, 0, |_| ());
@@ -124,7 +124,7 @@ fn the_key_of_a_removed_entry_finds_nothing() {
 }
 
 #[test]
-fn expiry_is_done_in_steps() {
+fn expiry_removes_a_bounded_number_of_entries_per_step() {
     let table = Table::new(declaration(100_000, 1000));
     (0..5000).for_each(|number| {
         add(&table, number, 0);
@@ -143,7 +143,7 @@ fn steps(table: &Table, now_ms: u64) -> usize {
 }
 
 #[test]
-fn memory_is_given_back_in_steps_and_used_again() {
+fn table_memory_is_freed_in_steps_and_reused() {
     const ENTRIES: u32 = 130_000;
     for expire_ms in [0, 1000] {
         let table = Table::new(declaration(ENTRIES, expire_ms));
@@ -168,7 +168,7 @@ fn memory_is_given_back_in_steps_and_used_again() {
 }
 
 #[test]
-fn memory_is_given_back_around_entries_that_stay() {
+fn table_memory_around_remaining_entries_is_freed() {
     const ENTRIES: u32 = 200_000;
     let table = Table::new(declaration(ENTRIES, 1000));
     // The entries in constant use were added before the others or among them.
@@ -203,7 +203,7 @@ fn memory_is_given_back_around_entries_that_stay() {
 }
 
 #[test]
-fn a_table_of_many_shards_is_full_when_all_are() {
+fn a_table_of_many_shards_stores_exactly_its_declared_size() {
     let size = 70_000;
     let table = Table::new(declaration(size, 0));
     (0..size * 2).for_each(|number| {
@@ -215,7 +215,7 @@ fn a_table_of_many_shards_is_full_when_all_are() {
 }
 
 #[test]
-fn a_walk_shows_every_entry_once() {
+fn walking_a_table_in_steps_shows_every_entry_once() {
     let table = Table::new(declaration(5000, 0));
     (0..5000).for_each(|number| {
         add(&table, number, 0);
@@ -235,7 +235,7 @@ fn a_walk_shows_every_entry_once() {
 }
 
 #[test]
-fn servers_are_remembered_by_name() {
+fn entries_store_servers_by_name() {
     let mut declared = declaration(10, 0);
     declared.stored.push(crate::Stored { data: DataType::ServerKey, elements: 1, period_ms: 0 });
     let table = Table::new(declared);
@@ -246,7 +246,7 @@ fn servers_are_remembered_by_name() {
 }
 
 #[test]
-fn concurrent_workers_lose_no_counts() {
+fn concurrent_table_updates_lose_no_counts() {
     let table = Table::new(declaration(10_000, 0));
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -288,7 +288,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn random_operations_keep_the_invariants(deeds in prop::collection::vec(deed(), 0..400)) {
+    fn random_table_operations_keep_the_invariants(deeds in prop::collection::vec(deed(), 0..400)) {
         let table = Table::new(declaration(20, 1000));
         let (mut now, mut tracked) = (u64::from(u32::MAX) - 2000, Vec::new());
         for deed in deeds {
@@ -318,7 +318,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_is_locked_before_something_can_expire() {
+fn expire_due_does_not_lock_shards_before_the_first_expiry() {
     let table = Table::new(declaration(10_000, 10_000));
     let expire_ms = u64::from(table.declaration().expire_ms);
     let entry = |number, now| table.store(&key(number), now, |_| ()).expect("room");
@@ -341,7 +341,7 @@ fn nothing_is_locked_before_something_can_expire() {
 }
 
 #[test]
-fn wakes_the_task_for_earlier_work() {
+fn the_expiry_task_is_woken_for_earlier_entries() {
     let woken = Arc::new(AtomicU32::new(0));
     let table = Table::new(declaration(10_000, 10_000));
     let counted = Arc::clone(&woken);
@@ -359,7 +359,7 @@ fn wakes_the_task_for_earlier_work() {
 
 /// Bounds the number of entries read during one lock of a shard. The bound must not depend on the table's size.
 #[test]
-fn no_operation_holds_a_shard_for_more_than_a_few_entries() {
+fn table_operations_lock_a_shard_for_few_entries_at_a_time() {
     const ENTRIES: u32 = 100_000;
     let everything = || {
         let table = Table::shared(declaration(ENTRIES, 1000), 2);
@@ -404,7 +404,7 @@ fn no_operation_holds_a_shard_for_more_than_a_few_entries() {
 }
 
 #[test]
-fn several_tables_share_an_expiry_budget() {
+fn tables_share_one_expiry_budget() {
     let tables: Vec<Table> = (0..3).map(|_| Table::new(declaration(10_000, 1000))).collect();
     for table in &tables {
         (0..100).for_each(|number| _ = add(table, number, 0));

@@ -492,7 +492,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_have_numbers_and_names() {
+    fn parses_proxy_protocol_tlv_types_by_number_and_name() {
         for (word, expected) in [
             ("AUTHORITY", Some(2)),
             ("authority", Some(2)),

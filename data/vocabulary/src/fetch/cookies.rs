@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_of_all_lines_one_by_one() {
+    fn iterates_over_the_cookies_of_all_field_lines() {
         check(
             CookieField::Cookie,
             &["a=1; b=2; a=3", "c=4; a=x5"],

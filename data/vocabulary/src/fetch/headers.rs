@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acl_sees_each_value() {
+    fn a_header_fetch_returns_each_value_of_all_field_lines() {
         let head = head(&[("X", "1, 2"), ("Y", "no"), ("x", "3,"), ("X", "\"a,b\" , c")]);
         let all = |name: &str, part| {
             let (name, mut position) = (name.as_bytes(), [0; 2]);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_forwarded_headers() {
+    fn parses_addresses_of_x_forwarded_for() {
         #[track_caller]
         fn check(text: &str, expected: Option<&str>) {
             assert_eq!(
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_take_as_few_bytes_as_they_need() {
+    fn encodes_lengths_as_varints() {
         for (length, expected) in [
             (0u64, &[0u8][..]),
             (239, &[239]),

@@ -158,7 +158,7 @@ mod tests {
 
     /// The results of HAProxy 2.6.
     #[test]
-    fn parameters_are_found_one_by_one() {
+    fn iterates_over_url_parameters_by_name() {
         let query = Some(b'?');
         check("b=1&a=2&a=3&c", ("a", false, query), &["2", "3"]);
         check("b=1&a=2&c", ("", false, query), &["1", "2"]);

@@ -277,7 +277,7 @@ mod tests {
 
     /// The results of HAProxy 2.6.
     #[test]
-    fn values_with_their_length() {
+    fn payload_lv_reads_a_length_prefixed_value() {
         let input = b"\x03abcdef";
         check((0, 1, None, false), input, Ok(b"abc"));
         check((0, 1, Some(3), false), input, Ok(b"cde"));

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_are_found_by_name() {
+    fn rdp_cookies_are_found_by_name() {
         check("Cookie: mstshash=joe\r\n", "mstshash", RdpCookie::Value(b"joe"));
         check("Cookie: mstshash=joe\r\n", "MSTSHASH", RdpCookie::Value(b"joe"));
         check("cookie: mstshash=joe\r\n", "", RdpCookie::Value(b"joe"));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_in_pieces_is_waited_for() {
+    fn a_partial_rdp_packet_is_too_short() {
         let whole = packet("Cookie: mstshash=joe\r\n");
         for length in 0..whole.len() - 1 {
             assert_eq!(cookie(&whole[..length], b""), RdpCookie::TooShort, "{length}");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_mean_servers() {
+    fn an_rdp_token_decodes_to_a_server_address() {
         // An example of the protocol's specification.
         let server = server_of(b"3640205228.15629.0000");
         assert_eq!(server, Some("172.31.249.216:3389".parse().expect("an address")));

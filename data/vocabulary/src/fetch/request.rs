@@ -251,14 +251,14 @@ mod tests {
 
     /// The results of HAProxy 2.6 for `base32` and `url32`.
     #[test]
-    fn hashes_are_those_of_haproxy() {
+    fn base32_and_url32_equal_haproxys_hashes() {
         assert_eq!(hash_of(b"ho.st:8080/a/b".to_vec()), 652_409_259);
         assert_eq!(hash_of(b"ho.st:8080/a/b?c=d".to_vec()), 2_852_866_428);
         assert_eq!(hash_of(b"/".to_vec()), 2_118_074_832);
     }
 
     #[test]
-    fn targets_have_hosts_and_ports() {
+    fn parses_host_and_port_of_absolute_targets() {
         #[track_caller]
         fn check(target: &str, expected: Option<(&str, u16)>) {
             let found = host_and_port(target.as_bytes());

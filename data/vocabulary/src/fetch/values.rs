@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_as_far_as_they_go() {
+    fn parses_the_leading_digits_of_a_value() {
         for (text, expected) in [
             ("12", 12),
             ("12abc", 12),

@@ -55,7 +55,7 @@ fn report(backend: &Backend, is_well: bool) -> BackendNews {
 }
 
 #[test]
-fn updates_one_portion_at_once_and_the_rest_later_newest_first() {
+fn the_first_followers_are_updated_at_once_and_the_rest_in_portions() {
     let (leader, by) = (test_backend("a", 1), test_backend("b", 201));
     (1..=200).for_each(|rank| follow((&leader, FIRST), (&by, ServerKey::configured(rank))));
     let ids = |lines: &[String]| -> Vec<u32> {
@@ -79,7 +79,7 @@ fn updates_one_portion_at_once_and_the_rest_later_newest_first() {
 
 /// In a tree, the followers of a follower are updated before the leader's next follower. All share a portion.
 #[test]
-fn updates_chains_depth_first_and_in_portions() {
+fn follower_trees_are_updated_depth_first_in_portions() {
     let (top, middle, last) = (test_backend("a", 1), test_backend("b", 3), test_backend("c", 301));
     for rank in 0..3 {
         follow((&top, FIRST), (&middle, ServerKey::configured(rank)));
@@ -109,7 +109,7 @@ fn updates_chains_depth_first_and_in_portions() {
 
 /// A chain of a thousand servers needs no deep stack.
 #[test]
-fn updates_a_long_chain_in_portions() {
+fn a_long_chain_of_followers_is_updated_in_portions() {
     let backend = test_backend("a", 1000);
     for rank in 1..1000 {
         follow((&backend, ServerKey::configured(rank - 1)), (&backend, ServerKey::configured(rank)));
@@ -273,7 +273,7 @@ impl FollowersFixture {
 /// After portions, changes, and added or removed followers in random order, all followers have their leaders'
 /// states.
 #[test]
-fn followers_end_with_the_last_state_of_their_leader() {
+fn all_followers_finally_have_the_last_state_of_their_leader() {
     for seed in 1..=60 {
         let mut world = FollowersFixture::new(seed);
         for now_ms in 1..=200 {
@@ -309,7 +309,7 @@ fn updates_each_follower_however_often_the_leader_changes() {
 
 /// One thread changes the leader while two others update its followers.
 #[test]
-fn concurrent_updates_of_followers_agree() {
+fn concurrent_updates_leave_all_followers_in_their_leaders_state() {
     for _ in 0..20 {
         let (leader, by) = (test_backend("a", 1), test_backend("b", 300));
         (1..300).for_each(|rank| follow((&leader, FIRST), (&by, ServerKey::configured(rank))));

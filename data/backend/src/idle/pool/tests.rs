@@ -57,7 +57,7 @@ fn end(pool: &mut Pool, id: SharedId) -> &'static str {
 }
 
 #[test]
-fn takes_the_youngest_match_and_lends_the_oldest() {
+fn a_worker_reuses_its_youngest_connection_and_lends_its_oldest() {
     let (mut pool, pools) = pool(0);
     for (at, requests) in ["a", "b", "c", "d"].into_iter().zip([2, 1, 2, 1]) {
         pool.put(whole(at, requests));
@@ -74,7 +74,7 @@ fn takes_the_youngest_match_and_lends_the_oldest() {
 }
 
 #[test]
-fn a_shared_connection_counts_once_and_takes_streams_up_to_its_limit() {
+fn a_multiplexed_connection_counts_once_and_has_a_stream_limit() {
     let (mut pool, pools) = pool(0);
     let first = pool.open_shared(0, fake("a"), 0, 3).unwrap();
     let others = [(); 3].map(|()| begin(&mut pool, 0, ReuseScope::Any));
@@ -107,7 +107,7 @@ fn takes_the_busiest_connection_with_a_free_stream() {
 
 /// With `http-reuse aggressive`, a first request takes only connections that were reused before.
 #[test]
-fn a_connection_without_reuse_is_not_safe() {
+fn an_unreused_connection_is_not_taken_for_a_first_request() {
     let (mut pool, pools) = pool(2);
     let id = pool.open_shared(0, fake("a"), 0, 2).unwrap();
     assert_eq!(begin(&mut pool, 0, ReuseScope::Safe), None);
@@ -133,7 +133,7 @@ fn a_connection_at_max_reuse_takes_no_more_streams() {
 
 /// Both kinds count for `pool-max-conn`, `pool-low-conn` and the estimated need.
 #[test]
-fn both_kinds_count_towards_the_pool_limits() {
+fn plain_and_multiplexed_connections_count_towards_the_pool_limits() {
     let full = PoolSettings { maximum: Some(1), ..Default::default() };
     let (mut full_pool, _) = pool(4);
     full_pool.put(whole("a", 2));
@@ -156,7 +156,7 @@ fn both_kinds_count_towards_the_pool_limits() {
 
 /// A connection with streams is neither purged nor lent whole to another worker.
 #[test]
-fn streams_keep_a_connection() {
+fn a_connection_with_streams_is_neither_purged_nor_lent() {
     let (mut pool, pools) = pool(4);
     let [a, b, c] = ["a", "b", "c"].map(|name| pool.open_shared(0, fake(name), 0, 1).unwrap());
     assert_eq!([end(&mut pool, b), end(&mut pool, c)], ["none", "none"]);
@@ -191,7 +191,7 @@ fn removes_a_retired_connection_with_its_last_stream() {
 
 /// A connection that the server closed is neither used for new streams nor kept after its last stream.
 #[test]
-fn does_not_offer_closed_connections() {
+fn a_connection_closed_by_the_server_is_not_reused() {
     let (mut pool, pools) = pool(2);
     let [a, b] = ["a", "b"].map(|name| pool.open_shared(0, fake(name), 0, 9).unwrap());
     assert_eq!(end(&mut pool, b), "none");
@@ -206,7 +206,7 @@ fn does_not_offer_closed_connections() {
 
 /// The pool of a slot belongs to the slot's latest server.
 #[test]
-fn a_newer_server_takes_over_the_pool_of_its_place() {
+fn a_new_server_discards_the_idle_connections_of_its_slot() {
     let (mut pool, pools) = pool(0);
     pool.put(whole("a", 1));
     assert!(pool.claim(ServerKey::added(0, 1), &pools));
@@ -216,7 +216,7 @@ fn a_newer_server_takes_over_the_pool_of_its_place() {
 }
 
 #[test]
-fn the_first_connection_of_a_key_is_kept_beside_those_of_others() {
+fn a_full_pool_admits_the_first_idle_connection_of_a_new_key() {
     let (mut pool, _) = pool(1);
     let keyed = |name, key| Idle { key, ..whole(name, 1) };
     let settings = PoolSettings::default();
@@ -239,7 +239,7 @@ fn the_first_connection_of_a_key_is_kept_beside_those_of_others() {
 }
 
 #[test]
-fn other_workers_get_connections_with_their_key() {
+fn other_workers_borrow_only_connections_with_a_matching_key() {
     let (mut pool, _) = pool(2);
     pool.put(whole("a", 1));
     pool.put(Idle { key: 7, ..whole("b", 1) });

@@ -118,7 +118,7 @@ fn payload(mut body: &str) -> (String, &str) {
 
 /// Each split of a body into two datagrams, which arrive together, in sequence, or with empty receives between. With and without trailers.
 #[test]
-fn uploads_cross_at_every_cut() {
+fn uploads_are_forwarded_at_every_datagram_boundary() {
     const TEXT: &[u8] = b"0123456789abcdefghij";
     run(|network| async move {
         let mut port = 2000;
@@ -161,7 +161,7 @@ fn uploads_cross_at_every_cut() {
 
 /// A megabyte in datagrams takes one send for each arrival of a dozen, and is not read ahead of a slow server.
 #[test]
-fn uploads_leave_in_few_sends_and_follow_the_server() {
+fn uploads_use_few_sends_and_are_not_read_ahead_of_a_slow_server() {
     const COUNT: usize = 768;
     const DOZEN: usize = 12;
     let upload = || Upload {
