@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_index_has_its_own_place() {
+    fn every_arena_index_has_its_own_slot() {
         let mut expected = (0, 0);
         for index in 0..10_000 {
             assert_eq!(locate(index), expected, "index {index}");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_survives_growth() {
+    fn references_into_an_arena_survive_its_growth() {
         let arena: Arena<Cell<u32>> = Arena::new();
         let first = arena.push_default().expect("below the limit");
         let kept = arena.get(first).expect("just added");

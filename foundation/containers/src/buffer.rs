@@ -557,12 +557,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handle_is_two_words() {
+    fn a_buffer_handle_is_two_words() {
         assert_eq!(size_of::<Option<Buffer>>(), 16);
     }
 
     #[test]
-    fn bytes_enter_at_the_end_and_leave_at_the_front() {
+    fn a_buffer_appends_at_its_end_and_consumes_at_its_front() {
         let mut buffer = Buffer::take().expect("no limit is set");
         buffer.space()[..5].copy_from_slice(b"hello");
         buffer.fill(5);
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_buffer_given_back_is_the_first_taken() {
+    fn the_last_released_buffer_is_taken_first() {
         let (first, second) = (Buffer::take().expect("first"), Buffer::take().expect("second"));
         let address = first.block.as_ptr();
         drop(second);
@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bulk_buffer_comes_back_to_its_own_list() {
+    fn a_bulk_buffer_returns_to_its_own_free_list() {
         let bulk = Buffer::take_bulk().expect("no limit is set");
         assert_eq!(bulk.capacity(), BULK_SIZE);
         let address = bulk.block.as_ptr();
@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn bulk_buffers_are_few() {
+    fn the_number_of_bulk_buffers_is_limited() {
         let many: Vec<_> = (0..MOST_BULK).map_while(|_| Buffer::take_bulk().ok()).collect();
         assert_eq!(many.len(), MOST_BULK);
         assert!(Buffer::take_bulk().is_err());
@@ -607,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_holds_and_recovers() {
+    fn the_buffer_limit_refuses_and_recovers_after_a_release() {
         BufferPool::configure(128, 2, 1);
         let (first, second) = (Buffer::take().expect("first"), Buffer::take().expect("second"));
         assert_eq!(first.capacity(), 128);
@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_and_returns_the_shared_allowance_in_batches() {
+    fn a_pool_takes_and_returns_the_shared_allowance_in_batches() {
         static LEFT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(5);
         fn take(count: usize) -> usize {
             let count = count.min(LEFT.load(Relaxed));
@@ -644,7 +644,7 @@ mod tests {
     }
 
     #[test]
-    fn without_memory_only_buffers_set_aside_are_available() {
+    fn without_memory_only_reserved_buffers_are_available() {
         BufferPool::set_aside(1);
         BufferPool::grow_unless(|| true);
         assert!(Buffer::take().is_err() && Buffer::take_bulk().is_err());
@@ -656,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn notifies_once_when_a_buffer_is_released() {
+    fn a_released_buffer_notifies_once() {
         thread_local!(static NOTIFIED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
         let (one, other) = (Buffer::take().expect("one"), Buffer::take().expect("another"));
         BufferPool::notify_of_next(|| NOTIFIED.set(NOTIFIED.get() + 1));
@@ -666,7 +666,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_limit_only_few_bytes_move_out_of_their_buffer() {
+    fn with_a_buffer_limit_shrink_moves_only_few_bytes() {
         BufferPool::configure(16_384, 8, 8);
         let mut buffer = Buffer::take().expect("the first");
         buffer.append(&[0; 5_000]);
@@ -679,7 +679,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_buffer_takes_no_more() {
+    fn a_full_buffer_rejects_further_bytes_until_compacted() {
         let mut buffer = Buffer::with_capacity(4);
         assert_eq!(buffer.append(b"abcdef"), 4);
         assert!(buffer.is_full() && buffer.space().is_empty());
@@ -691,7 +691,7 @@ mod tests {
     }
 
     #[test]
-    fn shrink_moves_held_bytes_to_a_block_of_their_size() {
+    fn shrink_moves_bytes_to_a_block_of_their_size() {
         for length in [0, 1, 31, 100, 1000, 14_000] {
             let mut buffer = Buffer::take().expect("no limit is set");
             let used = BufferPool::statistics().used;
@@ -712,7 +712,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "past the end")]
-    fn claiming_bytes_that_cannot_exist_is_a_bug() {
+    fn filling_more_than_the_capacity_panics() {
         Buffer::with_capacity(4).fill(5);
     }
 }

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_do_not_count_for_other_threads() {
+    fn local_copies_do_not_change_the_shared_reference_count() {
         let shared = Arc::new(7);
         let local = LocalArc::new(Arc::clone(&shared));
         let copies = [local.clone(), local.clone()];

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_keeps_its_owner() {
+    fn a_reference_to_a_part_keeps_its_owner_alive() {
         let (owner, dropped) = owner();
         let part = RcRef::new(owner, |owner| &*owner.parts[1]);
         let first = RcRef::find(part.owner(), |owner| owner.parts.first()).expect("there");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_cannot_be_changed_while_there_is_a_part() {
+    fn the_owner_is_immutable_while_a_part_is_referenced() {
         let (mut owner, dropped) = owner();
         let part = RcRef::find(&owner, |owner| owner.parts.first()).expect("there");
         assert!(Rc::get_mut(&mut owner).is_none());
@@ -132,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_part_leaves_no_share() {
+    fn finding_a_missing_part_does_not_change_the_reference_count() {
         let (owner, _) = owner();
         assert!(RcRef::find(&owner, |owner| owner.parts.get(2)).is_none());
         assert_eq!(Rc::strong_count(&owner), 1);
     }
 
     #[test]
-    fn parts_are_compared_by_place() {
+    fn parts_are_compared_by_address() {
         let (owner, _) = owner();
         let first = RcRef::find(&owner, |owner| owner.parts.first()).expect("there");
         assert!(first.is(&owner.parts[0]) && first.clone().is(&first));

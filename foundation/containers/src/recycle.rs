@@ -337,7 +337,7 @@ mod tests {
     use std::task::Waker;
 
     #[test]
-    fn every_size_has_the_smallest_class_that_holds_it() {
+    fn every_size_maps_to_the_smallest_fitting_class() {
         for size in 1..=CLASSES[CLASS_COUNT - 1] {
             let layout = Layout::from_size_align(size, 8).expect("a valid layout");
             assert_eq!(class_of(layout), CLASSES.iter().position(|class| *class >= size), "{size}");
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn reuses_a_released_block() {
+    fn a_released_block_is_reused() {
         let first = PoolBox::new([1_u8; 100]);
         let address = first.as_ptr();
         drop(first);
@@ -361,7 +361,7 @@ mod tests {
 
     /// A block with an alignment that does not divide its size takes the allocator's next size class.
     #[test]
-    fn only_powers_of_two_begin_on_a_cache_line() {
+    fn only_blocks_with_power_of_two_sizes_are_cache_line_aligned() {
         for (class, name) in NAMES.into_iter().enumerate() {
             let layout = class_layout(class);
             let wanted = if layout.size().is_power_of_two() { CACHE_LINE } else { ALIGNMENT };
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_layouts_are_served_too() {
+    fn unusual_layouts_are_allocated_outside_of_the_pool() {
         #[repr(align(256))]
         struct Wide(u8);
         assert_eq!(PoolBox::new(Wide(3)).0, 3);
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_future_may_borrow_and_return() {
+    fn a_pooled_future_may_borrow_and_return_a_value() {
         let text = String::from("lent");
         let mut future = PooledFuture::new(async { text.len() });
         let mut context = Context::from_waker(Waker::noop());
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_keeps_a_bounded_reserve() {
+    fn a_size_class_keeps_a_limited_number_of_free_blocks() {
         let many: Vec<_> = (0..40).map(|_| PoolBox::new([0_u8; 32_768])).collect();
         drop(many);
         let statistics = recycle_statistics();

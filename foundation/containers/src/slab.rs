@@ -164,7 +164,7 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn a_stale_key_finds_nothing() {
+    fn a_key_of_a_removed_slab_entry_finds_nothing() {
         let mut slab = Slab::new();
         let old = slab.insert("old");
         assert_eq!(slab.remove(old), Some("old"));
@@ -192,7 +192,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_map(steps in prop::collection::vec(step(), 0..200)) {
+        fn the_slab_behaves_like_a_map(steps in prop::collection::vec(step(), 0..200)) {
             let mut slab = Slab::new();
             let mut model = HashMap::new();
             let mut keys: Vec<SlabKey> = Vec::new();

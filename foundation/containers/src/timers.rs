@@ -148,13 +148,13 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn an_empty_queue_returns_none() {
+    fn an_empty_timer_queue_returns_none() {
         let mut timers = TimerQueue::new();
         assert_eq!((timers.first(), timers.deadline(3), timers.remove(3)), (None, None, None));
     }
 
     #[test]
-    fn deadlines_come_in_order() {
+    fn timers_are_returned_in_deadline_order() {
         let mut timers = TimerQueue::new();
         for (identifier, deadline) in [(0, 30), (1, 10), (2, 20), (1, 40)] {
             timers.set(identifier, deadline);
@@ -184,7 +184,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_sorted_map(steps in prop::collection::vec(step(), 0..300)) {
+        fn the_timer_queue_behaves_like_a_sorted_map(steps in prop::collection::vec(step(), 0..300)) {
             let mut timers = TimerQueue::new();
             let mut model: BTreeMap<u32, u64> = BTreeMap::new();
             for step in steps {

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn does_not_count_other_threads() {
+    fn allocations_of_other_threads_are_not_counted() {
         let (_, bytes, ()) = added(|| {
             std::thread::scope(|scope| drop(scope.spawn(|| std::mem::forget(vec![1_u8; 1 << 20])).join()));
         });

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_date_styles_follow_the_clock() {
+    fn formats_dates_as_rfc3164_and_iso_8601() {
         let mut cache = DateCache::new(Arc::new(|_| 5 * 3600 + 1800));
         let mut out = Vec::new();
         for micros in [1_793_836_805_000_042, 1_793_836_806_999_999] {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_padded_but_never_cut() {
+    fn numbers_are_padded_but_never_truncated() {
         let mut out = Vec::new();
         push_padded(&mut out, 0, 1);
         push_padded(&mut out, 12, 4);

@@ -262,7 +262,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn lines_reach_a_socket_that_is_made_anew() {
+    fn log_lines_reach_a_recreated_syslog_socket() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let listen = || {

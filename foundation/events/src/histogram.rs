@@ -253,13 +253,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_recorded_is_all_zero() {
+    fn an_empty_histogram_reads_as_zero() {
         let reading = reading_of(&[]);
         assert_eq!((reading.count(), reading.mean(), reading.quantile(0.99)), (0, 0, 0));
     }
 
     #[test]
-    fn readings_allocate_with_the_first_value() {
+    fn a_histogram_reading_allocates_with_its_first_value() {
         let mut reading = reading_of(&[]);
         reading.add_zeros(0);
         reading.merge(&HistogramReading::default());
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn small_values_are_exact() {
+    fn small_values_are_recorded_exactly() {
         let reading = reading_of(&(0..=30).collect::<Vec<_>>());
         assert_eq!(reading.quantile(0.5), 15);
         assert_eq!(reading.quantile(1.0), 30);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bucket_ends_just_below_the_next() {
+    fn every_histogram_bucket_ends_just_below_the_next_one() {
         for bucket in 0..BUCKETS - 1 {
             let top = top_of(bucket);
             assert_eq!(bucket_of(top), bucket);
@@ -290,14 +290,14 @@ mod tests {
     }
 
     #[test]
-    fn buckets_have_their_borders() {
+    fn buckets_are_listed_with_their_bounds() {
         let buckets: Vec<_> = reading_of(&[0, 7, 7, 33, 1 << 40]).buckets().collect();
         let last = (top_of(BUCKETS - 2) + 1, top_of(BUCKETS - 1), 1);
         assert_eq!(buckets, [(0, 0, 1), (7, 7, 2), (32, 33, 1), last]);
     }
 
     #[test]
-    fn powers_of_two_are_exact_borders() {
+    fn powers_of_two_are_exact_bucket_bounds() {
         let values = [0, 0, 1, 15, 16, 1023, 1024, 1025, u64::MAX];
         let reading = reading_of(&values);
         for bits in 0..=40 {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn clear_forgets() {
+    fn clear_resets_a_histogram() {
         let histogram = Histogram::default();
         histogram.record(0);
         histogram.record(7);
@@ -330,7 +330,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_quantile_is_at_most_one_step_above_the_true_value(
+        fn a_quantile_is_at_most_one_sixteenth_above_the_true_value(
             mut values in prop::collection::vec(0u64..1 << 30, 1..200),
             quantile in 0.0f64..=1.0,
         ) {
@@ -343,7 +343,7 @@ mod tests {
         }
 
         #[test]
-        fn merging_equals_recording_together(left in prop::collection::vec(any::<u32>(), 0..50),
+        fn merging_readings_equals_recording_into_one_histogram(left in prop::collection::vec(any::<u32>(), 0..50),
                                              right in prop::collection::vec(any::<u32>(), 0..50)) {
             let left: Vec<u64> = left.into_iter().map(u64::from).collect();
             let right: Vec<u64> = right.into_iter().map(u64::from).collect();

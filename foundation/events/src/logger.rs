@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_those_of_the_reference() {
+    fn each_log_format_has_haproxys_header() {
         let host = |identity: &mut LogIdentity| identity.hostname = Some("vm".into());
         check(|t, _, _| t.format = SyslogFormat::Local, "<134>Nov 20 13:05:05 haproxy[9107]: hello unix\n");
         check(
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_cut_to_their_length_and_keep_their_newline() {
+    fn log_lines_are_truncated_and_keep_their_newline() {
         check(
             |t, _, m| {
                 (t.format, t.max_length) = (SyslogFormat::Short, 7);
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_above_the_minimum_are_lowered_to_it() {
+    fn levels_above_the_minimum_level_are_lowered_to_it() {
         check(
             |t, _, m| {
                 (t.format, t.min_level) = (SyslogFormat::Priority, Level::Notice);
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_carry_one_line_each() {
+    fn each_datagram_contains_one_log_line() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sink = LogSink::open(
             LogTarget {
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unix_daemon_that_sleeps_costs_lines_and_a_missing_one_too() {
+    fn lines_to_a_busy_or_missing_syslog_socket_are_dropped_and_counted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let sink = LogSink::open(target(LogAddress::Socket(Address::Unix(path.clone()))), &Sinks::default())
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_and_sampling_keep_messages_back() {
+    fn levels_and_sampling_filter_messages() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut settings = target(LogAddress::Socket(Address::Inet(server.local_addr().unwrap())));
         settings.max_level = Level::Notice;
@@ -609,13 +609,13 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_that_is_not_open_is_an_error() {
+    fn a_closed_log_descriptor_is_an_error() {
         assert!(LogSink::open(target(LogAddress::Descriptor(999_999)), &Sinks::default()).is_err());
         assert!(LogSink::open(target(LogAddress::Descriptor(-1)), &Sinks::default()).is_err());
     }
 
     #[test]
-    fn a_datagram_descriptor_is_recognized() {
+    fn an_inherited_datagram_socket_gets_one_line_per_datagram() {
         use std::os::fd::AsRawFd;
         let (ours, theirs) = UnixDatagram::pair().unwrap();
         let settings =

@@ -56,7 +56,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     #[test]
-    fn each_outage_is_reported_once() {
+    fn each_outage_of_a_log_target_is_reported_once() {
         let reports = Arc::new(Mutex::new(Vec::new()));
         let theirs = Arc::clone(&reports);
         report_outages(move |text| {

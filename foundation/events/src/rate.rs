@@ -139,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_previous_period_fades_linearly() {
+    fn events_of_the_previous_period_decay_linearly() {
         let rate = Rate::new();
         for at in 10_000..10_100 {
             rate.add(at, 1);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn one_event_counts_for_its_whole_window() {
+    fn one_event_counts_until_the_end_of_the_next_period() {
         let rate = Rate::new();
         assert_eq!(rate.add(5_400, 1), 1);
         assert_eq!(rate.read(6_999), 1);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_determine_the_remaining_events_and_the_delay() {
+    fn a_rate_limit_gives_the_remaining_events_and_the_delay() {
         let rate = Rate::new();
         rate.add(1_000, 10);
         assert_eq!(rate.remaining(1_000, 12, 1), 1);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_saturate() {
+    fn rate_counters_saturate() {
         let rate = Rate::new();
         rate.add(0, u32::MAX);
         assert_eq!(rate.add(1, 5), u32::MAX);
@@ -185,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn waiting_the_announced_delay_makes_room(steps in prop::collection::vec((0u64..700, 0u32..50), 1..40), limit in 1u32..20) {
+        fn after_the_announced_delay_the_rate_is_within_its_limit(steps in prop::collection::vec((0u64..700, 0u32..50), 1..40), limit in 1u32..20) {
             let rate = Rate::new();
             let mut now = 0;
             for (step, events) in steps {

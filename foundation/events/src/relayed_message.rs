@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn each_format_keeps_the_parts_of_a_message_that_it_can_hold() {
+    fn each_log_format_keeps_the_parts_of_a_relayed_message_it_supports() {
         check_all(
             full(),
             [
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn fills_in_the_parts_that_a_message_lacks() {
+    fn missing_parts_of_a_relayed_message_are_filled_in() {
         check_all(
             bare(),
             [
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn december_comes_before_january() {
+    fn an_rfc3164_date_in_december_has_last_years_year_in_january() {
         let dated = |date| RelayedMessage { date: RelayedDate::Rfc3164(date), ..bare() };
         check(dated(b"Dec 31 23:59:59"), |t| t.format = SyslogFormat::Iso, "2026-12-31T23:59:59-00:00 text");
         let january = WallTime { seconds: 1_798_761_700, micros: 0 };
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_format_is_the_same_bytes() {
+    fn a_kept_format_relays_the_message_unchanged_except_for_host_and_priority() {
         let keep = |target: &mut LogTarget| target.keeps_format = true;
         check(full(), keep, "<134>Nov  5 01:02:03 host prog[42]: text");
         check(bare(), keep, "text");
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_lowered_and_facilities_stay() {
+    fn the_minimum_level_lowers_levels_and_keeps_facilities() {
         let lower = |target: &mut LogTarget| {
             (target.format, target.min_level) = (SyslogFormat::Priority, Level::Error)
         };
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_cut_to_their_length() {
+    fn relayed_lines_are_truncated_to_the_maximum_length() {
         check(full(), |t| (t.format, t.max_length) = (SyslogFormat::Short, 7), "<6>tex");
         check(full(), |t| t.max_length = 5, "<134");
     }

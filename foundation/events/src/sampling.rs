@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn places_repeat_with_the_cycle() {
+    fn sample_ranges_repeat_with_their_cycle() {
         check("1:3", "x..x..x..");
         check("2-3:3", ".xx.xx");
         check("2-3,6,8:8", ".xx..x.x.xx..x.x");
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_by_name() {
+    fn invalid_sample_ranges_give_specific_errors() {
         for (text, expected) in [
             ("1-3", SamplingError::MissingSize),
             ("1:0", SamplingError::BadSize),

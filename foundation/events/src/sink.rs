@@ -187,7 +187,7 @@ mod tests {
     use weir_sync::ring::{ReaderWait, Seek};
 
     #[test]
-    fn the_built_in_sinks_are_those_of_the_reference() {
+    fn the_built_in_sinks_equal_haproxys() {
         let sinks = Sinks::default();
         let shown: Vec<_> = sinks
             .all()
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_cut_to_the_length_of_their_sink() {
+    fn events_are_truncated_to_the_length_of_their_sink() {
         let ring = Ring::in_memory(4096, 1);
         let sink = Sink::ring("r", "r", SyslogFormat::Raw, 5, Arc::clone(&ring));
         assert!(sink.write(0, b"too long"));

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_round_trip() {
+    fn names_of_levels_facilities_and_formats_round_trip() {
         for level in Level::ALL {
             assert_eq!(Level::from_name(level.name()), Some(level));
         }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn priorities_are_those_of_the_rfc() {
+    fn syslog_priorities_follow_the_rfc() {
         let local4 = Facility::from_name("local4").unwrap();
         assert_eq!(local4.priority(Level::Notice), 165);
         assert_eq!(Facility::from_name("kern").unwrap().priority(Level::Emergency), 0);

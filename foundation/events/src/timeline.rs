@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_become_bytes_and_entries_again() {
+    fn stream_records_survive_encoding_and_decoding() {
         let mut bytes = Vec::new();
         entry().encode(&mut bytes);
         assert_eq!(StreamRecord::decode(&bytes), Some(entry()));

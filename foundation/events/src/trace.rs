@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_reports_nothing_until_it_is_started() {
+    fn a_trace_source_reports_nothing_before_it_is_started() {
         let (source, ring) = source();
         reach(source, 0, 1);
         assert!(!source.is_active() && traced(&ring).is_empty());
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn events_start_pause_and_stop() {
+    fn events_start_pause_and_stop_a_trace() {
         let (source, ring) = source();
         source.start.store(1, Relaxed);
         source.pause.store(1 << 2, Relaxed);
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_reports_the_object_that_its_leader_locked_on() {
+    fn a_following_source_reports_the_object_its_leader_locked_on() {
         let ((leader, _), (follower, ring)) = (source(), source());
         follower.follow(Some(leader));
         assert!(follower.is_active() && follower.state() == TraceState::Stopped);
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_also_runs_by_itself() {
+    fn a_following_trace_source_can_also_run_by_itself() {
         let ((leader, _), (follower, ring)) = (source(), source());
         follower.follow(Some(leader));
         follower.set_state(TraceState::Running);
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_and_events_filter_the_reports() {
+    fn levels_and_event_masks_filter_trace_reports() {
         let (source, ring) = source();
         source.set_state(TraceState::Running);
         source.report.store(1, Relaxed);

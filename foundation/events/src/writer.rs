@@ -260,7 +260,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(20);
 
     #[test]
-    fn lines_arrive_whole_and_in_order() {
+    fn written_lines_arrive_complete_and_in_order() {
         let (mut reader, writer_end) = UnixStream::pair().unwrap();
         let writer = Writer::start(writer_end.into(), "fd@9".into()).unwrap();
         let mut expected = String::new();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_in_a_row_are_a_busy_time() {
+    fn writes_in_quick_succession_count_as_busy() {
         let (mut pace, start) = (WritePace::default(), Instant::now());
         let mut is_busy = |ms| pace.is_busy(start + Duration::from_millis(ms));
         assert_eq!([0, 1, 3, 9, 10].map(&mut is_busy), [false, true, true, false, true]);
@@ -284,7 +284,7 @@ mod tests {
 
     /// Consecutive lines share writes. Three writes in a row include at least one rest.
     #[test]
-    fn the_thread_rests_while_lines_keep_coming() {
+    fn the_writer_thread_rests_between_writes_while_lines_arrive() {
         let (reader, writer_end) = UnixDatagram::pair().unwrap();
         let writer = Writer::start(writer_end.into(), "fd@9".into()).unwrap();
         let write = |_| {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_sleeps_costs_lines_but_no_time() {
+    fn a_stalled_reader_loses_lines_without_delaying_the_sender() {
         let (mut reader, writer_end) = UnixStream::pair().unwrap();
         let writer = Writer::start(writer_end.into(), "fd@9".into()).unwrap();
         let line = [b'x'; 1024];
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_reader_is_counted() {
+    fn lines_to_a_closed_reader_are_counted_as_lost() {
         let (reader, writer_end) = UnixStream::pair().unwrap();
         drop(reader);
         let writer = Writer::start(writer_end.into(), "fd@9".into()).unwrap();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_that_others_made_non_blocking_still_gets_everything() {
+    fn a_non_blocking_descriptor_receives_every_accepted_line() {
         let (mut reader, writer_end) = UnixStream::pair().unwrap();
         writer_end.set_nonblocking(true).unwrap();
         let writer = Writer::start(writer_end.into(), "fd@9".into()).unwrap();

@@ -36,7 +36,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[test]
-fn a_line_costs_no_allocation() {
+fn sending_a_log_line_does_not_allocate() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();

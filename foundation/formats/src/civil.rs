@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_of_a_cycle_and_its_neighbours_is_that_of_another_author() {
+    fn dates_of_eight_centuries_equal_those_of_another_crate() {
         // From 1599 to 2401: leap years, centuries with and without a leap day, times before 1970.
         let (first, last) = (seconds_of(1599, 1, 1, [0; 3]), seconds_of(2401, 12, 31, [0; 3]));
         for midnight in (first..=last).step_by(DAY as usize) {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn second_60_is_the_next_minute() {
+    fn second_60_is_read_as_the_next_minute() {
         let last = seconds_of(2016, 12, 31, [23, 59, 60]);
         assert_eq!(last, 1_483_228_800);
         assert_eq!(last, seconds_of(2017, 1, 1, [0, 0, 0]));
@@ -218,13 +218,13 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_time_do_not_overflow() {
+    fn the_largest_and_smallest_times_do_not_overflow() {
         assert_eq!(CivilTime::at(i64::MAX, i32::MAX), CivilTime::at(i64::MAX, 0));
         assert_eq!(CivilTime::at(i64::MIN, i32::MIN), CivilTime::at(i64::MIN, 0));
     }
 
     #[test]
-    fn names_are_in_order() {
+    fn month_and_weekday_names_are_in_order() {
         let march = CivilTime::at(seconds_of(2026, 3, 1, [0; 3]), 0);
         assert_eq!((march.month_name(), march.weekday_name()), ("Mar", "Sun"));
         assert_eq!(MONTHS.concat(), "JanFebMarAprMayJunJulAugSepOctNovDec");
@@ -233,18 +233,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn dates_are_those_of_another_author(seconds in -300_000_000_000i64..300_000_000_000) {
+        fn random_dates_equal_those_of_another_crate(seconds in -300_000_000_000i64..300_000_000_000) {
             check(seconds);
         }
 
         #[test]
-        fn dates_far_away_are_those_of_another_author(seconds in any::<i64>()) {
+        fn very_large_dates_equal_those_of_another_crate(seconds in any::<i64>()) {
             // Ten cycles less, so that the conversion back does not overflow.
             check(seconds / 2);
         }
 
         #[test]
-        fn an_offset_moves_the_date(seconds in -300_000_000_000i64..300_000_000_000, offset in -86_400i32..=86_400) {
+        fn a_zone_offset_shifts_the_date(seconds in -300_000_000_000i64..300_000_000_000, offset in -86_400i32..=86_400) {
             prop_assert_eq!(CivilTime::at(seconds, offset), CivilTime::at(seconds + i64::from(offset), 0));
         }
     }

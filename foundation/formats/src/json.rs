@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn each_escaping_has_its_characters_and_forms() {
+    fn each_json_escaping_mode_escapes_its_characters() {
         let text = "a/\"\\\u{8}\u{c}\n\r\t\u{1}\u{1f} ~\u{7f}\u{9f}\u{a0}é€\u{1f600}";
         for (escaping, expected) in ESCAPINGS.into_iter().zip([
             "\"a/\\\"\\\\\\u0008\\u000c\\n\\u000d\\u0009\\u0001\\u001f ~\u{7f}\u{9f}\u{a0}é€\u{1f600}\"",
@@ -161,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn another_reader_finds_the_text(text in any::<String>()) {
+        fn escaped_strings_are_read_back_by_serde_json(text in any::<String>()) {
             for escaping in ESCAPINGS {
                 let json = written(escaping, &text);
                 prop_assert_eq!(&serde_json::from_str::<String>(&json).expect("a string of JSON"), &text);

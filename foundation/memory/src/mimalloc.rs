@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_aligned_zeroed_and_keep_their_content() {
+    fn mimalloc_blocks_are_aligned_zeroed_and_keep_their_content() {
         for alignment in [1, 2, 4, 8, 16, 32, 64, 4096] {
             for size in [1, 7, 8, 15, 16, 24, 40, 129, 1000, 1280, 5000, 100_000] {
                 let layout = Layout::from_size_align(size, alignment).expect("a valid layout");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_takes_no_more_than_its_size_where_the_allocator_has_that_size() {
+    fn mimalloc_has_exact_blocks_for_the_pooled_sizes() {
         for size in [384, 896, 1280, 1536, 1792, 3072] {
             let layout = Layout::from_size_align(size, 8).expect("a valid layout");
             let blocks: Vec<_> = (0..100)

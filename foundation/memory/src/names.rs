@@ -92,7 +92,7 @@ mod tests {
 ";
 
     #[test]
-    fn the_first_frame_of_ours_is_the_caller() {
+    fn the_first_stack_frame_of_this_source_tree_is_the_caller() {
         assert_eq!(caller(TRACE), CallSite::Caller("run@data/stream/src/http.rs:77".to_owned()));
         assert_eq!(
             caller(" 9:  0x12 - weir::main\n             at ./bin/weir/src/main.rs:3:5\n"),
@@ -102,7 +102,7 @@ mod tests {
 
     /// R80, R177: a trace without a frame of this source tree counts as other.
     #[test]
-    fn a_trace_without_a_frame_of_ours_is_other() {
+    fn a_stack_trace_without_frames_of_this_source_tree_counts_as_other() {
         for trace in [
             "",
             "<unknown>",
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_short() {
+    fn symbol_names_are_shortened_to_the_function() {
         for (long, expected) in [
             ("weir_h1::parser::Parser::feed", "feed"),
             ("<weir_cli::session::Session as core::fmt::Debug>::fmt", "fmt"),

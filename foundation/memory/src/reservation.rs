@@ -65,7 +65,7 @@ mod tests {
     const MEGABYTE: u64 = 1 << 20;
 
     #[test]
-    fn mimalloc_reserves_an_eighth_of_the_limit() {
+    fn mimalloc_reserves_an_eighth_of_the_memory_limit() {
         assert_eq!(kilobytes_of_arena(255 * MEGABYTE), 0);
         assert_eq!(kilobytes_of_arena(256 * MEGABYTE), 32 * 1024);
         assert_eq!(kilobytes_of_arena(1024 * MEGABYTE), 128 * 1024);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_share_arenas_of_an_eighth_of_the_limit() {
+    fn the_number_of_thread_arenas_follows_the_memory_limit() {
         assert_eq!(arenas_of_threads(100 * MEGABYTE), 1);
         assert_eq!(arenas_of_threads(4096 * MEGABYTE), 4);
         assert_eq!(arenas_of_threads(u64::MAX), c_int::MAX);
@@ -81,7 +81,7 @@ mod tests {
 
     /// The option's number in this version of mimalloc.
     #[test]
-    fn the_option_is_the_one_for_arenas() {
+    fn the_arena_option_number_matches_this_mimalloc_version() {
         // SAFETY: mimalloc.h declares it so: it reads an option, by the same numbers, and gives sizes in bytes.
         unsafe extern "C" {
             safe fn mi_option_get_size(option: c_int) -> usize;

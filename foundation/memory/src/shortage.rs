@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_powers_of_two() {
+    fn allocation_size_classes_are_powers_of_two() {
         let class = |size, align| class_of(layout(size, align));
         assert_eq!(
             [class(0, 1), class(16, 8), class(17, 8), class(1, 64)],
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_region_lends_disjoint_blocks_until_it_is_empty() {
+    fn the_emergency_region_lends_disjoint_blocks_until_it_is_empty() {
         // Too large for the stack of a thread.
         // SAFETY: all of its fields may be zeroes.
         let region: Box<Region> = unsafe { Box::<Region>::new_zeroed().assume_init() };

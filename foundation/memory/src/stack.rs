@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn stacks_are_walked_within_their_bound() {
+    fn stack_walks_are_limited_in_depth() {
         assert!(!Stack::here().is_empty());
         assert_eq!(deeper(100).depth, DEPTH);
         assert_ne!(Stack::of(&[1, 2]).hash(), Stack::of(&[2, 1]).hash());
@@ -101,7 +101,7 @@ mod tests {
 
     /// R80, R177: a null address is not a caller.
     #[test]
-    fn null_addresses_are_left_out() {
+    fn null_addresses_are_omitted_from_a_stack() {
         assert!(Stack::of(&[0, 0]).is_empty());
         assert_eq!(Stack::of(&[0, 7, 0]).hash(), Stack::of(&[7]).hash());
         assert_ne!(Stack::of(&[]).hash(), 0);

@@ -318,7 +318,7 @@ mod tests {
     /// R80, R177: stacks that cannot be decoded share the "other" bin, never an entry with a null address; so two
     /// callers of different kinds never share one entry.
     #[test]
-    fn an_undecodable_caller_is_other() {
+    fn allocations_with_an_undecodable_stack_count_as_other() {
         let table = Box::new(CallSiteTable::new());
         table.add(&Stack::of(&[]), AllocationMethod::Alloc, [10, 0]);
         table.add(&Stack::of(&[0]), AllocationMethod::Free, [0, 10]);
@@ -339,7 +339,7 @@ mod tests {
 
     /// R178: the table is bounded, and entries beyond its size are counted all the same.
     #[test]
-    fn entries_beyond_the_table_count_as_other() {
+    fn call_sites_beyond_the_table_size_count_as_other() {
         let table = Box::new(CallSiteTable::new());
         // Without a trace per entry, because capturing thousands of traces is slow.
         table.entries.iter().for_each(|entry| entry.key.store(u64::MAX, Relaxed));
@@ -354,7 +354,7 @@ mod tests {
 
     /// An allocation never waits for name resolution, whether by a thread that reads the counters or from a new call site.
     #[test]
-    fn allocations_never_wait_for_naming() {
+    fn allocations_never_wait_for_symbol_resolution() {
         let table = Box::new(CallSiteTable::new());
         table.add(&Stack::here(), AllocationMethod::Alloc, [5, 0]);
         assert!(table.has_unnamed());

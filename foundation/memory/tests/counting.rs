@@ -27,7 +27,7 @@ fn named() -> MemoryReport {
 
 /// R178: the requests of one call site are counted exactly and under its name, separate from concurrent ones of other call sites.
 #[test]
-fn counts_callers_only_while_counting_is_on() {
+fn allocations_are_counted_by_caller_only_while_counting_is_on() {
     drop(hungry(10));
     assert!(!is_counting() && report().lines.is_empty());
     weir_memory::name_work_with(|| Some("test"));

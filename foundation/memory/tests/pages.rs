@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Sometimes {
 static ALLOCATOR: MeasuringAllocator<Sometimes> = MeasuringAllocator::new(Sometimes);
 
 #[test]
-fn refuses_pages_before_other_memory() {
+fn near_the_memory_limit_pages_are_refused_before_small_allocations() {
     const WORDS: usize = 1 << 14;
     let early = Pages::new(WORDS).expect("memory");
     assert!(early.iter().all(|word| *word == 0));

@@ -221,7 +221,7 @@ mod tests {
 
     /// Loads and stores are not counted. All other operations count, on their own thread only.
     #[test]
-    fn expensive_operations_are_counted_by_thread() {
+    fn read_modify_writes_and_locks_are_counted_by_thread() {
         let (word, bit) = (AtomicU64::new(0), AtomicBool::new(false));
         let plain = of(|| {
             word.store(word.load(SeqCst) + 1, Relaxed);

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_adds() {
+    fn a_counter_adds_and_resets() {
         let counter = Counter::new();
         counter.add(41);
         counter.increment();
@@ -107,7 +107,7 @@ mod tests {
 
     /// R25: our helpers do not return a value, so callers cannot confuse the old value with the new one.
     #[test]
-    fn adding_returns_nothing() {
+    fn counter_and_gauge_updates_return_no_value() {
         let _: [fn(&Counter); 2] = [Counter::increment, Counter::reset];
         let _: fn(&Counter, u64) = Counter::add;
         let _: [fn(&Gauge); 3] = [Gauge::increment, Gauge::decrement, Gauge::reset_highest];
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gauge_remembers_its_highest() {
+    fn a_gauge_remembers_its_highest_value() {
         let gauge = Gauge::new();
         gauge.increment();
         gauge.increment();
@@ -134,7 +134,7 @@ mod tests {
     /// R24, R85: counters with one writer need no read-modify-write.
     #[cfg(debug_assertions)]
     #[test]
-    fn counters_and_gauges_load_and_store() {
+    fn counters_and_gauges_need_no_read_modify_write() {
         let (counter, gauge) = (Counter::new(), Gauge::new());
         let before = crate::atomic::operations();
         counter.add(3);

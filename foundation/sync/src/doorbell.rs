@@ -59,7 +59,7 @@ mod tests {
 
     /// R14: a thread that is awake is not woken. A sleeping one is woken by exactly one sender.
     #[test]
-    fn only_a_sleeper_is_rung_and_once() {
+    fn only_a_sleeping_thread_is_woken_and_by_one_sender() {
         let bell = Doorbell::new();
         assert!(!bell.is_asleep() && !bell.must_ring());
         bell.mark_asleep();
@@ -78,7 +78,7 @@ mod loom_tests {
 
     /// A message for a sleeping owner always causes a wake-up (R14).
     #[test]
-    fn no_message_is_slept_over() {
+    fn a_message_for_a_sleeping_owner_always_causes_a_wake_up() {
         loom::model(|| {
             let shared = Arc::new((Doorbell::new(), AtomicBool::new(false)));
             let other = {

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn values_arrive_in_order_and_within_the_limit() {
+    fn inbox_values_arrive_in_order_and_within_the_limit() {
         let inbox = Inbox::new(3);
         for value in 0..3 {
             assert_eq!(inbox.push(value), Ok(()));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn drop_frees_values_that_were_not_received() {
+    fn dropping_an_inbox_frees_unreceived_values() {
         let value = Arc::new(());
         let inbox = Inbox::new(8);
         for _ in 0..4 {
@@ -169,7 +169,7 @@ mod loom_tests {
     use loom::sync::Arc;
 
     #[test]
-    fn nothing_is_lost_between_two_senders() {
+    fn concurrent_senders_lose_no_values() {
         loom::model(|| {
             let inbox = Arc::new(Inbox::new(8));
             let senders: Vec<_> = (0..2)

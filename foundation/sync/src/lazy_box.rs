@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_made_by_its_first_use() {
+    fn the_first_use_creates_the_value() {
         let count = LazyBox::<AtomicU32>::default();
         assert!(count.existing().is_none());
         count.value().fetch_add(7, Relaxed);

@@ -92,7 +92,7 @@ mod tests {
 
     /// R59: the deadline is armed exactly while it has an entry.
     #[test]
-    fn it_is_known_whether_there_is_an_entry() {
+    fn a_deadline_is_armed_exactly_while_it_has_a_queue_entry() {
         let deadline = LazyDeadline::default();
         assert!(!deadline.is_armed());
         assert!(
@@ -107,7 +107,7 @@ mod tests {
 
     /// R58: an entry that expires before its deadline moves to the deadline.
     #[test]
-    fn a_deadline_moves_both_ways() {
+    fn a_deadline_can_be_moved_earlier_and_later() {
         let deadline = LazyDeadline::default();
         assert!(deadline.set(50) && deadline.arm() == Some(50) && deadline.arm().is_none());
         assert!(!deadline.set(80), "later: the entry stays");
@@ -130,7 +130,7 @@ mod loom_tests {
 
     /// R58: a deadline set while its old entry expires keeps an entry, in either order of events.
     #[test]
-    fn a_deadline_is_never_without_an_entry() {
+    fn a_deadline_set_during_expiry_keeps_a_queue_entry() {
         loom::model(|| {
             // The queue's write lock, and the one entry in it.
             let shared = Arc::new((LazyDeadline::default(), Mutex::new(None)));

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_made_by_their_first_use() {
+    fn the_first_use_creates_a_workers_value() {
         let counts = LazyPerWorker::<AtomicU32>::new(3);
         assert_eq!((counts.iter().count(), counts.workers()), (0, 3));
         assert!(counts.existing(1).is_none());
@@ -67,7 +67,7 @@ mod tests {
 
     /// Dropping the container drops each value once, including values of other threads.
     #[test]
-    fn values_end_with_it() {
+    fn dropping_the_container_drops_each_value_once() {
         static LIVE: AtomicU32 = AtomicU32::new(0);
         struct LiveCounter;
         impl Default for LiveCounter {
@@ -107,7 +107,7 @@ mod loom_tests {
 
     /// Two threads that create the same value concurrently get the same one.
     #[test]
-    fn loom_a_value_is_made_once() {
+    fn loom_concurrent_first_uses_create_one_value() {
         loom::model(|| {
             let counts = Arc::new(LazyPerWorker::<Count>::new(1));
             let other = Arc::clone(&counts);
@@ -120,7 +120,7 @@ mod loom_tests {
 
     /// A thread that writes another atomic and then checks for values sees each one with a creator that did not see the write.
     #[test]
-    fn loom_either_the_maker_sees_the_change_or_the_changer_sees_the_value() {
+    fn loom_the_creator_or_a_concurrent_writer_sees_the_write_of_its_peer() {
         loom::model(|| {
             let counts = Arc::new(LazyPerWorker::<Count>::new(1));
             let version = Arc::new(AtomicU32::new(0));

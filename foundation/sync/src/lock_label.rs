@@ -298,7 +298,7 @@ mod tests {
 
     /// R82: the lines, their words and their units are those of the founding documents' report.
     #[test]
-    fn the_report_has_the_references_lines() {
+    fn the_lock_report_has_haproxys_lines() {
         let write = ModeReport { locks: 9_872_564, unlocks: 9_872_564, waited_ns: 9_208_409_000 };
         let read = ModeReport { locks: 240_367, unlocks: 240_366, waited_ns: 149_025_000 };
         let counters = LockCounters { name: "TASK_WQ", modes: [write, ModeReport::default(), read] };
@@ -321,7 +321,7 @@ mod tests {
 
     /// R82: locks and unlocks match in each mode, also after a change of mode; waiting is measured.
     #[test]
-    fn locks_and_unlocks_match() {
+    fn lock_and_unlock_counts_match_in_each_mode() {
         static LABEL: LockLabel = LockLabel::new("TEST_MATCH");
         measure_locks(true);
         let lock = SeekLock::labelled(1, &LABEL);
@@ -346,7 +346,7 @@ mod tests {
 
     /// R82: a lock that is held when measuring ends does not count as held in later reports.
     #[test]
-    fn stopping_the_measurement_forgets_held_locks() {
+    fn stopping_lock_measurement_forgets_held_locks() {
         static LABEL: LockLabel = LockLabel::new("TEST_FORGOTTEN");
         let lock = Lock::new(1, &LABEL);
         measure_locks(true);
@@ -360,7 +360,7 @@ mod tests {
 
     /// R82: a lock of one mode counts as written to, and is released once.
     #[test]
-    fn a_lock_counts_under_its_label() {
+    fn a_lock_is_counted_under_its_label() {
         static LABEL: LockLabel = LockLabel::new("TEST_LOCK");
         measure_locks(true);
         let lock = Lock::new(1, &LABEL);
@@ -383,7 +383,7 @@ mod tests {
 
     /// Labels in the report are sorted by name, independent of their first use.
     #[test]
-    fn counters_are_sorted_by_the_label_s_name() {
+    fn lock_counters_are_sorted_by_label_name() {
         static LABELS: [LockLabel; 3] =
             [LockLabel::new("TEST_ORDER_B"), LockLabel::new("TEST_ORDER_C"), LockLabel::new("TEST_ORDER_A")];
         measure_locks(true);
@@ -398,7 +398,7 @@ mod tests {
 
     /// The hold time of a thread is the time from its first lock to its last release.
     #[test]
-    fn hold_time_runs_from_the_first_lock_to_the_last_release() {
+    fn lock_hold_time_runs_from_the_first_lock_to_the_last_release() {
         static LABEL: LockLabel = LockLabel::new("TEST_HELD");
         let (outer, inner) = (Lock::new((), &LABEL), Lock::new((), &LABEL));
         let pass = |nanoseconds: u64| {
@@ -432,7 +432,7 @@ mod tests {
     /// Operations under an exclusive lock are counted separately, for all kinds of locks.
     #[cfg(debug_assertions)]
     #[test]
-    fn operations_under_a_lock_count_apart() {
+    fn atomic_operations_under_a_lock_are_counted_separately() {
         use crate::atomic::{AtomicU32, operations};
         static LABEL: LockLabel = LockLabel::new("TEST_UNDER_LOCK");
         let (lock, word) = (Lock::new((), &LABEL), AtomicU32::new(0));
@@ -469,7 +469,7 @@ mod tests {
 
     /// R82: a writer's wait is in the counters, whether it waits for the whole lock or, from seeking, for readers.
     #[test]
-    fn writers_know_how_long_they_waited() {
+    fn waiting_times_of_writers_are_counted() {
         static WRITE: LockLabel = LockLabel::new("TEST_WAIT_WRITE");
         static UPGRADE: LockLabel = LockLabel::new("TEST_WAIT_UPGRADE");
         let (write, upgrade) = (SeekLock::labelled((), &WRITE), SeekLock::labelled((), &UPGRADE));
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn measures_the_wait_for_a_lock_holder() {
+    fn the_wait_for_a_lock_holder_is_measured() {
         static LABEL: LockLabel = LockLabel::new("TEST_WAIT");
         let lock = SeekLock::labelled((), &LABEL);
         let holding = lock.write();

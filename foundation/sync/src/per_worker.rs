@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_worker_finds_its_own() {
+    fn each_worker_gets_its_own_value() {
         let parts = PerWorker::new(2, |worker| worker * 10);
         *parts.of(1).expect("free") += 1;
         assert_eq!([0, 1].map(|worker| *parts.of(worker).expect("free")), [0, 11]);
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn returns_none_while_the_value_is_in_use() {
+    fn a_workers_value_in_use_is_not_returned_twice() {
         let parts = PerWorker::new(1, |_| ());
         let first = parts.of(0).expect("free");
         assert!(parts.of(0).is_none());
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_leaves_the_value_in_use() {
+    fn a_panic_releases_a_workers_value() {
         let parts = PerWorker::new(1, |_| 7);
         let broken = std::panic::catch_unwind(|| {
             let _value = parts.of(0);

@@ -356,7 +356,7 @@ mod tests {
     proptest! {
         /// Each step inserts or removes a key, or keeps a clone. Clones must stay unchanged.
         #[test]
-        fn behaves_like_a_map(steps in prop::collection::vec((0_u32..300, 0_u32..5), 0..400)) {
+        fn persistent_map_behaves_like_a_btree_map(steps in prop::collection::vec((0_u32..300, 0_u32..5), 0..400)) {
             let (mut map, mut model) = (PersistentMap::default(), BTreeMap::new());
             let mut kept = Vec::new();
             for (key, step) in steps {
@@ -385,7 +385,7 @@ mod tests {
 
     /// A published map shares all nodes with the next version, except for those on one path.
     #[test]
-    fn a_change_copies_one_node_of_each_level() {
+    fn a_map_change_copies_one_node_of_each_level() {
         #[derive(Debug)]
         struct CloneCounter<'c>(&'c std::cell::Cell<usize>);
         impl Clone for CloneCounter<'_> {
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_flat_whatever_the_order_of_its_changes() {
+    fn the_tree_height_is_small_for_any_order_of_changes() {
         let mut map: PersistentMap<u32, u32> = (0..10_000).map(|key| (key, key)).collect();
         assert_eq!(map.check_invariants(), 4, "ascending keys fill their nodes");
         for key in (0..10_000).filter(|key| key % 100 != 0) {

@@ -166,7 +166,7 @@ mod tests {
 
     /// R63: only the first wake of a waiting task queues it.
     #[test]
-    fn only_the_first_wake_queues() {
+    fn only_the_first_wake_queues_a_waiting_task() {
         let (state, generation) = waiting();
         assert!(state.wake(generation, false) && !state.wake(generation, false));
         assert_eq!(state.begin(), Begin::Run { event: false, flag: false });
@@ -178,7 +178,7 @@ mod tests {
 
     /// Waking an empty slot does nothing, even with the generation of its next task.
     #[test]
-    fn waking_an_empty_slot_does_nothing() {
+    fn waking_an_empty_task_slot_does_nothing() {
         let state = RunState::default();
         let (first, next) = (state.occupy(), generation(RunState::default().0.load(Ordering::Relaxed)));
         assert_eq!(state.begin(), Begin::Run { event: true, flag: false });
@@ -193,7 +193,7 @@ mod tests {
 
     /// R67, R68, R70: waiting, queued (even if it never ran) and running.
     #[test]
-    fn a_kill_reaches_every_state() {
+    fn a_kill_reaches_a_task_in_every_state() {
         let (state, generation) = waiting();
         assert!(state.kill(generation), "somebody has to find it");
         assert_eq!(state.begin(), Begin::End);
@@ -213,7 +213,7 @@ mod tests {
 
     /// R19: the next run receives the flag stored by the previous one, and a wake causes one run.
     #[test]
-    fn a_run_leaves_its_flag_and_nothing_else() {
+    fn a_run_passes_only_its_flag_to_the_next_run() {
         let (state, generation) = waiting();
         for (flag, woken, expected) in [
             (true, false, Finish::Wait),
@@ -236,7 +236,7 @@ mod tests {
 
     /// Each task of a slot has a generation of its own, never zero, also after a wrap.
     #[test]
-    fn each_task_of_a_slot_has_its_own_generation() {
+    fn each_task_of_a_slot_has_a_distinct_nonzero_generation() {
         let state = RunState(AtomicU64::new(u64::from(u32::MAX - 1) << 32));
         let mut names = Vec::new();
         for _ in 0..4 {
@@ -331,7 +331,7 @@ mod loom_tests {
 
     /// R62, R63: a wake during a run causes another run, which sees the waker's writes. Two runs are never concurrent.
     #[test]
-    fn a_shared_task_misses_no_wake() {
+    fn a_wake_during_a_run_of_a_shared_task_causes_another_run() {
         loom::model(|| {
             let world = TwoWorkers::new();
             let waker = {
@@ -384,7 +384,7 @@ mod loom_tests {
 
     /// R14: shared work is never left to a sleeping worker without a wake-up.
     #[test]
-    fn shared_work_is_not_slept_over() {
+    fn a_sleeping_worker_is_woken_for_shared_work() {
         loom::model(|| {
             let world = TwoWorkers::new();
             let rung = Arc::new(AtomicBool::new(false));

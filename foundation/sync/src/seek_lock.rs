@@ -239,7 +239,7 @@ mod tests {
 
     /// R54: readers are concurrent with the seeker. A second seeker is refused. A writer is exclusive.
     #[test]
-    fn one_seeks_beside_readers() {
+    fn one_seeker_and_readers_hold_the_lock_concurrently() {
         let lock = SeekLock::new(1);
         let reading = lock.read();
         let seeking = lock.try_seek().expect("nobody seeks");
@@ -262,7 +262,7 @@ mod tests {
 
     /// R54: many threads that find the same elements take each of them once, and readers see only consistent states.
     #[test]
-    fn a_scan_takes_each_element_once() {
+    fn concurrent_scanners_take_each_element_once() {
         const ELEMENTS: u32 = 20_000;
         let lock = SeekLock::new((0..ELEMENTS).collect::<Vec<_>>());
         let taken = crate::atomic::AtomicU32::new(0);
@@ -311,7 +311,7 @@ mod loom_tests {
 
     /// R54: two scanners and a reader: a refused scanner leaves the work to the seeker.
     #[test]
-    fn one_scanner_wins_and_readers_see_whole_states() {
+    fn one_of_two_scanners_wins_and_readers_see_consistent_states() {
         loom::model(|| {
             let lock = Arc::new(SeekLock::new(WatchedValue(Watched::new(0))));
             let scanner = {
@@ -344,7 +344,7 @@ mod loom_tests {
 
     /// R54: a writer waits for a seeker that reads, and later holders see all its writes.
     #[test]
-    fn a_writer_is_alone() {
+    fn a_writer_excludes_a_seeker() {
         loom::model(|| {
             let lock = Arc::new(SeekLock::new(WatchedValue(Watched::new(0))));
             let writer = {

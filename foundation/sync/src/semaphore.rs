@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_permits_beyond_the_limit() {
+    fn permits_beyond_the_limit_are_refused() {
         let semaphore = Semaphore::<u8>::new();
         assert_eq!(semaphore.inside(), 0);
         assert!(semaphore.enter(2) && semaphore.enter(2) && !semaphore.enter(2));
@@ -152,7 +152,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn a_freed_permit_is_taken_or_its_waiter_notified() {
+    fn a_concurrently_freed_permit_is_taken_or_its_waiter_notified() {
         loom::model(|| {
             let semaphore = Arc::new(Semaphore::new());
             assert!(semaphore.enter(1));
@@ -168,7 +168,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn of_two_callers_one_enters_and_the_other_is_notified_when_it_leaves() {
+    fn the_second_of_two_callers_is_notified_when_the_first_leaves() {
         loom::model(|| {
             let semaphore = Arc::new(Semaphore::new());
             let other = {

@@ -203,7 +203,7 @@ mod tests {
 
     /// R2: order of insertion over all sets, moved by the caller's offset. Killed tasks come first.
     #[test]
-    fn numbers_come_in_order() {
+    fn shared_tasks_are_picked_in_insertion_order_with_offsets() {
         let queue = SharedQueue::new();
         let (all, second) = (ThreadMask::all(3), ThreadMask::one(1));
         for number in 0..6 {
@@ -225,7 +225,7 @@ mod tests {
 
     /// R56: never more than `room`, over all batches.
     #[test]
-    fn the_room_is_a_bound() {
+    fn a_pick_never_takes_more_tasks_than_its_room() {
         let queue = SharedQueue::new();
         for number in 0..100 {
             queue.push(&ThreadMask::all(1), number, 0);
@@ -236,7 +236,7 @@ mod tests {
 
     /// R9, R10: the length is decremented once per batch, before the batch runs, instead of once per number.
     #[test]
-    fn the_length_falls_by_batches() {
+    fn the_queue_length_decreases_once_per_batch() {
         let queue = SharedQueue::new();
         for number in 0..40 {
             queue.push(&ThreadMask::all(1), number, 0);
@@ -250,7 +250,7 @@ mod tests {
     /// R9, R10: one update of the length per insertion and per batch removed, each without the lock.
     #[cfg(debug_assertions)]
     #[test]
-    fn the_length_changes_once_for_a_batch_and_without_the_lock() {
+    fn the_queue_length_is_updated_once_per_batch_without_the_lock() {
         use crate::atomic::{Operations, operations};
         let queue = SharedQueue::new();
         let of = |work: &mut dyn FnMut()| {
@@ -270,7 +270,7 @@ mod tests {
 
     /// R72: the length is readable while another thread holds the lock.
     #[test]
-    fn the_length_is_read_beside_the_lock() {
+    fn the_queue_length_is_readable_while_the_lock_is_held() {
         let queue = SharedQueue::new();
         queue.push(&ThreadMask::all(1), 7, 0);
         let held = queue.lanes.lock();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_knows_its_threads() {
+    fn a_thread_mask_contains_exactly_its_threads() {
         let set: ThreadMask = [0, 63, 64, 1023, 1024].into_iter().collect();
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 63, 64, 1023]);
         assert!(ThreadMask::none().is_empty() && !set.is_empty() && !set.contains(5000));

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn returns_the_reference_set_last() {
+    fn a_static_ref_returns_the_last_reference_that_was_set() {
         static ONE: u8 = 1;
         static OTHER: u8 = 1;
         let place = StaticRef::none();

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_keeps_its_version() {
+    fn a_reader_keeps_its_version_after_an_update() {
         let published = VersionCell::new(1);
         let old = published.load_full();
         published.publish(2);

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_listed_once() {
+    fn a_woken_number_is_listed_once() {
         let list = WakeList::new(5000);
         assert!(list.wake(7) && list.wake(4999) && !list.wake(7));
         assert!(!list.wake(1 << 20), "beyond the limit");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_belongs_to_the_wake_that_listed_the_number() {
+    fn the_stamp_is_that_of_the_first_wake_of_a_number() {
         let list = WakeList::new(8);
         let here = Location::caller();
         let stamp = |date_ns| Some(WakeStamp { date_ns, place: here });
@@ -245,7 +245,7 @@ mod tests {
 
     /// R67: a kill is delivered with the wake. A kill of a former item of the number is replaced by a younger one.
     #[test]
-    fn an_order_to_end_names_a_generation() {
+    fn a_kill_order_names_the_generation_of_its_task() {
         let list = WakeList::new(16);
         let drained = |list: &WakeList| {
             let mut orders = Vec::new();
@@ -307,7 +307,7 @@ mod loom_tests {
 
     /// R62, R63: a run after a wake sees all earlier writes of the waker, even if the number was already listed.
     #[test]
-    fn the_run_after_a_wake_sees_the_waker_s_writes() {
+    fn the_run_after_a_wake_sees_the_wakers_writes() {
         loom::model(|| {
             let shared = Arc::new((WakeList::new(2), AtomicU32::new(0), AtomicU32::new(0)));
             let wakers: Vec<_> = (0..2)
@@ -334,7 +334,7 @@ mod loom_tests {
 
     /// R63: two wakes and one drain never list a number twice.
     #[test]
-    fn a_number_is_never_twice_in_the_list() {
+    fn concurrent_wakes_never_list_a_number_twice() {
         loom::model(|| {
             let list = Arc::new(WakeList::new(2));
             let waker = {
@@ -353,7 +353,7 @@ mod loom_tests {
 
     /// R63: listing a number again while its former list is being drained does not lose the rest of that list.
     #[test]
-    fn a_number_that_is_listed_anew_takes_no_other_along() {
+    fn a_number_woken_during_a_drain_does_not_lose_other_numbers() {
         loom::model(|| {
             let list = Arc::new(WakeList::new(2));
             assert!(list.wake(0) && list.wake(1));
@@ -373,7 +373,7 @@ mod loom_tests {
 
     /// R66, R81: the date delivered with a wake is the date of that wake, even if another wake follows at once.
     #[test]
-    fn a_later_wake_does_not_replace_the_date() {
+    fn a_later_wake_does_not_replace_the_date_of_a_listed_wake() {
         loom::model(|| {
             let list = Arc::new(WakeList::new(2));
             let place = Location::caller();
@@ -397,7 +397,7 @@ mod loom_tests {
 
     /// R67, R71: a kill is delivered once, among any wakes and other kills. The younger kill wins.
     #[test]
-    fn an_order_to_end_is_never_lost() {
+    fn a_kill_order_is_delivered_once_among_concurrent_wakes() {
         loom::model(|| {
             let list = Arc::new(WakeList::new(2));
             let killers: Vec<_> = [1, 2]

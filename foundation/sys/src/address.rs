@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_survives_the_kernel() {
+    fn every_kind_of_address_survives_the_kernel_format() {
         check(Address::from((Ipv4Addr::LOCALHOST, 80)), AddressFamily::Inet, "127.0.0.1:80");
         let v6: SocketAddr = "[2001:db8::1]:443".parse().expect("an address");
         check(v6.into(), AddressFamily::Inet6, "2001:db8::1:443");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_path_is_refused() {
+    fn a_unix_path_above_the_kernel_limit_is_refused() {
         let path = "/".repeat(200);
         assert_eq!(Address::Unix(path.into()).to_kernel().err(), Some(crate::Errno::NAMETOOLONG));
     }

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_have_the_kernels_numbers() {
+    fn capability_names_map_to_the_kernels_numbers() {
         let both = Capabilities::named("cap_net_admin")
             .expect("known")
             .with(Capabilities::named("cap_net_bind_service").expect("known"));

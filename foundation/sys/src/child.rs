@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_exit_is_reported_as_by_a_shell() {
+    fn an_exit_status_is_numbered_as_by_a_shell() {
         assert_eq!((Exit::Code(3).status(), Exit::Code(3).to_string()), (3, "Exit".into()));
         let crash = Exit::Signal(libc::SIGSEGV);
         assert_eq!((crash.status(), crash.to_string()), (139, "Segmentation fault".into()));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_not_executed() {
+    fn executing_a_missing_program_returns_enoent() {
         let nowhere = b"/nonexistent/program".as_slice();
         assert_eq!(execute(nowhere, &[nowhere.to_vec()], &[]), Errno::NOENT);
         assert_eq!(execute(b"a\0b", &[], &[]), Errno::INVAL);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_memory_grows_at_its_end() {
+    fn writes_to_a_memory_file_append() {
         use std::io::Write;
         use std::os::unix::fs::FileExt;
         let mut file = std::fs::File::from(memory_file("test").expect("memory"));

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_has_a_bound_too() {
+    fn reading_a_stream_is_limited_in_size() {
         let kind = |path: &str| read_stream(Path::new(path), 100).map_err(|error| error.kind());
         assert_eq!(kind("/dev/zero"), Err(io::ErrorKind::FileTooLarge));
         assert_eq!(kind("/dev/null"), Ok(Vec::new()));

@@ -152,7 +152,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn pages_are_zeroes_and_the_kernel_has_them_back() {
+    fn new_pages_are_zero_and_dropped_pages_return_to_the_kernel() {
         const WORDS: usize = 16 << 20;
         let resident = || {
             let text = std::fs::read_to_string("/proc/self/statm").unwrap();
@@ -170,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn returns_none_if_the_kernel_refuses_the_mapping() {
+    fn pages_new_returns_none_if_the_kernel_refuses_memory() {
         // More than any address space has.
         assert!(Pages::new(1 << 60).is_none());
     }
 
     #[test]
-    fn writes_to_the_mapping_reach_the_file() {
+    fn writes_to_a_mapping_reach_its_file() {
         let path = std::env::temp_dir().join(format!("weir-mapping-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let mapping = Mapping::create(&path, 8192).unwrap();

@@ -211,7 +211,7 @@ mod tests {
     use crate::socket;
 
     #[test]
-    fn sets_the_options_of_a_listener() {
+    fn sets_the_socket_options_of_a_listener() {
         let socket = socket::stream(AddressFamily::Inet).expect("a socket");
         assert_eq!(set_reuse_address(&socket), Ok(()));
         assert_eq!(set_reuse_port(&socket), Ok(()));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_the_options_of_a_connection() {
+    fn sets_the_socket_options_of_a_connection() {
         let socket = socket::stream(AddressFamily::Inet6).expect("a socket");
         let probes = KeepAlive { idle: Some(Duration::from_secs(60)), interval: None, count: Some(3) };
         assert_eq!(set_keep_alive(&socket, probes), Ok(()));

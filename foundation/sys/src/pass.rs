@@ -68,7 +68,7 @@ mod tests {
     use crate::socket;
 
     #[test]
-    fn a_descriptor_arrives_with_its_bytes() {
+    fn a_descriptor_is_passed_together_with_bytes() {
         let (here, there) = socket::stream_pair().expect("a pair");
         let (gift, other_end) = socket::stream_pair().expect("a pair");
         assert_eq!(send_descriptors(&here, b"take it", &[gift.as_fd()]), Ok(7));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_of_sockets_is_a_place_to_listen_at() {
+    fn a_socketpair_passes_new_connections() {
         let (here, there) = socket::stream_pair().expect("a pair");
         assert_eq!(receive_connection(&there).err(), Some(Errno::AGAIN));
         let client = pass_connection(&here).expect("there is room");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_are_refused() {
+    fn too_many_passed_descriptors_are_refused() {
         let (here, _there) = socket::stream_pair().expect("a pair");
         let many = vec![here.as_fd(); MOST_DESCRIPTORS + 1];
         assert_eq!(send_descriptors(&here, b"x", &many), Err(Errno::TOOBIG));

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_is_reported_once() {
+    fn an_epoll_edge_is_reported_once() {
         let mut epoll = Epoll::new(8).expect("an instance");
         let (near, far) = socket::stream_pair().expect("a pair");
         epoll.watch(&near, 7).expect("new");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_reported_to_one_of_several() {
+    fn a_new_connection_is_reported_to_one_of_several_epolls() {
         let listener = socket::stream(crate::AddressFamily::Inet).expect("a socket");
         socket::bind(&listener, &(std::net::Ipv4Addr::LOCALHOST, 0).into()).expect("any port is free");
         socket::listen(&listener, 8).expect("bound");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wakener_wakes_until_it_is_reset() {
+    fn a_wakener_wakes_epoll_until_it_is_reset() {
         let mut epoll = Epoll::new(8).expect("an instance");
         let wakener = Wakener::new().expect("a counter");
         epoll.watch_level(&wakener, 1).expect("new");

@@ -389,7 +389,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_with_threads_does_not_fork() {
+    fn forking_a_process_with_threads_returns_ebusy() {
         // The test runner and this test are two threads at least.
         std::thread::scope(|scope| {
             scope.spawn(|| assert_eq!(fork(), Err(Errno::BUSY)));
@@ -397,13 +397,13 @@ mod tests {
     }
 
     #[test]
-    fn a_running_thread_does_not_sleep() {
+    fn a_running_thread_is_not_reported_as_sleeping() {
         assert_eq!(thread_sleeps(thread_id()), Some(false));
         assert_eq!(thread_sleeps(u32::MAX), None);
     }
 
     #[test]
-    fn a_thread_can_be_bound_to_its_processors() {
+    fn a_thread_can_be_bound_to_processors() {
         let processors = processors().expect("known");
         assert!(!processors.is_empty());
         assert_eq!(set_processors(&processors[..1]), Ok(()));
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_can_step_back() {
+    fn niceness_is_changed_for_one_thread_only() {
         let apart = std::thread::spawn(|| {
             let before = niceness().expect("known");
             (set_niceness(before + 1), niceness(), before)
@@ -423,14 +423,14 @@ mod tests {
     }
 
     #[test]
-    fn the_soft_limit_is_within_the_hard_one() {
+    fn the_soft_descriptor_limit_is_within_the_hard_limit() {
         let limit = descriptor_limit();
         assert!(limit.hard.is_none_or(|hard| limit.soft.is_some_and(|soft| soft <= hard)));
         assert_eq!(set_descriptor_limit(limit), Ok(()));
     }
 
     #[test]
-    fn rehearsing_an_unavailable_identity_fails() {
+    fn rehearsing_an_invalid_user_or_group_fails() {
         let (user, group) = (effective_user(), rustix::process::getegid().as_raw());
         assert_eq!(rehearse_identity(Some(user), Some(group), None), Ok(()));
         assert_eq!(effective_user(), user);
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_descriptor_is_not_inherited() {
+    fn inheriting_a_closed_descriptor_returns_ebadf() {
         assert_eq!(inherited_descriptor(1_000_000).err(), Some(Errno::BADF));
         assert_eq!(duplicate_number(1_000_000).err(), Some(Errno::BADF));
         assert_eq!(duplicate_number(-1).err(), Some(Errno::BADF));

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_output_of_a_program_within_its_limits() {
+    fn the_output_of_a_program_is_read_within_size_and_time_limits() {
         let long = Duration::from_secs(60);
         assert_eq!(printed("printf abc; /bin/sleep 0.1; printf def", long), Ok(b"abcdef".to_vec()));
         assert_eq!(printed("cat", long), Ok(Vec::new()), "its input has ended");
@@ -336,26 +336,26 @@ mod tests {
     }
 
     #[test]
-    fn output_does_not_wait_for_background_processes() {
+    fn reading_program_output_does_not_wait_for_its_background_processes() {
         let begin = Instant::now();
         assert_eq!(printed("/bin/sleep 5 & printf abc", Duration::from_secs(60)), Ok(b"abc".to_vec()));
         assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
     }
 
     #[test]
-    fn output_fails_for_a_missing_program() {
+    fn reading_the_output_of_a_missing_program_returns_enoent() {
         let missing = Invocation { file: b"/nonexistent".to_vec(), ..Invocation::default() };
         assert_eq!(output(&missing, 10, Duration::from_secs(1)), Err(OutputError::System(Errno::NOENT)));
     }
 
     #[test]
-    fn the_descriptor_reports_any_kind_of_exit() {
+    fn the_process_descriptor_reports_exit_codes_and_signals() {
         assert_eq!(wait(start("exit 3")), (Exit::Code(3), true));
         assert_eq!(wait(start("kill -TERM $$")), (Exit::Signal(libc::SIGTERM), true));
     }
 
     #[test]
-    fn a_program_has_its_own_environment_group_and_nothing_of_ours() {
+    fn a_program_gets_its_own_environment_and_group_without_our_descriptors() {
         assert_eq!(wait(start(r#"test "$GREETING$HOME" = hello"#)).0, Exit::Code(0));
         // Field 5 is the group.
         assert_eq!(
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn start_fails_for_files_that_are_not_programs() {
+    fn starting_a_file_that_is_not_a_program_fails() {
         let null = NullDevice::open().expect("a device");
         let start = |file: &[u8]| {
             let invocation = Invocation { file: file.to_vec(), ..Invocation::default() };

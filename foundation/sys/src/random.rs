@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_numbers_differ() {
+    fn two_random_numbers_differ() {
         assert_ne!(number(), number());
     }
 }

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_blocked_signal_waits_to_be_read() {
+    fn a_blocked_signal_is_read_from_the_signal_reader() {
         let reader = SignalReader::new(&[SIGWINCH]).expect("a reader");
         assert_eq!(reader.next(), Ok(None));
         // SAFETY: `raise` sends to the calling thread, which blocks this signal.
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_reaches_one_thread() {
+    fn a_signal_can_be_sent_to_one_thread() {
         let reader = SignalReader::new(&[SIGWINCH]).expect("a reader");
         assert_eq!(send_to_thread(crate::process::thread_id(), SIGWINCH), Ok(true));
         assert_eq!(reader.next(), Ok(Some(SIGWINCH)));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_for_one_process() {
+    fn signals_to_process_groups_and_unknown_processes_are_not_sent() {
         // The first would be this test's whole group, the last is not a number of the kernel's.
         for nobody in [0, 1 << 30, u32::MAX] {
             assert_eq!(send(nobody, SIGWINCH), Ok(false), "{nobody}");

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn connects_over_loopback() {
+    fn a_tcp_connection_over_loopback_transfers_bytes_and_a_fin() {
         let listener = stream(AddressFamily::Inet).expect("a socket");
         bind(&listener, &Address::from((Ipv4Addr::LOCALHOST, 0))).expect("any port is free");
         listen(&listener, 8).expect("bound");
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_report_their_protocol() {
+    fn is_multipath_reports_whether_a_socket_uses_mptcp() {
         assert!(!is_multipath(stream(AddressFamily::Inet).expect("a socket")));
         match multipath_stream(AddressFamily::Inet) {
             Ok(socket) => assert!(is_multipath(socket)),
@@ -249,14 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_peer_is_an_error_and_no_signal() {
+    fn sending_to_a_closed_peer_returns_epipe_without_a_signal() {
         let (near, far) = stream_pair().expect("a pair");
         drop(far);
         assert_eq!(send(&near, b"x", false), Err(Errno::PIPE));
     }
 
     #[test]
-    fn a_socket_that_stopped_receiving_lets_another_one_receive() {
+    fn a_udp_socket_with_receiving_disabled_leaves_datagrams_to_another() {
         for ip in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST] {
             let bound = |address: &Address| {
                 let socket = datagram(AddressFamily::Inet).expect("a socket");

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_can_be_put_in_and_taken_out() {
+    fn bytes_are_written_to_and_read_from_a_pipe() {
         let mut pipe = Pipe::new(4096).expect("a pipe");
         assert_eq!((pipe.fill_with(b"through"), pipe.held()), (Ok(7), 7));
         let mut space = [0; 4];

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stalled_reader_does_not_block_the_writer() {
+    fn a_stalled_stderr_reader_does_not_block_the_writer() {
         let (mut reader, writer) = std::io::pipe().expect("a pipe");
         let text = vec![b'x'; 3 * PIECE + 1];
         let mut whole = 0;
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_without_a_reader_fails() {
+    fn writing_to_stderr_without_a_reader_fails() {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         assert!(!write_to(&writer, b"lost\n", 10));

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_can_be_rehearsed() {
+    fn the_creation_of_threads_can_be_rehearsed() {
         assert!(rehearse(0, 0).is_ok() && rehearse(10, 10).is_ok());
     }
 

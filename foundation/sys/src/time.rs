@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_go_forward() {
+    fn monotonic_and_thread_clocks_advance() {
         let first = monotonic_ns();
         assert!(monotonic_ns() >= first);
         let coarse = coarse_monotonic_ns();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_of_another_thread_is_read_while_it_lives() {
+    fn the_cpu_clock_of_another_thread_is_readable_while_it_exists() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let (release, wait) = std::sync::mpsc::channel::<()>();
         let other = std::thread::spawn(move || {

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_is_known_and_nonsense_is_not() {
+    fn user_and_group_lookup_finds_root_and_rejects_unknown_names() {
         assert_eq!(user("root"), Ok(Some(SystemUser { id: 0, group: 0 })));
         assert_eq!(group("root"), Ok(Some(0)));
         assert_eq!(user("no such user"), Ok(None));

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_those_of_the_reference() {
+    fn trace_command_lists_equal_haproxys() {
         with(|traces, _| {
             let list = |line: &str| said(traces, line).expect("it is right").expect("a list");
             assert_eq!(
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn several_settings_fit_on_a_line() {
+    fn one_trace_line_may_contain_several_settings() {
         with(|traces, source| {
             assert_eq!(said(traces, "h1 sink buf0 level developer verbosity complete start now"), Ok(None));
             assert_eq!(source.state(), TraceState::Running);
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_follow_each_other() {
+    fn the_follow_setting_selects_a_trace_source_to_follow() {
         with(|traces, source| {
             let list = |line: &str| said(traces, line).expect("it is right").expect("a list");
             assert_eq!(
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_unknown_words_with_an_explanation() {
+    fn unknown_words_in_trace_commands_are_rejected() {
         with(|traces, _| {
             for line in [
                 "nosuch",

@@ -25,7 +25,7 @@ fn read(reader: &mut RingReader) -> Vec<u8> {
 
 /// Two writers; one may serve the other (R98): both messages arrive, whole, and each thread's in order.
 #[test]
-fn two_writers_lose_nothing() {
+fn two_concurrent_writers_lose_no_messages() {
     model(|| {
         let ring = ring(16);
         let other = {
@@ -44,7 +44,7 @@ fn two_writers_lose_nothing() {
 /// Two writers in a ring with room for one message: each finds the other's in the way, copied or not. Every lost
 /// message is counted, and every other is whole.
 #[test]
-fn a_copy_in_the_way_is_waited_for() {
+fn two_writers_in_a_ring_for_one_message_keep_or_count_each_message() {
     model(|| {
         let ring = ring(5);
         let other = {
@@ -61,7 +61,7 @@ fn a_copy_in_the_way_is_waited_for() {
 
 /// A reader beside a writer that recycles (R103): the reader gets whole messages in order, whatever was dropped.
 #[test]
-fn a_reader_beside_a_writer_that_recycles() {
+fn a_reader_sees_whole_messages_while_a_writer_recycles() {
     // Room for two messages, and for one, overwritten by the next but one.
     [9, 7].into_iter().for_each(a_reader_beside_a_writer);
 }
@@ -91,7 +91,7 @@ fn a_reader_beside_a_writer(size: usize) {
 
 /// A reader that sleeps is woken by a message (R101), however the two steps of both are interleaved.
 #[test]
-fn no_message_is_slept_over() {
+fn a_sleeping_reader_is_woken_by_each_message() {
     model(|| {
         let ring = ring(16);
         let woken = Arc::new(Count::new(0));
@@ -116,7 +116,7 @@ fn no_message_is_slept_over() {
 /// Two writers and a sleeper that goes back to sleep after each message (R100, R101): one writer leaves the waking to
 /// the other, and the sleeper is still woken for the second message.
 #[test]
-fn the_waking_writer_checks_for_later_deliveries() {
+fn a_waking_writer_also_wakes_for_a_concurrent_writers_message() {
     model(|| {
         let wakeup = Arc::new(SleepingReaders::new());
         let messages = Arc::new(Count::new(0));
@@ -156,7 +156,7 @@ fn the_waking_writer_checks_for_later_deliveries() {
 
 /// A reader that attaches during a delivery holds the mark briefly. The sleeping reader is still woken (R100, R101).
 #[test]
-fn a_reader_that_comes_keeps_no_wake() {
+fn a_reader_that_attaches_does_not_suppress_a_wake_up() {
     model(|| {
         let wakeup = Arc::new(SleepingReaders::new());
         let woken = Arc::new(Count::new(0));

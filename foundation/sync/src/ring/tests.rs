@@ -41,7 +41,7 @@ fn check_invariants(ring: &Ring) {
 }
 
 #[test]
-fn every_reader_gets_every_message_written_since_it_attached() {
+fn each_reader_gets_every_message_since_it_attached() {
     let ring = ring(1024);
     let mut early = ring.attach(Seek::Oldest, ReaderWait::No).unwrap();
     assert!(ring.write(0, &[b"one"]));
@@ -55,7 +55,7 @@ fn every_reader_gets_every_message_written_since_it_attached() {
 }
 
 #[test]
-fn drops_the_oldest_without_readers_and_the_newest_with_a_reader() {
+fn a_full_ring_drops_the_oldest_messages_or_new_ones_if_a_reader_is_slow() {
     let ring = ring(400);
     for number in 0..1000 {
         assert!(ring.write(0, &[format!("message {number}").as_bytes()]));
@@ -74,7 +74,7 @@ fn drops_the_oldest_without_readers_and_the_newest_with_a_reader() {
 }
 
 #[test]
-fn messages_that_never_fit_are_dropped() {
+fn messages_larger_than_the_ring_are_dropped() {
     let ring = ring(400);
     assert!(ring.write(0, &[b"kept"]));
     assert!(!ring.write(0, &[&[b'x'; 400]]));
@@ -91,7 +91,7 @@ fn messages_that_never_fit_are_dropped() {
 /// A thread is preempted in the middle of a copy. Other writers fill the ring, wait briefly for it, then drop messages.
 /// Afterwards writing continues, and readers see the late message.
 #[test]
-fn a_copy_that_does_not_end_costs_messages_and_nothing_else() {
+fn an_unfinished_copy_only_loses_messages() {
     let ring = ring(400);
     let mut end = ring.storage.try_lock().unwrap();
     let late = ring.reserve(4, &mut end, false).ok().unwrap();
@@ -108,7 +108,7 @@ fn a_copy_that_does_not_end_costs_messages_and_nothing_else() {
 
 /// A reader releases messages that it has read now and then, and all of them before it sleeps.
 #[test]
-fn a_sleeping_reader_holds_no_messages() {
+fn a_sleeping_reader_releases_all_messages() {
     let ring = ring(1000);
     let mut reader = ring.attach(Seek::Oldest, ReaderWait::Woken(Box::new(|| {}))).unwrap();
     assert!(ring.write(0, &[b"a"]));
@@ -120,7 +120,7 @@ fn a_sleeping_reader_holds_no_messages() {
 }
 
 #[test]
-fn r97_messages_of_many_lines_stay_whole() {
+fn r97_multi_line_messages_stay_whole() {
     let ring = ring(1024);
     ring.write(0, &[b"{\n  \"a\": 1\n}"]);
     ring.write(0, &[b"plain"]);
@@ -128,7 +128,7 @@ fn r97_messages_of_many_lines_stay_whole() {
 }
 
 #[test]
-fn r98_r99_writers_are_spread_over_the_queues_by_their_number() {
+fn r98_r99_a_writers_queue_is_its_thread_number_modulo_the_queue_count() {
     assert_eq!(Ring::in_memory(4096, DEFAULT_QUEUES).queues(), 6);
     assert_eq!(Ring::in_memory(4096, 0).queues(), 1);
     assert_eq!(Ring::in_memory(4096, 1000).queues(), MOST_QUEUES);
@@ -142,7 +142,7 @@ fn r98_r99_writers_are_spread_over_the_queues_by_their_number() {
 /// R98, R99: a writer that finds the tail locked waits in the queue of its number. The holder of the tail serves one whole
 /// queue. Writers in other queues keep waiting.
 #[test]
-fn r98_r99_writers_wait_in_the_queue_of_their_number() {
+fn r98_r99_blocked_writers_wait_in_the_queue_of_their_thread_number() {
     const WRITERS: usize = 7;
     const QUEUES: usize = 3;
     let ring = Ring::in_memory(65_536, QUEUES);
@@ -187,7 +187,7 @@ fn r105_the_topmost_bit_of_the_tail_is_the_lock() {
 }
 
 #[test]
-fn r107_head_tail_and_the_rest_are_on_lines_of_their_own() {
+fn r107_head_tail_and_area_are_on_separate_cache_lines() {
     let ring = ring(1024);
     let line = |cell: &AtomicUsize| std::ptr::from_ref(cell) as usize / 64;
     let (tail, head) = (line(ring.storage.tail_cell()), line(ring.storage.head_cell()));
@@ -197,7 +197,7 @@ fn r107_head_tail_and_the_rest_are_on_lines_of_their_own() {
 }
 
 #[test]
-fn r112_a_ring_knows_whether_it_is_a_file() {
+fn r112_a_ring_reports_whether_a_file_backs_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ring");
     let mapped = Ring::in_file(&path, 16_384, 6).unwrap();
@@ -210,7 +210,7 @@ fn r112_a_ring_knows_whether_it_is_a_file() {
 }
 
 #[test]
-fn returns_none_for_a_size_that_cannot_be_allocated() {
+fn a_ring_size_that_cannot_be_allocated_gives_none() {
     for size in [usize::MAX, usize::MAX - 63, isize::MAX as usize, isize::MAX as usize - 63, 1 << 60] {
         assert!(Ring::try_in_memory(size, 1).is_none(), "{size}");
     }
@@ -227,7 +227,7 @@ fn the_smallest_ring_has_room_for_a_message() {
 }
 
 #[test]
-fn r113_one_reader_too_many_is_refused() {
+fn r113_a_reader_above_the_limit_is_refused() {
     let ring = ring(1024);
     ring.write(0, &[b"x"]);
     let readers: Vec<_> =
@@ -241,7 +241,7 @@ fn r113_one_reader_too_many_is_refused() {
 }
 
 #[test]
-fn r115_where_a_reader_begins_and_whether_it_waits_are_arguments() {
+fn r115_attach_arguments_set_the_start_position_and_waiting() {
     let ring = ring(1024);
     ring.write(0, &[b"old"]);
     let (sender, receiver) = mpsc::channel();
@@ -258,7 +258,7 @@ fn r115_where_a_reader_begins_and_whether_it_waits_are_arguments() {
 }
 
 #[test]
-fn a_taker_may_stop_and_go_on_later() {
+fn a_reader_may_stop_and_continue_later() {
     let ring = ring(1024);
     for number in 0..5 {
         ring.write(0, &[format!("{number}").as_bytes()]);
@@ -279,7 +279,7 @@ const STRESS: u64 = if cfg!(debug_assertions) { 30_000 } else { 100_000 };
 /// R103, R104: every reader sees the messages of each writer in order and whole, none twice, while readers come and go;
 /// all others were dropped and counted. R101: the last message reaches a sleeping reader. R102: no thread stalls.
 #[test]
-fn stress_with_sequence_numbers() {
+fn concurrent_readers_see_each_writers_sequence_numbers_in_order() {
     const WRITERS: usize = 4;
     const READERS: usize = 3;
     let ring = Ring::in_memory(16_384, 2);
@@ -424,7 +424,7 @@ fn queued_ns() -> u64 {
 /// The watch of the stress test detects a stall of 100 ms, the default of `warn-blocked-traffic-after`. The value is repeated
 /// here so that a weaker bound fails.
 #[test]
-fn r102_a_stall_is_seen() {
+fn r102_the_stall_watch_detects_a_stall_of_100_ms() {
     #[track_caller]
     fn check(sleep_ms: u64, compute_ms: u64, is_stall: bool) {
         let mut watch = StallWatch::new();
@@ -444,7 +444,7 @@ fn r102_a_stall_is_seen() {
 
 /// R100: only one writer at a time wakes readers.
 #[test]
-fn r100_one_writer_at_a_time_wakes() {
+fn r100_only_one_writer_at_a_time_wakes_readers() {
     let ring = Ring::in_memory(65_536, 6);
     let inside = Arc::new(AtomicUsize::new(0));
     let calls = Arc::new(AtomicUsize::new(0));
@@ -488,7 +488,7 @@ fn r100_one_writer_at_a_time_wakes() {
 proptest::proptest! {
     /// For any messages in any parts, a ring of any size keeps the newest ones complete and in order.
     #[test]
-    fn keeps_the_newest_messages(
+    fn a_ring_of_any_size_keeps_the_newest_messages(
         size in 400usize..2000,
         lengths in proptest::collection::vec((0usize..700, 1usize..9), 1..60),
     ) {
@@ -511,7 +511,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_reader_watches_again_ever_more_seldom_while_nothing_comes() {
+fn the_spin_policy_checks_less_often_while_no_message_arrives() {
     let mut watch = super::waiting::SpinPolicy::default();
     let watched = |watch: &mut super::waiting::SpinPolicy, came| {
         let looks = std::cell::Cell::new(0);

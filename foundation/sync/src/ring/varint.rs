@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_those_of_the_reference() {
+    fn varint_lengths_equal_haproxys() {
         check(0, &[0]);
         check(239, &[239]);
         check(240, &[0xf0, 0]);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_comes_back() {
+    fn every_varint_length_survives_a_round_trip() {
         for value in (0..70_000).chain([1 << 31, usize::MAX >> 8]) {
             let mut bytes = [0; LONGEST];
             let length = encode(value, &mut bytes);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn no_length_is_endless() {
+    fn an_endless_varint_is_rejected() {
         assert_eq!(decode(|_| Some(255)), None);
     }
 }

@@ -75,7 +75,7 @@ fn check(layout: FileLayout, head: usize) {
 
 /// R108 to R110: each layout is recognised and read, with its head at the beginning or anywhere.
 #[test]
-fn r108_r109_r110_every_layout_is_recognized() {
+fn r108_r109_r110_every_ring_file_layout_is_recognized() {
     for layout in [FileLayout::Aligned, FileLayout::Unaligned, FileLayout::Buffer] {
         for head in [0, 100, 295, 299] {
             check(layout, head);
@@ -85,7 +85,7 @@ fn r108_r109_r110_every_layout_is_recognized() {
 
 /// R109, R114: files that the packaged HAProxy 2.6 wrote, read as its own `show events` printed them.
 #[test]
-fn r109_r114_files_of_the_reference_are_read() {
+fn r109_r114_ring_files_of_haproxy_are_read() {
     for name in ["v1_head0", "v1_wrapped"] {
         let bytes = golden(&format!("{name}.bin"));
         assert_eq!(read(&bytes).0.layout, FileLayout::Buffer, "{name}");
@@ -96,7 +96,7 @@ fn r109_r114_files_of_the_reference_are_read() {
 
 /// R109: while its head is 0, the newer layout reads as the oldest one.
 #[test]
-fn r109_a_ring_that_never_recycled_reads_as_a_buffer() {
+fn r109_an_unrecycled_ring_reads_as_the_buffer_layout() {
     let mut bytes = file(FileLayout::Unaligned, 0, &["one", "two"], 300);
     // The view of an old reader: it takes the second number for an address, and the third for the count of bytes in
     // use.
@@ -107,7 +107,7 @@ fn r109_a_ring_that_never_recycled_reads_as_a_buffer() {
 /// R108, R111: weir writes the aligned layout, byte for byte: the area, the numbers that any reader of that layout
 /// needs, and counters in the place of its padding.
 #[test]
-fn r108_r111_the_layout_of_weirs_files() {
+fn r108_r111_weir_writes_the_aligned_layout() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ring");
     let ring = Ring::in_file(&path, 16_384, DEFAULT_QUEUES).unwrap();
@@ -137,7 +137,7 @@ fn r108_r111_the_layout_of_weirs_files() {
 
 /// Counters match head and tail after any number of wraparounds, for any sizes of area and message.
 #[test]
-fn counters_are_those_of_head_and_tail() {
+fn file_counters_match_head_and_tail_after_wraparounds() {
     for (size, length) in [(300, 8), (300, 13), (301, 5), (384, 98), (1000, 240), (1024, 0), (1000, 989)] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ring");
@@ -170,7 +170,7 @@ fn counters_are_those_of_head_and_tail() {
 }
 
 #[test]
-fn marks_a_message_that_was_being_written_as_busy() {
+fn an_unfinished_message_is_marked_as_busy() {
     let mut bytes = file(FileLayout::Aligned, 0, &["one", "two", "three"], 300);
     bytes[HEADER + 5] = BUSY;
     // And its writer, or another, held the tail.
@@ -198,7 +198,7 @@ fn rejects_files_that_are_not_rings() {
 
 /// A truncated or extended file is still read, and its length does not affect the detection of its layout.
 #[test]
-fn files_of_a_wrong_length_are_read() {
+fn truncated_and_extended_ring_files_are_read() {
     let texts: Vec<String> = (0..30).map(|number| format!("message {number}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     for layout in [FileLayout::Aligned, FileLayout::Unaligned, FileLayout::Buffer] {
@@ -231,7 +231,7 @@ fn files_of_a_wrong_length_are_read() {
 }
 
 #[test]
-fn finds_messages_behind_a_wrong_length() {
+fn messages_after_a_damaged_length_are_found() {
     for (length, expected) in [
         // Out of the messages, into the next one, onto the tag of a later one, into itself, onto its own bytes.
         (200, "one\n<5..10>\nthree\nfour\n"),
@@ -256,7 +256,7 @@ fn finds_messages_behind_a_wrong_length() {
 proptest::proptest! {
     /// Reading any content ends with a result or an error, never with a panic.
     #[test]
-    fn any_file_is_read_or_refused(
+    fn reading_any_file_content_never_panics(
         mut bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..600),
         size in 0usize..700, second in 0usize..300, tail in 0usize..700, head in 0usize..700,
     ) {
