@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_the_words_allowed_for_added_servers() {
+    fn lists_the_server_keywords_allowed_by_add_server() {
         assert!(added_server_words().is_sorted());
         assert!(added_server_words().any(|word| word == "weight"));
         assert!(!added_server_words().any(|word| word == "init-addr"));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn applies_the_words_of_an_added_server() {
+    fn applies_the_keywords_of_an_added_server() {
         let server = added("s1", "127.0.0.1:80 weight 3 backup id 7 pool-conn-name str(a)").unwrap();
         let settings = &server.settings;
         assert_eq!((&*server.name, server.id, settings.weight, settings.backup), ("s1", 7, 3, true));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_faults_in_an_added_server() {
+    fn reports_invalid_keywords_of_an_added_server() {
         let check = |name: &str, words: &str, expected: &str| {
             assert_eq!(added(name, words).unwrap_err(), expected, "{words}");
         };

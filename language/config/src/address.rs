@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn listening_addresses() {
+    fn parses_listening_addresses() {
         check_listen(":80", "[Inet { host: Ip(0.0.0.0), first_port: 80, last_port: 80, multipath: false }]");
         check_listen("*:80", "Ip(0.0.0.0)");
         check_listen("ipv6@:80", "Ip(::)");
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn server_addresses() {
+    fn parses_server_addresses() {
         check_server("1.1.1.1:80", "Ip(1.1.1.1), port: Fixed(80)");
         check_server("1.1.1.1", "Mapped(0)");
         check_server("*", "Ip(0.0.0.0), port: Mapped(0)");
@@ -607,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn log_addresses() {
+    fn parses_log_addresses() {
         let check = |text: &str, expected: &str| {
             let shown = show(log_address(&word(text), "log"));
             assert!(shown.contains(expected), "{text}: {shown}");

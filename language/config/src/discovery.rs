@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn r148_r151_r152_only_marked_words_of_global_sections_count() {
+    fn r148_r151_r152_discovery_reads_only_marked_global_keywords() {
         let found = look(
             "global\n maxconn 7\n master-worker no-exit-on-failure\n nonsense \\\nsection here\n\
              unheard of\nfrontend f\n daemon\n bind :80\nglobal\n pidfile /run/x.pid\n mworker-max-reloads 3\n",
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_ends_with_its_file() {
+    fn during_discovery_a_section_ends_with_its_file() {
         let mut sources = SourceMap::new();
         sources.add("a.cfg", b"global\n daemon\n".to_vec());
         sources.add("b.cfg", b"zero-warning\nglobal\n quiet\n".to_vec());
@@ -108,13 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_left_to_the_worker() {
+    fn discovery_ignores_invalid_arguments() {
         let found = look("global\n pidfile\n daemon\n mworker-max-reloads many\n");
         assert!(found.global.daemon && found.global.pidfile.is_none() && found.global.reloads_max.is_none());
     }
 
     #[test]
-    fn conditions_and_variables_count() {
+    fn discovery_evaluates_conditions_and_setenv() {
         let found = look(
             "global\n setenv A 1\n.if defined(A)\n daemon\n.else\n zero-warning\n.endif\n.notice \"not said here\"\n",
         );
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn r154_the_marked_words() {
+    fn r154_list_of_keywords_read_by_discovery() {
         let marked: Vec<_> = GLOBAL_KEYWORDS.rows().filter(|row| row.discovery).map(|row| row.name).collect();
         assert_eq!(
             marked,

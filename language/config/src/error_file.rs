@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_complete_responses() {
+    fn parses_complete_http_responses_of_error_files() {
         assert_eq!(read(""), "none");
         assert_eq!(read("HTTP/1.0 503 Down\r\nA: b\r\n\r\nbody"), "1.0 503 'Down' A=b 'body'");
         assert_eq!(read("HTTP/1.1 503\n\n"), "1.1 503 '' ''");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_malformed_responses_with_their_location() {
+    fn malformed_error_files_are_rejected_with_the_offset_of_the_error() {
         for (raw, offset) in [
             ("root:x:0:0\n\n", 0),
             ("HTTP/1.0 5x3 Down\r\n\r\n", 0),

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_sorted_and_known_ones_are_found() {
+    fn feature_names_are_sorted_and_found() {
         assert!(FEATURES.is_sorted_by(|a, b| a.0 < b.0));
         assert!(has_feature("THREAD"));
         // The tests that guard lines about TLS in configurations for builds with and without it.

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_give_their_files_by_name() {
+    fn a_configuration_folder_is_read_as_its_cfg_files_by_name() {
         let mut diagnostics = Diagnostics::new();
         let paths = ["z.cfg", "conf/", "any.name", "/nosuch"].map(str::to_owned);
         let sources = load_sources(&paths, &DiskFiles, &mut diagnostics);

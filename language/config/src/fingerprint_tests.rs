@@ -36,7 +36,7 @@ fn changed(old: &[Object], new: &[Object]) -> Vec<String> {
 
 /// `ssl-default-*` applies to the lines below it: moving a line to its other side changes the meaning.
 #[test]
-fn defaults_of_tls_count_in_the_lines_below_them() {
+fn ssl_defaults_change_only_the_fingerprints_of_later_lines() {
     let ciphers = "global\n ssl-default-bind-ciphers AES128-SHA\n";
     let listen = |options: &str| {
         format!("listen l\n bind :1 ssl crt a.pem{options}\n server s 127.0.0.1:1 ssl verify none\n")
@@ -50,7 +50,7 @@ fn defaults_of_tls_count_in_the_lines_below_them() {
 
 /// Each of several lines with the same name is one object, whatever their order.
 #[test]
-fn numbers_lines_with_the_same_name() {
+fn lines_with_the_same_name_are_numbered_objects() {
     let lines = ["bind :1 interface eth0", "bind :1 interface eth1"];
     let one = read(&[("a", &format!("frontend f\n {}\n {}\n", lines[0], lines[1]))]);
     let two = read(&[("a", &format!("frontend f\n {}\n {}\n", lines[1], lines[0]))]);
@@ -73,7 +73,7 @@ const SECTIONS: [&str; 7] = [
 proptest! {
     /// Positions of proxies, tables and lists of users, and numbers of variables, follow the order of the sections.
     #[test]
-    fn ignores_the_order_of_sections(order in Just(SECTIONS.to_vec()).prop_shuffle(), blank in 0..3usize) {
+    fn fingerprints_ignore_the_order_of_sections(order in Just(SECTIONS.to_vec()).prop_shuffle(), blank in 0..3usize) {
         let straight = read(&[("a", &SECTIONS.concat())]);
         let shuffled = read(&[("b", &order.join(&"\n".repeat(blank)))]);
         prop_assert_eq!(changed(&straight, &shuffled), Vec::<String>::new());

@@ -213,7 +213,7 @@ mod tests {
     use weir_model::{HostStrategy, LogForward};
 
     #[test]
-    fn a_section_with_everything() {
+    fn parses_a_log_forward_section_with_all_keywords() {
         let read = parse_text(
             "global\n log 127.0.0.1:514 local0\nlog-forward f\n bind 127.0.0.1:1514 name a\n dgram-bind 127.0.0.1:1514 interface lo\n \
              dgram-bind uxdg@/run/log\n backlog 7\n maxconn 3\n timeout client 5s\n log global\n log 127.0.0.1:515 len 2000 format \
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn applies_the_defaults_of_the_manual() {
+    fn log_forward_sections_have_the_manuals_defaults() {
         let read = parse_text("log-forward f\n bind :1514\n");
         assert_eq!(read.messages, [""; 0]);
         let section = &read.config.log_forwards[0];
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_the_faults_that_haproxy_reports() {
+    fn log_forward_errors_have_haproxys_messages() {
         check("log-forward\n", &["parsing [test.cfg:1] : missing name for log-forward section."]);
         check(
             "log-forward f g\n",
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_go_to_stream_servers() {
+    fn log_forward_accepts_tcp_log_targets() {
         let read = parse_text(
             "log-forward f\n bind :1514\n log tcp@127.0.0.1:514 local0\n log uxst@/run/x local0\n",
         );

@@ -392,7 +392,7 @@ mod tests {
     use crate::document::tests::{check, parse_text};
 
     #[test]
-    fn a_section_with_everything() {
+    fn parses_a_peers_section_with_all_keywords() {
         let read = parse_text(
             "global\n localpeer A\npeers p\n peer A 127.0.0.1:1024\n peer B 127.0.0.1:1025\n server C /run/c\n table t type ip size 10 \
              store gpc0\n disabled\n enabled\nbackend b\n stick-table type string size 10 peers p\n",
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn instances_may_count_together() {
+    fn stick_tables_of_peers_may_aggregate_counts() {
         let read = parse_text(
             "global\n localpeer A\npeers p\n peer A 127.0.0.1:1\n table t type ip size 1 aggregate store conn_rate(1s)\n\
              backend b\n stick-table type ip size 1 store gpc0 aggregate peers p\n",
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn the_local_peer_may_have_a_bind_line() {
+    fn the_local_peer_may_get_its_address_from_a_bind_line() {
         let read = parse_text(
             "global\n localpeer A\npeers p\n bind 127.0.0.1:1024\n server A\n server B 127.0.0.1:1025\n",
         );
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn applies_default_bind_and_default_server() {
+    fn peers_sections_apply_default_bind_and_default_server() {
         let read = parse_text(
             "global\n localpeer A\npeers p\n default-bind ssl crt x.pem\n default-server ssl verify none source 127.0.0.3\n shards 2\n \
              bind 127.0.0.1:1024\n server A\n server B 127.0.0.1:1025 shard 2\n server C 127.0.0.1:1026 no-ssl\n",
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn the_listener_may_log_and_expect_a_proxy_header() {
+    fn a_peers_listener_may_have_log_targets_and_accept_proxy() {
         let read = parse_text(
             "global\n localpeer A\n log 127.0.0.1:514 local0\npeers p\n log global\n log 127.0.0.1:514 len 500 local3 err\n default-bind accept-proxy\n \
              bind 127.0.0.1:1024\n server A\n",
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_bind_may_come_last() {
+    fn default_bind_may_follow_the_lines_of_a_peers_section() {
         for lines in [" peer A 127.0.0.1:1\n", " bind 127.0.0.1:1\n server A\n"] {
             let text = format!("global\n localpeer A\npeers p\n{lines} default-bind ssl crt x.pem\n");
             let read = parse_text(&text);
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_faults_in_a_peers_section() {
+    fn reports_errors_in_a_peers_section() {
         check_lines(" peer B 127.0.0.1:1\n", "Removing incomplete section 'peers p' (no peer named 'A').");
         check_lines(" server A\n", "has no address for 'A'");
         check_lines(" server A 127.0.0.1:1\n", "unknown keyword '127.0.0.1:1'");

@@ -337,7 +337,7 @@ mod tests {
     use crate::document::tests::{check, parse_text};
 
     #[test]
-    fn a_section_with_everything() {
+    fn parses_a_resolvers_section_with_all_keywords() {
         let read = parse_text(
             "resolvers r\n nameserver a 192.0.2.1:53\n nameserver b tcp@[2001:db8::1]:5353 maxconn 4\n nameserver c udp@192.0.2.2:53 maxconn 0\n \
              accepted_payload_size 4096\n resolve_retries 0\n timeout resolve 5s\n timeout retry 300\n hold nx 1s\n hold refused 2s\n \
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_to_name_servers_take_words_of_servers() {
+    fn tcp_name_servers_accept_server_keywords() {
         let read = parse_text(
             "resolvers r\n nameserver a tcp@192.0.2.1:853 ssl verify none sni str(dns.test) source 192.0.2.9 weight 3 check\n",
         );
@@ -374,14 +374,14 @@ mod tests {
     }
 
     #[test]
-    fn the_name_servers_of_the_system() {
+    fn parses_the_name_servers_of_resolv_conf() {
         let text = b"# nameserver 192.0.2.9\nsearch x\nnameserver 192.0.2.1\nnameserver 2001:db8::1 # x\n nameserver\nnameserver y\n";
         let found: Vec<_> = system_name_servers(text).map(|address| address.to_string()).collect();
         assert_eq!(found, ["192.0.2.1:53", "[2001:db8::1]:53"]);
     }
 
     #[test]
-    fn reports_the_faults_that_haproxy_reports() {
+    fn resolvers_errors_have_haproxys_messages() {
         check("resolvers\n", &["parsing [test.cfg:1] : missing name for resolvers section."]);
         check(
             "resolvers a/b\n",
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_name_sections_that_exist() {
+    fn servers_must_name_existing_resolvers_sections() {
         let text = "defaults\n timeout client 1s\n timeout server 1s\n timeout connect 1s\nresolvers r\n nameserver a 192.0.2.1:53\nbackend b\n server s a.test:80 resolvers r init-addr none resolve-prefer \
                     ipv4 resolve-net 10.0.0.0/8,192.0.2.1 resolve-opts allow-dup-ip,ignore-weight\n server t a.test:80\n";
         let read = parse_text(text);

@@ -271,7 +271,7 @@ mod tests {
     use weir_model::{Framing, LogAddress, LogHeader};
 
     #[test]
-    fn a_ring_with_everything() {
+    fn parses_a_ring_section_with_all_keywords() {
         let read = parse_text(
             "global\n log ring@r local0\nring r\n description \"My ring\"\n format rfc5424\n maxlen 1200\n size 32764\n \
              backing-file /dev/shm/r\n timeout connect 5s\n timeout server 10s\n server a 127.0.0.1:6514 log-proto \
@@ -294,7 +294,7 @@ mod tests {
 
     /// The packaged HAProxy 2.6 reports the same messages for the same lines.
     #[test]
-    fn reports_the_faults_that_haproxy_reports() {
+    fn ring_errors_have_haproxys_messages() {
         check("ring\n", &["parsing [test.cfg:1] : missing ring name."]);
         check("ring r\nring r\n", &["parsing [test.cfg:2] : sink named 'r' already exists."]);
         check("ring buf0\n", &["parsing [test.cfg:1] : sink named 'buf0' already exists."]);
@@ -321,7 +321,7 @@ mod tests {
 
     /// R105: an offset in a ring has one bit less than an address. A larger size is refused before any allocation.
     #[test]
-    fn r105_sizes_have_an_upper_limit() {
+    fn r105_ring_sizes_have_an_upper_limit() {
         for size in ["9223372036854775807", "9223372036854775808", "65537g"] {
             let message = format!(
                 "parsing [test.cfg:2] : invalid size '{size}' for new sink buffer: a ring has at most 70368744177664 bytes (65536g)."
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_take_the_words_of_servers() {
+    fn ring_servers_accept_server_keywords() {
         let read = parse_text(
             "ring r\n server s 127.0.0.1:1 log-proto octet-count source 127.0.0.2:1000-2000 interface lo tcp-ut 5s send-proxy-v2 proxy-v2-options crc32c weight 5 maxconn 10 backup\n server t 127.0.0.1:1 disabled\n",
         );
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_words_that_need_a_stream() {
+    fn ring_servers_reject_keywords_that_need_a_stream() {
         check(
             "ring r\n server s 127.0.0.1:1 weigth 5\n server s 127.0.0.1:1 source 0.0.0.0 usesrc client\n server s 127.0.0.1:1 send-proxy-v2 proxy-v2-options unique-id\n server s 127.0.0.1:1 init-addr never\n server s 127.0.0.1:1 namespace blue\n",
             &[
@@ -379,7 +379,7 @@ mod tests {
 
     /// R98: the count of write queues.
     #[test]
-    fn r98_the_count_of_queues_is_tunable() {
+    fn r98_tune_ring_queues_sets_the_queue_count() {
         assert_eq!(parse_text("global\n").config.global.tuning.ring_queues, None);
         assert_eq!(parse_text("global\n tune.ring.queues 7\n").config.global.tuning.ring_queues, Some(7));
         assert_eq!(parse_text("global\n tune.ring.queues 0\n tune.ring.queues 65\n").messages.len(), 2);

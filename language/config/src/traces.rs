@@ -58,7 +58,7 @@ mod tests {
     use crate::document::tests::parse_text;
 
     #[test]
-    fn lines_are_kept_as_commands() {
+    fn lines_of_a_traces_section_are_kept_as_commands() {
         let read =
             parse_text("traces\n trace stream sink stderr level user start now\n trace h1 start now\n");
         assert_eq!(read.messages, [""; 0]);

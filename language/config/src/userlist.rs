@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_the_faults_that_haproxy_reports() {
+    fn userlist_errors_have_haproxys_messages() {
         let (_, messages) = read(
             "user\nuser x\nuser x foo\nuser y foo\nuser z password elgato\ngroup\ngroup g users nosuch\ngroup g\n\
              group i foo\nfoo\nuser w groups nosuch\nusr x\n",

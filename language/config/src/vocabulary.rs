@@ -367,7 +367,7 @@ mod tests {
     use weir_model::RetryOn;
 
     #[test]
-    fn every_word_has_a_help_text() {
+    fn every_keyword_has_a_help_text() {
         for word in words(&KEYWORDS) {
             assert!(!word.help.trim().is_empty(), "{word:?}");
         }
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_of_filter_names_all_filters() {
+    fn the_help_text_of_filter_lists_all_filters() {
         let words = words(&KEYWORDS);
         let word = words.iter().find(|word| (word.place, word.name) == (WordPlace::Proxy, "filter"));
         let help = word.map(|word| word.help);
@@ -384,7 +384,7 @@ mod tests {
 
     /// The values contain all arguments from the parser's own lists.
     #[test]
-    fn values_include_all_that_the_parser_accepts() {
+    fn documented_values_include_all_values_the_parser_accepts() {
         let values = |place, name| {
             let words = words(&KEYWORDS);
             let word = words.iter().find(|word| (word.place, word.name) == (place, name));
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn every_implemented_word_has_a_section() {
+    fn every_implemented_keyword_has_a_section() {
         for word in words(&KEYWORDS).iter().filter(|word| word.state == WordState::Ready) {
             assert!(!written_in(&KEYWORDS, word).is_empty(), "{word:?}");
         }
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dump_has_the_layout_of_the_reference() {
+    fn the_keyword_dump_has_haproxys_layout() {
         let text = dump(&KEYWORDS);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[..2], ["# List of registered configuration keywords:", "global"]);

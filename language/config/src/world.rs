@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_names_begin_where_the_configuration_says() {
+    fn relative_file_names_are_resolved_by_default_path() {
         check(DefaultPath::Current, "/etc/weir/a.cfg", "errors/400.http");
         check(DefaultPath::Configuration, "/etc/weir/a.cfg", "/etc/weir/errors/400.http");
         check(DefaultPath::Configuration, "a.cfg", "errors/400.http");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_see_the_environment_of_their_line() {
+    fn expressions_see_environment_variables_set_by_earlier_lines() {
         let world = ConfigLoader::new(&Echo, Environment::new());
         assert_eq!(world.environment("A"), None);
         world.set_variable("A", "1");

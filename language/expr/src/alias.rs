@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_in_the_order_of_the_variants() {
+    fn log_alias_rows_are_in_the_order_of_their_variants() {
         for row in Alias::ROWS {
             assert_eq!(row.alias.row().name, row.name);
         }

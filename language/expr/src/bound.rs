@@ -123,7 +123,7 @@ mod tests {
 
     /// Lengths of HAProxy 3.2.
     #[test]
-    fn values_are_as_long_as_in_haproxy() {
+    fn converter_results_have_haproxys_maximum_lengths() {
         let check = |text: &str, times: usize, converters: &str, expected: Option<usize>| {
             let found = length(&format!("str({}),{converters}", text.repeat(times)));
             assert_eq!(found, expected, "{times} times {text:?}, {converters}");
@@ -178,7 +178,7 @@ mod tests {
 
     /// Plain bytes are cut, escapes are not.
     #[test]
-    fn url_enc_does_not_cut_escapes() {
+    fn url_enc_does_not_truncate_within_an_escape() {
         let check = |plain: usize, after: &str, expected: Option<usize>| {
             let text = format!("{}{}{after}", "/".repeat(5_450), "a".repeat(plain));
             assert_eq!(length(&format!("str({text}),url_enc")), expected, "{plain} and {after:?}");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_fetches_and_variables_are_bounded() {
+    fn fetch_and_variable_values_are_limited_in_length() {
         assert_eq!(length(&format!("str({})", "a".repeat(20_000))), Some(16_383));
         assert_eq!(length("var(txn.a),hex,hex,set-var(txn.b),upper"), Some(16_383));
         let mut context = TestContext::default();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_bounded() {
+    fn log_format_output_is_limited_in_length() {
         let long = "a".repeat(9_000);
         let check = |format: &str, expected: usize| {
             let found =

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_converted_in_turn() {
+    fn a_converter_chain_converts_a_string_in_order() {
         check("", "as it is", "as it is");
         check("field(-2,\\\")", "x \"GET / HTTP/1.1\" y", "GET / HTTP/1.1");
         check("word(2,' '),upper", "one two", "TWO");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_unknown_malformed_and_impure_converters() {
+    fn a_converter_chain_rejects_unknown_malformed_and_impure_converters() {
         check("upperr", "", "error: unknown converter 'upperr'");
         check("upper)", "", "error: missing comma after conversion keyword 'upper'");
         check("set-var(txn.a)", "", "error: converter 'set-var' needs a stream and cannot be used here");

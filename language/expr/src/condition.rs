@@ -251,7 +251,7 @@ mod tests {
 
     /// Results of the packaged HAProxy 2.6 for these conditions.
     #[test]
-    fn conditions_match_haproxy() {
+    fn conditions_give_haproxys_results() {
         for line in include_str!("../tests/data/conditions.tsv").lines() {
             let (text, expected) = line.split_once('\t').unwrap();
             let result = match truth(&Fixture::new(), &format!("if {text}")) {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn three_valued_logic() {
+    fn conditions_use_three_valued_logic() {
         let (yes, no, maybe) = (Truth::True, Truth::False, Truth::Maybe);
         check("if { req.len gt 5 }", maybe);
         check("unless { req.len gt 5 }", maybe);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_every_value_of_a_fetch() {
+    fn a_condition_tests_every_value_of_a_fetch() {
         check("if { req.hdr(a;b;c) b }", Truth::True);
         check("if { req.hdr(a;b;c) c }", Truth::True);
         check("if { req.hdr(a;b;c) d }", Truth::False);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_one_name_are_alternatives_even_if_they_come_later() {
+    fn later_acl_lines_of_one_name_are_alternatives() {
         let fixture = Fixture::new();
         let line = |text: &str| {
             let words: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_with_the_flags_before_them() {
+    fn acl_flags_apply_to_the_files_after_them() {
         let fixture = Fixture::new().file("exact", "One\n").file("loose", "Two\n");
         let test = |text: &str| {
             let condition =
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn conflicts_with_a_place_are_found() {
+    fn fetches_unavailable_in_a_rule_set_are_reported_as_conflicts() {
         let fixture = Fixture::new();
         let condition = fixture.condition("if TRUE { res.hdr -m found }").unwrap();
         fixture.acls.seal();

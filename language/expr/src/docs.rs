@@ -64,7 +64,7 @@ mod tests {
     const CONVERTERS: &str = include_str!("../tests/data/converters.txt");
 
     #[test]
-    fn converters_are_declared_as_in_the_reference() {
+    fn converters_are_declared_as_in_haproxy() {
         let differing: Vec<String> = converters()
             .lines()
             .filter(|line| !CONVERTERS.lines().any(|reference| reference == *line))
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn fetches_have_their_columns() {
+    fn the_fetch_list_has_a_column_for_each_rule_set() {
         let list = fetches(&Registry::new(&[]));
         let lines: Vec<&str> = list.lines().take(25).collect();
         assert_eq!(lines[1], format!("#{:23}_.{:-<22} frontend tcp-request connection rule", "", ""));

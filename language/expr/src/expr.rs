@@ -431,7 +431,7 @@ mod tests {
 
     /// Results of the packaged HAProxy 2.6 for these expressions, written into a body.
     #[test]
-    fn expressions_match_haproxy() {
+    fn expressions_give_haproxys_results() {
         let fixture = with_maps();
         for line in include_str!("../tests/data/expressions.tsv").lines() {
             let (expression, expected) = line.split_once('\t').unwrap();
@@ -451,7 +451,7 @@ mod tests {
 
     /// Results from the manual, for converters that are newer than HAProxy 2.6.
     #[test]
-    fn newer_converters_return_the_results_of_the_manual() {
+    fn newer_converters_return_the_manuals_results() {
         check("bin(a501),base2", "1010010100000001");
         check("bin(01020304),le2dec(:,2)", "513:1027");
         check("str(www.example.com),reverse_dom", "com.example.www");
@@ -499,7 +499,7 @@ mod tests {
 
     /// A part that was cut away is empty. A part that never existed is missing, or may still arrive if the sample grows.
     #[test]
-    fn distinguishes_empty_from_missing_parts() {
+    fn converters_distinguish_empty_from_missing_results() {
         check("str(a/b),field(3,/)", "-");
         check("str(a/b),field(-3,/)", "-");
         check("str(a/),field(2,/),length", "0");
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn the_forwarded_header() {
+    fn rfc7239_converters_parse_the_forwarded_header() {
         let header = "'for=\"[2001:db8::1]:4711\";proto=https;host=\"a.example:80\"'";
         check(&format!("str({header}),rfc7239_is_valid"), "1");
         check(&format!("str({header}),rfc7239_field(for)"), "[2001:db8::1]:4711");
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_keep_their_types() {
+    fn variables_keep_the_type_of_their_value() {
         check("int(5),set-var(txn.a),add(txn.a)", "10");
         check("int(5),set-var(txn.a),concat(-,txn.a,-)", "5-5-");
         check("str(b),set-var(txn.a),strcmp(txn.a)", "0");
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn internal_fetches() {
+    fn fetches_without_traffic_return_their_values() {
         check("date", "1700000000");
         check("date(1,ms)", "1700000000124");
         check("date(0,us)", "1700000000123456");
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_carry_a_span_and_a_suggestion() {
+    fn expression_errors_have_a_span_and_a_suggestion() {
         let fixture = Fixture::new();
         let error = fixture.parse("str(a),lwoer").unwrap_err();
         assert_eq!((error.span, error.suggestion.as_deref()), (Some(7..12), Some("lower")));
@@ -618,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fetch_must_be_available() {
+    fn a_fetch_unavailable_in_its_rule_set_is_rejected() {
         let fixture = Fixture::new();
         let scope = ExpressionScope {
             points: crate::EvaluationPoint::FrontendRequestHeader.into(),
@@ -632,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_resolved_later() {
+    fn references_to_proxies_are_resolved_after_parsing() {
         let fixture = Fixture::new();
         let expr = fixture.parse("be_conn(other)").unwrap();
         let mut context = TestContext::default();
@@ -645,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn borrows_values_that_do_not_change() {
+    fn converters_borrow_values_that_they_do_not_change() {
         let fixture = Fixture::new();
         let expr = fixture.parse("req.hdr(one two),field(2,' '),lower,ltrim(x)").unwrap();
         let mut context = TestContext::default();
@@ -654,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn side_effects_reach_the_context() {
+    fn capture_and_debug_converters_reach_the_context() {
         let fixture = Fixture::new();
         let mut context = TestContext::default();
         let expr = fixture.parse("str(a),capture-req(0),debug(seen,stderr)").unwrap();

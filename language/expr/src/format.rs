@@ -242,7 +242,7 @@ mod tests {
 
     /// Logs of the packaged HAProxy 2.6.
     #[test]
-    fn logs() {
+    fn log_formats_render_like_haproxy() {
         let log = |format, expected| check(FormatOptions::LOG, format, expected);
         log("a  b   c ", "a b c ");
         log("  a", "a");
@@ -281,7 +281,7 @@ mod tests {
 
     /// Bodies of the packaged HAProxy 2.6.
     #[test]
-    fn values_in_http() {
+    fn http_formats_render_like_haproxy() {
         let http = |format, expected| check(FormatOptions::HTTP, format, expected);
         http("a  b", "a  b");
         http("%{+Q}[str(x)]", "x");
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_for_machines() {
+    fn log_formats_render_json_and_cbor_maps() {
         let plain = |format, expected| check(FormatOptions::LOG, format, expected);
         plain("%{+json}o %[int(4)] text %(named_field)[str(ok)]", "{\\\"named_field\\\": \\\"ok\\\"}");
         plain(
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn values_in_bodies_may_be_quoted_and_keep_control_characters() {
+    fn body_formats_support_quoting_and_keep_control_characters() {
         let body = |format, expected| check(FormatOptions::BODY, format, expected);
         body("%{+Q}[str(x)] %[str(x)]", "\\\"x\\\" x");
         body("%{+Q}[var(txn.x)]|%[var(txn.x)]", "\\\"\\\"|");
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_carry_a_message_and_a_span() {
+    fn log_format_errors_have_a_message_and_a_span() {
         let fixture = Fixture::new();
         let error = |format: &str| {
             LogFormat::parse(format.as_bytes(), FormatOptions::LOG, &fixture.scope()).unwrap_err()
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn the_builtin_formats_parse() {
+    fn built_in_log_formats_are_valid() {
         let fixture = Fixture::new();
         for format in [HTTP, CLF_HTTP, TCP, CLF_TCP, DEFAULT_HTTP, DEFAULT_TCP] {
             let parsed = LogFormat::parse(format.as_bytes(), FormatOptions::LOG, &fixture.scope()).unwrap();
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_are_known() {
+    fn constant_formats_are_recognized() {
         let fixture = Fixture::new();
         let constant = |text: &str| {
             let format = LogFormat::parse(text.as_bytes(), FormatOptions::HTTP, &fixture.scope()).unwrap();

@@ -34,7 +34,7 @@ fn run(text: &[u8]) {
 
 /// Inputs that once caused a fault, or could have caused one.
 #[test]
-fn corpus() {
+fn inputs_that_once_failed_never_panic() {
     let long = format!("str({})", "x".repeat(100_000));
     let many = format!("str(a){}", ",lower".repeat(300));
     let nested = format!("str('{}'),json_query($.a)", "[".repeat(200));
@@ -186,18 +186,18 @@ const PIECES: [&str; 64] = [
 
 proptest! {
     #[test]
-    fn random_sequences_of_words(pieces in prop::collection::vec(prop::sample::select(&PIECES[..]), 0..24)) {
+    fn random_sequences_of_expression_words_never_panic(pieces in prop::collection::vec(prop::sample::select(&PIECES[..]), 0..24)) {
         run(pieces.concat().as_bytes());
     }
 
     #[test]
-    fn random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn random_bytes_as_expressions_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         run(&bytes);
     }
 
     /// Every converter accepts any input that its type allows.
     #[test]
-    fn every_converter_takes_any_input(input in prop::collection::vec(any::<u8>(), 0..48), number: i64) {
+    fn every_converter_accepts_any_input_of_its_type(input in prop::collection::vec(any::<u8>(), 0..48), number: i64) {
         let fixture = Fixture::new().file("file", "a 1\n[ 2\n");
         let mut context = TestContext::default();
         let hex: String = input.iter().map(|byte| format!("{byte:02x}")).collect();

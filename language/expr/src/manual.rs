@@ -99,14 +99,14 @@ fn walk(table: &str, look: impl Fn(&str) -> String) -> HashMap<&str, usize> {
 }
 
 #[test]
-fn converters_return_the_results_of_the_manual() {
+fn converters_return_the_manuals_results() {
     let fixture = fixture();
     let cases = walk(include_str!("../tests/data/manual.tsv"), |expression| made(&fixture, expression));
     assert!(cases.len() > 20, "the table has lost its sections");
 }
 
 #[test]
-fn matches_return_the_results_of_the_manual() {
+fn conditions_return_the_manuals_results() {
     // Each test needs a separate fixture, since identifiers of lists are unique.
     let table = include_str!("../tests/data/manual_conditions.tsv");
     let cases = walk(table, |test| holds(&fixture(), test));

@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_in_order_and_found_by_their_names() {
+    fn data_types_are_in_order_and_found_by_name() {
         for (position, data) in DataType::ALL.into_iter().enumerate() {
             assert_eq!(data as usize, position, "{}", data.name());
             assert_eq!(DataType::from_name(data.name()), Some(data));

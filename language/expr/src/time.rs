@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn far_moments_are_clamped() {
+    fn very_large_times_are_clamped() {
         assert_eq!(date_at(i64::MAX, 0), CivilTime::at(1 << 46, 0));
         assert_eq!(date_at(i64::MIN, 3_600), CivilTime::at(-(1 << 46), 3_600));
         assert_eq!(date_at(-1, 0), CivilTime::at(-1, 0));

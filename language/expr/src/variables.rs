@@ -358,7 +358,7 @@ mod tests {
 
     /// The recycled buffer of a long value may get a short one, and variables of idle sessions stay in memory.
     #[test]
-    fn short_values_do_not_keep_long_buffers() {
+    fn short_variable_values_do_not_keep_long_buffers() {
         crate::scratch::give(Vec::with_capacity(60_000));
         let names = VariableNames::new();
         let variable = names.intern("sess.a").unwrap();
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_invalid_names() {
+    fn rejects_invalid_variable_names() {
         let names = VariableNames::new();
         assert_eq!(names.intern("txn.a_b.C9").unwrap(), names.intern("txn.a_b.C9").unwrap());
         assert_ne!(names.intern("txn.a").unwrap(), names.intern("sess.a").unwrap());
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_has_a_bound() {
+    fn a_variable_store_has_a_size_limit() {
         let names = VariableNames::new();
         let a = names.intern("txn.a").unwrap();
         let b = names.intern("txn.b").unwrap();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_set_var() {
+    fn set_var_conditions_decide_whether_to_assign() {
         let names = VariableNames::new();
         let a = names.intern("txn.a").unwrap();
         let when = |word: &str| SetCondition::ALWAYS.with_word(word).unwrap();

@@ -331,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_addresses_are_those_of_the_standard_library() {
+    fn numbers_and_addresses_are_written_like_the_standard_library() {
         let mut out = Vec::new();
         let mut writer = LogWriter::new(&mut out, FormatFlags::NONE, FormatOptions::default());
         let numbers = [0, 7, 10, -1, 65_535, i64::MAX, i64::MIN];

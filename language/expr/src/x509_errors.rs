@@ -114,7 +114,7 @@ mod tests {
 
     /// Some names had other numbers in older versions. Here they have OpenSSL 3's numbers.
     #[test]
-    fn each_number_has_one_name() {
+    fn x509_error_names_and_numbers_map_one_to_one() {
         for (number, known) in NAMES {
             assert_eq!((code(known), name((*number).into())), (Some(*number), Some(*known)));
         }

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_fields_without_a_clear_treatment() {
+    fn derive_rejects_invalid_field_attributes() {
         check("struct A { b: u8, #[canonical(skip = \"a position\")] c: u8 }", None);
         check("enum A { B, C(#[canonical(with = f)] u8) }", None);
         check("struct A { #[canonical(skip = \" \")] b: u8 }", Some("the reason is missing"));

@@ -43,7 +43,7 @@ fn fingerprint(value: &(impl Canonical + ?Sized)) -> Fingerprint {
 }
 
 #[test]
-fn every_field_counts_that_is_not_skipped() {
+fn every_field_that_is_not_skipped_changes_the_fingerprint() {
     let before = fingerprint(&sample());
     assert_eq!(sample().at, 7);
     assert_eq!(fingerprint(&Sample { at: 8, ..sample() }), before);
@@ -58,7 +58,7 @@ fn every_field_counts_that_is_not_skipped() {
 }
 
 #[test]
-fn parts_have_labels_from_the_documentation() {
+fn canonical_parts_have_labels_from_the_field_documentation() {
     let labels =
         |form: &CanonicalForm| Vec::from_iter(form.parts.iter().map(|part| (part.prefix, part.label)));
     let before = form(&sample());
@@ -70,7 +70,7 @@ fn parts_have_labels_from_the_documentation() {
 }
 
 #[test]
-fn forms_do_not_run_into_each_other() {
+fn adjacent_values_have_unambiguous_fingerprints() {
     assert_ne!(fingerprint(&("a", "bc")), fingerprint(&("ab", "c")));
     assert_ne!(fingerprint(&vec![vec![1u8], vec![]]), fingerprint(&vec![vec![], vec![1u8]]));
     assert_ne!(fingerprint(&(Some(1u8), None::<u8>)), fingerprint(&(None::<u8>, Some(1u8))));
@@ -102,7 +102,7 @@ struct Holder(
 );
 
 #[test]
-fn references_count_by_name_and_are_noted() {
+fn references_are_fingerprinted_by_name_and_recorded() {
     let (before, after) = (ProxyNameList(&["a", "b"]), ProxyNameList(&["b", "a"]));
     let chosen = Arc::new(ProxyReference(0));
     let mut encoder = FormEncoder::new(&before);
@@ -119,7 +119,7 @@ fn references_count_by_name_and_are_noted() {
 
 /// A form longer than the buffer is hashed in pieces, to its end.
 #[test]
-fn long_forms_count_to_their_end() {
+fn forms_longer_than_the_buffer_are_hashed_completely() {
     let long = |last: &str| {
         Vec::from_iter((0..100_000).map(|number| format!("entry {number}")).chain([last.to_owned()]))
     };

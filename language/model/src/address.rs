@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_follow_the_client_or_not() {
+    fn server_ports_may_be_offsets_from_the_client_port() {
         let check = |port: ServerPort, shown: &str, expected: Option<u16>| {
             assert_eq!((port.to_string().as_str(), port.for_client(8000)), (shown, expected));
         };

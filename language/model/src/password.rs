@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_give_the_same_result() {
+    fn a_password_verified_in_parts_gives_the_same_result() {
         let hash = PasswordHash::parse("$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5").unwrap();
         for (password, expected) in [("Hello world!", true), ("Hello world", false)] {
             let mut verification = Verification::new(&hash, password.as_bytes());
@@ -356,7 +356,7 @@ mod tests {
 
     /// The vectors of the published descriptions, and results of glibc and OpenSSL for other lengths.
     #[test]
-    fn known_hashes() {
+    fn verifies_known_password_hashes() {
         check("secret", "$1$abc$iCQ2D3nhptRYi27fDYv2s1");
         check("x", "$1$ab$e2KlfqG5YBMTjSz7XF.Eu1");
         check("a much longer password than sixteen", "$1$12345678$HGJHglfA1jRVtYuvr8yIz0");
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_hashes() {
+    fn rejects_malformed_password_hashes() {
         for (text, error) in [
             ("", HashError::Unknown),
             ("elgato", HashError::Unknown),
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn clear_passwords() {
+    fn verifies_clear_passwords_without_showing_them() {
         let password = Password::Clear(b"elgato"[..].into());
         assert!(password.verify(b"elgato"));
         assert!(!password.verify(b"elgatO"));

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_sets_are_the_manuals() {
+    fn default_error_and_failure_statuses_equal_the_manuals() {
         let (errors, failures) = (StatusCodes::errors(), StatusCodes::failures());
         let all: Vec<u16> = (0..=1000).filter(|status| errors.contains(*status)).collect();
         assert_eq!(all, (400..=499).collect::<Vec<_>>());

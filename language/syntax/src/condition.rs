@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_and_operators() {
+    fn evaluates_integers_and_operators() {
         for text in ["1", "01", "-1", "+1", " 1 ", "99999999999999999999", "!0", "!!1", "! (0)", "( 1 )"] {
             check(text, true);
         }
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn predicates() {
+    fn evaluates_condition_predicates() {
         check("defined(A)", true);
         check("defined(E)", true);
         check("defined(B)", false);
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_faults_in_haproxys_words() {
+    fn condition_errors_have_haproxys_messages() {
         check_error("foo(1)", "unparsable conditional expression 'foo(1)'");
         check_error("200rrr", "unexpected character 'r' at the end of conditional expression '200rrr'");
         check_error("0 && foo(1)", "unparsable conditional expression 'foo(1)'");
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_the_nesting_depth() {
+    fn limits_the_nesting_depth_of_conditions() {
         let nested = |depth: usize| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
         check(&nested(MAX_CONDITION_DEPTH), true);
         assert!(evaluate(&nested(MAX_CONDITION_DEPTH + 1)).is_err());
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_carry_the_offset_of_the_fault() {
+    fn condition_errors_have_the_offset_of_the_fault() {
         assert_eq!(evaluate("1 2").unwrap_err().offset, 2);
         assert_eq!(evaluate("1 && foo").unwrap_err().offset, 5);
         assert_eq!(evaluate("défini").unwrap_err().offset, 0);

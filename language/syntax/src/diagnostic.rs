@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_counted_and_the_list_is_bounded() {
+    fn all_diagnostics_are_counted_and_a_limited_number_kept() {
         let mut diagnostics = Diagnostics::new();
         for number in 0..MAX_DIAGNOSTICS + 5 {
             diagnostics.alert(None, format!("x{number}"));

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn preset_does_not_overwrite_an_empty_value() {
+    fn set_if_absent_does_not_overwrite_an_empty_value() {
         let mut environment = Environment::from_iter([("A", "")]);
         environment.set_if_absent("A", "x");
         environment.set_if_absent("B", "y");

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_in_memory_form_folders() {
+    fn memory_files_form_folders() {
         let files: MemoryFiles = [("a/b", "1"), ("a/c/d", "22"), ("a/c/e", "\u{e9}")].into_iter().collect();
         let kinds = ["a", "a/", "a/b", "a/c", "a/x"].map(|path| files.kind(path).ok());
         let (folder, regular) = (Some(FileKind::Folder), Some(FileKind::Regular));

@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_comments() {
+    fn splits_words_and_drops_comments() {
         check("", &[]);
         check("  \t# nothing", &[]);
         check("  bind\t:80  # here", &["bind", ":80"]);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_and_escapes() {
+    fn resolves_quotes_and_escapes() {
         check(r"a\#b a\ b a\\b a\'b a\zb a\", &["a#b", "a b", r"a\b", "a'b", r"a\zb", r"a\"]);
         check(r#"a"b"'c'd "" ''"#, &["abcd", "", ""]);
         check(r##""a\b\q \" \$A '#'" 'a\zb"#'"##, &[r##"a\b\q " $A '#'"##, "a\\zb\"#"]);
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn variables() {
+    fn expands_environment_variables_in_double_quotes() {
         check(r#"$A '$A' ${A}"#, &["$A", "$A", "${A}"]);
         check(r#"x"$A"y "${A}z" "$A-x" "$A$A""#, &["xone twoy", "one twoz", "one two-x", "one twoone two"]);
         check(r#""$N" "$E" "${E-d}" "${N-d e}" "${N-}" "${N-a\}b}""#, &["", "", "", "d e", "", "a\\b}"]);
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_become_words() {
+    fn expands_array_variables_into_several_words() {
         check(r#""${A[*]}" z"#, &["one", "two", "z"]);
         check(r#""${L[*]}""#, &["a", "b", "c"]);
         check(r#""${S[*]}x""#, &["a", "b", "x"]);
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn only_words_have_a_bound() {
+    fn the_line_limit_counts_only_words() {
         check(&format!("a #{}", "x".repeat(10 << 20)), &["a"]);
         check(&" ".repeat(MAX_LINE_BYTES + 1), &[]);
         check(&format!("a{}", " ".repeat(MAX_LINE_BYTES)), &["a"]);
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_the_column() {
+    fn lexer_errors_name_the_column() {
         check_fault("log \"a", LexFault::UnmatchedQuote, 5);
         check_fault("log \"a\\", LexFault::UnmatchedQuote, 5);
         check_fault("log 'a", LexFault::UnmatchedQuote, 5);
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn limits() {
+    fn rejects_too_many_words_and_too_long_lines() {
         check(&"a ".repeat(MAX_WORDS), &["a"; MAX_WORDS]);
         check_fault(&"a ".repeat(MAX_WORDS + 1), LexFault::TooManyWords("a".into()), 127);
         check_fault(&"a".repeat(MAX_LINE_BYTES + 1), LexFault::LineTooLong, MAX_LINE_BYTES as u32 + 1);
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_raw_columns() {
+    fn word_spans_are_columns_of_the_raw_line() {
         let words = lex(br#"  a "x $A" b\ c "${A[*]}" end"#).unwrap();
         let spans: Vec<(u32, u32)> = words.iter().map(|word| (word.span().start, word.span().end)).collect();
         assert_eq!(&spans[..3], [(2, 3), (4, 10), (11, 15)]);

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn points_at_the_last_quoted_part_found_on_the_line() {
+    fn a_diagnostic_points_at_the_last_quoted_part_found_on_its_line() {
         for (text, expected) in [
             ("[dir/a.cfg:2] : 'bind :1' : unable to read '/x.pem': Permission denied", "2: /x.pem"),
             ("config : [dir/a.cfg:2] : 'bind :1' : doesn't start with 'nothing'", "2: bind :1"),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pretty_form_has_the_line_and_the_message_without_its_place() {
+    fn the_pretty_form_has_the_source_line_and_omits_the_location_prefix() {
         let mut sources = SourceMap::new();
         sources.add("a.cfg", b"  user nobodyhere\n".to_vec());
         let text = "config : parsing [a.cfg:1] : cannot find user id for 'nobodyhere'";

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn branches() {
+    fn conditional_blocks_select_their_branch() {
         check(".if 1\na\n.else\nb\n.endif\nc\n", &["a", "c"], &[]);
         check(".if 0\na\n.elif 1\nb\n.elif 1\nc\n.else\nd\n.endif\n", &["b"], &[]);
         check(".if 0\n.if 1\na\n.else\nb\n.endif\n.else\nc\n.endif\n", &["c"], &[]);
@@ -414,13 +414,13 @@ mod tests {
     }
 
     #[test]
-    fn conditions_in_skipped_lines_are_not_read() {
+    fn conditions_in_skipped_blocks_are_not_evaluated() {
         check(".if 0\n.if foo(\nx\n.endif\n.foo\n.alert x\n.else\nz\n.endif\n", &["z"], &[]);
         check(".if 1\na\n.elif foo(\n.endif\n", &["a"], &[]);
     }
 
     #[test]
-    fn a_broken_condition_takes_no_branch() {
+    fn an_invalid_condition_takes_no_branch() {
         check(
             "   .if   1 &&   foo\na\n.elif 1\nb\n.else\nc\n.endif\nd\n",
             &["d"],
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_must_match() {
+    fn conditional_blocks_must_be_balanced() {
         check(".endif\n", &[], &["parsing [0.cfg:1]: lone '.endif' with no matching '.if'."]);
         check(".else\n", &[], &["parsing [0.cfg:1]: lone '.else' with no matching '.if'."]);
         check(".elif 1\n", &[], &["parsing [0.cfg:1]: lone '.elif' with no matching '.if'."]);
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_print_their_messages() {
+    fn message_directives_print_their_messages() {
         check(
             ".notice \"hello world\"\n.warning W\n.diag D\n.alert A\n.notice a b\n.notcie x\n",
             &[],
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_lines_are_reported_and_left_out() {
+    fn invalid_lines_are_reported_and_skipped() {
         check(
             "   \t  .notice \"a\tb\" c \"d\nx\n",
             &["x"],
@@ -495,7 +495,7 @@ mod tests {
 
     /// As in HAProxy 3.4 and later. HAProxy 3.2 warns and reads the words before the empty one.
     #[test]
-    fn empty_arguments_are_refused() {
+    fn empty_arguments_are_rejected() {
         let empty = |line: u32, number: u32, position: u32, text: &str| {
             format!(
                 "parsing [0.cfg:{line}]: argument number {number} at position {position} is empty and marks the end of \
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_sections_and_blocks_with_each_file() {
+    fn sections_and_conditional_blocks_end_with_their_file() {
         let (lines, messages) = read(&[b".if 1\nfrontend f\n", b"b \"$.FILE$.SECTION\"\n"]);
         assert_eq!(lines, ["b 1.cfg"]);
         assert_eq!(messages, ["parsing [0.cfg:2]: non-terminated '.if' block."]);

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classic_form_matches_haproxy() {
+    fn the_classic_diagnostic_form_matches_haproxy() {
         let sources = sources();
         let message = "'nbthread' passed a missing or unparsable integer value in '2x'";
         let said = |diagnostic: Diagnostic| {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_repeats_as_one_line_with_a_count() {
+    fn repeated_diagnostics_are_shown_as_one_line_with_a_count() {
         let mut sources = sources();
         let other = sources.add("b.cfg", b"x\n".to_vec());
         let first = span(&sources);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classic_line_carries_suggestion_and_excerpt() {
+    fn the_classic_message_has_the_suggestion_and_the_excerpt() {
         let sources = sources();
         let diagnostic = Diagnostic::alert(None, "unknown keyword 'maxcon'").suggestion(Some("maxconn"));
         assert_eq!(
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pretty_form_points() {
+    fn the_pretty_form_underlines_the_span() {
         let sources = sources();
         let diagnostic = Diagnostic::alert(span(&sources), "not a number")
             .note("expected an integer")
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pretty_form_survives_any_span() {
+    fn the_pretty_form_accepts_any_span() {
         let mut sources = SourceMap::new();
         let file =
             sources.add("f", "é\u{1b}[31m\u{e9}é\n".bytes().chain([0xff, 0xfe, b'\r', b'\n']).collect());

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_cut_at_newlines_only() {
+    fn source_lines_are_split_only_at_newlines() {
         assert_eq!(lines(b""), []);
         assert_eq!(lines(b"\n"), [(b"".to_vec(), true)]);
         assert_eq!(lines(b"a\nb"), [(b"a".to_vec(), true), (b"b".to_vec(), false)]);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_join_on_one_line_only() {
+    fn spans_are_joined_only_on_one_line() {
         let mut map = SourceMap::new();
         let file = map.add("f", Vec::new());
         let first = Span::new(file, 1, 2, 4);

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distances() {
+    fn edit_distance_counts_changes_up_to_a_maximum() {
         assert_eq!(edit_distance("maxcon", "maxconn", 3), Some(1));
         assert_eq!(edit_distance("maxocnn", "maxconn", 3), Some(1));
         assert_eq!(edit_distance("default-backend", "default_backend", 3), Some(0));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn suggestions() {
+    fn did_you_mean_suggests_the_closest_word() {
         let words = ["maxconn", "maxconnrate", "mode", "bind", "log"];
         assert_eq!(did_you_mean("maxcon", words), Some("maxconn"));
         assert_eq!(did_you_mean("moed", words), Some("mode"));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn abbreviations_and_use() {
+    fn did_you_mean_prefers_abbreviations_and_frequent_words() {
         let actions =
             ["set-dst", "set-header", "set-src", "set-tos", "set-uri", "set-var", "add-header", "del-header"];
         assert_eq!(did_you_mean("set-hdr", actions), Some("set-header"));

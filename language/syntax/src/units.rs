@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn times_in_milliseconds() {
+    fn parses_times_in_milliseconds() {
         check_time("10", Ok(10));
         check_time("10ms", Ok(10));
         check_time("10s", Ok(10_000));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_unit_is_the_result_too() {
+    fn the_default_unit_of_a_time_is_also_its_result_unit() {
         assert_eq!(parse_time("5", TimeUnit::Seconds), Ok(5));
         assert_eq!(parse_time("1m", TimeUnit::Seconds), Ok(60));
         assert_eq!(parse_time("1500ms", TimeUnit::Seconds), Ok(2));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn parses_sizes() {
         assert_eq!(parse_size("16384"), Ok(16384));
         assert_eq!(parse_size("16k"), Ok(16384));
         assert_eq!(parse_size("1M"), Ok(1 << 20));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn integers() {
+    fn parses_integers() {
         assert_eq!(parse_integer("-12"), Some(-12));
         assert_eq!(parse_integer("+0"), Some(0));
         for text in ["", "-", "2x", " 1", "1 ", "1.5", "99999999999999999999"] {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn describes_errors_in_haproxys_words() {
+    fn time_and_size_errors_have_haproxys_messages() {
         let overflow = TimeError::Overflow.describe("timeout client", "25d", TimeUnit::Milliseconds);
         assert_eq!(
             overflow,

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_compare() {
+    fn release_versions_are_ordered() {
         check("2.4", "3.0");
         check("2.4-dev19", "2.4");
         check("2.4-dev9", "2.4-dev19");

@@ -224,7 +224,7 @@ mod tests {
     use crate::source::SourceMap;
 
     #[test]
-    fn a_word_that_is_not_text_keeps_its_bytes() {
+    fn a_word_of_invalid_utf8_keeps_its_bytes() {
         let file = SourceMap::new().add("f", Vec::new());
         let word = Word::new(b"a\xffb".to_vec(), Span::new(file, 1, 0, 3), None);
         assert_eq!(word.bytes(), b"a\xffb");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_inside_a_word_follow_the_columns() {
+    fn spans_within_a_word_follow_the_source_columns() {
         let file = SourceMap::new().add("f", Vec::new());
         let plain = Word::new(b"abcd".to_vec(), Span::new(file, 1, 10, 14), None);
         assert_eq!(plain.span_of(1..3), Span::new(file, 1, 11, 13));

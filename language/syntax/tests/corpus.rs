@@ -74,7 +74,7 @@ pub fn fuzz_units(data: &[u8]) {
 const TARGETS: [fn(&[u8]); 3] = [fuzz_lexer, fuzz_condition, fuzz_units];
 
 #[test]
-fn the_corpus_replays() {
+fn files_of_the_fuzz_corpus_never_panic() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
     let mut seen = 0;
     for entry in fs::read_dir(folder).unwrap() {
@@ -104,13 +104,13 @@ fn any_text() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn nothing_panics(data in any_text()) {
+    fn arbitrary_configuration_bytes_never_panic(data in any_text()) {
         TARGETS.iter().for_each(|target| target(&data));
     }
 
     /// The last newline changes nothing but the message about its absence.
     #[test]
-    fn the_last_newline_does_not_matter(data in any_text()) {
+    fn a_missing_last_newline_changes_only_its_message(data in any_text()) {
         let mut without = data;
         while without.last() == Some(&b'\n') {
             without.pop();
@@ -123,7 +123,7 @@ proptest! {
 
     /// Any text in single quotes is unchanged.
     #[test]
-    fn strong_quotes_keep_everything(text in "[^'\u{0}\n]{1,40}") {
+    fn single_quotes_keep_any_text(text in "[^'\u{0}\n]{1,40}") {
         let (lines, diagnostics) = read(&source(format!("k '{text}'\n").as_bytes()));
         prop_assert!(diagnostics.is_empty());
         prop_assert_eq!(lines[0].text(1), text);
@@ -131,7 +131,7 @@ proptest! {
 
     /// Hexadecimal escapes can write any byte.
     #[test]
-    fn any_byte_can_be_escaped(bytes in proptest::collection::vec(any::<u8>(), 1..20)) {
+    fn hexadecimal_escapes_can_write_any_byte(bytes in proptest::collection::vec(any::<u8>(), 1..20)) {
         let escaped: String = bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect();
         let (lines, _) = read(&source(format!("k {escaped}\n").as_bytes()));
         prop_assert_eq!(lines[0].get(1).unwrap().bytes(), &bytes[..]);

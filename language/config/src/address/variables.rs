@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_replaced() {
+    fn environment_variables_in_addresses_are_replaced() {
         check("${HOST}:${PORT}", "192.0.2.1:80");
         check("$HOST:$PORT", "192.0.2.1:80");
         check("${HOST}:8${PORT}0", "192.0.2.1:8800");

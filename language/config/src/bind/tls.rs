@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_options_and_filters_of_crt_list_lines() {
+    fn parses_options_and_sni_filters_of_crt_list_lines() {
         let inherited = TlsOptions { ciphers: Some("HIGH".into()), ..TlsOptions::default() };
         let text = "# names\n\na.pem\nb.pem [alpn http/1.1 ssl-min-ver TLSv1.3] *.b.example !x.b.example\nc.pem c.example\n";
         let lines = parse_crt_list(text, &inherited, |_, text| panic!("{text}")).expect("a good list");

@@ -35,7 +35,7 @@ impl weir_syntax::Files for DocumentFiles {
 
 /// 2.1, "ordering matters": `log global` stands for the targets of the `global` sections above, at its position among the other lines.
 #[test]
-fn log_lines_keep_their_order() {
+fn log_global_inserts_the_targets_above_at_its_position() {
     let global = |name: &str| format!("global\n log {name} local0\n");
     let check = |text: &str, expected: &[&str]| {
         let proxies = parse_text(text).config.proxies;
@@ -91,7 +91,7 @@ pub(crate) fn check(text: &str, messages: &[&str]) {
 }
 
 #[test]
-fn rejects_words_outside_of_sections() {
+fn rejects_keywords_outside_of_sections() {
     check(
         "foo bar\nglobl\n",
         &[
@@ -121,7 +121,7 @@ fn reports_an_unimplemented_section_once() {
 }
 
 #[test]
-fn reads_userlists_and_reports_their_faults() {
+fn parses_userlists_and_reports_errors() {
     let read = parse_text("userlist u\n user a insecure-password b\nuserlist v\n");
     assert!(read.messages.is_empty(), "{:?}", read.messages);
     assert!(read.config.userlist("u").unwrap().authenticate("a", b"b"));
@@ -138,7 +138,7 @@ fn reads_userlists_and_reports_their_faults() {
 }
 
 #[test]
-fn reads_http_errors_sections_and_reports_their_faults() {
+fn parses_http_errors_sections_and_reports_errors() {
     check("http-errors x\n errorfile 500 e.http\n errorfile 404 /dev/null\n", &[]);
     check(
         "http-errors x\n errorfile\n errorfile 500\n errorfile 500 /nosuch\n errorfile 99 /dev/null\n foo\n\
@@ -194,7 +194,7 @@ fn skips_a_section_with_an_empty_name() {
 
 /// The registry of these tests knows no fetch: only messages about groups matter.
 #[test]
-fn rejects_acls_with_unknown_groups() {
+fn rejects_acls_with_unknown_userlist_groups() {
     let invalid = |lines: &str| -> Vec<String> {
         let text =
             format!("frontend f\n bind :1\n{lines}\nuserlist u\n group g\n user a password x groups g\n");
@@ -215,7 +215,7 @@ fn rejects_acls_with_unknown_groups() {
 }
 
 #[test]
-fn listeners_need_threads_that_exist() {
+fn bind_thread_sets_require_existing_threads() {
     let text = |threads: &str| {
         format!(
             "global\n nbthread 2\nfrontend f\n mode http\n timeout client 1s\n bind :1 thread {threads}\n"

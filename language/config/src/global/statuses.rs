@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_numbers_in_order() {
+    fn parses_status_ranges_in_ascending_order() {
         let cases = [
             ("400", Some((400, 400))),
             ("400-499", Some((400, 499))),

@@ -35,7 +35,7 @@ fn refuse(line: &str, message: &str) {
 
 /// Every implemented row reads its own example, and has a help text.
 #[test]
-fn every_row_reads_its_example() {
+fn the_example_of_every_global_keyword_is_accepted() {
     for row in GLOBAL_KEYWORDS.rows() {
         assert!(!row.help.is_empty(), "{}", row.name);
         if row.is_ready() && !["numa-cpu-mapping", "h1-case-adjust-file"].contains(&row.name) {
@@ -55,7 +55,7 @@ fn every_row_reads_its_example() {
 
 /// Each word is in the table once.
 #[test]
-fn rows_have_unique_names() {
+fn global_keywords_have_unique_names() {
     let mut names: Vec<&str> = GLOBAL_KEYWORDS.rows().map(|row| row.name).collect();
     let count = names.len();
     names.sort_unstable();
@@ -64,7 +64,7 @@ fn rows_have_unique_names() {
 }
 
 #[test]
-fn reports_words_that_are_not_implemented_yet() {
+fn reports_global_keywords_that_are_not_implemented_yet() {
     refuse("lua-load x.lua", "'lua-load' is not implemented yet");
     refuse("stats-file x", "'stats-file' is not implemented yet");
     refuse("busy-polling", "'busy-polling' is not implemented yet");
@@ -73,7 +73,7 @@ fn reports_words_that_are_not_implemented_yet() {
 }
 
 #[test]
-fn suggests_a_known_word_for_an_unknown_one() {
+fn suggests_a_known_keyword_for_an_unknown_one() {
     refuse("maxcon 100", "unknown keyword 'maxcon' in 'global' section; did you mean 'maxconn' maybe ?");
     refuse("frontent x", "unknown keyword 'frontent' in 'global' section; did you mean 'frontend' maybe ?");
     refuse("bogus", "unknown keyword 'bogus' in 'global' section");
@@ -106,7 +106,7 @@ fn accepts_infinite_close_spread_time() {
 }
 
 #[test]
-fn process_and_identity() {
+fn parses_process_and_user_keywords() {
     let global = accept(
         "daemon\nquiet\npidfile /run/x.pid\nchroot auto\nuser nobody\ngid 33\nset-dumpable\nhard-stop-after 5m\n\
          close-spread-time 20s\n         grace 10s\nnode lb_1.a\ndescription a b  c\nno numa-cpu-mapping",
@@ -127,7 +127,7 @@ fn process_and_identity() {
 }
 
 #[test]
-fn threads_and_cpus() {
+fn parses_nbthread_and_cpu_map() {
     let global = accept("nbthread 4\ncpu-map auto:1/1-4 0-1 6-7\ncpu-map 1/3 2,5\ncpu-map 2/1-4 9");
     assert_eq!(global.threads, Some(4));
     assert_eq!(global.cpu_map.cpus(1), Some(&[0][..]));
@@ -152,7 +152,7 @@ fn threads_and_cpus() {
 
 /// R155: words about threads must come before any proxy section.
 #[test]
-fn threads_are_settled_before_proxies() {
+fn thread_keywords_are_rejected_after_other_sections() {
     let outcome = parse_text("global\n nbthread 2\nuserlist u\nglobal\n nbthread 3\n maxconn 5\n");
     assert_eq!(outcome.config.global.threads, Some(2));
     assert_eq!(outcome.config.global.limits.maxconn, Some(5));
@@ -166,7 +166,7 @@ fn threads_are_settled_before_proxies() {
 }
 
 #[test]
-fn limits() {
+fn parses_connection_and_file_limits() {
     let global = accept("maxconn 100\nmaxconnrate 5\nulimit-n 300\nfd-hard-limit 50000\nno strict-limits");
     assert_eq!(global.limits.maxconn, Some(100));
     assert_eq!(global.limits.connection_rate, 5);
@@ -186,7 +186,7 @@ fn limits() {
 }
 
 #[test]
-fn websocket_over_http2_can_be_left_out() {
+fn parses_http2_websocket_workaround_and_log_errors() {
     let word = "h2-workaround-bogus-websocket-clients";
     assert!(accept(word).no_websocket_over_http2);
     assert!(!accept(&format!("{word}\nno {word}")).no_websocket_over_http2);
@@ -199,7 +199,7 @@ fn websocket_over_http2_can_be_left_out() {
 }
 
 #[test]
-fn the_environment_changes_line_by_line() {
+fn setenv_and_unsetenv_apply_to_later_lines() {
     let outcome = parse_with(
         "global\n setenv A 1\n presetenv A 2\n presetenv B 3\n description \"$A$B$C\"\n resetenv A\n node \
          \"n$A${B-x}\"\n unsetenv A\n localpeer me\n log-tag \"${HAPROXY_LOCALPEER}${A-y}\"\n",
@@ -215,7 +215,7 @@ fn the_environment_changes_line_by_line() {
 }
 
 #[test]
-fn names() {
+fn parses_node_description_log_tag_and_log_send_hostname() {
     refuse(
         "node a/b",
         "'node' requires valid node name - non-empty string with digits(0-9), letters(A-Z, a-z), dot(.), hyphen(-) or \
@@ -229,7 +229,7 @@ fn names() {
 
 /// As with HAProxy 3.2.
 #[test]
-fn keeps_the_first_of_two_values() {
+fn a_repeated_global_keyword_keeps_its_first_value() {
     let check = |word: &str, shown: fn(&Global) -> String, expected: &str| {
         let (global, messages) = read(&format!("{word} 1\n{word} 2"));
         assert_eq!(messages, [format!("parsing [test.cfg:3] : '{word}' already specified. Continuing.")]);
@@ -244,7 +244,7 @@ fn keeps_the_first_of_two_values() {
 }
 
 #[test]
-fn keeps_the_first_folder_of_tls_files() {
+fn a_repeated_ca_base_or_crt_base_keeps_its_first_value() {
     for word in ["ca-base", "crt-base", "key-base"] {
         accept(&format!("{word} /a"));
         let (global, messages) = read(&format!("{word} /a\n{word} /b"));
@@ -256,7 +256,7 @@ fn keeps_the_first_folder_of_tls_files() {
 }
 
 #[test]
-fn sockets_of_the_runtime_api() {
+fn parses_stats_socket_lines() {
     let global = accept(
         "stats socket /run/x level admin mode 660\nstats socket 127.0.0.1:9\nstats timeout 2m\nstats maxconn 7",
     );
@@ -281,7 +281,7 @@ fn sockets_of_the_runtime_api() {
 }
 
 #[test]
-fn tuning() {
+fn parses_tune_keywords() {
     let tuning = accept(
         "tune.bufsize 16k\ntune.maxrewrite 9000\ntune.http.maxhdr 50\ntune.maxaccept -1\ntune.idle-pool.shared full\n\
          tune.rcvbuf.client 64k\ntune.listener.default-shards by-thread\ntune.sched.low-latency on\ntune.peers.max-updates-at-once 3",
@@ -342,7 +342,7 @@ fn tuning() {
 
 /// R74: the initial state, which `set profiling` changes later. Words of one line add up, and so do lines.
 #[test]
-fn reads_profiling_settings() {
+fn parses_profiling_keywords() {
     let profiling = accept("").profiling;
     assert_eq!(profiling.tasks, TaskProfiling::Auto);
     assert_eq!(profiling.warn_blocked_after, Duration::from_millis(100));
@@ -367,7 +367,7 @@ fn reads_profiling_settings() {
 
 /// Accepts the built-in behaviour, warns about weaker settings, and refuses stricter ones.
 #[test]
-fn checks_openssl_words_against_the_built_in_library() {
+fn openssl_keywords_warn_if_weaker_and_fail_if_stricter_than_the_library() {
     accept(
         "noktls\ntune.ssl.certificate-compression auto\ntune.ssl.certificate-compression off\nssl-security-level 2",
     );
@@ -399,7 +399,7 @@ fn checks_openssl_words_against_the_built_in_library() {
 }
 
 #[test]
-fn defaults_of_lines_hold_from_their_line_on() {
+fn ssl_default_options_apply_to_later_lines() {
     let global = accept(
         "ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets strict-sni no-strict-sni\n\
          ssl-default-server-options force-tlsv13\nssl-load-extra-files key\nssl-default-bind-ciphers A\n\
@@ -432,7 +432,7 @@ fn defaults_of_lines_hold_from_their_line_on() {
 }
 
 #[test]
-fn variables_of_the_process() {
+fn parses_set_var_of_process_variables() {
     let global = accept("set-var proc.a str(x),upper\nset-var-fmt proc.b \"a-%[str(b)]\"");
     assert_eq!(global.variables.len(), 2);
     refuse(
@@ -446,7 +446,7 @@ fn variables_of_the_process() {
 }
 
 #[test]
-fn reads_h1_case_adjust() {
+fn parses_h1_case_adjust() {
     let names = |lines: &str| accept(lines).http1.adjusted_names;
     assert_eq!(
         names("h1-case-adjust content-length Content-Length\nh1-case-adjust host HOST"),
@@ -464,7 +464,7 @@ fn reads_h1_case_adjust() {
 }
 
 #[test]
-fn reads_h1_case_adjust_file() {
+fn parses_h1_case_adjust_file() {
     let of_file = |text: &str| read(&format!("h1-case-adjust-file 'text:{text}'"));
     let (global, messages) = of_file("# two;;  host HOST ;content-length Content-Length");
     assert_eq!(global.http1.adjusted_names.join(" "), "HOST Content-Length");
@@ -481,7 +481,7 @@ fn reads_h1_case_adjust_file() {
 
 /// HAProxy 3.2 warns and stays root.
 #[test]
-fn reads_a_name_after_uid_or_gid_as_an_account_name() {
+fn uid_and_gid_accept_names_with_a_warning() {
     let (global, messages) = read("uid nobody\ngid nogroup");
     assert_eq!(
         messages,
@@ -500,7 +500,7 @@ fn reads_a_name_after_uid_or_gid_as_an_account_name() {
 
 /// Manual, 3.1, "cpu-map": a range without an end extends to the last number.
 #[test]
-fn ranges_of_cpus_and_threads_may_be_open() {
+fn cpu_map_ranges_may_omit_the_end() {
     let cpus = |line: &str| accept(line).cpu_map.threads;
     let open = cpus("cpu-map 1/1 1020-");
     assert_eq!(open[&1], [1020, 1021, 1022, 1023]);
@@ -514,7 +514,7 @@ fn ranges_of_cpus_and_threads_may_be_open() {
 }
 
 #[test]
-fn experimental_words_are_allowed_by_a_line_before_them() {
+fn experimental_keywords_require_expose_experimental_directives() {
     for word in ["tune.fd.edge-triggered on", "tune.disable-fast-forward"] {
         let name = word.split(' ').next().unwrap_or_default();
         let message = format!(
@@ -528,7 +528,7 @@ fn experimental_words_are_allowed_by_a_line_before_them() {
 }
 
 #[test]
-fn rejects_excess_arguments_and_values_out_of_range() {
+fn global_keywords_reject_excess_arguments_and_values_out_of_range() {
     refuse(
         "expose-experimental-directives x",
         "'expose-experimental-directives' cannot handle unexpected argument 'x'.",
@@ -548,7 +548,7 @@ fn rejects_excess_arguments_and_values_out_of_range() {
 
 /// One word represents all words with a time, since they share a reader.
 #[test]
-fn warns_about_spelled_out_time_units() {
+fn warns_about_text_after_a_global_time_unit() {
     let (global, messages) = read("hard-stop-after 30sec");
     assert_eq!(global.hard_stop_after, Some(Duration::from_secs(30)));
     assert_eq!(

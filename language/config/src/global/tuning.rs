@@ -547,7 +547,7 @@ mod tests {
     use crate::document::tests::parse_text;
 
     #[test]
-    fn reads_the_threshold_of_slow_timeline_entries() {
+    fn parses_tune_timeline_slow() {
         let slow = |line: &str| {
             let parsed = parse_text(&format!("global\n{line}"));
             assert!(parsed.messages.is_empty(), "{line}");

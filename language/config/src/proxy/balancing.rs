@@ -779,7 +779,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_message_lists_every_algorithm_but_one() {
+    fn the_balance_error_lists_every_algorithm_except_first() {
         assert_eq!(
             supported(),
             "balance only supports 'roundrobin', 'static-rr', 'leastconn', 'source', 'uri', 'url_param', 'hdr(name)', 'hash', \

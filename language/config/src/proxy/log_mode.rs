@@ -167,7 +167,7 @@ mod tests {
 
     /// A misspelt name in these lists would never match.
     #[test]
-    fn lists_only_known_keywords_and_options() {
+    fn log_mode_lists_contain_only_known_keywords_and_options() {
         let ready = |name: &&&str| super::super::PROXY_KEYWORDS.find(name).is_some();
         assert_eq!(super::KEYWORDS.iter().find(|name| !ready(name)), None);
         let ready = |name: &&&str| super::super::OPTIONS.find(name).is_some();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_backend_with_everything() {
+    fn parses_a_log_backend_with_all_keywords() {
         let read = parse_text(
             "global\n log backend@b len 200 format rfc5424 sample 1:2 local0 info notice\nbackend b\n mode log\n \
              balance log-hash 'field(-2,\\\")'\n hash-type map-based crc32\n timeout connect 5s\n timeout server 10s\n option \
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_name_log_backends() {
+    fn log_targets_may_name_only_log_backends() {
         check(
             "global\n log backend@logz local0\n log backend@web local0\n log backend@ local0\n log backend@off local0\n\
              frontend f\n mode http\n log backend@nosuch local0\n timeout client 1s\n bind :80\nbackend logs\n mode log\n\
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mode_is_for_backends() {
+    fn mode_log_is_valid_only_in_backends() {
         check(
             "frontend f\n mode log\n bind :80\n timeout client 1s\nlisten l\n mode log\n bind :81\n timeout client 1s\n",
             &[
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn warns_about_traffic_words_in_a_log_backend() {
+    fn warns_about_traffic_keywords_in_a_log_backend() {
         check(
             "backend b\n server s 127.0.0.1:514 weight 5 maxconn 3 send-proxy\n cookie c\n http-request deny\n option redispatch\n \
              retries 3\n server t 127.0.0.1:515 weight 6\n mode log\n timeout queue 5s\n",
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_log_settings_in_other_backends() {
+    fn rejects_log_settings_in_backends_without_mode_log() {
         check(
             "defaults\n timeout connect 1s\n timeout server 1s\nbackend b\n server s udp@127.0.0.1:514 log-bufsize 5k\n server t \
              127.0.0.1:1 log-proto octet-count\n",

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_values_and_fills_in_defaults() {
+    fn parses_outlier_ejection_and_fills_in_defaults() {
         let all = "outlier-ejection errors 5 ratio 20% latency 1.5x interval 5s base 1s max 1m at-most 50%";
         let expected = OutlierEjection {
             errors: Some(5),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_invalid_values() {
+    fn rejects_invalid_outlier_ejection_values() {
         refuses("", EXPECTS);
         refuses("base 1s", EXPECTS);
         refuses("error 5", EXPECTS);

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_cut_at_commas_outside_quotes() {
+    fn arguments_are_split_at_commas_outside_quotes() {
         check("()", &[], "");
         check("(a)", &["a"], "");
         check("(a,b),lower", &["a", "b"], ",lower");
@@ -217,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_list_is_an_error() {
+    fn an_unfinished_argument_list_is_an_error() {
         assert!(split_args(b"(a", 0).is_err());
         assert!(split_args(b"('a)", 0).is_err());
         assert!(split_args(b"(a\\", 0).is_err());
     }
 
     #[test]
-    fn addresses_may_be_abbreviated() {
+    fn ipv4_arguments_may_be_abbreviated() {
         for (text, expected) in [
             ("192.168.0.1", Some([192, 168, 0, 1])),
             ("192.168.1", Some([192, 168, 0, 1])),

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_message_is_valid_and_its_beginnings_are_undecided() {
+    fn a_fix_message_is_valid_and_its_prefixes_are_undecided() {
         let whole = message("35=A|49=CLIENT1|56=EXECUTOR|");
         assert_eq!(validity(&whole), Some(true));
         for cut in 0..whole.len() {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_found() {
+    fn malformed_fix_messages_are_invalid() {
         let check = |text: &str| {
             assert_eq!(validity(text.replace('|', "\x01").as_bytes()), Some(false), "{text}");
         };
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_have_values() {
+    fn fix_tag_value_returns_the_value_of_a_tag() {
         let whole = message("35=A|49=CLIENT1|");
         let check = |tag: u32, expected: Option<&[u8]>| {
             let mut args = Args::default();

@@ -36,7 +36,7 @@ pub(super) const NAMES: &[&str] = &[
 #[cfg(test)]
 mod tests {
     #[test]
-    fn names_are_sorted() {
+    fn known_converter_names_are_sorted() {
         assert!(super::NAMES.is_sorted());
     }
 }

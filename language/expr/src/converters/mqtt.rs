@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_packets_are_valid_and_their_beginnings_are_undecided() {
+    fn mqtt_packets_are_valid_and_their_prefixes_are_undecided() {
         for packet in [CONNECT, CONNACK] {
             let none = || FieldSearch { wanted: MqttField::Flags, found: None };
             assert_eq!(read(packet, None, &mut none()), Some(true));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_have_values() {
+    fn mqtt_field_value_returns_the_value_of_a_field() {
         let connect = |wanted| field(CONNECT, Packet::Connect, wanted);
         assert_eq!(connect(MqttField::Flags).as_deref(), Some("194"));
         assert_eq!(connect(MqttField::ProtocolName).as_deref(), Some("MQTT"));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_found() {
+    fn malformed_mqtt_packets_are_invalid() {
         let check = |bytes: &[u8]| {
             let mut search = FieldSearch { wanted: MqttField::Flags, found: None };
             assert_eq!(read(bytes, None, &mut search), Some(false), "{bytes:x?}");

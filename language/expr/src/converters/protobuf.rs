@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_found_by_their_path() {
+    fn protobuf_fields_are_found_by_their_path() {
         // 1: varint 150, 2: { 3: "abc", 4: fixed32 7 }, 5: double 2.5, 6: zigzag -2.
         let message = b"\x08\x96\x01\x12\x0a\x1a\x03abc\x25\x07\0\0\0\x29\0\0\0\0\0\0\x04\x40\x30\x03";
         let int = |path: &[u64], kind| match look_up(message, path, Some(kind)) {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_nothing_in_malformed_messages() {
+    fn no_field_is_found_in_malformed_protobuf_messages() {
         for message in
             [&b"\x08"[..], b"\x12\x05ab", b"\x0d\x01", b"\x0b\x01", &[0xff; 20], b"\x12\xff\xff\xff\xff\x0f"]
         {

@@ -263,7 +263,7 @@ mod tests {
 
     /// Every algorithm, with the key that it needs, another one of its kind, and one of another kind.
     #[test]
-    fn signatures_are_those_of_the_algorithm_and_the_key() {
+    fn jwt_verify_accepts_only_signatures_of_the_algorithm_and_key() {
         let random = SystemRandom::new();
         let rsa = RsaKeyPair::generate(KeySize::Rsa2048).expect("a key");
         let other = RsaKeyPair::generate(KeySize::Rsa2048).expect("a key");
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_hmac_secrets_as_text_even_if_they_name_a_file() {
+    fn jwt_hmac_secrets_are_never_read_as_file_names() {
         let fixture = Fixture::new().file("secret", "x");
         let tokens = [
             token("HS256", with_secret::<hmac::Hmac<sha2::Sha256>>),
@@ -354,7 +354,7 @@ mod tests {
 
     /// RFC 8725, 3.1: a token's header may say any algorithm.
     #[test]
-    fn ignores_the_algorithm_of_the_tokens_own_header() {
+    fn jwt_verify_ignores_the_algorithm_in_the_token_header() {
         let key = EcdsaKeyPair::generate(&signature::ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
         let good = token("ES256", |signed| {
             key.sign(&SystemRandom::new(), signed).expect("a signature").as_ref().to_vec()
@@ -382,7 +382,7 @@ mod tests {
 
     /// Only the configuration can accept unsigned tokens, with the algorithm `none`.
     #[test]
-    fn accepts_unsigned_tokens_only_for_algorithm_none() {
+    fn jwt_verify_accepts_unsigned_tokens_only_with_algorithm_none() {
         let fixture = Fixture::new();
         for (token, verdict) in
             [("a.b.", "1"), ("a.b", "1"), ("a.b.AAAA", "0"), ("a", "-3"), ("a.b.c.d", "-3")]
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn warns_about_files_without_a_key() {
+    fn jwt_verify_warns_about_files_without_a_public_key() {
         let fixture = Fixture::new()
             .file("empty", "")
             .file("certificate", &pem("CERTIFICATE", b"x"))

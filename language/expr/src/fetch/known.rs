@@ -108,7 +108,7 @@ pub(super) const NAMES: &[&str] = &[
 #[cfg(test)]
 mod tests {
     #[test]
-    fn names_are_sorted() {
+    fn known_fetch_names_are_sorted() {
         assert!(super::NAMES.is_sorted());
     }
 }

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_belong_to_a_subject_and_a_list() {
+    fn cached_results_belong_to_a_subject_and_a_pattern_list() {
         let mut cache = LookupCache::new(100);
         let (a, b) = (cache.subjects.keep(b"a"), cache.subjects.keep(b"b"));
         cache.remember(ListId(1), a, Some(7));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_result_makes_room() {
+    fn the_least_recently_used_result_is_evicted() {
         let mut cache = LookupCache::new(WAYS);
         let subject = cache.subjects.keep(b"a");
         for list in 1..=WAYS as u64 {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn subjects_have_a_bound_and_used_ones_stay() {
+    fn cached_subjects_are_limited_and_used_ones_stay() {
         let mut subjects = Subjects::new(10);
         let used = subjects.keep(b"used");
         for number in 0..1_000 {

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn occurrences_may_overlap() {
+    fn delimited_matches_may_overlap() {
         for (pattern, subject, expected) in [
             ("b/b", ".b/b/b", true),
             ("b/b", ".b/b.", false),
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_manual() {
+    fn dir_and_dom_match_the_manuals_examples() {
         let path = b"/images/png/logo/32x32.png";
         for (pattern, expected) in [
             ("/images", true),

@@ -108,7 +108,7 @@ mod tests {
     use crate::sample::Value;
 
     #[test]
-    fn frees_cleared_entries_in_pieces() {
+    fn cleared_pattern_entries_are_freed_in_pieces() {
         let set = PatternStore::new().named("virt@m", true, &weir_syntax::NoFiles).unwrap();
         let index = set.index(MatchMethod::Str, false, &crate::Location::new("t.cfg".into(), 1)).unwrap();
         let all = 3 * SMALL;

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_blanks_and_line_ends() {
+    fn acl_files_skip_comments_and_blank_lines() {
         let entries: Vec<_> = acl_entries(b"# comment\n\n  \t\nfoo\r\n  bar baz\n #sharp\nlast")
             .map(|entry| (entry.line, entry.pattern))
             .collect();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_values() {
+    fn map_file_lines_have_a_key_and_a_value() {
         let entries: Vec<_> = map_entries(b"   2.22.246.0/23    United Kingdom      \nkey\n").collect();
         assert_eq!(entries[0].pattern, b"2.22.246.0/23");
         assert_eq!(entries[0].value, Some(b"United Kingdom".as_slice()));

@@ -97,7 +97,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_the_same_networks_as_a_scan(
+        fn the_network_index_finds_the_same_networks_as_a_scan(
             nets in proptest::collection::vec((0u8..8, 0u8..=4), 0..30),
             subject in 0u8..16,
         ) {

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges() {
+    fn parses_integer_range_patterns() {
         for (text, expected) in [
             ("5", Some((5, 5))),
             ("-5", Some((-5, -5))),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_two_numbers() {
+    fn parses_dotted_versions_as_two_numbers() {
         assert_eq!(undot(b"3.0:3.1").unwrap(), b"196608:196609");
         assert_eq!(undot(b"3.3").unwrap(), b"196611");
         assert_eq!(undot(b"5").unwrap(), b"5");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_become_ranges() {
+    fn integer_operators_become_ranges() {
         for (operator, expected) in [("eq", "5"), ("ge", "5:"), ("gt", "6:"), ("le", ":5"), ("lt", ":4")] {
             let operator = IntOperator::parse(operator.as_bytes()).unwrap();
             assert_eq!(operator.apply(b"5").unwrap(), expected.as_bytes());
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn networks() {
+    fn parses_network_patterns() {
         let check = |text: &str, expected: Option<&str>| {
             let shown = match parse_net(text.as_bytes()) {
                 Ok(ComparablePattern::Net4(net, mask)) => Some(format!("{net}/{mask}")),

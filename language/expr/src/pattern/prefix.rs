@@ -107,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_the_same_keys_as_a_scan(
+        fn the_prefix_index_finds_the_same_keys_as_a_scan(
             keys in proptest::collection::vec("[ab/]{0,5}", 0..40),
             subject in "[ab/]{0,8}",
             backwards: bool,

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matches_and_groups() {
+    fn a_regex_matches_with_capture_groups_and_expansion() {
         let at = Location::new("t.cfg".into(), 1);
         let regex = Regex::new("^/(a+)(b)?", false, &at).unwrap();
         let mut groups = regex.groups();
@@ -243,7 +243,7 @@ mod tests {
 
     /// Each iteration takes some bytes of the 32 kB stack of machine code, so some thousand letters exceed it.
     #[test]
-    fn matches_subjects_that_need_more_stack() {
+    fn a_regex_matches_subjects_that_need_more_stack() {
         let regex = Regex::new("^(?:(A)|b|ab)*c$", true, &Location::new("t.cfg".into(), 2)).unwrap();
         let mut groups = regex.groups();
         for turns in [1, 100, 1_000, 4_000, 8_000] {

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_expressions_with_present_texts_in_order() {
+    fn regexes_with_present_literals_are_tried_in_order() {
         let mut patterns = (0..20).map(|number| format!("^/(x|y)/site{number}/")).collect::<Vec<_>>();
         patterns.insert(3, "[0-9]z|q".into());
         let regexes = regexes(&patterns, true);
@@ -109,7 +109,7 @@ mod tests {
 
     /// Many required strings end at each byte of the subject: the pass stops early, and the result is the same.
     #[test]
-    fn bounds_the_pass() {
+    fn the_literal_pass_over_a_subject_is_limited() {
         let patterns = (1..60).map(|length| "a".repeat(length) + "[b]").collect::<Vec<_>>();
         let regexes = regexes(&patterns, false);
         let texts = of(&regexes, false).unwrap();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn skips_the_pass_for_few_texts() {
+    fn few_literals_are_not_searched_in_a_pass() {
         assert!(of(&regexes(&vec!["abc".into(); WORTH_A_PASS - 1], false), false).is_none());
         assert!(of(&regexes(&vec!["[0-9]".into(); 100], false), false).is_none());
     }

@@ -126,7 +126,7 @@ fn changing_a_large_set_defers_cleanup_to_tidy() {
 
 /// Additions, deletions and replacements during `tidy` have their usual effect.
 #[test]
-fn a_set_is_tidied_while_it_is_changed() {
+fn a_set_may_change_during_tidy() {
     const ALL: usize = 10_000;
     let set = PatternStore::new().named("virt@busy", false, &File("")).unwrap();
     let index = set.index(MatchMethod::End, false, &at()).unwrap();
@@ -160,7 +160,7 @@ fn a_set_is_tidied_while_it_is_changed() {
 }
 
 #[test]
-fn versions_replace_all_entries_at_once() {
+fn a_committed_version_replaces_all_entries() {
     let set = map("a 1\n");
     let index = set.index(MatchMethod::Str, false, &at()).unwrap();
     let version = set.prepare();
@@ -195,7 +195,7 @@ fn visited(set: &PatternSet, version: u32, after: u64) -> (Option<u64>, Vec<Stri
 
 /// One lock covers a bounded number of entries. Each entry is visited once, whatever changes between two visits.
 #[test]
-fn visits_are_bounded_and_continue_after_changes() {
+fn visits_of_entries_are_bounded_and_continue_after_changes() {
     const AT_ONCE: usize = set::VISITED_AT_ONCE;
     let set = PatternStore::new().named("virt@visited", false, &File("")).unwrap();
     let key = |number: usize| format!("key{number}");
@@ -237,7 +237,7 @@ fn visits_are_bounded_and_continue_after_changes() {
 }
 
 #[test]
-fn keeps_the_set_when_an_entry_does_not_parse() {
+fn an_entry_that_does_not_parse_leaves_the_set_unchanged() {
     let set = map("1:5 low\n");
     let index = set.index(MatchMethod::Int, false, &at()).unwrap();
     assert!(matches!(set.add(None, b"nonsense", Some(b"x")), Err(SetError::Pattern(_))));
@@ -250,7 +250,7 @@ fn keeps_the_set_when_an_entry_does_not_parse() {
 }
 
 #[test]
-fn lookups_report_each_use() {
+fn a_lookup_reports_each_index_of_a_set() {
     let set = map("AB 1\n");
     set.index(MatchMethod::Str, false, &at()).unwrap();
     set.index(MatchMethod::Beg, true, &at()).unwrap();
@@ -297,7 +297,7 @@ fn cached_lookups_see_each_change() {
 
 /// A lookup without a result is repeated by the next request, which has a new budget.
 #[test]
-fn lookups_beyond_a_limit_are_not_kept() {
+fn lookups_that_exceed_a_regex_limit_are_not_cached() {
     set_cache_size(1_000);
     let set = PatternStore::new().anonymous(None, vec![b"^(a+)+$".to_vec()]).unwrap();
     let index = set.index(MatchMethod::Reg, false, &at()).unwrap();
@@ -311,7 +311,7 @@ fn lookups_beyond_a_limit_are_not_kept() {
 
 /// Listings of the packaged HAProxy 2.6.
 #[test]
-fn listings() {
+fn sets_are_listed_like_haproxy() {
     let fixture = crate::testing::Fixture::new().file("ips", "10.0.0.0/8\n1.2.3.4\n").file("m", "a 1\n");
     for line in [
         "if { path_beg /x /y }",
@@ -344,7 +344,7 @@ fn listings() {
 }
 
 #[test]
-fn names_have_prefixes() {
+fn file_name_prefixes_select_optional_and_virtual_sets() {
     let store = PatternStore::new();
     assert!(store.named("missing", true, &File("")).is_err());
     assert!(store.named("opt@missing", true, &File("")).unwrap().is_empty());
@@ -379,7 +379,7 @@ fn actions_accept_a_missing_pattern_file() {
 }
 
 #[test]
-fn numbers_are_unique() {
+fn pattern_set_numbers_are_unique() {
     let store = PatternStore::new();
     let forced = store.anonymous(Some(0), Vec::new()).unwrap();
     let next = store.anonymous(None, Vec::new()).unwrap();
@@ -437,7 +437,7 @@ fn change() -> impl Strategy<Value = SetChange> {
 
 proptest! {
     #[test]
-    fn indexes_return_the_same_entries_as_a_scan(
+    fn string_indexes_return_the_same_entries_as_a_scan(
         method in prop::sample::select(vec![
             MatchMethod::Str, MatchMethod::Beg, MatchMethod::End, MatchMethod::Sub, MatchMethod::Dir, MatchMethod::Dom,
         ]),
@@ -478,7 +478,7 @@ proptest! {
 
     /// With or without a cache, and with enough expressions for a pass over their required strings.
     #[test]
-    fn regular_expressions_match_in_their_order(
+    fn regular_expressions_match_in_list_order(
         patterns in prop::collection::vec("\\^?[aB/]{1,3}(\\[a/\\]|\\.|b\\*|\\(a\\|b\\)\\?){0,2}\\$?", 0..20),
         ignore_case: bool,
         cached: bool,
@@ -502,7 +502,7 @@ proptest! {
 
     /// Lists that are compared one by one, and those with an index.
     #[test]
-    fn small_and_large_lists_find_the_same_network(
+    fn small_and_large_network_lists_find_the_same_entry(
         nets in prop::collection::vec(prop::sample::select(vec![
             "0.0.0.0/0", "10.0.0.0/8", "10.0.0.0/255.0.255.0", "10.1.0.0/16", "10.1.0.0/16", "0.0.0.0/0.0.0.1",
             "10.1.0.1", "::/0", "::ffff:10.1.0.0/112", "2002:a01::/32", "2001:db8::/32",

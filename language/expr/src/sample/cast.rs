@@ -182,7 +182,7 @@ mod tests {
 
     /// Results of HAProxy.
     #[test]
-    fn conversions() {
+    fn type_conversions_give_haproxys_results() {
         let check = |value: Value<'static>, target, expected: Option<Value<'static>>| {
             assert_eq!(value.clone().cast(target), expected, "{value:?} as {target:?}");
         };
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_declared_matrix_holds_for_values() {
+    fn values_convert_exactly_as_their_types_declare() {
         let values = [
             Value::Bool(true),
             Value::Int(5),

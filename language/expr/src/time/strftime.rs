@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn conversions() {
+    fn formats_each_strftime_conversion() {
         let at = 1_700_000_000; // Tuesday, 14 November 2023, 22:13:20
         check("%a %A %b %B %h", at, "Tue Tuesday Nov November Nov");
         check(
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn iso_weeks_at_the_ends_of_years() {
+    fn formats_iso_weeks_at_year_boundaries() {
         check("%G-%V", 1_104_537_600, "2004-53"); // 2005-01-01
         check("%G-%V", 1_230_681_600, "2009-01"); // 2008-12-31
         check("%G-%V", 1_262_476_799, "2009-53"); // 2010-01-02
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_behind_utc() {
+    fn formats_negative_zone_offsets() {
         let mut out = Vec::new();
         format(b"%H:%M %z", WallTime { seconds: 0, micros: 0 }, &TimeZone::fixed(-12_600, "NST"), &mut out);
         assert_eq!(out, b"20:30 -0330");

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn transitions_are_found() {
+    fn time_zone_transitions_are_found() {
         let zone = TimeZone::parse(&file()).unwrap();
         for (at, offset, name) in
             [(0, 3600, "CET"), (99, 3600, "CET"), (100, 7200, "CEST"), (200, 3600, "CET")]
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_files_are_refused() {
+    fn damaged_time_zone_files_are_refused() {
         let file = file();
         for length in 0..file.len() - 30 {
             assert_eq!(TimeZone::parse(&file[..length]), None, "{length}");

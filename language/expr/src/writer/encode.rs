@@ -176,7 +176,7 @@ mod tests {
 
     /// Results of HAProxy 3.2.
     #[test]
-    fn json_values() {
+    fn encodes_values_as_json() {
         let json = Encoding::Json { utf8: false };
         check(json, None, "\"\"");
         check(json, Some(Value::str(b"")), "\"\"");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn lists() {
+    fn encodes_lists_as_json_and_cbor() {
         let made = |encoding: Encoding, texts: &[&'static [u8]]| {
             let mut out = Vec::new();
             encoding.list(texts.iter().copied(), &mut out);
@@ -208,7 +208,7 @@ mod tests {
 
     /// Values of appendix A of RFC 8949.
     #[test]
-    fn cbor_values() {
+    fn encodes_values_as_cbor() {
         let hex = Encoding::Cbor { binary: false };
         check(hex, None, "F6");
         check(hex, Some(Value::str(b"")), "F6");

@@ -5,7 +5,7 @@ use crate::testing::{check, check_text};
 use weir_model::*;
 
 #[test]
-fn names_are_resolved() {
+fn names_of_backends_and_servers_are_resolved() {
     let outcome = check_text(
         "defaults\n mode http\n timeout client 1s\n timeout connect 1s\n timeout server 1s\n\
          frontend f\n bind :1\n use_backend b2 if { path /a }\n use_backend %[req.hdr(x)] if TRUE\n default_backend b1\n\
@@ -52,7 +52,7 @@ fn warns_about_missing_timeouts_and_bind_lines() {
 }
 
 #[test]
-fn a_check_needs_a_port() {
+fn a_health_check_requires_a_port() {
     let lack = "server 's' has neither service port nor check port";
     let (none, some) = (
         format!("A config: backend 'b': {lack} nor tcp_check rule 'connect' with port information."),
@@ -124,7 +124,7 @@ fn warns_about_suspicious_and_conflicting_check_settings() {
 }
 
 #[test]
-fn http_words_in_tcp_mode() {
+fn http_keywords_in_tcp_mode_are_ignored_with_a_warning() {
     let cases: &[(&str, &str)] = &[
         ("http-request deny", "'http-request' rules ignored for proxy 'l' as they require HTTP mode."),
         ("option forwardfor", "'option forwardfor' ignored for proxy 'l' as it requires HTTP mode."),
@@ -162,7 +162,7 @@ fn http_words_in_tcp_mode() {
 }
 
 #[test]
-fn rules_out_of_order_and_out_of_reach() {
+fn warns_about_rules_out_of_order_or_after_a_final_rule() {
     let late = |first: &str, then: &str, expected: &str| {
         let outcome = check(
             "listen l",
@@ -202,7 +202,7 @@ fn rules_out_of_order_and_out_of_reach() {
 }
 
 #[test]
-fn conditions_that_never_hold() {
+fn warns_about_conditions_that_never_match() {
     check(
         "listen l",
         "http-response deny if { path / }",
@@ -227,7 +227,7 @@ fn conditions_that_never_hold() {
 }
 
 #[test]
-fn bytes_of_a_connection_where_http_is_spoken() {
+fn warns_about_layer_6_fetches_in_http_proxies() {
     check(
         "listen l",
         "http-request deny if { req.len 1 } ;; acl a req.len 2 ;; http-request deny if a ;; http-request set-header x %[req.len] ;; http-request set-var-fmt(txn.a) %[req.len]",
@@ -240,7 +240,7 @@ fn bytes_of_a_connection_where_http_is_spoken() {
 }
 
 #[test]
-fn rejects_default_references_to_a_proxy_of_the_wrong_kind() {
+fn rejects_implicit_references_to_a_proxy_without_that_capability() {
     check("listen l", "http-request deny if { be_conn 1 } { fe_conn 1 }", &[]);
     check(
         "frontend f",
@@ -260,7 +260,7 @@ fn rejects_default_references_to_a_proxy_of_the_wrong_kind() {
 
 /// The statuses that HAProxy 3.2 accepts after `errorfile`.
 #[test]
-fn each_status_with_a_message_can_have_another() {
+fn every_status_of_errorfile_accepts_a_file() {
     for status in [
         200, 400, 401, 403, 404, 405, 407, 408, 410, 413, 414, 421, 422, 425, 429, 431, 500, 501, 502, 503,
         504,
@@ -274,7 +274,7 @@ fn each_status_with_a_message_can_have_another() {
 }
 
 #[test]
-fn error_messages_of_a_proxy() {
+fn errorfile_and_errorloc_set_the_error_messages_of_a_proxy() {
     let outcome = check(
         "backend b",
         "errorfile 503 503.http ;; errorloc303 404 http://x ;; errorfiles pages ;; http-request deny deny_status 503 errorfiles pages",
@@ -330,7 +330,7 @@ fn warns_about_rules_for_another_kind_of_check() {
 }
 
 #[test]
-fn identifiers_of_frontends_need_no_backend() {
+fn unique_id_formats_reject_backend_fetches_in_frontends() {
     let message = |name: &str| {
         format!(
             "A failed to parse unique-id of frontend '{name}' : sample fetch <be_name> may not be reliably used here because it needs a backend which is not available here."
@@ -347,7 +347,7 @@ fn identifiers_of_frontends_need_no_backend() {
 }
 
 #[test]
-fn addresses_of_checks_may_have_a_port() {
+fn the_check_address_of_a_server_may_have_a_port() {
     let port = |words: &str| {
         let outcome = check("backend b", &format!("server s 1.1.1.1:1 check {words}"), &[]);
         let proxy = outcome.proxies.last().expect("the backend");
@@ -366,7 +366,7 @@ fn addresses_of_checks_may_have_a_port() {
 
 /// As in HAProxy: a line that repeats the inherited value does not count as the first of two.
 #[test]
-fn warns_about_a_second_value_in_a_section() {
+fn warns_about_a_second_value_of_a_keyword_in_a_section() {
     let again = |word: &str| format!("W parsing [t.cfg:8] : overwriting {word} which was already specified");
     let cases = [
         ("timeout server 2s", "timeout server 3s", Some("'timeout server'")),
@@ -403,7 +403,7 @@ fn warns_about_show_desc_without_a_description() {
 
 /// A section with its own request inherits no part of the `defaults` option's request. Rules that send nothing keep it.
 #[test]
-fn a_checks_own_request_replaces_the_inherited_one() {
+fn http_check_send_replaces_the_inherited_request() {
     let inherited = "defaults\n timeout connect 1s\n timeout server 1s\n option httpchk GET /status HTTP/1.1\n \
                      http-check send hdr Host my\nbackend b\n";
     let cases = [
@@ -430,7 +430,7 @@ fn a_checks_own_request_replaces_the_inherited_one() {
 
 /// Passwords are verified before expressions that cannot wait. Conditions of rules can wait.
 #[test]
-fn userlists_outside_of_conditions_are_found() {
+fn userlists_used_outside_of_conditions_are_recorded() {
     let (none, all) = ((false, false, false), (true, true, true));
     let cases = [
         ("http-request deny unless { http_auth(users) }", none),
@@ -462,7 +462,7 @@ fn userlists_outside_of_conditions_are_found() {
 }
 
 #[test]
-fn names_in_checks_are_resolved() {
+fn backend_names_in_check_expressions_are_resolved() {
     #[track_caller]
     fn check_unknown(text: &str, unknown: &[(u32, &str)]) {
         let faults = Vec::from_iter(unknown.iter().map(|(line, name)| {

@@ -3,7 +3,7 @@
 use crate::testing::{check, check_text, read};
 
 #[test]
-fn unknown_words_have_suggestions() {
+fn errors_for_unknown_proxy_keywords_have_suggestions() {
     check(
         "listen l",
         "maxcon 3",
@@ -40,7 +40,7 @@ fn unknown_words_have_suggestions() {
 }
 
 #[test]
-fn words_of_short_lists_have_suggestions_too() {
+fn errors_for_unknown_keyword_arguments_have_suggestions() {
     for (line, meant) in [
         ("mode htttp", "http"),
         ("balance roundrobbin", "roundrobin"),
@@ -68,7 +68,7 @@ fn words_of_short_lists_have_suggestions_too() {
 }
 
 #[test]
-fn reports_faults_in_haproxys_words() {
+fn proxy_errors_have_haproxys_messages() {
     let cases: &[(&str, &str)] = &[
         ("timeout client", "parsing [t.cfg:9] : 'timeout client' expects an integer value (in milliseconds)"),
         ("timeout client abc", "parsing [t.cfg:9] : unexpected character 'a' in 'timeout client'"),
@@ -294,7 +294,7 @@ fn reports_faults_in_haproxys_words() {
 }
 
 #[test]
-fn faults_point_at_their_words() {
+fn errors_point_at_the_invalid_word() {
     let marked = |lines: &str| read(&format!("listen l\n bind :80\n {lines}\n timeout client 1s\n")).marked;
     assert_eq!(marked("balance uri foo"), ["foo"]);
     assert_eq!(marked("server a 1.1.1.1:80 weight 300"), ["300"]);
@@ -306,7 +306,7 @@ fn faults_point_at_their_words() {
 
 /// Otherwise the page would stay open, or an option would be ignored.
 #[test]
-fn rejects_words_that_exclude_each_other() {
+fn mutually_exclusive_keywords_are_rejected() {
     let both = "stats 'auth'/'realm' and 'http-request' can't be used at the same time.";
     for section in ["frontend f", "listen f"] {
         let alert = format!("A proxy 'f': {both}");
@@ -321,7 +321,7 @@ fn rejects_words_that_exclude_each_other() {
 }
 
 #[test]
-fn words_in_the_wrong_section() {
+fn keywords_in_the_wrong_section_cause_warnings_or_errors() {
     check(
         "backend b",
         "bind :80",

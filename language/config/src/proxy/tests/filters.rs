@@ -38,7 +38,7 @@ fn filter_sequence_reorders_filters_by_direction() {
 }
 
 #[test]
-fn wrong_filters_are_refused() {
+fn invalid_filter_lines_are_rejected() {
     refuse(&["filter"], "missing argument for 'filter' in proxy 'l'.");
     refuse(
         &["filter trece"],

@@ -5,7 +5,7 @@ use crate::testing::{check_text, read};
 use weir_model::*;
 
 #[test]
-fn sections_inherit_from_defaults() {
+fn proxies_inherit_from_their_defaults_section() {
     let text = "defaults base\n mode http\n timeout client 5s\n retries 7\n option dontlognull\n log global\n \
                 balance leastconn\n default-server maxconn 9\n stats uri /s\n\
                 defaults more from base\n retries 8\n no option dontlognull\n\
@@ -59,7 +59,7 @@ fn rules_of_defaults_run_before_those_of_the_proxy() {
 }
 
 #[test]
-fn rules_of_defaults_have_limits() {
+fn defaults_sections_with_rules_restrict_which_sections_may_inherit() {
     let rules = "defaults d\n mode http\n timeout client 1s\n http-request allow\n";
     check_text(
         &format!("{rules}listen l from d\n bind :1\n"),

@@ -62,7 +62,7 @@ fn reports_an_empty_argument_as_the_only_fault_of_its_line() {
 
 /// Manual, 7.2: "or" may also be written in any case.
 #[test]
-fn accepts_or_in_any_case() {
+fn the_or_operator_is_accepted_in_any_case() {
     for or in ["or", "OR", "Or", "oR", "||"] {
         check("frontend f", &format!("http-request deny if FALSE {or} TRUE"), &[]);
     }
@@ -76,7 +76,7 @@ fn accepts_or_in_any_case() {
 }
 
 #[test]
-fn rejects_malformed_addresses_instead_of_resolving_them() {
+fn malformed_ipv4_addresses_are_rejected_instead_of_resolved() {
     let refused =
         |host: &str| format!("A parsing [t.cfg:9] : 'bind' : invalid address: '{host}' in '{host}:80'");
     for host in
@@ -93,7 +93,7 @@ fn rejects_malformed_addresses_instead_of_resolving_them() {
 }
 
 #[test]
-fn rejects_negation_before_checking_the_section() {
+fn an_unsupported_no_prefix_is_rejected_before_the_section_check() {
     check(
         "backend b",
         "no option tcplog",
@@ -113,7 +113,7 @@ fn rejects_negation_before_checking_the_section() {
 
 /// Manual, 4.1: server-state-file-name may be in defaults.
 #[test]
-fn defaults_may_name_the_state_file() {
+fn server_state_file_name_is_inherited_from_defaults() {
     let outcome = check_text(
         "defaults\n server-state-file-name x\nbackend b\nbackend c\n server-state-file-name\n",
         &[],
@@ -124,7 +124,7 @@ fn defaults_may_name_the_state_file() {
 
 /// HAProxy 3.2 warns as well.
 #[test]
-fn warns_about_settings_without_effect() {
+fn warns_about_proxy_settings_without_effect() {
     check(
         "listen l",
         "default_backend other ;; server s 127.0.0.1:80",
@@ -158,7 +158,7 @@ fn warns_about_settings_without_effect() {
 }
 
 #[test]
-fn early_data_to_servers_are_whole_requests_of_http1() {
+fn allow_0rtt_on_servers_has_an_effect_only_with_http_1() {
     check("backend b", "mode http ;; server s 127.0.0.1:443 ssl allow-0rtt alpn http/1.1", &[]);
     let never = "W [t.cfg:9] : 'server b/s' : 'allow-0rtt' has no effect here: ";
     let http2 = format!("{never}nothing is sent early where HTTP/2 may be spoken.");

@@ -3,7 +3,7 @@
 use crate::testing::{check, check_text};
 
 #[test]
-fn all_unknown_words_of_a_line_are_named() {
+fn all_unknown_keywords_of_a_line_are_reported() {
     let server = |word: &str| format!("A [t.cfg:9] : 'server l/s' : unknown keyword '{word}'");
     let not_yet = |word: &str| format!("A [t.cfg:9] : 'server l/s' : '{word}' is not implemented yet");
     check(

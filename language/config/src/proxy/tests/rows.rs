@@ -35,7 +35,7 @@ fn section_for(sections: Sections) -> &'static str {
 }
 
 #[test]
-fn every_keyword_is_read_with_its_example() {
+fn the_example_of_every_proxy_keyword_is_accepted() {
     for row in PROXY_KEYWORDS.rows() {
         let Handler::Ready(reader) = row.handler else { continue };
         // Some keywords need earlier lines.
@@ -90,7 +90,7 @@ fn every_keyword_is_read_with_its_example() {
 }
 
 #[test]
-fn every_row_has_a_unique_name_and_a_help_text() {
+fn every_proxy_keyword_has_a_unique_name_and_a_help_text() {
     fn check<F>(table: &Table<F>) {
         let mut names = std::collections::HashSet::new();
         for row in table.rows() {
@@ -106,7 +106,7 @@ fn every_row_has_a_unique_name_and_a_help_text() {
 }
 
 #[test]
-fn rejects_words_that_are_not_implemented_yet() {
+fn rejects_proxy_keywords_that_are_not_implemented_yet() {
     let not_yet = |word: &str| format!("A parsing [t.cfg:9] : '{word}' is not implemented yet");
     check("listen l", "mode spop", &[&not_yet("mode spop")]);
     check("listen l", "http-request lua.x", &["A parsing [t.cfg:9] : 'lua actions' is not implemented yet"]);
@@ -133,7 +133,7 @@ fn rejects_words_that_are_not_implemented_yet() {
 }
 
 #[test]
-fn negates_only_the_named_option() {
+fn no_and_default_prefixes_change_only_the_named_option() {
     let outcome = check(
         "listen l",
         "option httpclose ;; no option http-server-close ;; option abortonclose ;; default option abortonclose",
@@ -181,7 +181,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_line_makes_the_parser_panic(
+    fn random_proxy_lines_never_make_the_parser_panic(
         lines in proptest::collection::vec((0..4usize, proptest::collection::vec(word(), 1..8)), 1..12)
     ) {
         let mut text = String::from("defaults d\n mode http\nlisten l\n bind :80\n server s 1.1.1.1:80\n");

@@ -3,7 +3,7 @@
 use crate::testing::{check, check_text, read};
 
 #[test]
-fn section_lines() {
+fn reports_errors_in_section_names_and_ids() {
     check_text(
         "frontend a/b\n bind :1\n timeout client 1s\n",
         &["A parsing [t.cfg:1] : character '/' is not permitted in 'frontend' name 'a/b'."],
@@ -48,7 +48,7 @@ fn section_lines() {
 }
 
 #[test]
-fn identifiers_are_those_of_haproxy() {
+fn proxies_and_servers_get_haproxys_ids() {
     let outcome = check_text("backend a\nbackend b\n id 2\nbackend c\n", &[]);
     assert_eq!(outcome.proxies.iter().map(|proxy| proxy.id).collect::<Vec<_>>(), [3, 2, 5]);
     let outcome = check("backend b", "server-template s 1-3 example.com:80 ;; server x 1.1.1.1:80 id 2", &[]);
@@ -61,7 +61,7 @@ fn identifiers_are_those_of_haproxy() {
 }
 
 #[test]
-fn templates_count_from_where_their_range_begins() {
+fn server_template_numbers_begin_at_the_start_of_the_range() {
     for (range, expected) in [("2", ["s1", "s2"]), ("0-1", ["s0", "s1"]), ("10-11", ["s10", "s11"])] {
         let outcome = check("backend b", &format!("server-template s {range} example.com:80"), &[]);
         let names = outcome.proxies[1].servers.iter().map(|server| &*server.name);
@@ -70,7 +70,7 @@ fn templates_count_from_where_their_range_begins() {
 }
 
 #[test]
-fn global_identifiers_are_unique() {
+fn guids_are_unique() {
     let text = "backend a\n guid x\n server s 1.1.1.1 guid y\nbackend b\n server s 1.1.1.1 guid y\n server t 1.1.1.1 guid x\n";
     let messages = read(text).messages;
     let about = |word: &str| messages.iter().filter(|message| message.contains(word)).count();

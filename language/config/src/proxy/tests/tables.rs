@@ -24,7 +24,7 @@ fn table(line: &str, expected: &[&str]) {
 }
 
 #[test]
-fn tables_have_types_sizes_and_data() {
+fn accepts_stick_table_types_sizes_and_data() {
     for kind in ["ip", "ipv4", "ipv6", "integer", "string", "string len 5", "binary", "binary len 16384"] {
         table(&format!("type {kind} size 10"), &[]);
     }
@@ -47,7 +47,7 @@ fn tables_have_types_sizes_and_data() {
 }
 
 #[test]
-fn reports_faults_in_a_stick_table() {
+fn reports_errors_in_a_stick_table_line() {
     table("size 10", &["missing type."]);
     table("type ipv4", &["missing size."]);
     table("type", &["missing argument after 'type'."]);
@@ -94,7 +94,7 @@ fn reports_faults_in_a_stick_table() {
 }
 
 #[test]
-fn a_table_has_its_name_alone() {
+fn duplicate_stick_table_names_are_rejected() {
     let twice = "frontend b\n bind :1\n stick-table type ipv4 size 1\n default_backend b\n\
                  backend b\n stick-table type ipv4 size 1\n";
     let messages = read(twice).messages;
@@ -103,7 +103,7 @@ fn a_table_has_its_name_alone() {
 }
 
 #[test]
-fn rejects_chains_of_write_to() {
+fn rejects_chained_write_to_tables() {
     let chain = |last: &str| {
         let table = "stick-table type ipv4 size 1 write-to";
         read(&format!(
@@ -119,7 +119,7 @@ fn rejects_chains_of_write_to() {
 }
 
 #[test]
-fn rejects_aggregate_without_peers() {
+fn rejects_aggregate_in_a_table_without_peers() {
     const TABLE: &str = "stick-table type ipv4 size 1 store gpc0 aggregate";
     said(
         &[TABLE],

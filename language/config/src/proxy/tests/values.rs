@@ -4,7 +4,7 @@ use crate::testing::check;
 use weir_model::*;
 
 #[test]
-fn cookies_of_redirects_hold_for_the_whole_site() {
+fn cookies_of_redirects_have_the_path_of_the_whole_site() {
     for (keyword, expected) in [
         ("set-cookie", "; path=/;"),
         ("set-cookie-fmt", "; path=/;"),
@@ -17,7 +17,7 @@ fn cookies_of_redirects_hold_for_the_whole_site() {
 }
 
 #[test]
-fn values_arrive_in_the_model() {
+fn keyword_values_are_stored_in_the_model() {
     let outcome = check(
         "listen l",
         "cookie SRV insert indirect nocache maxidle 30m ;; retry-on conn-failure 503 ;; option redispatch 2 ;; \
@@ -52,7 +52,7 @@ fn values_arrive_in_the_model() {
 }
 
 #[test]
-fn reads_option_forwarded() {
+fn parses_option_forwarded() {
     let outcome = check("backend b", "option forwarded", &[]);
     let forwarded = outcome.proxies[1].settings.options.forwarded.clone().expect("it is set");
     assert!(
@@ -69,7 +69,7 @@ fn reads_option_forwarded() {
 }
 
 #[test]
-fn the_first_password_of_a_user_counts() {
+fn a_repeated_stats_auth_user_keeps_the_first_password() {
     let outcome = check(
         "backend b",
         "mode http ;; stats auth a:1 ;; stats auth b:2 ;; stats auth a:3",

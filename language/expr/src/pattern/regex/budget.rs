@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_spends_its_own_budget_once() {
+    fn each_request_has_its_own_regex_budget() {
         let mut accounts = Accounts::new();
         assert!(accounts.is_empty());
         // The last match may start while any budget is left.
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_the_number_of_accounts() {
+    fn the_number_of_regex_budget_accounts_is_limited() {
         let mut accounts = Accounts::new();
         for owner in 1..=MOST_OTHERS as u64 + 10 {
             assert_eq!(spend(&mut accounts, owner, BUDGET_NS), Ok(()));
@@ -191,7 +191,7 @@ mod tests {
 
     /// Without a clock from the process, matches are not charged.
     #[test]
-    fn charges_nothing_without_a_budget() {
+    fn regex_matches_are_not_charged_without_a_budget() {
         assert_eq!(charged(|| 5), Some(5));
         begin_request();
         assert!(ACCOUNTS.with_borrow(|accounts| accounts.is_empty()));

@@ -99,7 +99,7 @@ mod tests {
 
     /// One test, since the setting and the reports are global. Reports of other tests of this crate are ignored.
     #[test]
-    fn counts_reports_and_decides_matches_that_meet_a_limit() {
+    fn regex_matches_that_exceed_a_limit_are_counted_and_reported() {
         let regex = |pattern: &str, line: u32| {
             Regex::new(pattern, false, &Location::new("limits.cfg".into(), line)).unwrap()
         };

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_literal_parts() {
+    fn finds_the_required_literals_of_a_regex() {
         let check = |pattern: &str, prefix: &str, longest: &str| {
             let texts = Texts::read(pattern.as_bytes()).unwrap_or_default();
             let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn admits_subjects_with_the_texts() {
+    fn subjects_with_the_required_literals_are_admitted() {
         let required = RegexTexts::new("^/a.*Foo", true);
         assert!(required.admits(b"/A/fOO") && required.admits(b"/a/ff/foo"));
         assert!(!required.admits(b"/a/fo") && !required.admits(b"b/a/foo") && !required.admits(b""));
@@ -263,7 +263,7 @@ mod tests {
 
         /// Every subject that PCRE2 matches is admitted.
         #[test]
-        fn excludes_no_match(
+        fn required_literals_never_exclude_a_match(
             items in proptest::collection::vec(proptest::sample::select(vec![
                 "a", "b", "ab", "/", r"\.", r"\d", r"\b", ".", "^", "$", "*", "+", "?", "{0}", "{2}", "{,1}", "{1,}", "|", "(", ")",
                 "(?:", "(?i)", "(?=", "(?!", "(?<!", "[ab]", "[^]a]", "[a(|]", "[", "]", r"\", "}", ",", "1", "B",
