@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_parts_of_a_hello() {
+    fn finds_the_parts_of_a_client_hello() {
         let bytes = records(&usual(), MAX_FRAGMENT);
         let message = read(&bytes).expect("a message");
         assert!(matches!(message.body, Cow::Borrowed(_)));
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_a_hello_without_extensions() {
+    fn parses_a_client_hello_without_extensions() {
         let bytes = records(&hello(None), MAX_FRAGMENT);
         let message = read(&bytes).expect("a message");
         let hello = ClientHello::parse(&message.body).expect("a hello");
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_extensions_of_a_server_s_hello() {
+    fn parses_the_extensions_of_a_server_hello() {
         let body = |extensions: &[u8]| [&[3, 3][..], &[7; 32], &[2, 9, 9, 0x13, 1, 0], extensions].concat();
         let with = body(&with_length(2, &[extension(43, &[3, 4]), extension(41, &[0, 0])].concat()));
         let found: Vec<_> = server_extensions(&with).expect("a hello").map(|(kind, _)| kind).collect();
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_the_same_however_it_is_cut() {
+    fn a_client_hello_is_the_same_for_any_record_split() {
         let message = usual();
         let whole = read(&records(&message, MAX_FRAGMENT)).expect("a message").body.into_owned();
         for size in 1..message.len() {
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn survives_any_damaged_byte() {
+    fn a_client_hello_with_any_damaged_byte_never_panics() {
         let honest = usual();
         for at in 0..honest.len() {
             for value in [0, 1, 0x7f, 0xff] {
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_version_of_an_sslv2_hello() {
+    fn parses_the_version_of_an_sslv2_client_hello() {
         let mut old = vec![0x80, 0x2e, 1, 3, 1, 0, 0x15, 0, 0, 0, 0x10];
         old.extend([5; 0x25]);
         assert_eq!(sslv2_version(&old), Ok([3, 1]));

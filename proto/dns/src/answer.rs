@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_only_the_addresses_of_the_requested_name() {
+    fn an_answer_has_only_addresses_of_the_requested_name() {
         let sent = question(RecordKind::A);
         let message = MessageBuilder::to(&sent, 0)
             .answer("www.example", 1, &[192, 0, 2, 1])
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases_are_followed_in_any_order_to_their_end() {
+    fn cname_records_are_followed_in_any_order() {
         let message = MessageBuilder::to(&question(RecordKind::A), 0)
             .answer("c.example", 1, &[192, 0, 2, 1])
             .alias("b.example", "c.example")
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn follows_aliases_up_to_the_limit() {
+    fn cname_records_are_followed_up_to_a_limit() {
         let chain = |links: usize| {
             let mut message = MessageBuilder::to(&question(RecordKind::A), 0).alias("www.example", "n0");
             for link in 1..links {
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_services_with_their_additional_addresses() {
+    fn srv_records_are_parsed_with_their_additional_addresses() {
         let sent = question(RecordKind::Srv);
         let service = |priority: u8, weight: u8, port: u8, target: &str| {
             let mut data = vec![0, priority, 0, weight, 0, port];
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_messages_that_do_not_answer_the_question() {
+    fn rejects_dns_messages_that_do_not_answer_the_question() {
         let sent = question(RecordKind::A);
         let good = MessageBuilder::to(&sent, 0).answer("www.example", 1, &[192, 0, 2, 1]);
         assert!(read(&good, &sent).is_ok());
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_response_codes_and_flags() {
+    fn parses_dns_response_codes_and_the_truncation_flag() {
         let sent = question(RecordKind::A);
         let code = |flags| read(&MessageBuilder::to(&sent, flags), &sent).expect("an answer").code;
         assert_eq!(code(0), ResponseCode::NoError);
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_refusal_may_come_without_its_question() {
+    fn only_an_error_response_may_omit_the_question() {
         let sent = question(RecordKind::A);
         let bare = |code: u8| vec![0x12, 0x34, 0x80, code, 0, 0, 0, 0, 0, 0, 0, 0];
         let code = |code| Answer::read(&bare(code), 0x1234, &sent).map(|answer| answer.code);
@@ -481,7 +481,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_after_the_question_are_read_to_an_end(
+        fn parsing_arbitrary_bytes_after_the_question_never_panics(
             counts in proptest::array::uniform6(0_u8..8),
             rest in proptest::collection::vec(any::<u8>(), 0..300),
             kind in 0_usize..3,
@@ -494,7 +494,7 @@ mod tests {
         }
 
         #[test]
-        fn reads_every_address_of_an_answer(
+        fn parses_every_address_of_an_answer(
             addresses in proptest::collection::vec(any::<u32>(), 0..40),
             bits in any::<u64>(),
         ) {

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn parses_names_within_the_limits_of_length() {
+    fn parses_dns_names_within_their_length_limits() {
         check("a.example", Ok("a.example"));
         check("a.example.", Ok("a.example"));
         check("_http._tcp.example", Ok("_http._tcp.example"));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_case_of_letters_is_chosen_and_means_nothing() {
+    fn dns_names_with_different_case_are_equal() {
         let name = Name::parse(b"ab-9.cd").expect("a name");
         let other = name.with_case(0b1001);
         assert_eq!(other.to_string(), "Ab-9.cD");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn strange_bytes_are_printed_as_numbers() {
+    fn unprintable_bytes_of_dns_names_are_shown_as_decimal_escapes() {
         assert_eq!(Name::parse(b"a b\xff").expect("a name").to_string(), "a\\032b\\255");
     }
 }

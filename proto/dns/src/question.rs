@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn encodes_a_query_as_in_the_rfcs() {
+    fn encodes_a_dns_query_with_edns() {
         let question = Question { name: Name::parse(b"a.bc").expect("a name"), kind: RecordKind::Aaaa };
         let mut out = Vec::new();
         question.write(0x1234, 8192, &mut out);

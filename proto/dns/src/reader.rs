@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn follows_pointers_in_names() {
+    fn follows_compression_pointers_in_dns_names() {
         let message = b"\x01a\x01b\x00\x01c\xc0\x02\xc0\x05";
         check(message, 0, Some(("a.b", 5)));
         check(message, 2, Some(("b", 5)));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_malformed_names() {
+    fn rejects_malformed_dns_names() {
         // To itself, forwards, from one to the other.
         check(b"\xc0\x00", 0, None);
         check(b"\x01a\xc0\x00", 0, None);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_names_that_grow_too_long() {
+    fn rejects_compressed_names_above_the_length_limit() {
         // Labels of 63 bytes, each followed by a pointer to the one before.
         let mut message = b"\x00".to_vec();
         let mut target = 0;

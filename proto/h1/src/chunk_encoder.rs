@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_written_in_hexadecimal() {
+    fn chunk_sizes_are_written_in_hexadecimal() {
         for (size, want) in
             [(1, "1\r\n"), (16, "10\r\n"), (0xabcdef, "abcdef\r\n"), (u64::MAX, "ffffffffffffffff\r\n")]
         {

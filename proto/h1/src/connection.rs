@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_decides_for_itself() {
+    fn keep_alive_is_decided_separately_for_client_and_server() {
         const NONE: (bool, bool) = (false, false);
         let both = [(true, true), (true, false), NONE];
         let client = [(true, false), (true, false), NONE];
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn announces_close_and_keep_alive_where_needed() {
+    fn connection_close_and_keep_alive_are_announced_where_needed() {
         let (_, new) = parse(Kind::Request, GET_11, "");
         let (_, old) = parse(Kind::Request, GET_10, "");
         assert_eq!(announcement_to_server(&new, PersistenceMode::KeepAlive), Announce::Nothing);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn protocols_switch_only_on_request() {
+    fn protocol_upgrades_require_connection_upgrade_in_http_1_1() {
         let (_, upgrade) = parse(Kind::Request, GET_11, "Connection: upgrade\r\nUpgrade: foo\r\n");
         let (_, half) = parse(Kind::Request, GET_11, "Upgrade: foo\r\n");
         let (_, old) = parse(Kind::Request, GET_10, "Connection: upgrade\r\nUpgrade: foo\r\n");

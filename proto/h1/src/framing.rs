@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_until_the_end_loses_its_framing_fields() {
+    fn a_response_delimited_by_close_loses_its_framing_fields() {
         check(RESPONSE, "", |head, _| head.add(b"content-length", b"3"), "");
         check(RESPONSE, "", |head, _| head.add(b"transfer-encoding", b"chunked"), "");
     }

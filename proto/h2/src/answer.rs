@@ -213,7 +213,7 @@ mod tests {
         RequestTraits { head_only: false, connect: false, extended: false, chunks: true };
 
     #[test]
-    fn a_list_of_fields_is_a_head() {
+    fn h2_response_fields_become_a_response_head() {
         check(
             ":status=200, content-length=05, a=b",
             false,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_unannounced_length_is_empty_chunked_or_ends_with_the_stream() {
+    fn an_h2_response_body_without_length_is_empty_or_chunked() {
         check(":status=200", false, CHUNKS, "HTTP/2.0 200 OK|transfer-encoding: chunked||", None);
         check(":status=200", false, RequestTraits::default(), "HTTP/2.0 200 OK||", None);
         check(":status=200", true, CHUNKS, "HTTP/2.0 200 OK|transfer-encoding: chunked||", None);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_2xx_to_an_extended_connect_becomes_101_rfc_8441() {
+    fn a_2xx_response_to_an_extended_connect_becomes_101_rfc_8441() {
         let extended = RequestTraits { extended: true, ..CHUNKS };
         let want = "HTTP/2.0 101 Switching Protocols|connection: upgrade|upgrade: websocket|a: b||";
         check(":status=200, a=b", false, extended, want, None);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_heads_that_are_not_responses() {
+    fn rejects_malformed_h2_response_heads() {
         for (lines, end) in [
             ("a=b", true),
             (":status=200, :status=200", true),

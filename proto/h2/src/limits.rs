@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_gives_its_burst_and_then_its_rate() {
+    fn a_token_bucket_allows_its_burst_then_its_rate() {
         let rate = EventRate { burst: 10, per_second: 100 };
         let mut bucket = Bucket::of(rate);
         bucket.begin(1_000_000);

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_distance_is_measured_by_one_ping_at_a_time() {
+    fn the_round_trip_time_is_measured_by_one_ping_at_a_time() {
         // Also where the low bits of the time begin again.
         for start in [1, (1 << 32) - 2, 1 << 32, (1 << 40) + 7] {
             let (every, far) = (u64::from(EVERY_MS), u64::from(FAR_MS));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_may_be_negative_but_never_too_large_rfc_9113_6_9() {
+    fn a_flow_window_may_be_negative_but_not_too_large_rfc_9113_6_9() {
         let mut window = FlowWindow::new(10);
         assert_eq!(window.use_up(11), Err(Overflow));
         assert_eq!(window.use_up(10), Ok(()));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_given_back_by_parts() {
+    fn window_updates_are_sent_for_parts_of_the_window() {
         let mut owed = WindowDebt::default();
         let given: Vec<_> = (0..6).filter_map(|_| owed.add(30, 50)).collect();
         assert_eq!(given, [60, 60, 60]);

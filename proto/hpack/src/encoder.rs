@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_survive_a_round_trip_and_repeated_fields_are_short() {
+    fn encoded_blocks_survive_a_round_trip_and_index_repeated_fields() {
         let (mut encoder, mut decoder) = (Encoder::new(1024), Decoder::new(4096, 4096));
         let first = round(&mut encoder, &mut decoder, 200);
         let second = round(&mut encoder, &mut decoder, 200);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn announces_both_sizes_of_a_table_that_shrinks_and_grows_rfc_7541_4_2() {
+    fn announces_the_lowest_and_last_table_size_rfc_7541_4_2() {
         let (mut encoder, mut decoder) = (Encoder::new(1024), Decoder::new(4096, 4096));
         round(&mut encoder, &mut decoder, 200);
         encoder.set_limit(0);

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_of_the_rfc_c_4() {
+    fn encodes_and_decodes_the_examples_of_rfc_7541_c_4() {
         for (text, code) in [
             (&b"www.example.com"[..], &b"\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff"[..]),
             (b"no-cache", b"\xa8\xeb\x10\x64\x9c\xbf"),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_beside_every_other_comes_back() {
+    fn every_pair_of_bytes_survives_huffman_coding() {
         for first in 0..=255u8 {
             for second in 0..=255u8 {
                 let text = [first, second, first];
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_less_than_a_byte_and_all_ones() {
+    fn huffman_padding_is_less_than_a_byte_and_all_ones() {
         // '0' is five zero bits: the rest of the byte is padding.
         assert_eq!(decode(&[0b0000_0111], &mut Vec::new()), Ok(()));
         refused(&[0b0000_0110]);

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_of_the_rfc_c_1() {
+    fn encodes_and_decodes_the_examples_of_rfc_7541_c_1() {
         for (value, bits, wire) in [(10, 5, &[10u8][..]), (1337, 5, &[31, 154, 10]), (42, 8, &[42])] {
             let mut out = Vec::new();
             write(&mut out, 0, bits, value);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_comes_back_and_every_prefix_of_it_is_short() {
+    fn every_integer_survives_a_round_trip_and_its_prefixes_are_incomplete() {
         for bits in 4..=8 {
             for value in (0..4096).chain([1 << 14, (1 << 21) - 1, 1 << 21, MAX - 300, MAX]) {
                 let mut wire = Vec::new();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_oversized_and_padded_numbers() {
+    fn rejects_oversized_and_padded_integers() {
         let mut beyond = Vec::new();
         write(&mut beyond, 0, 7, MAX + 1);
         assert_eq!(read(&beyond, 7), Integer::TooLarge);

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_has_the_token_of_its_name_and_is_found_by_it() {
+    fn every_static_table_row_is_found_by_its_name_token() {
         for (position, row) in ROWS.iter().enumerate() {
             assert_eq!(row.token, Token::of(row.name.as_bytes()), "{}", row.name);
             let first = index_of_name(row.token, row.name.as_bytes()).expect("a row");

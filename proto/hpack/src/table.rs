@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn evicts_the_oldest_entries_for_a_new_one_rfc_7541_4_4() {
+    fn an_insertion_evicts_the_oldest_entries_rfc_7541_4_4() {
         let mut table = DynamicTable::new(2 * (OVERHEAD + 4));
         insert(&mut table, b"aa", b"11");
         insert(&mut table, b"bb", b"22");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_taken_from_an_entry_that_its_own_insertion_evicts() {
+    fn an_insertion_may_use_the_name_of_an_entry_it_evicts() {
         let mut table = DynamicTable::new(OVERHEAD + 8);
         insert(&mut table, b"name", b"1234");
         table.insert(Token::of(b"name"), EntryName::Of(0), b"5678", None);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn evicted_bytes_take_at_most_the_limit_again() {
+    fn evicted_entries_use_at_most_the_table_limit_of_memory() {
         let mut table = DynamicTable::new(256);
         for turn in 0..10_000u32 {
             insert(&mut table, b"x-turn", turn.to_string().as_bytes());

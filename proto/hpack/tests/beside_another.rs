@@ -160,7 +160,7 @@ proptest! {
     #![proptest_config(seeded(300))]
 
     #[test]
-    fn decodes_the_blocks_of_another_encoder(blocks in prop::collection::vec(block(prop::sample::select(&FLAGS[..])), 1..8)) {
+    fn decodes_the_blocks_of_an_independent_encoder(blocks in prop::collection::vec(block(prop::sample::select(&FLAGS[..])), 1..8)) {
         let mut other = OtherEncoder::with_dynamic_size(LIMIT);
         let mut decoder = Decoder::new(LIMIT as usize, MAX_TEXT);
         let (mut wire, mut wants) = (Vec::new(), Vec::new());
@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn another_decoder_reads_our_blocks(
+    fn an_independent_decoder_reads_our_blocks(
         blocks in prop::collection::vec(block(prop::sample::select(vec![Indexing::Kept, Indexing::Kept, Indexing::NotKept, Indexing::Never])), 1..8),
         own_limit in prop_oneof![Just(0u32), 32u32..300, Just(LIMIT), Just(1 << 16)],
     ) {
@@ -233,7 +233,7 @@ proptest! {
     #![proptest_config(seeded(24))]
 
     #[test]
-    fn a_connection_may_be_cut_anywhere(blocks in prop::collection::vec(block(prop::sample::select(&FLAGS[..])), 1..4)) {
+    fn blocks_decode_the_same_when_cut_at_any_byte(blocks in prop::collection::vec(block(prop::sample::select(&FLAGS[..])), 1..4)) {
         let mut other = OtherEncoder::with_dynamic_size(LIMIT);
         let (mut wire, mut wants) = (Vec::new(), Vec::new());
         for (sizes, fields) in blocks {
@@ -255,7 +255,7 @@ proptest! {
     #![proptest_config(seeded(2000))]
 
     #[test]
-    fn damaged_blocks_end_alike_in_one_piece_and_byte_by_byte(
+    fn damaged_blocks_give_the_same_result_whole_and_byte_by_byte(
         fields in prop::collection::vec((field(), prop::sample::select(&FLAGS[..])), 1..6),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
     ) {
@@ -287,7 +287,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic_or_grow(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..8)) {
+    fn arbitrary_bytes_never_make_the_decoder_panic_or_grow(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..8)) {
         let mut decoder = Decoder::new(256, 128);
         for piece in pieces {
             if decoder.decode(&piece, |field| assert!(field.name.len() + field.value.len() <= 2 * 128 * 8 / 5)).is_err() {
@@ -299,7 +299,7 @@ proptest! {
 }
 
 #[test]
-fn the_static_tables_are_the_same() {
+fn the_static_table_equals_that_of_an_independent_library() {
     let mut block = Vec::new();
     for index in 1..=STATIC {
         OtherEncoder::default().encode(index, &mut block).expect("a row");
@@ -325,7 +325,7 @@ fn the_static_tables_are_the_same() {
 }
 
 #[test]
-fn each_byte_has_the_same_huffman_code() {
+fn each_byte_has_the_huffman_code_of_an_independent_library() {
     for byte in 0..=255 {
         // The code is longer than eight bits for most bytes, and used only where it makes the whole shorter.
         let value = [&[b'a'; 48][..], &[byte], b"e"].concat();

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_users_and_passwords() {
+    fn parses_users_and_passwords_of_basic_authentication() {
         check("Basic dXNlcjpwYXNz", Some(("user", "pass")));
         check("basic  dXNlcjpwYXNz ", Some(("user", "pass")));
         check("Basic dTpwOmE=", Some(("u", "p:a")));

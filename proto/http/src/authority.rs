@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_names_and_addresses_with_ports_or_without() {
+    fn host_fault_finds_the_first_invalid_byte_of_a_host() {
         for host in ["", "a", "a.b:80", "a:", "[::1]", "[::1]:80", "[v7.x]", "a_b", "1.2.3.4"] {
             assert_eq!(host_fault(host.as_bytes()), None, "{host}");
         }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_one_to_five_digits_behind_a_host() {
+    fn a_host_port_has_one_to_five_digits() {
         for (authority, has) in [
             ("a:1", true),
             ("[::1]:65535", true),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_implied_port_and_an_empty_one_are_left_out() {
+    fn default_and_empty_ports_are_removed_from_authorities() {
         for (authority, without) in
             [("a:80", "a"), ("a:", "a"), ("a:8080", "a:8080"), ("a", "a"), ("[::80]", "[::80]")]
         {

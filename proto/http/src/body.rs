@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_body_size_of_a_request_from_its_head() {
+    fn the_body_size_of_a_request_follows_from_its_head() {
         let of = |flags, length| BodySize::of_request(&head(0, flags, length));
         assert_eq!(of(HeadFlags::NONE, None), BodySize::None);
         assert_eq!(of(HeadFlags::NONE, Some(0)), BodySize::None);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_a_responses_body_depends_on_status_and_method_too() {
+    fn the_body_size_of_a_response_depends_on_status_and_method() {
         use Method::{Connect, Get, Head as HeadMethod};
         let coded = HeadFlags::HAS_TRANSFER_ENCODING;
         for (method, status, flags, length, size) in [
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_is_digits_below_two_to_the_63() {
+    fn a_content_length_is_a_decimal_number_below_2_63() {
         assert_eq!(length(b"0"), Some(0));
         assert_eq!(length(b"007"), Some(7));
         assert_eq!(length(b"9223372036854775807"), Some(i64::MAX as u64));

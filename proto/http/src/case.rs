@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_looked_up_in_any_case() {
+    fn field_names_are_looked_up_in_any_case() {
         let mut map = CaseMap::default();
         assert!(map.insert(b"Content-LENGTH"));
         assert!(!map.insert(b"content-length"));

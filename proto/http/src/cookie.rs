@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_request_cookies() {
+    fn parses_cookie_fields_of_requests() {
         request("A=1; B=2", &[("A", "1"), ("B", "2")]);
         request("A=1;A=2", &[("A", "1"), ("A", "2")]);
         request("B=1, A=2", &[("B", "1"), ("A", "2")]);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_response_cookies() {
+    fn parses_set_cookie_fields_of_responses() {
         response("A=1; Path=/", &[("A", "1")]);
         response("B=1, A=2; path=/", &[("B", "1"), ("A", "2")]);
         response("B=1; expires=Wed, 21 Oct 2015 07:28:00 GMT", &[("B", "1")]);

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn displays_flags_in_words() {
+    fn head_flags_are_displayed_as_words() {
         assert_eq!(HeadFlags::NONE.to_string(), "none");
         assert_eq!((HeadFlags::HAS_HOST | HeadFlags::CHUNKED).to_string(), "chunked,host");
         assert_eq!(

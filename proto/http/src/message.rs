@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_responses() {
+    fn writes_response_heads_with_their_bodies() {
         let mut out = Vec::new();
         write_response(&mut out, Version::HTTP_11, 200, b"OK", &[(b"x", b"y")], Some(b"hi"));
         write_response(&mut out, Version::HTTP_10, 204, b"No Content", &[], Some(b"dropped"));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_numbers() {
+    fn writes_decimal_numbers() {
         for number in [0, 7, 10, 4096, u64::MAX] {
             let mut out = Vec::new();
             write_decimal(&mut out, number);

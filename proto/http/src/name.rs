@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_recognized_in_any_case() {
+    fn every_known_field_name_is_recognized_in_any_case() {
         for text in TEXTS.iter().skip(1) {
             let known = KnownName::from_bytes(text.as_bytes());
             assert_eq!(known.as_str(), *text);

@@ -195,13 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn normalizes_fragments() {
+    fn encodes_or_strips_uri_fragments() {
         all(Normalizer::FragmentEncode, &[("/#foo", "/%23foo"), ("/a?b#c#d", "/a?b%23c%23d"), ("/a", "/a")]);
         all(Normalizer::FragmentStrip, &[("/#foo", "/"), ("/a?b#c#d", "/a?b"), ("/#", "/"), ("/a", "/a")]);
     }
 
     #[test]
-    fn merges_slashes() {
+    fn merges_slashes_of_a_path() {
         all(
             Normalizer::PathMergeSlashes,
             &[
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn removes_single_dots() {
+    fn removes_single_dot_segments_of_a_path() {
         all(
             Normalizer::PathStripDot,
             &[
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn removes_double_dots() {
+    fn removes_double_dot_segments_of_a_path() {
         let both = [
             ("/foo/../", "/"),
             ("/foo/../bar/", "/bar/"),
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn sorts_queries_by_name() {
+    fn sorts_query_parameters_by_name() {
         all(
             Normalizer::QuerySortByName,
             &[
@@ -297,7 +297,7 @@ mod tests {
     proptest! {
         /// Normalizing twice changes nothing more.
         #[test]
-        fn normal_forms_are_stable(target in "[/a.%2Ee?&=#]{0,20}") {
+        fn normalizing_a_uri_twice_changes_nothing_more(target in "[/a.%2Ee?&=#]{0,20}") {
             for normalizer in [
                 Normalizer::FragmentEncode,
                 Normalizer::FragmentStrip,

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_those_of_the_reference() {
+    fn built_in_error_pages_equal_haproxys() {
         check(
             503,
             "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 107\r\ncache-control: no-cache\r\n\

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn sequences_are_decoded() {
+    fn percent_sequences_are_decoded() {
         check("a%2Fb%2f", false, Ok("a/b/"));
         check("a+b", false, Ok("a+b"));
         check("a+b%2B", true, Ok("a b+"));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_encoded() {
+    fn reserved_bytes_are_percent_encoded() {
         let mut out = Vec::new();
         encode("a/é".as_bytes(), is_unreserved, &mut out);
         assert_eq!(out, b"a%2F%C3%A9");

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_found_as_in_the_reference() {
+    fn url_parameters_are_found_like_in_haproxy() {
         check("/?b=1&a=2&c", b'?', "a", Some("2"));
         check("/?aa=1&a=5", b'?', "a", Some("5"));
         check("/?xa=1", b'?', "a", None);

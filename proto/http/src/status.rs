@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_are_sorted_and_found() {
+    fn status_reasons_are_sorted_and_found() {
         assert!(REASONS.windows(2).all(|pair| pair[0].0 < pair[1].0));
         for (status, want) in
             [(200, "OK"), (302, "Moved Temporarily"), (299, "Success"), (599, "Server Error"), (700, "Other")]

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_have_parts() {
+    fn splits_request_targets_into_parts() {
         check("/", (TargetForm::Origin, None, None, "/", None));
         check("/a?b", (TargetForm::Origin, None, None, "/a", Some("b")));
         check("/a?", (TargetForm::Origin, None, None, "/a", Some("")));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn authorities_have_parts() {
+    fn splits_authorities_into_host_and_port() {
         assert_eq!(without_userinfo(b"u:p@ho:1"), b"ho:1");
         assert_eq!(named_host(b"http://u@ho:80/x"), Some(&b"ho:80"[..]));
         assert_eq!(named_host(b"ho/x?y"), Some(&b"ho"[..]));

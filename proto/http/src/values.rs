@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_cut_at_commas_outside_of_quotes() {
+    fn field_values_are_split_at_commas_outside_of_quotes() {
         check("", &[""]);
         check("a", &["a"]);
         check("a,b", &["a", "b"]);

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_writes_definitions_like_haproxy() {
+    fn table_definitions_are_read_and_written_like_in_haproxy() {
         assert_eq!(Definition::read(ByteReader(&OF_HAPROXY)), Ok(definition()));
         let mut written = Vec::new();
         definition().write(&mut written);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_definition_is_a_fault_or_has_fewer_fields() {
+    fn a_truncated_table_definition_is_malformed_except_for_old_versions() {
         for cut in 0..OF_HAPROXY.len() {
             assert_eq!(
                 Definition::read(ByteReader(&OF_HAPROXY[..cut])),
@@ -280,14 +280,14 @@ mod tests {
     }
 
     #[test]
-    fn ignores_later_extensions_of_a_definition() {
+    fn extensions_of_a_table_definition_are_ignored() {
         let mut longer = OF_HAPROXY.to_vec();
         longer.extend_from_slice(&[0x30, 0x09]);
         assert_eq!(Definition::read(ByteReader(&longer)), Ok(definition()));
     }
 
     #[test]
-    fn an_array_without_end_is_refused() {
+    fn an_array_of_excessive_length_is_malformed() {
         let mut body = vec![1, 1, b'f', 4, 4];
         integer::write(1 << 23, &mut body);
         body.extend_from_slice(&[0, 23]);

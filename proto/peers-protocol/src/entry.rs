@@ -151,7 +151,7 @@ mod tests {
 
     /// As sent by HAProxy for `gpc0,http_req_rate,bytes_in_cnt,conn_cur`.
     #[test]
-    fn reads_an_address_with_counters() {
+    fn parses_an_update_with_an_address_key_and_counters() {
         let body = [127, 0, 0, 1, 1, 1, 0, 1, 0, 0x2b];
         let entry = EntryBody::read(&body, KeyKind::Ipv4, 4).expect("an entry");
         assert_eq!(entry.key, KeyBytes::Bytes(&[127, 0, 0, 1]));
@@ -164,7 +164,7 @@ mod tests {
 
     /// As sent by HAProxy for a key of a string and a server.
     #[test]
-    fn reads_a_string_with_a_server() {
+    fn parses_an_update_with_a_string_key_and_a_server() {
         let body = [6, b'/', b'f', b'i', b'r', b's', b't', 1, 4, 1, 2, b's', b'1'];
         let entry = EntryBody::read(&body, KeyKind::Text, 11).expect("an entry");
         assert_eq!(entry.key, KeyBytes::Bytes(b"/first"));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn every_element_of_an_array_is_shown() {
+    fn every_element_of_an_array_is_visited() {
         let body = [0, 0, 0, 77, 1, 2, 3, 4, 5, 6, 7, 8, 9];
         let entry = EntryBody::read(&body, KeyKind::Integer, 4).expect("an entry");
         assert_eq!(entry.key, KeyBytes::Integer(77));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_truncated_entries_and_accepts_longer_ones() {
+    fn rejects_truncated_updates_and_accepts_longer_ones() {
         let fields = fields(&[(2, 1), (10, 1)]);
         let body = [127, 0, 0, 1, 1, 0, 1, 0];
         for cut in 0..body.len() {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_back() {
+    fn table_keys_survive_a_round_trip() {
         let mut out = Vec::new();
         KeyBytes::Bytes(b"a\0b").write(KeyKind::Text, &mut out);
         KeyBytes::Integer(7).write(KeyKind::Integer, &mut out);

@@ -138,12 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn writes_a_hello_like_haproxy() {
+    fn the_peers_hello_is_written_like_haproxys() {
         assert_eq!(hello().to_text(), "HAProxyS 2.1\nB\nA 3892 1\n");
     }
 
     #[test]
-    fn reads_a_hello_once_it_is_complete() {
+    fn parses_a_peers_hello_once_it_is_complete() {
         let text = hello().to_text();
         for cut in 0..text.len() {
             assert_eq!(Hello::read(&text.as_bytes()[..cut]), Ok(None), "{cut}");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_an_invalid_hello_with_its_status() {
+    fn an_invalid_peers_hello_gets_its_status() {
         let answer = |text: &str| Hello::read(text.as_bytes()).err();
         assert_eq!(answer("GET / HTTP/1.1\r\n"), Some(HelloStatus::ProtocolError));
         assert_eq!(answer("HAProxyS 3.0\nB\nA 1 1\n"), Some(HelloStatus::BadVersion));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_one_line() {
+    fn a_hello_status_is_one_line() {
         use HelloStatus::*;
         for status in [Succeeded, TryAgain, ProtocolError, BadVersion, NotMe, UnknownPeer] {
             let text = format!("{}\n", status.code());

@@ -116,20 +116,20 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_those_of_the_document() {
+    fn encoded_integers_have_the_documented_lengths() {
         let lengths = |values: &[u64]| values.iter().map(|value| written(*value).len()).collect::<Vec<_>>();
         assert_eq!(lengths(&[0, 239, 240, 2287, 2288, 264_431]), [1, 1, 2, 2, 3, 3]);
         assert_eq!(lengths(&[264_432, 33_818_863, 33_818_864, 4_328_786_159, u64::MAX]), [4, 4, 5, 5, 10]);
     }
 
     #[test]
-    fn the_example_of_the_document() {
+    fn encodes_the_documented_example_integer() {
         assert_eq!(written(0x1234), [0xf4, 0x94, 0x01]);
         assert_eq!(read(&[0xf4, 0x94, 0x01, 0x77]), Ok(Some((0x1234, 3))));
     }
 
     #[test]
-    fn rejects_integers_that_do_not_fit() {
+    fn rejects_integers_above_64_bits() {
         assert_eq!(read(&[0xff; 12]), Err(SessionFault::Malformed));
         assert_eq!(read(&[0xff; 5]), Ok(None), "more may come");
         assert_eq!(
@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn integers_come_back(value: u64, small in 0_u64..5000) {
+        fn encoded_integers_survive_a_round_trip(value: u64, small in 0_u64..5000) {
             for value in [value, small] {
                 let bytes = written(value);
                 prop_assert_eq!(read(&bytes), Ok(Some((value, bytes.len()))));

@@ -162,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn ignores_unknown_messages() {
+    fn unknown_peer_messages_are_skipped() {
         assert_eq!(next(&[0, 99]), Ok(Some((PeerMessage::Unknown, 2))));
         assert_eq!(next(&[77, 200, 2, 1, 2, 3]), Ok(Some((PeerMessage::Unknown, 5))));
         assert_eq!(next(&[10, 150, 0]), Ok(Some((PeerMessage::Unknown, 3))));
     }
 
     #[test]
-    fn distinguishes_every_kind_of_update() {
+    fn parses_every_kind_of_update_message() {
         let update = |kind: u8, body: &[u8]| {
             let message = [&[10, kind, body.len() as u8], body].concat();
             match next(&message).expect("a message") {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_16_megabytes_is_refused_before_it_comes() {
+    fn a_message_of_16_megabytes_is_refused_by_its_announced_length() {
         let mut message = vec![10, 128];
         integer::write(16 << 20, &mut message);
         assert_eq!(next(&message), Err(SessionFault::TooLong));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_body_is_a_fault() {
+    fn a_message_with_a_short_body_is_malformed() {
         assert_eq!(next(&[10, 128, 3, 0, 0, 0]), Err(SessionFault::Malformed));
         assert_eq!(next(&[10, 132, 2, 9, 0]), Err(SessionFault::Malformed));
         assert_eq!(next(&[10, 131, 0]), Err(SessionFault::Malformed));

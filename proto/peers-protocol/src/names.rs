@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_a_name_once_and_like_haproxy() {
+    fn a_server_name_is_sent_once_and_then_by_number() {
         let mut sent = SentNames::default();
         let mut out = Vec::new();
         sent.write(Some("s1"), &mut out);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_given_to_other_names_once_all_are_taken() {
+    fn name_numbers_are_reused_when_all_are_taken() {
         let (mut sent, mut learned) = (SentNames::default(), LearnedNames::default());
         for round in 0..3 {
             for number in 0..CAPACITY + 5 {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_the_capacity_are_refused() {
+    fn name_numbers_beyond_the_capacity_are_malformed() {
         let read = |bytes: &[u8]| Mention::read(&mut ByteReader(bytes)).err();
         assert_eq!(read(&[1, 0]), Some(SessionFault::Malformed));
         assert_eq!(read(&[1, 129]), Some(SessionFault::Malformed));

@@ -64,7 +64,7 @@ mod tests {
     use crate::message::{EntryUpdate, PeerMessage, next};
 
     #[test]
-    fn updates_come_back() {
+    fn update_messages_survive_a_round_trip() {
         for number in [None, Some(7)] {
             for expires_in_ms in [None, Some(600_000)] {
                 let mut out = Vec::new();
@@ -76,14 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn writes_an_acknowledgement_like_haproxy() {
+    fn an_acknowledgement_is_written_like_haproxys() {
         let mut out = Vec::new();
         acknowledgement(9, 0x67, &mut out);
         assert_eq!(out, [10, 132, 5, 9, 0, 0, 0, 0x67]);
     }
 
     #[test]
-    fn short_messages_come_back() {
+    fn control_and_error_messages_are_written_as_two_bytes() {
         let mut out = Vec::new();
         control(Control::Heartbeat, &mut out);
         error(SessionFault::TooLong, &mut out);

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_sums() {
+    fn computes_known_crc32c_checksums() {
         // The check value of the algorithm, and two of RFC 3720, B.4.
         assert_eq!(checksum(&[b"123456789"]), 0xe306_9283);
         assert_eq!(checksum(&[b"1234", b"", b"56789"]), 0xe306_9283);

@@ -43,7 +43,7 @@ fn check_v1(line: &str, want: Result<ClientAddresses<'static>, ProxyError>) {
 }
 
 #[test]
-fn parses_headers_of_version_1() {
+fn parses_proxy_headers_of_version_1() {
     check_v1("PROXY TCP4 1.2.3.4 5.6.7.8 1 65535\r\n", Ok(inet("1.2.3.4:1", "5.6.7.8:65535")));
     check_v1("PROXY TCP6 ::1 2001:db8::2 0 443\r\n", Ok(inet("[::1]:0", "[2001:db8::2]:443")));
     check_v1("PROXY UNKNOWN\r\n", Ok(ClientAddresses::Unknown));
@@ -86,7 +86,7 @@ fn v2(command: u8, family: u8, length: Option<u16>, body: &[u8]) -> Vec<u8> {
 const V4: &[u8] = &[1, 2, 3, 4, 5, 6, 7, 8, 0, 80, 1, 187];
 
 #[test]
-fn parses_headers_of_version_2() {
+fn parses_proxy_headers_of_version_2() {
     let bytes = v2(0x21, 0x11, None, V4);
     let header = parsed(&bytes).unwrap().unwrap();
     assert_eq!(header.addresses, inet("1.2.3.4:80", "5.6.7.8:443"));
@@ -134,7 +134,7 @@ fn parses_headers_of_version_2() {
 }
 
 #[test]
-fn rejects_invalid_headers_of_version_2() {
+fn rejects_invalid_proxy_headers_of_version_2() {
     let with = |tlvs: &[u8]| v2(0x21, 0x11, None, &[V4, tlvs].concat());
     for (bytes, error) in [
         (v2(0x11, 0x11, None, V4), ProxyError::UnsupportedVersion),
@@ -161,7 +161,7 @@ fn rejects_invalid_headers_of_version_2() {
 }
 
 #[test]
-fn tlvs_survive_a_round_trip() {
+fn proxy_header_tlvs_survive_a_round_trip() {
     let mut ssl = Vec::new();
     Ssl::write(Ssl::USED, 7, &[Tlv { kind: tlv::SSL_VERSION, value: b"TLSv1.3" }], &mut ssl);
     let tlvs = [
@@ -199,7 +199,7 @@ fn tlvs_survive_a_round_trip() {
 }
 
 #[test]
-fn writes_headers_of_both_versions() {
+fn writes_proxy_headers_of_both_versions() {
     let mut out = Vec::new();
     write_v1(inet("1.2.3.4:80", "5.6.7.8:443"), &mut out);
     write_v1(inet("[::1]:80", "[::2]:443"), &mut out);
@@ -246,14 +246,14 @@ fn replay(bytes: &[u8]) {
 
 proptest! {
     #[test]
-    fn accepts_or_rejects_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn parsing_arbitrary_bytes_as_proxy_header_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         replay(&bytes);
         replay(&[SIGNATURE, &bytes].concat());
         replay(&[b"PROXY TCP4 ", &bytes[..]].concat());
     }
 
     #[test]
-    fn accepts_or_rejects_likely_bytes(command in 0x20u8..0x22, family in 0u8..4, transport in 0u8..3,
+    fn parsing_proxy_header_like_bytes_never_panics(command in 0x20u8..0x22, family in 0u8..4, transport in 0u8..3,
                     body in proptest::collection::vec(any::<u8>(), 0..400)) {
         replay(&v2(command, family << 4 | transport, None, &body));
     }

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn recognises_the_framing_of_each_message() {
+    fn recognises_newline_and_octet_count_framing_of_each_message() {
         check("<1>one\n<2>two\n", &["<1>one", "<2>two"], "");
         check("6 <1>one6 <2>two", &["<1>one", "<2>two"], "");
         check("6 <1>one<2>two\n6 <3>six", &["<1>one", "<2>two", "<3>six"], "");
@@ -178,13 +178,13 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_between_messages_are_nothing() {
+    fn newlines_between_syslog_messages_are_skipped() {
         check("6 <1>one\n6 <2>two\r\n\n\n<3>x\n", &["<1>one", "<2>two", "<3>x"], "");
         check("\n\n<1>x\n", &["<1>x"], "");
     }
 
     #[test]
-    fn incomplete_messages_wait_for_more_bytes() {
+    fn incomplete_syslog_messages_wait_for_more_bytes() {
         check("<1>unfinished", &[], "<1>unfinished");
         check("20 <1>short\n", &[], "20 <1>short\n");
         check("2", &[], "2");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_streams_that_cannot_be_cut() {
+    fn rejects_streams_with_invalid_syslog_framing() {
         check("garbage\n<1>x\n", &[], "Beginning");
         check("<1>x\n garbage\n", &["<1>x"], "Beginning");
         check("0 <1>x\n", &[], "Beginning");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn as_lines_everything_is_a_message() {
+    fn with_lines_only_every_line_is_a_message() {
         check_as(true, "garbage\n6 <1>x\n\n<1>y\n", &["garbage", "6 <1>x", "<1>y"], "");
         check_as(true, " \nx", &[" "], "x");
         check_as(true, "0123456789012345678901234567890\n", &[], "TooLong");
@@ -215,7 +215,7 @@ mod tests {
     proptest! {
         /// The points where a stream is split do not matter, and counted messages come out unchanged.
         #[test]
-        fn pieces_make_no_difference(stream in proptest::collection::vec(prop_oneof![
+        fn syslog_framing_is_the_same_for_any_pieces(stream in proptest::collection::vec(prop_oneof![
             Just(b'<'), Just(b'\n'), Just(b'\r'), Just(b' '), b'0'..=b'9', any::<u8>()
         ], 0..120), step in 1_usize..20, lines_only: bool) {
             let whole = cut(&stream, 30, lines_only, stream.len().max(1));
@@ -224,7 +224,7 @@ mod tests {
         }
 
         #[test]
-        fn counted_messages_are_transparent(messages in proptest::collection::vec(
+        fn octet_counted_messages_may_contain_any_bytes(messages in proptest::collection::vec(
             proptest::collection::vec(any::<u8>(), 1..30), 0..8
         ), step in 1_usize..20) {
             let mut stream = Vec::new();

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc5424_is_recognized() {
+    fn recognises_rfc5424_messages() {
         check(
             "<134>1 2026-11-20T13:05:05.007181+00:00 myhost prog 42 ID47 [ex@1 a=\"b\"] hello there",
             "134 Rfc5424 2026-11-20T13:05:05.007181+00:00|myhost|prog|42|ID47|[ex@1 a=\"b\"]|hello there",
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn treats_malformed_rfc5424_as_text() {
+    fn malformed_rfc5424_messages_are_plain_text() {
         for text in [
             "1 bad stuff",
             "1 bad host prog 42 - - hello",
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc3164_is_recognized() {
+    fn recognises_rfc3164_messages() {
         check(
             "<134>Nov 20 13:05:05 host prog[42]: hello",
             "134 Rfc3164 Nov 20 13:05:05|host|prog|42|-|-|hello",
@@ -264,12 +264,12 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_word_after_the_date_for_the_host() {
+    fn the_word_after_an_rfc3164_date_is_the_host() {
         check("<134>Nov 20 13:05:05 prog[42]: hello", "134 Rfc3164 Nov 20 13:05:05|prog[42]:|-|-|-|-|hello");
     }
 
     #[test]
-    fn treats_malformed_rfc3164_as_text() {
+    fn malformed_rfc3164_messages_are_plain_text() {
         for text in [
             "nov 20 13:05:05 host prog[42]: x",
             "Nov 20 13:05:05",
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn priorities_are_one_to_three_digits() {
+    fn syslog_priorities_have_one_to_three_digits() {
         check("<0>x", "0 Plain |-|-|-|-|-|x");
         check("<191>x", "191 Plain |-|-|-|-|-|x");
         check("<999>x", "999 Plain |-|-|-|-|-|x");
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn newlines_at_the_end_are_not_of_the_message() {
+    fn trailing_newlines_are_removed_from_a_message() {
         check("<6>a\n\n", "6 Plain |-|-|-|-|-|a");
         check("<6>a\nb\n", "6 Plain |-|-|-|-|-|a\nb");
         check("\n\n", "- Plain |-|-|-|-|-|");
@@ -309,7 +309,7 @@ mod tests {
     proptest! {
         /// Nothing is lost: the text is the end of the message, and the parts are in it in order.
         #[test]
-        fn parts_are_of_the_whole(bytes in proptest::collection::vec(prop_oneof![
+        fn the_parts_of_a_syslog_message_are_substrings_in_order(bytes in proptest::collection::vec(prop_oneof![
             Just(b' '), Just(b'-'), Just(b'['), Just(b']'), Just(b'"'), Just(b':'), Just(b'1'), any::<u8>()
         ], 0..80), head in prop_oneof![
             Just(""), Just("<134>"), Just("<134>1 "), Just("<134>1 - "), Just("<134>Nov 20 13:05:05 ")

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_by_number() {
+    fn cipher_names_are_found_by_number() {
         assert!(NAMES.is_sorted_by(|one, other| one.0 < other.0));
         assert_eq!(name([0xc0, 0x2b]), Some("ECDHE-ECDSA-AES128-GCM-SHA256"));
         assert_eq!(name([0x13, 0x02]), Some("TLS_AES_256_GCM_SHA384"));

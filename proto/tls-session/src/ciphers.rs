@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_have_two_names_each() {
+    fn signature_schemes_are_selected_by_tls_and_openssl_names() {
         let selection = select_signatures("RSA-PSS+SHA256:?ecdsa_secp384r1_sha384:RSA+SHA1:ed25519");
         let expected = [
             SignatureScheme::RSA_PSS_SHA256,
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_evaluated_as_openssl_does() {
+    fn cipher_lists_are_evaluated_like_in_openssl() {
         let all: Vec<_> = CIPHERS.iter().map(|cipher| cipher.name).collect();
         check("HIGH:!aNULL:!MD5", &all, &[]);
         check("ECDHE-RSA-AES128-GCM-SHA256:AES128-SHA", &["ECDHE-RSA-AES128-GCM-SHA256"], &["AES128-SHA"]);
@@ -287,7 +287,7 @@ mod tests {
 
     /// The selection of `openssl ciphers WORD` of OpenSSL 3.0 among the ciphers here, by their places.
     #[test]
-    fn words_select_the_same_ciphers_as_openssl() {
+    fn cipher_list_words_select_the_same_ciphers_as_openssl() {
         let selected = |list: &str| -> String {
             let place =
                 |suite: &SupportedCipherSuite| CIPHERS.iter().position(|cipher| cipher.suite == suite);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn suites_and_groups_are_named() {
+    fn tls13_suites_and_groups_are_selected_by_name() {
         let selection = select_suites("TLS_AES_128_GCM_SHA256:TLS_AES_128_CCM_SHA256");
         assert_eq!(selection.chosen.len(), 1);
         assert_eq!(&*selection.without_effect[0], "TLS_AES_128_CCM_SHA256");

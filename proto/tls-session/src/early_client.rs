@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_early_data_is_the_record_of_an_empty_message() {
+    fn the_end_of_early_data_record_is_recognized_by_its_length() {
         let record = |kind: u8, length: usize| {
             let mut record = vec![kind, 3, 3];
             record.extend_from_slice(&u16::try_from(length).expect("a record").to_be_bytes());

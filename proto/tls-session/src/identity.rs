@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_server_messages_cut_at_any_byte() {
+    fn server_handshake_messages_are_read_when_split_at_any_byte() {
         let said = said();
         for cut in 0..said.len() {
             let mut identity = client();
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_messages_reveal_nothing_and_hold_no_memory() {
+    fn damaged_handshake_messages_reveal_nothing_and_hold_no_memory() {
         let said = said();
         for at in 0..said.len() {
             for value in [0, 1, 0x7f, 0xff] {

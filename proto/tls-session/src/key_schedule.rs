@@ -252,7 +252,7 @@ mod tests {
 
     /// The derived values equal the values of rustls's own provider, in any order of derivation.
     #[test]
-    fn values_are_those_of_the_library() {
+    fn derived_keys_equal_those_of_rustls() {
         for suite in [
             &cipher_suite::TLS13_AES_128_GCM_SHA256,
             &cipher_suite::TLS13_AES_256_GCM_SHA384,
@@ -294,7 +294,7 @@ mod tests {
 
     /// In a step of a session, traffic keys equal the library's when they are first derived, and hash nothing the second time.
     #[test]
-    fn keys_of_traffic_are_hashed_once() {
+    fn traffic_keys_are_derived_only_once_per_step() {
         let okm = OkmBlock::new(&[7; 48]);
         let theirs = cipher_suite::TLS13_AES_256_GCM_SHA384.tls13().expect("TLS 1.3").hkdf_provider;
         let expander = || Expander::<Hmac<Sha384>>::of(okm.clone());

@@ -55,7 +55,7 @@ fn open(reader: &mut DirectionKey, twin: &mut DirectionKey, wire: &[u8]) -> (Rec
 }
 
 #[test]
-fn secrets_and_records_are_those_of_the_trace() {
+fn secrets_and_records_equal_the_rfc_8448_trace() {
     let [client_hello, server_hello] = [CLIENT_HELLO, SERVER_HELLO].map(hex);
     let is = |secret: &OkmBlock, expected: &str| assert_eq!(secret.as_ref(), hex(expected));
 

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_agree() {
+    fn both_sides_compute_the_same_secp521r1_secret() {
         let (one, other) = (start(), start());
         let (first, second) = (one.pub_key().to_vec(), other.pub_key().to_vec());
         let secret = one.complete(&second).expect("a point");

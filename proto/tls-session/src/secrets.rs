@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_numbers_are_those_of_hellos() {
+    fn client_and_server_randoms_are_read_from_the_hellos() {
         let hello =
             |kind: u8, random: &[u8; 32]| [&[22, 3, 1, 0, 99, kind, 0, 0, 95, 3, 3], &random[..]].concat();
         let mut randoms = Randoms::default();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_kept_by_kind() {
+    fn logged_tls_secrets_are_kept_by_kind() {
         let (log, mut known) = (keep_keys(), None);
         take_logged(&mut known);
         assert!(known.is_none());

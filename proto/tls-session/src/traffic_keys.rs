@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_two_newest_secrets_are_kept_with_their_session() {
+    fn the_keys_of_the_two_newest_traffic_secrets_are_kept() {
         let secrets = [1, 2, 3].map(|byte| OkmBlock::new(&[byte; 48]));
         let recalled = |secret: &OkmBlock, purpose: DerivedKind, length: usize| {
             let mut output = vec![0; length];

@@ -90,7 +90,7 @@ fn check(bytes: &str, want: Result<Option<(&str, &str)>, ChunkError>) {
 }
 
 #[test]
-fn decodes_bodies() {
+fn decodes_chunked_bodies_with_trailers() {
     check("0\r\n\r\n", Ok(Some(("", ""))));
     check("3\r\nabc\r\n0\r\n\r\n", Ok(Some(("abc", ""))));
     check("3\r\nabc\r\n00A\r\n0123456789\r\n000\r\n\r\nGET", Ok(Some(("abc0123456789", ""))));
@@ -102,7 +102,7 @@ fn decodes_bodies() {
 }
 
 #[test]
-fn removes_extensions() {
+fn removes_chunk_extensions() {
     #[track_caller]
     fn check(bytes: &str, want: &str) {
         let passed = pass(bytes.as_bytes(), &[]).unwrap().0;
@@ -118,7 +118,7 @@ fn removes_extensions() {
 }
 
 #[test]
-fn extensions_need_payload() {
+fn chunk_extensions_are_limited_relative_to_the_payload() {
     let body = |payload: usize, chunks: usize| {
         let chunk = format!("{payload:x};{}\r\n{}\r\n", "e".repeat(85), "p".repeat(payload));
         decode(format!("{}0\r\n\r\n", chunk.repeat(chunks)).as_bytes(), &[]).map(drop)
@@ -130,7 +130,7 @@ fn extensions_need_payload() {
 }
 
 #[test]
-fn payload_without_extensions_excuses_extensions_around_it() {
+fn payload_of_plain_chunks_raises_the_limit_of_extensions() {
     let signed = format!("1;{}\r\np\r\n", "e".repeat(85)).repeat(150);
     let plain = format!("1000\r\n{}\r\n", "p".repeat(4096)).repeat(40);
     let body = format!("{signed}{plain}{signed}0\r\n\r\n");
@@ -143,7 +143,7 @@ fn payload_without_extensions_excuses_extensions_around_it() {
 }
 
 #[test]
-fn rejects_invalid_codings() {
+fn rejects_invalid_chunked_codings() {
     for (bytes, want) in [
         ("\r\n", ChunkError::InvalidSize),
         (" 3\r\n", ChunkError::InvalidSize),
@@ -189,7 +189,7 @@ fn rejects_invalid_codings() {
 }
 
 #[test]
-fn lengths_are_bounded() {
+fn lengths_of_extensions_and_trailers_are_limited() {
     let long = |size: u16| format!("0;{}\r\n\r\n", "x".repeat(usize::from(size) - 1));
     assert!(decode(long(ChunkDecoder::MAX_EXTENSION).as_bytes(), &[]).is_ok());
     let extension = decode(long(ChunkDecoder::MAX_EXTENSION + 1).as_bytes(), &[]);
@@ -199,7 +199,7 @@ fn lengths_are_bounded() {
 }
 
 #[test]
-fn nothing_behind_the_end_is_looked_at() {
+fn bytes_after_the_last_chunk_are_not_examined() {
     type Pass = fn(&mut ChunkDecoder, &mut [u8]) -> Result<Advance, ChunkError>;
     let passes: [Pass; 2] = [ChunkDecoder::validate, |decoder, bytes| decoder.decode(bytes, true)];
     for pass in passes {
@@ -213,7 +213,7 @@ fn nothing_behind_the_end_is_looked_at() {
 
 proptest! {
     #[test]
-    fn decodes_any_encoded_body(
+    fn decodes_any_encoded_chunked_body(
         chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40), 0..6),
         pieces in proptest::collection::vec(0usize..300, 0..8),
         rest in proptest::collection::vec(any::<u8>(), 0..4),
@@ -235,7 +235,7 @@ proptest! {
     }
 
     #[test]
-    fn chunks_like_the_last_are_read_as_all_others(
+    fn repeated_equal_chunks_are_decoded_like_all_others(
         parts in proptest::collection::vec(
             proptest::sample::select(vec![
                 "1\r\nx\r\n", "1\r\ny\r\n", "1\r\nx\r\n", "2\r\nab\r\n", "02\r\nab\r\n", "1;a\r\nx\r\n", "1;a\r\nx",
@@ -254,7 +254,7 @@ proptest! {
     }
 
     #[test]
-    fn runs_of_chunks_of_one_size_are_read_as_all_others(
+    fn runs_of_equal_sized_chunks_are_decoded_like_all_others(
         runs in proptest::collection::vec((1usize..40, 1usize..20), 1..4),
         // A byte that replaces one of the encoded bytes.
         wrong in proptest::option::of((any::<prop::sample::Index>(), any::<u8>())),
@@ -283,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn pieces_do_not_matter(
+    fn a_chunked_body_decodes_the_same_in_any_pieces(
         bytes in proptest::collection::vec(
             proptest::sample::select(vec![b'0', b'3', b'a', b';', b'\r', b'\n', b'\r', b'\n', b' ', b':']), 0..40),
         pieces in proptest::collection::vec(0usize..40, 0..8),

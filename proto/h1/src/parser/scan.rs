@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn controls_are_found_wherever_they_are() {
+    fn find_control_finds_control_characters_at_any_position() {
         for length in 0..40 {
             for place in 0..length {
                 for around in [b' ', b'a', 0x7f, 0x80, 0xff] {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn every_search_is_that_of_its_bytes() {
+    fn each_vectorized_search_equals_a_bytewise_search() {
         for wanted in 0..=255u8 {
             for around in [b'!', b'a', b'~', b':', b'#', 0x7f, 0x80, 0xff, 0x1f, b' '] {
                 for place in 0..18 {

@@ -3,7 +3,7 @@
 //! Sources: RFC 9112, 2.3, 3 and 4, for the syntax of the lines and of versions; RFC 9110, 2.5, for higher minor and
 //! major versions; RFC 9113, 3.4, for the preface of HTTP/2; the manual for the operator's option ("option
 //! accept-unsafe-violations-in-http-request"); and observed behaviour of HAProxy 2.6 for the exact set of accepted
-//! versions (`versions_as_the_reference_program_takes_them`).
+//! versions (`http_versions_are_accepted_like_in_haproxy`).
 
 use std::ops::Range;
 

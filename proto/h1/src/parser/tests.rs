@@ -133,7 +133,7 @@ fn ordinary_heads_are_forwarded_verbatim() {
 }
 
 #[test]
-fn errors_have_the_position_of_the_fault() {
+fn h1_parse_errors_have_the_position_of_the_fault() {
     let at = |raw: &str| match outcome(Kind::Request, raw, &SAFE) {
         MessageOutcome::Refused(error) => error.position,
         outcome => panic!("{raw:?}: {outcome:?}"),

@@ -188,7 +188,7 @@ fn fatal(frames: &[u8], code: ErrorCode, what: &str) {
 }
 
 #[test]
-fn a_preface_and_settings_come_first_3_4() {
+fn a_server_requires_preface_and_settings_first_3_4() {
     let mut client = FrameClient::silent(ConnectionLimits::default());
     assert_eq!(client.received(), "settings");
     assert_eq!(client.send(b"GET / HTTP/1.1\r\n"), "failed PROTOCOL_ERROR");
@@ -200,7 +200,7 @@ fn a_preface_and_settings_come_first_3_4() {
 }
 
 #[test]
-fn passes_a_request_and_its_response_8_1() {
+fn a_request_and_its_response_pass_the_connection_8_1() {
     let mut client = FrameClient::new(ConnectionLimits::default());
     assert_eq!(client.request(1, true), "request 1 http://h/ end");
     let head = response(&[
@@ -217,7 +217,7 @@ fn passes_a_request_and_its_response_8_1() {
 }
 
 #[test]
-fn requests_come_in_any_pieces() {
+fn requests_in_any_pieces_give_the_same_events() {
     let mut whole = FrameClient::new(ConnectionLimits::default());
     let block = whole.get();
     let trailers = whole.block(&[("x-end", "1"), ("content-length", "9")]);
@@ -247,7 +247,7 @@ fn requests_come_in_any_pieces() {
 
 /// The last stream may end while the head of the next one is being received.
 #[test]
-fn memory_is_given_back_between_two_pieces_of_a_head() {
+fn memory_may_be_released_between_two_pieces_of_a_head() {
     let whole = FrameClient::new(ConnectionLimits::default()).request(1, true);
     let mut probe = FrameClient::new(ConnectionLimits::default());
     let block = probe.get();
@@ -262,7 +262,7 @@ fn memory_is_given_back_between_two_pieces_of_a_head() {
 }
 
 #[test]
-fn rejects_frames_of_wrong_sizes_4_2_and_6() {
+fn rejects_frames_of_invalid_sizes_4_2_and_6() {
     let code = ErrorCode::FrameSize;
     fatal(&frame(0, 0, 1, &[0; 16_385]), code, "larger than what was announced");
     fatal(&frame(4, 0, 0, &[0; 5]), code, "SETTINGS of five bytes");
@@ -275,7 +275,7 @@ fn rejects_frames_of_wrong_sizes_4_2_and_6() {
 }
 
 #[test]
-fn rejects_frames_where_they_do_not_belong_5_1_and_6() {
+fn rejects_frames_on_streams_where_they_are_invalid_5_1_and_6() {
     let code = ErrorCode::Protocol;
     fatal(&frame(0, 0, 0, b"x"), code, "DATA on the connection");
     fatal(&frame(0, 0, 3, b"x"), code, "DATA on an idle stream");
@@ -326,7 +326,7 @@ fn distinguishes_closed_from_skipped_streams_5_1_1() {
 }
 
 #[test]
-fn more_streams_than_were_announced_are_refused_5_1_2() {
+fn streams_above_max_concurrent_streams_are_refused_5_1_2() {
     let mut client =
         FrameClient::new(ConnectionLimits { concurrent_streams: 2, ..ConnectionLimits::default() });
     client.request(1, true);
@@ -338,7 +338,7 @@ fn more_streams_than_were_announced_are_refused_5_1_2() {
 }
 
 #[test]
-fn malformed_requests_end_their_streams_8_1_1() {
+fn malformed_requests_reset_their_streams_8_1_1() {
     let mut client = FrameClient::new(ConnectionLimits::default());
     let block =
         client.block(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("connection", "close")]);
@@ -367,7 +367,7 @@ fn malformed_requests_end_their_streams_8_1_1() {
 }
 
 #[test]
-fn sent_data_fits_the_windows_5_2_and_6_9() {
+fn sent_data_respects_the_flow_control_windows_5_2_and_6_9() {
     let mut client = FrameClient::new(ConnectionLimits::default());
     client.send(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 10]));
     client.request(1, true);
@@ -388,7 +388,7 @@ fn sent_data_fits_the_windows_5_2_and_6_9() {
 }
 
 #[test]
-fn rejects_windows_that_become_too_large_6_9_1() {
+fn rejects_windows_above_the_maximum_size_6_9_1() {
     let most = 0x7fff_ffffu32.to_be_bytes();
     fatal(&frame(8, 0, 0, &most), ErrorCode::FlowControl, "the connection's");
     let entry = [&[0, 4][..], &0x8000_0000u32.to_be_bytes()].concat();
@@ -407,7 +407,7 @@ fn rejects_windows_that_become_too_large_6_9_1() {
 }
 
 #[test]
-fn received_data_fits_the_windows_and_only_consumption_opens_them() {
+fn received_data_fits_the_windows_and_consumption_reopens_them() {
     let limits =
         ConnectionLimits { stream_window: 100, connection_window: 65_535, ..ConnectionLimits::default() };
     let mut client = FrameClient::new(limits);
@@ -455,7 +455,7 @@ fn received_data_fits_the_windows_and_only_consumption_opens_them() {
 }
 
 #[test]
-fn pings_and_settings_are_answered_6_5_and_6_7() {
+fn ping_and_settings_frames_are_acknowledged_6_5_and_6_7() {
     let mut client = FrameClient::new(ConnectionLimits::default());
     client.send(
         &[frame(6, 0, 0, b"12345678"), frame(4, 0, 0, &[]), frame(4, 0, 0, &[0, 1, 0, 0, 0, 0])].concat(),
@@ -466,7 +466,7 @@ fn pings_and_settings_are_answered_6_5_and_6_7() {
 }
 
 #[test]
-fn this_end_leaves_in_two_steps_6_8() {
+fn a_server_leaves_with_two_goaway_frames_6_8() {
     let mut client = FrameClient::new(ConnectionLimits::default());
     client.request(1, true);
     client.connection.leave();
@@ -495,7 +495,7 @@ fn this_end_leaves_in_two_steps_6_8() {
 }
 
 #[test]
-fn a_peer_that_leaves_is_served_to_the_end() {
+fn a_client_that_sent_goaway_still_gets_its_responses() {
     let mut client = FrameClient::new(ConnectionLimits::default());
     client.request(1, true);
     client.send(&frame(7, 0, 0, b"\0\0\0\0\0\0\0\0why"));
@@ -505,7 +505,7 @@ fn a_peer_that_leaves_is_served_to_the_end() {
 }
 
 #[test]
-fn trailers_and_interim_responses_leave_8_1() {
+fn trailers_and_interim_responses_are_sent_8_1() {
     let mut client = FrameClient::new(ConnectionLimits::default());
     client.request(1, true);
     let mut interim = Head::new();
@@ -518,7 +518,7 @@ fn trailers_and_interim_responses_leave_8_1() {
 }
 
 #[test]
-fn a_head_that_is_too_large_is_answered_and_an_endless_one_is_not() {
+fn a_large_head_is_refused_and_an_hpack_bomb_uses_limited_memory() {
     let mut client = FrameClient::new(ConnectionLimits { max_head: 400, ..ConnectionLimits::default() });
     let long = "x".repeat(500);
     let fields = [(":method", "GET"), (":scheme", "http"), (":path", "/"), ("x", long.as_str())];
@@ -554,7 +554,7 @@ fn flood(
 }
 
 #[test]
-fn floods_end_the_connection() {
+fn frame_floods_end_the_connection() {
     // The clock has run for an hour: time before the connection earns no tokens.
     let new = || FrameClient::of_time(ConnectionLimits::default(), 3_600_000);
     for (kind, stream, payload) in [(6, 0, &[0u8; 8][..]), (4, 0, b""), (2, 1, &[0; 5]), (99, 0, b"x")] {
@@ -597,7 +597,7 @@ fn floods_end_the_connection() {
 }
 
 #[test]
-fn glitches_are_counted_up_to_their_limit() {
+fn the_glitch_limit_ends_the_connection() {
     let mut client = FrameClient::new(ConnectionLimits { glitches: 3, ..ConnectionLimits::default() });
     for stream in [1, 3] {
         let block = client.block(&[(":method", "GET")]);
@@ -609,7 +609,7 @@ fn glitches_are_counted_up_to_their_limit() {
 }
 
 #[test]
-fn partly_flushed_output_takes_memory_only_for_its_unsent_bytes() {
+fn partially_sent_output_keeps_memory_only_for_unsent_bytes() {
     let mut client = FrameClient::new(ConnectionLimits::default());
     client.request(1, true);
     client.send(&frame(8, 0, 0, &0x7000_0000u32.to_be_bytes()));
@@ -669,7 +669,7 @@ fn counts_tolerated_and_fatal_errors_as_glitches() {
 proptest::proptest! {
     /// Any frames, valid or not: no panic, no event of a stream that is not live, no more memory than the bounds allow.
     #[test]
-    fn any_frames_are_taken_or_refused(frames in proptest::collection::vec((0u8..11, proptest::prelude::any::<u8>(), 0u32..8, proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40)), 0..60), piece in 1usize..50) {
+    fn arbitrary_frames_never_panic_or_exceed_memory_limits(frames in proptest::collection::vec((0u8..11, proptest::prelude::any::<u8>(), 0u32..8, proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40)), 0..60), piece in 1usize..50) {
         let mut client = FrameClient::new(ConnectionLimits { max_head: 200, ..ConnectionLimits::default() });
         client.piece = piece;
         client.request(1, false);
@@ -684,7 +684,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn payload_that_leaves_from_where_it_lies_is_the_same_in_its_frames() {
+fn borrowed_payload_gives_the_same_data_frames_as_copied_payload() {
     let payload: Vec<u8> = (0..40_000_u32).map(|at| (at / 7) as u8).collect();
     let opened = || {
         let mut client = FrameClient::new(ConnectionLimits::default());

@@ -41,7 +41,7 @@ fn check(lines: &str, end: bool, want: &str) {
 const GET: &str = ":method: GET\n:scheme: https\n:authority: example.com\n:path: /a?b=c\n";
 
 #[test]
-fn a_list_of_fields_is_a_head() {
+fn h2_request_fields_become_a_request_head() {
     check(GET, true, "GET https://example.com/a?b=c HTTP/2.0\nhost: example.com\n\n");
     check(
         &format!("{GET}accept: */*\nx-mine: 1\ncontent-length: 05, 5"),
@@ -59,7 +59,7 @@ fn a_list_of_fields_is_a_head() {
 }
 
 #[test]
-fn an_extended_connect_is_an_upgrade_rfc_8441() {
+fn an_extended_connect_becomes_an_upgrade_request_rfc_8441() {
     let connect = ":method: CONNECT\n:scheme: https\n:authority: h:443\n:path: /chat\n";
     let want = "GET https://h/chat HTTP/2.0\nhost: h\nconnection: upgrade\nupgrade: websocket\norigin: o\n\n";
     check(&format!("{connect}:protocol: websocket\norigin: o"), false, want);
@@ -90,7 +90,7 @@ fn an_extended_connect_is_an_upgrade_rfc_8441() {
 }
 
 #[test]
-fn a_body_of_unknown_length_is_announced_as_chunked() {
+fn an_h2_body_of_unknown_length_is_announced_as_chunked() {
     let want = "POST http://h/ HTTP/2.0\nhost: h\ntransfer-encoding: chunked\n\n";
     check(":method: POST\n:path: /\n:scheme: http\n:authority: h", false, want);
     let builder = build(":method: POST\n:path: /\n:scheme: http\n:authority: h", false);
@@ -98,7 +98,7 @@ fn a_body_of_unknown_length_is_announced_as_chunked() {
 }
 
 #[test]
-fn cookies_are_joined_8_2_3() {
+fn cookie_fields_are_joined_8_2_3() {
     let want = "GET https://example.com/a?b=c HTTP/2.0\nhost: example.com\nx: y\ncookie: a=b; c=d; e=f\n\n";
     check(&format!("{GET}cookie: a=b\ncookie: c=d\nx: y\ncookie: e=f"), true, want);
 }
@@ -122,7 +122,7 @@ fn removes_the_default_port_of_the_scheme_from_an_authority() {
 }
 
 #[test]
-fn notes_the_flags_of_fields() {
+fn h2_fields_set_their_head_flags() {
     let builder = build(
         &format!("{GET}expect: 100-continue\nte: trailers\ncookie: a\ncontent-length: 7\ncontent-length: 7"),
         false,
@@ -202,7 +202,7 @@ fn rejects_connection_specific_fields_8_2_2() {
 }
 
 #[test]
-fn beside_an_authority_no_host_counts_8_3_1() {
+fn the_authority_pseudo_field_overrides_the_host_field_8_3_1() {
     let alone = {
         let builder = build(GET, true);
         String::from_utf8_lossy(&builder.request.bytes).replace("\r\n", "\n")
@@ -216,7 +216,7 @@ fn beside_an_authority_no_host_counts_8_3_1() {
 }
 
 #[test]
-fn white_space_around_a_value_is_left_out_8_2_1() {
+fn white_space_around_a_field_value_is_removed_8_2_1() {
     for (value, taken) in [(" x", "x"), ("x\t", "x"), (" \t x \t", "x"), ("\u{c}x", "\u{c}x"), (" ", "")] {
         let mut builder = Builder::new(20, 2000, false);
         builder.begin();
@@ -234,7 +234,7 @@ fn white_space_around_a_value_is_left_out_8_2_1() {
 }
 
 #[test]
-fn rejects_invalid_conflicting_and_impossible_lengths_8_1_1() {
+fn rejects_invalid_conflicting_and_impossible_content_lengths_8_1_1() {
     for lengths in [
         "content-length: x",
         "content-length:",
@@ -252,7 +252,7 @@ fn rejects_invalid_conflicting_and_impossible_lengths_8_1_1() {
 }
 
 #[test]
-fn heads_are_bounded_in_fields_and_bytes() {
+fn h2_heads_are_limited_in_fields_and_bytes() {
     let fields: String = (0..20).map(|number| format!("x-{number}: y\n")).collect();
     assert_eq!(build(&format!("{GET}{fields}"), true).request.fault, Some(HeadFault::TooLarge));
     let long = "z".repeat(1990);

@@ -32,7 +32,7 @@ fn check(limit: usize, blocks: &[(&str, &str, usize)]) {
 }
 
 #[test]
-fn one_field_c_2() {
+fn decodes_single_fields_rfc_7541_c_2() {
     check(4096, &[("400a637573746f6d2d6b65790d637573746f6d2d686561646572", "custom-key: custom-header", 55)]);
     check(4096, &[("040c2f73616d706c652f70617468", ":path: /sample/path", 0)]);
     check(4096, &[("100870617373776f726406736563726574", "password: secret !", 0)]);
@@ -46,7 +46,7 @@ const REQUESTS: [&str; 3] = [
 ];
 
 #[test]
-fn requests_c_3_and_c_4() {
+fn decodes_requests_rfc_7541_c_3_and_c_4() {
     check(
         4096,
         &[
@@ -66,7 +66,7 @@ fn requests_c_3_and_c_4() {
 }
 
 #[test]
-fn responses_that_evict_c_5_and_c_6() {
+fn decodes_responses_that_evict_entries_rfc_7541_c_5_and_c_6() {
     let fields =
         "cache-control: private | date: Mon, 21 Oct 2013 20:13:21 GMT | location: https://www.example.com";
     let first = format!(":status: 302 | {fields}");
@@ -114,7 +114,7 @@ fn refused(limit: usize, block: &str, why: Error) {
 }
 
 #[test]
-fn rejects_invalid_blocks_with_the_reason() {
+fn rejects_invalid_hpack_blocks_with_the_reason() {
     refused(4096, "80", Error::Index);
     refused(4096, "be", Error::Index);
     refused(4096, "7f0001 61", Error::Index);
@@ -136,7 +136,7 @@ fn rejects_invalid_blocks_with_the_reason() {
 }
 
 #[test]
-fn table_entries_keep_the_defects_of_their_fields() {
+fn dynamic_table_entries_keep_the_defects_of_their_fields() {
     let mut decoder = Decoder::new(4096, 64);
     let mut defects = Vec::new();
     // A name in upper case and a value with a line break, both as text and by their indices.
@@ -148,7 +148,7 @@ fn table_entries_keep_the_defects_of_their_fields() {
 }
 
 #[test]
-fn a_block_may_come_in_any_two_pieces() {
+fn an_hpack_block_decodes_the_same_in_any_two_pieces() {
     let blocks = [
         "828684418cf1e3c2e5f23a6ba0ab90f4ff",
         "828684be5886a8eb10649cbf",

@@ -56,7 +56,7 @@ fn check(edit: impl Fn(&mut Head, &[u8]) -> Result<(), NoRoom>, want: &str) {
 }
 
 #[test]
-fn values_are_found_by_occurrence() {
+fn field_values_are_found_by_occurrence() {
     let raw = REQUEST.as_bytes();
     let head = index(Kind::Request, REQUEST);
     let value = |occurrence| head.find(raw, b"X-LIST", occurrence).map(|text| str::from_utf8(text).unwrap());
@@ -79,7 +79,7 @@ fn values_are_found_by_occurrence() {
 }
 
 #[test]
-fn edits_leave_the_rest_unchanged() {
+fn edits_leave_the_rest_of_a_head_unchanged() {
     check(|_, _| Ok(()), REQUEST);
     check(|head, _| head.set_method(b"POST"), &REQUEST.replace("GET", "POST"));
     check(|head, raw| head.set_path(raw, b"/new"), &REQUEST.replace("/a?b", "/new?b"));
@@ -117,7 +117,7 @@ fn edits_leave_the_rest_unchanged() {
 
 /// RFC 9110, 5.5: no value that a rule sets adds a line to the head.
 #[test]
-fn no_edit_makes_a_line() {
+fn edited_values_cannot_add_lines_to_a_head() {
     check(|head, _| head.replace_value(2, b"a\r\nb\0c"), &REQUEST.replace(": y", ": a  b c"));
     check(|head, raw| head.splice_value(raw, 1, 3, 8, b"\nB"), &REQUEST.replace("\"b,c\"", " B"));
     check(
@@ -129,7 +129,7 @@ fn no_edit_makes_a_line() {
 }
 
 #[test]
-fn edits_can_follow_edits() {
+fn several_edits_of_one_head_accumulate() {
     check(
         |head, raw| {
             head.set_path(raw, b"/one")?;
@@ -143,7 +143,7 @@ fn edits_can_follow_edits() {
 }
 
 #[test]
-fn responses_are_edited_too() {
+fn status_and_reason_of_a_response_are_edited() {
     let raw = "HTTP/1.1 200 OK\r\nServer: s\r\n\r\n";
     let mut head = index(Kind::Response, raw);
     head.set_status(503).unwrap();
@@ -179,7 +179,7 @@ fn upgrade_returns_the_first_protocol_that_connect_can_name_rfc_8441_4() {
 }
 
 #[test]
-fn heads_of_our_own_need_no_raw_bytes() {
+fn heads_without_received_bytes_are_written_from_their_edits() {
     let mut head = Head::new();
     head.start_request(b"OPTIONS", b"*", Version::HTTP_10).unwrap();
     head.add(b"host", b"h").unwrap();
@@ -193,7 +193,7 @@ fn heads_of_our_own_need_no_raw_bytes() {
 }
 
 #[test]
-fn edits_have_a_limit() {
+fn the_size_of_head_edits_is_limited() {
     let raw = REQUEST.as_bytes();
     let mut head = index(Kind::Request, REQUEST);
     head.limit_edits(8);
@@ -206,7 +206,7 @@ fn edits_have_a_limit() {
 }
 
 #[test]
-fn writes_names_in_the_configured_case() {
+fn field_names_are_written_in_the_configured_case() {
     let mut map = crate::CaseMap::default();
     map.insert(b"X-LIST");
     let mut out = Vec::new();
@@ -216,7 +216,7 @@ fn writes_names_in_the_configured_case() {
 }
 
 #[test]
-fn a_cleared_head_is_a_new_one() {
+fn a_cleared_head_equals_a_new_one() {
     let mut head = index(Kind::Request, REQUEST);
     head.add(b"a", b"b").unwrap();
     head.note(HeadFlags::MUST_REWRITE);
@@ -226,7 +226,7 @@ fn a_cleared_head_is_a_new_one() {
 }
 
 #[test]
-fn spans_of_other_bytes_are_empty() {
+fn spans_outside_of_the_given_bytes_are_empty() {
     let head = index(Kind::Request, REQUEST);
     assert_eq!(head.uri(b"GET"), b"");
     assert_eq!(head.raw_bytes(b"GET"), b"");
@@ -235,7 +235,7 @@ fn spans_of_other_bytes_are_empty() {
 
 /// The limit of length holds, however often the same field is set again.
 #[test]
-fn a_head_has_a_length_of_its_own() {
+fn a_head_has_a_length_limit_for_all_its_edits() {
     let text = "GET / HTTP/1.1\r\na: 1\r\n\r\n";
     let (raw, mut head) = (text.as_bytes(), index(Kind::Request, text));
     head.limit_length(raw.len() + 10);
@@ -253,7 +253,7 @@ fn a_head_has_a_length_of_its_own() {
 /// As many edits as there are fields, on a head that is full by the cheap estimate: it is measured once, not once an
 /// edit.
 #[test]
-fn edits_of_many_fields_walk_over_them_once() {
+fn edits_of_many_fields_measure_a_head_once() {
     const COUNT: usize = 900;
     let raw = format!("GET / HTTP/1.1\r\n{}\r\n", "Cookie: a=1\r\nX: y\r\n".repeat(COUNT));
     let long = || {
@@ -317,7 +317,7 @@ fn edits_of_many_fields_walk_over_them_once() {
 }
 
 #[test]
-fn edited_values_stay_in_their_order_and_stop_where_no_room_is_left() {
+fn edit_values_keeps_the_field_order_and_stops_at_the_edit_limit() {
     let raw = "GET / HTTP/1.1\r\nCookie: a\r\nX: 1\r\nCookie: b\r\nCookie: c\r\nX: 2\r\nCookie: d\r\n\r\n";
     let edited = |room: u32| {
         let mut head = index(Kind::Request, raw);
@@ -335,7 +335,7 @@ fn edited_values_stay_in_their_order_and_stop_where_no_room_is_left() {
 }
 
 #[test]
-fn position_from_continues_at_its_argument() {
+fn position_from_finds_the_first_field_at_or_after_its_argument() {
     let head = index(Kind::Request, REQUEST);
     let raw = REQUEST.as_bytes();
     for (from, want) in [(0, Some(1)), (1, Some(1)), (2, Some(3)), (3, Some(3)), (4, None), (9, None)] {
@@ -344,7 +344,7 @@ fn position_from_continues_at_its_argument() {
 }
 
 #[test]
-fn received_lines_are_those_before_edits() {
+fn received_lines_returns_field_values_of_the_raw_head() {
     let raw = b"GET / HTTP/1.1\r\nCookie: a=1\r\nCookies: x\r\ncookie:b=2 \r\nX: cookie: c\r\n\r\n";
     let lines = received_lines(raw, b"cookie").collect::<Vec<_>>();
     assert_eq!(lines, [&b"a=1"[..], b"b=2"]);
@@ -352,7 +352,7 @@ fn received_lines_are_those_before_edits() {
 
 /// No path that a rule sets changes the host.
 #[test]
-fn a_path_after_an_authority_begins_with_a_slash() {
+fn set_path_of_an_absolute_target_adds_a_leading_slash() {
     for (target, path, want, both) in [
         ("http://h/a?b", "x", "http://h/x?b", "http://h/x"),
         ("http://h/a?b", "", "http://h/?b", "http://h/"),
@@ -373,7 +373,7 @@ fn a_path_after_an_authority_begins_with_a_slash() {
 }
 
 #[test]
-fn a_request_of_http_2_is_written_for_a_server_of_http_1() {
+fn an_h2_request_target_is_written_in_origin_form_for_http_1() {
     for (method, target, want) in [
         ("GET", "https://h/a?b", "GET /a?b HTTP/1.1"),
         ("GET", "/a", "GET /a HTTP/1.1"),

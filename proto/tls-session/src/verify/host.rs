@@ -37,7 +37,7 @@ mod tests {
 
     /// The results of HAProxy 3.2 for certificates with these names.
     #[test]
-    fn stars_stand_for_parts_of_one_label() {
+    fn certificate_wildcards_match_parts_of_one_label() {
         for (name, host, expected) in [
             ("a.example", "A.Example", true),
             ("a.example", "b.example", false),

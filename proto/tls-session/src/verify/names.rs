@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_lie_in_domains_at_labels() {
+    fn host_name_constraints_match_at_label_boundaries() {
         for (name, base, expected) in [
             ("a.example", "example", true),
             ("EXAMPLE", "example", true),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn mails_and_addresses_lie_in_theirs() {
+    fn mail_and_ip_constraints_match_mailboxes_and_networks() {
         check(mail_lies_in("a@b.example", "B.example"), Some(true));
         check(mail_lies_in("a@c.b.example", "b.example"), Some(false));
         check(mail_lies_in("a@c.b.example", ".b.example"), Some(true));
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_with_dots_are_hosts() {
+    fn only_names_with_dots_are_treated_as_hosts() {
         assert!(is_host("a-b.example") && is_host("1.2.3.4"));
         assert!(!is_host("localhost") && !is_host("a b.c") && !is_host("-a.b") && !is_host("a..b"));
     }

@@ -8,7 +8,7 @@ use crate::framing::{BodyFraming, request_framing};
 use crate::parser::ParseOptions;
 
 #[test]
-fn merges_equal_lengths_and_rejects_invalid_ones() {
+fn equal_content_lengths_are_merged_and_invalid_ones_rejected() {
     let post = |fields: &str| format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
     let taken = |fields: &str, want: &str| request(&post(fields), Ok(&format!("POST / HTTP/1.1\r\n{want}")));
     taken("Content-Length: 3\r\nX: y\r\nContent-Length: 3", "Content-Length: 3\r\nX: y");
@@ -33,7 +33,7 @@ fn merges_equal_lengths_and_rejects_invalid_ones() {
 }
 
 #[test]
-fn accepts_only_a_final_chunked_coding() {
+fn transfer_encoding_must_end_with_a_single_chunked() {
     let post = |fields: &str| format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
     let refused = |fields: &str, kind| {
         request(&post(fields), Err(kind));
@@ -68,7 +68,7 @@ fn accepts_only_a_final_chunked_coding() {
 
 /// Manual, "option accept-unsafe-violations-in-http-response".
 #[test]
-fn forwards_tolerated_codings_in_their_plain_form() {
+fn tolerated_transfer_encodings_are_forwarded_as_plain_chunked() {
     let with = |fields: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\nX: y\r\n\r\n");
     for (fields, chunked) in [
         ("Transfer-Encoding: chunked, chunked", true),
@@ -109,7 +109,7 @@ fn forwards_tolerated_codings_in_their_plain_form() {
 }
 
 #[test]
-fn framing_that_could_be_read_two_ways_closes() {
+fn ambiguous_message_framing_forces_a_close() {
     let insecure = |raw: &str, options: &ParseOptions| {
         let (outcome, head) = parse(Kind::Request, raw.as_bytes(), &[], options);
         assert!(matches!(outcome, MessageOutcome::Forwarded { .. }), "{outcome:?}");
@@ -157,7 +157,7 @@ fn rejects_a_connect_with_content() {
 }
 
 #[test]
-fn responses_without_body_announce_none() {
+fn bodiless_responses_are_forwarded_without_framing_fields() {
     response("HTTP/1.1 204 No\r\nContent-Length: 3\r\nX: y\r\n\r\n", Ok("HTTP/1.1 204 No\r\nX: y"));
     response("HTTP/1.1 204 No\r\nTransfer-Encoding: chunked\r\n\r\n", Ok("HTTP/1.1 204 No"));
     response("HTTP/1.1 103 Hints\r\nContent-Length: 3\r\n\r\n", Ok("HTTP/1.1 103 Hints"));

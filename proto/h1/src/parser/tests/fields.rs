@@ -7,7 +7,7 @@ use crate::error::HeadErrorKind::*;
 use crate::framing::{BodyFraming, request_framing};
 
 #[test]
-fn parses_field_lines() {
+fn parses_h1_field_lines() {
     let line = |field: &str| format!("GET / HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n");
     let taken = |field: &str, want: &str| {
         request(&line(field), Ok(&format!("GET / HTTP/1.1\r\nHost: a\r\n{want}")));
@@ -37,7 +37,7 @@ fn parses_field_lines() {
 
 /// Manual, "option accept-unsafe-violations-in-http-request" and "-response": such a field is dropped, folds included.
 #[test]
-fn fields_with_impossible_names_go_no_further() {
+fn fields_with_invalid_names_are_dropped_with_their_continuations() {
     for field in [
         "X : y",
         "X\t: y",
@@ -72,7 +72,7 @@ fn fields_with_impossible_names_go_no_further() {
 }
 
 #[test]
-fn folded_lines_are_joined() {
+fn folded_field_lines_are_joined() {
     request(
         "GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\t  c\r\n\r\n",
         Ok("GET / HTTP/1.1\r\nHost: a\r\nX: a   b  \t  c"),
@@ -106,7 +106,7 @@ fn accepts_as_many_fields_as_the_limit_allows() {
 }
 
 #[test]
-fn notes_the_flags_of_fields() {
+fn h1_fields_set_their_head_flags() {
     let flags = |raw: &str| parse(Kind::Request, raw.as_bytes(), &[], &SAFE).1.flags();
     let get = |fields: &str| flags(&format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n"));
     assert_eq!(get("X: y"), HeadFlags::NONE);

@@ -19,7 +19,7 @@ fn removes_hop_by_hop_fields() {
 }
 
 #[test]
-fn removes_h2c_from_upgrades() {
+fn h2c_is_removed_from_upgrade_fields() {
     let get = |fields: &str| format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n");
     let goes = |fields: &str, want: &str| request(&get(fields), Ok(&format!("GET / HTTP/1.1{want}")));
     goes(
@@ -34,7 +34,7 @@ fn removes_h2c_from_upgrades() {
 }
 
 #[test]
-fn checks_websocket_handshakes() {
+fn websocket_handshakes_require_valid_key_fields() {
     let get =
         |fields: &str| format!("GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{fields}\r\n");
     unedited(Kind::Request, &get("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"));

@@ -59,7 +59,7 @@ fn some_head() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn pieces_do_not_matter(
+    fn a_head_parses_the_same_in_any_pieces(
         raw in some_head(),
         pieces in proptest::collection::vec(0usize..400, 0..6),
         is_request: bool,

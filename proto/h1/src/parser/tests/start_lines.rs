@@ -6,7 +6,7 @@ use super::{MessageOutcome, SAFE, UNSAFE, check, outcome, parse, request, respon
 use crate::error::HeadErrorKind::*;
 
 #[test]
-fn normalizes_line_ends() {
+fn line_ends_of_a_head_are_normalized_to_crlf() {
     request("\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
     request("\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
     request("\rGET / HTTP/1.1\r\nHost: a\r\n\r\n", Err(BareCarriageReturn));
@@ -55,7 +55,7 @@ fn parses_request_lines() {
 }
 
 #[test]
-fn parses_versions() {
+fn parses_http_versions_of_requests() {
     request("GET / HTTP/1.2\r\nHost: a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
     request("GET / HTTP/2.0\r\nHost: a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
     request("GET / HTTP/0.9\r\nHost: a\r\n\r\n", Ok("GET / HTTP/0.9\r\nHost: a"));
@@ -76,7 +76,7 @@ fn parses_versions() {
 /// Many ways to write a version, tried on HAProxy 2.6 in both directions, with and without its option for unsafe
 /// messages: `y` where it was accepted. RFC 9112, 2.3, has the first column: `HTTP`, in that case, and two digits.
 #[test]
-fn versions_as_the_reference_program_takes_them() {
+fn http_versions_are_accepted_like_in_haproxy() {
     #[track_caller]
     fn check(text: &str, taken: &str) {
         let request = format!("GET / {text}\r\nHost: a\r\n\r\n");
@@ -137,7 +137,7 @@ fn parses_status_lines() {
 
 /// Manual, "option accept-unsafe-violations-in-http-response".
 #[test]
-fn parses_long_statuses() {
+fn parses_status_codes_of_more_than_three_digits() {
     let with = |status: &str| format!("HTTP/1.1 {status} OK\r\n\r\n");
     for (status, number, written) in [
         ("2000", 2000, "2000"),

@@ -7,7 +7,7 @@ use crate::error::HeadErrorKind::*;
 use crate::parser::ParseOptions;
 
 #[test]
-fn accepts_target_forms_that_fit_the_method() {
+fn request_target_forms_must_fit_the_method() {
     let with = |target: &str, fields: &str| format!("{target} HTTP/1.1\r\n{fields}\r\n");
     request(&with("CONNECT a:443", "Host: a\r\n"), Ok("CONNECT a:443 HTTP/1.1\r\nHost: a"));
     request(&with("CONNECT a:443", ""), Ok("CONNECT a:443 HTTP/1.1"));
@@ -47,7 +47,7 @@ fn accepts_target_forms_that_fit_the_method() {
 }
 
 #[test]
-fn absolute_targets_have_a_path() {
+fn absolute_targets_without_a_path_get_a_slash() {
     let with = |target: &str| format!("{target} HTTP/1.1\r\nHost: a\r\n\r\n");
     let becomes =
         |target: &str, want: &str| request(&with(target), Ok(&format!("{want} HTTP/1.1\r\nHost: a")));
@@ -65,7 +65,7 @@ fn absolute_targets_have_a_path() {
 }
 
 #[test]
-fn compares_hosts_with_the_authority() {
+fn host_fields_must_match_the_target_authority() {
     let with = |target: &str, fields: &str| format!("{target} HTTP/1.1\r\n{fields}\r\n");
     request(&with("GET /", "Host: a\r\nX: y\r\nHost: A\r\n"), Ok("GET / HTTP/1.1\r\nHost: a\r\nX: y"));
     request(&with("GET /", "Host: a\r\nHost: b\r\n"), Err(ConflictingHost));
@@ -89,7 +89,7 @@ fn compares_hosts_with_the_authority() {
 }
 
 #[test]
-fn rejects_invalid_hosts() {
+fn rejects_invalid_host_fields() {
     let origin = |host: &str| format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
     let absolute = |host: &str| format!("GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n");
     for good in

@@ -91,7 +91,7 @@ impl ClientWire {
 }
 
 #[test]
-fn a_preface_and_settings_open_the_connection_and_a_body_its_window_3_4() {
+fn an_h2_client_starts_with_preface_and_settings_3_4() {
     let limits = ConnectionLimits { connection_window: 100_000, ..ConnectionLimits::default() };
     let connection = Connection::client(limits);
     let output = connection.output();
@@ -134,7 +134,7 @@ fn widened(connection: &mut Connection, stream: u32) -> Vec<u32> {
 }
 
 #[test]
-fn the_windows_of_large_responses_grow_and_later_ones_are_wide_from_the_request_on() {
+fn windows_of_large_responses_grow_and_later_streams_start_with_wide_ones() {
     for (round_trip_ms, grows) in [(100, true), (0, false)] {
         let mut wire = ClientWire {
             connection: Connection::client(ConnectionLimits::default()),
@@ -185,7 +185,7 @@ fn check(head: &Head, want: &str) {
 }
 
 #[test]
-fn a_head_of_http1_is_one_of_http2_8_3_1() {
+fn an_http_1_request_head_becomes_h2_pseudo_fields_8_3_1() {
     let get = |target: &[u8], fields: &[(&[u8], &[u8])]| request(b"GET", target, fields);
     check(&get(b"/a?b", &[(b"Host", b"h:81")]), "GET http://h:81/a?b HTTP/2.0|host: h:81||");
     check(&get(b"https://x/", &[(b"Host", b"h")]), "GET https://h/ HTTP/2.0|host: h||");
@@ -207,7 +207,7 @@ fn a_head_of_http1_is_one_of_http2_8_3_1() {
 }
 
 #[test]
-fn an_upgrade_to_websocket_is_an_extended_connect_rfc_8441() {
+fn a_websocket_upgrade_becomes_an_extended_connect_rfc_8441() {
     let mut wire = ClientWire::new(ConnectionLimits::default());
     let mut head = request(
         b"GET",
@@ -237,7 +237,7 @@ fn an_upgrade_to_websocket_is_an_extended_connect_rfc_8441() {
 }
 
 #[test]
-fn responses_come_in_their_order_8_1() {
+fn interim_heads_data_and_trailers_of_a_response_arrive_in_order_8_1() {
     let mut wire = ClientWire::new(ConnectionLimits::default());
     assert_eq!((wire.open(b"GET", true), wire.open(b"HEAD", true)), (Some(1), Some(3)));
     let bytes =
@@ -254,7 +254,7 @@ fn responses_come_in_their_order_8_1() {
 }
 
 #[test]
-fn frames_that_a_server_may_not_send_end_the_stream_or_the_connection() {
+fn invalid_server_frames_reset_the_stream_or_the_connection() {
     let reset = |code: &str| format!("Reset {{ stream: 1, code: {code}, received: None }}");
     type Script = fn(&mut ClientWire) -> Vec<u8>;
     let cases: [(&str, Script, String); 15] = [
@@ -305,7 +305,7 @@ fn frames_that_a_server_may_not_send_end_the_stream_or_the_connection() {
 }
 
 #[test]
-fn tolerates_frames_in_transit_for_streams_that_were_reset() {
+fn frames_for_recently_reset_streams_are_tolerated() {
     let mut wire = ClientWire::new(ConnectionLimits::default());
     for _ in 0..100 {
         let stream = wire.open(b"GET", true).expect("one is free");
@@ -317,7 +317,7 @@ fn tolerates_frames_in_transit_for_streams_that_were_reset() {
 }
 
 #[test]
-fn respects_the_server_s_limit_of_streams_5_1_2() {
+fn a_client_respects_max_concurrent_streams_5_1_2() {
     let mut wire = ClientWire::new(ConnectionLimits { concurrent_streams: 3, ..ConnectionLimits::default() });
     assert_eq!(wire.connection.stream_limit(), 3);
     wire.send(&frame(4, 0, 0, &[0, 3, 0, 0, 0, 2]));
@@ -335,7 +335,7 @@ fn respects_the_server_s_limit_of_streams_5_1_2() {
 }
 
 #[test]
-fn a_server_leaves_6_8() {
+fn goaway_of_a_server_drops_later_streams_and_prevents_new_ones_6_8() {
     let mut wire = ClientWire::new(ConnectionLimits::default());
     assert_eq!([1, 3, 5].map(|_| wire.open(b"GET", true)), [Some(1), Some(3), Some(5)]);
     let seen = wire.send(&frame(7, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0]));
@@ -348,7 +348,7 @@ fn a_server_leaves_6_8() {
 }
 
 #[test]
-fn this_end_leaves_at_once_and_pings() {
+fn a_leaving_client_sends_one_goaway_and_finishes_its_streams() {
     let mut wire = ClientWire::new(ConnectionLimits::default());
     wire.open(b"GET", true);
     let sent = wire.connection.output().len();
@@ -365,7 +365,7 @@ fn this_end_leaves_at_once_and_pings() {
 }
 
 #[test]
-fn an_early_answer_ends_the_request_body_8_1() {
+fn an_early_response_with_reset_ends_the_request_body_8_1() {
     let mut wire = ClientWire::new(ConnectionLimits::default());
     wire.open(b"POST", false);
     let bytes = [wire.ok(1, END_STREAM), frame(3, 0, 1, &[0; 4])].concat();

@@ -14,7 +14,7 @@ fn answered_early(client: &mut FrameClient, stream: u32, fields: &[(&str, &str)]
 }
 
 #[test]
-fn requests_that_were_answered_early_are_judged_to_their_end_8_1() {
+fn frames_of_early_answered_requests_are_still_validated_8_1() {
     let length = [("content-length", "3")];
     for (frames, want) in [
         (vec![frame(0, END_STREAM, 1, b"abc")], ""),
@@ -48,7 +48,7 @@ fn requests_that_were_answered_early_are_judged_to_their_end_8_1() {
 }
 
 #[test]
-fn few_streams_that_were_answered_early_are_kept() {
+fn the_number_of_kept_early_answered_streams_is_limited() {
     let mut client = FrameClient::new(ConnectionLimits::default());
     for number in 0..16 {
         answered_early(&mut client, 1 + 2 * number, &[]);

@@ -33,7 +33,7 @@ fn narrow() -> ConnectionLimits {
 const SHARED: u32 = 65_535 / 8 * 7;
 
 #[test]
-fn a_window_grows_when_half_of_it_came_unless_the_peer_is_near() {
+fn a_receive_window_grows_at_half_use_if_the_round_trip_is_long() {
     let mut client = client_at(FAR_MS - 1, narrow());
     client.request(1, false);
     for _ in 0..2 {
@@ -91,7 +91,7 @@ fn a_window_grows_when_half_of_it_came_unless_the_peer_is_near() {
 }
 
 #[test]
-fn windows_share_the_allowed_growth() {
+fn receive_windows_share_the_allowed_growth() {
     let mut client = client_at(FAR_MS, narrow());
     client.connection.allow_growth(0, 2000);
     client.request(1, false);
@@ -103,7 +103,7 @@ fn windows_share_the_allowed_growth() {
 }
 
 #[test]
-fn a_window_shrinks_while_its_body_waits() {
+fn a_receive_window_shrinks_while_its_body_waits() {
     let mut client = client_at(FAR_MS, narrow());
     client.connection.allow_growth(8 * 700, 2000);
     client.request(1, false);
@@ -126,7 +126,7 @@ fn a_window_shrinks_while_its_body_waits() {
 /// A peer at 100 ms sends 4 MB as fast as its windows admit, and every byte is consumed at once: one flight of the first window, then of
 /// nearly the whole receive buffer.
 #[test]
-fn four_megabytes_take_one_flight_of_the_first_window_and_three_of_a_wide_one() {
+fn a_4_mb_upload_takes_four_flights_with_window_growth() {
     let limits = ConnectionLimits { connection_window: 1_638_400, ..ConnectionLimits::default() };
     let mut client = FrameClient::silent(limits);
     client.connection.allow_growth(u32::MAX, 0);
@@ -159,7 +159,7 @@ fn four_megabytes_take_one_flight_of_the_first_window_and_three_of_a_wide_one() 
 
 /// The second body has in its first flight all that the first one got with updates.
 #[test]
-fn the_next_body_begins_with_the_window_of_an_earlier_one() {
+fn a_later_body_starts_with_the_grown_window_of_an_earlier_body() {
     let mut client = client_at(FAR_MS, narrow());
     let end = |client: &mut FrameClient, stream| {
         client.send(&frame(0, END_STREAM, stream, b""));
